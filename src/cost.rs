@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use gpuctl_cluster::fuzz::{consumers_in, protobuf_seed};
 use gpuctl_core::model::{Consumers, Inventory, Node, NodeDetails, Point, Series};
 use gpuctl_core::stats::exporters::devices;
-use gpuctl_core::stats::exporters::devices::Moment;
+use gpuctl_core::stats::exporters::devices::ExporterReading;
 use gpuctl_core::stats::exporters::identity::ApiFacts;
 use gpuctl_prometheus::fuzz::points_in;
 use gpuctl_view::format::table::{Cell, Table, left};
@@ -102,9 +102,9 @@ fn map_devices() {
         }
     }
     let found = devices::read(
-        &Moment {
+        &ExporterReading {
             values,
-            ..Moment::default()
+            ..ExporterReading::default()
         },
         &inventory,
         &facts,

@@ -13,7 +13,7 @@ use crate::lookup;
 use crate::observe::metrics::{self, StoreUse};
 use crate::observe::why::Found;
 use gpuctl_cluster::{Connection, unless_forbidden};
-use gpuctl_core::model::facts::job::OWN_CONTAINER;
+use gpuctl_core::model::facts::job_pod::OWN_CONTAINER;
 use gpuctl_core::model::{Job, Pod, PodPhase, Series, UnixSeconds};
 use gpuctl_core::stats::exporters::kube_state;
 use gpuctl_diagnosis::{Memory, Subject, remembered};

@@ -6,8 +6,13 @@ use std::time::Duration;
 
 use crate::concurrent::SideBySide;
 use crate::context::Context;
+<<<<<<< HEAD
 use gpuctl_cluster::{Connection, ExporterPod, Failure};
 use gpuctl_core::stats::exporters::devices::Moment;
+=======
+use gpuctl_cluster::{Connection, ExporterPod};
+use gpuctl_core::stats::exporters::devices::ExporterReading;
+>>>>>>> ha
 use gpuctl_core::stats::exporters::exposition;
 
 /// Most nodes whose exporters are asked.
@@ -19,7 +24,7 @@ const EACH_WITHIN: Duration = Duration::from_secs(4);
 
 /// What exporters exposed, and how many of them did.
 pub(crate) struct Exposed {
-    pub moment: Moment,
+    pub moment: ExporterReading,
     pub nodes: usize,
 }
 
@@ -69,9 +74,9 @@ pub(crate) async fn read(
     match refused {
         Some(why) if count == 0 => Err(why),
         _ => Ok(Exposed {
-            moment: Moment {
+            moment: ExporterReading {
                 values,
-                ..Moment::default()
+                ..ExporterReading::default()
             },
             nodes: count,
         }),

@@ -6,7 +6,7 @@ use futures::future::{join, try_join, try_join3};
 use gpuctl_core::error::Error;
 use gpuctl_core::model::{Figures, GpuCount, Inventory, Job, Readings, Series};
 use gpuctl_core::stats::exporters::devices;
-use gpuctl_core::stats::exporters::devices::Moment;
+use gpuctl_core::stats::exporters::devices::ExporterReading;
 use gpuctl_core::stats::exporters::dialect::Quantity;
 use gpuctl_core::stats::exporters::exported_metrics as known;
 use gpuctl_core::stats::exporters::exported_metrics::Known;
@@ -61,7 +61,7 @@ pub(crate) async fn read(
     prometheus: &Prometheus<'_>,
     quantities: &[Quantity],
     pods: Option<&Pods>,
-) -> Result<Moment, Error> {
+) -> Result<ExporterReading, Error> {
     let gauges = query::gauges(quantities, pods);
     let others = async {
         let known = known(prometheus).await?;
@@ -76,12 +76,12 @@ pub(crate) async fn read(
     let (values, others) = join(prometheus.now(&gauges), others).await;
     let (mut values, (faults, stale_ages)) = (values?, others?);
     values.extend(faults);
-    Ok(Moment { values, stale_ages })
+    Ok(ExporterReading { values, stale_ages })
 }
 
 /// Returns as much of it as sums over nodes need: of a device that tells its utilization nothing
 /// else is asked.
-pub(crate) async fn of_overview(prometheus: &Prometheus<'_>) -> Result<Moment, Error> {
+pub(crate) async fn of_overview(prometheus: &Prometheus<'_>) -> Result<ExporterReading, Error> {
     let gauges = query::gauges(&OF_OVERVIEW, None);
     let others = async {
         let known = known(prometheus).await?;
@@ -97,7 +97,7 @@ pub(crate) async fn of_overview(prometheus: &Prometheus<'_>) -> Result<Moment, E
     let (values, others) = join(prometheus.now(&gauges), others).await;
     let (mut values, (silent, faults, stale_ages)) = (values?, others?);
     values.extend(silent.into_iter().chain(faults));
-    Ok(Moment { values, stale_ages })
+    Ok(ExporterReading { values, stale_ages })
 }
 
 async fn known(prometheus: &Prometheus<'_>) -> Result<Known, Error> {
@@ -125,7 +125,10 @@ async fn stale_ages(prometheus: &Prometheus<'_>, known: &Known) -> Result<Vec<Se
 }
 
 /// Devices as metrics tell them of a job's own pods, without a look at the rest of the cluster.
-pub(crate) fn of_jobs<'j>(moment: &Moment, jobs: impl Iterator<Item = &'j Job>) -> Readings {
+pub(crate) fn of_jobs<'j>(
+    moment: &ExporterReading,
+    jobs: impl Iterator<Item = &'j Job>,
+) -> Readings {
     let holding = |job: &'j Job| {
         let pods = job
             .pods

@@ -16,7 +16,7 @@ use gpuctl_cluster::{Connection, InventorySnapshot};
 use gpuctl_core::error::Error;
 use gpuctl_core::model::{NodeUsage, Readings, UnixSeconds};
 use gpuctl_core::stats::exporters::devices;
-use gpuctl_core::stats::exporters::devices::Moment;
+use gpuctl_core::stats::exporters::devices::ExporterReading;
 use gpuctl_core::stats::exporters::dialect::Quantity;
 use gpuctl_core::stats::exporters::identity::ApiFacts;
 use gpuctl_prometheus::{Prometheus, QueryError};
@@ -60,9 +60,9 @@ impl<'c> OptionalMetrics<'c> {
     /// Returns what Prometheus told; else what the exporters of these nodes expose, with a warning.
     pub(crate) async fn or_exporters(
         &self,
-        moment: Option<Moment>,
+        moment: Option<ExporterReading>,
         nodes: BTreeSet<String>,
-    ) -> Option<Moment> {
+    ) -> Option<ExporterReading> {
         if !self.by_exporters.replace(false) {
             return moment;
         }
@@ -110,7 +110,10 @@ impl<'c> OptionalMetrics<'c> {
 
     /// Returns what devices measure now. `None` when nobody can tell, which is an error with
     /// `--require-metrics`.
-    pub(crate) async fn now(&self, quantities: &[Quantity]) -> Result<Option<Moment>, Error> {
+    pub(crate) async fn now(
+        &self,
+        quantities: &[Quantity],
+    ) -> Result<Option<ExporterReading>, Error> {
         if quantities.is_empty() {
             return Ok(None);
         }
@@ -177,7 +180,7 @@ impl<'c> OptionalMetrics<'c> {
     pub(crate) fn measure(
         &self,
         stock: &mut InventorySnapshot,
-        moment: Option<&Moment>,
+        moment: Option<&ExporterReading>,
     ) -> Option<Readings> {
         let moment = moment?;
         let facts = ApiFacts::of(&stock.inventory, stock.consumers.as_ref());

@@ -8,8 +8,13 @@ use crate::context::Context;
 use crate::observe::nodes;
 use crate::observe::optional_metrics::OptionalMetrics;
 use gpuctl_cluster::{Connection, Failure, InventorySnapshot, Wanted, unless_forbidden};
+<<<<<<< HEAD
 use gpuctl_core::model::{GpuCount, Inventory, Job, NodeUsage, Pod, PoolDefinition, State};
 use gpuctl_core::stats::exporters::devices::Moment;
+=======
+use gpuctl_core::model::{GpuCount, Job, NodeUsage, Pod, PoolDefinition, State};
+use gpuctl_core::stats::exporters::devices::ExporterReading;
+>>>>>>> ha
 use gpuctl_view::format::coverage::Coverage;
 use gpuctl_view::nodes::pool_use::PoolUse;
 
@@ -28,7 +33,7 @@ impl PoolsFound {
     pub(crate) fn measure(
         &mut self,
         cells: &OptionalMetrics<'_>,
-        moment: Option<&Moment>,
+        moment: Option<&ExporterReading>,
     ) -> Option<Coverage> {
         let readings = cells.measure(&mut self.stock, moment);
         for pool in &mut self.pools {

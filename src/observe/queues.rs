@@ -4,7 +4,7 @@
 use super::live;
 use gpuctl_cluster::{Connection, Failure, Wanted};
 use gpuctl_core::model::Queue;
-use gpuctl_core::stats::exporters::devices::Moment;
+use gpuctl_core::stats::exporters::devices::ExporterReading;
 use gpuctl_view::queues::list::QueueRow;
 
 /// Puts the means of its jobs' devices beside each queue; without metrics no job is asked for, and
@@ -13,7 +13,7 @@ pub(crate) async fn rows(
     connection: &Connection,
     namespace: Option<&str>,
     queues: Vec<Queue>,
-    moment: Option<&Moment>,
+    moment: Option<&ExporterReading>,
 ) -> Result<Vec<QueueRow>, Failure> {
     let unknown = |queues: Vec<Queue>| {
         queues

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use gpuctl_core::model::counting::inventory::Device;
+use gpuctl_core::model::Device;
 use gpuctl_core::model::{Inventory, NodeUsage};
 use gpuctl_view::format::text::count;
 use gpuctl_view::program::health::{Check, CheckStatus};

@@ -5,6 +5,7 @@
 //! - `protobuf`: the bytes of protobuf, without messages
 //! - `error`: kind, name, message, causes and hints of a failure
 #![warn(unreachable_pub)]
+#![cfg_attr(not(test), warn(clippy::too_many_lines))]
 
 pub mod error;
 pub mod model;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::facts::PendingPod;
-use super::nodes::{Obstacle, keeps_off};
+use super::nodes::{NodeObstacle, keeps_off};
 use gpuctl_core::model::Node;
 use gpuctl_core::model::counting::candidates::Room;
 use gpuctl_core::model::counting::capacity::{Amounts, pods_held};
@@ -17,7 +17,7 @@ pub(super) fn is_shortage(word: &str) -> bool {
 pub(super) struct Candidate<'n> {
     pub node: &'n Node,
     pub free: &'n Amounts,
-    pub obstacles: Vec<Obstacle>,
+    pub obstacles: Vec<NodeObstacle>,
     /// Pods that it takes now.
     pub takes: u64,
     /// False where the node would be too small if nobody else used it.
@@ -66,7 +66,7 @@ fn taken(pending: &PendingPod, resource: &str, pods: u64) -> i128 {
 
 /// An obstacle with the nodes on which it holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Counted {
+pub(super) struct CountedObstacle {
     pub word: &'static str,
     pub detail: Option<String>,
     /// Nodes that this obstacle alone keeps the pod off.
@@ -74,7 +74,7 @@ pub(super) struct Counted {
     pub nodes: usize,
 }
 
-impl Counted {
+impl CountedObstacle {
     /// Sorts those first whose removal alone gives most nodes.
     pub(super) fn order(
         &self,
@@ -95,8 +95,8 @@ impl Counted {
 }
 
 /// Counts the nodes of each obstacle.
-pub(super) fn counted(candidates: &[&Candidate<'_>]) -> Vec<Counted> {
-    let mut found: Vec<Counted> = Vec::new();
+pub(super) fn counted(candidates: &[&Candidate<'_>]) -> Vec<CountedObstacle> {
+    let mut found: Vec<CountedObstacle> = Vec::new();
     for candidate in candidates {
         for (word, detail) in &candidate.obstacles {
             let alone = usize::from(candidate.obstacles.len() == 1);
@@ -105,7 +105,7 @@ pub(super) fn counted(candidates: &[&Candidate<'_>]) -> Vec<Counted> {
                     one.alone += alone;
                     one.nodes += 1;
                 }
-                None => found.push(Counted {
+                None => found.push(CountedObstacle {
                     word,
                     detail: detail.clone(),
                     alone,

@@ -2,7 +2,7 @@
 //! runtime, checks. Words of kubelet 1.36 and containerd 2.2.
 
 use super::answer::Cause;
-use super::dead;
+use super::ends;
 use super::facts::Facts;
 use super::nodes::of_taint;
 use gpuctl_core::model::facts::state::{lost, pod_name};
@@ -35,14 +35,7 @@ pub(super) fn causes(facts: &Facts<'_>, pod: &Pod) -> Vec<Cause> {
         return vec![cause];
     }
     if let Some(sidecar) = pod.sidecar_left() {
-        let told = format!(
-            "{} has ended, and its container {sidecar} still runs and keeps the GPUs",
-            pod_name(pod)
-        );
-        return vec![Cause::new("sidecar-running", told, "pod").helps(
-            "make the container an init container with restartPolicy: Always",
-            Some("gpuctl explain pod".to_owned()),
-        )];
+        return vec![kept_by(pod, sidecar)];
     }
     let waiting: Vec<(&Container, &(String, String))> = pod
         .containers
@@ -87,24 +80,29 @@ pub(super) fn causes(facts: &Facts<'_>, pod: &Pod) -> Vec<Cause> {
         )];
     }
     if pod.phase == PodPhase::Pending {
-        let age = pod
-            .created_at
-            .map(|at| facts.now.as_second() - at.as_second());
-        // What takes longer has a reason, and nothing tells it.
-        return if age.is_some_and(|age| age < MADE_WITHIN) {
-            vec![
-                Cause::new(
-                    "container-creating",
-                    format!("the container of {} is being made", pod_name(pod)),
-                    "pod",
-                )
-                .at(pod.created_at),
-            ]
-        } else {
-            Vec::new()
-        };
+        return being_made(facts, pod).into_iter().collect();
     }
     of_running(facts, pod)
+}
+
+/// Returns the cause of a pod whose program has ended and whose sidecar keeps the GPUs.
+fn kept_by(pod: &Pod, sidecar: &str) -> Cause {
+    let what = format!(
+        "{} has ended, and its container {sidecar} still runs and keeps the GPUs",
+        pod_name(pod)
+    );
+    Cause::new("sidecar-running", what, "pod").helps(
+        "make the container an init container with restartPolicy: Always",
+        Some("gpuctl explain pod".to_owned()),
+    )
+}
+
+/// Returns the cause of a pod that was bound a moment ago. A longer wait has another reason, and
+/// nothing says which.
+fn being_made(facts: &Facts<'_>, pod: &Pod) -> Option<Cause> {
+    let age = facts.now.as_second() - pod.created_at?.as_second();
+    let what = format!("the container of {} is being made", pod_name(pod));
+    (age < MADE_WITHIN).then(|| Cause::new("container-creating", what, "pod").at(pod.created_at))
 }
 
 /// Returns that its node evicts a pod, by an event of its kubelet. One whose disk is full cannot
@@ -115,7 +113,7 @@ pub(super) fn evicted(facts: &Facts<'_>, pod: &Pod) -> Option<Cause> {
         evicts(event) || event.reason == "Started"
     })
     .filter(|event| evicts(event))?;
-    Some(dead::evicted(pod, &event.message, "events").at(event.at))
+    Some(ends::evicted(pod, &event.message, "events").at(event.at))
 }
 
 fn of_reason(
@@ -158,15 +156,70 @@ fn crashing(facts: &Facts<'_>, pod: &Pod, container: &Container) -> Vec<Cause> {
         Some(end) => format!(
             "{who} ended again and again ({} restarts), last with {}",
             container.restarts,
-            dead::in_words(end)
+            ends::in_words(end)
         ),
         None => format!("{who} ends again and again"),
     };
     // Of a container that has not begun again, the last run is the present one.
     let logs = facts.logs(pod, container.terminated.is_none());
     let crash = Cause::new("crash-loop", told, "pod").helps("read what it said", Some(logs));
-    let why = end.map(|end| dead::of_end(facts, pod, end));
+    let why = end.map(|end| ends::of_end(facts, pod, end));
     std::iter::once(crash).chain(why).collect()
+}
+
+/// What the errors of registries say, and the words of their causes; the first that fits counts.
+const PULL_ERRORS: [(&str, &[&str]); 3] = [
+    (
+        "registry-unreachable",
+        &[
+            "no such host",
+            "i/o timeout",
+            "connection refused",
+            "dial tcp",
+            "deadline exceeded",
+            "x509",
+            "tls:",
+            "no route to host",
+            "503 service",
+            "502 bad",
+            "500 internal",
+            "too many requests",
+            "connection reset",
+            "unexpected eof",
+        ],
+    ),
+    (
+        "image-auth",
+        &[
+            "unauthorized",
+            "401",
+            "denied",
+            "403 forbidden",
+            "authentication required",
+            "authorization failed",
+            "no basic auth",
+        ],
+    ),
+    (
+        "image-missing",
+        &[
+            "not found",
+            "manifest unknown",
+            "name unknown",
+            "does not exist",
+            "invalid reference",
+            "no match for platform",
+        ],
+    ),
+];
+
+/// Returns the word of the cause of an error of a registry.
+fn word_of_pull_error(message: &str) -> Option<&'static str> {
+    let lower = message.to_ascii_lowercase();
+    PULL_ERRORS
+        .iter()
+        .find(|(_, parts)| parts.iter().any(|part| lower.contains(part)))
+        .map(|(word, _)| *word)
 }
 
 /// Tells why an image cannot be had. «Back-off» says nothing by itself, so the event of the try
@@ -179,48 +232,9 @@ fn image(facts: &Facts<'_>, pod: &Pod, reason: &str, message: &str) -> Option<Ca
     let told = tried
         .filter(|_| !message.contains("rpc error") && !message.contains("failed to"))
         .map_or(message, |event| event.message.as_str());
-    let lower = told.to_ascii_lowercase();
-    let has = |words: &[&str]| words.iter().any(|word| lower.contains(word));
-    let word = if reason == "InvalidImageName" || reason == "ErrImageNeverPull" {
-        "image-missing"
-    } else if has(&[
-        "no such host",
-        "i/o timeout",
-        "connection refused",
-        "dial tcp",
-        "deadline exceeded",
-        "x509",
-        "tls:",
-        "no route to host",
-        "503 service",
-        "502 bad",
-        "500 internal",
-        "too many requests",
-        "connection reset",
-        "unexpected eof",
-    ]) {
-        "registry-unreachable"
-    } else if has(&[
-        "unauthorized",
-        "401",
-        "denied",
-        "403 forbidden",
-        "authentication required",
-        "authorization failed",
-        "no basic auth",
-    ]) {
-        "image-auth"
-    } else if has(&[
-        "not found",
-        "manifest unknown",
-        "name unknown",
-        "does not exist",
-        "invalid reference",
-        "no match for platform",
-    ]) {
-        "image-missing"
-    } else {
-        return None;
+    let word = match reason {
+        "InvalidImageName" | "ErrImageNeverPull" => "image-missing",
+        _ => word_of_pull_error(told)?,
     };
     let cause = Cause::new(
         word,
@@ -336,11 +350,11 @@ fn of_running(facts: &Facts<'_>, pod: &Pod) -> Vec<Cause> {
         let told = format!(
             "{who} ended again and again ({} restarts), last with {}",
             container.restarts,
-            dead::in_words(end)
+            ends::in_words(end)
         );
         let logs = facts.logs(pod, true);
         let crash = Cause::new("crash-loop", told, "pod").helps("read what it said", Some(logs));
-        return vec![crash, dead::of_end(facts, pod, end)];
+        return vec![crash, ends::of_end(facts, pod, end)];
     }
     let failing = newest(facts, pod, &["Unhealthy"]);
     let told = match failing {

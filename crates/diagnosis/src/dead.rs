@@ -4,38 +4,17 @@
 use jiff::Timestamp;
 
 use super::answer::Cause;
+use super::ends::{SIGNALS, deadline, end, is_signal, node, of_pod, signal};
 use super::facts::Facts;
-use gpuctl_core::model::contract::labels::TERMINATION_PREFIX;
-use gpuctl_core::model::facts::state::{lost, not_started, pod_name};
-use gpuctl_core::model::{ContainerEnd, Event, Pod, PodPhase};
+use gpuctl_core::model::facts::state::{lost, pod_name};
+use gpuctl_core::model::{Pod, PodPhase};
 use gpuctl_core::stats::exporters::dialect::is_fatal_xid;
-
-/// Exit codes above this one are signals: 128 + the signal's number.
-const SIGNALS: i32 = 128;
 
 /// Exit codes of ranks that end because another one did: interrupted, aborted by NCCL's watchdog,
 /// told to end.
 const OF_PEERS: [i32; 3] = [130, 134, 143];
 /// The exit code of our supervisor of ranks, which is not the command's.
 const SUPERVISOR: i32 = 113;
-
-/// Seconds within which a node's report is about the end of a pod.
-const SAME_TIME: i64 = 60;
-
-/// Signals by number. Source: signal(7).
-const NAMES: [(i32, &str); 11] = [
-    (1, "SIGHUP"),
-    (2, "SIGINT"),
-    (3, "SIGQUIT"),
-    (4, "SIGILL"),
-    (6, "SIGABRT"),
-    (7, "SIGBUS"),
-    (8, "SIGFPE"),
-    (9, "SIGKILL"),
-    (11, "SIGSEGV"),
-    (13, "SIGPIPE"),
-    (15, "SIGTERM"),
-];
 
 /// Reasons of a Job whose retries are used up.
 const EXHAUSTED: [&str; 4] = [
@@ -51,19 +30,10 @@ pub(super) fn causes(facts: &Facts<'_>) -> Vec<Cause> {
     let condition = ["Failed", "FailureTarget"]
         .iter()
         .find_map(|kind| job.conditions.get(*kind));
-    if let Some((pod, (_, told))) = job
-        .current_pods()
-        .into_iter()
-        .find_map(|pod| Some((pod, lost(pod)?)))
-        && condition.is_none()
+    if condition.is_none()
+        && let Some(cause) = node_lost(facts)
     {
-        let node = pod.node.clone().unwrap_or_default();
-        let cause = Cause::new("node-lost", told, "pod")
-            .helps("see the node", Some(format!("gpuctl describe node {node}")));
-        return vec![cause.helps(
-            "its pods can be made elsewhere",
-            Some(format!("gpuctl restart job {}", facts.full_name())),
-        )];
+        return vec![cause];
     }
     let reason = condition.map_or("", |(reason, _)| reason.as_str());
     if reason == "DeadlineExceeded" {
@@ -73,11 +43,6 @@ pub(super) fn causes(facts: &Facts<'_>) -> Vec<Cause> {
             "job",
         )];
     }
-    let mut ended: Vec<&Pod> = job
-        .pods
-        .iter()
-        .filter(|pod| pod.phase == PodPhase::Failed)
-        .collect();
     // The present try comes first, and of one try the rank that ended first: its peers end because
     // it is gone.
     let present: Vec<&str> = job
@@ -85,9 +50,15 @@ pub(super) fn causes(facts: &Facts<'_>) -> Vec<Cause> {
         .iter()
         .map(|pod| pod.name.as_str())
         .collect();
+    let is_present = |pod: &Pod| present.contains(&pod.name.as_str());
+    let mut ended: Vec<&Pod> = job
+        .pods
+        .iter()
+        .filter(|pod| pod.phase == PodPhase::Failed)
+        .collect();
     ended.sort_by_key(|pod| {
         (
-            !present.contains(&pod.name.as_str()),
+            !is_present(pod),
             pod.ended_at.is_none(),
             pod.ended_at,
             pod.rank,
@@ -97,7 +68,7 @@ pub(super) fn causes(facts: &Facts<'_>) -> Vec<Cause> {
     let now: Vec<&Pod> = ended
         .iter()
         .copied()
-        .filter(|pod| present.contains(&pod.name.as_str()))
+        .filter(|pod| is_present(pod))
         .collect();
     let Some(first) = culprit(if now.is_empty() { &ended } else { &now }) else {
         return gone(facts, condition);
@@ -106,6 +77,38 @@ pub(super) fn causes(facts: &Facts<'_>) -> Vec<Cause> {
     if let Some(peers) = peers(&ended, &present, first) {
         cause = cause.and(peers, "pod");
     }
+    let mut causes = vec![with_evidence(facts, condition, cause)];
+    if let Some(fault) = gpu_fault(facts, first) {
+        causes.insert(0, fault);
+    }
+    if job.retries > 0 && EXHAUSTED.contains(&reason) {
+        causes.push(exhausted(facts, &ended, first));
+    }
+    causes
+}
+
+/// Returns the cause of a job whose pod is on a node that does not answer.
+fn node_lost(facts: &Facts<'_>) -> Option<Cause> {
+    let (pod, (_, message)) = facts
+        .job
+        .current_pods()
+        .into_iter()
+        .find_map(|pod| Some((pod, lost(pod)?)))?;
+    let node = pod.node.clone().unwrap_or_default();
+    let cause = Cause::new("node-lost", message, "pod")
+        .helps("see the node", Some(format!("gpuctl describe node {node}")));
+    Some(cause.helps(
+        "its pods can be made elsewhere",
+        Some(format!("gpuctl restart job {}", facts.full_name())),
+    ))
+}
+
+/// Adds the words of the owner, the last lines of the log and the harmless faults of devices.
+fn with_evidence(
+    facts: &Facts<'_>,
+    condition: Option<&(String, String)>,
+    mut cause: Cause,
+) -> Cause {
     // The pods of a workload of others belong to objects of its own, which it sums up.
     if let Some((_, message)) =
         condition.filter(|(_, message)| !facts.subject.ours && !message.is_empty())
@@ -121,26 +124,25 @@ pub(super) fn causes(facts: &Facts<'_>) -> Vec<Cause> {
             "prometheus",
         );
     }
-    let mut causes = vec![cause];
-    if let Some((device, code)) = facts.faults.iter().find(|(_, code)| is_fatal_xid(*code)) {
-        let told = format!(
-            "{device}, which {} used, told XID {code} within five minutes of its end",
-            pod_name(first)
-        );
-        let fault = Cause::new("gpu-fault", told, "prometheus").at(first.ended_at);
-        let elsewhere = first
-            .node
-            .as_ref()
-            .map(|node| super::refused::set(facts, &format!("resources.exclude_nodes={node}")));
-        causes.insert(
-            0,
-            fault.helps("leave the node out, and tell who runs it", elsewhere),
-        );
-    }
-    if job.retries > 0 && EXHAUSTED.contains(&reason) {
-        causes.push(exhausted(facts, &ended, first));
-    }
-    causes
+    cause
+}
+
+/// Returns the fatal fault of a device that the pod used.
+fn gpu_fault(facts: &Facts<'_>, pod: &Pod) -> Option<Cause> {
+    let (device, code) = facts.faults.iter().find(|(_, code)| is_fatal_xid(*code))?;
+    let what = format!(
+        "{device}, which {} used, told XID {code} within five minutes of its end",
+        pod_name(pod)
+    );
+    let elsewhere = pod
+        .node
+        .as_ref()
+        .map(|node| super::refused::set(facts, &format!("resources.exclude_nodes={node}")));
+    Some(
+        Cause::new("gpu-fault", what, "prometheus")
+            .at(pod.ended_at)
+            .helps("leave the node out, and tell who runs it", elsewhere),
+    )
 }
 
 /// Returns the pod that ended first; of those of one second, the one with a reason of its own.
@@ -172,15 +174,6 @@ fn has_reason(pod: &Pod) -> bool {
         })
 }
 
-fn end(pod: &Pod) -> Option<&ContainerEnd> {
-    let own = pod
-        .containers
-        .iter()
-        .filter(|container| container.name == pod.own_container());
-    own.chain(&pod.containers)
-        .find_map(|container| container.terminated.as_ref().filter(|end| end.code != 0))
-}
-
 /// Says what the other ranks did.
 fn peers(ended: &[&Pod], present: &[&str], first: &Pod) -> Option<String> {
     let others: Vec<&&Pod> = ended
@@ -205,256 +198,6 @@ fn peers(ended: &[&Pod], present: &[&str], first: &Pod) -> Option<String> {
         format!("{} other ranks", others.len())
     };
     Some(format!("{who} ended{code} within {after} s after it"))
-}
-
-/// Returns what ended one pod.
-pub(super) fn of_pod(facts: &Facts<'_>, pod: &Pod) -> Cause {
-    let who = pod_name(pod);
-    let message = pod.message.as_deref().unwrap_or("");
-    let found = |word, told: String| Cause::new(word, told, "pod").at(pod.ended_at);
-    if let Some("NodeShutdown" | "Terminated" | "NodeLost") = pod.reason.as_deref() {
-        return found(
-            "node-lost",
-            format!("{who}'s node {} went down: {message}", node(pod)),
-        );
-    }
-    match pod.disrupted.as_deref() {
-        Some("PreemptionByScheduler") => {
-            return found("preempted", preempted(facts, pod, &who)).helps(
-                "a job of higher priority is not preempted by that one",
-                Some(super::refused::set(facts, "job.priority=high")),
-            );
-        }
-        Some("DeletionByTaintManager" | "DeletionByPodGC") => {
-            return found(
-                "node-lost",
-                format!(
-                    "{who} was ended because its node {} does not answer, is gone, or was tainted NoExecute",
-                    node(pod)
-                ),
-            );
-        }
-        Some("EvictionByEvictionAPI") => {
-            return found(
-                "node-drained",
-                format!(
-                    "{who} was evicted from {}: its node was drained, or somebody evicted it",
-                    node(pod)
-                ),
-            );
-        }
-        Some("TerminationByKubelet") => return evicted(pod, message, "pod").at(pod.ended_at),
-        Some(_) => return found("deleted", format!("{who} was deleted")),
-        None => {}
-    }
-    match pod.reason.as_deref() {
-        Some("Evicted") => evicted(pod, message, "pod").at(pod.ended_at),
-        Some("DeadlineExceeded") => deadline(
-            facts,
-            &format!("{who} ran longer than `job.max_runtime`"),
-            "pod",
-        )
-        .at(pod.ended_at),
-        Some(
-            "UnexpectedAdmissionError" | "OutOfcpu" | "OutOfmemory" | "NodeAffinity" | "OutOfpods",
-        ) => found(
-            "start-error",
-            format!("node {} refused {who}: {message}", node(pod)),
-        ),
-        _ => match end(pod) {
-            Some(end) => of_end(facts, pod, end).at(pod.ended_at),
-            None => found("exit-code", format!("{who} failed: {message}")),
-        },
-    }
-}
-
-/// Returns what ended one container.
-pub(super) fn of_end(facts: &Facts<'_>, pod: &Pod, end: &ContainerEnd) -> Cause {
-    let who = pod_name(pod);
-    let told = end
-        .message
-        .strip_prefix(TERMINATION_PREFIX)
-        .and_then(|text| text.split_once(": "));
-    let (reason, message) = told.map_or((end.reason.as_str(), None), |(reason, message)| {
-        (reason, Some(message))
-    });
-    let logs = facts.logs(pod, false);
-    let read = |cause: Cause| cause.helps("read its last lines", Some(logs.clone()));
-    let code = end.command_code();
-    if reason == "OOMKilled" {
-        let limit = facts
-            .job
-            .memory
-            .as_deref()
-            .map_or(String::new(), |limit| format!(" of {limit}"));
-        let told = format!(
-            "{who} used more memory than its limit{limit} and was killed (exit code {code}): host memory, not GPU memory"
-        );
-        return Cause::new("oom-container", told, "pod").helps(
-            "give it more, or run fewer data loader workers",
-            Some(super::refused::set(facts, "resources.memory=AMOUNT")),
-        );
-    }
-    if end.never_started() {
-        return Cause::new("start-error", not_started(&who, end), "pod").helps(
-            "correct the command or the image",
-            Some(super::refused::set(facts, "environment.command=COMMAND")),
-        );
-    }
-    // A kubelet kills what fails its check, and says so in an event alone.
-    let killed = facts.events.into_iter().flatten().rev().find(|event| {
-        event.reason == "Killing"
-            && event.message.contains("probe")
-            && event.object == format!("Pod/{}", pod.name)
-    });
-    if let Some(event) = killed.filter(|_| matches!(code, 137 | 143)) {
-        return Cause::new(
-            "probe-killed",
-            format!(
-                "{who} was killed because its check failed: {}",
-                event.message
-            ),
-            "events",
-        )
-        .at(event.at);
-    }
-    let node = pod.node.as_deref();
-    let about = |event: &&Event| {
-        event.reason == "SystemOOM"
-            && node.is_some_and(|node| event.object == format!("Node/{node}"))
-    };
-    let then = |event: &&Event| {
-        event
-            .at
-            .zip(pod.ended_at)
-            .is_some_and(|(at, end)| (end.as_second() - at.as_second()).abs() <= SAME_TIME)
-    };
-    let system = facts.events.into_iter().flatten().filter(about).find(then);
-    if let Some(event) = system.filter(|_| code == 137) {
-        return Cause::new(
-            "oom-node",
-            format!(
-                "{who} was killed when its node ran out of memory: {}",
-                event.message
-            ),
-            "events",
-        )
-        .at(event.at);
-    }
-    if code > SIGNALS && code <= SIGNALS + 64 {
-        let told = message.map_or_else(
-            || {
-                format!(
-                    "{who} was ended by {} (exit code {code})",
-                    signal(code - SIGNALS)
-                )
-            },
-            |message| format!("{message} ({})", signal(code - SIGNALS)),
-        );
-        return read(Cause::new("signal", told, "pod"));
-    }
-    let told = message.map_or_else(
-        || format!("{who} ended with exit code {code}"),
-        ToOwned::to_owned,
-    );
-    read(Cause::new("exit-code", told, "pod"))
-}
-
-/// Says an end in words: `exit code 1`, `SIGKILL (exit code 137)`, `too little memory (exit code
-/// 137)`.
-pub(super) fn in_words(end: &ContainerEnd) -> String {
-    match (end.reason.as_str(), end.command_code()) {
-        ("OOMKilled", code) => format!("too little memory (exit code {code})"),
-        (_, code) if code > SIGNALS && code <= SIGNALS + 64 => {
-            format!("{} (exit code {code})", signal(code - SIGNALS))
-        }
-        (_, code) => format!("exit code {code}"),
-    }
-}
-
-fn signal(number: i32) -> String {
-    let name = NAMES.iter().find(|(known, _)| *known == number);
-    name.map_or_else(
-        || format!("signal {number}"),
-        |(_, name)| (*name).to_owned(),
-    )
-}
-
-/// Returns what a node evicted a pod for, by the kubelet's words.
-pub(super) fn evicted(pod: &Pod, message: &str, source: &'static str) -> Cause {
-    let who = pod_name(pod);
-    let lower = message.to_ascii_lowercase();
-    // What follows names containers, whose names are anybody's words.
-    let lower = lower
-        .split_once("low on resource: ")
-        .map_or(lower.as_str(), |(_, rest)| {
-            rest.split('.').next().unwrap_or(rest)
-        });
-    let disk = [
-        "ephemeral",
-        "disk",
-        "inode",
-        "emptydir",
-        "nodefs",
-        "imagefs",
-    ]
-    .iter()
-    .any(|word| lower.contains(word));
-    let word = if disk {
-        "evicted-disk"
-    } else if lower.contains("memory") {
-        "evicted-memory"
-    } else {
-        "node-drained"
-    };
-    let place = pod
-        .node
-        .as_ref()
-        .map_or(String::new(), |node| format!(" {node}"));
-    let cause = Cause::new(
-        word,
-        format!("{who} was evicted by its node{place}: {message}"),
-        source,
-    );
-    match word {
-        "evicted-disk" => cause.helps(
-            "write to a volume instead",
-            Some("gpuctl explain storage.workdirs".to_owned()),
-        ),
-        "evicted-memory" => cause.helps(
-            "request what it uses, so that the scheduler counts it",
-            Some("gpuctl explain resources.memory".to_owned()),
-        ),
-        _ => cause,
-    }
-}
-
-/// Names who took the pod's place, where an event tells.
-fn preempted(facts: &Facts<'_>, pod: &Pod, who: &str) -> String {
-    let object = format!("Pod/{}", pod.name);
-    let event = facts
-        .events
-        .into_iter()
-        .flatten()
-        .rev()
-        .find(|event| event.reason == "Preempted" && event.object == object);
-    let told = event.map_or(String::new(), |event| format!(": {}", event.message));
-    format!(
-        "{who} was preempted on {} by a pod of higher priority{told}",
-        node(pod)
-    )
-}
-
-fn node(pod: &Pod) -> &str {
-    pod.node.as_deref().unwrap_or("(no node)")
-}
-
-fn deadline(facts: &Facts<'_>, told: &str, seen_in: &'static str) -> Cause {
-    let cause = Cause::new("deadline", told, seen_in).at(facts.job.finished_at);
-    cause.helps(
-        "allow it more time",
-        Some(super::refused::set(facts, "job.max_runtime=TIME")),
-    )
 }
 
 fn exhausted(facts: &Facts<'_>, ended: &[&Pod], first: &Pod) -> Cause {
@@ -487,7 +230,7 @@ fn gone(facts: &Facts<'_>, condition: Option<&(String, String)>) -> Vec<Cause> {
     let supervised = code == Some(SUPERVISOR);
     let code = code.filter(|_| !supervised);
     vec![match (reason.as_str(), code) {
-        (_, Some(code)) if code > SIGNALS && code <= SIGNALS + 64 => Cause::new(
+        (_, Some(code)) if is_signal(code) => Cause::new(
             "signal",
             format!("a pod was ended by {} (exit code {code}); its pods are gone", signal(code - SIGNALS)),
             "job",

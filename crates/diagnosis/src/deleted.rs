@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 
 use super::answer::{Answer, Cause, Coverage, Situation, weighed};
-use super::dead;
+use super::ends;
 use super::facts::EVENTS_KEPT;
 use gpuctl_core::model::facts::state::pod_name;
 use gpuctl_core::model::{Event, Job, Pod, PodPhase};
@@ -147,7 +147,7 @@ fn of_pod(memory: &Memory, pod: &Pod) -> Vec<Cause> {
     }
     match (pod.reason.as_deref(), memory.ends.get(&pod.name).map(String::as_str)) {
         (Some("Evicted"), _) => match said {
-            Some(event) => vec![dead::evicted(pod, &event.message, "events").at(event.at)],
+            Some(event) => vec![ends::evicted(pod, &event.message, "events").at(event.at)],
             None => ["evicted-memory", "evicted-disk"]
                 .into_iter()
                 .map(|word| {

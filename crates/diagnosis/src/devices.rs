@@ -32,6 +32,34 @@ pub(super) fn missing(facts: &Facts<'_>) -> Option<Cause> {
     }
 }
 
+/// Returns the cause of a claim for devices that nobody offers.
+fn none_offered(each: &str, room: &ClassRoom) -> Option<Cause> {
+    let what = format!("{each}; no node that qualifies offers one");
+    (room.all == 0).then(|| {
+        Cause::new("device-claim", what, "inventory").helps(
+            "see who offers devices",
+            Some("kubectl get resourceslices".to_owned()),
+        )
+    })
+}
+
+/// Returns the cause of a claim that taints alone keep off enough devices of a node.
+fn tainted(each: &str, node: &str, room: &ClassRoom, wanted: u64) -> Option<Cause> {
+    let taint = room
+        .taint
+        .as_ref()
+        .filter(|_| room.free < wanted && room.free + room.tainted >= wanted)?;
+    let (free, tainted) = (room.free, room.tainted);
+    let what = format!(
+        "{each}; {node} has {free} free, and {tainted} more are tainted {taint}, which its claim does not tolerate"
+    );
+    let look = format!("kubectl get resourceslices --field-selector spec.nodeName={node} -o yaml");
+    Some(Cause::new("device-taint", what, "inventory").helps(
+        "have the devices repaired, or tolerate the taint in the claim",
+        Some(look),
+    ))
+}
+
 /// Too few devices of a class on each of these nodes.
 pub(super) fn shortage(
     facts: &Facts<'_>,
@@ -56,37 +84,9 @@ pub(super) fn shortage(
     });
     let nodes = Some(on.len() as u64);
     let each = format!("{wanted} of device class {class} on one node");
-    if room.all == 0 {
-        let cause = Cause::new(
-            "device-claim",
-            format!("{each}; no node that qualifies offers one"),
-            "inventory",
-        );
-        let cause = cause.helps(
-            "see who offers devices",
-            Some("kubectl get resourceslices".to_owned()),
-        );
-        return Cause { nodes, ..cause };
-    }
-    if let Some(taint) = room
-        .taint
-        .as_ref()
-        .filter(|_| room.free < wanted && room.free + room.tainted >= wanted)
+    if let Some(cause) = none_offered(&each, &room).or_else(|| tainted(&each, node, &room, wanted))
     {
-        let (free, tainted) = (room.free, room.tainted);
-        let told = format!(
-            "{each}; {node} has {free} free, and {tainted} more are tainted {taint}, which its claim does not tolerate"
-        );
-        let look =
-            format!("kubectl get resourceslices --field-selector spec.nodeName={node} -o yaml");
-        let cause = Cause::new("device-taint", told, "inventory");
-        return Cause {
-            nodes,
-            ..cause.helps(
-                "have the devices repaired, or tolerate the taint in the claim",
-                Some(look),
-            )
-        };
+        return Cause { nodes, ..cause };
     }
     let told = format!("{each}; {node} has {} of {} free", room.free, room.all);
     let cause = Cause {

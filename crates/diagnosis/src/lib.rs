@@ -3,6 +3,7 @@
 //! it names no cause, or all possible ones with the same weight. docs/why.md explains the words of
 //! the causes.
 #![warn(unreachable_pub)]
+#![cfg_attr(not(test), warn(clippy::too_many_lines))]
 
 mod answer;
 mod bottlenecks;
@@ -13,9 +14,12 @@ mod containers;
 mod dead;
 mod deleted;
 mod devices;
+mod ends;
 mod facts;
+mod free_devices;
 mod nodes;
 mod placement;
+mod prerequisites;
 mod queued;
 mod ranks;
 mod refused;
@@ -49,27 +53,7 @@ pub fn waits_for_room(answer: &Answer) -> bool {
 pub fn diagnose(facts: &Facts<'_>) -> Answer {
     let job = facts.job;
     let state = State::of(job);
-    let (situation, causes) = match state.status {
-        Status::Succeeded => (Situation::Fine, Vec::new()),
-        Status::Failed | Status::Unknown => (Situation::Dead, dead::causes(facts)),
-        Status::Terminating => (Situation::Dead, vec![dead::deleted(facts)]),
-        Status::Paused => (Situation::Waiting, vec![waiting::paused(facts)]),
-        Status::Pending => (Situation::Waiting, waiting::causes(facts)),
-        // A service of which some pods serve, or none has ended yet, may still have something to
-        // tell.
-        Status::Running => {
-            let evicted = evicted(facts);
-            let causes = if evicted.is_empty() {
-                waiting::of_some(facts, &state)
-            } else {
-                evicted
-            };
-            match causes.is_empty() {
-                true => running::causes(facts).unwrap_or((running::quiet(facts), Vec::new())),
-                false => (Situation::Waiting, causes),
-            }
-        }
-    };
+    let (situation, causes) = situation(facts, &state);
     let mut answer = Answer {
         situation,
         since: since(job, situation),
@@ -100,38 +84,20 @@ pub fn diagnose(facts: &Facts<'_>) -> Answer {
         .not_evaluated
         .extend(facts.asked.silent.iter().cloned());
     answer.stacks.clone_from(&facts.asked.stacks);
-    if state.status == Status::Running
-        && facts
-            .running
-            .as_ref()
-            .is_none_or(|running| running.traces.is_empty())
-    {
-        answer
-            .not_evaluated
-            .push("what its GPUs do: no metrics".to_owned());
-    }
-    if facts
-        .running
-        .as_ref()
-        .is_some_and(|running| running.bottlenecks.is_none() && !running.traces.is_empty())
-    {
-        answer
-            .not_evaluated
-            .push("links, network ports and CPU limits: Prometheus did not answer".to_owned());
-    }
+    let gaps = [gap_of_devices(facts, &state), gap_of_bottlenecks(facts)];
+    answer
+        .not_evaluated
+        .extend(gaps.into_iter().flatten().map(ToOwned::to_owned));
     answer.coverage = Coverage {
         nodes: facts.known_nodes(),
         events: facts.events_word(),
     };
     answer.sentence = match running::silence(facts) {
         Some(silence) if answer.situation == Situation::Unknown => {
-            answer.not_evaluated.extend(
-                facts
-                    .asked
-                    .places()
-                    .is_empty()
-                    .then(|| running::unasked(facts)),
-            );
+            let is_unasked = facts.asked.places().is_empty();
+            answer
+                .not_evaluated
+                .extend(is_unasked.then(|| running::unasked(facts)));
             format!(
                 "{} logged {silence}; nothing that was seen tells why",
                 job.name
@@ -140,6 +106,46 @@ pub fn diagnose(facts: &Facts<'_>) -> Answer {
         _ => answer::sentence(&job.name, &state, &answer),
     };
     answer
+}
+
+fn situation(facts: &Facts<'_>, state: &State) -> (Situation, Vec<Cause>) {
+    match state.status {
+        Status::Succeeded => (Situation::Fine, Vec::new()),
+        Status::Failed | Status::Unknown => (Situation::Dead, dead::causes(facts)),
+        Status::Terminating => (Situation::Dead, vec![dead::deleted(facts)]),
+        Status::Paused => (Situation::Waiting, vec![waiting::paused(facts)]),
+        Status::Pending => (Situation::Waiting, waiting::causes(facts)),
+        // A service of which some pods serve, or none has ended yet, may still have something to
+        // tell.
+        Status::Running => {
+            let evicted = evicted(facts);
+            let causes = if evicted.is_empty() {
+                waiting::of_some(facts, state)
+            } else {
+                evicted
+            };
+            match causes.is_empty() {
+                true => running::causes(facts).unwrap_or((running::quiet(facts), Vec::new())),
+                false => (Situation::Waiting, causes),
+            }
+        }
+    }
+}
+
+/// Says that the devices of a running job have no metrics.
+fn gap_of_devices(facts: &Facts<'_>, state: &State) -> Option<&'static str> {
+    let is_measured = facts
+        .running
+        .as_ref()
+        .is_some_and(|running| !running.traces.is_empty());
+    (state.status == Status::Running && !is_measured).then_some("what its GPUs do: no metrics")
+}
+
+/// Says that the devices have metrics, and their links and ports do not.
+fn gap_of_bottlenecks(facts: &Facts<'_>) -> Option<&'static str> {
+    let running = facts.running.as_ref()?;
+    (running.bottlenecks.is_none() && !running.traces.is_empty())
+        .then_some("links, network ports and CPU limits: Prometheus did not answer")
 }
 
 /// Returns why nodes evict pods that look as if they ran.

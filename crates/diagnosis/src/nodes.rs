@@ -8,7 +8,7 @@ use gpuctl_core::model::facts::gpu::is_device;
 use gpuctl_manifest::render::PodRules;
 
 /// A word of causes, and the label, the taint or the resource.
-pub(crate) type Obstacle = (&'static str, Option<String>);
+pub(crate) type NodeObstacle = (&'static str, Option<String>);
 
 /// Taints by which Kubernetes says that a node is not well.
 const FAULTS: [&str; 6] = [
@@ -26,7 +26,7 @@ pub fn keeps_off(
     requests: &Amounts,
     node: &Node,
     free: &Amounts,
-) -> Vec<Obstacle> {
+) -> Vec<NodeObstacle> {
     let mut found = Vec::new();
     found.extend(
         rules

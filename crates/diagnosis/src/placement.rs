@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use super::answer::Cause;
 use super::by_words::{by_words, is_beyond, of_words};
-use super::candidates::{Candidate, Counted, candidate, counted, is_shortage};
+use super::candidates::{Candidate, CountedObstacle, candidate, counted, is_shortage};
 use super::devices;
 use super::facts::{Facts, PendingPod};
 use super::nodes::keeps_off;
@@ -75,20 +75,7 @@ fn by_nodes(
         return beyond(pending, said);
     }
     let mut found = counted(&candidates);
-    let known = |word: &str| found.iter().any(|one| one.word == word);
-    if let Some(reason) = said
-        .iter()
-        .find(|reason| is_beyond(reason.word) && !known(reason.word))
-    {
-        // These filters come last: the nodes that they rule out passed all others.
-        let nodes = usize::try_from(reason.nodes.unwrap_or(u64::MAX)).unwrap_or(usize::MAX);
-        found.push(Counted {
-            word: reason.word,
-            detail: None,
-            alone: nodes,
-            nodes,
-        });
-    }
+    found.extend(unseen_obstacle(&found, said));
     // Without this obstacle the nodes have room for all pods of a gang, and not only for more of
     // them.
     let whole = |word: &str| {
@@ -119,7 +106,7 @@ fn by_nodes(
 fn of_obstacle(
     facts: &Facts<'_>,
     pending: &PendingPod,
-    obstacle: &Counted,
+    obstacle: &CountedObstacle,
     candidates: &[&Candidate<'_>],
     room: &Room,
     said: &[SchedulerReason],
@@ -142,44 +129,9 @@ fn of_obstacle(
         word if is_shortage(word) && word != "device-claim" => {
             machine(facts, pending, obstacle, &on, room)
         }
-        "cordoned" => {
-            let cause = Cause::new("cordoned", format!("{} cordoned", are(&names)), "inventory");
-            let best = on
-                .iter()
-                .find(|one| one.obstacles.len() == 1)
-                .or(on.first());
-            let uncordon = format!(
-                "kubectl uncordon {}",
-                best.map_or("", |one| one.node.name.as_str())
-            );
-            if obstacle.alone > 0 {
-                cause.proven("it fits there", Some(uncordon))
-            } else {
-                cause.helps("it fits there when more is free as well", Some(uncordon))
-            }
-        }
-        "taint" | "node-faulty" => {
-            let taint = obstacle.detail.as_deref().unwrap_or("a taint");
-            if obstacle.word == "taint" {
-                let told = format!(
-                    "{} tainted {taint}, which it does not tolerate",
-                    are(&names)
-                );
-                let tolerate = format!("pod.tolerations=[{{key: {taint}, operator: Exists}}]");
-                let command = set(facts, &format!("'{tolerate}'"));
-                Cause::new("taint", told, "inventory")
-                    .helps("tolerate it, where whoever set it agrees", Some(command))
-            } else {
-                let told = format!("{} not well: {taint}", are(&names));
-                Cause::new("node-faulty", told, "inventory").helps(
-                    "see the node",
-                    Some(format!(
-                        "gpuctl describe node {}",
-                        names.first().unwrap_or(&"")
-                    )),
-                )
-            }
-        }
+        "cordoned" => cordoned(&names, &on, obstacle.alone),
+        "taint" => tainted(facts, &names, obstacle.detail.as_deref()),
+        "node-faulty" => faulty(&names, obstacle.detail.as_deref()),
         word => {
             let text = said
                 .iter()
@@ -197,6 +149,60 @@ fn of_obstacle(
     Cause { nodes, ..cause }
 }
 
+/// Returns an obstacle that the scheduler names and the comparison of nodes cannot see. Its filters
+/// come last: the nodes that they rule out passed all others.
+fn unseen_obstacle(found: &[CountedObstacle], said: &[SchedulerReason]) -> Option<CountedObstacle> {
+    let is_known = |word: &str| found.iter().any(|one| one.word == word);
+    let reason = said
+        .iter()
+        .find(|reason| is_beyond(reason.word) && !is_known(reason.word))?;
+    let nodes = usize::try_from(reason.nodes.unwrap_or(u64::MAX)).unwrap_or(usize::MAX);
+    Some(CountedObstacle {
+        word: reason.word,
+        detail: None,
+        alone: nodes,
+        nodes,
+    })
+}
+
+/// Returns the cause of nodes that are cordoned, `alone` of which lack nothing else.
+fn cordoned(names: &[&str], on: &[&Candidate<'_>], alone: usize) -> Cause {
+    let cause = Cause::new("cordoned", format!("{} cordoned", are(names)), "inventory");
+    let best = on
+        .iter()
+        .find(|one| one.obstacles.len() == 1)
+        .or(on.first());
+    let uncordon = format!(
+        "kubectl uncordon {}",
+        best.map_or("", |one| one.node.name.as_str())
+    );
+    if alone > 0 {
+        cause.proven("it fits there", Some(uncordon))
+    } else {
+        cause.helps("it fits there when more is free as well", Some(uncordon))
+    }
+}
+
+fn tainted(facts: &Facts<'_>, names: &[&str], taint: Option<&str>) -> Cause {
+    let taint = taint.unwrap_or("a taint");
+    let what = format!("{} tainted {taint}, which it does not tolerate", are(names));
+    let tolerate = format!("pod.tolerations=[{{key: {taint}, operator: Exists}}]");
+    let command = set(facts, &format!("'{tolerate}'"));
+    Cause::new("taint", what, "inventory")
+        .helps("tolerate it, where whoever set it agrees", Some(command))
+}
+
+fn faulty(names: &[&str], taint: Option<&str>) -> Cause {
+    let what = format!("{} not well: {}", are(names), taint.unwrap_or("a taint"));
+    Cause::new("node-faulty", what, "inventory").helps(
+        "see the node",
+        Some(format!(
+            "gpuctl describe node {}",
+            names.first().unwrap_or(&"")
+        )),
+    )
+}
+
 /// Says «gpu-a-01 and gpu-a-02 are», «5 nodes are».
 fn are(names: &[&str]) -> String {
     match names {
@@ -207,7 +213,7 @@ fn are(names: &[&str]) -> String {
     }
 }
 
-/// No node has the labels: the GPU type, or others.
+/// Returns the cause of a pod whose labels no node has: the GPU type, or others.
 fn no_label(facts: &Facts<'_>, pending: &PendingPod, all: &[Candidate<'_>], room: &Room) -> Cause {
     let missing = |one: &Candidate<'_>| {
         one.obstacles
@@ -217,44 +223,11 @@ fn no_label(facts: &Facts<'_>, pending: &PendingPod, all: &[Candidate<'_>], room
     };
     let is_type = |label: &String| is_type_label(label.split('=').next().unwrap_or(label));
     let labels: Vec<String> = all.iter().filter_map(missing).collect();
-    let wanted = facts.job.gpu_type.as_deref();
-    // A node of the type that fails on another label shows that the type is there.
-    let in_pool = |one: &&Candidate<'_>| {
-        facts
-            .job
-            .pool
-            .as_deref()
-            .is_none_or(|pool| one.node.pool() == Some(pool))
-    };
-    let asked =
-        |kind: &str| GpuType::parse(kind).map_or_else(|| kind.to_owned(), |kind| kind.to_string());
-    let there = |kind: &str| {
-        all.iter().filter(in_pool).any(|one| {
-            one.node
-                .gpu_type()
-                .is_some_and(|own| own.to_string() == asked(kind))
-        })
-    };
-    if let Some(kind) = wanted.filter(|kind| labels.iter().any(is_type) && !there(kind)) {
-        let there = other_type(facts, pending, room);
-        let pool = facts
-            .job
-            .pool
-            .as_ref()
-            .map_or(String::new(), |pool| format!(" in pool {pool}"));
-        let cause = Cause::new(
-            "gpu-type-absent",
-            format!("no node{pool} has GPUs of type {kind}"),
-            "inventory",
-        );
-        let cause = cause.helps("see which types there are", Some("gpuctl free".to_owned()));
-        return match there {
-            Some((text, command)) => cause.proven(text, Some(command)),
-            None => Cause {
-                nodes: Some(all.len() as u64),
-                ..cause
-            },
-        };
+    if let Some(kind) = &facts.job.gpu_type
+        && labels.iter().any(is_type)
+        && !has_type(facts, all, kind)
+    {
+        return type_absent(facts, pending, kind, all.len(), room);
     }
     let mut counts: BTreeMap<&String, usize> = BTreeMap::new();
     labels
@@ -277,6 +250,45 @@ fn no_label(facts: &Facts<'_>, pending: &PendingPod, all: &[Candidate<'_>], room
         "see the labels of the nodes",
         Some("gpuctl get nodes -o wide".to_owned()),
     )
+}
+
+/// Returns true when a node of the job's pool has GPUs of a type. A node of the type that fails on
+/// another label shows that the type exists.
+fn has_type(facts: &Facts<'_>, all: &[Candidate<'_>], kind: &str) -> bool {
+    let pool = facts.job.pool.as_deref();
+    let kind = GpuType::parse(kind).map_or_else(|| kind.to_owned(), |kind| kind.to_string());
+    all.iter()
+        .filter(|one| pool.is_none_or(|pool| one.node.pool() == Some(pool)))
+        .filter_map(|one| one.node.gpu_type())
+        .any(|found| found.to_string() == kind)
+}
+
+/// Returns the cause of a job whose GPU type none of `nodes` nodes has.
+fn type_absent(
+    facts: &Facts<'_>,
+    pending: &PendingPod,
+    kind: &str,
+    nodes: usize,
+    room: &Room,
+) -> Cause {
+    let pool = facts
+        .job
+        .pool
+        .as_ref()
+        .map_or(String::new(), |pool| format!(" in pool {pool}"));
+    let cause = Cause::new(
+        "gpu-type-absent",
+        format!("no node{pool} has GPUs of type {kind}"),
+        "inventory",
+    );
+    let cause = cause.helps("see which types there are", Some("gpuctl free".to_owned()));
+    match other_type(facts, pending, room) {
+        Some((text, command)) => cause.proven(text, Some(command)),
+        None => Cause {
+            nodes: Some(nodes as u64),
+            ..cause
+        },
+    }
 }
 
 /// Returns a type of which there is room now.

@@ -3,12 +3,12 @@
 
 use super::answer::Cause;
 use super::facts::Facts;
+use gpuctl_core::model::QueueVerdict;
 
 /// Returns why its queue holds the job back.
 pub(super) fn causes(facts: &Facts<'_>) -> Vec<Cause> {
     let job = facts.job;
     let queue = job.queue.as_deref().unwrap_or("its queue");
-    let look = format!("gpuctl describe queue {queue} -n {}", job.namespace);
     let position = job.queue_position.map(|position| {
         let place = format!(
             "it is at place {position} of queue {queue}, and {} in all queues that share its quota",
@@ -24,15 +24,37 @@ pub(super) fn causes(facts: &Facts<'_>) -> Vec<Cause> {
             .into_iter()
             .collect();
     };
+    let quota = match of_verdict(facts, verdict, queue) {
+        Refusal::Final(cause) => return vec![cause],
+        Refusal::Quota(cause) => cause,
+    };
+    let is_unseen = verdict.reason == "Pending" && verdict.message.contains("has not looked at it");
+    match position.filter(|(place, _)| *place > 1) {
+        Some((_, place)) if is_unseen => vec![Cause::new("queue-position", place, "queue")],
+        Some((_, place)) => vec![quota, Cause::new("queue-position", place, "queue")],
+        None => vec![quota],
+    }
+}
+
+/// Why a queue does not admit a job.
+enum Refusal {
+    /// Others ahead of the job do not matter.
+    Final(Cause),
+    /// The quota is used up; others may be ahead.
+    Quota(Cause),
+}
+
+fn of_verdict(facts: &Facts<'_>, verdict: &QueueVerdict, queue: &str) -> Refusal {
+    let look = format!("gpuctl describe queue {queue} -n {}", facts.job.namespace);
     let message = verdict.message.as_str();
     let has = |words: &[&str]| words.iter().any(|words| message.contains(words));
     let cause = |word| Cause::new(word, format!("queue {queue}: {message}"), "queue");
     if has(&["doesn't exist", "not found", "does not exist"]) {
         let change = super::refused::set(facts, "job.queue=NAME");
-        return vec![cause("queue-missing").helps(
+        return Refusal::Final(cause("queue-missing").helps(
             "choose a queue that there is: gpuctl get queues",
             Some(change),
-        )];
+        ));
     }
     if has(&[
         "is inactive",
@@ -40,33 +62,22 @@ pub(super) fn causes(facts: &Facts<'_>) -> Vec<Cause> {
         "StopPolicy",
         "can't admit new workloads",
     ]) {
-        return vec![
+        return Refusal::Final(
             cause("queue-inactive").helps("whoever runs the queues must start it", Some(look)),
-        ];
+        );
     }
     if verdict.reason == "AdmissionChecks" {
-        return vec![cause("queue-checks").helps("see what the check says", Some(look))];
+        return Refusal::Final(cause("queue-checks").helps("see what the check says", Some(look)));
     }
     if has(&["maximum capacity"]) && !has(&["insufficient unused quota"]) {
         let never = cause("never-fits").and(
             format!("queue {queue} could not run it if it were empty"),
             "queue",
         );
-        return vec![never.helps("ask for less, or for a larger quota", Some(look))];
+        return Refusal::Final(never.helps("ask for less, or for a larger quota", Some(look)));
     }
-    let quota = cause("queue-quota").helps(
+    Refusal::Quota(cause("queue-quota").helps(
         "others in the queue must end, or the quota must grow",
         Some(look),
-    );
-    match position {
-        Some((place, told))
-            if place > 1 && verdict.reason == "Pending" && has(&["has not looked at it"]) =>
-        {
-            vec![Cause::new("queue-position", told, "queue")]
-        }
-        Some((place, told)) if place > 1 => {
-            vec![quota, Cause::new("queue-position", told, "queue")]
-        }
-        _ => vec![quota],
-    }
+    ))
 }

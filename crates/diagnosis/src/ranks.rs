@@ -71,6 +71,12 @@ pub(super) fn missing(facts: &Facts<'_>) -> Option<Cause> {
 
 /// Returns why a job without progress stands still, as far as its ranks tell.
 pub(super) fn standstill(facts: &Facts<'_>) -> Option<Cause> {
+    let found = by_stacks(facts).or_else(|| by_operations(facts))?;
+    Some(with_ranks(facts, found))
+}
+
+/// Compares where the processes are: the few that do not wait are those that the others wait for.
+fn by_stacks(facts: &Facts<'_>) -> Option<Cause> {
     let stacks = facts.asked.places();
     let ranks =
         |groups: &[&StackGroup]| groups.iter().map(|group| group.ranks.len()).sum::<usize>();
@@ -80,62 +86,51 @@ pub(super) fn standstill(facts: &Facts<'_>) -> Option<Cause> {
     let odd = others
         .iter()
         .find(|group| group.waits_for_data())
-        .or(others.first());
-    // Most wait, so the few elsewhere are what they wait for. Frames of the interpreter do not tell
-    // where one stands.
-    let few = ranks(&others) <= (all / FEW).max(1) && ranks(&waiting) > ranks(&others);
-    let told = match odd {
-        Some(odd) if facts.asked.unread == 0 && few && stacks.iter().all(StackGroup::is_python) => {
-            let word = if odd.waits_for_data() {
-                "data-stall"
-            } else {
-                "collective-hang"
-            };
-            let who = named(odd);
-            let what = if word == "data-stall" {
-                "waits for data"
-            } else {
-                "stands elsewhere"
-            };
-            let device = if waiting.iter().all(|group| group.in_collective()) {
-                ""
-            } else {
-                " or for their GPU"
-            };
-            let told = format!(
-                "{} of {all} processes wait in a collective{device}, and {who} {what}",
-                ranks(&waiting)
-            );
-            Some(Cause::new(word, told, "stacks"))
-        }
-        Some(odd) if odd.waits_for_data() && odd.ranks.len() * 2 > all => Some(Cause::new(
+        .or(others.first())?;
+    // Frames of the interpreter do not say where a process is.
+    let are_few = ranks(&others) <= (all / FEW).max(1) && ranks(&waiting) > ranks(&others);
+    if facts.asked.unread == 0 && are_few && stacks.iter().all(StackGroup::is_python) {
+        let (word, doing) = if odd.waits_for_data() {
+            ("data-stall", "waits for data")
+        } else {
+            ("collective-hang", "stands elsewhere")
+        };
+        let device = if waiting.iter().all(|group| group.in_collective()) {
+            ""
+        } else {
+            " or for their GPU"
+        };
+        let what = format!(
+            "{} of {all} processes wait in a collective{device}, and {} {doing}",
+            ranks(&waiting),
+            named(odd)
+        );
+        return Some(Cause::new(word, what, "stacks"));
+    }
+    (odd.waits_for_data() && odd.ranks.len() * 2 > all).then(|| {
+        Cause::new(
             "data-stall",
             format!("{} of {all} processes wait for data", odd.ranks.len()),
             "stacks",
-        )),
-        _ => None,
-    };
-    let behind = facts
-        .asked
-        .ras
+        )
+    })
+}
+
+/// Finds a rank that has launched fewer operations than the others.
+fn by_operations(facts: &Facts<'_>) -> Option<Cause> {
+    let one = facts.asked.ras.as_ref()?.behind.first()?;
+    let process = one
+        .process
         .as_ref()
-        .and_then(|report| report.behind.first());
-    let found = told.or_else(|| {
-        let one = behind?;
-        let process = one
-            .process
-            .as_ref()
-            .map(|process| format!(" (process {} on {})", process.process, process.node));
-        let told = format!(
-            "rank {} of its communicator{} has launched {} operations, others {}",
-            one.rank,
-            process.unwrap_or_default(),
-            one.operations,
-            one.most
-        );
-        Some(Cause::new("collective-hang", told, "ras"))
-    })?;
-    Some(with_ranks(facts, found))
+        .map(|process| format!(" (process {} on {})", process.process, process.node));
+    let what = format!(
+        "rank {} of its communicator{} has launched {} operations, others {}",
+        one.rank,
+        process.unwrap_or_default(),
+        one.operations,
+        one.most
+    );
+    Some(Cause::new("collective-hang", what, "ras"))
 }
 
 /// Adds what the ranks told to a cause that was found in another way.

@@ -10,49 +10,20 @@ pub(super) fn cause(facts: &Facts<'_>, message: &str) -> Cause {
     let namespace = &facts.job.namespace;
     let found = |word, what: String| Cause::new(word, what, "events").at(at);
     match RefusalCause::of(message) {
-        Some(RefusalCause::QuotaExceeded) => {
-            let quota = after(message, "exceeded quota: ").unwrap_or("of the namespace");
-            let numbers = ["requested", "used", "limited"]
-                .map(|word| after_words(message, &format!("{word}: ")));
-            let told = match numbers {
-                [Some(requested), Some(used), Some(limit)] => {
-                    format!(
-                        "quota {quota} of {namespace} is used up: {used} of {limit} used, the pod requests {requested}"
-                    )
-                }
-                _ => format!("quota {quota} of {namespace} is used up"),
-            };
-            found("quota", told).helps(
+        Some(RefusalCause::QuotaExceeded) => found("quota", exceeded_quota(namespace, message))
+            .helps(
                 "others of the namespace must end, or the quota must grow",
                 Some(jobs_of(namespace)),
-            )
-        }
-        Some(RefusalCause::QuotaUnset) => {
-            let quota = after(message, "failed quota: ").unwrap_or("of the namespace");
-            let missing = after_words(message, "must specify ").unwrap_or("more");
-            found(
-                "quota",
-                format!("quota {quota} of {namespace} counts what the pod does not set: {missing}"),
-            )
-            .helps(
-                "set resources.cpu and resources.memory",
-                Some(set(facts, "resources.cpu=8")),
-            )
-        }
-        Some(RefusalCause::LimitRange) => {
-            let rule = message.rsplit(": ").next().unwrap_or(message);
-            let rule = message
-                .split_once("is forbidden: ")
-                .map_or(rule, |(_, rule)| rule);
-            found(
-                "limit-range",
-                format!("a LimitRange of {namespace} refuses its pods: {rule}"),
-            )
+            ),
+        Some(RefusalCause::QuotaUnset) => found("quota", unset_in_quota(namespace, message)).helps(
+            "set resources.cpu and resources.memory",
+            Some(set(facts, "resources.cpu=8")),
+        ),
+        Some(RefusalCause::LimitRange) => found("limit-range", limit_range(namespace, message))
             .helps(
                 "ask for less per pod, or ask who set it",
                 Some(format!("kubectl get limitranges -n {namespace}")),
-            )
-        }
+            ),
         Some(RefusalCause::PodSecurity) => found(
             "pod-security",
             format!("Pod Security refuses its pods: {}", tail(message)),
@@ -78,20 +49,7 @@ pub(super) fn cause(facts: &Facts<'_>, message: &str) -> Cause {
             "policy-denied",
             format!("a policy refuses its pods: {}", tail(message)),
         ),
-        Some(RefusalCause::NoServiceAccount) => {
-            let account = between(message, "serviceaccount \"", "\"").unwrap_or("of its pods");
-            found(
-                "service-account-missing",
-                format!("ServiceAccount {account} of {namespace} does not exist"),
-            )
-            .helps(
-                "make it",
-                Some(format!(
-                    "kubectl create serviceaccount {} -n {namespace}",
-                    account.rsplit('/').next().unwrap_or(account)
-                )),
-            )
-        }
+        Some(RefusalCause::NoServiceAccount) => no_service_account(namespace, message).at(at),
         Some(RefusalCause::NoPriorityClass) => {
             let class = after(message, "no PriorityClass with name ").unwrap_or("of its pods");
             found(
@@ -104,6 +62,42 @@ pub(super) fn cause(facts: &Facts<'_>, message: &str) -> Cause {
             format!("the API server refuses its pods: {}", tail(message)),
         ),
     }
+}
+
+fn no_service_account(namespace: &str, message: &str) -> Cause {
+    let account = between(message, "serviceaccount \"", "\"").unwrap_or("of its pods");
+    let what = format!("ServiceAccount {account} of {namespace} does not exist");
+    let make = format!(
+        "kubectl create serviceaccount {} -n {namespace}",
+        account.rsplit('/').next().unwrap_or(account)
+    );
+    Cause::new("service-account-missing", what, "events").helps("make it", Some(make))
+}
+
+fn exceeded_quota(namespace: &str, message: &str) -> String {
+    let quota = after(message, "exceeded quota: ").unwrap_or("of the namespace");
+    let numbers =
+        ["requested", "used", "limited"].map(|word| after_words(message, &format!("{word}: ")));
+    match numbers {
+        [Some(requested), Some(used), Some(limit)] => format!(
+            "quota {quota} of {namespace} is used up: {used} of {limit} used, the pod requests {requested}"
+        ),
+        _ => format!("quota {quota} of {namespace} is used up"),
+    }
+}
+
+fn unset_in_quota(namespace: &str, message: &str) -> String {
+    let quota = after(message, "failed quota: ").unwrap_or("of the namespace");
+    let missing = after_words(message, "must specify ").unwrap_or("more");
+    format!("quota {quota} of {namespace} counts what the pod does not set: {missing}")
+}
+
+fn limit_range(namespace: &str, message: &str) -> String {
+    let rule = message.rsplit(": ").next().unwrap_or(message);
+    let rule = message
+        .split_once("is forbidden: ")
+        .map_or(rule, |(_, rule)| rule);
+    format!("a LimitRange of {namespace} refuses its pods: {rule}")
 }
 
 fn jobs_of(namespace: &str) -> String {

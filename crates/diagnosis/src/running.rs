@@ -11,65 +11,13 @@ use gpuctl_core::stats::score::peers::{Deviation, ThrottleReason, throttled_by};
 /// Returns what is the matter with a job that runs; `None` when nothing is.
 pub(super) fn causes(facts: &Facts<'_>) -> Option<(Situation, Vec<Cause>)> {
     let running = facts.running.as_ref()?;
-    let stalled = running.stalled(facts.now);
-    let moves = running.cadence.is_some() && stalled.is_none();
-    let report = &running.report;
-    let silence = silence(facts);
-    if facts.job.kind == JobKind::Training
-        && !moves
-        // A single answer without them may come too late, and a process that was given up may have
-        // had no rank any more.
-        && (stalled.is_some()
-            || facts.asked.ras.as_ref().is_some_and(|report| !report.dead.is_empty() && !report.missing_ranks.is_empty()))
-        && let Some(missing) = ranks::missing(facts)
-    {
-        return Some((
-            Situation::Stuck,
-            vec![with(ranks::with_ranks(facts, missing), silence)],
-        ));
-    }
     // A service spins while it waits for requests, and nobody waits for its steps.
-    if facts.job.kind == JobKind::Training && !moves && report.sampled > 1 {
-        let faulty = report.silent_nodes.first().filter(|_| stalled.is_some());
-        if let Some(node) = faulty {
-            let told = format!(
-                "nothing was heard of the GPUs of {node} for two minutes, and no rank goes on"
-            );
-            let cause = Cause::new("node-frozen", told, "prometheus")
-                .helps("see the node", Some(format!("gpuctl describe node {node}")));
-            return Some((Situation::Stuck, vec![with(cause, silence)]));
-        }
-        if stalled.is_some() && report.spinning.len() * 2 > report.sampled {
-            return Some((
-                Situation::Stuck,
-                vec![with(
-                    ranks::with_ranks(facts, hang(facts, running)),
-                    silence,
-                )],
-            ));
-        }
-        if stalled.is_some() && report.idle.len() == report.sampled {
-            let told = format!(
-                "its {} GPUs do nothing, and it logs no further step",
-                report.sampled
-            );
-            let look = format!("gpuctl logs {} --tail 20", facts.full_name());
-            return Some((
-                Situation::Stuck,
-                vec![with(
-                    Cause::new("silent", told, "prometheus")
-                        .helps("see where it stands", Some(look)),
-                    silence,
-                )],
-            ));
-        }
-    }
     if facts.job.kind == JobKind::Training
-        && stalled.is_some()
-        && let Some(cause) = ranks::standstill(facts)
+        && let Some(cause) = stuck(facts, running)
     {
-        return Some((Situation::Stuck, vec![with(cause, silence)]));
+        return Some((Situation::Stuck, vec![with(cause, silence(facts))]));
     }
+    let report = &running.report;
     let mut slow: Vec<Cause> = report
         .deviations
         .iter()
@@ -82,6 +30,53 @@ pub(super) fn causes(facts: &Facts<'_>) -> Option<(Situation, Vec<Cause>)> {
         .unwrap_or(slow.len());
     slow.splice(before..before, bottlenecks::causes(facts, running));
     (!slow.is_empty()).then_some((Situation::Slow, slow))
+}
+
+/// Returns why a training makes no progress; `None` when it does.
+fn stuck(facts: &Facts<'_>, running: &RunningFacts) -> Option<Cause> {
+    let is_stalled = running.stalled(facts.now).is_some();
+    let moves = running.cadence.is_some() && !is_stalled;
+    let report = &running.report;
+    // A single answer without them may come too late, and a process that was given up may have had
+    // no rank any more.
+    let given_up = || {
+        let report = facts.asked.ras.as_ref();
+        report.is_some_and(|report| !report.dead.is_empty() && !report.missing_ranks.is_empty())
+    };
+    if !moves
+        && (is_stalled || given_up())
+        && let Some(missing) = ranks::missing(facts)
+    {
+        return Some(ranks::with_ranks(facts, missing));
+    }
+    if !is_stalled {
+        return None;
+    }
+    if report.sampled > 1 {
+        if let Some(node) = report.silent_nodes.first() {
+            let what = format!(
+                "nothing was heard of the GPUs of {node} for two minutes, and no rank goes on"
+            );
+            return Some(
+                Cause::new("node-frozen", what, "prometheus")
+                    .helps("see the node", Some(format!("gpuctl describe node {node}"))),
+            );
+        }
+        if report.spinning.len() * 2 > report.sampled {
+            return Some(ranks::with_ranks(facts, hang(facts, running)));
+        }
+        if report.idle.len() == report.sampled {
+            let what = format!(
+                "its {} GPUs do nothing, and it logs no further step",
+                report.sampled
+            );
+            let look = format!("gpuctl logs {} --tail 20", facts.full_name());
+            return Some(
+                Cause::new("silent", what, "prometheus").helps("see where it stands", Some(look)),
+            );
+        }
+    }
+    ranks::standstill(facts)
 }
 
 /// Returns the situation of a job with nothing the matter: without a step for long it is not known

@@ -4,8 +4,9 @@
 use std::collections::BTreeMap;
 
 use super::answer::{Cause, Evidence, HolderTime};
-use super::candidates::{Candidate, Counted, is_shortage};
+use super::candidates::{Candidate, CountedObstacle, is_shortage};
 use super::facts::{Facts, PendingPod};
+use super::free_devices::{FreeDevices, devices};
 use super::nodes::keeps_off;
 use super::refused::set;
 use gpuctl_core::model::contract::labels::POOL_LABEL;
@@ -19,17 +20,7 @@ use gpuctl_core::model::values::quantity;
 /// Holders and nodes that one cause names.
 const NAMED: usize = 3;
 
-fn devices(amounts: &Amounts, pending: &PendingPod) -> i128 {
-    let resource = pending.requests.keys().find(|resource| is_device(resource));
-    resource
-        .and_then(|resource| amounts.get(resource))
-        .copied()
-        .unwrap_or(0)
-        .max(0)
-        / 1000
-}
-
-/// Too few GPUs: full nodes, or enough in all and not on one.
+/// Returns the cause of too few GPUs: full nodes, or enough in all and not on one.
 pub(super) fn gpus(
     facts: &Facts<'_>,
     pending: &PendingPod,
@@ -37,53 +28,42 @@ pub(super) fn gpus(
     candidates: &[&Candidate<'_>],
     room: &Room,
 ) -> Cause {
-    let wanted = devices(&pending.requests, pending);
-    let open = |one: &&&Candidate<'_>| one.obstacles.iter().all(|(word, _)| is_shortage(word));
-    let free_in_all: i128 = on
-        .iter()
-        .filter(open)
-        .map(|one| devices(one.free, pending))
-        .sum();
-    let most = on
-        .iter()
-        .filter(open)
-        .map(|one| devices(one.free, pending))
-        .max()
-        .unwrap_or(0);
-    let fragmented =
-        most < wanted && free_in_all >= wanted * i128::from(pending.together) && wanted > 1;
-    let kind = facts
-        .job
-        .gpu_type
-        .as_deref()
-        .unwrap_or(if wanted == 1 { "GPU" } else { "GPUs" });
-    let each = if pending.together > 1 {
-        format!("{} pods × {wanted} {kind}", pending.together)
+    let free = FreeDevices::count(pending, on);
+    let word = if free.are_fragmented(pending) {
+        "fragmented"
     } else {
-        format!("{wanted} {kind} on one node")
+        "insufficient-gpu"
     };
-    let told = if fragmented {
-        format!("{each}: {free_in_all} are free in all, at most {most} on one node")
-    } else {
-        format!(
-            "{each}; {}",
-            match on {
-                [one] => format!("{} has {} free", one.node.name, devices(one.free, pending)),
-                several if most == 0 =>
-                    format!("none is free on the {} nodes that qualify", several.len()),
-                several => format!("of {} nodes none has more than {most} free", several.len()),
-            }
-        )
+    let cause = Cause::new(word, free.in_words(facts, pending, on), "inventory");
+    let cause = with_holders(facts, pending, on, room, cause);
+    let mut cause = match with_fewer(facts, pending, &free, candidates) {
+        Some((text, command)) => cause.proven(text, Some(command)),
+        None => cause,
     };
-    let mut cause = Cause::new(
-        if fragmented {
-            "fragmented"
-        } else {
-            "insufficient-gpu"
-        },
-        told,
-        "inventory",
-    );
+    if let Some(lower) = lower(pending, on, room) {
+        let text = "ask whoever runs them to pause them, or take a PriorityClass that preempts";
+        cause = cause
+            .and(lower, "inventory")
+            .helps(text, Some("kubectl get priorityclasses".to_owned()));
+    }
+    match elsewhere(facts, pending, room) {
+        Some((text, command)) => cause.proven(text, Some(command)),
+        None if free.are_fragmented(pending) => cause.helps(
+            "see which pods to move",
+            Some(format!("gpuctl free --slots {}", free.wanted)),
+        ),
+        None => cause,
+    }
+}
+
+/// Adds the first nodes, and those who hold their GPUs.
+fn with_holders(
+    facts: &Facts<'_>,
+    pending: &PendingPod,
+    on: &[&Candidate<'_>],
+    room: &Room,
+    mut cause: Cause,
+) -> Cause {
     for one in on.iter().take(NAMED) {
         let what = format!(
             "{}: {} of {} free",
@@ -107,57 +87,54 @@ pub(super) fn gpus(
         .holders
         .first()
         .and_then(|holder| Some((holder.name.clone(), holder.ends_by?)));
-    if let Some((name, at)) = first {
-        cause = cause.helps(
+    match first {
+        Some((name, at)) => cause.helps(
             format!(
                 "wait for {name}, which must end by {}",
                 at.round(jiff::Unit::Minute).unwrap_or(at)
             ),
             None,
-        );
-    }
-    if most > 0 && most < wanted && pending.together <= 1 {
-        let smaller = pending.requests.iter().map(|(resource, amount)| {
-            (
-                resource.clone(),
-                if is_device(resource) {
-                    most * 1000
-                } else {
-                    *amount
-                },
-            )
-        });
-        let smaller: Amounts = smaller.collect();
-        let fits = candidates
-            .iter()
-            .filter(|one| keeps_off(&pending.rules, &smaller, one.node, one.free).is_empty())
-            .count();
-        if fits > 0 {
-            let nodes = if fits == 1 {
-                "1 node".to_owned()
-            } else {
-                format!("{fits} nodes")
-            };
-            cause = cause.proven(
-                format!("with gpu: {most} it fits on {nodes} now"),
-                Some(set(facts, &format!("resources.gpu={most}"))),
-            );
-        }
-    }
-    if let Some(told) = lower(pending, on, room) {
-        let text = "ask whoever runs them to pause them, or take a PriorityClass that preempts";
-        cause = cause
-            .and(told, "inventory")
-            .helps(text, Some("kubectl get priorityclasses".to_owned()));
-    }
-    match elsewhere(facts, pending, room) {
-        Some((text, command)) => cause.proven(text, Some(command)),
-        None if fragmented => cause.helps(
-            "see which pods to move",
-            Some(format!("gpuctl free --slots {wanted}")),
         ),
         None => cause,
     }
+}
+
+/// Returns with how many GPUs a pod would fit now, and the command for that.
+fn with_fewer(
+    facts: &Facts<'_>,
+    pending: &PendingPod,
+    free: &FreeDevices,
+    candidates: &[&Candidate<'_>],
+) -> Option<(String, String)> {
+    let most = free.most;
+    if most <= 0 || most >= free.wanted || pending.together > 1 {
+        return None;
+    }
+    let smaller: Amounts = pending
+        .requests
+        .iter()
+        .map(|(resource, amount)| {
+            let amount = if is_device(resource) {
+                most * 1000
+            } else {
+                *amount
+            };
+            (resource.clone(), amount)
+        })
+        .collect();
+    let fits = candidates
+        .iter()
+        .filter(|one| keeps_off(&pending.rules, &smaller, one.node, one.free).is_empty())
+        .count();
+    let nodes = match fits {
+        0 => return None,
+        1 => "1 node".to_owned(),
+        several => format!("{several} nodes"),
+    };
+    Some((
+        format!("with gpu: {most} it fits on {nodes} now"),
+        set(facts, &format!("resources.gpu={most}")),
+    ))
 }
 
 /// Names pods of lower priority that hold enough, where the pod's own class preempts nobody;
@@ -250,7 +227,7 @@ fn elsewhere(facts: &Facts<'_>, pending: &PendingPod, room: &Room) -> Option<(St
 pub(super) fn machine(
     facts: &Facts<'_>,
     pending: &PendingPod,
-    obstacle: &Counted,
+    obstacle: &CountedObstacle,
     on: &[&Candidate<'_>],
     room: &Room,
 ) -> Cause {

@@ -2,11 +2,10 @@
 //! which a pod comes to life.
 
 use super::answer::{Cause, Evidence};
-use super::facts::Facts;
-use super::{containers, dead, placement, queued, refused};
-use gpuctl_core::model::counting::capacity::Amounts;
-use gpuctl_core::model::values::quantity;
-use gpuctl_core::model::{ClaimState, Event, GroupVerdict, Pod, PodPhase, State};
+use super::facts::{Facts, PendingPod};
+use super::prerequisites::{by_quota, claims};
+use super::{containers, ends, placement, queued, refused};
+use gpuctl_core::model::{Event, GroupVerdict, Pod, PodPhase, State};
 
 /// Seconds that a scheduler takes to look at a new pod, at the most.
 const LOOKED_AT_WITHIN: i64 = 20;
@@ -139,27 +138,7 @@ fn unplaced(facts: &Facts<'_>) -> Vec<Cause> {
     }
     let queue = volcano(facts);
     if pending.unscheduled.is_none() {
-        let age = pending
-            .created_at
-            .map_or(0, |at| facts.now.as_second() - at.as_second());
-        let scheduler = pending.rules.scheduler();
-        // Schedulers of queues and gangs set no condition while the pod's group waits.
-        if age < LOOKED_AT_WITHIN || pending.together > 1 || facts.job.queue.is_some() {
-            let mut found: Vec<Cause> = queue.into_iter().collect();
-            if let Some(group) = &pending.group {
-                grouped(group, &mut found);
-            }
-            return found;
-        }
-        let told = format!(
-            "scheduler {scheduler} has not looked at {} in {age} s: it does not run, or is far behind",
-            pending.name
-        );
-        let cause = Cause::new("scheduler-absent", told, "pod").at(pending.created_at);
-        return vec![cause.helps(
-            "see which schedulers run",
-            Some("kubectl get pods -A | grep -i scheduler".to_owned()),
-        )];
+        return unseen(facts, pending, queue);
     }
     if let Some(node) = &pending.nominated {
         let told = format!(
@@ -195,6 +174,31 @@ fn unplaced(facts: &Facts<'_>) -> Vec<Cause> {
         found.insert(0, starting);
     }
     found
+}
+
+/// Returns why a pod waits of which no scheduler has said anything. Schedulers of queues and gangs
+/// set no condition while the pod's group waits.
+fn unseen(facts: &Facts<'_>, pending: &PendingPod, queue: Option<Cause>) -> Vec<Cause> {
+    let age = pending
+        .created_at
+        .map_or(0, |at| facts.now.as_second() - at.as_second());
+    if age < LOOKED_AT_WITHIN || pending.together > 1 || facts.job.queue.is_some() {
+        let mut found: Vec<Cause> = queue.into_iter().collect();
+        if let Some(group) = &pending.group {
+            grouped(group, &mut found);
+        }
+        return found;
+    }
+    let what = format!(
+        "scheduler {} has not looked at {} in {age} s: it does not run, or is far behind",
+        pending.rules.scheduler(),
+        pending.name
+    );
+    let cause = Cause::new("scheduler-absent", what, "pod").at(pending.created_at);
+    vec![cause.helps(
+        "see which schedulers run",
+        Some("kubectl get pods -A | grep -i scheduler".to_owned()),
+    )]
 }
 
 /// Adds what the scheduler of its gang says: a cause of its own, or evidence for the first one.
@@ -270,110 +274,6 @@ fn scaling_up<'f>(facts: &Facts<'f>, pod: &str) -> Option<&'f Event> {
         .then_some(newest)
 }
 
-/// Returns what keeps its volume claims from being mounted.
-fn claims(facts: &Facts<'_>) -> Vec<Cause> {
-    let namespace = &facts.job.namespace;
-    let cause = |claim: &super::ClaimFact| {
-        let name = &claim.name;
-        Some(match &claim.state {
-            ClaimState::Missing => Cause::new(
-                "claim-missing",
-                format!("volume claim {name} of {namespace} does not exist"),
-                "inventory",
-            )
-            .helps(
-                "see which there are",
-                Some(format!("gpuctl get claims --all -n {namespace}")),
-            ),
-            ClaimState::Unbound {
-                class: Some(class),
-                class_exists: Some(false),
-                ..
-            } => {
-                let told = format!(
-                    "volume claim {name} wants storage class {class}, which does not exist"
-                );
-                Cause::new("storage-class-missing", told, "inventory").helps(
-                    "choose one that there is",
-                    Some("kubectl get storageclasses".to_owned()),
-                )
-            }
-            ClaimState::Unbound {
-                with_first_pod: true,
-                ..
-            }
-            | ClaimState::Bound
-            | ClaimState::Unreadable => return None,
-            ClaimState::Unbound { class, .. } => {
-                let class = class
-                    .as_ref()
-                    .map_or("no storage class".to_owned(), |class| {
-                        format!("storage class {class}")
-                    });
-                let told = format!("volume claim {name} ({class}) has no volume yet");
-                Cause::new("claim-pending", told, "inventory").helps(
-                    "see what its provisioner says",
-                    Some(format!("kubectl describe pvc {name} -n {namespace}")),
-                )
-            }
-        })
-    };
-    facts.claims.iter().filter_map(cause).collect()
-}
-
-/// Returns the quota that leaves too little for one more pod, where no event tells of a refusal.
-fn by_quota(facts: &Facts<'_>) -> Option<Cause> {
-    let job = facts.job;
-    let requests: Amounts = [("cpu", &job.cpu), ("memory", &job.memory)]
-        .into_iter()
-        .filter_map(|(resource, text)| {
-            Some((resource.to_owned(), quantity::milli(text.as_deref()?)?))
-        })
-        .collect();
-    for quota in facts.quotas.iter().filter(|quota| !quota.scoped) {
-        let devices = quota
-            .hard
-            .keys()
-            .filter(|key| {
-                gpuctl_core::model::facts::gpu::is_device(key.trim_start_matches("requests."))
-            })
-            .count();
-        for (key, hard) in &quota.hard {
-            let resource = key.strip_prefix("requests.").unwrap_or(key);
-            let wanted = match resource {
-                "pods" => 1000,
-                // A quota may count several kinds of devices; the job does not tell which of them
-                // it requests.
-                resource if gpuctl_core::model::facts::gpu::is_device(resource) && devices > 1 => {
-                    continue;
-                }
-                resource if gpuctl_core::model::facts::gpu::is_device(resource) => {
-                    i128::from(job.gpus_per_pod.0) * 1000
-                }
-                resource => requests.get(resource).copied().unwrap_or(0),
-            };
-            let used = quota
-                .used
-                .get(key)
-                .and_then(|used| quantity::milli(used))
-                .unwrap_or(0);
-            let Some(limit) = quantity::milli(hard) else {
-                continue;
-            };
-            if wanted > 0 && used + wanted > limit {
-                let told = format!(
-                    "quota {} of {} is used up: {} of {hard} {key} used",
-                    quota.name,
-                    quota.namespace,
-                    quota.used.get(key).map_or("0", String::as_str)
-                );
-                return Some(Cause::new("quota", told, "inventory"));
-            }
-        }
-    }
-    None
-}
-
 /// Returns what ended the last try of a job that tries again.
 fn between_tries(facts: &Facts<'_>, pods: &[&Pod]) -> Vec<Cause> {
     let failed = pods
@@ -383,7 +283,7 @@ fn between_tries(facts: &Facts<'_>, pods: &[&Pod]) -> Vec<Cause> {
     let Some(failed) = failed else {
         return Vec::new();
     };
-    let why = dead::of_pod(facts, failed);
+    let why = ends::of_pod(facts, failed);
     let what = why
         .evidence
         .first()

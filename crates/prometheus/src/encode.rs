@@ -5,56 +5,22 @@ use gpuctl_core::protobuf::{put_bytes, put_number, put_varint};
 /// Writes a chunk as the format says it, a text of zeros and ones first.
 pub(crate) fn written(points: &[(i64, f64)]) -> Vec<u8> {
     let mut text = String::new();
-    let (mut distance, mut window) = (0, None::<(u32, u32)>);
+    let (mut distance, mut window) = (0, None);
     for (number, (at, value)) in points.iter().enumerate() {
         let before = number.checked_sub(1).map(|before| points[before]);
         let Some((earlier, previous)) = before else {
-            let mut zigzag = Vec::new();
-            put_varint(&mut zigzag, ((at << 1) ^ (at >> 63)) as u64);
-            zigzag
-                .iter()
-                .for_each(|byte| text += &format!("{byte:08b}"));
+            text += &varint_bits(((at << 1) ^ (at >> 63)) as u64);
             text += &format!("{:064b}", value.to_bits());
             continue;
         };
         let now = at - earlier;
-        if number == 1 {
-            let mut varint = Vec::new();
-            put_varint(&mut varint, now as u64);
-            varint
-                .iter()
-                .for_each(|byte| text += &format!("{byte:08b}"));
+        text += &if number == 1 {
+            varint_bits(now as u64)
         } else {
-            let change = now - distance;
-            text += &match change {
-                0 => "0".to_owned(),
-                -8191..=8192 => format!("10{:014b}", change & 0x3fff),
-                -65_535..=65_536 => format!("110{:017b}", change & 0x1_ffff),
-                -524_287..=524_288 => format!("1110{:020b}", change & 0xf_ffff),
-                _ => format!("1111{change:064b}"),
-            };
-        }
+            change_bits(now - distance)
+        };
         distance = now;
-        let differs = previous.to_bits() ^ value.to_bits();
-        if differs == 0 {
-            text += "0";
-            continue;
-        }
-        let (leading, trailing) = (differs.leading_zeros().min(31), differs.trailing_zeros());
-        if let Some((front, back)) =
-            window.filter(|(front, back)| leading >= *front && trailing >= *back)
-        {
-            let length = (64 - front - back) as usize;
-            text += &format!("10{:0length$b}", differs >> back);
-        } else {
-            let length = (64 - leading - trailing) as usize;
-            text += &format!(
-                "11{leading:05b}{:06b}{:0length$b}",
-                length % 64,
-                differs >> trailing
-            );
-            window = Some((leading, trailing));
-        }
+        text += &value_bits(previous.to_bits() ^ value.to_bits(), &mut window);
     }
     while !text.len().is_multiple_of(8) {
         text.push('0');
@@ -66,6 +32,45 @@ pub(crate) fn written(points: &[(i64, f64)]) -> Vec<u8> {
             .map(|place| u8::from_str_radix(&text[place..place + 8], 2).unwrap()),
     );
     bytes
+}
+
+fn varint_bits(number: u64) -> String {
+    let mut varint = Vec::new();
+    put_varint(&mut varint, number);
+    varint.iter().map(|byte| format!("{byte:08b}")).collect()
+}
+
+/// Writes the difference of two distances between samples.
+fn change_bits(change: i64) -> String {
+    match change {
+        0 => "0".to_owned(),
+        -8191..=8192 => format!("10{:014b}", change & 0x3fff),
+        -65_535..=65_536 => format!("110{:017b}", change & 0x1_ffff),
+        -524_287..=524_288 => format!("1110{:020b}", change & 0xf_ffff),
+        _ => format!("1111{change:064b}"),
+    }
+}
+
+/// Writes the bits in which a value differs from the one before. `window` has the zeros before and
+/// after the bits that were written last.
+fn value_bits(differs: u64, window: &mut Option<(u32, u32)>) -> String {
+    if differs == 0 {
+        return "0".to_owned();
+    }
+    let (leading, trailing) = (differs.leading_zeros().min(31), differs.trailing_zeros());
+    if let Some((front, back)) =
+        window.filter(|(front, back)| leading >= *front && trailing >= *back)
+    {
+        let length = (64 - front - back) as usize;
+        return format!("10{:0length$b}", differs >> back);
+    }
+    *window = Some((leading, trailing));
+    let length = (64 - leading - trailing) as usize;
+    format!(
+        "11{leading:05b}{:06b}{:0length$b}",
+        length % 64,
+        differs >> trailing
+    )
 }
 
 /// A frame with one series of these chunks.

@@ -1,6 +1,7 @@
 //! The Prometheus API: sends queries directly or through a transport of the caller, and reads the
 //! answers.
 #![warn(unreachable_pub)]
+#![cfg_attr(not(test), warn(clippy::too_many_lines))]
 
 mod address;
 mod aws;
@@ -42,7 +43,7 @@ use gpuctl_core::model::values::series::{Labels, Series};
 
 use decode::Envelope;
 use remote_read::{Trust, Way};
-use transport::{Moment, Road};
+use transport::{QueryTime, Road};
 
 /// A Prometheus, or what speaks its language.
 pub struct Prometheus<'a> {
@@ -169,12 +170,12 @@ impl<'a> Prometheus<'a> {
 
     /// Returns the series of a query as of now, by the server's own clock.
     pub async fn now(&self, query: &str) -> Result<Vec<Series>, QueryError> {
-        self.all(query, Moment::Now).await
+        self.all(query, QueryTime::Now).await
     }
 
     /// Returns the series of a query at a time; of a range its samples as they were scraped.
     pub async fn at(&self, query: &str, time: UnixSeconds) -> Result<Vec<Series>, QueryError> {
-        self.without_marks(self.all(query, Moment::At(time)).await?)
+        self.without_marks(self.all(query, QueryTime::At(time)).await?)
             .await
     }
 
@@ -218,14 +219,14 @@ impl<'a> Prometheus<'a> {
     /// Returns the series of a query over a window, whatever its length.
     pub async fn range(&self, query: &str, window: Window) -> Result<Vec<Series>, QueryError> {
         let pieces = stream::iter(window.pieces())
-            .map(|piece| self.all(query, Moment::Within(piece)))
+            .map(|piece| self.all(query, QueryTime::Within(piece)))
             .buffered(AT_ONCE);
         let pieces: Vec<Vec<Series>> = pieces.try_collect().await?;
         Ok(joined(pieces))
     }
 
     /// Asks as often as the store needs it, in the words that it takes.
-    async fn all(&self, query: &str, moment: Moment) -> Result<Vec<Series>, QueryError> {
+    async fn all(&self, query: &str, moment: QueryTime) -> Result<Vec<Series>, QueryError> {
         let query = self.matchers.narrowed(query);
         if !self.wants_exact_names || !exact_names::are_wanted(&query) {
             return self.once(&query, moment).await;
@@ -238,7 +239,7 @@ impl<'a> Prometheus<'a> {
         Ok(exact_names::united(answers.try_collect().await?))
     }
 
-    async fn once(&self, query: &str, moment: Moment) -> Result<Vec<Series>, QueryError> {
+    async fn once(&self, query: &str, moment: QueryTime) -> Result<Vec<Series>, QueryError> {
         self.read(&self.within(self.road.send(query, moment)).await?)
     }
 
@@ -392,36 +393,4 @@ fn joined(pieces: Vec<Vec<Series>>) -> Vec<Series> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn long_windows_are_asked_for_in_pieces_without_a_gap() {
-        let window = Window {
-            start: UnixSeconds(100),
-            end: UnixSeconds(100 + 25_000 * 15),
-            step: 15,
-        };
-        let pieces = window.pieces();
-        assert_eq!(pieces.len(), 3);
-        let points: Vec<i64> = pieces
-            .iter()
-            .flat_map(|piece| {
-                (piece.start.0..=piece.end.0).step_by(usize::try_from(piece.step).unwrap())
-            })
-            .collect();
-        let whole: Vec<i64> = (window.start.0..=window.end.0).step_by(15).collect();
-        assert_eq!(points, whole);
-        assert!(
-            pieces
-                .iter()
-                .all(|piece| (piece.end - piece.start) / piece.step < MOST_POINTS)
-        );
-        let moment = Window {
-            start: UnixSeconds(5),
-            end: UnixSeconds(5),
-            step: 60,
-        };
-        assert_eq!(moment.pieces(), [moment]);
-    }
-}
+mod tests;

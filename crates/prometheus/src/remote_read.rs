@@ -35,10 +35,10 @@ const BEFORE_TRIAL: usize = 4;
 
 /// Whether a store's chunks are taken for what it answers to queries.
 #[derive(Debug, Default)]
-pub(super) struct Trust(RefCell<State>);
+pub(super) struct Trust(RefCell<TrustState>);
 
 #[derive(Debug)]
-enum State {
+enum TrustState {
     /// After so many stretches that were asked for by queries.
     Untried(usize),
     /// One stretch is asked for in both ways now.
@@ -48,7 +48,7 @@ enum State {
     Refused,
 }
 
-impl Default for State {
+impl Default for TrustState {
     fn default() -> Self {
         Self::Untried(0)
     }
@@ -68,13 +68,13 @@ impl Trust {
     pub(super) fn next(&self) -> Way {
         let mut state = self.0.borrow_mut();
         match &mut *state {
-            State::Untried(asked) if *asked < BEFORE_TRIAL => *asked += 1,
-            State::Untried(_) => {
-                *state = State::OnTrial;
+            TrustState::Untried(asked) if *asked < BEFORE_TRIAL => *asked += 1,
+            TrustState::Untried(_) => {
+                *state = TrustState::OnTrial;
                 return Way::Both;
             }
-            State::Trusted(added) => return Way::Chunks(added.clone()),
-            State::OnTrial | State::Refused => {}
+            TrustState::Trusted(added) => return Way::Chunks(added.clone()),
+            TrustState::OnTrial | TrustState::Refused => {}
         }
         Way::Query
     }
@@ -82,15 +82,15 @@ impl Trust {
     /// Compares what both ways answered; an empty answer tells nothing.
     pub(super) fn judge(&self, queried: &[Series], chunks: Option<&[Series]>) {
         *self.0.borrow_mut() = match chunks {
-            None => State::Refused,
-            Some([]) if queried.is_empty() => State::Untried(BEFORE_TRIAL),
-            Some(chunks) => added(queried, chunks).map_or(State::Refused, State::Trusted),
+            None => TrustState::Refused,
+            Some([]) if queried.is_empty() => TrustState::Untried(BEFORE_TRIAL),
+            Some(chunks) => added(queried, chunks).map_or(TrustState::Refused, TrustState::Trusted),
         };
     }
 
     /// Asks by queries alone from now on.
     pub(super) fn refuse(&self) {
-        *self.0.borrow_mut() = State::Refused;
+        *self.0.borrow_mut() = TrustState::Refused;
     }
 }
 
@@ -266,153 +266,4 @@ fn one_series(message: &[u8], from: i64, to: i64) -> Option<Series> {
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-    use crate::encode::{frame, written};
-
-    fn range() -> SampleRange {
-        SampleRange {
-            query: String::new(),
-            names: "a|b".to_owned(),
-            start: UnixSeconds(10),
-            end: UnixSeconds(20),
-        }
-    }
-
-    fn told(labels: &[(&str, &str)], points: &[(i64, f64)]) -> Series {
-        let labels = labels
-            .iter()
-            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
-            .collect();
-        Series {
-            labels,
-            points: points
-                .iter()
-                .map(|(at, value)| Point {
-                    at: *at,
-                    value: *value,
-                })
-                .collect(),
-        }
-    }
-
-    #[test]
-    fn frames_are_put_together() {
-        let labels = [("__name__", "a"), ("cluster", "x")];
-        let mut body = frame(
-            &labels,
-            &[
-                (1, written(&[(9_999, 1.0), (10_000, 2.0)])),
-                (1, written(&[(19_999, 3.0)])),
-            ],
-        );
-        body.extend(frame(&labels, &[(1, written(&[(20_000, 4.0)]))]));
-        body.extend(frame(
-            &[("__name__", "b"), ("cluster", "x")],
-            &[(1, written(&[(5, 4.0)]))],
-        ));
-        let none = Labels::default();
-        let found = series(
-            "application/x-streamed-protobuf; proto=x",
-            &body,
-            &range(),
-            &none,
-        )
-        .unwrap();
-        assert_eq!(found, [told(&labels, &[(10_000, 2.0), (19_999, 3.0)])]);
-        let added: Labels = [("cluster".to_owned(), "x".to_owned())]
-            .into_iter()
-            .collect();
-        let bare = series(CHUNKS, &body, &range(), &added).unwrap();
-        assert_eq!(
-            bare,
-            [told(&[("__name__", "a")], &[(10_000, 2.0), (19_999, 3.0)])]
-        );
-        assert_eq!(series("text/html", &body, &range(), &none), None);
-        assert_eq!(
-            series(CHUNKS, &body[..body.len() - 1], &range(), &none),
-            None,
-            "it breaks off"
-        );
-        let histogram = frame(&labels, &[(2, written(&[(10_000, 2.0)]))]);
-        assert_eq!(series(CHUNKS, &histogram, &range(), &none), None);
-        let twice = frame(
-            &labels,
-            &[
-                (1, written(&[(11_000, 1.0)])),
-                (1, written(&[(11_000, 1.0)])),
-            ],
-        );
-        assert_eq!(
-            series(CHUNKS, &twice, &range(), &none),
-            None,
-            "samples overlap"
-        );
-    }
-
-    #[test]
-    fn a_store_is_trusted_that_answers_alike() {
-        let queried = [
-            told(&[("__name__", "a"), ("gpu", "0")], &[(1, 1.0)]),
-            told(&[("__name__", "a"), ("gpu", "1")], &[(1, f64::NAN)]),
-        ];
-        let with = |more: &[(&str, &str)], value: f64| {
-            let of = |gpu: &'static str, value: f64| {
-                told(
-                    &[&[("__name__", "a"), ("gpu", gpu)], more].concat(),
-                    &[(1, value)],
-                )
-            };
-            [of("0", value), of("1", f64::NAN)]
-        };
-        let judged = |chunks: Option<&[Series]>| {
-            let trust = Trust::default();
-            for _ in 0..BEFORE_TRIAL {
-                assert!(matches!(trust.next(), Way::Query));
-            }
-            assert!(
-                matches!(trust.next(), Way::Both) && matches!(trust.next(), Way::Query),
-                "one is tried at a time"
-            );
-            trust.judge(&queried, chunks);
-            match trust.next() {
-                Way::Chunks(added) => Some(
-                    added
-                        .iter()
-                        .map(|(name, value)| format!("{name}={value}"))
-                        .collect::<Vec<_>>(),
-                ),
-                Way::Query => None,
-                Way::Both => panic!("an answer tells something"),
-            }
-        };
-        assert_eq!(judged(Some(&with(&[], 1.0))), Some(Vec::new()));
-        assert_eq!(
-            judged(Some(&with(&[("cluster", "x"), ("zone", "y")], 1.0))),
-            Some(vec!["cluster=x".to_owned(), "zone=y".to_owned()])
-        );
-        assert_eq!(judged(Some(&with(&[], 2.0))), None, "another value");
-        assert_eq!(judged(Some(&with(&[], 1.0)[..1])), None, "a series less");
-        assert_eq!(judged(Some(&[])), None);
-        assert_eq!(judged(None), None);
-        let mut mixed = with(&[("cluster", "x")], 1.0);
-        mixed[1] = with(&[("cluster", "z")], 1.0)[1].clone();
-        assert_eq!(judged(Some(&mixed)), None, "each has another label");
-        let trust = Trust::default();
-        trust.judge(&[], Some(&[]));
-        assert!(matches!(trust.next(), Way::Both), "nothing tells nothing");
-    }
-
-    proptest! {
-        #[test]
-        fn no_answer_makes_it_fall(bytes in prop::collection::vec(any::<u8>(), 0..200), cut in 0_usize..60) {
-            let _ = series(CHUNKS, &bytes, &range(), &Labels::default());
-            let mut whole = frame(&[("__name__", "a")], &[(1, written(&[(10_000, 2.0), (15_000, 3.0)]))]);
-            let place = cut.min(whole.len() - 1);
-            whole[place] ^= bytes.first().copied().unwrap_or(1);
-            let _ = series(CHUNKS, &whole, &range(), &Labels::default());
-        }
-    }
-}
+mod tests;

@@ -14,7 +14,7 @@ pub(super) enum Road<'a> {
 
 /// What time a query is about.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Moment {
+pub(super) enum QueryTime {
     /// Now, by the server's own clock.
     Now,
     At(UnixSeconds),
@@ -37,14 +37,18 @@ impl Road<'_> {
     }
 
     /// Sends a query.
-    pub(super) async fn send(&self, query: &str, moment: Moment) -> Result<HttpReply, QueryError> {
+    pub(super) async fn send(
+        &self,
+        query: &str,
+        moment: QueryTime,
+    ) -> Result<HttpReply, QueryError> {
         let (client, server) = match self {
             Self::Straight { client, server } => (client, server),
             Self::Through(ask) => return asked(ask, query, moment).await,
         };
         let is_short = fits(query);
         let sent = match moment {
-            Moment::Within(Window { start, end, step }) => {
+            QueryTime::Within(Window { start, end, step }) => {
                 let builder = client.query_range(query, start.0, end.0, step as f64);
                 if is_short {
                     builder.get_raw().await
@@ -52,9 +56,9 @@ impl Road<'_> {
                     builder.post_raw().await
                 }
             }
-            Moment::Now | Moment::At(_) => {
+            QueryTime::Now | QueryTime::At(_) => {
                 let builder = client.query(query);
-                let builder = if let Moment::At(time) = moment {
+                let builder = if let QueryTime::At(time) = moment {
                     builder.at(time.0)
                 } else {
                     builder
@@ -133,11 +137,11 @@ fn fits(query: &str) -> bool {
     query.len() < 4000
 }
 
-async fn asked(ask: &Ask<'_>, query: &str, moment: Moment) -> Result<HttpReply, QueryError> {
+async fn asked(ask: &Ask<'_>, query: &str, moment: QueryTime) -> Result<HttpReply, QueryError> {
     let (verb, times) = match moment {
-        Moment::Now => ("query", Vec::new()),
-        Moment::At(time) => ("query", vec![("time", time.0)]),
-        Moment::Within(Window { start, end, step }) => (
+        QueryTime::Now => ("query", Vec::new()),
+        QueryTime::At(time) => ("query", vec![("time", time.0)]),
+        QueryTime::Within(Window { start, end, step }) => (
             "query_range",
             vec![("start", start.0), ("end", end.0), ("step", step)],
         ),

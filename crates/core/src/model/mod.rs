@@ -8,12 +8,15 @@ pub mod values;
 
 pub use counting::consumer::{Consumer, Consumers, MachineRequests};
 pub use counting::forest::Forest;
-pub use counting::inventory::{Count, Device, Holder, Inventory, NodeUsage};
+pub use counting::inventory::{Count, Inventory};
+pub use counting::node_usage::{Device, Holder, NodeUsage};
 pub use facts::claim::{Claim, ClaimState};
 pub use facts::device::DeviceId;
+pub use facts::event::Event;
 pub use facts::gpu::GpuType;
 pub use facts::host::{HostCondition, NodeDetails, NodeHealth};
-pub use facts::job::{Container, ContainerEnd, Event, Job, JobKind, OWN_CONTAINER, Pod, PodPhase};
+pub use facts::job::{Job, JobKind};
+pub use facts::job_pod::{Container, ContainerEnd, OWN_CONTAINER, Pod, PodPhase};
 pub use facts::node::{ClaimableDevices, Node, Nodes, Taint};
 pub use facts::pool::{Noted, Notes, PoolDefinition};
 pub use facts::queue::{Gang, GangWish, QueueSystem};

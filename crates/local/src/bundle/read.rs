@@ -30,7 +30,7 @@ impl Bundle {
             file: path.display().to_string(),
             cause,
         };
-        let Head { format } = decode(&file, PhantomData).map_err(not)?;
+        let BundleHead { format } = decode(&file, PhantomData).map_err(not)?;
         match format {
             Some(FORMAT) => decode(&file, PhantomData).map_err(not),
             Some(other) => Err(not(format!(
@@ -123,7 +123,7 @@ impl<R: Read> Read for Limited<R> {
 }
 
 #[derive(Deserialize)]
-struct Head {
+struct BundleHead {
     #[serde(default)]
     format: Option<u32>,
 }

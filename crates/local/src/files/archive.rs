@@ -66,12 +66,12 @@ pub fn is_file(path: &str) -> io::Result<bool> {
 }
 
 /// Counts what was written.
-struct Counted<W> {
+struct CountingWriter<W> {
     sink: W,
     bytes: u64,
 }
 
-impl<W: Write> Write for Counted<W> {
+impl<W: Write> Write for CountingWriter<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let count = self.sink.write(bytes)?;
         self.bytes += count as u64;
@@ -85,7 +85,7 @@ impl<W: Write> Write for Counted<W> {
 
 /// Writes `path` into an archive under `name`. Links inside it stay links.
 pub fn pack(path: &Path, name: &str, sink: impl Write) -> io::Result<Copied> {
-    let mut archive = Builder::new(Counted { sink, bytes: 0 });
+    let mut archive = Builder::new(CountingWriter { sink, bytes: 0 });
     let mut copied = Copied::default();
     let packed = fs::canonicalize(path)
         .and_then(|path| add(&mut archive, &path, Path::new(name), &mut copied));

@@ -191,7 +191,7 @@ pub fn gpus(host: &NodeUsage) -> Vec<GpuItem> {
         GpuItem {
             gpu_id: DeviceId::whole(index).to_string(),
             r#type: GpuType::parse(kind)
-                .filter(|_| kind != gpuctl_core::model::counting::inventory::UNTYPED),
+                .filter(|_| kind != gpuctl_core::model::counting::node_usage::UNTYPED),
             status: unmeasured,
             utilization: None,
             memory_usage: None,

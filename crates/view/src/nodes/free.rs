@@ -8,7 +8,8 @@ use serde::Serialize;
 use crate::format::table::{Table, left, right};
 use crate::format::text::{clean, count};
 use crate::{Format, TextStyle};
-use gpuctl_core::model::counting::free::{FreeGpus, Move, Stranded, StrandedBy};
+use gpuctl_core::model::counting::free::{FreeGpus, Move};
+use gpuctl_core::model::counting::stranded::{Stranded, StrandedBy};
 use gpuctl_core::model::values::quantity;
 
 /// Most pods that are named as ones to move.

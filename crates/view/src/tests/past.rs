@@ -15,10 +15,11 @@ use crate::history::{at_time, hourly_table};
 use gpuctl_core::model::values::prices::Allowance;
 use gpuctl_core::model::values::units::UnitValue;
 use gpuctl_core::model::{GpuCount, Point, Series};
-use gpuctl_core::stats::history::allocations::{Allocation, AllocationHistory, Stretch};
+use gpuctl_core::stats::history::allocations::{Allocation, AllocationHistory};
 use gpuctl_core::stats::history::gpu_hours::GpuHours;
 use gpuctl_core::stats::history::hourly::{OfWorkload, Sum, Summary};
 use gpuctl_core::stats::history::job_time::JobSum;
+use gpuctl_core::stats::history::slots::Stretch;
 use gpuctl_core::stats::history::top_owner::TopOwner;
 use gpuctl_core::stats::history::usage::{NodeNames, Usage};
 

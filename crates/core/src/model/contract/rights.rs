@@ -1,12 +1,14 @@
 //! Lists the rights that commands need in the cluster, and what is lost without the optional ones.
 //! `auth check` and the roles it prints are made from this.
 
+mod cluster_rules;
 mod person;
 mod queue_rules;
 mod rules;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+pub use cluster_rules::*;
 pub use person::Person;
 pub use queue_rules::*;
 pub use rules::*;

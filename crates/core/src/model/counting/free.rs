@@ -5,15 +5,13 @@
 use std::collections::BTreeMap;
 
 use super::consumer::{Consumers, ConsumersByNode};
-use super::inventory::{Inventory, NodeUsage, UNTYPED};
+use super::inventory::Inventory;
+use super::node_usage::{Holder, NodeUsage, UNTYPED};
+use super::stranded::{PREFERENCE, Stranded, StrandedBy, closed};
 use crate::model::contract::labels::POOL_LABEL;
 use crate::model::facts::gpu::GpuType;
-use crate::model::facts::host::NodeHealth;
-use crate::model::facts::node::DEDICATED;
 use crate::model::values::quantity;
 
-/// The effect of a taint that keeps nobody away.
-const PREFERENCE: &str = "PreferNoSchedule";
 /// Nodes that are looked at for one to empty, those that lack least first.
 const LOOKED_AT: usize = 32;
 
@@ -48,41 +46,6 @@ pub struct Block {
     pub free: u64,
 }
 
-/// Why free GPUs cannot be used: the words of causes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum StrandedBy {
-    Cordoned,
-    NodeFaulty,
-    Taint,
-    Cpu,
-    Memory,
-}
-
-impl StrandedBy {
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Cordoned => "cordoned",
-            Self::NodeFaulty => "node-faulty",
-            Self::Taint => "taint",
-            Self::Cpu => "insufficient-cpu",
-            Self::Memory => "insufficient-memory",
-        }
-    }
-}
-
-/// Free GPUs of one node that no pod can have.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Stranded {
-    pub node: String,
-    pub gpus: u64,
-    pub by: StrandedBy,
-    /// The fault or the taint.
-    pub detail: Option<String>,
-    /// NAMESPACE/NAME of what holds most of the missing resource on the node, with thousandths of
-    /// CPUs or with bytes.
-    pub holder: Option<(String, u64)>,
-}
-
 /// A pod that would have to go elsewhere.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Move {
@@ -95,7 +58,7 @@ pub struct Move {
 
 /// The most GPUs that pods of equal size can have together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Gang {
+pub struct LargestGang {
     pub nodes: u64,
     pub gpus_per_node: u64,
 }
@@ -145,15 +108,16 @@ pub fn free_gpus(
 }
 
 impl FreeGpus {
+    /// Adds the GPUs of a node; `None` where it is not known what pods hold.
     fn take(
         &mut self,
         host: &NodeUsage,
         consumers: &ConsumersByNode<'_>,
         beside: BesideGpu,
     ) -> Option<()> {
-        let (name, free) = (host.name().to_owned(), host.gpus.free()?);
+        let (name, free) = (host.name(), host.gpus.free()?);
         let strand = |gpus, by, detail, holder| Stranded {
-            node: name.clone(),
+            node: name.to_owned(),
             gpus,
             by,
             detail,
@@ -164,41 +128,30 @@ impl FreeGpus {
                 .extend((free > 0).then(|| strand(free, by, detail, None)));
             return Some(());
         }
-        let left = |resource: &str, used: u64| {
-            let milli = quantity::milli(host.details.allocatable.get(resource)?)?;
-            let whole = if resource == "cpu" {
-                milli
-            } else {
-                milli / 1000
-            };
-            Some(u64::try_from(whole).unwrap_or(0).saturating_sub(used))
-        };
-        // What the node does not tell is no limit.
-        let within = |left: Option<u64>, each: u64| {
-            left.and_then(|left| left.checked_div(each))
-                .unwrap_or(u64::MAX)
-        };
-        let by_cpu = within(left("cpu", host.cpu_used_milli?), beside.cpu_milli);
-        let by_memory = within(left("memory", host.memory_used_bytes?), beside.memory_bytes);
+        let by_cpu = within(left(host, "cpu", host.cpu_used_milli?), beside.cpu_milli);
+        let by_memory = within(
+            left(host, "memory", host.memory_used_bytes?),
+            beside.memory_bytes,
+        );
         let usable = free.min(by_cpu).min(by_memory);
         if usable < free {
             let (by, holder) = if by_cpu <= by_memory {
                 (
                     StrandedBy::Cpu,
-                    consumers.largest_on(host.name(), |one| one.cpu_milli),
+                    consumers.largest_on(name, |one| one.cpu_milli),
                 )
             } else {
                 (
                     StrandedBy::Memory,
-                    consumers.largest_on(host.name(), |one| one.memory_bytes),
+                    consumers.largest_on(name, |one| one.memory_bytes),
                 )
             };
             self.stranded.push(strand(free - usable, by, None, holder));
         }
-        self.sizes.insert(name.clone(), host.gpus.total);
-        let held = |holder: &super::inventory::Holder| {
+        self.sizes.insert(name.to_owned(), host.gpus.total);
+        let held = |holder: &Holder| {
             (
-                name.clone(),
+                name.to_owned(),
                 format!("{}/{}", holder.namespace, holder.pod),
                 holder.gpus.0,
             )
@@ -210,7 +163,7 @@ impl FreeGpus {
                 .map(held),
         );
         self.blocks.extend((usable > 0).then(|| Block {
-            node: name.clone(),
+            node: name.to_owned(),
             free: usable,
         }));
         Some(())
@@ -232,8 +185,8 @@ impl FreeGpus {
 
     /// Returns the largest number of GPUs in equal blocks: each size with the nodes that have at
     /// least so many.
-    pub fn largest_gang(&self) -> Gang {
-        let gang = |(size, _): &(u64, u64)| Gang {
+    pub fn largest_gang(&self) -> LargestGang {
+        let gang = |(size, _): &(u64, u64)| LargestGang {
             nodes: self
                 .blocks
                 .iter()
@@ -332,6 +285,24 @@ impl FreeGpus {
     }
 }
 
+/// Returns the part of a node's resource that is not used; `None` where the node does not report
+/// it.
+fn left(host: &NodeUsage, resource: &str, used: u64) -> Option<u64> {
+    let milli = quantity::milli(host.details.allocatable.get(resource)?)?;
+    let whole = if resource == "cpu" {
+        milli
+    } else {
+        milli / 1000
+    };
+    Some(u64::try_from(whole).unwrap_or(0).saturating_sub(used))
+}
+
+/// Returns how many times `each` fits. A resource that the node does not report is no limit.
+fn within(left: Option<u64>, each: u64) -> u64 {
+    left.and_then(|left| left.checked_div(each))
+        .unwrap_or(u64::MAX)
+}
+
 /// Frees so many GPUs of a node by its smallest pods that fit elsewhere; `None` where that is not
 /// enough.
 fn emptied(
@@ -371,147 +342,5 @@ fn emptied(
     (freed >= missing).then_some((free, moves))
 }
 
-/// Returns why a node takes no ordinary GPU job. A fault that no taint tells keeps no pod away:
-/// Kubernetes itself taints nodes that are not ready.
-fn closed(host: &NodeUsage) -> Option<(StrandedBy, Option<String>)> {
-    let node = &host.details.node;
-    if !node.schedulable {
-        return Some((StrandedBy::Cordoned, None));
-    }
-    let is_expected = |taint: &&crate::model::Taint| {
-        let dedicated = |(key, value): &(&str, Option<&str>)| {
-            taint.key == *key && value.is_none_or(|value| taint.value.as_deref() == Some(value))
-        };
-        // The resource's own name dedicates as well: `gpu.intel.com/i915`.
-        let of_vendor = host.details.allocatable.contains_key(&taint.key);
-        taint.effect == PREFERENCE
-            || taint.key == POOL_LABEL
-            || of_vendor
-            || DEDICATED.iter().any(dedicated)
-    };
-    let taint = node.taints.iter().find(|taint| !is_expected(taint))?;
-    Some(match host.health {
-        NodeHealth::Faulty => (StrandedBy::NodeFaulty, host.reason.clone()),
-        _ => (StrandedBy::Taint, Some(taint.key.clone())),
-    })
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// The name, the free GPUs, and the pods that hold the rest.
-    type EightGpus<'a> = (&'a str, u64, &'a [(&'a str, u64)]);
-
-    fn group(nodes: &[EightGpus<'_>]) -> FreeGpus {
-        let mut group = FreeGpus::default();
-        for (node, free, pods) in nodes {
-            assert_eq!(
-                free + pods.iter().map(|(_, gpus)| gpus).sum::<u64>(),
-                8,
-                "{node}"
-            );
-            group.sizes.insert((*node).to_owned(), 8);
-            group.total += 8;
-            group.blocks.extend((*free > 0).then(|| Block {
-                node: (*node).to_owned(),
-                free: *free,
-            }));
-            group.movable.extend(
-                pods.iter()
-                    .map(|(pod, gpus)| ((*node).to_owned(), (*pod).to_owned(), *gpus)),
-            );
-        }
-        group
-    }
-
-    #[test]
-    fn blocks_and_gangs_are_counted_by_hand() {
-        let fleet = group(&[
-            ("a", 8, &[]),
-            ("b", 8, &[]),
-            ("c", 3, &[("n/x", 5)]),
-            ("d", 0, &[("n/y", 8)]),
-        ]);
-        assert_eq!(
-            (fleet.free(), fleet.sizes_of_blocks()),
-            (19, vec![(8, 2), (3, 1)])
-        );
-        assert_eq!(
-            fleet.largest_gang(),
-            Gang {
-                nodes: 2,
-                gpus_per_node: 8
-            }
-        );
-        // 8 = 2 + 2 + 2 + 2 on each of two nodes, and one of three.
-        assert_eq!(
-            [1, 2, 3, 8, 9, 16, 17, 64].map(|slots| fleet.jobs(slots)),
-            [19, 9, 5, 2, 1, 1, 0, 0]
-        );
-        // Six nodes with three each make eighteen; two with eight only sixteen.
-        let thin = group(&[
-            ("a", 8, &[]),
-            ("b", 8, &[]),
-            ("c", 3, &[("n/1", 5)]),
-            ("d", 3, &[("n/2", 5)]),
-            ("e", 3, &[("n/3", 5)]),
-            ("f", 3, &[("n/4", 5)]),
-        ]);
-        assert_eq!(
-            thin.largest_gang(),
-            Gang {
-                nodes: 6,
-                gpus_per_node: 3
-            }
-        );
-        assert_eq!(FreeGpus::default().largest_gang(), Gang::default());
-        assert_eq!(FreeGpus::default().jobs(8), 0);
-    }
-
-    #[test]
-    fn the_fewest_gpus_move_and_no_block_is_broken_for_them() {
-        let fleet = group(&[
-            ("a", 8, &[]),
-            ("b", 7, &[("n/lab", 1)]),
-            ("c", 2, &[("n/x", 6)]),
-            ("d", 0, &[("n/y", 8)]),
-        ]);
-        let one = Move {
-            pod: "n/lab".to_owned(),
-            gpus: 1,
-            from: "b".to_owned(),
-            to: "c".to_owned(),
-        };
-        assert_eq!(fleet.moves(8, 3), std::slice::from_ref(&one));
-        // Two whole nodes for one job of sixteen.
-        assert_eq!(fleet.moves(16, 3), std::slice::from_ref(&one));
-        // The pod of six fits nowhere but on a whole node, which would gain nothing.
-        assert_eq!(fleet.moves(24, 3), []);
-        let tight = group(&[("a", 8, &[]), ("b", 2, &[("n/x", 6)])]);
-        assert_eq!(tight.moves(8, 3), []);
-        let many = group(&[
-            ("a", 4, &[("n/1", 1), ("n/2", 1), ("n/3", 1), ("n/4", 1)]),
-            ("b", 4, &[("n/5", 4)]),
-        ]);
-        assert_eq!(
-            many.moves(8, 3).len(),
-            1,
-            "the pod of four goes before the four pods of one"
-        );
-        // The cheapest node would only break the whole one; the two pods of three do not.
-        let breaking = group(&[
-            ("a", 3, &[("n/a", 5)]),
-            ("b", 8, &[]),
-            ("c", 2, &[("n/1", 3), ("n/2", 3)]),
-            ("d", 3, &[("n/d", 5)]),
-            ("e", 3, &[("n/e", 5)]),
-        ]);
-        let pods: Vec<String> = breaking
-            .moves(8, 3)
-            .into_iter()
-            .map(|one| one.pod)
-            .collect();
-        assert_eq!(pods, ["n/1", "n/2"]);
-    }
-}
+mod tests;

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::inventory::{Inventory, NodeUsage};
+use super::inventory::Inventory;
+use super::node_usage::NodeUsage;
 use crate::model::facts::host::NodeHealth;
 use crate::model::facts::reading::{Figures, Reading, Readings};
 

@@ -102,53 +102,13 @@ fn offered(host: &NodeDetails) -> u64 {
 /// Returns the first broken link of a node with GPUs.
 pub fn broken(host: &NodeDetails, pods: &[StackPod], metrics: NodeMetrics) -> Option<BrokenLink> {
     let node = &host.node;
-    let here = |link: StackLink| {
-        pods.iter()
-            .filter(move |pod| pod.link == Some(link) && pod.node == node.name)
-    };
-    let anywhere = |link: StackLink| pods.iter().any(|pod| pod.link == Some(link));
-    // What is there and does not run, or runs elsewhere and is not there. A driver of the host's
-    // own has no pod anywhere.
-    let fault = |link: StackLink| {
-        let logs = |pod: &StackPod| {
-            format!(
-                "kubectl logs -n {} {} --all-containers --tail 30",
-                pod.namespace, pod.name
-            )
-        };
-        if let Some(pod) = here(link).find(|pod| !pod.ready) {
-            let why = pod
-                .trouble
-                .as_ref()
-                .map_or(String::new(), |trouble| format!(" ({trouble})"));
-            return Some(BrokenLink {
-                link,
-                message: format!("its pod {} is not ready{why}", pod.name),
-                fix: logs(pod),
-            });
-        }
-        (anywhere(link) && here(link).next().is_none()).then(|| BrokenLink {
-            link,
-            message: "no pod of it runs on this node, and others have one".to_owned(),
-            fix: format!("kubectl describe node {}", node.name),
-        })
+    let stack = NodeStack {
+        node: &node.name,
+        pods,
     };
     let (installed, offered) = (installed(host), offered(host));
     if !node.has_gpus() && installed == 0 {
-        let plugin = || BrokenLink {
-            link: StackLink::DevicePlugin,
-            message: "the node is labelled as one with GPUs and offers none".to_owned(),
-            fix: format!(
-                "kubectl get pods -A --field-selector spec.nodeName={} | grep -i -e plugin -e driver",
-                node.name
-            ),
-        };
-        let links = [
-            StackLink::Driver,
-            StackLink::Toolkit,
-            StackLink::DevicePlugin,
-        ];
-        return links.into_iter().find_map(fault).or_else(|| Some(plugin()));
+        return stack.without_gpus();
     }
     if offered < installed {
         let bad = installed - offered;
@@ -160,11 +120,11 @@ pub fn broken(host: &NodeDetails, pods: &[StackPod], metrics: NodeMetrics) -> Op
             fix: format!("gpuctl describe node {}", node.name),
         });
     }
-    if let Some(found) = fault(StackLink::DevicePlugin) {
+    if let Some(found) = stack.fault(StackLink::DevicePlugin) {
         return Some(found);
     }
     if node.type_label().is_none() {
-        return fault(StackLink::FeatureDiscovery).or_else(|| {
+        return stack.fault(StackLink::FeatureDiscovery).or_else(|| {
             Some(BrokenLink {
                 link: StackLink::FeatureDiscovery,
                 message: "no label tells the type of its GPUs".to_owned(),
@@ -172,27 +132,95 @@ pub fn broken(host: &NodeDetails, pods: &[StackPod], metrics: NodeMetrics) -> Op
             })
         });
     }
-    let stale = match metrics {
-        NodeMetrics::Unknown | NodeMetrics::Fresh => return None,
-        NodeMetrics::Missing => "its GPUs have no metrics".to_owned(),
-        NodeMetrics::Stale(age) => format!("its GPUs have had no metrics for {age:.0} s"),
-    };
-    match fault(StackLink::Exporter) {
-        Some(found) => Some(BrokenLink {
-            message: format!("{stale}: {}", found.message),
-            ..found
-        }),
-        None if here(StackLink::Exporter).next().is_some() => Some(BrokenLink {
-            link: StackLink::Scrape,
-            message: format!("{stale}: its exporter is ready, and Prometheus does not scrape it"),
-            fix: "kubectl get servicemonitors,podmonitors -A | grep -i dcgm".to_owned(),
-        }),
-        None => Some(BrokenLink {
-            link: StackLink::Exporter,
-            message: format!("{stale}: no exporter runs there"),
-            fix: "install dcgm-exporter, or AMD's device-metrics-exporter, on every GPU node"
-                .to_owned(),
-        }),
+    match metrics {
+        NodeMetrics::Unknown | NodeMetrics::Fresh => None,
+        NodeMetrics::Missing => Some(stack.without_metrics("its GPUs have no metrics")),
+        NodeMetrics::Stale(age) => {
+            Some(stack.without_metrics(&format!("its GPUs have had no metrics for {age:.0} s")))
+        }
+    }
+}
+
+/// The pods of the stack, seen from one node.
+struct NodeStack<'s> {
+    node: &'s str,
+    pods: &'s [StackPod],
+}
+
+impl NodeStack<'_> {
+    fn on_node(&self, link: StackLink) -> impl Iterator<Item = &StackPod> {
+        self.pods
+            .iter()
+            .filter(move |pod| pod.link == Some(link) && pod.node == self.node)
+    }
+
+    /// Returns a pod of a link that does not run, or a link that runs on other nodes alone. A
+    /// driver of the host itself has no pod anywhere.
+    fn fault(&self, link: StackLink) -> Option<BrokenLink> {
+        if let Some(pod) = self.on_node(link).find(|pod| !pod.ready) {
+            let why = pod
+                .trouble
+                .as_ref()
+                .map_or(String::new(), |trouble| format!(" ({trouble})"));
+            return Some(BrokenLink {
+                link,
+                message: format!("its pod {} is not ready{why}", pod.name),
+                fix: format!(
+                    "kubectl logs -n {} {} --all-containers --tail 30",
+                    pod.namespace, pod.name
+                ),
+            });
+        }
+        let anywhere = self.pods.iter().any(|pod| pod.link == Some(link));
+        (anywhere && self.on_node(link).next().is_none()).then(|| BrokenLink {
+            link,
+            message: "no pod of it runs on this node, and others have one".to_owned(),
+            fix: format!("kubectl describe node {}", self.node),
+        })
+    }
+
+    /// Returns why a node that is labelled as one with GPUs offers none.
+    fn without_gpus(&self) -> Option<BrokenLink> {
+        let plugin = || BrokenLink {
+            link: StackLink::DevicePlugin,
+            message: "the node is labelled as one with GPUs and offers none".to_owned(),
+            fix: format!(
+                "kubectl get pods -A --field-selector spec.nodeName={} | grep -i -e plugin -e driver",
+                self.node
+            ),
+        };
+        let links = [
+            StackLink::Driver,
+            StackLink::Toolkit,
+            StackLink::DevicePlugin,
+        ];
+        links
+            .into_iter()
+            .find_map(|link| self.fault(link))
+            .or_else(|| Some(plugin()))
+    }
+
+    /// Returns why the GPUs have no metrics, or none that are new enough.
+    fn without_metrics(&self, stale: &str) -> BrokenLink {
+        match self.fault(StackLink::Exporter) {
+            Some(found) => BrokenLink {
+                message: format!("{stale}: {}", found.message),
+                ..found
+            },
+            None if self.on_node(StackLink::Exporter).next().is_some() => BrokenLink {
+                link: StackLink::Scrape,
+                message: format!(
+                    "{stale}: its exporter is ready, and Prometheus does not scrape it"
+                ),
+                fix: "kubectl get servicemonitors,podmonitors -A | grep -i dcgm".to_owned(),
+            },
+            None => BrokenLink {
+                link: StackLink::Exporter,
+                message: format!("{stale}: no exporter runs there"),
+                fix: "install dcgm-exporter, or AMD's device-metrics-exporter, on every GPU node"
+                    .to_owned(),
+            },
+        }
     }
 }
 

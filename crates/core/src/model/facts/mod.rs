@@ -2,10 +2,12 @@
 
 pub(crate) mod claim;
 pub mod device;
+pub(crate) mod event;
 pub mod gpu;
 pub mod gpu_stack;
 pub mod host;
 pub mod job;
+pub mod job_pod;
 pub mod node;
 pub mod part;
 pub mod pool;

@@ -4,7 +4,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::job::{Container, ContainerEnd, Job, Pod, PodPhase};
+use super::job::Job;
+use super::job_pod::{Container, ContainerEnd, Pod, PodPhase};
 use crate::model::contract::labels::TERMINATION_PREFIX;
 use crate::model::contract::refusal::RefusalCause;
 

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use jiff::Timestamp;
 
-use super::job::PodPhase;
+use super::job_pod::PodPhase;
 use super::reading::PodKey;
 use crate::model::values::units::GpuCount;
 

@@ -6,7 +6,9 @@ mod argument_secrets;
 #[cfg(test)]
 mod everyday_tests;
 mod name_words;
+mod pair;
 mod program_table;
+mod secret_fields;
 mod secret_headers;
 mod secret_names;
 mod secret_pairs;

@@ -2,7 +2,7 @@
 
 /// How a program takes its secrets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Rule {
+pub(super) enum SecretPlace {
     /// After a flag.
     Flag,
     /// After a flag that can end a group of short flags: `curl -sSLu me:x`.
@@ -26,22 +26,22 @@ pub(super) enum Rule {
 }
 
 /// Programs and their secrets.
-pub(super) struct Program {
+pub(super) struct KnownProgram {
     pub names: &'static [&'static str],
     /// Flags before a secret.
     pub flags: &'static [&'static str],
     /// Flags that are glued to a secret.
     pub glued: &'static [&'static str],
-    pub rule: Rule,
+    pub rule: SecretPlace,
 }
 
 const fn program(
     names: &'static [&'static str],
     flags: &'static [&'static str],
     glued: &'static [&'static str],
-    rule: Rule,
-) -> Program {
-    Program {
+    rule: SecretPlace,
+) -> KnownProgram {
+    KnownProgram {
         names,
         flags,
         glued,
@@ -51,34 +51,34 @@ const fn program(
 
 /// The programs. Names of passwords, such as `--http-password`, need no entry.
 #[rustfmt::skip]
-pub(super) const PROGRAMS: [Program; 24] = [
+pub(super) const PROGRAMS: [KnownProgram; 24] = [
     program(&["curl"], &["-u", "-U", "--user", "--proxy-user", "--pass", "--proxy-pass", "--oauth2-bearer", "--tlspassword"],
-        &["-u", "-U", "--user=", "--proxy-user="], Rule::Cluster),
-    program(&["ctr", "nerdctl"], &["-u", "--user"], &["--user="], Rule::Flag),
-    program(&["http", "https", "xh"], &["-a", "--auth"], &[], Rule::Flag),
-    program(&["lftp", "sftpgo"], &["-u"], &[], Rule::Flag),
-    program(&["sshpass"], &["-p"], &["-p"], Rule::Flag),
+        &["-u", "-U", "--user=", "--proxy-user="], SecretPlace::Cluster),
+    program(&["ctr", "nerdctl"], &["-u", "--user"], &["--user="], SecretPlace::Flag),
+    program(&["http", "https", "xh"], &["-a", "--auth"], &[], SecretPlace::Flag),
+    program(&["lftp", "sftpgo"], &["-u"], &[], SecretPlace::Flag),
+    program(&["sshpass"], &["-p"], &["-p"], SecretPlace::Flag),
     program(&["mysql", "mysqldump", "mysqladmin", "mysqlimport", "mysqlsh", "mariadb", "mariadb-dump", "mariadb-admin"],
-        &[], &["-p"], Rule::Flag),
+        &[], &["-p"], SecretPlace::Flag),
     program(&["mongosh", "mongo", "mongodump", "mongorestore", "mongoexport", "mongoimport", "cqlsh", "rabbitmqadmin", "twine",
-        "beeline", "clickhouse-client", "ncftp", "tdsql", "isql"], &["-p"], &[], Rule::Flag),
-    program(&["redis-cli", "valkey-cli", "keydb-cli"], &["-a", "--pass"], &[], Rule::Flag),
-    program(&["ldapsearch", "ldapadd", "ldapmodify", "ldapdelete", "ldapwhoami", "ldapcompare"], &["-w"], &["-w"], Rule::Flag),
-    program(&["ldappasswd"], &["-w", "-s", "-a"], &["-w"], Rule::Flag),
-    program(&["smbclient", "rpcclient", "smbget", "smbmap"], &["-U", "--user"], &["-U", "--user="], Rule::UserAndPassword),
-    program(&["openssl"], &["-passin", "-passout", "-pass", "-password", "-passcerts", "-k", "-K"], &[], Rule::Source),
-    program(&["sqlcmd", "bcp", "mosquitto_pub", "mosquitto_sub", "ipmitool", "zip", "unzip"], &["-P"], &["-P"], Rule::Flag),
-    program(&["7z", "7za", "7zz", "rar", "unrar"], &[], &["-p", "-hp"], Rule::Flag),
-    program(&["xfreerdp", "xfreerdp3", "wfreerdp"], &[], &["/p:"], Rule::Flag),
-    program(&["keytool", "jarsigner"], &["-new", "-srckeypass", "-destkeypass"], &[], Rule::Flag),
-    program(&["ssh-keygen"], &["-N", "-P"], &[], Rule::Flag),
-    program(&["snmpwalk", "snmpget", "snmpbulkwalk", "snmpset"], &["-A", "-X", "-c"], &[], Rule::Flag),
-    program(&["aws", "git", "npm", "pnpm", "yarn", "pip", "pip3", "poetry", "uv", "conda", "gcloud", "rclone", "dvc", "nmcli", "huggingface-cli", "wandb"], &[], &[], Rule::Settings),
-    program(&["setenv"], &[], &[], Rule::Assign),
-    program(&["rabbitmqctl", "mc"], &[], &[], Rule::Subcommand),
-    program(&["wpa_passphrase"], &[], &[], Rule::LastWord),
-    program(&["echo", "printf"], &[], &[], Rule::Echo),
-    program(&["htpasswd"], &[], &[], Rule::Batch),
+        "beeline", "clickhouse-client", "ncftp", "tdsql", "isql"], &["-p"], &[], SecretPlace::Flag),
+    program(&["redis-cli", "valkey-cli", "keydb-cli"], &["-a", "--pass"], &[], SecretPlace::Flag),
+    program(&["ldapsearch", "ldapadd", "ldapmodify", "ldapdelete", "ldapwhoami", "ldapcompare"], &["-w"], &["-w"], SecretPlace::Flag),
+    program(&["ldappasswd"], &["-w", "-s", "-a"], &["-w"], SecretPlace::Flag),
+    program(&["smbclient", "rpcclient", "smbget", "smbmap"], &["-U", "--user"], &["-U", "--user="], SecretPlace::UserAndPassword),
+    program(&["openssl"], &["-passin", "-passout", "-pass", "-password", "-passcerts", "-k", "-K"], &[], SecretPlace::Source),
+    program(&["sqlcmd", "bcp", "mosquitto_pub", "mosquitto_sub", "ipmitool", "zip", "unzip"], &["-P"], &["-P"], SecretPlace::Flag),
+    program(&["7z", "7za", "7zz", "rar", "unrar"], &[], &["-p", "-hp"], SecretPlace::Flag),
+    program(&["xfreerdp", "xfreerdp3", "wfreerdp"], &[], &["/p:"], SecretPlace::Flag),
+    program(&["keytool", "jarsigner"], &["-new", "-srckeypass", "-destkeypass"], &[], SecretPlace::Flag),
+    program(&["ssh-keygen"], &["-N", "-P"], &[], SecretPlace::Flag),
+    program(&["snmpwalk", "snmpget", "snmpbulkwalk", "snmpset"], &["-A", "-X", "-c"], &[], SecretPlace::Flag),
+    program(&["aws", "git", "npm", "pnpm", "yarn", "pip", "pip3", "poetry", "uv", "conda", "gcloud", "rclone", "dvc", "nmcli", "huggingface-cli", "wandb"], &[], &[], SecretPlace::Settings),
+    program(&["setenv"], &[], &[], SecretPlace::Assign),
+    program(&["rabbitmqctl", "mc"], &[], &[], SecretPlace::Subcommand),
+    program(&["wpa_passphrase"], &[], &[], SecretPlace::LastWord),
+    program(&["echo", "printf"], &[], &[], SecretPlace::Echo),
+    program(&["htpasswd"], &[], &[], SecretPlace::Batch),
 ];
 /// Programs that accept a key as a bare word after `login`.
 #[rustfmt::skip]

@@ -4,22 +4,15 @@
 use std::ops::Range;
 use std::sync::LazyLock;
 
-use regex::{Captures, Regex};
+use regex::Regex;
 
-use super::secret_names::{NameStrength, holds_secret, is_secret_value, strength_of};
+use super::pair::Pair;
+use super::secret_fields::field;
+use super::secret_names::{NameStrength, holds_secret, is_secret_value};
 use super::secret_values::{
-    TextValue, ValueEnd, block_at, end_of_line, is_count, is_number_of_tokens, is_plain_word,
-    is_word_of_a_message, line_before, near_end_of_line, number_before_pair, value_at,
+    TextValue, ValueEnd, block_at, is_count, is_number_of_tokens, is_plain_word,
+    is_word_of_a_message, line_before, near_end_of_line,
 };
-
-/// A name in text, what separates it from its value, and where the value starts.
-struct Pair<'a> {
-    text: &'a str,
-    name: &'a str,
-    name_at: usize,
-    separator: &'a str,
-    value_at: usize,
-}
 
 /// Finds the secret of a pair.
 type Find = fn(&Pair<'_>) -> Option<Range<usize>>;
@@ -89,103 +82,6 @@ pub(super) fn add_pairs(text: &str, spans: &mut Vec<Range<usize>>) {
     spans.extend(reversed.filter_map(|found| found.name("v").map(|value| value.range())));
 }
 
-impl<'a> Pair<'a> {
-    fn of(text: &'a str, found: &Captures<'a>) -> Option<Self> {
-        let (name, separator) = (found.name("n")?, found.name("s")?);
-        Some(Self {
-            text,
-            name: name.as_str(),
-            name_at: name.start(),
-            separator: separator.as_str(),
-            value_at: separator.end(),
-        })
-    }
-
-    fn strength(&self) -> NameStrength {
-        strength_of(self.name).strength
-    }
-
-    /// Whether words alone join the name and the value: `is`, `will be`.
-    fn is_in_sentence(&self) -> bool {
-        self.name.is_ascii() && !self.separator.contains([':', '=', '>', '：'])
-    }
-
-    /// Whether a sentence tells a password: `the password is x`. Passwords can be ordinary words.
-    fn tells_password(&self) -> bool {
-        let name = self.name.to_ascii_lowercase().replace([' ', '-'], "");
-        let says = self.separator.trim().to_ascii_lowercase();
-        let is_told = matches!(says.as_str(), "is" | "is now" | "equals") || says.ends_with(" to");
-        is_told
-            && matches!(
-                name.as_str(),
-                "password" | "passwd" | "passphrase" | "passcode" | "pin" | "pw" | "pwd"
-            )
-    }
-
-    fn before(&self) -> Option<char> {
-        self.text[..self.name_at].chars().next_back()
-    }
-
-    fn rest(&self) -> &'a str {
-        &self.text[self.value_at..]
-    }
-
-    /// The value. A switch or a count before a separator is a value of its own:
-    /// `token=None,lr=0.1`.
-    fn value(&self, end: ValueEnd) -> TextValue {
-        const LONGEST_SWITCH: usize = 8;
-        let letters = self
-            .rest()
-            .bytes()
-            .take(LONGEST_SWITCH + 1)
-            .take_while(u8::is_ascii_alphabetic)
-            .count();
-        let is_alone = self.rest()[letters..].starts_with([',', ';', '&', ')']);
-        if letters > 0
-            && is_alone
-            && !is_secret_value(NameStrength::Strong, &self.rest()[..letters])
-        {
-            return TextValue {
-                span: self.value_at..self.value_at + letters,
-                is_quoted: false,
-            };
-        }
-        if let Some(number) = number_before_pair(self.rest()).filter(|number| self.counts(number)) {
-            return TextValue {
-                span: self.value_at..self.value_at + number.len(),
-                is_quoted: false,
-            };
-        }
-        value_at(self.text, self.value_at, end)
-    }
-
-    fn has_quoted_name(&self) -> bool {
-        self.separator.contains(['"', '\'', '`'])
-    }
-
-    /// The name of a variable, not a word of a sentence: `DB_PASS`.
-    fn is_variable(&self) -> bool {
-        self.name.len() > 1 && !self.name.contains(|c: char| c.is_lowercase())
-    }
-
-    /// Whether a value is a number that this name counts.
-    fn counts(&self, value: &str) -> bool {
-        let name = self.name.trim_end_matches('s').to_ascii_lowercase();
-        // `PASS=12 FAIL=3` summarizes tests.
-        let may_count = name.ends_with("token")
-            || name.ends_with("secret")
-            || self.name.eq_ignore_ascii_case("pass");
-        (may_count && is_count(value))
-            || (is_number_of_tokens(value) && strength_of(self.name).counts_tokens)
-    }
-
-    /// The value's place if the value can be a secret of this name.
-    fn accepted(&self, value: TextValue) -> Option<Range<usize>> {
-        let content = &self.text[value.span.clone()];
-        (!self.counts(content) && holds_secret(self.name, content)).then_some(value.span)
-    }
-}
-
 /// `token=x`, `password = "x"`, `os.environ["TOKEN"] = 'x'`, `token: str = "x"`.
 fn assigned(pair: &Pair<'_>) -> Option<Range<usize>> {
     let strength = pair.strength();
@@ -209,131 +105,6 @@ fn assigned(pair: &Pair<'_>) -> Option<Range<usize>> {
     let is_word =
         strength == NameStrength::Weak && is_word_of_a_message(&pair.text[value.span.clone()]);
     pair.accepted(value).filter(|_| !is_word)
-}
-
-/// `token: x` and `"token":"x"`, but not an image tag, `token:1.2`.
-fn field(pair: &Pair<'_>) -> Option<Range<usize>> {
-    let is_path = pair.before() == Some('/') && pair.separator == ":";
-    let is_place =
-        is_path || pair.rest().starts_with([':', '{', '=']) || pair.rest().starts_with("//");
-    if is_place || !is_field_name(pair) {
-        return None;
-    }
-    if let Some(block) = block_at(
-        pair.text,
-        pair.value_at,
-        line_before(pair.text, pair.name_at).0,
-    ) {
-        return Some(block);
-    }
-    if pair.rest().starts_with(['\n', '\r']) {
-        return next_line(pair);
-    }
-    let is_collection = pair.rest().starts_with('[') && matches!(pair.name, "tokens" | "secrets");
-    let value = pair.value(if pair.has_quoted_name() {
-        ValueEnd::List
-    } else {
-        ValueEnd::Blank
-    });
-    let content = &pair.text[value.span.clone()];
-    // In documents, backticks delimit a command: "keep it in a secret: `gpuctl create secret x`".
-    let is_command = pair.rest().starts_with('`') && content.contains(' ');
-    let is_word =
-        is_command || (!value.is_quoted && (is_word_of_a_message(content) || is_type(content)));
-    if is_collection || is_word || (!value.is_quoted && is_reference(pair, content)) {
-        return None;
-    }
-    let is_phrase = !value.is_quoted && is_phrase_of_yaml(pair);
-    pair.accepted(value).map(|span| {
-        if is_phrase {
-            span.start..end_of_phrase(pair)
-        } else {
-            span
-        }
-    })
-}
-
-fn is_field_name(pair: &Pair<'_>) -> bool {
-    // Everyday words except in variables and in the `auths` of a Docker config.
-    const PROSE: [&str; 8] = ["pwd", "pw", "cred", "creds", "jwt", "pass", "psk", "otp"];
-    let name = pair.name.to_ascii_lowercase();
-    let is_compound = pair.name.contains('_')
-        || !matches!(
-            name.as_str(),
-            "key" | "keys" | "auth" | "login" | "license" | "pin"
-        );
-    match pair.strength() {
-        NameStrength::Strong => true,
-        NameStrength::Weak => {
-            PROSE
-                .iter()
-                .any(|word| name == *word || name.ends_with(&format!("_{word}")))
-                || (pair.has_quoted_name() && name == "auth")
-                || (pair.is_variable() && is_compound)
-        }
-        NameStrength::None => false,
-    }
-}
-
-/// Whether a value is a type, as in `token: str = "x"`.
-fn is_type(value: &str) -> bool {
-    matches!(
-        value,
-        "str" | "string" | "String" | "bytes" | "SecretStr" | "&str"
-    ) || value.starts_with("Optional[")
-}
-
-/// Whether a value without quotes directly after `name:` refers to something: the tag of an image,
-/// a line of a source file, or a Secret.
-fn is_reference(pair: &Pair<'_>, value: &str) -> bool {
-    if pair.separator != ":" {
-        return false;
-    }
-    // A longer text cannot be the name of an object.
-    const LONGEST_NAME: usize = 254;
-    let name = pair.name.to_ascii_lowercase();
-    let is_version = value == "latest"
-        || value
-            .trim_start_matches('v')
-            .starts_with(|c: char| c.is_ascii_digit());
-    let is_object = value.len() < LONGEST_NAME
-        && matches!(name.as_str(), "secret" | "secrets")
-        && !value.contains(|c: char| c.is_uppercase() || c.is_ascii_digit());
-    let is_tagged =
-        is_version && value.len() < 16 && (name.ends_with("token") || name.ends_with("secret"));
-    is_tagged || is_object || (pair.strength() == NameStrength::Weak && is_count(value))
-}
-
-/// A value on the line after its name, as in indented JSON. Another key there begins an object.
-fn next_line(pair: &Pair<'_>) -> Option<Range<usize>> {
-    let blanks = pair.rest().len() - pair.rest().trim_start().len();
-    let value = value_at(pair.text, pair.value_at + blanks, ValueEnd::Blank);
-    let line = &pair.text[value.span.start..near_end_of_line(pair.text, value.span.start)];
-    let is_nested = line.starts_with(['-', '{', '[', '#'])
-        || line.trim_end().ends_with(':')
-        || line.contains(": ");
-    let is_indented =
-        line_before(pair.text, value.span.start).0 > line_before(pair.text, pair.name_at).0;
-    let is_value = value.is_quoted
-        || (is_indented && !is_nested && !is_word_of_a_message(&pair.text[value.span.clone()]));
-    if is_value { pair.accepted(value) } else { None }
-}
-
-/// Whether a line of YAML consists of a name and a value that can have blanks: `password: two
-/// words`.
-fn is_phrase_of_yaml(pair: &Pair<'_>) -> bool {
-    let name = pair.name.to_ascii_lowercase();
-    let is_password = ["password", "passwd", "passphrase", "passcode", "pswd"]
-        .iter()
-        .any(|end| name.ends_with(end));
-    is_password
-        && pair.separator == ": "
-        && matches!(line_before(pair.text, pair.name_at).1, "" | "- ")
-}
-
-fn end_of_phrase(pair: &Pair<'_>) -> usize {
-    let line = &pair.text[pair.value_at..end_of_line(pair.text, pair.value_at)];
-    pair.value_at + line.split(" #").next().unwrap_or(line).trim_end().len()
 }
 
 /// `--token x`, `["--token", "x"]`, and the same over two lines.

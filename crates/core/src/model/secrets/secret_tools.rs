@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use super::program_table::{KEY_LOGINS, LONE_LOGIN_FLAGS, PROGRAMS, Program, Rule};
+use super::program_table::{KEY_LOGINS, KnownProgram, LONE_LOGIN_FLAGS, PROGRAMS, SecretPlace};
 use super::secret_names::{NameStrength, is_secret_value, strength_of};
 use super::secret_values::{ValueEnd, is_word_of_a_message, value_at};
 
@@ -65,7 +65,7 @@ pub(super) fn add_tools(text: &str, spans: &mut Vec<Range<usize>>) {
 /// The secrets among the words of command lines. A word with `true` ends its line.
 pub(super) fn secret_words<'a>(words: impl Iterator<Item = (&'a str, bool)>) -> Vec<SecretWord> {
     let mut secrets = Vec::new();
-    let mut command = Command::default();
+    let mut command = CommandWords::default();
     for (index, (written, ends_line)) in words.enumerate() {
         match written {
             "|" => command = command.piped(&mut secrets),
@@ -86,8 +86,8 @@ pub(super) fn secret_words<'a>(words: impl Iterator<Item = (&'a str, bool)>) -> 
 
 /// A command of a line, while its words are read.
 #[derive(Default)]
-struct Command<'a> {
-    program: Option<&'static Program>,
+struct CommandWords<'a> {
+    program: Option<&'static KnownProgram>,
     takes_key: bool,
     echoes: bool,
     logs_in: bool,
@@ -109,7 +109,7 @@ struct Command<'a> {
     quote: Option<char>,
 }
 
-impl<'a> Command<'a> {
+impl<'a> CommandWords<'a> {
     fn add(&mut self, written: &'a str, index: usize, secrets: &mut Vec<SecretWord>) {
         let start = written.len()
             - written
@@ -175,7 +175,7 @@ impl<'a> Command<'a> {
 
     /// Whether the word before names a secret of a configuration: `aws configure set token x`.
     fn names_secret(&self, word: &str) -> bool {
-        let is_setting = self.is_rule(Rule::Settings);
+        let is_setting = self.is_rule(SecretPlace::Settings);
         let name = self.before.rsplit(['/', ':']).next().unwrap_or_default();
         let name = if is_setting {
             name.rsplit('.').next().unwrap_or(name)
@@ -199,11 +199,11 @@ impl<'a> Command<'a> {
             .iter()
             .find(|program| program.names.contains(&name));
         if let Some(program) = program {
-            self.echoes |= program.rule == Rule::Echo;
+            self.echoes |= program.rule == SecretPlace::Echo;
             (self.program, self.sets, self.ends_with_password) = (
                 Some(program),
-                program.rule == Rule::Assign,
-                program.rule == Rule::LastWord,
+                program.rule == SecretPlace::Assign,
+                program.rule == SecretPlace::LastWord,
             );
         }
         let is_key_login = !self.logs_in && KEY_LOGINS.contains(&name);
@@ -218,18 +218,18 @@ impl<'a> Command<'a> {
         if reads_password {
             secrets.append(&mut self.piped);
         }
-        if self.is_rule(Rule::Settings) {
+        if self.is_rule(SecretPlace::Settings) {
             self.sets |=
                 ["set", "config", "configure", "modify", "create", "update"].contains(&word);
         }
-        let is_batch = self.is_rule(Rule::Batch)
+        let is_batch = self.is_rule(SecretPlace::Batch)
             && word.starts_with('-')
             && !word.starts_with("--")
             && word.contains('b');
         let adds_user = ["add_user", "change_password"].contains(&word)
             || (self.before == "alias" && word == "set");
-        self.ends_with_password |= is_batch || (self.is_rule(Rule::Subcommand) && adds_user);
-        self.ends_with_password |= self.is_rule(Rule::Settings) && word == "obscure";
+        self.ends_with_password |= is_batch || (self.is_rule(SecretPlace::Subcommand) && adds_user);
+        self.ends_with_password |= self.is_rule(SecretPlace::Settings) && word == "obscure";
     }
 
     /// Whether the next word can be a subcommand: `docker login`, not `tee login` or `train.py
@@ -242,7 +242,7 @@ impl<'a> Command<'a> {
             && (!self.before.starts_with('-') || is_lone_flag)
     }
 
-    fn is_rule(&self, rule: Rule) -> bool {
+    fn is_rule(&self, rule: SecretPlace) -> bool {
         self.program.is_some_and(|program| program.rule == rule)
     }
 
@@ -283,7 +283,11 @@ impl<'a> Command<'a> {
     fn ended(self, secrets: &mut Vec<SecretWord>) -> Self {
         // The program and the flag's next word precede the password of `htpasswd -nb user
         // password`.
-        let least = if self.is_rule(Rule::Batch) { 1 } else { 2 };
+        let least = if self.is_rule(SecretPlace::Batch) {
+            1
+        } else {
+            2
+        };
         if self.ends_with_password && self.bare.len() > least {
             secrets.extend(self.bare.last());
         }
@@ -300,9 +304,9 @@ fn offset(written: &str, word: &str, part: &str) -> usize {
     written.find(word).unwrap_or_default() + word.len() - part.len()
 }
 
-impl Program {
+impl KnownProgram {
     fn is_value_of_flag(&self, flag: &str, value: &str) -> bool {
-        let is_cluster = self.rule == Rule::Cluster
+        let is_cluster = self.rule == SecretPlace::Cluster
             && flag.len() > 2
             && flag.starts_with('-')
             && flag[1..].bytes().all(|letter| letter.is_ascii_alphabetic())
@@ -325,8 +329,8 @@ impl Program {
             .iter()
             .any(|place| value.starts_with(place));
         match self.rule {
-            Rule::Source => !is_elsewhere && !value.starts_with('-'),
-            Rule::UserAndPassword => value.contains('%'),
+            SecretPlace::Source => !is_elsewhere && !value.starts_with('-'),
+            SecretPlace::UserAndPassword => value.contains('%'),
             _ => is_secret_value(NameStrength::Strong, value) && !value.starts_with("--"),
         }
     }

@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 
 /// Rules that must all hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Selector(Vec<Rule>);
+pub struct Selector(Vec<LabelRequirement>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Rule {
+enum LabelRequirement {
     /// The label has one of these values.
     In(String, Vec<String>),
     NotIn(String, Vec<String>),
@@ -35,7 +35,7 @@ impl Selector {
                 (Some(comma), _) => comma,
                 (None, _) => rest.len(),
             };
-            rules.push(Rule::parse(rest[..end].trim())?);
+            rules.push(LabelRequirement::parse(rest[..end].trim())?);
             rest = rest[end..].trim_start_matches(',').trim_start();
         }
         (!rules.is_empty()).then_some(Self(rules))
@@ -47,15 +47,15 @@ impl Selector {
             labels.get(key).is_some_and(|value| values.contains(value))
         };
         self.0.iter().all(|rule| match rule {
-            Rule::In(key, values) => has(key, values),
-            Rule::NotIn(key, values) => !has(key, values),
-            Rule::Exists(key) => labels.contains_key(key),
-            Rule::Absent(key) => !labels.contains_key(key),
+            LabelRequirement::In(key, values) => has(key, values),
+            LabelRequirement::NotIn(key, values) => !has(key, values),
+            LabelRequirement::Exists(key) => labels.contains_key(key),
+            LabelRequirement::Absent(key) => !labels.contains_key(key),
         })
     }
 }
 
-impl Rule {
+impl LabelRequirement {
     fn parse(text: &str) -> Option<Self> {
         let good = |key: &str| {
             let key = key.trim();

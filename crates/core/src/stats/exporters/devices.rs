@@ -11,7 +11,7 @@ use crate::model::{Celsius, Inventory, Mebibytes, NodeUsage, Percent, Series, Wa
 
 /// What a metrics server answered about one moment.
 #[derive(Clone, Debug, Default)]
-pub struct Moment {
+pub struct ExporterReading {
     /// Values of gauges.
     pub values: Vec<Series>,
     /// How many seconds ago a utilization was sampled, as values, of series where that is more than
@@ -21,7 +21,7 @@ pub struct Moment {
 
 /// Values of one device, by quantity: (rank, whether a pod is named beside it, value).
 #[derive(Default)]
-struct Slot {
+struct DeviceValues {
     place: Option<SeriesDevice>,
     model: Option<String>,
     values: BTreeMap<Quantity, Vec<(u8, bool, f64)>>,
@@ -37,11 +37,8 @@ struct SampleAges {
     stale: Option<f64>,
 }
 
-/// Slots by (node, uuid or number, slice).
-type Slots = BTreeMap<SeriesDevice, Slot>;
-
 /// Returns the devices of the cluster as they are at that moment.
-pub fn read(moment: &Moment, inventory: &Inventory, facts: &ApiFacts) -> Readings {
+pub fn read(moment: &ExporterReading, inventory: &Inventory, facts: &ApiFacts) -> Readings {
     let reader = IdentityReader::new(facts, &moment.values);
     let numbers = DeviceNumbers::of(
         moment
@@ -49,73 +46,17 @@ pub fn read(moment: &Moment, inventory: &Inventory, facts: &ApiFacts) -> Reading
             .iter()
             .filter_map(|series| reader.place(series)),
     );
-    let mut slots = Slots::new();
-    let mut ages: BTreeMap<SeriesDevice, SampleAges> = BTreeMap::new();
-    let stale: BTreeMap<Vec<(&str, &str)>, f64> = moment
-        .stale_ages
-        .iter()
-        .filter_map(|series| Some((series.without_name(), series.last()?.value)))
-        .collect();
-    let (mut samples, mut dropped, mut elsewhere) = (0, 0, 0);
+    let mut tally = SampleTally::new(&moment.stale_ages);
     for series in &moment.values {
-        let Some((metric, point)) = metric_of(series.name()).zip(series.last()) else {
-            continue;
-        };
-        let place = reader.place(series);
-        if let Some(place) = place
-            .clone()
-            .filter(|_| metric.quantity == Quantity::Utilization)
-        {
-            let of_device = ages.entry(numbers.key(place)).or_default();
-            match stale.get(&series.without_name()) {
-                None => of_device.is_fresh = true,
-                Some(age) => {
-                    of_device.stale = Some(of_device.stale.map_or(*age, |known| known.min(*age)));
-                }
-            }
-        }
-        let Some(value) = metric.read(point.value) else {
-            dropped += 1;
-            continue;
-        };
-        let Some(place) = place else {
-            elsewhere += 1;
-            continue;
-        };
-        samples += 1;
-        let (tells, holder) = (
-            place.tells(series, metric.quantity),
-            reader.holder(series, &place.node),
-        );
-        let slot = slot(&mut slots, place, &numbers);
-        if !tells {
-            continue;
-        }
-        slot.model = slot
-            .model
-            .take()
-            .or_else(|| IdentityReader::model(series).map(ToOwned::to_owned));
-        slot.values.entry(metric.quantity).or_default().push((
-            metric.rank,
-            holder.is_some(),
-            value,
-        ));
-        slot.holders.extend(holder);
+        tally.add(series, &reader, &numbers);
     }
-    let cut: BTreeSet<(String, Option<u32>)> = slots
-        .keys()
-        .filter(|place| place.slice.is_some())
-        .map(|place| (place.node.clone(), numbers.number(place)))
-        .collect();
-    // A device that is cut into instances is shown as those.
-    slots.retain(|place, _| {
-        place.slice.is_some() || !cut.contains(&(place.node.clone(), numbers.number(place)))
-    });
-    let mut devices: Vec<Reading> = slots
+    tally.remove_cut(&numbers);
+    let mut devices: Vec<Reading> = tally
+        .devices
         .into_iter()
-        .map(|(place, slot)| {
-            let ages = ages.get(&place).copied().unwrap_or_default();
-            reading(place, slot, ages, &numbers)
+        .map(|(place, values)| {
+            let ages = tally.ages.get(&place).copied().unwrap_or_default();
+            reading(place, values, ages, &numbers)
         })
         .collect();
     devices.sort_by(|a, b| {
@@ -126,27 +67,118 @@ pub fn read(moment: &Moment, inventory: &Inventory, facts: &ApiFacts) -> Reading
         .iter()
         .map(|host| (host.name(), host))
         .collect();
-    for own in devices.chunk_by_mut(|a, b| a.node == b.node) {
-        match hosts.get(own[0].node.as_str()) {
-            Some(host) => attribute(host, own),
+    for of_node in devices.chunk_by_mut(|a, b| a.node == b.node) {
+        match hosts.get(of_node[0].node.as_str()) {
+            Some(host) => attribute(host, of_node),
             // Nothing is known of the node but what the exporter names.
-            None => own
+            None => of_node
                 .iter_mut()
                 .for_each(|reading| reading.held = (!reading.holders.is_empty()).then_some(true)),
         }
     }
-    Readings::new(devices, samples, dropped, elsewhere)
+    Readings::new(devices, tally.samples, tally.dropped, tally.elsewhere)
 }
 
-fn slot<'s>(slots: &'s mut Slots, place: SeriesDevice, numbers: &DeviceNumbers) -> &'s mut Slot {
-    let slot = slots.entry(numbers.key(place.clone())).or_default();
-    if slot.place.as_ref().is_none_or(|known| known.uuid.is_none()) {
-        slot.place = Some(place);
+/// The samples by device, and how many of them there are.
+#[derive(Default)]
+struct SampleTally<'m> {
+    /// Seconds since a stale sample, by the labels of its series.
+    stale: BTreeMap<Vec<(&'m str, &'m str)>, f64>,
+    /// How old the utilization of each device is.
+    ages: BTreeMap<SeriesDevice, SampleAges>,
+    /// By node, UUID or number, and slice.
+    devices: BTreeMap<SeriesDevice, DeviceValues>,
+    samples: u64,
+    /// Samples that no device can have.
+    dropped: u64,
+    /// Samples of devices that are on no known node.
+    elsewhere: u64,
+}
+
+impl<'m> SampleTally<'m> {
+    fn new(stale_ages: &'m [Series]) -> Self {
+        Self {
+            stale: stale_ages
+                .iter()
+                .filter_map(|series| Some((series.without_name(), series.last()?.value)))
+                .collect(),
+            ..Self::default()
+        }
     }
-    slot
+
+    fn add(&mut self, series: &'m Series, reader: &IdentityReader<'_>, numbers: &DeviceNumbers) {
+        let Some((metric, point)) = metric_of(series.name()).zip(series.last()) else {
+            return;
+        };
+        let place = reader.place(series);
+        if let Some(place) = place
+            .clone()
+            .filter(|_| metric.quantity == Quantity::Utilization)
+        {
+            self.add_age(numbers.key(place), series);
+        }
+        let Some(value) = metric.read(point.value) else {
+            self.dropped += 1;
+            return;
+        };
+        let Some(place) = place else {
+            self.elsewhere += 1;
+            return;
+        };
+        self.samples += 1;
+        let tells = place.tells(series, metric.quantity);
+        let holder = reader.holder(series, &place.node);
+        let device = self.device(place, numbers);
+        if !tells {
+            return;
+        }
+        device.model = device
+            .model
+            .take()
+            .or_else(|| IdentityReader::model(series).map(ToOwned::to_owned));
+        device.values.entry(metric.quantity).or_default().push((
+            metric.rank,
+            holder.is_some(),
+            value,
+        ));
+        device.holders.extend(holder);
+    }
+
+    fn add_age(&mut self, device: SeriesDevice, series: &'m Series) {
+        let ages = self.ages.entry(device).or_default();
+        match self.stale.get(&series.without_name()) {
+            None => ages.is_fresh = true,
+            Some(age) => ages.stale = Some(ages.stale.map_or(*age, |known| known.min(*age))),
+        }
+    }
+
+    fn device(&mut self, place: SeriesDevice, numbers: &DeviceNumbers) -> &mut DeviceValues {
+        let device = self.devices.entry(numbers.key(place.clone())).or_default();
+        if device
+            .place
+            .as_ref()
+            .is_none_or(|known| known.uuid.is_none())
+        {
+            device.place = Some(place);
+        }
+        device
+    }
+
+    /// Removes each device that is cut into instances: only those remain.
+    fn remove_cut(&mut self, numbers: &DeviceNumbers) {
+        let cut: BTreeSet<(String, Option<u32>)> = self
+            .devices
+            .keys()
+            .filter(|place| place.slice.is_some())
+            .map(|place| (place.node.clone(), numbers.number(place)))
+            .collect();
+        self.devices.retain(|place, _| {
+            place.slice.is_some() || !cut.contains(&(place.node.clone(), numbers.number(place)))
+        });
+    }
 }
 
-impl Slot {
+impl DeviceValues {
     /// Returns the value of the best metric. Of copies that several pods get, the device's own
     /// counts; else the highest, for copies of one value differ by the time of their scrape alone.
     fn value(&self, quantity: Quantity) -> Option<f64> {
@@ -182,11 +214,16 @@ impl Slot {
     }
 }
 
-fn reading(key: SeriesDevice, slot: Slot, ages: SampleAges, numbers: &DeviceNumbers) -> Reading {
+fn reading(
+    key: SeriesDevice,
+    values: DeviceValues,
+    ages: SampleAges,
+    numbers: &DeviceNumbers,
+) -> Reading {
     let index = numbers.number(&key).unwrap_or(0);
     let age = ages.stale.filter(|_| !ages.is_fresh);
     let stale = age.is_some();
-    let value = |quantity| slot.value(quantity).filter(|_| !stale);
+    let value = |quantity| values.value(quantity).filter(|_| !stale);
     let used = value(Quantity::MemoryUsed);
     let free = value(Quantity::MemoryFree);
     let total = used
@@ -195,9 +232,9 @@ fn reading(key: SeriesDevice, slot: Slot, ages: SampleAges, numbers: &DeviceNumb
         .or_else(|| value(Quantity::MemoryTotal));
     Reading {
         index,
-        uuid: slot.place.as_ref().and_then(|place| place.uuid.clone()),
+        uuid: values.place.as_ref().and_then(|place| place.uuid.clone()),
         slice: key.slice,
-        model: slot.model.clone(),
+        model: values.model.clone(),
         held: None,
         utilization: value(Quantity::Utilization).map(Percent),
         memory_copy: value(Quantity::MemoryCopy).map(Percent),
@@ -206,11 +243,11 @@ fn reading(key: SeriesDevice, slot: Slot, ages: SampleAges, numbers: &DeviceNumb
         power: value(Quantity::Power).map(Watts),
         power_limit: value(Quantity::PowerLimit).map(Watts),
         temperature: value(Quantity::Temperature).map(Celsius),
-        fault: slot.fault(),
+        fault: values.fault(),
         sample_age_seconds: age,
         stale,
         node: key.node,
-        holders: slot.holders.into_iter().collect(),
+        holders: values.holders.into_iter().collect(),
     }
 }
 
@@ -266,259 +303,4 @@ fn is_instance(name: &str) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::model::{Consumer, Consumers, Node, NodeDetails, Point};
-
-    fn series(name: &str, labels: &[(&str, &str)], value: f64) -> Series {
-        let all = labels.iter().copied().chain([("__name__", name)]);
-        let labels = all
-            .map(|(key, value)| (key.to_owned(), value.to_owned()))
-            .collect();
-        Series {
-            labels,
-            points: vec![Point { at: 0, value }],
-        }
-    }
-
-    /// Returns a node with eight devices, of which the pod `train` holds two.
-    fn read_on_node(values: Vec<Series>) -> Readings {
-        let resources: BTreeMap<String, String> =
-            [("nvidia.com/gpu".to_owned(), "8".to_owned())].into();
-        let node = Node {
-            name: "n".into(),
-            schedulable: true,
-            ..Node::default()
-        };
-        let host = NodeDetails {
-            node,
-            capacity: resources.clone(),
-            allocatable: resources,
-            ..NodeDetails::default()
-        };
-        let pod = Consumer {
-            namespace: "ns".into(),
-            name: "train".into(),
-            node: Some("n".into()),
-            devices: std::rc::Rc::new([("nvidia.com/gpu".to_owned(), 2)].into()),
-            asks_for_devices: true,
-            ..Consumer::default()
-        };
-        let pods = Consumers::from_iter([pod]);
-        let inventory = Inventory::of(vec![host], Some(&pods), &[]);
-        let facts = ApiFacts::of(&inventory, Some(&pods));
-        read(
-            &Moment {
-                values,
-                ..Moment::default()
-            },
-            &inventory,
-            &facts,
-        )
-    }
-
-    const UTIL: &str = "DCGM_FI_DEV_GPU_UTIL";
-
-    #[test]
-    fn a_device_is_broken_when_its_exporter_says_so() {
-        let at = |gpu| [("gpu", gpu), ("Hostname", "n")];
-        let found = read_on_node(vec![
-            series("DCGM_FI_DEV_XID_ERRORS", &at("0"), 13.0),
-            series("DCGM_FI_DEV_XID_ERRORS", &at("1"), 79.0),
-            series("DCGM_FI_DEV_ROW_REMAP_FAILURE", &at("2"), 1.0),
-            series("amd_gpu_health", &[("gpu_id", "3"), ("hostname", "n")], 0.0),
-            series("gpu_health", &[("gpu_id", "4"), ("hostname", "n")], 1.0),
-        ]);
-        let faults: Vec<_> = found
-            .devices
-            .iter()
-            .map(|reading| reading.fault.as_deref())
-            .collect();
-        assert_eq!(
-            faults,
-            [
-                None,
-                Some("XID 79"),
-                Some("row remapping failed"),
-                Some("unhealthy"),
-                None
-            ]
-        );
-    }
-
-    #[test]
-    fn a_device_that_is_cut_is_shown_as_its_instances() {
-        let whole = [("gpu", "0"), ("UUID", "GPU-a"), ("Hostname", "n")];
-        let instance = [
-            ("gpu", "0"),
-            ("UUID", "GPU-a"),
-            ("Hostname", "n"),
-            ("GPU_I_PROFILE", "1g.10gb"),
-            ("GPU_I_ID", "7"),
-        ];
-        let found = read_on_node(vec![
-            series("DCGM_FI_DEV_GPU_TEMP", &whole, 40.0),
-            series("DCGM_FI_PROF_GR_ENGINE_ACTIVE", &instance, 0.25),
-        ]);
-        assert_eq!(found.devices.len(), 1);
-        assert_eq!(
-            (
-                found.devices[0].utilization,
-                found.devices[0].id().to_string()
-            ),
-            (Some(Percent(25.0)), "gpu-0/1g.10gb-7".to_owned())
-        );
-    }
-
-    #[test]
-    fn a_shared_device_has_its_own_value_and_all_its_holders() {
-        let copy = |pod| {
-            [
-                ("gpu", "0"),
-                ("UUID", "GPU-a"),
-                ("Hostname", "n"),
-                ("namespace", "ns"),
-                ("pod", pod),
-            ]
-        };
-        let own = [("gpu", "0"), ("UUID", "GPU-a"), ("Hostname", "n")];
-        let found = read_on_node(vec![
-            series(UTIL, &copy("train"), 30.0),
-            series(UTIL, &own, 70.0),
-        ]);
-        assert_eq!(
-            (found.devices.len(), found.devices[0].utilization),
-            (1, Some(Percent(70.0)))
-        );
-        assert_eq!(
-            found.devices[0].holders,
-            [("ns".to_owned(), "train".to_owned())]
-        );
-    }
-
-    #[test]
-    fn a_device_is_stale_when_all_its_series_are_old() {
-        let of = |gpu, pod| {
-            [
-                ("gpu", gpu),
-                ("Hostname", "n"),
-                ("namespace", "ns"),
-                ("pod", pod),
-            ]
-        };
-        let values = vec![
-            series(UTIL, &of("0", "gone"), 80.0),
-            series(UTIL, &of("0", "train"), 30.0),
-            series(UTIL, &of("1", "train"), 90.0),
-            series(UTIL, &of("1", "train-too"), 20.0),
-            series("DCGM_FI_DEV_FB_USED", &of("1", "train"), 500.0),
-            // What no device can have is as old as any other sample.
-            series(UTIL, &of("2", "train"), 2_147_483_632.0),
-            series("DCGM_FI_DEV_FB_USED", &of("2", "train"), 500.0),
-        ];
-        // An answer about ages has no names of metrics.
-        let age = |gpu, pod, seconds| Series {
-            labels: of(gpu, pod)
-                .iter()
-                .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
-                .collect(),
-            points: vec![Point {
-                at: 0,
-                value: seconds,
-            }],
-        };
-        let stale_ages = vec![
-            age("0", "gone", 70.0),
-            age("1", "train", 95.0),
-            age("1", "train-too", 61.0),
-            age("2", "train", 99.0),
-        ];
-        let found = read(
-            &Moment { values, stale_ages },
-            &Inventory::default(),
-            &ApiFacts::default(),
-        );
-        let told: Vec<_> = found
-            .devices
-            .iter()
-            .map(|one| (one.stale, one.sample_age_seconds, one.memory_used))
-            .collect();
-        assert_eq!(
-            told,
-            [
-                (false, None, None),
-                (true, Some(61.0), None),
-                (true, Some(99.0), None)
-            ]
-        );
-        assert_eq!(found.devices[1].utilization, None);
-    }
-
-    #[test]
-    fn an_exporter_that_tells_only_uuids_is_of_the_same_devices() {
-        let found = read_on_node(vec![
-            series(
-                UTIL,
-                &[("gpu", "5"), ("UUID", "GPU-a"), ("Hostname", "n")],
-                50.0,
-            ),
-            series(
-                "hami_host_gpu_utilization_ratio",
-                &[("device_uuid", "GPU-a"), ("node", "n")],
-                49.0,
-            ),
-            series(
-                "hami_container_device_utilization_ratio",
-                &[
-                    ("device_uuid", "GPU-a"),
-                    ("node", "n"),
-                    ("namespace", "ns"),
-                    ("pod", "train"),
-                    ("container", "main"),
-                ],
-                49.0,
-            ),
-        ]);
-        assert_eq!(
-            (
-                found.devices.len(),
-                found.devices[0].index,
-                found.devices[0].utilization
-            ),
-            (1, 5, Some(Percent(50.0)))
-        );
-        assert_eq!(found.devices[0].holders.len(), 1);
-    }
-
-    #[test]
-    fn what_is_held_is_not_guessed() {
-        let at = |gpu, pod| {
-            [
-                ("gpu", gpu),
-                ("Hostname", "n"),
-                ("namespace", "ns"),
-                ("pod", pod),
-            ]
-        };
-        let held = |found: &Readings| {
-            found
-                .devices
-                .iter()
-                .map(|reading| reading.held)
-                .collect::<Vec<_>>()
-        };
-        // Both devices of the pod are named: the third is free.
-        let found = read_on_node(vec![
-            series(UTIL, &at("0", "train"), 1.0),
-            series(UTIL, &at("1", "train"), 1.0),
-            series(UTIL, &at("2", ""), 1.0),
-        ]);
-        assert_eq!(held(&found), [Some(true), Some(true), Some(false)]);
-        // One of them is: the other may be any.
-        let found = read_on_node(vec![
-            series(UTIL, &at("0", "train"), 1.0),
-            series(UTIL, &at("2", ""), 1.0),
-        ]);
-        assert_eq!(held(&found), [Some(true), None]);
-    }
-}
+mod tests;

@@ -18,7 +18,7 @@ pub struct ClusterStorage {
 
 /// Ports of the fabric; what a port carries is of the fastest active one, in Gbit/s.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Rdma {
+pub struct FabricPorts {
     pub ports: u64,
     pub active: u64,
     pub gigabits: Option<f64>,
@@ -28,7 +28,7 @@ pub struct Rdma {
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Machines {
     pub storage: Option<ClusterStorage>,
-    pub rdma: Option<Rdma>,
+    pub rdma: Option<FabricPorts>,
 }
 
 /// Local disks are of their node; what several nodes mount is one.
@@ -109,7 +109,7 @@ pub fn read(answer: &[Series]) -> Machines {
         reason = "a count"
     )]
     let count = |value: f64| value as u64;
-    let rdma = get("ports").map(|ports| Rdma {
+    let rdma = get("ports").map(|ports| FabricPorts {
         ports: count(ports),
         // Where ports are known and none is active, there is nothing to count.
         active: get("active").map_or(0, count),

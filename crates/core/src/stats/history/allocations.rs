@@ -7,25 +7,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::model::GpuCount;
 use crate::model::facts::part::Part;
 use crate::model::facts::reading::PodKey;
-use crate::model::values::left_out;
-use crate::model::values::left_out::LeftOut;
-use crate::model::values::series::{Point, Series};
-use crate::model::values::units::MOST_PER_NODE;
+use crate::model::values::series::Series;
 
+use super::capacity::Capacity;
 use super::phases;
 use super::phases::{Phases, phase};
 use super::requested;
-use super::requested::Requested;
+use super::requested::{PodPlace, Requested};
+use super::slots::{Slots, Stretch};
 use super::top_owner::{LiveOwners, OwnerSeries, TopOwner, Tops};
-use crate::stats::exporters::kube_state::{label, names, pod};
-use crate::stats::exporters::parts::{NodeParts, UnitOf};
-
-/// The window, in Unix milliseconds: its begin belongs to it, its end does not.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stretch {
-    pub start: i64,
-    pub end: i64,
-}
+use crate::stats::exporters::kube_state::{names, pod};
+use crate::stats::exporters::parts::NodeParts;
 
 /// A pod, for as long as it requested devices on one node.
 #[derive(Clone, Debug)]
@@ -112,11 +104,6 @@ pub struct AllocationGroup {
     pub parts: BTreeSet<usize>,
 }
 
-/// Milliseconds between two scrapes where nobody can tell.
-const USUAL_SLOT: i64 = 60_000;
-/// What is scraped more rarely than this is not followed in time.
-const LONGEST_SLOT: i64 = 300_000;
-
 impl AllocationGroup {
     pub fn add(&mut self, index: usize, allocation: &Allocation) {
         let own = if allocation.part.is_none() {
@@ -128,36 +115,124 @@ impl AllocationGroup {
     }
 }
 
-impl Stretch {
-    fn slots(self, slot: i64) -> usize {
-        usize::try_from((self.end - self.start + slot - 1).div_euclid(slot)).unwrap_or(0)
-    }
+/// A pod: its key and UID.
+type PodId = (PodKey, String);
+/// Labels or annotations by pod.
+type PodLabels = BTreeMap<PodId, BTreeMap<String, String>>;
+
+/// What kube-state-metrics reported of the pods that requested devices.
+struct PodRecords {
+    count: usize,
+    phases: BTreeMap<PodId, Phases>,
+    /// The only phase of pods that were never in another.
+    only_phases: BTreeMap<PodId, usize>,
+    /// The last slot in which a pod requested devices.
+    last_seen: BTreeMap<PodId, usize>,
+    tops: Tops,
+    labels: Option<PodLabels>,
+    annotations: Option<PodLabels>,
 }
 
-/// Returns the most common time between two samples.
-pub fn interval<'a>(curves: impl Iterator<Item = &'a [Point]>) -> Option<i64> {
-    let mut counts: BTreeMap<i64, usize> = BTreeMap::new();
-    // Mostly it is the one before once more.
-    let (mut last, mut times) = (0, 0);
-    for pair in curves.flat_map(|points| points.windows(2)) {
-        // Scrapes jitter by milliseconds.
-        let length = (pair[1].at - pair[0].at + 500) / 1000 * 1000;
-        if length != last {
-            *counts.entry(last).or_default() += times;
-            (last, times) = (length, 0);
+impl PodRecords {
+    /// Reads the answers, and completes the requests by the UIDs of pods that have claims.
+    fn new(
+        witness: &Witness,
+        slots: Slots,
+        live: &LiveOwners,
+        requests: &mut [(PodPlace, Requested)],
+    ) -> Self {
+        let uids: BTreeMap<PodKey, String> = witness.phases_ever.iter().filter_map(pod).collect();
+        let mut last_seen: BTreeMap<PodId, usize> = BTreeMap::new();
+        for ((key, uid, _), requested) in requests {
+            if uid.is_empty() {
+                *uid = uids.get(key).cloned().unwrap_or_default();
+            }
+            let last = requested.slots.iter().rposition(|requested| *requested);
+            let seen = last_seen.entry((key.clone(), uid.clone())).or_default();
+            *seen = last.unwrap_or(0).max(*seen);
         }
-        times += 1;
+        Self {
+            count: slots.count,
+            phases: phases::by_pod(&witness.phases, slots.count, |at| slots.place(at)),
+            only_phases: witness
+                .phases_ever
+                .iter()
+                .filter_map(|series| pod(series).zip(phase(series)))
+                .collect(),
+            last_seen,
+            tops: Tops::of(&witness.owners, live),
+            labels: names_by_pod(&witness.labels, "label_"),
+            annotations: names_by_pod(&witness.annotations, "annotation_"),
+        }
     }
-    *counts.entry(last).or_default() += times;
-    counts
-        .into_iter()
-        .filter(|(length, count)| *length > 0 && *count > 0)
-        .max_by_key(|(length, count)| (*count, -length))
-        .map(|(length, _)| length)
+
+    /// Returns the phases of a pod. A pod that was never in another phase was in its only one until
+    /// it was seen last.
+    fn phases(&self, id: &PodId) -> Option<Phases> {
+        let only = || {
+            let last = *self.last_seen.get(id)?;
+            Some(Phases::until(last, self.count, *self.only_phases.get(id)?))
+        };
+        self.phases.get(id).cloned().or_else(only)
+    }
+
+    fn allocation(&self, (key, uid, node): PodPlace, requested: Requested) -> Allocation {
+        let Requested {
+            gpus,
+            part,
+            slots: mut requested,
+        } = requested;
+        let id = (key, uid);
+        let phases = self.phases(&id);
+        let is_in = |slot: usize, known: &[&str]| {
+            let phase = phases.as_ref().and_then(|phases| phases.at(slot));
+            phase.is_none_or(|phase| known.contains(&phase))
+        };
+        for (slot, requested) in requested.iter_mut().enumerate() {
+            *requested = *requested && is_in(slot, &["Pending", "Running"]);
+        }
+        let held = if node.is_empty() {
+            vec![false; self.count]
+        } else {
+            requested.clone()
+        };
+        let names = |all: &Option<PodLabels>| {
+            let all = all.as_ref()?;
+            Some(all.get(&id).cloned().unwrap_or_default())
+        };
+        Allocation {
+            top: self.tops.of_pod(&id.0),
+            node,
+            gpus: GpuCount(gpus),
+            part,
+            requested,
+            running: held
+                .iter()
+                .enumerate()
+                .map(|(slot, held)| *held && is_in(slot, &["Running"]))
+                .collect(),
+            held,
+            phase: phases.as_ref().and_then(Phases::last),
+            labels: names(&self.labels),
+            annotations: names(&self.annotations),
+            pod: id.0,
+        }
+    }
 }
 
-/// Labels or annotations by pod and UID.
-type PodLabels = BTreeMap<(PodKey, String), BTreeMap<String, String>>;
+/// Returns names and values by pod; `None` where no series has any. Without an allow-list there are
+/// series, and nothing in them.
+fn names_by_pod(answer: &[Series], prefix: &str) -> Option<PodLabels> {
+    let found: PodLabels = answer
+        .iter()
+        .filter_map(|series| Some((pod(series)?, names(series, prefix))))
+        .collect();
+    found
+        .values()
+        .any(|names| !names.is_empty())
+        .then_some(found)
+}
+
 impl AllocationHistory {
     /// Builds it from answers; `parts` says what the units of nodes are, `aliases` what exporters
     /// call the nodes.
@@ -170,175 +245,38 @@ impl AllocationHistory {
         live: &LiveOwners,
     ) -> Self {
         let all = || capacity.iter().chain(&witness.requests);
-        let slot = interval(all().map(|series| &series.points[..]))
-            .unwrap_or(USUAL_SLOT)
-            .clamp(1000, LONGEST_SLOT);
-        let count = stretch.slots(slot);
-        let place = |at: i64| {
-            usize::try_from((at - stretch.start).div_euclid(slot))
-                .ok()
-                .filter(|place| *place < count)
-        };
-        // One scrape that is late or lost, or a longer time between two, is no gap.
-        let mark_every = |step: i64, series: &Series, slots: &mut [bool]| {
-            let mut before = None;
-            for point in &series.points {
-                let from = before
-                    .filter(|before| point.at - before <= step * 5 / 2)
-                    .unwrap_or(point.at);
-                let between = (from..point.at)
-                    .step_by(usize::try_from(slot).unwrap_or(usize::MAX))
-                    .skip(1);
-                between
-                    .chain([point.at])
-                    .filter_map(place)
-                    .for_each(|place| slots[place] = true);
-                before = Some(point.at);
-            }
-        };
-        let mark = |series: &Series, slots: &mut [bool]| mark_every(slot, series, slots);
-        // Exporters are scraped as often as they are; what a window cuts is seen as well.
-        let mark_claimed = |series: &Series, slots: &mut [bool]| {
-            let step = interval([&series.points[..]].into_iter())
-                .unwrap_or(slot)
-                .max(slot);
-            mark_every(step, series, slots);
-            let (Some(first), Some(last)) = (series.points.first(), series.points.last()) else {
-                return;
-            };
-            let times = |from: i64, to: i64| {
-                (from..to)
-                    .step_by(usize::try_from(slot).unwrap_or(usize::MAX))
-                    .filter_map(place)
-            };
-            if first.at - stretch.start < step {
-                times(stretch.start, first.at).for_each(|place| slots[place] = true);
-            }
-            if stretch.end - last.at <= step {
-                times(last.at, stretch.end).for_each(|place| slots[place] = true);
-            }
-        };
-        let mut observed = vec![false; count];
-        all().for_each(|series| mark(series, &mut observed));
-        let capacities = vec![None; count];
-        let mut ledger = Self {
-            stretch,
-            slot,
-            observed,
-            capacity: None,
-            capacities,
-            of_nodes: BTreeMap::new(),
-            part_capacities: BTreeMap::new(),
-            parts_of_nodes: BTreeMap::new(),
-            tenures: Vec::new(),
-        };
-        ledger.count_capacity(capacity, place, parts);
-        let phases = phases::by_pod(&witness.phases, count, place);
-        // Of claims no UID is told.
-        let uids: BTreeMap<PodKey, String> = witness.phases_ever.iter().filter_map(pod).collect();
-        let ever: BTreeMap<_, _> = witness
-            .phases_ever
-            .iter()
-            .filter_map(|series| pod(series).zip(phase(series)))
-            .collect();
-        let tops = Tops::of(&witness.owners, live);
-        let told = |answer: &[Series], before: &str| -> Option<PodLabels> {
-            let found: BTreeMap<_, _> = answer
-                .iter()
-                .filter_map(|series| Some((pod(series)?, names(series, before))))
-                .collect();
-            // Without an allow-list there are series, and nothing in them.
-            found
-                .values()
-                .any(|names| !names.is_empty())
-                .then_some(found)
-        };
-        let (labels, annotations) = (
-            told(&witness.labels, "label_"),
-            told(&witness.annotations, "annotation_"),
+        let slots = Slots::new(stretch, all().map(|series| &series.points[..]));
+        let mut observed = vec![false; slots.count];
+        all().for_each(|series| slots.mark(series, &mut observed));
+        let capacity = Capacity::counted(capacity, slots, &observed, parts);
+        let mut requests = requested::by_pod(
+            &witness.requests,
+            slots.count,
+            |series, marked| slots.mark(series, marked),
+            parts,
         );
-        let mut requests = requested::by_pod(&witness.requests, count, mark, parts);
         requested::add_claimed(
             &mut requests,
             &witness.claimed,
             aliases,
-            count,
-            mark_claimed,
+            slots.count,
+            |series, marked| slots.mark_claimed(series, marked),
         );
-        let mut last_seen: BTreeMap<(PodKey, String), usize> = BTreeMap::new();
-        for ((key, uid, _), _) in requests
-            .iter_mut()
-            .filter(|((_, uid, _), _)| uid.is_empty())
-        {
-            *uid = uids.get(key).cloned().unwrap_or_default();
+        let pods = PodRecords::new(witness, slots, live, &mut requests);
+        Self {
+            stretch,
+            slot: slots.length,
+            observed,
+            capacity: capacity.whole.iter().flatten().max().copied(),
+            capacities: capacity.whole,
+            of_nodes: capacity.of_nodes,
+            part_capacities: capacity.parts,
+            parts_of_nodes: capacity.parts_of_nodes,
+            tenures: requests
+                .into_iter()
+                .map(|(place, requested)| pods.allocation(place, requested))
+                .collect(),
         }
-        for (
-            (key, uid, _),
-            Requested {
-                slots: requested, ..
-            },
-        ) in &requests
-        {
-            let last = requested
-                .iter()
-                .rposition(|requested| *requested)
-                .unwrap_or(0);
-            let seen = last_seen.entry((key.clone(), uid.clone())).or_default();
-            *seen = last.max(*seen);
-        }
-        for (
-            (key, uid, node),
-            Requested {
-                gpus,
-                part,
-                slots: mut requested,
-            },
-        ) in requests
-        {
-            let id = (key.clone(), uid);
-            // Who was never in another phase was in it until it was seen last.
-            let lone = || Some(Phases::until(*last_seen.get(&id)?, count, *ever.get(&id)?));
-            let of = phases.get(&id).cloned().or_else(lone);
-            let alive = |slot: usize| {
-                of.as_ref()
-                    .is_none_or(|of| matches!(of.at(slot), None | Some("Pending" | "Running")))
-            };
-            requested
-                .iter_mut()
-                .enumerate()
-                .for_each(|(slot, requested)| *requested = *requested && alive(slot));
-            let runs = |slot: usize| {
-                of.as_ref()
-                    .is_none_or(|of| matches!(of.at(slot), None | Some("Running")))
-            };
-            let held = if node.is_empty() {
-                vec![false; count]
-            } else {
-                requested.clone()
-            };
-            let own = |all: &Option<PodLabels>| {
-                all.as_ref()
-                    .map(|all| all.get(&id).cloned().unwrap_or_default())
-            };
-            ledger.tenures.push(Allocation {
-                top: tops.of_pod(&key),
-                pod: key,
-                node,
-                gpus: GpuCount(gpus),
-                part,
-                requested,
-                running: held
-                    .iter()
-                    .enumerate()
-                    .map(|(slot, held)| *held && runs(slot))
-                    .collect(),
-                held,
-                phase: of.as_ref().and_then(Phases::last),
-                labels: own(&labels),
-                annotations: own(&annotations),
-            });
-        }
-        ledger
     }
 
     /// Makes one in which everybody looked all the time, and nobody counted devices.
@@ -363,109 +301,6 @@ impl AllocationHistory {
             parts_of_nodes: BTreeMap::new(),
             tenures,
         }
-    }
-
-    fn count_capacity(
-        &mut self,
-        answer: &[Series],
-        place: impl Fn(i64) -> Option<usize>,
-        parts: &NodeParts,
-    ) {
-        let count = self.observed.len();
-        let mut told: BTreeMap<(&str, &str), Vec<Option<u64>>> = BTreeMap::new();
-        for series in answer {
-            let Some(node) = label(series, "node") else {
-                continue;
-            };
-            if series
-                .points
-                .iter()
-                .any(|point| point.value > MOST_PER_NODE as f64)
-            {
-                left_out::note(LeftOut::AbsurdAmount, format!("node {node}"));
-                continue;
-            }
-            let slots = told
-                .entry((node, series.label("resource").unwrap_or_default()))
-                .or_insert_with(|| vec![None; count]);
-            for point in series
-                .points
-                .iter()
-                .filter(|point| point.value.is_finite() && point.value >= 0.0)
-            {
-                let Some(slot) = place(point.at) else {
-                    continue;
-                };
-                #[expect(
-                    clippy::cast_possible_truncation,
-                    clippy::cast_sign_loss,
-                    reason = "a count of devices"
-                )]
-                let value = point.value.round() as u64;
-                slots[slot] = slots[slot].max(Some(value));
-            }
-        }
-        let mut of_nodes: BTreeMap<&str, Vec<Option<u64>>> = BTreeMap::new();
-        for ((node, resource), slots) in told {
-            if let Some(UnitOf::Part(part)) = parts.unit(node, resource) {
-                add(
-                    self.part_capacities
-                        .entry(part.name.clone())
-                        .or_insert_with(|| vec![None; count]),
-                    &slots,
-                );
-                let most = slots.into_iter().flatten().max().unwrap_or(0);
-                *self
-                    .parts_of_nodes
-                    .entry(node.to_owned())
-                    .or_default()
-                    .entry(part.name)
-                    .or_default() += most;
-                continue;
-            }
-            add(
-                of_nodes.entry(node).or_insert_with(|| vec![None; count]),
-                &slots,
-            );
-        }
-        for (node, slots) in of_nodes {
-            add(&mut self.capacities, &slots);
-            let most = slots.into_iter().flatten().max();
-            self.of_nodes
-                .extend(most.map(|most| (node.to_owned(), most)));
-        }
-        for (node, devices) in parts.claimable() {
-            let existed = |slot: usize| {
-                let begin = self.stretch.start
-                    + i64::try_from(slot)
-                        .unwrap_or(i64::MAX)
-                        .saturating_mul(self.slot);
-                devices.since.is_none_or(|since| since <= begin)
-            };
-            let there = |devices: u64| -> Vec<Option<u64>> {
-                let seen = |slot: usize| (self.observed[slot] && existed(slot)).then_some(devices);
-                (0..count).map(seen).collect()
-            };
-            if devices.gpus > 0 && !self.of_nodes.contains_key(node) && (0..count).any(existed) {
-                let slots = there(devices.gpus);
-                add(&mut self.capacities, &slots);
-                self.of_nodes.insert(node.clone(), devices.gpus);
-            }
-            for (name, number) in &devices.parts {
-                let slots = there(*number);
-                add(
-                    self.part_capacities
-                        .entry(name.clone())
-                        .or_insert_with(|| vec![None; count]),
-                    &slots,
-                );
-                self.parts_of_nodes
-                    .entry(node.clone())
-                    .or_default()
-                    .insert(name.clone(), *number);
-            }
-        }
-        self.capacity = self.capacities.iter().flatten().max().copied();
     }
 
     /// Returns the parts of devices that there were by name, the most of the window.
@@ -508,12 +343,5 @@ impl AllocationHistory {
     /// Slots in which somebody looked.
     pub fn looks(&self) -> usize {
         self.observed.iter().filter(|observed| **observed).count()
-    }
-}
-
-/// Adds by slot; who was not seen has nothing to add.
-fn add(to: &mut [Option<u64>], slots: &[Option<u64>]) {
-    for (to, own) in to.iter_mut().zip(slots) {
-        *to = own.map(|own| own.saturating_add(to.unwrap_or(0))).or(*to);
     }
 }

@@ -105,53 +105,24 @@ impl BlameLedger {
 
     /// Returns all nodes that held GPUs, those that stand out first.
     pub fn nodes(self) -> Vec<NodeBlame> {
-        let mut jobs: BTreeMap<String, BTreeSet<TopOwner>> = BTreeMap::new();
-        let (mut first, mut followed): (BTreeMap<String, u64>, BTreeMap<String, u64>) =
-            Default::default();
-        for (top, mut pods) in self.failed {
-            pods.sort_by_key(|pod| pod.at);
-            let mut rest = &pods[..];
-            while let Some(begin) = rest.first() {
-                let (round, later) =
-                    rest.split_at(rest.partition_point(|pod| pod.at - begin.at <= FOLLOWS));
-                let nodes: BTreeSet<&str> = round
-                    .iter()
-                    .filter(|pod| pod.at == begin.at)
-                    .map(|pod| pod.node.as_str())
-                    .collect();
-                // Of two nodes at the same time nobody knows which was first.
-                let is_known = nodes.len() == 1;
-                for (place, pod) in round.iter().enumerate() {
-                    let counts = if is_known && place == 0 {
-                        &mut first
-                    } else {
-                        &mut followed
-                    };
-                    *counts.entry(pod.node.clone()).or_default() += 1;
-                }
-                if is_known {
-                    jobs.entry(begin.node.clone())
-                        .or_default()
-                        .insert(top.clone());
-                }
-                rest = later;
-            }
+        let mut tally = FailureTally::default();
+        for (top, pods) in self.failed {
+            tally.add_job(&top, pods);
         }
-        let of = |node: &str| jobs.get(node).map_or(0, |jobs| jobs.len() as u64);
-        let all: u64 = self.hours.keys().map(|node| of(node)).sum();
+        let all: u64 = self.hours.keys().map(|node| tally.jobs_of(node)).sum();
         let all_hours: f64 = self.hours.values().sum();
         let mut found: Vec<NodeBlame> = self
             .hours
             .iter()
             .map(|(node, hours)| {
-                let (jobs, others) = (of(node), all_hours - hours);
+                let (jobs, others) = (tally.jobs_of(node), all_hours - hours);
                 let rate = (*hours > 0.0).then(|| rate(jobs, *hours));
                 let usual = (others > 0.0).then(|| (all - jobs) as f64 / others * 1000.0);
                 NodeBlame {
                     node: node.clone(),
                     jobs,
-                    failures: first.get(node).copied().unwrap_or(0),
-                    followed: followed.get(node).copied().unwrap_or(0),
+                    failures: tally.first.get(node).copied().unwrap_or(0),
+                    followed: tally.followed.get(node).copied().unwrap_or(0),
                     hours: *hours,
                     rate,
                     stands_out: rate
@@ -168,6 +139,54 @@ impl BlameLedger {
                 .then_with(|| a.node.cmp(&b.node))
         });
         found
+    }
+}
+
+/// Failures by node.
+#[derive(Default)]
+struct FailureTally {
+    /// Jobs whose first failure was there.
+    jobs: BTreeMap<String, BTreeSet<TopOwner>>,
+    /// Pods that failed first of their job.
+    first: BTreeMap<String, u64>,
+    followed: BTreeMap<String, u64>,
+}
+
+impl FailureTally {
+    /// Adds the pods of a job that failed, try by try.
+    fn add_job(&mut self, top: &TopOwner, mut pods: Vec<FailedPod>) {
+        pods.sort_by_key(|pod| pod.at);
+        let mut rest = &pods[..];
+        while let Some(begin) = rest.first() {
+            let (round, later) =
+                rest.split_at(rest.partition_point(|pod| pod.at - begin.at <= FOLLOWS));
+            let nodes: BTreeSet<&str> = round
+                .iter()
+                .filter(|pod| pod.at == begin.at)
+                .map(|pod| pod.node.as_str())
+                .collect();
+            // Of two nodes at the same time nobody knows which was first.
+            let is_known = nodes.len() == 1;
+            for (place, pod) in round.iter().enumerate() {
+                let counts = if is_known && place == 0 {
+                    &mut self.first
+                } else {
+                    &mut self.followed
+                };
+                *counts.entry(pod.node.clone()).or_default() += 1;
+            }
+            if is_known {
+                self.jobs
+                    .entry(begin.node.clone())
+                    .or_default()
+                    .insert(top.clone());
+            }
+            rest = later;
+        }
+    }
+
+    fn jobs_of(&self, node: &str) -> u64 {
+        self.jobs.get(node).map_or(0, |jobs| jobs.len() as u64)
     }
 }
 

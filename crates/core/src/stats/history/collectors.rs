@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::allocations::interval;
+use super::slots::interval;
 use crate::model::Point;
 
 /// Milliseconds of one of the means that rows are made of: the document samples every five minutes.

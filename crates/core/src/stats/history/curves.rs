@@ -36,7 +36,7 @@ pub struct History {
 /// others.
 pub type Lifetimes = BTreeMap<PodKey, (Option<i64>, Option<i64>)>;
 
-/// A value by its metric's rank and whether a pod was named beside it: the lowest counts.
+/// A value by its metric's rank and whether it names a pod: the lowest counts.
 type Best = BTreeMap<i64, (u8, bool, f64)>;
 
 impl Trace {
@@ -133,7 +133,7 @@ pub fn read(answer: &[Series], facts: &ApiFacts, lifetimes: &Lifetimes) -> Histo
     let reader = IdentityReader::new(facts, answer);
     let numbers = DeviceNumbers::of(answer.iter().filter_map(|series| reader.place(series)));
     let mut history = History::default();
-    let mut found: BTreeMap<SeriesDevice, (Trace, BTreeMap<Quantity, Best>)> = BTreeMap::new();
+    let mut found: BTreeMap<SeriesDevice, DeviceCurves> = BTreeMap::new();
     for series in answer {
         let Some((metric, place)) = metric_of(series.name()).zip(reader.place(series)) else {
             continue;
@@ -147,7 +147,8 @@ pub fn read(answer: &[Series], facts: &ApiFacts, lifetimes: &Lifetimes) -> Histo
             .and_then(|pod| lifetimes.get(pod))
             .copied()
             .unwrap_or_default();
-        let (trace, quantities) = found.entry(numbers.key(place.clone())).or_default();
+        let DeviceCurves { trace, quantities } =
+            found.entry(numbers.key(place.clone())).or_default();
         trace.model = trace
             .model
             .take()
@@ -163,41 +164,58 @@ pub fn read(answer: &[Series], facts: &ApiFacts, lifetimes: &Lifetimes) -> Histo
                 None => history.dropped += 1,
                 Some(value) if lived => {
                     history.samples += 1;
-                    let entry = best.entry(point.at).or_insert((metric.rank, named, value));
-                    if (metric.rank, named) < (entry.0, entry.1)
-                        || ((metric.rank, named) == (entry.0, entry.1) && value > entry.2)
-                    {
-                        *entry = (metric.rank, named, value);
-                    }
+                    keep_best(best, point.at, (metric.rank, named, value));
                 }
                 Some(_) => {}
             }
         }
     }
-    for (place, (mut trace, quantities)) in found {
-        trace.curves = quantities
-            .into_iter()
-            .map(|(quantity, best)| {
-                (
-                    quantity,
-                    best.into_iter()
-                        .map(|(at, (.., value))| Point { at, value })
-                        .collect(),
-                )
-            })
-            .collect();
-        // A series that tells neither number nor UUID is of the only device of its node.
-        (trace.node, trace.slice, trace.index) =
-            (place.node, place.slice, place.index.unwrap_or(0));
-        if trace
-            .curves
-            .values()
-            .any(|curve: &Vec<Point>| !curve.is_empty())
-        {
-            history.traces.push(trace);
-        }
-    }
+    history.traces = found
+        .into_iter()
+        .filter_map(|(place, device)| device.into_trace(place))
+        .collect();
     history
+}
+
+/// Keeps the value of the lowest rank; of equal ranks the highest value.
+fn keep_best(best: &mut Best, at: i64, new: (u8, bool, f64)) {
+    let kept = best.entry(at).or_insert(new);
+    let (rank, kept_rank) = ((new.0, new.1), (kept.0, kept.1));
+    if rank < kept_rank || (rank == kept_rank && new.2 > kept.2) {
+        *kept = new;
+    }
+}
+
+/// A device of an answer, while its series are read.
+#[derive(Default)]
+struct DeviceCurves {
+    trace: Trace,
+    quantities: BTreeMap<Quantity, Best>,
+}
+
+impl DeviceCurves {
+    /// Returns the curves of the device; `None` where all are empty.
+    fn into_trace(self, place: SeriesDevice) -> Option<Trace> {
+        let curve = |best: Best| -> Vec<Point> {
+            best.into_iter()
+                .map(|(at, (.., value))| Point { at, value })
+                .collect()
+        };
+        let curves: BTreeMap<Quantity, Vec<Point>> = self
+            .quantities
+            .into_iter()
+            .map(|(quantity, best)| (quantity, curve(best)))
+            .collect();
+        let is_measured = curves.values().any(|curve| !curve.is_empty());
+        is_measured.then(|| Trace {
+            node: place.node,
+            slice: place.slice,
+            // A series that tells neither number nor UUID is of the only device of its node.
+            index: place.index.unwrap_or(0),
+            curves,
+            ..self.trace
+        })
+    }
 }
 
 /// Returns the mean of several curves at each time that one of them has.
@@ -253,171 +271,4 @@ pub fn unused(history: &History, expected: usize) -> Option<String> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn series(labels: &[(&str, &str)], values: &[f64]) -> Series {
-        let labels = labels
-            .iter()
-            .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
-            .collect();
-        let points = values
-            .iter()
-            .zip(0..)
-            .map(|(value, index)| Point {
-                at: index * 60_000,
-                value: *value,
-            })
-            .collect();
-        Series { labels, points }
-    }
-
-    fn util<'a>(gpu: &'a str, pod: &'a str) -> [(&'a str, &'a str); 5] {
-        [
-            ("__name__", "DCGM_FI_DEV_GPU_UTIL"),
-            ("gpu", gpu),
-            ("Hostname", "n"),
-            ("namespace", "ns"),
-            ("pod", pod),
-        ]
-    }
-
-    fn values(curve: &[Point]) -> Vec<f64> {
-        curve.iter().map(|point| point.value).collect()
-    }
-
-    #[test]
-    fn a_device_is_one_curve_and_garbage_a_gap() {
-        let answer = [
-            series(&util("0", "a"), &[90.0, f64::NAN, 70.0]),
-            series(&util("0", "a"), &[90.0]),
-            series(&util("1", "a"), &[10.0]),
-        ];
-        let history = read(&answer, &ApiFacts::default(), &Lifetimes::new());
-        assert_eq!((history.traces.len(), history.dropped), (2, 1));
-        assert_eq!(
-            values(history.traces[0].curve(Quantity::Utilization)),
-            [90.0, 70.0]
-        );
-        // (90 + 10) / 2, and 70 alone.
-        let means = mean(
-            history
-                .traces
-                .iter()
-                .map(|trace| trace.curve(Quantity::Utilization)),
-        );
-        assert_eq!(
-            means
-                .iter()
-                .map(|point| (point.at, point.value))
-                .collect::<Vec<_>>(),
-            [(0, 50.0), (120_000, 70.0)]
-        );
-    }
-
-    #[test]
-    fn what_is_said_of_a_pod_after_its_end_is_of_another() {
-        let lifetimes = Lifetimes::from([(
-            ("ns".to_owned(), "a".to_owned()),
-            (Some(60_000), Some(120_000)),
-        )]);
-        let history = read(
-            &[series(&util("0", "a"), &[1.0, 2.0, 3.0, 4.0])],
-            &ApiFacts::default(),
-            &lifetimes,
-        );
-        assert_eq!(
-            values(history.traces[0].curve(Quantity::Utilization)),
-            [2.0, 3.0]
-        );
-    }
-
-    #[test]
-    fn what_was_before_can_be_cut_off() {
-        let history = read(
-            &[series(&util("0", "a"), &[1.0, 2.0, 3.0])],
-            &ApiFacts::default(),
-            &Lifetimes::new(),
-        );
-        assert_eq!(
-            values(history.traces[0].since(60_000).curve(Quantity::Utilization)),
-            [2.0, 3.0]
-        );
-    }
-
-    #[test]
-    fn unused_devices_are_told_and_unknown_ones_are_not_called_so() {
-        let of = |curves: &[&[f64]]| {
-            let answer: Vec<Series> = curves
-                .iter()
-                .zip(["0", "1", "2"])
-                .map(|(values, gpu)| series(&util(gpu, "a"), values))
-                .collect();
-            unused(&read(&answer, &ApiFacts::default(), &Lifetimes::new()), 4)
-        };
-        assert_eq!(
-            of(&[&[0.0, 0.0, 1.0, 0.0]]).as_deref(),
-            Some("no sample of this time shows its GPU in use")
-        );
-        assert_eq!(
-            of(&[&[0.0; 4], &[0.0, 0.0, 60.0, 0.0]]).as_deref(),
-            Some("1 of its 2 sampled GPUs was in use in no sample of this time")
-        );
-        assert_eq!(of(&[&[0.0]]), None, "one sample of four is too little");
-        assert_eq!(of(&[&[5.0; 4]]), None);
-    }
-
-    #[test]
-    fn shares_of_memory_are_of_what_programs_can_use() {
-        let memory = |name: &'static str, value| {
-            series(
-                &[("__name__", name), ("gpu", "0"), ("Hostname", "n")],
-                &[value],
-            )
-        };
-        let answer = [
-            memory("DCGM_FI_DEV_FB_USED", 300.0),
-            memory("DCGM_FI_DEV_FB_FREE", 100.0),
-        ];
-        let history = read(&answer, &ApiFacts::default(), &Lifetimes::new());
-        assert_eq!(values(&history.traces[0].memory_share()), [75.0]);
-    }
-
-    #[test]
-    fn partitions_after_the_first_tell_nothing_of_what_they_report_as_zero() {
-        let series = |partition: &str, name: &str, value: f64| Series {
-            labels: [
-                ("__name__", name),
-                ("gpu_id", "0"),
-                ("hostname", "n"),
-                ("gpu_compute_partition_type", "cpx"),
-                ("gpu_memory_partition_type", "nps4"),
-                ("gpu_partition_id", partition),
-            ]
-            .map(|(key, value)| (key.to_owned(), value.to_owned()))
-            .into_iter()
-            .collect(),
-            points: vec![Point { at: 0, value }],
-        };
-        let answer = [
-            series("0", "gpu_gfx_activity", 90.0),
-            series("3", "gpu_gfx_activity", 0.0),
-            series("3", "gpu_package_power", 0.0),
-            series("3", "gpu_used_vram", 2000.0),
-        ];
-        let history = read(&answer, &ApiFacts::default(), &Lifetimes::new());
-        let of = |number: u32| {
-            history
-                .traces
-                .iter()
-                .find(|trace| trace.slice == Some(("cpx_nps4".to_owned(), number)))
-                .unwrap()
-        };
-        assert_eq!(of(0).curve(Quantity::Utilization).len(), 1);
-        assert!(
-            of(3).curve(Quantity::Utilization).is_empty()
-                && of(3).curve(Quantity::Power).is_empty()
-        );
-        assert_eq!(of(3).curve(Quantity::MemoryUsed)[0].value, 2000.0);
-    }
-}
+mod tests;

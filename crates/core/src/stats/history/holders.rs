@@ -246,7 +246,8 @@ impl DeviceWatch<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stats::history::allocations::{Allocation, Stretch};
+    use crate::stats::history::allocations::Allocation;
+    use crate::stats::history::slots::Stretch;
     use crate::stats::history::top_owner::TopOwner;
 
     const SLOT: i64 = 30_000;

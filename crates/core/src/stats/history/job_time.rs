@@ -27,7 +27,7 @@ const SERVICES: [&str; 9] = [
 ];
 
 /// Values of a group, in the order of what is grouped by.
-type GroupKeys = Vec<Option<String>>;
+type GroupValues = Vec<Option<String>>;
 
 /// What a job was doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,7 +67,7 @@ struct JobTime {
 #[derive(Clone, Debug, Default)]
 pub struct JobTimes {
     /// By group and owner.
-    jobs: BTreeMap<(GroupKeys, TopOwner), JobTime>,
+    jobs: BTreeMap<(GroupValues, TopOwner), JobTime>,
     /// Seconds between two checkpoints.
     checkpoint: f64,
     /// Milliseconds in which somebody looked so far: time in which nobody did is in no sum, and
@@ -106,9 +106,9 @@ impl JobTimes {
     pub fn add(
         &mut self,
         ledger: &AllocationHistory,
-        group: impl Fn(&Allocation) -> Option<GroupKeys>,
+        group: impl Fn(&Allocation) -> Option<GroupValues>,
     ) {
-        let mut jobs: BTreeMap<(GroupKeys, TopOwner), Vec<&Allocation>> = BTreeMap::new();
+        let mut jobs: BTreeMap<(GroupValues, TopOwner), Vec<&Allocation>> = BTreeMap::new();
         for tenure in ledger
             .tenures
             .iter()
@@ -120,87 +120,17 @@ impl JobTimes {
                     .push(tenure);
             }
         }
-        let begun = self.clock > 0;
-        // When each slot begins in observed time; `None` where nobody looked.
-        let mut clock = self.clock;
-        let mut begin = |observed: &bool| {
-            let at = observed.then_some(clock);
-            clock += if *observed { ledger.slot } else { 0 };
-            at
-        };
-        let begins: Vec<Option<i64>> = ledger.observed.iter().map(&mut begin).collect();
-        let first = begins.iter().position(Option::is_some);
+        let clock = ObservedClock::new(self.clock, ledger);
         for (key, tenures) in jobs {
             let job = self.jobs.entry(key).or_default();
-            let succeeded = |tenure: &&&Allocation| {
-                tenure
-                    .phase
-                    .as_ref()
-                    .is_some_and(|(_, phase)| phase == "Succeeded")
-            };
-            let done: BTreeSet<&PodKey> = tenures
-                .iter()
-                .filter(succeeded)
-                .map(|tenure| &tenure.pod)
-                .collect();
-            for (slot, at) in begins
-                .iter()
-                .enumerate()
-                .filter_map(|(slot, at)| Some((slot, (*at)?)))
-            {
-                let there = || tenures.iter().filter(|tenure| tenure.requested[slot]);
-                let devices: f64 = there().map(|tenure| tenure.devices()).sum();
-                if there().next().is_none() {
-                    continue;
-                }
-                let doing = match () {
-                    () if !there().all(|tenure| tenure.held[slot]) => Doing::Waiting,
-                    () if !there().all(|tenure| tenure.running[slot]) => Doing::Starting,
-                    () => Doing::Running,
-                };
-                job.was_there |= job.seen.is_none() && !begun && Some(slot) == first;
-                let running: BTreeSet<&PodKey> = there()
-                    .filter(|tenure| tenure.running[slot])
-                    .map(|tenure| &tenure.pod)
-                    .collect();
-                // Who ended well has not been interrupted.
-                let was_gone = job.seen.is_some_and(|(until, _)| at > until);
-                let is_lost = |pod: &PodKey| {
-                    if running.contains(pod) {
-                        was_gone
-                    } else {
-                        !done.contains(pod)
-                    }
-                };
-                let lost = job.running_pods.iter().any(is_lost);
-                job.running_pods = running.into_iter().cloned().collect();
-                job.see(
-                    doing,
-                    at,
-                    devices,
-                    ledger.slot,
-                    lost.then_some(self.checkpoint),
-                );
-            }
-            // Their objects may be gone when the next run begins.
-            job.running_pods.retain(|pod| !done.contains(pod));
-            // Pods that failed stay beside the one that took their place: of equals the best
-            // counts.
-            let rank = |phase: &str| match phase {
-                "Running" | "Pending" => 2,
-                "Succeeded" => 1,
-                _ => 0,
-            };
-            let phases = tenures.iter().filter_map(|tenure| tenure.phase.as_ref());
-            let last = phases.max_by_key(|(slot, phase)| (*slot, rank(phase)));
-            job.succeeded = last.map_or(job.succeeded, |(_, phase)| phase == "Succeeded");
+            job.follow(&tenures, &clock, self.checkpoint);
         }
-        self.clock = clock;
+        self.clock = clock.end;
     }
 
     /// Returns what the jobs of each group did.
-    pub fn sums(&self) -> BTreeMap<GroupKeys, JobSum> {
-        let mut sums: BTreeMap<GroupKeys, JobSum> = BTreeMap::new();
+    pub fn sums(&self) -> BTreeMap<GroupValues, JobSum> {
+        let mut sums: BTreeMap<GroupValues, JobSum> = BTreeMap::new();
         for ((group, _), job) in &self.jobs {
             if job.seen.is_some() {
                 sums.entry(group.clone()).or_default().add_job(job);
@@ -212,7 +142,103 @@ impl JobTimes {
     }
 }
 
+/// The slots of a piece of time in observed time: time in which nobody looked does not count.
+struct ObservedClock {
+    /// Slots in which somebody looked, and when they begin.
+    begins: Vec<(usize, i64)>,
+    /// Length of a slot in milliseconds.
+    slot: i64,
+    /// True for the first piece of time.
+    is_first: bool,
+    end: i64,
+}
+
+impl ObservedClock {
+    fn new(start: i64, ledger: &AllocationHistory) -> Self {
+        let mut end = start;
+        let mut begins = Vec::new();
+        for (slot, _) in ledger
+            .observed
+            .iter()
+            .enumerate()
+            .filter(|(_, seen)| **seen)
+        {
+            begins.push((slot, end));
+            end += ledger.slot;
+        }
+        Self {
+            begins,
+            slot: ledger.slot,
+            is_first: start <= 0,
+            end,
+        }
+    }
+
+    /// Returns true for the first slot in which anybody ever looked.
+    fn is_first_look(&self, slot: usize) -> bool {
+        self.is_first && self.begins.first().is_some_and(|(first, _)| *first == slot)
+    }
+}
+
 impl JobTime {
+    /// Adds a piece of time. `checkpoint` has the seconds between two checkpoints.
+    fn follow(&mut self, tenures: &[&Allocation], clock: &ObservedClock, checkpoint: f64) {
+        let succeeded = |tenure: &&&Allocation| {
+            tenure
+                .phase
+                .as_ref()
+                .is_some_and(|(_, phase)| phase == "Succeeded")
+        };
+        let done: BTreeSet<&PodKey> = tenures
+            .iter()
+            .filter(succeeded)
+            .map(|tenure| &tenure.pod)
+            .collect();
+        for (slot, at) in clock.begins.iter().copied() {
+            let requesting = || tenures.iter().filter(|tenure| tenure.requested[slot]);
+            let devices: f64 = requesting().map(|tenure| tenure.devices()).sum();
+            if requesting().next().is_none() {
+                continue;
+            }
+            let doing = match () {
+                () if !requesting().all(|tenure| tenure.held[slot]) => Doing::Waiting,
+                () if !requesting().all(|tenure| tenure.running[slot]) => Doing::Starting,
+                () => Doing::Running,
+            };
+            self.was_there |= self.seen.is_none() && clock.is_first_look(slot);
+            let running: BTreeSet<&PodKey> = requesting()
+                .filter(|tenure| tenure.running[slot])
+                .map(|tenure| &tenure.pod)
+                .collect();
+            let lost = self.has_lost_pod(at, &running, &done);
+            self.running_pods = running.into_iter().cloned().collect();
+            self.see(doing, at, devices, clock.slot, lost.then_some(checkpoint));
+        }
+        // Their objects may be gone when the next run begins.
+        self.running_pods.retain(|pod| !done.contains(pod));
+        // Pods that failed stay next to the one that took their place: of equals the best counts.
+        let rank = |phase: &str| match phase {
+            "Running" | "Pending" => 2,
+            "Succeeded" => 1,
+            _ => 0,
+        };
+        let phases = tenures.iter().filter_map(|tenure| tenure.phase.as_ref());
+        let last = phases.max_by_key(|(slot, phase)| (*slot, rank(phase)));
+        self.succeeded = last.map_or(self.succeeded, |(_, phase)| phase == "Succeeded");
+    }
+
+    /// Returns true when a pod that ran was interrupted. A pod that ended well was not.
+    fn has_lost_pod(&self, at: i64, running: &BTreeSet<&PodKey>, done: &BTreeSet<&PodKey>) -> bool {
+        let was_gone = self.seen.is_some_and(|(until, _)| at > until);
+        self.running_pods.iter().any(|pod| {
+            if running.contains(pod) {
+                was_gone
+            } else {
+                !done.contains(pod)
+            }
+        })
+    }
+
     /// Adds a slot of so many milliseconds. `lost` has the seconds between two checkpoints where a
     /// pod that ran does not any more.
     fn see(&mut self, doing: Doing, at: i64, devices: f64, slot: i64, lost: Option<f64>) {
@@ -310,155 +336,4 @@ impl JobSum {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::model::GpuCount;
-
-    const SLOT: i64 = 60_000;
-
-    /// A pod with so many GPUs; its slots by letter: `w` waits, `s` starts, `r` runs, `.` is not
-    /// there.
-    fn pod(job: &str, kind: &str, gpus: u64, slots: &str, phase: &str) -> Allocation {
-        let of = |letters: &str| {
-            slots
-                .chars()
-                .map(|slot| letters.contains(slot))
-                .collect::<Vec<_>>()
-        };
-        Allocation {
-            pod: ("ml".into(), format!("{job}-{gpus}")),
-            node: "n".into(),
-            top: TopOwner {
-                namespace: "ml".into(),
-                kind: kind.into(),
-                name: job.into(),
-            },
-            gpus: GpuCount(gpus),
-            part: None,
-            requested: of("wsr"),
-            held: of("sr"),
-            running: of("r"),
-            phase: Some((slots.len() - 1, phase.into())),
-            labels: None,
-            annotations: None,
-        }
-    }
-
-    fn hour(number: i64, tenures: Vec<Allocation>) -> AllocationHistory {
-        let slots = tenures[0].requested.len();
-        let begin = number * slots as i64 * SLOT;
-        AllocationHistory::made(begin, SLOT, tenures)
-    }
-
-    #[test]
-    fn time_is_waiting_starting_running_or_lost() {
-        let mut times = JobTimes::new(240.0);
-        let group = |_: &Allocation| Some(vec![Some("ml".to_owned())]);
-        // Ten minutes: it waits for two, pulls its image for one, runs for three, is gone for one,
-        // and runs again; after the hour it goes on.
-        times.add(
-            &hour(
-                0,
-                vec![
-                    pod("train", "Job", 4, "wwsrrr.rrr", "Running"),
-                    pod("late", "Job", 2, "...wwwwwww", "Pending"),
-                    pod("web", "Deployment", 8, "rrrrrrrrrr", "Running"),
-                ],
-            ),
-            group,
-        );
-        times.add(
-            &hour(
-                1,
-                vec![
-                    pod("train", "Job", 4, "rr........", "Succeeded"),
-                    pod("late", "Job", 2, "wsrr......", "Failed"),
-                ],
-            ),
-            group,
-        );
-        let sum = times.sums().remove(&vec![Some("ml".to_owned())]).unwrap();
-        let hours = |minutes: f64| minutes / 60.0;
-        let near = |a: f64, b: f64| assert!((a - b).abs() < 1e-9, "{a} {b}");
-        assert_eq!(
-            (
-                sum.jobs,
-                sum.succeeded,
-                sum.interruptions,
-                sum.still_waiting
-            ),
-            (2, 1, 1, 0)
-        );
-        // Four devices for 2 + 1 minutes, two for 7 + 1.
-        near(sum.waiting, 4.0 * hours(3.0) + 2.0 * hours(8.0));
-        near(sum.starting, 4.0 * hours(1.0) + 2.0 * hours(1.0));
-        near(sum.running, 4.0 * hours(3.0 + 3.0 + 2.0) + 2.0 * hours(2.0));
-        // Half of four minutes.
-        near(sum.lost, 4.0 * hours(2.0));
-        let kept = 4.0 * 6.0 + 2.0 * 2.0;
-        near(
-            sum.effective_ratio().unwrap(),
-            kept / (4.0 * 12.0 + 2.0 * 11.0),
-        );
-        near(sum.goodput().unwrap(), kept / (4.0 * 9.0 + 2.0 * 3.0));
-        // Of the first one nobody knows since when it waits.
-        assert_eq!(
-            (sum.waits.clone(), sum.wait(0.5)),
-            (vec![480.0], Some(480.0))
-        );
-    }
-
-    #[test]
-    fn another_run_after_a_good_end_is_no_interruption() {
-        let mut times = JobTimes::new(0.0);
-        let run = |name: &str, slots: &str| Allocation {
-            pod: ("ml".into(), name.into()),
-            ..pod("nightly", "CronJob", 1, slots, "Succeeded")
-        };
-        times.add(
-            &hour(
-                0,
-                vec![run("first", "rrr......."), run("second", ".......rrr")],
-            ),
-            |_| Some(vec![None]),
-        );
-        let sum = times.sums().remove(&vec![None]).unwrap();
-        assert_eq!(
-            (sum.interruptions, sum.waiting, sum.effective_ratio()),
-            (0, 0.0, Some(1.0))
-        );
-        // Neither is one that begins in a later piece of time, in which the first is told no more.
-        times.add(&hour(1, vec![run("third", ".....rrr..")]), |_| {
-            Some(vec![None])
-        });
-        let sum = times.sums().remove(&vec![None]).unwrap();
-        assert_eq!((sum.interruptions, sum.waiting), (0, 0.0));
-    }
-
-    #[test]
-    fn time_in_which_nobody_looked_interrupts_nothing() {
-        let mut times = JobTimes::new(0.0);
-        let mut ledger = hour(0, vec![pod("train", "Job", 1, "rrr...rrrr", "Running")]);
-        (3..6).for_each(|slot| ledger.observed[slot] = false);
-        times.add(&ledger, |_| Some(vec![None]));
-        let sum = times.sums().remove(&vec![None]).unwrap();
-        assert_eq!(
-            (sum.interruptions, sum.waiting, sum.effective_ratio()),
-            (0, 0.0, Some(1.0))
-        );
-        assert!((sum.running - 7.0 / 60.0).abs() < 1e-9);
-    }
-
-    #[test]
-    fn parts_of_waits_are_waits() {
-        let sum = JobSum {
-            waits: vec![1.0, 2.0, 3.0, 4.0],
-            ..JobSum::default()
-        };
-        assert_eq!(
-            (sum.wait(0.5), sum.wait(0.9), JobSum::default().wait(0.5)),
-            (Some(2.0), Some(4.0), None)
-        );
-        assert_eq!(JobSum::default().effective_ratio(), None);
-    }
-}
+mod tests;

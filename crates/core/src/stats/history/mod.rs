@@ -2,8 +2,10 @@
 
 pub mod allocations;
 pub mod blame;
+pub(crate) mod capacity;
 pub mod collectors;
 pub mod curves;
+pub(crate) mod device_samples;
 pub mod gpu_hours;
 pub(crate) mod holders;
 pub mod hourly;
@@ -12,6 +14,7 @@ pub mod part_hours;
 pub(crate) mod phases;
 pub mod requested;
 pub mod serving_hours;
+pub mod slots;
 pub mod starts;
 pub mod top_owner;
 pub mod usage;

@@ -20,7 +20,7 @@ use crate::stats::exporters::parts::{NodeParts, UnitOf};
 /// Devices by container: whether it is one of the first, its name, the resource.
 type Containers = BTreeMap<(bool, String, String), f64>;
 /// A pod on a node: key, UID, node. The UID is empty where nobody tells it.
-pub type PodOnNode = (PodKey, String, String);
+pub type PodPlace = (PodKey, String, String);
 
 /// What a pod requested on a node: whole devices, or parts of one kind.
 pub struct Requested {
@@ -36,8 +36,8 @@ pub(crate) fn by_pod(
     count: usize,
     mark: impl Fn(&Series, &mut [bool]),
     parts: &NodeParts,
-) -> Vec<(PodOnNode, Requested)> {
-    let mut wanted: BTreeMap<PodOnNode, (Containers, Vec<bool>)> = BTreeMap::new();
+) -> Vec<(PodPlace, Requested)> {
+    let mut wanted: BTreeMap<PodPlace, (Containers, Vec<bool>)> = BTreeMap::new();
     // A pod without a node has an empty label, in whose place a scrape may put its own.
     let where_it_is = label_name(answer, "node");
     for series in answer {
@@ -72,64 +72,82 @@ pub(crate) fn by_pod(
         .collect();
     let mut found = Vec::new();
     for (place, (containers, slots)) in wanted {
-        let resources: BTreeSet<&str> = containers
-            .keys()
-            .map(|(.., resource)| resource.as_str())
-            .collect();
         let node = bound
             .get(&(place.0.clone(), place.1.clone()))
             .unwrap_or(&place.2);
-        let (mut gpus, mut of_parts) = (0.0, BTreeMap::<String, (Part, f64)>::new());
-        for resource in &resources {
-            let units = amount(&containers, resource);
-            match parts.unit(node, resource) {
-                Some(UnitOf::Device) => gpus += units,
-                Some(UnitOf::Part(part)) => {
-                    let part = of_memory(part, &containers, resource);
-                    of_parts.entry(part.name.clone()).or_insert((part, 0.0)).1 += units;
-                }
-                None => {}
-            }
-        }
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "a count of devices"
-        )]
-        let whole = |units: f64| units.round() as u64;
-        let units = gpus + of_parts.values().map(|(_, units)| units).sum::<f64>();
-        if units > MOST_PER_NODE as f64 {
+        let units = PodUnits::wanted(&containers, node, parts);
+        if units.total() > MOST_PER_NODE as f64 {
             left_out::note(
                 LeftOut::AbsurdRequest,
                 format!("{}/{}", place.0.0, place.0.1),
             );
             continue;
         }
-        if whole(gpus) > 0 {
-            found.push((
-                place.clone(),
-                Requested {
-                    gpus: whole(gpus),
-                    part: None,
-                    slots: slots.clone(),
-                },
-            ));
-        }
-        for (part, units) in of_parts
-            .into_values()
-            .filter(|(_, units)| whole(*units) > 0)
-        {
-            found.push((
-                place.clone(),
-                Requested {
-                    gpus: 0,
-                    part: Some((part, whole(units))),
-                    slots: slots.clone(),
-                },
-            ));
-        }
+        let requests = units.requests(&slots);
+        found.extend(requests.map(|requested| (place.clone(), requested)));
     }
     found
+}
+
+/// What all containers of a pod want together.
+struct PodUnits {
+    /// Whole devices.
+    gpus: f64,
+    /// Parts by their name.
+    parts: BTreeMap<String, (Part, f64)>,
+}
+
+impl PodUnits {
+    fn wanted(containers: &Containers, node: &str, parts: &NodeParts) -> Self {
+        let resources: BTreeSet<&str> = containers
+            .keys()
+            .map(|(.., resource)| resource.as_str())
+            .collect();
+        let (mut gpus, mut of_parts) = (0.0, BTreeMap::<String, (Part, f64)>::new());
+        for resource in &resources {
+            let units = amount(containers, resource);
+            match parts.unit(node, resource) {
+                Some(UnitOf::Device) => gpus += units,
+                Some(UnitOf::Part(part)) => {
+                    let part = of_memory(part, containers, resource);
+                    of_parts.entry(part.name.clone()).or_insert((part, 0.0)).1 += units;
+                }
+                None => {}
+            }
+        }
+        Self {
+            gpus,
+            parts: of_parts,
+        }
+    }
+
+    fn total(&self) -> f64 {
+        self.gpus + self.parts.values().map(|(_, units)| units).sum::<f64>()
+    }
+
+    /// Returns one request for whole devices, and one for each kind of parts.
+    fn requests(self, slots: &[bool]) -> impl Iterator<Item = Requested> {
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a count of devices"
+        )]
+        let whole = |units: f64| units.round() as u64;
+        let devices = (whole(self.gpus), None);
+        let parts = self
+            .parts
+            .into_values()
+            .map(move |(part, units)| (0, Some((part, whole(units)))));
+        [devices]
+            .into_iter()
+            .chain(parts)
+            .filter(|(gpus, part)| *gpus > 0 || part.as_ref().is_some_and(|(_, units)| *units > 0))
+            .map(|(gpus, part)| Requested {
+                gpus,
+                part,
+                slots: slots.to_vec(),
+            })
+    }
 }
 
 /// Returns a part with the fraction that its containers want of memory, in the mean over their
@@ -190,7 +208,7 @@ pub fn claimant(series: &Series) -> Option<PodKey> {
 /// Adds the devices of claims, of pods that requested none by name. A device that several pods
 /// claim together is shared.
 pub(crate) fn add_claimed(
-    requests: &mut Vec<(PodOnNode, Requested)>,
+    requests: &mut Vec<(PodPlace, Requested)>,
     answer: &[Series],
     names: &BTreeMap<String, String>,
     count: usize,

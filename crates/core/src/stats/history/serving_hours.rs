@@ -71,7 +71,7 @@ pub fn query(seconds: i64) -> String {
 
 /// What one server told.
 #[derive(Default)]
-struct Server {
+struct ServerActivity {
     /// Times at which something ran, waited or had been answered since the time before it, and
     /// times at which nothing was.
     open: BTreeMap<i64, bool>,
@@ -95,12 +95,12 @@ const SCRAPE: [&str; 9] = [
 
 /// Servers that told of their requests in a window.
 pub struct Servers {
-    by_pod: BTreeMap<PodKey, Server>,
+    by_pod: BTreeMap<PodKey, ServerActivity>,
 }
 
 impl Servers {
     pub fn of(answer: &[Series], start: i64) -> Self {
-        let mut by_pod: BTreeMap<PodKey, Server> = BTreeMap::new();
+        let mut by_pod: BTreeMap<PodKey, ServerActivity> = BTreeMap::new();
         for series in answer {
             let named = |(namespace, pod): (&str, &str)| {
                 Some((
@@ -184,7 +184,7 @@ impl Servers {
     }
 }
 
-impl Server {
+impl ServerActivity {
     /// Returns the growth of these metrics, of each the most that one of those who scraped it saw.
     fn tokens(&self, names: &[&str]) -> f64 {
         let most = |name: &&str| {

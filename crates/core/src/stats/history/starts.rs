@@ -56,7 +56,7 @@ pub struct StartSeries<'a> {
     pub owners: &'a [Series],
 }
 
-struct PlacedPod<'a> {
+struct PodStart<'a> {
     created: f64,
     waited: f64,
     gpus: u64,
@@ -96,7 +96,7 @@ pub fn past(answers: StartSeries<'_>) -> Vec<PastStart> {
         .filter_map(|one| Some((key(one)?, owner(one)?)))
         .collect();
     // By namespace and owner.
-    let mut groups: BTreeMap<(String, String, String), Vec<PlacedPod<'_>>> = BTreeMap::new();
+    let mut groups: BTreeMap<(String, String, String), Vec<PodStart<'_>>> = BTreeMap::new();
     for (key, created) in values(answers.created) {
         let (Some(placed), Some(gpus), Some(node)) =
             (placed.get(&key), requested.get(&key), places.get(&key))
@@ -112,37 +112,40 @@ pub fn past(answers: StartSeries<'_>) -> Vec<PastStart> {
             .cloned()
             .unwrap_or_else(|| ("Pod".to_owned(), key.1.clone()));
         let pods = groups.entry((key.0, kind, name)).or_default();
-        pods.push(PlacedPod {
+        pods.push(PodStart {
             created,
             waited: (placed - created).max(0.0),
             gpus: *gpus as u64,
             node,
         });
     }
+    groups.into_values().flat_map(starts_of_owner).collect()
+}
+
+/// Puts pods of one owner together to starts, in order of time.
+fn starts_of_owner(mut pods: Vec<PodStart<'_>>) -> Vec<PastStart> {
+    pods.sort_by(|a, b| a.created.total_cmp(&b.created));
     let mut starts = Vec::new();
-    for mut pods in groups.into_values() {
-        pods.sort_by(|a, b| a.created.total_cmp(&b.created));
-        let mut begin = f64::NEG_INFINITY;
-        for PlacedPod {
-            created,
-            waited,
-            gpus,
-            node,
-        } in pods
-        {
-            if created - begin > TOGETHER {
-                begin = created;
-                starts.push(PastStart {
-                    nodes: BTreeSet::new(),
-                    gpus: 0,
-                    waited: 0.0,
-                });
-            }
-            let start = starts.last_mut().expect("the first pod began one");
-            start.nodes.insert(node.to_owned());
-            start.gpus += gpus;
-            start.waited = start.waited.max(waited);
+    let mut begin = f64::NEG_INFINITY;
+    for PodStart {
+        created,
+        waited,
+        gpus,
+        node,
+    } in pods
+    {
+        if created - begin > TOGETHER {
+            begin = created;
+            starts.push(PastStart {
+                nodes: BTreeSet::new(),
+                gpus: 0,
+                waited: 0.0,
+            });
         }
+        let start = starts.last_mut().expect("the first pod began one");
+        start.nodes.insert(node.to_owned());
+        start.gpus += gpus;
+        start.waited = start.waited.max(waited);
     }
     starts
 }

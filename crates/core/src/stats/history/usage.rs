@@ -3,16 +3,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::allocations::{AllocationHistory, Stretch, interval};
-use super::collectors::{WINDOW, once};
-use super::holders::{DeviceWatch, NamedPods, Tenants};
+use super::allocations::AllocationHistory;
+use super::collectors::WINDOW;
+use super::device_samples::{DeviceSamples, ReportedDevices};
+use super::holders::{DeviceWatch, Tenants};
+use super::slots::{Stretch, interval};
 use crate::model::facts::reading::PodKey;
 use crate::model::values::series::Series;
 use crate::model::values::units::highest;
 use crate::model::{Mebibytes, Percent, Point, Watts};
 use crate::stats::exporters::device_numbers::DeviceNumbers;
-use crate::stats::exporters::dialect;
-use crate::stats::exporters::dialect::{Quantity, metric_of};
+use crate::stats::exporters::dialect::Quantity;
 use crate::stats::exporters::identity::{ApiFacts, IdentityReader, SeriesDevice};
 use crate::stats::exporters::parts::NodeParts;
 
@@ -140,163 +141,6 @@ pub struct Usage {
     pub dropped: u64,
 }
 
-/// What one series told: who collected it, and the pod that its labels name, by number.
-struct Curve {
-    collector: u32,
-    pod: Option<u32>,
-    points: Vec<Point>,
-}
-
-/// What one device told, by quantity and rank of the metric.
-#[derive(Default)]
-struct DeviceSamples {
-    model: Option<String>,
-    /// Its number on its node, as the first who told calls it.
-    index: Option<u32>,
-    curves: BTreeMap<(Quantity, u8), Vec<Curve>>,
-}
-
-impl DeviceSamples {
-    /// Pods that the labels name.
-    fn names(&self) -> NamedPods {
-        let curves = || self.curves.values().flatten();
-        let first = curves().next().and_then(|curve| curve.pod);
-        if curves().all(|curve| curve.pod == first) {
-            return NamedPods::Same(first);
-        }
-        let named = |curve: &Curve| {
-            curve
-                .pod
-                .map(|pod| {
-                    curve
-                        .points
-                        .iter()
-                        .map(|point| (point.at, pod))
-                        .collect::<Vec<_>>()
-                })
-                .unwrap_or_default()
-        };
-        NamedPods::by_time(curves().flat_map(named).collect())
-    }
-
-    /// Of several metrics for one quantity the best counts. Where a value is told with its pod and
-    /// without, it is still one.
-    fn curve(&mut self, quantity: Quantity) -> Vec<Point> {
-        let best = self
-            .curves
-            .keys()
-            .filter(|(own, _)| *own == quantity)
-            .min()
-            .copied();
-        let mut curves = best
-            .and_then(|best| self.curves.remove(&best))
-            .unwrap_or_default();
-        // Replicated stores may tell each sample twice.
-        if let [curve] = curves.as_slice()
-            && curve
-                .points
-                .is_sorted_by(|before, after| before.at < after.at)
-        {
-            return curves.remove(0).points;
-        }
-        let values = |curve: Curve| {
-            curve
-                .points
-                .into_iter()
-                .map(move |point| (curve.collector, curve.pod.is_none(), point))
-        };
-        let mut values: Vec<(u32, bool, Point)> = curves.into_iter().flat_map(values).collect();
-        values.sort_by_key(|(collector, nameless, point)| (point.at, *collector, *nameless));
-        values.dedup_by_key(|(collector, _, point)| (point.at, *collector));
-        once(
-            values
-                .into_iter()
-                .map(|(collector, _, point)| (collector, point))
-                .collect(),
-        )
-    }
-}
-
-/// Returns what devices told, and how many samples no device can have.
-fn told<'a>(
-    answer: impl Iterator<Item = (&'a Series, Vec<Point>)>,
-    stretch: Stretch,
-    reader: &IdentityReader<'_>,
-    tenants: &Tenants<'_>,
-) -> (BTreeMap<SeriesDevice, DeviceSamples>, u64) {
-    let mut dropped = 0;
-    // What a series has beside what says of which device and pod it is, says who collected it.
-    let read: BTreeSet<&str> = dialect::labels()
-        .filter(|name| !matches!(*name, "job" | "instance"))
-        .chain(["__name__"])
-        .collect();
-    let mut collectors: BTreeMap<Vec<(&str, &str)>, u32> = BTreeMap::new();
-    let mut devices: BTreeMap<SeriesDevice, DeviceSamples> = BTreeMap::new();
-    for (series, mut points) in answer {
-        let Some((metric, mut place)) = metric_of(series.name()).zip(reader.place(series)) else {
-            continue;
-        };
-        if !place.tells(series, metric.quantity) {
-            continue;
-        }
-        // Not all exporters count alike: a UUID is one device whatever its number.
-        let index = if place.uuid.is_some() {
-            place.index.take()
-        } else {
-            place.index
-        };
-        let next = u32::try_from(collectors.len()).unwrap_or(u32::MAX);
-        let key = series
-            .labels
-            .iter()
-            .filter(|(name, _)| !read.contains(name) && !dialect::is_of_claim(name))
-            .collect();
-        let collector = *collectors.entry(key).or_insert(next);
-        let pod = reader.named_pod(series).map(|pod| tenants.number(&pod));
-        let told = devices.entry(place).or_default();
-        told.index = told.index.or(index);
-        told.model = told
-            .model
-            .take()
-            .or_else(|| IdentityReader::model(series).map(ToOwned::to_owned));
-        points.retain_mut(|point| {
-            if !(stretch.start..stretch.end).contains(&point.at) {
-                return false;
-            }
-            let value = metric.read(point.value);
-            dropped += u64::from(value.is_none());
-            value.map(|value| point.value = value).is_some()
-        });
-        told.curves
-            .entry((metric.quantity, metric.rank))
-            .or_default()
-            .push(Curve {
-                collector,
-                pod,
-                points,
-            });
-    }
-    (devices, dropped)
-}
-
-/// Numbers of devices that are cut, by node and UUID: all instances of a device have its number,
-/// whoever tells it.
-fn numbers(devices: &BTreeMap<SeriesDevice, DeviceSamples>) -> BTreeMap<(String, String), u32> {
-    let id = |place: &SeriesDevice| Some((place.node.clone(), place.uuid.clone()?));
-    let cut: BTreeSet<_> = devices
-        .keys()
-        .filter(|place| place.slice.is_some())
-        .filter_map(id)
-        .collect();
-    let mut numbers = BTreeMap::new();
-    for (place, told) in devices.iter().filter(|_| !cut.is_empty()) {
-        if let Some((id, index)) = id(place).filter(|id| cut.contains(id)).zip(told.index) {
-            numbers.entry(id).or_insert(index);
-        }
-    }
-    numbers
-}
-
 impl Usage {
     /// From raw samples of the devices. `exporters` are pods that may name a device's node by their
     /// own.
@@ -324,89 +168,54 @@ impl Usage {
             .iter_mut()
             .map(|series| std::mem::take(&mut series.points))
             .collect();
-        let (mut devices, dropped) = told(
+        let mut reported = ReportedDevices::read(
             answer.iter().zip(samples),
             ledger.stretch,
             &reader,
             &tenants,
         );
+        let all = DeviceNumbers::of(reported.with_numbers());
+        let numbers = reported.numbers_of_cut();
+        reported.remove_cut();
         let mut usage = Self {
-            dropped,
+            dropped: reported.dropped,
             ..Self::default()
         };
-        let told_as = |(place, told): (&SeriesDevice, &DeviceSamples)| SeriesDevice {
-            index: place.index.or(told.index),
-            ..place.clone()
-        };
-        let all = DeviceNumbers::of(devices.iter().map(told_as));
-        let numbers = numbers(&devices);
-        // A device that is cut into instances is those.
-        let whole = |place: &SeriesDevice| SeriesDevice {
-            slice: None,
-            ..place.clone()
-        };
-        let cut: BTreeSet<SeriesDevice> = devices
-            .keys()
-            .filter(|place| place.slice.is_some())
-            .map(whole)
-            .collect();
-        devices.retain(|place, _| !cut.contains(place));
-        for (device, (mut place, mut told)) in devices.into_iter().enumerate() {
+        for (mut place, device) in reported.devices {
             let shared = place
                 .uuid
                 .as_ref()
                 .and_then(|uuid| numbers.get(&(place.node.clone(), uuid.clone())).copied());
-            place.index = shared.or(told.index).or_else(|| all.number(&place));
-            let mut watch = tenants.watch(&place, told.names());
-            let seconds = |points: &[Point]| {
-                interval([points].into_iter()).unwrap_or(ledger.slot) as f64 / 1000.0
-            };
-            let points = told.curve(Quantity::Utilization);
-            usage
-                .utilization
-                .add(device, seconds(&points), &mut watch, points, |point| {
-                    point.at
-                });
-            let points = told.curve(Quantity::Power);
-            usage
-                .power
-                .add(device, seconds(&points), &mut watch, points, |point| {
-                    point.at
-                });
-            let at = |points: Vec<Point>| {
-                points
-                    .into_iter()
-                    .map(|point| (point.at, point.value))
-                    .collect::<BTreeMap<_, _>>()
-            };
-            let (free, total) = (
-                at(told.curve(Quantity::MemoryFree)),
-                at(told.curve(Quantity::MemoryTotal)),
-            );
-            let points = told.curve(Quantity::MemoryUsed);
-            let each = seconds(&[]);
-            let memory = |Point { at, value: used }| {
-                let total = free
-                    .get(&at)
-                    .map(|free| free + used)
-                    .or_else(|| total.get(&at).copied());
-                MemorySample {
-                    at,
-                    used: Mebibytes(used),
-                    total: total.map(Mebibytes),
-                }
-            };
-            usage.memory.add(
-                device,
-                each,
-                &mut watch,
-                points.into_iter().map(memory).collect(),
-                |memory| memory.at,
-            );
-            usage.devices.push(place);
-            usage.models.push(told.model);
+            place.index = shared.or(device.index).or_else(|| all.number(&place));
+            let mut watch = tenants.watch(&place, device.names());
+            usage.add(place, device, &mut watch, ledger.slot);
         }
         usage
+    }
+
+    /// Adds a device. A curve without an interval has one sample per slot.
+    fn add(
+        &mut self,
+        place: SeriesDevice,
+        mut samples: DeviceSamples,
+        watch: &mut DeviceWatch<'_>,
+        slot: i64,
+    ) {
+        let device = self.devices.len();
+        let seconds =
+            |points: &[Point]| interval([points].into_iter()).unwrap_or(slot) as f64 / 1000.0;
+        for (quantity, runs) in [
+            (Quantity::Utilization, &mut self.utilization),
+            (Quantity::Power, &mut self.power),
+        ] {
+            let points = samples.curve(quantity);
+            runs.add(device, seconds(&points), watch, points, |point| point.at);
+        }
+        let memory = memory_samples(&mut samples);
+        self.memory
+            .add(device, seconds(&[]), watch, memory, |memory| memory.at);
+        self.devices.push(place);
+        self.models.push(samples.model);
     }
 
     /// Returns utilization in percent, in order of devices and time.
@@ -470,6 +279,32 @@ impl Usage {
         }
         peaks
     }
+}
+
+/// Returns the used memory of a device, and all of it where its free memory or the total is known.
+fn memory_samples(samples: &mut DeviceSamples) -> Vec<MemorySample> {
+    let mut by_time = |quantity: Quantity| -> BTreeMap<i64, f64> {
+        let points = samples.curve(quantity);
+        points
+            .into_iter()
+            .map(|point| (point.at, point.value))
+            .collect()
+    };
+    let free = by_time(Quantity::MemoryFree);
+    let total = by_time(Quantity::MemoryTotal);
+    let memory = |Point { at, value: used }| {
+        let total = free
+            .get(&at)
+            .map(|free| free + used)
+            .or_else(|| total.get(&at).copied());
+        MemorySample {
+            at,
+            used: Mebibytes(used),
+            total: total.map(Mebibytes),
+        }
+    };
+    let points = samples.curve(Quantity::MemoryUsed);
+    points.into_iter().map(memory).collect()
 }
 
 /// Five-minute means of runs, which come in order of devices and time, by the number of the window:

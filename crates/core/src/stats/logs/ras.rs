@@ -63,11 +63,12 @@ pub struct RankBehind {
 }
 
 /// What the lines below a heading are about.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum Section {
     Dead,
     Missing,
     Counts,
+    #[default]
     Other,
 }
 
@@ -91,100 +92,18 @@ pub fn read(text: &str) -> Option<RasReport> {
         .find_map(|line| line.strip_prefix("NCCL version "))?
         .split_whitespace()
         .next()?;
-    let mut report = RasReport {
-        version: version.to_owned(),
-        ..RasReport::default()
+    let mut reader = RasReader {
+        report: RasReport {
+            version: version.to_owned(),
+            ..RasReport::default()
+        },
+        ..RasReader::default()
     };
-    let mut section = Section::Other;
-    let (mut count, mut most) = (0, 0);
-    let mut counted: Vec<RankBehind> = Vec::new();
-    let (mut after_total, mut incomplete) = (false, 0);
-    let [process, rank, one, several] = &*LINES;
     for line in text.lines() {
-        let told = line.trim();
-        // Below a heading of five columns: nodes, processes per node, GPUs per process, processes,
-        // GPUs.
-        if std::mem::replace(&mut after_total, told.starts_with("(total)")) {
-            report.processes = told
-                .split_whitespace()
-                .nth(3)
-                .and_then(|number| number.parse().ok());
-        }
-        if !line.starts_with(' ') && !told.is_empty() {
-            report.behind.extend(settled(&mut counted, most));
-            (count, most) = (0, 0);
-            section = match told {
-                "DEAD" => Section::Dead,
-                "INCOMPLETE" => Section::Missing,
-                _ if told.starts_with('#') && told.ends_with(" INCOMPLETE") => {
-                    incomplete += 1;
-                    Section::Missing
-                }
-                _ => Section::Other,
-            };
-        } else if told.starts_with("Communicator ranks have different") {
-            report.behind.extend(settled(&mut counted, most));
-            (count, most) = (0, 0);
-            section = if told.ends_with("operation counts") {
-                Section::Counts
-            } else {
-                Section::Other
-            };
-        } else if let Some(found) = process.captures(told) {
-            let list = match section {
-                Section::Dead => Some(&mut report.dead),
-                Section::Missing => Some(&mut report.missing),
-                _ => None,
-            };
-            if let Some((list, process)) = list
-                .zip(process_of(&found))
-                .filter(|(list, process)| !list.contains(process))
-            {
-                list.push(process);
-            }
-        } else if let Some(ranks) = told
-            .strip_prefix("The missing rank")
-            .filter(|_| incomplete == 1)
-        {
-            let ranks = ranks.trim_start_matches(['s', ':']).split([',', ' ']);
-            report
-                .missing_ranks
-                .extend(ranks.filter_map(|rank| rank.parse::<u32>().ok()));
-        } else if let Some(found) = one.captures(told).filter(|_| section == Section::Counts) {
-            let operations = number(&found, "count");
-            most = most.max(operations);
-            counted.extend(rank_number(&found).map(|rank| RankBehind {
-                rank,
-                operations,
-                most: 0,
-                process: process_of(&found),
-            }));
-        } else if let Some(found) = several
-            .captures(told)
-            .filter(|_| section == Section::Counts)
-        {
-            count = number(&found, "count");
-            most = most.max(count);
-        } else if let Some((found, rank)) = rank
-            .captures(told)
-            .and_then(|found| rank_number(&found).map(|rank| (found, rank)))
-        {
-            match section {
-                Section::Counts => {
-                    counted.push(RankBehind {
-                        rank,
-                        operations: count,
-                        most: 0,
-                        process: process_of(&found),
-                    });
-                }
-                // Another communicator counts its ranks in another way.
-                Section::Missing if incomplete == 1 => report.missing_ranks.push(rank),
-                _ => {}
-            }
-        }
+        reader.read_line(line);
     }
-    report.behind.extend(settled(&mut counted, most));
+    reader.begin(Section::Other);
+    let mut report = reader.report;
     report
         .missing
         .retain(|process| !report.dead.contains(process));
@@ -193,13 +112,125 @@ pub fn read(text: &str) -> Option<RasReport> {
     Some(report)
 }
 
-/// Takes those that are behind once all counts of a communicator are known.
-fn settled(counted: &mut Vec<RankBehind>, most: u64) -> Vec<RankBehind> {
-    counted
-        .drain(..)
-        .filter(|one| one.operations < most)
-        .map(|one| RankBehind { most, ..one })
-        .collect()
+/// What was read of an answer so far.
+#[derive(Default)]
+struct RasReader {
+    report: RasReport,
+    section: Section,
+    /// Operations of the ranks whose lines follow.
+    count: u64,
+    /// The most operations of a rank of this communicator.
+    most: u64,
+    /// Ranks of this communicator, with their operations.
+    counted: Vec<RankBehind>,
+    /// True below the heading of the totals.
+    is_after_total: bool,
+    /// Communicators that are incomplete, so far.
+    incomplete: u32,
+}
+
+impl RasReader {
+    fn read_line(&mut self, line: &str) {
+        let [process, ..] = &*LINES;
+        let text = line.trim();
+        // Below a heading of five columns: nodes, processes per node, GPUs per process, processes,
+        // GPUs.
+        if std::mem::replace(&mut self.is_after_total, text.starts_with("(total)")) {
+            self.report.processes = text
+                .split_whitespace()
+                .nth(3)
+                .and_then(|number| number.parse().ok());
+        }
+        if !line.starts_with(' ') && !text.is_empty() {
+            self.read_heading(text);
+        } else if text.starts_with("Communicator ranks have different") {
+            self.begin(if text.ends_with("operation counts") {
+                Section::Counts
+            } else {
+                Section::Other
+            });
+        } else if let Some(found) = process.captures(text) {
+            self.add_process(&found);
+        } else if let Some(ranks) = text
+            .strip_prefix("The missing rank")
+            .filter(|_| self.incomplete == 1)
+        {
+            let ranks = ranks.trim_start_matches(['s', ':']).split([',', ' ']);
+            self.report
+                .missing_ranks
+                .extend(ranks.filter_map(|rank| rank.parse::<u32>().ok()));
+        } else {
+            self.read_ranks(text);
+        }
+    }
+
+    /// Begins a section. The communicator before it is complete: those behind are known.
+    fn begin(&mut self, section: Section) {
+        let most = self.most;
+        self.report.behind.extend(
+            self.counted
+                .drain(..)
+                .filter(|one| one.operations < most)
+                .map(|one| RankBehind { most, ..one }),
+        );
+        (self.count, self.most) = (0, 0);
+        self.section = section;
+    }
+
+    fn read_heading(&mut self, text: &str) {
+        let is_incomplete = text.starts_with('#') && text.ends_with(" INCOMPLETE");
+        self.incomplete += u32::from(is_incomplete);
+        self.begin(match text {
+            "DEAD" => Section::Dead,
+            "INCOMPLETE" => Section::Missing,
+            _ if is_incomplete => Section::Missing,
+            _ => Section::Other,
+        });
+    }
+
+    fn add_process(&mut self, found: &Captures<'_>) {
+        let list = match self.section {
+            Section::Dead => &mut self.report.dead,
+            Section::Missing => &mut self.report.missing,
+            Section::Counts | Section::Other => return,
+        };
+        if let Some(process) = process_of(found).filter(|process| !list.contains(process)) {
+            list.push(process);
+        }
+    }
+
+    /// Reads a line about one rank, or about several ranks with one count.
+    fn read_ranks(&mut self, text: &str) {
+        let [_, rank, one, several] = &*LINES;
+        let is_count = self.section == Section::Counts;
+        if let Some(found) = one.captures(text).filter(|_| is_count) {
+            let operations = number(&found, "count");
+            self.most = self.most.max(operations);
+            self.count_rank(&found, operations);
+        } else if let Some(found) = several.captures(text).filter(|_| is_count) {
+            self.count = number(&found, "count");
+            self.most = self.most.max(self.count);
+        } else if let Some(found) = rank.captures(text) {
+            match self.section {
+                Section::Counts => self.count_rank(&found, self.count),
+                // Another communicator counts its ranks in another way.
+                Section::Missing if self.incomplete == 1 => {
+                    self.report.missing_ranks.extend(rank_number(&found));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn count_rank(&mut self, found: &Captures<'_>, operations: u64) {
+        self.counted
+            .extend(rank_number(found).map(|rank| RankBehind {
+                rank,
+                operations,
+                most: 0,
+                process: process_of(found),
+            }));
+    }
 }
 
 fn number(found: &Captures<'_>, name: &str) -> u64 {

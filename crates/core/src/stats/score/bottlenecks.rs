@@ -136,111 +136,143 @@ pub fn query(pods: &Pods, nodes: &BTreeMap<String, String>) -> String {
     parts.join(" or ")
 }
 
-/// Returns what the answer to [`query`] tells.
+/// Reads the answer to [`query`].
 pub fn read(answer: &[Series], nodes: &BTreeMap<String, String>) -> Bottlenecks {
     let facts = ApiFacts::default();
     let reader = IdentityReader::new(&facts, answer);
-    let mut links: BTreeMap<(String, u32, &'static str), f64> = BTreeMap::new();
-    let mut withheld: BTreeMap<String, f64> = BTreeMap::new();
-    let mut states: BTreeMap<String, BTreeMap<String, f64>> = BTreeMap::new();
-    let mut found = Bottlenecks::default();
-    let host = |series: &Series| {
-        let instance = series
-            .label("instance")
-            .map(|text| text.rsplit_once(':').map_or(text, |(host, _)| host));
-        [series.label("node"), instance]
-            .into_iter()
-            .flatten()
-            .find_map(|name| nodes.get(name))
-            .cloned()
-    };
+    let mut tally = BottleneckTally::default();
     for series in answer {
+        tally.add(series, nodes, &reader);
+    }
+    tally.found()
+}
+
+/// What the series of an answer say together.
+#[derive(Default)]
+struct BottleneckTally {
+    /// Errors by node, device and kind.
+    links: BTreeMap<(String, u32, &'static str), f64>,
+    /// Shares by pod.
+    withheld: BTreeMap<String, f64>,
+    /// States of ports by port and node.
+    states: BTreeMap<String, BTreeMap<String, f64>>,
+    /// Ports that went down.
+    ports: Vec<PortFault>,
+}
+
+impl BottleneckTally {
+    fn add(
+        &mut self,
+        series: &Series,
+        nodes: &BTreeMap<String, String>,
+        reader: &IdentityReader<'_>,
+    ) {
         let Some(value) = series
             .points
             .last()
             .map(|point| point.value)
             .filter(|value| value.is_finite() && *value >= 0.0)
         else {
-            continue;
-        };
-        let port = || {
-            Some(format!(
-                "{}/{}",
-                series.label("device")?,
-                series.label("port").unwrap_or("1")
-            ))
+            return;
         };
         match series.label(PART).unwrap_or_default() {
             "cpu" if value <= 1.0 => {
-                let Some(pod) = label(series, "pod") else {
-                    continue;
-                };
-                let most = withheld.entry(pod.to_owned()).or_default();
-                *most = most.max(value);
+                if let Some(pod) = label(series, "pod") {
+                    let most = self.withheld.entry(pod.to_owned()).or_default();
+                    *most = most.max(value);
+                }
             }
             "state" => {
-                let Some((node, port)) = host(series).zip(port()) else {
-                    continue;
-                };
-                states.entry(port).or_default().insert(node, value);
+                if let Some((node, port)) = node_of(series, nodes).zip(port_of(series)) {
+                    self.states.entry(port).or_default().insert(node, value);
+                }
             }
             "downed" if value >= 1.0 => {
-                let Some((node, port)) = host(series).zip(port()) else {
-                    continue;
-                };
-                found.ports.push(PortFault {
+                let place = node_of(series, nodes).zip(port_of(series));
+                self.ports.extend(place.map(|(node, port)| PortFault {
                     node,
                     port,
                     failures: Some(value),
-                });
+                }));
             }
             name => {
                 let Some((_, what, least)) = LINKS.iter().find(|(known, ..)| *known == name) else {
-                    continue;
+                    return;
                 };
                 let Some(place) = reader.place(series).filter(|_| value >= *least) else {
-                    continue;
+                    return;
                 };
-                let most = links
+                let most = self
+                    .links
                     .entry((place.node, place.index.unwrap_or(0), *what))
                     .or_default();
                 *most = most.max(value);
             }
         }
     }
-    for (port, states) in states {
-        let (up, down): (Vec<_>, Vec<_>) =
-            states.into_iter().partition(|(_, state)| *state == ACTIVE);
-        // A port that most nodes do not use is meant to be down.
-        if up.len() > down.len() {
-            found
-                .ports
-                .extend(down.into_iter().map(|(node, _)| PortFault {
-                    node,
-                    port: port.clone(),
-                    failures: None,
-                }));
+
+    /// Returns what is out of order, the worst first.
+    fn found(self) -> Bottlenecks {
+        let mut found = Bottlenecks {
+            ports: self.ports,
+            ..Bottlenecks::default()
+        };
+        for (port, states) in self.states {
+            let (up, down): (Vec<_>, Vec<_>) =
+                states.into_iter().partition(|(_, state)| *state == ACTIVE);
+            // A port that most nodes do not use is meant to be down.
+            if up.len() > down.len() {
+                found
+                    .ports
+                    .extend(down.into_iter().map(|(node, _)| PortFault {
+                        node,
+                        port: port.clone(),
+                        failures: None,
+                    }));
+            }
         }
+        found.ports.sort_by(|a, b| {
+            (a.failures.is_some(), &a.node, &a.port).cmp(&(b.failures.is_some(), &b.node, &b.port))
+        });
+        found.links = self
+            .links
+            .into_iter()
+            .map(|((node, index, what), errors)| LinkErrors {
+                node,
+                index,
+                what,
+                errors,
+            })
+            .collect();
+        found.links.sort_by(|a, b| b.errors.total_cmp(&a.errors));
+        found.withheld = self
+            .withheld
+            .into_iter()
+            .filter(|(_, share)| *share >= WITHHELD)
+            .collect();
+        found.withheld.sort_by(|a, b| b.1.total_cmp(&a.1));
+        found
     }
-    found.ports.sort_by(|a, b| {
-        (a.failures.is_some(), &a.node, &a.port).cmp(&(b.failures.is_some(), &b.node, &b.port))
-    });
-    found.links = links
+}
+
+/// Returns the node of a series by its label or by the host of its instance.
+fn node_of(series: &Series, nodes: &BTreeMap<String, String>) -> Option<String> {
+    let instance = series
+        .label("instance")
+        .map(|text| text.rsplit_once(':').map_or(text, |(host, _)| host));
+    [series.label("node"), instance]
         .into_iter()
-        .map(|((node, index, what), errors)| LinkErrors {
-            node,
-            index,
-            what,
-            errors,
-        })
-        .collect();
-    found.links.sort_by(|a, b| b.errors.total_cmp(&a.errors));
-    found.withheld = withheld
-        .into_iter()
-        .filter(|(_, share)| *share >= WITHHELD)
-        .collect();
-    found.withheld.sort_by(|a, b| b.1.total_cmp(&a.1));
-    found
+        .flatten()
+        .find_map(|name| nodes.get(name))
+        .cloned()
+}
+
+fn port_of(series: &Series) -> Option<String> {
+    Some(format!(
+        "{}/{}",
+        series.label("device")?,
+        series.label("port").unwrap_or("1")
+    ))
 }
 
 #[cfg(test)]

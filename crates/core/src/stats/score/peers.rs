@@ -5,7 +5,9 @@
 //! The method follows Minder (arXiv 2411.01791): peers of one job, a distance by the median, and
 //! continuity over the window.
 
-use crate::model::Watts;
+use std::collections::BTreeMap;
+
+use crate::model::{Point, Watts};
 use crate::stats::exporters::dialect::Quantity;
 use crate::stats::exporters::limits;
 use crate::stats::history::curves::Trace;
@@ -170,56 +172,60 @@ fn median(mut values: Vec<f64>) -> Option<f64> {
     }
 }
 
+/// How often a device differed from the others.
+#[derive(Clone, Copy, Default)]
+struct StepCounts {
+    seen: usize,
+    above: usize,
+    below: usize,
+}
+
+impl StepCounts {
+    fn is_continuous(self) -> bool {
+        let most = self.above.max(self.below);
+        self.seen >= FEWEST && most as f64 >= self.seen as f64 * CONTINUOUS
+    }
+}
+
+/// Counts for each device the times at which it differed from the median of all.
+fn deviating_steps(curves: &[&[Point]], share: f64, least: f64) -> Vec<StepCounts> {
+    let mut steps: BTreeMap<i64, Vec<(usize, f64)>> = BTreeMap::new();
+    for (device, curve) in curves.iter().enumerate() {
+        for point in *curve {
+            let values = steps.entry(point.at).or_default();
+            values.push((device, point.value));
+        }
+    }
+    let mut counts = vec![StepCounts::default(); curves.len()];
+    for values in steps.values().filter(|values| values.len() >= 3) {
+        let Some(center) = median(values.iter().map(|(_, value)| *value).collect()) else {
+            continue;
+        };
+        let distances = values.iter().map(|(_, value)| (value - center).abs());
+        let spread = median(distances.collect()).unwrap_or(0.0) * NORMAL;
+        let allowed = (spread * DEVIATIONS).max(center * share).max(least);
+        for (device, value) in values {
+            let count = &mut counts[*device];
+            count.seen += 1;
+            count.above += usize::from(*value > center + allowed);
+            count.below += usize::from(*value < center - allowed);
+        }
+    }
+    counts
+}
+
 /// Returns the devices that differ from the others in one quantity, in the same direction for most
 /// of the window.
 fn deviations(traces: &[Trace], quantity: Quantity, share: f64, least: f64) -> Vec<Deviation> {
-    let curves: Vec<&[crate::model::Point]> =
-        traces.iter().map(|trace| trace.curve(quantity)).collect();
+    let curves: Vec<&[Point]> = traces.iter().map(|trace| trace.curve(quantity)).collect();
     let sampled = curves.iter().filter(|curve| curve.len() >= FEWEST).count();
     // Of two that differ nobody knows which is the odd one.
     if sampled < 3 {
         return Vec::new();
     }
-    let mut steps: std::collections::BTreeMap<i64, Vec<(usize, f64)>> =
-        std::collections::BTreeMap::new();
-    for (device, curve) in curves.iter().enumerate() {
-        curve.iter().for_each(|point| {
-            steps
-                .entry(point.at)
-                .or_default()
-                .push((device, point.value));
-        });
-    }
-    let (mut above, mut below, mut seen) = (
-        vec![0_usize; traces.len()],
-        vec![0_usize; traces.len()],
-        vec![0_usize; traces.len()],
-    );
-    for values in steps.values().filter(|values| values.len() >= 3) {
-        let Some(center) = median(values.iter().map(|(_, value)| *value).collect()) else {
-            continue;
-        };
-        let spread = median(
-            values
-                .iter()
-                .map(|(_, value)| (value - center).abs())
-                .collect(),
-        )
-        .unwrap_or(0.0)
-            * NORMAL;
-        let allowed = (spread * DEVIATIONS).max(center * share).max(least);
-        for (device, value) in values {
-            seen[*device] += 1;
-            above[*device] += usize::from(*value > center + allowed);
-            below[*device] += usize::from(*value < center - allowed);
-        }
-    }
-    let continuous = |device: usize| {
-        let most = above[device].max(below[device]);
-        seen[device] >= FEWEST && most as f64 >= seen[device] as f64 * CONTINUOUS
-    };
+    let counts = deviating_steps(&curves, share, least);
     let odd: Vec<usize> = (0..traces.len())
-        .filter(|device| continuous(*device))
+        .filter(|device| counts[*device].is_continuous())
         .collect();
     // Many that differ are another kind of node and no fault.
     if odd.len() * 4 > sampled.max(4) {
@@ -276,220 +282,4 @@ pub fn throttled_by(trace: &Trace) -> Option<ThrottleReason> {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::collections::BTreeMap;
-
-    use super::*;
-    use crate::model::Point;
-
-    /// The same numbers in every run; xorshift64 (Marsaglia 2003).
-    struct Random(u64);
-
-    impl Random {
-        /// From -1 to 1.
-        fn noise(&mut self) -> f64 {
-            self.0 ^= self.0 << 13;
-            self.0 ^= self.0 >> 7;
-            self.0 ^= self.0 << 17;
-            (self.0 >> 11) as f64 / (1_u64 << 52) as f64 - 1.0
-        }
-
-        fn below(&mut self, many: usize) -> usize {
-            (f64::midpoint(self.noise(), 1.0) * many as f64) as usize % many
-        }
-    }
-
-    const END: i64 = 600_000;
-
-    /// What one device of a busy job does, over ten minutes.
-    #[derive(Clone, Copy)]
-    struct Load {
-        utilization: f64,
-        watts: f64,
-        clock: f64,
-        tensor: f64,
-    }
-
-    const BUSY: Load = Load {
-        utilization: 98.0,
-        watts: 620.0,
-        clock: 1755.0,
-        tensor: 45.0,
-    };
-
-    fn device(index: u32, load: Load, random: &mut Random) -> Trace {
-        let mut curve = |value: f64, noise: f64| -> Vec<Point> {
-            (1..=40)
-                .map(|step| Point {
-                    at: step * 15_000,
-                    value: (value + noise * random.noise()).max(0.0),
-                })
-                .collect()
-        };
-        let curves = BTreeMap::from([
-            (Quantity::Utilization, curve(load.utilization, 1.5)),
-            (Quantity::Power, curve(load.watts, load.watts * 0.06)),
-            (Quantity::Clock, curve(load.clock, 15.0)),
-            (Quantity::TensorActive, curve(load.tensor, 4.0)),
-        ]);
-        Trace::made(
-            &format!("n-{}", index / 8),
-            index % 8,
-            "NVIDIA H100 80GB HBM3",
-            curves,
-        )
-    }
-
-    /// 1 bad of 64 with noise on all: how often the right one is named, and how often one is named
-    /// that is not bad.
-    #[test]
-    fn the_bad_one_of_64_is_found() {
-        let mut random = Random(0x5eed_0020);
-        let (mut right, mut wrong, mut bad_ones) = (0, 0, 0);
-        for trial in 0..200 {
-            let bad = random.below(64);
-            let kind = trial % 5;
-            let traces: Vec<Trace> = (0..64)
-                .map(|index| {
-                    let load = match kind {
-                        0 if index == bad => Load {
-                            clock: 1390.0,
-                            watts: 480.0,
-                            ..BUSY
-                        },
-                        1 if index == bad => Load {
-                            clock: 1600.0,
-                            ..BUSY
-                        },
-                        2 if index == bad => Load {
-                            tensor: 25.0,
-                            watts: 560.0,
-                            ..BUSY
-                        },
-                        3 if index == bad => Load {
-                            watts: 400.0,
-                            ..BUSY
-                        },
-                        _ => BUSY,
-                    };
-                    device(u32::try_from(index).unwrap(), load, &mut random)
-                })
-                .collect();
-            let found: Vec<usize> = compare(&traces, END)
-                .deviations
-                .iter()
-                .map(|one| one.device)
-                .collect();
-            // Each fifth job is well.
-            bad_ones += usize::from(kind != 4);
-            right += usize::from(kind != 4 && found.contains(&bad));
-            wrong += found
-                .iter()
-                .filter(|device| kind == 4 || **device != bad)
-                .count();
-        }
-        let (precision, recall) = (
-            right as f64 / (right + wrong).max(1) as f64,
-            right as f64 / bad_ones as f64,
-        );
-        assert!(
-            precision >= 0.9 && recall >= 0.9,
-            "precision {precision}, recall {recall} ({right} right, {wrong} wrong)"
-        );
-    }
-
-    #[test]
-    fn who_waits_spins_and_who_is_waited_for_does_not() {
-        let mut random = Random(7);
-        let waits = Load {
-            utilization: 100.0,
-            watts: 120.0,
-            clock: 1980.0,
-            tensor: 0.0,
-        };
-        let gone = Load {
-            utilization: 0.0,
-            watts: 70.0,
-            clock: 345.0,
-            tensor: 0.0,
-        };
-        let traces: Vec<Trace> = (0..64)
-            .map(|index| device(index, if index == 37 { gone } else { waits }, &mut random))
-            .collect();
-        let report = compare(&traces, END);
-        assert_eq!(
-            (
-                report.sampled,
-                report.spinning.len(),
-                report.idle.as_slice()
-            ),
-            (64, 63, &[37][..])
-        );
-        assert!((110.0..130.0).contains(&report.spinning_watts.unwrap()));
-        // Half of the devices on slower nodes are no outliers, and of two nobody knows.
-        let halves: Vec<Trace> = (0..16)
-            .map(|index| {
-                device(
-                    index,
-                    if index < 8 {
-                        Load {
-                            clock: 1400.0,
-                            ..BUSY
-                        }
-                    } else {
-                        BUSY
-                    },
-                    &mut random,
-                )
-            })
-            .collect();
-        assert_eq!(compare(&halves, END).deviations, []);
-        assert_eq!(compare(&halves[7..9], END).deviations, []);
-        assert_eq!(compare(&[], END), PeerReport::default());
-    }
-
-    #[test]
-    fn a_node_that_falls_silent_is_named_and_a_quiet_store_is_not() {
-        let mut random = Random(9);
-        let mut traces: Vec<Trace> = (0..16)
-            .map(|index| device(index, BUSY, &mut random))
-            .collect();
-        assert_eq!(compare(&traces, END).silent_nodes, Vec::<String>::new());
-        traces[8..]
-            .iter_mut()
-            .for_each(|trace| *trace = trace.until(300_000));
-        assert_eq!(compare(&traces, END).silent_nodes, ["n-1"]);
-        traces
-            .iter_mut()
-            .for_each(|trace| *trace = trace.until(300_000));
-        assert_eq!(compare(&traces, END).silent_nodes, Vec::<String>::new());
-    }
-
-    #[test]
-    fn the_reason_of_most_samples_counts() {
-        let points = |bits: &[f64]| {
-            bits.iter()
-                .zip(1..)
-                .map(|(value, at)| Point { at, value: *value })
-                .collect::<Vec<_>>()
-        };
-        let trace = |bits: &[f64]| {
-            Trace::made(
-                "n",
-                0,
-                "x",
-                BTreeMap::from([(Quantity::Throttle, points(bits))]),
-            )
-        };
-        assert_eq!(
-            throttled_by(&trace(&[64.0, 96.0, 0.0])),
-            Some(ThrottleReason::Thermal)
-        );
-        assert_eq!(
-            throttled_by(&trace(&[4.0, 4.0, 1.0])),
-            Some(ThrottleReason::Power)
-        );
-        assert_eq!(throttled_by(&trace(&[1.0, 1.0, 8.0])), None);
-        assert_eq!(throttled_by(&trace(&[])), None);
-    }
-}
+mod tests;

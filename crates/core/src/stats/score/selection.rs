@@ -163,39 +163,8 @@ pub fn scored(
         .chain(lost);
     let mut scored: Vec<Scored> = all
         .map(|(reading, measured)| {
-            let found = traces.find(&reading).filter(|_| measured);
-            // What was measured before its pod began was somebody else's, or nobody's, whatever
-            // labels it had.
-            let begins: Option<Vec<i64>> = reading
-                .holders
-                .iter()
-                .map(|holder| starts.get(holder).copied())
-                .collect();
-            let begin = match (reading.held, begins) {
-                (Some(true), begins) => begins.and_then(|begins| begins.into_iter().max()),
-                (Some(false), _) => Some(i64::MIN),
-                // Somebody may have it since a moment ago.
-                (None, _) => None,
-            };
-            // What stands for a time may be a little older than it.
-            let trace = found
-                .zip(begin)
-                .map(|(trace, begin)| trace.since(begin.saturating_add(rules.lookback * 1000)));
-            let expected = rules.expected();
-            let of = |trace: &Trace| Score::of(trace, expected, rules.weights, rules.thresholds);
-            let score = trace.as_ref().map_or_else(|| Score::unknown(expected), of);
-            let whole = begin.is_some_and(|begin| begin <= rules.start.millis())
-                && trace.as_ref().is_some_and(|trace| rules.covers(trace));
-            Scored {
-                reading,
-                measured,
-                score,
-                whole,
-                trace,
-                opinion: None,
-                serving: None,
-                spared: false,
-            }
+            let trace = traces.find(&reading).filter(|_| measured);
+            score(reading, measured, trace, &starts, rules)
         })
         .collect();
     scored.sort_by(|a, b| {
@@ -211,6 +180,50 @@ pub fn scored(
         key(a).cmp(&key(b))
     });
     scored
+}
+
+/// Scores one device by its measurements since its pods started.
+fn score(
+    reading: Reading,
+    measured: bool,
+    trace: Option<&Trace>,
+    starts: &BTreeMap<PodKey, i64>,
+    rules: &Rules,
+) -> Scored {
+    // What was measured before its pod began was somebody else's, or nobody's, whatever labels it
+    // had.
+    let begins: Option<Vec<i64>> = reading
+        .holders
+        .iter()
+        .map(|holder| starts.get(holder).copied())
+        .collect();
+    let begin = match (reading.held, begins) {
+        (Some(true), begins) => begins.and_then(|begins| begins.into_iter().max()),
+        (Some(false), _) => Some(i64::MIN),
+        // Somebody may have it since a moment ago.
+        (None, _) => None,
+    };
+    // What stands for a time may be a little older than it.
+    let trace = trace
+        .zip(begin)
+        .map(|(trace, begin)| trace.since(begin.saturating_add(rules.lookback * 1000)));
+    let expected = rules.expected();
+    let score = trace.as_ref().map_or_else(
+        || Score::unknown(expected),
+        |trace| Score::of(trace, expected, rules.weights, rules.thresholds),
+    );
+    let whole = begin.is_some_and(|begin| begin <= rules.start.millis())
+        && trace.as_ref().is_some_and(|trace| rules.covers(trace));
+    Scored {
+        reading,
+        measured,
+        score,
+        whole,
+        trace,
+        opinion: None,
+        serving: None,
+        spared: false,
+    }
 }
 
 /// Curves by who they are of.
@@ -263,27 +276,56 @@ impl<'h> Traces<'h> {
     }
 }
 
-/// Devices that pods of a node hold and that measure nothing now: as they were in the window, else
-/// without a name.
+/// Returns devices that pods of a node hold and that measure nothing now: as they were in the
+/// window, else without a name.
 fn lost(host: &NodeUsage, readings: &Readings, history: &History) -> Vec<(Reading, bool)> {
-    let own: Vec<&Reading> = readings
+    let measured: Vec<&Reading> = readings
         .devices
         .iter()
         .filter(|reading| reading.node == host.name())
         .collect();
-    let instances = |name: &str| name.starts_with("mig-") || name.contains("_nps");
-    let held = own
+    let held = measured
         .iter()
         .filter(|reading| reading.held == Some(true))
         .count() as u64;
-    let wants: Vec<(PodKey, u64)> = host
-        .holders
+    let wants = wanted_devices(host);
+    let mut missing = wants
+        .iter()
+        .map(|(_, count)| count)
+        .sum::<u64>()
+        .saturating_sub(held);
+    let mut silent: Vec<&Trace> = history
+        .traces
+        .iter()
+        .filter(|trace| trace.node == host.name())
+        .filter(|trace| !measured.iter().any(|reading| is_of(reading, trace)))
+        .collect();
+    let mut lost = Vec::new();
+    for (pod, wanted) in wants {
+        let named = measured
+            .iter()
+            .filter(|reading| reading.holders.contains(&pod))
+            .count() as u64;
+        for _ in 0..wanted.saturating_sub(named).min(missing) {
+            let place = silent.iter().position(|trace| trace.pods.contains(&pod));
+            let trace = place.map(|place| silent.remove(place));
+            lost.push(silent_reading(host, &pod, trace));
+            missing -= 1;
+        }
+    }
+    lost
+}
+
+/// Returns the pods of a node with the number of devices and instances that each holds.
+fn wanted_devices(host: &NodeUsage) -> Vec<(PodKey, u64)> {
+    let is_instance = |name: &str| name.starts_with("mig-") || name.contains("_nps");
+    host.holders
         .iter()
         .map(|holder| {
             let sliced: u64 = holder
                 .slices
                 .iter()
-                .filter(|(name, _)| instances(name))
+                .filter(|(name, _)| is_instance(name))
                 .map(|(_, count)| *count)
                 .sum();
             (
@@ -291,202 +333,38 @@ fn lost(host: &NodeUsage, readings: &Readings, history: &History) -> Vec<(Readin
                 holder.gpus.0 + sliced,
             )
         })
-        .collect();
-    let mut missing = wants
-        .iter()
-        .map(|(_, count)| count)
-        .sum::<u64>()
-        .saturating_sub(held);
-    let seen = |trace: &&Trace| {
-        own.iter()
-            .any(|reading| match (&reading.uuid, &trace.uuid) {
-                (Some(ours), Some(theirs)) => (ours, &reading.slice) == (theirs, &trace.slice),
-                _ => (reading.index, &reading.slice) == (trace.index, &trace.slice),
-            })
-    };
-    let mut silent: Vec<&Trace> = history
-        .traces
-        .iter()
-        .filter(|trace| trace.node == host.name())
-        .filter(|trace| !seen(trace))
-        .collect();
-    let mut lost = Vec::new();
-    for (pod, wanted) in wants {
-        let named = own
-            .iter()
-            .filter(|reading| reading.holders.contains(&pod))
-            .count() as u64;
-        for _ in 0..wanted.saturating_sub(named).min(missing) {
-            let place = silent.iter().position(|trace| trace.pods.contains(&pod));
-            let reading = Reading {
-                node: host.name().to_owned(),
-                holders: vec![pod.clone()],
-                held: Some(true),
-                ..Reading::default()
-            };
-            lost.push(match place.map(|place| silent.remove(place)) {
-                None => (reading, false),
-                Some(trace) => {
-                    let Trace {
-                        index,
-                        slice,
-                        model,
-                        uuid,
-                        ..
-                    } = trace.clone();
-                    (
-                        Reading {
-                            index,
-                            slice,
-                            model,
-                            uuid,
-                            stale: true,
-                            ..reading
-                        },
-                        true,
-                    )
-                }
-            });
-            missing -= 1;
-        }
+        .collect()
+}
+
+/// Returns true when a reading and a curve are of the same device of a node.
+fn is_of(reading: &Reading, trace: &Trace) -> bool {
+    match (&reading.uuid, &trace.uuid) {
+        (Some(ours), Some(theirs)) => (ours, &reading.slice) == (theirs, &trace.slice),
+        _ => (reading.index, &reading.slice) == (trace.index, &trace.slice),
     }
-    lost
+}
+
+/// Returns a device that a pod holds and that measures nothing, and whether it has a curve.
+fn silent_reading(host: &NodeUsage, pod: &PodKey, trace: Option<&Trace>) -> (Reading, bool) {
+    let reading = Reading {
+        node: host.name().to_owned(),
+        holders: vec![pod.clone()],
+        held: Some(true),
+        ..Reading::default()
+    };
+    let Some(trace) = trace else {
+        return (reading, false);
+    };
+    let reading = Reading {
+        index: trace.index,
+        slice: trace.slice.clone(),
+        model: trace.model.clone(),
+        uuid: trace.uuid.clone(),
+        stale: true,
+        ..reading
+    };
+    (reading, true)
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::model::GpuCount;
-    use crate::model::counting::inventory::{Count, Holder};
-    use crate::model::{NodeDetails, NodeHealth, Point, Series};
-    use crate::stats::exporters::identity::ApiFacts;
-    use crate::stats::history::curves as history;
-    use crate::stats::history::curves::Lifetimes;
-
-    const RULES: Rules = Rules {
-        start: UnixSeconds(0),
-        end: UnixSeconds(600),
-        step: 30,
-        lookback: 60,
-        weights: Weights {
-            utilization: 0.5,
-            memory_copy: 0.2,
-            memory_used: 0.2,
-            power: 0.1,
-        },
-        thresholds: Thresholds {
-            idle: 10.0,
-            low: 20.0,
-            high: 70.0,
-        },
-    };
-
-    fn history(pod: &str, index: u32, times: impl Iterator<Item = i64>) -> History {
-        let labels = [
-            ("__name__", "DCGM_FI_DEV_GPU_UTIL"),
-            ("Hostname", "n"),
-            ("UUID", "GPU-x"),
-            ("namespace", "t"),
-            ("pod", pod),
-        ];
-        let mut labels: BTreeMap<String, String> = labels
-            .map(|(key, value)| (key.to_owned(), value.to_owned()))
-            .into();
-        labels.insert("gpu".to_owned(), index.to_string());
-        let points = times
-            .map(|second| Point {
-                at: second * 1000,
-                value: 3.0,
-            })
-            .collect();
-        history::read(
-            &[Series {
-                labels: labels.into_iter().collect(),
-                points,
-            }],
-            &ApiFacts::default(),
-            &Lifetimes::new(),
-        )
-    }
-
-    #[test]
-    fn a_window_is_covered_without_a_gap_of_more_than_two_steps() {
-        let covers =
-            |times: &[i64]| RULES.covers(&history("p", 0, times.iter().copied()).traces[0]);
-        let all: Vec<i64> = (0..=600).step_by(30).collect();
-        assert!(covers(&all));
-        let without = |gap: std::ops::Range<i64>| {
-            all.iter()
-                .copied()
-                .filter(|at| !gap.contains(at))
-                .collect::<Vec<_>>()
-        };
-        assert!(covers(&without(300..330)), "one sample");
-        assert!(!covers(&without(300..360)), "two samples in a row");
-        assert!(!covers(&without(0..90)), "younger than the window");
-        assert!(!covers(&without(540..601)), "nothing lately");
-        assert!(!covers(&[0]), "nothing else");
-    }
-
-    #[test]
-    fn held_devices_that_measure_nothing_are_there_and_unknown() {
-        let holder = |pod: &str, gpus| Holder {
-            namespace: "t".into(),
-            pod: pod.into(),
-            job: None,
-            gpus,
-            slices: BTreeMap::new(),
-        };
-        let mut host = NodeDetails::default();
-        host.node.name = "n".to_owned();
-        let mut host = crate::model::NodeUsage {
-            details: host,
-            health: NodeHealth::Active,
-            reason: None,
-            gpus: Count {
-                total: 8,
-                used: Some(3),
-            },
-            slices: BTreeMap::new(),
-            types: BTreeMap::new(),
-            cpu_used_milli: None,
-            memory_used_bytes: None,
-            holders: vec![holder("p", GpuCount(2)), holder("q", GpuCount(1))],
-            devices: None,
-        };
-        let reading = Reading {
-            node: "n".to_owned(),
-            holders: vec![("t".to_owned(), "p".to_owned())],
-            held: Some(true),
-            ..Reading::default()
-        };
-        let readings = Readings::new(vec![reading], 1, 0, 0);
-        let found = lost(&host, &readings, &history("p", 5, 0..3));
-        let told: Vec<_> = found
-            .iter()
-            .map(|(one, measured)| (one.holders[0].1.as_str(), one.index, *measured))
-            .collect();
-        assert_eq!(told, [("p", 5, true), ("q", 0, false)]);
-        assert_eq!(found[0].0.uuid.as_deref(), Some("GPU-x"));
-        // All are there already, though nobody says who has which.
-        host.holders = vec![holder("q", GpuCount(1))];
-        assert!(lost(&host, &readings, &History::default()).is_empty());
-        let inventory = Inventory { hosts: vec![host] };
-        let all = scored(
-            &Readings::default(),
-            &History::default(),
-            &inventory,
-            None,
-            &RULES,
-        );
-        assert_eq!(
-            (
-                all.len(),
-                all[0].score.band,
-                all[0].id(),
-                all[0].is_certain(20.0)
-            ),
-            (1, Band::Unknown, None, false)
-        );
-    }
-}
+mod tests;

@@ -1,0 +1,174 @@
+//! Tests of which workloads come from owners and pods.
+
+use super::*;
+
+fn owner(kind: &str, uid: &str, parent: Option<&str>) -> (String, OwnerObject) {
+    let object = OwnerObject {
+        kind: kind.into(),
+        namespace: "ns".into(),
+        name: format!("{uid}-name"),
+        uid: uid.into(),
+        parent: parent.map(ToOwned::to_owned),
+        ..OwnerObject::default()
+    };
+    (uid.to_owned(), object)
+}
+
+fn pod(name: &str, parent: Option<&str>, gpus: u64, phase: PodPhase) -> Rc<WorkPod> {
+    Rc::new(WorkPod {
+        namespace: "ns".into(),
+        name: name.into(),
+        uid: name.into(),
+        parent: parent.map(Into::into),
+        gpus: GpuCount(gpus),
+        phase,
+        ..WorkPod::default()
+    })
+}
+
+#[test]
+fn the_top_of_any_chain_is_the_workload() {
+    let forest = Forest {
+        owners: [
+            owner("RayJob", "job", None),
+            owner("RayCluster", "cluster", Some("job")),
+            owner("Deployment", "web", None),
+        ]
+        .into(),
+        pods: vec![
+            pod("head", Some("cluster"), 0, PodPhase::Running),
+            pod("worker", Some("cluster"), 4, PodPhase::Pending),
+            pod("orphan", Some("gone"), 1, PodPhase::Failed),
+            pod("cpu", Some("web"), 0, PodPhase::Running),
+        ],
+        ..Forest::default()
+    };
+    let found = forest.workloads(&Inventory::default());
+    let told: Vec<_> = found
+        .iter()
+        .map(|one| {
+            (
+                one.top.kind.as_str(),
+                one.requested.0,
+                one.standing,
+                one.pods.len(),
+            )
+        })
+        .collect();
+    assert_eq!(
+        told,
+        [
+            ("RayJob", 4, Standing::Running, 2),
+            ("Pod", 0, Standing::Failed, 1)
+        ]
+    );
+    let tree = forest.branch(&found[0].top);
+    assert_eq!(
+        (
+            tree.children[0].kind.as_str(),
+            tree.children[0].children.len()
+        ),
+        ("RayCluster", 2)
+    );
+}
+
+#[test]
+fn an_owner_without_pods_is_a_workload_by_its_template() {
+    let mut paused = owner("Job", "paused", None);
+    (paused.1.gpus, paused.1.resting) = (GpuCount(8), Some("Suspended"));
+    let mut ended = owner("Job", "ended", None);
+    (ended.1.gpus, ended.1.verdict) = (GpuCount(8), Some(Standing::Completed));
+    let forest = Forest {
+        owners: [paused, ended].into(),
+        ..Forest::default()
+    };
+    let found = forest.workloads(&Inventory::default());
+    let told: Vec<_> = found
+        .iter()
+        .map(|one| (one.standing, one.requested.0, one.gpus_held().0))
+        .collect();
+    assert_eq!(
+        told,
+        [(Standing::Completed, 0, 0), (Standing::Pending, 8, 0)]
+    );
+}
+
+#[test]
+fn templates_of_siblings_are_asked_for_together() {
+    let with = |mut one: (String, OwnerObject), gpus| {
+        one.1.gpus = GpuCount(gpus);
+        one
+    };
+    let owners = [
+        owner("JobSet", "set", None),
+        with(owner("Job", "a", Some("set")), 4),
+        with(owner("Job", "b", Some("set")), 4),
+        with(owner("Deployment", "web", None), 2),
+        with(owner("ReplicaSet", "new", Some("web")), 2),
+    ];
+    let found = Forest {
+        owners: owners.into(),
+        ..Forest::default()
+    }
+    .workloads(&Inventory::default());
+    assert_eq!(
+        found.iter().map(|one| one.requested.0).collect::<Vec<_>>(),
+        [8, 2]
+    );
+}
+
+#[test]
+fn who_may_not_count_the_cluster_counts_his_own_pods() {
+    let running = WorkPod {
+        node: Some("n".into()),
+        ..(*pod("p", None, 8, PodPhase::Running)).clone()
+    };
+    let found = Forest {
+        owners: BTreeMap::new(),
+        pods: vec![running.into()],
+        ..Forest::default()
+    }
+    .workloads(&Inventory::default());
+    assert_eq!(
+        (found[0].gpus_held(), found[0].held.get("unknown")),
+        (GpuCount(8), Some(&GpuCount(8)))
+    );
+}
+
+#[test]
+fn pods_without_names_count_for_their_workload() {
+    let sums = |phase| PodSums::of([&*pod("x", None, 0, phase)]);
+    let forest = Forest {
+        owners: [
+            owner("RayJob", "job", None),
+            owner("RayCluster", "cluster", Some("job")),
+            owner("Deployment", "web", None),
+        ]
+        .into(),
+        pods: vec![pod("worker", Some("cluster"), 4, PodPhase::Pending)],
+        others: [
+            ("cluster", PodPhase::Running),
+            ("web", PodPhase::Running),
+            ("gone", PodPhase::Failed),
+        ]
+        .map(|(parent, phase)| (parent.into(), sums(phase)))
+        .into(),
+    };
+    let found = forest.workloads(&Inventory::default());
+    let told: Vec<_> = found
+        .iter()
+        .map(|one| (one.top.kind.as_str(), one.standing, one.pods.len()))
+        .collect();
+    assert_eq!(told, [("RayJob", Standing::Running, 1)]);
+}
+
+#[test]
+fn a_circle_of_owners_ends() {
+    let forest = Forest {
+        owners: [owner("A", "a", Some("b")), owner("B", "b", Some("a"))].into(),
+        pods: vec![pod("p", Some("a"), 1, PodPhase::Running)],
+        ..Forest::default()
+    };
+    assert_eq!(forest.workloads(&Inventory::default()).len(), 1);
+    assert!(!forest.branch(&forest.owners["a"]).children.is_empty());
+}

@@ -1,0 +1,273 @@
+//! Tests of the counts of GPUs and their holders.
+
+use super::*;
+use crate::model::Node;
+
+fn host(name: &str, labels: &[(&str, &str)], resources: &[(&str, &str)]) -> NodeDetails {
+    let map = |pairs: &[(&str, &str)]| {
+        pairs
+            .iter()
+            .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+            .collect()
+    };
+    let resources: BTreeMap<String, String> = map(resources);
+    let node = Node {
+        name: name.into(),
+        labels: map(labels),
+        allocatable: resources.clone(),
+        schedulable: true,
+        ..Node::default()
+    };
+    NodeDetails {
+        node,
+        capacity: resources.clone(),
+        allocatable: resources,
+        ..NodeDetails::default()
+    }
+}
+
+fn pod(name: &str, node: &str, devices: &[(&str, u64)]) -> Consumer {
+    let devices = Rc::new(
+        devices
+            .iter()
+            .map(|(resource, count)| ((*resource).to_owned(), *count))
+            .collect(),
+    );
+    Consumer {
+        namespace: "ns".into(),
+        name: name.into(),
+        node: Some(node.into()),
+        devices,
+        asks_for_devices: true,
+        ..Consumer::default()
+    }
+}
+
+const A100: (&str, &str) = ("nvidia.com/gpu.product", "NVIDIA-A100-SXM4-80GB");
+
+#[test]
+fn bound_pods_hold_and_waiting_ones_do_not() {
+    let waiting = Consumer {
+        node: None,
+        ..pod("waiting", "a", &[("nvidia.com/gpu", 4)])
+    };
+    let pods = [
+        pod("runs", "a", &[("nvidia.com/gpu", 3)]),
+        waiting,
+        pod("elsewhere", "b", &[("nvidia.com/gpu", 1)]),
+    ];
+    let inventory = Inventory::of(
+        vec![host("a", &[A100], &[("nvidia.com/gpu", "8")])],
+        Some(&pods.into_iter().collect()),
+        &[],
+    );
+    let only = &inventory.hosts[0];
+    assert_eq!(
+        (only.gpus, only.gpus.free()),
+        (
+            Count {
+                total: 8,
+                used: Some(3)
+            },
+            Some(5)
+        )
+    );
+    assert_eq!(
+        (
+            only.gpu_type().map(|kind| kind.to_string()).as_deref(),
+            only.holders.len()
+        ),
+        (Some("a100-80g"), 1)
+    );
+}
+
+#[test]
+fn what_may_not_be_seen_is_unknown_and_not_free() {
+    let inventory = Inventory::of(
+        vec![host("a", &[A100], &[("nvidia.com/gpu", "8")])],
+        None,
+        &[],
+    );
+    assert_eq!(
+        (
+            inventory.gpus().total,
+            inventory.gpus().used,
+            inventory.gpus().free()
+        ),
+        (8, None, None)
+    );
+    assert_eq!(inventory.hosts[0].cpu_used_milli, None);
+}
+
+#[test]
+fn slices_and_shares_are_never_whole_devices() {
+    let hosts = vec![
+        host(
+            "mixed",
+            &[A100],
+            &[
+                ("nvidia.com/mig-1g.10gb", "7"),
+                ("nvidia.com/gpu", "7"),
+                ("cpu", "8"),
+            ],
+        ),
+        host(
+            "single",
+            &[(
+                "nvidia.com/gpu.product",
+                "NVIDIA-A100-SXM4-80GB-MIG-1g.10gb",
+            )],
+            &[("nvidia.com/gpu", "56")],
+        ),
+        host(
+            "sliced",
+            &[A100, ("nvidia.com/gpu.replicas", "4")],
+            &[("nvidia.com/gpu", "32")],
+        ),
+        host("renamed", &[A100], &[("nvidia.com/gpu.shared", "16")]),
+        host(
+            "amd",
+            &[("amd.com/gpu.product-name", "AMD_Instinct_MI300X_OAM")],
+            &[("amd.com/cpx_nps4", "64")],
+        ),
+    ];
+    let pods = [
+        pod("a", "mixed", &[("nvidia.com/mig-1g.10gb", 2)]),
+        pod("b", "sliced", &[("nvidia.com/gpu", 3)]),
+    ];
+    let inventory = Inventory::of(hosts, Some(&pods.into_iter().collect()), &[]);
+    let of = |name: &str| {
+        inventory
+            .hosts
+            .iter()
+            .find(|host| host.name() == name)
+            .unwrap()
+    };
+    assert_eq!(
+        inventory.gpus(),
+        Count {
+            total: 7,
+            used: Some(0)
+        },
+        "only the whole ones of the mixed node"
+    );
+    assert_eq!(
+        of("mixed").slices["mig-1g.10gb"],
+        Count {
+            total: 7,
+            used: Some(2)
+        }
+    );
+    assert_eq!(
+        of("single").slices["mig-1g.10gb"],
+        Count {
+            total: 56,
+            used: Some(0)
+        }
+    );
+    assert_eq!(
+        of("sliced").slices["gpu.shared"],
+        Count {
+            total: 32,
+            used: Some(3)
+        }
+    );
+    assert_eq!(of("renamed").slices["gpu.shared"].total, 16);
+    assert_eq!(of("amd").slices["cpx_nps4"].total, 64);
+}
+
+#[test]
+fn devices_of_dynamic_allocation_count_like_others() {
+    let device = |profile: Option<&str>, held: bool| Device {
+        node: "a".into(),
+        profile: profile.map(ToOwned::to_owned),
+        driver: "gpu.nvidia.com".into(),
+        taint: None,
+        product: Some("NVIDIA H100 80GB HBM3".into()),
+        held_by: held.then(|| vec![("ns".to_owned(), "p".to_owned())]),
+        known: true,
+    };
+    let devices = [
+        device(None, true),
+        device(None, true),
+        device(None, false),
+        device(Some("1g.10gb"), false),
+    ];
+    let claims = Consumers::from_iter([pod("p", "a", &[])]);
+    let inventory = Inventory::of(vec![host("a", &[], &[])], Some(&claims), &devices);
+    let only = &inventory.hosts[0];
+    assert_eq!(
+        (
+            only.gpus,
+            only.gpu_type().map(|kind| kind.to_string()).as_deref()
+        ),
+        (
+            Count {
+                total: 3,
+                used: Some(2)
+            },
+            Some("h100-80g")
+        )
+    );
+    assert_eq!(
+        only.slices["mig-1g.10gb"],
+        Count {
+            total: 1,
+            used: Some(0)
+        }
+    );
+    assert_eq!((only.holders.len(), only.holders[0].gpus), (1, GpuCount(2)));
+    // A tainted device is none that is free; one that somebody has goes on counting.
+    let tainted = |one: &Device| Device {
+        taint: Some("example.com/xid".into()),
+        ..one.clone()
+    };
+    let broken = [
+        tainted(&devices[0]),
+        devices[1].clone(),
+        tainted(&devices[2]),
+    ];
+    let inventory = Inventory::of(vec![host("a", &[], &[])], Some(&claims), &broken);
+    let only = &inventory.hosts[0];
+    assert_eq!(
+        only.gpus,
+        Count {
+            total: 2,
+            used: Some(2)
+        }
+    );
+    assert_eq!(
+        (only.health, only.reason.as_deref()),
+        (
+            NodeHealth::Faulty,
+            Some("2 of 3 devices tainted (example.com/xid)")
+        )
+    );
+    // The driver serves `nvidia.com/gpu` by claims: the pod's own words do not count beside
+    // them.
+    let asks = [pod("p", "a", &[("nvidia.com/gpu", 2)])];
+    let inventory = Inventory::of(
+        vec![host("a", &[], &[])],
+        Some(&asks.into_iter().collect()),
+        &devices,
+    );
+    assert_eq!(
+        (inventory.gpus().used, inventory.hosts[0].holders[0].gpus),
+        (Some(2), GpuCount(2))
+    );
+    // Without the right to read claims nobody knows what is free.
+    let unknown: Vec<Device> = devices
+        .iter()
+        .map(|device| Device {
+            held_by: None,
+            known: false,
+            ..device.clone()
+        })
+        .collect();
+    let inventory = Inventory::of(
+        vec![host("a", &[], &[])],
+        Some(&Consumers::default()),
+        &unknown,
+    );
+    assert_eq!((inventory.gpus().total, inventory.gpus().used), (3, None));
+}

@@ -1,0 +1,69 @@
+//! Free GPUs that no job can use, and why.
+
+use super::node_usage::NodeUsage;
+use crate::model::contract::labels::POOL_LABEL;
+use crate::model::facts::host::NodeHealth;
+use crate::model::facts::node::DEDICATED;
+
+/// The effect of a taint that keeps nobody away.
+pub(super) const PREFERENCE: &str = "PreferNoSchedule";
+
+/// Why free GPUs cannot be used: the words of causes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum StrandedBy {
+    Cordoned,
+    NodeFaulty,
+    Taint,
+    Cpu,
+    Memory,
+}
+
+impl StrandedBy {
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Cordoned => "cordoned",
+            Self::NodeFaulty => "node-faulty",
+            Self::Taint => "taint",
+            Self::Cpu => "insufficient-cpu",
+            Self::Memory => "insufficient-memory",
+        }
+    }
+}
+
+/// Free GPUs of one node that no pod can have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stranded {
+    pub node: String,
+    pub gpus: u64,
+    pub by: StrandedBy,
+    /// The fault or the taint.
+    pub detail: Option<String>,
+    /// NAMESPACE/NAME of what holds most of the missing resource on the node, with thousandths of
+    /// CPUs or with bytes.
+    pub holder: Option<(String, u64)>,
+}
+
+/// Returns why a node takes no ordinary GPU job. A fault that no taint tells keeps no pod away:
+/// Kubernetes itself taints nodes that are not ready.
+pub(super) fn closed(host: &NodeUsage) -> Option<(StrandedBy, Option<String>)> {
+    let node = &host.details.node;
+    if !node.schedulable {
+        return Some((StrandedBy::Cordoned, None));
+    }
+    let is_expected = |taint: &&crate::model::Taint| {
+        let dedicated = |(key, value): &(&str, Option<&str>)| {
+            taint.key == *key && value.is_none_or(|value| taint.value.as_deref() == Some(value))
+        };
+        // The resource's own name dedicates as well: `gpu.intel.com/i915`.
+        let of_vendor = host.details.allocatable.contains_key(&taint.key);
+        taint.effect == PREFERENCE
+            || taint.key == POOL_LABEL
+            || of_vendor
+            || DEDICATED.iter().any(dedicated)
+    };
+    let taint = node.taints.iter().find(|taint| !is_expected(taint))?;
+    Some(match host.health {
+        NodeHealth::Faulty => (StrandedBy::NodeFaulty, host.reason.clone()),
+        _ => (StrandedBy::Taint, Some(taint.key.clone())),
+    })
+}

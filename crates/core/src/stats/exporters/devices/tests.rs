@@ -1,0 +1,256 @@
+//! Tests of the devices made from samples.
+
+use super::*;
+use crate::model::{Consumer, Consumers, Node, NodeDetails, Point};
+
+fn series(name: &str, labels: &[(&str, &str)], value: f64) -> Series {
+    let all = labels.iter().copied().chain([("__name__", name)]);
+    let labels = all
+        .map(|(key, value)| (key.to_owned(), value.to_owned()))
+        .collect();
+    Series {
+        labels,
+        points: vec![Point { at: 0, value }],
+    }
+}
+
+/// Returns a node with eight devices, of which the pod `train` holds two.
+fn read_on_node(values: Vec<Series>) -> Readings {
+    let resources: BTreeMap<String, String> =
+        [("nvidia.com/gpu".to_owned(), "8".to_owned())].into();
+    let node = Node {
+        name: "n".into(),
+        schedulable: true,
+        ..Node::default()
+    };
+    let host = NodeDetails {
+        node,
+        capacity: resources.clone(),
+        allocatable: resources,
+        ..NodeDetails::default()
+    };
+    let pod = Consumer {
+        namespace: "ns".into(),
+        name: "train".into(),
+        node: Some("n".into()),
+        devices: std::rc::Rc::new([("nvidia.com/gpu".to_owned(), 2)].into()),
+        asks_for_devices: true,
+        ..Consumer::default()
+    };
+    let pods = Consumers::from_iter([pod]);
+    let inventory = Inventory::of(vec![host], Some(&pods), &[]);
+    let facts = ApiFacts::of(&inventory, Some(&pods));
+    read(
+        &ExporterReading {
+            values,
+            ..ExporterReading::default()
+        },
+        &inventory,
+        &facts,
+    )
+}
+
+const UTIL: &str = "DCGM_FI_DEV_GPU_UTIL";
+
+#[test]
+fn a_device_is_broken_when_its_exporter_says_so() {
+    let at = |gpu| [("gpu", gpu), ("Hostname", "n")];
+    let found = read_on_node(vec![
+        series("DCGM_FI_DEV_XID_ERRORS", &at("0"), 13.0),
+        series("DCGM_FI_DEV_XID_ERRORS", &at("1"), 79.0),
+        series("DCGM_FI_DEV_ROW_REMAP_FAILURE", &at("2"), 1.0),
+        series("amd_gpu_health", &[("gpu_id", "3"), ("hostname", "n")], 0.0),
+        series("gpu_health", &[("gpu_id", "4"), ("hostname", "n")], 1.0),
+    ]);
+    let faults: Vec<_> = found
+        .devices
+        .iter()
+        .map(|reading| reading.fault.as_deref())
+        .collect();
+    assert_eq!(
+        faults,
+        [
+            None,
+            Some("XID 79"),
+            Some("row remapping failed"),
+            Some("unhealthy"),
+            None
+        ]
+    );
+}
+
+#[test]
+fn a_device_that_is_cut_is_shown_as_its_instances() {
+    let whole = [("gpu", "0"), ("UUID", "GPU-a"), ("Hostname", "n")];
+    let instance = [
+        ("gpu", "0"),
+        ("UUID", "GPU-a"),
+        ("Hostname", "n"),
+        ("GPU_I_PROFILE", "1g.10gb"),
+        ("GPU_I_ID", "7"),
+    ];
+    let found = read_on_node(vec![
+        series("DCGM_FI_DEV_GPU_TEMP", &whole, 40.0),
+        series("DCGM_FI_PROF_GR_ENGINE_ACTIVE", &instance, 0.25),
+    ]);
+    assert_eq!(found.devices.len(), 1);
+    assert_eq!(
+        (
+            found.devices[0].utilization,
+            found.devices[0].id().to_string()
+        ),
+        (Some(Percent(25.0)), "gpu-0/1g.10gb-7".to_owned())
+    );
+}
+
+#[test]
+fn a_shared_device_has_its_own_value_and_all_its_holders() {
+    let copy = |pod| {
+        [
+            ("gpu", "0"),
+            ("UUID", "GPU-a"),
+            ("Hostname", "n"),
+            ("namespace", "ns"),
+            ("pod", pod),
+        ]
+    };
+    let own = [("gpu", "0"), ("UUID", "GPU-a"), ("Hostname", "n")];
+    let found = read_on_node(vec![
+        series(UTIL, &copy("train"), 30.0),
+        series(UTIL, &own, 70.0),
+    ]);
+    assert_eq!(
+        (found.devices.len(), found.devices[0].utilization),
+        (1, Some(Percent(70.0)))
+    );
+    assert_eq!(
+        found.devices[0].holders,
+        [("ns".to_owned(), "train".to_owned())]
+    );
+}
+
+#[test]
+fn a_device_is_stale_when_all_its_series_are_old() {
+    let of = |gpu, pod| {
+        [
+            ("gpu", gpu),
+            ("Hostname", "n"),
+            ("namespace", "ns"),
+            ("pod", pod),
+        ]
+    };
+    let values = vec![
+        series(UTIL, &of("0", "gone"), 80.0),
+        series(UTIL, &of("0", "train"), 30.0),
+        series(UTIL, &of("1", "train"), 90.0),
+        series(UTIL, &of("1", "train-too"), 20.0),
+        series("DCGM_FI_DEV_FB_USED", &of("1", "train"), 500.0),
+        // What no device can have is as old as any other sample.
+        series(UTIL, &of("2", "train"), 2_147_483_632.0),
+        series("DCGM_FI_DEV_FB_USED", &of("2", "train"), 500.0),
+    ];
+    // An answer about ages has no names of metrics.
+    let age = |gpu, pod, seconds| Series {
+        labels: of(gpu, pod)
+            .iter()
+            .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+            .collect(),
+        points: vec![Point {
+            at: 0,
+            value: seconds,
+        }],
+    };
+    let stale_ages = vec![
+        age("0", "gone", 70.0),
+        age("1", "train", 95.0),
+        age("1", "train-too", 61.0),
+        age("2", "train", 99.0),
+    ];
+    let found = read(
+        &ExporterReading { values, stale_ages },
+        &Inventory::default(),
+        &ApiFacts::default(),
+    );
+    let told: Vec<_> = found
+        .devices
+        .iter()
+        .map(|one| (one.stale, one.sample_age_seconds, one.memory_used))
+        .collect();
+    assert_eq!(
+        told,
+        [
+            (false, None, None),
+            (true, Some(61.0), None),
+            (true, Some(99.0), None)
+        ]
+    );
+    assert_eq!(found.devices[1].utilization, None);
+}
+
+#[test]
+fn an_exporter_that_tells_only_uuids_is_of_the_same_devices() {
+    let found = read_on_node(vec![
+        series(
+            UTIL,
+            &[("gpu", "5"), ("UUID", "GPU-a"), ("Hostname", "n")],
+            50.0,
+        ),
+        series(
+            "hami_host_gpu_utilization_ratio",
+            &[("device_uuid", "GPU-a"), ("node", "n")],
+            49.0,
+        ),
+        series(
+            "hami_container_device_utilization_ratio",
+            &[
+                ("device_uuid", "GPU-a"),
+                ("node", "n"),
+                ("namespace", "ns"),
+                ("pod", "train"),
+                ("container", "main"),
+            ],
+            49.0,
+        ),
+    ]);
+    assert_eq!(
+        (
+            found.devices.len(),
+            found.devices[0].index,
+            found.devices[0].utilization
+        ),
+        (1, 5, Some(Percent(50.0)))
+    );
+    assert_eq!(found.devices[0].holders.len(), 1);
+}
+
+#[test]
+fn what_is_held_is_not_guessed() {
+    let at = |gpu, pod| {
+        [
+            ("gpu", gpu),
+            ("Hostname", "n"),
+            ("namespace", "ns"),
+            ("pod", pod),
+        ]
+    };
+    let held = |found: &Readings| {
+        found
+            .devices
+            .iter()
+            .map(|reading| reading.held)
+            .collect::<Vec<_>>()
+    };
+    // Both devices of the pod are named: the third is free.
+    let found = read_on_node(vec![
+        series(UTIL, &at("0", "train"), 1.0),
+        series(UTIL, &at("1", "train"), 1.0),
+        series(UTIL, &at("2", ""), 1.0),
+    ]);
+    assert_eq!(held(&found), [Some(true), Some(true), Some(false)]);
+    // One of them is: the other may be any.
+    let found = read_on_node(vec![
+        series(UTIL, &at("0", "train"), 1.0),
+        series(UTIL, &at("2", ""), 1.0),
+    ]);
+    assert_eq!(held(&found), [Some(true), None]);
+}

@@ -1,0 +1,167 @@
+//! Tests of which device, node and pod a series is about.
+
+use std::rc::Rc;
+
+use super::*;
+use crate::model::{Consumer, Node, NodeDetails};
+
+fn series(labels: &[(&str, &str)]) -> Series {
+    let labels = labels
+        .iter()
+        .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+        .collect();
+    Series {
+        labels,
+        points: Vec::new(),
+    }
+}
+
+fn facts() -> ApiFacts {
+    let host = |name: &str, address: &str| NodeDetails {
+        node: Node {
+            name: name.into(),
+            schedulable: true,
+            ..Node::default()
+        },
+        allocatable: [("nvidia.com/gpu".to_owned(), "8".to_owned())].into(),
+        addresses: vec![address.into()],
+        ..NodeDetails::default()
+    };
+    let pod = |name: &str, gpus: Option<u64>| Consumer {
+        namespace: "team".into(),
+        name: name.into(),
+        node: Some("gpu-1".into()),
+        devices: Rc::new(
+            gpus.map(|gpus| ("nvidia.com/gpu".to_owned(), gpus))
+                .into_iter()
+                .collect(),
+        ),
+        asks_for_devices: gpus.is_some(),
+        ..Consumer::default()
+    };
+    let consumers = Consumers::from_iter([pod("train-0", Some(2)), pod("exporter-x", None)]);
+    let inventory = Inventory::of(
+        vec![host("gpu-1", "10.0.0.1"), host("gpu-2", "10.0.0.2")],
+        Some(&consumers),
+        &[],
+    );
+    ApiFacts::of(&inventory, Some(&consumers))
+}
+
+#[test]
+fn nodes_are_known_by_name_address_and_exporter() {
+    let facts = facts();
+    let node = |labels: &[(&str, &str)]| {
+        let mut labels = labels.to_vec();
+        labels.push(("gpu", "0"));
+        let series = series(&labels);
+        IdentityReader::new(&facts, &[])
+            .place(&series)
+            .map(|place| place.node)
+    };
+    assert_eq!(node(&[("Hostname", "gpu-1")]).as_deref(), Some("gpu-1"));
+    assert_eq!(
+        node(&[("hostname", "gpu-2.example.com")]).as_deref(),
+        Some("gpu-2")
+    );
+    assert_eq!(
+        node(&[("instance", "10.0.0.2:9400")]).as_deref(),
+        Some("gpu-2")
+    );
+    // The host name of a container tells nothing; the exporter's pod does.
+    let own = [
+        ("Hostname", "exporter-x"),
+        ("namespace", "team"),
+        ("pod", "exporter-x"),
+    ];
+    assert_eq!(node(&own).as_deref(), Some("gpu-1"));
+    assert_eq!(node(&[("Hostname", "gpu-9")]), None, "another cluster's");
+}
+
+#[test]
+fn a_holder_is_a_living_pod_of_that_node_that_asked_for_devices() {
+    let facts = facts();
+    let holder = |labels: &[(&str, &str)], beside: &[Series]| {
+        let series = series(labels);
+        IdentityReader::new(&facts, beside)
+            .holder(&series, "gpu-1")
+            .map(|(_, pod)| pod)
+    };
+    let plain = [("namespace", "team"), ("pod", "train-0")];
+    assert_eq!(holder(&plain, &[]).as_deref(), Some("train-0"));
+    let busy = series(&[("exported_namespace", "team"), ("exported_pod", "train-0")]);
+    assert_eq!(
+        holder(&plain, std::slice::from_ref(&busy)),
+        None,
+        "here `pod` is the exporter's"
+    );
+    assert_eq!(
+        holder(&[("namespace", "team"), ("pod", "exporter-x")], &[]),
+        None
+    );
+    assert_eq!(
+        holder(&[("namespace", "team"), ("pod", "ended")], &[]),
+        None
+    );
+    assert_eq!(holder(&[("namespace", "team"), ("pod", "")], &[]), None);
+    assert_eq!(
+        holder(
+            &[("exported_namespace", "team"), ("pod_name", "train-0")],
+            &[]
+        )
+        .as_deref(),
+        Some("train-0")
+    );
+}
+
+#[test]
+fn partitions_are_slices_and_a_whole_device_is_none() {
+    let slice_of = |labels: &[(&str, &str)]| {
+        let labels: Vec<_> = labels
+            .iter()
+            .copied()
+            .chain([("gpu", "0"), ("Hostname", "gpu-1")])
+            .collect();
+        IdentityReader::new(&facts(), &[])
+            .place(&series(&labels))
+            .unwrap()
+            .slice
+    };
+    assert_eq!(slice_of(&[("gpu_compute_partition_type", "spx")]), None);
+    assert_eq!(
+        slice_of(&[
+            ("gpu_compute_partition_type", "CPX"),
+            ("gpu_memory_partition_type", "NPS4"),
+            ("gpu_partition_id", "3")
+        ]),
+        Some(("cpx_nps4".into(), 3))
+    );
+    assert_eq!(
+        slice_of(&[("GPU_I_PROFILE", "1g.10gb"), ("GPU_I_ID", "3")]),
+        Some(("1g.10gb".into(), 3))
+    );
+}
+
+#[test]
+fn a_holder_under_labels_of_its_own_counts_whatever_container_the_target_has() {
+    let facts = facts();
+    let target = [
+        ("namespace", "monitoring"),
+        ("pod", "exporter-x"),
+        ("container", "exporter"),
+    ];
+    let held: Vec<_> = target
+        .into_iter()
+        .chain([("pod_namespace", "team"), ("pod_name", "train-0")])
+        .collect();
+    let reader = IdentityReader::new(&facts, &[]);
+    assert_eq!(
+        reader.named_pod(&series(&held)),
+        Some(("team".to_owned(), "train-0".to_owned()))
+    );
+    assert_eq!(
+        reader.named_pod(&series(&target)),
+        None,
+        "the exporter holds no device"
+    );
+}

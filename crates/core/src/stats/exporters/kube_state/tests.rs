@@ -1,0 +1,89 @@
+//! Tests of the queries of kube-state-metrics.
+
+use super::*;
+
+#[test]
+fn every_query_is_promql() {
+    let mut queries = vec![
+        requests(3600),
+        node_labels(3600),
+        capacity(60),
+        holders(86_400),
+        quotas(),
+        lives("a.b"),
+    ];
+    queries.extend([
+        any_pod(60),
+        custom_owners(60),
+        owned_by("n", "Job", &["a.b"], 60),
+        first_start(&Pods::named("n", ["a.b-0"]), 60),
+    ]);
+    queries.extend([
+        owned("a.b", 60),
+        ends(&["a.b-0", "c"], "exported_pod", 60),
+        job_ends("a.b", 60),
+    ]);
+    queries.extend(
+        [
+            OfStart::Created,
+            OfStart::Placed,
+            OfStart::Requested,
+            OfStart::Place,
+            OfStart::Owner,
+        ]
+        .map(|what| starts(what, 604_800)),
+    );
+    use About::*;
+    for what in [
+        PhasesEver,
+        Phases,
+        Places,
+        Owners,
+        Labels,
+        Annotations,
+        ReplicaSets,
+        Jobs,
+        Deployments,
+        Groups,
+    ] {
+        queries.push(about(what, &["a.b-0", "c"], "pod", 3600));
+    }
+    for query in queries {
+        promql_parser::parser::parse(&query).unwrap_or_else(|error| panic!("{query}: {error}"));
+    }
+}
+
+#[test]
+fn who_was_in_two_phases_has_changed() {
+    let series = |pod: &str, phase: &str, instance: &str| {
+        let labels = [
+            ("namespace", "n"),
+            ("pod", pod),
+            ("uid", pod),
+            ("phase", phase),
+            ("instance", instance),
+        ];
+        let labels = labels
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .into_iter()
+            .collect();
+        Series {
+            labels,
+            points: Vec::new(),
+        }
+    };
+    let told = [
+        series("a", "Pending", "x"),
+        series("a", "Running", "x"),
+        series("b", "Running", "x"),
+        series("b", "Running", "y"),
+    ];
+    assert_eq!(changed(&told), ["a".to_owned()].into());
+}
+
+#[test]
+fn keys_are_written_as_kube_state_metrics_does() {
+    assert_eq!(written("app.kubernetes.io/name"), "app_kubernetes_io_name");
+    assert_eq!(written("costCenter"), "cost_center");
+    assert_eq!(written("team"), "team");
+}

@@ -1,0 +1,167 @@
+//! Counts the devices that nodes had by slot of a window, whole ones and parts.
+
+use std::collections::BTreeMap;
+
+use super::slots::Slots;
+use crate::model::values::left_out;
+use crate::model::values::left_out::LeftOut;
+use crate::model::values::series::Series;
+use crate::model::values::units::MOST_PER_NODE;
+use crate::stats::exporters::kube_state::label;
+use crate::stats::exporters::parts::{ClaimableNow, NodeParts, UnitOf};
+
+/// Amounts by slot; `None` where nobody counted.
+type Amounts = Vec<Option<u64>>;
+
+/// Devices of all nodes.
+#[derive(Default)]
+pub(super) struct Capacity {
+    /// Whole devices by slot.
+    pub(super) whole: Amounts,
+    /// The most whole devices by node.
+    pub(super) of_nodes: BTreeMap<String, u64>,
+    /// Parts of devices by name and slot.
+    pub(super) parts: BTreeMap<String, Amounts>,
+    /// The most parts by node and name.
+    pub(super) parts_of_nodes: BTreeMap<String, BTreeMap<String, u64>>,
+}
+
+impl Capacity {
+    /// Counts what kube-state-metrics answered, and the devices that only claims reach in the
+    /// slots that were observed.
+    pub(super) fn counted(
+        answer: &[Series],
+        slots: Slots,
+        observed: &[bool],
+        parts: &NodeParts,
+    ) -> Self {
+        let mut capacity = Self {
+            whole: vec![None; slots.count],
+            ..Self::default()
+        };
+        capacity.add_reported(reported(answer, slots), parts);
+        for (node, devices) in parts.claimable() {
+            let seen = |slot: usize| {
+                let exists = devices.since.is_none_or(|since| since <= slots.begin(slot));
+                SlotSight {
+                    exists,
+                    is_observed: exists && observed[slot],
+                }
+            };
+            let sights: Vec<SlotSight> = (0..slots.count).map(seen).collect();
+            capacity.add_claimable(node, devices, &sights);
+        }
+        capacity
+    }
+
+    /// Adds amounts by node and resource.
+    fn add_reported(&mut self, reported: BTreeMap<(&str, &str), Amounts>, parts: &NodeParts) {
+        let count = self.whole.len();
+        let mut of_nodes: BTreeMap<&str, Amounts> = BTreeMap::new();
+        for ((node, resource), amounts) in reported {
+            if let Some(UnitOf::Part(part)) = parts.unit(node, resource) {
+                self.add_parts(&part.name, &amounts);
+                let most = amounts.into_iter().flatten().max().unwrap_or(0);
+                *self
+                    .parts_of_nodes
+                    .entry(node.to_owned())
+                    .or_default()
+                    .entry(part.name)
+                    .or_default() += most;
+                continue;
+            }
+            let sum = of_nodes.entry(node).or_insert_with(|| vec![None; count]);
+            add(sum, &amounts);
+        }
+        for (node, amounts) in of_nodes {
+            add(&mut self.whole, &amounts);
+            let most = amounts.into_iter().flatten().max();
+            self.of_nodes
+                .extend(most.map(|most| (node.to_owned(), most)));
+        }
+    }
+
+    /// Adds the devices of a node that only claims of dynamic allocation reach.
+    fn add_claimable(&mut self, node: &str, devices: &ClaimableNow, sights: &[SlotSight]) {
+        let amounts = |devices: u64| -> Amounts {
+            sights
+                .iter()
+                .map(|sight| sight.is_observed.then_some(devices))
+                .collect()
+        };
+        let exists = sights.iter().any(|sight| sight.exists);
+        if devices.gpus > 0 && !self.of_nodes.contains_key(node) && exists {
+            add(&mut self.whole, &amounts(devices.gpus));
+            self.of_nodes.insert(node.to_owned(), devices.gpus);
+        }
+        for (name, number) in &devices.parts {
+            self.add_parts(name, &amounts(*number));
+            self.parts_of_nodes
+                .entry(node.to_owned())
+                .or_default()
+                .insert(name.clone(), *number);
+        }
+    }
+
+    fn add_parts(&mut self, name: &str, amounts: &[Option<u64>]) {
+        let sum = self
+            .parts
+            .entry(name.to_owned())
+            .or_insert_with(|| vec![None; amounts.len()]);
+        add(sum, amounts);
+    }
+}
+
+/// A node in a slot.
+struct SlotSight {
+    exists: bool,
+    /// It exists, and kube-state-metrics was heard.
+    is_observed: bool,
+}
+
+/// Returns amounts by node and resource. Absurd amounts are left out.
+fn reported(answer: &[Series], slots: Slots) -> BTreeMap<(&str, &str), Amounts> {
+    let mut reported: BTreeMap<(&str, &str), Amounts> = BTreeMap::new();
+    for series in answer {
+        let Some(node) = label(series, "node") else {
+            continue;
+        };
+        if series
+            .points
+            .iter()
+            .any(|point| point.value > MOST_PER_NODE as f64)
+        {
+            left_out::note(LeftOut::AbsurdAmount, format!("node {node}"));
+            continue;
+        }
+        let amounts = reported
+            .entry((node, series.label("resource").unwrap_or_default()))
+            .or_insert_with(|| vec![None; slots.count]);
+        for point in series
+            .points
+            .iter()
+            .filter(|point| point.value.is_finite() && point.value >= 0.0)
+        {
+            let Some(slot) = slots.place(point.at) else {
+                continue;
+            };
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "a count of devices"
+            )]
+            let value = point.value.round() as u64;
+            amounts[slot] = amounts[slot].max(Some(value));
+        }
+    }
+    reported
+}
+
+/// Adds by slot; who was not seen has nothing to add.
+fn add(to: &mut [Option<u64>], amounts: &[Option<u64>]) {
+    for (to, amount) in to.iter_mut().zip(amounts) {
+        *to = amount
+            .map(|amount| amount.saturating_add(to.unwrap_or(0)))
+            .or(*to);
+    }
+}

@@ -1,0 +1,226 @@
+//! What each device reported in a window: the samples of its series, by quantity and by who
+//! collected them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::collectors::once;
+use super::holders::{NamedPods, Tenants};
+use super::slots::Stretch;
+use crate::model::Point;
+use crate::model::values::series::Series;
+use crate::stats::exporters::dialect;
+use crate::stats::exporters::dialect::{Quantity, metric_of};
+use crate::stats::exporters::identity::{IdentityReader, SeriesDevice};
+
+/// The points of one series, with the numbers of its collector and of the pod that its labels name.
+struct Curve {
+    collector: u32,
+    pod: Option<u32>,
+    points: Vec<Point>,
+}
+
+/// The samples of one device.
+#[derive(Default)]
+pub(super) struct DeviceSamples {
+    pub(super) model: Option<String>,
+    /// Its number on its node, from the first series that has one.
+    pub(super) index: Option<u32>,
+    /// By quantity and rank of the metric.
+    curves: BTreeMap<(Quantity, u8), Vec<Curve>>,
+}
+
+impl DeviceSamples {
+    /// Returns the pods that the labels name.
+    pub(super) fn names(&self) -> NamedPods {
+        let curves = || self.curves.values().flatten();
+        let first = curves().next().and_then(|curve| curve.pod);
+        if curves().all(|curve| curve.pod == first) {
+            return NamedPods::Same(first);
+        }
+        let named = |curve: &Curve| {
+            curve
+                .pod
+                .map(|pod| {
+                    curve
+                        .points
+                        .iter()
+                        .map(|point| (point.at, pod))
+                        .collect::<Vec<_>>()
+                })
+                .unwrap_or_default()
+        };
+        NamedPods::by_time(curves().flat_map(named).collect())
+    }
+
+    /// Takes the curve of a quantity from its best metric. A value that comes with its pod and
+    /// without is still one.
+    pub(super) fn curve(&mut self, quantity: Quantity) -> Vec<Point> {
+        let best = self
+            .curves
+            .keys()
+            .filter(|(own, _)| *own == quantity)
+            .min()
+            .copied();
+        let mut curves = best
+            .and_then(|best| self.curves.remove(&best))
+            .unwrap_or_default();
+        // Replicated stores may tell each sample twice.
+        if let [curve] = curves.as_slice()
+            && curve
+                .points
+                .is_sorted_by(|before, after| before.at < after.at)
+        {
+            return curves.remove(0).points;
+        }
+        let values = |curve: Curve| {
+            curve
+                .points
+                .into_iter()
+                .map(move |point| (curve.collector, curve.pod.is_none(), point))
+        };
+        let mut values: Vec<(u32, bool, Point)> = curves.into_iter().flat_map(values).collect();
+        values.sort_by_key(|(collector, nameless, point)| (point.at, *collector, *nameless));
+        values.dedup_by_key(|(collector, _, point)| (point.at, *collector));
+        once(
+            values
+                .into_iter()
+                .map(|(collector, _, point)| (collector, point))
+                .collect(),
+        )
+    }
+}
+
+/// What the devices of a window reported.
+pub(super) struct ReportedDevices {
+    pub(super) devices: BTreeMap<SeriesDevice, DeviceSamples>,
+    /// Samples that no device can have.
+    pub(super) dropped: u64,
+}
+
+impl ReportedDevices {
+    /// Reads the samples of a window by device.
+    pub(super) fn read<'a>(
+        answer: impl Iterator<Item = (&'a Series, Vec<Point>)>,
+        stretch: Stretch,
+        reader: &IdentityReader<'_>,
+        tenants: &Tenants<'_>,
+    ) -> Self {
+        let mut dropped = 0;
+        let mut collectors = Collectors::default();
+        let mut devices: BTreeMap<SeriesDevice, DeviceSamples> = BTreeMap::new();
+        for (series, mut points) in answer {
+            let Some((metric, mut place)) = metric_of(series.name()).zip(reader.place(series))
+            else {
+                continue;
+            };
+            if !place.tells(series, metric.quantity) {
+                continue;
+            }
+            // Not all exporters count alike: a UUID is one device whatever its number.
+            let index = if place.uuid.is_some() {
+                place.index.take()
+            } else {
+                place.index
+            };
+            let collector = collectors.number(series);
+            let pod = reader.named_pod(series).map(|pod| tenants.number(&pod));
+            let device = devices.entry(place).or_default();
+            device.index = device.index.or(index);
+            device.model = device
+                .model
+                .take()
+                .or_else(|| IdentityReader::model(series).map(ToOwned::to_owned));
+            points.retain_mut(|point| {
+                if !(stretch.start..stretch.end).contains(&point.at) {
+                    return false;
+                }
+                let value = metric.read(point.value);
+                dropped += u64::from(value.is_none());
+                value.map(|value| point.value = value).is_some()
+            });
+            device
+                .curves
+                .entry((metric.quantity, metric.rank))
+                .or_default()
+                .push(Curve {
+                    collector,
+                    pod,
+                    points,
+                });
+        }
+        Self { devices, dropped }
+    }
+
+    /// Returns the devices with the numbers that their exporters report.
+    pub(super) fn with_numbers(&self) -> impl Iterator<Item = SeriesDevice> {
+        self.devices.iter().map(|(place, device)| SeriesDevice {
+            index: place.index.or(device.index),
+            ..place.clone()
+        })
+    }
+
+    /// Returns the numbers of devices that are cut, by node and UUID: all instances of a device
+    /// have its number, from any exporter.
+    pub(super) fn numbers_of_cut(&self) -> BTreeMap<(String, String), u32> {
+        let id = |place: &SeriesDevice| Some((place.node.clone(), place.uuid.clone()?));
+        let cut: BTreeSet<_> = self
+            .devices
+            .keys()
+            .filter(|place| place.slice.is_some())
+            .filter_map(id)
+            .collect();
+        let mut numbers = BTreeMap::new();
+        for (place, device) in self.devices.iter().filter(|_| !cut.is_empty()) {
+            if let Some((id, index)) = id(place).filter(|id| cut.contains(id)).zip(device.index) {
+                numbers.entry(id).or_insert(index);
+            }
+        }
+        numbers
+    }
+
+    /// Removes each device that is cut into instances: only those remain.
+    pub(super) fn remove_cut(&mut self) {
+        let whole = |place: &SeriesDevice| SeriesDevice {
+            slice: None,
+            ..place.clone()
+        };
+        let cut: BTreeSet<SeriesDevice> = self
+            .devices
+            .keys()
+            .filter(|place| place.slice.is_some())
+            .map(whole)
+            .collect();
+        self.devices.retain(|place, _| !cut.contains(place));
+    }
+}
+
+/// Those who collected series, by the labels that say nothing of device or pod.
+struct Collectors<'a> {
+    /// Labels of device and pod.
+    read: BTreeSet<&'static str>,
+    numbers: BTreeMap<Vec<(&'a str, &'a str)>, u32>,
+}
+
+impl Default for Collectors<'_> {
+    fn default() -> Self {
+        Self {
+            read: dialect::labels()
+                .filter(|name| !matches!(*name, "job" | "instance"))
+                .chain(["__name__"])
+                .collect(),
+            numbers: BTreeMap::new(),
+        }
+    }
+}
+
+impl<'a> Collectors<'a> {
+    fn number(&mut self, series: &'a Series) -> u32 {
+        let next = u32::try_from(self.numbers.len()).unwrap_or(u32::MAX);
+        let key = series
+            .labels
+            .iter()
+            .filter(|(name, _)| !self.read.contains(name) && !dialect::is_of_claim(name))
+            .collect();
+        *self.numbers.entry(key).or_insert(next)
+    }
+}

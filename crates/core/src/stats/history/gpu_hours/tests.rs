@@ -1,0 +1,100 @@
+//! Tests of the sums of GPU-hours.
+
+use super::*;
+
+fn works(devices: &[(f64, f64, f64)]) -> Works {
+    let one = |(index, (utilization, memory, watts)): (usize, &(f64, f64, f64))| {
+        let work = DeviceWork {
+            sum: utilization * 100.0,
+            seconds: 100.0,
+            memory_peak: Some(Mebibytes(*memory)),
+            memory_total: Some(Mebibytes(80_000.0)),
+            model: None,
+            watts: *watts,
+            watt_looks: 1.0,
+            shared: false,
+        };
+        (
+            (
+                "n".to_owned(),
+                DeviceId::whole(u32::try_from(index).unwrap()),
+            ),
+            work,
+        )
+    };
+    devices.iter().enumerate().map(one).collect()
+}
+
+#[test]
+fn advice_is_given_for_what_is_seen_and_for_nothing_else() {
+    let spread = |devices: usize| Spread {
+        most: devices as u64,
+        pods: 1,
+    };
+    let of = |devices: &[(f64, f64, f64)]| {
+        advice(
+            &works(devices),
+            spread(devices.len()),
+            Some(Watts(400.0)),
+            None,
+        )
+    };
+    assert_eq!(of(&[(90.0, 60_000.0, 350.0), (88.0, 60_000.0, 350.0)]), []);
+    assert_eq!(
+        of(&[(90.0, 60_000.0, 350.0), (1.0, 500.0, 60.0)]),
+        [Advice::FewerGpus {
+            idle: 1,
+            all: 2,
+            alone: true
+        }]
+    );
+    assert_eq!(
+        of(&[(12.0, 6000.0, 100.0)]),
+        [Advice::Slice {
+            memory_peak: Mebibytes(6000.0)
+        }]
+    );
+    let straggling = of(&[
+        (95.0, 1.0, 350.0),
+        (94.0, 1.0, 350.0),
+        (40.0, 1.0, 200.0),
+        (96.0, 1.0, 350.0),
+    ]);
+    assert_eq!(
+        straggling,
+        [Advice::Straggler {
+            device: "n/gpu-2".to_owned(),
+            power: Watts(200.0),
+            others: Watts(350.0)
+        }]
+    );
+    // Who waits for the one that works spins at full utilization.
+    let slow = of(&[(100.0, 1.0, 350.0), (100.0, 1.0, 350.0), (95.0, 1.0, 355.0)]);
+    assert_eq!(slow, [], "a lower utilization is no fault");
+    assert_eq!(
+        of(&[(100.0, 60_000.0, 90.0)]),
+        [Advice::Stuck {
+            devices: 1,
+            power: Watts(90.0)
+        }]
+    );
+    assert_eq!(
+        advice(&works(&[(100.0, 60_000.0, 90.0)]), spread(1), None, None),
+        [],
+        "of an unknown model nothing is known"
+    );
+    let mut half = works(&[(90.0, 1.0, 1.0), (1.0, 1.0, 1.0)]);
+    half.values_mut().last().unwrap().seconds = 0.0;
+    assert_eq!(
+        advice(&half, spread(2), None, None),
+        [],
+        "what is not measured did not do nothing"
+    );
+    assert_eq!(advice(&Works::new(), spread(0), None, None), []);
+    let moved = works(&[(90.0, 60_000.0, 350.0), (1.0, 500.0, 60.0)]);
+    assert_eq!(
+        advice(&moved, spread(1), None, None),
+        [],
+        "it had one at a time"
+    );
+}

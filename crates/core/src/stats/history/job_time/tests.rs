@@ -1,0 +1,152 @@
+//! Tests of how jobs spent their time.
+
+use super::*;
+use crate::model::GpuCount;
+
+const SLOT: i64 = 60_000;
+
+/// A pod with so many GPUs; its slots by letter: `w` waits, `s` starts, `r` runs, `.` is not
+/// there.
+fn pod(job: &str, kind: &str, gpus: u64, slots: &str, phase: &str) -> Allocation {
+    let of = |letters: &str| {
+        slots
+            .chars()
+            .map(|slot| letters.contains(slot))
+            .collect::<Vec<_>>()
+    };
+    Allocation {
+        pod: ("ml".into(), format!("{job}-{gpus}")),
+        node: "n".into(),
+        top: TopOwner {
+            namespace: "ml".into(),
+            kind: kind.into(),
+            name: job.into(),
+        },
+        gpus: GpuCount(gpus),
+        part: None,
+        requested: of("wsr"),
+        held: of("sr"),
+        running: of("r"),
+        phase: Some((slots.len() - 1, phase.into())),
+        labels: None,
+        annotations: None,
+    }
+}
+
+fn hour(number: i64, tenures: Vec<Allocation>) -> AllocationHistory {
+    let slots = tenures[0].requested.len();
+    let begin = number * slots as i64 * SLOT;
+    AllocationHistory::made(begin, SLOT, tenures)
+}
+
+#[test]
+fn time_is_waiting_starting_running_or_lost() {
+    let mut times = JobTimes::new(240.0);
+    let group = |_: &Allocation| Some(vec![Some("ml".to_owned())]);
+    // Ten minutes: it waits for two, pulls its image for one, runs for three, is gone for one,
+    // and runs again; after the hour it goes on.
+    times.add(
+        &hour(
+            0,
+            vec![
+                pod("train", "Job", 4, "wwsrrr.rrr", "Running"),
+                pod("late", "Job", 2, "...wwwwwww", "Pending"),
+                pod("web", "Deployment", 8, "rrrrrrrrrr", "Running"),
+            ],
+        ),
+        group,
+    );
+    times.add(
+        &hour(
+            1,
+            vec![
+                pod("train", "Job", 4, "rr........", "Succeeded"),
+                pod("late", "Job", 2, "wsrr......", "Failed"),
+            ],
+        ),
+        group,
+    );
+    let sum = times.sums().remove(&vec![Some("ml".to_owned())]).unwrap();
+    let hours = |minutes: f64| minutes / 60.0;
+    let near = |a: f64, b: f64| assert!((a - b).abs() < 1e-9, "{a} {b}");
+    assert_eq!(
+        (
+            sum.jobs,
+            sum.succeeded,
+            sum.interruptions,
+            sum.still_waiting
+        ),
+        (2, 1, 1, 0)
+    );
+    // Four devices for 2 + 1 minutes, two for 7 + 1.
+    near(sum.waiting, 4.0 * hours(3.0) + 2.0 * hours(8.0));
+    near(sum.starting, 4.0 * hours(1.0) + 2.0 * hours(1.0));
+    near(sum.running, 4.0 * hours(3.0 + 3.0 + 2.0) + 2.0 * hours(2.0));
+    // Half of four minutes.
+    near(sum.lost, 4.0 * hours(2.0));
+    let kept = 4.0 * 6.0 + 2.0 * 2.0;
+    near(
+        sum.effective_ratio().unwrap(),
+        kept / (4.0 * 12.0 + 2.0 * 11.0),
+    );
+    near(sum.goodput().unwrap(), kept / (4.0 * 9.0 + 2.0 * 3.0));
+    // Of the first one nobody knows since when it waits.
+    assert_eq!(
+        (sum.waits.clone(), sum.wait(0.5)),
+        (vec![480.0], Some(480.0))
+    );
+}
+
+#[test]
+fn another_run_after_a_good_end_is_no_interruption() {
+    let mut times = JobTimes::new(0.0);
+    let run = |name: &str, slots: &str| Allocation {
+        pod: ("ml".into(), name.into()),
+        ..pod("nightly", "CronJob", 1, slots, "Succeeded")
+    };
+    times.add(
+        &hour(
+            0,
+            vec![run("first", "rrr......."), run("second", ".......rrr")],
+        ),
+        |_| Some(vec![None]),
+    );
+    let sum = times.sums().remove(&vec![None]).unwrap();
+    assert_eq!(
+        (sum.interruptions, sum.waiting, sum.effective_ratio()),
+        (0, 0.0, Some(1.0))
+    );
+    // Neither is one that begins in a later piece of time, in which the first is told no more.
+    times.add(&hour(1, vec![run("third", ".....rrr..")]), |_| {
+        Some(vec![None])
+    });
+    let sum = times.sums().remove(&vec![None]).unwrap();
+    assert_eq!((sum.interruptions, sum.waiting), (0, 0.0));
+}
+
+#[test]
+fn time_in_which_nobody_looked_interrupts_nothing() {
+    let mut times = JobTimes::new(0.0);
+    let mut ledger = hour(0, vec![pod("train", "Job", 1, "rrr...rrrr", "Running")]);
+    (3..6).for_each(|slot| ledger.observed[slot] = false);
+    times.add(&ledger, |_| Some(vec![None]));
+    let sum = times.sums().remove(&vec![None]).unwrap();
+    assert_eq!(
+        (sum.interruptions, sum.waiting, sum.effective_ratio()),
+        (0, 0.0, Some(1.0))
+    );
+    assert!((sum.running - 7.0 / 60.0).abs() < 1e-9);
+}
+
+#[test]
+fn parts_of_waits_are_waits() {
+    let sum = JobSum {
+        waits: vec![1.0, 2.0, 3.0, 4.0],
+        ..JobSum::default()
+    };
+    assert_eq!(
+        (sum.wait(0.5), sum.wait(0.9), JobSum::default().wait(0.5)),
+        (Some(2.0), Some(4.0), None)
+    );
+    assert_eq!(JobSum::default().effective_ratio(), None);
+}

@@ -1,0 +1,130 @@
+//! A window of time, cut into slots of one scrape.
+
+use std::collections::BTreeMap;
+
+use crate::model::values::series::{Point, Series};
+
+/// The window, in Unix milliseconds: its begin belongs to it, its end does not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stretch {
+    pub start: i64,
+    pub end: i64,
+}
+
+/// Milliseconds between two scrapes where nobody can tell.
+const USUAL_SLOT: i64 = 60_000;
+
+/// What is scraped more rarely than this is not followed in time.
+const LONGEST_SLOT: i64 = 300_000;
+
+/// The slots of a window, each as long as the usual time between two scrapes.
+#[derive(Clone, Copy)]
+pub(super) struct Slots {
+    stretch: Stretch,
+    /// Length of a slot in milliseconds.
+    pub(super) length: i64,
+    pub(super) count: usize,
+}
+
+impl Slots {
+    pub(super) fn new<'a>(stretch: Stretch, curves: impl Iterator<Item = &'a [Point]>) -> Self {
+        let length = interval(curves)
+            .unwrap_or(USUAL_SLOT)
+            .clamp(1000, LONGEST_SLOT);
+        let count = (stretch.end - stretch.start + length - 1).div_euclid(length);
+        Self {
+            stretch,
+            length,
+            count: usize::try_from(count).unwrap_or(0),
+        }
+    }
+
+    /// Returns the slot of a time; `None` outside the window.
+    pub(super) fn place(self, at: i64) -> Option<usize> {
+        usize::try_from((at - self.stretch.start).div_euclid(self.length))
+            .ok()
+            .filter(|place| *place < self.count)
+    }
+
+    /// Returns when a slot begins.
+    pub(super) fn begin(self, slot: usize) -> i64 {
+        self.stretch.start
+            + i64::try_from(slot)
+                .unwrap_or(i64::MAX)
+                .saturating_mul(self.length)
+    }
+
+    /// Marks the slots in which a series was scraped.
+    pub(super) fn mark(self, series: &Series, marked: &mut [bool]) {
+        self.mark_every(self.length, series, marked);
+    }
+
+    /// Marks the slots in which an exporter saw a device of a claim. Exporters have an interval of
+    /// their own, and what the window cuts off counts as seen.
+    pub(super) fn mark_claimed(self, series: &Series, marked: &mut [bool]) {
+        let step = interval([&series.points[..]].into_iter())
+            .unwrap_or(self.length)
+            .max(self.length);
+        self.mark_every(step, series, marked);
+        let (Some(first), Some(last)) = (series.points.first(), series.points.last()) else {
+            return;
+        };
+        if first.at - self.stretch.start < step {
+            self.between(self.stretch.start, first.at)
+                .for_each(|place| marked[place] = true);
+        }
+        if self.stretch.end - last.at <= step {
+            self.between(last.at, self.stretch.end)
+                .for_each(|place| marked[place] = true);
+        }
+    }
+
+    /// Marks the slots of samples that come every `step`. One scrape that is late or lost, or a
+    /// longer time between two, is no gap.
+    fn mark_every(self, step: i64, series: &Series, marked: &mut [bool]) {
+        let mut before = None;
+        for point in &series.points {
+            let from = before
+                .filter(|before| point.at - before <= step * 5 / 2)
+                .unwrap_or(point.at);
+            self.times(from, point.at)
+                .skip(1)
+                .chain([point.at])
+                .filter_map(|at| self.place(at))
+                .for_each(|place| marked[place] = true);
+            before = Some(point.at);
+        }
+    }
+
+    /// Returns the slots from one time to another.
+    fn between(self, from: i64, to: i64) -> impl Iterator<Item = usize> {
+        self.times(from, to).filter_map(move |at| self.place(at))
+    }
+
+    /// Returns the times from one time to another, a slot apart.
+    fn times(self, from: i64, to: i64) -> impl Iterator<Item = i64> {
+        (from..to).step_by(usize::try_from(self.length).unwrap_or(usize::MAX))
+    }
+}
+
+/// Returns the most common time between two samples.
+pub fn interval<'a>(curves: impl Iterator<Item = &'a [Point]>) -> Option<i64> {
+    let mut counts: BTreeMap<i64, usize> = BTreeMap::new();
+    // Mostly it is the one before once more.
+    let (mut last, mut times) = (0, 0);
+    for pair in curves.flat_map(|points| points.windows(2)) {
+        // Scrapes jitter by milliseconds.
+        let length = (pair[1].at - pair[0].at + 500) / 1000 * 1000;
+        if length != last {
+            *counts.entry(last).or_default() += times;
+            (last, times) = (length, 0);
+        }
+        times += 1;
+    }
+    *counts.entry(last).or_default() += times;
+    counts
+        .into_iter()
+        .filter(|(length, count)| *length > 0 && *count > 0)
+        .max_by_key(|(length, count)| (*count, -length))
+        .map(|(length, _)| length)
+}

@@ -1,0 +1,289 @@
+//! What ended one pod or container: a signal, an exit code, too little memory, its node.
+
+use super::answer::Cause;
+use super::facts::Facts;
+use gpuctl_core::model::contract::labels::TERMINATION_PREFIX;
+use gpuctl_core::model::facts::state::{not_started, pod_name};
+use gpuctl_core::model::{ContainerEnd, Event, Pod};
+
+/// Exit codes above this one are signals: 128 + the signal's number.
+pub(super) const SIGNALS: i32 = 128;
+
+/// Seconds within which a node's report is about the end of a pod.
+const SAME_TIME: i64 = 60;
+
+/// Signals by number. Source: signal(7).
+const NAMES: [(i32, &str); 11] = [
+    (1, "SIGHUP"),
+    (2, "SIGINT"),
+    (3, "SIGQUIT"),
+    (4, "SIGILL"),
+    (6, "SIGABRT"),
+    (7, "SIGBUS"),
+    (8, "SIGFPE"),
+    (9, "SIGKILL"),
+    (11, "SIGSEGV"),
+    (13, "SIGPIPE"),
+    (15, "SIGTERM"),
+];
+
+pub(super) fn end(pod: &Pod) -> Option<&ContainerEnd> {
+    let own = pod
+        .containers
+        .iter()
+        .filter(|container| container.name == pod.own_container());
+    own.chain(&pod.containers)
+        .find_map(|container| container.terminated.as_ref().filter(|end| end.code != 0))
+}
+
+/// Returns what ended one pod.
+pub(super) fn of_pod(facts: &Facts<'_>, pod: &Pod) -> Cause {
+    let who = pod_name(pod);
+    let message = pod.message.as_deref().unwrap_or("");
+    let found = |word, told: String| Cause::new(word, told, "pod").at(pod.ended_at);
+    if let Some("NodeShutdown" | "Terminated" | "NodeLost") = pod.reason.as_deref() {
+        return found(
+            "node-lost",
+            format!("{who}'s node {} went down: {message}", node(pod)),
+        );
+    }
+    match pod.disrupted.as_deref() {
+        Some("PreemptionByScheduler") => {
+            return found("preempted", preempted(facts, pod, &who)).helps(
+                "a job of higher priority is not preempted by that one",
+                Some(super::refused::set(facts, "job.priority=high")),
+            );
+        }
+        Some("DeletionByTaintManager" | "DeletionByPodGC") => {
+            return found(
+                "node-lost",
+                format!(
+                    "{who} was ended because its node {} does not answer, is gone, or was tainted NoExecute",
+                    node(pod)
+                ),
+            );
+        }
+        Some("EvictionByEvictionAPI") => {
+            return found(
+                "node-drained",
+                format!(
+                    "{who} was evicted from {}: its node was drained, or somebody evicted it",
+                    node(pod)
+                ),
+            );
+        }
+        Some("TerminationByKubelet") => return evicted(pod, message, "pod").at(pod.ended_at),
+        Some(_) => return found("deleted", format!("{who} was deleted")),
+        None => {}
+    }
+    match pod.reason.as_deref() {
+        Some("Evicted") => evicted(pod, message, "pod").at(pod.ended_at),
+        Some("DeadlineExceeded") => deadline(
+            facts,
+            &format!("{who} ran longer than `job.max_runtime`"),
+            "pod",
+        )
+        .at(pod.ended_at),
+        Some(
+            "UnexpectedAdmissionError" | "OutOfcpu" | "OutOfmemory" | "NodeAffinity" | "OutOfpods",
+        ) => found(
+            "start-error",
+            format!("node {} refused {who}: {message}", node(pod)),
+        ),
+        _ => match end(pod) {
+            Some(end) => of_end(facts, pod, end).at(pod.ended_at),
+            None => found("exit-code", format!("{who} failed: {message}")),
+        },
+    }
+}
+
+/// Returns what ended one container.
+pub(super) fn of_end(facts: &Facts<'_>, pod: &Pod, end: &ContainerEnd) -> Cause {
+    let who = pod_name(pod);
+    let parts = end
+        .message
+        .strip_prefix(TERMINATION_PREFIX)
+        .and_then(|text| text.split_once(": "));
+    let (reason, message) = parts.map_or((end.reason.as_str(), None), |(reason, message)| {
+        (reason, Some(message))
+    });
+    let code = end.command_code();
+    if reason == "OOMKilled" {
+        return out_of_memory(facts, &who, code);
+    }
+    if end.never_started() {
+        return Cause::new("start-error", not_started(&who, end), "pod").helps(
+            "correct the command or the image",
+            Some(super::refused::set(facts, "environment.command=COMMAND")),
+        );
+    }
+    if let Some(cause) = killed_by_node(facts, pod, code) {
+        return cause;
+    }
+    let (word, what) = match message {
+        _ if is_signal(code) => {
+            let signal = signal(code - SIGNALS);
+            let what = match message {
+                Some(message) => format!("{message} ({signal})"),
+                None => format!("{who} was ended by {signal} (exit code {code})"),
+            };
+            ("signal", what)
+        }
+        Some(message) => ("exit-code", message.to_owned()),
+        None => ("exit-code", format!("{who} ended with exit code {code}")),
+    };
+    Cause::new(word, what, "pod").helps("read its last lines", Some(facts.logs(pod, false)))
+}
+
+fn out_of_memory(facts: &Facts<'_>, who: &str, code: i32) -> Cause {
+    let limit = facts
+        .job
+        .memory
+        .as_deref()
+        .map_or(String::new(), |limit| format!(" of {limit}"));
+    let what = format!(
+        "{who} used more memory than its limit{limit} and was killed (exit code {code}): host memory, not GPU memory"
+    );
+    Cause::new("oom-container", what, "pod").helps(
+        "give it more, or run fewer data loader workers",
+        Some(super::refused::set(facts, "resources.memory=AMOUNT")),
+    )
+}
+
+/// Returns why the kubelet or the node killed a container, which only events say.
+fn killed_by_node(facts: &Facts<'_>, pod: &Pod, code: i32) -> Option<Cause> {
+    let who = pod_name(pod);
+    let events = || facts.events.into_iter().flatten();
+    let by_probe = events().rev().find(|event| {
+        event.reason == "Killing"
+            && event.message.contains("probe")
+            && event.object == format!("Pod/{}", pod.name)
+    });
+    if let Some(event) = by_probe.filter(|_| matches!(code, 137 | 143)) {
+        let what = format!(
+            "{who} was killed because its check failed: {}",
+            event.message
+        );
+        return Some(Cause::new("probe-killed", what, "events").at(event.at));
+    }
+    let node = pod.node.as_deref()?;
+    let is_of_node =
+        |event: &&Event| event.reason == "SystemOOM" && event.object == format!("Node/{node}");
+    let is_then = |event: &&Event| {
+        event
+            .at
+            .zip(pod.ended_at)
+            .is_some_and(|(at, end)| (end.as_second() - at.as_second()).abs() <= SAME_TIME)
+    };
+    let event = events()
+        .filter(|_| code == 137)
+        .filter(is_of_node)
+        .find(is_then)?;
+    let what = format!(
+        "{who} was killed when its node ran out of memory: {}",
+        event.message
+    );
+    Some(Cause::new("oom-node", what, "events").at(event.at))
+}
+
+/// Returns true for the exit code of a program that a signal ended.
+pub(super) fn is_signal(code: i32) -> bool {
+    code > SIGNALS && code <= SIGNALS + 64
+}
+
+/// Says an end in words: `exit code 1`, `SIGKILL (exit code 137)`, `too little memory (exit code
+/// 137)`.
+pub(super) fn in_words(end: &ContainerEnd) -> String {
+    match (end.reason.as_str(), end.command_code()) {
+        ("OOMKilled", code) => format!("too little memory (exit code {code})"),
+        (_, code) if is_signal(code) => {
+            format!("{} (exit code {code})", signal(code - SIGNALS))
+        }
+        (_, code) => format!("exit code {code}"),
+    }
+}
+
+pub(super) fn signal(number: i32) -> String {
+    let name = NAMES.iter().find(|(known, _)| *known == number);
+    name.map_or_else(
+        || format!("signal {number}"),
+        |(_, name)| (*name).to_owned(),
+    )
+}
+
+/// Returns what a node evicted a pod for, by the kubelet's words.
+pub(super) fn evicted(pod: &Pod, message: &str, source: &'static str) -> Cause {
+    let who = pod_name(pod);
+    let lower = message.to_ascii_lowercase();
+    // What follows names containers, whose names are anybody's words.
+    let lower = lower
+        .split_once("low on resource: ")
+        .map_or(lower.as_str(), |(_, rest)| {
+            rest.split('.').next().unwrap_or(rest)
+        });
+    let disk = [
+        "ephemeral",
+        "disk",
+        "inode",
+        "emptydir",
+        "nodefs",
+        "imagefs",
+    ]
+    .iter()
+    .any(|word| lower.contains(word));
+    let word = if disk {
+        "evicted-disk"
+    } else if lower.contains("memory") {
+        "evicted-memory"
+    } else {
+        "node-drained"
+    };
+    let place = pod
+        .node
+        .as_ref()
+        .map_or(String::new(), |node| format!(" {node}"));
+    let cause = Cause::new(
+        word,
+        format!("{who} was evicted by its node{place}: {message}"),
+        source,
+    );
+    match word {
+        "evicted-disk" => cause.helps(
+            "write to a volume instead",
+            Some("gpuctl explain storage.workdirs".to_owned()),
+        ),
+        "evicted-memory" => cause.helps(
+            "request what it uses, so that the scheduler counts it",
+            Some("gpuctl explain resources.memory".to_owned()),
+        ),
+        _ => cause,
+    }
+}
+
+/// Names who took the pod's place, where an event tells.
+fn preempted(facts: &Facts<'_>, pod: &Pod, who: &str) -> String {
+    let object = format!("Pod/{}", pod.name);
+    let event = facts
+        .events
+        .into_iter()
+        .flatten()
+        .rev()
+        .find(|event| event.reason == "Preempted" && event.object == object);
+    let told = event.map_or(String::new(), |event| format!(": {}", event.message));
+    format!(
+        "{who} was preempted on {} by a pod of higher priority{told}",
+        node(pod)
+    )
+}
+
+pub(super) fn node(pod: &Pod) -> &str {
+    pod.node.as_deref().unwrap_or("(no node)")
+}
+
+pub(super) fn deadline(facts: &Facts<'_>, told: &str, seen_in: &'static str) -> Cause {
+    let cause = Cause::new("deadline", told, seen_in).at(facts.job.finished_at);
+    cause.helps(
+        "allow it more time",
+        Some(super::refused::set(facts, "job.max_runtime=TIME")),
+    )
+}

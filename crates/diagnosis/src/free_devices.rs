@@ -1,0 +1,90 @@
+//! The GPUs that a pod wants, and those that are free on the nodes that qualify.
+
+use super::candidates::{Candidate, is_shortage};
+use super::facts::{Facts, PendingPod};
+use gpuctl_core::model::counting::capacity::Amounts;
+use gpuctl_core::model::facts::gpu::is_device;
+
+/// Returns how many devices of the kind that the pod wants are in these amounts.
+pub(super) fn devices(amounts: &Amounts, pending: &PendingPod) -> i128 {
+    let resource = pending.requests.keys().find(|resource| is_device(resource));
+    resource
+        .and_then(|resource| amounts.get(resource))
+        .copied()
+        .unwrap_or(0)
+        .max(0)
+        / 1000
+}
+
+/// The GPUs that a pod wants, and those that are free on the nodes that qualify.
+pub(super) struct FreeDevices {
+    pub wanted: i128,
+    in_all: i128,
+    /// The most on one node.
+    pub most: i128,
+}
+
+impl FreeDevices {
+    pub(super) fn count(pending: &PendingPod, on: &[&Candidate<'_>]) -> Self {
+        let free: Vec<i128> = on
+            .iter()
+            .filter(|one| one.obstacles.iter().all(|(word, _)| is_shortage(word)))
+            .map(|one| devices(one.free, pending))
+            .collect();
+        Self {
+            wanted: devices(&pending.requests, pending),
+            in_all: free.iter().sum(),
+            most: free.iter().max().copied().unwrap_or(0),
+        }
+    }
+
+    /// Returns true when enough are free in all, and not on one node.
+    pub(super) fn are_fragmented(&self, pending: &PendingPod) -> bool {
+        self.most < self.wanted
+            && self.in_all >= self.wanted * i128::from(pending.together)
+            && self.wanted > 1
+    }
+
+    /// Says how many the pods want, and how many are free.
+    pub(super) fn in_words(
+        &self,
+        facts: &Facts<'_>,
+        pending: &PendingPod,
+        on: &[&Candidate<'_>],
+    ) -> String {
+        let Self {
+            wanted,
+            in_all,
+            most,
+        } = *self;
+        let kind =
+            facts
+                .job
+                .gpu_type
+                .as_deref()
+                .unwrap_or(if wanted == 1 { "GPU" } else { "GPUs" });
+        let each = if pending.together > 1 {
+            format!("{} pods × {wanted} {kind}", pending.together)
+        } else {
+            format!("{wanted} {kind} on one node")
+        };
+        match on {
+            _ if self.are_fragmented(pending) => {
+                format!("{each}: {in_all} are free in all, at most {most} on one node")
+            }
+            [one] => format!(
+                "{each}; {} has {} free",
+                one.node.name,
+                devices(one.free, pending)
+            ),
+            several if most == 0 => format!(
+                "{each}; none is free on the {} nodes that qualify",
+                several.len()
+            ),
+            several => format!(
+                "{each}; of {} nodes none has more than {most} free",
+                several.len()
+            ),
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! Tests of queries narrowed to one cluster, judged by a PromQL parser.
+
+use promql_parser::parser::parse;
+use proptest::prelude::*;
+
+use super::judge::holds;
+use super::*;
+
+#[test]
+fn a_selector_gets_one_more_label() {
+    let one = |query: &str| Matchers::from_str("cluster=prod").unwrap().narrowed(query);
+    assert_eq!(one("up"), r#"up{cluster="prod"}"#);
+    assert_eq!(one("up{}"), r#"up{cluster="prod"}"#);
+    assert_eq!(
+        one(r#"sum by (a, b) (rate(x{y="}",}[5m] offset 1ms)) > 1e3"#),
+        r#"sum by (a, b) (rate(x{y="}",cluster="prod"}[5m] offset 1ms)) > 1e3"#
+    );
+    assert_eq!(
+        one("time() - timestamp(x)"),
+        r#"time() - timestamp(x{cluster="prod"})"#
+    );
+    assert_eq!(Matchers::default().narrowed("up"), "up");
+}
+
+proptest! {
+    #[test]
+    fn selectors_in_any_place_are_narrowed(
+        name in "[a-z_:][a-z0-9_:]{0,8}x",
+        value in "[ -~]{0,12}",
+        form in 0_usize..8,
+    ) {
+        let value = quoted(&value);
+        let selector = format!("{name}{{l={value}}}");
+        let query = match form {
+            0 => selector,
+            1 => name,
+            2 => format!("max by (by, on) ({selector}) or min({name}) by (x)"),
+            3 => format!("sum without(x) (rate({selector}[5m:1m] offset 1d)) / on(a) group_left(b) {name}"),
+            4 => format!("label_replace({selector}, \"a\", {value}, \"b\", \"(.*)\")"),
+            5 => format!("{name} unless on(node) {selector} == 3 or {name} @ end()"),
+            6 => format!("topk(3, {{__name__=~{value}, a!=\"b\"}})"),
+            _ => format!("quantile_over_time(0.5, {name}[1h]) > bool 0x1f and NaN != {name}"),
+        };
+        if parse(&query).is_ok() {
+            holds(&query);
+        }
+    }
+}
+
+#[test]
+fn matchers_are_read_as_people_write_them() {
+    for text in ["cluster=prod", "cluster = \"prod\"", "cluster=\"prod\""] {
+        assert_eq!(
+            text.parse::<Matchers>().unwrap().to_string(),
+            "cluster=prod"
+        );
+    }
+    for text in [
+        "__name__=up",
+        "__name__ = \"up\"",
+        "__name__=~up.*",
+        "{__name__=~\"up\"}",
+        "{__name__=\"up\",a=\"b\"}",
+    ] {
+        let error = text.parse::<Matchers>().unwrap_err().to_string();
+        assert!(
+            error.ends_with("match a label of the cluster, such as cluster=prod"),
+            "{error}"
+        );
+    }
+    for text in [
+        "cluster",
+        "cluster=",
+        "=prod",
+        "2x=y",
+        "cluster=~p.*",
+        "a-b=c",
+    ] {
+        assert!(text.parse::<Matchers>().is_err(), "{text}");
+    }
+}

@@ -1,0 +1,150 @@
+//! Tests of the request and the answer of remote read.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::encode::{frame, written};
+
+fn range() -> SampleRange {
+    SampleRange {
+        query: String::new(),
+        names: "a|b".to_owned(),
+        start: UnixSeconds(10),
+        end: UnixSeconds(20),
+    }
+}
+
+fn told(labels: &[(&str, &str)], points: &[(i64, f64)]) -> Series {
+    let labels = labels
+        .iter()
+        .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+        .collect();
+    Series {
+        labels,
+        points: points
+            .iter()
+            .map(|(at, value)| Point {
+                at: *at,
+                value: *value,
+            })
+            .collect(),
+    }
+}
+
+#[test]
+fn frames_are_put_together() {
+    let labels = [("__name__", "a"), ("cluster", "x")];
+    let mut body = frame(
+        &labels,
+        &[
+            (1, written(&[(9_999, 1.0), (10_000, 2.0)])),
+            (1, written(&[(19_999, 3.0)])),
+        ],
+    );
+    body.extend(frame(&labels, &[(1, written(&[(20_000, 4.0)]))]));
+    body.extend(frame(
+        &[("__name__", "b"), ("cluster", "x")],
+        &[(1, written(&[(5, 4.0)]))],
+    ));
+    let none = Labels::default();
+    let found = series(
+        "application/x-streamed-protobuf; proto=x",
+        &body,
+        &range(),
+        &none,
+    )
+    .unwrap();
+    assert_eq!(found, [told(&labels, &[(10_000, 2.0), (19_999, 3.0)])]);
+    let added: Labels = [("cluster".to_owned(), "x".to_owned())]
+        .into_iter()
+        .collect();
+    let bare = series(CHUNKS, &body, &range(), &added).unwrap();
+    assert_eq!(
+        bare,
+        [told(&[("__name__", "a")], &[(10_000, 2.0), (19_999, 3.0)])]
+    );
+    assert_eq!(series("text/html", &body, &range(), &none), None);
+    assert_eq!(
+        series(CHUNKS, &body[..body.len() - 1], &range(), &none),
+        None,
+        "it breaks off"
+    );
+    let histogram = frame(&labels, &[(2, written(&[(10_000, 2.0)]))]);
+    assert_eq!(series(CHUNKS, &histogram, &range(), &none), None);
+    let twice = frame(
+        &labels,
+        &[
+            (1, written(&[(11_000, 1.0)])),
+            (1, written(&[(11_000, 1.0)])),
+        ],
+    );
+    assert_eq!(
+        series(CHUNKS, &twice, &range(), &none),
+        None,
+        "samples overlap"
+    );
+}
+
+#[test]
+fn a_store_is_trusted_that_answers_alike() {
+    let queried = [
+        told(&[("__name__", "a"), ("gpu", "0")], &[(1, 1.0)]),
+        told(&[("__name__", "a"), ("gpu", "1")], &[(1, f64::NAN)]),
+    ];
+    let with = |more: &[(&str, &str)], value: f64| {
+        let of = |gpu: &'static str, value: f64| {
+            told(
+                &[&[("__name__", "a"), ("gpu", gpu)], more].concat(),
+                &[(1, value)],
+            )
+        };
+        [of("0", value), of("1", f64::NAN)]
+    };
+    let judged = |chunks: Option<&[Series]>| {
+        let trust = Trust::default();
+        for _ in 0..BEFORE_TRIAL {
+            assert!(matches!(trust.next(), Way::Query));
+        }
+        assert!(
+            matches!(trust.next(), Way::Both) && matches!(trust.next(), Way::Query),
+            "one is tried at a time"
+        );
+        trust.judge(&queried, chunks);
+        match trust.next() {
+            Way::Chunks(added) => Some(
+                added
+                    .iter()
+                    .map(|(name, value)| format!("{name}={value}"))
+                    .collect::<Vec<_>>(),
+            ),
+            Way::Query => None,
+            Way::Both => panic!("an answer tells something"),
+        }
+    };
+    assert_eq!(judged(Some(&with(&[], 1.0))), Some(Vec::new()));
+    assert_eq!(
+        judged(Some(&with(&[("cluster", "x"), ("zone", "y")], 1.0))),
+        Some(vec!["cluster=x".to_owned(), "zone=y".to_owned()])
+    );
+    assert_eq!(judged(Some(&with(&[], 2.0))), None, "another value");
+    assert_eq!(judged(Some(&with(&[], 1.0)[..1])), None, "a series less");
+    assert_eq!(judged(Some(&[])), None);
+    assert_eq!(judged(None), None);
+    let mut mixed = with(&[("cluster", "x")], 1.0);
+    mixed[1] = with(&[("cluster", "z")], 1.0)[1].clone();
+    assert_eq!(judged(Some(&mixed)), None, "each has another label");
+    let trust = Trust::default();
+    trust.judge(&[], Some(&[]));
+    assert!(matches!(trust.next(), Way::Both), "nothing tells nothing");
+}
+
+proptest! {
+    #[test]
+    fn no_answer_makes_it_fall(bytes in prop::collection::vec(any::<u8>(), 0..200), cut in 0_usize..60) {
+        let _ = series(CHUNKS, &bytes, &range(), &Labels::default());
+        let mut whole = frame(&[("__name__", "a")], &[(1, written(&[(10_000, 2.0), (15_000, 3.0)]))]);
+        let place = cut.min(whole.len() - 1);
+        whole[place] ^= bytes.first().copied().unwrap_or(1);
+        let _ = series(CHUNKS, &whole, &range(), &Labels::default());
+    }
+}
