@@ -61,10 +61,6 @@ pub const LONG: &[&str] = &[
     "crates/view/src/nodes/pools.rs",
     "crates/view/src/score/list.rs",
     "crates/view/src/workloads/list.rs",
-    "src/commands/history/report.rs",
-    "src/commands/jobs/copy.rs",
-    "src/commands/jobs/logs.rs",
-    "src/commands/score/watch.rs",
     "src/config/file.rs",
     "src/deploy/decide.rs",
     "src/deploy/execute.rs",
@@ -78,5 +74,4 @@ pub const LONG: &[&str] = &[
     "src/observe/history.rs",
     "src/observe/why.rs",
     "src/serve.rs",
-    "src/verbs.rs",
 ];

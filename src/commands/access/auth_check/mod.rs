@@ -28,7 +28,7 @@ pub(crate) async fn run(auth: &Auth, context: &Context) -> Result<ExitCode, Erro
     let options = args.print.options();
     context.terminal.set_format(options.format);
     let tasks =
-        verbs::named_tasks(&without_aliases(&args.words)).map_err(|words| unknown(&words))?;
+        verbs::named_tasks(&without_aliases(&args.words)).map_err(|error| unknown(&error.words))?;
     let tasks = Some(tasks).filter(|tasks| !tasks.is_empty());
     if let Some(extent) = args.emit_role {
         return emit_role::print(args, tasks, extent, context).await;
