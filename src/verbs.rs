@@ -38,7 +38,7 @@ macro_rules! verbs {
                     "apply defaults" [WRITE_DEFAULTS, FIRST]
                 );
                 Diff(files::diff::Diff) => files::diff::run, ("diff" [MAKE_JOB, COMPARE, FIND, PLACE, LOOK, SERVE]);
-                Fit(files::fit::Fit) => files::fit::run, ("fit" [FIT]);
+                Fit(files::fit::FitArgs) => files::fit::run, ("fit" [FIT]);
                 Validate(files::validate::Validate) => files::validate::run, ();
                 Convert(files::convert::Convert) => files::convert::run, ();
                 Init(files::init::Init) => files::init::run, ();
@@ -53,7 +53,7 @@ macro_rules! verbs {
                 #[command(subcommand)]
                 Describe(command::Describe) => command::Describe::run, (by command::Describe::task);
                 Tree(workloads::tree::Tree) => workloads::tree::run, ("tree" [OWNERS, CHAIN]);
-                Why(jobs::why::Why) => jobs::why::run, ("why" [FIND, ANY_KIND, EXPLAIN, METRICS]);
+                Why(jobs::why::WhyArgs) => jobs::why::run, ("why" [FIND, ANY_KIND, EXPLAIN, METRICS]);
                 Free(nodes::free::Free) => nodes::free::run, ("free" [FREE]);
                 Top(metrics::top::Top) => metrics::top::run, ("top" [NODES, OWNERS, LIVE, ROAD]);
                 Score(score::ScoreArgs) => score::run, ("score" [SCORED, ROAD]);
@@ -66,7 +66,7 @@ macro_rules! verbs {
                 #[command(subcommand)]
                 Snapshot(history::snapshot::SnapshotCommand) => history::snapshot::run, ("snapshot" [ROAD, PRESENT]);
                 Logs(jobs::logs::Logs) => jobs::logs::run, ("logs" [FIND, ANY_KIND, LOGS]);
-                Events(jobs::events::Events) => jobs::events::run, ("events" [EVENTS, ANY_KIND]);
+                Events(jobs::events::EventsArgs) => jobs::events::run, ("events" [EVENTS, ANY_KIND]);
                 Open(jobs::open::Open) => jobs::open::run, ("open" [FIND, ANY_KIND, FORWARD]);
                 Exec(jobs::exec::Exec) => jobs::exec::run, ("exec" [FIND, ANY_KIND, EXEC]);
                 Attach(jobs::attach::Attach) => jobs::attach::run, ("attach" [FIND, ANY_KIND, ATTACH]);
@@ -78,7 +78,7 @@ macro_rules! verbs {
                 #[command(subcommand)]
                 Resume(jobs::resume::Resume) => jobs::resume::run, ("resume jobs" [FIND, ANY_KIND, SWITCH]);
                 #[command(subcommand)]
-                Restart(jobs::restart::Restart) => jobs::restart::run, ("restart jobs" [FIND, ANY_KIND, RENEW]);
+                Restart(jobs::restart::RestartArgs) => jobs::restart::run, ("restart jobs" [FIND, ANY_KIND, RENEW]);
                 Delete(jobs::delete::Delete) => jobs::delete::run, (
                     by jobs::delete::Delete::task,
                     "delete jobs" [FIND, ANY_KIND, DELETE_JOB], "delete pools" [LABELS, PUBLISH, DELETE_POOL], "delete quotas" [DELETE_QUOTA],
@@ -97,7 +97,7 @@ macro_rules! verbs {
                 Config(program::config::ConfigCommand) => program::config::run, ();
                 Doctor(program::doctor::Doctor) => program::doctor::run, ();
                 Options(program::options::Options) => program::options::run, ();
-                Version(program::version::Version) => program::version::run, ();
+                Version(program::version::VersionArgs) => program::version::run, ();
                 Mcp(program::mcp::Mcp) => program::mcp::run, ();
                 Skill(program::mcp::Skill) => program::mcp::skill, ();
                 Completion(program::completion::Completion) => program::completion::run, ();
@@ -142,7 +142,7 @@ macro_rules! verbs {
             }
             GetMetrics {
                 #[command(visible_alias = "jobs")]
-                Job(metrics::job::JobMetrics) => metrics::job::run, ("get metrics job" [FIND, ANY_KIND, ROAD, THROUGHPUT]);
+                Job(metrics::job::JobMetricsArgs) => metrics::job::run, ("get metrics job" [FIND, ANY_KIND, ROAD, THROUGHPUT]);
                 #[command(visible_alias = "workloads")]
                 Workload(metrics::workload::WorkloadMetrics) => metrics::workload::run, ("get metrics workload" [OWNERS, ROAD, ALL_LOGS]);
             }
