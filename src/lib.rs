@@ -60,28 +60,9 @@ pub fn run() -> ExitCode {
     let words: Vec<OsString> = std::env::args_os().collect();
     let called = CalledAs::by(words.first());
     if called == CalledAs::Completion {
-        let terminal = Terminal::new(Environment::read().wishes());
-        let found = terminal.print(&plugin::candidates(
-            complete::by_full_names(Cli::command()),
-            words,
-        ));
-        return if found.is_ok() {
-            ExitCode::SUCCESS
-        } else {
-            ExitCode::FAILURE
-        };
+        return print_candidates(words);
     }
-    let page =
-        |word: &str| topics::text(word).or_else(|| search::found(&Cli::command(), &clean(word)));
-    // Scripts ask for the version, and most of its time would go into making the tree of commands.
-    let version = (called == CalledAs::Program && shorthand::asks_for_version(&words))
-        .then(|| cli::VERSION.to_owned());
-    if let Some(page) = version.or_else(|| shorthand::topic(&words).and_then(page)) {
-        let page = if called == CalledAs::Plugin {
-            as_plugin(&page)
-        } else {
-            page
-        };
+    if let Some(page) = requested_page(called, &words) {
         return match Terminal::new(Environment::read().wishes()).print(&page) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => refused(&error, &words),
@@ -100,75 +81,13 @@ pub fn run() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return misused(&error, &words),
     };
-    if cli.global.all_namespaces && cli.global.namespace.is_some() {
-        return refused(
-            &Error::usage("`-n` and `-A` cannot be used together").hint("omit one"),
-            &words,
-        );
-    }
-    if let Some(flag) = beside_replay(&cli) {
-        return refused(
-            &Error::usage(format!("`--replay` and `{flag}` cannot be used together"))
-                .hint("omit one"),
-            &words,
-        );
-    }
-    if let Some(error) = cli
-        .metrics
-        .matchers
-        .iter()
-        .find_map(|text| text.parse::<Matchers>().err())
-    {
-        return refused(&Error::usage(error).hint("--match cluster=prod"), &words);
-    }
-    let bundle = match cli.global.replay.as_deref().map(Bundle::read).transpose() {
-        Ok(bundle) => bundle.map(Arc::new),
-        Err(error) => {
-            return refused(
-                &Error::usage(error).hint("`gpuctl doctor --bundle FILE` writes one"),
-                &words,
-            );
-        }
+    let bundle = match checked(&cli) {
+        Ok(bundle) => bundle,
+        Err(error) => return refused(&error, &words),
     };
-    if !platform::may_open_files(FILES) {
-        let error = Error::new(
-            ErrorName::RuntimeFailed,
-            "the process may open too few files",
-        );
-        return refused(
-            &error.hint("`ulimit -n 1024` raises the limit for this shell"),
-            &words,
-        );
-    }
     let context = context(&cli, bundle);
     context.terminal.set_task(cli.command.task());
-    let result = match tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-    {
-        Ok(runtime) => {
-            let result = runtime.block_on(async {
-                let running = async {
-                    let result = cli.command.run(&context).await;
-                    context.terminal.clear_line();
-                    context.warn_of_left_out();
-                    result
-                };
-                tokio::select! {
-                    biased;
-                    result = running => result,
-                    never = context.terminal.show_waiting() => match never {},
-                }
-            });
-            let _signals = runtime.enter();
-            context.terminal.show_paged().and(result)
-        }
-        Err(error) => Err(Error::new(
-            ErrorName::RuntimeFailed,
-            format!("cannot start: {error}"),
-        )),
-    };
-    match result {
+    match execute(&cli, &context) {
         Ok(code) => {
             context.terminal.suggest(next);
             code
@@ -178,6 +97,84 @@ pub fn run() -> ExitCode {
             ExitCode::from(error.kind.exit_code())
         }
     }
+}
+
+/// Prints what kubectl's completion offers.
+fn print_candidates(words: Vec<OsString>) -> ExitCode {
+    let terminal = Terminal::new(Environment::read().wishes());
+    let command = complete::by_full_names(Cli::command());
+    match terminal.print(&plugin::candidates(command, words)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(_) => ExitCode::FAILURE,
+    }
+}
+
+/// Returns the version or a page of help where the words ask for nothing else.
+fn requested_page(called: CalledAs, words: &[OsString]) -> Option<String> {
+    let page =
+        |word: &str| topics::text(word).or_else(|| search::found(&Cli::command(), &clean(word)));
+    // Scripts ask for the version, and most of its time would go into making the tree of commands.
+    let version = (called == CalledAs::Program && shorthand::asks_for_version(words))
+        .then(|| cli::VERSION.to_owned());
+    let page = version.or_else(|| shorthand::topic(words).and_then(page))?;
+    Some(if called == CalledAs::Plugin {
+        as_plugin(&page)
+    } else {
+        page
+    })
+}
+
+/// Checks global options that clap cannot check, and reads the bundle of `--replay`.
+fn checked(cli: &Cli) -> Result<Option<Arc<Bundle>>, Error> {
+    if cli.global.all_namespaces && cli.global.namespace.is_some() {
+        return Err(Error::usage("`-n` and `-A` cannot be used together").hint("omit one"));
+    }
+    if let Some(flag) = beside_replay(cli) {
+        let message = format!("`--replay` and `{flag}` cannot be used together");
+        return Err(Error::usage(message).hint("omit one"));
+    }
+    if let Some(error) = cli
+        .metrics
+        .matchers
+        .iter()
+        .find_map(|text| text.parse::<Matchers>().err())
+    {
+        return Err(Error::usage(error).hint("--match cluster=prod"));
+    }
+    let bundle = cli.global.replay.as_deref().map(Bundle::read).transpose();
+    let bundle = bundle
+        .map_err(|error| Error::usage(error).hint("`gpuctl doctor --bundle FILE` writes one"))?;
+    if !platform::may_open_files(FILES) {
+        let error = Error::new(
+            ErrorName::RuntimeFailed,
+            "the process may open too few files",
+        );
+        return Err(error.hint("`ulimit -n 1024` raises the limit for this shell"));
+    }
+    Ok(bundle.map(Arc::new))
+}
+
+/// Runs the command to its end and shows what waits for the pager.
+fn execute(cli: &Cli, context: &Context) -> Result<ExitCode, Error> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Error::new(ErrorName::RuntimeFailed, format!("cannot start: {error}")))?;
+    let result = runtime.block_on(async {
+        let running = async {
+            let result = cli.command.run(context).await;
+            context.terminal.clear_line();
+            context.warn_of_left_out();
+            result
+        };
+        tokio::select! {
+            biased;
+            result = running => result,
+            never = context.terminal.show_waiting() => match never {},
+        }
+    });
+    let _signals = runtime.enter();
+    context.terminal.show_paged().and(result)
 }
 
 /// Returns a flag that leads to a cluster or a Prometheus although a bundle is to answer.

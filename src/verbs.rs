@@ -38,7 +38,7 @@ macro_rules! verbs {
                     "apply defaults" [WRITE_DEFAULTS, FIRST]
                 );
                 Diff(files::diff::Diff) => files::diff::run, ("diff" [MAKE_JOB, COMPARE, FIND, PLACE, LOOK, SERVE]);
-                Fit(files::fit::Fit) => files::fit::run, ("fit" [FIT]);
+                Fit(files::fit::FitArgs) => files::fit::run, ("fit" [FIT]);
                 Validate(files::validate::Validate) => files::validate::run, ();
                 Convert(files::convert::Convert) => files::convert::run, ();
                 Init(files::init::Init) => files::init::run, ();
@@ -53,7 +53,7 @@ macro_rules! verbs {
                 #[command(subcommand)]
                 Describe(command::Describe) => command::Describe::run, (by command::Describe::task);
                 Tree(workloads::tree::Tree) => workloads::tree::run, ("tree" [OWNERS, CHAIN]);
-                Why(jobs::why::Why) => jobs::why::run, ("why" [FIND, ANY_KIND, EXPLAIN, METRICS]);
+                Why(jobs::why::WhyArgs) => jobs::why::run, ("why" [FIND, ANY_KIND, EXPLAIN, METRICS]);
                 Free(nodes::free::Free) => nodes::free::run, ("free" [FREE]);
                 Top(metrics::top::Top) => metrics::top::run, ("top" [NODES, OWNERS, LIVE, ROAD]);
                 Score(score::ScoreArgs) => score::run, ("score" [SCORED, ROAD]);
@@ -66,7 +66,7 @@ macro_rules! verbs {
                 #[command(subcommand)]
                 Snapshot(history::snapshot::SnapshotCommand) => history::snapshot::run, ("snapshot" [ROAD, PRESENT]);
                 Logs(jobs::logs::Logs) => jobs::logs::run, ("logs" [FIND, ANY_KIND, LOGS]);
-                Events(jobs::events::Events) => jobs::events::run, ("events" [EVENTS, ANY_KIND]);
+                Events(jobs::events::EventsArgs) => jobs::events::run, ("events" [EVENTS, ANY_KIND]);
                 Open(jobs::open::Open) => jobs::open::run, ("open" [FIND, ANY_KIND, FORWARD]);
                 Exec(jobs::exec::Exec) => jobs::exec::run, ("exec" [FIND, ANY_KIND, EXEC]);
                 Attach(jobs::attach::Attach) => jobs::attach::run, ("attach" [FIND, ANY_KIND, ATTACH]);
@@ -78,7 +78,7 @@ macro_rules! verbs {
                 #[command(subcommand)]
                 Resume(jobs::resume::Resume) => jobs::resume::run, ("resume jobs" [FIND, ANY_KIND, SWITCH]);
                 #[command(subcommand)]
-                Restart(jobs::restart::Restart) => jobs::restart::run, ("restart jobs" [FIND, ANY_KIND, RENEW]);
+                Restart(jobs::restart::RestartArgs) => jobs::restart::run, ("restart jobs" [FIND, ANY_KIND, RENEW]);
                 Delete(jobs::delete::Delete) => jobs::delete::run, (
                     by jobs::delete::Delete::task,
                     "delete jobs" [FIND, ANY_KIND, DELETE_JOB], "delete pools" [LABELS, PUBLISH, DELETE_POOL], "delete quotas" [DELETE_QUOTA],
@@ -97,7 +97,7 @@ macro_rules! verbs {
                 Config(program::config::ConfigCommand) => program::config::run, ();
                 Doctor(program::doctor::Doctor) => program::doctor::run, ();
                 Options(program::options::Options) => program::options::run, ();
-                Version(program::version::Version) => program::version::run, ();
+                Version(program::version::VersionArgs) => program::version::run, ();
                 Mcp(program::mcp::Mcp) => program::mcp::run, ();
                 Skill(program::mcp::Skill) => program::mcp::skill, ();
                 Completion(program::completion::Completion) => program::completion::run, ();
@@ -142,7 +142,7 @@ macro_rules! verbs {
             }
             GetMetrics {
                 #[command(visible_alias = "jobs")]
-                Job(metrics::job::JobMetrics) => metrics::job::run, ("get metrics job" [FIND, ANY_KIND, ROAD, THROUGHPUT]);
+                Job(metrics::job::JobMetricsArgs) => metrics::job::run, ("get metrics job" [FIND, ANY_KIND, ROAD, THROUGHPUT]);
                 #[command(visible_alias = "workloads")]
                 Workload(metrics::workload::WorkloadMetrics) => metrics::workload::run, ("get metrics workload" [OWNERS, ROAD, ALL_LOGS]);
             }
@@ -244,10 +244,17 @@ fn as_job(words: &str) -> Option<&'static Task> {
     tasks().find(|task| is_kind && task.words.strip_suffix(" jobs") == Some(verb))
 }
 
+/// Words that are not a command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct UnknownCommand {
+    /// The first words that do not begin a command.
+    pub words: String,
+}
+
 /// Splits words into commands: `create logs get nodes` names three. A verb without a noun includes
 /// all of its nouns. A writing verb without a noun includes only jobs, services and notebooks; its
-/// other nouns must be explicit. The error is the first word that does not begin a command.
-pub(crate) fn named_tasks(words: &[String]) -> Result<Vec<&'static Task>, String> {
+/// other nouns must be explicit.
+pub(crate) fn named_tasks(words: &[String]) -> Result<Vec<&'static Task>, UnknownCommand> {
     let mut named: Vec<&'static Task> = Vec::new();
     let mut rest = words;
     while let Some(first) = rest.first() {
@@ -264,7 +271,10 @@ pub(crate) fn named_tasks(words: &[String]) -> Result<Vec<&'static Task>, String
         let is_end =
             |word: &String| !needs_noun && (task(word).is_some() || !of_verb(word).is_empty());
         if found.is_empty() || !rest.get(count).is_none_or(is_end) {
-            return Err(rest[..rest.len().min(count + usize::from(!found.is_empty()))].join(" "));
+            let wrong = rest.len().min(count + usize::from(!found.is_empty()));
+            return Err(UnknownCommand {
+                words: rest[..wrong].join(" "),
+            });
         }
         named.extend(found);
         rest = &rest[count..];
@@ -291,140 +301,4 @@ fn of_verb(verb: &str) -> Vec<&'static Task> {
 }
 
 #[cfg(test)]
-mod tests {
-    use clap::{CommandFactory, Parser};
-
-    use super::*;
-    use crate::cli::Cli;
-
-    #[test]
-    fn words_of_every_row_are_in_the_list() {
-        for line in [
-            "get jobs",
-            "get nodes",
-            "get pools",
-            "get quotas",
-            "get queues",
-            "get claims",
-            "get defaults",
-            "get gpu-type --all",
-            "describe job a",
-            "describe node a",
-            "describe pool a",
-            "describe quota a",
-            "describe queue a",
-            "describe defaults",
-            "get overview",
-            "get heatmap",
-            "get health",
-            "get consumers",
-            "get workloads",
-            "get workload-metadata",
-            "describe workload a",
-            "tree a",
-            "why a",
-            "free --slots 8",
-            "fit -f a",
-            "top",
-            "score",
-            "stats cluster",
-            "report",
-            "eff a",
-            "who gpu a/0",
-            "snapshot latest",
-            "get namespaces",
-            "get metrics job a",
-            "get metrics workload a",
-            "get training-performance a",
-            "run --name a --image b -- c",
-            "logs a",
-            "events a",
-            "open a",
-            "exec a",
-            "attach a",
-            "cp a:/b c",
-            "scale a --replicas 1",
-            "pause job a",
-            "resume job a",
-            "restart job a",
-            "delete job a",
-            "delete pool a",
-            "delete quota a",
-            "delete defaults",
-            "add node a --pool b",
-            "remove node a --pool b",
-            "drain a --plan",
-            "label node a b=c",
-            "create secret a --from-env B",
-        ] {
-            let cli = Cli::try_parse_from(["gpuctl"].into_iter().chain(line.split(' '))).unwrap();
-            let words = cli.command.task().unwrap();
-            assert!(tasks().any(|task| task.words == words), "{line}: {words}");
-        }
-    }
-    #[test]
-    fn words_of_every_task_are_a_command() {
-        for task in tasks() {
-            let mut command = Cli::command();
-            // What files decide has a noun that is no word of the command line.
-            let words: Vec<&str> = task.words.split(' ').collect();
-            let spoken = if matches!(words[0], "create" | "apply") {
-                &words[..1]
-            } else {
-                &words[..]
-            };
-            for word in spoken {
-                let singular = word.strip_suffix('s').unwrap_or(word);
-                let next = command
-                    .find_subcommand(word)
-                    .or_else(|| command.find_subcommand(singular))
-                    .cloned();
-                command = next.unwrap_or_else(|| panic!("`{}` is no command: {word}", task.words));
-            }
-        }
-        assert_eq!(task("logs jobs").unwrap().words, "logs");
-        assert_eq!(task("get job").unwrap().words, "get jobs");
-        assert_eq!(task("run").unwrap().words, "create jobs");
-        assert_eq!(
-            task("get training-performance").unwrap().words,
-            "get metrics workload"
-        );
-        assert!(task("logs why").is_none() && task("nothing").is_none());
-    }
-
-    #[test]
-    fn words_are_split_into_commands() {
-        let split = |line: &str| {
-            let words: Vec<String> = line.split_whitespace().map(ToOwned::to_owned).collect();
-            named_tasks(&words).map(|all| all.iter().map(|task| task.words).collect::<Vec<_>>())
-        };
-        assert_eq!(
-            split("create logs why").unwrap(),
-            [
-                "create jobs",
-                "create notebooks",
-                "create services",
-                "logs",
-                "why"
-            ]
-        );
-        assert_eq!(
-            split("get job logs jobs run logs").unwrap(),
-            ["create jobs", "get jobs", "logs"]
-        );
-        assert_eq!(
-            split("get metrics job describe node top").unwrap(),
-            ["describe nodes", "get metrics job", "top"]
-        );
-        assert_eq!(split("add").unwrap(), ["add nodes"]);
-        assert_eq!(split("delete").unwrap(), ["delete jobs"]);
-        assert_eq!(
-            split("delete services pause notebook").unwrap(),
-            ["delete jobs", "pause jobs"]
-        );
-        assert_eq!(split("create rport").unwrap_err(), "create rport");
-        assert_eq!(split("get events").unwrap_err(), "get events");
-        assert_eq!(split("rport").unwrap_err(), "rport");
-        assert_eq!(split("").unwrap(), Vec::<&str>::new());
-    }
-}
+mod tests;

@@ -1,5 +1,5 @@
-//! Turns clap's complaints into errors of ours: what is wrong in one line, and the command that was
-//! probably meant, words of other tools included.
+//! Converts clap's errors into ours: what is wrong in one line, and the command that was probably
+//! meant, also for words of other tools.
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
@@ -58,141 +58,177 @@ const NOUNS: [&str; 9] = [
     "overview",
 ];
 
-/// Returns our error for a command line that clap does not take; `words` are those that were typed.
+/// Converts clap's error into ours; `words` are those that were typed.
 pub(crate) fn explained(error: &clap::Error, words: &[String]) -> Error {
-    let text = |kind: ContextKind| match error.get(kind) {
-        Some(ContextValue::String(text)) => text.clone(),
-        Some(ContextValue::Strings(list)) => list.join(", "),
-        Some(ContextValue::StyledStr(text)) => text.to_string(),
-        _ => String::new(),
-    };
-    let list = |kind: ContextKind| match error.get(kind) {
-        Some(ContextValue::String(text)) => vec![text.clone()],
-        Some(ContextValue::Strings(list)) => list.clone(),
-        _ => Vec::new(),
-    };
     let path = command_path(words);
-    let help = format!("gpuctl {path}--help");
-    let near = |kind: ContextKind, before: &str| {
-        // The nearest comes last.
-        list(kind).last().map_or_else(
-            || help.clone(),
-            |near| format!("did you mean `gpuctl {before}{near}`?"),
-        )
+    let misuse = Misuse {
+        error,
+        help: format!("gpuctl {path}--help"),
+        path,
     };
     match error.kind() {
-        ErrorKind::InvalidSubcommand => {
-            unknown(&text(ContextKind::InvalidSubcommand), &path, &near, &help)
-        }
+        ErrorKind::InvalidSubcommand => misuse.unknown_word(),
         ErrorKind::MissingSubcommand | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
-            let name = path.trim_end();
-            let jobs = matches!(name, "pause" | "resume" | "restart" | "describe");
-            let error = Error::usage(format!("`gpuctl {name}` needs to know what"));
-            error.hint(if jobs {
-                format!("`gpuctl {name} NAME` for a job, or {help}")
-            } else {
-                help
-            })
+            misuse.missing_noun()
         }
-        ErrorKind::UnknownArgument => {
-            let unknown = text(ContextKind::InvalidArg);
-            let what = if unknown.starts_with('-') {
-                "has no option"
-            } else {
-                "does not take"
-            };
-            let error = Error::usage(format!("`gpuctl {}` {what} `{unknown}`", path.trim_end()));
-            match list(ContextKind::SuggestedArg).first() {
-                Some(near) => error.hint(format!("did you mean `{near}`?")),
-                None => error.hint(help),
-            }
-        }
+        ErrorKind::UnknownArgument => misuse.unknown_argument(),
         ErrorKind::MissingRequiredArgument => {
-            let missing = list(ContextKind::InvalidArg).join(" ");
-            Error::usage(format!("`gpuctl {}` needs {missing}", path.trim_end())).hint(help)
+            let missing = misuse.list(ContextKind::InvalidArg).join(" ");
+            Error::usage(format!("`gpuctl {}` needs {missing}", misuse.command())).hint(misuse.help)
         }
-        ErrorKind::InvalidValue => {
-            let (option, value) = (
-                text(ContextKind::InvalidArg),
-                text(ContextKind::InvalidValue),
-            );
-            let message = match value.is_empty() {
-                true => format!("`{option}` needs a value"),
-                false => format!("`{option}` cannot be `{value}`"),
-            };
-            let error = Error::usage(message);
-            let error = match list(ContextKind::SuggestedValue).first() {
-                Some(near) => error.hint(format!("did you mean `{near}`?")),
-                None => error,
-            };
-            match list(ContextKind::ValidValue) {
-                values if values.is_empty() => error.hint(help),
-                values => error.hint(format!("possible values: {}", values.join(", "))),
-            }
-        }
-        ErrorKind::ArgumentConflict => {
-            let (one, other) = (text(ContextKind::InvalidArg), text(ContextKind::PriorArg));
-            let message = match one == other || other.is_empty() {
-                true => format!("`{one}` cannot be given here, or not twice"),
-                false => format!("`{one}` and `{other}` cannot be used together"),
-            };
-            Error::usage(message).hint(help)
-        }
-        ErrorKind::ValueValidation => {
-            let (option, value) = (
-                text(ContextKind::InvalidArg),
-                text(ContextKind::InvalidValue),
-            );
-            let why = std::error::Error::source(error)
-                .map_or(String::new(), |source| format!(": {source}"));
-            // A webhook's path is its password, and CI keeps what commands print.
-            let value = if value.contains("://") {
-                shown_origin(&value)
-            } else {
-                scrubbed(&value).unwrap_or(value)
-            };
-            Error::usage(format!("`{option}` cannot be `{value}`{why}")).hint(help)
-        }
+        ErrorKind::InvalidValue => misuse.invalid_value(),
+        ErrorKind::ArgumentConflict => misuse.conflict(),
+        ErrorKind::ValueValidation => misuse.refused_value(),
         _ => {
             let text = error.to_string();
             let first = text
                 .lines()
                 .find(|line| !line.trim().is_empty())
                 .unwrap_or_default();
-            Error::usage(first.trim_start_matches("error: ")).hint(help)
+            Error::usage(first.trim_start_matches("error: ")).hint(misuse.help)
         }
     }
 }
 
-/// Returns the error about a word that is no command.
-fn unknown(
-    word: &str,
-    path: &str,
-    near: &impl Fn(ContextKind, &str) -> String,
-    help: &str,
-) -> Error {
-    let suggested = near(ContextKind::SuggestedSubcommand, path);
-    let singular = |noun: &&str| noun.strip_suffix('s').unwrap_or(noun) == word;
-    if path.is_empty() {
-        let error = Error::usage(format!("there is no command `{word}`"));
-        if let Some((_, command)) = ELSEWHERE.iter().find(|(elsewhere, _)| *elsewhere == word) {
-            return error.hint(format!("here it is {command}"));
-        }
-        if let Some(noun) = NOUNS.iter().find(|noun| **noun == word || singular(noun)) {
-            return error.hint(format!("verbs come first: `gpuctl get {noun}`"));
-        }
-        return error.hint(suggested);
+/// A command line that clap does not take.
+struct Misuse<'a> {
+    error: &'a clap::Error,
+    /// The verbs that were understood, with a space after each.
+    path: String,
+    /// The command that prints the help.
+    help: String,
+}
+
+impl Misuse<'_> {
+    fn command(&self) -> &str {
+        self.path.trim_end()
     }
-    let verb = path.trim_end();
-    let error = Error::usage(format!("`gpuctl {verb}` does not know `{word}`"));
-    match verb {
-        "get" if suggested == *help => error.hint(format!(
-            "a job of that name: `gpuctl get job {word}`; all: `gpuctl get --help`"
-        )),
-        "pause" | "resume" | "restart" | "describe" | "delete" => error
-            .hint(suggested)
-            .hint(format!("a job of that name: `gpuctl {verb} job {word}`")),
-        _ => error.hint(suggested),
+
+    fn text(&self, kind: ContextKind) -> String {
+        match self.error.get(kind) {
+            Some(ContextValue::String(text)) => text.clone(),
+            Some(ContextValue::Strings(list)) => list.join(", "),
+            Some(ContextValue::StyledStr(text)) => text.to_string(),
+            _ => String::new(),
+        }
+    }
+
+    fn list(&self, kind: ContextKind) -> Vec<String> {
+        match self.error.get(kind) {
+            Some(ContextValue::String(text)) => vec![text.clone()],
+            Some(ContextValue::Strings(list)) => list.clone(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Explains a word that is not a command.
+    fn unknown_word(self) -> Error {
+        let word = self.text(ContextKind::InvalidSubcommand);
+        // The nearest comes last.
+        let suggested = self
+            .list(ContextKind::SuggestedSubcommand)
+            .last()
+            .map_or_else(
+                || self.help.clone(),
+                |near| format!("did you mean `gpuctl {}{near}`?", self.path),
+            );
+        let singular = |noun: &&str| noun.strip_suffix('s').unwrap_or(noun) == word;
+        if self.path.is_empty() {
+            let error = Error::usage(format!("there is no command `{word}`"));
+            if let Some((_, command)) = ELSEWHERE.iter().find(|(elsewhere, _)| *elsewhere == word) {
+                return error.hint(format!("here it is {command}"));
+            }
+            if let Some(noun) = NOUNS.iter().find(|noun| **noun == word || singular(noun)) {
+                return error.hint(format!("verbs come first: `gpuctl get {noun}`"));
+            }
+            return error.hint(suggested);
+        }
+        let verb = self.command();
+        let error = Error::usage(format!("`gpuctl {verb}` does not know `{word}`"));
+        match verb {
+            "get" if suggested == self.help => error.hint(format!(
+                "a job of that name: `gpuctl get job {word}`; all: `gpuctl get --help`"
+            )),
+            "pause" | "resume" | "restart" | "describe" | "delete" => error
+                .hint(suggested)
+                .hint(format!("a job of that name: `gpuctl {verb} job {word}`")),
+            _ => error.hint(suggested),
+        }
+    }
+
+    fn missing_noun(self) -> Error {
+        let name = self.command();
+        let jobs = matches!(name, "pause" | "resume" | "restart" | "describe");
+        let error = Error::usage(format!("`gpuctl {name}` needs to know what"));
+        error.hint(if jobs {
+            format!("`gpuctl {name} NAME` for a job, or {}", self.help)
+        } else {
+            self.help
+        })
+    }
+
+    fn unknown_argument(self) -> Error {
+        let unknown = self.text(ContextKind::InvalidArg);
+        let what = if unknown.starts_with('-') {
+            "has no option"
+        } else {
+            "does not take"
+        };
+        let error = Error::usage(format!("`gpuctl {}` {what} `{unknown}`", self.command()));
+        match self.list(ContextKind::SuggestedArg).first() {
+            Some(near) => error.hint(format!("did you mean `{near}`?")),
+            None => error.hint(self.help),
+        }
+    }
+
+    /// Explains a value that is not one of the possible ones.
+    fn invalid_value(self) -> Error {
+        let (option, value) = (
+            self.text(ContextKind::InvalidArg),
+            self.text(ContextKind::InvalidValue),
+        );
+        let message = match value.is_empty() {
+            true => format!("`{option}` needs a value"),
+            false => format!("`{option}` cannot be `{value}`"),
+        };
+        let error = Error::usage(message);
+        let error = match self.list(ContextKind::SuggestedValue).first() {
+            Some(near) => error.hint(format!("did you mean `{near}`?")),
+            None => error,
+        };
+        match self.list(ContextKind::ValidValue) {
+            values if values.is_empty() => error.hint(self.help),
+            values => error.hint(format!("possible values: {}", values.join(", "))),
+        }
+    }
+
+    fn conflict(self) -> Error {
+        let (one, other) = (
+            self.text(ContextKind::InvalidArg),
+            self.text(ContextKind::PriorArg),
+        );
+        let message = match one == other || other.is_empty() {
+            true => format!("`{one}` cannot be given here, or not twice"),
+            false => format!("`{one}` and `{other}` cannot be used together"),
+        };
+        Error::usage(message).hint(self.help)
+    }
+
+    /// Explains a value that the parser of its option refused.
+    fn refused_value(self) -> Error {
+        let (option, value) = (
+            self.text(ContextKind::InvalidArg),
+            self.text(ContextKind::InvalidValue),
+        );
+        let why = std::error::Error::source(self.error)
+            .map_or(String::new(), |source| format!(": {source}"));
+        // A webhook's path is its password, and CI keeps what commands print.
+        let value = if value.contains("://") {
+            shown_origin(&value)
+        } else {
+            scrubbed(&value).unwrap_or(value)
+        };
+        Error::usage(format!("`{option}` cannot be `{value}`{why}")).hint(self.help)
     }
 }
 

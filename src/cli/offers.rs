@@ -56,7 +56,7 @@ pub(crate) fn offers(
             .map(|word| word.to_string_lossy().into_owned())
             .unwrap_or_default()
     };
-    let line = Line {
+    let line = TypedLine {
         typed: word(index),
         before: index.checked_sub(1).map(word).unwrap_or_default(),
     };
@@ -77,12 +77,12 @@ pub(crate) fn names_first(mut offers: Vec<Offer>) -> Vec<Offer> {
 }
 
 /// The unfinished word, and the word before it.
-struct Line {
+struct TypedLine {
     typed: String,
     before: String,
 }
 
-fn offer(candidate: &CompletionCandidate, line: &Line, shell: Inserter) -> Option<Offer> {
+fn offer(candidate: &CompletionCandidate, line: &TypedLine, shell: Inserter) -> Option<Offer> {
     let value = candidate.get_value().to_str()?;
     let safe = if value.starts_with('-') {
         // Only the program's own options have such an id. A name that begins with a dash would be
@@ -110,7 +110,7 @@ fn offer(candidate: &CompletionCandidate, line: &Line, shell: Inserter) -> Optio
 /// Whether the candidate is a value that follows its option in the same word, as `--output=json` or
 /// `-ojson`. The engine tags values with the argument they belong to. After an option that waits
 /// for its value, the whole word is the value.
-fn extends_option(candidate: &CompletionCandidate, value: &str, line: &Line) -> bool {
+fn extends_option(candidate: &CompletionCandidate, value: &str, line: &TypedLine) -> bool {
     let of_option = candidate
         .get_tag()
         .is_some_and(|tag| tag.to_string().starts_with('-'));

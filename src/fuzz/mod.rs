@@ -18,10 +18,10 @@ use gpuctl_prometheus::fuzz::{answer, chunks};
 use gpuctl_view::format::fuzz::shown;
 
 /// A function of any bytes.
-pub type Target = fn(&[u8]);
+pub type FuzzTarget = fn(&[u8]);
 
 /// Names and functions.
-pub const TARGETS: [(&str, Target); 14] = [
+pub const TARGETS: [(&str, FuzzTarget); 14] = [
     ("manifest", manifest),
     ("foreign-manifest", foreign),
     ("kubeconfig", kubeconfig),

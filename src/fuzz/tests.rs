@@ -140,7 +140,7 @@ fn runs() -> u32 {
 #[test]
 fn no_bytes_break_what_reads_them() {
     let runs = runs();
-    let try_all = |name: &str, target: Target| {
+    let try_all = |name: &str, target: FuzzTarget| {
         let seeds = seeds(name);
         assert!(!seeds.is_empty(), "{name}");
         seeds.iter().for_each(|seed| target(seed));

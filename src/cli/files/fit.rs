@@ -21,7 +21,7 @@ Examples:
   gpuctl fit -f job.yaml --set resources.gpu=4 -o json
   gpuctl fit -f job.yaml --by topology.kubernetes.io/zone"
 )]
-pub(crate) struct Fit {
+pub(crate) struct FitArgs {
     /// File, folder of *.yaml files, or - for stdin; may be repeated
     #[arg(short, long = "filename", required = true, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     pub files: Vec<String>,

@@ -14,7 +14,7 @@ use crate::cli::candidates;
   gpuctl events llama3-8b
   gpuctl events llama3-8b --warnings -o json
   gpuctl events llama3-8b -w")]
-pub(crate) struct Events {
+pub(crate) struct EventsArgs {
     /// Job, as NAME or NAMESPACE/NAME
     #[arg(add = ArgValueCandidates::new(candidates::job_names))]
     pub name: String,

@@ -8,7 +8,7 @@ use crate::cli::candidates;
 
 /// Restart the pods of a job
 #[derive(Debug, Subcommand)]
-pub(crate) enum Restart {
+pub(crate) enum RestartArgs {
     /// Restart the pods of a job, and free a job whose node is dead
     ///
     /// Pods of a training and of a notebook are evicted, which costs no retry; with `job.restart:

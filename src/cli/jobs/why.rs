@@ -20,7 +20,7 @@ use crate::cli::candidates;
   gpuctl why deployment/web          a workload that gpuctl did not make
   gpuctl why llama3-8b --stacks      where each of its ranks stands
   gpuctl why --all                   every job that waits or died")]
-pub(crate) struct Why {
+pub(crate) struct WhyArgs {
     /// Job, pod or workload, as NAME, NAMESPACE/NAME, KIND/NAME or NAMESPACE/KIND/NAME
     #[arg(add = ArgValueCandidates::new(candidates::job_names), required_unless_present = "all", conflicts_with = "all")]
     pub name: Option<String>,

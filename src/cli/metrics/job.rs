@@ -14,7 +14,7 @@ use gpuctl_view::history::metrics::JobMetric;
   gpuctl get metrics job qwen2-7b-sft
   gpuctl get metrics job qwen2-7b-sft --start 2h --step 1m -o json
   gpuctl get metrics job qwen2-7b-sft --metric gpuUtilization --per-gpu")]
-pub(crate) struct JobMetrics {
+pub(crate) struct JobMetricsArgs {
     /// Job, as NAME or NAMESPACE/NAME
     #[arg(add = ArgValueCandidates::new(candidates::job_names))]
     pub name: String,

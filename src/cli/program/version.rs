@@ -8,7 +8,7 @@ use crate::cli::args::format::OneFormat;
 #[derive(Args, Debug)]
 #[command(after_help = "Example:
   gpuctl version -o json")]
-pub(crate) struct Version {
+pub(crate) struct VersionArgs {
     /// Output format
     #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
     pub output: OneFormat,

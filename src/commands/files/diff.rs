@@ -85,24 +85,10 @@ async fn of_job(
     mut plan: Plan,
 ) -> Result<(Vec<Difference>, Vec<String>), Error> {
     let space = plan.target.namespace.clone();
-    let mut warnings = Vec::new();
     let Some(live) = connection.live_owner(&plan.rendered).await? else {
-        let masks = masks(&plan.rendered, &Value::Null);
-        let mut found = Vec::new();
-        for object in plan.rendered.objects.iter().filter(|object| !object.shared) {
-            match connection.live(object).await? {
-                Some(live) if object.kept => drop(live),
-                Some(_) => {
-                    warnings.push(format!(
-                        "{} in {space} exists and does not belong to this job: `apply` refuses",
-                        label(object)
-                    ));
-                }
-                None => found.push(new(object, &masks)),
-            }
-        }
-        return Ok((found, warnings));
+        return of_new_job(connection, &plan).await;
     };
+    let mut warnings = Vec::new();
     let effects = compare(
         &mut plan,
         &live,
@@ -150,6 +136,29 @@ async fn of_job(
             0,
             Difference::of_file(&space, &name, masked(&before), masked(&after)),
         );
+    }
+    Ok((found, warnings))
+}
+
+/// Returns the differences of a job that does not exist yet, and warnings.
+async fn of_new_job(
+    connection: &Connection,
+    plan: &Plan,
+) -> Result<(Vec<Difference>, Vec<String>), Error> {
+    let space = &plan.target.namespace;
+    let masks = masks(&plan.rendered, &Value::Null);
+    let (mut found, mut warnings) = (Vec::new(), Vec::new());
+    for object in plan.rendered.objects.iter().filter(|object| !object.shared) {
+        match connection.live(object).await? {
+            Some(live) if object.kept => drop(live),
+            Some(_) => {
+                warnings.push(format!(
+                    "{} in {space} exists and does not belong to this job: `apply` refuses",
+                    label(object)
+                ));
+            }
+            None => found.push(new(object, &masks)),
+        }
     }
     Ok((found, warnings))
 }
@@ -295,12 +304,33 @@ fn of_defaults(label: &str, live: &Value, wanted: &Value) -> Difference {
 /// Labels by node.
 type LabelsByNode = BTreeMap<String, BTreeMap<String, String>>;
 
-async fn of_pool(
+fn labels_by_node(pool: &PoolDefinition) -> LabelsByNode {
+    let values = |set: &BTreeMap<String, Noted>| {
+        set.iter()
+            .map(|(key, noted)| (key.clone(), noted.value.clone()))
+            .collect()
+    };
+    pool.labels
+        .iter()
+        .map(|(node, set)| (node.clone(), values(set)))
+        .collect()
+}
+
+/// Renders a pool as its difference shows it.
+fn pool_document(pool: &PoolDefinition, nodes: LabelsByNode) -> Value {
+    json!({
+        "description": pool.description, "gpu-type": pool.gpu_types, "exclusive": pool.exclusive,
+        "quota": {"maxJobs": pool.max_jobs, "maxGpuPerJob": pool.max_gpu_per_job}, "nodes": nodes,
+    })
+}
+
+/// Plans a pool. Warns where `apply` would refuse it.
+async fn plan_pool(
     connection: &Connection,
     pool: &Pool,
     context: &Context,
-) -> Result<Option<Difference>, Error> {
-    let mut planned = match pool_plan::plan(connection, pool, false).await {
+) -> Result<pools::Planned, Error> {
+    let mut planned = match pools::plan(connection, pool, false).await {
         Ok(planned) => planned,
         // What `apply` would refuse is a difference all the same.
         Err(error) if matches!(error.kind, ErrorKind::Request | ErrorKind::Access) => {
@@ -318,51 +348,39 @@ async fn of_pool(
         }
         Err(error) => return Err(error),
     };
-    for node in planned.missing {
+    for node in std::mem::take(&mut planned.missing) {
         context
             .terminal
             .warn(&format!("there is no node {node}: `apply` refuses"));
         planned.wanted.labels.insert(node, BTreeMap::new());
     }
-    let nodes = |pool: &PoolDefinition| -> LabelsByNode {
-        let values = |set: &BTreeMap<String, Noted>| {
-            set.iter()
-                .map(|(key, noted)| (key.clone(), noted.value.clone()))
-                .collect()
-        };
-        pool.labels
-            .iter()
-            .map(|(node, set)| (node.clone(), values(set)))
-            .collect()
-    };
-    let told = |pool: &PoolDefinition, nodes: LabelsByNode| {
-        json!({
-            "description": pool.description, "gpu-type": pool.gpu_types, "exclusive": pool.exclusive,
-            "quota": {"maxJobs": pool.max_jobs, "maxGpuPerJob": pool.max_gpu_per_job}, "nodes": nodes,
-        })
-    };
+    Ok(planned)
+}
+
+async fn of_pool(
+    connection: &Connection,
+    pool: &Pool,
+    context: &Context,
+) -> Result<Option<Difference>, Error> {
+    let planned = plan_pool(connection, pool, context).await?;
     let name = format!("pool/{}", pool.name.value);
     let Some(before) = planned.before else {
-        return Ok(Some(Difference::new(
-            "",
-            &name,
-            &told(&planned.wanted, nodes(&planned.wanted)),
-        )));
+        let wanted = pool_document(&planned.wanted, labels_by_node(&planned.wanted));
+        return Ok(Some(Difference::new("", &name, &wanted)));
     };
     let after = before.changed_to(&planned.wanted);
     // What is written down of a node and what it has are two things.
-    let mut there = nodes(&before);
+    let mut live = labels_by_node(&before);
     for step in planned.steps {
-        if let Some(labels) = there.get_mut(&step.node) {
+        if let Some(labels) = live.get_mut(&step.node) {
             labels.remove(&step.key);
             labels.extend(step.before.map(|value| (step.key, value)));
         }
     }
-    let mut wanted = nodes(&after);
+    let mut wanted = labels_by_node(&after);
     for taint in planned.taints {
         let key = format!("taint {POOL_LABEL}");
-        there
-            .entry(taint.node.clone())
+        live.entry(taint.node.clone())
             .or_default()
             .extend(taint.before.map(|pool| (key.clone(), pool)));
         wanted
@@ -370,6 +388,6 @@ async fn of_pool(
             .or_default()
             .extend(taint.wanted.map(|pool| (key, pool)));
     }
-    let (live, wanted) = (told(&before, there), told(&after, wanted));
+    let (live, wanted) = (pool_document(&before, live), pool_document(&after, wanted));
     Ok((live != wanted).then(|| Difference::changed("", &name, &live, &wanted)))
 }

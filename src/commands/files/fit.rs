@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use crate::cli::files::fit::Fit;
+use crate::cli::files::fit::FitArgs;
 use crate::context::Context;
 use crate::deploy::fit::fit;
 use crate::deploy::planned::{Planned, planned};
@@ -13,7 +13,7 @@ use gpuctl_core::model::counting::start::StartForecast;
 use gpuctl_view::jobs::fit::{FitRow, items, text};
 use gpuctl_view::{Format, document};
 
-pub(crate) async fn run(args: &Fit, context: &Context) -> Result<ExitCode, Error> {
+pub(crate) async fn run(args: &FitArgs, context: &Context) -> Result<ExitCode, Error> {
     let format: Format = args.output.into();
     context.terminal.set_format(format);
     let Planned {

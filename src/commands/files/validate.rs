@@ -14,6 +14,7 @@ use crate::deploy::namesakes::Namesakes;
 use crate::deploy::options::{DryRun, Mode, SubmitOptions};
 use crate::deploy::plan::{PlanningFacts, job, plan_each};
 use crate::deploy::shared;
+use gpuctl_cluster::Connection;
 use gpuctl_core::error::{Error, ErrorKind, ErrorName};
 use gpuctl_manifest::spec::checks::{self, by_id, silenced};
 use gpuctl_manifest::spec::{Document, FilePosition, Problem, Problems, Severity};
@@ -158,19 +159,20 @@ fn of_error(error: &Error, id: &'static str, severity: Severity) -> Problem {
     }
 }
 
-/// Asks the cluster about documents that are valid by themselves.
-async fn ask(
-    inputs: Vec<InputDocument>,
-    files: &mut [Validated],
-    context: &Context,
-) -> Result<(), Error> {
-    let connection = context.connect().await?;
-    let mut facts = PlanningFacts::of(&connection).await?;
-    let (shared, jobs): (Vec<InputDocument>, Vec<InputDocument>) =
-        inputs.into_iter().partition(|input| job(input).is_none());
-    facts.foresee(&shared);
-    let mut add = |file: &str, name: &str, mut problem: Problem| {
-        let Some(of) = files.iter_mut().find(|of| of.problems.file == file) else {
+/// How `--server` judges documents: as `apply` would.
+const MODE: Mode = Mode::Apply {
+    force_conflicts: true,
+    replace: true,
+};
+
+/// Adds what the cluster says about documents to what is known of their files.
+struct ClusterFindings<'f> {
+    files: &'f mut [Validated],
+}
+
+impl ClusterFindings<'_> {
+    fn add(&mut self, file: &str, name: &str, mut problem: Problem) {
+        let Some(of) = self.files.iter_mut().find(|of| of.problems.file == file) else {
             return;
         };
         if silenced(&of.problems.text)
@@ -190,54 +192,68 @@ async fn ask(
             };
         }
         of.problems.list.push(problem);
+    }
+
+    fn add_error(&mut self, file: &str, name: &str, error: &Error) {
+        self.add(file, name, of_error(error, "cluster", Severity::Error));
+    }
+}
+
+/// Asks the cluster about documents that are valid by themselves.
+async fn ask(
+    inputs: Vec<InputDocument>,
+    files: &mut [Validated],
+    context: &Context,
+) -> Result<(), Error> {
+    let connection = context.connect().await?;
+    let mut facts = PlanningFacts::of(&connection).await?;
+    let (shared, jobs): (Vec<InputDocument>, Vec<InputDocument>) =
+        inputs.into_iter().partition(|input| job(input).is_none());
+    facts.foresee(&shared);
+    let mut findings = ClusterFindings { files };
+    let how = SubmitOptions {
+        mode: MODE,
+        ..SubmitOptions::default()
     };
-    let mode = Mode::Apply {
-        force_conflicts: true,
-        replace: true,
-    };
-    for (
-        input,
-        FailedDocument {
+    for (input, refused) in shared::refusals(&shared, &how, context).await? {
+        let FailedDocument {
             document: DocumentName { name, .. },
             error,
-        },
-    ) in shared::refusals(
-        &shared,
-        &SubmitOptions {
-            mode,
-            ..SubmitOptions::default()
-        },
-        context,
-    )
-    .await?
-    {
-        add(
-            &input.file,
-            &name,
-            of_error(&error, "cluster", Severity::Error),
-        );
+        } = refused;
+        findings.add_error(&input.file, &name, &error);
     }
+    if jobs.is_empty() {
+        return Ok(());
+    }
+    ask_about_jobs(jobs, &connection, &facts, &mut findings, context).await
+}
+
+/// Judges jobs as `apply --dry-run=server` would.
+async fn ask_about_jobs(
+    jobs: Vec<InputDocument>,
+    connection: &Connection,
+    facts: &PlanningFacts,
+    findings: &mut ClusterFindings<'_>,
+    context: &Context,
+) -> Result<(), Error> {
     let how = SubmitOptions {
-        mode,
+        mode: MODE,
         dry_run: Some(DryRun::Server),
         ..SubmitOptions::default()
     };
-    let mut judging = Judging::new(&how, &facts, &connection);
+    let mut judging = Judging::new(&how, facts, connection);
     let named: Vec<(String, String)> = jobs
         .iter()
         .map(|input| (input.file.clone(), input.document.name().to_owned()))
         .collect();
-    if jobs.is_empty() {
-        return Ok(());
-    }
-    let planned = match plan_each(jobs, Some(&connection), &facts, context).await {
+    let planned = match plan_each(jobs, Some(connection), facts, context).await {
         Ok(planned) => planned,
         Err(error) if error.kind == ErrorKind::Unreachable => return Err(error),
-        // What is known without the cluster is still told.
+        // What is known without the cluster is still printed.
         Err(error) => {
-            named.iter().for_each(|(file, name)| {
-                add(file, name, of_error(&error, "cluster", Severity::Error));
-            });
+            named
+                .iter()
+                .for_each(|(file, name)| findings.add_error(file, name, &error));
             return Ok(());
         }
     };
@@ -245,13 +261,13 @@ async fn ask(
         .iter()
         .flatten()
         .for_each(|plan| judging.foresee(plan));
-    let there = Namesakes::of(&connection, planned.iter().flatten()).await;
+    let namesakes = Namesakes::of(connection, planned.iter().flatten()).await;
     let asked = named
         .into_iter()
         .zip(planned)
         .map(async |((file, name), plan)| {
             let judged = match plan {
-                Ok(plan) => judging.judge(plan, 0, &there).await,
+                Ok(plan) => judging.judge(plan, 0, &namesakes).await,
                 Err(error) => Err(error),
             };
             (file, name, judged)
@@ -261,15 +277,12 @@ async fn ask(
         match judged {
             Ok(judged) => {
                 for warning in judged.warnings {
-                    add(
-                        &file,
-                        &name,
-                        Problem::warning(FilePosition::default(), warning, "").of("cluster-note"),
-                    );
+                    let problem = Problem::warning(FilePosition::default(), warning, "");
+                    findings.add(&file, &name, problem.of("cluster-note"));
                 }
             }
             Err(error) if matches!(error.kind, ErrorKind::Unreachable) => return Err(error),
-            Err(error) => add(&file, &name, of_error(&error, "cluster", Severity::Error)),
+            Err(error) => findings.add_error(&file, &name, &error),
         }
     }
     Ok(())

@@ -14,12 +14,14 @@ use crate::observe::past_queries::HistoryScope;
 use crate::observe::times;
 use gpuctl_cluster::Connection;
 use gpuctl_core::error::{Error, ErrorName};
-use gpuctl_core::model::{UnixSeconds, Watts};
+use gpuctl_core::model::facts::reading::PodKey;
+use gpuctl_core::model::{Series, UnixSeconds, Watts};
 use gpuctl_core::stats::exporters::kube_state;
 use gpuctl_core::stats::history::allocations::{Allocation, AllocationHistory};
 use gpuctl_core::stats::history::gpu_hours::{GpuHours, Spread, Works, add_work, advice};
 use gpuctl_core::stats::history::serving_hours::ServingHours;
 use gpuctl_core::stats::history::top_owner::TopOwner;
+use gpuctl_core::stats::history::usage::Usage;
 use gpuctl_prometheus::Window;
 use gpuctl_view::history::efficiency as view;
 use gpuctl_view::history::efficiency::Efficiency;
@@ -35,90 +37,17 @@ pub(crate) async fn run(args: &Eff, context: &Context) -> Result<ExitCode, Error
     let format: Format = args.output.into();
     context.terminal.set_format(format);
     let now = context.now();
-    let (start, end) = times::past(Some(&args.start), args.end.as_deref(), now)?;
+    let range = times::past(Some(&args.start), args.end.as_deref(), now)?;
     let (cluster, access) = clusters(args.cluster.as_deref(), false, context)?.swap_remove(0);
     let connection = Connection::open(&access).await?;
-    let past = ClusterHistory::of(cluster, context, &connection, start).await?;
+    let past = ClusterHistory::of(cluster, context, &connection, range.0).await?;
     let meant = meant(args, &connection).await;
-    // The last look is at the end: each tells of the time since the one before.
-    let looks = (end - start + STEP - 1) / STEP;
-    let window = Window {
-        start: end - looks * STEP,
-        end,
-        step: STEP,
-    };
-    let seen = past
-        .prometheus
-        .range(&kube_state::lives(&meant.name), window)
-        .await?;
-    let ours = |series: &&gpuctl_core::model::Series| {
-        meant
-            .namespace
-            .as_deref()
-            .is_none_or(|own| kube_state::label(series, "namespace") == Some(own))
-    };
-    let points = || {
-        seen.iter()
-            .filter(ours)
-            .flat_map(|series| &series.points)
-            .map(|point| UnixSeconds(point.at / 1000))
-    };
-    let (Some(first), Some(last)) = (points().min(), points().max()) else {
+    let Some((first, last)) = seen(&meant, &past, range).await? else {
         return Err(meant.nowhere(&args.start));
     };
-    // It began and ended between two looks.
-    let pieces = pieces((first - STEP).max(start), (last + STEP).min(end));
-    let bar = context.terminal.progress(pieces.len() as u64, "hours");
-    let want = HistoryScope {
-        memory: true,
-        power: true,
-        names: false,
-    };
-    let one = async |(from, to): (UnixSeconds, UnixSeconds)| {
-        let looked = try_join(past.look(from, to, want), past.servers(from, to)).await?;
-        bar.inc(1);
-        Ok::<_, Error>(looked)
-    };
-    let mut looked = SideBySide::new(pieces.into_iter().map(one), AT_ONCE);
-    let (mut account, mut works, mut tops) = (
-        GpuHours::default(),
-        Works::new(),
-        BTreeSet::<TopOwner>::new(),
-    );
-    let (mut most, mut pods, mut serving) = (0, BTreeSet::new(), None::<ServingHours>);
-    let (mut wait, mut life, mut dropped) = (Wait::default(), None::<(i64, i64)>, 0);
-    while let Some(found) = looked.next().await {
-        let ((ledger, usage), servers) = found?;
-        let is_meant = |tenure: &Allocation| meant.is(&tenure.top);
-        tops.extend(
-            ledger
-                .tenures
-                .iter()
-                .filter(|tenure| is_meant(tenure))
-                .map(|tenure| tenure.top.clone()),
-        );
-        account.add(GpuHours::of(&ledger, &usage, is_meant));
-        add_work(&mut works, &ledger, &usage, is_meant);
-        if let Some(own) = servers.hours(&ledger, is_meant) {
-            serving.get_or_insert_with(ServingHours::default).add(own);
-        }
-        wait.add(&ledger, is_meant);
-        life = spanned(life, &ledger, is_meant);
-        dropped += usage.dropped;
-        let own = || ledger.tenures.iter().filter(|tenure| is_meant(tenure));
-        pods.extend(own().map(|tenure| tenure.pod.clone()));
-        let held = |slot: usize| {
-            own()
-                .filter(|tenure| tenure.held[slot])
-                .map(Allocation::units)
-                .sum::<u64>()
-        };
-        most = (0..ledger.observed.len()).map(held).fold(most, u64::max);
-    }
-    drop(looked);
-    bar.finish_and_clear();
+    let sums = sum(&meant, &past, pieces(first, last), context).await?;
     crate::observe::metrics::tell_warnings(context, &past.prometheus);
-    let mut tops = tops.into_iter();
+    let mut tops = sums.tops.iter();
     let (Some(top), other) = (tops.next(), tops.next()) else {
         return Err(meant.nowhere(&args.start));
     };
@@ -129,28 +58,145 @@ pub(crate) async fn run(args: &Eff, context: &Context) -> Result<ExitCode, Error
         ));
         return Err(error.hint("NAMESPACE/NAME, or -n NAMESPACE"));
     }
-    let limit = usage_limit(&works);
-    let spread = Spread {
-        most,
-        pods: pods.len(),
-    };
-    let at = |milliseconds: i64| Timestamp::from_millisecond(milliseconds).unwrap_or_default();
-    let answer = Efficiency {
-        top,
-        from: life.map(|(from, _)| at(from)),
-        to: life.map(|(_, to)| at(to)),
-        wait_seconds: wait.seconds,
-        advice: advice(&works, spread, limit, serving),
-        serving,
-        account,
-        works,
-        dropped,
-    };
+    let top = top.clone();
+    let answer = sums.efficiency(top);
     context.terminal.print(
         &document(format, &view::document(&answer))
             .unwrap_or_else(|| view::text(&answer, context.terminal.look())),
     )?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Finds when it lived, within a range. It may have begun and ended between two looks.
+async fn seen(
+    meant: &Meant,
+    past: &ClusterHistory<'_>,
+    (start, end): (UnixSeconds, UnixSeconds),
+) -> Result<Option<(UnixSeconds, UnixSeconds)>, Error> {
+    // The last look is at the end: each tells of the time since the one before.
+    let looks = (end - start + STEP - 1) / STEP;
+    let window = Window {
+        start: end - looks * STEP,
+        end,
+        step: STEP,
+    };
+    let lives = past
+        .prometheus
+        .range(&kube_state::lives(&meant.name), window)
+        .await?;
+    let in_namespace = |series: &&Series| {
+        meant
+            .namespace
+            .as_deref()
+            .is_none_or(|only| kube_state::label(series, "namespace") == Some(only))
+    };
+    let points = || {
+        lives
+            .iter()
+            .filter(in_namespace)
+            .flat_map(|series| &series.points)
+            .map(|point| UnixSeconds(point.at / 1000))
+    };
+    Ok(points()
+        .min()
+        .zip(points().max())
+        .map(|(first, last)| ((first - STEP).max(start), (last + STEP).min(end))))
+}
+
+/// Reads the hours, several at the same time, and adds them up.
+async fn sum(
+    meant: &Meant,
+    past: &ClusterHistory<'_>,
+    pieces: Vec<(UnixSeconds, UnixSeconds)>,
+    context: &Context,
+) -> Result<Sums, Error> {
+    let bar = context.terminal.progress(pieces.len() as u64, "hours");
+    let want = HistoryScope {
+        memory: true,
+        power: true,
+        names: false,
+    };
+    let read = async |(from, to): (UnixSeconds, UnixSeconds)| {
+        let answers = try_join(past.look(from, to, want), past.servers(from, to)).await?;
+        bar.inc(1);
+        Ok::<_, Error>(answers)
+    };
+    let mut hours = SideBySide::new(pieces.into_iter().map(read), AT_ONCE);
+    let mut sums = Sums::default();
+    while let Some(found) = hours.next().await {
+        let ((history, usage), servers) = found?;
+        let is_meant = |allocation: &Allocation| meant.is(&allocation.top);
+        sums.add(&history, &usage, is_meant);
+        if let Some(serving) = servers.hours(&history, is_meant) {
+            sums.serving.get_or_insert_default().add(serving);
+        }
+    }
+    drop(hours);
+    bar.finish_and_clear();
+    Ok(sums)
+}
+
+/// What it did in all hours.
+#[derive(Default)]
+struct Sums {
+    account: GpuHours,
+    works: Works,
+    tops: BTreeSet<TopOwner>,
+    /// Devices that it held at the same time, at most.
+    most: u64,
+    pods: BTreeSet<PodKey>,
+    serving: Option<ServingHours>,
+    wait: Wait,
+    /// The first and the last slot in which it held a GPU, in Unix milliseconds.
+    life: Option<(i64, i64)>,
+    dropped: u64,
+}
+
+impl Sums {
+    fn add(
+        &mut self,
+        history: &AllocationHistory,
+        usage: &Usage,
+        is_meant: impl Fn(&Allocation) -> bool + Copy,
+    ) {
+        let meant = || history.tenures.iter().filter(|tenure| is_meant(tenure));
+        self.tops.extend(meant().map(|tenure| tenure.top.clone()));
+        self.account.add(GpuHours::of(history, usage, is_meant));
+        add_work(&mut self.works, history, usage, is_meant);
+        self.wait.add(history, is_meant);
+        self.life = spanned(self.life, history, is_meant);
+        self.dropped += usage.dropped;
+        self.pods.extend(meant().map(|tenure| tenure.pod.clone()));
+        let held = |slot: usize| {
+            meant()
+                .filter(|tenure| tenure.held[slot])
+                .map(Allocation::units)
+                .sum::<u64>()
+        };
+        self.most = (0..history.observed.len())
+            .map(held)
+            .fold(self.most, u64::max);
+    }
+
+    fn efficiency(self, top: TopOwner) -> Efficiency {
+        let limit = usage_limit(&self.works);
+        let spread = Spread {
+            most: self.most,
+            pods: self.pods.len(),
+        };
+        let at = |milliseconds: i64| Timestamp::from_millisecond(milliseconds).unwrap_or_default();
+        Efficiency {
+            top,
+            from: self.life.map(|(from, _)| at(from)),
+            to: self.life.map(|(_, to)| at(to)),
+            wait_seconds: self.wait.seconds,
+            advice: advice(&self.works, spread, limit, self.serving),
+            serving: self.serving,
+            account: self.account,
+            works: self.works,
+            dropped: self.dropped,
+        }
+    }
 }
 
 /// Who is meant.

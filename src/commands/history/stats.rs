@@ -23,54 +23,82 @@ use gpuctl_view::history::hourly_table as view;
 /// Seconds of an hour.
 const HOUR: i64 = 3600;
 
+/// Hours that are asked about, and the time now.
+#[derive(Clone, Copy)]
+struct Bounds {
+    first: UnixSeconds,
+    last: UnixSeconds,
+    now: UnixSeconds,
+}
+
 pub(crate) async fn run(args: &StatsCommand, context: &Context) -> Result<ExitCode, Error> {
-    let (hours, question) = match args {
-        StatsCommand::Cluster(of) => (
-            &of.hours,
-            RowQuery {
-                kind: RowKind::Cluster,
-                namespace: None,
-                dimension: None,
-            },
-        ),
-        StatsCommand::Namespaces(of) => (
-            &of.hours,
-            RowQuery {
-                kind: RowKind::Namespaces,
-                namespace: None,
-                dimension: None,
-            },
-        ),
-        StatsCommand::Labels(of) => {
-            let dimension = Some((of.dimension_type, of.dimension_key.as_str()));
-            let namespace = context.access.namespace.as_deref();
-            (
-                &of.hours,
-                RowQuery {
-                    kind: RowKind::Labels,
-                    namespace,
-                    dimension,
-                },
-            )
-        }
-        StatsCommand::Workloads(of) => (
-            &of.hours,
-            RowQuery {
-                kind: RowKind::Workloads,
-                namespace: None,
-                dimension: None,
-            },
-        ),
-    };
+    let (hours, question) = question(args, context);
     let options = hours.options();
     context.terminal.set_format(options.format);
     let now = UnixSeconds::from(context.now());
     let (first, last) = hours.bounds(context.now())?;
+    let bounds = Bounds { first, last, now };
+    let mut rows = read(&question, hours, bounds, context).await?;
+    retain(&mut rows, args, context);
+    let descending = match args {
+        StatsCommand::Workloads(of) => of.is_descending(),
+        _ => false,
+    };
+    sort(
+        &mut rows,
+        hours.sort_by.unwrap_or(StatsSortKey::Time),
+        descending,
+    );
+    list::run(&options, context, async |_: Round<'_>| {
+        let none = if question.kind == RowKind::Labels {
+            NONE_SERVED
+        } else {
+            "no GPU was requested in these hours"
+        };
+        let rows = std::mem::take(&mut rows);
+        let listing = match args {
+            StatsCommand::Workloads(_) => page(rows, &options, context),
+            _ => listing(rows, question.kind, bounds, &options, context),
+        };
+        Ok(listing.none(none))
+    })
+    .await
+}
+
+/// Returns the hours and the kind of rows that are asked for.
+fn question<'a>(args: &'a StatsCommand, context: &'a Context) -> (&'a HourArgs, RowQuery<'a>) {
+    let plain = |kind| RowQuery {
+        kind,
+        namespace: None,
+        dimension: None,
+    };
+    match args {
+        StatsCommand::Cluster(of) => (&of.hours, plain(RowKind::Cluster)),
+        StatsCommand::Namespaces(of) => (&of.hours, plain(RowKind::Namespaces)),
+        StatsCommand::Workloads(of) => (&of.hours, plain(RowKind::Workloads)),
+        StatsCommand::Labels(of) => (
+            &of.hours,
+            RowQuery {
+                kind: RowKind::Labels,
+                namespace: context.access.namespace.as_deref(),
+                dimension: Some((of.dimension_type, of.dimension_key.as_str())),
+            },
+        ),
+    }
+}
+
+/// Reads the rows of all clusters. One that fails is skipped, unless it is the only one.
+async fn read(
+    question: &RowQuery<'_>,
+    hours: &HourArgs,
+    Bounds { first, last, now }: Bounds,
+    context: &Context,
+) -> Result<Vec<HourlyRow>, Error> {
     let chosen = clusters(hours.cluster.as_deref(), hours.all_contexts, context)?;
     let (mut rows, mut failed, several) = (Vec::new(), None, chosen.len() > 1);
     for (cluster, access) in chosen {
         match of_cluster(
-            &question,
+            question,
             cluster.clone(),
             &access,
             (first, last, now),
@@ -89,65 +117,47 @@ pub(crate) async fn run(args: &StatsCommand, context: &Context) -> Result<ExitCo
             Err(error) => return Err(error),
         }
     }
-    if let Some(error) = failed.filter(|_| rows.is_empty()) {
-        return Err(error);
+    match failed {
+        Some(error) if rows.is_empty() => Err(error),
+        _ => Ok(rows),
     }
+}
+
+/// Drops rows that the arguments exclude.
+fn retain(rows: &mut Vec<HourlyRow>, args: &StatsCommand, context: &Context) {
     if context.access.namespace.is_some() {
         rows.retain(|row| {
             row.namespace()
                 .is_none_or(|own| Some(own) == context.access.namespace.as_deref())
         });
     }
-    if let StatsCommand::Labels(of) = args {
-        rows.retain(|row| {
+    match args {
+        StatsCommand::Labels(of) => rows.retain(|row| {
             of.dimension_value.is_none() || of.dimension_value.as_deref() == row.dimension_value()
-        });
+        }),
+        StatsCommand::Workloads(of) => rows.retain(|row| of.is_meant(row)),
+        _ => {}
     }
-    let descending = match args {
-        StatsCommand::Workloads(of) => {
-            rows.retain(|row| of.is_meant(row));
-            of.is_descending()
-        }
-        _ => false,
+}
+
+/// Lists rows of any kind but workloads; those of the cluster below their curve.
+fn listing(
+    rows: Vec<HourlyRow>,
+    kind: RowKind,
+    bounds: Bounds,
+    options: &ListOptions,
+    context: &Context,
+) -> Listing {
+    let look = context.terminal.look();
+    let curve = if kind == RowKind::Cluster && options.format == Format::Table {
+        view::curve(&rows, bounds.first, bounds.last.min(bounds.now), look)
+    } else {
+        String::new()
     };
-    sort(
-        &mut rows,
-        hours.sort_by.unwrap_or(StatsSortKey::Time),
-        descending,
-    );
-    list::run(&options, context, async |_: Round<'_>| {
-        let none = if question.kind == RowKind::Labels {
-            NONE_SERVED
-        } else {
-            "no GPU was requested in these hours"
-        };
-        let rows = std::mem::take(&mut rows);
-        let listing = match args {
-            StatsCommand::Workloads(_) => page(rows, &options, context),
-            _ => {
-                let curve_wanted =
-                    question.kind == RowKind::Cluster && options.format == Format::Table;
-                let curve = if curve_wanted {
-                    view::curve(&rows, first, last.min(now), context.terminal.look())
-                } else {
-                    String::new()
-                };
-                let rows = options.page.of(rows);
-                Listing::new(&options, &rows, "", names(&rows), |format, headers| {
-                    curve
-                        + &view::table(
-                            question.kind,
-                            &rows,
-                            format,
-                            headers,
-                            context.terminal.look(),
-                        )
-                })
-            }
-        };
-        Ok(listing.none(none))
+    let rows = options.page.of(rows);
+    Listing::new(options, &rows, "", names(&rows), |format, headers| {
+        curve + &view::table(kind, &rows, format, headers, look)
     })
-    .await
 }
 
 /// Returns `HOUR NAME` of each row, which no two rows of a cluster share.

@@ -9,7 +9,7 @@ use indicatif::ProgressBar;
 use crate::cli::jobs::delete::{Delete, DeleteArgs, DeleteTarget};
 use crate::concurrent::SideBySide;
 use crate::context::Context;
-use crate::deploy::delete::{DeleteOptions, begin, end, told};
+use crate::deploy::delete::{Begun, DeleteOptions, begin, end, told};
 use crate::deploy::local_files::FileAccess;
 use crate::deploy::pool_deletion::{self, PoolDeletion};
 use crate::deploy::{AT_ONCE, defaults, inputs, quota_deletion};
@@ -40,140 +40,42 @@ impl DeleteItem {
 }
 
 pub(crate) async fn run(args: &Delete, context: &Context) -> Result<ExitCode, Error> {
-    let (items, how) = match &args.what {
-        Some(DeleteTarget::Job(names)) => (
-            names.names.iter().cloned().map(DeleteItem::Job).collect(),
-            &names.options,
-        ),
-        Some(DeleteTarget::Pool(names)) => (
-            names.names.iter().cloned().map(DeleteItem::Pool).collect(),
-            &names.options,
-        ),
-        Some(DeleteTarget::Defaults(args)) => (vec![DeleteItem::Defaults], &args.options),
-        Some(DeleteTarget::Quota(names)) => (
-            names.names.iter().cloned().map(DeleteItem::Quota).collect(),
-            &names.options,
-        ),
-        None => (Vec::new(), &args.options),
-    };
+    let (named, how) = named_items(args);
     let format: Format = how.output.into();
     context.terminal.set_format(format);
     if args.what.is_none() && args.files.is_empty() {
         return Err(Error::usage("nothing to delete was given")
             .hint("`gpuctl delete job NAME` or `gpuctl delete -f FILE`"));
     }
-    let items = if args.what.is_some() {
-        items
-    } else {
-        items_in(&args.files, context)?
+    let items = match named {
+        Some(items) => items,
+        None => items_in(&args.files, context)?,
     };
-    for item in &items {
-        let DeleteItem::Job(name) = item else {
-            continue;
-        };
-        let (namespace, job) = lookup::split(name)?;
-        if let (Some(namespace), Some(given)) = (
-            namespace,
-            context
-                .access
-                .namespace
-                .as_deref()
-                .filter(|given| Some(*given) != namespace),
-        ) {
-            let message =
-                format!("`{job}` is in namespace `{namespace}`, and `-n {given}` says another");
-            return Err(Error::new(ErrorName::NamespaceConflict, message).hint("omit `-n`"));
-        }
-    }
+    check_namespaces(&items, context)?;
     let connection = context.connect().await?;
-    let (mut done, mut failed) = (Vec::new(), Vec::new());
-    let mut answers = Vec::new();
-    let only_uid = if let Some(DeleteTarget::Job(names)) = &args.what {
-        names.only_uid.clone()
-    } else {
-        None
+    let only_uid = match &args.what {
+        Some(DeleteTarget::Job(names)) => names.only_uid.clone(),
+        _ => None,
     };
     let of_job = DeleteOptions {
         only_uid,
         ..how.of_job()
     };
-    // Questions are asked one after the other.
-    let at_once = if of_job.may_ask(context) { 1 } else { AT_ONCE };
-    let jobs = items.iter().filter_map(|item| {
-        if let DeleteItem::Job(name) = item {
-            Some(name)
-        } else {
-            None
-        }
-    });
-    let beginning = jobs.map(async |name| {
-        (
-            name,
-            begin(&connection, name, &of_job, context).await,
-            Instant::now(),
-        )
-    });
-    let mut beginning = SideBySide::new(beginning, at_once);
-    while let Some((name, begun, at)) = beginning.next().await {
-        match begun {
-            Ok(begun) => done.extend(begun.map(|begun| (begun, at))),
-            Err(error) if items.len() == 1 => return Err(error),
-            Err(error) => {
-                context.terminal.fail(&error);
-                failed.push((name.clone(), error));
-            }
-        }
-    }
-    for item in items
-        .iter()
-        .filter(|item| !matches!(item, DeleteItem::Job(_)))
-    {
-        match shared(&connection, item, how, context).await {
-            Ok(answer) => answers.extend(answer),
-            Err(error) if items.len() == 1 => return Err(error),
-            Err(error) => {
-                context.terminal.fail(&error);
-                failed.push((item.name().to_owned(), error));
-            }
-        }
-    }
-    if !format.is_document() {
-        answers
-            .iter()
-            .try_for_each(|answer| context.terminal.print(&deleted::text(answer)))?;
-    }
-    let many = done.len() > 1;
-    let progress = context.terminal.progress(done.len() as u64, "jobs");
-    progress.tick();
-    let ending = done.into_iter().map(async |(begun, start)| {
-        // The progress bar shows all of several jobs.
-        let line = if many {
-            ProgressBar::hidden()
-        } else {
-            context.terminal.spinner()
-        };
-        let ended = end(&connection, &begun, start, &of_job, line, context).await;
-        (begun, ended)
-    });
-    let mut ending = SideBySide::new(ending, AT_ONCE);
-    while let Some((begun, ended)) = ending.next().await {
-        progress.inc(1);
-        let answer = match ended {
-            Ok(answer) => answer,
-            Err(error) if items.len() == 1 => return Err(error),
-            Err(error) => {
-                context.terminal.fail(&error);
-                failed.push((begun.name.clone(), error));
-                continue;
-            }
-        };
-        if !format.is_document() {
-            context.terminal.print(&deleted::text(&answer))?;
-        }
-        told(&begun, context);
-        answers.push(answer);
-    }
-    progress.finish_and_clear();
+    let mut deletion = Deletion {
+        items: &items,
+        how,
+        of_job: &of_job,
+        connection: &connection,
+        context,
+        answers: Vec::new(),
+        failed: Vec::new(),
+    };
+    let begun = deletion.begin_jobs().await?;
+    deletion.delete_shared().await?;
+    deletion.end_jobs(begun).await?;
+    let Deletion {
+        answers, failed, ..
+    } = deletion;
     let text = match (items.len(), answers.first()) {
         (1, Some(answer)) => document(format, answer),
         _ => document(format, &deleted::batch(&answers, &failed)),
@@ -184,6 +86,157 @@ pub(crate) async fn run(args: &Delete, context: &Context) -> Result<ExitCode, Er
     } else {
         ExitCode::from(ErrorKind::Request.exit_code())
     })
+}
+
+/// Returns what the command line names, and how to delete it; `None` where files say it.
+fn named_items(args: &Delete) -> (Option<Vec<DeleteItem>>, &DeleteArgs) {
+    let items = |names: &[String], item: fn(String) -> DeleteItem| {
+        Some(names.iter().cloned().map(item).collect())
+    };
+    match &args.what {
+        Some(DeleteTarget::Job(jobs)) => (items(&jobs.names, DeleteItem::Job), &jobs.options),
+        Some(DeleteTarget::Pool(pools)) => (items(&pools.names, DeleteItem::Pool), &pools.options),
+        Some(DeleteTarget::Quota(quotas)) => {
+            (items(&quotas.names, DeleteItem::Quota), &quotas.options)
+        }
+        Some(DeleteTarget::Defaults(args)) => (Some(vec![DeleteItem::Defaults]), &args.options),
+        None => (None, &args.options),
+    }
+}
+
+/// Refuses jobs whose namespace is not the one of `-n`.
+fn check_namespaces(items: &[DeleteItem], context: &Context) -> Result<(), Error> {
+    let given = context.access.namespace.as_deref();
+    for item in items {
+        let DeleteItem::Job(name) = item else {
+            continue;
+        };
+        let (namespace, job) = lookup::split(name)?;
+        if let (Some(namespace), Some(given)) =
+            (namespace, given.filter(|given| Some(*given) != namespace))
+        {
+            let message =
+                format!("`{job}` is in namespace `{namespace}`, and `-n {given}` says another");
+            return Err(Error::new(ErrorName::NamespaceConflict, message).hint("omit `-n`"));
+        }
+    }
+    Ok(())
+}
+
+/// A run of `delete`, with what it did so far.
+struct Deletion<'a> {
+    items: &'a [DeleteItem],
+    how: &'a DeleteArgs,
+    of_job: &'a DeleteOptions,
+    connection: &'a Connection,
+    context: &'a Context,
+    answers: Vec<Deleted>,
+    failed: Vec<(String, Error)>,
+}
+
+impl Deletion<'_> {
+    /// Deletes the jobs. Returns those that still end, with the time when that began.
+    async fn begin_jobs(&mut self) -> Result<Vec<(Begun, Instant)>, Error> {
+        let Self {
+            items,
+            of_job,
+            connection,
+            context,
+            ..
+        } = *self;
+        // Questions are asked one after the other.
+        let at_once = if of_job.may_ask(context) { 1 } else { AT_ONCE };
+        let jobs = items.iter().filter_map(|item| match item {
+            DeleteItem::Job(name) => Some(name),
+            _ => None,
+        });
+        let beginning = jobs.map(async |name| {
+            (
+                name,
+                begin(connection, name, of_job, context).await,
+                Instant::now(),
+            )
+        });
+        let mut beginning = SideBySide::new(beginning, at_once);
+        let mut done = Vec::new();
+        while let Some((name, begun, at)) = beginning.next().await {
+            match begun {
+                Ok(begun) => done.extend(begun.map(|begun| (begun, at))),
+                Err(error) => self.fail(name, error)?,
+            }
+        }
+        Ok(done)
+    }
+
+    /// Deletes pools, quotas and defaults.
+    async fn delete_shared(&mut self) -> Result<(), Error> {
+        for item in self
+            .items
+            .iter()
+            .filter(|item| !matches!(item, DeleteItem::Job(_)))
+        {
+            match shared(self.connection, item, self.how, self.context).await {
+                Ok(answer) => self.answers.extend(answer),
+                Err(error) => self.fail(item.name(), error)?,
+            }
+        }
+        if self.is_text() {
+            self.answers
+                .iter()
+                .try_for_each(|answer| self.context.terminal.print(&deleted::text(answer)))?;
+        }
+        Ok(())
+    }
+
+    /// Waits for the end of jobs.
+    async fn end_jobs(&mut self, begun: Vec<(Begun, Instant)>) -> Result<(), Error> {
+        let (connection, of_job, context) = (self.connection, self.of_job, self.context);
+        let many = begun.len() > 1;
+        let progress = context.terminal.progress(begun.len() as u64, "jobs");
+        progress.tick();
+        let ending = begun.into_iter().map(async |(begun, start)| {
+            // The progress bar shows all of several jobs.
+            let line = if many {
+                ProgressBar::hidden()
+            } else {
+                context.terminal.spinner()
+            };
+            let ended = end(connection, &begun, start, of_job, line, context).await;
+            (begun, ended)
+        });
+        let mut ending = SideBySide::new(ending, AT_ONCE);
+        while let Some((begun, ended)) = ending.next().await {
+            progress.inc(1);
+            let answer = match ended {
+                Ok(answer) => answer,
+                Err(error) => {
+                    self.fail(&begun.name, error)?;
+                    continue;
+                }
+            };
+            if self.is_text() {
+                context.terminal.print(&deleted::text(&answer))?;
+            }
+            told(&begun, context);
+            self.answers.push(answer);
+        }
+        progress.finish_and_clear();
+        Ok(())
+    }
+
+    fn is_text(&self) -> bool {
+        !Format::from(self.how.output).is_document()
+    }
+
+    /// Keeps an error, so that the other items are still deleted. The only item returns it.
+    fn fail(&mut self, name: &str, error: Error) -> Result<(), Error> {
+        if self.items.len() == 1 {
+            return Err(error);
+        }
+        self.context.terminal.fail(&error);
+        self.failed.push((name.to_owned(), error));
+        Ok(())
+    }
 }
 
 /// Returns what files describe, last first.

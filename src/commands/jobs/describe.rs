@@ -11,9 +11,11 @@ use crate::lookup::{self, LookupPurpose};
 use crate::observe::live::{self, OF_JOBS};
 use crate::observe::optional_metrics::OptionalMetrics;
 use crate::observe::progress::tail;
-use gpuctl_cluster::Failure;
+use gpuctl_cluster::{Connection, Failure};
 use gpuctl_core::error::Error;
-use gpuctl_core::model::{GpuCount, Job, JobKind, State, Status, UnixSeconds};
+use gpuctl_core::model::{
+    Autoscaler, Endpoint, GpuCount, Job, JobKind, Percent, State, Status, UnixSeconds,
+};
 use gpuctl_core::stats::exporters::dialect::Quantity;
 use gpuctl_core::stats::exporters::identity::ApiFacts;
 use gpuctl_core::stats::exporters::query;
@@ -40,18 +42,6 @@ pub(crate) async fn run(args: &DescribeJob, context: &Context) -> Result<ExitCod
     // Mask secrets in every format, because scripts print and store the output.
     job.source = job.source.map(|source| masked(&source));
     let state = State::of(&job);
-    let running = job.kind == JobKind::Training && state.status == Status::Running;
-    let said = async {
-        if !(running || job.kind == JobKind::Inference && state.status == Status::Running) {
-            return (None, None);
-        }
-        let lines = tail(&connection, &job).await;
-        let lines = || lines.iter().map(|line| line.text.as_str());
-        (
-            progress::percent(lines()).filter(|_| running),
-            training::throughput(lines()),
-        )
-    };
     let cells = OptionalMetrics::new(context, &connection);
     let work = async {
         if job.gpus_held() > GpuCount::ZERO {
@@ -60,14 +50,6 @@ pub(crate) async fn run(args: &DescribeJob, context: &Context) -> Result<ExitCod
             Ok(None)
         }
     };
-    let reached = async {
-        if !job.kind.serves() {
-            return Ok((Vec::new(), None));
-        }
-        let (addresses, autoscaler) =
-            join(connection.addresses(&job), connection.autoscaler(&job)).await;
-        Ok::<_, Failure>((addresses?, autoscaler?))
-    };
     let last = async {
         if state.status == Status::Failed {
             connection.last_lines(&job, 5).await
@@ -75,11 +57,11 @@ pub(crate) async fn run(args: &DescribeJob, context: &Context) -> Result<ExitCod
             Vec::new()
         }
     };
-    let (((progress, throughput), last_lines), events, objects, reached, work) = join5(
-        join(said, last),
+    let (((progress, throughput), last_lines), events, objects, endpoints, work) = join5(
+        join(log_figures(&connection, &job, &state), last),
         connection.job_events(&job),
         connection.objects_of(&job),
-        reached,
+        endpoints(&connection, &job),
         work,
     )
     .await;
@@ -92,8 +74,8 @@ pub(crate) async fn run(args: &DescribeJob, context: &Context) -> Result<ExitCod
         }
         other => other?,
     };
-    let (objects, (addresses, autoscaler), work) = (objects?, reached?, work?);
-    let description = Description {
+    let (objects, (addresses, autoscaler), work) = (objects?, endpoints?, work?);
+    let description = describe::Description {
         job,
         state,
         progress,
@@ -108,15 +90,49 @@ pub(crate) async fn run(args: &DescribeJob, context: &Context) -> Result<ExitCod
     let text = document(args.output.into(), &description::document(&description))
         .unwrap_or_else(|| describe::text(&description, context.terminal.look(), context.now()));
     context.terminal.print(&text)?;
-    let full = format!("{}/{}", description.job.namespace, description.job.name);
-    if description.job.kind == JobKind::Notebook && description.state.status == Status::Running {
+    suggest_next(&description.job, &description.state, context);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Reads progress and throughput from the log of a running job.
+async fn log_figures(
+    connection: &Connection,
+    job: &Job,
+    state: &State,
+) -> (Option<Percent>, Option<String>) {
+    let is_training = job.kind == JobKind::Training;
+    if state.status != Status::Running || !(is_training || job.kind == JobKind::Inference) {
+        return (None, None);
+    }
+    let lines = tail(connection, job).await;
+    let lines = || lines.iter().map(|line| line.text.as_str());
+    (
+        progress::percent(lines()).filter(|_| is_training),
+        training::throughput(lines()),
+    )
+}
+
+/// Reads the addresses and the autoscaler of a job that serves.
+async fn endpoints(
+    connection: &Connection,
+    job: &Job,
+) -> Result<(Vec<Endpoint>, Option<Autoscaler>), Failure> {
+    if !job.kind.serves() {
+        return Ok((Vec::new(), None));
+    }
+    let (addresses, autoscaler) = join(connection.addresses(job), connection.autoscaler(job)).await;
+    Ok((addresses?, autoscaler?))
+}
+
+fn suggest_next(job: &Job, state: &State, context: &Context) {
+    let full = format!("{}/{}", job.namespace, job.name);
+    if job.kind == JobKind::Notebook && state.status == Status::Running {
         context.terminal.hint(&format!("gpuctl open {full}"));
-    } else if !description.state.status.is_final() {
+    } else if !state.status.is_final() {
         context.terminal.hint(&format!("gpuctl logs {full} -f"));
-    } else if description.state.status == Status::Failed {
+    } else if state.status == Status::Failed {
         context.terminal.hint(&format!("gpuctl logs {full}"));
     }
-    Ok(ExitCode::SUCCESS)
 }
 
 /// Seconds of the curve, and between two of its points.
@@ -127,13 +143,8 @@ const STEP: i64 = 60;
 /// Seconds of the shortest axis.
 const SHORTEST: i64 = 300;
 
-/// Returns what the job's devices do now, and did in the last hour.
-async fn work(
-    cells: &OptionalMetrics<'_>,
-    job: &Job,
-    context: &Context,
-) -> Result<Option<JobWork>, Error> {
-    let now = context.now();
+/// Returns the window of the curve, and the seconds of it that the job lived.
+fn curve_window(job: &Job, now: jiff::Timestamp) -> (Window, i64) {
     // A job of some seconds gets no axis of an hour.
     let lived = job
         .started_at()
@@ -150,6 +161,16 @@ async fn work(
         end: now.into(),
         step,
     };
+    (window, lived)
+}
+
+/// Returns what the job's devices do now, and did in the last hour.
+async fn work(
+    cells: &OptionalMetrics<'_>,
+    job: &Job,
+    context: &Context,
+) -> Result<Option<JobWork>, Error> {
+    let (window, lived) = curve_window(job, context.now());
     let current: Vec<&str> = job
         .pods
         .iter()
@@ -179,7 +200,7 @@ async fn work(
         })
         .collect();
     let history = history::read(&series, &ApiFacts::default(), &lifetimes);
-    let note = history::unused(&history, usize::try_from(lived / step).unwrap_or(0))
+    let note = history::unused(&history, usize::try_from(lived / window.step).unwrap_or(0))
         .filter(|_| lived >= 10 * STEP);
     Ok(Some(JobWork {
         figures: live::figures_of(&readings, job),

@@ -3,16 +3,19 @@
 use std::collections::BTreeSet;
 use std::process::ExitCode;
 
-use crate::cli::jobs::events::Events;
+use crate::cli::jobs::events::EventsArgs;
 use crate::context::Context;
 use crate::lookup::{self, LookupPurpose};
 use crate::observe::list::{self, Listing, Round};
+use crate::lookup::{self, Purpose};
+use crate::observe::list::{self, ListOptions, Listing, Round};
 use gpuctl_cluster::{OutageRetry, Wanted};
 use gpuctl_core::error::Error;
+use gpuctl_core::model::{Event, Job};
 use gpuctl_view::jobs::events;
 use gpuctl_view::{Format, json_line};
 
-pub(crate) async fn run(args: &Events, context: &Context) -> Result<ExitCode, Error> {
+pub(crate) async fn run(args: &EventsArgs, context: &Context) -> Result<ExitCode, Error> {
     let options = args.print.options();
     let format = options.format;
     context.terminal.set_format(format);
@@ -39,27 +42,7 @@ pub(crate) async fn run(args: &Events, context: &Context) -> Result<ExitCode, Er
                 .note("no events; clusters keep them for about an hour");
         }
         if !args.watch {
-            return list::run(&options, context, async |_: Round<'_>| {
-                let names = found
-                    .iter()
-                    .map(|event| format!("{} {}", event.object, event.reason))
-                    .collect();
-                let (look, now) = (context.terminal.look(), context.now());
-                let table = |format, headers| match format {
-                    Format::Table if context.terminal.out_is_terminal() => {
-                        events::listing(&found, &job.name, look, now)
-                    }
-                    _ => events::table(&found, format, headers, look, now),
-                };
-                Ok(Listing::new(
-                    &options,
-                    &events::list(&found),
-                    "items",
-                    names,
-                    table,
-                ))
-            })
-            .await;
+            return list(&found, &job, &options, context).await;
         }
         context.terminal.stream()?;
         found.retain(|event| {
@@ -70,13 +53,7 @@ pub(crate) async fn run(args: &Events, context: &Context) -> Result<ExitCode, Er
                 event.count,
             ))
         });
-        for event in &found {
-            let line = match format.is_document() {
-                true => format!("{}\n", json_line(&events::event_document(event))),
-                false => events::line(event, context.terminal.look()),
-            };
-            context.terminal.print(&line)?;
-        }
+        print(&found, format, context)?;
         first = false;
         bell.news(None).await;
         match patience.ask(|| connection.jobs(&wanted)).await?.jobs.pop() {
@@ -84,4 +61,45 @@ pub(crate) async fn run(args: &Events, context: &Context) -> Result<ExitCode, Er
             None => return Ok(ExitCode::SUCCESS),
         }
     }
+}
+
+async fn list(
+    found: &[Event],
+    job: &Job,
+    options: &ListOptions,
+    context: &Context,
+) -> Result<ExitCode, Error> {
+    list::run(options, context, async |_: Round<'_>| {
+        let names = found
+            .iter()
+            .map(|event| format!("{} {}", event.object, event.reason))
+            .collect();
+        let (look, now) = (context.terminal.look(), context.now());
+        let table = |format, headers| match format {
+            Format::Table if context.terminal.out_is_terminal() => {
+                events::listing(found, &job.name, look, now)
+            }
+            _ => events::table(found, format, headers, look, now),
+        };
+        Ok(Listing::new(
+            options,
+            &events::list(found),
+            "items",
+            names,
+            table,
+        ))
+    })
+    .await
+}
+
+/// Prints a line for each event.
+fn print(found: &[Event], format: Format, context: &Context) -> Result<(), Error> {
+    for event in found {
+        let line = match format.is_document() {
+            true => format!("{}\n", json_line(&events::event_document(event))),
+            false => events::line(event, context.terminal.look()),
+        };
+        context.terminal.print(&line)?;
+    }
+    Ok(())
 }

@@ -10,13 +10,13 @@ use crate::cli::jobs::get::{GetJobs, JobSortKey};
 use crate::context::Context;
 use crate::lookup::{self, LookupPurpose};
 use crate::observe::at_time;
-use crate::observe::list::{self, Listing, Round};
+use crate::observe::list::{self, ListOptions, Listing, Round};
 use crate::observe::live::{self, OF_JOBS};
 use crate::observe::optional_metrics::OptionalMetrics;
 use crate::observe::progress::progress_of;
-use gpuctl_cluster::{Selection, Wanted};
+use gpuctl_cluster::{Connection, Selection, Wanted};
 use gpuctl_core::error::{Error, ErrorName};
-use gpuctl_core::model::{GpuCount, Job, JobKind, State, Status};
+use gpuctl_core::model::{GpuCount, Job, JobKind, Readings, State, Status};
 use gpuctl_core::stats::exporters::dialect::Quantity;
 use gpuctl_view::Format;
 use gpuctl_view::format::coverage::Coverage;
@@ -30,6 +30,26 @@ pub(crate) async fn run(args: &GetJobs, context: &Context) -> Result<ExitCode, E
         return at_time::jobs(at, &options, context).await;
     }
     let connection = context.connect().await?;
+    let listing = JobListing {
+        args,
+        options: &options,
+        wanted: wanted(args, &connection).await?,
+        connection: &connection,
+        cells: OptionalMetrics::new(context, &connection).with_exporters(options.watch),
+        context,
+    };
+    let mut bell = connection.doorbell_of_jobs(listing.wanted.namespace.as_deref());
+    list::run_after(
+        &options,
+        context,
+        async || bell.news(None).await,
+        async |round: Round<'_>| listing.read(round).await,
+    )
+    .await
+}
+
+/// Returns what is asked of the API server.
+async fn wanted(args: &GetJobs, connection: &Connection) -> Result<Wanted, Error> {
     let user = match args.mine {
         false => None,
         true => Some(connection.user().await?.ok_or_else(|| {
@@ -40,7 +60,7 @@ pub(crate) async fn run(args: &GetJobs, context: &Context) -> Result<ExitCode, E
             .hint("omit `--mine`")
         })?),
     };
-    let wanted = Wanted {
+    Ok(Wanted {
         namespace: connection
             .namespace_is_explicit
             .then(|| connection.namespace.clone())
@@ -52,100 +72,117 @@ pub(crate) async fn run(args: &GetJobs, context: &Context) -> Result<ExitCode, E
             .and_then(|kind| kind.parse::<JobKind>().ok()),
         pool: args.pool.clone(),
         user,
-    };
-    let cells = OptionalMetrics::new(context, &connection).with_exporters(options.watch);
-    // Names have no cells.
-    let quantities: &[Quantity] = if options.format == Format::Name {
-        &[]
-    } else {
-        &OF_JOBS
-    };
-    let mut bell = connection.doorbell_of_jobs(wanted.namespace.as_deref());
-    list::run_after(
-        &options,
-        context,
-        async || bell.news(None).await,
-        async |round: Round<'_>| {
-            let (selection, moment) = join(
-                round.ask(|| connection.jobs(&wanted)),
-                cells.now(quantities),
-            )
+    })
+}
+
+/// Reads the jobs, once or for every round of a watch.
+struct JobListing<'a> {
+    args: &'a GetJobs,
+    options: &'a ListOptions,
+    wanted: Wanted,
+    connection: &'a Connection,
+    cells: OptionalMetrics<'a>,
+    context: &'a Context,
+}
+
+impl JobListing<'_> {
+    async fn read(&self, round: Round<'_>) -> Result<Listing, Error> {
+        let (selection, readings) = self.selection(&round).await?;
+        if round.first {
+            warn_of(&selection, self.context);
+            self.check_names(&selection).await?;
+        }
+        let found = chosen(self.args, selection.jobs, &self.wanted);
+        let total = found.len();
+        let found = self.options.page.of(found);
+        let progress = if self.args.no_progress {
+            BTreeMap::new()
+        } else {
+            progress_of(self.connection, &found).await
+        };
+        let row = |(index, (job, state)): (usize, (Job, State))| {
+            let figures = readings
+                .as_ref()
+                .map(|readings| live::figures_of(readings, &job));
+            JobRow {
+                job,
+                state,
+                progress: progress.get(&index).copied(),
+                figures,
+            }
+        };
+        let rows: Vec<JobRow> = found.into_iter().enumerate().map(row).collect();
+        Ok(self.listing(&rows, total, readings.as_ref().map(Coverage::from)))
+    }
+
+    /// Reads jobs and what their devices measure at the same time.
+    async fn selection(&self, round: &Round<'_>) -> Result<(Selection, Option<Readings>), Error> {
+        // Names have no cells.
+        let quantities: &[Quantity] = if self.options.format == Format::Name {
+            &[]
+        } else {
+            &OF_JOBS
+        };
+        let (selection, moment) = join(
+            round.ask(|| self.connection.jobs(&self.wanted)),
+            self.cells.now(quantities),
+        )
+        .await;
+        let (selection, moment) = (selection?, moment?);
+        let holding = selection
+            .jobs
+            .iter()
+            .flat_map(|job| &job.pods)
+            .filter(|pod| pod.holds() && pod.gpus > GpuCount::ZERO);
+        let moment = self
+            .cells
+            .or_exporters(moment, holding.filter_map(|pod| pod.node.clone()).collect())
             .await;
-            let (selection, moment) = (selection?, moment?);
-            let nodes = selection
-                .jobs
-                .iter()
-                .flat_map(|job| &job.pods)
-                .filter(|pod| pod.holds() && pod.gpus > GpuCount::ZERO);
-            let moment = cells
-                .or_exporters(moment, nodes.filter_map(|pod| pod.node.clone()).collect())
-                .await;
-            let readings = moment.map(|moment| live::of_jobs(&moment, selection.jobs.iter()));
-            if round.first {
-                warn_of(&selection, context);
-            }
-            if round.first {
-                for name in args
-                    .names
-                    .iter()
-                    .filter(|name| !selection.jobs.iter().any(|job| is_called(job, name)))
-                {
-                    // Names the ones that exist.
-                    lookup::job(&connection, name, LookupPurpose::Read).await?;
-                }
-            }
-            let found = chosen(args, selection.jobs, &wanted);
-            let total = found.len();
-            let found = options.page.of(found);
-            let progress = if args.no_progress {
-                BTreeMap::new()
-            } else {
-                progress_of(&connection, &found).await
-            };
-            let row = |(index, (job, state)): (usize, (Job, State))| {
-                let figures = readings
-                    .as_ref()
-                    .map(|readings| live::figures_of(readings, &job));
-                JobRow {
-                    job,
-                    state,
-                    progress: progress.get(&index).copied(),
-                    figures,
-                }
-            };
-            let rows: Vec<JobRow> = found.into_iter().enumerate().map(row).collect();
-            let coverage = readings.as_ref().map(Coverage::from);
-            let table = |format, headers| {
-                jobs::table(
-                    &rows,
-                    format,
-                    headers,
-                    context.terminal.look(),
-                    context.now(),
-                )
-            };
-            let listing = Listing::new(
-                &options,
-                &jobs::list(&rows, total, coverage),
-                "items",
-                jobs::names(&rows),
-                table,
-            );
-            let waiting = rows
-                .iter()
-                .find(|row| row.state.status == Status::Pending && row.state.reason.is_some());
-            let hint = |JobRow { job, .. }: &JobRow| {
-                format!(
-                    "{} waits; gpuctl describe job {}/{}",
-                    job.name, job.namespace, job.name
-                )
-            };
-            Ok(listing
-                .none("no jobs found")
-                .hints(waiting.map(hint).into_iter().collect()))
-        },
-    )
-    .await
+        let readings = moment.map(|moment| live::of_jobs(&moment, selection.jobs.iter()));
+        Ok((selection, readings))
+    }
+
+    /// Refuses a name that no job has.
+    async fn check_names(&self, selection: &Selection) -> Result<(), Error> {
+        let missing = |name: &&String| !selection.jobs.iter().any(|job| is_called(job, name));
+        for name in self.args.names.iter().filter(missing) {
+            // Names the ones that exist.
+            lookup::job(self.connection, name, Purpose::Read).await?;
+        }
+        Ok(())
+    }
+
+    fn listing(&self, rows: &[JobRow], total: usize, coverage: Option<Coverage>) -> Listing {
+        let context = self.context;
+        let table = |format, headers| {
+            jobs::table(
+                rows,
+                format,
+                headers,
+                context.terminal.look(),
+                context.now(),
+            )
+        };
+        let listing = Listing::new(
+            self.options,
+            &jobs::list(rows, total, coverage),
+            "items",
+            jobs::names(rows),
+            table,
+        );
+        let waiting = rows
+            .iter()
+            .find(|row| row.state.status == Status::Pending && row.state.reason.is_some());
+        let hint = |JobRow { job, .. }: &JobRow| {
+            format!(
+                "{} waits; gpuctl describe job {}/{}",
+                job.name, job.namespace, job.name
+            )
+        };
+        listing
+            .none("no jobs found")
+            .hints(waiting.map(hint).into_iter().collect())
+    }
 }
 
 /// Warns of the jobs that the user may not list.

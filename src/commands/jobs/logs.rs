@@ -1,9 +1,9 @@
 //! `gpuctl logs`: chooses the pods and lines, and prints them once or follows them.
 
-use std::cell::RefCell;
-use std::process::ExitCode;
+mod choice;
+mod follow;
 
-use tokio::sync::Notify;
+use std::process::ExitCode;
 
 use crate::cli::jobs::logs::Logs;
 use crate::concurrent::SideBySide;
@@ -11,21 +11,17 @@ use crate::context::Context;
 use crate::inside::choice::from_node;
 use crate::lookup::{self, LookupPurpose};
 use crate::observe::first_error::first_error;
-use gpuctl_cluster::{
-    Connection, Failure, LogEvent, LogLine, LogQuery, MOST_LOG_BYTES, names_no_container,
-};
+use gpuctl_cluster::{Connection, Failure, LogLine, LogQuery, MOST_LOG_BYTES, names_no_container};
 use gpuctl_core::error::{Error, ErrorName};
 use gpuctl_core::model::{ContainerEnd, Job, OWN_CONTAINER, Pod, State, Status};
 use gpuctl_view::format::text;
 use gpuctl_view::jobs::first_error::{FirstErrorItem, FirstErrorLine};
 use gpuctl_view::jobs::logs;
-use gpuctl_view::jobs::logs::{JsonLine, PodLogLine, Prefix};
-use gpuctl_view::{self as view, Format, document, json_line};
+use gpuctl_view::jobs::logs::{PodLogLine, Prefix};
+use gpuctl_view::{self as view, Format, document};
 
 /// Logs that are read at the same time.
 const AT_ONCE: usize = 16;
-/// Bytes that are kept before they are written, of lines that come faster than they are.
-const AT_MOST: usize = 1 << 16;
 
 pub(crate) async fn run(args: &Logs, context: &Context) -> Result<ExitCode, Error> {
     let format: Format = args.output.into();
@@ -34,51 +30,84 @@ pub(crate) async fn run(args: &Logs, context: &Context) -> Result<ExitCode, Erro
     let job = lookup::job(&connection, &args.name, LookupPurpose::Read).await?;
     if args.follow {
         context.must_change("omit `--follow`")?;
-        return follow(args, &connection, &job, context).await;
+        return follow::follow(args, &connection, &job, context).await;
     }
-    let pods = chosen(args, &job)?;
+    let pods = choice::chosen(args, &job)?;
     let query = LogQuery {
         most_bytes: Some(MOST_LOG_BYTES / pods.len().max(1)),
-        ..query(args, &job)
+        ..log_query(args, &job)
     };
     if args.first_error {
         return first(&connection, &job, &pods, &query, format, context).await;
     }
+    let PodLines { mut lines, silent } =
+        read(args, &connection, &job, &pods, &query, context).await?;
+    lines.sort_by_key(|line| line.at);
+    lines.drain(..lines.len().saturating_sub(args.tail as usize));
+    print(args, &lines, pods.len() > 1, format, context)?;
+    if lines.is_empty() {
+        explain_silence(&job, silent.as_ref(), context);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Lines of all pods, and the answer about a container that has no log.
+#[derive(Default)]
+struct PodLines {
+    lines: Vec<PodLogLine>,
+    silent: Option<Failure>,
+}
+
+/// Reads the logs of several pods at the same time.
+async fn read(
+    args: &Logs,
+    connection: &Connection,
+    job: &Job,
+    pods: &[Pod],
+    query: &LogQuery,
+    context: &Context,
+) -> Result<PodLines, Error> {
     let most = args.tail as usize;
     let wanted = |line: &LogLine| matches(args, &line.text);
     let reads = pods
         .iter()
-        .map(|pod| connection.matching_log(&job.namespace, &pod.name, &query, most, wanted));
+        .map(|pod| connection.matching_log(&job.namespace, &pod.name, query, most, wanted));
     let answers = SideBySide::new(reads, AT_ONCE).all().await;
-    let (mut lines, mut silent, mut broken) = (Vec::new(), None, Vec::new());
+    let (mut found, mut broken) = (PodLines::default(), Vec::new());
+    let warn = |text: String| context.terminal.warn(&text);
     for (pod, answer) in pods.iter().zip(answers) {
         match answer {
             Ok(read) => {
                 if read.is_cut {
-                    context.terminal.warn(&format!(
+                    warn(format!(
                         "the log of {} is too long: older lines are left out",
                         pod.name
                     ));
                 }
                 if read.has_surplus {
-                    let name = &pod.name;
-                    context
-                        .terminal
-                        .warn(&format!("the server sent more lines of {name} than requested: the lines may not be the newest"));
+                    warn(format!(
+                        "the server sent more lines of {} than requested: the lines may not be \
+                         the newest",
+                        pod.name
+                    ));
                 }
-                lines.extend(read.lines.into_iter().map(|line| PodLogLine {
-                    pod: pod.name.clone(),
-                    rank: pod.rank,
-                    container: query.container.clone(),
-                    at: line.at,
-                    text: line.text,
-                }));
+                found
+                    .lines
+                    .extend(read.lines.into_iter().map(|line| PodLogLine {
+                        pod: pod.name.clone(),
+                        rank: pod.rank,
+                        container: query.container.clone(),
+                        at: line.at,
+                        text: line.text,
+                    }));
             }
             Err(failure) if names_no_container(&failure) => {
-                return Err(no_container(&query.container, &job));
+                return Err(no_container(&query.container, job));
             }
             // A container that has not begun has no log.
-            Err(failure) if matches!(failure.code(), Some(400 | 404)) => silent = Some(failure),
+            Err(failure) if matches!(failure.code(), Some(400 | 404)) => {
+                found.silent = Some(failure);
+            }
             // One node that does not answer must not hide what the other ranks say.
             Err(failure) if failure.is_transient() => broken.push((pod, failure)),
             Err(failure) => return Err(from_node(failure, pod)),
@@ -90,17 +119,9 @@ pub(crate) async fn run(args: &Logs, context: &Context) -> Result<ExitCode, Erro
         return Err(from_node(failure, pod));
     }
     for (pod, failure) in broken {
-        context
-            .terminal
-            .warn(&format!("no log of {}: {failure}", pod.name));
+        warn(format!("no log of {}: {failure}", pod.name));
     }
-    lines.sort_by_key(|line| line.at);
-    lines.drain(..lines.len().saturating_sub(args.tail as usize));
-    print(args, &lines, pods.len() > 1, format, context)?;
-    if lines.is_empty() {
-        explain_silence(&job, silent.as_ref(), context);
-    }
-    Ok(ExitCode::SUCCESS)
+    Ok(found)
 }
 
 async fn first(
@@ -133,7 +154,7 @@ async fn first(
             text::count(found.read as u64, "pod")
         ));
     }
-    let told = line.as_ref().map_or(String::new(), |line| {
+    let text = line.as_ref().map_or(String::new(), |line| {
         view::jobs::first_error::text(line, context.terminal.look())
     });
     let answer = document(
@@ -144,7 +165,7 @@ async fn first(
             first: line,
         },
     );
-    context.terminal.print(&answer.unwrap_or(told))?;
+    context.terminal.print(&answer.unwrap_or(text))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -159,98 +180,7 @@ fn no_container(name: &str, job: &Job) -> Error {
     error.hint(format!("available: {}", names.join(", ")))
 }
 
-/// Returns the pods to read: those of the present try, or of the one before.
-fn chosen(args: &Logs, job: &Job) -> Result<Vec<Pod>, Error> {
-    let current = job.current_pods();
-    let mut pods: Vec<Pod> = if args.previous && !job.kind.serves() {
-        let earlier = |pod: &&Pod| {
-            let mut tries: Vec<&Pod> = job
-                .pods
-                .iter()
-                .filter(|other| other.rank == pod.rank)
-                .collect();
-            tries.sort_by_key(|pod| (pod.created_at, pod.name.clone()));
-            tries.iter().rev().nth(1).map(|pod| (*pod).clone())
-        };
-        current.iter().filter_map(earlier).collect()
-    } else if args.pod.is_some() {
-        job.pods.clone()
-    } else {
-        current.into_iter().cloned().collect()
-    };
-    let any = !pods.is_empty();
-    let only = Only::of(args, job);
-    pods.retain(|pod| only.wants(pod));
-    if pods.is_empty() && any {
-        let what = args.rank.map_or_else(
-            || format!("pod `{}`", args.pod.clone().unwrap_or_default()),
-            |rank| format!("rank {rank}"),
-        );
-        let names: Vec<String> = {
-            let label = |(index, pod): (usize, &&Pod)| match (args.rank, pod.rank) {
-                (_, Some(rank)) => rank.to_string(),
-                (Some(_), None) => index.to_string(),
-                (None, None) => pod.name.clone(),
-            };
-            job.current_pods().iter().enumerate().map(label).collect()
-        };
-        let error = Error::new(
-            ErrorName::PodNotFound,
-            format!("job `{}` has no {what}", job.name),
-        );
-        return Err(error.hint(format!("available: {}", names.join(", "))));
-    }
-    if pods.is_empty() && args.previous {
-        let error = Error::new(
-            ErrorName::NoPreviousTry,
-            format!("no pod of job `{}` had an earlier attempt", job.name),
-        );
-        return Err(error.hint(format!("gpuctl logs {}/{}", job.namespace, job.name)));
-    }
-    Ok(pods)
-}
-
-/// Which pods are meant: a training's by rank, a service's by their number at the moment.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Only {
-    pod: Option<String>,
-    rank: Option<u32>,
-}
-
-impl Only {
-    fn of(args: &Logs, job: &Job) -> Self {
-        if !job.kind.serves() || args.rank.is_none() {
-            return Self {
-                pod: args.pod.clone(),
-                rank: args.rank,
-            };
-        }
-        let mut names: Vec<&str> = job
-            .pods
-            .iter()
-            .filter(|pod| !pod.ended())
-            .map(|pod| pod.name.as_str())
-            .collect();
-        names.sort_unstable();
-        // A number that no pod has matches none.
-        let name = args
-            .rank
-            .and_then(|rank| names.get(rank as usize))
-            .copied()
-            .unwrap_or_default();
-        Self {
-            pod: Some(name.to_owned()),
-            rank: None,
-        }
-    }
-
-    fn wants(&self, pod: &Pod) -> bool {
-        self.rank.is_none_or(|rank| pod.rank == Some(rank))
-            && self.pod.as_ref().is_none_or(|name| &pod.name == name)
-    }
-}
-
-fn query(args: &Logs, job: &Job) -> LogQuery {
+fn log_query(args: &Logs, job: &Job) -> LogQuery {
     let own = job
         .pods
         .iter()
@@ -290,11 +220,11 @@ fn print(
         .iter()
         .map(|line| logs::text(line, prefix, context.terminal.look(), args.raw))
         .collect();
-    said(args, &text, context)
+    print_lines(args, &text, context)
 }
 
 /// Prints lines: only those that are asked for as they are may steer a terminal.
-fn said(args: &Logs, text: &str, context: &Context) -> Result<(), Error> {
+fn print_lines(args: &Logs, text: &str, context: &Context) -> Result<(), Error> {
     if args.raw {
         context.terminal.print_raw(text)
     } else {
@@ -336,90 +266,4 @@ fn explain_silence(job: &Job, failure: Option<&Failure>, context: &Context) {
         }
         _ => {}
     }
-}
-
-async fn follow(
-    args: &Logs,
-    connection: &Connection,
-    job: &Job,
-    context: &Context,
-) -> Result<ExitCode, Error> {
-    context.terminal.stream()?;
-    let query = query(args, job);
-    let only = Only::of(args, job);
-    let prefix = Prefix {
-        rank: (job.pods_wanted > 1 || job.kind.is_replicated()) && only == Only::default(),
-        timestamps: args.timestamps,
-    };
-    let look = context.terminal.look();
-    let failed = RefCell::new(None);
-    // Lines that came together are written together: one system call for each is dearer than the
-    // line.
-    let (unwritten, news) = (RefCell::new(String::new()), Notify::new());
-    let write = || {
-        let text = unwritten.take();
-        if !text.is_empty()
-            && let Err(error) = said(args, &text, context)
-        {
-            failed.borrow_mut().get_or_insert(error);
-        }
-    };
-    let sink = RefCell::new(|event: LogEvent| match event {
-        LogEvent::Line { pod, rank, line } => {
-            let line = PodLogLine {
-                pod,
-                rank,
-                container: query.container.clone(),
-                at: line.at,
-                text: line.text,
-            };
-            if !matches(args, &line.text) {
-                return;
-            }
-            let text = if is_document(args) {
-                format!("{}\n", json_line(&JsonLine::from(&line)))
-            } else {
-                logs::text(&line, prefix, look, args.raw)
-            };
-            unwritten.borrow_mut().push_str(&text);
-            news.notify_one();
-            if unwritten.borrow().len() >= AT_MOST {
-                write();
-            }
-        }
-        LogEvent::Note(text) => {
-            write();
-            context.terminal.note(&logs::remark(&text));
-        }
-    });
-    let following = connection.follow_job(job, &query, |pod| only.wants(pod), &sink);
-    let writing = async {
-        loop {
-            news.notified().await;
-            write();
-        }
-    };
-    let followed = tokio::select! {
-        followed = following => followed,
-        never = writing => never,
-    };
-    write();
-    let state = followed.map_err(|failure| {
-        if names_no_container(&failure) {
-            no_container(&query.container, job)
-        } else {
-            failure.into()
-        }
-    })?;
-    if let Some(error) = failed.take() {
-        return Err(error);
-    }
-    if let Some(state) = state {
-        context.terminal.note(&logs::ending(&job.name, &state));
-    }
-    Ok(ExitCode::SUCCESS)
-}
-
-fn is_document(args: &Logs) -> bool {
-    Format::from(args.output).is_document()
 }

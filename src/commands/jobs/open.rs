@@ -23,24 +23,8 @@ pub(crate) async fn run(args: &Open, context: &Context) -> Result<ExitCode, Erro
     context.must_change("omit `--replay` to reach the cluster")?;
     context.terminal.set_format(args.output.into());
     let connection = context.connect().await?;
-    let job = lookup::job(&connection, &args.name, LookupPurpose::Change).await?;
-    let state = State::of(&job);
-    let full = format!("{}/{}", job.namespace, job.name);
-    if state.status.is_final() {
-        let error = Error::new(
-            ErrorName::NotRunning,
-            format!("job `{}` has {}", job.name, state.status),
-        );
-        return Err(error.hint(format!("gpuctl logs {full}")));
-    }
-    if state.status == Status::Paused {
-        let error = Error::new(ErrorName::Paused, format!("job `{}` is paused", job.name));
-        return Err(error.hint(format!("gpuctl resume job {full}")));
-    }
-    let Some(port) = args.target_port.or(job.port) else {
-        let error = Error::usage(format!("job `{}` has no port", job.name));
-        return Err(error.hint(format!("gpuctl open {full} --target-port 6006")));
-    };
+    let job = lookup::job(&connection, &args.name, Purpose::Change).await?;
+    let port = target_port(args, &job)?;
     let route = route(args, &job, port)?;
     // Rights that are missing show before an address is printed.
     connection
@@ -65,31 +49,9 @@ pub(crate) async fn run(args: &Open, context: &Context) -> Result<ExitCode, Erro
         port,
         token.as_deref().filter(|_| args.show_token),
     );
-    // Whoever has read the address may end it at once.
+    // A reader of the address may end it at once.
     let ended_from_outside = platform::ended_from_outside();
-    context.terminal.stream()?;
-    context
-        .terminal
-        .print(&document(args.output.into(), &opened).unwrap_or_else(|| opened::text(&opened)))?;
-    if token.is_some() && !args.show_token {
-        context
-            .terminal
-            .note("the notebook asks for a token; `--show-token` prints it");
-    }
-    if token.is_none() && args.show_token {
-        let note = format!(
-            "its token is not in its file: see `gpuctl logs {full} --grep token`, or the secret that it comes from"
-        );
-        context.terminal.note(&note);
-    }
-    if args.browser
-        && let Err(error) = open::that_detached(&opened.url)
-    {
-        context
-            .terminal
-            .warn(&format!("cannot start a browser: {error}"));
-    }
-    context.terminal.note("Ctrl-C ends it");
+    announce(args, &job, &opened, token.is_some(), context)?;
     let sink = RefCell::new(|event: RouteEvent| match event {
         RouteEvent::Pod(pod) => context
             .terminal
@@ -118,6 +80,63 @@ pub(crate) async fn run(args: &Open, context: &Context) -> Result<ExitCode, Erro
             format!("job `{}` was deleted in the meantime", job.name),
         )),
     }
+}
+
+/// Returns the port in the pod. Refuses a job that does not run.
+fn target_port(args: &Open, job: &Job) -> Result<u16, Error> {
+    let state = State::of(job);
+    let full = format!("{}/{}", job.namespace, job.name);
+    if state.status.is_final() {
+        let error = Error::new(
+            ErrorName::NotRunning,
+            format!("job `{}` has {}", job.name, state.status),
+        );
+        return Err(error.hint(format!("gpuctl logs {full}")));
+    }
+    if state.status == Status::Paused {
+        let error = Error::new(ErrorName::Paused, format!("job `{}` is paused", job.name));
+        return Err(error.hint(format!("gpuctl resume job {full}")));
+    }
+    args.target_port.or(job.port).ok_or_else(|| {
+        let error = Error::usage(format!("job `{}` has no port", job.name));
+        error.hint(format!("gpuctl open {full} --target-port 6006"))
+    })
+}
+
+/// Prints the address, explains the token, and starts the browser.
+fn announce(
+    args: &Open,
+    job: &Job,
+    opened: &Opened,
+    has_token: bool,
+    context: &Context,
+) -> Result<(), Error> {
+    context.terminal.stream()?;
+    context
+        .terminal
+        .print(&document(args.output.into(), opened).unwrap_or_else(|| opened::text(opened)))?;
+    if has_token && !args.show_token {
+        context
+            .terminal
+            .note("the notebook asks for a token; `--show-token` prints it");
+    }
+    if !has_token && args.show_token {
+        let note = format!(
+            "its token is not in its file: see `gpuctl logs {}/{} --grep token`, or the secret \
+             that it comes from",
+            job.namespace, job.name
+        );
+        context.terminal.note(&note);
+    }
+    if args.browser
+        && let Err(error) = open::that_detached(&opened.url)
+    {
+        context
+            .terminal
+            .warn(&format!("cannot start a browser: {error}"));
+    }
+    context.terminal.note("Ctrl-C ends it");
+    Ok(())
 }
 
 /// Returns the way to the pod that is meant; a service's pods are told by number too.

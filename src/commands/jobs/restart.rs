@@ -4,15 +4,17 @@
 use std::collections::BTreeSet;
 use std::process::ExitCode;
 
-use crate::cli::jobs::restart::{Restart, Restarted};
+use crate::cli::jobs::restart::{RestartArgs, Restarted};
 use crate::context::Context;
 use crate::deploy::size::{SizeChange, answer, changeable};
+use crate::deploy::size::{Change, answer, changeable};
+use gpuctl_cluster::Connection;
 use gpuctl_core::error::{Error, ErrorName};
 use gpuctl_core::model::{Job, JobKind, Pod, State, Status};
 use gpuctl_view::format::text::count;
 
-pub(crate) async fn run(args: &Restart, context: &Context) -> Result<ExitCode, Error> {
-    let Restart::Job(args) = args;
+pub(crate) async fn run(args: &RestartArgs, context: &Context) -> Result<ExitCode, Error> {
+    let RestartArgs::Job(args) = args;
     context.terminal.set_format(args.output.into());
     let connection = context.connect().await?;
     let job = changeable(&connection, &args.name).await?;
@@ -35,18 +37,7 @@ pub(crate) async fn run(args: &Restart, context: &Context) -> Result<ExitCode, E
     if job.kind.is_replicated() {
         connection.roll(&job, context.now()).await?;
     } else {
-        for (index, pod) in pods.iter().enumerate() {
-            let evicted = connection.evict(&job.namespace, pod).await;
-            let before: Vec<&str> = pods[..index].iter().map(|pod| pod.name.as_str()).collect();
-            evicted.map_err(|failure| {
-                let error = Error::from(failure);
-                if before.is_empty() {
-                    error
-                } else {
-                    error.cause(format!("evicted before that: {}", before.join(", ")))
-                }
-            })?;
-        }
+        evict(&connection, &job, &pods).await?;
     }
     for pod in &lost {
         connection.take_away(&job.namespace, pod).await?;
@@ -58,27 +49,47 @@ pub(crate) async fn run(args: &Restart, context: &Context) -> Result<ExitCode, E
             .terminal
             .warn(&format!("{nodes} did not answer: containers of job `{}` may still run there and write its files", job.name));
     }
-    let message = match (job.kind, args.rank) {
+    let change = Change {
+        status: "restarting",
+        before: job.pods_wanted,
+        after: job.pods_wanted,
+        message: message(&job, args.rank, pods.len()),
+    };
+    answer(&job, change, args.output.into(), context)
+}
+
+/// Evicts pods one after the other. An error names those that are already evicted.
+async fn evict(connection: &Connection, job: &Job, pods: &[&Pod]) -> Result<(), Error> {
+    for (index, pod) in pods.iter().enumerate() {
+        let evicted = connection.evict(&job.namespace, pod).await;
+        let before: Vec<&str> = pods[..index].iter().map(|pod| pod.name.as_str()).collect();
+        evicted.map_err(|failure| {
+            let error = Error::from(failure);
+            if before.is_empty() {
+                error
+            } else {
+                error.cause(format!("evicted before that: {}", before.join(", ")))
+            }
+        })?;
+    }
+    Ok(())
+}
+
+fn message(job: &Job, rank: Option<u32>, pods: usize) -> String {
+    match (job.kind, rank) {
         (JobKind::Training, Some(rank)) => {
             format!("rank {rank} gets a new pod; the eviction costs no retry")
         }
         (JobKind::Training, None) => format!(
             "replacing {}; evictions cost no retry, and the command continues only if it loads a checkpoint",
-            count(pods.len() as u64, "pod")
+            count(pods as u64, "pod")
         ),
         (JobKind::Notebook, _) => "replacing its pod; what was only in memory is lost".to_owned(),
         _ => format!(
             "replacing {}, one after the other",
             count(job.pods_wanted.into(), "pod")
         ),
-    };
-    let change = SizeChange {
-        status: "restarting",
-        before: job.pods_wanted,
-        after: job.pods_wanted,
-        message,
-    };
-    answer(&job, change, args.output.into(), context)
+    }
 }
 
 /// Returns the pods that are to go.

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use crate::cli::jobs::why::Why;
+use crate::cli::jobs::why::WhyArgs;
 use crate::context::Context;
 use crate::observe::deleted;
 use crate::observe::ranks::Questions;
@@ -15,7 +15,7 @@ use gpuctl_diagnosis::Situation;
 use gpuctl_view::jobs::why::{WhyList, WhyRow, item, lines, text};
 use gpuctl_view::{Format, document};
 
-pub(crate) async fn run(args: &Why, context: &Context) -> Result<ExitCode, Error> {
+pub(crate) async fn run(args: &WhyArgs, context: &Context) -> Result<ExitCode, Error> {
     let format: Format = args.output.into();
     context.terminal.set_format(format);
     let questions = Questions {

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use futures::future::join;
 
-use crate::cli::metrics::job::JobMetrics;
+use crate::cli::metrics::job::JobMetricsArgs;
 use crate::context::Context;
 use crate::lookup::{self, LookupPurpose};
 use crate::observe::curves::{self, lifetimes};
@@ -18,7 +18,13 @@ use gpuctl_view::document;
 use gpuctl_view::history::metrics as view;
 use gpuctl_view::history::metrics::{JobCurves, JobMetric};
 
-pub(crate) async fn run(args: &JobMetrics, context: &Context) -> Result<ExitCode, Error> {
+/// Measures of throughput with their units; the first one that a job logs is shown.
+const THROUGHPUTS: [(Measure, &str); 2] = [
+    (Measure::TokensPerSecond, "tokens/sec"),
+    (Measure::SamplesPerSecond, "samples/sec"),
+];
+
+pub(crate) async fn run(args: &JobMetricsArgs, context: &Context) -> Result<ExitCode, Error> {
     context.terminal.set_format(args.output.into());
     let now = context.now();
     // What is wrong on the command line is told before anybody is asked.
@@ -61,12 +67,9 @@ pub(crate) async fn run(args: &JobMetrics, context: &Context) -> Result<ExitCode
     .await;
     let (history, exposed) = curves?;
     let mut told = training_telemetry::with_exposed(told, &exposed);
-    let throughput = [
-        (Measure::TokensPerSecond, "tokens/sec"),
-        (Measure::SamplesPerSecond, "samples/sec"),
-    ]
-    .into_iter()
-    .find_map(|(measure, unit)| Some((told.remove(&measure)?, unit)));
+    let throughput = THROUGHPUTS
+        .into_iter()
+        .find_map(|(measure, unit)| Some((told.remove(&measure)?, unit)));
     let (throughput, throughput_unit) = throughput.unzip();
     let curves = JobCurves {
         history: &history,

@@ -10,6 +10,8 @@ use crate::context::Context;
 use crate::lookup;
 use crate::observe::kept::KeptAnswer;
 use crate::observe::list::{self, Listing, Round};
+use crate::observe::kept::Kept;
+use crate::observe::list::{self, ListOptions, Listing, Round};
 use crate::observe::live::{OF_DEVICES, OF_NODES};
 use crate::observe::nodes::warn_of;
 use crate::observe::optional_metrics::OptionalMetrics;
@@ -34,12 +36,7 @@ pub(crate) async fn run(args: &GetNodes, context: &Context) -> Result<ExitCode, 
     }
     let connection = context.connect().await?;
     let cells = OptionalMetrics::new(context, &connection).with_exporters(options.watch);
-    let quantities: &[Quantity] = match options.format {
-        // Names have no cells.
-        Format::Name => &[],
-        _ if args.gpu_detail => &OF_DEVICES,
-        _ => &OF_NODES,
-    };
+    let quantities = quantities(args, options.format);
     let key = args
         .label
         .as_deref()
@@ -81,48 +78,69 @@ pub(crate) async fn run(args: &GetNodes, context: &Context) -> Result<ExitCode, 
         let found = chosen(args, &stock.inventory.hosts)?;
         let total = found.len();
         let found = options.page.of(found);
-        let (names, look) = (nodes::names(&found), context.terminal.look());
-        let listing = if let Some(key) = key {
-            let hosts: Vec<&NodeDetails> = found.iter().map(|host| &host.details).collect();
-            let table =
-                |format, headers| labels::of_nodes_table(&hosts, key, format, headers, look);
-            Listing::new(
-                &options,
-                &labels::of_nodes(&hosts, key, total),
-                "items",
-                names,
-                table,
-            )
-        } else if args.gpu_detail {
-            let table = |format, headers| node_table::detail_table(&found, format, headers, look);
-            Listing::new(
-                &options,
-                &nodes::details(&found, total, coverage),
-                "items",
-                names,
-                table,
-            )
-        } else {
-            let table = |format, headers| {
-                let footer = context.terminal.out_is_terminal() && format != Format::Csv;
-                let footer = if footer {
-                    node_table::footer(&found)
-                } else {
-                    String::new()
-                };
-                node_table::table(&found, format, headers, look, context.now()) + &footer
-            };
-            Listing::new(
-                &options,
-                &nodes::list(&found, total, coverage),
-                "items",
-                names,
-                table,
-            )
+        let listing = match key {
+            Some(key) => labels_listing(&found, key, total, &options, context),
+            None => nodes_listing(args, &found, (total, coverage), &options, context),
         };
         Ok(listing.none("no nodes found"))
     })
     .await
+}
+
+/// Returns what the cells of the table need.
+fn quantities(args: &GetNodes, format: Format) -> &'static [Quantity] {
+    match format {
+        // Names have no cells.
+        Format::Name => &[],
+        _ if args.gpu_detail => &OF_DEVICES,
+        _ => &OF_NODES,
+    }
+}
+
+/// Lists nodes with one label.
+fn labels_listing(
+    found: &[&NodeUsage],
+    key: &str,
+    total: usize,
+    options: &ListOptions,
+    context: &Context,
+) -> Listing {
+    let hosts: Vec<&NodeDetails> = found.iter().map(|host| &host.details).collect();
+    let look = context.terminal.look();
+    let table = |format, headers| labels::of_nodes_table(&hosts, key, format, headers, look);
+    Listing::new(
+        options,
+        &labels::of_nodes(&hosts, key, total),
+        "items",
+        nodes::names(found),
+        table,
+    )
+}
+
+/// Lists nodes with their GPUs. The total counts the nodes of all pages.
+fn nodes_listing(
+    args: &GetNodes,
+    found: &[&NodeUsage],
+    (total, coverage): (usize, Option<Coverage>),
+    options: &ListOptions,
+    context: &Context,
+) -> Listing {
+    let (names, look) = (nodes::names(found), context.terminal.look());
+    if args.gpu_detail {
+        let table = |format, headers| node_table::detail_table(found, format, headers, look);
+        let document = nodes::details(found, total, coverage);
+        return Listing::new(options, &document, "items", names, table);
+    }
+    let table = |format, headers| {
+        let footer = if context.terminal.out_is_terminal() && format != Format::Csv {
+            node_table::footer(found)
+        } else {
+            String::new()
+        };
+        node_table::table(found, format, headers, look, context.now()) + &footer
+    };
+    let document = nodes::list(found, total, coverage);
+    Listing::new(options, &document, "items", names, table)
 }
 
 /// Tells a label's key from a GPU type: `nvidia.com/gpu-type` is a key, `nvidia.com/a100-80g` a

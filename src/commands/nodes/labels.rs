@@ -24,49 +24,7 @@ pub(crate) async fn run(args: &NodeLabels, context: &Context) -> Result<ExitCode
         return types(&options, &connection, context).await;
     }
     let Some(name) = &args.node else {
-        let kept = KeptAnswer::new(options.watch);
-        let mut bell = connection.doorbell_of_nodes(METRICS_STEP);
-        let pause = async || bell.news(None).await;
-        return list::run_after(&options, context, pause, async |round: Round<'_>| {
-            let stock = kept
-                .or(round.fresh, round.ask(|| connection.stock()))
-                .await?;
-            if stock.unreadable.contains(&"nodes") && round.first {
-                context
-                    .terminal
-                    .lack("you may not list nodes: only published labels are shown");
-            }
-            let mut hosts: Vec<&NodeDetails> = stock
-                .inventory
-                .hosts
-                .iter()
-                .map(|host| &host.details)
-                .collect();
-            match args.list.sort_by {
-                None | Some(LabelSortKey::Name) => {}
-                Some(LabelSortKey::Pool) => {
-                    hosts.sort_by_key(|host| host.node.pool().map(ToOwned::to_owned));
-                }
-                Some(LabelSortKey::Type) => {
-                    hosts.sort_by_key(|host| host.node.gpu_type().map(|kind| kind.to_string()));
-                }
-            }
-            let total = hosts.len();
-            let hosts = options.page.of(hosts);
-            let names = hosts.iter().map(|host| host.node.name.clone()).collect();
-            let table = |format, headers| {
-                labels::of_gpus_table(&hosts, format, headers, context.terminal.look())
-            };
-            let listing = Listing::new(
-                &options,
-                &labels::of_gpus(&hosts, total),
-                "items",
-                names,
-                table,
-            );
-            Ok(listing.none("no nodes found"))
-        })
-        .await;
+        return every_node(args, &options, &connection, context).await;
     };
     let Some((host, _)) = connection.host(name).await? else {
         return Err(lookup::missing_node(name, &[]));
@@ -82,6 +40,58 @@ pub(crate) async fn run(args: &NodeLabels, context: &Context) -> Result<ExitCode
         .unwrap_or_else(|| format!("{value}\n"));
     context.terminal.print(&text)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Lists the labels of all nodes.
+async fn every_node(
+    args: &NodeLabels,
+    options: &ListOptions,
+    connection: &Connection,
+    context: &Context,
+) -> Result<ExitCode, Error> {
+    let kept = Kept::new(options.watch);
+    let mut bell = connection.doorbell_of_nodes(METRICS_STEP);
+    let pause = async || bell.news(None).await;
+    list::run_after(options, context, pause, async |round: Round<'_>| {
+        let stock = kept
+            .or(round.fresh, round.ask(|| connection.stock()))
+            .await?;
+        if stock.unreadable.contains(&"nodes") && round.first {
+            context
+                .terminal
+                .lack("you may not list nodes: only published labels are shown");
+        }
+        let mut hosts: Vec<&NodeDetails> = stock
+            .inventory
+            .hosts
+            .iter()
+            .map(|host| &host.details)
+            .collect();
+        match args.list.sort_by {
+            None | Some(LabelSortKey::Name) => {}
+            Some(LabelSortKey::Pool) => {
+                hosts.sort_by_key(|host| host.node.pool().map(ToOwned::to_owned));
+            }
+            Some(LabelSortKey::Type) => {
+                hosts.sort_by_key(|host| host.node.gpu_type().map(|kind| kind.to_string()));
+            }
+        }
+        let total = hosts.len();
+        let hosts = options.page.of(hosts);
+        let names = hosts.iter().map(|host| host.node.name.clone()).collect();
+        let table = |format, headers| {
+            labels::of_gpus_table(&hosts, format, headers, context.terminal.look())
+        };
+        let listing = Listing::new(
+            options,
+            &labels::of_gpus(&hosts, total),
+            "items",
+            names,
+            table,
+        );
+        Ok(listing.none("no nodes found"))
+    })
+    .await
 }
 
 /// Lists the values that `resources.gpu-type` can have here.

@@ -12,7 +12,7 @@ use crate::lookup;
 use gpuctl_cluster::{Connection, LabelOverwrite};
 use gpuctl_core::error::{Error, ErrorKind, ErrorName};
 use gpuctl_core::model::contract::labels::POOL_LABEL;
-use gpuctl_core::model::{NodeUsage, Noted, PoolDefinition};
+use gpuctl_core::model::{Inventory, NodeUsage, Noted, PoolDefinition};
 use gpuctl_view::nodes::labels;
 use gpuctl_view::{Format, document};
 
@@ -31,27 +31,7 @@ async fn change(args: &PoolNodes, adding: bool, context: &Context) -> Result<Exi
     context.terminal.set_format(format);
     let connection = context.connect().await?;
     let stock = connection.stock().await?.listed()?;
-    let known = connection.pool(&args.pool).await?;
-    if known.is_none() && !stock.inventory.pools().contains(args.pool.as_str()) {
-        return Err(pools::missing(&args.pool, &stock.inventory, &connection).await);
-    }
-    if known.is_none() && adding {
-        // A pool that so far was labels only.
-        pools::tell_home(connection.ensure_home(false).await?, false, context);
-        connection
-            .add_pool(&PoolDefinition {
-                name: args.pool.clone(),
-                ..PoolDefinition::default()
-            })
-            .await?;
-    }
-    let definition = known.map_or_else(
-        || PoolDefinition {
-            name: args.pool.clone(),
-            ..PoolDefinition::default()
-        },
-        |known| known.pool,
-    );
+    let definition = definition(args, adding, &stock.inventory, &connection, context).await?;
     let (mut done, mut failed) = (Vec::new(), Vec::new());
     for node in &args.nodes {
         let result = match find(&stock.inventory, node) {
@@ -92,6 +72,31 @@ async fn change(args: &PoolNodes, adding: bool, context: &Context) -> Result<Exi
         Some((_, error)) if args.nodes.len() == 1 => ExitCode::from(error.kind.exit_code()),
         Some(_) => ExitCode::from(ErrorKind::Request.exit_code()),
     })
+}
+
+/// Returns the definition of the pool. Creates it for a pool that so far was labels only.
+async fn definition(
+    args: &PoolNodes,
+    adding: bool,
+    inventory: &Inventory,
+    connection: &Connection,
+    context: &Context,
+) -> Result<PoolDefinition, Error> {
+    if let Some(known) = connection.pool(&args.pool).await? {
+        return Ok(known.pool);
+    }
+    if !inventory.pools().contains(args.pool.as_str()) {
+        return Err(pools::missing(&args.pool, inventory, connection).await);
+    }
+    let definition = PoolDefinition {
+        name: args.pool.clone(),
+        ..PoolDefinition::default()
+    };
+    if adding {
+        pools::tell_home(connection.ensure_home(false).await?, false, context);
+        connection.add_pool(&definition).await?;
+    }
+    Ok(definition)
 }
 
 async fn put_in(

@@ -97,29 +97,7 @@ fn write(args: &Set, context: &Context) -> Result<ExitCode, Error> {
             key.name
         )));
     }
-    let typed = if args.value == "-" {
-        stdin()?
-    } else {
-        args.value.clone()
-    };
-    // Nothing takes a setting back.
-    let value = if typed.is_empty() {
-        Some(Value::String(String::new()))
-    } else {
-        key.kind.parse(&typed)
-    };
-    let value = value.ok_or_else(|| {
-        let shown = if key.secret {
-            String::new()
-        } else {
-            format!("`{typed}` ")
-        };
-        Error::usage(format!(
-            "{shown}is not valid for `{}`: expected {}",
-            key.name,
-            key.kind.wants()
-        ))
-    })?;
+    let value = parsed(key, &args.value)?;
     let path = set(context.config_file(), key, &value).map_err(Error::usage)?;
     let (_, origin) = context.config()?.find(key).map_err(Error::usage)?;
     let setting = Setting {
@@ -150,6 +128,33 @@ fn write(args: &Set, context: &Context) -> Result<ExitCode, Error> {
         ));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Parses the value of a setting; `-` reads it from stdin.
+fn parsed(key: &SettingKey, value: &str) -> Result<Value, Error> {
+    let typed = if value == "-" {
+        stdin()?
+    } else {
+        value.to_owned()
+    };
+    // Nothing takes a setting back.
+    let value = if typed.is_empty() {
+        Some(Value::String(String::new()))
+    } else {
+        key.kind.parse(&typed)
+    };
+    value.ok_or_else(|| {
+        let shown = if key.secret {
+            String::new()
+        } else {
+            format!("`{typed}` ")
+        };
+        Error::usage(format!(
+            "{shown}is not valid for `{}`: expected {}",
+            key.name,
+            key.kind.wants()
+        ))
+    })
 }
 
 fn stdin() -> Result<String, Error> {

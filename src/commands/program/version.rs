@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use crate::cli::program::version::Version;
+use crate::cli::program::version::VersionArgs;
 use crate::config::SettingKey;
 use crate::context::Context;
 use gpuctl_core::error::Error;
@@ -10,7 +10,7 @@ use gpuctl_view::document;
 use gpuctl_view::program::config::without_credentials;
 use gpuctl_view::program::version;
 
-pub(crate) async fn run(args: &Version, context: &Context) -> Result<ExitCode, Error> {
+pub(crate) async fn run(args: &VersionArgs, context: &Context) -> Result<ExitCode, Error> {
     context.terminal.set_format(args.output.into());
     let own_version = env!("CARGO_PKG_VERSION");
     // A broken config file is no reason to keep the version secret.

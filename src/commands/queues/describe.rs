@@ -29,38 +29,7 @@ pub(crate) async fn run(args: &DescribeQueue, context: &Context) -> Result<ExitC
             .terminal
             .lack(&format!("you may not list queues of {}", system.name()));
     }
-    let meant = |queue: &&Queue| {
-        queue.name == name && (space.is_none() || queue.namespace.as_deref() == space)
-    };
-    let mut found = queues.iter().filter(meant);
-    let Some(queue) = found.next() else {
-        let there: Vec<String> = queues.iter().map(queues::name).collect();
-        let there = if there.is_empty() {
-            "there are none".to_owned()
-        } else {
-            format!("there are {}", there.join(", "))
-        };
-        let message = format!("queue `{name}` does not exist in namespace `{namespace}`; {there}");
-        return Err(Error::new(
-            ErrorName::reported(ErrorKind::NotFound, "QueueNotFound"),
-            message,
-        )
-        .hint("gpuctl get queues"));
-    };
-    if let Some(other) = found.next() {
-        let message = format!(
-            "queue `{name}` exists in {} and in {}",
-            queue.system.name(),
-            other.system.name()
-        );
-        let error = Error::new(
-            ErrorName::reported(ErrorKind::Usage, "QueueAmbiguous"),
-            message,
-        );
-        return Err(error.hint(format!(
-            "that of Kueue: gpuctl describe queue {namespace}/{name}"
-        )));
-    }
+    let queue = named(&queues, space, name, namespace)?;
     let wanted = Wanted {
         namespace: queue.namespace.clone(),
         ..Wanted::default()
@@ -93,4 +62,47 @@ pub(crate) async fn run(args: &DescribeQueue, context: &Context) -> Result<ExitC
         .terminal
         .print(&text.unwrap_or_else(|| queues::text(queue, figures, &jobs, look, context.now())))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Finds the only queue of this name; `space` is the namespace that was given.
+fn named<'q>(
+    queues: &'q [Queue],
+    space: Option<&str>,
+    name: &str,
+    namespace: &str,
+) -> Result<&'q Queue, Error> {
+    let meant = |queue: &&Queue| {
+        queue.name == name && (space.is_none() || queue.namespace.as_deref() == space)
+    };
+    let mut found = queues.iter().filter(meant);
+    let Some(queue) = found.next() else {
+        let names: Vec<String> = queues.iter().map(queues::name).collect();
+        let existing = if names.is_empty() {
+            "there are none".to_owned()
+        } else {
+            format!("there are {}", names.join(", "))
+        };
+        let message =
+            format!("queue `{name}` does not exist in namespace `{namespace}`; {existing}");
+        return Err(Error::new(
+            ErrorName::reported(ErrorKind::NotFound, "QueueNotFound"),
+            message,
+        )
+        .hint("gpuctl get queues"));
+    };
+    if let Some(other) = found.next() {
+        let message = format!(
+            "queue `{name}` exists in {} and in {}",
+            queue.system.name(),
+            other.system.name()
+        );
+        let error = Error::new(
+            ErrorName::reported(ErrorKind::Usage, "QueueAmbiguous"),
+            message,
+        );
+        return Err(error.hint(format!(
+            "that of Kueue: gpuctl describe queue {namespace}/{name}"
+        )));
+    }
+    Ok(queue)
 }

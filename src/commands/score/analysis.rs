@@ -12,6 +12,7 @@ use crate::context::Context;
 use crate::observe::live::{self, OF_NODES};
 use crate::observe::metrics::{self, StoreUse};
 use crate::observe::nodes;
+use gpuctl_cluster::Connection;
 use gpuctl_core::error::Error;
 use gpuctl_core::model::{Series, UnixSeconds};
 use gpuctl_core::stats::exporters::devices;
@@ -60,6 +61,56 @@ fn lookback(counted: &[Series], step: i64) -> i64 {
     (2 * scrapes + 1).max(2 * step).min(LONGEST_LOOKBACK)
 }
 
+/// What Prometheus answered about a window.
+struct Measured {
+    moment: devices::Moment,
+    series: Vec<Series>,
+    requests: Vec<Series>,
+    lookback: i64,
+}
+
+/// Reads the window from Prometheus. `connected` is set when it has answered.
+async fn measured(
+    connection: &Connection,
+    context: &Context,
+    span: Window,
+    connected: &Cell<bool>,
+) -> Result<Measured, Error> {
+    let within = context.access.request_timeout;
+    let used = StoreUse::Sums { since: span.start };
+    let prometheus = metrics::find(context, connection, within, used).await?;
+    let counted = query::samples_counted(&query::names(&[Quantity::Utilization]));
+    let (moment, counted) = join(
+        live::read(&prometheus, &OF_NODES, None),
+        prometheus.now(&counted),
+    )
+    .await;
+    let (moment, lookback) = (moment?, lookback(&counted?, span.step));
+    let recent = query::recent(&QUANTITIES, lookback);
+    let requests = serving::query(span.end - span.start);
+    let (series, requests) = join(
+        prometheus.range(&recent, span),
+        prometheus.at(&requests, span.end),
+    )
+    .await;
+    let (series, requests) = (series?, requests?);
+    metrics::tell_warnings(context, &prometheus);
+    connected.set(true);
+    if moment.values.is_empty() && !prometheus.matchers().is_empty() {
+        let (server, suffix) = (&prometheus.server, prometheus.matchers().suffix());
+        context.terminal.warn(&format!(
+            "Prometheus at {server} has no series of GPUs{suffix}: see `--match` and \
+             `prometheus.matchers`"
+        ));
+    }
+    Ok(Measured {
+        moment,
+        series,
+        requests,
+        lookback,
+    })
+}
+
 /// Analyzes once. `connected` is told whether Prometheus answered, whatever else failed.
 pub(crate) async fn analyze(
     settings: &Settings,
@@ -78,53 +129,21 @@ pub(crate) async fn analyze(
     } = *settings;
     let (start, end) = (UnixSeconds::from(begun) - window, UnixSeconds::from(begun));
     let span = Window { start, end, step };
-    let asked = async {
-        let prometheus = metrics::find(
-            context,
-            &connection,
-            context.access.request_timeout,
-            StoreUse::Sums { since: start },
-        )
-        .await?;
-        let counted = query::samples_counted(&query::names(&[Quantity::Utilization]));
-        let (moment, counted) = join(
-            live::read(&prometheus, &OF_NODES, None),
-            prometheus.now(&counted),
-        )
-        .await;
-        let (moment, lookback) = (moment?, lookback(&counted?, step));
-        let recent = query::recent(&QUANTITIES, lookback);
-        let requests = serving::query(window);
-        let (series, requests) = join(
-            prometheus.range(&recent, span),
-            prometheus.at(&requests, end),
-        )
-        .await;
-        let (series, requests) = (series?, requests?);
-        metrics::tell_warnings(context, &prometheus);
-        connected.set(true);
-        if moment.values.is_empty() && !prometheus.matchers().is_empty() {
-            let (server, suffix) = (&prometheus.server, prometheus.matchers().suffix());
-            context
-                .terminal
-                .warn(&format!("Prometheus at {server} has no series of GPUs{suffix}: see `--match` and `prometheus.matchers`"));
-        }
-        Ok::<_, Error>((moment, series, requests, lookback))
-    };
-    let (asked, stock) = join(asked, connection.stock()).await;
-    let ((moment, series, requests, lookback), stock) = (asked?, stock?);
+    let asked = measured(&connection, context, span, connected);
+    let (measured, stock) = join(asked, connection.stock()).await;
+    let (measured, stock) = (measured?, stock?);
     let rules = Rules {
         start,
         end,
         step,
-        lookback,
+        lookback: measured.lookback,
         weights,
         thresholds,
     };
     nodes::warn_of(&stock, context);
     let facts = ApiFacts::of(&stock.inventory, stock.consumers.as_ref());
-    let readings = devices::read(&moment, &stock.inventory, &facts);
-    let history = history::read(&series, &facts, &Lifetimes::new());
+    let readings = devices::read(&measured.moment, &stock.inventory, &facts);
+    let history = history::read(&measured.series, &facts, &Lifetimes::new());
     let own = match stock.consumers {
         Some(_) => None,
         // Since when a pod runs is known of one's own namespace at least.
@@ -145,7 +164,7 @@ pub(crate) async fn analyze(
             .for_each(|device| device.reading.holders.retain(|(own, _)| own == namespace));
         devices.retain(|device| !device.reading.holders.is_empty());
     }
-    let requests = serving::read(&requests);
+    let requests = serving::read(&measured.requests);
     devices
         .iter_mut()
         .for_each(|device| device.served(&requests));

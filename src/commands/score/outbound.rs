@@ -2,6 +2,7 @@
 //! system. No answer changes a score.
 
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use anyhow::anyhow;
@@ -21,7 +22,7 @@ use gpuctl_cluster::read_only;
 use gpuctl_core::error::{Error, ErrorName};
 use gpuctl_core::stats::score::ai_question;
 use gpuctl_core::stats::score::opinion;
-use gpuctl_core::stats::score::opinion::Activity;
+use gpuctl_core::stats::score::opinion::{Activity, Opinion};
 use gpuctl_core::stats::score::selection::Scored;
 use gpuctl_core::stats::score::value::{Band, Thresholds};
 use gpuctl_view::score::list::{control_body, item};
@@ -37,17 +38,7 @@ pub(crate) async fn ask(
 ) {
     let Some(plan) = &settings.ai else { return };
     let rules = analysis.rules;
-    let mut asked: Vec<&mut Scored> = analysis
-        .devices
-        .iter_mut()
-        .filter(|device| device.reading.held == Some(true) && device.score.band != Band::Unknown)
-        .collect();
-    asked.sort_by(|a, b| {
-        a.score
-            .value
-            .unwrap_or(f64::MAX)
-            .total_cmp(&b.score.value.unwrap_or(f64::MAX))
-    });
+    let mut asked = held_by_score(&mut analysis.devices);
     if asked.len() > plan.most {
         context.terminal.detail(&format!(
             "{} of {} GPUs are sent to the AI; --ai-max sets the limit",
@@ -64,23 +55,13 @@ pub(crate) async fn ask(
     let (done, key_refused) = (Cell::new(0), Cell::new(false));
     let all = stream::iter(asked).for_each_concurrent(settings.workers, async |device| {
         let question = ai_question::question(device, &rules, plan.redact).to_string();
-        let call = plan
-            .ai
-            .call(&ai_question::instruction(&plan.language), &question);
         // A server that refuses the key refuses it for every device.
-        let said = if key_refused.get() {
+        let asked = if key_refused.get() {
             Err(anyhow!("the key is refused"))
         } else {
-            said(plan, &caller, &call).await
+            ask_for_opinion(plan, &caller, &question).await
         };
-        match said.and_then(|text| {
-            opinion::read(&text).map_err(|told| {
-                anyhow!(
-                    "unexpected response from the AI at {}: {told}",
-                    plan.ai.address.shown()
-                )
-            })
-        }) {
+        match asked {
             Ok(opinion) => {
                 device.spared =
                     opinion.verdict == Activity::Active && opinion.confidence >= plan.threshold;
@@ -112,13 +93,42 @@ pub(crate) async fn ask(
     }
 }
 
-async fn said(plan: &AiPlan, caller: &Caller, call: &OutboundCall) -> anyhow::Result<String> {
+/// Selects the held devices that have a score, the lowest first.
+fn held_by_score(devices: &mut [Scored]) -> Vec<&mut Scored> {
+    let mut held: Vec<&mut Scored> = devices
+        .iter_mut()
+        .filter(|device| device.reading.held == Some(true) && device.score.band != Band::Unknown)
+        .collect();
+    held.sort_by(|a, b| {
+        a.score
+            .value
+            .unwrap_or(f64::MAX)
+            .total_cmp(&b.score.value.unwrap_or(f64::MAX))
+    });
+    held
+}
+
+/// Asks the AI one question.
+async fn ask_for_opinion(
+    plan: &AiPlan,
+    caller: &Caller,
+    question: &str,
+) -> anyhow::Result<Opinion> {
+    let call = plan
+        .ai
+        .call(&ai_question::instruction(&plan.language), question);
     let patience = RetryPolicy {
         timeout: plan.timeout,
         retries: plan.retries,
         repeatable: true,
     };
-    plan.ai.said(&caller.post(call, patience).await?)
+    let text = plan.ai.said(&caller.post(&call, patience).await?)?;
+    opinion::read(&text).map_err(|error| {
+        anyhow!(
+            "unexpected response from the AI at {}: {error}",
+            plan.ai.address.shown()
+        )
+    })
 }
 
 /// Tells a chat of low devices that it was not told of lately.
@@ -225,18 +235,7 @@ pub(crate) async fn control(
     ending: &Cell<bool>,
     context: &Context,
 ) -> Result<(), Error> {
-    let Thresholds { idle, low, .. } = analysis.rules.thresholds;
-    let below = if plan.idle_alone { idle } else { low };
-    // Who serves may be needed at once, however long nobody asked.
-    let serves = |device: &&Scored| device.serving.is_some() && !plan.with_serving;
-    let meant = |device: &&Scored| {
-        device.is_low() && !serves(device) && (!plan.idle_alone || device.score.band == Band::Idle)
-    };
-    let (certain, doubtful): (Vec<&Scored>, Vec<&Scored>) = analysis
-        .devices
-        .iter()
-        .filter(meant)
-        .partition(|device| device.is_certain(below));
+    let (certain, doubtful) = low_devices(plan, analysis);
     let shown = plan.address.shown();
     if !doubtful.is_empty() {
         context.terminal.warn(&format!(
@@ -268,15 +267,58 @@ pub(crate) async fn control(
             &by,
         ));
     }
-    let caller = Caller::new().map_err(|told| Error::new(ErrorName::ControlFailed, told))?;
-    let (total, patience) = (
-        bodies.len(),
-        RetryPolicy {
-            timeout: plan.timeout,
-            retries: 2,
-            repeatable: false,
-        },
+    let total = bodies.len();
+    let failed = post(plan, bodies, workers, ending).await?;
+    context.terminal.note(&format!(
+        "posted {} of {total} low GPUs to {shown}",
+        total - failed.len()
+    ));
+    if failed.is_empty() {
+        return Ok(());
+    }
+    let error = Error::new(
+        ErrorName::ControlFailed,
+        "some low GPUs could not be posted",
     );
+    Err(failed
+        .into_iter()
+        .collect::<BTreeSet<_>>()
+        .into_iter()
+        .fold(error, Error::cause))
+}
+
+/// Selects the low devices to report: those with complete data, and separately the others.
+fn low_devices<'a>(
+    plan: &ControlPlan,
+    analysis: &'a Analysis,
+) -> (Vec<&'a Scored>, Vec<&'a Scored>) {
+    let Thresholds { idle, low, .. } = analysis.rules.thresholds;
+    let below = if plan.idle_alone { idle } else { low };
+    // Who serves may be needed at once, however long nobody asked.
+    let serves = |device: &&Scored| device.serving.is_some() && !plan.with_serving;
+    let meant = |device: &&Scored| {
+        device.is_low() && !serves(device) && (!plan.idle_alone || device.score.band == Band::Idle)
+    };
+    analysis
+        .devices
+        .iter()
+        .filter(meant)
+        .partition(|device| device.is_certain(below))
+}
+
+/// Posts the bodies, several at the same time. Returns the errors.
+async fn post(
+    plan: &ControlPlan,
+    bodies: Vec<String>,
+    workers: usize,
+    ending: &Cell<bool>,
+) -> Result<Vec<String>, Error> {
+    let caller = Caller::new().map_err(|told| Error::new(ErrorName::ControlFailed, told))?;
+    let patience = RetryPolicy {
+        timeout: plan.timeout,
+        retries: 2,
+        repeatable: false,
+    };
     let posted = stream::iter(bodies).map(async |body| {
         if ending.get() {
             return Err(anyhow!("not posted any more: it was told to end"));
@@ -290,29 +332,12 @@ pub(crate) async fn control(
         if (200..300).contains(&answer.code) {
             Ok(())
         } else {
-            Err(anyhow!("{shown} answers {}", answer.code))
+            Err(anyhow!("{} answers {}", plan.address.shown(), answer.code))
         }
     });
-    let failed: Vec<String> = posted
+    Ok(posted
         .buffered(workers)
         .filter_map(async |result| Some(result.err()?.to_string()))
         .collect()
-        .await;
-    context.terminal.note(&format!(
-        "posted {} of {total} low GPUs to {shown}",
-        total - failed.len()
-    ));
-    match failed
-        .into_iter()
-        .collect::<std::collections::BTreeSet<_>>()
-    {
-        none if none.is_empty() => Ok(()),
-        failed => {
-            let error = Error::new(
-                ErrorName::ControlFailed,
-                "some low GPUs could not be posted",
-            );
-            Err(failed.into_iter().fold(error, Error::cause))
-        }
-    }
+        .await)
 }

@@ -1,26 +1,27 @@
 //! `gpuctl score --watch`: analyzes again and again, prints, serves and writes the results. It
 //! waits out outages and counts them.
 
+mod config;
+mod pages;
+
 use std::cell::{Cell, RefCell};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use jiff::Timestamp;
 use serde_json::json;
 
+use self::config::WatchedConfig;
 use super::analysis::{Analysis, analyze};
 use super::settings::Settings;
 use super::{outbound, write};
 use crate::cli::score::{ScoreArgs, ScoreFormat, ScoreView};
-use crate::config::Config;
 use crate::context::Context;
 use crate::outbound::sent_messages::SentMessages;
 use crate::serve::{HttpPage, PageServer, Pages};
+use crate::serve::{Pages, Server};
 use gpuctl_core::error::{Error, ErrorKind, ErrorName};
-use gpuctl_core::stats::score::selection::Scored;
 use gpuctl_local::platform;
-use gpuctl_view::program::health::HealthStatus;
-use gpuctl_view::score::exposition;
+use gpuctl_view::Format;
 use gpuctl_view::score::exposition::Analyses;
 use gpuctl_view::score::list as view;
 use gpuctl_view::score::summary;
@@ -105,52 +106,6 @@ pub(crate) async fn run(
         ended = watch.rounds() => ended,
         refused = server => refused.map(|()| ExitCode::SUCCESS),
         () = ticks => unreachable!("ticks have no end"),
-    }
-}
-
-/// The config file as it was read; one that cannot be read is known by its message.
-#[derive(Clone, PartialEq)]
-enum ConfigFile {
-    Read(Box<Config>),
-    Unreadable { message: String },
-}
-
-/// The config file as it is in use, and as it was when it was looked at last.
-struct WatchedConfig {
-    used: ConfigFile,
-    seen: ConfigFile,
-}
-
-impl ConfigFile {
-    fn now(context: &Context) -> Self {
-        match context.config() {
-            Ok(config) => Self::Read(Box::new(config)),
-            Err(error) => Self::Unreadable {
-                message: error.to_string(),
-            },
-        }
-    }
-}
-
-impl WatchedConfig {
-    fn of(context: &Context) -> Self {
-        let used = ConfigFile::now(context);
-        Self {
-            seen: used.clone(),
-            used,
-        }
-    }
-
-    /// Returns true when the file is another than the one in use, and the same as at the last look:
-    /// a file that is being written may be half there, or empty.
-    fn has_changed(&mut self, context: &Context) -> bool {
-        let now = ConfigFile::now(context);
-        let still = std::mem::replace(&mut self.seen, now.clone()) == now;
-        let changed = still && now != self.used;
-        if changed {
-            self.used = now;
-        }
-        changed
     }
 }
 
@@ -374,89 +329,6 @@ impl ScoreWatch<'_> {
         if let Err(error) = write(path, &self.exposition()) {
             self.context.terminal.warn(&error.to_string());
         }
-    }
-
-    /// Returns true while what was found last may be shown as present.
-    fn is_fresh(&self, state: &WatchState) -> bool {
-        let most = self.settings.borrow().interval.saturating_mul(STALE);
-        state.succeeded.is_some_and(|at| at.elapsed() <= most)
-    }
-
-    fn exposition(&self) -> String {
-        let state = self.state.borrow();
-        let last = state.last.as_ref().filter(|_| self.is_fresh(&state));
-        let stats = last.map(|last| summary::stats(&last.devices));
-        let known = last
-            .zip(stats.as_ref())
-            .map(|(last, stats)| (&last.devices[..], stats));
-        exposition::text(known, &state.analyses)
-    }
-
-    fn health(&self) -> HealthStatus {
-        let (state, settings) = (self.state.borrow(), self.settings.borrow());
-        let patience = settings
-            .interval
-            .saturating_mul(STALE)
-            .saturating_add(self.context.access.request_timeout);
-        let late = state.ended.is_some_and(|at| at.elapsed() > patience);
-        HealthStatus {
-            status: match (late, state.connected && self.is_fresh(&state)) {
-                (true, _) => "unhealthy",
-                (false, false) => "degraded",
-                (false, true) => "healthy",
-            },
-            prometheus_connected: state.connected,
-            last_analysis: state.last.as_ref().map(|last| last.at),
-            analysis_timeout: late,
-            ai_enabled: settings.ai.is_some(),
-            interval: settings.interval.as_secs(),
-        }
-    }
-
-    /// Brings the pages up to date.
-    fn refresh(&self) {
-        let health = self.health();
-        let code = if health.analysis_timeout { 503 } else { 200 };
-        let page = |code, text: String| HttpPage {
-            code,
-            media: "application/json",
-            text: text.into(),
-            is_always_served: false,
-        };
-        let state = self.state.borrow();
-        let last = state.last.as_ref().filter(|_| self.is_fresh(&state));
-        let none = || {
-            page(
-                503,
-                json(
-                    &json!({"error": "NoAnalysis", "message": "no analysis lately", "last_analysis": health.last_analysis}),
-                ),
-            )
-        };
-        let of = |text: &dyn Fn(&[Scored], Timestamp) -> String| {
-            last.map_or_else(none, |last| page(200, text(&last.devices, last.at)))
-        };
-        let threshold = last.map_or(0.0, |last| last.rules.thresholds.low);
-        let metrics = HttpPage {
-            media: "text/plain; version=0.0.4; charset=utf-8",
-            ..page(200, self.exposition())
-        };
-        let mut pages = self.pages.borrow_mut();
-        pages.insert("/metrics", metrics);
-        // The kubelet restarts a pod whose /health does not answer.
-        pages.insert(
-            "/health",
-            HttpPage {
-                is_always_served: true,
-                ..page(code, json(&health))
-            },
-        );
-        pages.insert("/results", of(&|rows, at| json(&view::results(rows, at))));
-        pages.insert(
-            "/results/low",
-            of(&|rows, at| json(&view::low(rows, threshold, at))),
-        );
-        pages.insert("/results/stats", of(&|rows, _| json(&summary::stats(rows))));
     }
 }
 

@@ -4,12 +4,12 @@
 
 use std::sync::OnceLock;
 
-use gpuctl::fuzz::{TARGETS, Target};
+use gpuctl::fuzz::{FuzzTarget, TARGETS};
 use libfuzzer_sys::fuzz_target;
 
-static READER: OnceLock<Target> = OnceLock::new();
+static READER: OnceLock<FuzzTarget> = OnceLock::new();
 
-fn chosen() -> Target {
+fn chosen() -> FuzzTarget {
     let name = std::env::var("GPUCTL_FUZZ").unwrap_or_default();
     let known: Vec<&str> = TARGETS.iter().map(|(name, _)| *name).collect();
     let found = TARGETS.iter().find(|(known, _)| *known == name);

@@ -4,6 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitCode;
 
+use serde_json::Value;
+
 use crate::cli::access::auth_check::{AuthCheck, NamedService, RoleExtent};
 use crate::context::Context;
 use crate::observe::metrics::{self, PrometheusPath};
@@ -38,20 +40,7 @@ pub(super) async fn print(
     let connection = context.connect().await?;
     let namespace = (!context.all_namespaces && person != Some(Person::Operator))
         .then_some(connection.namespace.as_str());
-    let chosen: Vec<&Task> = match (&tasks, person) {
-        (Some(tasks), _) => tasks.clone(),
-        (None, Some(person)) => verbs::tasks().filter(|task| person.uses(task)).collect(),
-        (None, None) => verbs::tasks().collect(),
-    };
-    let mut rights = match (person, extent) {
-        (Some(person), _) => person.rights(verbs::tasks()),
-        (None, RoleExtent::Full) => chosen.iter().flat_map(|task| task.complete()).collect(),
-        (None, _) => chosen.iter().flat_map(|task| task.sufficient()).collect(),
-    };
-    let mut remarks = match person {
-        Some(person) => vec![person.summary().to_owned()],
-        None => remarks(&chosen, &rights),
-    };
+    let (mut rights, mut remarks) = rights(tasks.as_deref(), extent);
     let proxy = match rights.remove(&PROXY) {
         true => proxy(args, &mut rights, &mut remarks, &connection, context).await?,
         false => None,
@@ -68,20 +57,10 @@ pub(super) async fn print(
         subjects: &subjects,
     };
     let objects = roles(&set);
-    let text = match args.print.options().format {
+    context.terminal.print(&match args.print.options().format {
         Format::Json => json(&ObjectList::of(&objects)),
-        _ => {
-            let comments: String = remarks
-                .iter()
-                .map(|remark| format!("# {remark}\n"))
-                .collect();
-            format!(
-                "{comments}{}",
-                objects.iter().map(yaml).collect::<Vec<_>>().join("---\n")
-            )
-        }
-    };
-    context.terminal.print(&text)?;
+        _ => commented_yaml(&remarks, &objects),
+    })?;
     if tasks.is_none() && person.is_none() {
         let roles = "--emit-role=viewer, researcher or operator prints the role of a person";
         context.terminal.warn(&format!(
@@ -92,6 +71,34 @@ pub(super) async fn print(
         "review the roles, then apply them: gpuctl auth check … --emit-role | kubectl apply -f -",
     );
     Ok(ExitCode::SUCCESS)
+}
+
+/// Returns the rights of the role, and remarks for the administrator.
+fn rights(tasks: Option<&[&'static Task]>, extent: RoleExtent) -> (BTreeSet<Right>, Vec<String>) {
+    if let Some(person) = person(extent) {
+        let remarks = vec![person.summary().to_owned()];
+        return (person.rights(verbs::tasks()), remarks);
+    }
+    let chosen: Vec<&Task> = match tasks {
+        Some(tasks) => tasks.to_vec(),
+        None => verbs::tasks().collect(),
+    };
+    let rights = match extent {
+        RoleExtent::Full => chosen.iter().flat_map(|task| task.complete()).collect(),
+        _ => chosen.iter().flat_map(|task| task.sufficient()).collect(),
+    };
+    let remarks = remarks(&chosen, &rights);
+    (rights, remarks)
+}
+
+/// Renders the objects as YAML documents below the remarks.
+fn commented_yaml(remarks: &[String], objects: &[Value]) -> String {
+    let comments: String = remarks
+        .iter()
+        .map(|remark| format!("# {remark}\n"))
+        .collect();
+    let documents = objects.iter().map(yaml).collect::<Vec<_>>().join("---\n");
+    format!("{comments}{documents}")
 }
 
 fn person(extent: RoleExtent) -> Option<Person> {

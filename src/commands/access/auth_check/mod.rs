@@ -20,7 +20,7 @@ use gpuctl_core::model::contract::rights::{PROXY, Right, Task};
 use gpuctl_core::model::{Nodes, State};
 use gpuctl_manifest::spec::nearest;
 use gpuctl_view::program::rights;
-use gpuctl_view::program::rights::{PoolRoom, Verdict};
+use gpuctl_view::program::rights::{Checked, PoolRoom, Verdict};
 use gpuctl_view::{Format, document};
 
 pub(crate) async fn run(auth: &Auth, context: &Context) -> Result<ExitCode, Error> {
@@ -28,7 +28,7 @@ pub(crate) async fn run(auth: &Auth, context: &Context) -> Result<ExitCode, Erro
     let options = args.print.options();
     context.terminal.set_format(options.format);
     let tasks =
-        verbs::named_tasks(&without_aliases(&args.words)).map_err(|words| unknown(&words))?;
+        verbs::named_tasks(&without_aliases(&args.words)).map_err(|error| unknown(&error.words))?;
     let tasks = Some(tasks).filter(|tasks| !tasks.is_empty());
     if let Some(extent) = args.emit_role {
         return emit_role::print(args, tasks, extent, context).await;
@@ -129,38 +129,12 @@ async fn several(
 ) -> Result<ExitCode, Error> {
     let options = args.print.options();
     let format = options.format;
-    let (asked, absent) = asked(tasks, connection).await?;
     let home = connection.namespace.as_str();
-    let needs_prometheus = tasks.iter().any(|task| task.complete().contains(&PROXY));
-    let trouble = async {
-        if needs_prometheus {
-            trouble(connection, context).await
-        } else {
-            None
-        }
-    };
-    let (here, everywhere, user, trouble) = futures::future::join4(
-        connection.may(&asked, Some(home)),
-        connection.may(&asked, None),
-        connection.user(),
+    let UserAccess {
+        items,
+        user,
         trouble,
-    )
-    .await;
-    let (mut here, mut everywhere, user) = (here?, everywhere?, user?);
-    if trouble.is_none() {
-        here.insert(PROXY, true);
-        everywhere.insert(PROXY, true);
-    }
-    let here = if context.all_namespaces {
-        &everywhere
-    } else {
-        &here
-    };
-    let item = |task: &&Task| {
-        rights::checked(task, here, &everywhere, &absent)
-            .without(trouble.as_deref().filter(|_| task.needs_prometheus()))
-    };
-    let items: Vec<_> = tasks.iter().map(item).collect();
+    } = access(tasks, connection, context).await?;
     list::run(&options, context, async |_: Round<'_>| {
         let allowed = items
             .iter()
@@ -191,6 +165,57 @@ async fn several(
         ExitCode::from(ErrorKind::Access.exit_code())
     } else {
         ExitCode::SUCCESS
+    })
+}
+
+/// Rights of the user for several commands.
+struct UserAccess {
+    items: Vec<Checked>,
+    user: Option<String>,
+    /// Why Prometheus cannot be asked, where a command needs it.
+    trouble: Option<String>,
+}
+
+/// Asks the API server which of the commands the user may use.
+async fn access(
+    tasks: &[&Task],
+    connection: &Connection,
+    context: &Context,
+) -> Result<UserAccess, Error> {
+    let (asked, absent) = asked(tasks, connection).await?;
+    let needs_prometheus = tasks.iter().any(|task| task.complete().contains(&PROXY));
+    let trouble = async {
+        if needs_prometheus {
+            trouble(connection, context).await
+        } else {
+            None
+        }
+    };
+    let (here, everywhere, user, trouble) = futures::future::join4(
+        connection.may(&asked, Some(&connection.namespace)),
+        connection.may(&asked, None),
+        connection.user(),
+        trouble,
+    )
+    .await;
+    let (mut here, mut everywhere, user) = (here?, everywhere?, user?);
+    if trouble.is_none() {
+        here.insert(PROXY, true);
+        everywhere.insert(PROXY, true);
+    }
+    let here = if context.all_namespaces {
+        &everywhere
+    } else {
+        &here
+    };
+    let item = |task: &&Task| {
+        rights::checked(task, here, &everywhere, &absent)
+            .without(trouble.as_deref().filter(|_| task.needs_prometheus()))
+    };
+    Ok(UserAccess {
+        items: tasks.iter().map(item).collect(),
+        user,
+        trouble,
     })
 }
 

@@ -4,6 +4,8 @@
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
+use serde_json::Value;
+
 use crate::cli::files::create_secret::CreateSecret;
 use crate::config::Environment;
 use crate::context::Context;
@@ -45,23 +47,7 @@ pub(crate) async fn run(args: &CreateSecret, context: &Context) -> Result<ExitCo
     };
     let live = connection.live(&object).await?;
     if let Some(live) = &live {
-        let ours = live["metadata"]["labels"][MANAGED_BY] == MANAGED_BY_US;
-        if !args.replace {
-            let message = format!(
-                "secret `{}` already exists in namespace `{namespace}`",
-                args.name
-            );
-            return Err(
-                Error::new(ErrorName::AlreadyExists, message).hint("`--replace` overwrites it")
-            );
-        }
-        if !ours {
-            let message = format!(
-                "secret `{}` in namespace `{namespace}` was not created by gpuctl",
-                args.name
-            );
-            return Err(Error::new(ErrorName::NotOurs, message).hint("choose another name"));
-        }
+        check_replacement(args, live, &namespace)?;
     }
     connection.apply(&object, false).await?;
     let keys = if args.registry.is_some() {
@@ -88,6 +74,21 @@ pub(crate) async fn run(args: &CreateSecret, context: &Context) -> Result<ExitCo
             _ => format!("environment.imagePullSecret: {}", args.name),
         });
     Ok(ExitCode::SUCCESS)
+}
+
+/// Refuses to overwrite a secret without `--replace`, and one of somebody else.
+fn check_replacement(args: &CreateSecret, live: &Value, namespace: &str) -> Result<(), Error> {
+    let name = &args.name;
+    if !args.replace {
+        let message = format!("secret `{name}` already exists in namespace `{namespace}`");
+        return Err(Error::new(ErrorName::AlreadyExists, message).hint("`--replace` overwrites it"));
+    }
+    if live["metadata"]["labels"][MANAGED_BY] != MANAGED_BY_US {
+        let message =
+            format!("secret `{name}` in namespace `{namespace}` was not created by gpuctl");
+        return Err(Error::new(ErrorName::NotOurs, message).hint("choose another name"));
+    }
+    Ok(())
 }
 
 fn values(args: &CreateSecret) -> Result<BTreeMap<String, Vec<u8>>, Error> {

@@ -45,7 +45,7 @@ impl Unpacking {
         let ((tell, result), (end, done)) = (oneshot::channel(), oneshot::channel());
         let (stopped, staging) = (Arc::clone(&stop), folder.clone());
         std::thread::spawn(move || {
-            let mut pieces = Pieces {
+            let mut pieces = ArchiveReader {
                 receiver,
                 rest: Bytes::new(),
                 stopped: &stopped,
@@ -151,13 +151,13 @@ pub(super) fn interrupted() -> Error {
 }
 
 /// Reads an archive as it arrives.
-struct Pieces<'a> {
+struct ArchiveReader<'a> {
     receiver: mpsc::Receiver<Bytes>,
     rest: Bytes,
     stopped: &'a AtomicBool,
 }
 
-impl Read for Pieces<'_> {
+impl Read for ArchiveReader<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         while self.rest.is_empty() {
             match self.receiver.blocking_recv() {

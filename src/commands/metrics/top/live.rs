@@ -1,21 +1,21 @@
 //! Lets the cockpit live: draws it, hands it keys, snapshots and lines of other commands, and
 //! fulfils what it wishes.
 
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use super::own_program::{Answer, OwnProgram};
-use super::read::Reader;
+use super::own_program::{CommandEnd, CommandOutput, OwnProgram};
+use super::read::SnapshotReader;
 use crate::cli::inherited_options::CarriedOptions;
 use crate::cli::metrics::top::{Top, TopView};
 use crate::context::Context;
 use crate::terminal::Verbosity;
-use crate::terminal::screen::Screen;
+use crate::terminal::screen::{Events, Screen};
 use gpuctl_cluster::Connection;
 use gpuctl_core::error::{Error, ErrorName};
 use gpuctl_local::platform;
-use gpuctl_view::cockpit::{Cockpit, Tab, Wish, draw};
+use gpuctl_view::cockpit::{Cockpit, Curves, Snapshot, Tab, Wish, draw};
 
 /// How many times longer than it took to read them objects are believed, however often they change:
 /// in a large cluster they always do.
@@ -29,7 +29,7 @@ pub(super) async fn live(
     context: &Context,
     connection: &Connection,
 ) -> Result<ExitCode, Error> {
-    let reader = Reader::new(context, connection);
+    let reader = SnapshotReader::new(context, connection);
     // What it has to say about missing metrics and rights is said before the screen is taken.
     let snapshot = reader.look(true).await?;
     let own = || {
@@ -67,7 +67,7 @@ async fn watch(
     args: &Top,
     cockpit: &mut Cockpit,
     connection: &Connection,
-    reader: &Reader<'_>,
+    reader: &SnapshotReader<'_>,
     context: &Context,
 ) -> Result<ExitCode, Error> {
     let own = OwnProgram::find(CarriedOptions::of(std::env::args_os().collect()).cluster).map_err(
@@ -80,10 +80,16 @@ async fn watch(
     )?;
     let first = cockpit.snapshot.clone();
     context.terminal.stream()?;
-    let mut screen = Screen::enter()?;
-    let mut events = Some(screen.events());
-    let mut answer: Option<Answer> = None;
-    let mut ended: Pin<Box<dyn Future<Output = u8>>> = Box::pin(platform::ended_from_outside());
+    let screen = Screen::enter()?;
+    let mut session = Session {
+        events: Some(screen.events()),
+        screen,
+        output: None,
+        ended: Box::pin(platform::ended_from_outside()),
+        cockpit,
+        own,
+        context,
+    };
     let mut bell = connection.doorbell_of_nodes(args.interval.max(SHORTEST));
     let mut past = Some(Box::pin(reader.past(&first)));
     // What changed since objects were read, when that was, and how long it took.
@@ -99,101 +105,136 @@ async fn watch(
             }
             found
         };
-        let mut next = std::pin::pin!(next);
+        if let Some(code) = session.show_until(pin!(next), &mut past).await? {
+            return Ok(code);
+        }
+    }
+}
+
+/// A signal that ends the program.
+type Signal = Pin<Box<dyn Future<Output = u8>>>;
+
+/// The cockpit on the screen, with the command whose output it shows.
+struct Session<'a> {
+    cockpit: &'a mut Cockpit,
+    own: OwnProgram,
+    context: &'a Context,
+    ended: Signal,
+    output: Option<CommandOutput>,
+    /// `None` while another command has the keys.
+    events: Option<Events>,
+    // The last field: the screen is given back when all else is gone.
+    screen: Screen,
+}
+
+impl Session<'_> {
+    /// Draws and handles keys until the next snapshot is read. Returns the exit code at the end.
+    async fn show_until(
+        &mut self,
+        mut next: Pin<&mut impl Future<Output = Result<Snapshot, Error>>>,
+        past: &mut Option<Pin<Box<impl Future<Output = Curves>>>>,
+    ) -> Result<Option<ExitCode>, Error> {
         loop {
-            screen.draw(|frame| draw(cockpit, frame))?;
-            let event = async {
-                match &mut events {
-                    Some(events) => events.next().await,
-                    None => std::future::pending().await,
-                }
-            };
-            let lines = async {
-                match &mut answer {
-                    Some(answer) => answer.next().await,
-                    None => std::future::pending().await,
-                }
-            };
-            let earlier = async {
-                match &mut past {
-                    Some(past) => past.await,
-                    None => std::future::pending().await,
-                }
-            };
+            let cockpit = &mut *self.cockpit;
+            self.screen.draw(|frame| draw(cockpit, frame))?;
             let wish = tokio::select! {
                 found = &mut next => {
                     match found {
-                        Ok(snapshot) => cockpit.update(snapshot),
+                        Ok(snapshot) => self.cockpit.update(snapshot),
                         // An outage passes; what was seen last stays.
-                        Err(error) => cockpit.trouble = Some(error.to_string()),
+                        Err(error) => self.cockpit.trouble = Some(error.to_string()),
                     }
-                    break;
+                    return Ok(None);
                 }
-                signal = &mut ended => return Ok(ExitCode::from(128 + signal)),
-                event = event => match event {
-                    Some(event) => cockpit.take(&event),
-                    None => return Ok(ExitCode::SUCCESS),
+                signal = &mut self.ended => return Ok(Some(ExitCode::from(128 + signal))),
+                event = or_never(self.events.as_mut().map(|events| events.next())) => match event {
+                    Some(event) => self.cockpit.take(&event),
+                    None => return Ok(Some(ExitCode::SUCCESS)),
                 },
-                lines = lines => {
-                    match (lines, &mut cockpit.pane) {
-                        (Ok(lines), Some(pane)) => lines.into_iter().for_each(|line| pane.push(&line)),
-                        (Err(end), Some(pane)) => {
-                            pane.ended = Some(end);
-                            answer = None;
-                        }
-                        (_, None) => answer = None,
-                    }
+                lines = or_never(self.output.as_mut().map(|output| output.next())) => {
+                    self.show_lines(lines);
                     None
                 }
-                curves = earlier => {
-                    past = None;
-                    cockpit.curves.precede(curves);
+                curves = or_never(past.as_mut()) => {
+                    *past = None;
+                    self.cockpit.curves.precede(curves);
                     None
                 }
             };
-            match wish {
-                None => {}
-                Some(Wish::Quit) => return Ok(ExitCode::SUCCESS),
-                Some(Wish::Stop) => answer = None,
-                Some(Wish::Show(words)) => match own.answer(&words) {
-                    Ok(begun) => answer = Some(begun),
-                    Err(error) => told(cockpit, &format!("gpuctl cannot be started: {error}")),
-                },
-                Some(Wish::Hand(words)) => {
-                    // Keys are the other command's now.
-                    drop(events.take());
-                    screen.leave();
-                    let code = tokio::select! {
-                        code = own.hand_over(&words) => code,
-                        signal = asked_to_end(&mut ended) => return Ok(ExitCode::from(128 + signal)),
-                    };
-                    let trouble = match code {
-                        Ok(Some(0)) => None,
-                        Ok(Some(code)) => Some(format!("exit code {code}")),
-                        Ok(None) => Some("it was ended by a signal".to_owned()),
-                        Err(error) => Some(format!("gpuctl cannot be started: {error}")),
-                    };
-                    if let Some(trouble) = trouble {
-                        context
-                            .terminal
-                            .tell(&format!("{trouble}; Enter goes back"));
-                        let mut keys = screen.keys_alone()?;
-                        tokio::select! {
-                            () = keys.key() => {}
-                            signal = asked_to_end(&mut ended) => return Ok(ExitCode::from(128 + signal)),
-                        }
-                    }
-                    screen.return_to()?;
-                    events = Some(screen.events());
-                }
+            if let Some(code) = self.fulfil(wish).await? {
+                return Ok(Some(code));
             }
         }
+    }
+
+    /// Shows lines of the command in the pane, or its end.
+    fn show_lines(&mut self, lines: Result<Vec<String>, CommandEnd>) {
+        match (lines, &mut self.cockpit.pane) {
+            (Ok(lines), Some(pane)) => lines.into_iter().for_each(|line| pane.push(&line)),
+            (Err(end), Some(pane)) => {
+                pane.ended = Some(end.text);
+                self.output = None;
+            }
+            (_, None) => self.output = None,
+        }
+    }
+
+    /// Does what a key asked for. Returns the exit code at the end.
+    async fn fulfil(&mut self, wish: Option<Wish>) -> Result<Option<ExitCode>, Error> {
+        match wish {
+            None => {}
+            Some(Wish::Quit) => return Ok(Some(ExitCode::SUCCESS)),
+            Some(Wish::Stop) => self.output = None,
+            Some(Wish::Show(words)) => match self.own.answer(&words) {
+                Ok(output) => self.output = Some(output),
+                Err(error) => told(self.cockpit, &format!("gpuctl cannot be started: {error}")),
+            },
+            Some(Wish::Hand(words)) => return self.hand_over(&words).await,
+        }
+        Ok(None)
+    }
+
+    /// Gives keys and screen to a command until it ends. Returns the exit code after a signal.
+    async fn hand_over(&mut self, words: &[String]) -> Result<Option<ExitCode>, Error> {
+        drop(self.events.take());
+        self.screen.leave();
+        let code = tokio::select! {
+            code = self.own.hand_over(words) => code,
+            signal = asked_to_end(&mut self.ended) => return Ok(Some(ExitCode::from(128 + signal))),
+        };
+        let trouble = match code {
+            Ok(Some(0)) => None,
+            Ok(Some(code)) => Some(format!("exit code {code}")),
+            Ok(None) => Some("it was ended by a signal".to_owned()),
+            Err(error) => Some(format!("gpuctl cannot be started: {error}")),
+        };
+        if let Some(trouble) = trouble {
+            self.context
+                .terminal
+                .tell(&format!("{trouble}; Enter goes back"));
+            let mut keys = self.screen.keys_alone()?;
+            tokio::select! {
+                () = keys.key() => {}
+                signal = asked_to_end(&mut self.ended) => return Ok(Some(ExitCode::from(128 + signal))),
+            }
+        }
+        self.screen.return_to()?;
+        self.events = Some(self.screen.events());
+        Ok(None)
+    }
+}
+
+/// Waits for a future; without one it has no end.
+async fn or_never<T>(future: Option<impl Future<Output = T>>) -> T {
+    match future {
+        Some(future) => future.await,
+        None => std::future::pending().await,
     }
 }
 
 /// Waits for a signal that ends this process while a child process has the terminal, and returns
 /// it. Ctrl-C is for the child process.
-async fn asked_to_end(ended: &mut Pin<Box<dyn Future<Output = u8>>>) -> u8 {
+async fn asked_to_end(ended: &mut Signal) -> u8 {
     loop {
         match ended.as_mut().await {
             platform::INTERRUPT => *ended = Box::pin(platform::ended_from_outside()),

@@ -35,7 +35,7 @@ impl OwnProgram {
     }
 
     /// Begins a command whose answer is shown while it comes.
-    pub(super) fn answer(&self, words: &[String]) -> io::Result<Answer> {
+    pub(super) fn answer(&self, words: &[String]) -> io::Result<CommandOutput> {
         let mut command = self.command(words);
         command
             .env("NO_COLOR", "1")
@@ -54,7 +54,7 @@ impl OwnProgram {
             .take()
             .into_iter()
             .for_each(|from| read(from, sender.clone()));
-        Ok(Answer { child, lines })
+        Ok(CommandOutput { child, lines })
     }
 
     /// Gives the terminal to a command until it ends. Returns its exit code; `None` after a signal.
@@ -64,14 +64,19 @@ impl OwnProgram {
 }
 
 /// A command whose answer is shown while it comes.
-pub(super) struct Answer {
+pub(super) struct CommandOutput {
     child: Child,
     lines: Receiver<String>,
 }
 
-impl Answer {
-    /// Returns the lines that came; `Err` has how it ended.
-    pub(super) async fn next(&mut self) -> Result<Vec<String>, String> {
+/// How a command ended, as the pane shows it.
+pub(super) struct CommandEnd {
+    pub text: String,
+}
+
+impl CommandOutput {
+    /// Returns the lines that came, or how the command ended.
+    pub(super) async fn next(&mut self) -> Result<Vec<String>, CommandEnd> {
         if let Some(line) = self.lines.recv().await {
             let mut lines = vec![line];
             while let Some(line) = self.lines.try_recv().ok().filter(|_| lines.len() < WAITING) {
@@ -85,10 +90,12 @@ impl Answer {
             .await
             .ok()
             .and_then(|status| status.code());
-        Err(match code {
-            Some(0) => "done".to_owned(),
-            Some(code) => format!("exit code {code}"),
-            None => "ended by a signal".to_owned(),
+        Err(CommandEnd {
+            text: match code {
+                Some(0) => "done".to_owned(),
+                Some(code) => format!("exit code {code}"),
+                None => "ended by a signal".to_owned(),
+            },
         })
     }
 }

@@ -25,7 +25,7 @@ use gpuctl_view::cockpit::{Curves, Snapshot};
 const STEP: i64 = 60;
 
 /// Where snapshots come from.
-pub(super) struct Reader<'c> {
+pub(super) struct SnapshotReader<'c> {
     context: &'c Context,
     connection: &'c Connection,
     cells: OptionalMetrics<'c>,
@@ -37,7 +37,7 @@ pub(super) struct Reader<'c> {
     told: Cell<bool>,
 }
 
-impl<'c> Reader<'c> {
+impl<'c> SnapshotReader<'c> {
     pub(super) fn new(context: &'c Context, connection: &'c Connection) -> Self {
         Self {
             context,

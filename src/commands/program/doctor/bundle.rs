@@ -106,48 +106,7 @@ pub(crate) async fn write(
         connection.namespace.clone(),
     );
     let unread = connection.capture(&mut bundle).await?;
-    let prometheus = match metrics::find(
-        context,
-        &connection,
-        context.access.request_timeout,
-        StoreUse::Devices,
-    )
-    .await
-    {
-        Ok(prometheus) => Some(prometheus),
-        Err(error) => {
-            context
-                .terminal
-                .warn(&format!("the bundle is without metrics: {error}"));
-            None
-        }
-    };
-    let mut prometheus = prometheus;
-    if let Some(found) = prometheus.take() {
-        // A replay answers about all of this time, and must add up no more than the live command.
-        let until = UnixSeconds::from(context.now());
-        let clusters = match found.matchers().is_empty() {
-            true => which(&found, &connection, (until - LONGEST, until))
-                .await
-                .unwrap_or(StoreClusters::One),
-            false => StoreClusters::One,
-        };
-        prometheus = Some(match clusters {
-            StoreClusters::One => found,
-            StoreClusters::Proven(matchers) => found.narrowed_to(matchers),
-            StoreClusters::Unclear { label, values } => {
-                bundle.unclear = Some((label.to_owned(), values));
-                found
-            }
-        });
-    }
-    bundle.prometheus = prometheus
-        .as_ref()
-        .map(|prometheus| prometheus.server.clone());
-    bundle.matchers = prometheus
-        .as_ref()
-        .map(|prometheus| prometheus.matchers().pairs().to_vec())
-        .unwrap_or_default();
+    let prometheus = find_store(&connection, &mut bundle, context).await;
     let bundle = Arc::new(bundle);
     let left = fill(&bundle, &connection, prometheus.as_ref(), context).await?;
     if left > 0 {
@@ -164,18 +123,73 @@ pub(crate) async fn write(
             .terminal
             .warn(&format!("`--replay` will refuse this bundle: {error}"));
     }
+    report(file, &bundle, &unread, format, context)
+}
+
+/// Finds Prometheus, narrowed to this cluster, and notes in the bundle how it is asked.
+async fn find_store<'c>(
+    connection: &'c Connection,
+    bundle: &mut Bundle,
+    context: &Context,
+) -> Option<Prometheus<'c>> {
+    let found = metrics::find(
+        context,
+        connection,
+        context.access.request_timeout,
+        StoreUse::Devices,
+    )
+    .await;
+    let found = match found {
+        Ok(found) => found,
+        Err(error) => {
+            context
+                .terminal
+                .warn(&format!("the bundle is without metrics: {error}"));
+            return None;
+        }
+    };
+    // A replay answers about all of this time, and must add up no more than the live command.
+    let until = UnixSeconds::from(context.now());
+    let clusters = match found.matchers().is_empty() {
+        true => which(&found, connection, (until - LONGEST, until))
+            .await
+            .unwrap_or(StoreClusters::One),
+        false => StoreClusters::One,
+    };
+    let prometheus = match clusters {
+        StoreClusters::One => found,
+        StoreClusters::Proven(matchers) => found.narrowed_to(matchers),
+        StoreClusters::Unclear { label, values } => {
+            bundle.unclear = Some((label.to_owned(), values));
+            found
+        }
+    };
+    bundle.prometheus = Some(prometheus.server.clone());
+    bundle.matchers = prometheus.matchers().pairs().to_vec();
+    Some(prometheus)
+}
+
+/// Prints that the bundle is written.
+fn report(
+    file: &Path,
+    bundle: &Bundle,
+    unread: &[String],
+    format: Format,
+    context: &Context,
+) -> Result<ExitCode, Error> {
     let bytes = file.metadata().map_or(0, |data| data.len());
     let server = bundle.prometheus.as_deref();
     let written = BundleWritten {
         file: file.display().to_string(),
         bytes,
         captured_at: bundle.at,
-        unread: &unread,
+        unread,
         prometheus: server,
     };
     let text = || {
         let mut text = format!(
-            "{} written, {} KiB; known forms of secrets are redacted, names, addresses and log lines are in it\n",
+            "{} written, {} KiB; known forms of secrets are redacted, names, addresses and log \
+             lines are in it\n",
             file.display(),
             bytes.div_ceil(1024)
         );

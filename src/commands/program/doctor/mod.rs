@@ -13,7 +13,9 @@ use gpuctl_core::error::Error;
 use gpuctl_core::stats::exporters::{query, recorded};
 use gpuctl_prometheus::Prometheus;
 use gpuctl_view::program::health;
-use gpuctl_view::program::health::{ClusterHealth, DoctorReport, HealthStatus, PrometheusHealth};
+use gpuctl_view::program::health::{
+    Check, ClusterHealth, DoctorReport, HealthStatus, PrometheusHealth,
+};
 use gpuctl_view::{Format, document};
 
 /// The default of `scheduler.interval`.
@@ -46,48 +48,13 @@ pub(crate) async fn run(args: &Doctor, context: &Context) -> Result<ExitCode, Er
         .unwrap_or(USUAL_INTERVAL)
         .as_secs();
     let ai_enabled = config.switch("ai.enabled").map_err(told).unwrap_or(false);
-    let (mut cluster, mut prometheus) = (ClusterHealth::default(), PrometheusHealth::default());
-    let mut failed = None;
-    let named = context.metrics()?.url.is_some();
-    let mut found = Vec::new();
-    match context.connect().await {
-        Err(error) => failed = Some(error),
-        Ok(connection) => {
-            (cluster.server, cluster.context) = (
-                Some(connection.server().to_owned()),
-                context.access.context.clone(),
-            );
-            let begun = Instant::now();
-            match connection.version().await {
-                Err(failure) => failed = Some(failure.into()),
-                Ok(version) => {
-                    found.extend(store_checks::of_clock(
-                        "the API server",
-                        connection.server_time(),
-                        context.now(),
-                    ));
-                    (cluster.connected, cluster.version) = (true, Some(version));
-                    cluster.seconds = Some(milliseconds(begun));
-                }
-            }
-            if cluster.connected {
-                found.extend(checks::checks(context, &connection).await);
-            }
-            if !named {
-                ask(
-                    &mut prometheus,
-                    metrics::find(
-                        context,
-                        &connection,
-                        context.access.request_timeout,
-                        StoreUse::Devices,
-                    ),
-                )
-                .await;
-            }
-        }
-    }
-    if named {
+    let ClusterReport {
+        cluster,
+        mut prometheus,
+        checks,
+        failed,
+    } = check_cluster(context).await?;
+    if context.metrics()?.url.is_some() {
         // One with an address of its own is there without the cluster too.
         ask(
             &mut prometheus,
@@ -95,15 +62,9 @@ pub(crate) async fn run(args: &Doctor, context: &Context) -> Result<ExitCode, Er
         )
         .await;
     }
-    cluster.error = failed.as_ref().map(ToString::to_string);
     let connected = prometheus.seconds.is_some();
-    let status = match (cluster.connected, connected) {
-        (false, _) => "unhealthy",
-        (true, false) => "degraded",
-        (true, true) => "healthy",
-    };
     let health = HealthStatus {
-        status,
+        status: status(cluster.connected, connected),
         prometheus_connected: connected,
         last_analysis: None,
         analysis_timeout: false,
@@ -114,7 +75,7 @@ pub(crate) async fn run(args: &Doctor, context: &Context) -> Result<ExitCode, Er
         health,
         kubernetes: cluster,
         prometheus,
-        checks: found,
+        checks,
     };
     context
         .terminal
@@ -124,6 +85,64 @@ pub(crate) async fn run(args: &Doctor, context: &Context) -> Result<ExitCode, Er
         Some(error) => Err(error),
         None => Ok(ExitCode::SUCCESS),
     }
+}
+
+/// Summarizes whether the cluster and Prometheus answer.
+fn status(cluster: bool, prometheus: bool) -> &'static str {
+    match (cluster, prometheus) {
+        (false, _) => "unhealthy",
+        (true, false) => "degraded",
+        (true, true) => "healthy",
+    }
+}
+
+/// What the cluster answered, and its error.
+#[derive(Default)]
+struct ClusterReport {
+    cluster: ClusterHealth,
+    prometheus: PrometheusHealth,
+    checks: Vec<Check>,
+    failed: Option<Error>,
+}
+
+/// Checks the cluster, and the Prometheus in it unless the user names another one.
+async fn check_cluster(context: &Context) -> Result<ClusterReport, Error> {
+    let mut report = ClusterReport::default();
+    let is_named = context.metrics()?.url.is_some();
+    match context.connect().await {
+        Err(error) => report.failed = Some(error),
+        Ok(connection) => {
+            report.cluster.server = Some(connection.server().to_owned());
+            report.cluster.context.clone_from(&context.access.context);
+            let begun = Instant::now();
+            match connection.version().await {
+                Err(failure) => report.failed = Some(failure.into()),
+                Ok(version) => {
+                    report.checks.extend(checks::of_clock(
+                        "the API server",
+                        connection.server_time(),
+                        context.now(),
+                    ));
+                    report.cluster.connected = true;
+                    report.cluster.version = Some(version);
+                    report.cluster.seconds = Some(milliseconds(begun));
+                    let found = checks::checks(context, &connection).await;
+                    report.checks.extend(found);
+                }
+            }
+            if !is_named {
+                let found = metrics::find(
+                    context,
+                    &connection,
+                    context.access.request_timeout,
+                    StoreUse::Devices,
+                );
+                ask(&mut report.prometheus, found).await;
+            }
+        }
+    }
+    report.cluster.error = report.failed.as_ref().map(ToString::to_string);
+    Ok(report)
 }
 
 async fn ask(

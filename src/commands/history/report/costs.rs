@@ -1,0 +1,77 @@
+//! Reads the files of prices and budgets, and applies them to groups.
+
+use std::path::Path;
+
+use serde::de::DeserializeOwned;
+
+use crate::cli::history::report::Report;
+use gpuctl_core::error::Error;
+use gpuctl_core::model::values::prices::{Budget, Prices};
+use gpuctl_core::stats::history::gpu_hours::GpuHours;
+use gpuctl_local::files;
+
+/// Prices and budgets that the user gave.
+pub(super) struct Costs {
+    pub prices: Option<Prices>,
+    pub budget: Option<Budget>,
+}
+
+impl Costs {
+    pub(super) fn read(args: &Report) -> Result<Self, Error> {
+        let prices = args
+            .prices
+            .as_deref()
+            .map(|path| {
+                read(
+                    path,
+                    "prices",
+                    Prices::problem,
+                    "currency, gpu_hour and kwh",
+                )
+            })
+            .transpose()?;
+        let keys = "groups, default and total, each with gpu_hours and cost";
+        let budget = args
+            .budget
+            .as_deref()
+            .map(|path| read(path, "a budget", Budget::problem, keys))
+            .transpose()?;
+        if budget.as_ref().is_some_and(Budget::has_costs) && prices.is_none() {
+            return Err(
+                Error::usage("the budget has costs, and nothing has a price").hint("--prices FILE"),
+            );
+        }
+        Ok(Self { prices, budget })
+    }
+
+    /// Returns the cost of an account. What was drawn and not measured has no price, and neither
+    /// has a part of a device of unknown fraction.
+    pub(super) fn of_account(&self, account: &GpuHours) -> Option<f64> {
+        self.prices
+            .as_ref()?
+            .cost(account.held + account.part_equivalent()?, account.energy)
+    }
+}
+
+/// Reads a file of `what`. An error names the `keys` of such a file.
+fn read<T: DeserializeOwned>(
+    path: &Path,
+    what: &str,
+    problem: impl Fn(&T) -> Option<&'static str>,
+    keys: &str,
+) -> Result<T, Error> {
+    let text = files::text_of(path).map_err(Error::usage)?;
+    let found: T = serde_saphyr::from_str(&text).map_err(|error| {
+        Error::usage(format!(
+            "{} has no {}",
+            path.display(),
+            what.trim_start_matches("a ")
+        ))
+        .cause(error.to_string())
+        .hint(keys)
+    })?;
+    match problem(&found) {
+        Some(problem) => Err(Error::usage(format!("{}: {problem}", path.display())).hint(keys)),
+        None => Ok(found),
+    }
+}

@@ -1,0 +1,187 @@
+//! Adds up what each group of a report did, hour by hour.
+
+use std::collections::BTreeMap;
+
+use futures::future::try_join;
+
+use crate::cli::history::report::{GroupBy, Report};
+use crate::concurrent::SideBySide;
+use crate::context::Context;
+use crate::observe::history::{ClusterHistory, HistoryScope};
+use gpuctl_core::error::Error;
+use gpuctl_core::model::UnixSeconds;
+use gpuctl_core::stats::exporters::kube_state;
+use gpuctl_core::stats::history::allocations::{Allocation, AllocationGroup, AllocationHistory};
+use gpuctl_core::stats::history::gpu_hours::GpuHours;
+use gpuctl_core::stats::history::job_time::{JobSum, JobTimes};
+use gpuctl_core::stats::history::serving_hours::ServingHours;
+use gpuctl_view::history::report::HourPoint;
+
+/// Hours that are read at the same time.
+const AT_ONCE: usize = 3;
+
+/// Values of a group, in the order of what is grouped by.
+pub(super) type GroupValues = Vec<Option<String>>;
+
+impl GroupBy {
+    /// Returns the key as kube-state-metrics writes it.
+    pub(super) fn written_key(&self) -> String {
+        match self {
+            Self::Namespace => String::new(),
+            Self::Label(_, key) | Self::Annotation(_, key) => kube_state::written(key),
+        }
+    }
+
+    /// Returns the group of an allocation; `None` for one that has no such label, or where none are
+    /// served.
+    fn group_of(&self, allocation: &Allocation, key: &str) -> Option<String> {
+        match self {
+            Self::Namespace => Some(allocation.pod.0.clone()),
+            Self::Label(..) => allocation.labels.as_ref()?.get(key).cloned(),
+            Self::Annotation(..) => allocation.annotations.as_ref()?.get(key).cloned(),
+        }
+    }
+}
+
+/// Selects the allocations of a report and assigns each to its group.
+struct Grouping<'a> {
+    /// What is grouped by, with its key as kube-state-metrics writes it.
+    by: Vec<(&'a GroupBy, String)>,
+    /// The only namespace, where one was given.
+    namespace: Option<&'a str>,
+}
+
+impl<'a> Grouping<'a> {
+    fn new(args: &'a Report, context: &'a Context) -> Self {
+        Self {
+            by: args.by.iter().map(|by| (by, by.written_key())).collect(),
+            namespace: context.access.namespace.as_deref(),
+        }
+    }
+
+    fn includes(&self, allocation: &Allocation) -> bool {
+        self.namespace.is_none_or(|only| only == allocation.pod.0)
+    }
+
+    fn values(&self, allocation: &Allocation) -> GroupValues {
+        self.by
+            .iter()
+            .map(|(by, key)| by.group_of(allocation, key))
+            .collect()
+    }
+
+    /// Returns the allocations of each group.
+    fn groups(&self, history: &AllocationHistory) -> BTreeMap<GroupValues, AllocationGroup> {
+        let mut found: BTreeMap<GroupValues, AllocationGroup> = BTreeMap::new();
+        for (index, allocation) in history
+            .tenures
+            .iter()
+            .enumerate()
+            .filter(|(_, allocation)| self.includes(allocation))
+        {
+            found
+                .entry(self.values(allocation))
+                .or_default()
+                .add(index, allocation);
+        }
+        found
+    }
+}
+
+/// Totals of a group.
+#[derive(Default)]
+pub(super) struct GroupTotals {
+    pub account: GpuHours,
+    pub jobs: JobSum,
+    pub serving: Option<ServingHours>,
+}
+
+/// What one group did in one hour.
+struct HourAccount {
+    group: GroupValues,
+    account: GpuHours,
+    serving: Option<ServingHours>,
+}
+
+/// All groups, and how many hours were looked at.
+#[derive(Default)]
+pub(super) struct Gathered {
+    pub groups: BTreeMap<GroupValues, GroupTotals>,
+    pub over_time: Vec<HourPoint>,
+    pub hours: u64,
+    pub without_data: u64,
+}
+
+impl Gathered {
+    fn add_hour(&mut self, accounts: Vec<HourAccount>, has_data: bool) {
+        let mut point = HourPoint {
+            hour: u32::try_from(self.hours).unwrap_or(u32::MAX),
+            ..HourPoint::default()
+        };
+        self.hours += 1;
+        self.without_data += u64::from(!has_data);
+        for HourAccount {
+            group,
+            account,
+            serving,
+        } in accounts
+        {
+            point.held += account.held;
+            point.used += account.used().unwrap_or(0.0);
+            point.unknown += account.unknown();
+            let totals = self.groups.entry(group).or_default();
+            totals.account.add(account);
+            if let Some(serving) = serving {
+                totals.serving.get_or_insert_default().add(serving);
+            }
+        }
+        self.over_time.push(point);
+    }
+}
+
+/// Reads the hours, several at the same time, and adds up the groups of each.
+pub(super) async fn gather(
+    args: &Report,
+    past: &ClusterHistory<'_>,
+    pieces: Vec<(UnixSeconds, UnixSeconds)>,
+    context: &Context,
+) -> Result<Gathered, Error> {
+    let want = HistoryScope {
+        power: true,
+        names: args.by.iter().any(|by| *by != GroupBy::Namespace),
+        ..HistoryScope::default()
+    };
+    let grouping = Grouping::new(args, context);
+    let bar = context.terminal.progress(pieces.len() as u64, "hours");
+    let read_hour = async |(from, to): (UnixSeconds, UnixSeconds)| {
+        let ((history, usage), servers) =
+            try_join(past.look(from, to, want), past.servers(from, to)).await?;
+        bar.inc(1);
+        let account = |(group, members): (GroupValues, AllocationGroup)| HourAccount {
+            group,
+            account: GpuHours::of_group(&history, &usage, &members),
+            serving: servers.hours_of(&history, &members),
+        };
+        let accounts: Vec<HourAccount> =
+            grouping.groups(&history).into_iter().map(account).collect();
+        Ok::<_, Error>((accounts, history))
+    };
+    let mut read = SideBySide::new(pieces.into_iter().map(read_hour), AT_ONCE);
+    let mut gathered = Gathered::default();
+    let mut jobs = JobTimes::new(args.checkpoint.map_or(0.0, |span| span.as_secs_f64()));
+    while let Some(found) = read.next().await {
+        let (accounts, history) = found?;
+        gathered.add_hour(accounts, history.looks() != 0);
+        jobs.add(&history, |allocation| {
+            grouping
+                .includes(allocation)
+                .then(|| grouping.values(allocation))
+        });
+    }
+    drop(read);
+    bar.finish_and_clear();
+    for (group, sum) in jobs.sums() {
+        gathered.groups.entry(group).or_default().jobs = sum;
+    }
+    Ok(gathered)
+}

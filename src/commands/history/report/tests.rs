@@ -1,0 +1,38 @@
+//! Tests the hours of a report and the names of its groups.
+
+use super::*;
+use crate::cli::history::report::by;
+use crate::observe::history::pieces;
+use gpuctl_core::model::UnixSeconds;
+
+#[test]
+fn hours_are_those_of_the_clock() {
+    let pieces = |start, end| {
+        let found = pieces(UnixSeconds(start), UnixSeconds(end));
+        found
+            .into_iter()
+            .map(|(from, to)| (from.0, to.0))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(pieces(3600, 10_800), [(3600, 7200), (7200, 10_800)]);
+    assert_eq!(pieces(4000, 7201), [(4000, 7200), (7200, 7201)]);
+    assert_eq!(pieces(10, 20), [(10, 20)]);
+}
+
+#[test]
+fn groups_are_named_as_kube_state_metrics_does() {
+    assert_eq!(
+        by("user"),
+        Ok(GroupBy::Label("user".to_owned(), "gpuctl/user".to_owned()))
+    );
+    assert_eq!(
+        by("label=costCenter"),
+        Ok(GroupBy::Label(
+            "label=costCenter".to_owned(),
+            "costCenter".to_owned()
+        ))
+    );
+    assert_eq!(by("label=costCenter").unwrap().written_key(), "cost_center");
+    assert_eq!(by("user").unwrap().written_key(), "gpuctl_user");
+    assert!(by("label=").is_err() && by("people").is_err() && by("x=y").is_err());
+}

@@ -1,0 +1,160 @@
+//! Runs `tar` and other commands in the container that `cp` reads or writes.
+
+use std::cell::RefCell;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+
+use crate::context::Context;
+use crate::inside::choice::from_node;
+use gpuctl_cluster::{Connection, ExecRequest, SessionEnd, SessionInput, SessionStream};
+use gpuctl_core::error::{Error, ErrorName};
+use gpuctl_core::model::Pod;
+use gpuctl_core::model::contract::refusal::ContainerComplaint;
+
+/// Pieces of an archive on their way between the disk and the network.
+pub(super) const PIECES: usize = 16;
+
+/// Bytes that are kept of what a command says about its failure.
+const MOST_WORDS: usize = 16 << 10;
+
+/// How long tar may take to write the last of what it got.
+pub(super) const LAST_WORDS: Duration = Duration::from_secs(5);
+
+/// A container that runs commands for a copy.
+pub(super) struct TarContainer<'a> {
+    pub connection: &'a Connection,
+    pub namespace: &'a str,
+    pub pod: &'a Pod,
+    pub name: &'a str,
+    pub context: &'a Context,
+}
+
+impl TarContainer<'_> {
+    /// Runs a command and returns its end with its messages on stderr. A `sink` that returns false
+    /// ends it.
+    pub(super) async fn command(
+        &self,
+        command: &[&str],
+        input: Option<mpsc::Receiver<SessionInput>>,
+        sink: impl AsyncFnMut(&[u8]) -> bool,
+    ) -> Result<(SessionEnd, String), Error> {
+        let stderr = RefCell::default();
+        let ending = self
+            .command_with_stderr(command, input, sink, &stderr)
+            .await?;
+        Ok((ending, message(&stderr)))
+    }
+
+    /// Runs a command. Its messages are in `stderr` as soon as they arrive.
+    pub(super) async fn command_with_stderr(
+        &self,
+        command: &[&str],
+        input: Option<mpsc::Receiver<SessionInput>>,
+        mut sink: impl AsyncFnMut(&[u8]) -> bool,
+        stderr: &RefCell<Vec<u8>>,
+    ) -> Result<SessionEnd, Error> {
+        let command: Vec<String> = command.iter().map(ToString::to_string).collect();
+        let call = ExecRequest {
+            namespace: self.namespace,
+            pod: &self.pod.name,
+            container: self.name,
+            command: Some(&command),
+            stdin: input.is_some(),
+            tty: false,
+        };
+        let session = self
+            .connection
+            .start(&call)
+            .await
+            .map_err(|failure| from_node(failure, self.pod))?;
+        let input = input.unwrap_or_else(|| mpsc::channel(1).1);
+        let ending = session
+            .run_slowly(input, async |stream, bytes: &[u8]| match stream {
+                SessionStream::Out => sink(bytes).await,
+                SessionStream::Err => {
+                    let mut stderr = stderr.borrow_mut();
+                    let room = MOST_WORDS.saturating_sub(stderr.len());
+                    stderr.extend_from_slice(&bytes[..bytes.len().min(room)]);
+                    true
+                }
+            })
+            .await;
+        Ok(ending)
+    }
+}
+
+/// Decodes what a command wrote to stderr.
+pub(super) fn message(stderr: &RefCell<Vec<u8>>) -> String {
+    String::from_utf8_lossy(&stderr.borrow()).trim().to_owned()
+}
+
+/// Returns the folder of a path in a container, and the last part, which may not climb.
+pub(super) fn parts(path: &str) -> Result<(&str, &str), Error> {
+    let trimmed = path.trim_end_matches('/');
+    let (folder, name) = trimmed
+        .rsplit_once('/')
+        .map_or((".", trimmed), |(folder, name)| {
+            (if folder.is_empty() { "/" } else { folder }, name)
+        });
+    if name.is_empty() || name == "." || name == ".." {
+        return Err(
+            Error::usage(format!("`{path}` ends in no file or folder name"))
+                .hint("name one: JOB:/path/NAME"),
+        );
+    }
+    Ok((folder, name))
+}
+
+pub(super) fn copy_failed(path: &str) -> Error {
+    Error::new(
+        ErrorName::CopyFailed,
+        format!("`{path}` could not be copied"),
+    )
+}
+
+pub(super) fn no_file_in_job(path: &str) -> Error {
+    Error::new(
+        ErrorName::FileNotFound,
+        format!("there is no `{path}` in the job"),
+    )
+}
+
+pub(super) fn connection_lost() -> Error {
+    Error::new(
+        ErrorName::ConnectionLost,
+        "lost the connection while copying",
+    )
+}
+
+/// Converts the end of a command in the container into an error.
+pub(super) fn command_error(ending: SessionEnd, message: String, path: &str) -> Error {
+    let failed = |cause: String| copy_failed(path).cause(cause);
+    match ending {
+        SessionEnd::Exit(code) => failed(if message.is_empty() {
+            format!("tar ended with exit code {code}")
+        } else {
+            message
+        }),
+        SessionEnd::Refused(why)
+            if ContainerComplaint::of_runtime(&why) == Some(ContainerComplaint::NoProgram) =>
+        {
+            failed(why).hint("the image has no `tar`: gpuctl exec JOB -- cat FILE > FILE")
+        }
+        SessionEnd::Refused(why) => failed(why),
+        SessionEnd::Unread | SessionEnd::Broken => connection_lost(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_has_a_last_part() {
+        assert_eq!(parts("/a/b").ok(), Some(("/a", "b")));
+        assert_eq!(parts("/a/").ok(), Some(("/", "a")));
+        assert_eq!(parts("x").ok(), Some((".", "x")));
+        assert!(parts("/").is_err() && parts("/a/..").is_err());
+    }
+}

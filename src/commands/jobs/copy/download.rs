@@ -1,0 +1,133 @@
+//! Copies a file or folder out of a container: unpacks the archive while it arrives.
+
+use std::io;
+use std::pin::{Pin, pin};
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::sync::mpsc;
+
+use super::container::{
+    LAST_WORDS, PIECES, TarContainer, command_error, copy_failed, no_file_in_job, parts,
+};
+use super::stream::Unpacking;
+use gpuctl_cluster::SessionEnd;
+use gpuctl_core::error::Error;
+use gpuctl_core::model::contract::refusal::ContainerComplaint;
+use gpuctl_local::files::archive::{Copied, target};
+use gpuctl_local::files::unpack::Staged;
+use gpuctl_local::platform::ended_from_outside;
+use gpuctl_view::jobs::copied;
+
+/// Time limit for tar to exit after the end of its archive.
+const AFTER_END: Duration = Duration::from_secs(10);
+
+/// The end of tar, where it came in time, and of the unpacking.
+struct Received {
+    command: Option<Result<(SessionEnd, String), Error>>,
+    staged: io::Result<Staged>,
+}
+
+impl TarContainer<'_> {
+    pub(super) async fn download(&self, path: &str, to: &str) -> Result<Copied, Error> {
+        let (folder, name) = parts(path)?;
+        let to = target(to, name);
+        // A signal between two steps counts as well.
+        let mut signal = pin!(ended_from_outside());
+        let (sender, mut unpacking) = Unpacking::start(name, &to, PIECES);
+        let name = format!("./{name}");
+        let command = ["tar", "cf", "-", "-C", folder, name.as_str()];
+        let received = self
+            .receive(path, &command, sender, &mut unpacking, signal.as_mut())
+            .await;
+        let Some(Received { command, staged }) = received else {
+            return Err(unpacking.abort().await);
+        };
+        let (ending, message) = command.unwrap_or(Ok((SessionEnd::Unread, String::new())))?;
+        let staged = match (ending, staged) {
+            (SessionEnd::Exit(0), Ok(staged)) => staged,
+            // tar says so of a file that was written to meanwhile, as checkpoints and logs are.
+            (SessionEnd::Exit(1), Ok(staged))
+                if ContainerComplaint::of_tar(&message) == Some(ContainerComplaint::Changed) =>
+            {
+                self.context
+                    .terminal
+                    .warn(&format!("the file changed while it was copied: {message}"));
+                staged
+            }
+            (ending, staged) => return Err(download_error(path, ending, staged.err(), message)),
+        };
+        unpacking
+            .place(staged, &to, signal)
+            .await?
+            .map_err(|error| copy_failed(path).cause(error.to_string()))
+    }
+
+    /// Passes the archive to the thread that unpacks it. Returns `None` after a signal.
+    async fn receive(
+        &self,
+        path: &str,
+        command: &[&str],
+        sender: mpsc::Sender<Bytes>,
+        unpacking: &mut Unpacking,
+        mut signal: Pin<&mut impl Future<Output = u8>>,
+    ) -> Option<Received> {
+        let spinner = self.context.terminal.spinner();
+        let mut bytes = 0;
+        let spinner_message =
+            |bytes| spinner.set_message(format!("{path}: {}", copied::size(bytes)));
+        let received = {
+            let mut running = pin!(self.command(command, None, async move |piece: &[u8]| {
+                bytes += piece.len() as u64;
+                spinner_message(bytes);
+                // False if unpacking failed.
+                sender.send(Bytes::copy_from_slice(piece)).await.is_ok()
+            }));
+            tokio::select! {
+                both = async {
+                    tokio::select! {
+                        ended = &mut running => Received {
+                            command: Some(ended),
+                            staged: unpacking.end().await,
+                        },
+                        // A hostile tar may never exit.
+                        staged = unpacking.end() => {
+                            let within = if staged.is_ok() { AFTER_END } else { LAST_WORDS };
+                            let command = tokio::time::timeout(within, &mut running).await.ok();
+                            Received { command, staged }
+                        }
+                    }
+                } => Some(both),
+                _ = &mut signal => None,
+            }
+        };
+        spinner.finish_and_clear();
+        received
+    }
+}
+
+/// Explains a failed download. `unpacking` is the error of the local side.
+fn download_error(
+    path: &str,
+    ending: SessionEnd,
+    unpacking: Option<io::Error>,
+    message: String,
+) -> Error {
+    let has_no_file = ContainerComplaint::of_tar(&message) == Some(ContainerComplaint::NoFile);
+    match (ending, unpacking) {
+        (_, Some(error))
+            if !matches!(
+                error.kind(),
+                io::ErrorKind::UnexpectedEof | io::ErrorKind::Other
+            ) =>
+        {
+            copy_failed(path).cause(error.to_string())
+        }
+        (SessionEnd::Exit(_), Some(_)) if has_no_file => no_file_in_job(path).cause(message),
+        (SessionEnd::Exit(0), Some(error)) => copy_failed(path).cause(error.to_string()),
+        (SessionEnd::Unread, None) => {
+            copy_failed(path).cause("tar in the container did not exit after its archive")
+        }
+        (ending, _) => command_error(ending, message, path),
+    }
+}

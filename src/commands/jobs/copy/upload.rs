@@ -1,0 +1,189 @@
+//! Copies a file or folder into a container. A file takes its name only when it is whole.
+
+use std::cell::RefCell;
+use std::io;
+use std::path::Path;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio::sync::{mpsc, oneshot};
+
+use super::container::{
+    LAST_WORDS, PIECES, TarContainer, command_error, connection_lost, copy_failed, message,
+    no_file_in_job, parts,
+};
+use super::stream::{Sink, interrupted};
+use crate::deploy::names::suffix;
+use gpuctl_cluster::SessionEnd;
+use gpuctl_core::error::{Error, ErrorName};
+use gpuctl_core::model::contract::refusal::ContainerComplaint;
+use gpuctl_local::files::archive::{Copied, is_file, pack};
+use gpuctl_local::platform::ended_from_outside;
+
+/// With which tar ends after a fatal error.
+const TAR_FAILED: i32 = 2;
+
+/// Time limit for an interrupted upload to remove its file in the container.
+const CLEANUP: Duration = Duration::from_millis(800);
+
+impl TarContainer<'_> {
+    pub(super) async fn upload(&self, from: &str, path: &str) -> Result<Copied, Error> {
+        let file = is_file(from).map_err(|error| unreadable(from, &error))?;
+        let (folder, name) = self.destination(from, path).await?;
+        if !file {
+            // A folder grows in place.
+            return tokio::select! {
+                sent = self.send(from, folder, name, path) => sent,
+                _ = ended_from_outside() => Err(interrupted()),
+            };
+        }
+        let arriving = format!(".gpuctl-cp-{}", suffix());
+        let (temporary, place) = (format!("{folder}/{arriving}"), format!("{folder}/{name}"));
+        let (sent, is_interrupted) = tokio::select! {
+            sent = self.send(from, folder, &arriving, path) => (sent, false),
+            _ = ended_from_outside() => (Err(interrupted()), true),
+        };
+        if sent.is_ok() {
+            self.rename(&temporary, &place, path).await?;
+        } else {
+            let within = if is_interrupted { CLEANUP } else { LAST_WORDS };
+            let removal = ["rm", "-f", "--", &temporary];
+            let removal = self.command(&removal, None, async |_| true);
+            drop(tokio::time::timeout(within, removal).await);
+        }
+        sent
+    }
+
+    /// Returns the folder in the container and the name that the copy gets there.
+    async fn destination<'p>(
+        &self,
+        from: &'p str,
+        path: &'p str,
+    ) -> Result<(&'p str, &'p str), Error> {
+        let local_name = Path::new(from).file_name().and_then(|name| name.to_str());
+        let is_folder = self
+            .command(&["test", "-d", path], None, async |_| true)
+            .await?
+            .0
+            == SessionEnd::Exit(0);
+        if !is_folder && path.ends_with('/') {
+            return Err(Error::new(
+                ErrorName::FileNotFound,
+                format!("there is no folder `{path}` in {}", self.pod.name),
+            ));
+        }
+        let (folder, name) = match (is_folder, local_name) {
+            (true, Some(name)) => (path.trim_end_matches('/'), name),
+            (true, None) => {
+                let error = Error::usage(format!("`{from}` ends in no file name"));
+                return Err(error.hint("name the copy: JOB:/path/NAME"));
+            }
+            (false, _) => parts(path)?,
+        };
+        let folder = if folder.is_empty() { "/" } else { folder };
+        Ok((folder, name))
+    }
+
+    async fn rename(&self, temporary: &str, place: &str, path: &str) -> Result<(), Error> {
+        let command = ["mv", "-f", "--", temporary, place];
+        let moving = self.command(&command, None, async |_| true);
+        let moved = tokio::time::timeout(LAST_WORDS, moving).await;
+        match moved.map_err(|_| connection_lost())?? {
+            (SessionEnd::Exit(0), _) => Ok(()),
+            (ending, message) => Err(command_error(ending, message, path)),
+        }
+    }
+
+    /// Sends the archive to a tar that unpacks it in `folder`.
+    async fn send(
+        &self,
+        from: &str,
+        folder: &str,
+        name: &str,
+        path: &str,
+    ) -> Result<Copied, Error> {
+        let (sender, receiver) = mpsc::channel(PIECES);
+        // Keeps the input of tar open until its grace period is over.
+        let (open, taken) = (sender.clone(), Arc::new(AtomicU64::new(0)));
+        let sink = Sink {
+            sender,
+            taken: Arc::clone(&taken),
+        };
+        let mut packed = start_packing(from, name, sink);
+        let extracting = ["tar", "xmf", "-", "-C", folder];
+        let stderr = RefCell::default();
+        let mut running =
+            pin!(self.command_with_stderr(&extracting, Some(receiver), async |_| true, &stderr));
+        let (ended, packed) = tokio::select! {
+            // containerd goes on reading nothing when the command has ended, and tells its end only
+            // when all is read.
+            () = stalled(&taken, &stderr) => (Ok(SessionEnd::Exit(TAR_FAILED)), None),
+            // It read no further: its own words say why, unless it had all.
+            ended = &mut running => (ended, tokio::time::timeout(LAST_WORDS, &mut packed).await.ok()),
+            packed = &mut packed => {
+                if let Ok(Err(error)) = packed {
+                    return Err(copy_failed(from).cause(error.to_string()));
+                }
+                // Old servers end the process with its input, so tar gets a moment to end by
+                // itself.
+                let ended = tokio::time::timeout(LAST_WORDS, &mut running).await;
+                drop(open);
+                (match ended { Ok(ended) => ended, Err(_) => running.await }, Some(packed))
+            }
+        };
+        match (ended?, message(&stderr)) {
+            (SessionEnd::Exit(0), _) => {}
+            (SessionEnd::Exit(_), message)
+                if ContainerComplaint::of_tar(&message) == Some(ContainerComplaint::NoFile) =>
+            {
+                return Err(no_file_in_job(path).cause(message));
+            }
+            (ending, message) => return Err(command_error(ending, message, path)),
+        }
+        match packed {
+            Some(Ok(Ok(copied))) => Ok(copied),
+            Some(Ok(Err(error))) => Err(copy_failed(from).cause(error.to_string())),
+            _ => {
+                Err(copy_failed(from)
+                    .cause("tar in the container exited before it read everything"))
+            }
+        }
+    }
+}
+
+fn unreadable(from: &str, error: &io::Error) -> Error {
+    match error.kind() {
+        io::ErrorKind::NotFound => Error::new(
+            ErrorName::FileNotFound,
+            format!("there is no `{from}` here"),
+        ),
+        _ => copy_failed(from).cause(error.to_string()),
+    }
+}
+
+/// Packs a file or folder as `name` in a thread of its own.
+fn start_packing(from: &str, name: &str, sink: Sink) -> oneshot::Receiver<io::Result<Copied>> {
+    let (source, name) = (from.to_owned(), name.to_owned());
+    let (sender, packed) = oneshot::channel();
+    std::thread::spawn(move || {
+        let sink = io::BufWriter::with_capacity(64 << 10, sink);
+        let _ = sender.send(pack(Path::new(&source), &name, sink));
+    });
+    packed
+}
+
+/// Ends when the command has complained and takes nothing more. A warning of tar's alone is no
+/// reason to stop.
+async fn stalled(taken: &AtomicU64, stderr: &RefCell<Vec<u8>>) {
+    let mut before = None;
+    loop {
+        let now = taken.load(Ordering::Relaxed);
+        if before == Some(now) && !stderr.borrow().is_empty() {
+            return;
+        }
+        before = Some(now);
+        tokio::time::sleep(LAST_WORDS).await;
+    }
+}

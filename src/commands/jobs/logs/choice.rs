@@ -1,0 +1,104 @@
+//! Chooses the pods whose logs are read.
+
+use crate::cli::jobs::logs::Logs;
+use gpuctl_core::error::{Error, ErrorName};
+use gpuctl_core::model::{Job, Pod};
+
+/// Returns the pods to read: those of the present try, or of the one before.
+pub(super) fn chosen(args: &Logs, job: &Job) -> Result<Vec<Pod>, Error> {
+    let current = job.current_pods();
+    let mut pods: Vec<Pod> = if args.previous && !job.kind.serves() {
+        current
+            .iter()
+            .filter_map(|pod| earlier_try(job, pod))
+            .collect()
+    } else if args.pod.is_some() {
+        job.pods.clone()
+    } else {
+        current.into_iter().cloned().collect()
+    };
+    let any = !pods.is_empty();
+    let only = PodFilter::of(args, job);
+    pods.retain(|pod| only.matches(pod));
+    if pods.is_empty() && any {
+        return Err(no_such_pod(args, job));
+    }
+    if pods.is_empty() && args.previous {
+        let error = Error::new(
+            ErrorName::NoPreviousTry,
+            format!("no pod of job `{}` had an earlier attempt", job.name),
+        );
+        return Err(error.hint(format!("gpuctl logs {}/{}", job.namespace, job.name)));
+    }
+    Ok(pods)
+}
+
+/// Finds the pod that had the rank of this one before.
+fn earlier_try(job: &Job, pod: &Pod) -> Option<Pod> {
+    let mut tries: Vec<&Pod> = job
+        .pods
+        .iter()
+        .filter(|other| other.rank == pod.rank)
+        .collect();
+    tries.sort_by_key(|pod| (pod.created_at, pod.name.clone()));
+    tries.iter().rev().nth(1).map(|pod| (*pod).clone())
+}
+
+/// Returns the error about a rank or pod that the job does not have.
+fn no_such_pod(args: &Logs, job: &Job) -> Error {
+    let what = args.rank.map_or_else(
+        || format!("pod `{}`", args.pod.clone().unwrap_or_default()),
+        |rank| format!("rank {rank}"),
+    );
+    let label = |(index, pod): (usize, &&Pod)| match (args.rank, pod.rank) {
+        (_, Some(rank)) => rank.to_string(),
+        (Some(_), None) => index.to_string(),
+        (None, None) => pod.name.clone(),
+    };
+    let names: Vec<String> = job.current_pods().iter().enumerate().map(label).collect();
+    let error = Error::new(
+        ErrorName::PodNotFound,
+        format!("job `{}` has no {what}", job.name),
+    );
+    error.hint(format!("available: {}", names.join(", ")))
+}
+
+/// Selects pods: a training's by rank, a service's by their number at the moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct PodFilter {
+    pod: Option<String>,
+    rank: Option<u32>,
+}
+
+impl PodFilter {
+    pub(super) fn of(args: &Logs, job: &Job) -> Self {
+        if !job.kind.serves() || args.rank.is_none() {
+            return Self {
+                pod: args.pod.clone(),
+                rank: args.rank,
+            };
+        }
+        let mut names: Vec<&str> = job
+            .pods
+            .iter()
+            .filter(|pod| !pod.ended())
+            .map(|pod| pod.name.as_str())
+            .collect();
+        names.sort_unstable();
+        // A number that no pod has matches none.
+        let name = args
+            .rank
+            .and_then(|rank| names.get(rank as usize))
+            .copied()
+            .unwrap_or_default();
+        Self {
+            pod: Some(name.to_owned()),
+            rank: None,
+        }
+    }
+
+    pub(super) fn matches(&self, pod: &Pod) -> bool {
+        self.rank.is_none_or(|rank| pod.rank == Some(rank))
+            && self.pod.as_ref().is_none_or(|name| &pod.name == name)
+    }
+}

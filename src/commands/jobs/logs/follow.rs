@@ -1,0 +1,126 @@
+//! Prints log lines while they come, until the job ends.
+
+use std::cell::RefCell;
+use std::process::ExitCode;
+
+use tokio::sync::Notify;
+
+use super::choice::PodFilter;
+use super::{log_query, matches, no_container, print_lines};
+use crate::cli::jobs::logs::Logs;
+use crate::context::Context;
+use gpuctl_cluster::{Connection, LogEvent, LogLine, names_no_container};
+use gpuctl_core::error::Error;
+use gpuctl_core::model::Job;
+use gpuctl_view::jobs::logs;
+use gpuctl_view::jobs::logs::{JsonLine, PodLogLine, Prefix};
+use gpuctl_view::{Format, json_line};
+
+/// Bytes that are kept before they are written, of lines that come faster than they are.
+const AT_MOST: usize = 1 << 16;
+
+/// Collects lines and writes those that came together at once: one system call for each is dearer
+/// than the line.
+struct LineBuffer<'a> {
+    args: &'a Logs,
+    context: &'a Context,
+    container: &'a str,
+    prefix: Prefix,
+    unwritten: RefCell<String>,
+    news: Notify,
+    /// The first error of a write.
+    failed: RefCell<Option<Error>>,
+}
+
+impl LineBuffer<'_> {
+    fn add(&self, pod: String, rank: Option<u32>, line: LogLine) {
+        let line = PodLogLine {
+            pod,
+            rank,
+            container: self.container.to_owned(),
+            at: line.at,
+            text: line.text,
+        };
+        if !matches(self.args, &line.text) {
+            return;
+        }
+        let text = if Format::from(self.args.output).is_document() {
+            format!("{}\n", json_line(&JsonLine::from(&line)))
+        } else {
+            let look = self.context.terminal.look();
+            logs::text(&line, self.prefix, look, self.args.raw)
+        };
+        self.unwritten.borrow_mut().push_str(&text);
+        self.news.notify_one();
+        if self.unwritten.borrow().len() >= AT_MOST {
+            self.write();
+        }
+    }
+
+    fn write(&self) {
+        let text = self.unwritten.take();
+        if !text.is_empty()
+            && let Err(error) = print_lines(self.args, &text, self.context)
+        {
+            self.failed.borrow_mut().get_or_insert(error);
+        }
+    }
+
+    /// Writes whenever lines have come. Has no end.
+    async fn write_news(&self) -> ! {
+        loop {
+            self.news.notified().await;
+            self.write();
+        }
+    }
+}
+
+pub(super) async fn follow(
+    args: &Logs,
+    connection: &Connection,
+    job: &Job,
+    context: &Context,
+) -> Result<ExitCode, Error> {
+    context.terminal.stream()?;
+    let query = log_query(args, job);
+    let only = PodFilter::of(args, job);
+    let several = job.pods_wanted > 1 || job.kind.is_replicated();
+    let buffer = LineBuffer {
+        args,
+        context,
+        container: &query.container,
+        prefix: Prefix {
+            rank: several && only == PodFilter::default(),
+            timestamps: args.timestamps,
+        },
+        unwritten: RefCell::default(),
+        news: Notify::new(),
+        failed: RefCell::default(),
+    };
+    let sink = RefCell::new(|event: LogEvent| match event {
+        LogEvent::Line { pod, rank, line } => buffer.add(pod, rank, line),
+        LogEvent::Note(text) => {
+            buffer.write();
+            context.terminal.note(&logs::remark(&text));
+        }
+    });
+    let followed = tokio::select! {
+        followed = connection.follow_job(job, &query, |pod| only.matches(pod), &sink) => followed,
+        never = buffer.write_news() => never,
+    };
+    buffer.write();
+    let state = followed.map_err(|failure| {
+        if names_no_container(&failure) {
+            no_container(&query.container, job)
+        } else {
+            failure.into()
+        }
+    })?;
+    if let Some(error) = buffer.failed.take() {
+        return Err(error);
+    }
+    if let Some(state) = state {
+        context.terminal.note(&logs::ending(&job.name, &state));
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,100 @@
+//! Serves and writes the latest scores: the pages of the server, and the text for Prometheus.
+
+use jiff::Timestamp;
+use serde_json::json;
+
+use super::{STALE, ScoreWatch, WatchState};
+use crate::serve::HttpPage;
+use gpuctl_core::stats::score::selection::Scored;
+use gpuctl_view::json;
+use gpuctl_view::program::health::HealthStatus;
+use gpuctl_view::score::exposition;
+use gpuctl_view::score::list as view;
+
+fn json_page(code: u16, text: String) -> HttpPage {
+    HttpPage {
+        code,
+        media: "application/json",
+        text: text.into(),
+        is_always_served: false,
+    }
+}
+
+impl ScoreWatch<'_> {
+    /// Returns true while what was found last may be shown as present.
+    fn is_fresh(&self, state: &WatchState) -> bool {
+        let most = self.settings.borrow().interval.saturating_mul(STALE);
+        state.succeeded.is_some_and(|at| at.elapsed() <= most)
+    }
+
+    pub(super) fn exposition(&self) -> String {
+        let state = self.state.borrow();
+        let last = state.last.as_ref().filter(|_| self.is_fresh(&state));
+        let stats = last.map(|last| view::stats(&last.devices));
+        let known = last
+            .zip(stats.as_ref())
+            .map(|(last, stats)| (&last.devices[..], stats));
+        exposition::text(known, &state.analyses)
+    }
+
+    fn health(&self) -> HealthStatus {
+        let (state, settings) = (self.state.borrow(), self.settings.borrow());
+        let patience = settings
+            .interval
+            .saturating_mul(STALE)
+            .saturating_add(self.context.access.request_timeout);
+        let late = state.ended.is_some_and(|at| at.elapsed() > patience);
+        HealthStatus {
+            status: match (late, state.connected && self.is_fresh(&state)) {
+                (true, _) => "unhealthy",
+                (false, false) => "degraded",
+                (false, true) => "healthy",
+            },
+            prometheus_connected: state.connected,
+            last_analysis: state.last.as_ref().map(|last| last.at),
+            analysis_timeout: late,
+            ai_enabled: settings.ai.is_some(),
+            interval: settings.interval.as_secs(),
+        }
+    }
+
+    /// Brings the pages up to date.
+    pub(super) fn refresh(&self) {
+        let health = self.health();
+        let code = if health.analysis_timeout { 503 } else { 200 };
+        let state = self.state.borrow();
+        let last = state.last.as_ref().filter(|_| self.is_fresh(&state));
+        let none = || {
+            let error = json!({
+                "error": "NoAnalysis",
+                "message": "no analysis lately",
+                "last_analysis": health.last_analysis,
+            });
+            json_page(503, json(&error))
+        };
+        let of = |text: &dyn Fn(&[Scored], Timestamp) -> String| {
+            last.map_or_else(none, |last| json_page(200, text(&last.devices, last.at)))
+        };
+        let threshold = last.map_or(0.0, |last| last.rules.thresholds.low);
+        let metrics = HttpPage {
+            media: "text/plain; version=0.0.4; charset=utf-8",
+            ..json_page(200, self.exposition())
+        };
+        let mut pages = self.pages.borrow_mut();
+        pages.insert("/metrics", metrics);
+        // The kubelet restarts a pod whose /health does not answer.
+        pages.insert(
+            "/health",
+            HttpPage {
+                is_always_served: true,
+                ..json_page(code, json(&health))
+            },
+        );
+        pages.insert("/results", of(&|rows, at| json(&view::results(rows, at))));
+        pages.insert(
+            "/results/low",
+            of(&|rows, at| json(&view::low(rows, threshold, at))),
+        );
+        pages.insert("/results/stats", of(&|rows, _| json(&view::stats(rows))));
+    }
+}
