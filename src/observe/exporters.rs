@@ -6,13 +6,8 @@ use std::time::Duration;
 
 use crate::concurrent::SideBySide;
 use crate::context::Context;
-<<<<<<< HEAD
 use gpuctl_cluster::{Connection, ExporterPod, Failure};
-use gpuctl_core::stats::exporters::devices::Moment;
-=======
-use gpuctl_cluster::{Connection, ExporterPod};
 use gpuctl_core::stats::exporters::devices::ExporterReading;
->>>>>>> ha
 use gpuctl_core::stats::exporters::exposition;
 
 /// Most nodes whose exporters are asked.

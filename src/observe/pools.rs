@@ -8,13 +8,8 @@ use crate::context::Context;
 use crate::observe::nodes;
 use crate::observe::optional_metrics::OptionalMetrics;
 use gpuctl_cluster::{Connection, Failure, InventorySnapshot, Wanted, unless_forbidden};
-<<<<<<< HEAD
 use gpuctl_core::model::{GpuCount, Inventory, Job, NodeUsage, Pod, PoolDefinition, State};
-use gpuctl_core::stats::exporters::devices::Moment;
-=======
-use gpuctl_core::model::{GpuCount, Job, NodeUsage, Pod, PoolDefinition, State};
 use gpuctl_core::stats::exporters::devices::ExporterReading;
->>>>>>> ha
 use gpuctl_view::format::coverage::Coverage;
 use gpuctl_view::nodes::pool_use::PoolUse;
 

@@ -329,8 +329,8 @@ async fn plan_pool(
     connection: &Connection,
     pool: &Pool,
     context: &Context,
-) -> Result<pools::Planned, Error> {
-    let mut planned = match pools::plan(connection, pool, false).await {
+) -> Result<PoolPlan, Error> {
+    let mut planned = match pool_plan::plan(connection, pool, false).await {
         Ok(planned) => planned,
         // What `apply` would refuse is a difference all the same.
         Err(error) if matches!(error.kind, ErrorKind::Request | ErrorKind::Access) => {

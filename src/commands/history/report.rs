@@ -9,27 +9,38 @@ mod tests;
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
-use crate::cli::history::report::{GroupBy, Report, ReportFormat, ReportSortKey};
+use crate::cli::history::report::GroupBy;
+use crate::cli::history::report::Report;
+use crate::cli::history::report::ReportFormat;
+use crate::cli::history::report::ReportSortKey;
 use crate::context::Context;
-use crate::observe::history::{ClusterHistory, clusters, pieces};
+use crate::observe::history::ClusterHistory;
+use crate::observe::history::clusters;
+use crate::observe::history::pieces;
 use crate::observe::hourly::NONE_SERVED;
-use crate::observe::past_queries::HistoryScope;
+use crate::observe::metrics;
 use crate::observe::times;
-use crate::observe::{metrics, times};
 use gpuctl_cluster::Connection;
 use gpuctl_core::error::Error;
-use gpuctl_core::model::{Series, UnixSeconds};
+use gpuctl_core::model::Series;
+use gpuctl_core::model::UnixSeconds;
 use gpuctl_core::stats::exporters::dialect::Quantity;
-use gpuctl_core::stats::exporters::{kube_state, query};
+use gpuctl_core::stats::exporters::kube_state;
+use gpuctl_core::stats::exporters::query;
 use gpuctl_core::stats::history::serving_hours;
+use gpuctl_view::Format;
+use gpuctl_view::document;
 use gpuctl_view::history::report as view;
-use gpuctl_view::history::report::{GpuHourReport, Group};
+use gpuctl_view::history::report::GpuHourReport;
+use gpuctl_view::history::report::Group;
 use gpuctl_view::history::report_document::ReportDocument;
 use gpuctl_view::history::report_html;
-use gpuctl_view::{Format, document};
 
 use costs::Costs;
-use gather::{Gathered, GroupTotals, GroupValues, gather};
+use gather::Gathered;
+use gather::GroupTotals;
+use gather::GroupValues;
+use gather::gather;
 
 impl GroupBy {
     fn word(&self) -> &str {

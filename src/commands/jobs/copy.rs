@@ -11,18 +11,12 @@ use self::container::TarContainer;
 
 use crate::cli::jobs::copy::Copy;
 use crate::context::Context;
-use crate::deploy::names::suffix;
-use crate::inside::choice::{ContainerChoice, from_node, pod};
-use crate::lookup::{self, LookupPurpose};
-use gpuctl_cluster::{Connection, ExecRequest, SessionEnd, SessionInput, SessionStream};
-use gpuctl_core::error::{Error, ErrorKind, ErrorName};
-use gpuctl_core::model::Pod;
-use gpuctl_core::model::contract::refusal::ContainerComplaint;
-use gpuctl_local::files::archive::{Copied, is_file, pack, target};
-use gpuctl_local::platform::ended_from_outside;
-use crate::inside::choice::{ContainerChoice, pod};
-use crate::lookup::{self, Purpose};
-use gpuctl_core::error::{Error, ErrorKind};
+use crate::inside::choice::ContainerChoice;
+use crate::inside::choice::pod;
+use crate::lookup;
+use crate::lookup::LookupPurpose;
+use gpuctl_core::error::Error;
+use gpuctl_core::error::ErrorKind;
 use gpuctl_local::files::archive::Copied;
 use gpuctl_view::document;
 use gpuctl_view::jobs::copied;
@@ -75,7 +69,7 @@ pub(crate) async fn run(args: &Copy, context: &Context) -> Result<ExitCode, Erro
     context.terminal.set_format(args.output.into());
     let side = RemoteSide::of(args)?;
     let connection = context.connect().await?;
-    let job = lookup::job(&connection, side.job, Purpose::Change).await?;
+    let job = lookup::job(&connection, side.job, LookupPurpose::Change).await?;
     let choice = ContainerChoice {
         rank: args.rank,
         pod: args.pod.as_deref(),

@@ -28,7 +28,7 @@ use gpuctl_prometheus::Window;
 use gpuctl_view::document;
 use gpuctl_view::jobs::describe;
 use gpuctl_view::jobs::description;
-use gpuctl_view::jobs::description::{Description, JobWork};
+use gpuctl_view::jobs::description::JobWork;
 
 pub(crate) async fn run(args: &DescribeJob, context: &Context) -> Result<ExitCode, Error> {
     context.terminal.set_format(args.output.into());
@@ -75,7 +75,7 @@ pub(crate) async fn run(args: &DescribeJob, context: &Context) -> Result<ExitCod
         other => other?,
     };
     let (objects, (addresses, autoscaler), work) = (objects?, endpoints?, work?);
-    let description = describe::Description {
+    let description = gpuctl_view::jobs::description::Description {
         job,
         state,
         progress,

@@ -5,15 +5,20 @@ use std::process::ExitCode;
 
 use crate::cli::jobs::events::EventsArgs;
 use crate::context::Context;
-use crate::lookup::{self, LookupPurpose};
-use crate::observe::list::{self, Listing, Round};
-use crate::lookup::{self, Purpose};
-use crate::observe::list::{self, ListOptions, Listing, Round};
-use gpuctl_cluster::{OutageRetry, Wanted};
+use crate::lookup;
+use crate::lookup::LookupPurpose;
+use crate::observe::list;
+use crate::observe::list::ListOptions;
+use crate::observe::list::Listing;
+use crate::observe::list::Round;
+use gpuctl_cluster::OutageRetry;
+use gpuctl_cluster::Wanted;
 use gpuctl_core::error::Error;
-use gpuctl_core::model::{Event, Job};
+use gpuctl_core::model::Event;
+use gpuctl_core::model::Job;
+use gpuctl_view::Format;
 use gpuctl_view::jobs::events;
-use gpuctl_view::{Format, json_line};
+use gpuctl_view::json_line;
 
 pub(crate) async fn run(args: &EventsArgs, context: &Context) -> Result<ExitCode, Error> {
     let options = args.print.options();

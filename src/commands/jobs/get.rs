@@ -147,7 +147,7 @@ impl JobListing<'_> {
         let missing = |name: &&String| !selection.jobs.iter().any(|job| is_called(job, name));
         for name in self.args.names.iter().filter(missing) {
             // Names the ones that exist.
-            lookup::job(self.connection, name, Purpose::Read).await?;
+            lookup::job(self.connection, name, LookupPurpose::Read).await?;
         }
         Ok(())
     }

@@ -23,7 +23,7 @@ pub(crate) async fn run(args: &Open, context: &Context) -> Result<ExitCode, Erro
     context.must_change("omit `--replay` to reach the cluster")?;
     context.terminal.set_format(args.output.into());
     let connection = context.connect().await?;
-    let job = lookup::job(&connection, &args.name, Purpose::Change).await?;
+    let job = lookup::job(&connection, &args.name, LookupPurpose::Change).await?;
     let port = target_port(args, &job)?;
     let route = route(args, &job, port)?;
     // Rights that are missing show before an address is printed.

@@ -4,13 +4,20 @@
 use std::collections::BTreeSet;
 use std::process::ExitCode;
 
-use crate::cli::jobs::restart::{RestartArgs, Restarted};
+use crate::cli::jobs::restart::RestartArgs;
+use crate::cli::jobs::restart::Restarted;
 use crate::context::Context;
-use crate::deploy::size::{SizeChange, answer, changeable};
-use crate::deploy::size::{Change, answer, changeable};
+use crate::deploy::size::SizeChange;
+use crate::deploy::size::answer;
+use crate::deploy::size::changeable;
 use gpuctl_cluster::Connection;
-use gpuctl_core::error::{Error, ErrorName};
-use gpuctl_core::model::{Job, JobKind, Pod, State, Status};
+use gpuctl_core::error::Error;
+use gpuctl_core::error::ErrorName;
+use gpuctl_core::model::Job;
+use gpuctl_core::model::JobKind;
+use gpuctl_core::model::Pod;
+use gpuctl_core::model::State;
+use gpuctl_core::model::Status;
 use gpuctl_view::format::text::count;
 
 pub(crate) async fn run(args: &RestartArgs, context: &Context) -> Result<ExitCode, Error> {
@@ -49,7 +56,7 @@ pub(crate) async fn run(args: &RestartArgs, context: &Context) -> Result<ExitCod
             .terminal
             .warn(&format!("{nodes} did not answer: containers of job `{}` may still run there and write its files", job.name));
     }
-    let change = Change {
+    let change = SizeChange {
         status: "restarting",
         before: job.pods_wanted,
         after: job.pods_wanted,

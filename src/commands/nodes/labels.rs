@@ -49,7 +49,7 @@ async fn every_node(
     connection: &Connection,
     context: &Context,
 ) -> Result<ExitCode, Error> {
-    let kept = Kept::new(options.watch);
+    let kept = KeptAnswer::new(options.watch);
     let mut bell = connection.doorbell_of_nodes(METRICS_STEP);
     let pause = async || bell.news(None).await;
     list::run_after(options, context, pause, async |round: Round<'_>| {

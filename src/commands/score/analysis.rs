@@ -63,7 +63,7 @@ fn lookback(counted: &[Series], step: i64) -> i64 {
 
 /// What Prometheus answered about a window.
 struct Measured {
-    moment: devices::Moment,
+    moment: devices::ExporterReading,
     series: Vec<Series>,
     requests: Vec<Series>,
     lookback: i64,

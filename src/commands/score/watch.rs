@@ -4,28 +4,34 @@
 mod config;
 mod pages;
 
-use std::cell::{Cell, RefCell};
-use std::process::ExitCode;
-use std::time::{Duration, Instant};
-
 use serde_json::json;
+use std::cell::Cell;
+use std::cell::RefCell;
+use std::process::ExitCode;
+use std::time::Duration;
+use std::time::Instant;
 
 use self::config::WatchedConfig;
-use super::analysis::{Analysis, analyze};
+use super::analysis::Analysis;
+use super::analysis::analyze;
+use super::outbound;
 use super::settings::Settings;
-use super::{outbound, write};
-use crate::cli::score::{ScoreArgs, ScoreFormat, ScoreView};
+use super::write;
+use crate::cli::score::ScoreArgs;
+use crate::cli::score::ScoreFormat;
+use crate::cli::score::ScoreView;
 use crate::context::Context;
 use crate::outbound::sent_messages::SentMessages;
-use crate::serve::{HttpPage, PageServer, Pages};
-use crate::serve::{Pages, Server};
-use gpuctl_core::error::{Error, ErrorKind, ErrorName};
+use crate::serve::PageServer;
+use crate::serve::Pages;
+use gpuctl_core::error::Error;
+use gpuctl_core::error::ErrorKind;
+use gpuctl_core::error::ErrorName;
 use gpuctl_local::platform;
 use gpuctl_view::Format;
 use gpuctl_view::score::exposition::Analyses;
 use gpuctl_view::score::list as view;
 use gpuctl_view::score::summary;
-use gpuctl_view::{Format, json};
 
 /// Time between two looks at the config file, and at how long an analysis takes.
 const TICK: Duration = Duration::from_secs(1);

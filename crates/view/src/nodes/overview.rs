@@ -6,7 +6,7 @@ use serde::Serialize;
 use gpuctl_core::model::Percent;
 use gpuctl_core::model::counting::inventory;
 use gpuctl_core::model::{Consumer, Consumers, Figures, Inventory, NodeHealth, NodeUsage};
-use gpuctl_core::stats::exporters::node_exporter::{ClusterStorage, Machines, Rdma};
+use gpuctl_core::stats::exporters::node_exporter::{ClusterStorage, FabricPorts, Machines};
 
 use crate::TextStyle;
 use crate::format::coverage::{Coverage, percent, rate};
@@ -184,7 +184,7 @@ fn storage_stat(storage: Option<ClusterStorage>) -> StorageStat {
     }
 }
 
-fn rdma_stat(rdma: Option<Rdma>) -> RdmaStat {
+fn rdma_stat(rdma: Option<FabricPorts>) -> RdmaStat {
     RdmaStat {
         total_ports: rdma.map(|rdma| rdma.ports),
         active_ports: rdma.map(|rdma| rdma.active),

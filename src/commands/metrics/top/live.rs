@@ -11,7 +11,7 @@ use crate::cli::inherited_options::CarriedOptions;
 use crate::cli::metrics::top::{Top, TopView};
 use crate::context::Context;
 use crate::terminal::Verbosity;
-use crate::terminal::screen::{Events, Screen};
+use crate::terminal::screen::{InputEvents, Screen};
 use gpuctl_cluster::Connection;
 use gpuctl_core::error::{Error, ErrorName};
 use gpuctl_local::platform;
@@ -122,7 +122,7 @@ struct Session<'a> {
     ended: Signal,
     output: Option<CommandOutput>,
     /// `None` while another command has the keys.
-    events: Option<Events>,
+    events: Option<InputEvents>,
     // The last field: the screen is given back when all else is gone.
     screen: Screen,
 }
@@ -147,11 +147,11 @@ impl Session<'_> {
                     return Ok(None);
                 }
                 signal = &mut self.ended => return Ok(Some(ExitCode::from(128 + signal))),
-                event = or_never(self.events.as_mut().map(|events| events.next())) => match event {
+                event = or_never(self.events.as_mut().map(InputEvents::next)) => match event {
                     Some(event) => self.cockpit.take(&event),
                     None => return Ok(Some(ExitCode::SUCCESS)),
                 },
-                lines = or_never(self.output.as_mut().map(|output| output.next())) => {
+                lines = or_never(self.output.as_mut().map(CommandOutput::next)) => {
                     self.show_lines(lines);
                     None
                 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use crate::cli::program::doctor::Doctor;
 use crate::context::Context;
 use crate::observe::metrics::StoreUse;
-use crate::observe::{checks, metrics, store_checks};
+use crate::observe::{checks, metrics};
 use gpuctl_core::error::Error;
 use gpuctl_core::stats::exporters::{query, recorded};
 use gpuctl_prometheus::Prometheus;
@@ -118,7 +118,7 @@ async fn check_cluster(context: &Context) -> Result<ClusterReport, Error> {
             match connection.version().await {
                 Err(failure) => report.failed = Some(failure.into()),
                 Ok(version) => {
-                    report.checks.extend(checks::of_clock(
+                    report.checks.extend(crate::observe::store_checks::of_clock(
                         "the API server",
                         connection.server_time(),
                         context.now(),

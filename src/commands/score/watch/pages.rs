@@ -30,7 +30,7 @@ impl ScoreWatch<'_> {
     pub(super) fn exposition(&self) -> String {
         let state = self.state.borrow();
         let last = state.last.as_ref().filter(|_| self.is_fresh(&state));
-        let stats = last.map(|last| view::stats(&last.devices));
+        let stats = last.map(|last| gpuctl_view::score::summary::stats(&last.devices));
         let known = last
             .zip(stats.as_ref())
             .map(|(last, stats)| (&last.devices[..], stats));
@@ -95,6 +95,9 @@ impl ScoreWatch<'_> {
             "/results/low",
             of(&|rows, at| json(&view::low(rows, threshold, at))),
         );
-        pages.insert("/results/stats", of(&|rows, _| json(&view::stats(rows))));
+        pages.insert(
+            "/results/stats",
+            of(&|rows, _| json(&gpuctl_view::score::summary::stats(rows))),
+        );
     }
 }

@@ -1,7 +1,9 @@
 //! Tests of the counts of GPUs and their holders.
 
+use std::rc::Rc;
+
 use super::*;
-use crate::model::Node;
+use crate::model::{GpuCount, Node, NodeHealth};
 
 fn host(name: &str, labels: &[(&str, &str)], resources: &[(&str, &str)]) -> NodeDetails {
     let map = |pairs: &[(&str, &str)]| {
