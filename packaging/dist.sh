@@ -4,8 +4,7 @@
 #
 #   packaging/dist.sh [x86_64|aarch64]        into target/dist
 #
-# Zig is the linker, because it has every glibc: `pip install ziglang cargo-zigbuild`. Rust's library is built too, from its sources, for
-# size: `rustup component add rust-src`.
+# Zig is the linker, because it has every glibc: `pip install ziglang cargo-zigbuild`.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -19,22 +18,14 @@ for tool in cargo cargo-zigbuild objdump dpkg-deb rpmbuild; do
   command -v "$tool" >/dev/null || { echo "dist: \`$tool\` is not in PATH" >&2; exit 1; }
 done
 
-sources=$(rustc --print sysroot)/lib/rustlib/src/rust
-[ -d "$sources/library" ] || { echo 'dist: the sources of the library are not there: rustup component add rust-src' >&2; exit 1; }
-
 oldest=2.17
 target=$machine-unknown-linux-gnu
 version=$(cargo metadata --no-deps --format-version 1 | sed -n 's/.*"name":"gpuctl","version":"\([^"]*\)".*/\1/p')
 SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
 export SOURCE_DATE_EPOCH
-GPUCTL_STD=$sources=/rustc/$(rustc -vV | sed -n 's/^commit-hash: //p')
+GPUCTL_STD=$(rustc --print sysroot)/lib/rustlib/src/rust=/rustc/$(rustc -vV | sed -n 's/^commit-hash: //p')
 export RUSTC_WRAPPER=$PWD/packaging/rustc-without-paths.sh GPUCTL_ROOT=$PWD GPUCTL_STD
-# Code that occurs again and again becomes a function: a twentieth less of the binary.
-export RUSTFLAGS="-C link-arg=-Wl,-T,packaging/no-unwind-tables.ld -C llvm-args=-enable-machine-outliner=always"
-# What begins with -Z is for nightly compilers; this lets the stable one take it. The library is the compiler's own, with sorts that are
-# small instead of fast, and without what prints backtraces, of which a stripped program has none.
-RUSTC_BOOTSTRAP=1 cargo zigbuild --release --locked --package gpuctl --bin gpuctl --target "$target.$oldest" \
-  -Z build-std=std,panic_abort -Z build-std-features=optimize_for_size
+cargo zigbuild --release --locked --package gpuctl --bin gpuctl --target "$target.$oldest"
 binary=target/$target/release/gpuctl
 
 newest=$(objdump -T "$binary" | sed -n 's/.*GLIBC_\([0-9.]*\)).*/\1/p' | sort -Vu | tail -1)
