@@ -78,7 +78,14 @@ impl Kubectl {
         self.run_with(
             // The schema that kubectl would fetch to validate takes as long as the rest. The server
             // refuses unknown fields anyway.
-            &["apply", "--server-side", "--force-conflicts", "--validate=false", "-f", "-"],
+            &[
+                "apply",
+                "--server-side",
+                "--force-conflicts",
+                "--validate=false",
+                "-f",
+                "-",
+            ],
             &object.to_string(),
         );
     }
