@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use gpuctl::generated;
 use gpuctl_manifest::spec;
+use regex::Regex;
 
 fn read(name: &str) -> String {
     fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(name))
@@ -145,6 +146,11 @@ fn every_message_of_troubleshooting_exists() {
         .flat_map(|folder| sources(Path::new(folder)))
         .map(|path| fs::read_to_string(path).unwrap())
         .collect();
+    // A text may go on in the next line of the source.
+    let rust = Regex::new(r"\\\n\s*")
+        .unwrap()
+        .replace_all(&rust, "")
+        .into_owned();
     let sources = rust + &read("crates/manifest/src/render/supervisor.py");
     let page = read("docs/troubleshooting.md");
     let messages: Vec<&str> = page
