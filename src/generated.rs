@@ -1,6 +1,8 @@
 //! The files that are made from the program itself: completion scripts, manual pages, references,
 //! schemas of answers. A test keeps the committed ones current.
 
+mod answers;
+
 use clap::CommandFactory;
 
 use crate::cli::Cli;
@@ -9,7 +11,7 @@ use crate::commands::program::{completion, man};
 use crate::config;
 pub use crate::config::{KEYS, SettingKey, ValueKind};
 use gpuctl_view::files::reference;
-use gpuctl_view::program::answers;
+use gpuctl_view::program::answers::from_types;
 
 /// Returns the command line that clap parses.
 pub fn command() -> clap::Command {
@@ -47,10 +49,21 @@ pub fn specification() -> String {
 
 /// Returns the JSON Schema of every answer, as one JSON object by their names.
 pub fn schemas_of_answers() -> String {
-    answers::from_types()
+    from_types(&answers::of_commands())
+}
+
+/// Returns the commands that have an answer of `-o json`.
+pub fn commands_with_answer() -> Vec<String> {
+    crate::verbs::with_answer()
+}
+
+/// Returns the commands that need rights in the cluster.
+pub fn commands_with_rights() -> Vec<String> {
+    crate::verbs::with_rights()
 }
 
 /// Returns the words that clap is given for those that a person types: `pause job x` for `pause x`.
 pub fn spelled_out(words: &[&str]) -> Vec<std::ffi::OsString> {
-    crate::cli::shorthand::spelled_out(words.iter().map(std::ffi::OsString::from).collect())
+    let words = words.iter().map(std::ffi::OsString::from).collect();
+    crate::cli::shorthand::spelled_out(&command(), words)
 }

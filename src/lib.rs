@@ -34,7 +34,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use clap::{CommandFactory, FromArgMatches};
+use clap::{Command, CommandFactory, FromArgMatches};
 
 use crate::cli::plugin::{self, CalledAs};
 use crate::cli::shorthand::{self, spelled_out};
@@ -62,14 +62,17 @@ pub fn run() -> ExitCode {
     if called == CalledAs::Completion {
         return print_candidates(words);
     }
-    if let Some(page) = requested_page(called, &words) {
-        return match Terminal::new(Environment::read().wishes()).print(&page) {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(error) => refused(&error, &words),
-        };
+    if called == CalledAs::Program && shorthand::asks_for_version(&words) {
+        // Scripts ask for the version, and most of its time would go into making the tree of
+        // commands.
+        return print_page(cli::VERSION, &words);
     }
-    let words = spelled_out(words);
-    let command = help::arranged(Cli::command());
+    let command = Cli::command();
+    if let Some(page) = requested_page(&command, called, &words) {
+        return print_page(&page, &words);
+    }
+    let words = spelled_out(&command, words);
+    let command = help::arranged(command);
     let command = if called == CalledAs::Plugin {
         plugin::called_by_kubectl(command)
     } else {
@@ -109,14 +112,18 @@ fn print_candidates(words: Vec<OsString>) -> ExitCode {
     }
 }
 
-/// Returns the version or a page of help where the words ask for nothing else.
-fn requested_page(called: CalledAs, words: &[OsString]) -> Option<String> {
-    let page =
-        |word: &str| topics::text(word).or_else(|| search::found(&Cli::command(), &clean(word)));
-    // Scripts ask for the version, and most of its time would go into making the tree of commands.
-    let version = (called == CalledAs::Program && shorthand::asks_for_version(words))
-        .then(|| cli::VERSION.to_owned());
-    let page = version.or_else(|| shorthand::topic(words).and_then(page))?;
+/// Prints a page that is an answer by itself.
+fn print_page(page: &str, words: &[OsString]) -> ExitCode {
+    match Terminal::new(Environment::read().wishes()).print(page) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => refused(&error, words),
+    }
+}
+
+/// Returns a page of help where the words ask for nothing else.
+fn requested_page(command: &Command, called: CalledAs, words: &[OsString]) -> Option<String> {
+    let word = shorthand::topic(command, words)?;
+    let page = topics::text(word).or_else(|| search::found(command, &clean(word)))?;
     Some(if called == CalledAs::Plugin {
         as_plugin(&page)
     } else {

@@ -1,169 +1,112 @@
-//! The table of verbs. A row says what is typed, which arguments it takes (a path below `cli`),
-//! what runs it (a path below `commands`), and which rights in the cluster it needs (lists of
-//! `model/contract/rights.rs`).
+//! The table of verbs. A row is everything that the program has to know about a verb; the other
+//! files and tables that list verbs are made from it:
 //!
-//! The enums that clap parses, the dispatch and the list behind `auth check` are all made from this
-//! table, so a verb is listed here once and nowhere else. The order is the order of `--help`.
+//! - the name, as clap makes it from the identifier (`GpuType` is `gpu-type`), and in parentheses
+//!   the arguments, a path below `cli`;
+//! - `run`: the function, a path below `commands`;
+//! - `help`: the group in `gpuctl --help` and the place in it, for verbs of the first level;
+//! - `rights`: what the verb needs in the cluster, see below;
+//! - `next`: the command that people usually type after it, `""` where the verb itself says what
+//!   follows;
+//! - `answers`: the types that `-o json` prints, paths below `gpuctl_view`;
+//! - `bundle`: options with which `doctor --bundle` asks the verb, `JOB` for each job.
+//!
+//! `help` is missing below the first level; `next` where only nouns follow; `answers` and `bundle`
+//! where there are none.
+//!
+//! The rights are one of
+//! - `()`: the verb asks the cluster for nothing, or `auth check` has no word for it;
+//! - `("get nodes" [HOLDERS, METRICS])`: the words of `auth check`, and lists of
+//!   `model/contract/rights.rs`;
+//! - `(as "get nodes")`: the rights of another row;
+//! - `(by Create::task, "create secrets" [SECRET], …)`: the arguments decide which of the words it
+//!   is;
+//! - `(by_file "apply jobs" [MAKE_JOB, FIND, AWAIT], …)`: the document's kind decides, after
+//!   parsing.
+//!
+//! The order of the rows is that of `auth check` and of the manual pages. A file of rows hands them
+//! on to the next file, and the last one to the macro that asked for them.
 
 use gpuctl_core::model::contract::rights;
 use gpuctl_core::model::contract::rights::Task;
 
 /// Hands every row to the macro `$make`.
-///
-/// The last column is one of
-/// - `()`: the verb asks the cluster for nothing, or `auth check` has no word for it;
-/// - `("get nodes" [HOLDERS, METRICS])`: the words of `auth check`, and the rights;
-/// - `(as "get nodes")`: the rights of another row;
-/// - `(by Create::task, "create secrets" [SECRET], …)`: the arguments decide which of the words it
-///   is;
-/// - `(by_file "apply jobs" [MAKE_JOB, FIND, AWAIT], …)`: the document's kind decides, after
-///   parsing.
 macro_rules! verbs {
     ($make:ident) => {
-        $make! {
-            Command {
-                Create(files::create::Create) => files::create::run, (
-                    by files::create::Create::task,
-                    "create jobs" [MAKE_JOB, PLACE, LOOK, AWAIT], "create services" [MAKE_SERVICE, PLACE, LOOK, SERVE, AWAIT],
-                    "create notebooks" [MAKE_NOTEBOOK, PLACE, LOOK, AWAIT], "create secrets" [SECRET],
-                    "create pools" [DEFINITION, FIRST], "create quotas" [QUOTA],
-                    "create defaults" [WRITE_DEFAULTS, FIRST]
-                );
-                Apply(files::apply::Apply) => files::apply::run, (
-                    by_file
-                    "apply jobs" [MAKE_JOB, REPLACE_JOB, FIND, PLACE, LOOK, STALE],
-                    "apply services" [MAKE_SERVICE, REPLACE_SERVICE, PLACE, LOOK, SERVE, STALE, AWAIT],
-                    "apply notebooks" [MAKE_NOTEBOOK, REPLACE_NOTEBOOK, REPAIR_NOTEBOOK, PLACE, LOOK, STALE, AWAIT],
-                    "apply pools" [DEFINITION, FIRST], "apply quotas" [QUOTA, STALE_QUOTA],
-                    "apply defaults" [WRITE_DEFAULTS, FIRST]
-                );
-                Diff(files::diff::Diff) => files::diff::run, ("diff" [MAKE_JOB, COMPARE, FIND, PLACE, LOOK, SERVE]);
-                Fit(files::fit::FitArgs) => files::fit::run, ("fit" [FIT]);
-                Validate(files::validate::Validate) => files::validate::run, ();
-                Convert(files::convert::Convert) => files::convert::run, ();
-                Init(files::init::Init) => files::init::run, ();
-                Explain(files::explain::Explain) => files::explain::run, ();
-                Schema(files::schema::Schema) => files::schema::run, ();
-                Run(jobs::run::Run) => jobs::run::run, (as "create jobs");
-                /// List jobs, nodes, pools, workloads, and what GPUs do
-                #[command(subcommand)]
-                Get(command::Get) => command::Get::run, (by command::Get::task);
-                /// Show everything about one job, node, pool, quota or workload, or the site's
-                /// defaults
-                #[command(subcommand)]
-                Describe(command::Describe) => command::Describe::run, (by command::Describe::task);
-                Tree(workloads::tree::Tree) => workloads::tree::run, ("tree" [OWNERS, CHAIN]);
-                Why(jobs::why::WhyArgs) => jobs::why::run, ("why" [FIND, ANY_KIND, EXPLAIN, METRICS]);
-                Free(nodes::free::Free) => nodes::free::run, ("free" [FREE]);
-                Top(metrics::top::Top) => metrics::top::run, ("top" [NODES, OWNERS, LIVE, ROAD]);
-                Score(score::ScoreArgs) => score::run, ("score" [SCORED, ROAD]);
-                #[command(subcommand)]
-                Stats(history::stats::StatsCommand) => history::stats::run, ("stats" [ROAD, PRESENT]);
-                Eff(history::eff::Eff) => history::eff::run, ("eff" [ROAD, PRESENT]);
-                #[command(subcommand)]
-                Who(history::who_gpu::Who) => history::who_gpu::run, ("who gpu" [ROAD, PRESENT]);
-                Report(history::report::Report) => history::report::run, ("report" [ROAD, PRESENT]);
-                #[command(subcommand)]
-                Snapshot(history::snapshot::SnapshotCommand) => history::snapshot::run, ("snapshot" [ROAD, PRESENT]);
-                Logs(jobs::logs::Logs) => jobs::logs::run, ("logs" [FIND, ANY_KIND, LOGS]);
-                Events(jobs::events::EventsArgs) => jobs::events::run, ("events" [EVENTS, ANY_KIND]);
-                Open(jobs::open::Open) => jobs::open::run, ("open" [FIND, ANY_KIND, FORWARD]);
-                Exec(jobs::exec::Exec) => jobs::exec::run, ("exec" [FIND, ANY_KIND, EXEC]);
-                Attach(jobs::attach::Attach) => jobs::attach::run, ("attach" [FIND, ANY_KIND, ATTACH]);
-                #[command(name = "cp")]
-                Copy(jobs::copy::Copy) => jobs::copy::run, ("cp" [FIND, ANY_KIND, EXEC]);
-                Scale(jobs::scale::Scale) => jobs::scale::run, ("scale" [SCALE]);
-                #[command(subcommand)]
-                Pause(jobs::pause::Pause) => jobs::pause::run, ("pause jobs" [FIND, ANY_KIND, SWITCH]);
-                #[command(subcommand)]
-                Resume(jobs::resume::Resume) => jobs::resume::run, ("resume jobs" [FIND, ANY_KIND, SWITCH]);
-                #[command(subcommand)]
-                Restart(jobs::restart::RestartArgs) => jobs::restart::run, ("restart jobs" [FIND, ANY_KIND, RENEW]);
-                Delete(jobs::delete::Delete) => jobs::delete::run, (
-                    by jobs::delete::Delete::task,
-                    "delete jobs" [FIND, ANY_KIND, DELETE_JOB], "delete pools" [LABELS, PUBLISH, DELETE_POOL], "delete quotas" [DELETE_QUOTA],
-                    "delete defaults" [DELETE_DEFAULTS]
-                );
-                #[command(subcommand)]
-                Add(pools::nodes::Add) => pools::nodes::add, ("add nodes" [DEFINITION, FIRST]);
-                #[command(subcommand)]
-                Remove(pools::nodes::Remove) => pools::nodes::remove, ("remove nodes" [DEFINITION]);
-                Drain(nodes::drain::Drain) => nodes::drain::run, ("drain" [DRAIN]);
-                #[command(subcommand)]
-                Label(nodes::label::Label) => nodes::label::run, ("label nodes" [LABELS, PUBLISH]);
-                #[command(subcommand)]
-                Auth(access::auth_check::Auth) => access::auth_check::run, ();
-                #[command(subcommand)]
-                Config(program::config::ConfigCommand) => program::config::run, ();
-                Doctor(program::doctor::Doctor) => program::doctor::run, ();
-                Options(program::options::Options) => program::options::run, ();
-                Version(program::version::VersionArgs) => program::version::run, ();
-                Mcp(program::mcp::Mcp) => program::mcp::run, ();
-                Skill(program::mcp::Skill) => program::mcp::skill, ();
-                Completion(program::completion::Completion) => program::completion::run, ();
-                Man(program::man::Man) => program::man::run, ();
-            }
-            Get {
-                #[command(visible_aliases = ["job", "jo"])]
-                Jobs(jobs::get::GetJobs) => jobs::get::run, ("get jobs" [FIND, PROGRESS, METRICS]);
-                #[command(visible_aliases = ["node", "no"])]
-                Nodes(nodes::get::GetNodes) => nodes::get::run, ("get nodes" [HOLDERS, METRICS]);
-                #[command(visible_aliases = ["pool", "po"])]
-                Pools(pools::get::GetPools) => pools::get::run, ("get pools" [HOLDERS, POOLS, METRICS]);
-                #[command(visible_aliases = ["quota", "qu"])]
-                Quotas(quotas::get::GetQuotas) => quotas::get::run, ("get quotas" [QUOTAS]);
-                #[command(visible_alias = "queue")]
-                Queues(queues::get::GetQueues) => queues::get::run, ("get queues" [QUEUES]);
-                #[command(visible_alias = "claim")]
-                Claims(claims::get::GetClaims) => claims::get::run, ("get claims" [CLAIMS]);
-                #[command(visible_alias = "default")]
-                Defaults(defaults::get::GetDefaults) => defaults::get::run, ("get defaults" [READ_DEFAULTS]);
-                Overview(metrics::overview::GetOverview) => metrics::overview::run, ("get overview" [HOLDERS, METRICS]);
-                #[command(visible_alias = "consumer")]
-                Consumers(workloads::consumers::GetConsumers) => workloads::consumers::run, ("get consumers" [OWNERS, METRICS]);
-                Health(metrics::health::GetHealth) => metrics::health::run, ("get health" [NODES, ROAD]);
-                Heatmap(metrics::heatmap::GetHeatmap) => metrics::heatmap::run, ("get heatmap" [ROAD, PRESENT]);
-                Clusters(history::clusters::GetClusters) => history::clusters::run, ();
-                #[command(visible_alias = "ns")]
-                Namespaces(history::dimensions::GetNamespaces) => history::dimensions::namespaces, ("get namespaces" [ROAD, PRESENT]);
-                DimensionKeys(history::dimensions::GetDimensionKeys) => history::dimensions::keys, (as "get namespaces");
-                DimensionValues(history::dimensions::GetDimensionValues) => history::dimensions::values, (as "get namespaces");
-                #[command(visible_aliases = ["workload", "wl"])]
-                Workloads(workloads::get::GetWorkloads) => workloads::get::run, ("get workloads" [OWNERS]);
-                WorkloadMetadata(workloads::metadata::GetWorkloadMetadata) => workloads::metadata::run, (as "get workloads");
-                /// Show what GPUs did over a time
-                #[command(subcommand)]
-                Metrics(command::GetMetrics) => command::GetMetrics::run, (by command::GetMetrics::task);
-                TrainingPerformance(metrics::training_performance::TrainingPerformance)
-                    => metrics::training_performance::run, (as "get metrics workload");
-                Label(nodes::labels::NodeLabels) => nodes::labels::run, ("get labels" [READ_LABELS]);
-                NodeLabels(nodes::labels::NodeLabels) => nodes::labels::run, (as "get labels");
-                GpuType(nodes::labels::NodeLabels) => nodes::labels::run, (as "get labels");
-            }
-            GetMetrics {
-                #[command(visible_alias = "jobs")]
-                Job(metrics::job::JobMetricsArgs) => metrics::job::run, ("get metrics job" [FIND, ANY_KIND, ROAD, THROUGHPUT]);
-                #[command(visible_alias = "workloads")]
-                Workload(metrics::workload::WorkloadMetrics) => metrics::workload::run, ("get metrics workload" [OWNERS, ROAD, ALL_LOGS]);
-            }
-            Describe {
-                #[command(visible_aliases = ["jobs", "jo"])]
-                Job(jobs::describe::DescribeJob) => jobs::describe::run, ("describe jobs" [FIND, ANY_KIND, PROGRESS, METRICS]);
-                #[command(visible_aliases = ["nodes", "no"])]
-                Node(nodes::describe::DescribeNode) => nodes::describe::run, ("describe nodes" [HOLDERS, METRICS]);
-                #[command(visible_alias = "pools")]
-                Pool(pools::describe::DescribePool) => pools::describe::run, ("describe pools" [HOLDERS, POOLS, METRICS]);
-                #[command(visible_alias = "quotas")]
-                Quota(quotas::describe::DescribeQuota) => quotas::describe::run, ("describe quotas" [QUOTAS]);
-                #[command(visible_alias = "queues")]
-                Queue(queues::describe::DescribeQueue) => queues::describe::run, ("describe queues" [FIND, QUEUES]);
-                #[command(visible_alias = "default")]
-                Defaults(defaults::describe::DescribeDefaults) => defaults::describe::run, ("describe defaults" [READ_DEFAULTS]);
-                #[command(visible_aliases = ["workloads", "wl"])]
-                Workload(workloads::describe::DescribeWorkload) => workloads::describe::run, ("describe workloads" [OWNERS, CHAIN, METRICS]);
-            }
-        }
+        files_verbs! { $make {} {} }
     };
+}
+
+#[macro_use]
+mod files;
+#[macro_use]
+mod look;
+#[macro_use]
+mod get;
+#[macro_use]
+mod describe;
+#[macro_use]
+mod measure;
+#[macro_use]
+mod jobs;
+#[macro_use]
+mod administer;
+#[macro_use]
+mod program;
+
+/// What `gpuctl --help` calls a group of verbs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum HelpGroup {
+    Submit,
+    WriteFiles,
+    Look,
+    WorkInside,
+    Measure,
+    Administer,
+    Program,
+}
+
+/// A row, without the arguments, the function and the types of its answers.
+pub(crate) struct Row {
+    /// The enum of the row: `GetMetrics` for `get metrics job`.
+    group: &'static str,
+    /// The variant of the enum.
+    verb: &'static str,
+    /// The group in `--help`, and the place in it.
+    pub help: Option<(HelpGroup, u8)>,
+    tasks: &'static [Task],
+    needs_rights: bool,
+    /// The words of another row with the same rights.
+    same_as: Option<&'static str>,
+    /// What people usually type next.
+    pub next: Option<&'static str>,
+    /// The types that `-o json` prints.
+    answers: &'static [&'static str],
+    /// Options with which a bundle asks the verb.
+    pub bundle: &'static [&'static str],
+}
+
+impl Row {
+    /// Returns the words of the command line: `get gpu-type`.
+    pub(crate) fn words(&self) -> String {
+        let verb = lower(self.verb, '-');
+        match self.group {
+            "Command" => verb,
+            group => format!("{} {verb}", lower(group, ' ')),
+        }
+    }
+}
+
+/// Writes `GpuType` as `gpu-type`.
+fn lower(name: &str, between: char) -> String {
+    let mut text = String::with_capacity(name.len() + 2);
+    for letter in name.chars() {
+        if letter.is_ascii_uppercase() && !text.is_empty() {
+            text.push(between);
+        }
+        text.push(letter.to_ascii_lowercase());
+    }
+    text
 }
 
 /// The tasks of one row.
@@ -171,9 +114,11 @@ macro_rules! tasks_of {
     (()) => { &[] };
     ((as $words:literal)) => { &[] };
     ((by $decide:path)) => { &[] };
-    ((by $decide:path, $($words:literal [$($rules:ident),*]),+)) => { &[$(Task::new($words, &[$(rights::$rules),*])),+] };
-    ((by_file $($words:literal [$($rules:ident),*]),+)) => { &[$(Task::new($words, &[$(rights::$rules),*])),+] };
-    (($words:literal [$($rules:ident),*])) => { &[Task::new($words, &[$(rights::$rules),*])] };
+    ((by $decide:path, $($tasks:tt)+)) => { tasks_of!(($($tasks)+)) };
+    ((by_file $($tasks:tt)+)) => { tasks_of!(($($tasks)+)) };
+    (($($words:literal [$($rules:ident),*]),+)) => {
+        &[$(Task::new($words, &[$(rights::$rules),*])),+]
+    };
 }
 
 /// The words of another row with the same rights.
@@ -186,22 +131,73 @@ macro_rules! same_as {
     };
 }
 
-macro_rules! define_tasks {
-    ($($group:ident { $($(#[$attribute:meta])* $verb:ident($args:path) => $run:path, $rights:tt;)* })*) => {
-        /// The tasks of every row, in the order of the table.
-        const ROWS: &[&[Task]] = &[$($(tasks_of!($rights),)*)*];
-
-        /// Rows that share the rights of another row: group, name, and the other row's words.
-        const ALIASES: &[(&str, &str, Option<&str>)] =
-            &[$($((stringify!($group), stringify!($verb), same_as!($rights)),)*)*];
+macro_rules! needs_rights {
+    (()) => {
+        false
+    };
+    ($rights:tt) => {
+        true
     };
 }
 
-verbs!(define_tasks);
+/// The value of a field that a row may lack.
+macro_rules! optional {
+    () => {
+        None
+    };
+    ($value:expr) => {
+        Some($value)
+    };
+}
+
+macro_rules! define_rows {
+    ($($group:ident { $($(#[$attribute:meta])* $verb:ident($args:path) {
+        run: $run:path,
+        $(help: $help:ident $place:literal,)?
+        rights: $rights:tt,
+        $(next: $next:literal,)?
+        $(answers: [$($answer:ty),+ $(,)?],)?
+        $(bundle: [$($options:literal),+],)?
+    })* })*) => {
+        /// The rows, in the order of the table.
+        pub(crate) const ROWS: &[Row] = &[$($(Row {
+            group: stringify!($group),
+            verb: stringify!($verb),
+            help: optional!($((HelpGroup::$help, $place))?),
+            tasks: tasks_of!($rights),
+            needs_rights: needs_rights!($rights),
+            same_as: same_as!($rights),
+            next: optional!($($next)?),
+            answers: &[$($(stringify!($answer)),+)?],
+            bundle: &[$($($options),+)?],
+        },)*)*];
+    };
+}
+
+verbs!(define_rows);
+
+/// Returns the commands that have an answer of `-o json`, in the order of the alphabet.
+pub(crate) fn with_answer() -> Vec<String> {
+    let mut all: Vec<String> = ROWS
+        .iter()
+        .filter(|row| !row.answers.is_empty())
+        .map(Row::words)
+        .collect();
+    all.sort_unstable();
+    all
+}
+
+/// Returns the commands that need rights in the cluster.
+pub(crate) fn with_rights() -> Vec<String> {
+    ROWS.iter()
+        .filter(|row| row.needs_rights && row.next.is_some())
+        .map(Row::words)
+        .collect()
+}
 
 /// Returns what each command needs, in the order of the table.
 pub(crate) fn tasks() -> impl Iterator<Item = &'static Task> {
-    ROWS.iter().copied().flatten()
+    ROWS.iter().flat_map(|row| row.tasks)
 }
 
 /// Finds the task of these words. Accepts a singular noun and a superfluous noun.
@@ -228,11 +224,11 @@ fn alias(words: &str) -> Option<&'static Task> {
         .rsplit_once(' ')
         .map_or(("command", words), |(group, name)| (group, name));
     let plain = |text: &str| text.replace(['-', ' '], "").to_ascii_lowercase();
-    let (_, _, other) = ALIASES
+    let row = ROWS
         .iter()
-        .filter(|(.., other)| other.is_some())
-        .find(|(of, verb, _)| plain(of) == plain(group) && plain(verb) == plain(name))?;
-    tasks().find(|task| Some(task.words) == *other)
+        .filter(|row| row.same_as.is_some())
+        .find(|row| plain(row.group) == plain(group) && plain(row.verb) == plain(name))?;
+    tasks().find(|task| Some(task.words) == row.same_as)
 }
 
 /// Finds the task of a noun that is a kind of job: `delete services` needs the rights of `delete

@@ -9,6 +9,10 @@ use super::{
 
 /// The words that `auth check` has for a row of the table.
 macro_rules! task_of {
+    ($args:ident, { run: $run:path, $(help: $help:ident $place:literal,)? rights: $rights:tt,
+        $($rest:tt)* }) => {
+        task_of!($args, $rights)
+    };
     ($args:ident, ()) => {{
         let _ = $args;
         None
@@ -31,7 +35,7 @@ macro_rules! task_of {
 }
 
 macro_rules! define_commands {
-    ($($group:ident { $($(#[$attribute:meta])* $verb:ident($args:path) => $run:path, $rights:tt;)* })*) => {
+    ($($group:ident { $($(#[$attribute:meta])* $verb:ident($args:path) $fields:tt)* })*) => {
         $(
             #[derive(Debug, Subcommand)]
             pub(crate) enum $group {
@@ -43,7 +47,7 @@ macro_rules! define_commands {
                 /// needs no rights, or when files decide.
                 pub(crate) fn task(&self) -> Option<&'static str> {
                     match self {
-                        $(Self::$verb(args) => task_of!(args, $rights),)*
+                        $(Self::$verb(args) => task_of!(args, $fields),)*
                     }
                 }
             }

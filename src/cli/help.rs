@@ -3,45 +3,17 @@
 
 use clap::{Arg, Command};
 
-/// Groups of commands, in the order in which people need them. A test holds it against the table of
-/// verbs.
-const GROUPS: [(&str, &[&str]); 7] = [
-    (
-        "Submit",
-        &[
-            "create", "apply", "diff", "run", "scale", "pause", "resume", "restart", "delete",
-        ],
-    ),
-    (
-        "Write files",
-        &["init", "validate", "fit", "explain", "schema", "convert"],
-    ),
-    (
-        "Look",
-        &["get", "describe", "why", "free", "top", "tree", "events"],
-    ),
-    ("Work inside", &["logs", "exec", "attach", "open", "cp"]),
-    (
-        "Measure and account",
-        &["score", "eff", "stats", "report", "who", "snapshot"],
-    ),
-    (
-        "Administer",
-        &["add", "remove", "label", "drain", "auth", "doctor"],
-    ),
-    (
-        "This program",
-        &[
-            "config",
-            "options",
-            "mcp",
-            "skill",
-            "version",
-            "completion",
-            "man",
-            "help",
-        ],
-    ),
+use crate::verbs::{HelpGroup, ROWS};
+
+/// Titles of the groups of commands, in the order in which people need them.
+const GROUPS: [(HelpGroup, &str); 7] = [
+    (HelpGroup::Submit, "Submit"),
+    (HelpGroup::WriteFiles, "Write files"),
+    (HelpGroup::Look, "Look"),
+    (HelpGroup::WorkInside, "Work inside"),
+    (HelpGroup::Measure, "Measure and account"),
+    (HelpGroup::Administer, "Administer"),
+    (HelpGroup::Program, "This program"),
 ];
 
 const FIRST_STEPS: &str = "First steps:
@@ -71,22 +43,33 @@ pub(crate) fn arranged(command: Command) -> Command {
 
 /// Returns the commands in their groups, a line each.
 fn grouped(command: &Command) -> String {
-    let about = |name: &str| match name {
-        "help" => "Print the help of a command or a topic".to_owned(),
-        name => {
-            let found = command.find_subcommand(name).and_then(Command::get_about);
-            found.map_or_else(String::new, ToString::to_string)
-        }
-    };
     let mut text = String::new();
-    for (title, names) in GROUPS {
+    for (group, title) in GROUPS {
         text.push_str(&format!("{title}:\n"));
-        for name in names {
-            text.push_str(&format!("  {name:<11} {}\n", about(name)));
+        for name in names(group) {
+            let about = command
+                .find_subcommand(&name)
+                .and_then(Command::get_about)
+                .map_or_else(String::new, ToString::to_string);
+            text.push_str(&format!("  {name:<11} {about}\n"));
+        }
+        if group == HelpGroup::Program {
+            text.push_str("  help        Print the help of a command or a topic\n");
         }
         text.push('\n');
     }
     text
+}
+
+/// Returns the names of the commands of a group, in their order.
+fn names(group: HelpGroup) -> impl Iterator<Item = String> {
+    let mut rows: Vec<_> = ROWS
+        .iter()
+        .filter_map(|row| row.help.map(|(of, place)| (of, place, row)))
+        .filter(|(of, ..)| *of == group)
+        .collect();
+    rows.sort_by_key(|(_, place, _)| *place);
+    rows.into_iter().map(|(.., row)| row.words())
 }
 
 /// Returns the page of the options that every command has.
@@ -115,18 +98,11 @@ mod tests {
     #[test]
     fn every_command_is_in_one_group() {
         let command = Cli::command();
-        let mut listed: Vec<&str> = GROUPS
-            .iter()
-            .flat_map(|(_, names)| names.iter().copied())
-            .collect();
+        let mut listed: Vec<String> = GROUPS.iter().flat_map(|(group, _)| names(*group)).collect();
         listed.sort_unstable();
-        let mut there: Vec<&str> = command
-            .get_subcommands()
-            .map(Command::get_name)
-            .chain(["help"])
-            .collect();
-        there.sort_unstable();
-        assert_eq!(listed, there);
+        let mut all: Vec<&str> = command.get_subcommands().map(Command::get_name).collect();
+        all.sort_unstable();
+        assert_eq!(listed, all);
     }
 
     #[test]

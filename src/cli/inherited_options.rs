@@ -28,7 +28,10 @@ impl CarriedOptions {
     /// left out.
     pub(crate) fn of(words: Vec<OsString>) -> Self {
         let command = Cli::command();
-        let Ok(matches) = command.clone().try_get_matches_from(spelled_out(words)) else {
+        let Ok(matches) = command
+            .clone()
+            .try_get_matches_from(spelled_out(&command, words))
+        else {
             return Self::default();
         };
         // A global option counts wherever it stands: the innermost verb knows it.

@@ -5,72 +5,15 @@
 use std::ffi::OsString;
 use std::path::Path;
 
+use clap::Command;
+
 use gpuctl_manifest::spec::nearest;
 
-/// Options before a verb that take a value of their own, and those of the verbs below. A test holds
-/// them against clap.
-const WITH_VALUE: [&str; 29] = [
-    "--kubeconfig",
-    "--context",
-    "-n",
-    "--namespace",
-    "--as",
-    "--as-group",
-    "--replay",
-    "--request-timeout",
-    "--color",
-    "--allow-files-from",
-    "--only-kind",
-    "--config",
-    "--prometheus",
-    "--prometheus-header",
-    "--prometheus-token-file",
-    "--prometheus-ca-file",
-    "--match",
-    "-f",
-    "--filename",
-    "-o",
-    "--output",
-    "--timeout",
-    "--set",
-    "--name",
-    "--explain",
-    "--image",
-    "--tail",
-    "--at",
-    "--rank",
-];
-
-/// Verbs whose names are those of jobs unless another noun is typed.
-const OF_JOBS: [&str; 5] = ["pause", "resume", "restart", "describe", "delete"];
-/// Verbs that read files.
+/// Verbs whose files may be typed without `-f`.
 const OF_FILES: [&str; 5] = ["create", "apply", "diff", "validate", "convert"];
-/// Every noun, as it may be typed.
-const NOUNS: [&str; 23] = [
-    "po",
-    "qu",
-    "job",
-    "jobs",
-    "jo",
-    "node",
-    "nodes",
-    "no",
-    "pool",
-    "pools",
-    "quota",
-    "quotas",
-    "queue",
-    "queues",
-    "workload",
-    "workloads",
-    "wl",
-    "defaults",
-    "default",
-    "claim",
-    "claims",
-    "secret",
-    "help",
-];
+
+/// Nouns that neither a verb of jobs nor a list of the same thing has.
+const OTHER_NOUNS: [&str; 4] = ["claim", "claims", "secret", "help"];
 
 /// Kinds of Kubernetes and of files, which are not taken for names of jobs, with or without an `s`
 /// behind them.
@@ -101,15 +44,16 @@ const KINDS: [&str; 24] = [
     "label",
 ];
 
-/// Returns the words that clap is to parse; the first is the program.
-pub(crate) fn spelled_out(words: Vec<OsString>) -> Vec<OsString> {
-    let positions = positionals(&words);
+/// Returns the words that clap is to parse with this command; the first is the program.
+pub(crate) fn spelled_out(command: &Command, words: Vec<OsString>) -> Vec<OsString> {
+    let positions = positionals(command, &words);
     let Some((verb, rest)) = positions.split_first() else {
         return words;
     };
     let text = |index: usize| words[index].to_string_lossy();
     let typed = text(*verb).into_owned();
-    let is_noun = |index: &usize| NOUNS.contains(&text(*index).as_ref());
+    let nouns = nouns(command);
+    let is_noun = |index: &usize| nouns.contains(&text(*index).as_ref());
     // `delete qouta team-a` must not delete a job that is called `team-a`.
     let is_kind = |index: &usize| {
         let word = text(*index).to_lowercase();
@@ -117,9 +61,9 @@ pub(crate) fn spelled_out(words: Vec<OsString>) -> Vec<OsString> {
             word.strip_prefix(*kind)
                 .is_some_and(|rest| matches!(rest, "" | "s" | "es"))
         };
-        KINDS.iter().any(named) || rest.len() > 1 && nearest(&word, &NOUNS).is_some()
+        KINDS.iter().any(named) || rest.len() > 1 && nearest(&word, &nouns).is_some()
     };
-    if OF_JOBS.contains(&typed.as_str())
+    if of_jobs(command).any(|verb| verb.get_name() == typed)
         && rest
             .first()
             .is_some_and(|first| !is_noun(first) && !is_kind(first))
@@ -149,8 +93,8 @@ pub(crate) fn asks_for_version(words: &[OsString]) -> bool {
 }
 
 /// Returns the topic that `help` is asked about, where it is one word.
-pub(crate) fn topic(words: &[OsString]) -> Option<&str> {
-    match positionals(words).as_slice() {
+pub(crate) fn topic<'w>(command: &Command, words: &'w [OsString]) -> Option<&'w str> {
+    match positionals(command, words).as_slice() {
         [verb, topic] if words[*verb] == "help" => words[*topic].to_str(),
         _ => None,
     }
@@ -158,7 +102,7 @@ pub(crate) fn topic(words: &[OsString]) -> Option<&str> {
 
 /// Returns the places of the words that are neither options nor values of options; nothing after
 /// `--`.
-fn positionals(words: &[OsString]) -> Vec<usize> {
+fn positionals(command: &Command, words: &[OsString]) -> Vec<usize> {
     let mut found = Vec::new();
     let mut index = 1;
     while index < words.len() {
@@ -166,7 +110,7 @@ fn positionals(words: &[OsString]) -> Vec<usize> {
         if word == "--" {
             break;
         }
-        if WITH_VALUE.contains(&word.as_ref()) {
+        if takes_value(command, &word) {
             index += 1;
         } else if !word.starts_with('-') || word == "-" {
             found.push(index);
@@ -174,6 +118,65 @@ fn positionals(words: &[OsString]) -> Vec<usize> {
         index += 1;
     }
     found
+}
+
+/// Returns the verbs whose names are those of jobs unless another noun is typed.
+fn of_jobs(command: &Command) -> impl Iterator<Item = &Command> {
+    command
+        .get_subcommands()
+        .filter(|verb| job_noun(verb).is_some())
+}
+
+fn job_noun(verb: &Command) -> Option<&Command> {
+    verb.get_subcommands().find(|noun| noun.get_name() == "job")
+}
+
+/// Returns every noun, as it may be typed. What only `get` lists, such as `consumers`, may be the
+/// name of a job.
+fn nouns(command: &Command) -> Vec<&str> {
+    let mut nouns = OTHER_NOUNS.to_vec();
+    for noun in of_jobs(command).flat_map(Command::get_subcommands) {
+        nouns.extend(names(noun));
+    }
+    let lists = command
+        .find_subcommand("get")
+        .into_iter()
+        .flat_map(Command::get_subcommands);
+    for noun in lists {
+        if names(noun).any(|name| nouns.contains(&name)) {
+            nouns.extend(names(noun));
+        }
+    }
+    nouns
+}
+
+fn names(command: &Command) -> impl Iterator<Item = &str> {
+    std::iter::once(command.get_name()).chain(command.get_all_aliases())
+}
+
+/// Returns true for an option whose value is the next word: one of those before a verb, or of the
+/// verbs whose words are read here.
+fn takes_value(command: &Command, word: &str) -> bool {
+    let is_meant = |option: &clap::Arg| {
+        // Values after `=` are part of the word.
+        let takes = !option.is_positional()
+            && option.get_action().takes_values()
+            && !option.is_require_equals_set();
+        let long = word.strip_prefix("--");
+        let short = word.strip_prefix('-').filter(|word| word.len() == 1);
+        takes
+            && (long.is_some() && option.get_long() == long
+                || short.is_some_and(|short| option.get_short() == short.chars().next()))
+    };
+    let files = OF_FILES
+        .iter()
+        .filter_map(|verb| command.find_subcommand(verb));
+    let jobs = of_jobs(command).flat_map(|verb| [Some(verb), job_noun(verb)]);
+    word.starts_with('-')
+        && std::iter::once(command)
+            .chain(files)
+            .chain(jobs.flatten())
+            .any(|command| command.get_arguments().any(is_meant))
 }
 
 /// Returns true for what can only be meant as a file.
@@ -190,7 +193,7 @@ mod tests {
 
     fn spelled(line: &str) -> String {
         let words = line.split(' ').map(OsString::from).collect();
-        let words: Vec<String> = spelled_out(words)
+        let words: Vec<String> = spelled_out(&Cli::command(), words)
             .into_iter()
             .map(|word| word.into_string().unwrap())
             .collect();
@@ -252,44 +255,6 @@ mod tests {
             ("gpuctl", "gpuctl"),
         ] {
             assert_eq!(spelled(typed), parsed);
-        }
-    }
-
-    #[test]
-    fn options_with_values_are_those_of_clap() {
-        let root = Cli::command();
-        let verbs = OF_JOBS
-            .iter()
-            .chain(&OF_FILES)
-            .map(|verb| root.find_subcommand(verb).unwrap());
-        let nested = OF_JOBS
-            .iter()
-            .flat_map(|verb| root.find_subcommand(verb).unwrap().get_subcommands());
-        for command in [&root]
-            .into_iter()
-            .chain(verbs)
-            .chain(nested.filter(|command| command.get_name() == "job"))
-        {
-            for option in command
-                .get_arguments()
-                .filter(|option| !option.is_positional() && option.get_action().takes_values())
-            {
-                // Values after `=` are part of the word.
-                if option.is_require_equals_set() {
-                    continue;
-                }
-                let names = option
-                    .get_long()
-                    .map(|long| format!("--{long}"))
-                    .into_iter();
-                for name in names.chain(option.get_short().map(|short| format!("-{short}"))) {
-                    assert!(
-                        WITH_VALUE.contains(&name.as_str()),
-                        "{}: {name}",
-                        command.get_name()
-                    );
-                }
-            }
         }
     }
 }

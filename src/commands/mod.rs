@@ -20,7 +20,7 @@ pub(crate) mod workloads;
 use std::pin::Pin;
 use std::process::ExitCode;
 
-use crate::cli::command::{self, Command, Describe, Get, GetMetrics};
+use crate::cli::command;
 use crate::context::Context;
 use gpuctl_core::error::Error;
 
@@ -32,14 +32,20 @@ fn boxed<F: Future>(make: impl FnOnce() -> F) -> Pin<Box<F>> {
     Box::pin(make())
 }
 
+macro_rules! run_of {
+    ({ run: $run:path, $($rest:tt)* }) => {
+        $run
+    };
+}
+
 macro_rules! define_dispatch {
-    ($($group:ident { $($(#[$attribute:meta])* $verb:ident($args:path) => $run:path, $rights:tt;)* })*) => {
+    ($($group:ident { $($(#[$attribute:meta])* $verb:ident($args:path) $fields:tt)* })*) => {
         $(
-            impl $group {
+            impl command::$group {
                 /// Runs the verb that was typed.
                 pub(crate) async fn run(&self, context: &Context) -> Result<ExitCode, Error> {
                     match self {
-                        $(Self::$verb(args) => boxed(|| $run(args, context)).await,)*
+                        $(Self::$verb(args) => boxed(|| run_of!($fields)(args, context)).await,)*
                     }
                 }
             }

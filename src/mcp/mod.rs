@@ -46,7 +46,7 @@ mod tests {
                 .split_whitespace()
                 .map(Into::into)
                 .collect();
-            let parsed = Cli::command().try_get_matches_from(spelled_out(words));
+            let parsed = Cli::command().try_get_matches_from(spelled_out(&Cli::command(), words));
             assert!(parsed.is_ok(), "{line}: {}", parsed.unwrap_err());
         }
     }

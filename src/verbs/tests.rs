@@ -6,69 +6,32 @@ use super::*;
 use crate::cli::Cli;
 
 #[test]
-fn words_of_every_row_are_in_the_list() {
-    for line in [
-        "get jobs",
-        "get nodes",
-        "get pools",
-        "get quotas",
-        "get queues",
-        "get claims",
-        "get defaults",
-        "get gpu-type --all",
-        "describe job a",
-        "describe node a",
-        "describe pool a",
-        "describe quota a",
-        "describe queue a",
-        "describe defaults",
-        "get overview",
-        "get heatmap",
-        "get health",
-        "get consumers",
-        "get workloads",
-        "get workload-metadata",
-        "describe workload a",
-        "tree a",
-        "why a",
-        "free --slots 8",
-        "fit -f a",
-        "top",
-        "score",
-        "stats cluster",
-        "report",
-        "eff a",
-        "who gpu a/0",
-        "snapshot latest",
-        "get namespaces",
-        "get metrics job a",
-        "get metrics workload a",
-        "get training-performance a",
-        "run --name a --image b -- c",
-        "logs a",
-        "events a",
-        "open a",
-        "exec a",
-        "attach a",
-        "cp a:/b c",
-        "scale a --replicas 1",
-        "pause job a",
-        "resume job a",
-        "restart job a",
-        "delete job a",
-        "delete pool a",
-        "delete quota a",
-        "delete defaults",
-        "add node a --pool b",
-        "remove node a --pool b",
-        "drain a --plan",
-        "label node a b=c",
-        "create secret a --from-env B",
+fn rights_of_another_row_are_those_of_a_task() {
+    for row in ROWS {
+        let is_task = |words: &str| tasks().any(|task| task.words == words);
+        assert!(row.same_as.is_none_or(is_task), "{}", row.words());
+    }
+}
+
+#[test]
+fn arguments_decide_which_task_a_command_line_is() {
+    for (line, words) in [
+        ("get gpu-type --all", "get labels"),
+        ("get metrics job a", "get metrics job"),
+        ("get training-performance a", "get metrics workload"),
+        ("run --name a --image b -- c", "create jobs"),
+        ("create secret a --from-env B", "create secrets"),
+        ("pause job a", "pause jobs"),
+        ("delete pool a", "delete pools"),
+        ("delete defaults", "delete defaults"),
+        ("stats cluster", "stats"),
+        ("who gpu a/0", "who gpu"),
     ] {
         let cli = Cli::try_parse_from(["gpuctl"].into_iter().chain(line.split(' '))).unwrap();
-        let words = cli.command.task().unwrap();
-        assert!(tasks().any(|task| task.words == words), "{line}: {words}");
+        assert_eq!(cli.command.task(), Some(words), "{line}");
     }
+    let of_file = Cli::try_parse_from(["gpuctl", "delete", "-f", "a"]).unwrap();
+    assert_eq!(of_file.command.task(), None);
 }
 
 #[test]

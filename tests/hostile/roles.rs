@@ -12,86 +12,18 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use cases::{Case, cases};
+use gpuctl::generated::commands_with_rights;
 use scene::{Scene, is_lack, scene};
 use serde_json::Value;
-
-/// Rows of the table of verbs that need no rights in the cluster.
-const WITHOUT_CLUSTER: [&str; 14] = [
-    "validate",
-    "convert",
-    "init",
-    "explain",
-    "schema",
-    "auth",
-    "config",
-    "doctor",
-    "options",
-    "version",
-    "mcp",
-    "skill",
-    "completion",
-    "man",
-];
 
 /// A task that needs objects of Kueue or Volcano, which this cluster does not serve; tests/queues
 /// runs it.
 const WITHOUT_OBJECTS: [&str; 1] = ["describe queues"];
 
-fn name(group: &str, verb: &str) -> String {
-    let kebab = |text: &str| {
-        let mut words = String::new();
-        for letter in text.chars() {
-            if letter.is_uppercase() && !words.is_empty() {
-                words.push('-');
-            }
-            words.extend(letter.to_lowercase());
-        }
-        words
-    };
-    let verb = if verb == "Copy" {
-        "cp".to_owned()
-    } else {
-        kebab(verb)
-    };
-    match group {
-        "Command" => verb,
-        "GetMetrics" => format!("get metrics {verb}"),
-        group => format!("{} {verb}", kebab(group)),
-    }
-}
-
-/// The commands in the table of verbs, read from its source, because gpuctl prints only those that
-/// need rights.
-fn commands_of_the_table() -> Vec<String> {
-    let source = include_str!("../../src/verbs.rs");
-    let table = source
-        .split_once("$make! {")
-        .unwrap()
-        .1
-        .split_once("macro_rules! tasks_of")
-        .unwrap()
-        .0;
-    let (mut group, mut found) = (String::new(), Vec::new());
-    for line in table.lines().map(str::trim) {
-        if let Some(opened) = line
-            .strip_suffix(" {")
-            .filter(|word| word.chars().all(char::is_alphanumeric))
-        {
-            opened.clone_into(&mut group);
-        } else if let Some((verb, rest)) = line.split_once('(')
-            && verb.starts_with(|letter: char| letter.is_uppercase())
-            && rest.contains("::")
-        {
-            found.push(name(&group, verb));
-        }
-    }
-    found
-}
-
 #[test]
 fn every_verb_of_the_table_has_a_case() {
-    let all = commands_of_the_table();
-    assert!(all.len() > 70, "the table was read: {all:?}");
+    let all = commands_with_rights();
+    assert!(all.len() > 50, "the table was read: {all:?}");
     let cases = cases(scene());
     let is_run = |command: &String| {
         // `get jobs` is also typed `get job`; `describe job` has a noun in the singular only.
@@ -107,20 +39,15 @@ fn every_verb_of_the_table_has_a_case() {
             .iter()
             .any(|case| format!("{} ", line(case)).starts_with(&format!("{command} ")))
     };
-    let groups = ["get", "describe", "get metrics", "get clusters"];
+    // The nouns of `stats` and of `snapshot` have the rights of their verb.
+    let of_verb = |command: &str| {
+        let verb = command.split(' ').next().unwrap_or_default();
+        cases.iter().any(|case| case.task == verb)
+    };
     let missing: Vec<&String> = all
         .iter()
-        .filter(|command| !is_run(command))
-        .filter(|command| {
-            ![
-                &WITHOUT_CLUSTER[..],
-                &groups,
-                &WITHOUT_OBJECTS,
-                &["describe queue"],
-            ]
-            .concat()
-            .contains(&command.as_str())
-        })
+        .filter(|command| !is_run(command) && !of_verb(command))
+        .filter(|command| *command != "describe queue")
         .collect();
     assert!(missing.is_empty(), "verbs without a case: {missing:?}");
     let listed = scene()

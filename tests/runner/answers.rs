@@ -3,9 +3,10 @@
 //! name is wrong as well.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, OnceLock};
+use std::sync::{LazyLock, Mutex, OnceLock};
 
-use gpuctl_view::program::answers::{commands, schema};
+use gpuctl::generated::commands_with_answer;
+use gpuctl_view::program::answers::schema;
 use jsonschema::Validator;
 use serde_json::{Value, json};
 
@@ -13,6 +14,7 @@ use super::Run;
 
 /// Returns the command that these arguments call: of the first words that are one, the longest.
 fn command_of(arguments: &[String]) -> Option<&'static str> {
+    static COMMANDS: LazyLock<Vec<String>> = LazyLock::new(commands_with_answer);
     let at = |place: usize| {
         let is_here = |command: &&str| {
             let words: Vec<&str> = command.split(' ').collect();
@@ -22,7 +24,9 @@ fn command_of(arguments: &[String]) -> Option<&'static str> {
                 .take(words.len())
                 .eq(words.iter().copied())
         };
-        commands()
+        COMMANDS
+            .iter()
+            .map(String::as_str)
             .filter(is_here)
             .max_by_key(|command| command.len())
     };

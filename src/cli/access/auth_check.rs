@@ -2,19 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, ValueEnum};
 use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
 
 use crate::cli::args::list::PrintArgs;
 use crate::cli::args::value::{Expected, object_name};
 use crate::cli::candidates;
 use crate::verbs::tasks;
-
-/// Check your permissions
-#[derive(Debug, Subcommand)]
-pub(crate) enum Auth {
-    Check(AuthCheck),
-}
 
 /// Check which commands you may use, in this namespace and in all
 ///

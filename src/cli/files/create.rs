@@ -1,11 +1,11 @@
 //! Arguments and help of `gpuctl create`.
 
-use clap::{Args, Subcommand};
+use clap::Args;
 
 use crate::cli::args::format::OneFormat;
 use crate::cli::args::local::LocalFileArgs;
 use crate::cli::args::submit::SubmitArgs;
-use crate::cli::files::create_secret;
+use crate::cli::command;
 use gpuctl_manifest::spec::Override;
 
 /// Submit the jobs, pools, quotas and site defaults that files describe
@@ -26,7 +26,7 @@ use gpuctl_manifest::spec::Override;
 )]
 pub(crate) struct Create {
     #[command(subcommand)]
-    pub what: Option<CreateTarget>,
+    pub what: Option<command::Create>,
     /// File, folder of *.yaml files, or - for stdin; may be repeated
     #[arg(short, long = "filename", required = true, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     pub files: Vec<String>,
@@ -48,16 +48,9 @@ pub(crate) struct Create {
     pub output: OneFormat,
 }
 
-#[derive(Debug, Subcommand)]
-pub(crate) enum CreateTarget {
-    Secret(create_secret::CreateSecret),
-}
-
 impl Create {
     /// As `auth check` names it; `None` where files decide.
     pub(crate) fn task(&self) -> Option<&'static str> {
-        self.what
-            .as_ref()
-            .map(|CreateTarget::Secret(_)| "create secrets")
+        self.what.as_ref()?.task()
     }
 }

@@ -4,6 +4,7 @@ use clap::Args;
 use clap::builder::PossibleValuesParser;
 
 use crate::cli::files::kinds;
+use crate::verbs;
 use gpuctl_view::program::answers;
 
 /// Print the JSON Schema of the specification file, or of the answer of a command
@@ -27,7 +28,7 @@ pub(crate) struct Schema {
     #[arg(
         long,
         value_name = "COMMAND",
-        value_parser = PossibleValuesParser::new(answers::names()),
+        value_parser = PossibleValuesParser::new(names()),
         hide_possible_values = true,
         conflicts_with = "kind"
     )]
@@ -35,4 +36,13 @@ pub(crate) struct Schema {
     /// Print the schema of a line of the command's --watch: a row as it is now, or one that is gone
     #[arg(long, requires = "output")]
     pub lines: bool,
+}
+
+/// Returns the names of all answers.
+pub(crate) fn names() -> Vec<String> {
+    let of_verbs = verbs::with_answer();
+    let mut names: Vec<String> = of_verbs.iter().map(|words| answers::name(words)).collect();
+    names.push(answers::ERROR.to_owned());
+    names.sort_unstable();
+    names
 }

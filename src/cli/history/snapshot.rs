@@ -1,6 +1,6 @@
 //! Arguments and help of `gpuctl snapshot`.
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, ValueEnum};
 use clap_complete::engine::ArgValueCandidates;
 
 use crate::cli::args::format::OneFormat;
@@ -8,13 +8,6 @@ use crate::cli::args::list::ListArgs;
 use crate::cli::args::value::Expected;
 use crate::cli::candidates;
 use gpuctl_core::model::values::quantity;
-
-/// Show who held which GPUs at a point in time
-#[derive(Debug, Subcommand)]
-pub(crate) enum SnapshotCommand {
-    Latest(Latest),
-    List(SnapshotList),
-}
 
 /// The latest snapshot: namespaces with their workloads
 #[derive(Args, Debug)]

@@ -1,23 +1,12 @@
 //! Arguments and help of `gpuctl stats`.
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, ValueEnum};
 use clap_complete::engine::ArgValueCandidates;
 
 use crate::cli::args::list::{PageArgs, PrintArgs};
 use crate::cli::args::value::dimension;
 use crate::cli::candidates;
 use crate::observe::hourly::Dimension;
-
-/// Show hourly statistics: GPUs held, weighted by time, and their utilization
-#[derive(Debug, Subcommand)]
-pub(crate) enum StatsCommand {
-    Cluster(HourStatsArgs),
-    #[command(visible_alias = "namespace")]
-    Namespaces(HourStatsArgs),
-    Labels(LabelStatsArgs),
-    #[command(visible_alias = "workload")]
-    Workloads(WorkloadStatsArgs),
-}
 
 /// Which hours of which clusters
 #[derive(Args, Clone, Debug)]

@@ -1,18 +1,12 @@
 //! Arguments and help of `gpuctl who gpu`.
 
-use clap::{Args, Subcommand};
+use clap::Args;
 use clap_complete::engine::ArgValueCandidates;
 
 use crate::cli::args::format::OneFormat;
 use crate::cli::args::value::Expected;
 use crate::cli::candidates;
 use gpuctl_core::model::DeviceId;
-
-/// Show which pod has or had a GPU
-#[derive(Debug, Subcommand)]
-pub(crate) enum Who {
-    Gpu(WhoGpu),
-}
 
 /// Show which pod has or had a GPU
 #[derive(Args, Debug)]

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use clap::{Args, Subcommand};
+use clap::Args;
 use clap_complete::engine::ArgValueCandidates;
 
 use crate::cli::args::format::OneFormat;
 use crate::cli::args::value::duration;
-use crate::cli::candidates;
+use crate::cli::{candidates, command};
 use crate::deploy::delete::DeleteOptions;
 
 /// Delete jobs, pools, quotas and the site's defaults
@@ -25,27 +25,12 @@ use crate::deploy::delete::DeleteOptions;
 )]
 pub(crate) struct Delete {
     #[command(subcommand)]
-    pub what: Option<DeleteTarget>,
+    pub what: Option<command::Delete>,
     /// Delete what these files describe; - reads stdin
     #[arg(short, long = "filename", value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     pub files: Vec<String>,
     #[command(flatten)]
     pub options: DeleteArgs,
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum DeleteTarget {
-    /// Delete jobs by name
-    #[command(visible_alias = "jobs")]
-    Job(JobNames),
-    /// Delete pools: the labels that were set for them, and their definition
-    #[command(visible_alias = "pools")]
-    Pool(PoolNames),
-    /// Delete quotas of gpuctl's in every namespace that they bind
-    #[command(visible_alias = "quotas")]
-    Quota(QuotaNames),
-    /// Delete the site's defaults; jobs keep what they have
-    Defaults(DeleteDefaults),
 }
 
 #[derive(Args, Debug)]
@@ -69,12 +54,7 @@ pub(crate) struct QuotaNames {
 impl Delete {
     /// As `auth check` names it; `None` where files decide.
     pub(crate) fn task(&self) -> Option<&'static str> {
-        Some(match self.what.as_ref()? {
-            DeleteTarget::Job(_) => "delete jobs",
-            DeleteTarget::Pool(_) => "delete pools",
-            DeleteTarget::Quota(_) => "delete quotas",
-            DeleteTarget::Defaults(_) => "delete defaults",
-        })
+        self.what.as_ref()?.task()
     }
 }
 

@@ -1,28 +1,19 @@
 //! Arguments and help of `gpuctl pause`.
 
-use clap::{Args, Subcommand};
+use clap::Args;
 use clap_complete::engine::ArgValueCandidates;
 
 use crate::cli::args::format::OneFormat;
 use crate::cli::candidates;
 
-/// Pause a job and free its GPUs
-#[derive(Debug, Subcommand)]
-pub(crate) enum Pause {
-    /// Pause a job: its pods end; files, claims and addresses are kept
-    ///
-    /// On resume the command of a training restarts: it continues only if it loads a checkpoint.
-    /// Whatever a pod kept in memory or in its own folders is lost, its log included.
-    #[command(
-        visible_alias = "jobs",
-        after_help = "Examples:
-  gpuctl pause job data-prep
-  gpuctl pause job team-a/qwen2-7b-sft -o json"
-    )]
-    Job(Paused),
-}
-
+/// Pause a job: its pods end; files, claims and addresses are kept
+///
+/// On resume the command of a training restarts: it continues only if it loads a checkpoint.
+/// Whatever a pod kept in memory or in its own folders is lost, its log included.
 #[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  gpuctl pause job data-prep
+  gpuctl pause job team-a/qwen2-7b-sft -o json")]
 pub(crate) struct Paused {
     /// Job, as NAME or NAMESPACE/NAME
     #[arg(add = ArgValueCandidates::new(candidates::job_names))]

@@ -1,30 +1,21 @@
 //! Arguments and help of `gpuctl restart`.
 
-use clap::{Args, Subcommand};
+use clap::Args;
 use clap_complete::engine::ArgValueCandidates;
 
 use crate::cli::args::format::OneFormat;
 use crate::cli::candidates;
 
-/// Restart the pods of a job
-#[derive(Debug, Subcommand)]
-pub(crate) enum RestartArgs {
-    /// Restart the pods of a job, and free a job whose node is dead
-    ///
-    /// Pods of a training and of a notebook are evicted, which costs no retry; with `job.restart:
-    /// rank`, a rank that fails because its peer is gone costs its own. The pods of a service are
-    /// replaced one after the other. A pod on a node that does not answer is taken away by force:
-    /// its containers may still run there.
-    #[command(
-        visible_alias = "jobs",
-        after_help = "Examples:
-  gpuctl restart job llama3-8b
-  gpuctl restart job team-a/qwen2-7b-sft --rank 1"
-    )]
-    Job(Restarted),
-}
-
+/// Restart the pods of a job, and free a job whose node is dead
+///
+/// Pods of a training and of a notebook are evicted, which costs no retry; with `job.restart:
+/// rank`, a rank that fails because its peer is gone costs its own. The pods of a service are
+/// replaced one after the other. A pod on a node that does not answer is taken away by force:
+/// its containers may still run there.
 #[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  gpuctl restart job llama3-8b
+  gpuctl restart job team-a/qwen2-7b-sft --rank 1")]
 pub(crate) struct Restarted {
     /// Job, as NAME or NAMESPACE/NAME
     #[arg(add = ArgValueCandidates::new(candidates::job_names))]

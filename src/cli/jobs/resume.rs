@@ -1,27 +1,18 @@
 //! Arguments and help of `gpuctl resume`.
 
-use clap::{Args, Subcommand};
+use clap::Args;
 use clap_complete::engine::ArgValueCandidates;
 
 use crate::cli::args::format::OneFormat;
 use crate::cli::candidates;
 
-/// Resume a paused job
-#[derive(Debug, Subcommand)]
-pub(crate) enum Resume {
-    /// Resume a paused job with its previous size
-    ///
-    /// A notebook that mounts folders of its node comes back to that node, for its files are there.
-    #[command(
-        visible_alias = "jobs",
-        after_help = "Examples:
-  gpuctl resume job data-prep
-  gpuctl resume job data-prep --anywhere"
-    )]
-    Job(Resumed),
-}
-
+/// Resume a paused job with its previous size
+///
+/// A notebook that mounts folders of its node comes back to that node, for its files are there.
 #[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  gpuctl resume job data-prep
+  gpuctl resume job data-prep --anywhere")]
 pub(crate) struct Resumed {
     /// Job, as NAME or NAMESPACE/NAME
     #[arg(add = ArgValueCandidates::new(candidates::job_names))]

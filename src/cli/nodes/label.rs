@@ -1,29 +1,20 @@
 //! Arguments and help of `gpuctl label node`.
 
-use clap::{Args, Subcommand};
+use clap::Args;
 use clap_complete::engine::ArgValueCandidates;
 
 use crate::cli::args::format::OneFormat;
 use crate::cli::candidates;
 
-/// Set labels
-#[derive(Debug, Subcommand)]
-pub(crate) enum Label {
-    /// Set or remove a label of nodes
-    ///
-    /// A label with another value is left alone unless --overwrite. Kubernetes' own labels and the
-    /// pool's need --force.
-    #[command(
-        visible_alias = "nodes",
-        after_help = "Examples:
+/// Set or remove a label of nodes
+///
+/// A label with another value is left alone unless --overwrite. Kubernetes' own labels and the
+/// pool's need --force.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
   gpuctl label node gpu-a-01 nvidia.com/gpu-type=a100-80g
   gpuctl label node gpu-a-01 gpu-a-02 company.com/gpu-model=a100-40g --overwrite
-  gpuctl label node gpu-a-01 nvidia.com/gpu-type --delete"
-    )]
-    Node(LabelNode),
-}
-
-#[derive(Args, Debug)]
+  gpuctl label node gpu-a-01 nvidia.com/gpu-type --delete")]
 pub(crate) struct LabelNode {
     /// Nodes, then KEY=VALUE, or KEY with --delete
     #[arg(required = true, num_args = 2.., value_names = ["NODE", "KEY=VALUE"], add = ArgValueCandidates::new(candidates::node_names))]

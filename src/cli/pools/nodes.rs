@@ -1,36 +1,10 @@
 //! Arguments and help of `gpuctl add node` and `gpuctl remove node`.
 
-use clap::{Args, Subcommand};
+use clap::Args;
 use clap_complete::engine::ArgValueCandidates;
 
 use crate::cli::args::format::OneFormat;
 use crate::cli::candidates;
-
-/// Add nodes to a pool
-#[derive(Debug, Subcommand)]
-pub(crate) enum Add {
-    /// Add nodes to a pool
-    ///
-    /// A node that is in another pool stays there unless --force.
-    #[command(
-        visible_alias = "nodes",
-        after_help = "Examples:
-  gpuctl add node gpu-a-01 gpu-a-02 --pool training-pool"
-    )]
-    Node(PoolNodes),
-}
-
-/// Remove nodes from a pool
-#[derive(Debug, Subcommand)]
-pub(crate) enum Remove {
-    /// Remove nodes from a pool; running pods continue
-    #[command(
-        visible_alias = "nodes",
-        after_help = "Examples:
-  gpuctl remove node gpu-a-02 --pool training-pool"
-    )]
-    Node(PoolNodes),
-}
 
 #[derive(Args, Debug)]
 pub(crate) struct PoolNodes {

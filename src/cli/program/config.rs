@@ -1,17 +1,10 @@
 //! Arguments and help of `gpuctl config`.
 
-use clap::{Args, Subcommand};
+use clap::Args;
 use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
 
 use crate::cli::args::format::OneFormat;
 use crate::config::KEYS;
-
-/// Show or change settings
-#[derive(Debug, Subcommand)]
-pub(crate) enum ConfigCommand {
-    View(View),
-    Set(Set),
-}
 
 /// Show the current settings: flags over environment over file over default
 #[derive(Args, Debug)]

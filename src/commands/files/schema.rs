@@ -7,6 +7,7 @@ use clap::CommandFactory;
 use crate::cli::Cli;
 use crate::cli::files::schema::Schema;
 use crate::context::Context;
+use crate::verbs::with_answer;
 use gpuctl_core::error::Error;
 use gpuctl_manifest::spec::schema::schema;
 use gpuctl_view::json;
@@ -17,8 +18,9 @@ pub(crate) async fn run(args: &Schema, context: &Context) -> Result<ExitCode, Er
         None => schema(args.kind.as_deref()),
         Some(name)
             if args.lines
-                && !answers::commands()
-                    .any(|command| command.replace(' ', "-") == name && is_watched(command)) =>
+                && !with_answer()
+                    .iter()
+                    .any(|command| answers::name(command) == name && is_watched(command)) =>
         {
             let message = format!("`{name}` has no lines: its command has no `--watch`");
             return Err(Error::usage(message).hint(format!(
@@ -52,6 +54,8 @@ mod tests {
     use clap::{Command, CommandFactory};
 
     use crate::cli::Cli;
+    use crate::cli::files::schema::names;
+    use crate::verbs::with_answer;
     use gpuctl_view::program::answers;
 
     /// Returns the words of every command that has `-o json`, joined by `-`.
@@ -76,7 +80,7 @@ mod tests {
     fn every_command_with_json_has_a_schema() {
         let mut commands = BTreeSet::from(["error".to_owned()]);
         with_json(&Cli::command(), &[], &mut commands);
-        let names: BTreeSet<String> = answers::names().collect();
+        let names: BTreeSet<String> = names().into_iter().collect();
         let without: Vec<_> = commands.difference(&names).collect();
         let of_nothing: Vec<_> = names.difference(&commands).collect();
         assert!(
@@ -87,7 +91,8 @@ mod tests {
 
     #[test]
     fn lines_of_watches_have_the_shape_of_any_row_that_options_choose() {
-        let watched: BTreeSet<&str> = answers::commands()
+        let watched: BTreeSet<String> = with_answer()
+            .into_iter()
             .filter(|command| super::is_watched(command))
             .collect();
         assert!(
@@ -97,7 +102,7 @@ mod tests {
             "{watched:?}"
         );
         for command in watched {
-            let line = answers::line(&command.replace(' ', "-")).expect("it has an answer");
+            let line = answers::line(&answers::name(&command)).expect("it has an answer");
             jsonschema::draft202012::new(&line)
                 .unwrap_or_else(|error| panic!("{command}: {error}"));
         }
@@ -124,7 +129,7 @@ mod tests {
 
     #[test]
     fn descriptions_name_no_document_that_users_do_not_have() {
-        for name in answers::names() {
+        for name in names() {
             let schema = answers::schema(&name)
                 .expect("the name is one of ours")
                 .to_string();

@@ -4,7 +4,7 @@
 use std::process::ExitCode;
 
 use crate::cli::args::list::PAGE_SIZE;
-use crate::cli::history::snapshot::{Latest, STEP, SnapshotCommand, SnapshotList, SnapshotSortKey};
+use crate::cli::history::snapshot::{Latest, STEP, SnapshotList, SnapshotSortKey};
 use crate::concurrent::SideBySide;
 use crate::context::Context;
 use crate::observe::history::{ClusterHistory, clusters, uids};
@@ -27,14 +27,7 @@ const AT_ONCE: usize = 3;
 /// Seconds in which the latest snapshot is looked for.
 const LATEST: i64 = 3600;
 
-pub(crate) async fn run(args: &SnapshotCommand, context: &Context) -> Result<ExitCode, Error> {
-    match args {
-        SnapshotCommand::Latest(args) => latest(args, context).await,
-        SnapshotCommand::List(args) => list(args, context).await,
-    }
-}
-
-async fn latest(args: &Latest, context: &Context) -> Result<ExitCode, Error> {
+pub(crate) async fn latest(args: &Latest, context: &Context) -> Result<ExitCode, Error> {
     let format: Format = args.output.into();
     context.terminal.set_format(format);
     let (cluster, access) = clusters(args.cluster.as_deref(), false, context)?.swap_remove(0);
@@ -90,7 +83,7 @@ fn silent(past: &ClusterHistory<'_>) -> Error {
     )
 }
 
-async fn list(args: &SnapshotList, context: &Context) -> Result<ExitCode, Error> {
+pub(crate) async fn list(args: &SnapshotList, context: &Context) -> Result<ExitCode, Error> {
     let options = args.list.options(PAGE_SIZE);
     context.terminal.set_format(options.format);
     list::run(&options, context, async |_: Round<'_>| {

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 
 use crate::cli::args::list::PAGE_SIZE;
 use crate::cli::history::stats::{
-    Direction, HourArgs, StatsCommand, StatsSortKey, WorkloadStatsArgs,
+    Direction, HourArgs, HourStatsArgs, LabelStatsArgs, StatsSortKey, WorkloadStatsArgs,
 };
 use crate::context::Context;
 use crate::observe::history::clusters;
@@ -31,17 +31,45 @@ struct Bounds {
     now: UnixSeconds,
 }
 
-pub(crate) async fn run(args: &StatsCommand, context: &Context) -> Result<ExitCode, Error> {
-    let (hours, question) = question(args, context);
+/// Whose statistics are shown.
+#[derive(Clone, Copy)]
+enum Subject<'a> {
+    Cluster(&'a HourStatsArgs),
+    Namespaces(&'a HourStatsArgs),
+    Labels(&'a LabelStatsArgs),
+    Workloads(&'a WorkloadStatsArgs),
+}
+
+pub(crate) async fn cluster(args: &HourStatsArgs, context: &Context) -> Result<ExitCode, Error> {
+    show(Subject::Cluster(args), context).await
+}
+
+pub(crate) async fn namespaces(args: &HourStatsArgs, context: &Context) -> Result<ExitCode, Error> {
+    show(Subject::Namespaces(args), context).await
+}
+
+pub(crate) async fn labels(args: &LabelStatsArgs, context: &Context) -> Result<ExitCode, Error> {
+    show(Subject::Labels(args), context).await
+}
+
+pub(crate) async fn workloads(
+    args: &WorkloadStatsArgs,
+    context: &Context,
+) -> Result<ExitCode, Error> {
+    show(Subject::Workloads(args), context).await
+}
+
+async fn show(subject: Subject<'_>, context: &Context) -> Result<ExitCode, Error> {
+    let (hours, question) = question(subject, context);
     let options = hours.options();
     context.terminal.set_format(options.format);
     let now = UnixSeconds::from(context.now());
     let (first, last) = hours.bounds(context.now())?;
     let bounds = Bounds { first, last, now };
     let mut rows = read(&question, hours, bounds, context).await?;
-    retain(&mut rows, args, context);
-    let descending = match args {
-        StatsCommand::Workloads(of) => of.is_descending(),
+    retain(&mut rows, subject, context);
+    let descending = match subject {
+        Subject::Workloads(of) => of.is_descending(),
         _ => false,
     };
     sort(
@@ -56,8 +84,8 @@ pub(crate) async fn run(args: &StatsCommand, context: &Context) -> Result<ExitCo
             "no GPU was requested in these hours"
         };
         let rows = std::mem::take(&mut rows);
-        let listing = match args {
-            StatsCommand::Workloads(_) => page(rows, &options, context),
+        let listing = match subject {
+            Subject::Workloads(_) => page(rows, &options, context),
             _ => listing(rows, question.kind, bounds, &options, context),
         };
         Ok(listing.none(none))
@@ -66,17 +94,17 @@ pub(crate) async fn run(args: &StatsCommand, context: &Context) -> Result<ExitCo
 }
 
 /// Returns the hours and the kind of rows that are asked for.
-fn question<'a>(args: &'a StatsCommand, context: &'a Context) -> (&'a HourArgs, RowQuery<'a>) {
+fn question<'a>(subject: Subject<'a>, context: &'a Context) -> (&'a HourArgs, RowQuery<'a>) {
     let plain = |kind| RowQuery {
         kind,
         namespace: None,
         dimension: None,
     };
-    match args {
-        StatsCommand::Cluster(of) => (&of.hours, plain(RowKind::Cluster)),
-        StatsCommand::Namespaces(of) => (&of.hours, plain(RowKind::Namespaces)),
-        StatsCommand::Workloads(of) => (&of.hours, plain(RowKind::Workloads)),
-        StatsCommand::Labels(of) => (
+    match subject {
+        Subject::Cluster(of) => (&of.hours, plain(RowKind::Cluster)),
+        Subject::Namespaces(of) => (&of.hours, plain(RowKind::Namespaces)),
+        Subject::Workloads(of) => (&of.hours, plain(RowKind::Workloads)),
+        Subject::Labels(of) => (
             &of.hours,
             RowQuery {
                 kind: RowKind::Labels,
@@ -124,18 +152,18 @@ async fn read(
 }
 
 /// Drops rows that the arguments exclude.
-fn retain(rows: &mut Vec<HourlyRow>, args: &StatsCommand, context: &Context) {
+fn retain(rows: &mut Vec<HourlyRow>, subject: Subject<'_>, context: &Context) {
     if context.access.namespace.is_some() {
         rows.retain(|row| {
             row.namespace()
                 .is_none_or(|own| Some(own) == context.access.namespace.as_deref())
         });
     }
-    match args {
-        StatsCommand::Labels(of) => rows.retain(|row| {
+    match subject {
+        Subject::Labels(of) => rows.retain(|row| {
             of.dimension_value.is_none() || of.dimension_value.as_deref() == row.dimension_value()
         }),
-        StatsCommand::Workloads(of) => rows.retain(|row| of.is_meant(row)),
+        Subject::Workloads(of) => rows.retain(|row| of.is_meant(row)),
         _ => {}
     }
 }

@@ -2,15 +2,14 @@
 
 use std::process::ExitCode;
 
-use crate::cli::history::who_gpu::Who;
+use crate::cli::history::who_gpu::WhoGpu;
 use crate::context::Context;
 use crate::observe::at_time::look;
 use gpuctl_core::error::Error;
 use gpuctl_view::history::at_time as view;
 use gpuctl_view::{Format, document};
 
-pub(crate) async fn run(args: &Who, context: &Context) -> Result<ExitCode, Error> {
-    let Who::Gpu(args) = args;
+pub(crate) async fn run(args: &WhoGpu, context: &Context) -> Result<ExitCode, Error> {
     let format: Format = args.output.into();
     context.terminal.set_format(format);
     let (node, device) = &args.gpu;

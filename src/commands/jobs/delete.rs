@@ -6,13 +6,15 @@ use std::time::Instant;
 
 use indicatif::ProgressBar;
 
-use crate::cli::jobs::delete::{Delete, DeleteArgs, DeleteTarget};
+use crate::cli::jobs::delete::{
+    Delete, DeleteArgs, DeleteDefaults, JobNames, PoolNames, QuotaNames,
+};
 use crate::concurrent::SideBySide;
 use crate::context::Context;
 use crate::deploy::delete::{Begun, DeleteOptions, begin, end, told};
 use crate::deploy::local_files::FileAccess;
 use crate::deploy::pool_deletion::{self, PoolDeletion};
-use crate::deploy::{AT_ONCE, defaults, inputs, quota_deletion};
+use crate::deploy::{self, AT_ONCE, inputs, quota_deletion};
 use crate::lookup;
 use gpuctl_cluster::Connection;
 use gpuctl_core::error::{Error, ErrorKind, ErrorName};
@@ -40,29 +42,57 @@ impl DeleteItem {
 }
 
 pub(crate) async fn run(args: &Delete, context: &Context) -> Result<ExitCode, Error> {
-    let (named, how) = named_items(args);
-    let format: Format = how.output.into();
-    context.terminal.set_format(format);
-    if args.what.is_none() && args.files.is_empty() {
+    if let Some(what) = &args.what {
+        return what.run(context).await;
+    }
+    context.terminal.set_format(args.options.output.into());
+    if args.files.is_empty() {
         return Err(Error::usage("nothing to delete was given")
             .hint("`gpuctl delete job NAME` or `gpuctl delete -f FILE`"));
     }
-    let items = match named {
-        Some(items) => items,
-        None => items_in(&args.files, context)?,
-    };
-    check_namespaces(&items, context)?;
+    let items = items_in(&args.files, context)?;
+    delete(&items, &args.options, None, context).await
+}
+
+pub(crate) async fn jobs(args: &JobNames, context: &Context) -> Result<ExitCode, Error> {
+    let items = named_items(&args.names, DeleteItem::Job);
+    delete(&items, &args.options, args.only_uid.clone(), context).await
+}
+
+pub(crate) async fn pools(args: &PoolNames, context: &Context) -> Result<ExitCode, Error> {
+    let items = named_items(&args.names, DeleteItem::Pool);
+    delete(&items, &args.options, None, context).await
+}
+
+pub(crate) async fn quotas(args: &QuotaNames, context: &Context) -> Result<ExitCode, Error> {
+    let items = named_items(&args.names, DeleteItem::Quota);
+    delete(&items, &args.options, None, context).await
+}
+
+pub(crate) async fn defaults(args: &DeleteDefaults, context: &Context) -> Result<ExitCode, Error> {
+    delete(&[DeleteItem::Defaults], &args.options, None, context).await
+}
+
+fn named_items(names: &[String], item: fn(String) -> DeleteItem) -> Vec<DeleteItem> {
+    names.iter().cloned().map(item).collect()
+}
+
+async fn delete(
+    items: &[DeleteItem],
+    how: &DeleteArgs,
+    only_uid: Option<String>,
+    context: &Context,
+) -> Result<ExitCode, Error> {
+    let format: Format = how.output.into();
+    context.terminal.set_format(format);
+    check_namespaces(items, context)?;
     let connection = context.connect().await?;
-    let only_uid = match &args.what {
-        Some(DeleteTarget::Job(names)) => names.only_uid.clone(),
-        _ => None,
-    };
     let of_job = DeleteOptions {
         only_uid,
         ..how.of_job()
     };
     let mut deletion = Deletion {
-        items: &items,
+        items,
         how,
         of_job: &of_job,
         connection: &connection,
@@ -86,22 +116,6 @@ pub(crate) async fn run(args: &Delete, context: &Context) -> Result<ExitCode, Er
     } else {
         ExitCode::from(ErrorKind::Request.exit_code())
     })
-}
-
-/// Returns what the command line names, and how to delete it; `None` where files say it.
-fn named_items(args: &Delete) -> (Option<Vec<DeleteItem>>, &DeleteArgs) {
-    let items = |names: &[String], item: fn(String) -> DeleteItem| {
-        Some(names.iter().cloned().map(item).collect())
-    };
-    match &args.what {
-        Some(DeleteTarget::Job(jobs)) => (items(&jobs.names, DeleteItem::Job), &jobs.options),
-        Some(DeleteTarget::Pool(pools)) => (items(&pools.names, DeleteItem::Pool), &pools.options),
-        Some(DeleteTarget::Quota(quotas)) => {
-            (items(&quotas.names, DeleteItem::Quota), &quotas.options)
-        }
-        Some(DeleteTarget::Defaults(args)) => (Some(vec![DeleteItem::Defaults]), &args.options),
-        None => (None, &args.options),
-    }
 }
 
 /// Refuses jobs whose namespace is not the one of `-n`.
@@ -282,7 +296,7 @@ async fn shared(
             quota_deletion::delete(connection, name, how.purge, how.ignore_not_found, context)
                 .await?
         }
-        DeleteItem::Defaults => defaults::delete(connection, how.ignore_not_found).await?,
+        DeleteItem::Defaults => deploy::defaults::delete(connection, how.ignore_not_found).await?,
         DeleteItem::Job(_) => None,
     };
     let answer = |message| Deleted {

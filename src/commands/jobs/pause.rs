@@ -2,14 +2,13 @@
 
 use std::process::ExitCode;
 
-use crate::cli::jobs::pause::Pause;
+use crate::cli::jobs::pause::Paused;
 use crate::context::Context;
 use crate::deploy::size::{SizeChange, answer, changeable};
 use gpuctl_core::error::{Error, ErrorName};
 use gpuctl_core::model::{GpuCount, State, Status};
 
-pub(crate) async fn run(args: &Pause, context: &Context) -> Result<ExitCode, Error> {
-    let Pause::Job(args) = args;
+pub(crate) async fn run(args: &Paused, context: &Context) -> Result<ExitCode, Error> {
     context.terminal.set_format(args.output.into());
     let connection = context.connect().await?;
     let job = changeable(&connection, &args.name).await?;

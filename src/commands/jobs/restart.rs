@@ -4,7 +4,6 @@
 use std::collections::BTreeSet;
 use std::process::ExitCode;
 
-use crate::cli::jobs::restart::RestartArgs;
 use crate::cli::jobs::restart::Restarted;
 use crate::context::Context;
 use crate::deploy::size::SizeChange;
@@ -20,8 +19,7 @@ use gpuctl_core::model::State;
 use gpuctl_core::model::Status;
 use gpuctl_view::format::text::count;
 
-pub(crate) async fn run(args: &RestartArgs, context: &Context) -> Result<ExitCode, Error> {
-    let RestartArgs::Job(args) = args;
+pub(crate) async fn run(args: &Restarted, context: &Context) -> Result<ExitCode, Error> {
     context.terminal.set_format(args.output.into());
     let connection = context.connect().await?;
     let job = changeable(&connection, &args.name).await?;

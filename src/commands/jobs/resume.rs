@@ -2,15 +2,14 @@
 
 use std::process::ExitCode;
 
-use crate::cli::jobs::resume::Resume;
+use crate::cli::jobs::resume::Resumed;
 use crate::context::Context;
 use crate::deploy::size::{SizeChange, answer, changeable};
 use gpuctl_core::error::Error;
 use gpuctl_core::model::{State, Status};
 use gpuctl_view::format::text::count;
 
-pub(crate) async fn run(args: &Resume, context: &Context) -> Result<ExitCode, Error> {
-    let Resume::Job(args) = args;
+pub(crate) async fn run(args: &Resumed, context: &Context) -> Result<ExitCode, Error> {
     context.terminal.set_format(args.output.into());
     let connection = context.connect().await?;
     let job = changeable(&connection, &args.name).await?;

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use crate::cli::nodes::label::{Label, LabelNode};
+use crate::cli::nodes::label::LabelNode;
 use crate::context::Context;
 use crate::deploy::pools;
 use crate::lookup;
@@ -16,8 +16,7 @@ use gpuctl_view::nodes::labels::Labelled;
 use gpuctl_view::nodes::node_description::LabelItem;
 use gpuctl_view::{Format, document};
 
-pub(crate) async fn run(label: &Label, context: &Context) -> Result<ExitCode, Error> {
-    let Label::Node(args) = label;
+pub(crate) async fn run(args: &LabelNode, context: &Context) -> Result<ExitCode, Error> {
     let format: Format = args.output.into();
     context.terminal.set_format(format);
     let (last, nodes) = args.words.split_last().expect("clap demands two words");

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::process::ExitCode;
 
-use crate::cli::pools::nodes::{Add, PoolNodes, Remove};
+use crate::cli::pools::nodes::PoolNodes;
 use crate::context::Context;
 use crate::deploy::pool_labels::{self, find, fits, leave_other, set_label, taken_over};
 use crate::deploy::pool_taints::{self, TaintChange, taken_by};
@@ -16,13 +16,11 @@ use gpuctl_core::model::{Inventory, NodeUsage, Noted, PoolDefinition};
 use gpuctl_view::nodes::labels;
 use gpuctl_view::{Format, document};
 
-pub(crate) async fn add(add: &Add, context: &Context) -> Result<ExitCode, Error> {
-    let Add::Node(args) = add;
+pub(crate) async fn add(args: &PoolNodes, context: &Context) -> Result<ExitCode, Error> {
     change(args, true, context).await
 }
 
-pub(crate) async fn remove(remove: &Remove, context: &Context) -> Result<ExitCode, Error> {
-    let Remove::Node(args) = remove;
+pub(crate) async fn remove(args: &PoolNodes, context: &Context) -> Result<ExitCode, Error> {
     change(args, false, context).await
 }
 

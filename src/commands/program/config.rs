@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use serde_json::Value;
 
-use crate::cli::program::config::{ConfigCommand, Set, View};
+use crate::cli::program::config::{Set, View};
 use crate::config::{KEYS, Origin, SettingKey, ValueKind as Wants, nearest, set, usual};
 use crate::context::Context;
 use crate::deploy::inputs;
@@ -15,14 +15,7 @@ use gpuctl_view::document;
 use gpuctl_view::program::config as view;
 use gpuctl_view::program::config::Setting;
 
-pub(crate) async fn run(command: &ConfigCommand, context: &Context) -> Result<ExitCode, Error> {
-    match command {
-        ConfigCommand::View(args) => view(args, context),
-        ConfigCommand::Set(args) => write(args, context),
-    }
-}
-
-fn view(args: &View, context: &Context) -> Result<ExitCode, Error> {
+pub(crate) async fn view(args: &View, context: &Context) -> Result<ExitCode, Error> {
     let format = args.output.into();
     context.terminal.set_format(format);
     let config = context.config()?;
@@ -82,7 +75,7 @@ fn view(args: &View, context: &Context) -> Result<ExitCode, Error> {
     })
 }
 
-fn write(args: &Set, context: &Context) -> Result<ExitCode, Error> {
+pub(crate) async fn write(args: &Set, context: &Context) -> Result<ExitCode, Error> {
     context.terminal.set_format(args.output.into());
     let Some(key) = SettingKey::find(&args.key) else {
         let error = Error::usage(format!("`{}` is not a setting", args.key));

@@ -1,176 +1,27 @@
-//! The JSON Schema of every answer of `-o json`, made from the types that are printed. It knows
-//! which command prints which type, and nothing of what is in them. The program carries the text of
-//! the schemas, because the code that makes them is several times as large.
-
-use std::collections::BTreeMap;
+//! The JSON Schema of every answer of `-o json`. The program says which command prints which types,
+//! and keeps the text that is made of them: the code that makes it is several times as large.
 
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
-use super::bundle::BundleWritten;
-use super::config::SettingItem;
-use super::health::DoctorReport;
-use super::rights::{RightsList, Verdict};
-use super::version::Version;
-use crate::files::changes::DifferenceItem;
-use crate::files::converted::ConvertedItem;
-use crate::files::defaults::{DefaultsList, WholeDefaults};
-use crate::files::reference::Explanation;
-use crate::files::validated::{CheckItem, Validation};
 use crate::format::errors::ErrorDocument;
-use crate::format::objects::ObjectList;
-use crate::history::at_time::{DeviceAt, JobAt, ListAt, NodeAt};
-use crate::history::blame::BlameList;
-use crate::history::efficiency::EfficiencyDocument;
-use crate::history::hourly::{ClusterRow, DimensionRow, NamespaceRow};
-use crate::history::hourly_table::RowPage;
-use crate::history::metrics::JobMetrics;
-use crate::history::report_document::ReportDocument;
-use crate::history::snapshot::Snapshot;
-use crate::history::training_performance::Performance;
-use crate::history::workload_graphs::Graphs;
-use crate::jobs::claims::ClaimList;
-use crate::jobs::copied::CopyResult;
-use crate::jobs::created::{Created, Made, SubmissionBatch};
-use crate::jobs::deleted::{Deleted, DeletionBatch};
-use crate::jobs::description::JobDescription;
-use crate::jobs::events::{EventDocument, EventList};
-use crate::jobs::first_error::FirstErrorItem;
-use crate::jobs::fit::FitItem;
-use crate::jobs::list::JobList;
-use crate::jobs::logs::{JsonLine, LogDocument};
-use crate::jobs::opened::Opened;
-use crate::jobs::scaled::Scaled;
-use crate::jobs::secret::Written;
-use crate::jobs::why::{WhyItem, WhyList};
-use crate::nodes::document::{DetailList, NodeList};
-use crate::nodes::drain::DrainPlan;
-use crate::nodes::free::FreeAnswer;
-use crate::nodes::gpu_types::GpuTypeList;
-use crate::nodes::heatmap::Heatmap;
-use crate::nodes::labels::{GpuLabelList, LabelList, Labelled, NodeBatch, NodeLabel};
-use crate::nodes::node_description::NodeDocument;
-use crate::nodes::overview::Overview;
-use crate::nodes::pool_description::PoolDocument;
-use crate::nodes::pools::PoolList;
-use crate::queues::list::{QueueDescription, QueueList};
-use crate::queues::preemptions::PreemptionList;
-use crate::queues::quotas::QuotaList;
-use crate::score::gpu_health::HealthList;
-use crate::score::list::{Low, ScoreItem};
-use crate::score::summary::ScoreStats;
-use crate::workloads::consumers::ConsumerList;
-use crate::workloads::describe::WorkloadDocument;
-use crate::workloads::list::{WorkloadList, WorkloadMetadata};
-use crate::workloads::tree::TreeItem;
 
 /// Makes the schema of one type.
-type Shape = fn(&mut SchemaGenerator) -> Schema;
+pub type Shape = fn(&mut SchemaGenerator) -> Schema;
 
-/// A command, and the types that its options choose from.
-macro_rules! answers {
-    ($($name:literal: $($shape:ty),+;)*) => {
-        const COMMANDS: &[&str] = &[$($name),*];
-        const ANSWERS: &[(&str, &[Shape])] = &[$(($name, &[$(shape::<$shape>),+])),*];
-    };
-}
-
-fn shape<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
+/// Returns the function that makes the schema of a type.
+pub fn shape<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
     generator.subschema_for::<T>()
 }
 
-answers! {
-    "add node": NodeBatch;
-    "apply": Created, Made, SubmissionBatch<'_>, ObjectList<'_>;
-    "auth check": RightsList<'_>, Verdict, ObjectList<'_>;
-    "config set": SettingItem<'_>;
-    "config view": BTreeMap<String, BTreeMap<String, Value>>;
-    "convert": Vec<ConvertedItem<'_>>;
-    "cp": CopyResult;
-    "create": Created, Made, SubmissionBatch<'_>, ObjectList<'_>;
-    "create secret": Written;
-    "delete": Deleted, DeletionBatch<'_>;
-    "delete defaults": Deleted, DeletionBatch<'_>;
-    "delete job": Deleted, DeletionBatch<'_>;
-    "delete pool": Deleted, DeletionBatch<'_>;
-    "delete quota": Deleted, DeletionBatch<'_>;
-    "describe defaults": WholeDefaults<'_>;
-    "describe job": JobDescription<'_>;
-    "describe node": NodeDocument;
-    "describe pool": PoolDocument;
-    "describe queue": QueueDescription<'_>;
-    "describe quota": QuotaList<'_>;
-    "describe workload": WorkloadDocument;
-    "diff": Vec<DifferenceItem<'_>>;
-    "doctor": DoctorReport, BundleWritten<'_>;
-    "drain": DrainPlan<'_>;
-    "eff": EfficiencyDocument<'_>;
-    "error": ErrorDocument<'_>;
-    "events": EventList<'_>, EventDocument<'_>;
-    "explain": Explanation<'_>;
-    "fit": Vec<FitItem<'_>>;
-    "free": FreeAnswer<'_>;
-    "get claims": ClaimList<'_>;
-    "get clusters": Vec<String>;
-    "get consumers": ConsumerList;
-    "get defaults": DefaultsList<'_>;
-    "get dimension-keys": Vec<String>;
-    "get dimension-values": Vec<String>;
-    "get gpu-type": GpuTypeList, NodeLabel, GpuLabelList;
-    "get health": HealthList<'_>;
-    "get heatmap": Heatmap;
-    "get jobs": JobList, ListAt<JobAt>;
-    "get label": GpuTypeList, NodeLabel, GpuLabelList;
-    "get metrics job": JobMetrics;
-    "get metrics workload": Graphs;
-    "get namespaces": Vec<String>;
-    "get node-labels": GpuTypeList, NodeLabel, GpuLabelList;
-    "get nodes": NodeList, DetailList, LabelList, ListAt<NodeAt>, BlameList<'_>;
-    "get overview": Overview;
-    "get pools": PoolList;
-    "get queues": QueueList<'_>, PreemptionList<'_>;
-    "get quotas": QuotaList<'_>;
-    "get training-performance": Vec<Performance>;
-    "get workload-metadata": WorkloadMetadata;
-    "get workloads": WorkloadList;
-    "label node": Labelled<'_>, NodeBatch;
-    "logs": LogDocument<'_>, JsonLine<'_>, FirstErrorItem<'_>;
-    "open": Opened;
-    "pause job": Scaled;
-    "remove node": NodeBatch;
-    "report": ReportDocument<'_>;
-    "restart job": Scaled;
-    "resume job": Scaled;
-    "run": Created, ObjectList<'_>;
-    "scale": Scaled;
-    "score": Vec<ScoreItem>, Low, ScoreStats;
-    "snapshot latest": Snapshot;
-    "snapshot list": Vec<Snapshot>;
-    "stats cluster": Vec<ClusterRow>;
-    "stats labels": Vec<DimensionRow>;
-    "stats namespaces": Vec<NamespaceRow>;
-    "stats workloads": RowPage;
-    "tree": TreeItem<'_>;
-    "validate": Validation<'_>, CheckItem<'_>;
-    "version": Version<'_>;
-    "who gpu": DeviceAt;
-    "why": WhyItem<'_>, WhyList<'_>;
-}
-
-/// Returns the commands that have an answer, and `error`, which every command may have.
-pub fn commands() -> impl Iterator<Item = &'static str> {
-    COMMANDS.iter().copied()
-}
-
-/// Returns the names of all answers: the words of their commands joined by `-`.
-pub fn names() -> impl Iterator<Item = String> {
-    commands().map(name)
-}
-
-fn name(command: &str) -> String {
+/// Returns the name of a command's answer.
+pub fn name(command: &str) -> String {
     command.replace(' ', "-")
 }
+
+/// The name of the answer that every command may have.
+pub const ERROR: &str = "error";
 
 /// What [`from_types`] made.
 const TEXT: &str = include_str!("../../../../schemas/answers.json");
@@ -181,13 +32,20 @@ pub fn schema(name: &str) -> Option<Value> {
     all.remove(name)
 }
 
-/// Returns the schemas of all answers as the text of a JSON object, an answer on each line: what
-/// the types of this version are.
-pub fn from_types() -> String {
+/// Returns the schemas of these commands, and of an error, which every command may print, as the
+/// text of a JSON object: an answer on each line, in the order of the alphabet.
+pub fn from_types(commands: &[(String, &[Shape])]) -> String {
+    let mut all: Vec<(&str, &[Shape])> = vec![(ERROR, &[shape::<ErrorDocument<'_>>])];
+    all.extend(
+        commands
+            .iter()
+            .map(|(command, shapes)| (command.as_str(), *shapes)),
+    );
+    all.sort_unstable_by_key(|(command, _)| *command);
     let line = |(command, shapes): &(&str, &[Shape])| {
         format!("{}: {}", json!(name(command)), of_types(command, shapes))
     };
-    let lines: Vec<String> = ANSWERS.iter().map(line).collect();
+    let lines: Vec<String> = all.iter().map(line).collect();
     format!("{{\n{}\n}}\n", lines.join(",\n"))
 }
 

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use clap::CommandFactory;
 
 use crate::cli::Cli;
-use crate::cli::access::auth_check::{Auth, AuthCheck};
+use crate::cli::access::auth_check::AuthCheck;
 use crate::context::Context;
 use crate::observe::list::{self, Listing, Round};
 use crate::observe::metrics::{self, StoreUse};
@@ -23,8 +23,7 @@ use gpuctl_view::program::rights;
 use gpuctl_view::program::rights::{Checked, PoolRoom, Verdict};
 use gpuctl_view::{Format, document};
 
-pub(crate) async fn run(auth: &Auth, context: &Context) -> Result<ExitCode, Error> {
-    let Auth::Check(args) = auth;
+pub(crate) async fn run(args: &AuthCheck, context: &Context) -> Result<ExitCode, Error> {
     let options = args.print.options();
     context.terminal.set_format(options.format);
     let tasks =

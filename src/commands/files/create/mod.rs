@@ -4,7 +4,7 @@ pub(crate) mod secret;
 
 use std::process::ExitCode;
 
-use crate::cli::files::create::{Create, CreateTarget};
+use crate::cli::files::create::Create;
 use crate::context::Context;
 use crate::deploy::names::named;
 use crate::deploy::options::Mode;
@@ -13,7 +13,7 @@ use gpuctl_core::error::Error;
 use gpuctl_manifest::spec::Override;
 
 pub(crate) async fn run(args: &Create, context: &Context) -> Result<ExitCode, Error> {
-    if let Some(CreateTarget::Secret(secret)) = &args.what {
+    if let Some(what) = &args.what {
         if !args.files.is_empty()
             || !args.sets.is_empty()
             || args.name.is_some()
@@ -26,7 +26,7 @@ pub(crate) async fn run(args: &Create, context: &Context) -> Result<ExitCode, Er
                     .hint("gpuctl create secret --help"),
             );
         }
-        return secret::run(secret, context).await;
+        return what.run(context).await;
     }
     context.terminal.set_format(args.output.into());
     let mut overrides = args.sets.clone();

@@ -14,6 +14,7 @@ use crate::cli::Cli;
 use crate::context::Context;
 use crate::observe::metrics::{self, StoreUse};
 use crate::observe::store_identity::{StoreClusters, which};
+use crate::verbs::ROWS;
 use gpuctl_cluster::Connection;
 use gpuctl_core::error::{Error, ErrorName};
 use gpuctl_core::model::UnixSeconds;
@@ -24,54 +25,8 @@ use gpuctl_view::format::text::count;
 use gpuctl_view::program::bundle::BundleWritten;
 use gpuctl_view::{Format, document};
 
-/// Commands that a bundle answers, as they are typed.
-const COMMANDS: [&str; 33] = [
-    "get jobs -A",
-    "get jobs -A -o wide",
-    "get jobs --mine",
-    "get nodes",
-    "get nodes -o wide",
-    "get pools",
-    "get pools -o wide",
-    "get quotas",
-    "get queues",
-    "get claims",
-    "get defaults",
-    "get overview",
-    "get consumers",
-    "get health",
-    "get heatmap",
-    "get namespaces",
-    "get workloads",
-    "get workloads -o wide",
-    "get workloads -o json",
-    "get node-labels --all",
-    "auth check",
-    "free",
-    "why --all",
-    "top nodes",
-    "top jobs",
-    "top gpus",
-    "score",
-    "stats cluster",
-    "stats namespaces",
-    "stats workloads",
-    "report",
-    "snapshot latest",
-    "doctor",
-];
 /// Seconds of the past about which a replay may be asked.
 const LONGEST: i64 = 31 * 86_400;
-/// Commands about one job.
-const OF_JOB: [&str; 7] = [
-    "why",
-    "describe job",
-    "events",
-    "logs",
-    "get metrics job",
-    "eff",
-    "logs --first-error",
-];
 /// Jobs that are asked about one by one.
 const JOBS: usize = 30;
 /// A command asks at most this many questions one after the other.
@@ -215,15 +170,7 @@ async fn fill(
     prometheus: Option<&Prometheus<'_>>,
     context: &Context,
 ) -> Result<usize, Error> {
-    let mut pending: Vec<String> = COMMANDS
-        .iter()
-        .map(|command| (*command).to_owned())
-        .collect();
-    pending.extend(
-        jobs(bundle)
-            .iter()
-            .flat_map(|job| OF_JOB.iter().map(move |verb| format!("{verb} {job}"))),
-    );
+    let mut pending = commands(&jobs(bundle));
     let progress = context.terminal.spinner();
     let mut failed = BTreeSet::new();
     for _ in 0..ROUNDS {
@@ -268,6 +215,22 @@ async fn fill(
             .detail(&format!("not complete: gpuctl {command}"));
     });
     Ok(failed.len() + pending.len())
+}
+
+/// Returns the commands that a bundle answers, as they are typed.
+fn commands(jobs: &[String]) -> Vec<String> {
+    let mut commands = Vec::new();
+    for row in ROWS {
+        for options in row.bundle {
+            let command = format!("{} {options}", row.words()).trim_end().to_owned();
+            if options.starts_with("JOB") {
+                commands.extend(jobs.iter().map(|job| command.replacen("JOB", job, 1)));
+            } else {
+                commands.push(command);
+            }
+        }
+    }
+    commands
 }
 
 /// Runs one command on what is kept so far; only what it missed matters.

@@ -1,0 +1,33 @@
+//! The types that each verb prints with `-o json`, from the table of verbs.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use crate::verbs::ROWS;
+use gpuctl_view::program::answers::{Shape, shape};
+use gpuctl_view::{files, format, history, jobs, nodes, program, queues, score, workloads};
+
+macro_rules! define_shapes {
+    ($($group:ident { $($(#[$attribute:meta])* $verb:ident($args:path) {
+        run: $run:path,
+        $(help: $help:ident $place:literal,)?
+        rights: $rights:tt,
+        $(next: $next:literal,)?
+        $(answers: [$($answer:ty),+ $(,)?],)?
+        $(bundle: [$($options:literal),+],)?
+    })* })*) => {
+        /// The types of every row, in the order of the table.
+        const SHAPES: &[&[Shape]] = &[$($(&[$($(shape::<$answer>),+)?],)*)*];
+    };
+}
+
+verbs!(define_shapes);
+
+/// Returns the commands that have an answer, and the types of each.
+pub(super) fn of_commands() -> Vec<(String, &'static [Shape])> {
+    let rows = ROWS.iter().zip(SHAPES.iter().copied());
+    rows.filter(|(_, shapes)| !shapes.is_empty())
+        .map(|(row, shapes)| (row.words(), shapes))
+        .collect()
+}

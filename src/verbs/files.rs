@@ -1,0 +1,119 @@
+//! Rows of the verbs that read or write files, and of `run`.
+
+macro_rules! files_verbs {
+    ($make:ident { $($commands:tt)* } { $($groups:tt)* }) => {
+        look_verbs! {
+            $make
+            {
+                $($commands)*
+                Create(files::create::Create) {
+                    run: files::create::run,
+                    help: Submit 1,
+                    rights: (
+                        by files::create::Create::task,
+                        "create jobs" [MAKE_JOB, PLACE, LOOK, AWAIT],
+                        "create services" [MAKE_SERVICE, PLACE, LOOK, SERVE, AWAIT],
+                        "create notebooks" [MAKE_NOTEBOOK, PLACE, LOOK, AWAIT],
+                        "create secrets" [SECRET],
+                        "create pools" [DEFINITION, FIRST],
+                        "create quotas" [QUOTA],
+                        "create defaults" [WRITE_DEFAULTS, FIRST]
+                    ),
+                    next: "gpuctl get jobs",
+                    answers: [
+                        jobs::created::Created, jobs::created::Made,
+                        jobs::created::SubmissionBatch<'_>, format::objects::ObjectList<'_>,
+                    ],
+                }
+                Apply(files::apply::Apply) {
+                    run: files::apply::run,
+                    help: Submit 2,
+                    rights: (
+                        by_file
+                        "apply jobs" [MAKE_JOB, REPLACE_JOB, FIND, PLACE, LOOK, STALE],
+                        "apply services" [
+                            MAKE_SERVICE, REPLACE_SERVICE, PLACE, LOOK, SERVE, STALE, AWAIT
+                        ],
+                        "apply notebooks" [
+                            MAKE_NOTEBOOK, REPLACE_NOTEBOOK, REPAIR_NOTEBOOK, PLACE, LOOK,
+                            STALE, AWAIT
+                        ],
+                        "apply pools" [DEFINITION, FIRST],
+                        "apply quotas" [QUOTA, STALE_QUOTA],
+                        "apply defaults" [WRITE_DEFAULTS, FIRST]
+                    ),
+                    next: "gpuctl get jobs",
+                    answers: [
+                        jobs::created::Created, jobs::created::Made,
+                        jobs::created::SubmissionBatch<'_>, format::objects::ObjectList<'_>,
+                    ],
+                }
+                Diff(files::diff::Diff) {
+                    run: files::diff::run,
+                    help: Submit 3,
+                    rights: ("diff" [MAKE_JOB, COMPARE, FIND, PLACE, LOOK, SERVE]),
+                    next: "gpuctl apply -f FILE",
+                    answers: [Vec<files::changes::DifferenceItem<'_>>],
+                }
+                Fit(files::fit::FitArgs) {
+                    run: files::fit::run,
+                    help: WriteFiles 3,
+                    rights: ("fit" [FIT]),
+                    next: "gpuctl create -f FILE",
+                    answers: [Vec<jobs::fit::FitItem<'_>>],
+                }
+                Validate(files::validate::Validate) {
+                    run: files::validate::run,
+                    help: WriteFiles 2,
+                    rights: (),
+                    next: "gpuctl fit -f FILE",
+                    answers: [files::validated::Validation<'_>, files::validated::CheckItem<'_>],
+                }
+                Convert(files::convert::Convert) {
+                    run: files::convert::run,
+                    help: WriteFiles 6,
+                    rights: (),
+                    next: "gpuctl validate -f FILE",
+                    answers: [Vec<files::converted::ConvertedItem<'_>>],
+                }
+                Init(files::init::Init) {
+                    run: files::init::run,
+                    help: WriteFiles 1,
+                    rights: (),
+                    next: "gpuctl validate -f FILE",
+                }
+                Explain(files::explain::Explain) {
+                    run: files::explain::run,
+                    help: WriteFiles 4,
+                    rights: (),
+                    next: "gpuctl init training",
+                    answers: [files::reference::Explanation<'_>],
+                }
+                Schema(files::schema::Schema) {
+                    run: files::schema::run,
+                    help: WriteFiles 5,
+                    rights: (),
+                    next: "",
+                }
+                Run(jobs::run::Run) {
+                    run: jobs::run::run,
+                    help: Submit 4,
+                    rights: (as "create jobs"),
+                    next: "gpuctl get jobs",
+                    answers: [jobs::created::Created, format::objects::ObjectList<'_>],
+                }
+            }
+            {
+                $($groups)*
+                Create {
+                    Secret(files::create_secret::CreateSecret) {
+                        run: files::create::secret::run,
+                        rights: (as "create secrets"),
+                        next: "",
+                        answers: [jobs::secret::Written],
+                    }
+                }
+            }
+        }
+    };
+}

@@ -1,0 +1,117 @@
+//! Rows of the verbs that measure use, now and in the past.
+
+macro_rules! measure_verbs {
+    ($make:ident { $($commands:tt)* } { $($groups:tt)* }) => {
+        jobs_verbs! {
+            $make
+            {
+                $($commands)*
+                Score(score::ScoreArgs) {
+                    run: score::run,
+                    help: Measure 1,
+                    rights: ("score" [SCORED, ROAD]),
+                    next: "gpuctl get health",
+                    answers: [
+                        Vec<score::list::ScoreItem>, score::list::Low,
+                        score::summary::ScoreStats,
+                    ],
+                    bundle: [""],
+                }
+                /// Show hourly statistics: GPUs held, weighted by time, and their utilization
+                #[command(subcommand)]
+                Stats(command::Stats) {
+                    run: command::Stats::run,
+                    help: Measure 3,
+                    rights: (by command::Stats::task, "stats" [ROAD, PRESENT]),
+                }
+                Eff(history::eff::Eff) {
+                    run: history::eff::run,
+                    help: Measure 2,
+                    rights: ("eff" [ROAD, PRESENT]),
+                    next: "gpuctl report",
+                    answers: [history::efficiency::EfficiencyDocument<'_>],
+                    bundle: ["JOB"],
+                }
+                /// Show which pod has or had a GPU
+                #[command(subcommand)]
+                Who(command::Who) {
+                    run: command::Who::run,
+                    help: Measure 5,
+                    rights: (by command::Who::task, "who gpu" [ROAD, PRESENT]),
+                }
+                Report(history::report::Report) {
+                    run: history::report::run,
+                    help: Measure 4,
+                    rights: ("report" [ROAD, PRESENT]),
+                    next: "gpuctl eff NAME",
+                    answers: [history::report_document::ReportDocument<'_>],
+                    bundle: [""],
+                }
+                /// Show who held which GPUs at a point in time
+                #[command(subcommand)]
+                Snapshot(command::Snapshot) {
+                    run: command::Snapshot::run,
+                    help: Measure 6,
+                    rights: (by command::Snapshot::task, "snapshot" [ROAD, PRESENT]),
+                }
+            }
+            {
+                $($groups)*
+                Stats {
+                    Cluster(history::stats::HourStatsArgs) {
+                        run: history::stats::cluster,
+                        rights: (as "stats"),
+                        next: "gpuctl report",
+                        answers: [Vec<history::hourly::ClusterRow>],
+                        bundle: [""],
+                    }
+                    #[command(visible_alias = "namespace")]
+                    Namespaces(history::stats::HourStatsArgs) {
+                        run: history::stats::namespaces,
+                        rights: (as "stats"),
+                        next: "gpuctl report",
+                        answers: [Vec<history::hourly::NamespaceRow>],
+                        bundle: [""],
+                    }
+                    Labels(history::stats::LabelStatsArgs) {
+                        run: history::stats::labels,
+                        rights: (as "stats"),
+                        next: "gpuctl report",
+                        answers: [Vec<history::hourly::DimensionRow>],
+                    }
+                    #[command(visible_alias = "workload")]
+                    Workloads(history::stats::WorkloadStatsArgs) {
+                        run: history::stats::workloads,
+                        rights: (as "stats"),
+                        next: "gpuctl eff NAME",
+                        answers: [history::hourly_table::RowPage],
+                        bundle: [""],
+                    }
+                }
+                Who {
+                    Gpu(history::who_gpu::WhoGpu) {
+                        run: history::who_gpu::run,
+                        rights: (as "who gpu"),
+                        next: "gpuctl describe workload NAME",
+                        answers: [history::at_time::DeviceAt],
+                    }
+                }
+                Snapshot {
+                    Latest(history::snapshot::Latest) {
+                        run: history::snapshot::latest,
+                        rights: (as "snapshot"),
+                        next: "gpuctl snapshot list",
+                        answers: [history::snapshot::Snapshot],
+                        bundle: [""],
+                    }
+                    List(history::snapshot::SnapshotList) {
+                        run: history::snapshot::list,
+                        rights: (as "snapshot"),
+                        next: "gpuctl snapshot latest",
+                        answers: [Vec<history::snapshot::Snapshot>],
+                    }
+                }
+            }
+        }
+    };
+}
