@@ -27,6 +27,7 @@ pub(crate) mod pools;
 pub(crate) mod progress;
 pub(crate) mod queues;
 pub(crate) mod ranks;
+pub(crate) mod rows;
 mod service_probe;
 mod sharing;
 pub(crate) mod starts;

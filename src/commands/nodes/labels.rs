@@ -2,18 +2,22 @@
 
 use std::process::ExitCode;
 
+use serde::Serialize;
+
 use crate::cli::args::list::PAGE_SIZE;
 use crate::cli::nodes::labels::{LabelSortKey, NodeLabels};
 use crate::context::Context;
 use crate::lookup;
 use crate::observe::kept::KeptAnswer;
-use crate::observe::list::{self, ListOptions, Listing, Round};
+use crate::observe::list::{self, ListOptions, Round};
+use crate::observe::rows::{ListRow, listing};
 use crate::observe::watch::METRICS_STEP;
 use gpuctl_cluster::Connection;
 use gpuctl_core::error::{Error, ErrorName};
 use gpuctl_core::model::NodeDetails;
-use gpuctl_view::document;
+use gpuctl_view::nodes::gpu_types::GpuTypeItem;
 use gpuctl_view::nodes::{gpu_types, labels};
+use gpuctl_view::{Format, document};
 
 pub(crate) async fn run(args: &NodeLabels, context: &Context) -> Result<ExitCode, Error> {
     let options = args.list.options(PAGE_SIZE);
@@ -61,35 +65,9 @@ async fn every_node(
                 .terminal
                 .lack("you may not list nodes: only published labels are shown");
         }
-        let mut hosts: Vec<&NodeDetails> = stock
-            .inventory
-            .hosts
-            .iter()
-            .map(|host| &host.details)
-            .collect();
-        match args.list.sort_by {
-            None | Some(LabelSortKey::Name) => {}
-            Some(LabelSortKey::Pool) => {
-                hosts.sort_by_key(|host| host.node.pool().map(ToOwned::to_owned));
-            }
-            Some(LabelSortKey::Type) => {
-                hosts.sort_by_key(|host| host.node.gpu_type().map(|kind| kind.to_string()));
-            }
-        }
-        let total = hosts.len();
-        let hosts = options.page.of(hosts);
-        let names = hosts.iter().map(|host| host.node.name.clone()).collect();
-        let table = |format, headers| {
-            labels::of_gpus_table(&hosts, format, headers, context.terminal.look())
-        };
-        let listing = Listing::new(
-            options,
-            &labels::of_gpus(&hosts, total),
-            "items",
-            names,
-            table,
-        );
-        Ok(listing.none("no nodes found"))
+        let hosts = stock.inventory.hosts.iter();
+        let hosts: Vec<&NodeDetails> = hosts.map(|host| &host.details).collect();
+        Ok(listing(hosts, args.list.sort_by, (), options, context))
     })
     .await
 }
@@ -113,19 +91,58 @@ async fn types(
                 .lack("you may not list nodes: only published ones are counted");
         }
         let items = gpu_types::items(&stock.inventory.hosts);
-        let total = items.len();
-        let items = options.page.of(items);
-        let names = items.iter().map(|item| item.gpu_type.clone()).collect();
-        let table =
-            |format, headers| gpu_types::table(&items, format, headers, context.terminal.look());
-        let listing = Listing::new(
-            options,
-            &gpu_types::list(&items, total),
-            "items",
-            names,
-            table,
-        );
-        Ok(listing.none("no node has GPUs of a known type"))
+        Ok(listing(items, None, (), options, context))
     })
     .await
+}
+
+impl ListRow for &NodeDetails {
+    const NONE: &'static str = "no nodes found";
+    type Key = LabelSortKey;
+    type Facts = ();
+
+    fn sort(rows: &mut [Self], key: Option<LabelSortKey>) {
+        match key {
+            None | Some(LabelSortKey::Name) => {}
+            Some(LabelSortKey::Pool) => {
+                rows.sort_by_key(|host| host.node.pool().map(ToOwned::to_owned));
+            }
+            Some(LabelSortKey::Type) => {
+                rows.sort_by_key(|host| host.node.gpu_type().map(|kind| kind.to_string()));
+            }
+        }
+    }
+
+    fn names(page: &[Self]) -> Vec<String> {
+        page.iter().map(|host| host.node.name.clone()).collect()
+    }
+
+    fn document(page: &[Self], total: usize, (): ()) -> impl Serialize {
+        labels::of_gpus(page, total)
+    }
+
+    fn table(page: &[Self], format: Format, headers: bool, context: &Context) -> String {
+        labels::of_gpus_table(page, format, headers, context.terminal.look())
+    }
+}
+
+impl ListRow for GpuTypeItem {
+    const NONE: &'static str = "no node has GPUs of a known type";
+    type Key = LabelSortKey;
+    type Facts = ();
+
+    /// Types are in the order of their names, whatever the key.
+    fn sort(_rows: &mut [Self], _key: Option<LabelSortKey>) {}
+
+    fn names(page: &[Self]) -> Vec<String> {
+        page.iter().map(|item| item.gpu_type.clone()).collect()
+    }
+
+    fn document(page: &[Self], total: usize, (): ()) -> impl Serialize {
+        gpu_types::list(page, total)
+    }
+
+    fn table(page: &[Self], format: Format, headers: bool, context: &Context) -> String {
+        gpu_types::table(page, format, headers, context.terminal.look())
+    }
 }

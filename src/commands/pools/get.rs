@@ -4,18 +4,22 @@ use std::cmp::Reverse;
 use std::process::ExitCode;
 
 use futures::future::join;
+use serde::Serialize;
 
 use crate::cli::args::list::PAGE_SIZE;
 use crate::cli::pools::get::{GetPools, PoolSortKey};
 use crate::context::Context;
 use crate::deploy::pools::missing;
 use crate::observe::kept::KeptAnswer;
-use crate::observe::list::{self, Listing, Round};
+use crate::observe::list::{self, Round};
 use crate::observe::live::OF_NODES;
 use crate::observe::optional_metrics::OptionalMetrics;
 use crate::observe::pools::{look, warn_of};
+use crate::observe::rows::{ListRow, listing};
 use crate::observe::watch::METRICS_STEP;
 use gpuctl_core::error::Error;
+use gpuctl_view::Format;
+use gpuctl_view::format::coverage::Coverage;
 use gpuctl_view::nodes::pool_use::PoolUse;
 use gpuctl_view::nodes::pools;
 
@@ -47,33 +51,39 @@ pub(crate) async fn run(args: &GetPools, context: &Context) -> Result<ExitCode, 
         }
         let mut found = seen.pools;
         found.retain(|pool| args.names.is_empty() || args.names.contains(&pool.name));
-        sort(&mut found, args.list.sort_by);
-        let total = found.len();
-        let found = options.page.of(found);
-        let table =
-            |format, headers| pools::table(&found, format, headers, context.terminal.look());
-        let listing = Listing::new(
-            &options,
-            &pools::list(&found, total, coverage),
-            "items",
-            pools::names(&found),
-            table,
-        );
-        let hints = if total == 0 {
-            vec!["gpuctl create -f pool.yaml makes one".to_owned()]
-        } else {
-            Vec::new()
-        };
-        Ok(listing.none("no pools found").hints(hints))
+        let key = args.list.sort_by;
+        Ok(listing(found, key, coverage, &options, context))
     })
     .await
 }
 
-fn sort(found: &mut [PoolUse], key: Option<PoolSortKey>) {
-    match key {
-        None | Some(PoolSortKey::Name) => {}
-        Some(PoolSortKey::Gpus) => found.sort_by_key(|pool| Reverse(pool.gpus().total)),
-        Some(PoolSortKey::Free) => found.sort_by_key(|pool| Reverse(pool.gpus().free())),
-        Some(PoolSortKey::Jobs) => found.sort_by_key(|pool| Reverse(pool.job_count())),
+impl ListRow for PoolUse {
+    const NONE: &'static str = "no pools found";
+    type Key = PoolSortKey;
+    type Facts = Option<Coverage>;
+
+    fn sort(rows: &mut [Self], key: Option<PoolSortKey>) {
+        match key {
+            None | Some(PoolSortKey::Name) => {}
+            Some(PoolSortKey::Gpus) => rows.sort_by_key(|pool| Reverse(pool.gpus().total)),
+            Some(PoolSortKey::Free) => rows.sort_by_key(|pool| Reverse(pool.gpus().free())),
+            Some(PoolSortKey::Jobs) => rows.sort_by_key(|pool| Reverse(pool.job_count())),
+        }
+    }
+
+    fn names(page: &[Self]) -> Vec<String> {
+        pools::names(page)
+    }
+
+    fn document(page: &[Self], total: usize, coverage: Option<Coverage>) -> impl Serialize {
+        pools::list(page, total, coverage)
+    }
+
+    fn table(page: &[Self], format: Format, headers: bool, context: &Context) -> String {
+        pools::table(page, format, headers, context.terminal.look())
+    }
+
+    fn hint(_page: &[Self], total: usize) -> Option<String> {
+        (total == 0).then(|| "gpuctl create -f pool.yaml makes one".to_owned())
     }
 }

@@ -3,18 +3,22 @@
 use std::cmp::Reverse;
 use std::process::ExitCode;
 
+use serde::Serialize;
+
 use crate::cli::args::list::WORKLOADS_PAGE_SIZE;
 use crate::cli::workloads::consumers::{ConsumerSortKey, GetConsumers};
 use crate::context::Context;
-use crate::observe::list::{self, Listing, Round};
+use crate::observe::list::{self, Round};
 use crate::observe::live::OF_JOBS;
 use crate::observe::optional_metrics::OptionalMetrics;
+use crate::observe::rows::{ListRow, listing};
 use crate::observe::watch::METRICS_STEP;
 use crate::observe::workloads::{self, KeptObjects};
 use gpuctl_cluster::OtherPods;
 use gpuctl_core::error::Error;
 use gpuctl_core::model::Percent;
 use gpuctl_core::model::facts::workload::QUEUED;
+use gpuctl_view::Format;
 use gpuctl_view::format::coverage::Coverage;
 use gpuctl_view::workloads::consumers::{ConsumerRow, consumer_table, consumers};
 use gpuctl_view::workloads::list::names;
@@ -40,7 +44,7 @@ pub(crate) async fn run(args: &GetConsumers, context: &Context) -> Result<ExitCo
             &round,
         )
         .await?;
-        let mut rows: Vec<ConsumerRow<'_>> = found
+        let rows: Vec<ConsumerRow<'_>> = found
             .workloads
             .iter()
             .filter(|workload| {
@@ -51,42 +55,56 @@ pub(crate) async fn run(args: &GetConsumers, context: &Context) -> Result<ExitCo
                 figures: found.figures(workload),
             })
             .collect();
-        sort(&mut rows, args.list.sort_by);
-        let total = rows.len();
-        let rows = options.page.of(rows);
         let coverage = found.readings.as_ref().map(Coverage::from);
-        let names = names(&rows.iter().map(|row| row.workload).collect::<Vec<_>>());
-        let table =
-            |format, headers| consumer_table(&rows, format, headers, context.terminal.look());
-        let listing = Listing::new(
+        Ok(listing(
+            rows,
+            args.list.sort_by,
+            coverage,
             &options,
-            &consumers(&rows, total, coverage),
-            "data",
-            names,
-            table,
-        );
-        Ok(listing.none("no workload requests GPUs"))
+            context,
+        ))
     })
     .await
 }
 
-fn sort(rows: &mut [ConsumerRow<'_>], key: Option<ConsumerSortKey>) {
-    match key {
-        None | Some(ConsumerSortKey::Requested) => {
-            rows.sort_by_key(|row| Reverse(row.workload.requested));
+impl ListRow for ConsumerRow<'_> {
+    const ROWS: &'static str = "data";
+    const NONE: &'static str = "no workload requests GPUs";
+    type Key = ConsumerSortKey;
+    type Facts = Option<Coverage>;
+
+    fn sort(rows: &mut [Self], key: Option<ConsumerSortKey>) {
+        match key {
+            None | Some(ConsumerSortKey::Requested) => {
+                rows.sort_by_key(|row| Reverse(row.workload.requested));
+            }
+            Some(ConsumerSortKey::Name) => {
+                rows.sort_by(|a, b| a.workload.top.name.cmp(&b.workload.top.name));
+            }
+            Some(ConsumerSortKey::Namespace) => {}
+            Some(ConsumerSortKey::Held) => {
+                rows.sort_by_key(|row| Reverse(row.workload.gpus_held()))
+            }
+            Some(ConsumerSortKey::Utilization) => rows.sort_by(|a, b| {
+                let key = |row: &ConsumerRow<'_>| {
+                    row.figures
+                        .and_then(|figures| figures.utilization)
+                        .map_or(f64::INFINITY, |Percent(value)| value)
+                };
+                key(a).total_cmp(&key(b))
+            }),
         }
-        Some(ConsumerSortKey::Name) => {
-            rows.sort_by(|a, b| a.workload.top.name.cmp(&b.workload.top.name));
-        }
-        Some(ConsumerSortKey::Namespace) => {}
-        Some(ConsumerSortKey::Held) => rows.sort_by_key(|row| Reverse(row.workload.gpus_held())),
-        Some(ConsumerSortKey::Utilization) => rows.sort_by(|a, b| {
-            let key = |row: &ConsumerRow<'_>| {
-                row.figures
-                    .and_then(|figures| figures.utilization)
-                    .map_or(f64::INFINITY, |Percent(value)| value)
-            };
-            key(a).total_cmp(&key(b))
-        }),
+    }
+
+    fn names(page: &[Self]) -> Vec<String> {
+        names(&page.iter().map(|row| row.workload).collect::<Vec<_>>())
+    }
+
+    fn document(page: &[Self], total: usize, coverage: Option<Coverage>) -> impl Serialize {
+        consumers(page, total, coverage)
+    }
+
+    fn table(page: &[Self], format: Format, headers: bool, context: &Context) -> String {
+        consumer_table(page, format, headers, context.terminal.look())
     }
 }

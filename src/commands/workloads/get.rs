@@ -3,16 +3,20 @@
 use std::cmp::Reverse;
 use std::process::ExitCode;
 
+use serde::Serialize;
+
 use crate::cli::args::list::WORKLOADS_PAGE_SIZE;
 use crate::cli::workloads::get::{GetWorkloads, WorkloadSortKey};
 use crate::context::Context;
-use crate::observe::list::{self, Listing, Round};
+use crate::observe::list::{self, Round};
 use crate::observe::optional_metrics::OptionalMetrics;
+use crate::observe::rows::{ListRow, listing};
 use crate::observe::watch::METRICS_STEP;
 use crate::observe::workloads::{self, KeptObjects};
 use gpuctl_cluster::OtherPods;
 use gpuctl_core::error::Error;
 use gpuctl_core::model::Workload;
+use gpuctl_view::Format;
 use gpuctl_view::workloads::list as view;
 
 pub(crate) async fn run(args: &GetWorkloads, context: &Context) -> Result<ExitCode, Error> {
@@ -49,43 +53,44 @@ pub(crate) async fn run(args: &GetWorkloads, context: &Context) -> Result<ExitCo
                     .as_ref()
                     .is_none_or(|status| workload.standing.word().eq_ignore_ascii_case(status))
         };
-        let mut chosen: Vec<&Workload> = found.workloads.iter().filter(is_meant).collect();
-        sort(&mut chosen, args.list.sort_by);
-        let total = chosen.len();
-        let chosen = options.page.of(chosen);
-        let table = |format, headers| {
-            view::table(
-                &chosen,
-                format,
-                headers,
-                context.terminal.look(),
-                context.now(),
-            )
-        };
-        let listing = Listing::new(
-            &options,
-            &view::list(&chosen, total),
-            "data",
-            view::names(&chosen),
-            table,
-        );
-        Ok(listing.none("no workloads found"))
+        let chosen: Vec<&Workload> = found.workloads.iter().filter(is_meant).collect();
+        Ok(listing(chosen, args.list.sort_by, (), &options, context))
     })
     .await
 }
 
-fn sort(found: &mut [&Workload], key: Option<WorkloadSortKey>) {
-    match key {
-        None | Some(WorkloadSortKey::Namespace) => {}
-        Some(WorkloadSortKey::Name) => found.sort_by(|a, b| a.top.name.cmp(&b.top.name)),
-        Some(WorkloadSortKey::Status) => found.sort_by_key(|workload| workload.standing.word()),
-        Some(WorkloadSortKey::Gpu) => found.sort_by_key(|workload| Reverse(workload.requested)),
-        Some(WorkloadSortKey::Start) => {
-            found.sort_by_key(|workload| Reverse(workload.started_at()));
+impl ListRow for &Workload {
+    const ROWS: &'static str = "data";
+    const NONE: &'static str = "no workloads found";
+    type Key = WorkloadSortKey;
+    type Facts = ();
+
+    fn sort(rows: &mut [Self], key: Option<WorkloadSortKey>) {
+        match key {
+            None | Some(WorkloadSortKey::Namespace) => {}
+            Some(WorkloadSortKey::Name) => rows.sort_by(|a, b| a.top.name.cmp(&b.top.name)),
+            Some(WorkloadSortKey::Status) => rows.sort_by_key(|workload| workload.standing.word()),
+            Some(WorkloadSortKey::Gpu) => rows.sort_by_key(|workload| Reverse(workload.requested)),
+            Some(WorkloadSortKey::Start) => {
+                rows.sort_by_key(|workload| Reverse(workload.started_at()));
+            }
+            // A workload that still runs ends last.
+            Some(WorkloadSortKey::End) => {
+                rows.sort_by_key(|workload| (workload.has_ended(), Reverse(workload.ended_at())));
+            }
         }
-        // A workload that still runs ends last.
-        Some(WorkloadSortKey::End) => {
-            found.sort_by_key(|workload| (workload.has_ended(), Reverse(workload.ended_at())));
-        }
+    }
+
+    fn names(page: &[Self]) -> Vec<String> {
+        view::names(page)
+    }
+
+    fn document(page: &[Self], total: usize, (): ()) -> impl Serialize {
+        view::list(page, total)
+    }
+
+    fn table(page: &[Self], format: Format, headers: bool, context: &Context) -> String {
+        let (look, now) = (context.terminal.look(), context.now());
+        view::table(page, format, headers, look, now)
     }
 }
