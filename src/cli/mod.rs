@@ -36,6 +36,7 @@ use std::time::Duration;
 use clap::{Args, Parser, ValueEnum};
 use clap_complete::engine::ArgValueCandidates;
 
+use crate::config::SettingKey;
 use args::metrics::MetricsArgs;
 use args::value::{duration, object_name};
 use command::Command;
@@ -98,8 +99,12 @@ pub(crate) struct Global {
         help_heading = "Global options"
     )]
     pub replay: Option<PathBuf>,
-    /// Refuse everything that would change the cluster; GPUCTL_READ_ONLY=1 does the same
-    #[arg(long, global = true, help_heading = "Global options")]
+    #[arg(
+        long,
+        global = true,
+        help_heading = "Global options",
+        help = SettingKey::help_and("safety.read_only", "; GPUCTL_READ_ONLY=1 does the same")
+    )]
     pub read_only: bool,
     /// User to impersonate
     #[arg(

@@ -40,8 +40,10 @@ pub struct SettingKey {
     pub variables: &'static [&'static str],
     /// The flag that comes before everything.
     pub flag: &'static str,
-    /// One sentence for the reference.
+    /// One sentence: the help of the flag, and of the key in the reference.
     pub meaning: &'static str,
+    /// What the reference says besides, because the flag differs there.
+    pub remark: &'static str,
     /// True when its value is never shown.
     pub secret: bool,
 }
@@ -66,6 +68,7 @@ const fn key(
         variables: NONE,
         flag,
         meaning,
+        remark: "",
         secret: false,
     }
 }
@@ -73,6 +76,10 @@ const fn key(
 impl SettingKey {
     const fn before(self, variables: &'static [&'static str]) -> Self {
         Self { variables, ..self }
+    }
+
+    const fn remark(self, remark: &'static str) -> Self {
+        Self { remark, ..self }
     }
 
     const fn hidden(self) -> Self {
@@ -86,55 +93,55 @@ impl SettingKey {
 /// All of them, by section.
 #[rustfmt::skip]
 pub const KEYS: [SettingKey; 49] = [
-    key("prometheus.url", ValueKind::Text, "", "--prometheus", "address of Prometheus; found in the cluster without one; `none` turns metrics off").before(&["GPUCTL_PROMETHEUS", "PROM_URL"]),
-    key("prometheus.user", ValueKind::Text, "", "", "user for it").before(&["GPUCTL_PROMETHEUS_USER"]),
-    key("prometheus.password_file", ValueKind::Text, "", "", "file with the user's password; the variable holds the password itself").before(&["GPUCTL_PROMETHEUS_PASSWORD"]),
-    key("prometheus.token_file", ValueKind::Text, "", "--prometheus-token-file", "file with a bearer token; the variable holds the token itself").before(&["GPUCTL_PROMETHEUS_TOKEN"]),
-    key("prometheus.token_command", ValueKind::Text, "", "", "command that prints a token, such as that of a cloud; asked each time, where there is no other token"),
-    key("prometheus.aws_region", ValueKind::Text, "", "", "region that requests are signed for (SigV4), with keys from `AWS_ACCESS_KEY_ID` or the command `aws`; an address of Amazon's service tells it"),
-    key("prometheus.cert_file", ValueKind::Text, "", "", "file with a certificate in PEM that the server asks for"),
-    key("prometheus.key_file", ValueKind::Text, "", "", "file with the key of that certificate, in PEM"),
-    key("prometheus.ca_file", ValueKind::Text, "", "--prometheus-ca-file", "file with the certificates that sign its certificate"),
-    key("prometheus.headers", ValueKind::Map, "", "--prometheus-header", "headers to send to it").hidden(),
-    key("prometheus.matchers", ValueKind::Map, "", "--match", "labels with the values that every series must have, where a store has several clusters: `{cluster: prod}`"),
-    key("prometheus.exact_names", ValueKind::Switch, "false", "", "ask for each name of a metric by itself, where a store takes no patterns of names; always so at Google's"),
-    key("prometheus.time_window_min", ValueKind::Number(1.0 / 60.0, MANY / 60.0), "10", "--start", "time that a score looks back, in minutes"),
-    key("prometheus.step", ValueKind::Duration, "30s", "--step", "time between two samples of it"),
-    key("scoring.gpu_util_weight", ValueKind::Number(0.0, 1e6), "0.5", "--weights", "weight of the utilization; more than 0"),
-    key("scoring.mem_copy_weight", ValueKind::Number(0.0, 1e6), "0.2", "--weights", "weight of the memory copy utilization"),
-    key("scoring.mem_used_weight", ValueKind::Number(0.0, 1e6), "0.2", "--weights", "weight of the share of memory that is used"),
-    key("scoring.power_weight", ValueKind::Number(0.0, 1e6), "0.1", "--weights", "weight of the share of power that is drawn"),
-    key("thresholds.low_utilization", ValueKind::Number(0.0, 100.0), "20", "--threshold", "score below which utilization is low").before(&["THRESHOLD"]),
-    key("thresholds.idle", ValueKind::Number(0.0, 100.0), "10", "--idle", "score below which a GPU is idle"),
-    key("thresholds.high", ValueKind::Number(0.0, 100.0), "70", "--high", "score above which utilization is high"),
-    key("scheduler.interval", ValueKind::Duration, "300", "--watch=", "time from one analysis of `--watch` to the next").before(&["INTERVAL"]),
-    key("scheduler.max_workers", ValueKind::Whole(1.0, 64.0), "8", "", "calls to an AI or a control system at the same time"),
-    key("ai.enabled", ValueKind::Switch, "false", "--ai", "ask an AI for its opinion").before(&["AI_ENABLED"]),
-    key("ai.api_url", ValueKind::Text, "", "--ai-url", "address for chat completions, or for Anthropic's messages"),
-    key("ai.api_key", ValueKind::Text, "", "", "key for it; better in the environment").before(&["AI_API_KEY"]).hidden(),
-    key("ai.model", ValueKind::Text, "gpt-4", "--ai-model", "model to ask"),
-    key("ai.threshold", ValueKind::Number(0.0, 1.0), "0.7", "", "confidence below which a verdict is shown and changes nothing"),
-    key("ai.language", ValueKind::Text, "zh", "--ai-language", "language of its reasons"),
-    key("ai.max", ValueKind::Whole(0.0, 10_000.0), "20", "--ai-max", "GPUs that are asked about in one analysis, the lowest scores first"),
-    key("ai.timeout", ValueKind::Duration, "30s", "", "longest time of one call"),
-    key("ai.retries", ValueKind::Whole(0.0, 10.0), "2", "", "further tries of a call that failed for the moment"),
-    key("ai.redact", ValueKind::Switch, "false", "--ai-redact", "leave names of pods, namespaces and nodes out of the question"),
-    key("control.enabled", ValueKind::Switch, "false", "--control-api", "call a control system; it is still a dry run without `--execute`"),
-    key("control.api_url", ValueKind::Text, "", "--control-api", "address that a low GPU is posted to"),
-    key("control.timeout", ValueKind::Duration, "5", "", "longest time of one call"),
-    key("control.status", ValueKind::Word(&["low", "idle"]), "idle", "--control-status", "low GPUs, idle ones among them, or idle ones alone"),
-    key("control.headers", ValueKind::Map, "", "", "headers to send to it").hidden(),
-    key("notify.enabled", ValueKind::Switch, "false", "--notify", "send a message about low GPUs"),
-    key("notify.url", ValueKind::Text, "", "--notify", "webhook that gets it").hidden(),
-    key("notify.format", ValueKind::Word(&["auto", "feishu", "lark", "slack", "dingtalk", "wecom", "generic"]), "auto", "--notify-format", "whose format; `auto` goes by the host"),
-    key("notify.secret", ValueKind::Text, "", "", "secret that signs messages to Feishu, Lark and DingTalk").before(&["GPUCTL_NOTIFY_SECRET"]).hidden(),
-    key("notify.quiet_hours", ValueKind::Text, "", "--notify-quiet-hours", "local time in which nothing is sent, such as 22:00-08:00"),
-    key("notify.repeat", ValueKind::Duration, "24h", "--notify-repeat", "time after which a GPU that is still low is named again"),
-    key("notify.timeout", ValueKind::Duration, "5s", "", "longest time of one message"),
-    key("server.listen", ValueKind::Text, "", "--listen", "address that `score --watch` serves /metrics and /results at"),
-    key("server.allow_hosts", ValueKind::Text, "", "--allow-host", "names of hosts that it answers for, separated by commas; addresses, names without a dot and names of Services always work"),
-    key("safety.read_only", ValueKind::Switch, "false", "--read-only", "refuse everything that would change the cluster; also for single contexts, by name").before(&["GPUCTL_READ_ONLY"]),
-    key("log.level", ValueKind::Word(&["debug", "info", "warning", "error", "critical"]), "info", "-v, -q", "how much `score` says on stderr").before(&["LOG_LEVEL"]),
+    key("prometheus.url", ValueKind::Text, "", "--prometheus", "URL of Prometheus, instead of the one found in the cluster; `none` disables metrics").before(&["GPUCTL_PROMETHEUS", "PROM_URL"]),
+    key("prometheus.user", ValueKind::Text, "", "", "User for the Prometheus server").before(&["GPUCTL_PROMETHEUS_USER"]),
+    key("prometheus.password_file", ValueKind::Text, "", "", "File with the user's password; the variable holds the password itself").before(&["GPUCTL_PROMETHEUS_PASSWORD"]),
+    key("prometheus.token_file", ValueKind::Text, "", "--prometheus-token-file", "File with a bearer token for the Prometheus server").remark("the variable holds the token itself").before(&["GPUCTL_PROMETHEUS_TOKEN"]),
+    key("prometheus.token_command", ValueKind::Text, "", "", "Command that prints a token, such as that of a cloud; gpuctl runs it for each command that has no other token"),
+    key("prometheus.aws_region", ValueKind::Text, "", "", "Region that requests are signed for (SigV4), with keys from `AWS_ACCESS_KEY_ID` or the command `aws`; an address of Amazon's service contains it"),
+    key("prometheus.cert_file", ValueKind::Text, "", "", "PEM file with the client certificate that the server asks for"),
+    key("prometheus.key_file", ValueKind::Text, "", "", "PEM file with the key of that certificate"),
+    key("prometheus.ca_file", ValueKind::Text, "", "--prometheus-ca-file", "PEM file of CA certificates that verify the Prometheus server"),
+    key("prometheus.headers", ValueKind::Map, "", "--prometheus-header", "Headers to send to the Prometheus server").hidden(),
+    key("prometheus.matchers", ValueKind::Map, "", "--match", "Labels that every series must have, where a store has several clusters").remark("such as `{cluster: prod}`"),
+    key("prometheus.exact_names", ValueKind::Switch, "false", "", "Query each metric by its exact name, for stores without `__name__` patterns (always on for Google Cloud)"),
+    key("prometheus.time_window_min", ValueKind::Number(1.0 / 60.0, MANY / 60.0), "10", "--start", "Time that scores cover, up to now").remark("in minutes"),
+    key("prometheus.step", ValueKind::Duration, "30s", "--step", "Time between two samples"),
+    key("scoring.gpu_util_weight", ValueKind::Number(0.0, 1e6), "0.5", "--weights", "Weight of the utilization; more than 0"),
+    key("scoring.mem_copy_weight", ValueKind::Number(0.0, 1e6), "0.2", "--weights", "Weight of the memory copy utilization"),
+    key("scoring.mem_used_weight", ValueKind::Number(0.0, 1e6), "0.2", "--weights", "Weight of the share of memory that is used"),
+    key("scoring.power_weight", ValueKind::Number(0.0, 1e6), "0.1", "--weights", "Weight of the share of power that is drawn"),
+    key("thresholds.low_utilization", ValueKind::Number(0.0, 100.0), "20", "--threshold", "GPUs scoring below this are `low`").before(&["THRESHOLD"]),
+    key("thresholds.idle", ValueKind::Number(0.0, 100.0), "10", "--idle", "GPUs scoring below this are `idle`"),
+    key("thresholds.high", ValueKind::Number(0.0, 100.0), "70", "--high", "GPUs scoring above this are `high`"),
+    key("scheduler.interval", ValueKind::Duration, "300", "--watch=", "Time from one analysis of `--watch` to the next").before(&["INTERVAL"]),
+    key("scheduler.max_workers", ValueKind::Whole(1.0, 64.0), "8", "", "Calls to an AI or a control system at the same time"),
+    key("ai.enabled", ValueKind::Switch, "false", "--ai", "Ask an AI about the lowest scores; the key comes from AI_API_KEY or the config file").before(&["AI_ENABLED"]),
+    key("ai.api_url", ValueKind::Text, "", "--ai-url", "URL of a chat completions API, or of Anthropic's messages API"),
+    key("ai.api_key", ValueKind::Text, "", "", "Key for the API; better in the environment").before(&["AI_API_KEY"]).hidden(),
+    key("ai.model", ValueKind::Text, "gpt-4", "--ai-model", "Model to ask"),
+    key("ai.threshold", ValueKind::Number(0.0, 1.0), "0.7", "", "Confidence below which a verdict is shown and changes nothing"),
+    key("ai.language", ValueKind::Text, "zh", "--ai-language", "Language of the reasons"),
+    key("ai.max", ValueKind::Whole(0.0, 10_000.0), "20", "--ai-max", "Maximum number of GPUs to ask about, the lowest scores first"),
+    key("ai.timeout", ValueKind::Duration, "30s", "", "Timeout of one call"),
+    key("ai.retries", ValueKind::Whole(0.0, 10.0), "2", "", "Number of retries of a call that failed for the moment"),
+    key("ai.redact", ValueKind::Switch, "false", "--ai-redact", "Do not send names of pods, namespaces and nodes to the AI"),
+    key("control.enabled", ValueKind::Switch, "false", "--control-api", "Call a control system; a dry run without `--execute`"),
+    key("control.api_url", ValueKind::Text, "", "--control-api", "POST every idle GPU to this URL; prints what it would post unless --execute is given"),
+    key("control.timeout", ValueKind::Duration, "5", "", "Timeout of one call"),
+    key("control.status", ValueKind::Word(&["low", "idle"]), "idle", "--control-status", "Post low GPUs (idle ones included), or only idle ones"),
+    key("control.headers", ValueKind::Map, "", "", "Headers to send to the control system").hidden(),
+    key("notify.enabled", ValueKind::Switch, "false", "--notify", "Send a message about low GPUs"),
+    key("notify.url", ValueKind::Text, "", "--notify", "Webhook that gets a message about low GPUs").hidden(),
+    key("notify.format", ValueKind::Word(&["auto", "feishu", "lark", "slack", "dingtalk", "wecom", "generic"]), "auto", "--notify-format", "Format of the message; auto derives it from the host"),
+    key("notify.secret", ValueKind::Text, "", "", "Secret that signs messages to Feishu, Lark and DingTalk").before(&["GPUCTL_NOTIFY_SECRET"]).hidden(),
+    key("notify.quiet_hours", ValueKind::Text, "", "--notify-quiet-hours", "Local hours in which nothing is sent, such as 22:00-08:00"),
+    key("notify.repeat", ValueKind::Duration, "24h", "--notify-repeat", "Time after which a GPU that is still low is reported again"),
+    key("notify.timeout", ValueKind::Duration, "5s", "", "Timeout of one message"),
+    key("server.listen", ValueKind::Text, "", "--listen", "Serve /metrics, /health, /results, /results/low and /results/stats at this address"),
+    key("server.allow_hosts", ValueKind::Text, "", "--allow-host", "Answer requests whose `Host` is this name; addresses, names without a dot and names of Services always work").remark("several are separated by commas"),
+    key("safety.read_only", ValueKind::Switch, "false", "--read-only", "Refuse everything that would change the cluster").remark("also for single contexts, by name").before(&["GPUCTL_READ_ONLY"]),
+    key("log.level", ValueKind::Word(&["debug", "info", "warning", "error", "critical"]), "info", "-v, -q", "How much `score` writes to stderr").before(&["LOG_LEVEL"]),
 ];
 
 impl SettingKey {
@@ -149,6 +156,22 @@ impl SettingKey {
     /// Returns the key of this name.
     pub fn find(name: &str) -> Option<&'static Self> {
         KEYS.iter().find(|key| key.name == name)
+    }
+
+    /// Returns the help of the key's flag.
+    pub(crate) fn help(name: &str) -> &'static str {
+        Self::named(name).meaning
+    }
+
+    /// Returns the help of a flag that is written otherwise than the key.
+    pub(crate) fn help_and(name: &str, more: &str) -> String {
+        format!("{}{more}", Self::help(name))
+    }
+
+    /// Returns the help of the key's flag, with the default.
+    pub(crate) fn with_default(name: &str) -> String {
+        let key = Self::named(name);
+        format!("{} [default: {}]", key.meaning, key.default)
     }
 
     /// Splits the key into its section and the name within it.

@@ -52,7 +52,10 @@ pub(crate) fn text() -> String {
             code(key.default),
             variables.join(", "),
             flags.join(", "),
-            key.meaning.to_owned(),
+            match key.remark {
+                "" => key.meaning.to_owned(),
+                remark => format!("{}; {remark}", key.meaning),
+            },
         ];
         text.push_str(&format!("| {} |\n", cells.join(" | ")));
     }

@@ -2,50 +2,49 @@
 
 use clap::Args;
 
-use crate::config::MetricsFlags;
+use crate::config::{MetricsFlags, SettingKey};
 
 /// Options of every command that may show metrics
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct MetricsArgs {
-    /// URL of Prometheus, instead of the one found in the cluster; `none` disables metrics
     #[arg(
         long,
         global = true,
         value_name = "URL",
-        help_heading = "Metrics options"
+        help_heading = "Metrics options",
+        help = SettingKey::help("prometheus.url")
     )]
     pub prometheus: Option<String>,
-    /// Header to send to the Prometheus server, as NAME: VALUE; may be repeated
     #[arg(
         long,
         global = true,
         value_name = "HEADER",
-        help_heading = "Metrics options"
+        help_heading = "Metrics options",
+        help = SettingKey::help_and("prometheus.headers", ", as NAME: VALUE; may be repeated")
     )]
     pub prometheus_header: Vec<String>,
-    /// File with a bearer token for the Prometheus server
     #[arg(
         long,
         global = true,
         value_name = "FILE",
-        help_heading = "Metrics options"
+        help_heading = "Metrics options",
+        help = SettingKey::help("prometheus.token_file")
     )]
     pub prometheus_token_file: Option<std::path::PathBuf>,
-    /// PEM file of CA certificates that verify the Prometheus server
     #[arg(
         long,
         global = true,
         value_name = "FILE",
-        help_heading = "Metrics options"
+        help_heading = "Metrics options",
+        help = SettingKey::help("prometheus.ca_file")
     )]
     pub prometheus_ca_file: Option<std::path::PathBuf>,
-    /// Label that every series must have, as cluster=prod, where a store has several clusters; may
-    /// be repeated
     #[arg(
         long = "match",
         global = true,
         value_name = "LABEL=VALUE",
-        help_heading = "Metrics options"
+        help_heading = "Metrics options",
+        help = SettingKey::help_and("prometheus.matchers", ", as cluster=prod; may be repeated")
     )]
     pub matchers: Vec<String>,
     /// Fail when metrics are unavailable, instead of leaving their cells empty

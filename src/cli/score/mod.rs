@@ -10,6 +10,7 @@ use clap::{Args, ValueEnum};
 use crate::cli::args::list::PageArgs;
 use crate::cli::args::value::{Expected, duration};
 use crate::cli::score::settings::{OutboundArgs, ScoringArgs};
+use crate::config::SettingKey;
 use gpuctl_view::Format;
 
 /// Score the utilization of every held GPU: idle, low, normal, high or unknown
@@ -46,12 +47,19 @@ pub(crate) struct ScoreArgs {
     /// file is reloaded
     #[arg(long, num_args = 0..=1, require_equals = true, value_name = "INTERVAL", value_parser = seconds)]
     pub watch: Option<Option<Duration>>,
-    /// Serve /metrics, /health, /results, /results/low and /results/stats at this address
-    #[arg(long, value_name = "HOST:PORT", requires = "watch")]
+    #[arg(
+        long,
+        value_name = "HOST:PORT",
+        requires = "watch",
+        help = SettingKey::help("server.listen")
+    )]
     pub listen: Option<String>,
-    /// Answer requests whose `Host` is this name; addresses, names without a dot and names of
-    /// Services always work. Repeatable
-    #[arg(long, value_name = "NAME", requires = "watch")]
+    #[arg(
+        long,
+        value_name = "NAME",
+        requires = "watch",
+        help = SettingKey::help_and("server.allow_hosts", "; may be repeated")
+    )]
     pub allow_host: Vec<String>,
     /// Write the output of `-o prometheus` to a file atomically, for node-exporter's textfile
     /// collector

@@ -5,26 +5,47 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 
 use crate::cli::args::value::{Expected, duration};
-use crate::config::QuietHours;
+use crate::config::{QuietHours, SettingKey};
 use crate::outbound::OutboundUrl;
 
 /// How scores are computed.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct ScoringArgs {
-    /// How far to look back: the time that scores cover, up to now [default: 10m]
-    #[arg(long = "start", alias = "window", value_name = "TIME", value_parser = duration)]
+    #[arg(
+        long = "start",
+        alias = "window",
+        value_name = "TIME",
+        value_parser = duration,
+        help = SettingKey::help_and("prometheus.time_window_min", " [default: 10m]")
+    )]
     pub window: Option<Duration>,
-    /// Time between two samples [default: 30s]
-    #[arg(long, value_name = "TIME", value_parser = duration)]
+    #[arg(
+        long,
+        value_name = "TIME",
+        value_parser = duration,
+        help = SettingKey::with_default("prometheus.step")
+    )]
     pub step: Option<Duration>,
-    /// GPUs scoring below this are `low` [default: 20]
-    #[arg(long, value_name = "SCORE", value_parser = points)]
+    #[arg(
+        long,
+        value_name = "SCORE",
+        value_parser = points,
+        help = SettingKey::with_default("thresholds.low_utilization")
+    )]
     pub threshold: Option<f64>,
-    /// GPUs scoring below this are `idle` [default: 10]
-    #[arg(long, value_name = "SCORE", value_parser = points)]
+    #[arg(
+        long,
+        value_name = "SCORE",
+        value_parser = points,
+        help = SettingKey::with_default("thresholds.idle")
+    )]
     pub idle: Option<f64>,
-    /// GPUs scoring above this are `high` [default: 70]
-    #[arg(long, value_name = "SCORE", value_parser = points)]
+    #[arg(
+        long,
+        value_name = "SCORE",
+        value_parser = points,
+        help = SettingKey::with_default("thresholds.high")
+    )]
     pub high: Option<f64>,
     /// Weights of utilization, memory copy, memory used and power
     #[arg(long, value_name = "N,N,N,N", value_parser = four)]
@@ -34,50 +55,89 @@ pub(crate) struct ScoringArgs {
 /// Whom scores are told to.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct OutboundArgs {
-    /// Ask an AI about the lowest scores; the key comes from AI_API_KEY or the config file
-    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL", help_heading = "AI options")]
+    #[arg(
+        long,
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "true",
+        value_name = "BOOL",
+        help_heading = "AI options",
+        help = SettingKey::help("ai.enabled")
+    )]
     pub ai: Option<bool>,
-    /// URL of a chat completions API, or of Anthropic's messages API
-    #[arg(long, value_name = "URL", value_parser = url, help_heading = "AI options")]
+    #[arg(
+        long,
+        value_name = "URL",
+        value_parser = url,
+        help_heading = "AI options",
+        help = SettingKey::help("ai.api_url")
+    )]
     pub ai_url: Option<String>,
-    /// Model to ask
-    #[arg(long, value_name = "NAME", help_heading = "AI options")]
+    #[arg(
+        long,
+        value_name = "NAME",
+        help_heading = "AI options",
+        help = SettingKey::help("ai.model")
+    )]
     pub ai_model: Option<String>,
-    /// Language of the reasons [default: zh]
-    #[arg(long, value_name = "LANGUAGE", help_heading = "AI options")]
+    #[arg(
+        long,
+        value_name = "LANGUAGE",
+        help_heading = "AI options",
+        help = SettingKey::with_default("ai.language")
+    )]
     pub ai_language: Option<String>,
-    /// Maximum number of GPUs to ask about, the lowest scores first
-    #[arg(long, value_name = "N", help_heading = "AI options")]
+    #[arg(long, value_name = "N", help_heading = "AI options", help = SettingKey::help("ai.max"))]
     pub ai_max: Option<usize>,
-    /// Do not send names of pods, namespaces and nodes to the AI
-    #[arg(long, help_heading = "AI options")]
+    #[arg(long, help_heading = "AI options", help = SettingKey::help("ai.redact"))]
     pub ai_redact: bool,
-    /// Send a message about low GPUs to this webhook, or to that of the config file
-    #[arg(long, num_args = 0..=1, value_name = "URL", value_parser = url, help_heading = "Message options")]
+    #[arg(
+        long,
+        num_args = 0..=1,
+        value_name = "URL",
+        value_parser = url,
+        help_heading = "Message options",
+        help = SettingKey::help_and("notify.url", "; without a URL, that of the config file")
+    )]
     pub notify: Option<Option<String>>,
-    /// Format of the message; auto derives it from the host
     #[arg(
         long,
         value_enum,
         value_name = "FORMAT",
-        help_heading = "Message options"
+        help_heading = "Message options",
+        help = SettingKey::help("notify.format")
     )]
     pub notify_format: Option<RobotName>,
-    /// Local hours in which nothing is sent, such as 22:00-08:00
-    #[arg(long, value_name = "HOURS", value_parser = hours, help_heading = "Message options")]
+    #[arg(
+        long,
+        value_name = "HOURS",
+        value_parser = hours,
+        help_heading = "Message options",
+        help = SettingKey::help("notify.quiet_hours")
+    )]
     pub notify_quiet_hours: Option<QuietHours>,
-    /// Time after which a GPU that is still low is reported again
-    #[arg(long, value_name = "TIME", value_parser = duration, help_heading = "Message options")]
+    #[arg(
+        long,
+        value_name = "TIME",
+        value_parser = duration,
+        help_heading = "Message options",
+        help = SettingKey::help("notify.repeat")
+    )]
     pub notify_repeat: Option<Duration>,
-    /// POST every idle GPU to this URL; prints what it would post unless --execute is given
-    #[arg(long, value_name = "URL", value_parser = url, help_heading = "Control options")]
+    #[arg(
+        long,
+        value_name = "URL",
+        value_parser = url,
+        help_heading = "Control options",
+        help = SettingKey::help("control.api_url")
+    )]
     pub control_api: Option<String>,
-    /// Post low GPUs (idle ones included), or only idle ones [default: idle]
     #[arg(
         long,
         value_enum,
         value_name = "STATUS",
-        help_heading = "Control options"
+        help_heading = "Control options",
+        help = SettingKey::with_default("control.status")
     )]
     pub control_status: Option<ControlStatus>,
     /// Also post GPUs of pods that serve requests (vLLM, SGLang, TGI, Triton)
