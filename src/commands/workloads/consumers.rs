@@ -83,7 +83,7 @@ impl ListRow for ConsumerRow<'_> {
             }
             Some(ConsumerSortKey::Namespace) => {}
             Some(ConsumerSortKey::Held) => {
-                rows.sort_by_key(|row| Reverse(row.workload.gpus_held()))
+                rows.sort_by_key(|row| Reverse(row.workload.gpus_held()));
             }
             Some(ConsumerSortKey::Utilization) => rows.sort_by(|a, b| {
                 let key = |row: &ConsumerRow<'_>| {
