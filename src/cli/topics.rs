@@ -131,8 +131,11 @@ fn environment() -> String {
 }
 
 fn exit_codes() -> String {
-    let codes = std::iter::once((0, "done"))
-        .chain(ErrorKind::ALL.map(|kind| (kind.exit_code(), kind.sentence())));
+    let codes = std::iter::once((0, "done")).chain(
+        ErrorKind::ALL
+            .iter()
+            .map(|kind| (kind.exit_code(), kind.sentence())),
+    );
     let lines: String = codes
         .map(|(code, sentence)| format!("  {code:>3}  {sentence}\n"))
         .collect();

@@ -56,7 +56,8 @@ pub(crate) struct SubmitOptions {
 
 /// Kinds of documents by the users they affect: a job affects its author, all other kinds affect
 /// everyone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::EnumString, strum::IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 pub(crate) enum DocumentKind {
     Job,
     Pool,
@@ -70,19 +71,12 @@ impl DocumentKind {
 
     /// Parses one of [`Self::WORDS`].
     pub(crate) fn of_word(word: &str) -> Option<Self> {
-        [Self::Job, Self::Pool, Self::Quota, Self::Defaults]
-            .into_iter()
-            .find(|kind| kind.word() == word)
+        word.parse().ok()
     }
 
     /// Its value of `--only-kind`.
     pub(crate) fn word(self) -> &'static str {
-        match self {
-            Self::Job => "job",
-            Self::Pool => "pool",
-            Self::Quota => "quota",
-            Self::Defaults => "defaults",
-        }
+        self.into()
     }
 
     /// The kind of a document that the YAML reader has accepted.

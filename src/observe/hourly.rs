@@ -42,7 +42,8 @@ const SETTLED: i64 = 900;
 const MANY: f64 = 1e7;
 
 /// What pods are grouped by.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 pub(crate) enum Dimension {
     #[default]
     Label,
@@ -51,10 +52,7 @@ pub(crate) enum Dimension {
 
 impl Dimension {
     pub(crate) fn word(self) -> &'static str {
-        match self {
-            Self::Label => "label",
-            Self::Annotation => "annotation",
-        }
+        self.into()
     }
 }
 

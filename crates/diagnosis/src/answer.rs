@@ -10,7 +10,8 @@ use gpuctl_core::model::{State, Status};
 use gpuctl_core::stats::logs::stacks::StackGroup;
 
 /// What is the matter with a job.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 pub enum Situation {
     Waiting,
     Dead,
@@ -23,14 +24,7 @@ pub enum Situation {
 
 impl Situation {
     pub fn word(self) -> &'static str {
-        match self {
-            Self::Waiting => "waiting",
-            Self::Dead => "dead",
-            Self::Stuck => "stuck",
-            Self::Slow => "slow",
-            Self::Fine => "fine",
-            Self::Unknown => "unknown",
-        }
+        self.into()
     }
 }
 

@@ -50,8 +50,11 @@ fn add(
 fn exit_codes() -> Roff {
     let mut roff = Roff::new();
     roff.control("SH", ["EXIT STATUS"]);
-    let codes = std::iter::once((0, "done"))
-        .chain(ErrorKind::ALL.map(|kind| (kind.exit_code(), kind.sentence())));
+    let codes = std::iter::once((0, "done")).chain(
+        ErrorKind::ALL
+            .iter()
+            .map(|kind| (kind.exit_code(), kind.sentence())),
+    );
     for (code, sentence) in codes {
         roff.control("TP", []);
         roff.text([roman(code.to_string())]);

@@ -11,7 +11,8 @@ use crate::model::values::excerpt::{ERROR_PART, shortened};
 use std::fmt;
 
 /// What went wrong in general. Each kind is one exit code.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr, strum::VariantArray)]
+#[strum(serialize_all = "snake_case")]
 pub enum ErrorKind {
     Request,
     Usage,
@@ -24,16 +25,7 @@ pub enum ErrorKind {
 }
 
 impl ErrorKind {
-    pub const ALL: [Self; 8] = [
-        Self::Request,
-        Self::Usage,
-        Self::Specification,
-        Self::NotFound,
-        Self::Access,
-        Self::Unreachable,
-        Self::Timeout,
-        Self::Interrupted,
-    ];
+    pub const ALL: &'static [Self] = <Self as strum::VariantArray>::VARIANTS;
 
     pub fn exit_code(self) -> u8 {
         match self {
@@ -50,16 +42,7 @@ impl ErrorKind {
 
     /// Returns the word in JSON.
     pub fn word(self) -> &'static str {
-        match self {
-            Self::Request => "request",
-            Self::Usage => "usage",
-            Self::Specification => "specification",
-            Self::NotFound => "not_found",
-            Self::Access => "access",
-            Self::Unreachable => "unreachable",
-            Self::Timeout => "timeout",
-            Self::Interrupted => "interrupted",
-        }
+        self.into()
     }
 
     /// Returns one sentence for the manual.

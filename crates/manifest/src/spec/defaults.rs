@@ -118,7 +118,7 @@ fn kinds(reader: &mut Reader, node: &YamlNode) -> Vec<(JobKind, Defaults)> {
         return Vec::new();
     };
     let mut found = Vec::new();
-    for kind in JobKind::ALL {
+    for &kind in JobKind::ALL {
         let node = fields.take(reader, kind.word());
         found.extend(
             node.and_then(|node| scope(reader, node, kind.word()))

@@ -300,7 +300,7 @@ pub enum WorkdirSource {
 }
 
 /// Access modes of Kubernetes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr)]
 pub enum VolumeAccess {
     /// One node reads and writes.
     ReadWriteOnce,
@@ -315,12 +315,7 @@ pub enum VolumeAccess {
 impl VolumeAccess {
     /// Kubernetes' word.
     pub fn word(self) -> &'static str {
-        match self {
-            Self::ReadWriteOnce => "ReadWriteOnce",
-            Self::ReadWriteMany => "ReadWriteMany",
-            Self::ReadOnlyMany => "ReadOnlyMany",
-            Self::ReadWriteOncePod => "ReadWriteOncePod",
-        }
+        self.into()
     }
 }
 

@@ -34,13 +34,13 @@ pub fn performance(told: &TrainingCurves) -> Vec<Performance> {
             timestamp: point.at,
         })
     };
-    Measure::ALL.into_iter().flat_map(of).collect()
+    Measure::ALL.iter().copied().flat_map(of).collect()
 }
 
 /// Returns a line per metric for people: the newest value, its beginning, a curve.
 pub fn performance_text(told: &TrainingCurves, from: i64, to: i64, look: TextStyle) -> String {
     let mut text = String::new();
-    for measure in Measure::ALL {
+    for &measure in Measure::ALL {
         let Some((points, last)) = told
             .get(&measure)
             .and_then(|points| Some((points, points.last()?)))

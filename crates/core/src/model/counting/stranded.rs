@@ -9,24 +9,21 @@ use crate::model::facts::node::DEDICATED;
 pub(super) const PREFERENCE: &str = "PreferNoSchedule";
 
 /// Why free GPUs cannot be used: the words of causes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, strum::IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
 pub enum StrandedBy {
     Cordoned,
     NodeFaulty,
     Taint,
+    #[strum(serialize = "insufficient-cpu")]
     Cpu,
+    #[strum(serialize = "insufficient-memory")]
     Memory,
 }
 
 impl StrandedBy {
     pub fn word(self) -> &'static str {
-        match self {
-            Self::Cordoned => "cordoned",
-            Self::NodeFaulty => "node-faulty",
-            Self::Taint => "taint",
-            Self::Cpu => "insufficient-cpu",
-            Self::Memory => "insufficient-memory",
-        }
+        self.into()
     }
 }
 

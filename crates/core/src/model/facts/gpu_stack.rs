@@ -7,9 +7,11 @@ use super::host::NodeDetails;
 use crate::model::values::quantity;
 
 /// A link of the chain, in the order in which each needs those before it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, strum::IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
 pub enum StackLink {
     Driver,
+    #[strum(serialize = "container-toolkit")]
     Toolkit,
     DevicePlugin,
     FeatureDiscovery,
@@ -19,14 +21,7 @@ pub enum StackLink {
 
 impl StackLink {
     pub fn word(self) -> &'static str {
-        match self {
-            Self::Driver => "driver",
-            Self::Toolkit => "container-toolkit",
-            Self::DevicePlugin => "device-plugin",
-            Self::FeatureDiscovery => "feature-discovery",
-            Self::Exporter => "exporter",
-            Self::Scrape => "scrape",
-        }
+        self.into()
     }
 }
 

@@ -41,7 +41,8 @@ pub struct HostCondition {
 }
 
 /// The contract's words for a node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, strum::IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 pub enum NodeHealth {
     Active,
     /// Cordoned: healthy, and taking no new pods.
@@ -55,12 +56,7 @@ impl NodeHealth {
     pub const ALL: [Self; 3] = [Self::Active, Self::Maintaining, Self::Faulty];
 
     pub fn word(self) -> &'static str {
-        match self {
-            Self::Active => "active",
-            Self::Maintaining => "maintaining",
-            Self::Faulty => "faulty",
-            Self::Unknown => "unknown",
-        }
+        self.into()
     }
 
     /// Returns the contract's word; `None` for what is not known.

@@ -1,8 +1,6 @@
 //! A job of gpuctl, as the cluster reports it.
 
 use std::collections::BTreeMap;
-use std::fmt;
-use std::str::FromStr;
 
 use jiff::Timestamp;
 
@@ -11,7 +9,22 @@ use super::queue::{Queue, QueuePosition, QueueSystem, QueueVerdict};
 use crate::model::values::units::GpuCount;
 
 /// What a job is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    strum::Display,
+    strum::EnumString,
+    strum::IntoStaticStr,
+    strum::VariantArray,
+)]
+#[strum(serialize_all = "lowercase")]
 pub enum JobKind {
     #[default]
     Training,
@@ -21,12 +34,7 @@ pub enum JobKind {
 }
 
 impl JobKind {
-    pub const ALL: [Self; 4] = [
-        Self::Training,
-        Self::Inference,
-        Self::Notebook,
-        Self::Compute,
-    ];
+    pub const ALL: &'static [Self] = <Self as strum::VariantArray>::VARIANTS;
 
     /// Runs until it is deleted: its pods serve, and never complete.
     pub fn serves(self) -> bool {
@@ -40,29 +48,7 @@ impl JobKind {
 
     /// Returns the word in files, labels and JSON.
     pub fn word(self) -> &'static str {
-        match self {
-            Self::Training => "training",
-            Self::Inference => "inference",
-            Self::Notebook => "notebook",
-            Self::Compute => "compute",
-        }
-    }
-}
-
-impl fmt::Display for JobKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.word())
-    }
-}
-
-impl FromStr for JobKind {
-    type Err = ();
-
-    fn from_str(text: &str) -> Result<Self, ()> {
-        Self::ALL
-            .into_iter()
-            .find(|kind| kind.word() == text)
-            .ok_or(())
+        self.into()
     }
 }
 

@@ -1,16 +1,26 @@
 //! The state of a job: its status and the reasons that trainings and services share. It is read
 //! from the pods, never from the existence of an object.
 
-use std::fmt;
-use std::str::FromStr;
-
 use super::job::Job;
 use super::job_pod::{Container, ContainerEnd, Pod, PodPhase};
 use crate::model::contract::labels::TERMINATION_PREFIX;
 use crate::model::contract::refusal::RefusalCause;
 
 /// The contract's words for the state of a job.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    strum::Display,
+    strum::EnumString,
+    strum::IntoStaticStr,
+)]
+#[strum(serialize_all = "lowercase")]
 pub enum Status {
     Pending,
     Running,
@@ -22,48 +32,13 @@ pub enum Status {
 }
 
 impl Status {
-    pub const ALL: [Self; 7] = [
-        Self::Pending,
-        Self::Running,
-        Self::Succeeded,
-        Self::Failed,
-        Self::Paused,
-        Self::Terminating,
-        Self::Unknown,
-    ];
-
     pub fn word(self) -> &'static str {
-        match self {
-            Self::Pending => "pending",
-            Self::Running => "running",
-            Self::Succeeded => "succeeded",
-            Self::Failed => "failed",
-            Self::Paused => "paused",
-            Self::Terminating => "terminating",
-            Self::Unknown => "unknown",
-        }
+        self.into()
     }
 
     /// Returns true when nothing of the job will run any more.
     pub fn is_final(self) -> bool {
         matches!(self, Self::Succeeded | Self::Failed)
-    }
-}
-
-impl fmt::Display for Status {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.word())
-    }
-}
-
-impl FromStr for Status {
-    type Err = ();
-
-    fn from_str(text: &str) -> Result<Self, ()> {
-        Self::ALL
-            .into_iter()
-            .find(|status| status.word() == text)
-            .ok_or(())
     }
 }
 

@@ -34,7 +34,7 @@ pub struct OwnerObject {
 pub const QUEUED: &str = "Queued";
 
 /// The workloads document's words.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, strum::IntoStaticStr)]
 pub enum Standing {
     Running,
     Completed,
@@ -45,13 +45,7 @@ pub enum Standing {
 
 impl Standing {
     pub fn word(self) -> &'static str {
-        match self {
-            Self::Running => "Running",
-            Self::Completed => "Completed",
-            Self::Failed => "Failed",
-            Self::Pending => "Pending",
-            Self::Unknown => "Unknown",
-        }
+        self.into()
     }
 
     /// Returns the document's color for it.

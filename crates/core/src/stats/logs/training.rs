@@ -6,7 +6,10 @@ use std::sync::LazyLock;
 use regex::Regex;
 
 /// What a line tells. Names are the contract's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, strum::IntoStaticStr, strum::VariantArray,
+)]
+#[strum(serialize_all = "snake_case")]
 pub enum Measure {
     SamplesPerSecond,
     /// Of one GPU where the trainer tells it per GPU.
@@ -20,26 +23,10 @@ pub enum Measure {
 }
 
 impl Measure {
-    pub const ALL: [Self; 7] = [
-        Self::SamplesPerSecond,
-        Self::TokensPerSecond,
-        Self::Tflops,
-        Self::Loss,
-        Self::LearningRate,
-        Self::Accuracy,
-        Self::Iteration,
-    ];
+    pub const ALL: &'static [Self] = <Self as strum::VariantArray>::VARIANTS;
 
     pub fn name(self) -> &'static str {
-        match self {
-            Self::SamplesPerSecond => "samples_per_second",
-            Self::TokensPerSecond => "tokens_per_second",
-            Self::Tflops => "tflops",
-            Self::Loss => "loss",
-            Self::LearningRate => "learning_rate",
-            Self::Accuracy => "accuracy",
-            Self::Iteration => "iteration",
-        }
+        self.into()
     }
 }
 
@@ -313,7 +300,7 @@ pub fn exposed(name: &str) -> Option<Measure> {
         let before = name.strip_suffix(measure.name());
         before.is_some_and(|before| before.is_empty() || before.ends_with(['_', ':']))
     };
-    Measure::ALL.into_iter().find(ends)
+    Measure::ALL.iter().copied().find(ends)
 }
 
 /// Returns the newest throughput in some lines, as people say it: `245 tokens/sec`.

@@ -5,8 +5,9 @@ use serde::Serialize;
 use serde_json::Value;
 
 /// What it says about the work on a device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, JsonSchema, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, JsonSchema, Serialize, strum::IntoStaticStr)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 pub enum Activity {
     Active,
     Idle,
@@ -15,11 +16,7 @@ pub enum Activity {
 
 impl Activity {
     pub fn word(self) -> &'static str {
-        match self {
-            Self::Active => "active",
-            Self::Idle => "idle",
-            Self::Suspicious => "suspicious",
-        }
+        self.into()
     }
 }
 

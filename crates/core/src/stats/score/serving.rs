@@ -32,7 +32,8 @@ pub(crate) const ANSWERED: [&str; 4] = [
 const PART: &str = "gpuctl_part";
 
 /// What a server did in a window.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 pub enum Serving {
     /// Nothing ran, waited or was answered.
     Idle,
@@ -41,10 +42,7 @@ pub enum Serving {
 
 impl Serving {
     pub fn word(self) -> &'static str {
-        match self {
-            Self::Idle => "idle",
-            Self::Active => "active",
-        }
+        self.into()
     }
 }
 

@@ -48,7 +48,10 @@ impl Default for Thresholds {
 }
 
 /// What a score means.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, strum::IntoStaticStr, strum::VariantArray,
+)]
+#[strum(serialize_all = "lowercase")]
 pub enum Band {
     Idle,
     Low,
@@ -58,23 +61,11 @@ pub enum Band {
 }
 
 impl Band {
-    pub const ALL: [Self; 5] = [
-        Self::Idle,
-        Self::Low,
-        Self::Normal,
-        Self::High,
-        Self::Unknown,
-    ];
+    pub const ALL: &'static [Self] = <Self as strum::VariantArray>::VARIANTS;
 
     /// Returns the document's word.
     pub fn word(self) -> &'static str {
-        match self {
-            Self::Idle => "idle",
-            Self::Low => "low",
-            Self::Normal => "normal",
-            Self::High => "high",
-            Self::Unknown => "unknown",
-        }
+        self.into()
     }
 
     /// Returns true below the threshold of low utilization, idle ones among them.

@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use super::{Right, RightScope, Task};
 
 /// The kind of user that a role is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 pub enum Person {
     /// Reads every view.
     Viewer,
@@ -64,11 +65,7 @@ const VIEWS: [&str; 15] = [
 impl Person {
     /// Its value of `--emit-role`.
     pub fn word(self) -> &'static str {
-        match self {
-            Self::Viewer => "viewer",
-            Self::Researcher => "researcher",
-            Self::Operator => "operator",
-        }
+        self.into()
     }
 
     /// Describes in one line what the role allows.
