@@ -94,7 +94,7 @@ pub(crate) async fn find(
         names: vec![name.to_owned()],
         ..Wanted::default()
     };
-    let selection = connection.jobs(&wanted).await?;
+    let selection = connection.jobs().list(&wanted).await?;
     let mut found = selection.jobs;
     if purpose == LookupPurpose::Change
         && let Some(left) = found.iter().find(|job| job.owner_is_gone)
@@ -162,7 +162,8 @@ pub(crate) async fn missing(
         format!("there is no job `{name}`{place}"),
     );
     let everywhere = connection
-        .jobs(&Wanted::default())
+        .jobs()
+        .list(&Wanted::default())
         .await
         .map(|selection| selection.jobs)
         .unwrap_or_default();

@@ -23,7 +23,8 @@ pub(crate) const WITHIN: Duration = Duration::from_millis(300);
 pub(crate) fn job_names() -> Vec<CompletionCandidate> {
     candidates_near("jobs", async |connection, namespace| {
         let jobs = connection
-            .jobs(&Wanted {
+            .jobs()
+            .list(&Wanted {
                 namespace,
                 ..Wanted::default()
             })
@@ -51,6 +52,7 @@ fn spoken(job: &Job, home: &str) -> String {
 pub(crate) fn workload_names() -> Vec<CompletionCandidate> {
     candidates_near("workloads", async |connection, namespace| {
         let owners = connection
+            .workloads()
             .owners(namespace.as_deref(), OtherPods::Summed)
             .await
             .ok()?;
@@ -64,10 +66,10 @@ pub(crate) fn workload_names() -> Vec<CompletionCandidate> {
 /// Names of namespaces, for the shell; those of jobs where namespaces may not be listed.
 pub(crate) fn namespace_names() -> Vec<CompletionCandidate> {
     candidates("namespaces", async |connection| {
-        if let Ok(names) = connection.namespace_names().await {
+        if let Ok(names) = connection.namespaces().names().await {
             return Some(names);
         }
-        let jobs = connection.jobs(&Wanted::default()).await.ok()?.jobs;
+        let jobs = connection.jobs().list(&Wanted::default()).await.ok()?.jobs;
         let names: BTreeSet<String> = jobs.into_iter().map(|job| job.namespace).collect();
         Some(names.into_iter().collect())
     })
@@ -82,7 +84,7 @@ pub(crate) fn context_names() -> Vec<CompletionCandidate> {
 /// Types of the GPUs that are there, for the shell.
 pub(crate) fn gpu_types() -> Vec<CompletionCandidate> {
     candidates("gpu types", async |connection| {
-        let nodes = connection.nodes().await.ok()?;
+        let nodes = connection.nodes().list().await.ok()?;
         let types: BTreeSet<String> = nodes
             .all()
             .iter()
@@ -96,7 +98,8 @@ pub(crate) fn gpu_types() -> Vec<CompletionCandidate> {
 pub(crate) fn pod_names() -> Vec<CompletionCandidate> {
     candidates_near("pods", async |connection, namespace| {
         let jobs = connection
-            .jobs(&Wanted {
+            .jobs()
+            .list(&Wanted {
                 namespace,
                 ..Wanted::default()
             })
@@ -115,7 +118,7 @@ pub(crate) fn pod_names() -> Vec<CompletionCandidate> {
 /// GPUs as `who gpu` takes them, for the shell.
 pub(crate) fn device_names() -> Vec<CompletionCandidate> {
     candidates("devices", async |connection| {
-        let nodes = connection.nodes().await.ok()?;
+        let nodes = connection.nodes().list().await.ok()?;
         let devices = |node: &Node| {
             let count = node
                 .whole_resource()
@@ -140,7 +143,8 @@ pub(crate) fn field_names() -> Vec<CompletionCandidate> {
 pub(crate) fn copy_places() -> Vec<CompletionCandidate> {
     candidates_near("places to copy", async |connection, namespace| {
         let jobs = connection
-            .jobs(&Wanted {
+            .jobs()
+            .list(&Wanted {
                 namespace,
                 ..Wanted::default()
             })
@@ -161,6 +165,7 @@ pub(crate) fn node_names() -> Vec<CompletionCandidate> {
         Some(
             connection
                 .nodes()
+                .list()
                 .await
                 .ok()?
                 .all()
@@ -174,7 +179,7 @@ pub(crate) fn node_names() -> Vec<CompletionCandidate> {
 /// Names of pools, for the shell.
 pub(crate) fn pool_names() -> Vec<CompletionCandidate> {
     candidates("pools", async |connection| {
-        let (nodes, defined) = join(connection.nodes(), connection.pools()).await;
+        let (nodes, defined) = join(connection.nodes().list(), connection.pools().list()).await;
         let mut names: BTreeSet<String> = defined
             .unwrap_or_default()
             .into_iter()
@@ -194,7 +199,7 @@ pub(crate) fn pool_names() -> Vec<CompletionCandidate> {
 /// Names of gpuctl's quotas, for the shell.
 pub(crate) fn quota_names() -> Vec<CompletionCandidate> {
     candidates("quotas", async |connection| {
-        let found = connection.quotas(None).await.ok()?;
+        let found = connection.quotas().list(None).await.ok()?;
         let names: BTreeSet<String> = found.into_iter().filter_map(|quota| quota.quota).collect();
         Some(names.into_iter().collect())
     })
@@ -203,7 +208,7 @@ pub(crate) fn quota_names() -> Vec<CompletionCandidate> {
 /// Namespaces that have a quota, for the shell.
 pub(crate) fn quota_namespaces() -> Vec<CompletionCandidate> {
     candidates("namespaces with quotas", async |connection| {
-        let found = connection.quotas(None).await.ok()?;
+        let found = connection.quotas().list(None).await.ok()?;
         let names: BTreeSet<String> = found.into_iter().map(|quota| quota.namespace).collect();
         Some(names.into_iter().collect())
     })
@@ -212,8 +217,8 @@ pub(crate) fn quota_namespaces() -> Vec<CompletionCandidate> {
 /// Queues, for the shell.
 pub(crate) fn queues() -> Vec<CompletionCandidate> {
     candidates("queues", async |connection| {
-        let served = connection.served_queueing().await.ok()?;
-        let (found, _) = connection.queues(&served, None).await.ok()?;
+        let served = connection.queues().served().await.ok()?;
+        let (found, _) = connection.queues().list(&served, None).await.ok()?;
         Some(found.iter().map(gpuctl_view::queues::list::name).collect())
     })
 }

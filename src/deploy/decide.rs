@@ -86,7 +86,8 @@ impl<'r> Judging<'r> {
         let mut warnings =
             pool_rules::check(connection, &plan, pools, beside, &self.jobs_of_pools).await?;
         let space = &plan.target.namespace;
-        if self.facts.coming.contains(space) && connection.live(&namespace(space)).await?.is_none()
+        if self.facts.coming.contains(space)
+            && connection.writes().live(&namespace(space)).await?.is_none()
         {
             if self.dry_run {
                 warnings.push(format!(
@@ -189,13 +190,17 @@ async fn preflight(
         other => other?,
     };
     match connection
+        .writes()
         .preflight(&plan.rendered, namesake, dry_run)
         .await
     {
         Err(Obstacle::NoPriorityClass) => {
             plan.target.without_priority = true;
             render_again(plan)?;
-            let found = connection.preflight(&plan.rendered, None, dry_run).await;
+            let found = connection
+                .writes()
+                .preflight(&plan.rendered, None, dry_run)
+                .await;
             let (mut warnings, quota) = match found {
                 Err(Obstacle::PodQuota(failure)) => (Vec::new(), Some(failure)),
                 other => (other.map_err(|obstacle| in_the_way(obstacle, plan))?, None),
@@ -215,7 +220,10 @@ async fn preflight(
 /// Warns where a claim names a class of devices that is not there: its pods never start.
 async fn class_warning(plan: &Plan, connection: &Connection) -> Option<String> {
     let claim = plan.rendered.choice.claim.as_ref()?;
-    let known = connection.has_device_class(&claim.api, &claim.class).await;
+    let known = connection
+        .devices()
+        .has_device_class(&claim.api, &claim.class)
+        .await;
     (!known).then(|| {
         format!(
             "the nodes give out their GPUs by dynamic resource allocation, and there is no \

@@ -42,7 +42,8 @@ impl Site {
     /// Asks the cluster.
     pub(crate) async fn of(connection: &Connection) -> Result<Self, Error> {
         let (stored, mark) =
-            futures::future::join(connection.site_defaults(), connection.home_mark()).await;
+            futures::future::join(connection.site().defaults(), connection.site().home_mark())
+                .await;
         let stored = match stored {
             Ok(None) => return Ok(Self::None),
             Ok(Some(stored)) => stored,
@@ -70,7 +71,7 @@ impl Site {
         if mark != HomeMark::Marked {
             return Ok(Self::Hidden);
         }
-        let home = connection.home().await?;
+        let home = connection.site().home().await?;
         let is_private =
             home.is_none_or(|home| home["metadata"]["annotations"][PRIVATE].is_string());
         Ok(if is_private {
@@ -207,6 +208,7 @@ pub(crate) async fn keep_classes(
             continue;
         }
         let there = connection
+            .storage()
             .class_of_claim(namespace, &claim_name(&id, &workdir.path))
             .await?;
         if let Some(class) = there.filter(|class| class != storage_class) {
@@ -287,8 +289,8 @@ pub(crate) async fn trust_namespace(
     private: bool,
     context: &Context,
 ) -> Result<(), Error> {
-    connection.ensure_home(private).await?;
-    if connection.mark_home(private).await? {
+    connection.pools().ensure_home(private).await?;
+    if connection.site().mark_home(private).await? {
         context
             .terminal
             .note("namespace gpuctl-system is marked: its defaults apply to all jobs");
@@ -318,7 +320,7 @@ pub(crate) struct DefaultsOptions {
 
 /// Returns the object of the defaults, as this user writes it.
 pub(crate) async fn object(connection: &Connection, site: &SiteDefaults) -> Result<Object, Error> {
-    let user = connection.user().await?;
+    let user = connection.discovery().user().await?;
     Ok(render::defaults(site, user.as_deref()))
 }
 
@@ -340,7 +342,7 @@ pub(crate) async fn create(
             dry_run: how.dry_run,
         })
     };
-    let live = connection.live(&object).await?;
+    let live = connection.writes().live(&object).await?;
     let status = match &live {
         Some(live) if live["data"] == object.body["data"] => {
             return made("unchanged", "are as the file says");
@@ -362,11 +364,14 @@ pub(crate) async fn create(
         );
     }
     tell_home(
-        connection.ensure_home(how.private).await?,
+        connection.pools().ensure_home(how.private).await?,
         how.private,
         context,
     );
-    connection.apply_with(&object, false, how.force).await?;
+    connection
+        .writes()
+        .apply_with(&object, false, how.force)
+        .await?;
     made(status, "set for every job that is submitted from now on")
 }
 
@@ -375,7 +380,7 @@ pub(crate) async fn delete(
     connection: &Connection,
     ignore_not_found: bool,
 ) -> Result<Option<String>, Error> {
-    if connection.remove_site_defaults().await? {
+    if connection.site().remove_defaults().await? {
         return Ok(Some("jobs keep what they have".to_owned()));
     }
     if ignore_not_found {

@@ -113,21 +113,26 @@ pub(crate) async fn begin(
         }
         Err(error) => return Err(error),
     };
-    let belongings = connection.deletable(&job.namespace, &job.name).await?;
+    let belongings = connection
+        .jobs()
+        .deletable(&job.namespace, &job.name)
+        .await?;
     confirm(&job.name, &belongings, how, context)?;
-    connection.delete_owner(&job).await?;
+    connection.jobs().delete_owner(&job).await?;
     let (kept, purged) = clear(connection, &belongings, how).await?;
     if how.force {
         if job.kind.is_replicated() {
-            connection.delete_replica_sets(&job).await?;
+            connection.jobs().delete_replica_sets(&job).await?;
         }
         for pod in connection
+            .jobs()
             .remains(&job)
             .await?
             .iter()
             .filter(|rest| rest.label.starts_with("pod/"))
         {
             connection
+                .writes()
                 .delete_at(
                     &pod.path,
                     Deletion {
@@ -193,7 +198,7 @@ async fn clear(
     for belonging in belongings {
         if belonging.kept && !how.purge {
             kept.push(belonging.sized());
-        } else if connection.delete_belonging(belonging).await? && belonging.kept {
+        } else if connection.jobs().delete_belonging(belonging).await? && belonging.kept {
             purged.push(belonging.sized());
         }
     }
@@ -234,25 +239,27 @@ async fn absent(
 ) -> Result<Option<Begun>, Error> {
     let (namespace, name) = lookup::split(text)?;
     let namespace = namespace.unwrap_or(&connection.namespace);
-    if let Some(kind) = connection.foreign(namespace, name).await? {
+    if let Some(kind) = connection.jobs().foreign(namespace, name).await? {
         let message =
             format!("{kind} `{name}` in namespace `{namespace}` was not created by gpuctl");
         return Err(Error::new(ErrorName::NotOurs, message)
             .hint(format!("kubectl delete {kind} {name} -n {namespace}")));
     }
-    let belongings = connection.deletable(namespace, name).await?;
+    let belongings = connection.jobs().deletable(namespace, name).await?;
     confirm(name, &belongings, how, context)?;
     let (kept, purged) = clear(connection, &belongings, how).await?;
     let mut removed = belongings.len() > kept.len();
     // Pods outlive a job whose deletion was not waited for, or was orphaning.
     let left = connection
-        .jobs(&Wanted::one(namespace, name))
+        .jobs()
+        .list(&Wanted::one(namespace, name))
         .await?
         .jobs
         .into_iter()
         .find(|job| job.owner_is_gone);
-    for (path, uid) in connection.orphans(namespace, name).await? {
+    for (path, uid) in connection.jobs().orphans(namespace, name).await? {
         removed |= connection
+            .writes()
             .delete_at(
                 &path,
                 Deletion {
@@ -326,7 +333,7 @@ pub(crate) async fn end(
         OutageRetry::new(|failure| context.terminal.warn(&format!("{failure}; retrying")));
     let mut bell = connection.doorbell(&job.namespace, &job.name);
     loop {
-        let mut left = patience.ask(|| connection.remains(job)).await?;
+        let mut left = patience.ask(|| connection.jobs().remains(job)).await?;
         let ours = ours.get_or_insert_with(|| left.iter().map(|rest| rest.uid.clone()).collect());
         left.retain(|rest| ours.contains(&rest.uid));
         if left.is_empty() {
@@ -347,7 +354,7 @@ pub(crate) async fn end(
                 start.elapsed().as_secs()
             );
             let error = Error::new(ErrorName::Timeout, message).cause(labels(&left));
-            let blocked = connection.blocked_by(&left[0].path).await;
+            let blocked = connection.writes().blocked_by(&left[0].path).await;
             if let Some(webhook) = blocked {
                 return Err(error.cause(webhook).hint(
                     "it goes when the webhook answers again: tell the cluster's administrator",

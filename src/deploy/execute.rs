@@ -236,6 +236,7 @@ impl<'w> Writing<'w> {
         hand.phase.set(Phase::Changing);
         let live = self
             .connection
+            .writes()
             .change(effects)
             .await
             .map_err(half_changed)?
@@ -252,7 +253,7 @@ impl<'w> Writing<'w> {
             .objects
             .last()
             .filter(|root| root.kind() == "StatefulSet")?;
-        match self.connection.replace_stuck_pod(root).await {
+        match self.connection.jobs().replace_stuck_pod(root).await {
             Ok(pod) => pod
                 .map(|pod| format!("pod/{pod} of the old version was never ready and is replaced")),
             Err(failure) => {
@@ -272,8 +273,9 @@ impl<'w> Writing<'w> {
 
     async fn create(&self, plan: &Plan, hand: &InHand) -> Result<Value, Error> {
         let connection = self.connection;
-        connection.without_group(&plan.rendered).await?;
+        connection.queues().without_group(&plan.rendered).await?;
         let submitted = connection
+            .writes()
             .submit(&plan.rendered, &self.run, self.keep_partial, &hand.progress)
             .await
             .map_err(broken)?;
@@ -300,7 +302,7 @@ impl<'w> Writing<'w> {
             Phase::Deleted => error = error.cause(GONE),
         }
         tokio::select! {
-            left = self.connection.take_back(&self.run, self.keep_partial, &hand.progress) => with_left(error, &left),
+            left = self.connection.writes().take_back(&self.run, self.keep_partial, &hand.progress) => with_left(error, &left),
             () = self.interruption.times(2) => error.cause("objects that were already created still exist").hint("`gpuctl delete -f` takes it away"),
         }
     }

@@ -75,11 +75,17 @@ impl<'r> Surroundings<'r> {
             CapacityVerdict::Impossible(error) => found.errors.push(*error),
         }
         let namespace = plan.target.namespace.as_str();
-        let quotas = async || self.connection.quotas(Some(namespace)).await.map(Rc::from);
+        let quotas = async || {
+            self.connection
+                .quotas()
+                .list(Some(namespace))
+                .await
+                .map(Rc::from)
+        };
         let (named, quotas, classes) = join3(
             check(plan, &self.coming, self.connection),
             self.quotas.get(namespace, quotas),
-            self.connection.storage_classes(&plan.rendered),
+            self.connection.storage().storage_classes(&plan.rendered),
         )
         .await;
         found.errors.extend(plan.missing_queue.clone());
@@ -125,9 +131,11 @@ impl<'r> Surroundings<'r> {
 
     async fn now(&self, demand: &Demand<'_>, plan: &Plan, found: &mut Possibility) {
         let look = async {
-            let read =
-                tokio::time::timeout(ROOM_WITHIN, self.connection.room(plan.target.nodes.all()))
-                    .await;
+            let read = tokio::time::timeout(
+                ROOM_WITHIN,
+                self.connection.inventory().room(plan.target.nodes.all()),
+            )
+            .await;
             read.ok().and_then(Result::ok).flatten()
         };
         let Some(room) = self.room.get_or_init(|| look).await else {

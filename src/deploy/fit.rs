@@ -98,13 +98,14 @@ impl<'p> Candidate<'p> {
     async fn of(plan: &'p Plan, connection: &Connection) -> Result<Self, Error> {
         let mut wanted = requests(&plan.rendered.probe.body);
         let mut room = match &plan.target.nodes {
-            Nodes::Listed(nodes) => connection.room(nodes).await?,
+            Nodes::Listed(nodes) => connection.inventory().room(nodes).await?,
             Nodes::Published(_) | Nodes::Hidden => None,
         };
         let objects = plan.rendered.objects.iter();
         let bodies: Vec<&Value> = objects.map(|object| &object.body).collect();
         let spec = &plan.rendered.probe.body["spec"];
         let devices = connection
+            .devices()
             .device_claims(&plan.target.namespace, spec, &bodies)
             .await?;
         let mut nodes = plan.target.nodes.all().to_vec();
@@ -162,7 +163,10 @@ impl<'p> Candidate<'p> {
         answer.room_by = if beyond || room.has_rivals("", &open) {
             None
         } else {
-            connection.room_by(&self.wanted, self.pods, &nodes).await
+            connection
+                .jobs()
+                .room_by(&self.wanted, self.pods, &nodes)
+                .await
         };
         Ok(())
     }
@@ -184,7 +188,7 @@ impl<'p> Candidate<'p> {
         let Some(class) = spec["priorityClassName"].as_str().filter(|_| !never) else {
             return Ok(None);
         };
-        let Some(class) = connection.priority_class(class).await? else {
+        let Some(class) = connection.inventory().priority_class(class).await? else {
             return Ok(None);
         };
         if class.preemption_policy.as_deref() == Some("Never") {

@@ -58,7 +58,7 @@ pub(crate) async fn follow(
         LogEvent::Note(text) => context.terminal.note(&logs::remark(&text)),
     });
     let state = tokio::select! {
-        state = connection.follow_job(&job, &query, |_| true, &sink) => state?,
+        state = connection.logs().follow(&job, &query, |_| true, &sink) => state?,
         () = interruption.times(1) => {
             let error = Error::new(ErrorName::Interrupted, "interrupted while following the log");
             return Err(error.cause("the job exists and continues").hint(format!("gpuctl logs {name} -f")));
@@ -68,7 +68,8 @@ pub(crate) async fn follow(
         return Err(error);
     }
     let ended = connection
-        .jobs(&Wanted::one(&created.namespace, &created.job_id))
+        .jobs()
+        .list(&Wanted::one(&created.namespace, &created.job_id))
         .await?
         .jobs
         .pop();

@@ -37,7 +37,7 @@ impl Namesakes {
         });
         let ask = async |wanted: Wanted| {
             (
-                connection.jobs(&wanted).await,
+                connection.jobs().list(&wanted).await,
                 wanted.namespace.unwrap_or_default(),
             )
         };

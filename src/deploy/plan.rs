@@ -57,9 +57,9 @@ impl PlanningFacts {
     /// Asks the cluster.
     pub(crate) async fn of(connection: &Connection) -> Result<Self, Error> {
         let (nodes, user, pools, site) = join4(
-            connection.nodes(),
-            connection.user(),
-            connection.pools(),
+            connection.nodes().list(),
+            connection.discovery().user(),
+            connection.pools().list(),
             Site::of(connection),
         )
         .await;
@@ -178,7 +178,7 @@ pub(crate) async fn plan_each(
             queueing = Some(Queueing::of(connection).await?);
         }
         if any(needs_more_than_the_core) {
-            served = Some(connection.served().await?);
+            served = Some(connection.services().served().await?);
         }
     }
     let planner = Planner {
@@ -281,7 +281,10 @@ impl Planner<'_> {
         match self
             .isolated
             .get(namespace, async || {
-                connection.is_isolated_by_others(namespace).await
+                connection
+                    .namespaces()
+                    .is_isolated_by_others(namespace)
+                    .await
             })
             .await
         {

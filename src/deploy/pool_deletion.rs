@@ -26,11 +26,11 @@ pub(crate) async fn delete(
     how: PoolDeletion,
     context: &Context,
 ) -> Result<Option<String>, Error> {
-    let Some(known) = connection.pool(name).await? else {
+    let Some(known) = connection.pools().get(name).await? else {
         if how.ignore_not_found {
             return Ok(None);
         }
-        let stock = connection.stock().await?;
+        let stock = connection.inventory().stock().await?;
         if stock.inventory.pools().contains(name) {
             let error = Error::new(
                 ErrorName::NoDefinition,
@@ -50,7 +50,7 @@ pub(crate) async fn delete(
             if known.pool.exclusive {
                 pool_taints::leave(connection, node, name).await?;
             }
-            let Some((host, _)) = connection.host(node).await? else {
+            let Some((host, _)) = connection.inventory().host(node).await? else {
                 continue;
             };
             pool_labels::leave(
@@ -65,9 +65,13 @@ pub(crate) async fn delete(
             taken.insert(node.clone());
         }
         // A change since then may have set more labels.
-        match connection.remove_pool(name, Some(&known.version)).await? {
+        match connection
+            .pools()
+            .remove(name, Some(&known.version))
+            .await?
+        {
             true => break,
-            false => match connection.pool(name).await? {
+            false => match connection.pools().get(name).await? {
                 Some(changed) => known = changed,
                 None => break,
             },
@@ -88,7 +92,7 @@ async fn forbid_if_used(connection: &Connection, name: &str) -> Result<(), Error
         pool: Some(name.to_owned()),
         ..Wanted::default()
     };
-    let found = connection.jobs(&wanted).await?;
+    let found = connection.jobs().list(&wanted).await?;
     let alive: Vec<String> = found
         .jobs
         .iter()

@@ -22,7 +22,8 @@ pub(crate) async fn taken_over(
         None => Notes::new(),
         Some(other) => {
             let noted = connection
-                .pool(other)
+                .pools()
+                .get(other)
                 .await?
                 .and_then(|mut known| known.pool.labels.remove(host.name()));
             leaving(other, &host.details.node, &noted.unwrap_or_default()).restored
@@ -48,7 +49,8 @@ pub(crate) async fn leave_other(
 ) -> Result<(), Error> {
     if let Some(other) = host.details.node.pool().filter(|other| *other != pool) {
         connection
-            .change_pool(other, |pool| drop(pool.labels.remove(host.name())))
+            .pools()
+            .change(other, |pool| drop(pool.labels.remove(host.name())))
             .await?;
     }
     Ok(())
@@ -61,7 +63,11 @@ pub(crate) async fn set_label(
     value: &str,
     over: LabelOverwrite<'_>,
 ) -> Result<(), Error> {
-    match connection.set_label(node, key, Some(value), over).await? {
+    match connection
+        .nodes()
+        .set_label(node, key, Some(value), over)
+        .await?
+    {
         Labelling::NoNode => Err(lookup::missing_node(node, &[])),
         Labelling::Conflict(there) => {
             let there = there.map_or_else(
@@ -110,6 +116,7 @@ pub(crate) async fn leave(
 /// Takes a label away that still has the value that was set; what was there before comes back.
 async fn unset(connection: &Connection, node: &str, key: &str, note: &Noted) -> Result<(), Error> {
     connection
+        .nodes()
         .set_label(
             node,
             key,

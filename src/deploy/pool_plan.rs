@@ -90,7 +90,8 @@ pub(crate) async fn plan(
 ) -> Result<PoolPlan, Error> {
     let name = &pool.name.value;
     let (stock, before) =
-        futures::future::try_join(connection.stock(), connection.pool(name)).await?;
+        futures::future::try_join(connection.inventory().stock(), connection.pools().get(name))
+            .await?;
     let stock = if pool.nodes.is_empty() {
         stock
     } else {

@@ -68,7 +68,7 @@ async fn count_jobs(
         pool: Some(pool.to_owned()),
         ..Wanted::default()
     };
-    let read = async || connection.jobs(&wanted).await.map(Rc::new);
+    let read = async || connection.jobs().list(&wanted).await.map(Rc::new);
     let selection = match jobs_of_pools.get(pool, read).await {
         Err(failure) if failure.is_forbidden() => {
             warnings.push(format!(

@@ -74,6 +74,7 @@ pub(crate) async fn write(
         (&change.before, &change.wanted)
     };
     match connection
+        .nodes()
         .set_pool_taint(&change.node, from.as_deref(), to.as_deref())
         .await?
     {
@@ -84,6 +85,9 @@ pub(crate) async fn write(
 
 /// Takes the taint of `pool` from a node that leaves it.
 pub(crate) async fn leave(connection: &Connection, node: &str, pool: &str) -> Result<(), Error> {
-    connection.set_pool_taint(node, Some(pool), None).await?;
+    connection
+        .nodes()
+        .set_pool_taint(node, Some(pool), None)
+        .await?;
     Ok(())
 }

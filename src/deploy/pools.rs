@@ -113,16 +113,17 @@ async fn write(
     context: &Context,
 ) -> Result<(), Error> {
     tell_home(
-        connection.ensure_home(how.private).await?,
+        connection.pools().ensure_home(how.private).await?,
         how.private,
         context,
     );
     let wanted = &plan.wanted;
     if plan.before.is_some() {
         connection
-            .change_pool(&wanted.name, |pool| *pool = pool.changed_to(wanted))
+            .pools()
+            .change(&wanted.name, |pool| *pool = pool.changed_to(wanted))
             .await?;
-    } else if !connection.add_pool(wanted).await? {
+    } else if !connection.pools().add(wanted).await? {
         let message = format!("pool `{}` was made by somebody else meanwhile", wanted.name);
         return Err(Error::new(ErrorName::AlreadyExists, message));
     }
@@ -187,6 +188,7 @@ async fn take_back(
     for step in plan.steps[..labelled].iter().rev() {
         let ours = LabelOverwrite::Only(Some(&step.value));
         if connection
+            .nodes()
             .set_label(&step.node, &step.key, step.before.as_deref(), ours)
             .await
             .is_err()
@@ -196,12 +198,13 @@ async fn take_back(
     }
     let definition = match &plan.before {
         Some(before) => connection
-            .change_pool(&wanted.name, |pool| {
+            .pools()
+            .change(&wanted.name, |pool| {
                 *pool = pool.changed_back(wanted, before);
             })
             .await
             .is_ok(),
-        None => connection.remove_pool(&wanted.name, None).await.is_ok(),
+        None => connection.pools().remove(&wanted.name, None).await.is_ok(),
     };
     if !definition {
         left.push(format!("the definition of pool {}", wanted.name));
@@ -211,7 +214,7 @@ async fn take_back(
 
 /// Facts are a help for others: that they could not be written is told, and no more.
 pub(crate) async fn publish(connection: &Connection, begin: bool, context: &Context) {
-    if let Err(failure) = connection.publish(begin).await {
+    if let Err(failure) = connection.pools().publish(begin).await {
         context.terminal.warn(&format!(
             "users who may not read nodes will not see this change: {failure}"
         ));
@@ -220,7 +223,7 @@ pub(crate) async fn publish(connection: &Connection, begin: bool, context: &Cont
 
 /// Returns the error for a pool that does not exist.
 pub(crate) async fn missing(name: &str, inventory: &Inventory, connection: &Connection) -> Error {
-    let defined = connection.pools().await.unwrap_or_default();
+    let defined = connection.pools().list().await.unwrap_or_default();
     let mut names: Vec<&str> = inventory
         .pools()
         .into_iter()

@@ -38,7 +38,7 @@ impl<'c> Queueing<'c> {
     pub(super) async fn of(connection: &'c Connection) -> Result<Self, Failure> {
         Ok(Self {
             connection,
-            served: connection.served_queueing().await?,
+            served: connection.queues().served().await?,
             names: RefCell::default(),
         })
     }
@@ -68,6 +68,7 @@ impl<'c> Queueing<'c> {
             let version = self.served.of(QueueSystem::Kueue).unwrap_or_default();
             choice.levels = self
                 .connection
+                .queues()
                 .topology_levels(version, namespace, queue)
                 .await?;
         }
@@ -153,7 +154,8 @@ impl<'c> Queueing<'c> {
         let version = self.served.of(system).unwrap_or_default();
         let names = match self
             .connection
-            .queue_names(system, version, namespace)
+            .queues()
+            .names(system, version, namespace)
             .await
         {
             Ok(names) => Some(names),
@@ -240,6 +242,7 @@ impl<'c> Queueing<'c> {
         let rights = ["get", "create", "patch"].map(right);
         Ok(self
             .connection
+            .discovery()
             .may(&rights.into(), Some(namespace))
             .await?
             .values()

@@ -11,9 +11,12 @@ async fn in_reach(connection: &Connection) -> Result<(Vec<QuotaUse>, Option<Fail
     let named = connection
         .namespace_is_explicit
         .then_some(connection.namespace.as_str());
-    match connection.quotas(named).await {
+    match connection.quotas().list(named).await {
         Err(failure) if failure.is_forbidden() && named.is_none() => Ok((
-            connection.quotas(Some(&connection.namespace)).await?,
+            connection
+                .quotas()
+                .list(Some(&connection.namespace))
+                .await?,
             Some(failure),
         )),
         other => Ok((other?, None)),
@@ -59,12 +62,16 @@ pub(crate) async fn delete(
     }
     let (mut spaces, mut gone, mut kept) = (Vec::new(), Vec::new(), Vec::new());
     for quota in ours {
-        for part in connection.quota_parts(&quota.namespace, name).await? {
-            connection.remove_quota_part(&part).await?;
+        for part in connection.quotas().parts(&quota.namespace, name).await? {
+            connection.quotas().remove_part(&part).await?;
         }
         spaces.push(quota.namespace.clone());
         if purge {
-            match connection.remove_empty_namespace(&quota.namespace).await? {
+            match connection
+                .namespaces()
+                .remove_empty(&quota.namespace)
+                .await?
+            {
                 Namespace::Deleted => gone.push(quota.namespace.clone()),
                 Namespace::Kept(held) => kept.push(format!("{} has {held}", quota.namespace)),
                 Namespace::NotOurs => kept.push(format!("{} was made by others", quota.namespace)),

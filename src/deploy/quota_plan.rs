@@ -46,13 +46,18 @@ pub(crate) async fn plan(
         stale,
     };
     for (space, objects) in described {
-        if connection.live(&namespace(&space)).await?.is_none() {
+        if connection
+            .writes()
+            .live(&namespace(&space))
+            .await?
+            .is_none()
+        {
             plan.new.push(space.clone());
             plan.objects.extend(objects);
             continue;
         }
         for object in objects {
-            let Some(live) = connection.live(&object).await? else {
+            let Some(live) = connection.writes().live(&object).await? else {
                 plan.objects.push(object);
                 continue;
             };
@@ -61,7 +66,7 @@ pub(crate) async fn plan(
                 return Err(already_exists(&object, &space, ours, &wanted.name));
             }
             plan.exists = true;
-            match connection.effect(&object, force).await? {
+            match connection.writes().effect(&object, force).await? {
                 Effect::Nothing => {}
                 Effect::Conflict(fields) => return Err(conflict(&object, &fields)),
                 _ => {
@@ -105,7 +110,7 @@ async fn resources(
     {
         return Ok(resources);
     }
-    let nodes = connection.nodes().await?;
+    let nodes = connection.nodes().list().await?;
     resources.extend(
         nodes
             .all()
@@ -175,7 +180,7 @@ pub(crate) async fn stale(
 ) -> Result<Vec<QuotaPart>, Error> {
     let mut stale = Vec::new();
     for (space, objects) in described {
-        let parts = connection.quota_parts(space, &wanted.name).await?;
+        let parts = connection.quotas().parts(space, &wanted.name).await?;
         stale.extend(
             parts
                 .into_iter()

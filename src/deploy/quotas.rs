@@ -78,7 +78,7 @@ async fn write(
     for object in spaces.chain(plan.objects) {
         // A namespace is only made, whatever manages it.
         let force = making.force && object.kind() != "Namespace";
-        match connection.apply_with(&object, false, force).await {
+        match connection.writes().apply_with(&object, false, force).await {
             Ok(applied) => {
                 let uid = applied
                     .live
@@ -100,7 +100,7 @@ async fn write(
         }
     }
     for part in &plan.stale {
-        if let Err(failure) = connection.remove_quota_part(part).await {
+        if let Err(failure) = connection.quotas().remove_part(part).await {
             let error = Error::from(failure).during(format!(
                 "{} of {} could not be removed",
                 part.label(),
@@ -117,7 +117,7 @@ async fn write(
 /// Says where else a quota of this name binds. Another file may have made it there, so nothing of
 /// it is taken away.
 pub(crate) async fn tell_elsewhere(connection: &Connection, wanted: &Quota, context: &Context) {
-    let Ok(all) = connection.quotas(None).await else {
+    let Ok(all) = connection.quotas().list(None).await else {
         return;
     };
     for quota in all
@@ -140,7 +140,7 @@ async fn take_back(connection: &Connection, done: Vec<(Object, String)>) -> Stri
     let mut left = Vec::new();
     for (object, uid) in done.into_iter().rev() {
         let deletion = Deletion::of(&uid);
-        if connection.delete(&object, deletion).await.is_err() {
+        if connection.writes().delete(&object, deletion).await.is_err() {
             left.push(format!(
                 "{} {}/{}",
                 object.kind(),

@@ -63,13 +63,20 @@ pub(crate) async fn reapply(
         )
         .hint("try again in a moment"));
     }
-    let Some(live) = connection.live_owner(&plan.rendered).await? else {
+    let Some(live) = connection.writes().live_owner(&plan.rendered).await? else {
         if !how.replace {
             return Err(other_owner(plan, &job));
         }
-        let judged = connection.judge_pod(&plan.rendered, how.dry_run).await;
+        let judged = connection
+            .writes()
+            .judge_pod(&plan.rendered, how.dry_run)
+            .await;
         is_well(judged, plan, warnings)?;
-        is_well(connection.judge_all(&plan.rendered).await, plan, warnings)?;
+        is_well(
+            connection.writes().judge_all(&plan.rendered).await,
+            plan,
+            warnings,
+        )?;
         return Ok(Some((Action::Replace(Box::new(job)), Value::Null)));
     };
     let comparison = Comparison {
@@ -94,7 +101,11 @@ pub(crate) async fn reapply(
         return Ok(Some((in_place(effects), live)));
     }
     if how.replace {
-        is_well(connection.judge_owner(&plan.rendered).await, plan, warnings)?;
+        is_well(
+            connection.writes().judge_owner(&plan.rendered).await,
+            plan,
+            warnings,
+        )?;
         return Ok(Some((Action::Replace(Box::new(job)), live)));
     }
     Err(immutable(&job, &fixed, &masks))
@@ -228,13 +239,18 @@ pub(crate) async fn compare(
         render_again(plan)?;
     }
     let effects = connection
+        .writes()
         .effects(&plan.rendered, live, how.force, how.renew)
         .await?;
     warnings.extend(effects.warnings.iter().cloned());
     if effects.is_nothing() {
         return Ok(effects);
     }
-    match connection.judge_pod(&plan.rendered, how.dry_run).await {
+    match connection
+        .writes()
+        .judge_pod(&plan.rendered, how.dry_run)
+        .await
+    {
         Err(Obstacle::NoPriorityClass) if !plan.target.without_priority => {
             plan.target.without_priority = true;
             render_again(plan)?;

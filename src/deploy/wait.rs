@@ -56,7 +56,11 @@ pub(crate) async fn wait(
     };
     spinner.finish_and_clear();
     if let Some(job) = paused.take() {
-        let resumed = connection.suspend(&job, false).await.map_err(Error::from);
+        let resumed = connection
+            .jobs()
+            .suspend(&job, false)
+            .await
+            .map_err(Error::from);
         resumed.map_err(|error| {
             error.hint(format!(
                 "the job is paused: gpuctl resume job {}/{}",
@@ -91,7 +95,9 @@ impl JobWait<'_> {
             .doorbell(&created.namespace, &created.job_id);
         let (mut mounts, mut old) = (MountRefusals::default(), None);
         loop {
-            let mut found = patience.ask(|| self.connection.jobs(&wanted)).await?;
+            let mut found = patience
+                .ask(|| self.connection.jobs().list(&wanted))
+                .await?;
             let found = found.jobs.pop();
             let Some(job) = found.filter(|job| !job.owner_is_gone) else {
                 return Err(Error::new(
@@ -268,7 +274,7 @@ fn reached(job: &Job, state: &State, after: Duration) -> String {
 /// Returns the error of a job that failed or cannot start, with the last lines of its log.
 async fn ended(connection: &Connection, job: &Job, reason: &str, message: String) -> Error {
     let error = Error::new(ErrorName::reported(ErrorKind::Request, reason), message);
-    let lines = connection.last_lines(job, 5).await;
+    let lines = connection.logs().last_lines(job, 5).await;
     let error = lines
         .iter()
         .fold(error, |error, line| error.cause(format!("log: {line}")));
@@ -333,7 +339,7 @@ impl GangTimeout<'_> {
         };
         self.since = None;
         self.paused.replace(Some(job.clone()));
-        connection.suspend(job, true).await?;
+        connection.jobs().suspend(job, true).await?;
         // Two gangs that gave up together must not come back together; the names differ, so do the
         // waits.
         let spread = job
@@ -345,7 +351,7 @@ impl GangTimeout<'_> {
             deadline.saturating_duration_since(Instant::now())
         });
         tokio::time::sleep(pause.min(left)).await;
-        connection.suspend(job, false).await?;
+        connection.jobs().suspend(job, false).await?;
         self.paused.take();
         Ok(())
     }

@@ -57,6 +57,7 @@ pub(crate) async fn within(
         tty,
     };
     let session = connection
+        .sessions()
         .start(&call)
         .await
         .map_err(|failure| refused(failure, &job, pod, &container))?;

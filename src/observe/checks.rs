@@ -19,9 +19,13 @@ pub(crate) async fn checks(context: &Context, connection: &Connection) -> Vec<Ch
     let stock = cells.stock(&OF_DEVICES);
     let store = cells
         .optional(async |prometheus| Ok(of_store(prometheus, connection, context.now()).await));
-    let served = join(connection.served_queueing(), connection.served());
-    let (stock, stack, (store, (queueing, served))) =
-        join3(stock, connection.gpu_stack(), join(store, served)).await;
+    let served = join(connection.queues().served(), connection.services().served());
+    let (stock, stack, (store, (queueing, served))) = join3(
+        stock,
+        connection.inventory().gpu_stack(),
+        join(store, served),
+    )
+    .await;
     let mut found = Vec::new();
     match stock {
         Err(error) => found.push(

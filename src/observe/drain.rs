@@ -17,7 +17,7 @@ const LINES: u32 = 5000;
 
 /// Returns the pods that a drain of the node would end, those with most GPUs first.
 pub(crate) async fn plan(connection: &Connection, name: &str) -> Result<Vec<DrainedPod>, Error> {
-    let nodes = match connection.nodes().await? {
+    let nodes = match connection.nodes().list().await? {
         // Where nodes may not be listed the list of all pods is refused as well, with the reason.
         Nodes::Listed(nodes) | Nodes::Published(nodes) => nodes,
         Nodes::Hidden => Vec::new(),
@@ -26,13 +26,14 @@ pub(crate) async fn plan(connection: &Connection, name: &str) -> Result<Vec<Drai
         let names: Vec<&str> = nodes.iter().map(|node| node.name.as_str()).collect();
         return Err(missing_node(name, &names));
     }
-    let mut pods = connection.pods_on(name).await?;
+    let mut pods = connection.nodes().pods_on(name).await?;
     let jobs = connection
-        .jobs(&Wanted::default())
+        .jobs()
+        .list(&Wanted::default())
         .await
         .map(|selection| selection.jobs)
         .unwrap_or_default();
-    let room = connection.room(&nodes).await?;
+    let room = connection.inventory().room(&nodes).await?;
     pods.sort_by(|a, b| {
         b.gpus
             .cmp(&a.gpus)
@@ -103,7 +104,8 @@ async fn checkpoint(
         ..LogQuery::default()
     };
     let lines = connection
-        .log(&one.namespace, &one.name, &query)
+        .logs()
+        .read(&one.namespace, &one.name, &query)
         .await
         .ok()?
         .lines;

@@ -41,7 +41,7 @@ pub(crate) async fn read(
     connection: &Connection,
     nodes: &BTreeSet<String>,
 ) -> Result<Exposed, ExporterError> {
-    let pods = connection.exporter_pods().await?;
+    let pods = connection.metrics().exporter_pods().await?;
     let pods: Vec<ExporterPod> = pods
         .into_iter()
         .filter(|pod| nodes.contains(&pod.node))
@@ -51,7 +51,7 @@ pub(crate) async fn read(
     }
     let now = context.now().as_millisecond();
     let ask = async |pod: &ExporterPod| {
-        let answer = tokio::time::timeout(EACH_WITHIN, connection.exposed_by(pod)).await;
+        let answer = tokio::time::timeout(EACH_WITHIN, connection.metrics().exposed_by(pod)).await;
         let text = answer.map_err(|_| ExporterError::TooSlow)??;
         Ok::<_, ExporterError>(exposition::read(&text, &pod.node, now))
     };

@@ -56,7 +56,10 @@ pub(crate) async fn first_error(
         async move {
             let mut scan = LogScan::default();
             let take = |line: gpuctl_cluster::LogLine| scan.take(line.at, &line.text);
-            let read = connection.scan_log(namespace, &pod.name, query, take).await;
+            let read = connection
+                .logs()
+                .scan(namespace, &pod.name, query, take)
+                .await;
             read.map(|()| scan.finish())
         }
     });

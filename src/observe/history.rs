@@ -103,7 +103,7 @@ impl<'c> ClusterHistory<'c> {
             let told = found.now(query::NODES).await.unwrap_or_default();
             Ok::<_, Error>((found, told))
         };
-        let (found, stock) = join(found, connection.stock()).await;
+        let (found, stock) = join(found, connection.inventory().stock()).await;
         // Which nodes share their devices is known of the present alone, and without rights to it
         // not at all.
         let known = stock.is_ok();
@@ -274,7 +274,7 @@ pub(crate) async fn uids(
     connection: &Connection,
     end: UnixSeconds,
 ) -> BTreeMap<(String, String, String), String> {
-    let Ok(owners) = connection.owners(None, OtherPods::Summed).await else {
+    let Ok(owners) = connection.workloads().owners(None, OtherPods::Summed).await else {
         return BTreeMap::new();
     };
     let found = owners

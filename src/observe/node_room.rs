@@ -16,9 +16,9 @@ pub(crate) struct NodeRoom {
 
 impl NodeRoom {
     pub(crate) async fn of(connection: &Connection) -> Result<Self, Error> {
-        let nodes = connection.nodes().await?;
+        let nodes = connection.nodes().list().await?;
         let room = match &nodes {
-            Nodes::Listed(nodes) => connection.room(nodes).await?,
+            Nodes::Listed(nodes) => connection.inventory().room(nodes).await?,
             Nodes::Published(_) | Nodes::Hidden => None,
         };
         Ok(Self { nodes, room })
@@ -48,7 +48,7 @@ impl NodeRoom {
     /// Knows the nodes alone: for a job whose pods all have one.
     pub(crate) async fn of_nodes(connection: &Connection) -> Result<Self, Error> {
         Ok(Self {
-            nodes: connection.nodes().await?,
+            nodes: connection.nodes().list().await?,
             room: None,
         })
     }

@@ -220,7 +220,7 @@ fn names(answer: &[Series], label: &str) -> BTreeSet<String> {
 
 /// Returns who owns what lives; nothing where it may not be read.
 async fn live_owners(connection: &Connection) -> LiveOwners {
-    let Ok(found) = connection.owners(None, OtherPods::Summed).await else {
+    let Ok(found) = connection.workloads().owners(None, OtherPods::Summed).await else {
         return LiveOwners::new();
     };
     let owners = &found.forest.owners;

@@ -61,9 +61,9 @@ pub(crate) async fn look(
     // Jobs that name no pool may sit on its nodes.
     let wanted = Wanted::default();
     let (stock, definitions, jobs) = join3(
-        connection.stock(),
-        connection.pools(),
-        connection.jobs(&wanted),
+        connection.inventory().stock(),
+        connection.pools().list(),
+        connection.jobs().list(&wanted),
     )
     .await;
     let stock = stock?;

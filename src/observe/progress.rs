@@ -71,7 +71,8 @@ pub(crate) async fn tail_of(
         ..LogQuery::default()
     };
     connection
-        .log(&job.namespace, &pod.name, &query)
+        .logs()
+        .read(&job.namespace, &pod.name, &query)
         .await
         .unwrap_or_default()
         .lines

@@ -31,7 +31,7 @@ pub(crate) async fn rows(
         namespace: namespace.map(ToOwned::to_owned),
         ..Wanted::default()
     };
-    let selection = match connection.jobs(&wanted).await {
+    let selection = match connection.jobs().list(&wanted).await {
         Ok(found) => found,
         Err(failure) if failure.is_forbidden() => return Ok(unknown(queues)),
         Err(failure) => return Err(failure),

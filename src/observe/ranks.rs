@@ -189,7 +189,9 @@ async fn ras(
 /// Asks one pod.
 async fn ras_of(connection: &Connection, job: &Job, pod: &Pod) -> Result<ras::RasReport, RasError> {
     let name = || pod.name.clone();
-    let asking = connection.beside_pod(&job.namespace, &pod.name, RAS_PORT, question);
+    let asking = connection
+        .metrics()
+        .beside_pod(&job.namespace, &pod.name, RAS_PORT, question);
     let answer = tokio::time::timeout(RAS_WITHIN, asking)
         .await
         .map_err(|_| RasError::TimedOut(name()))?
@@ -220,7 +222,7 @@ async fn dump(connection: &Connection, job: &Job, pod: &Pod) -> (String, Option<
     };
     let (mut out, mut errors) = (Vec::new(), Vec::new());
     let running = async {
-        let session = connection.start(&call).await?;
+        let session = connection.sessions().start(&call).await?;
         let (_sender, input) = mpsc::channel(1);
         let end = session.run(input, |stream, bytes| {
             let kept = if stream == SessionStream::Err {

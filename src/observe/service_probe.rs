@@ -46,7 +46,7 @@ pub(super) async fn probe(
             answer,
         };
     }
-    let Ok(Some((pod, port))) = connection.pod_behind(&gate).await else {
+    let Ok(Some((pod, port))) = connection.metrics().pod_behind(&gate).await else {
         return Probe {
             prometheus: by_proxy,
             how: "",
@@ -92,6 +92,7 @@ fn by_proxy<'c>(
                 .form
                 .map_or_else(Default::default, |form| (prometheus::FORM, form.into()));
             let carried = connection
+                .metrics()
                 .through_service(&gate, &question.path, kind, body)
                 .await;
             carried
@@ -113,14 +114,17 @@ fn by_port_forward<'c>(
     let ask = move |question: QueryRequest| -> LocalBoxFuture<'c, Result<HttpReply, QueryError>> {
         let (gate, pod) = (gate.clone(), pod.clone());
         Box::pin(async move {
-            let fetched = connection.beside_pod(&gate.namespace, &pod, port, async |url| {
-                // A Service with the right label is no reason to show it a password.
-                let address = PrometheusAddress::parse(
-                    &format!("{url}{}", gate.base),
-                    Credentials::default(),
-                )?;
-                prometheus::fetch(&address, question).await
-            });
+            let fetched =
+                connection
+                    .metrics()
+                    .beside_pod(&gate.namespace, &pod, port, async |url| {
+                        // A Service with the right label is no reason to show it a password.
+                        let address = PrometheusAddress::parse(
+                            &format!("{url}{}", gate.base),
+                            Credentials::default(),
+                        )?;
+                        prometheus::fetch(&address, question).await
+                    });
             fetched
                 .await
                 .map_err(|failure| trouble(&failure, gate.name()))?

@@ -208,7 +208,7 @@ async fn by_pods(
     connection: &Connection,
     label: &'static str,
 ) -> Result<BTreeSet<String>, QueryError> {
-    let uids = connection.some_pods().await.unwrap_or_default();
+    let uids = connection.metrics().some_pods().await.unwrap_or_default();
     if uids.is_empty() {
         return Ok(BTreeSet::new());
     }
@@ -228,7 +228,7 @@ async fn by_nodes(
     connection: &Connection,
     label: &'static str,
 ) -> Result<BTreeSet<String>, QueryError> {
-    let nodes = connection.nodes().await.unwrap_or_default();
+    let nodes = connection.nodes().list().await.unwrap_or_default();
     let own: BTreeSet<&str> = nodes.all().iter().map(|node| node.name.as_str()).collect();
     let found = prometheus.now(&query::clusters_of_nodes(label)).await?;
     let mut values: BTreeMap<String, bool> = BTreeMap::new();

@@ -75,7 +75,8 @@ pub(crate) async fn by_logs(
             ..LogQuery::default()
         };
         let lines = connection
-            .log(namespace, pod, &query)
+            .logs()
+            .read(namespace, pod, &query)
             .await
             .unwrap_or_default()
             .lines;

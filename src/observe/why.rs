@@ -190,6 +190,7 @@ async fn start(
         .filter(|pod| pod.node.is_none() && !pod.ended())
         .count() as u64;
     let room_by = connection
+        .jobs()
         .room_by(&pod.requests, alive.max(pod.together), &load.collect())
         .await;
     Ok(StartForecast::bounded(past, room_by, facts.now))
@@ -198,9 +199,10 @@ async fn start(
 /// Returns the queue of a job that Volcano schedules; `None` also where it may not be read.
 async fn queue_of_volcano(connection: &Connection, job: &Job) -> Option<Queue> {
     let name = job.queue.as_deref().filter(|_| !job.queued)?;
-    let served = connection.served_queueing().await.ok()?;
+    let served = connection.queues().served().await.ok()?;
     let (queues, _) = connection
-        .queues(&served, Some(&job.namespace))
+        .queues()
+        .list(&served, Some(&job.namespace))
         .await
         .ok()?;
     queues
@@ -218,6 +220,7 @@ async fn times(connection: &Connection, room: Option<&Room>, holder: HolderTime)
         .flat_map(|room| room.placed.values().flatten())
         .filter(|pod| pod.holder == holder.name);
     let life = connection
+        .jobs()
         .life(
             namespace,
             name,
@@ -243,7 +246,7 @@ async fn claims(
         .collect();
     let read = async |name: &str| ClaimFact {
         name: name.to_owned(),
-        state: connection.claim_state(&job.namespace, name).await,
+        state: connection.jobs().claim_state(&job.namespace, name).await,
     };
     join_all(names.into_iter().map(read)).await
 }

@@ -50,22 +50,22 @@ impl ApiReads {
             job.pods.iter().all(Pod::ended) && job.create_failure.is_none() && !job.suspended;
         let quotas = async {
             if none_made {
-                let quotas = connection.quotas(Some(&job.namespace)).await;
+                let quotas = connection.quotas().list(Some(&job.namespace)).await;
                 quotas.unwrap_or_default()
             } else {
                 Vec::new()
             }
         };
         let (events, unplaced, room, quotas) = join4(
-            connection.job_events(job),
-            connection.unplaced(job),
+            connection.events().of_job(job),
+            connection.jobs().unplaced(job),
             room,
             quotas,
         )
         .await;
         let mut events = unless_forbidden(events)?;
         if let (Some(events), Some(node)) = (&mut events, killed_on(job)) {
-            events.extend(connection.node_events(node).await.unwrap_or_default());
+            events.extend(connection.events().of_node(node).await.unwrap_or_default());
         }
         Ok(Self {
             events,
@@ -90,7 +90,11 @@ pub(crate) async fn device_claims(
     if !matches!(nodes, Nodes::Listed(_)) {
         return DeviceClaims::NotEvaluated("device claims: you may not list nodes".to_owned());
     }
-    match connection.device_claims(&job.namespace, spec, &[]).await {
+    match connection
+        .devices()
+        .device_claims(&job.namespace, spec, &[])
+        .await
+    {
         // A claim that was made needs its template no more.
         Ok(DeviceClaims::TemplateMissing(_)) if pod.is_some_and(|pod| pod.claims_made) => {
             DeviceClaims::NotEvaluated("device claims whose template is gone".to_owned())

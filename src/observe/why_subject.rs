@@ -60,11 +60,13 @@ async fn by_name(
 ) -> Result<Option<(Subject, Job)>, Error> {
     let kind = kind.map(|kind| kind.trim_end_matches('s').to_ascii_lowercase());
     if kind.as_deref().is_none_or(|kind| kind == "pod")
-        && let Some(job) = unless_forbidden(connection.pod_as_job(namespace, name).await)?.flatten()
+        && let Some(job) =
+            unless_forbidden(connection.jobs().pod_as_job(namespace, name).await)?.flatten()
     {
         return Ok(Some((of_kind("pod", false), job)));
     }
     let found = connection
+        .jobs()
         .workload_as_job(kind.as_deref(), namespace, name)
         .await;
     Ok(unless_forbidden(found)?.flatten().map(|(job, word)| {
@@ -84,7 +86,10 @@ async fn among_workloads(
     let namespace = connection
         .namespace_is_explicit
         .then_some(connection.namespace.as_str());
-    let owners = connection.owners(namespace, OtherPods::Named).await;
+    let owners = connection
+        .workloads()
+        .owners(namespace, OtherPods::Named)
+        .await;
     let Some(owners) = unless_forbidden(owners)? else {
         return Ok(None);
     };
@@ -97,7 +102,7 @@ async fn among_workloads(
         .iter()
         .map(|pod| pod.name.to_string())
         .collect();
-    let job = connection.pods_as_job(&workload.top, &pods).await?;
+    let job = connection.jobs().pods_as_job(&workload.top, &pods).await?;
     let kind = workload.top.kind.to_ascii_lowercase();
     Ok(Some((of_kind(&kind, false), job)))
 }

@@ -92,7 +92,7 @@ pub(crate) async fn read(
     };
     let objects = kept.or(
         round.fresh,
-        round.ask(|| connection.owners_and_stock(namespace, others)),
+        round.ask(|| connection.workloads().owners_and_stock(namespace, others)),
     );
     let (objects, moment) = join(objects, moment).await;
     let (OwnersAndStock { owners, stock }, moment) = (objects?, moment?);

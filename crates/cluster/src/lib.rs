@@ -4,6 +4,7 @@
 mod discovery;
 #[cfg(any(test, feature = "testing"))]
 pub mod fuzz;
+mod handles;
 mod inventory;
 mod jobs;
 mod queueing;

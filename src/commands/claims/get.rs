@@ -21,7 +21,8 @@ pub(crate) async fn run(args: &GetClaims, context: &Context) -> Result<ExitCode,
     context.terminal.set_format(options.format);
     let connection = context.connect().await?;
     list::run(&options, context, async |round| {
-        let read = async |namespace: Option<&str>| connection.claims(namespace, args.all).await;
+        let read =
+            async |namespace: Option<&str>| connection.storage().claims(namespace, args.all).await;
         let mut found = of_namespaces("claims", &connection, &round, context, read).await?;
         found.retain(|claim| !args.unused || claim.pods.as_ref().is_some_and(Vec::is_empty));
         Ok(listing(found, args.list.sort_by, (), &options, context))

@@ -12,7 +12,7 @@ use gpuctl_view::files::defaults;
 pub(crate) async fn run(args: &DescribeDefaults, context: &Context) -> Result<ExitCode, Error> {
     context.terminal.set_format(args.output.into());
     let connection = context.connect().await?;
-    let (site, kept) = stored(connection.site_defaults().await?)?.ok_or_else(none)?;
+    let (site, kept) = stored(connection.site().defaults().await?)?.ok_or_else(none)?;
     let origin = defaults::Origin {
         user: kept.user.as_deref(),
         created_at: kept.created_at,

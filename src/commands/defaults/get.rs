@@ -20,7 +20,7 @@ pub(crate) async fn run(args: &GetDefaults, context: &Context) -> Result<ExitCod
     context.terminal.set_format(options.format);
     let connection = context.connect().await?;
     list::run(&options, context, async |round| {
-        let found = stored(round.ask(|| connection.site_defaults()).await?)?;
+        let found = stored(round.ask(|| connection.site().defaults()).await?)?;
         let rows = found.map_or_else(Vec::new, |(site, _)| site.rows());
         Ok(listing(rows, args.list.sort_by, (), &options, context))
     })

@@ -85,7 +85,7 @@ async fn of_job(
     mut plan: Plan,
 ) -> Result<(Vec<Difference>, Vec<String>), Error> {
     let space = plan.target.namespace.clone();
-    let Some(live) = connection.live_owner(&plan.rendered).await? else {
+    let Some(live) = connection.writes().live_owner(&plan.rendered).await? else {
         return of_new_job(connection, &plan).await;
     };
     let mut warnings = Vec::new();
@@ -149,7 +149,7 @@ async fn of_new_job(
     let masks = masks(&plan.rendered, &Value::Null);
     let (mut found, mut warnings) = (Vec::new(), Vec::new());
     for object in plan.rendered.objects.iter().filter(|object| !object.shared) {
-        match connection.live(object).await? {
+        match connection.writes().live(object).await? {
             Some(live) if object.kept => drop(live),
             Some(_) => {
                 warnings.push(format!(
@@ -180,7 +180,7 @@ async fn foreseen(
     }
     Ok(of_effect(
         object,
-        &connection.effect(object, true).await?,
+        &connection.writes().effect(object, true).await?,
         masks,
     ))
 }
@@ -236,14 +236,18 @@ async fn of_shared(
             let stale = quota_plan::stale(connection, quota, &described).await?;
             quotas::tell_elsewhere(connection, quota, context).await;
             for (space, objects) in described {
-                let there = connection.live(&namespace(&space)).await?.is_some();
+                let there = connection
+                    .writes()
+                    .live(&namespace(&space))
+                    .await?
+                    .is_some();
                 if !there {
                     found.push(new(&namespace(&space), &Masks::default()));
                 }
                 for object in objects {
                     match there {
                         true => {
-                            let effect = connection.effect(&object, false).await?;
+                            let effect = connection.writes().effect(&object, false).await?;
                             let mut warnings = Vec::new();
                             found.extend(
                                 foreseen(
@@ -272,7 +276,7 @@ async fn of_shared(
         }
         Document::Defaults(site) => {
             let object = defaults::object(connection, site).await?;
-            Ok(match connection.live(&object).await? {
+            Ok(match connection.writes().live(&object).await? {
                 None => vec![of_defaults(&label(&object), &Value::Null, &object.body)],
                 Some(live) if live["data"] == object.body["data"] => Vec::new(),
                 Some(live) => vec![of_defaults(&label(&object), &live, &object.body)],
@@ -341,7 +345,8 @@ async fn plan_pool(
             PoolPlan::without_nodes(
                 pool,
                 connection
-                    .pool(&pool.name.value)
+                    .pools()
+                    .get(&pool.name.value)
                     .await?
                     .map(|known| known.pool),
             )

@@ -52,7 +52,7 @@ pub(crate) async fn run(args: &Explain, context: &Context) -> Result<ExitCode, E
 /// Returns what the site sets of a field; the last part of its path is its name there as well.
 async fn of_site(field: &str, context: &Context) -> Result<Vec<DefaultRow>, Error> {
     let connection = context.connect().await?;
-    let found = stored(connection.site_defaults().await?)?;
+    let found = stored(connection.site().defaults().await?)?;
     let rows = found.map_or_else(Vec::new, |(site, _)| site.rows());
     let last = field.rsplit('.').next().unwrap_or(field);
     Ok(rows

@@ -52,15 +52,15 @@ pub(crate) async fn run(args: &DescribeJob, context: &Context) -> Result<ExitCod
     };
     let last = async {
         if state.status == Status::Failed {
-            connection.last_lines(&job, 5).await
+            connection.logs().last_lines(&job, 5).await
         } else {
             Vec::new()
         }
     };
     let (((progress, throughput), last_lines), events, objects, endpoints, work) = join5(
         join(log_figures(&connection, &job, &state), last),
-        connection.job_events(&job),
-        connection.objects_of(&job),
+        connection.events().of_job(&job),
+        connection.jobs().objects_of(&job),
         endpoints(&connection, &job),
         work,
     )
@@ -120,7 +120,11 @@ async fn endpoints(
     if !job.kind.serves() {
         return Ok((Vec::new(), None));
     }
-    let (addresses, autoscaler) = join(connection.addresses(job), connection.autoscaler(job)).await;
+    let (addresses, autoscaler) = join(
+        connection.services().addresses(job),
+        connection.services().autoscaler(job),
+    )
+    .await;
     Ok((addresses?, autoscaler?))
 }
 

@@ -39,7 +39,7 @@ pub(crate) async fn run(args: &EventsArgs, context: &Context) -> Result<ExitCode
     let mut first = true;
     let mut bell = connection.doorbell_of_events(&job.namespace, &job.name);
     loop {
-        let mut found = patience.ask(|| connection.job_events(&job)).await?;
+        let mut found = patience.ask(|| connection.events().of_job(&job)).await?;
         found.retain(|event| event.warning || !args.warnings);
         if first && found.is_empty() {
             context
@@ -61,7 +61,12 @@ pub(crate) async fn run(args: &EventsArgs, context: &Context) -> Result<ExitCode
         print(&found, format, context)?;
         first = false;
         bell.news(None).await;
-        match patience.ask(|| connection.jobs(&wanted)).await?.jobs.pop() {
+        match patience
+            .ask(|| connection.jobs().list(&wanted))
+            .await?
+            .jobs
+            .pop()
+        {
             Some(found) => job = found,
             None => return Ok(ExitCode::SUCCESS),
         }

@@ -52,7 +52,7 @@ pub(crate) async fn run(args: &GetJobs, context: &Context) -> Result<ExitCode, E
 async fn wanted(args: &GetJobs, connection: &Connection) -> Result<Wanted, Error> {
     let user = match args.mine {
         false => None,
-        true => Some(connection.user().await?.ok_or_else(|| {
+        true => Some(connection.discovery().user().await?.ok_or_else(|| {
             Error::new(
                 ErrorName::UserUnknown,
                 "the API server does not report your user name",
@@ -124,7 +124,7 @@ impl JobListing<'_> {
             &OF_JOBS
         };
         let (selection, moment) = join(
-            round.ask(|| self.connection.jobs(&self.wanted)),
+            round.ask(|| self.connection.jobs().list(&self.wanted)),
             self.cells.now(quantities),
         )
         .await;

@@ -69,9 +69,11 @@ async fn read(
 ) -> Result<PodLines, Error> {
     let most = args.tail as usize;
     let wanted = |line: &LogLine| matches(args, &line.text);
-    let reads = pods
-        .iter()
-        .map(|pod| connection.matching_log(&job.namespace, &pod.name, query, most, wanted));
+    let reads = pods.iter().map(|pod| {
+        connection
+            .logs()
+            .matching(&job.namespace, &pod.name, query, most, wanted)
+    });
     let answers = SideBySide::new(reads, AT_ONCE).all().await;
     let (mut found, mut broken) = (PodLines::default(), Vec::new());
     let warn = |text: String| context.terminal.warn(&text);

@@ -28,6 +28,7 @@ pub(crate) async fn run(args: &Open, context: &Context) -> Result<ExitCode, Erro
     let route = route(args, &job, port)?;
     // Rights that are missing show before an address is printed.
     connection
+        .sessions()
         .try_route(&route, &job)
         .await
         .or_else(|failure| {
@@ -62,7 +63,7 @@ pub(crate) async fn run(args: &Open, context: &Context) -> Result<ExitCode, Erro
             .warn(&format!("a connection failed: {why}")),
     });
     let gone = tokio::select! {
-        ended = connection.serve(&route, &listener, &sink) => ended?,
+        ended = connection.sessions().serve(&route, &listener, &sink) => ended?,
         // That is how it ends.
         number = ended_from_outside => {
             return Ok(if number == platform::INTERRUPT { ExitCode::SUCCESS } else { ExitCode::from(128 + number) });

@@ -30,11 +30,11 @@ pub(crate) async fn run(args: &Paused, context: &Context) -> Result<ExitCode, Er
         return Err(error.hint(format!("gpuctl delete job {}/{}", job.namespace, job.name)));
     }
     if job.kind.serves() {
-        connection.scale(&job, 0).await?;
+        connection.jobs().scale(&job, 0).await?;
     } else if job.queued {
-        connection.hold(&job).await?;
+        connection.queues().hold(&job).await?;
     } else {
-        connection.suspend(&job, true).await?;
+        connection.jobs().suspend(&job, true).await?;
     }
     let freed = match job.gpus_held() {
         GpuCount::ZERO => String::new(),

@@ -40,12 +40,12 @@ pub(crate) async fn run(args: &Restarted, context: &Context) -> Result<ExitCode,
     let pods = chosen(&job, args)?;
     let lost: Vec<&Pod> = pods.iter().copied().filter(|pod| pod.is_lost()).collect();
     if job.kind.is_replicated() {
-        connection.roll(&job, context.now()).await?;
+        connection.jobs().roll(&job, context.now()).await?;
     } else {
         evict(&connection, &job, &pods).await?;
     }
     for pod in &lost {
-        connection.take_away(&job.namespace, pod).await?;
+        connection.jobs().take_away(&job.namespace, pod).await?;
     }
     let nodes: BTreeSet<&str> = lost.iter().filter_map(|pod| pod.node.as_deref()).collect();
     if !nodes.is_empty() {
@@ -66,7 +66,7 @@ pub(crate) async fn run(args: &Restarted, context: &Context) -> Result<ExitCode,
 /// Evicts pods one after the other. An error names those that are already evicted.
 async fn evict(connection: &Connection, job: &Job, pods: &[&Pod]) -> Result<(), Error> {
     for (index, pod) in pods.iter().enumerate() {
-        let evicted = connection.evict(&job.namespace, pod).await;
+        let evicted = connection.jobs().evict(&job.namespace, pod).await;
         let before: Vec<&str> = pods[..index].iter().map(|pod| pod.name.as_str()).collect();
         evicted.map_err(|failure| {
             let error = Error::from(failure);

@@ -25,7 +25,7 @@ pub(crate) async fn run(args: &Resumed, context: &Context) -> Result<ExitCode, E
         return answer(&job, change, args.output.into(), context);
     }
     if job.queued && !job.kind.serves() {
-        connection.put_back(&job).await?;
+        connection.queues().put_back(&job).await?;
         let message = "resumed: it runs when its queue admits it".to_owned();
         return answer(
             &job,
@@ -39,7 +39,7 @@ pub(crate) async fn run(args: &Resumed, context: &Context) -> Result<ExitCode, E
             context,
         );
     }
-    connection.resume(&job, args.anywhere).await?;
+    connection.jobs().resume(&job, args.anywhere).await?;
     let place = match &job.pinned {
         Some(node) if !args.anywhere => format!(" on its last node {node}"),
         Some(_) => " on any node".to_owned(),

@@ -39,9 +39,9 @@ pub(crate) async fn run(args: &Scale, context: &Context) -> Result<ExitCode, Err
     }
     let before = if job.suspended { 0 } else { job.replicas() };
     // Read beforehand: what was done must not look like a failure because of a warning.
-    let autoscaler = connection.autoscaler(&job).await?;
+    let autoscaler = connection.services().autoscaler(&job).await?;
     if wanted != before {
-        connection.scale(&job, wanted).await?;
+        connection.jobs().scale(&job, wanted).await?;
     }
     if let Some(autoscaler) = autoscaler.filter(|_| wanted > 0) {
         let (low, high) = (autoscaler.min_replicas, autoscaler.max_replicas);

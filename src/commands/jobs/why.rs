@@ -62,7 +62,8 @@ async fn all(
         .namespace_is_explicit
         .then(|| connection.namespace.clone());
     let selection = connection
-        .jobs(&Wanted {
+        .jobs()
+        .list(&Wanted {
             namespace,
             ..Wanted::default()
         })

@@ -80,7 +80,7 @@ async fn look(connection: &Connection, warns: bool, context: &Context) -> Result
         }
         Ok::<_, Error>(moment)
     };
-    let (moment, stock) = join(moment, connection.stock()).await;
+    let (moment, stock) = join(moment, connection.inventory().stock()).await;
     let (moment, stock) = (moment?, stock);
     // Without rights to the inventory the exporters' own words stand.
     let (inventory, consumers) = match stock {

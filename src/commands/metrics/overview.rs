@@ -57,7 +57,7 @@ async fn look(
         let (moment, machines) = join(moment, prometheus.now(&machines)).await;
         Ok((moment?, machines?))
     });
-    let (stock, asked) = join(connection.stock(), asked).await;
+    let (stock, asked) = join(connection.inventory().stock(), asked).await;
     let (mut stock, asked) = (stock?, asked?);
     if warns {
         warn_of(&stock, context);

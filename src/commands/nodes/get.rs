@@ -55,7 +55,7 @@ pub(crate) async fn run(args: &GetNodes, context: &Context) -> Result<ExitCode, 
     let pause = async || bell.news(None).await;
     list::run_after(&options, context, pause, async |round: Round<'_>| {
         let (stock, moment) = join(
-            kept.or(round.fresh, round.ask(|| connection.stock())),
+            kept.or(round.fresh, round.ask(|| connection.inventory().stock())),
             cells.now(quantities),
         )
         .await;

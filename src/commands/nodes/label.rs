@@ -137,7 +137,7 @@ async fn one(
     } else {
         LabelOverwrite::Only(None)
     };
-    match connection.set_label(node, key, value, over).await? {
+    match connection.nodes().set_label(node, key, value, over).await? {
         Labelling::Done if value.is_none() => Ok(format!("{key} taken away")),
         Labelling::Done => Ok(format!("{key}={} set", value.unwrap_or_default())),
         Labelling::Unchanged => Ok(format!(

@@ -30,7 +30,7 @@ pub(crate) async fn run(args: &NodeLabels, context: &Context) -> Result<ExitCode
     let Some(name) = &args.node else {
         return every_node(args, &options, &connection, context).await;
     };
-    let Some((host, _)) = connection.host(name).await? else {
+    let Some((host, _)) = connection.inventory().host(name).await? else {
         return Err(lookup::missing_node(name, &[]));
     };
     let Some(value) = host.node.labels.get(&args.key) else {
@@ -58,7 +58,7 @@ async fn every_node(
     let pause = async || bell.news(None).await;
     list::run_after(options, context, pause, async |round: Round<'_>| {
         let stock = kept
-            .or(round.fresh, round.ask(|| connection.stock()))
+            .or(round.fresh, round.ask(|| connection.inventory().stock()))
             .await?;
         if stock.unreadable.contains(&"nodes") && round.first {
             context
@@ -83,7 +83,7 @@ async fn types(
     let pause = async || bell.news(None).await;
     list::run_after(options, context, pause, async |round: Round<'_>| {
         let stock = kept
-            .or(round.fresh, round.ask(|| connection.stock()))
+            .or(round.fresh, round.ask(|| connection.inventory().stock()))
             .await?;
         if stock.unreadable.contains(&"nodes") && round.first {
             context

@@ -28,7 +28,7 @@ async fn change(args: &PoolNodes, adding: bool, context: &Context) -> Result<Exi
     let format: Format = args.output.into();
     context.terminal.set_format(format);
     let connection = context.connect().await?;
-    let stock = connection.stock().await?.listed()?;
+    let stock = connection.inventory().stock().await?.listed()?;
     let definition = definition(args, adding, &stock.inventory, &connection, context).await?;
     let (mut done, mut failed) = (Vec::new(), Vec::new());
     for node in &args.nodes {
@@ -80,7 +80,7 @@ async fn definition(
     connection: &Connection,
     context: &Context,
 ) -> Result<PoolDefinition, Error> {
-    if let Some(known) = connection.pool(&args.pool).await? {
+    if let Some(known) = connection.pools().get(&args.pool).await? {
         return Ok(known.pool);
     }
     if !inventory.pools().contains(args.pool.as_str()) {
@@ -91,8 +91,8 @@ async fn definition(
         ..PoolDefinition::default()
     };
     if adding {
-        pools::tell_home(connection.ensure_home(false).await?, false, context);
-        connection.add_pool(&definition).await?;
+        pools::tell_home(connection.pools().ensure_home(false).await?, false, context);
+        connection.pools().add(&definition).await?;
     }
     Ok(definition)
 }
@@ -110,7 +110,8 @@ async fn put_in(
     );
     // Written down first: a label without a note would outlive the pool.
     connection
-        .change_pool(&pool.name, |pool| {
+        .pools()
+        .change(&pool.name, |pool| {
             pool.labels
                 .entry(node.clone())
                 .or_default()
@@ -129,7 +130,8 @@ async fn put_in(
         };
         return Err(
             match connection
-                .change_pool(&pool.name, |known| {
+                .pools()
+                .change(&pool.name, |known| {
                     *known = known.changed_back(&wanted, pool);
                 })
                 .await
@@ -162,7 +164,8 @@ async fn take_out(
 ) -> Result<(), Error> {
     let node = host.name();
     let mut set = connection
-        .pool(pool)
+        .pools()
+        .get(pool)
         .await?
         .and_then(|mut known| known.pool.labels.remove(node))
         .unwrap_or_default();
@@ -198,7 +201,8 @@ async fn take_out(
     )
     .await?;
     connection
-        .change_pool(pool, |pool| drop(pool.labels.remove(node)))
+        .pools()
+        .change(pool, |pool| drop(pool.labels.remove(node)))
         .await?;
     Ok(())
 }

@@ -23,7 +23,7 @@ pub(crate) async fn run(args: &DescribeQueue, context: &Context) -> Result<ExitC
             (Some(space), name)
         });
     let namespace = space.unwrap_or(&connection.namespace);
-    let (queues, unseen) = connection.queues(&served, Some(namespace)).await?;
+    let (queues, unseen) = connection.queues().list(&served, Some(namespace)).await?;
     for system in unseen {
         context
             .terminal
@@ -34,7 +34,7 @@ pub(crate) async fn run(args: &DescribeQueue, context: &Context) -> Result<ExitC
         namespace: queue.namespace.clone(),
         ..Wanted::default()
     };
-    let selection = connection.jobs(&wanted).await?;
+    let selection = connection.jobs().list(&wanted).await?;
     if let Some(unseen) = selection.unseen() {
         context.terminal.lack(&unseen);
     }

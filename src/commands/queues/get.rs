@@ -36,7 +36,8 @@ pub(crate) async fn run(args: &GetQueues, context: &Context) -> Result<ExitCode,
         .then_some(connection.namespace.as_str());
     let cells = OptionalMetrics::new(context, &connection);
     list::run(&options, context, async |round: Round<'_>| {
-        let read = async |namespace: Option<&str>| connection.queues(&served, namespace).await;
+        let read =
+            async |namespace: Option<&str>| connection.queues().list(&served, namespace).await;
         let (found, moment) = join(
             of_namespaces("queues", &connection, &round, context, read),
             cells.now(&OF_JOBS),
@@ -65,14 +66,17 @@ async fn preempted(args: &GetQueues, context: &Context) -> Result<ExitCode, Erro
             namespace: named.clone(),
             ..Wanted::default()
         };
-        let selection = round.ask(|| connection.jobs(&wanted)).await?;
+        let selection = round.ask(|| connection.jobs().list(&wanted)).await?;
         let namespace = named.as_deref().or(selection.narrowed_to.as_deref());
         if let Some(home) = selection.narrowed_to.as_ref().filter(|_| round.first) {
             context.terminal.lack(&format!(
                 "you may not list jobs of all namespaces; only `{home}` is shown"
             ));
         }
-        let found = connection.preemptions(namespace, &selection.jobs).await?;
+        let found = connection
+            .queues()
+            .preemptions(namespace, &selection.jobs)
+            .await?;
         for what in found.unreadable.iter().filter(|_| round.first) {
             context.terminal.lack(&format!(
                 "you may not list {what}: preemptions that they tell of are missing"

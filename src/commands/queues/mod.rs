@@ -8,7 +8,7 @@ use gpuctl_core::error::{Error, ErrorKind, ErrorName};
 
 /// Returns what the cluster serves; an error where it serves no queues.
 async fn served(connection: &Connection) -> Result<ServedQueueing, Error> {
-    let served = connection.served_queueing().await?;
+    let served = connection.queues().served().await?;
     if served.systems().next().is_none() {
         let error = Error::new(
             ErrorName::reported(ErrorKind::NotFound, "QueueNotServed"),

@@ -14,7 +14,7 @@ pub(crate) async fn run(args: &DescribeQuota, context: &Context) -> Result<ExitC
     let connection = context.connect().await?;
     let found = match args.to_delete {
         true => deletable(&connection, &args.name).await?,
-        false => connection.quotas(Some(&args.name)).await?,
+        false => connection.quotas().list(Some(&args.name)).await?,
     };
     if found.is_empty() {
         let error = Error::new(

@@ -20,7 +20,7 @@ pub(crate) async fn run(args: &GetQuotas, context: &Context) -> Result<ExitCode,
     context.terminal.set_format(options.format);
     let connection = context.connect().await?;
     list::run(&options, context, async |round| {
-        let read = async |namespace: Option<&str>| connection.quotas(namespace).await;
+        let read = async |namespace: Option<&str>| connection.quotas().list(namespace).await;
         let found = of_namespaces("quotas", &connection, &round, context, read).await?;
         Ok(listing(found, args.list.sort_by, (), &options, context))
     })

@@ -130,7 +130,7 @@ pub(crate) async fn analyze(
     let (start, end) = (UnixSeconds::from(begun) - window, UnixSeconds::from(begun));
     let span = Window { start, end, step };
     let asked = measured(&connection, context, span, connected);
-    let (measured, stock) = join(asked, connection.stock()).await;
+    let (measured, stock) = join(asked, connection.inventory().stock()).await;
     let (measured, stock) = (measured?, stock?);
     let rules = Rules {
         start,
@@ -147,7 +147,11 @@ pub(crate) async fn analyze(
     let own = match stock.consumers {
         Some(_) => None,
         // Since when a pod runs is known of one's own namespace at least.
-        None => connection.consumers(&connection.namespace).await.ok(),
+        None => connection
+            .inventory()
+            .consumers(&connection.namespace)
+            .await
+            .ok(),
     };
     let pods = stock.consumers.as_ref().or(own.as_ref());
     if stock.consumers.is_none() {

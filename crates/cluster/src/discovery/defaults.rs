@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use crate::transport::lenient;
 use crate::write::apply::Deletion;
-use crate::{Connection, Failure};
+use crate::{Failure, handles::SiteApi};
 use gpuctl_core::model::Node;
 use gpuctl_core::model::contract::labels::USER;
 use gpuctl_manifest::render::{DEFAULTS_FILE, DEFAULTS_TYPE_LABELS};
@@ -42,10 +42,10 @@ struct WireMetadata {
     annotations: BTreeMap<String, String>,
 }
 
-impl Connection {
+impl SiteApi<'_> {
     /// Returns the site's defaults; `None` where there are none.
-    pub async fn site_defaults(&self) -> Result<Option<StoredDefaults>, Failure> {
-        let found: Option<WireDefaults> = self.find(PATH).await?;
+    pub async fn defaults(self) -> Result<Option<StoredDefaults>, Failure> {
+        let found: Option<WireDefaults> = self.0.find(PATH).await?;
         Ok(found.and_then(|mut object| {
             Some(StoredDefaults {
                 text: object.data.remove(DEFAULTS_FILE)?,
@@ -56,14 +56,14 @@ impl Connection {
     }
 
     /// Takes the site's defaults away. False when there are none.
-    pub async fn remove_site_defaults(&self) -> Result<bool, Failure> {
-        self.delete_at(PATH, Deletion::default()).await
+    pub async fn remove_defaults(self) -> Result<bool, Failure> {
+        self.0.writes().delete_at(PATH, Deletion::default()).await
     }
 
     /// Returns the labels that tell the type of GPUs at this site. Whoever may not read them has
     /// the usual ones.
-    pub(crate) async fn gpu_type_labels(&self) -> Vec<String> {
-        let found = self.find::<WireDefaults>(PATH).await.ok().flatten();
+    pub(crate) async fn gpu_type_labels(self) -> Vec<String> {
+        let found = self.0.find::<WireDefaults>(PATH).await.ok().flatten();
         let labels = found
             .and_then(|mut object| object.data.remove(DEFAULTS_TYPE_LABELS))
             .unwrap_or_default();

@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use crate::transport::decode::{ListPage, ObjectMetadata};
 use crate::transport::http::with_query;
-use crate::{Connection, Failure};
+use crate::{Failure, handles::MetricsApi};
 
 /// A pod that exposes metrics of its node's GPUs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,40 +79,41 @@ impl WireExporterSpec<'_> {
     }
 }
 
-impl Connection {
+impl MetricsApi<'_> {
     /// Returns the running exporters of all nodes, each node's once.
-    pub async fn exporter_pods(&self) -> Result<Vec<ExporterPod>, Failure> {
+    pub async fn exporter_pods(self) -> Result<Vec<ExporterPod>, Failure> {
         let mut found: Vec<ExporterPod> = Vec::new();
         for (selector, usual) in SELECTORS {
             let running = [
                 ("labelSelector", selector),
                 ("fieldSelector", "status.phase=Running"),
             ];
-            self.list("/api/v1/pods", &running, |page| {
-                let page: ListPage<WireExporter<'_>> = page.objects()?;
-                for pod in page
-                    .items
-                    .iter()
-                    .filter(|pod| !pod.spec.node_name.is_empty())
-                {
-                    if !found.iter().any(|known| known.node == pod.spec.node_name) {
-                        found.push(ExporterPod {
-                            namespace: pod.metadata.namespace.to_string(),
-                            name: pod.metadata.name.to_string(),
-                            node: pod.spec.node_name.to_string(),
-                            port: pod.spec.port().unwrap_or(usual),
-                        });
+            self.0
+                .list("/api/v1/pods", &running, |page| {
+                    let page: ListPage<WireExporter<'_>> = page.objects()?;
+                    for pod in page
+                        .items
+                        .iter()
+                        .filter(|pod| !pod.spec.node_name.is_empty())
+                    {
+                        if !found.iter().any(|known| known.node == pod.spec.node_name) {
+                            found.push(ExporterPod {
+                                namespace: pod.metadata.namespace.to_string(),
+                                name: pod.metadata.name.to_string(),
+                                node: pod.spec.node_name.to_string(),
+                                port: pod.spec.port().unwrap_or(usual),
+                            });
+                        }
                     }
-                }
-                Ok(())
-            })
-            .await?;
+                    Ok(())
+                })
+                .await?;
         }
         Ok(found)
     }
 
     /// Returns what an exporter exposes now.
-    pub async fn exposed_by(&self, exporter: &ExporterPod) -> Result<String, Failure> {
+    pub async fn exposed_by(self, exporter: &ExporterPod) -> Result<String, Failure> {
         let ExporterPod {
             namespace,
             name,
@@ -123,9 +124,9 @@ impl Connection {
             &format!("/api/v1/namespaces/{namespace}/pods/{name}:{port}/proxy/metrics"),
             &[],
         );
-        let reply = self.ask(&path, "", Bytes::new()).await?;
+        let reply = self.0.ask(&path, "", Bytes::new()).await?;
         if reply.code >= 400 {
-            return Err(self.failure(reply.code, &reply.media, &reply.body));
+            return Err(self.0.failure(reply.code, &reply.media, &reply.body));
         }
         Ok(String::from_utf8_lossy(&reply.body).into_owned())
     }

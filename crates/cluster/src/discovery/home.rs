@@ -8,7 +8,7 @@
 
 use serde_json::Value;
 
-use crate::{Connection, Failure, unless_forbidden};
+use crate::{Failure, handles::SiteApi, unless_forbidden};
 use gpuctl_core::model::contract::labels::{HOME, HOME_UID};
 use gpuctl_manifest::render::{self, HOME_ROLE};
 
@@ -23,12 +23,12 @@ pub enum HomeMark {
     Hidden,
 }
 
-impl Connection {
+impl SiteApi<'_> {
     /// Compares the UID in the mark with that of the current namespace.
-    pub async fn home_mark(&self) -> Result<HomeMark, Failure> {
-        let home = self.find_in::<Value>("/api/v1/namespaces", HOME);
+    pub async fn home_mark(self) -> Result<HomeMark, Failure> {
+        let home = self.0.find_in::<Value>("/api/v1/namespaces", HOME);
         let (role, home) =
-            futures::future::join(self.find_in::<Value>(ROLES, HOME_ROLE), home).await;
+            futures::future::join(self.0.find_in::<Value>(ROLES, HOME_ROLE), home).await;
         let (role, home) = match (unless_forbidden(role), unless_forbidden(home)) {
             // Bundles of earlier versions contain neither object.
             (Err(Failure::NotInBundle(_)), _) | (_, Err(Failure::NotInBundle(_))) => {
@@ -53,19 +53,19 @@ impl Connection {
     }
 
     /// Reads the namespace of definitions; `None` if it does not exist or the user cannot read it.
-    pub async fn home(&self) -> Result<Option<Value>, Failure> {
-        unless_forbidden(self.find_in::<Value>("/api/v1/namespaces", HOME).await)
+    pub async fn home(self) -> Result<Option<Value>, Failure> {
+        unless_forbidden(self.0.find_in::<Value>("/api/v1/namespaces", HOME).await)
             .map(Option::flatten)
     }
 
     /// Marks the namespace of definitions. Returns false without the necessary rights.
-    pub async fn mark_home(&self, private: bool) -> Result<bool, Failure> {
+    pub async fn mark_home(self, private: bool) -> Result<bool, Failure> {
         let Some(home) = self.home().await? else {
             return Ok(false);
         };
         let uid = home["metadata"]["uid"].as_str().unwrap_or_default();
         for object in render::home_mark(uid, private) {
-            if unless_forbidden(self.apply_with(&object, false, true).await)?.is_none() {
+            if unless_forbidden(self.0.writes().apply_with(&object, false, true).await)?.is_none() {
                 return Ok(false);
             }
         }

@@ -5,7 +5,7 @@ use futures::stream::{self, StreamExt, TryStreamExt};
 use serde_json::Value;
 
 use crate::write::apply::Deletion;
-use crate::{Connection, Failure};
+use crate::{Failure, handles::NamespacesApi};
 use gpuctl_core::model::contract::labels::{HOME, MANAGED_BY, MANAGED_BY_US};
 
 /// What became of a namespace.
@@ -28,26 +28,40 @@ const DERIVED: [&str; 3] = ["events", "endpoints", "endpointslices"];
 /// Lists on the way at once.
 const AT_ONCE: usize = 8;
 
-impl Connection {
+impl NamespacesApi<'_> {
+    /// Whether a namespace exists. Returns true without the right to read it, so that a role keeps
+    /// its rules.
+    pub async fn exists(self, name: &str) -> Result<bool, Failure> {
+        match self
+            .0
+            .find::<Value>(&format!("/api/v1/namespaces/{name}"))
+            .await
+        {
+            Err(failure) if failure.is_forbidden() => Ok(true),
+            other => other.map(|found| found.is_some()),
+        }
+    }
+
     /// Returns the names of all namespaces.
-    pub async fn namespace_names(&self) -> Result<Vec<String>, Failure> {
+    pub async fn names(self) -> Result<Vec<String>, Failure> {
         let mut names = Vec::new();
-        self.list("/api/v1/namespaces", &[], |page| {
-            let page: Value = page.decode()?;
-            let items = page["items"].as_array().into_iter().flatten();
-            names.extend(
-                items.filter_map(|one| one["metadata"]["name"].as_str().map(ToOwned::to_owned)),
-            );
-            Ok(())
-        })
-        .await?;
+        self.0
+            .list("/api/v1/namespaces", &[], |page| {
+                let page: Value = page.decode()?;
+                let items = page["items"].as_array().into_iter().flatten();
+                names.extend(
+                    items.filter_map(|one| one["metadata"]["name"].as_str().map(ToOwned::to_owned)),
+                );
+                Ok(())
+            })
+            .await?;
         Ok(names)
     }
 
     /// Deletes a namespace that gpuctl made and in which nothing is left.
-    pub async fn remove_empty_namespace(&self, name: &str) -> Result<Namespace, Failure> {
+    pub async fn remove_empty(self, name: &str) -> Result<Namespace, Failure> {
         let path = format!("/api/v1/namespaces/{name}");
-        let found: Option<Value> = self.find(&path).await?;
+        let found: Option<Value> = self.0.find(&path).await?;
         let ours = |found: &Value| {
             found["metadata"]["labels"][MANAGED_BY] == MANAGED_BY_US && name != HOME
         };
@@ -60,13 +74,13 @@ impl Connection {
         if let Some(held) = self.holds(name).await? {
             return Ok(Namespace::Kept(held));
         }
-        self.delete_at(&path, Deletion::of(&uid)).await?;
+        self.0.writes().delete_at(&path, Deletion::of(&uid)).await?;
         Ok(Namespace::Deleted)
     }
 
     /// Returns a kind of object that is in the namespace, or that may not be looked for.
-    async fn holds(&self, namespace: &str) -> Result<Option<String>, Failure> {
-        let groups: Value = self.get("/apis").await?;
+    async fn holds(self, namespace: &str) -> Result<Option<String>, Failure> {
+        let groups: Value = self.0.get("/apis").await?;
         let mut versions = vec!["/api/v1".to_owned()];
         let preferred = groups["groups"].as_array().into_iter().flatten();
         versions.extend(
@@ -90,12 +104,12 @@ impl Connection {
     }
 
     /// Kinds of one version of a group that are listed by namespace, as (version, kind).
-    async fn kinds(&self, version: String) -> Result<Vec<(String, String)>, Failure> {
+    async fn kinds(self, version: String) -> Result<Vec<(String, String)>, Failure> {
         // Metrics are answers, not objects.
         if version.contains("metrics.k8s.io") {
             return Ok(Vec::new());
         }
-        let list: Value = self.get(&version).await?;
+        let list: Value = self.0.get(&version).await?;
         let lists = |kind: &&Value| {
             let verbs = kind["verbs"].as_array();
             kind["namespaced"] == true
@@ -115,13 +129,14 @@ impl Connection {
 
     /// Returns the kind, when there is an object of it.
     async fn one_of(
-        &self,
+        self,
         version: &str,
         namespace: &str,
         kind: &str,
     ) -> Result<Option<String>, Failure> {
         let mut any = false;
         let listed = self
+            .0
             .list(
                 &format!("{version}/namespaces/{namespace}/{kind}"),
                 &[],

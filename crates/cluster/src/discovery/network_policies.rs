@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde::Deserialize;
 
 use crate::transport::decode::{ListPage, ObjectMetadata};
-use crate::{Connection, Failure};
+use crate::{Failure, handles::NamespacesApi};
 use gpuctl_core::model::contract::labels::{MANAGED_BY, MANAGED_BY_US};
 
 #[derive(Deserialize)]
@@ -36,12 +36,13 @@ impl WirePolicy<'_> {
     }
 }
 
-impl Connection {
+impl NamespacesApi<'_> {
     /// Whether the namespace has policies for ingress that gpuctl did not create.
-    pub async fn is_isolated_by_others(&self, namespace: &str) -> Result<bool, Failure> {
+    pub async fn is_isolated_by_others(self, namespace: &str) -> Result<bool, Failure> {
         let path = format!("/apis/networking.k8s.io/v1/namespaces/{namespace}/networkpolicies");
         let mut is_isolated = false;
         let listed = self
+            .0
             .list_whole(&path, &[], |page| {
                 let page: ListPage<WirePolicy<'_>> = page.objects()?;
                 is_isolated |= page.items.iter().any(WirePolicy::isolates);

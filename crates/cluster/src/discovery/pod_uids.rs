@@ -2,27 +2,29 @@
 
 use serde_json::Value;
 
-use crate::{Connection, Failure, unless_forbidden};
+use crate::{Failure, handles::MetricsApi, unless_forbidden};
 
 /// Pods that are enough to tell.
 const ENOUGH: &str = "40";
 
-impl Connection {
+impl MetricsApi<'_> {
     /// Returns the UIDs of some pods of the cluster, or of the own namespace where the others may
     /// not be seen.
-    pub async fn some_pods(&self) -> Result<Vec<String>, Failure> {
+    pub async fn some_pods(self) -> Result<Vec<String>, Failure> {
         let everywhere = unless_forbidden(
-            self.get::<Value>(&format!("/api/v1/pods?limit={ENOUGH}"))
+            self.0
+                .get::<Value>(&format!("/api/v1/pods?limit={ENOUGH}"))
                 .await,
         )?;
         let list = match everywhere {
             Some(list) => list,
             None => {
-                self.get(&format!(
-                    "/api/v1/namespaces/{}/pods?limit={ENOUGH}",
-                    self.namespace
-                ))
-                .await?
+                self.0
+                    .get(&format!(
+                        "/api/v1/namespaces/{}/pods?limit={ENOUGH}",
+                        self.0.namespace
+                    ))
+                    .await?
             }
         };
         let uids = list["items"]

@@ -8,7 +8,7 @@ use tokio::net::TcpListener;
 
 use crate::transport::http::with_query;
 use crate::transport::path::is_segment;
-use crate::{Connection, Failure};
+use crate::{Failure, handles::MetricsApi};
 
 /// A port of a Service.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -125,15 +125,27 @@ impl PrometheusService {
     pub fn name(&self) -> String {
         format!("{}/{}", self.namespace, self.service)
     }
+
+    /// Whether gpuctl looks for the Service even without the right to list Services.
+    pub fn is_usual(&self) -> bool {
+        WELL_KNOWN.iter().any(|(namespace, service, port)| {
+            let secure = *namespace == "openshift-monitoring";
+            let usual = PrometheusService {
+                secure,
+                ..PrometheusService::named(namespace, service, *port)
+            };
+            usual.name() == self.name() && usual.proxy_name() == self.proxy_name()
+        })
+    }
 }
 
-impl Connection {
+impl MetricsApi<'_> {
     /// Services that may be a Prometheus, the likeliest to remember most first. False when they may
     /// not be listed, and the usual names stand for them.
-    pub async fn gates(&self) -> Result<(Vec<PrometheusService>, bool), Failure> {
+    pub async fn gates(self) -> Result<(Vec<PrometheusService>, bool), Failure> {
         let lists = SELECTORS.map(|(selector, ..)| async move {
             let path = with_query("/api/v1/services", &[("labelSelector", selector)]);
-            self.get::<Value>(&path).await
+            self.0.get::<Value>(&path).await
         });
         let mut found: Vec<PrometheusService> = Vec::new();
         for ((_, port, base), list) in SELECTORS.iter().zip(join_all(lists).await) {
@@ -158,7 +170,7 @@ impl Connection {
     }
 
     /// Returns the usual names, in the usual namespaces and in the user's own.
-    fn usual_gates(&self) -> Vec<PrometheusService> {
+    fn usual_gates(self) -> Vec<PrometheusService> {
         let gate = |namespace: &str, service: &str, port| PrometheusService {
             namespace: namespace.to_owned(),
             service: service.to_owned(),
@@ -173,30 +185,19 @@ impl Connection {
         usual
             .chain(
                 own.into_iter()
-                    .map(|(service, port)| gate(&self.namespace, service, port)),
+                    .map(|(service, port)| gate(&self.0.namespace, service, port)),
             )
             .collect()
     }
 
-    /// Whether gpuctl looks for the Service even without the right to list Services.
-    pub fn is_usual_service(wanted: &PrometheusService) -> bool {
-        WELL_KNOWN.iter().any(|(namespace, service, port)| {
-            let secure = *namespace == "openshift-monitoring";
-            let usual = PrometheusService {
-                secure,
-                ..PrometheusService::named(namespace, service, *port)
-            };
-            usual.name() == wanted.name() && usual.proxy_name() == wanted.proxy_name()
-        })
-    }
-
     /// Reads one Service by its name; `None` if it does not exist or has no port.
     pub async fn prometheus_service(
-        &self,
+        self,
         namespace: &str,
         name: &str,
     ) -> Result<Option<PrometheusService>, Failure> {
         let found: Option<Value> = self
+            .0
             .find(&format!("/api/v1/namespaces/{namespace}/services/{name}"))
             .await?;
         let has = |labels: &Value, selector: &str| {
@@ -215,7 +216,7 @@ impl Connection {
 
     /// Asks through the API server's proxy; with a body by POST.
     pub async fn through_service(
-        &self,
+        self,
         gate: &PrometheusService,
         path: &str,
         content_type: &str,
@@ -228,14 +229,14 @@ impl Connection {
             "/api/v1/namespaces/{namespace}/services/{}/proxy{base}/{path}",
             gate.proxy_name()
         );
-        let reply = self.ask(&url, content_type, body).await?;
+        let reply = self.0.ask(&url, content_type, body).await?;
         // The API server itself answers so; whoever is behind it has no such object.
         let is_own = || {
             serde_json::from_slice::<Value>(&reply.body)
                 .is_ok_and(|status| status["kind"] == "Status")
         };
         if reply.code >= 400 && is_own() {
-            return Err(self.failure(reply.code, &reply.media, &reply.body));
+            return Err(self.0.failure(reply.code, &reply.media, &reply.body));
         }
         Ok(ProxiedResponse {
             code: reply.code,
@@ -246,7 +247,7 @@ impl Connection {
 
     /// Returns a pod behind a Service and its port.
     pub async fn pod_behind(
-        &self,
+        self,
         gate: &PrometheusService,
     ) -> Result<Option<(String, u16)>, Failure> {
         let selector = format!("kubernetes.io/service-name={}", gate.service);
@@ -255,6 +256,7 @@ impl Connection {
             gate.namespace
         );
         let slices: Value = self
+            .0
             .get(&with_query(&path, &[("labelSelector", &selector)]))
             .await?;
         let slices = slices["items"].as_array().into_iter().flatten();
@@ -280,19 +282,19 @@ impl Connection {
 
     /// Runs `call` with a local address that leads to a port of a pod as long as it takes.
     pub async fn beside_pod<T>(
-        &self,
+        self,
         namespace: &str,
         pod: &str,
         port: u16,
         call: impl AsyncFnOnce(String) -> T,
     ) -> Result<T, Failure> {
         let broken = |error: std::io::Error| Failure::Unreachable {
-            server: self.server.clone(),
+            server: self.0.server.clone(),
             cause: error.to_string(),
         };
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.map_err(broken)?;
         let address = listener.local_addr().map_err(broken)?;
-        let carrying = std::pin::pin!(self.carry_to(&listener, namespace, pod, port));
+        let carrying = std::pin::pin!(self.0.sessions().carry_to(&listener, namespace, pod, port));
         let calling = std::pin::pin!(call(format!("http://{address}")));
         match select(calling, carrying).await {
             futures::future::Either::Left((answer, _)) => Ok(answer),

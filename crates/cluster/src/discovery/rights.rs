@@ -5,18 +5,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use futures::stream::{self, StreamExt, TryStreamExt};
 use serde_json::{Value, json};
 
-use crate::{Connection, Failure};
+use crate::{Failure, handles::DiscoveryApi};
 use gpuctl_core::model::contract::labels::HOME;
 use gpuctl_core::model::contract::rights::{Right, RightScope};
 
 /// Questions on the way at once.
 const AT_ONCE: usize = 16;
 
-impl Connection {
+impl DiscoveryApi<'_> {
     /// Returns the answer to each right. `namespace` is where those of a namespace are asked for;
     /// `None` asks for all namespaces.
     pub async fn may(
-        &self,
+        self,
         rights: &BTreeSet<Right>,
         namespace: Option<&str>,
     ) -> Result<BTreeMap<Right, bool>, Failure> {
@@ -38,6 +38,8 @@ impl Connection {
                 "spec": {"resourceAttributes": attributes},
             });
             let answer = self
+                .0
+                .writes()
                 .post(
                     "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
                     &review,
@@ -58,21 +60,40 @@ impl Connection {
             .await
     }
 
-    /// Whether a namespace exists. Returns true without the right to read it, so that a role keeps
-    /// its rules.
-    pub async fn has_namespace(&self, name: &str) -> Result<bool, Failure> {
+    /// Returns who we are to the API server; `None` on servers that do not tell.
+    pub async fn user(self) -> Result<Option<String>, Failure> {
+        let review = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"});
         match self
-            .find::<Value>(&format!("/api/v1/namespaces/{name}"))
+            .0
+            .writes()
+            .post(
+                "/apis/authentication.k8s.io/v1/selfsubjectreviews",
+                &review,
+                false,
+            )
             .await
         {
-            Err(failure) if failure.is_forbidden() => Ok(true),
-            other => other.map(|found| found.is_some()),
+            Ok(answer) => Ok(answer
+                .pointer("/status/userInfo/username")
+                .and_then(Value::as_str)
+                .map(ToOwned::to_owned)),
+            Err(failure) if failure.is_not_found() || failure.is_forbidden() => Ok(None),
+            Err(failure) => Err(failure),
         }
     }
 
+    /// Returns true when the cluster serves this API group.
+    pub async fn serves(self, group: &str) -> Result<bool, Failure> {
+        Ok(self
+            .0
+            .find::<Value>(&format!("/apis/{group}"))
+            .await?
+            .is_some())
+    }
+
     /// Names of the API groups that the cluster serves.
-    pub async fn groups(&self) -> Result<BTreeSet<String>, Failure> {
-        let groups: Value = self.get("/apis").await?;
+    pub async fn groups(self) -> Result<BTreeSet<String>, Failure> {
+        let groups: Value = self.0.get("/apis").await?;
         let names = groups["groups"].as_array().into_iter().flatten();
         Ok(names
             .filter_map(|group| group["name"].as_str().map(ToOwned::to_owned))

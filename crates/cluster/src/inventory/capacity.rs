@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::nodes::MACHINE;
 use crate::transport::decode::{ListPage, PodSpec, WirePod};
-use crate::{Connection, Failure, unless_forbidden};
+use crate::{Failure, handles::InventoryApi, unless_forbidden};
 use gpuctl_core::model::Node;
 use gpuctl_core::model::contract::labels::{JOB, POOL_LABEL};
 use gpuctl_core::model::counting::candidates::{PlacedPod, Room, WaitingPod};
@@ -20,18 +20,19 @@ pub fn requests(pod: &Value) -> Amounts {
         .unwrap_or_default()
 }
 
-impl Connection {
+impl InventoryApi<'_> {
     /// Returns the priority of a class and whether its pods preempt others; `None` where it is not
     /// there or may not be read.
-    pub async fn priority_class(&self, name: &str) -> Result<Option<PriorityClass>, Failure> {
+    pub async fn priority_class(self, name: &str) -> Result<Option<PriorityClass>, Failure> {
         let found = self
+            .0
             .find_in::<PriorityClass>("/apis/scheduling.k8s.io/v1/priorityclasses", name)
             .await;
         unless_forbidden(found).map(Option::flatten)
     }
 
     /// Returns the room on `nodes`. `None` when the user may not see all pods.
-    pub async fn room(&self, nodes: &[Node]) -> Result<Option<Room>, Failure> {
+    pub async fn room(self, nodes: &[Node]) -> Result<Option<Room>, Failure> {
         let free = nodes
             .iter()
             .map(|node| (node.name.clone(), node.now()))
@@ -45,6 +46,7 @@ impl Connection {
             "status.phase!=Succeeded,status.phase!=Failed",
         )];
         let listed = self
+            .0
             .list("/api/v1/pods", &unfinished, |page| {
                 let page: ListPage<WirePod<'_>> = page.objects()?;
                 page.items.iter().for_each(|pod| take(&mut room, pod));

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::device_slices::{DeviceKey, allocated, current, devices_of, generation, pool, text};
 use super::devices::Claimed;
-use crate::{Connection, Failure};
+use crate::{Failure, handles::DevicesApi};
 use gpuctl_core::model::Taint;
 use gpuctl_core::model::counting::device_demand::{
     DeviceClaims, DeviceDemand, DeviceToleration, OfferedDevice,
@@ -18,11 +18,11 @@ use gpuctl_core::model::values::units::MOST_PER_NODE;
 /// Versions that serve taints of devices which an administrator sets.
 const TAINT_RULES: [&str; 3] = ["v1", "v1beta2", "v1alpha3"];
 
-impl Connection {
+impl DevicesApi<'_> {
     /// Compares what a pod claims with what is offered. `own` are objects that are not created yet:
     /// templates of claims are looked for there first.
     pub async fn device_claims(
-        &self,
+        self,
         namespace: &str,
         spec: &Value,
         own: &[&Value],
@@ -55,6 +55,7 @@ impl Connection {
         let names: BTreeSet<String> = demands.iter().map(|demand| demand.class.clone()).collect();
         let read = names.into_iter().map(|name| async {
             let class = self
+                .0
                 .find_in::<Value>(&format!("{api}/deviceclasses"), &name)
                 .await;
             (name, class)
@@ -74,7 +75,7 @@ impl Connection {
 
     /// Returns the devices that one claim asks for, or the outcome where they cannot be counted.
     async fn demands_of(
-        &self,
+        self,
         claim: &Value,
         api: &str,
         namespace: &str,
@@ -89,7 +90,7 @@ impl Connection {
         let collection = format!("{api}/namespaces/{namespace}/resourceclaimtemplates");
         let template = match own.iter().find(is_own) {
             Some(template) => (*template).clone(),
-            None => match self.find_in(&collection, name).await {
+            None => match self.0.find_in(&collection, name).await {
                 Ok(Some(template)) => template,
                 Ok(None) => return Ok(Err(DeviceClaims::TemplateMissing(name.to_owned()))),
                 Err(failure) if failure.is_forbidden() => {
@@ -102,7 +103,7 @@ impl Connection {
     }
 
     /// Returns the rules that taint devices; `None` where they may not be listed.
-    async fn taint_rules(&self) -> Result<Option<Vec<Value>>, Failure> {
+    async fn taint_rules(self) -> Result<Option<Vec<Value>>, Failure> {
         for version in TAINT_RULES {
             match self
                 .optional_of(&format!("/apis/resource.k8s.io/{version}/devicetaintrules"))

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::device_slices::{DeviceKey, allocated, current, devices_of, pool, text};
 use crate::transport::decode::ListPage;
-use crate::{Connection, Failure};
+use crate::{Failure, handles::DevicesApi};
 use gpuctl_core::model::{ClaimableDevices, Device};
 
 /// Objects of dynamic resource allocation.
@@ -18,10 +18,10 @@ pub(crate) struct Claimed {
     pub items: Vec<Value>,
 }
 
-impl Connection {
+impl DevicesApi<'_> {
     /// Objects of dynamic resource allocation; none where the API is not served, `None` where they
     /// may not be read. Servers before Kubernetes 1.34 have beta versions only.
-    pub(crate) async fn optional(&self, plural: &str) -> Result<Option<Claimed>, Failure> {
+    pub(crate) async fn optional(self, plural: &str) -> Result<Option<Claimed>, Failure> {
         for version in ["v1", "v1beta2", "v1beta1"] {
             match self
                 .optional_of(&format!("/apis/resource.k8s.io/{version}/{plural}"))
@@ -39,9 +39,10 @@ impl Connection {
         Ok(Some(Claimed::default()))
     }
 
-    pub(crate) async fn optional_of(&self, path: &str) -> Result<Option<Vec<Value>>, Failure> {
+    pub(crate) async fn optional_of(self, path: &str) -> Result<Option<Vec<Value>>, Failure> {
         let mut found = Vec::new();
         let listed = self
+            .0
             .list(path, &[], |page| {
                 let page: ListPage<Value> = page.objects()?;
                 found.extend(page.items);
@@ -56,11 +57,11 @@ impl Connection {
     }
 }
 
-impl Connection {
+impl DevicesApi<'_> {
     /// Returns true when there is a class of devices of this name, or when that may not be seen.
-    pub async fn has_device_class(&self, api: &str, class: &str) -> bool {
+    pub async fn has_device_class(self, api: &str, class: &str) -> bool {
         let collection = format!("/apis/resource.k8s.io/{api}/deviceclasses");
-        let found = self.find_in::<Value>(&collection, class).await;
+        let found = self.0.find_in::<Value>(&collection, class).await;
         found.map_or(true, |class| class.is_some())
     }
 }

@@ -4,7 +4,7 @@
 use futures::future::join;
 
 use crate::transport::decode::{Condition, ListPage, WirePod};
-use crate::{Connection, Failure};
+use crate::{Failure, handles::InventoryApi};
 use gpuctl_core::model::facts::gpu_stack::{StackLink, StackPod};
 
 /// Labels of the pods and what they are. Sources: NVIDIA/gpu-operator assets,
@@ -24,9 +24,9 @@ const PROGRAMS: [(&str, StackLink); 11] = [
 ];
 const LABELS: [&str; 2] = ["app", "app.kubernetes.io/name"];
 
-impl Connection {
+impl InventoryApi<'_> {
     /// Returns the pods of GPU operators in all namespaces.
-    pub async fn gpu_stack(&self) -> Result<Vec<StackPod>, Failure> {
+    pub async fn gpu_stack(self) -> Result<Vec<StackPod>, Failure> {
         let [app, name] = LABELS.map(|label| self.stack_pods(label));
         let (app, name) = join(app, name).await;
         let mut pods = app?;
@@ -40,32 +40,31 @@ impl Connection {
         Ok(pods)
     }
 
-    async fn stack_pods(&self, label: &str) -> Result<Vec<StackPod>, Failure> {
+    async fn stack_pods(self, label: &str) -> Result<Vec<StackPod>, Failure> {
         let names: Vec<&str> = PROGRAMS.iter().map(|(name, _)| *name).collect();
         let selector = format!("{label} in ({})", names.join(","));
         let mut pods = Vec::new();
-        self.list("/api/v1/pods", &[("labelSelector", &selector)], |page| {
-            let page: ListPage<WirePod<'_>> = page.objects()?;
-            pods.extend(page.items.iter().map(|pod| {
-                let program = pod.metadata.labels.get(label);
-                StackPod {
-                    link: program
-                        .and_then(|name| PROGRAMS.iter().find(|(known, _)| known == name))
-                        .map(|(_, link)| *link),
-                    namespace: pod.metadata.namespace.to_string(),
-                    name: pod.metadata.name.to_string(),
-                    node: pod.spec.node_name.to_string(),
-                    ready: pod
-                        .status
-                        .conditions
-                        .iter()
-                        .any(|condition| condition.kind == "Ready" && Condition::holds(condition)),
-                    trouble: pod.status.trouble(),
-                }
-            }));
-            Ok(())
-        })
-        .await?;
+        self.0
+            .list("/api/v1/pods", &[("labelSelector", &selector)], |page| {
+                let page: ListPage<WirePod<'_>> = page.objects()?;
+                pods.extend(page.items.iter().map(|pod| {
+                    let program = pod.metadata.labels.get(label);
+                    StackPod {
+                        link: program
+                            .and_then(|name| PROGRAMS.iter().find(|(known, _)| known == name))
+                            .map(|(_, link)| *link),
+                        namespace: pod.metadata.namespace.to_string(),
+                        name: pod.metadata.name.to_string(),
+                        node: pod.spec.node_name.to_string(),
+                        ready: pod.status.conditions.iter().any(|condition| {
+                            condition.kind == "Ready" && Condition::holds(condition)
+                        }),
+                        trouble: pod.status.trouble(),
+                    }
+                }));
+                Ok(())
+            })
+            .await?;
         Ok(pods)
     }
 }

@@ -5,7 +5,7 @@
 
 use serde_json::{Value, json};
 
-use crate::{Connection, Failure};
+use crate::{Failure, handles::NodesApi};
 use gpuctl_core::model::contract::labels::POOL_LABEL;
 
 /// What became of one label on one node.
@@ -37,17 +37,17 @@ fn contended(node: &str) -> Failure {
     Failure::conflict("Conflict", message)
 }
 
-impl Connection {
+impl NodesApi<'_> {
     /// Sets a label to `value`, or takes it away.
     pub async fn set_label(
-        &self,
+        self,
         node: &str,
         key: &str,
         value: Option<&str>,
         over: LabelOverwrite<'_>,
     ) -> Result<Labelling, Failure> {
         for _ in 0..TRIES {
-            let Some((host, version)) = self.host(node).await? else {
+            let Some((host, version)) = self.0.inventory().host(node).await? else {
                 return Ok(Labelling::NoNode);
             };
             let there = host.node.labels.get(key).map(String::as_str);
@@ -70,14 +70,14 @@ impl Connection {
     /// Takes the taint of pool `from` away from a node, and gives it that of pool `to`. Every other
     /// taint stays. False when there is no such node.
     pub async fn set_pool_taint(
-        &self,
+        self,
         node: &str,
         from: Option<&str>,
         to: Option<&str>,
     ) -> Result<bool, Failure> {
         let path = format!("/api/v1/nodes/{node}");
         for _ in 0..TRIES {
-            let Some(host) = self.find_in::<Value>("/api/v1/nodes", node).await? else {
+            let Some(host) = self.0.find_in::<Value>("/api/v1/nodes", node).await? else {
                 return Ok(false);
             };
             let there = host
@@ -106,7 +106,7 @@ impl Connection {
             let version = &host["metadata"]["resourceVersion"];
             let patch =
                 json!({"metadata": {"resourceVersion": version}, "spec": {"taints": taints}});
-            match self.merge_patch(&path, &patch).await {
+            match self.0.writes().merge_patch(&path, &patch).await {
                 Err(failure) if failure.code() == Some(409) => {}
                 other => return other.map(|_| true),
             }
@@ -116,7 +116,7 @@ impl Connection {
 
     /// Writes labels of a node as it was at `version`; a 409 says that it has changed since.
     pub(crate) async fn patch_labels(
-        &self,
+        self,
         node: &str,
         version: &str,
         labels: &[(&str, Option<&str>)],
@@ -127,7 +127,9 @@ impl Connection {
             .collect::<serde_json::Map<_, _>>()
             .into();
         let patch = json!({"metadata": {"resourceVersion": version, "labels": labels}});
-        self.merge_patch(&format!("/api/v1/nodes/{node}"), &patch)
+        self.0
+            .writes()
+            .merge_patch(&format!("/api/v1/nodes/{node}"), &patch)
             .await
             .map(|_| ())
     }

@@ -11,7 +11,7 @@ use gpuctl_core::model::{Node, Nodes, Taint};
 use super::devices::claimable;
 use crate::discovery::defaults::note_type_label;
 use crate::transport::decode::{ListPage, ObjectMetadata};
-use crate::{Connection, Failure};
+use crate::{Failure, handles::NodesApi};
 
 /// Where the cluster publishes what users without the right to read nodes need to know.
 pub(crate) const FACTS: &str = "/api/v1/namespaces/gpuctl-system/configmaps/gpuctl-facts";
@@ -56,9 +56,9 @@ struct FactsMap {
     data: BTreeMap<String, String>,
 }
 
-impl Connection {
+impl NodesApi<'_> {
     /// Returns all nodes, by name. For a user who may not list them, what the cluster publishes.
-    pub async fn nodes(&self) -> Result<Nodes, Failure> {
+    pub async fn list(self) -> Result<Nodes, Failure> {
         match self.described_nodes().await {
             Ok(nodes) => Ok(Nodes::Listed(nodes)),
             Err(failure) if failure.is_forbidden() => Ok(self
@@ -71,11 +71,11 @@ impl Connection {
 
     /// Returns all nodes with the label that tells their type here, and with devices that may be
     /// claimed.
-    pub(crate) async fn described_nodes(&self) -> Result<Vec<Node>, Failure> {
+    pub(crate) async fn described_nodes(self) -> Result<Vec<Node>, Failure> {
         let (listed, labels, slices) = join3(
             self.listed_nodes(),
-            self.gpu_type_labels(),
-            self.optional("resourceslices"),
+            self.0.site().gpu_type_labels(),
+            self.0.devices().optional("resourceslices"),
         )
         .await;
         let mut nodes = listed?;
@@ -91,19 +91,20 @@ impl Connection {
     }
 
     /// Returns all nodes as they are.
-    async fn listed_nodes(&self) -> Result<Vec<Node>, Failure> {
+    async fn listed_nodes(self) -> Result<Vec<Node>, Failure> {
         let mut nodes = Vec::new();
-        self.list("/api/v1/nodes", &[], |page| {
-            let page: ListPage<WireNode<'_>> = page.objects()?;
-            nodes.extend(page.items.iter().map(WireNode::node));
-            Ok(())
-        })
-        .await?;
+        self.0
+            .list("/api/v1/nodes", &[], |page| {
+                let page: ListPage<WireNode<'_>> = page.objects()?;
+                nodes.extend(page.items.iter().map(WireNode::node));
+                Ok(())
+            })
+            .await?;
         Ok(nodes)
     }
 
-    pub(crate) async fn published_nodes(&self) -> Option<Vec<Node>> {
-        let facts: FactsMap = self.get(FACTS).await.ok()?;
+    pub(crate) async fn published_nodes(self) -> Option<Vec<Node>> {
+        let facts: FactsMap = self.0.get(FACTS).await.ok()?;
         serde_json::from_str(facts.data.get("nodes")?).ok()
     }
 }

@@ -5,7 +5,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::transport::decode::{ListPage, WirePod};
-use crate::{Connection, Failure, requests};
+use crate::{Failure, handles::NodesApi, requests};
 use gpuctl_core::model::counting::capacity::Amounts;
 use gpuctl_core::model::values::left_out;
 use gpuctl_core::model::values::left_out::LeftOut;
@@ -20,39 +20,40 @@ pub struct PodOnNode {
     pub requests: Amounts,
 }
 
-impl Connection {
+impl NodesApi<'_> {
     /// Returns the pods on a node that have not ended, daemons and the kubelet's own left out.
-    pub async fn pods_on(&self, node: &str) -> Result<Vec<PodOnNode>, Failure> {
+    pub async fn pods_on(self, node: &str) -> Result<Vec<PodOnNode>, Failure> {
         let selector = format!("spec.nodeName={node},status.phase!=Succeeded,status.phase!=Failed");
         let mut found = Vec::new();
-        self.list_whole("/api/v1/pods", &[("fieldSelector", &selector)], |page| {
-            let page: ListPage<&RawValue> = page.decode()?;
-            for item in page.items {
-                let decoded = serde_json::from_str::<WirePod<'_>>(item.get())
-                    .ok()
-                    .zip(serde_json::from_str(item.get()).ok());
-                let Some((pod, mut whole)): Option<(_, Value)> = decoded else {
-                    left_out::note(LeftOut::Unreadable, format!("a pod on node {node}"));
-                    continue;
-                };
-                let stays = pod
-                    .metadata
-                    .controller()
-                    .is_some_and(|owner| matches!(owner.kind.as_str(), "DaemonSet" | "Node"));
-                if !stays {
-                    found.push(PodOnNode {
-                        namespace: pod.metadata.namespace.to_string(),
-                        name: pod.metadata.name.to_string(),
-                        gpus: pod.spec.devices(),
-                        since: pod.status.start_time,
-                        requests: requests(&whole),
-                        spec: whole["spec"].take(),
-                    });
+        self.0
+            .list_whole("/api/v1/pods", &[("fieldSelector", &selector)], |page| {
+                let page: ListPage<&RawValue> = page.decode()?;
+                for item in page.items {
+                    let decoded = serde_json::from_str::<WirePod<'_>>(item.get())
+                        .ok()
+                        .zip(serde_json::from_str(item.get()).ok());
+                    let Some((pod, mut whole)): Option<(_, Value)> = decoded else {
+                        left_out::note(LeftOut::Unreadable, format!("a pod on node {node}"));
+                        continue;
+                    };
+                    let stays = pod
+                        .metadata
+                        .controller()
+                        .is_some_and(|owner| matches!(owner.kind.as_str(), "DaemonSet" | "Node"));
+                    if !stays {
+                        found.push(PodOnNode {
+                            namespace: pod.metadata.namespace.to_string(),
+                            name: pod.metadata.name.to_string(),
+                            gpus: pod.spec.devices(),
+                            since: pod.status.start_time,
+                            requests: requests(&whole),
+                            spec: whole["spec"].take(),
+                        });
+                    }
                 }
-            }
-            Ok(())
-        })
-        .await?;
+                Ok(())
+            })
+            .await?;
         Ok(found)
     }
 }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::transport::decode::ListPage;
 use crate::write::apply::Deletion;
-use crate::{Connection, Failure};
+use crate::{Failure, handles::PoolsApi};
 use gpuctl_core::model::PoolDefinition;
 use gpuctl_core::model::contract::labels::{HOME, KIND, MANAGED_BY, MANAGED_BY_US, PRIVATE};
 use gpuctl_manifest::render::{
@@ -74,46 +74,48 @@ const ROLES: &str = "/apis/rbac.authorization.k8s.io/v1/namespaces/gpuctl-system
 /// How often a write that somebody else got in front of is tried.
 const TRIES: u32 = 8;
 
-impl Connection {
+impl PoolsApi<'_> {
     /// Lists all definitions by name. Falls back to the published ones if the user cannot list
     /// them.
-    pub async fn pools(&self) -> Result<Vec<PoolDefinition>, Failure> {
+    pub async fn list(self) -> Result<Vec<PoolDefinition>, Failure> {
         match self.defined_pools().await {
             Err(failure) if failure.is_forbidden() => self.published_pools().await.ok_or(failure),
             other => other,
         }
     }
 
-    async fn published_pools(&self) -> Option<Vec<PoolDefinition>> {
-        let facts: Stored = self.get(super::nodes::FACTS).await.ok()?;
+    async fn published_pools(self) -> Option<Vec<PoolDefinition>> {
+        let facts: Stored = self.0.get(super::nodes::FACTS).await.ok()?;
         serde_json::from_str(facts.data.get(FACTS_POOLS)?).ok()
     }
 
-    async fn defined_pools(&self) -> Result<Vec<PoolDefinition>, Failure> {
+    async fn defined_pools(self) -> Result<Vec<PoolDefinition>, Failure> {
         let selector = format!("{MANAGED_BY}={MANAGED_BY_US},{KIND}={POOL_KIND}");
         let mut found = Vec::new();
-        self.list(
-            &format!("/api/v1/namespaces/{HOME}/configmaps"),
-            &[("labelSelector", &selector)],
-            |page| {
-                let page: ListPage<Stored> = page.objects()?;
-                found.extend(
-                    page.items
-                        .into_iter()
-                        .filter_map(Stored::known)
-                        .map(|known| known.pool),
-                );
-                Ok(())
-            },
-        )
-        .await?;
+        self.0
+            .list(
+                &format!("/api/v1/namespaces/{HOME}/configmaps"),
+                &[("labelSelector", &selector)],
+                |page| {
+                    let page: ListPage<Stored> = page.objects()?;
+                    found.extend(
+                        page.items
+                            .into_iter()
+                            .filter_map(Stored::known)
+                            .map(|known| known.pool),
+                    );
+                    Ok(())
+                },
+            )
+            .await?;
         found.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(found)
     }
 
     /// Returns one definition.
-    pub async fn pool(&self, name: &str) -> Result<Option<Known>, Failure> {
+    pub async fn get(self, name: &str) -> Result<Option<Known>, Failure> {
         Ok(self
+            .0
             .find::<Stored>(&path(name))
             .await?
             .and_then(Stored::known))
@@ -121,8 +123,8 @@ impl Connection {
 
     /// Reads one definition for display. Falls back to the published one if the user cannot read
     /// it. Writes must not rely on the published one.
-    pub async fn shown_pool(&self, name: &str) -> Result<Option<PoolDefinition>, Failure> {
-        match self.pool(name).await {
+    pub async fn shown(self, name: &str) -> Result<Option<PoolDefinition>, Failure> {
+        match self.get(name).await {
             Err(failure) if failure.is_forbidden() => {
                 let pools = self.published_pools().await.ok_or(failure)?;
                 Ok(pools.into_iter().find(|pool| pool.name == name))
@@ -134,12 +136,12 @@ impl Connection {
     /// Makes a place for definitions that unless `private` everybody may read. One that is there
     /// keeps its secret when it was made with one, and is opened when it lacks the right for others
     /// only.
-    pub async fn ensure_home(&self, private: bool) -> Result<PoolNamespace, Failure> {
+    pub async fn ensure_home(self, private: bool) -> Result<PoolNamespace, Failure> {
         let objects = home(private);
         let Some((namespace, readers)) = objects.split_first() else {
             return Ok(PoolNamespace::Older);
         };
-        let older = match self.live(namespace).await {
+        let older = match self.0.writes().live(namespace).await {
             Err(failure) if failure.is_forbidden() => return Ok(PoolNamespace::Older),
             Ok(Some(live)) if live["metadata"]["annotations"][PRIVATE].is_string() => {
                 return Ok(PoolNamespace::Older);
@@ -149,8 +151,8 @@ impl Connection {
         if !older {
             // Another user may have created an existing namespace, even a moment ago. An
             // administrator marks it after inspecting it.
-            if self.apply(namespace, false).await?.created {
-                self.mark_home(private).await?;
+            if self.0.writes().apply(namespace, false).await?.created {
+                self.0.site().mark_home(private).await?;
             }
         }
         let mut opened = false;
@@ -174,36 +176,42 @@ impl Connection {
     }
 
     /// Returns true when the object was made now.
-    async fn opened(&self, object: &Object, older: bool) -> Result<bool, Failure> {
-        if older && let Some(live) = self.live(object).await? {
+    async fn opened(self, object: &Object, older: bool) -> Result<bool, Failure> {
+        if older && let Some(live) = self.0.writes().live(object).await? {
             // A role of an earlier version exposes every ConfigMap of the namespace to all users.
             // Users read the pools from the published facts afterwards, so those must exist first.
             if object.plural == "roles"
                 && reads_everything(&live["rules"])
                 && self.publishes_pools().await
             {
-                self.merge_patch(
-                    &format!("{ROLES}/gpuctl-reader"),
-                    &json!({"rules": reader_rules()}),
-                )
-                .await?;
+                self.0
+                    .writes()
+                    .merge_patch(
+                        &format!("{ROLES}/gpuctl-reader"),
+                        &json!({"rules": reader_rules()}),
+                    )
+                    .await?;
             }
             return Ok(false);
         }
-        self.apply(object, false)
+        self.0
+            .writes()
+            .apply(object, false)
             .await
             .map(|applied| applied.created)
     }
 
     /// Publishes the facts with the pools. Returns false if the published facts contain no pools,
     /// for example because the user cannot list nodes.
-    async fn publishes_pools(&self) -> bool {
+    async fn publishes_pools(self) -> bool {
         self.publish(true).await.is_ok() && self.published_pools().await.is_some()
     }
 
     /// Writes a definition that is not there yet. False when somebody was quicker.
-    pub async fn add_pool(&self, pool: &PoolDefinition) -> Result<bool, Failure> {
+    pub async fn add(self, pool: &PoolDefinition) -> Result<bool, Failure> {
         match self
+            .0
+            .writes()
             .post(
                 &format!("/api/v1/namespaces/{HOME}/configmaps"),
                 &definition(pool).body,
@@ -214,7 +222,7 @@ impl Connection {
             Ok(_) => Ok(true),
             // The answer to a first try may have been lost.
             Err(failure) if failure.code() == Some(409) => Ok(self
-                .pool(&pool.name)
+                .get(&pool.name)
                 .await?
                 .is_some_and(|known| known.pool == *pool)),
             Err(failure) => Err(failure),
@@ -223,13 +231,13 @@ impl Connection {
 
     /// Changes a definition; `change` may see it several times when others write too. `None` when
     /// it is not there.
-    pub async fn change_pool(
-        &self,
+    pub async fn change(
+        self,
         name: &str,
         change: impl Fn(&mut PoolDefinition),
     ) -> Result<Option<PoolDefinition>, Failure> {
         for _ in 0..TRIES {
-            let Some(Known { mut pool, version }) = self.pool(name).await? else {
+            let Some(Known { mut pool, version }) = self.get(name).await? else {
                 return Ok(None);
             };
             let before = pool.clone();
@@ -239,7 +247,7 @@ impl Connection {
             }
             let text = serde_json::to_string_pretty(&pool).expect("a definition is JSON");
             let patch = json!({"metadata": {"resourceVersion": version}, "data": {"pool": text}});
-            match self.merge_patch(&path(name), &patch).await {
+            match self.0.writes().merge_patch(&path(name), &patch).await {
                 Err(failure) if failure.code() == Some(409) => {}
                 other => return other.map(|_: Value| Some(pool)),
             }
@@ -249,27 +257,29 @@ impl Connection {
 
     /// Deletes a definition, with `version` only as it was read. False when somebody changed it or
     /// took it away.
-    pub async fn remove_pool(&self, name: &str, version: Option<&str>) -> Result<bool, Failure> {
-        self.delete_at(
-            &path(name),
-            Deletion {
-                version,
-                ..Deletion::default()
-            },
-        )
-        .await
+    pub async fn remove(self, name: &str, version: Option<&str>) -> Result<bool, Failure> {
+        self.0
+            .writes()
+            .delete_at(
+                &path(name),
+                Deletion {
+                    version,
+                    ..Deletion::default()
+                },
+            )
+            .await
     }
 
     /// Publishes what users who may not read nodes need to know of them; where nothing was
     /// published before, only with `begin`. A user who may not list nodes has nothing to publish.
-    pub async fn publish(&self, begin: bool) -> Result<(), Failure> {
+    pub async fn publish(self, begin: bool) -> Result<(), Failure> {
         for _ in 0..TRIES {
             // Read before the nodes are: whoever publishes in between saw newer ones.
-            let there: Option<Stored> = self.find(super::nodes::FACTS).await?;
+            let there: Option<Stored> = self.0.find(super::nodes::FACTS).await?;
             if there.is_none() && !begin {
                 return Ok(());
             }
-            let nodes = match self.described_nodes().await {
+            let nodes = match self.0.nodes().described_nodes().await {
                 Err(failure) if failure.is_forbidden() => return Ok(()),
                 other => other?,
             };
@@ -281,21 +291,25 @@ impl Connection {
             let object = facts(nodes.iter(), pools.as_deref());
             let written = match there {
                 None => {
-                    self.post(
-                        &format!("/api/v1/namespaces/{HOME}/configmaps"),
-                        &object.body,
-                        false,
-                    )
-                    .await
+                    self.0
+                        .writes()
+                        .post(
+                            &format!("/api/v1/namespaces/{HOME}/configmaps"),
+                            &object.body,
+                            false,
+                        )
+                        .await
                 }
                 Some(Stored { data, .. }) if json!(data) == object.body["data"] => return Ok(()),
                 Some(Stored { metadata, .. }) => {
                     let version = json!({"resourceVersion": metadata.resource_version});
-                    self.merge_patch(
-                        super::nodes::FACTS,
-                        &json!({"metadata": version, "data": object.body["data"]}),
-                    )
-                    .await
+                    self.0
+                        .writes()
+                        .merge_patch(
+                            super::nodes::FACTS,
+                            &json!({"metadata": version, "data": object.body["data"]}),
+                        )
+                        .await
                 }
             };
             match written {

@@ -17,7 +17,7 @@ use crate::transport::decode::ListPage;
 use crate::transport::lenient;
 use crate::transport::list::Page;
 use crate::transport::refusal::unreadable_answer;
-use crate::{Connection, Failure};
+use crate::{Failure, handles::InventoryApi};
 use gpuctl_core::model::{Consumers, Device, HostCondition, Inventory, Node, NodeDetails};
 
 /// An inventory, and what could not be read for it.
@@ -116,10 +116,10 @@ struct NodeInfo<'a> {
     os_image: Cow<'a, str>,
 }
 
-impl Connection {
+impl InventoryApi<'_> {
     /// Returns everything that is known of nodes and GPUs. Nodes must be readable; the rest may be
     /// unknown.
-    pub async fn stock(&self) -> Result<InventorySnapshot, Failure> {
+    pub async fn stock(self) -> Result<InventorySnapshot, Failure> {
         let unfinished = [(
             "fieldSelector",
             "status.phase!=Succeeded,status.phase!=Failed",
@@ -130,18 +130,18 @@ impl Connection {
     /// Returns the same from the pods of a selection, whose pages `also` reads, too; and whether
     /// the pods could be listed.
     pub(crate) async fn stock_from(
-        &self,
+        self,
         selection: &[(&str, &str)],
         mut also: impl FnMut(Page<'_>) -> serde_json::Result<()>,
     ) -> (Result<InventorySnapshot, Failure>, Result<(), Failure>) {
         let mut hosts = Vec::new();
-        let nodes = self.list("/api/v1/nodes", &[], |page| {
+        let nodes = self.0.list("/api/v1/nodes", &[], |page| {
             let page: ListPage<WireHost<'_>> = page.objects()?;
             hosts.extend(page.items.iter().map(WireHost::host));
             Ok(())
         });
         let (mut reader, mut consumers) = (ConsumerReader::default(), Consumers::default());
-        let pods = self.list("/api/v1/pods", selection, |page| {
+        let pods = self.0.list("/api/v1/pods", selection, |page| {
             let arrived = reader.of_page(page)?;
             // A page that one of both cannot read is asked for again, so nothing of it is taken
             // before both have read it.
@@ -150,11 +150,11 @@ impl Connection {
             Ok(())
         });
         let (slices, claims) = (
-            self.optional("resourceslices"),
-            self.optional("resourceclaims"),
+            self.0.devices().optional("resourceslices"),
+            self.0.devices().optional("resourceclaims"),
         );
         let (nodes, pods, slices, claims, labels) =
-            join5(nodes, pods, slices, claims, self.gpu_type_labels()).await;
+            join5(nodes, pods, slices, claims, self.0.site().gpu_type_labels()).await;
         hosts
             .iter_mut()
             .for_each(|host: &mut NodeDetails| note_type_label(&mut host.node, &labels));
@@ -168,12 +168,14 @@ impl Connection {
         (self.put_together(parts).await, listed)
     }
 
-    async fn put_together(&self, parts: InventoryParts) -> Result<InventorySnapshot, Failure> {
+    async fn put_together(self, parts: InventoryParts) -> Result<InventorySnapshot, Failure> {
         let (mut unreadable, mut refused) = (Vec::new(), None);
         let hosts = match parts.nodes {
             // What the cluster publishes tells the GPUs of nodes, not how the nodes are.
             Err(failure) if failure.is_forbidden() => {
                 let nodes = self
+                    .0
+                    .nodes()
                     .published_nodes()
                     .await
                     .ok_or_else(|| failure.clone())?;
@@ -213,32 +215,33 @@ impl Connection {
     }
 
     /// Pods of one namespace that have not ended.
-    pub async fn consumers(&self, namespace: &str) -> Result<Consumers, Failure> {
+    pub async fn consumers(self, namespace: &str) -> Result<Consumers, Failure> {
         let (mut reader, mut consumers) = (ConsumerReader::default(), Consumers::default());
         let unfinished = [(
             "fieldSelector",
             "status.phase!=Succeeded,status.phase!=Failed",
         )];
-        self.list(
-            &format!("/api/v1/namespaces/{namespace}/pods"),
-            &unfinished,
-            |page| {
-                consumers.extend(reader.of_page(page)?);
-                Ok(())
-            },
-        )
-        .await?;
+        self.0
+            .list(
+                &format!("/api/v1/namespaces/{namespace}/pods"),
+                &unfinished,
+                |page| {
+                    consumers.extend(reader.of_page(page)?);
+                    Ok(())
+                },
+            )
+            .await?;
         Ok(consumers)
     }
 
     /// Returns one node with the times of its labels, and its version for a careful write.
-    pub async fn host(&self, name: &str) -> Result<Option<(NodeDetails, String)>, Failure> {
-        let Some(found) = self.find_in::<Value>("/api/v1/nodes", name).await? else {
+    pub async fn host(self, name: &str) -> Result<Option<(NodeDetails, String)>, Failure> {
+        let Some(found) = self.0.find_in::<Value>("/api/v1/nodes", name).await? else {
             return Ok(None);
         };
         let text = found.to_string();
         let wire: WireHost<'_> = serde_json::from_str(&text)
-            .map_err(|error| unreadable_answer(&self.server, text.as_bytes(), &error))?;
+            .map_err(|error| unreadable_answer(&self.0.server, text.as_bytes(), &error))?;
         let version = found
             .pointer("/metadata/resourceVersion")
             .and_then(Value::as_str)

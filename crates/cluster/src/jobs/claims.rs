@@ -6,7 +6,7 @@ use futures::future::join3;
 use serde::Deserialize;
 
 use crate::transport::decode::{ContainerResources, ListPage, ObjectMetadata, WirePod};
-use crate::{Connection, Failure, Wanted, unless_forbidden};
+use crate::{Failure, Wanted, handles::StorageApi, unless_forbidden};
 use gpuctl_core::model::contract::labels::{JOB, MANAGED_BY, MANAGED_BY_US};
 use gpuctl_core::model::{Claim, Job, PodPhase};
 
@@ -65,11 +65,11 @@ impl WireClaim<'_> {
     }
 }
 
-impl Connection {
+impl StorageApi<'_> {
     /// Returns the claims of one namespace or of all, by name: those that gpuctl made, or
     /// `everybody`'s.
     pub async fn claims(
-        &self,
+        self,
         namespace: Option<&str>,
         everybody: bool,
     ) -> Result<Vec<Claim>, Failure> {
@@ -90,17 +90,17 @@ impl Connection {
             ..Wanted::default()
         };
         let (listed, pods, jobs) = join3(
-            self.list(&claims_path, parameters, |page| {
+            self.0.list(&claims_path, parameters, |page| {
                 let page: ListPage<WireClaim<'_>> = page.objects()?;
                 claims.extend(page.items.iter().map(WireClaim::claim));
                 Ok(())
             }),
-            self.list(&pods_path, &[], |page| {
+            self.0.list(&pods_path, &[], |page| {
                 let page: ListPage<WirePod<'_>> = page.objects()?;
                 page.items.iter().for_each(|pod| uses.add(pod));
                 Ok(())
             }),
-            self.jobs(&wanted),
+            self.0.jobs().list(&wanted),
         )
         .await;
         listed?;

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::owner::OwnerKind;
-use crate::Connection;
+use crate::handles::JobsApi;
 use gpuctl_core::model::contract::labels::{MANAGED_BY, MANAGED_BY_US};
 use gpuctl_core::model::counting::capacity::Amounts;
 use gpuctl_core::model::counting::start::room_by;
@@ -18,11 +18,11 @@ use gpuctl_core::model::counting::victims::NodeLoad;
 const ASKED: usize = 32;
 const AT_ONCE: usize = 8;
 
-impl Connection {
+impl JobsApi<'_> {
     /// Returns when deadlines of those that run make room for so many pods on these nodes at the
     /// latest; `None` where they do not.
     pub async fn room_by(
-        &self,
+        self,
         requests: &Amounts,
         pods: u64,
         nodes: &BTreeMap<String, NodeLoad>,
@@ -63,7 +63,7 @@ impl Connection {
     /// `placed_at` is when the last of its pods got its node: limits of pods count from there, and
     /// that of the Job itself from its begin.
     pub async fn life(
-        &self,
+        self,
         namespace: &str,
         name: &str,
         placed_at: Option<Timestamp>,
@@ -73,8 +73,8 @@ impl Connection {
             format!("/api/v1/namespaces/{namespace}/pods"),
         );
         let (job, pod) = join(
-            self.find_in::<Value>(&jobs, name),
-            self.find_in::<Value>(&pods, name),
+            self.0.find_in::<Value>(&jobs, name),
+            self.0.find_in::<Value>(&pods, name),
         )
         .await;
         let found = job

@@ -12,7 +12,7 @@ use gpuctl_core::model::{Event, Job};
 use super::owner::OwnerKind;
 use crate::transport::decode::{ListPage, ObjectMetadata};
 use crate::transport::lenient;
-use crate::{Connection, Failure};
+use crate::{Failure, handles::EventsApi};
 
 /// Pods whose events are asked for one by one; with more of them one list of the namespace is
 /// cheaper.
@@ -62,9 +62,9 @@ struct Involved<'a> {
     uid: Cow<'a, str>,
 }
 
-impl Connection {
+impl EventsApi<'_> {
     /// Events about the object with this UID.
-    pub async fn events(&self, namespace: &str, uid: &str) -> Result<Vec<Event>, Failure> {
+    pub async fn about(self, namespace: &str, uid: &str) -> Result<Vec<Event>, Failure> {
         self.events_where(
             namespace,
             Some(&format!("involvedObject.uid={uid}")),
@@ -75,13 +75,13 @@ impl Connection {
 
     /// Events about the job, its pods, and what stands between and beside them: replica sets,
     /// claims, autoscaler, service.
-    pub async fn job_events(&self, job: &Job) -> Result<Vec<Event>, Failure> {
+    pub async fn of_job(self, job: &Job) -> Result<Vec<Event>, Failure> {
         let namespace = job.namespace.as_str();
         let pods: BTreeSet<&str> = job.pods.iter().map(|pod| pod.uid.as_str()).collect();
         let mut answers = Vec::new();
         if pods.len() <= ONE_BY_ONE && OwnerKind::of(job) != OwnerKind::Deployment {
             let own = format!("involvedObject.name={}", job.name);
-            let of_pods = join_all(pods.iter().map(|uid| self.events(namespace, uid)));
+            let of_pods = join_all(pods.iter().map(|uid| self.about(namespace, uid)));
             let (own, of_pods) = futures::future::join(
                 self.events_where(namespace, Some(&own), |about| beside(job, about)),
                 of_pods,
@@ -117,7 +117,7 @@ impl Connection {
 
     /// Returns the events about the StatefulSets by which a LeaderWorkerSet makes its pods: NAME
     /// and NAME-0, NAME-1, ….
-    pub(crate) async fn events_of_groups(&self, job: &Job) -> Result<Vec<Event>, Failure> {
+    pub(crate) async fn of_groups(self, job: &Job) -> Result<Vec<Event>, Failure> {
         let sets = |about: &Involved<'_>| is_group_of(job, about);
         self.events_where(
             &job.namespace,
@@ -129,15 +129,15 @@ impl Connection {
 
     /// Returns what its kubelet reported about a node; the events of nodes are in the namespace
     /// `default`.
-    pub async fn node_events(&self, node: &str) -> Result<Vec<Event>, Failure> {
+    pub async fn of_node(self, node: &str) -> Result<Vec<Event>, Failure> {
         let selector = format!("involvedObject.kind=Node,involvedObject.name={node}");
         self.events_where("default", Some(&selector), |_| true)
             .await
     }
 
     /// Returns the events with this reason, in one namespace or in all, each with its namespace.
-    pub(crate) async fn events_of_reason(
-        &self,
+    pub(crate) async fn of_reason(
+        self,
         namespace: Option<&str>,
         reason: &str,
     ) -> Result<Vec<(String, Event)>, Failure> {
@@ -146,21 +146,22 @@ impl Connection {
         });
         let selector = format!("reason={reason}");
         let mut events = Vec::new();
-        self.list(&path, &[("fieldSelector", &selector)], |page| {
-            let page: ListPage<WireEvent<'_>> = page.objects()?;
-            events.extend(
-                page.items
-                    .iter()
-                    .map(|event| (event.metadata.namespace.to_string(), event.event())),
-            );
-            Ok(())
-        })
-        .await?;
+        self.0
+            .list(&path, &[("fieldSelector", &selector)], |page| {
+                let page: ListPage<WireEvent<'_>> = page.objects()?;
+                events.extend(
+                    page.items
+                        .iter()
+                        .map(|event| (event.metadata.namespace.to_string(), event.event())),
+                );
+                Ok(())
+            })
+            .await?;
         Ok(events)
     }
 
     async fn events_where(
-        &self,
+        self,
         namespace: &str,
         selector: Option<&str>,
         keep: impl Fn(&Involved<'_>) -> bool,
@@ -171,17 +172,18 @@ impl Connection {
             .into_iter()
             .collect();
         let mut events = Vec::new();
-        self.list(&path, &parameters, |page| {
-            let page: ListPage<WireEvent<'_>> = page.objects()?;
-            events.extend(
-                page.items
-                    .iter()
-                    .filter(|event| keep(&event.involved_object))
-                    .map(WireEvent::event),
-            );
-            Ok(())
-        })
-        .await?;
+        self.0
+            .list(&path, &parameters, |page| {
+                let page: ListPage<WireEvent<'_>> = page.objects()?;
+                events.extend(
+                    page.items
+                        .iter()
+                        .filter(|event| keep(&event.involved_object))
+                        .map(WireEvent::event),
+                );
+                Ok(())
+            })
+            .await?;
         events.sort_by(Event::in_order);
         Ok(events)
     }

@@ -9,7 +9,7 @@ use super::leftovers::{Leftover, left_over};
 use super::owner::{OwnerKind, PodOwner};
 use super::owner_object::WireOwner;
 use crate::transport::decode::{ListPage, WirePod};
-use crate::{Connection, Failure};
+use crate::{Failure, handles::JobsApi};
 use gpuctl_core::model::contract::labels::{
     JOB, KIND, MANAGED_BY, MANAGED_BY_US, POOL_LABEL, USER,
 };
@@ -185,9 +185,9 @@ fn with_members(owners: ReadableOwners, mut members: Members) -> Vec<Job> {
 /// Names in one selector at most: servers and what is before them may refuse a longer request line.
 pub const NAMES_AT_ONCE: usize = 50;
 
-impl Connection {
+impl JobsApi<'_> {
     /// Returns the jobs that `wanted` describes, with their pods, by namespace and name.
-    pub async fn jobs(&self, wanted: &Wanted) -> Result<Selection, Failure> {
+    pub async fn list(self, wanted: &Wanted) -> Result<Selection, Failure> {
         let namespace = wanted.namespace.as_deref();
         match self.jobs_in(wanted, namespace).await {
             Ok((jobs, unreadable)) => Ok(Selection {
@@ -197,10 +197,10 @@ impl Connection {
             }),
             Err(failure) if namespace.is_some() || !failure.is_forbidden() => Err(failure),
             Err(_) => {
-                let (jobs, unreadable) = self.jobs_in(wanted, Some(&self.namespace)).await?;
+                let (jobs, unreadable) = self.jobs_in(wanted, Some(&self.0.namespace)).await?;
                 Ok(Selection {
                     jobs,
-                    narrowed_to: Some(self.namespace.clone()),
+                    narrowed_to: Some(self.0.namespace.clone()),
                     unreadable,
                 })
             }
@@ -210,7 +210,7 @@ impl Connection {
     /// Returns the jobs, and the kinds of objects that may not be listed. It fails when none may,
     /// or when pods may not.
     async fn jobs_in(
-        &self,
+        self,
         wanted: &Wanted,
         namespace: Option<&str>,
     ) -> Result<(Vec<Job>, Vec<&'static str>), Failure> {
@@ -224,20 +224,20 @@ impl Connection {
         let mut jobs = with_members(owners, members?);
         self.explain_missing_pods(&mut jobs).await;
         self.explain_stuck_pods(&mut jobs).await;
-        self.explain_queues(&mut jobs).await;
+        self.0.queues().explain_queues(&mut jobs).await;
         Ok((jobs, unreadable))
     }
 
     /// Lists the objects of one kind that own the pods of jobs, as jobs without pods.
     async fn jobs_of_owners(
-        &self,
+        self,
         kind: OwnerKind,
         namespace: Option<&str>,
         parameters: &[(&str, &str)],
     ) -> Result<Vec<Job>, (OwnerKind, Failure)> {
         let mut jobs = Vec::new();
         let path = kind.collection(namespace);
-        let listed = self.list(&path, parameters, |page| {
+        let listed = self.0.list(&path, parameters, |page| {
             let page: ListPage<WireOwner<'_>> = page.objects()?;
             jobs.extend(page.items.iter().map(|found| found.job(kind)));
             Ok(())
@@ -250,7 +250,7 @@ impl Connection {
 
     /// Lists the pods of jobs.
     async fn members(
-        &self,
+        self,
         namespace: Option<&str>,
         parameters: &[(&str, &str)],
     ) -> Result<Members, Failure> {
@@ -259,19 +259,20 @@ impl Connection {
             || "/api/v1/pods".to_owned(),
             |space| format!("/api/v1/namespaces/{space}/pods"),
         );
-        self.list(&path, parameters, |page| {
-            let page: ListPage<WirePod<'_>> = page.objects()?;
-            page.items.iter().for_each(|pod| members.add(pod));
-            Ok(())
-        })
-        .await?;
+        self.0
+            .list(&path, parameters, |page| {
+                let page: ListPage<WirePod<'_>> = page.objects()?;
+                page.items.iter().for_each(|pod| members.add(pod));
+                Ok(())
+            })
+            .await?;
         Ok(members)
     }
 
     /// Reads from events why a pod that has a node does not start: a kubelet that cannot mount a
     /// volume or make a sandbox says so nowhere else. And that its node evicts a pod which looks as
     /// if it ran: a kubelet whose disk is full cannot write down the pod's end.
-    pub(crate) async fn explain_stuck_pods(&self, jobs: &mut [Job]) {
+    pub(crate) async fn explain_stuck_pods(self, jobs: &mut [Job]) {
         const REFUSALS: [&str; 4] = [
             "FailedMount",
             "FailedAttachVolume",
@@ -302,7 +303,12 @@ impl Connection {
         });
         let stuck: Vec<(String, bool, &mut Job)> = stuck.take(LOOKED_INTO).collect();
         join_all(stuck.into_iter().map(|(pod, begins, job)| async move {
-            let events = self.events(&job.namespace, &pod).await.unwrap_or_default();
+            let events = self
+                .0
+                .events()
+                .about(&job.namespace, &pod)
+                .await
+                .unwrap_or_default();
             // An event after the refusal shows that the refusal is over.
             let since = events
                 .into_iter()
@@ -326,7 +332,7 @@ impl Connection {
 
     /// A controller that is refused pods says so in an event only; a Deployment in a condition too.
     /// Whoever may not read events sees `Creating`.
-    pub(crate) async fn explain_missing_pods(&self, jobs: &mut [Job]) {
+    pub(crate) async fn explain_missing_pods(self, jobs: &mut [Job]) {
         let lacks = |job: &&mut Job| {
             let there = job
                 .current_pods()
@@ -343,8 +349,8 @@ impl Connection {
         let lacking: Vec<&mut Job> = jobs.iter_mut().filter(lacks).take(LOOKED_INTO).collect();
         join_all(lacking.into_iter().map(|job| async {
             let events = match job.group_size {
-                0 | 1 => self.events(&job.namespace, &job.uid).await,
-                _ => self.events_of_groups(job).await,
+                0 | 1 => self.0.events().about(&job.namespace, &job.uid).await,
+                _ => self.0.events().of_groups(job).await,
             };
             // What was refused before pods were made is over.
             let made = ["FailedCreate", "SuccessfulCreate"];

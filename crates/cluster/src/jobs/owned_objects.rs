@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::owner::{OwnerKind, PodOwner};
 use crate::transport::decode::{ContainerResources, ListPage, ObjectMetadata, TEMPLATE_HASH};
 use crate::write::apply::Deletion;
-use crate::{Connection, Failure, unless_forbidden};
+use crate::{Failure, handles::JobsApi, unless_forbidden};
 use gpuctl_core::model::Job;
 use gpuctl_core::model::contract::labels::{JOB, MANAGED_BY, MANAGED_BY_US};
 
@@ -117,13 +117,9 @@ fn lenient<'de, D: serde::Deserializer<'de>>(
     Ok(serde_json::from_value(value).unwrap_or_default())
 }
 
-impl Connection {
+impl JobsApi<'_> {
     /// Returns the objects labelled as this job's. Kinds that the user may not list are left out.
-    pub async fn belongings(
-        &self,
-        namespace: &str,
-        job: &str,
-    ) -> Result<Vec<OwnedObject>, Failure> {
+    pub async fn belongings(self, namespace: &str, job: &str) -> Result<Vec<OwnedObject>, Failure> {
         let selector = format!("{MANAGED_BY}={MANAGED_BY_US},{JOB}={job}");
         let lists = KINDS.iter().map(|(kind, group, plural, kept)| {
             let selector = selector.as_str();
@@ -131,6 +127,7 @@ impl Connection {
                 let path = format!("{group}/namespaces/{namespace}/{plural}");
                 let mut found = Vec::new();
                 let listed = self
+                    .0
                     .list(&path, &[("labelSelector", selector)], |page| {
                         let page: ListPage<NamedObject<'_>> = page.objects()?;
                         found.extend(page.items.iter().map(|object| {
@@ -179,11 +176,11 @@ impl Connection {
 
     /// Lists the objects that `delete` removes: the same, and the Secret with the ranks' token. Its
     /// name is fixed, so this needs no right to list Secrets and does not read its content.
-    pub async fn deletable(&self, namespace: &str, job: &str) -> Result<Vec<OwnedObject>, Failure> {
+    pub async fn deletable(self, namespace: &str, job: &str) -> Result<Vec<OwnedObject>, Failure> {
         let mut all = self.belongings(namespace, job).await?;
         let name = format!("{job}-supervisor");
         let path = format!("/api/v1/namespaces/{namespace}/secrets/{name}");
-        let secret = match self.find_metadata(&path).await {
+        let secret = match self.0.writes().find_metadata(&path).await {
             // A bundle has no Secrets.
             Err(Failure::NotInBundle(_)) => None,
             found => unless_forbidden(found)?.flatten(),
@@ -213,7 +210,7 @@ impl Connection {
 
     /// Returns `kind/name` of everything of the job but its pods, the owner first where it still
     /// exists.
-    pub async fn objects_of(&self, job: &Job) -> Result<Vec<String>, Failure> {
+    pub async fn objects_of(self, job: &Job) -> Result<Vec<String>, Failure> {
         let rest = self.belongings(&job.namespace, &job.name).await?;
         let owner = format!("{}/{}", OwnerKind::of(job).word(), job.name);
         let owner = Some(owner).filter(|_| !job.owner_is_gone);
@@ -223,8 +220,10 @@ impl Connection {
             .collect())
     }
 
-    pub async fn delete_belonging(&self, belonging: &OwnedObject) -> Result<bool, Failure> {
+    pub async fn delete_belonging(self, belonging: &OwnedObject) -> Result<bool, Failure> {
         match self
+            .0
+            .writes()
             .delete_at(&belonging.path, Deletion::of(&belonging.uid))
             .await
         {
@@ -235,19 +234,23 @@ impl Connection {
     }
 
     /// Deletes the owner of the job's pods, which go with it.
-    pub async fn delete_owner(&self, job: &Job) -> Result<bool, Failure> {
+    pub async fn delete_owner(self, job: &Job) -> Result<bool, Failure> {
         let path = OwnerKind::of(job).path(&job.namespace, &job.name);
-        self.delete_at(&path, Deletion::of(&job.uid)).await
+        self.0
+            .writes()
+            .delete_at(&path, Deletion::of(&job.uid))
+            .await
     }
 
     /// Returns the kind of an object that could own pods of that name and is not a job of ours.
     pub async fn foreign(
-        &self,
+        self,
         namespace: &str,
         name: &str,
     ) -> Result<Option<&'static str>, Failure> {
         for owner in OwnerKind::ALL {
             match self
+                .0
                 .find::<serde::de::IgnoredAny>(&owner.path(namespace, name))
                 .await
             {
@@ -262,29 +265,32 @@ impl Connection {
 
     /// Deletes the ReplicaSets of a Deployment that is gone: until they are, they make new pods for
     /// those that end.
-    pub async fn delete_replica_sets(&self, job: &Job) -> Result<(), Failure> {
+    pub async fn delete_replica_sets(self, job: &Job) -> Result<(), Failure> {
         let collection = format!("/apis/apps/v1/namespaces/{}/replicasets", job.namespace);
         let selector = format!("{MANAGED_BY}={MANAGED_BY_US},{JOB}={}", job.name);
         let mut found = Vec::new();
-        self.list(&collection, &[("labelSelector", &selector)], |page| {
-            let page: ListPage<NamedObject<'_>> = page.objects()?;
-            let ours = |set: &&NamedObject<'_>| {
-                set.metadata
-                    .owner_references
-                    .iter()
-                    .any(|owner| owner.uid == job.uid)
-            };
-            found.extend(
-                page.items
-                    .iter()
-                    .filter(ours)
-                    .map(|set| (set.metadata.name.to_string(), set.metadata.uid.to_string())),
-            );
-            Ok(())
-        })
-        .await?;
+        self.0
+            .list(&collection, &[("labelSelector", &selector)], |page| {
+                let page: ListPage<NamedObject<'_>> = page.objects()?;
+                let ours = |set: &&NamedObject<'_>| {
+                    set.metadata
+                        .owner_references
+                        .iter()
+                        .any(|owner| owner.uid == job.uid)
+                };
+                found.extend(
+                    page.items
+                        .iter()
+                        .filter(ours)
+                        .map(|set| (set.metadata.name.to_string(), set.metadata.uid.to_string())),
+                );
+                Ok(())
+            })
+            .await?;
         for (name, uid) in found {
-            self.delete_at(&format!("{collection}/{name}"), Deletion::of(&uid))
+            self.0
+                .writes()
+                .delete_at(&format!("{collection}/{name}"), Deletion::of(&uid))
                 .await?;
         }
         Ok(())
@@ -314,10 +320,10 @@ impl EndingObject<'_> {
     }
 }
 
-impl Connection {
+impl JobsApi<'_> {
     /// Returns what is left of a deleted job: the owner and its pods. Pods of a Deployment are
     /// known by its name only: a namesake made since then has others.
-    pub async fn remains(&self, job: &Job) -> Result<Vec<PendingDeletion>, Failure> {
+    pub async fn remains(self, job: &Job) -> Result<Vec<PendingDeletion>, Failure> {
         let (namespace, owner) = (job.namespace.as_str(), OwnerKind::of(job));
         let selector = format!("{MANAGED_BY}={MANAGED_BY_US},{JOB}={}", job.name);
         let pods_of = PodOwner::of_job(job);
@@ -326,30 +332,31 @@ impl Connection {
             (owner.word(), owner.collection(Some(namespace))),
             ("pod", format!("/api/v1/namespaces/{namespace}/pods")),
         ] {
-            self.list(&path, &[("labelSelector", &selector)], |page| {
-                let page: ListPage<EndingObject<'_>> = page.objects()?;
-                let ours = |object: &&EndingObject<'_>| {
-                    object.metadata.uid == job.uid
-                        || job.owner_is_gone
-                            && job.pods.iter().any(|pod| pod.uid == object.metadata.uid)
-                        || PodOwner::of(&object.metadata) == pods_of
-                };
-                left.extend(
-                    page.items
-                        .iter()
-                        .filter(ours)
-                        .map(|object| object.remainder(kind, &path)),
-                );
-                Ok(())
-            })
-            .await?;
+            self.0
+                .list(&path, &[("labelSelector", &selector)], |page| {
+                    let page: ListPage<EndingObject<'_>> = page.objects()?;
+                    let ours = |object: &&EndingObject<'_>| {
+                        object.metadata.uid == job.uid
+                            || job.owner_is_gone
+                                && job.pods.iter().any(|pod| pod.uid == object.metadata.uid)
+                            || PodOwner::of(&object.metadata) == pods_of
+                    };
+                    left.extend(
+                        page.items
+                            .iter()
+                            .filter(ours)
+                            .map(|object| object.remainder(kind, &path)),
+                    );
+                    Ok(())
+                })
+                .await?;
         }
         Ok(left)
     }
 
     /// Pods that carry the labels of a job that is not there: (path, UID).
     pub async fn orphans(
-        &self,
+        self,
         namespace: &str,
         job: &str,
     ) -> Result<Vec<(String, String)>, Failure> {
@@ -361,17 +368,18 @@ impl Connection {
             "controller-revision-hash",
         ] {
             let selector = format!("{MANAGED_BY}={MANAGED_BY_US},{JOB}={job},{made_by}");
-            self.list(&collection, &[("labelSelector", &selector)], |page| {
-                let page: ListPage<NamedObject<'_>> = page.objects()?;
-                found.extend(page.items.iter().map(|pod| {
-                    (
-                        format!("{collection}/{}", pod.metadata.name),
-                        pod.metadata.uid.to_string(),
-                    )
-                }));
-                Ok(())
-            })
-            .await?;
+            self.0
+                .list(&collection, &[("labelSelector", &selector)], |page| {
+                    let page: ListPage<NamedObject<'_>> = page.objects()?;
+                    found.extend(page.items.iter().map(|pod| {
+                        (
+                            format!("{collection}/{}", pod.metadata.name),
+                            pod.metadata.uid.to_string(),
+                        )
+                    }));
+                    Ok(())
+                })
+                .await?;
         }
         Ok(found)
     }

@@ -5,23 +5,23 @@ use serde_json::{Value, json};
 
 use super::owner::OwnerKind;
 use crate::write::apply::Deletion;
-use crate::{Connection, Failure};
+use crate::{Failure, handles::JobsApi};
 use gpuctl_core::model::contract::labels::RESTARTED;
 use gpuctl_core::model::{Job, Pod};
 
 /// By which the Job controller keeps a pod until it has counted it.
 const JOB_TRACKING: &str = "batch.kubernetes.io/job-tracking";
 
-impl Connection {
+impl JobsApi<'_> {
     /// Evicts a pod: it gets its grace period, and the Job controller counts no failure. One that
     /// is gone already is no error.
-    pub async fn evict(&self, namespace: &str, pod: &Pod) -> Result<(), Failure> {
+    pub async fn evict(self, namespace: &str, pod: &Pod) -> Result<(), Failure> {
         let eviction = json!({
             "apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod.name, "namespace": namespace},
             "deleteOptions": {"preconditions": {"uid": pod.uid}},
         });
         let path = format!("/api/v1/namespaces/{namespace}/pods/{}/eviction", pod.name);
-        match self.post(&path, &eviction, false).await {
+        match self.0.writes().post(&path, &eviction, false).await {
             // A conflict is a failed precondition: the name is another pod's by now.
             Err(failure) if failure.is_not_found() || failure.code() == Some(409) => Ok(()),
             other => other.map(drop),
@@ -31,18 +31,21 @@ impl Connection {
     /// Forgets a pod whose node does not answer. The Job controller keeps such a pod until the
     /// kubelet says how it ended, so its finalizer is taken off as well; nothing is counted for a
     /// pod that vanishes.
-    pub async fn take_away(&self, namespace: &str, pod: &Pod) -> Result<(), Failure> {
+    pub async fn take_away(self, namespace: &str, pod: &Pod) -> Result<(), Failure> {
         let path = format!("/api/v1/namespaces/{namespace}/pods/{}", pod.name);
-        self.delete_at(
-            &path,
-            Deletion {
-                uid: Some(&pod.uid),
-                force: true,
-                version: None,
-            },
-        )
-        .await?;
+        self.0
+            .writes()
+            .delete_at(
+                &path,
+                Deletion {
+                    uid: Some(&pod.uid),
+                    force: true,
+                    version: None,
+                },
+            )
+            .await?;
         let Some(left) = self
+            .0
             .find::<Value>(&path)
             .await?
             .filter(|left| left["metadata"]["uid"] == pod.uid)
@@ -57,14 +60,14 @@ impl Connection {
             .filter(|finalizer| *finalizer != JOB_TRACKING)
             .collect();
         let patch = json!({"metadata": {"uid": pod.uid, "finalizers": others}});
-        match self.merge_patch(&path, &patch).await {
+        match self.0.writes().merge_patch(&path, &patch).await {
             Err(failure) if failure.is_not_found() || failure.code() == Some(409) => Ok(()),
             other => other.map(drop),
         }
     }
 
     /// Replaces the pods of a service as an update does.
-    pub async fn roll(&self, job: &Job, now: Timestamp) -> Result<(), Failure> {
+    pub async fn roll(self, job: &Job, now: Timestamp) -> Result<(), Failure> {
         let template = json!({"metadata": {"annotations": {RESTARTED: now.to_string()}}});
         let patch = match OwnerKind::of(job) {
             OwnerKind::LeaderWorkerSet => {
@@ -72,7 +75,9 @@ impl Connection {
             }
             _ => json!({"spec": {"template": template}}),
         };
-        self.merge_patch(&OwnerKind::of(job).path(&job.namespace, &job.name), &patch)
+        self.0
+            .writes()
+            .merge_patch(&OwnerKind::of(job).path(&job.namespace, &job.name), &patch)
             .await
             .map(drop)
     }

@@ -9,16 +9,18 @@ use serde_json::Value;
 use gpuctl_core::model::{Autoscaler, Endpoint, Job, Scaling};
 use gpuctl_manifest::render::{IngressClass, Served};
 
-use crate::{Connection, Failure};
+use crate::{Failure, handles::ServicesApi};
 
-impl Connection {
+impl ServicesApi<'_> {
     /// Returns what the cluster serves that a service may need. Whoever may not look at ingress
     /// classes is not told of them.
-    pub async fn served(&self) -> Result<Served, Failure> {
-        let classes = self.find::<Value>("/apis/networking.k8s.io/v1/ingressclasses");
+    pub async fn served(self) -> Result<Served, Failure> {
+        let classes = self
+            .0
+            .find::<Value>("/apis/networking.k8s.io/v1/ingressclasses");
         let groups = join(
-            self.serves("metrics.k8s.io"),
-            self.serves("leaderworkerset.x-k8s.io"),
+            self.0.discovery().serves("metrics.k8s.io"),
+            self.0.discovery().serves("leaderworkerset.x-k8s.io"),
         );
         let (custom, (resource, sets), classes) =
             join3(self.custom_metrics(), groups, classes).await;
@@ -44,15 +46,15 @@ impl Connection {
 
     /// Names of the metrics that the custom metrics API has for pods; `None` without that API, or
     /// when its server is gone.
-    async fn custom_metrics(&self) -> Result<Option<BTreeSet<String>>, Failure> {
-        let group: Option<Value> = self.find("/apis/custom.metrics.k8s.io").await?;
+    async fn custom_metrics(self) -> Result<Option<BTreeSet<String>>, Failure> {
+        let group: Option<Value> = self.0.find("/apis/custom.metrics.k8s.io").await?;
         let version = group
             .as_ref()
             .and_then(|group| group.pointer("/preferredVersion/groupVersion")?.as_str());
         let Some(version) = version else {
             return Ok(None);
         };
-        let list: Option<Value> = match self.find(&format!("/apis/{version}")).await {
+        let list: Option<Value> = match self.0.find(&format!("/apis/{version}")).await {
             Err(failure) if failure.is_transient() || failure.is_forbidden() => None,
             other => other?,
         };
@@ -71,12 +73,15 @@ impl Connection {
     }
 
     /// Returns where the service or notebook answers. What the user may not read is left out.
-    pub async fn addresses(&self, job: &Job) -> Result<Vec<Endpoint>, Failure> {
+    pub async fn addresses(self, job: &Job) -> Result<Vec<Endpoint>, Failure> {
         let (namespace, name) = (&job.namespace, &job.name);
         let service = format!("/api/v1/namespaces/{namespace}/services/{name}");
         let ingress = format!("/apis/networking.k8s.io/v1/namespaces/{namespace}/ingresses/{name}");
-        let (service, ingress) =
-            join(self.find::<Value>(&service), self.find::<Value>(&ingress)).await;
+        let (service, ingress) = join(
+            self.0.find::<Value>(&service),
+            self.0.find::<Value>(&ingress),
+        )
+        .await;
         let mut found = Vec::new();
         if let Some(service) = readable(service)? {
             found.extend(of_service(&service, job));
@@ -96,12 +101,12 @@ impl Connection {
     }
 
     /// Returns the job's autoscaler, when it has one.
-    pub async fn autoscaler(&self, job: &Job) -> Result<Option<Autoscaler>, Failure> {
+    pub async fn autoscaler(self, job: &Job) -> Result<Option<Autoscaler>, Failure> {
         let path = format!(
             "/apis/autoscaling/v2/namespaces/{}/horizontalpodautoscalers/{}",
             job.namespace, job.name
         );
-        Ok(readable(self.find::<Value>(&path).await)?.map(|found| autoscaler(&found)))
+        Ok(readable(self.0.find::<Value>(&path).await)?.map(|found| autoscaler(&found)))
     }
 }
 

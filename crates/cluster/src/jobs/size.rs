@@ -5,27 +5,29 @@ use serde_json::{Value, json};
 
 use super::owner::{HOSTNAME, OwnerKind};
 use crate::write::apply::Deletion;
-use crate::{Connection, Failure};
+use crate::{Failure, handles::JobsApi};
 use gpuctl_core::model::Job;
 use gpuctl_core::model::contract::labels::REPLICAS;
 
-impl Connection {
+impl JobsApi<'_> {
     fn owner_path(job: &Job) -> String {
         OwnerKind::of(job).path(&job.namespace, &job.name)
     }
 
     /// Suspends a training or lets it go on.
-    pub async fn suspend(&self, job: &Job, suspend: bool) -> Result<(), Failure> {
-        self.merge_patch(
-            &Self::owner_path(job),
-            &json!({"spec": {"suspend": suspend}}),
-        )
-        .await
-        .map(|_| ())
+    pub async fn suspend(self, job: &Job, suspend: bool) -> Result<(), Failure> {
+        self.0
+            .writes()
+            .merge_patch(
+                &Self::owner_path(job),
+                &json!({"spec": {"suspend": suspend}}),
+            )
+            .await
+            .map(|_| ())
     }
 
     /// Sets the number of pods of a service or notebook.
-    pub async fn scale(&self, job: &Job, replicas: u32) -> Result<(), Failure> {
+    pub async fn scale(self, job: &Job, replicas: u32) -> Result<(), Failure> {
         let mut patch = json!({"spec": {"replicas": replicas}});
         // The size to come back to.
         patch["metadata"]["annotations"][REPLICAS] = if replicas == 0 {
@@ -42,13 +44,15 @@ impl Connection {
             let name = self.hostname(node).await;
             patch["spec"]["template"]["spec"]["nodeSelector"][HOSTNAME] = name.into();
         }
-        self.merge_patch(&Self::owner_path(job), &patch)
+        self.0
+            .writes()
+            .merge_patch(&Self::owner_path(job), &patch)
             .await
             .map(|_| ())
     }
 
     /// Lets a paused job go on anywhere, or where it was; a service gets the size that it had.
-    pub async fn resume(&self, job: &Job, anywhere: bool) -> Result<(), Failure> {
+    pub async fn resume(self, job: &Job, anywhere: bool) -> Result<(), Failure> {
         if !job.kind.serves() {
             return self.suspend(job, false).await;
         }
@@ -56,19 +60,25 @@ impl Connection {
         if anywhere && job.pinned.is_some() {
             patch["spec"]["template"]["spec"]["nodeSelector"][HOSTNAME] = Value::Null;
         }
-        self.merge_patch(&Self::owner_path(job), &patch).await?;
+        self.0
+            .writes()
+            .merge_patch(&Self::owner_path(job), &patch)
+            .await?;
         // A StatefulSet does not replace a pod of its old template that never got ready.
         for pod in job.pods.iter().filter(|pod| anywhere && pod.node.is_none()) {
             let path = format!("/api/v1/namespaces/{}/pods/{}", job.namespace, pod.name);
-            self.delete_at(&path, Deletion::of(&pod.uid)).await?;
+            self.0
+                .writes()
+                .delete_at(&path, Deletion::of(&pod.uid))
+                .await?;
         }
         Ok(())
     }
 
     /// Returns the value of the node's host name label, which some clouds make differ from its
     /// name. Whoever may not read nodes gets the name.
-    async fn hostname(&self, node: &str) -> String {
-        let found: Option<Value> = self.find_in("/api/v1/nodes", node).await.ok().flatten();
+    async fn hostname(self, node: &str) -> String {
+        let found: Option<Value> = self.0.find_in("/api/v1/nodes", node).await.ok().flatten();
         let label = found
             .as_ref()
             .and_then(|found| found["metadata"]["labels"][HOSTNAME].as_str());

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use gpuctl_manifest::render::{Object, Rendered};
 
-use crate::{Connection, Failure};
+use crate::{Failure, handles::StorageApi};
 
 /// Provisioners of block devices, which one node at a time can mount. From their projects' own
 /// documentation.
@@ -26,16 +26,16 @@ const ONE_NODE: [&str; 12] = [
 
 const DEFAULT: &str = "storageclass.kubernetes.io/is-default-class";
 
-impl Connection {
+impl StorageApi<'_> {
     /// Returns the storage class of a claim; `None` when there is no such claim or it may not be
     /// seen.
     pub async fn class_of_claim(
-        &self,
+        self,
         namespace: &str,
         claim: &str,
     ) -> Result<Option<Option<String>>, Failure> {
         let collection = format!("/api/v1/namespaces/{namespace}/persistentvolumeclaims");
-        match self.find_in::<Value>(&collection, claim).await {
+        match self.0.find_in::<Value>(&collection, claim).await {
             Err(failure) if failure.is_forbidden() => Ok(None),
             other => Ok(other?.map(|claim| {
                 claim["spec"]["storageClassName"]
@@ -47,7 +47,7 @@ impl Connection {
 
     /// Checks the storage classes of the claims that a job makes; nothing is found for users who
     /// may not list storage classes.
-    pub async fn storage_classes(&self, rendered: &Rendered) -> ClassFindings {
+    pub async fn storage_classes(self, rendered: &Rendered) -> ClassFindings {
         let mut found = ClassFindings::default();
         let claims: Vec<&Object> = rendered
             .objects
@@ -58,6 +58,7 @@ impl Connection {
             return found;
         }
         let Ok(list) = self
+            .0
             .get::<Value>("/apis/storage.k8s.io/v1/storageclasses")
             .await
         else {
@@ -75,15 +76,15 @@ impl Connection {
 
     /// Drops findings that stop no pod: the claim exists already, or an administrator made a volume
     /// with the name of the class.
-    async fn without_class(&self, rendered: &Rendered, found: &mut ClassFindings) {
+    async fn without_class(self, rendered: &Rendered, found: &mut ClassFindings) {
         let mut there = Vec::new();
         for claim in rendered.objects.iter().filter(|object| object.kept) {
-            if matches!(self.live(claim).await, Ok(Some(_))) {
+            if matches!(self.0.writes().live(claim).await, Ok(Some(_))) {
                 there.push(claim.name().to_owned());
             }
         }
         found.missing.retain(|one| !there.contains(&one.claim));
-        match self.get::<Value>("/api/v1/persistentvolumes").await {
+        match self.0.get::<Value>("/api/v1/persistentvolumes").await {
             Ok(list) => {
                 let volumes = list["items"].as_array().cloned().unwrap_or_default();
                 let made = |class: &str| {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::Connection;
+use crate::handles::JobsApi;
 use crate::transport::failure::Failure;
 use crate::write::apply::Deletion;
 use gpuctl_manifest::render::Object;
@@ -15,10 +15,10 @@ use gpuctl_manifest::render::Object;
 const LOOKS: u32 = 20;
 const PAUSE: Duration = Duration::from_millis(250);
 
-impl Connection {
+impl JobsApi<'_> {
     /// Deletes the pod of a StatefulSet of one pod when it is of an older version and not ready.
     /// Returns its name if so.
-    pub async fn replace_stuck_pod(&self, root: &Object) -> Result<Option<String>, Failure> {
+    pub async fn replace_stuck_pod(self, root: &Object) -> Result<Option<String>, Failure> {
         let Some(revision) = self.newest_revision(root).await? else {
             return Ok(None);
         };
@@ -27,7 +27,7 @@ impl Connection {
             "/api/v1/namespaces/{}/pods/{name}",
             root.namespace().unwrap_or_default()
         );
-        let Some(pod) = self.find(&path).await? else {
+        let Some(pod) = self.0.find(&path).await? else {
             return Ok(None);
         };
         if !is_stuck(&pod, &revision) {
@@ -35,6 +35,8 @@ impl Connection {
         }
         let uid = pod.pointer("/metadata/uid").and_then(Value::as_str);
         let deleted = self
+            .0
+            .writes()
             .delete_at(
                 &path,
                 Deletion {
@@ -47,9 +49,9 @@ impl Connection {
     }
 
     /// Returns the revision of the template, once the controller has seen it.
-    async fn newest_revision(&self, root: &Object) -> Result<Option<String>, Failure> {
+    async fn newest_revision(self, root: &Object) -> Result<Option<String>, Failure> {
         for _ in 0..LOOKS {
-            let Some(live) = self.live(root).await? else {
+            let Some(live) = self.0.writes().live(root).await? else {
                 return Ok(None);
             };
             let seen = live

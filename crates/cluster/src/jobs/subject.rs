@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::owner::{OwnerKind, PodOwner};
 use super::owner_object::WireOwner;
 use crate::transport::decode::{ListPage, WirePod};
-use crate::{Connection, Failure, unless_forbidden};
+use crate::{Failure, handles::JobsApi, unless_forbidden};
 use gpuctl_core::model::contract::labels::KUEUE_QUEUE;
 use gpuctl_core::model::facts::workload::OwnerObject;
 use gpuctl_core::model::{ClaimState, GroupVerdict, Job, Pod, PodPhase};
@@ -29,11 +29,11 @@ pub struct UnplacedPod {
     pub claims_made: bool,
 }
 
-impl Connection {
+impl JobsApi<'_> {
     /// Returns a pod as a job of one pod.
-    pub async fn pod_as_job(&self, namespace: &str, name: &str) -> Result<Option<Job>, Failure> {
+    pub async fn pod_as_job(self, namespace: &str, name: &str) -> Result<Option<Job>, Failure> {
         let collection = format!("/api/v1/namespaces/{namespace}/pods");
-        let Some(found) = self.find_in::<Value>(&collection, name).await? else {
+        let Some(found) = self.0.find_in::<Value>(&collection, name).await? else {
             return Ok(None);
         };
         let text = found.to_string();
@@ -48,7 +48,7 @@ impl Connection {
 
     /// Returns a workload of this name whose kind has pods of its own, with the word of the kind.
     pub async fn workload_as_job(
-        &self,
+        self,
         kind: Option<&str>,
         namespace: &str,
         name: &str,
@@ -60,7 +60,7 @@ impl Connection {
             let collection = owner.collection(Some(namespace));
             (
                 owner,
-                unless_forbidden(self.find_in::<Value>(&collection, name).await),
+                unless_forbidden(self.0.find_in::<Value>(&collection, name).await),
             )
         }));
         for (owner, answer) in found.await {
@@ -84,14 +84,14 @@ impl Connection {
 
     /// Returns pods with these names as a job, with what the object that owns them says of itself.
     pub async fn pods_as_job(
-        &self,
+        self,
         owner: &OwnerObject,
         names: &BTreeSet<String>,
     ) -> Result<Job, Failure> {
         let pods = self.pods_where(&owner.namespace, |pod| {
             names.contains(pod.metadata.name.as_ref())
         });
-        let (pods, object) = join(pods, self.owner_object(owner)).await;
+        let (pods, object) = join(pods, self.0.workloads().owner_object(owner)).await;
         let mut job = of_pods(&owner.namespace, &owner.name, pods?);
         if let Some(object) = object {
             told_by(&object, &mut job);
@@ -100,40 +100,41 @@ impl Connection {
     }
 
     async fn pods_where(
-        &self,
+        self,
         namespace: &str,
         wanted: impl Fn(&WirePod<'_>) -> bool,
     ) -> Result<Vec<Pod>, Failure> {
         let mut pods = Vec::new();
-        self.list(
-            &format!("/api/v1/namespaces/{namespace}/pods"),
-            &[],
-            |page| {
-                let page: ListPage<WirePod<'_>> = page.objects()?;
-                pods.extend(
-                    page.items
-                        .iter()
-                        .filter(|pod| wanted(pod))
-                        .map(WirePod::pod),
-                );
-                Ok(())
-            },
-        )
-        .await?;
+        self.0
+            .list(
+                &format!("/api/v1/namespaces/{namespace}/pods"),
+                &[],
+                |page| {
+                    let page: ListPage<WirePod<'_>> = page.objects()?;
+                    pods.extend(
+                        page.items
+                            .iter()
+                            .filter(|pod| wanted(pod))
+                            .map(WirePod::pod),
+                    );
+                    Ok(())
+                },
+            )
+            .await?;
         Ok(pods)
     }
 
-    async fn explained(&self, job: Job) -> Job {
+    async fn explained(self, job: Job) -> Job {
         let mut jobs = [job];
         self.explain_missing_pods(&mut jobs).await;
         self.explain_stuck_pods(&mut jobs).await;
-        self.explain_queues(&mut jobs).await;
+        self.0.queues().explain_queues(&mut jobs).await;
         let [job] = jobs;
         job
     }
 
     /// Returns the first pod of the job that has no node.
-    pub async fn unplaced(&self, job: &Job) -> Result<Option<UnplacedPod>, Failure> {
+    pub async fn unplaced(self, job: &Job) -> Result<Option<UnplacedPod>, Failure> {
         let waits = |pod: &&Pod| pod.node.is_none() && !pod.ended() && !pod.deleting;
         let Some(pod) = job.current_pods().into_iter().find(waits) else {
             return Ok(None);
@@ -147,7 +148,7 @@ impl Connection {
             group: None,
             claims_made: false,
         };
-        let Some(found) = unless_forbidden(self.find::<Value>(&path).await)? else {
+        let Some(found) = unless_forbidden(self.0.find::<Value>(&path).await)? else {
             return Ok(Some(unread()));
         };
         let Some(mut found) = found else {
@@ -159,7 +160,7 @@ impl Connection {
         let nominated = nominated
             .filter(|node| !node.is_empty())
             .map(ToOwned::to_owned);
-        let group = self.group_verdict(&job.namespace, &found).await;
+        let group = self.0.queues().group_verdict(&job.namespace, &found).await;
         let claims_made = found
             .pointer("/status/resourceClaimStatuses")
             .and_then(Value::as_array)
@@ -174,9 +175,9 @@ impl Connection {
     }
 
     /// Reads what a volume claim waits for.
-    pub async fn claim_state(&self, namespace: &str, name: &str) -> ClaimState {
+    pub async fn claim_state(self, namespace: &str, name: &str) -> ClaimState {
         let collection = format!("/api/v1/namespaces/{namespace}/persistentvolumeclaims");
-        let claim = match self.find_in::<Value>(&collection, name).await {
+        let claim = match self.0.find_in::<Value>(&collection, name).await {
             Ok(Some(claim)) => claim,
             Ok(None) => return ClaimState::Missing,
             Err(_) => return ClaimState::Unreadable,
@@ -191,6 +192,7 @@ impl Connection {
         let (mut class_exists, mut with_first_pod) = (None, false);
         if let Some(class) = class
             && let Ok(found) = self
+                .0
                 .find_in::<Value>("/apis/storage.k8s.io/v1/storageclasses", class)
                 .await
         {

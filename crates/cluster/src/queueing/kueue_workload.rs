@@ -1,146 +1,20 @@
 //! Reads what Kueue says of jobs that wait in its queues, and pauses and resumes them.
 //!
 //! Note: Kueue owns `spec.suspend` and reverts other writers; its own switch is on the Workload
-//! that it creates for each job, which its ordinary users may not write. Conditions of Workloads
-//! follow kueue.x-k8s.io/v1beta2 (apis/kueue/v1beta2/workload_types.go).
+//! that it creates for each job, which its ordinary users may not write.
 
 use std::collections::{BTreeSet, HashMap};
 
-use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::kueue_wire::WireWorkload;
 use crate::jobs::owner::OwnerKind;
-use crate::transport::decode::{Condition, ListPage, ObjectMetadata};
-use crate::{Connection, Failure};
+use crate::transport::decode::ListPage;
+use crate::{Failure, handles::QueuesApi};
 use gpuctl_core::model::contract::labels::PAUSED;
 use gpuctl_core::model::{Job, QueueVerdict};
 
 const GROUP: &str = "kueue.x-k8s.io";
-
-#[derive(Deserialize)]
-struct WireWorkload<'a> {
-    #[serde(borrow, default)]
-    metadata: ObjectMetadata<'a>,
-    #[serde(default)]
-    spec: WorkloadSpec,
-    #[serde(borrow, default)]
-    status: WorkloadStatus<'a>,
-}
-
-#[derive(Deserialize)]
-#[serde(default)]
-struct WorkloadSpec {
-    active: bool,
-}
-
-impl Default for WorkloadSpec {
-    fn default() -> Self {
-        Self { active: true }
-    }
-}
-
-#[derive(Deserialize, Default)]
-#[serde(rename_all = "camelCase", default)]
-struct WorkloadStatus<'a> {
-    #[serde(borrow)]
-    conditions: Vec<Condition<'a>>,
-    #[serde(borrow)]
-    admission_checks: Vec<AdmissionCheck<'a>>,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct AdmissionCheck<'a> {
-    name: String,
-    state: String,
-    #[serde(borrow)]
-    message: std::borrow::Cow<'a, str>,
-}
-
-impl WorkloadStatus<'_> {
-    fn condition(&self, kind: &str) -> Option<&Condition<'_>> {
-        self.conditions
-            .iter()
-            .find(|condition| condition.kind == kind)
-    }
-
-    /// Describes what has to happen after the quota is reserved.
-    fn next_step(&self) -> String {
-        let open = |check: &&AdmissionCheck<'_>| check.state != "Ready";
-        let describe = |check: &AdmissionCheck<'_>| {
-            let why = if check.message.is_empty() {
-                String::new()
-            } else {
-                format!(": {}", check.message)
-            };
-            format!("{} is {}{why}", check.name, check.state.to_lowercase())
-        };
-        let checks: Vec<String> = self
-            .admission_checks
-            .iter()
-            .filter(open)
-            .map(describe)
-            .collect();
-        if checks.is_empty() {
-            "admission follows".to_owned()
-        } else {
-            format!("checks are open: {}", checks.join(", "))
-        }
-    }
-
-    /// Returns why the job does not run; `None` for one that Kueue has let go. `active` is false
-    /// for one that is paused.
-    fn verdict(&self, active: bool) -> Option<QueueVerdict> {
-        let holds = |kind: &str| self.condition(kind).filter(|condition| condition.holds());
-        let verdict = |reason: &str, message: String| {
-            Some(QueueVerdict {
-                reason: reason.to_owned(),
-                message,
-            })
-        };
-        if holds("Admitted").is_some() {
-            return None;
-        }
-        if holds("QuotaReserved").is_some() {
-            let next = self.next_step();
-            return verdict("AdmissionChecks", format!("quota is reserved; {next}"));
-        }
-        let told = self
-            .condition("QuotaReserved")
-            .filter(|condition| !condition.message.is_empty());
-        // On an eviction Kueue writes its message into both conditions
-        // (pkg/controller/jobframework/reconciler.go).
-        let repeats = |condition: &&Condition<'_>| {
-            holds("Evicted").is_some_and(|evicted| evicted.message == condition.message)
-        };
-        let told = told.filter(|condition| !repeats(condition));
-        let now = told.map(|condition| condition.message.trim_end_matches('.').to_owned());
-        // `Preempted` names who it was for; `Evicted` says only that it was. After a resume it
-        // still tells of the pause.
-        let evicted = holds("Evicted")
-            .filter(|evicted| !(active && evicted.reason.starts_with("Deactivated")));
-        let evicted = evicted.map(|evicted| {
-            (
-                evicted.reason.as_ref(),
-                holds("Preempted").unwrap_or(evicted),
-            )
-        });
-        match (evicted, now) {
-            (Some((reason, evicted)), now) => {
-                let now = now.map_or(String::new(), |now| format!("; now {now}"));
-                verdict(
-                    reason,
-                    format!("{}{now}", evicted.message.trim_end_matches('.')),
-                )
-            }
-            (None, Some(now)) => verdict(
-                told.map_or("Pending", |condition| condition.reason.as_ref()),
-                now,
-            ),
-            (None, None) => verdict("Pending", "the queue has not looked at it yet".to_owned()),
-        }
-    }
-}
 
 /// What Workloads say, by the UID of what owns them.
 #[derive(Default)]
@@ -150,10 +24,10 @@ struct Verdicts {
     names: HashMap<String, String>,
 }
 
-impl Connection {
+impl QueuesApi<'_> {
     /// Sets what Kueue says of the jobs that wait in its queues. Where Workloads may not be read
     /// nothing is set.
-    pub(crate) async fn explain_queues(&self, jobs: &mut [Job]) {
+    pub(crate) async fn explain_queues(self, jobs: &mut [Job]) {
         let waiting = jobs.iter().filter(|job| job.waits_in_queue());
         let namespaces: BTreeSet<&str> = waiting.map(|job| job.namespace.as_str()).collect();
         let Some(first) = namespaces.first() else {
@@ -182,7 +56,7 @@ impl Connection {
     }
 
     /// Returns the verdicts of all Workloads; `None` where Kueue serves none.
-    async fn verdicts(&self, namespace: Option<&str>) -> Result<Option<Verdicts>, Failure> {
+    async fn verdicts(self, namespace: Option<&str>) -> Result<Option<Verdicts>, Failure> {
         let Some(version) = self.kueue_version().await? else {
             return Ok(None);
         };
@@ -191,29 +65,30 @@ impl Connection {
             None => format!("/apis/{version}/workloads"),
         };
         let mut verdicts = Verdicts::default();
-        self.list(&path, &[], |page| {
-            let page: ListPage<WireWorkload<'_>> = page.objects()?;
-            for workload in &page.items {
-                let Some(owner) = workload.metadata.controller() else {
-                    continue;
-                };
-                // Of a service with a Workload for each replica, the one that waits counts.
-                let verdict = workload.status.verdict(workload.spec.active);
-                verdicts.names.insert(
-                    owner.uid.clone(),
-                    format!("{}/{}", workload.metadata.namespace, owner.name),
-                );
-                let known = verdicts.of_owners.entry(owner.uid.clone()).or_insert(None);
-                *known = known.take().or(verdict);
-            }
-            Ok(())
-        })
-        .await?;
+        self.0
+            .list(&path, &[], |page| {
+                let page: ListPage<WireWorkload<'_>> = page.objects()?;
+                for workload in &page.items {
+                    let Some(owner) = workload.metadata.controller() else {
+                        continue;
+                    };
+                    // Of a service with a Workload for each replica, the one that waits counts.
+                    let verdict = workload.status.verdict(workload.spec.active);
+                    verdicts.names.insert(
+                        owner.uid.clone(),
+                        format!("{}/{}", workload.metadata.namespace, owner.name),
+                    );
+                    let known = verdicts.of_owners.entry(owner.uid.clone()).or_insert(None);
+                    *known = known.take().or(verdict);
+                }
+                Ok(())
+            })
+            .await?;
         Ok(Some(verdicts))
     }
 
-    async fn kueue_version(&self) -> Result<Option<String>, Failure> {
-        let Some(group) = self.find::<Value>(&format!("/apis/{GROUP}")).await? else {
+    async fn kueue_version(self) -> Result<Option<String>, Failure> {
+        let Some(group) = self.0.find::<Value>(&format!("/apis/{GROUP}")).await? else {
             return Ok(None);
         };
         Ok(group["preferredVersion"]["groupVersion"]
@@ -223,13 +98,14 @@ impl Connection {
 
     /// Returns the path of the Workload of a job, and whether it is active; `None` where Kueue
     /// serves none or has made none yet.
-    async fn workload(&self, job: &Job) -> Result<Option<(String, bool)>, Failure> {
+    async fn workload(self, job: &Job) -> Result<Option<(String, bool)>, Failure> {
         let Some(version) = self.kueue_version().await? else {
             return Ok(None);
         };
         let path = format!("/apis/{version}/namespaces/{}/workloads", job.namespace);
         let mut found = None;
         let listed = self
+            .0
             .list(&path, &[], |page| {
                 let page: ListPage<WireWorkload<'_>> = page.objects()?;
                 let ours = |one: &&WireWorkload<'_>| {
@@ -257,9 +133,11 @@ impl Connection {
     /// otherwise it looks like one that waits. Who may not write the Workload asks for a job of no
     /// pods, which Kueue stops and admits with no quota. Without Kueue the job is suspended like
     /// any other.
-    pub async fn hold(&self, job: &Job) -> Result<(), Failure> {
+    pub async fn hold(self, job: &Job) -> Result<(), Failure> {
         let deactivated = match self.workload(job).await {
             Ok(Some((path, _))) => self
+                .0
+                .writes()
                 .merge_patch(&path, &json!({"spec": {"active": false}}))
                 .await
                 .map(Some),
@@ -273,13 +151,15 @@ impl Connection {
             Err(failure) => return Err(failure),
         };
         let patch = json!({"metadata": {"annotations": {PAUSED: "true"}}, "spec": spec});
-        self.merge_patch(&OwnerKind::of(job).path(&job.namespace, &job.name), &patch)
+        self.0
+            .writes()
+            .merge_patch(&OwnerKind::of(job).path(&job.namespace, &job.name), &patch)
             .await
             .map(|_| ())
     }
 
     /// Puts a training back into its queue, whichever way it was taken out.
-    pub async fn put_back(&self, job: &Job) -> Result<(), Failure> {
+    pub async fn put_back(self, job: &Job) -> Result<(), Failure> {
         let workload = match self.workload(job).await {
             Err(failure) if failure.is_forbidden() => Some((String::new(), true)),
             other => other?,
@@ -288,10 +168,14 @@ impl Connection {
         // many they are.
         let spec = json!({"parallelism": job.pods_wanted, "suspend": workload.is_some()});
         let patch = json!({"metadata": {"annotations": {PAUSED: null}}, "spec": spec});
-        self.merge_patch(&OwnerKind::of(job).path(&job.namespace, &job.name), &patch)
+        self.0
+            .writes()
+            .merge_patch(&OwnerKind::of(job).path(&job.namespace, &job.name), &patch)
             .await?;
         match workload {
             Some((path, false)) => self
+                .0
+                .writes()
                 .merge_patch(&path, &json!({"spec": {"active": true}}))
                 .await
                 .map(drop),
@@ -322,6 +206,7 @@ fn named(verdict: QueueVerdict, names: &HashMap<String, String>) -> QueueVerdict
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::queueing::kueue_wire::WorkloadStatus;
 
     fn verdict(conditions: &Value) -> Option<(String, String)> {
         let text = json!({"conditions": conditions}).to_string();

@@ -1,5 +1,6 @@
 //! Reads queues, quotas and what schedulers of gangs say.
 
+mod kueue_wire;
 pub(crate) mod kueue_workload;
 pub(crate) mod pod_group;
 pub(crate) mod preemptions;

@@ -2,25 +2,80 @@
 //! Volcano's, KAI's and those of scheduler-plugins. Sources: k8s.io/api/scheduling/v1alpha2,
 //! volcano.sh/apis/scheduling/v1beta1, KAI's pkg/apis/scheduling/v2alpha2 (all `PodGroupStatus`).
 
+use std::time::{Duration, Instant};
+
 use serde_json::Value;
 
-use super::queues::POD_GROUP_VERSIONS;
-use crate::Connection;
+use super::queues::{POD_GROUP_VERSIONS, text};
+use crate::Failure;
+use crate::handles::QueuesApi;
+use crate::write::apply::Deletion;
+use crate::write::companions::belongs;
 use gpuctl_core::model::GroupVerdict;
 use gpuctl_core::model::contract::labels::COSCHEDULING_GROUP;
+use gpuctl_manifest::render::Rendered;
 
 /// Where pods name their group: Volcano's annotation, and KAI's.
 const VOLCANO_GROUP: &str = "scheduling.k8s.io/group-name";
 const KAI_GROUP: &str = "pod-group-name";
 
-impl Connection {
+/// Longest time to wait for the end of a group whose pods are gone.
+const GROUP_WITHIN: Duration = Duration::from_secs(30);
+
+impl QueuesApi<'_> {
+    /// Waits until the group of an earlier job of the same name is gone: the API server keeps it
+    /// until the last pod is.
+    pub async fn without_group(self, rendered: &Rendered) -> Result<(), Failure> {
+        let Some(group) = rendered
+            .objects
+            .iter()
+            .find(|object| object.plural == "podgroups")
+        else {
+            return Ok(());
+        };
+        let end = Instant::now() + GROUP_WITHIN;
+        while let Some(live) = self
+            .0
+            .writes()
+            .live(group)
+            .await?
+            .filter(|live| belongs(group, live))
+        {
+            let ending = live.pointer("/metadata/deletionTimestamp").is_some();
+            let owner = text(&live, "/metadata/ownerReferences/0/uid");
+            let job = self.0.writes().live_owner(rendered).await?;
+            if !ending
+                && (owner.is_empty() || job.is_some_and(|job| text(&job, "/metadata/uid") == owner))
+            {
+                // Another run is making the same job.
+                break;
+            }
+            if Instant::now() > end {
+                let message = format!(
+                    "podgroup `{}` of an earlier job is still there",
+                    group.name()
+                );
+                return Err(Failure::conflict("AlreadyExists", message));
+            }
+            if !ending {
+                self.0
+                    .writes()
+                    .delete(group, Deletion::of(text(&live, "/metadata/uid")))
+                    .await?;
+            }
+            tokio::time::sleep(Duration::from_millis(300)).await;
+        }
+        Ok(())
+    }
+
     /// Returns what is said of the group of a pod; `None` for a pod of no group, and where the
     /// group may not be read.
-    pub(crate) async fn group_verdict(&self, namespace: &str, pod: &Value) -> Option<GroupVerdict> {
+    pub(crate) async fn group_verdict(self, namespace: &str, pod: &Value) -> Option<GroupVerdict> {
         let noted = |kind: &str, key: &str| pod["metadata"][kind][key].as_str();
         let find = async |version: &str, name: &str| {
             let collection = format!("/apis/{version}/namespaces/{namespace}/podgroups");
-            self.find_in::<Value>(&collection, name)
+            self.0
+                .find_in::<Value>(&collection, name)
                 .await
                 .ok()
                 .flatten()

@@ -6,11 +6,11 @@ use std::collections::HashMap;
 
 use futures::future::join;
 use jiff::Timestamp;
-use serde::Deserialize;
 use serde_json::Value;
 
-use crate::transport::decode::{Condition, ListPage, ObjectMetadata};
-use crate::{Connection, Failure};
+use super::kueue_wire::WireWorkload;
+use crate::transport::decode::ListPage;
+use crate::{Failure, handles::QueuesApi};
 use gpuctl_core::model::{Job, Preemption};
 
 /// Preemptions, and what they rest on.
@@ -26,61 +26,15 @@ pub struct Preemptions {
     pub unreadable: Vec<&'static str>,
 }
 
-#[derive(Deserialize)]
-struct WireWorkload<'a> {
-    #[serde(borrow, default)]
-    metadata: ObjectMetadata<'a>,
-    #[serde(default)]
-    spec: WorkloadSpec,
-    #[serde(borrow, default)]
-    status: WorkloadStatus<'a>,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(rename_all = "camelCase", default)]
-struct WorkloadSpec {
-    queue_name: Option<String>,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(rename_all = "camelCase", default)]
-struct WorkloadStatus<'a> {
-    #[serde(borrow)]
-    conditions: Vec<Condition<'a>>,
-    scheduling_stats: SchedulingStats,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(default)]
-struct SchedulingStats {
-    evictions: Vec<Evictions>,
-}
-
-#[derive(Deserialize)]
-struct Evictions {
-    reason: String,
-    count: u64,
-}
-
 impl WireWorkload<'_> {
     /// Returns the last preemption. A job that runs again keeps its words behind «Previously: ».
     fn preemption(&self) -> Option<Preemption> {
-        let condition = self
-            .status
-            .conditions
-            .iter()
-            .find(|condition| condition.kind == "Preempted")?;
+        let condition = self.status.condition("Preempted")?;
         let over = !condition.holds();
         let told = condition.message.strip_prefix("Previously: ");
         if over && told.is_none() {
             return None;
         }
-        let evictions = self
-            .status
-            .scheduling_stats
-            .evictions
-            .iter()
-            .filter(|one| one.reason == "Preempted");
         Some(Preemption {
             // Of a preemption that is over only the end is told.
             at: condition.last_transition_time.filter(|_| !over),
@@ -91,8 +45,7 @@ impl WireWorkload<'_> {
             ),
             by: None,
             queue: self.spec.queue_name.clone(),
-            times: Some(evictions.fold(0, |sum: u64, one| sum.saturating_add(one.count)))
-                .filter(|times| *times > 0),
+            times: Some(self.status.preemptions()).filter(|times| *times > 0),
             admitted_again: Some(over),
             message: told
                 .unwrap_or(&condition.message)
@@ -102,11 +55,11 @@ impl WireWorkload<'_> {
     }
 }
 
-impl Connection {
+impl QueuesApi<'_> {
     /// Returns the preemptions in a namespace, or in all. `jobs` are those of gpuctl's, by whose
     /// UIDs victims are named.
     pub async fn preemptions(
-        &self,
+        self,
         namespace: Option<&str>,
         jobs: &[Job],
     ) -> Result<Preemptions, Failure> {
@@ -129,10 +82,10 @@ impl Connection {
     }
 
     async fn of_queues(
-        &self,
+        self,
         namespace: Option<&str>,
     ) -> Result<(Vec<Preemption>, Option<usize>), Failure> {
-        let group: Option<Value> = self.find("/apis/kueue.x-k8s.io").await?;
+        let group: Option<Value> = self.0.find("/apis/kueue.x-k8s.io").await?;
         let Some(version) = group
             .as_ref()
             .and_then(|group| group["preferredVersion"]["groupVersion"].as_str())
@@ -144,20 +97,21 @@ impl Connection {
             None => format!("/apis/{version}/workloads"),
         };
         let (mut found, mut names, mut count) = (Vec::new(), HashMap::new(), 0);
-        self.list(&path, &[], |page| {
-            let page: ListPage<WireWorkload<'_>> = page.objects()?;
-            count += page.items.len();
-            for workload in &page.items {
-                if let Some(owner) = workload.metadata.controller() {
-                    let name = format!("{}/{}", workload.metadata.namespace, owner.name);
-                    names.insert(owner.uid.clone(), name.clone());
-                    names.insert(workload.metadata.uid.to_string(), name);
+        self.0
+            .list(&path, &[], |page| {
+                let page: ListPage<WireWorkload<'_>> = page.objects()?;
+                count += page.items.len();
+                for workload in &page.items {
+                    if let Some(owner) = workload.metadata.controller() {
+                        let name = format!("{}/{}", workload.metadata.namespace, owner.name);
+                        names.insert(owner.uid.clone(), name.clone());
+                        names.insert(workload.metadata.uid.to_string(), name);
+                    }
+                    found.extend(workload.preemption());
                 }
-                found.extend(workload.preemption());
-            }
-            Ok(())
-        })
-        .await?;
+                Ok(())
+            })
+            .await?;
         for one in &mut found {
             one.by = ["JobUID: ", "UID: "]
                 .iter()
@@ -169,11 +123,11 @@ impl Connection {
     /// Returns the preemptions by kube-scheduler of pods of these jobs. Source: its event
     /// `Preempted`, pkg/scheduler/framework/preemption/executor.go.
     async fn of_scheduler(
-        &self,
+        self,
         namespace: Option<&str>,
         jobs: &[Job],
     ) -> Result<(Vec<Preemption>, Option<Timestamp>), Failure> {
-        let events = self.events_of_reason(namespace, "Preempted").await?;
+        let events = self.0.events().of_reason(namespace, "Preempted").await?;
         let oldest = events.iter().filter_map(|(_, event)| event.at).min();
         let pods: HashMap<&str, &Job> = jobs
             .iter()

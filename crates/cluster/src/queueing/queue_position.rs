@@ -8,7 +8,7 @@ use futures::{StreamExt, stream};
 use http::Method;
 use serde::Deserialize;
 
-use crate::Connection;
+use crate::handles::QueuesApi;
 use crate::transport::decode::ObjectMetadata;
 use gpuctl_core::model::{Job, QueuePosition};
 
@@ -35,10 +35,10 @@ struct Waiting<'a> {
     position_in_local_queue: u64,
 }
 
-impl Connection {
+impl QueuesApi<'_> {
     /// Sets the places of jobs that Kueue holds back. What may not or cannot be read is left
     /// unknown.
-    pub(crate) async fn place_in_queues(&self, jobs: &mut [Job]) {
+    pub(crate) async fn place_in_queues(self, jobs: &mut [Job]) {
         let queues: BTreeSet<(String, String)> = jobs
             .iter()
             .filter(|job| job.queue_verdict.is_some())
@@ -59,14 +59,12 @@ impl Connection {
         }
     }
 
-    async fn visibility_version(
-        &self,
-        queues: &BTreeSet<(String, String)>,
-    ) -> Option<&'static str> {
+    async fn visibility_version(self, queues: &BTreeSet<(String, String)>) -> Option<&'static str> {
         if queues.is_empty() {
             return None;
         }
         let group = self
+            .0
             .find::<serde_json::Value>("/apis/visibility.kueue.x-k8s.io")
             .await
             .ok()??;
@@ -79,7 +77,7 @@ impl Connection {
     /// Returns the places of the jobs that wait in one queue, by the UIDs of what owns their
     /// Workloads.
     async fn positions(
-        &self,
+        self,
         version: &str,
         namespace: String,
         queue: String,
@@ -87,7 +85,7 @@ impl Connection {
         let path = format!(
             "/apis/visibility.kueue.x-k8s.io/{version}/namespaces/{namespace}/localqueues/{queue}/pendingworkloads?limit={MOST}"
         );
-        let Ok(answer) = self.send(&Method::GET, &path, "", Bytes::new()).await else {
+        let Ok(answer) = self.0.send(&Method::GET, &path, "", Bytes::new()).await else {
             return HashMap::new();
         };
         serde_json::from_slice::<Summary<'_>>(&answer.body)

@@ -2,24 +2,17 @@
 //! and their queues. `deploy/queueing.rs` chooses among them.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::write::apply::Deletion;
-use crate::write::companions::belongs;
-use crate::{Connection, Failure};
+use crate::{Failure, handles::QueuesApi};
 use gpuctl_core::model::facts::gpu::is_device;
 use gpuctl_core::model::values::quantity;
 use gpuctl_core::model::{GpuCount, Queue, QueueSystem};
-use gpuctl_manifest::render::Rendered;
 
 /// Versions of `scheduling.k8s.io` whose PodGroup has `schedulingPolicy.gang.minCount`, the newest
 /// first. Source: k8s.io/api 0.36.3 and 0.37.0.
 pub(crate) const POD_GROUP_VERSIONS: [&str; 3] = ["v1beta1", "v1alpha3", "v1alpha2"];
-
-/// Longest time to wait for the end of a group whose pods are gone.
-const GROUP_WITHIN: Duration = Duration::from_secs(30);
 
 /// Groups and versions that are served; `None` for what is not.
 #[derive(Clone, Debug, Default)]
@@ -51,10 +44,10 @@ impl ServedQueueing {
     }
 }
 
-impl Connection {
+impl QueuesApi<'_> {
     /// Returns which systems the cluster serves.
-    pub async fn served_queueing(&self) -> Result<ServedQueueing, Failure> {
-        let groups = self.get::<Value>("/apis").await?;
+    pub async fn served(self) -> Result<ServedQueueing, Failure> {
+        let groups = self.0.get::<Value>("/apis").await?;
         let group = |name: &str| {
             groups["groups"]
                 .as_array()
@@ -91,6 +84,7 @@ impl Connection {
         {
             let version = format!("scheduling.k8s.io/{version}");
             let resources = self
+                .0
                 .find::<Value>(&format!("/apis/{version}"))
                 .await?
                 .unwrap_or_default();
@@ -105,8 +99,8 @@ impl Connection {
 
     /// Returns the names of a system's queues that jobs of this namespace can use. Volcano's are
     /// the cluster's.
-    pub async fn queue_names(
-        &self,
+    pub async fn names(
+        self,
         system: QueueSystem,
         version: &str,
         namespace: &str,
@@ -116,60 +110,26 @@ impl Connection {
             QueueSystem::Volcano => format!("/apis/{version}/queues"),
         };
         let mut names = BTreeSet::new();
-        self.list(&path, &[], |page| {
-            let page: Value = page.decode()?;
-            let items = page["items"].as_array().into_iter().flatten();
-            names.extend(
-                items.filter_map(|item| item["metadata"]["name"].as_str().map(ToOwned::to_owned)),
-            );
-            Ok(())
-        })
-        .await?;
-        Ok(names)
-    }
-
-    /// Waits until the group of an earlier job of the same name is gone: the API server keeps it
-    /// until the last pod is.
-    pub async fn without_group(&self, rendered: &Rendered) -> Result<(), Failure> {
-        let Some(group) = rendered
-            .objects
-            .iter()
-            .find(|object| object.plural == "podgroups")
-        else {
-            return Ok(());
-        };
-        let end = Instant::now() + GROUP_WITHIN;
-        while let Some(live) = self.live(group).await?.filter(|live| belongs(group, live)) {
-            let ending = live.pointer("/metadata/deletionTimestamp").is_some();
-            let owner = text(&live, "/metadata/ownerReferences/0/uid");
-            let job = self.live_owner(rendered).await?;
-            if !ending
-                && (owner.is_empty() || job.is_some_and(|job| text(&job, "/metadata/uid") == owner))
-            {
-                // Another run is making the same job.
-                break;
-            }
-            if Instant::now() > end {
-                let message = format!(
-                    "podgroup `{}` of an earlier job is still there",
-                    group.name()
+        self.0
+            .list(&path, &[], |page| {
+                let page: Value = page.decode()?;
+                let items = page["items"].as_array().into_iter().flatten();
+                names.extend(
+                    items.filter_map(|item| {
+                        item["metadata"]["name"].as_str().map(ToOwned::to_owned)
+                    }),
                 );
-                return Err(Failure::conflict("AlreadyExists", message));
-            }
-            if !ending {
-                self.delete(group, Deletion::of(text(&live, "/metadata/uid")))
-                    .await?;
-            }
-            tokio::time::sleep(Duration::from_millis(300)).await;
-        }
-        Ok(())
+                Ok(())
+            })
+            .await?;
+        Ok(names)
     }
 
     /// Returns the queues of all systems, by namespace and name, and the systems whose queues may
     /// not be listed; of Kueue those of one namespace where one is given. Fails when no system's
     /// may.
-    pub async fn queues(
-        &self,
+    pub async fn list(
+        self,
         served: &ServedQueueing,
         namespace: Option<&str>,
     ) -> Result<(Vec<Queue>, Vec<QueueSystem>), Failure> {
@@ -200,7 +160,7 @@ impl Connection {
     }
 
     async fn queues_of_kueue(
-        &self,
+        self,
         version: &str,
         namespace: Option<&str>,
     ) -> Result<Vec<Queue>, Failure> {
@@ -234,7 +194,7 @@ impl Connection {
 
     /// Volcano keeps no counts of jobs in its queues (volcano-sh/volcano#4584), so its groups are
     /// counted.
-    async fn queues_of_volcano(&self, version: &str) -> Result<Vec<Queue>, Failure> {
+    async fn queues_of_volcano(self, version: &str) -> Result<Vec<Queue>, Failure> {
         let found = self.objects(&format!("/apis/{version}/queues")).await?;
         let groups = self
             .objects(&format!("/apis/{version}/podgroups"))
@@ -246,24 +206,25 @@ impl Connection {
             .collect())
     }
 
-    async fn objects(&self, path: &str) -> Result<Vec<Value>, Failure> {
+    async fn objects(self, path: &str) -> Result<Vec<Value>, Failure> {
         let mut found = Vec::new();
-        self.list(path, &[], |page| {
-            let mut page: Value = page.decode()?;
-            found.extend(
-                page["items"]
-                    .as_array_mut()
-                    .map(std::mem::take)
-                    .unwrap_or_default(),
-            );
-            Ok(())
-        })
-        .await?;
+        self.0
+            .list(path, &[], |page| {
+                let mut page: Value = page.decode()?;
+                found.extend(
+                    page["items"]
+                        .as_array_mut()
+                        .map(std::mem::take)
+                        .unwrap_or_default(),
+                );
+                Ok(())
+            })
+            .await?;
         Ok(found)
     }
 }
 
-fn text<'v>(object: &'v Value, pointer: &str) -> &'v str {
+pub(super) fn text<'v>(object: &'v Value, pointer: &str) -> &'v str {
     object
         .pointer(pointer)
         .and_then(Value::as_str)

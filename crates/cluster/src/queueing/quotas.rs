@@ -7,7 +7,7 @@ use serde::de::IgnoredAny;
 
 use crate::transport::decode::{ListPage, ObjectMetadata};
 use crate::write::apply::Deletion;
-use crate::{Connection, Failure};
+use crate::{Failure, handles::QuotasApi};
 use gpuctl_core::model::QuotaUse;
 use gpuctl_core::model::contract::labels::{MANAGED_BY, MANAGED_BY_US, QUOTA};
 
@@ -59,44 +59,42 @@ impl QuotaPart {
     }
 }
 
-impl Connection {
+impl QuotasApi<'_> {
     /// Quotas of one namespace or of all: every one that binds, and which of them are ours.
-    pub async fn quotas(&self, namespace: Option<&str>) -> Result<Vec<QuotaUse>, Failure> {
+    pub async fn list(self, namespace: Option<&str>) -> Result<Vec<QuotaUse>, Failure> {
         let path = namespace.map_or_else(
             || "/api/v1/resourcequotas".to_owned(),
             |namespace| format!("/api/v1/namespaces/{namespace}/resourcequotas"),
         );
         let mut found = Vec::new();
-        self.list(&path, &[], |page| {
-            let page: ListPage<WireQuota<'_>> = page.objects()?;
-            found.extend(page.items.iter().map(|quota| {
-                let labels = &quota.metadata.labels;
-                let ours = labels
-                    .get(MANAGED_BY)
-                    .is_some_and(|manager| manager == MANAGED_BY_US);
-                QuotaUse {
-                    namespace: quota.metadata.namespace.to_string(),
-                    name: quota.metadata.name.to_string(),
-                    quota: labels.get(QUOTA).filter(|_| ours).cloned(),
-                    hard: quota.spec.hard.clone(),
-                    used: quota.status.used.clone(),
-                    scoped: !quota.spec.scopes.is_empty() || quota.spec.scope_selector.is_some(),
-                }
-            }));
-            Ok(())
-        })
-        .await?;
+        self.0
+            .list(&path, &[], |page| {
+                let page: ListPage<WireQuota<'_>> = page.objects()?;
+                found.extend(page.items.iter().map(|quota| {
+                    let labels = &quota.metadata.labels;
+                    let ours = labels
+                        .get(MANAGED_BY)
+                        .is_some_and(|manager| manager == MANAGED_BY_US);
+                    QuotaUse {
+                        namespace: quota.metadata.namespace.to_string(),
+                        name: quota.metadata.name.to_string(),
+                        quota: labels.get(QUOTA).filter(|_| ours).cloned(),
+                        hard: quota.spec.hard.clone(),
+                        used: quota.status.used.clone(),
+                        scoped: !quota.spec.scopes.is_empty()
+                            || quota.spec.scope_selector.is_some(),
+                    }
+                }));
+                Ok(())
+            })
+            .await?;
         found.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
         Ok(found)
     }
 
     /// Returns what a quota of ours has in a namespace, what binds last: as long as that is there
     /// the rest is found.
-    pub async fn quota_parts(
-        &self,
-        namespace: &str,
-        name: &str,
-    ) -> Result<Vec<QuotaPart>, Failure> {
+    pub async fn parts(self, namespace: &str, name: &str) -> Result<Vec<QuotaPart>, Failure> {
         let mut parts = Vec::new();
         for plural in ["limitranges", "resourcequotas"] {
             let part = QuotaPart {
@@ -105,7 +103,7 @@ impl Connection {
                 name: name.to_owned(),
                 uid: String::new(),
             };
-            let found: Option<serde_json::Value> = self.find(&part.path()).await?;
+            let found: Option<serde_json::Value> = self.0.find(&part.path()).await?;
             let ours = |found: &serde_json::Value| {
                 let labels = &found["metadata"]["labels"];
                 labels[MANAGED_BY] == MANAGED_BY_US && labels[QUOTA] == name
@@ -122,8 +120,10 @@ impl Connection {
     }
 
     /// Takes one of them away.
-    pub async fn remove_quota_part(&self, part: &QuotaPart) -> Result<(), Failure> {
-        self.delete_at(&part.path(), Deletion::of(&part.uid))
+    pub async fn remove_part(self, part: &QuotaPart) -> Result<(), Failure> {
+        self.0
+            .writes()
+            .delete_at(&part.path(), Deletion::of(&part.uid))
             .await
             .map(|_| ())
     }

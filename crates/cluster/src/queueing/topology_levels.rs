@@ -6,14 +6,14 @@ use std::collections::BTreeSet;
 use futures::future::try_join_all;
 use serde_json::Value;
 
-use crate::{Connection, Failure};
+use crate::{Failure, handles::QueuesApi};
 
-impl Connection {
+impl QueuesApi<'_> {
     /// Returns the labels that all flavors with GPUs of a LocalQueue have as levels of their
     /// Topology; none where a flavor has no Topology, or where this may not be read. Source:
     /// kueue.x-k8s.io/v1beta2 (ClusterQueue, ResourceFlavor, Topology).
     pub async fn topology_levels(
-        &self,
+        self,
         version: &str,
         namespace: &str,
         queue: &str,
@@ -25,13 +25,14 @@ impl Connection {
     }
 
     async fn levels(
-        &self,
+        self,
         version: &str,
         namespace: &str,
         queue: &str,
     ) -> Result<BTreeSet<String>, Failure> {
         let base = format!("/apis/{version}");
         let local = self
+            .0
             .get::<Value>(&format!(
                 "{base}/namespaces/{namespace}/localqueues/{queue}"
             ))
@@ -40,6 +41,7 @@ impl Connection {
             return Ok(BTreeSet::new());
         };
         let shared = self
+            .0
             .get::<Value>(&format!("{base}/clusterqueues/{shared}"))
             .await?;
         let levels = try_join_all(
@@ -55,17 +57,19 @@ impl Connection {
     }
 
     async fn levels_of_flavor(
-        &self,
+        self,
         base: &str,
         flavor: String,
     ) -> Result<BTreeSet<String>, Failure> {
         let flavor = self
+            .0
             .get::<Value>(&format!("{base}/resourceflavors/{flavor}"))
             .await?;
         let Some(topology) = flavor["spec"]["topologyName"].as_str() else {
             return Ok(BTreeSet::new());
         };
         let topology = self
+            .0
             .get::<Value>(&format!("{base}/topologies/{topology}"))
             .await?;
         let levels = topology["spec"]["levels"].as_array().into_iter().flatten();

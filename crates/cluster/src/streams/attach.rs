@@ -13,7 +13,7 @@ use tokio_tungstenite::tungstenite::Message;
 
 use crate::transport::http::with_query;
 use crate::transport::socket::{PING, Socket, framed};
-use crate::{Connection, Failure};
+use crate::{Failure, handles::SessionsApi};
 
 /// Channels of the `v5.channel.k8s.io` protocol.
 const STDIN: u8 = 0;
@@ -69,9 +69,9 @@ pub struct Session {
     stdin: bool,
 }
 
-impl Connection {
+impl SessionsApi<'_> {
     /// Starts the call.
-    pub async fn start(&self, call: &ExecRequest<'_>) -> Result<Session, Failure> {
+    pub async fn start(self, call: &ExecRequest<'_>) -> Result<Session, Failure> {
         let flag = |wanted: bool| if wanted { "true" } else { "false" };
         let mut parameters = vec![
             ("container", call.container),
@@ -99,7 +99,7 @@ impl Connection {
             &parameters,
         );
         Ok(Session {
-            socket: self.upgrade(&path).await?,
+            socket: self.0.upgrade(&path).await?,
             stdin: call.stdin,
         })
     }

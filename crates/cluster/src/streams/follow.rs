@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use gpuctl_core::model::contract::refusal::RefusalCause;
 use gpuctl_core::model::{Container, Job, Pod, State};
 
-use crate::{Connection, Failure, Follower, LogLine, LogQuery, OutageRetry, Wanted};
+use crate::{Failure, Follower, LogLine, LogQuery, OutageRetry, Wanted, handles::LogsApi};
 
 /// Restarts of each pod that were told already.
 type Restarts = BTreeMap<String, u32>;
@@ -85,11 +85,11 @@ const GRACE: Duration = Duration::from_millis(1000);
 /// Pods that outlive their job, as on a lost node.
 const STRAGGLERS: Duration = Duration::from_secs(30);
 
-impl Connection {
+impl LogsApi<'_> {
     /// Follows every pod of `job` that `only` accepts until the job has ended or is deleted.
     /// Returns its last state.
-    pub async fn follow_job(
-        &self,
+    pub async fn follow(
+        self,
         job: &Job,
         query: &LogQuery,
         only: impl Fn(&Pod) -> bool,
@@ -106,7 +106,7 @@ impl Connection {
         let mut over_since = None;
         loop {
             // Lines go on while the list is read.
-            let asked = patience.ask(|| self.jobs(&wanted));
+            let asked = patience.ask(|| self.0.jobs().list(&wanted));
             tokio::pin!(asked);
             let found = loop {
                 tokio::select! {
@@ -163,7 +163,7 @@ impl Connection {
     }
 
     async fn follow_pod(
-        &self,
+        self,
         namespace: &str,
         pod: Pod,
         query: LogQuery,
@@ -189,7 +189,7 @@ impl Connection {
                 tokio::time::sleep(GRACE).await;
             };
             let result = tokio::select! {
-                result = self.resume_log(namespace, &pod.name, &query, true, &mut follower, emit) => result,
+                result = self.resume(namespace, &pod.name, &query, true, &mut follower, emit) => result,
                 () = ended => Ok(()),
             };
             match result {
@@ -223,7 +223,7 @@ impl Connection {
     /// Reads what a broken stream may have left of an ended pod. One that is gone meanwhile has
     /// nothing left to read.
     async fn drain(
-        &self,
+        self,
         namespace: &str,
         pod: &Pod,
         query: &LogQuery,
@@ -233,7 +233,7 @@ impl Connection {
         const TRIES: u32 = 10;
         for attempt in 1.. {
             match self
-                .resume_log(namespace, &pod.name, query, false, follower, &mut emit)
+                .resume(namespace, &pod.name, query, false, follower, &mut emit)
                 .await
             {
                 Err(failure) if failure.is_transient() && attempt < TRIES => {

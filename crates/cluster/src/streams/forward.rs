@@ -16,7 +16,7 @@ use tokio_tungstenite::tungstenite::Message;
 use gpuctl_core::model::{Job, JobKind, Pod, PodPhase, State};
 
 use crate::transport::socket::{PING, Socket, framed};
-use crate::{Connection, Failure, Wanted};
+use crate::{Failure, Wanted, handles::SessionsApi};
 
 /// Which pod and port are meant.
 #[derive(Clone, Debug)]
@@ -68,9 +68,9 @@ impl Route {
     }
 }
 
-impl Connection {
+impl SessionsApi<'_> {
     /// Returns true when a pod takes connections now, which also shows that we may make them.
-    pub async fn try_route(&self, route: &Route, job: &Job) -> Result<bool, Failure> {
+    pub async fn try_route(self, route: &Route, job: &Job) -> Result<bool, Failure> {
         match route.pod_of(job) {
             Some(pod) => self
                 .tunnel(&route.namespace, &pod, route.port)
@@ -82,7 +82,7 @@ impl Connection {
 
     /// Carries connections of `listener` until the job is gone; returns its last state then.
     pub async fn serve(
-        &self,
+        self,
         route: &Route,
         listener: &TcpListener,
         sink: &RefCell<impl FnMut(RouteEvent)>,
@@ -108,7 +108,7 @@ impl Connection {
 
     /// Keeps `current` at a pod that takes connections, until the job is gone.
     async fn look(
-        &self,
+        self,
         route: &Route,
         current: &RefCell<Option<String>>,
         sink: &RefCell<impl FnMut(RouteEvent)>,
@@ -118,9 +118,9 @@ impl Connection {
             ..Wanted::one(&route.namespace, &route.job)
         };
         let (mut told, mut last) = (None, None);
-        let mut bell = self.doorbell(&route.namespace, &route.job);
+        let mut bell = self.0.doorbell(&route.namespace, &route.job);
         loop {
-            match self.jobs(&wanted).await {
+            match self.0.jobs().list(&wanted).await {
                 Ok(selection) => {
                     let Some(job) = selection
                         .jobs
@@ -164,7 +164,7 @@ impl Connection {
     /// Carries one connection. A failure that ends all of them is an error, such as rights that are
     /// missing.
     async fn carry(
-        &self,
+        self,
         route: &Route,
         local: TcpStream,
         current: &RefCell<Option<String>>,
@@ -200,7 +200,7 @@ impl Connection {
 
     /// Carries connections of `listener` to a port of a pod, until that fails.
     pub(crate) async fn carry_to(
-        &self,
+        self,
         listener: &TcpListener,
         namespace: &str,
         pod: &str,
@@ -224,8 +224,9 @@ impl Connection {
         }
     }
 
-    async fn tunnel(&self, namespace: &str, pod: &str, port: u16) -> Result<Tunnel, Failure> {
+    async fn tunnel(self, namespace: &str, pod: &str, port: u16) -> Result<Tunnel, Failure> {
         let socket = self
+            .0
             .upgrade(&format!(
                 "/api/v1/namespaces/{namespace}/pods/{pod}/portforward?ports={port}"
             ))

@@ -4,20 +4,13 @@
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-use http::{Method, Request};
-use http_body_util::BodyExt;
-use kube::client::Body;
-
 use super::follower::Follower;
-use super::log_lines::{
-    LONGEST_LINE, LineSplitter, LogLine, LogLines, MOST_BYTES, NewestLines, line,
-};
+use super::log_lines::{LONGEST_LINE, LogLine, LogLines, MOST_BYTES, NewestLines, line};
 use crate::transport::http::with_query;
-use crate::transport::path;
-use crate::transport::path::Destination;
 use crate::transport::retry;
 use crate::transport::retry::TryOutcome;
-use crate::{Connection, Failure};
+use crate::transport::stream::StreamEnd;
+use crate::{Failure, handles::LogsApi};
 use gpuctl_core::model::{Job, Pod, PodPhase};
 
 /// The longest time that an error waits for the last lines of the log.
@@ -34,8 +27,6 @@ const AVERAGE_LINE: usize = 4 << 10;
 /// Lines beyond `tail` that gpuctl reads. The kubelet finds the first of the last lines and reads
 /// to the end of the file, so it also sends lines written meanwhile.
 const SURPLUS: usize = 1000;
-/// Read limit for an error response in bytes.
-const REFUSAL: usize = 64 << 10;
 
 /// Which lines of a container are wanted.
 #[derive(Clone, Debug, Default)]
@@ -70,17 +61,7 @@ impl LogQuery {
     }
 }
 
-/// How a log stream ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum StreamEnd {
-    Complete,
-    /// The reader stopped.
-    Enough,
-    /// The limit on bytes was reached.
-    TooLong,
-}
-
-impl Connection {
+impl LogsApi<'_> {
     fn log_path(
         namespace: &str,
         pod: &str,
@@ -121,7 +102,7 @@ impl Connection {
 
     /// Returns the last lines of the pod that failed first, or that does not start; none where they
     /// cannot be had at once.
-    pub async fn last_lines(&self, job: &Job, count: u32) -> Vec<String> {
+    pub async fn last_lines(self, job: &Job, count: u32) -> Vec<String> {
         let mut pods = job.current_pods();
         pods.sort_by_key(|pod| {
             (
@@ -147,7 +128,7 @@ impl Connection {
         };
         let read = tokio::time::timeout(
             LAST_LINES_WITHIN,
-            self.log(&job.namespace, &pod.name, &query),
+            self.read(&job.namespace, &pod.name, &query),
         )
         .await;
         let read = read.ok().and_then(Result::ok).unwrap_or_default();
@@ -159,20 +140,20 @@ impl Connection {
     }
 
     /// Reads a log once.
-    pub async fn log(
-        &self,
+    pub async fn read(
+        self,
         namespace: &str,
         pod: &str,
         query: &LogQuery,
     ) -> Result<LogLines, Failure> {
-        self.matching_log(namespace, pod, query, MOST_LINES, |_| true)
+        self.matching(namespace, pod, query, MOST_LINES, |_| true)
             .await
     }
 
     /// Reads a log once and keeps the newest `most` lines that match, at most the query's `tail`.
     /// Stops when the server sends many more lines or bytes than `tail` lines can have.
-    pub async fn matching_log(
-        &self,
+    pub async fn matching(
+        self,
         namespace: &str,
         pod: &str,
         query: &LogQuery,
@@ -202,8 +183,8 @@ impl Connection {
                 ControlFlow::Continue(())
             };
             let read = tokio::time::timeout(
-                self.request_timeout,
-                self.stream_some(&path, true, limit, take),
+                self.0.request_timeout,
+                self.0.stream_some(&path, true, limit, take),
             )
             .await;
             let failure = match read {
@@ -218,8 +199,8 @@ impl Connection {
                 Ok(Err(failure)) => failure,
                 Err(_) => {
                     return Err(Failure::TimedOut {
-                        server: self.server.clone(),
-                        seconds: self.request_timeout.as_secs(),
+                        server: self.0.server.clone(),
+                        seconds: self.0.request_timeout.as_secs(),
                     });
                 }
             };
@@ -232,8 +213,8 @@ impl Connection {
     }
 
     /// Passes the current lines to `sink`, within the limits on bytes and time for one log.
-    pub async fn scan_log(
-        &self,
+    pub async fn scan(
+        self,
         namespace: &str,
         pod: &str,
         query: &LogQuery,
@@ -245,23 +226,23 @@ impl Connection {
             ControlFlow::Continue(())
         };
         match tokio::time::timeout(
-            self.request_timeout,
-            self.stream_some(&path, true, MOST_BYTES, take),
+            self.0.request_timeout,
+            self.0.stream_some(&path, true, MOST_BYTES, take),
         )
         .await
         {
             Ok(read) => read.map(|_| ()),
             Err(_) => Err(Failure::TimedOut {
-                server: self.server.clone(),
-                seconds: self.request_timeout.as_secs(),
+                server: self.0.server.clone(),
+                seconds: self.0.request_timeout.as_secs(),
             }),
         }
     }
 
     /// Goes on with a log from where `follower` stands; each new line goes to `sink`. With `follow`
     /// it reads until the connection ends, else what is there now.
-    pub(crate) async fn resume_log(
-        &self,
+    pub(crate) async fn resume(
+        self,
         namespace: &str,
         pod: &str,
         query: &LogQuery,
@@ -272,126 +253,15 @@ impl Connection {
         follower.resume();
         let since = follower.since();
         let path = Self::log_path(namespace, pod, query, follow, since.as_deref());
-        self.stream(&path, !follow, |bytes| {
-            let line = line(bytes);
-            if follower.take(&line) {
-                sink(line);
-            }
-        })
-        .await
-    }
-
-    /// Reads lines. `whole` takes a last line without its end too; in a followed log the rest may
-    /// still come.
-    pub(crate) async fn stream(
-        &self,
-        path: &str,
-        whole: bool,
-        mut sink: impl FnMut(&[u8]),
-    ) -> Result<(), Failure> {
-        let take = |line: &[u8]| {
-            sink(line);
-            ControlFlow::Continue(())
-        };
-        self.stream_some(path, whole, usize::MAX, take)
-            .await
-            .map(|_| ())
-    }
-
-    /// Requests a log. Returns its body, or `None` for a pod that has no log.
-    async fn open_log(&self, path: &str, whole: bool) -> Result<Option<Body>, Failure> {
-        path::check(path, Destination::ApiServer)?;
-        let request = Request::builder()
-            .method(Method::GET)
-            .uri(path)
-            .body(Body::empty());
-        let request = request.map_err(|_| Failure::no_path(path))?;
-        let used = self.clients.borrow().since;
-        let client = if whole {
-            self.clients.borrow().requests.clone()
-        } else {
-            self.clients.borrow().streams.clone()
-        };
-        let response = client
-            .send(request)
-            .await
-            .map_err(|error| self.unreachable(&error))?;
-        let code = response.status().as_u16();
-        // A pod without a node has no log, and that is no error.
-        if code == 204 {
-            return Ok(None);
-        }
-        let mut body = response.into_body();
-        if code == 401 && self.renew(used).await? {
-            return Err(Failure::Unreachable {
-                server: self.server.clone(),
-                cause: "the credentials had expired".to_owned(),
-            });
-        }
-        if code != 200 {
-            return Err(self.failure(code, "", &beginning(&mut body).await));
-        }
-        Ok(Some(body))
-    }
-
-    /// Reads lines until `sink` stops or `limit` bytes have arrived.
-    pub(crate) async fn stream_some(
-        &self,
-        path: &str,
-        whole: bool,
-        limit: usize,
-        mut sink: impl FnMut(&[u8]) -> ControlFlow<()>,
-    ) -> Result<StreamEnd, Failure> {
-        let Some(mut body) = self.open_log(path, whole).await? else {
-            return Ok(StreamEnd::Complete);
-        };
-        let (mut lines, mut bytes, mut end) =
-            (LineSplitter::default(), 0_usize, StreamEnd::Complete);
-        while let Some(frame) = body.frame().await {
-            let Ok(frame) = frame else {
-                let cause = "the log stream broke off".to_owned();
-                return Err(Failure::Unreachable {
-                    server: self.server.clone(),
-                    cause,
-                });
-            };
-            let Ok(data) = frame.into_data() else {
-                continue;
-            };
-            bytes = bytes.saturating_add(data.len());
-            lines.take(&data, |line| {
-                if end == StreamEnd::Complete && sink(line).is_break() {
-                    end = StreamEnd::Enough;
+        self.0
+            .stream(&path, !follow, |bytes| {
+                let line = line(bytes);
+                if follower.take(&line) {
+                    sink(line);
                 }
-            });
-            if end == StreamEnd::Complete && bytes > limit {
-                end = StreamEnd::TooLong;
-            }
-            if end != StreamEnd::Complete {
-                return Ok(end);
-            }
-            // A server that is always faster than this loop must not starve signals and deadlines.
-            tokio::task::yield_now().await;
-        }
-        if whole && !lines.pending.is_empty() {
-            let _ = sink(&lines.pending);
-        }
-        Ok(StreamEnd::Complete)
+            })
+            .await
     }
-}
-
-/// Reads the beginning of an error response.
-async fn beginning(body: &mut Body) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    while let Some(Ok(frame)) = body.frame().await {
-        if let Ok(data) = frame.into_data() {
-            bytes.extend_from_slice(&data);
-        }
-        if bytes.len() > REFUSAL {
-            break;
-        }
-    }
-    bytes
 }
 
 #[cfg(test)]

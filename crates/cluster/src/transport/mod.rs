@@ -22,4 +22,5 @@ pub(crate) mod replay;
 pub(crate) mod retry;
 pub(crate) mod shared_texts;
 pub(crate) mod socket;
+pub(crate) mod stream;
 pub(crate) mod warnings;

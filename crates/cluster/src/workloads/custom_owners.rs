@@ -9,7 +9,7 @@ use futures::stream::{self, StreamExt};
 use serde_json::Value;
 
 use super::kinds::{may_own, root_of};
-use crate::Connection;
+use crate::handles::WorkloadsApi;
 use crate::transport::decode::ObjectMetadata;
 use crate::transport::path::is_segment;
 use gpuctl_core::model::facts::workload::{OwnerObject, Standing};
@@ -53,11 +53,11 @@ impl Reference {
     }
 }
 
-impl Connection {
+impl WorkloadsApi<'_> {
     /// Reads the owners that no list contained, then their owners, within `PATIENCE`. Shows an
     /// owner that cannot be read as its reference describes it.
     pub(crate) async fn follow_up(
-        &self,
+        self,
         references: BTreeSet<Reference>,
         owners: &mut BTreeMap<String, OwnerObject>,
     ) {
@@ -83,7 +83,7 @@ impl Connection {
 
     /// Reads owners level by level. `waiting` holds the references that have not been read.
     async fn follow_all(
-        &self,
+        self,
         waiting: &mut BTreeSet<Reference>,
         owners: &mut BTreeMap<String, OwnerObject>,
     ) {
@@ -112,7 +112,7 @@ impl Connection {
 
     /// Looks up the plurals of kinds that are not cached yet.
     async fn find_plurals(
-        &self,
+        self,
         waiting: &BTreeSet<Reference>,
         plurals: &mut BTreeMap<(String, String), Option<String>>,
     ) {
@@ -146,7 +146,7 @@ impl Connection {
 
     /// Returns an object as it is now; `None` where it may not be read or another one has taken its
     /// name.
-    async fn custom(&self, owner: &OwnerObject, plural: &str) -> Option<Value> {
+    async fn custom(self, owner: &OwnerObject, plural: &str) -> Option<Value> {
         let OwnerObject {
             api_version,
             namespace,
@@ -162,6 +162,7 @@ impl Connection {
             root_of(api_version)
         );
         let found = self
+            .0
             .find_in::<Value>(&collection, name)
             .await
             .ok()
@@ -170,7 +171,7 @@ impl Connection {
     }
 
     /// Reads one custom object within `PATIENCE`; `None` if it cannot be read.
-    pub(crate) async fn owner_object(&self, owner: &OwnerObject) -> Option<Value> {
+    pub(crate) async fn owner_object(self, owner: &OwnerObject) -> Option<Value> {
         let reading = async {
             let kinds = self
                 .kinds_of(&owner.api_version, &BTreeSet::from([owner.kind.as_str()]))
@@ -190,7 +191,7 @@ impl Connection {
 
     /// Returns an owner and the reference to its own.
     async fn object(
-        &self,
+        self,
         reference: &Reference,
         plural: Option<&str>,
     ) -> (OwnerObject, Option<Reference>) {

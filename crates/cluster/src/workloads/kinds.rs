@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::Connection;
+use crate::handles::WorkloadsApi;
 use crate::transport::path::{is_segment, is_version};
 use gpuctl_local::cache::Cache;
 
@@ -23,10 +23,10 @@ const KEPT: i64 = 600;
 /// The plural of each kind; `None` for one that lives in no namespace.
 pub(crate) type Kinds = BTreeMap<String, Option<String>>;
 
-impl Connection {
+impl WorkloadsApi<'_> {
     /// Lists the kinds of a version that can own workloads. The list is empty if the cluster does
     /// not serve the version or the user cannot see it.
-    pub(crate) async fn kinds_of(&self, version: &str, wanted: &BTreeSet<&str>) -> Kinds {
+    pub(crate) async fn kinds_of(self, version: &str, wanted: &BTreeSet<&str>) -> Kinds {
         if version == "v1" {
             return CORE_OWNERS
                 .map(|(kind, plural)| (kind.to_owned(), Some(plural.to_owned())))
@@ -36,19 +36,20 @@ impl Connection {
             return Kinds::new();
         }
         // A bundle answers for another cluster than the one at its address.
-        let cache = if self.access.bundle.is_some() {
+        let cache = if self.0.access.bundle.is_some() {
             Cache::none()
         } else {
             Cache::of_found()
         };
-        let question = json!(["owner kinds", self.server, version]).to_string();
-        let now = self.server_time().map(Timestamp::as_second);
+        let question = json!(["owner kinds", self.0.server, version]).to_string();
+        let now = self.0.server_time().map(Timestamp::as_second);
         if let Some(kinds) = now.and_then(|now| young(cache.get(&question)?, now))
             && wanted.iter().all(|kind| kinds.contains_key(*kind))
         {
             return kinds;
         }
         let found = self
+            .0
             .find::<Value>(&format!("{}/{version}", root_of(version)))
             .await
             .ok()

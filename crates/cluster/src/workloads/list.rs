@@ -18,7 +18,7 @@ use super::wire_object::WireObject;
 use crate::transport::decode::{ListPage, ObjectMetadata, PodSpec, PodStatus};
 use crate::transport::list::Page;
 use crate::transport::shared_texts::SharedTexts;
-use crate::{Connection, Failure, InventorySnapshot};
+use crate::{Failure, InventorySnapshot, handles::WorkloadsApi};
 
 /// Owners and pods, and what could not be read.
 #[derive(Clone)]
@@ -117,10 +117,10 @@ type ListedOwners = (
     Result<(Vec<OwnerObject>, BTreeMap<String, Reference>), Failure>,
 );
 
-impl Connection {
+impl WorkloadsApi<'_> {
     /// Owners and pods of `namespace`, or of all.
     pub async fn owners(
-        &self,
+        self,
         namespace: Option<&str>,
         others: OtherPods,
     ) -> Result<Owners, Failure> {
@@ -133,8 +133,8 @@ impl Connection {
     }
 
     /// Returns what can be seen by those who may not list the pods of all namespaces.
-    async fn owners_at_home(&self, others: OtherPods) -> Result<Owners, Failure> {
-        let own = self.namespace.clone();
+    async fn owners_at_home(self, others: OtherPods) -> Result<Owners, Failure> {
+        let own = self.0.namespace.clone();
         let found = self.owners_in(Some(&own), others).await?;
         Ok(Owners {
             narrowed_to: Some(own),
@@ -144,16 +144,17 @@ impl Connection {
 
     /// Returns owners and the inventory. Pods of all namespaces are listed once for both.
     pub async fn owners_and_stock(
-        &self,
+        self,
         namespace: Option<&str>,
         others: OtherPods,
     ) -> Result<OwnersAndStock, Failure> {
         let (owners, stock) = if namespace.is_some() {
-            let (owners, stock) = join(self.owners(namespace, others), self.stock()).await;
+            let (owners, stock) =
+                join(self.owners(namespace, others), self.0.inventory().stock()).await;
             (owners?, stock)
         } else {
             let mut pods = OwnedPods::new(others);
-            let stock = self.stock_from(&[], |page| pods.take(page));
+            let stock = self.0.inventory().stock_from(&[], |page| pods.take(page));
             let ((stock, listed), lists) = join(stock, self.listed_owners("")).await;
             let owners = match listed {
                 Err(failure) if failure.is_forbidden() => self.owners_at_home(others).await?,
@@ -171,14 +172,15 @@ impl Connection {
     }
 
     async fn owners_in(
-        &self,
+        self,
         namespace: Option<&str>,
         others: OtherPods,
     ) -> Result<Owners, Failure> {
         let place = namespace.map_or_else(String::new, |name| format!("/namespaces/{name}"));
         let mut pods = OwnedPods::new(others);
         let listing = async {
-            self.list(&format!("/api/v1{place}/pods"), &[], |page| pods.take(page))
+            self.0
+                .list(&format!("/api/v1{place}/pods"), &[], |page| pods.take(page))
                 .await
         };
         let (listed, lists) = join(listing, self.listed_owners(&place)).await;
@@ -186,11 +188,12 @@ impl Connection {
         self.owners_above(pods, lists).await
     }
 
-    async fn listed_owners(&self, place: &str) -> Vec<ListedOwners> {
+    async fn listed_owners(self, place: &str) -> Vec<ListedOwners> {
         let lists = LISTED.map(|(api, plural, kind)| async move {
             let mut objects = Vec::new();
             let mut above = BTreeMap::new();
             let listed = self
+                .0
                 .list(&format!("/apis/{api}{place}/{plural}"), &[], |page| {
                     let page: ListPage<WireObject<'_>> = page.objects()?;
                     for object in &page.items {
@@ -211,7 +214,7 @@ impl Connection {
 
     /// Puts pods and owners together and reads custom owners of both.
     async fn owners_above(
-        &self,
+        self,
         pods: OwnedPods,
         lists: Vec<ListedOwners>,
     ) -> Result<Owners, Failure> {

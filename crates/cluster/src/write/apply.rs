@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::companions::with_content;
 use crate::transport::http::with_query;
-use crate::{Connection, Failure};
+use crate::{Failure, handles::WritesApi};
 use gpuctl_core::model::contract::labels::RUN;
 use gpuctl_core::model::contract::refusal::RefusalCause;
 use gpuctl_core::model::values::json_text::for_yaml;
@@ -73,15 +73,15 @@ pub(crate) fn path_of(object: &Object) -> String {
     format!("{}/{}", collection(object), object.name())
 }
 
-impl Connection {
+impl WritesApi<'_> {
     /// Returns the live object of that name.
-    pub async fn live(&self, object: &Object) -> Result<Option<Value>, Failure> {
-        self.find(&path_of(object)).await
+    pub async fn live(self, object: &Object) -> Result<Option<Value>, Failure> {
+        self.0.find(&path_of(object)).await
     }
 
     /// Creates `object` as the field manager `gpuctl`, marked as this run's. What is there already
     /// is not touched.
-    pub async fn create(&self, object: &Object, run: &str) -> Result<Creation, Failure> {
+    pub async fn create(self, object: &Object, run: &str) -> Result<Creation, Failure> {
         let mut marked = with_content(object);
         marked.body["metadata"]["resourceVersion"] = NEVER.into();
         marked.body["metadata"]["annotations"][RUN] = run.into();
@@ -100,13 +100,13 @@ impl Connection {
 
     /// Applies `object` as the field manager `gpuctl`. `dry_run` lets the server judge without
     /// writing.
-    pub async fn apply(&self, object: &Object, dry_run: bool) -> Result<Applied, Failure> {
+    pub async fn apply(self, object: &Object, dry_run: bool) -> Result<Applied, Failure> {
         self.apply_with(object, dry_run, false).await
     }
 
     /// Returns the same; `force` takes over fields that others own.
     pub async fn apply_with(
-        &self,
+        self,
         object: &Object,
         dry_run: bool,
         force: bool,
@@ -123,6 +123,7 @@ impl Connection {
             &parameters,
         );
         let answer = self
+            .0
             .send(
                 &Method::PATCH,
                 &path,
@@ -132,13 +133,13 @@ impl Connection {
             .await?;
         Ok(Applied {
             created: answer.code == 201,
-            live: answer.json(&self.server)?,
+            live: answer.json(&self.0.server)?,
         })
     }
 
     /// Deletes `object`. False when it is not there. Pods of a Job go with it: without a policy the
     /// API server would orphan them, and the GPUs would stay busy.
-    pub async fn delete(&self, object: &Object, deletion: Deletion<'_>) -> Result<bool, Failure> {
+    pub async fn delete(self, object: &Object, deletion: Deletion<'_>) -> Result<bool, Failure> {
         self.delete_at(
             &format!("{}/{}", collection(object), object.name()),
             deletion,
@@ -146,7 +147,7 @@ impl Connection {
         .await
     }
 
-    pub async fn delete_at(&self, path: &str, deletion: Deletion<'_>) -> Result<bool, Failure> {
+    pub async fn delete_at(self, path: &str, deletion: Deletion<'_>) -> Result<bool, Failure> {
         let mut options =
             json!({"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background"});
         if let Some(uid) = deletion.uid {
@@ -159,6 +160,7 @@ impl Connection {
             options["gracePeriodSeconds"] = json!(0);
         }
         match self
+            .0
             .send(
                 &Method::DELETE,
                 path,
@@ -181,9 +183,10 @@ impl Connection {
     }
 
     /// Changes a few fields of an object.
-    pub(crate) async fn merge_patch(&self, path: &str, patch: &Value) -> Result<Value, Failure> {
+    pub(crate) async fn merge_patch(self, path: &str, patch: &Value) -> Result<Value, Failure> {
         let path = with_query(path, &[("fieldManager", MANAGER)]);
         let answer = self
+            .0
             .send(
                 &Method::PATCH,
                 &path,
@@ -191,15 +194,16 @@ impl Connection {
                 Bytes::from(patch.to_string()),
             )
             .await?;
-        answer.json(&self.server)
+        answer.json(&self.0.server)
     }
 
     /// Returns the API server's message when an unreachable webhook blocks changes of an object.
     /// Asks by a patch as a dry run.
-    pub async fn blocked_by(&self, path: &str) -> Option<String> {
+    pub async fn blocked_by(self, path: &str) -> Option<String> {
         let path = with_query(path, &[("dryRun", "All"), ("fieldManager", MANAGER)]);
         let patch = json!({"metadata": {"annotations": {RUN: "dry run"}}}).to_string();
         let failure = self
+            .0
             .send(
                 &Method::PATCH,
                 &path,
@@ -214,13 +218,14 @@ impl Connection {
 
     /// Creates an object that the server answers but does not keep, such as a review; or, with
     /// `dry_run`, any object.
-    pub async fn post(&self, path: &str, body: &Value, dry_run: bool) -> Result<Value, Failure> {
+    pub async fn post(self, path: &str, body: &Value, dry_run: bool) -> Result<Value, Failure> {
         let parameters: &[(&str, &str)] = if dry_run {
             &[("dryRun", "All"), ("fieldManager", MANAGER)]
         } else {
             &[]
         };
         let answer = self
+            .0
             .send(
                 &Method::POST,
                 &with_query(path, parameters),
@@ -228,42 +233,14 @@ impl Connection {
                 Bytes::from(body.to_string()),
             )
             .await?;
-        answer.json(&self.server)
+        answer.json(&self.0.server)
     }
 
     /// Lets the API server judge an object as if it were created now.
-    pub async fn judge(&self, object: &Object) -> Result<(), Failure> {
+    pub async fn judge(self, object: &Object) -> Result<(), Failure> {
         self.post(&collection(object), &object.body, true)
             .await
             .map(|_| ())
-    }
-
-    /// Returns who we are to the API server; `None` on servers that do not tell.
-    pub async fn user(&self) -> Result<Option<String>, Failure> {
-        let review = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"});
-        match self
-            .post(
-                "/apis/authentication.k8s.io/v1/selfsubjectreviews",
-                &review,
-                false,
-            )
-            .await
-        {
-            Ok(answer) => Ok(answer
-                .pointer("/status/userInfo/username")
-                .and_then(Value::as_str)
-                .map(ToOwned::to_owned)),
-            Err(failure) if failure.is_not_found() || failure.is_forbidden() => Ok(None),
-            Err(failure) => Err(failure),
-        }
-    }
-
-    /// Returns true when the cluster serves this API group.
-    pub async fn serves(&self, group: &str) -> Result<bool, Failure> {
-        Ok(self
-            .find::<Value>(&format!("/apis/{group}"))
-            .await?
-            .is_some())
     }
 }
 

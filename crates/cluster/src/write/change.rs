@@ -13,7 +13,7 @@ use super::preflight::refuses_dry_runs;
 use super::preserve::{Sameness, is_still_used, settled, site_defaults};
 use super::repair::owner_repair;
 use super::submit::owned;
-use crate::{Blame, Connection, Failure, OwnedObject};
+use crate::{Blame, Failure, OwnedObject, handles::WritesApi};
 use gpuctl_core::model::contract::labels::SOURCE;
 use gpuctl_core::model::contract::refusal::RefusalCause;
 use gpuctl_manifest::render::{Object, Rendered};
@@ -56,10 +56,10 @@ pub struct HalfChanged {
     pub written: Vec<String>,
 }
 
-impl Connection {
+impl WritesApi<'_> {
     /// Returns the live owner of the document's pods, when it is a job of ours and of the same
     /// kind.
-    pub async fn live_owner(&self, rendered: &Rendered) -> Result<Option<Value>, Failure> {
+    pub async fn live_owner(self, rendered: &Rendered) -> Result<Option<Value>, Failure> {
         let root = rendered.objects.last().expect("a document has an owner");
         Ok(self.live(root).await?.filter(|live| belongs(root, live)))
     }
@@ -67,7 +67,7 @@ impl Connection {
     /// Returns what applying the objects would do. `owner` is what is there; `renew` gives it the
     /// defaults that are newer than it. A training is never submitted again for those.
     pub async fn effects(
-        &self,
+        self,
         rendered: &Rendered,
         owner: &Value,
         force: bool,
@@ -122,13 +122,15 @@ impl Connection {
 
     /// Returns the objects of the job that are not among `objects`.
     async fn stale(
-        &self,
+        self,
         root: &Object,
         objects: &[Object],
         owner: &Value,
     ) -> Result<Vec<OwnedObject>, Failure> {
         let job = root.text("/metadata/labels/gpuctl~1job");
         let mut stale = self
+            .0
+            .jobs()
             .belongings(root.namespace().unwrap_or_default(), job)
             .await?;
         let wanted: Vec<String> = objects
@@ -146,7 +148,7 @@ impl Connection {
     /// Determines the effect of applying an object. With `stays`, only restores its owner
     /// reference.
     async fn effect_of_other(
-        &self,
+        self,
         object: &Object,
         stays: bool,
         force: bool,
@@ -159,14 +161,14 @@ impl Connection {
     }
 
     /// Returns what applying one object would do.
-    pub async fn effect(&self, object: &Object, force: bool) -> Result<Effect, Failure> {
+    pub async fn effect(self, object: &Object, force: bool) -> Result<Effect, Failure> {
         self.effect_of(object, force, false).await
     }
 
     /// Applies over what `scale` and `pause` wrote, which is ours as well, and over the number of
     /// an autoscaler that goes.
     async fn apply_over_ours(
-        &self,
+        self,
         object: &Object,
         dry_run: bool,
         force: bool,
@@ -181,7 +183,7 @@ impl Connection {
     }
 
     async fn effect_of(
-        &self,
+        self,
         object: &Object,
         force: bool,
         scaled: bool,
@@ -214,7 +216,7 @@ impl Connection {
 
     /// Writes the changes, the owner last, which is returned if it changed. What was written stays
     /// when a later one fails.
-    pub async fn change(&self, effects: &Effects) -> Result<Option<Value>, HalfChanged> {
+    pub async fn change(self, effects: &Effects) -> Result<Option<Value>, HalfChanged> {
         let (mut written, mut owner) = (Vec::new(), None);
         for (object, effect) in &effects.objects {
             if matches!(effect, Effect::Nothing | Effect::Fixed { .. }) {
@@ -255,7 +257,7 @@ impl Connection {
             written.push(label(object));
         }
         for stale in &effects.stale {
-            if let Err(failure) = self.delete_belonging(stale).await {
+            if let Err(failure) = self.0.jobs().delete_belonging(stale).await {
                 return Err(HalfChanged {
                     failure,
                     object: stale.label(),

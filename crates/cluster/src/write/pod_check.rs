@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use super::preflight::{Obstacle, not_judged, refuses_dry_runs};
-use crate::{Connection, Failure};
+use crate::{Failure, handles::WritesApi};
 use gpuctl_core::model::contract::refusal::RefusalCause;
 use gpuctl_manifest::render::{Object, Rendered};
 
@@ -22,11 +22,11 @@ enum Shared {
     Imagined,
 }
 
-impl Connection {
+impl WritesApi<'_> {
     /// Lets the server judge a pod as the document makes them, after the priority classes that it
     /// names are there. Returns warnings.
     pub async fn judge_pod(
-        &self,
+        self,
         rendered: &Rendered,
         dry_run: bool,
     ) -> Result<Vec<String>, Obstacle> {
@@ -84,7 +84,7 @@ impl Connection {
     }
 
     /// Lists the image pull secrets that do not exist; none when the user may not read secrets.
-    async fn missing_secrets(&self, pod: &Object) -> Vec<String> {
+    async fn missing_secrets(self, pod: &Object) -> Vec<String> {
         let namespace = pod.namespace().unwrap_or_default();
         let named = pod
             .body
@@ -96,6 +96,7 @@ impl Connection {
         for name in named.filter_map(|secret| secret["name"].as_str()) {
             let collection = format!("/api/v1/namespaces/{namespace}/secrets");
             if let Ok(None) = self
+                .0
                 .find_in::<serde::de::IgnoredAny>(&collection, name)
                 .await
             {
@@ -107,7 +108,7 @@ impl Connection {
         missing
     }
 
-    async fn ready_shared(&self, object: &Object, dry_run: bool) -> Result<Shared, Failure> {
+    async fn ready_shared(self, object: &Object, dry_run: bool) -> Result<Shared, Failure> {
         match self.live(object).await {
             Ok(Some(_)) => return Ok(Shared::There),
             Ok(None) => {}

@@ -5,7 +5,7 @@ use futures::future::join_all;
 use serde_json::Value;
 
 use super::companions::{belongs, is_fixed, is_optional, label, tolerated};
-use crate::{Connection, Failure, Wanted, unless_forbidden};
+use crate::{Failure, Wanted, handles::WritesApi, unless_forbidden};
 use gpuctl_core::model::Job;
 use gpuctl_core::model::contract::labels::{JOB, KUEUE_QUEUE, MANAGED_BY, MANAGED_BY_US};
 use gpuctl_core::model::contract::refusal::RefusalCause;
@@ -47,12 +47,12 @@ impl From<Failure> for Obstacle {
     }
 }
 
-impl Connection {
+impl WritesApi<'_> {
     /// Looks for obstacles without writing anything but shared priority classes (`dry_run` leaves
     /// those out too). Returns warnings. `namesake` is the job that was there before the run, of
     /// any kind: two would share a Service and its pods.
     pub async fn preflight(
-        &self,
+        self,
         rendered: &Rendered,
         namesake: Option<&Job>,
         dry_run: bool,
@@ -76,7 +76,7 @@ impl Connection {
     /// Lets the server judge an object, and what is there of its name if anything is. Returns
     /// warnings.
     async fn judge_new(
-        &self,
+        self,
         rendered: &Rendered,
         object: &Object,
     ) -> Result<Vec<String>, Obstacle> {
@@ -87,7 +87,7 @@ impl Connection {
     }
 
     async fn judge_one(
-        &self,
+        self,
         rendered: &Rendered,
         object: &Object,
     ) -> Result<Vec<String>, Obstacle> {
@@ -129,7 +129,7 @@ impl Connection {
 
     /// Lets the server judge everything that takes the place of a job of another kind, which goes
     /// first with what belongs to it. Returns warnings.
-    pub async fn judge_all(&self, rendered: &Rendered) -> Result<Vec<String>, Obstacle> {
+    pub async fn judge_all(self, rendered: &Rendered) -> Result<Vec<String>, Obstacle> {
         let mut warnings = Vec::new();
         for object in rendered.objects.iter().filter(|object| !object.shared) {
             let live = match self.live_companion(object).await {
@@ -156,7 +156,7 @@ impl Connection {
 
     /// Lets the server judge the owner of the pods as if its name were free: what is to take the
     /// place of a job is known to be taken before that job goes. Returns warnings.
-    pub async fn judge_owner(&self, rendered: &Rendered) -> Result<Vec<String>, Obstacle> {
+    pub async fn judge_owner(self, rendered: &Rendered) -> Result<Vec<String>, Obstacle> {
         let mut owner = rendered
             .objects
             .last()
@@ -174,10 +174,10 @@ impl Connection {
     }
 
     /// Requires that no job of any kind has the name now.
-    async fn name_is_free(&self, rendered: &Rendered) -> Result<(), Obstacle> {
+    async fn name_is_free(self, rendered: &Rendered) -> Result<(), Obstacle> {
         let root = rendered.objects.last().expect("a document has an owner");
         let wanted = Wanted::one(root.namespace().unwrap_or_default(), root.name());
-        let found = match self.jobs(&wanted).await {
+        let found = match self.0.jobs().list(&wanted).await {
             // Whoever may not read jobs learns of a namesake from the server's own judgement.
             Err(failure) if failure.is_forbidden() => return Ok(()),
             other => other?.jobs,
@@ -192,7 +192,7 @@ impl Connection {
     /// Refuses the names of others' Services that the replicas of a service on several nodes need:
     /// NAME-0, NAME-1, …. LeaderWorkerSet would take them as its own, and the pods would not find
     /// each other.
-    async fn names_of_replicas_are_free(&self, rendered: &Rendered) -> Result<(), Obstacle> {
+    async fn names_of_replicas_are_free(self, rendered: &Rendered) -> Result<(), Obstacle> {
         let root = rendered.objects.last().expect("a document has an owner");
         let replicas = root
             .body
@@ -206,7 +206,7 @@ impl Connection {
                 root.namespace().unwrap_or_default()
             );
             if root.kind() == "LeaderWorkerSet"
-                && matches!(self.find::<Value>(&path).await, Ok(Some(_)))
+                && matches!(self.0.find::<Value>(&path).await, Ok(Some(_)))
             {
                 let message = format!(
                     "service `{name}` is there, and replica {index} of `{}` needs that name",
@@ -220,7 +220,7 @@ impl Connection {
 
     /// Refuses a live object of that name unless it is a leftover or a kept claim of this very job.
     fn may_use(
-        &self,
+        self,
         rendered: &Rendered,
         object: &Object,
         live: &Value,

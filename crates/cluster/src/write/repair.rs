@@ -13,7 +13,7 @@ use super::companions::{
 };
 use super::preserve::{is_supervised, program_hash};
 use crate::transport::http::ApiRequest;
-use crate::{Connection, Failure};
+use crate::{Failure, handles::WritesApi};
 use gpuctl_core::model::values::fingerprint::sha256;
 use gpuctl_manifest::render::Object;
 
@@ -47,9 +47,9 @@ pub(crate) enum FixedState {
     Lost(String),
 }
 
-impl Connection {
+impl WritesApi<'_> {
     /// Reads the live object; only the metadata of a Secret.
-    pub(crate) async fn live_companion(&self, object: &Object) -> Result<Option<Value>, Failure> {
+    pub(crate) async fn live_companion(self, object: &Object) -> Result<Option<Value>, Failure> {
         if is_token(object) {
             self.find_metadata(&path_of(object)).await
         } else {
@@ -58,7 +58,7 @@ impl Connection {
     }
 
     /// Reads the metadata of an object; `None` if it does not exist.
-    pub(crate) async fn find_metadata(&self, path: &str) -> Result<Option<Value>, Failure> {
+    pub(crate) async fn find_metadata(self, path: &str) -> Result<Option<Value>, Failure> {
         let (body, buffer) = (Bytes::new(), Cell::default());
         let request = ApiRequest {
             method: &Method::GET,
@@ -68,8 +68,8 @@ impl Connection {
             accept: METADATA_ONLY,
             buffer: &buffer,
         };
-        match self.answer(request).await {
-            Ok(answer) => answer.json(&self.server).map(Some),
+        match self.0.answer(request).await {
+            Ok(answer) => answer.json(&self.0.server).map(Some),
             Err(failure) if failure.is_not_found() => Ok(None),
             Err(failure) => Err(failure),
         }
@@ -77,7 +77,7 @@ impl Connection {
 
     /// Compares the live program or token of a Job with the one that the Job was created with.
     pub(crate) async fn fixed_state(
-        &self,
+        self,
         object: &Object,
         owner: &Value,
     ) -> Result<FixedState, Failure> {
@@ -127,7 +127,7 @@ impl Connection {
     }
 
     /// Applies a repair.
-    pub(crate) async fn repair(&self, object: &Object, repair: &Repair) -> Result<(), Failure> {
+    pub(crate) async fn repair(self, object: &Object, repair: &Repair) -> Result<(), Failure> {
         match &repair.action {
             RepairAction::Patch(patch) => self.merge_patch(&path_of(object), patch).await.map(drop),
             RepairAction::Recreate { uid } => {
@@ -138,7 +138,7 @@ impl Connection {
     }
 
     /// Sets the owner reference by a patch, because applying the object would remove its content.
-    pub(crate) async fn adopt_fixed(&self, object: &Object) -> Result<(), Failure> {
+    pub(crate) async fn adopt_fixed(self, object: &Object) -> Result<(), Failure> {
         let patch =
             json!({"metadata": {"ownerReferences": object.body["metadata"]["ownerReferences"]}});
         self.merge_patch(&path_of(object), &patch).await.map(drop)
@@ -146,7 +146,7 @@ impl Connection {
 
     /// Reuses the program that an interrupted run of the same job created. Replaces a program of
     /// another version, one that an earlier job owns, and every token: any user may have made it.
-    pub(crate) async fn reuse(&self, object: &Object, live: Value) -> Result<Value, Failure> {
+    pub(crate) async fn reuse(self, object: &Object, live: Value) -> Result<Value, Failure> {
         let text = |pointer: &str| live.pointer(pointer).and_then(Value::as_str);
         let is_original =
             !is_token(object) && program(&live) == program(&object.body) && is_only_program(&live);

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::apply::{Creation, Deletion, is_of};
 use super::companions::{belongs, is_fixed, is_optional, label, tolerated};
-use crate::{Connection, Failure};
+use crate::{Failure, handles::WritesApi};
 use gpuctl_manifest::render::{Object, Rendered};
 
 /// What a submission has made so far: whoever interrupts it has to say so, and to take it away.
@@ -58,11 +58,11 @@ impl From<Failure> for WriteStop {
     }
 }
 
-impl Connection {
+impl WritesApi<'_> {
     /// Writes the objects in order; the last owns the others. `run` marks what this run makes. What
     /// was made when it failed is taken away again, unless it is to be kept.
     pub async fn submit(
-        &self,
+        self,
         rendered: &Rendered,
         run: &str,
         keep_partial: bool,
@@ -113,7 +113,7 @@ impl Connection {
 
     /// Creates one object. One that is there already is used if it is left over from this very job.
     async fn put(
-        &self,
+        self,
         object: &Object,
         rendered: &Rendered,
         run: &str,
@@ -160,7 +160,7 @@ impl Connection {
 
     /// Removes what this run made, newest first, or keeps it; says what is there then.
     pub async fn take_back(
-        &self,
+        self,
         run: &str,
         keep_partial: bool,
         progress: &RefCell<Progress>,
@@ -195,7 +195,7 @@ impl Connection {
 
     /// Makes the owner own the rest, so that its end, by whatever hand, leaves nothing. Kept claims
     /// stay their own. The job is there whether it succeeds or not, so a failure is a warning.
-    async fn adopt(&self, rendered: &Rendered, owner: &Value, left_out: &[String]) -> Vec<String> {
+    async fn adopt(self, rendered: &Rendered, owner: &Value, left_out: &[String]) -> Vec<String> {
         let mut warnings = Vec::new();
         for object in owned(rendered, owner)
             .into_iter()

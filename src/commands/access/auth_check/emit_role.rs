@@ -45,7 +45,7 @@ pub(super) async fn print(
         true => proxy(args, &mut rights, &mut remarks, &connection, context).await?,
         false => None,
     };
-    let has_home = connection.has_namespace(HOME).await?;
+    let has_home = connection.namespaces().exists(HOME).await?;
     home(&mut rights, has_home, &mut remarks, context);
     let subjects = subjects(args, &connection, context).await?;
     let name = role_name(tasks.as_deref(), extent, namespace);
@@ -206,7 +206,7 @@ async fn proxy(
             return Ok(None);
         }
     };
-    if !Connection::is_usual_service(&service) {
+    if !service.is_usual() {
         // Without this right, gpuctl tries only the usual names.
         rights.insert(service_list());
         remarks.push("list services outside of the namespace: finds Prometheus, whose Service has an unusual name".to_owned());
@@ -244,7 +244,11 @@ async fn service_path(
             is_exact: false,
         });
     }
-    match connection.prometheus_service(namespace, name).await {
+    match connection
+        .metrics()
+        .prometheus_service(namespace, name)
+        .await
+    {
         Ok(Some(service)) => Ok(PrometheusPath::Service {
             service,
             is_exact: true,
@@ -320,7 +324,7 @@ async fn subjects(
         }
         return Ok(subjects);
     }
-    let user = connection.user().await?;
+    let user = connection.discovery().user().await?;
     match &user {
         Some(user) => {
             context.terminal.note(&format!(

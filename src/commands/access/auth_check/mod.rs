@@ -112,7 +112,7 @@ async fn asked(
     tasks: &[&Task],
     connection: &Connection,
 ) -> Result<(BTreeSet<Right>, BTreeSet<Right>), Error> {
-    let served = connection.groups().await?;
+    let served = connection.discovery().groups().await?;
     let all: BTreeSet<Right> = tasks.iter().flat_map(|task| task.complete()).collect();
     let is_absent = |right: &&Right| !right.group.is_empty() && !served.contains(right.group);
     let absent = all.iter().filter(is_absent).copied().collect();
@@ -191,9 +191,11 @@ async fn access(
         }
     };
     let (here, everywhere, user, trouble) = futures::future::join4(
-        connection.may(&asked, Some(&connection.namespace)),
-        connection.may(&asked, None),
-        connection.user(),
+        connection
+            .discovery()
+            .may(&asked, Some(&connection.namespace)),
+        connection.discovery().may(&asked, None),
+        connection.discovery().user(),
         trouble,
     )
     .await;
@@ -226,7 +228,7 @@ async fn one(
 ) -> Result<ExitCode, Error> {
     let (asked, absent) = asked(&[task], connection).await?;
     let namespace = (!context.all_namespaces).then_some(connection.namespace.as_str());
-    let mut answers = connection.may(&asked, namespace).await?;
+    let mut answers = connection.discovery().may(&asked, namespace).await?;
     let trouble = if task.needs_prometheus() {
         trouble(connection, context).await
     } else {
@@ -267,9 +269,9 @@ async fn room(connection: &Connection, pool: &str) -> Result<PoolRoom, Error> {
         ..Wanted::default()
     };
     let (nodes, known, jobs) = futures::future::join3(
-        connection.nodes(),
-        connection.shown_pool(pool),
-        connection.jobs(&wanted),
+        connection.nodes().list(),
+        connection.pools().shown(pool),
+        connection.jobs().list(&wanted),
     )
     .await;
     let nodes = nodes?;

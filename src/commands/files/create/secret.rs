@@ -45,11 +45,11 @@ pub(crate) async fn run(args: &CreateSecret, context: &Context) -> Result<ExitCo
         }
         _ => (opaque(&namespace, &args.name, values), "Opaque"),
     };
-    let live = connection.live(&object).await?;
+    let live = connection.writes().live(&object).await?;
     if let Some(live) = &live {
         check_replacement(args, live, &namespace)?;
     }
-    connection.apply(&object, false).await?;
+    connection.writes().apply(&object, false).await?;
     let keys = if args.registry.is_some() {
         vec![".dockerconfigjson".to_owned()]
     } else {

@@ -65,6 +65,7 @@ impl TarContainer<'_> {
         };
         let session = self
             .connection
+            .sessions()
             .start(&call)
             .await
             .map_err(|failure| from_node(failure, self.pod))?;

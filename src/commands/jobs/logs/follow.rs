@@ -105,7 +105,7 @@ pub(super) async fn follow(
         }
     });
     let followed = tokio::select! {
-        followed = connection.follow_job(job, &query, |pod| only.matches(pod), &sink) => followed,
+        followed = connection.logs().follow(job, &query, |pod| only.matches(pod), &sink) => followed,
         never = buffer.write_news() => never,
     };
     buffer.write();

@@ -64,9 +64,10 @@ async fn lines(
         .then_some(connection.namespace.as_str());
     let objects = async {
         if what != TopView::Jobs {
-            return Ok((connection.stock().await?, None));
+            return Ok((connection.inventory().stock().await?, None));
         }
         let OwnersAndStock { owners, stock } = connection
+            .workloads()
             .owners_and_stock(namespace, OtherPods::Summed)
             .await?;
         Ok::<_, Failure>((stock?, Some(owners)))

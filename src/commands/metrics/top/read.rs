@@ -59,7 +59,9 @@ impl<'c> SnapshotReader<'c> {
         let (objects, moment, ()) = join3(
             self.kept.or(
                 fresh,
-                connection.owners_and_stock(namespace, OtherPods::Named),
+                connection
+                    .workloads()
+                    .owners_and_stock(namespace, OtherPods::Named),
             ),
             self.cells.now(&OF_DEVICES),
             self.read_queues(namespace),
@@ -113,7 +115,7 @@ impl<'c> SnapshotReader<'c> {
     async fn read_queues(&self, namespace: Option<&str>) {
         let Ok(served) = self
             .served
-            .get_or_try_init(|| self.connection.served_queueing())
+            .get_or_try_init(|| self.connection.queues().served())
             .await
         else {
             return;
@@ -121,7 +123,7 @@ impl<'c> SnapshotReader<'c> {
         if served.systems().next().is_none() {
             return;
         }
-        if let Ok((found, _)) = self.connection.queues(served, namespace).await {
+        if let Ok((found, _)) = self.connection.queues().list(served, namespace).await {
             self.queues.replace(Some(found));
         }
     }

@@ -1,0 +1,157 @@
+//! Decodes Workloads of Kueue and reads their conditions. Source: kueue.x-k8s.io/v1beta2
+//! (apis/kueue/v1beta2/workload_types.go).
+
+use serde::Deserialize;
+
+use crate::transport::decode::{Condition, ObjectMetadata};
+use gpuctl_core::model::QueueVerdict;
+
+#[derive(Deserialize)]
+pub(super) struct WireWorkload<'a> {
+    #[serde(borrow, default)]
+    pub(super) metadata: ObjectMetadata<'a>,
+    #[serde(default)]
+    pub(super) spec: WorkloadSpec,
+    #[serde(borrow, default)]
+    pub(super) status: WorkloadStatus<'a>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct WorkloadSpec {
+    pub(super) active: bool,
+    pub(super) queue_name: Option<String>,
+}
+
+impl Default for WorkloadSpec {
+    fn default() -> Self {
+        Self {
+            active: true,
+            queue_name: None,
+        }
+    }
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct WorkloadStatus<'a> {
+    #[serde(borrow)]
+    conditions: Vec<Condition<'a>>,
+    #[serde(borrow)]
+    admission_checks: Vec<AdmissionCheck<'a>>,
+    scheduling_stats: SchedulingStats,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct AdmissionCheck<'a> {
+    name: String,
+    state: String,
+    #[serde(borrow)]
+    message: std::borrow::Cow<'a, str>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct SchedulingStats {
+    evictions: Vec<Evictions>,
+}
+
+#[derive(Deserialize)]
+struct Evictions {
+    reason: String,
+    count: u64,
+}
+
+impl WorkloadStatus<'_> {
+    pub(super) fn condition(&self, kind: &str) -> Option<&Condition<'_>> {
+        self.conditions
+            .iter()
+            .find(|condition| condition.kind == kind)
+    }
+
+    /// How often Kueue preempted the workload.
+    pub(super) fn preemptions(&self) -> u64 {
+        let evictions = self.scheduling_stats.evictions.iter();
+        evictions
+            .filter(|one| one.reason == "Preempted")
+            .fold(0, |sum: u64, one| sum.saturating_add(one.count))
+    }
+
+    /// Describes what has to happen after the quota is reserved.
+    fn next_step(&self) -> String {
+        let open = |check: &&AdmissionCheck<'_>| check.state != "Ready";
+        let describe = |check: &AdmissionCheck<'_>| {
+            let why = if check.message.is_empty() {
+                String::new()
+            } else {
+                format!(": {}", check.message)
+            };
+            format!("{} is {}{why}", check.name, check.state.to_lowercase())
+        };
+        let checks: Vec<String> = self
+            .admission_checks
+            .iter()
+            .filter(open)
+            .map(describe)
+            .collect();
+        if checks.is_empty() {
+            "admission follows".to_owned()
+        } else {
+            format!("checks are open: {}", checks.join(", "))
+        }
+    }
+
+    /// Returns why the job does not run; `None` for one that Kueue has let go. `active` is false
+    /// for one that is paused.
+    pub(super) fn verdict(&self, active: bool) -> Option<QueueVerdict> {
+        let holds = |kind: &str| self.condition(kind).filter(|condition| condition.holds());
+        let verdict = |reason: &str, message: String| {
+            Some(QueueVerdict {
+                reason: reason.to_owned(),
+                message,
+            })
+        };
+        if holds("Admitted").is_some() {
+            return None;
+        }
+        if holds("QuotaReserved").is_some() {
+            let next = self.next_step();
+            return verdict("AdmissionChecks", format!("quota is reserved; {next}"));
+        }
+        let told = self
+            .condition("QuotaReserved")
+            .filter(|condition| !condition.message.is_empty());
+        // On an eviction Kueue writes its message into both conditions
+        // (pkg/controller/jobframework/reconciler.go).
+        let repeats = |condition: &&Condition<'_>| {
+            holds("Evicted").is_some_and(|evicted| evicted.message == condition.message)
+        };
+        let told = told.filter(|condition| !repeats(condition));
+        let now = told.map(|condition| condition.message.trim_end_matches('.').to_owned());
+        // `Preempted` names who it was for; `Evicted` says only that it was. After a resume it
+        // still tells of the pause.
+        let evicted = holds("Evicted")
+            .filter(|evicted| !(active && evicted.reason.starts_with("Deactivated")));
+        let evicted = evicted.map(|evicted| {
+            (
+                evicted.reason.as_ref(),
+                holds("Preempted").unwrap_or(evicted),
+            )
+        });
+        match (evicted, now) {
+            (Some((reason, evicted)), now) => {
+                let now = now.map_or(String::new(), |now| format!("; now {now}"));
+                verdict(
+                    reason,
+                    format!("{}{now}", evicted.message.trim_end_matches('.')),
+                )
+            }
+            (None, Some(now)) => verdict(
+                told.map_or("Pending", |condition| condition.reason.as_ref()),
+                now,
+            ),
+            (None, None) => verdict("Pending", "the queue has not looked at it yet".to_owned()),
+        }
+    }
+}

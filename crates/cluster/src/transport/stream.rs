@@ -1,0 +1,139 @@
+//! Reads responses that arrive line by line: logs and watches.
+
+use std::ops::ControlFlow;
+
+use http::{Method, Request};
+use http_body_util::BodyExt;
+use kube::client::Body;
+
+use super::failure::Failure;
+use super::path::{self, Destination};
+use crate::Connection;
+use crate::streams::log_lines::LineSplitter;
+
+/// Read limit for an error response in bytes.
+const REFUSAL: usize = 64 << 10;
+
+/// How a log stream ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum StreamEnd {
+    Complete,
+    /// The reader stopped.
+    Enough,
+    /// The limit on bytes was reached.
+    TooLong,
+}
+
+impl Connection {
+    /// Reads lines. `whole` takes a last line without its end too; in a followed log the rest may
+    /// still come.
+    pub(crate) async fn stream(
+        &self,
+        path: &str,
+        whole: bool,
+        mut sink: impl FnMut(&[u8]),
+    ) -> Result<(), Failure> {
+        let take = |line: &[u8]| {
+            sink(line);
+            ControlFlow::Continue(())
+        };
+        self.stream_some(path, whole, usize::MAX, take)
+            .await
+            .map(|_| ())
+    }
+
+    /// Requests a log. Returns its body, or `None` for a pod that has no log.
+    async fn open_log(&self, path: &str, whole: bool) -> Result<Option<Body>, Failure> {
+        path::check(path, Destination::ApiServer)?;
+        let request = Request::builder()
+            .method(Method::GET)
+            .uri(path)
+            .body(Body::empty());
+        let request = request.map_err(|_| Failure::no_path(path))?;
+        let used = self.clients.borrow().since;
+        let client = if whole {
+            self.clients.borrow().requests.clone()
+        } else {
+            self.clients.borrow().streams.clone()
+        };
+        let response = client
+            .send(request)
+            .await
+            .map_err(|error| self.unreachable(&error))?;
+        let code = response.status().as_u16();
+        // A pod without a node has no log, and that is no error.
+        if code == 204 {
+            return Ok(None);
+        }
+        let mut body = response.into_body();
+        if code == 401 && self.renew(used).await? {
+            return Err(Failure::Unreachable {
+                server: self.server.clone(),
+                cause: "the credentials had expired".to_owned(),
+            });
+        }
+        if code != 200 {
+            return Err(self.failure(code, "", &beginning(&mut body).await));
+        }
+        Ok(Some(body))
+    }
+
+    /// Reads lines until `sink` stops or `limit` bytes have arrived.
+    pub(crate) async fn stream_some(
+        &self,
+        path: &str,
+        whole: bool,
+        limit: usize,
+        mut sink: impl FnMut(&[u8]) -> ControlFlow<()>,
+    ) -> Result<StreamEnd, Failure> {
+        let Some(mut body) = self.open_log(path, whole).await? else {
+            return Ok(StreamEnd::Complete);
+        };
+        let (mut lines, mut bytes, mut end) =
+            (LineSplitter::default(), 0_usize, StreamEnd::Complete);
+        while let Some(frame) = body.frame().await {
+            let Ok(frame) = frame else {
+                let cause = "the log stream broke off".to_owned();
+                return Err(Failure::Unreachable {
+                    server: self.server.clone(),
+                    cause,
+                });
+            };
+            let Ok(data) = frame.into_data() else {
+                continue;
+            };
+            bytes = bytes.saturating_add(data.len());
+            lines.take(&data, |line| {
+                if end == StreamEnd::Complete && sink(line).is_break() {
+                    end = StreamEnd::Enough;
+                }
+            });
+            if end == StreamEnd::Complete && bytes > limit {
+                end = StreamEnd::TooLong;
+            }
+            if end != StreamEnd::Complete {
+                return Ok(end);
+            }
+            // A server that is always faster than this loop must not starve signals and deadlines.
+            tokio::task::yield_now().await;
+        }
+        if whole && !lines.pending.is_empty() {
+            let _ = sink(&lines.pending);
+        }
+        Ok(StreamEnd::Complete)
+    }
+}
+
+/// Reads the beginning of an error response.
+async fn beginning(body: &mut Body) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    while let Some(Ok(frame)) = body.frame().await {
+        if let Ok(data) = frame.into_data() {
+            bytes.extend_from_slice(&data);
+        }
+        if bytes.len() > REFUSAL {
+            break;
+        }
+    }
+    bytes
+}
