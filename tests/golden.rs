@@ -127,10 +127,7 @@ fn one_training_under_every_queue_and_gang() {
         )
     };
     let native = Gang::Native("scheduling.k8s.io/v1alpha2".to_owned());
-    let coscheduling = Gang::Coscheduling("scheduling.x-k8s.io/v1alpha1".to_owned());
     for (name, queue, queueing, gang) in [
-        ("gang-coscheduling", "", None, Some(coscheduling)),
-        ("gang-kai", "", None, Some(Gang::Kai)),
         ("gang-native", "", None, Some(native)),
         ("gang-volcano", "", None, Some(Gang::Volcano)),
         (

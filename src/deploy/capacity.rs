@@ -177,9 +177,7 @@ impl<'p> Demand<'p> {
         let missing = match shortage(&self.requests, &free) {
             _ if self.is_gang() => {
                 let then = match &self.plan.target.gang {
-                    Some(Gang::Native(_) | Gang::Volcano | Gang::Coscheduling(_) | Gang::Kai) => {
-                        "none starts before all fit"
-                    }
+                    Some(Gang::Native(_) | Gang::Volcano) => "none starts before all fit",
                     Some(Gang::Kueue) => "the queue decides when they start",
                     // A gang that is placed in part holds GPUs for nothing.
                     None => "those that start hold their GPUs while they wait for the others",

@@ -179,8 +179,7 @@ impl<'c> Queueing<'c> {
             QueueSystem::Kueue => Gang::Kueue,
             QueueSystem::Volcano => Gang::Volcano,
         });
-        let wish = job.training.gang;
-        Ok(match wish {
+        Ok(match job.training.gang {
             // Volcano's queues admit groups only.
             GangWish::None => of_queue.filter(|gang| *gang == Gang::Volcano),
             GangWish::Kueue => match of_queue {
@@ -188,18 +187,6 @@ impl<'c> Queueing<'c> {
                 Some(_) => return Err(conflict("kueue", QueueSystem::Volcano)),
                 None => return Err(no_kueue_queue()),
             },
-            GangWish::Coscheduling | GangWish::Kai if of_queue.is_some() => {
-                return Err(conflict(
-                    wish.word(),
-                    choice.system.unwrap_or(QueueSystem::Kueue),
-                ));
-            }
-            GangWish::Coscheduling => match &self.served.coscheduling {
-                Some(version) => Some(Gang::Coscheduling(version.clone())),
-                None => return Err(not_served("coscheduling")),
-            },
-            GangWish::Kai if self.served.kai => Some(Gang::Kai),
-            GangWish::Kai => return Err(not_served("kai")),
             GangWish::Volcano if of_queue == Some(Gang::Kueue) => {
                 return Err(conflict("volcano", QueueSystem::Kueue));
             }

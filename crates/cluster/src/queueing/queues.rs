@@ -21,10 +21,6 @@ pub struct ServedQueueing {
     volcano: Option<String>,
     /// `scheduling.k8s.io/v1alpha2`.
     pub pod_groups: Option<String>,
-    /// `scheduling.x-k8s.io/v1alpha1`, of scheduler-plugins.
-    pub coscheduling: Option<String>,
-    /// True where KAI's PodGroups are served.
-    pub kai: bool,
 }
 
 impl ServedQueueing {
@@ -68,8 +64,6 @@ impl QueuesApi<'_> {
             kueue: preferred("kueue.x-k8s.io"),
             volcano: preferred("scheduling.volcano.sh"),
             pod_groups: None,
-            coscheduling: preferred("scheduling.x-k8s.io"),
-            kai: group("scheduling.run.ai").is_some(),
         };
         let versions = group("scheduling.k8s.io")
             .and_then(|group| group["versions"].as_array())

@@ -5,8 +5,7 @@ use serde_json::Value;
 
 use super::keep_placement::{keep_gang, keep_placement};
 use gpuctl_core::model::contract::labels::{
-    COSCHEDULING_GROUP, DEFAULTS, REPLICAS, SHARED_MEMORY_VOLUME, SUPERVISOR_FILE, SUPERVISOR_HASH,
-    SUPERVISOR_VOLUME,
+    DEFAULTS, REPLICAS, SHARED_MEMORY_VOLUME, SUPERVISOR_FILE, SUPERVISOR_HASH, SUPERVISOR_VOLUME,
 };
 use gpuctl_manifest::render::{CACHES, Object, Rendered};
 
@@ -139,11 +138,6 @@ pub(crate) fn site_defaults(body: &Value) -> Option<Value> {
 pub(crate) fn is_still_used(object: &Object, live: &Value, same_source: bool) -> bool {
     let field = match object.plural {
         "resourceclaimtemplates" => "/spec/resourceClaims",
-        "podgroups" if object.api_version().starts_with("scheduling.x-k8s.io/") => {
-            let labels = live.pointer("/spec/template/metadata/labels");
-            return !same_source
-                || labels.is_some_and(|labels| labels.get(COSCHEDULING_GROUP).is_some());
-        }
         "podgroups" => "/spec/schedulingGroup",
         _ if is_supervisor(object) => return !same_source || is_supervised(live),
         // The template of a Job is immutable, so a Job without a token never uses these.

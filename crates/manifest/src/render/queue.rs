@@ -7,9 +7,7 @@ use serde_json::{Value, json};
 use super::labels::metadata;
 use super::{Object, Refusal, Target};
 use crate::spec::JobDocument;
-use gpuctl_core::model::contract::labels::{
-    COSCHEDULING_GROUP, KAI_GROUP_SIZE, KUEUE_QUEUE, VOLCANO_GROUP_SIZE, VOLCANO_QUEUE,
-};
+use gpuctl_core::model::contract::labels::{KUEUE_QUEUE, VOLCANO_GROUP_SIZE, VOLCANO_QUEUE};
 use gpuctl_core::model::{Gang, JobKind, QueueSystem};
 
 /// Marks the owner of the pods, and its template where the queueing system reads that.
@@ -37,13 +35,6 @@ pub(super) fn queue(job: &JobDocument, target: &Target, root: &mut Object) -> Re
     }
     let pods = job.resources.node_count.to_string();
     match job.kind {
-        _ if target.gang == Some(Gang::Kai) => {
-            root.body["metadata"]["annotations"][KAI_GROUP_SIZE] = json!(pods);
-        }
-        _ if matches!(target.gang, Some(Gang::Coscheduling(_))) => {
-            root.body["spec"]["template"]["metadata"]["labels"][COSCHEDULING_GROUP] =
-                json!(job.id());
-        }
         _ if !by_volcano(job, target) => {}
         JobKind::Training => root.body["metadata"]["annotations"][VOLCANO_GROUP_SIZE] = json!(pods),
         _ => root.body["spec"]["template"]["spec"]["schedulerName"] = json!("volcano"),
@@ -56,9 +47,6 @@ pub(super) fn pod_fields(job: &JobDocument, target: &Target) -> Value {
     match &target.gang {
         _ if by_volcano(job, target) => json!({"schedulerName": "volcano"}),
         Some(Gang::Native(_)) => json!({"schedulingGroup": {"podGroupName": job.id()}}),
-        // Names that the charts of both give their schedulers.
-        Some(Gang::Coscheduling(_)) => json!({"schedulerName": "scheduler-plugins-scheduler"}),
-        Some(Gang::Kai) => json!({"schedulerName": "kai-scheduler"}),
         _ => json!({}),
     }
 }
@@ -75,8 +63,7 @@ pub(super) fn pod_group(
             version,
             json!({"schedulingPolicy": {"gang": {"minCount": pods}}}),
         ),
-        Gang::Coscheduling(version) => (version, json!({"minMember": pods})),
-        Gang::Kueue | Gang::Volcano | Gang::Kai => return None,
+        Gang::Kueue | Gang::Volcano => return None,
     };
     let metadata = metadata(job, target, job.id(), labels);
     let group =

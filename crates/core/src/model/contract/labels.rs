@@ -43,9 +43,6 @@ pub const VOLCANO_QUEUE: &str = "scheduling.volcano.sh/queue-name";
 pub const VOLCANO_GROUP_SIZE: &str = "scheduling.volcano.sh/group-min-member";
 /// The label by which scheduler-plugins' coscheduling finds the PodGroup of a pod.
 pub const COSCHEDULING_GROUP: &str = "scheduling.x-k8s.io/pod-group";
-/// KAI's annotation of a Job: how many of its pods are placed together; without it each pod is
-/// placed alone.
-pub const KAI_GROUP_SIZE: &str = "kai.scheduler/batch-min-member";
 /// Somebody paused a job that a queue admits; the queue's own suspension looks the same.
 pub const PAUSED: &str = "gpuctl/paused";
 /// The name in the file, where `--generate-name` appended something to it.

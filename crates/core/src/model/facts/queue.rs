@@ -48,30 +48,13 @@ pub enum GangWish {
     Kueue,
     /// A PodGroup of Volcano's, with a queue or without.
     Volcano,
-    /// A PodGroup of scheduler-plugins' coscheduling.
-    Coscheduling,
-    /// KAI's scheduler.
-    Kai,
     /// The pods are placed one by one.
     None,
 }
 
 impl GangWish {
     /// The words of `job.gang`.
-    pub const WORDS: [&'static str; 7] = [
-        "auto",
-        "native",
-        "kueue",
-        "volcano",
-        "coscheduling",
-        "kai",
-        "none",
-    ];
-
-    /// Returns the word of the YAML.
-    pub fn word(self) -> &'static str {
-        Self::WORDS[self as usize]
-    }
+    pub const WORDS: [&'static str; 5] = ["auto", "native", "kueue", "volcano", "none"];
 
     /// Returns the wish of a word.
     pub fn of(word: &str) -> Self {
@@ -79,8 +62,6 @@ impl GangWish {
             "native" => Self::Native,
             "kueue" => Self::Kueue,
             "volcano" => Self::Volcano,
-            "coscheduling" => Self::Coscheduling,
-            "kai" => Self::Kai,
             "none" => Self::None,
             _ => Self::Auto,
         }
@@ -97,11 +78,6 @@ pub enum Gang {
     /// Kueue admits the pods together; whether they also fit on nodes together depends on its
     /// configuration.
     Kueue,
-    /// The scheduler of scheduler-plugins, by a PodGroup of this group and version:
-    /// `scheduling.x-k8s.io/v1alpha1`.
-    Coscheduling(String),
-    /// KAI's scheduler, by a PodGroup that its pod-grouper makes.
-    Kai,
 }
 
 /// Kueue's reason for holding a job back.

@@ -68,7 +68,7 @@ pub(in crate::spec) const JOB: &[Field] = &[
     field(
         &["gang"],
         Word(&GangWish::WORDS),
-        "What places all pods of a training over several nodes together, or none: auto takes the queue's system, else the PodGroup of Kubernetes (native). coscheduling and kai are not tried on a real cluster.",
+        "What places all pods of a training over several nodes together, or none: auto takes the queue's system, else the PodGroup of Kubernetes (native).",
         "auto",
     )
     .of(FieldScope::Training),

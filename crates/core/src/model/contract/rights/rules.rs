@@ -130,7 +130,6 @@ pub const PLACE: &[Rule] = &[
         .or("`job.topology` in a queue of Kueue's"),
     rule(Cluster, "scheduling.volcano.sh", "queues", LIST).or("the check of `job.queue`"),
     rule(Namespace, "scheduling.k8s.io", "podgroups", MAKE).or("gangs of Kubernetes itself"),
-    rule(Namespace, "scheduling.x-k8s.io", "podgroups", MAKE).or("`job.gang: coscheduling`"),
 ];
 
 const WAITING: &str = "`--wait` and `--follow`";
