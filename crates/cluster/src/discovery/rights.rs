@@ -91,6 +91,19 @@ impl DiscoveryApi<'_> {
             .is_some())
     }
 
+    /// Returns the preferred version of an API group, such as `kueue.x-k8s.io/v1beta2`; `None`
+    /// where the cluster does not serve the group.
+    pub(crate) async fn preferred_version(self, group: &str) -> Result<Option<String>, Failure> {
+        let found = self.0.find::<Value>(&format!("/apis/{group}")).await?;
+        let version = found.as_ref().and_then(|group| {
+            group
+                .pointer("/preferredVersion/groupVersion")?
+                .as_str()
+                .map(ToOwned::to_owned)
+        });
+        Ok(version)
+    }
+
     /// Names of the API groups that the cluster serves.
     pub async fn groups(self) -> Result<BTreeSet<String>, Failure> {
         let groups: Value = self.0.get("/apis").await?;

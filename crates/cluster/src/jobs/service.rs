@@ -47,11 +47,8 @@ impl ServicesApi<'_> {
     /// Names of the metrics that the custom metrics API has for pods; `None` without that API, or
     /// when its server is gone.
     async fn custom_metrics(self) -> Result<Option<BTreeSet<String>>, Failure> {
-        let group: Option<Value> = self.0.find("/apis/custom.metrics.k8s.io").await?;
-        let version = group
-            .as_ref()
-            .and_then(|group| group.pointer("/preferredVersion/groupVersion")?.as_str());
-        let Some(version) = version else {
+        let discovery = self.0.discovery();
+        let Some(version) = discovery.preferred_version("custom.metrics.k8s.io").await? else {
             return Ok(None);
         };
         let list: Option<Value> = match self.0.find(&format!("/apis/{version}")).await {

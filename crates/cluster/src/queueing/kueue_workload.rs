@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::kueue_wire::WireWorkload;
 use crate::jobs::owner::OwnerKind;
@@ -87,13 +87,9 @@ impl QueuesApi<'_> {
         Ok(Some(verdicts))
     }
 
-    async fn kueue_version(self) -> Result<Option<String>, Failure> {
-        let Some(group) = self.0.find::<Value>(&format!("/apis/{GROUP}")).await? else {
-            return Ok(None);
-        };
-        Ok(group["preferredVersion"]["groupVersion"]
-            .as_str()
-            .map(ToOwned::to_owned))
+    /// Returns the group and version of Kueue's own kinds; `None` where it serves none.
+    pub(super) async fn kueue_version(self) -> Result<Option<String>, Failure> {
+        self.0.discovery().preferred_version(GROUP).await
     }
 
     /// Returns the path of the Workload of a job, and whether it is active; `None` where Kueue
@@ -207,6 +203,7 @@ fn named(verdict: QueueVerdict, names: &HashMap<String, String>) -> QueueVerdict
 mod tests {
     use super::*;
     use crate::queueing::kueue_wire::WorkloadStatus;
+    use serde_json::Value;
 
     fn verdict(conditions: &Value) -> Option<(String, String)> {
         let text = json!({"conditions": conditions}).to_string();

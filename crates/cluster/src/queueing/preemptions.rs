@@ -6,7 +6,6 @@ use std::collections::HashMap;
 
 use futures::future::join;
 use jiff::Timestamp;
-use serde_json::Value;
 
 use super::kueue_wire::WireWorkload;
 use crate::transport::decode::ListPage;
@@ -85,11 +84,7 @@ impl QueuesApi<'_> {
         self,
         namespace: Option<&str>,
     ) -> Result<(Vec<Preemption>, Option<usize>), Failure> {
-        let group: Option<Value> = self.0.find("/apis/kueue.x-k8s.io").await?;
-        let Some(version) = group
-            .as_ref()
-            .and_then(|group| group["preferredVersion"]["groupVersion"].as_str())
-        else {
+        let Some(version) = self.kueue_version().await? else {
             return Ok((Vec::new(), None));
         };
         let path = match namespace {
