@@ -287,3 +287,44 @@ fn deployed_images_have_the_version_of_the_program() {
     }
     assert!(read("deploy/kustomization.yaml").contains(&format!("newTag: {version}\n")));
 }
+
+/// Every Markdown file of the project, relative to its root.
+fn all_markdown() -> Vec<String> {
+    fn walk(folder: &Path, root: &Path, found: &mut Vec<String>) {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.file_name().unwrap().to_string_lossy();
+            if path.is_dir() && !matches!(&*name, "target" | ".git") {
+                walk(&path, root, found);
+            } else if name.ends_with(".md") {
+                let relative = path.strip_prefix(root).unwrap();
+                found.push(relative.to_string_lossy().into_owned());
+            }
+        }
+    }
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut found = Vec::new();
+    walk(root, root, &mut found);
+    assert!(found.len() >= 25, "{found:?}");
+    found
+}
+
+/// Lines of prose. Tables, blocks of code and what cannot be broken, such as a long link, may be
+/// longer.
+#[test]
+fn prose_has_at_most_100_columns() {
+    const COLUMNS: usize = 100;
+    let mut long = Vec::new();
+    for name in all_markdown() {
+        let mut fenced = false;
+        for (number, line) in read(&name).lines().enumerate() {
+            fenced ^= line.trim_start().starts_with("```");
+            let may_be_long = fenced || line.trim_start().starts_with('|');
+            let (width, words) = (line.chars().count(), line.split_whitespace().count());
+            if !may_be_long && width > COLUMNS && words > 1 {
+                long.push(format!("{name}:{}: {width}", number + 1));
+            }
+        }
+    }
+    assert!(long.is_empty(), "{}", long.join("\n"));
+}
