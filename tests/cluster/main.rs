@@ -1,9 +1,12 @@
-//! The real binary against a real control plane: one cluster for all tests of this file, a
-//! namespace and a pool of its own for each. What gpuctl says is compared with what kubectl sees.
+//! The real binary against real control planes. Most tests share one cluster, and each has its own
+//! namespace and pool there. Tests that stop parts of a cluster, count all of its requests or need
+//! other options start their own. What gpuctl says is compared with what kubectl sees.
 #![expect(clippy::disallowed_methods, reason = "tests arrange files and clocks")]
 
 mod applying;
 mod auth;
+mod autoscaling;
+mod causes;
 mod claims;
 mod cockpit;
 mod copy;
@@ -14,16 +17,22 @@ mod delete;
 mod doctor;
 mod encodings;
 mod error_messages;
+mod examples;
+mod first_hour;
 mod fit;
+mod fleet;
 mod free;
+mod gangs;
 mod impossible;
 mod labels;
 mod list;
 mod logs;
+mod manners;
 mod mcp;
 mod nodes;
 mod notebooks;
 mod objects;
+mod outages;
 mod plugin;
 mod pools;
 mod proxy;
@@ -40,9 +49,11 @@ mod secrets;
 mod services;
 mod sessions;
 mod shapes;
+mod shells;
 mod spoiled;
 mod spoken;
 mod states;
+mod supervisor;
 mod support;
 mod volumes;
 mod waiting;

@@ -1,5 +1,5 @@
 //! What `why` advises is done, and the pods are placed: every help that it calls proven. The corpus
-//! in `tests/why/` holds its causes.
+//! in `tests/cluster/causes/` holds its causes.
 
 use std::process::Command;
 

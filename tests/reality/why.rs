@@ -1,5 +1,5 @@
 //! `why` of pods that a real kubelet and a real runtime do not start, or end: the words that the
-//! corpus in `tests/why/` simulates.
+//! corpus in `tests/cluster/causes/` simulates.
 
 use serde_json::{Value, json};
 

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::setup::{GPU, Setup, container, ended, gpus, holder, job, job_with, pod, waiting, with};
+use super::setup::{GPU, Setup, container, ended, gpus, holder, job, job_with, pod, waiting, with};
 
 pub fn setups() -> Vec<Setup> {
     let new = |title: &str, truth| Setup::new("pairs", title, truth);
@@ -25,7 +25,7 @@ pub fn setups() -> Vec<Setup> {
             .nodes([gpus(0), gpus(1), gpus(2)])
             .before([full(0), busy(1), busy(2)])
             .objects([job(1, cpu(4))]),
-        new("a claim that is missing and full nodes", "claim-missing").nodes([gpus(0)]).before([full(0)]).objects([job(1, crate::room::mounts(pod(8), "nothing"))]),
+        new("a claim that is missing and full nodes", "claim-missing").nodes([gpus(0)]).before([full(0)]).objects([job(1, super::room::mounts(pod(8), "nothing"))]),
         new("a quota and full nodes", "quota")
             .nodes([gpus(0)])
             .before([json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "team"}, "spec": {"hard": {"requests.nvidia.com/gpu": "8"}}}), full(0)])

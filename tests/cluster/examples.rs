@@ -1,7 +1,6 @@
 //! Every example, small and full, is judged, shown, applied to a cluster with the nodes of the
 //! sandbox, seen running, found unchanged, and taken away again. A cluster of its own, for the
 //! pools in the files are the sandbox's.
-#![expect(clippy::disallowed_methods, reason = "tests read files")]
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

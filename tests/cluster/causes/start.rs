@@ -4,7 +4,7 @@
 
 use serde_json::{Value, json};
 
-use crate::setup::{Setup, gpus, job_with, pod, service, status, waiting, with};
+use super::setup::{Setup, gpus, job_with, pod, service, status, waiting, with};
 
 const REFERENCE: &str = "registry.example.com/team/train:v7";
 
@@ -114,7 +114,7 @@ pub fn setups() -> Vec<Setup> {
         of("no such host", "registry-unreachable", image("ImagePullBackOff", &pull("failed to do request: Head \"https://registry.example.com/v2/\": dial tcp: lookup registry.example.com on 10.0.0.10:53: no such host"))),
         of("a registry that hangs", "registry-unreachable", image("ErrImagePull", &pull("failed to do request: Head \"https://registry.example.com/v2/\": dial tcp 10.1.2.3:443: i/o timeout"))),
         of("a registry that is down", "registry-unreachable", image("ImagePullBackOff", &pull("unexpected status from HEAD request to https://registry.example.com/v2/team/train/manifests/v7: 503 Service Unavailable"))),
-        Setup { told: vec![crate::setup::Told { reason: "Pulling", message: "Pulling image \"registry.example.com/team/train:v7\"", warning: false, about: "Pod" }],
+        Setup { told: vec![super::setup::Told { reason: "Pulling", message: "Pulling image \"registry.example.com/team/train:v7\"", warning: false, about: "Pod" }],
             ..of("a large image", "image-pulling", creating()).without_events("unknown") },
         of("no such program", "start-error", waiting("RunContainerError", "failed to create containerd task: exec: \"trian\": executable file not found in $PATH")),
         of("a container that cannot be made", "start-error", waiting("CreateContainerError", "failed to generate container spec: no CDI devices found")),

@@ -1,9 +1,5 @@
 //! The supervisor of ranks by itself: real processes on this machine, with lines of shell as their
 //! training. What it does in pods with real torch is in `tests/reality/torch.rs`.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "tests arrange files and processes"
-)]
 
 use std::fs;
 use std::io::Write;

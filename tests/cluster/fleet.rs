@@ -1,6 +1,5 @@
 //! A thousand nodes: lists in pages of the API server's and of ours, and sums that another program
 //! makes too. A cluster of its own, for the others would wait for it.
-#![expect(clippy::disallowed_methods, reason = "tests arrange files and clocks")]
 
 use std::collections::BTreeSet;
 use std::process::Command;

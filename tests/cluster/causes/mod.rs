@@ -1,16 +1,13 @@
 //! How often `why` is right: a corpus of labelled scenarios on a real control plane. Each setup is
 //! asked about three times: by an administrator, by a user who may not list nodes, and after the
 //! events are gone. What the visible data cannot decide is labelled `unknown` and scored apart; a
-//! confident answer that is wrong there fails the test. `cargo test --test why -- --nocapture`
+//! confident answer that is wrong there fails the test. `cargo test --test cluster causes:: -- --nocapture`
 //! prints the accuracy of each family.
-#![expect(clippy::disallowed_methods, reason = "tests arrange files and clocks")]
 
 mod dead;
 mod pairs;
 mod room;
 mod rules;
-#[path = "../runner/mod.rs"]
-mod runner;
 mod setup;
 mod start;
 
@@ -21,8 +18,8 @@ use std::time::{Duration, Instant};
 use gpuctl_sandbox::{Cluster, Options, Persona};
 use serde_json::{Value, json};
 
+use self::setup::Setup;
 use crate::runner::{Run, gpuctl, run};
-use crate::setup::Setup;
 
 /// Who asks, or when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

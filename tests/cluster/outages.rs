@@ -1,10 +1,6 @@
 //! Parts of a real control plane that stop and come back: etcd, the API server, an admission
 //! webhook. A cluster of its own, for everybody on it would feel it. `tests/faults/README.md` lists
 //! what is tried.
-#![expect(clippy::disallowed_methods, reason = "tests arrange files and clocks")]
-
-#[path = "runner/mod.rs"]
-mod runner;
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
@@ -17,7 +13,7 @@ use gpuctl_sandbox::nodes::node;
 use gpuctl_sandbox::{Cluster, Options, Persona};
 use serde_json::{Value, json};
 
-use runner::{Run, finish, gpuctl, run};
+use crate::runner::{Run, finish, gpuctl, run};
 
 struct Scene {
     cluster: Cluster,

@@ -1,9 +1,5 @@
 //! How often waiting commands ask the API server: two hundred people wait at the same time. A
 //! cluster of its own, whose every request is counted.
-#![expect(clippy::disallowed_methods, reason = "tests arrange files and clocks")]
-
-#[path = "runner/mod.rs"]
-mod runner;
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Stdio};
@@ -13,7 +9,7 @@ use std::time::{Duration, Instant};
 use gpuctl_sandbox::nodes::node;
 use gpuctl_sandbox::{Cluster, Options, Persona};
 
-use runner::{finish, gpuctl, run};
+use crate::runner::{finish, gpuctl, run};
 
 const OF_JOBS: [&str; 6] = [
     "jobs",

@@ -1,10 +1,5 @@
 //! Completion in real shells, as a person meets it at the tab key. Shells that this machine lacks
 //! are installed by its package manager; one that cannot be had fails the test.
-#![expect(clippy::disallowed_methods, reason = "tests arrange files")]
-
-#[path = "runner/mod.rs"]
-#[expect(dead_code, reason = "other tests read JSON and errors")]
-mod runner;
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -13,7 +8,7 @@ use std::time::Duration;
 use gpuctl_sandbox::nodes::{in_pool, node};
 use gpuctl_sandbox::{Cluster, Options, Persona};
 
-use runner::{finish, gpuctl, run};
+use crate::runner::{finish, gpuctl, run};
 
 /// Makes sure that a shell is there.
 fn shell(name: &str) {

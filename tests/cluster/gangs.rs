@@ -2,9 +2,6 @@
 //! all pods of a training are placed, or none. A cluster of its own, for the gates change how every
 //! pod with a group is scheduled.
 
-#[path = "runner/mod.rs"]
-mod runner;
-
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -12,7 +9,7 @@ use gpuctl_sandbox::nodes::{in_pool, node};
 use gpuctl_sandbox::{Cluster, Options, Persona};
 use serde_json::{Value, json};
 
-use runner::{Run, gpuctl, run};
+use crate::runner::{Run, gpuctl, run};
 
 const RANKS: usize = 64;
 

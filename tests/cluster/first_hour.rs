@@ -2,11 +2,6 @@
 //! scripts. What they see on a terminal of 80 columns is kept in a file, word by word; at 60, 80
 //! and 120 columns nothing is wider than the terminal. The same commands are run again in a pipe,
 //! with `LANG=C`, and by somebody with rights in one namespace only.
-#![expect(clippy::disallowed_methods, reason = "tests arrange files")]
-
-#[path = "runner/mod.rs"]
-#[expect(dead_code, reason = "other tests read JSON and errors")]
-mod runner;
 
 use std::fmt::Write as _;
 use std::process::{Command, Stdio};
@@ -17,7 +12,7 @@ use gpuctl_sandbox::{Cluster, Options, Persona};
 use regex::Regex;
 use serde_json::{Value, json};
 
-use runner::{Run, finish, gpuctl, run};
+use crate::runner::{Run, finish, gpuctl, run};
 
 /// What is typed, by whom; `$` is the folder of the examples.
 const ENGINEER: [&str; 14] = [

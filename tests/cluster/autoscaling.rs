@@ -1,7 +1,6 @@
 //! A real autoscaler on real GPU figures: exporter, Prometheus, prometheus-adapter with the rules
 //! that `gpuctl doctor` prints, the custom metrics API, the HPA controller, and Deployments that
 //! follow the load of their GPUs, or how full these are. A cluster of its own.
-#![expect(clippy::disallowed_methods, reason = "tests arrange files and clocks")]
 
 use std::io::Write;
 use std::process::{Command, Stdio};

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::setup::{A100, GPU, NS, Setup, container, gpus, holder, job, pod, with};
+use super::setup::{A100, GPU, NS, Setup, container, gpus, holder, job, pod, with};
 
 fn held(gpus: u32) -> Value {
     json!({GPU: gpus.to_string()})
@@ -147,7 +147,7 @@ pub fn setups() -> Vec<Setup> {
             .objects([job(2, pod(8))]),
         new("a service's second replica", "insufficient-gpu")
             .nodes([gpus(0)])
-            .objects([crate::setup::service(2, pod(8), json!({}))]),
+            .objects([super::setup::service(2, pod(8), json!({}))]),
         new("three free on each of two", "fragmented")
             .nodes([gpus(0), gpus(1)])
             .before([holder(0, &held(5)), holder(1, &held(5))])
@@ -280,7 +280,7 @@ pub fn setups() -> Vec<Setup> {
                 with(pod(8), json!({"priorityClassName": format!("{NS}-urgent")})),
             )]),
         Setup {
-            told: vec![crate::setup::Told {
+            told: vec![super::setup::Told {
                 reason: "TriggeredScaleUp",
                 message: "pod triggered scale-up: [{gpu-pool 1->2 (max: 8)}]",
                 warning: false,

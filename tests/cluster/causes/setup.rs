@@ -5,7 +5,7 @@ use gpuctl_sandbox::nodes::node;
 use gpuctl_sandbox::{Kubectl, Persona};
 use serde_json::{Value, json};
 
-use crate::View;
+use super::View;
 
 pub const GPU: &str = "nvidia.com/gpu";
 pub const A100: (&str, &str) = ("nvidia.com/gpu.product", "NVIDIA-A100-SXM4-80GB");

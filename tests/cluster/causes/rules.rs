@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::room::mounts;
-use crate::setup::{GPU, NS, Setup, container, gpus, holder, job, job_with, pod, service, with};
+use super::room::mounts;
+use super::setup::{GPU, NS, Setup, container, gpus, holder, job, job_with, pod, service, with};
 
 fn quota(hard: Value) -> Value {
     json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "team"}, "spec": {"hard": hard}})

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::setup::{Setup, Told, ended, gpus, job, job_with, pod, service, status, with};
+use super::setup::{Setup, Told, ended, gpus, job, job_with, pod, service, status, with};
 
 fn disrupted(reason: &str, message: &str) -> Value {
     json!({"conditions": [{"type": "DisruptionTarget", "status": "True", "reason": reason, "message": message}]})
@@ -48,7 +48,7 @@ pub fn setups() -> Vec<Setup> {
     leaving["metadata"]["finalizers"] = json!(["example.com/wait"]);
     let bare = |annotations: Value| {
         let mut spec = pod(1);
-        spec["nodeName"] = json!(format!("{}-0", crate::setup::NS));
+        spec["nodeName"] = json!(format!("{}-0", super::setup::NS));
         json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "train", "annotations": annotations}, "spec": spec})
     };
     vec![
