@@ -67,7 +67,7 @@ pub(crate) enum HelpGroup {
 }
 
 /// A row, without the arguments, the function and the types of its answers.
-pub(crate) struct Row {
+pub(crate) struct VerbRow {
     /// The enum of the row: `GetMetrics` for `get metrics job`.
     group: &'static str,
     /// The variant of the enum.
@@ -86,7 +86,7 @@ pub(crate) struct Row {
     pub bundle: &'static [&'static str],
 }
 
-impl Row {
+impl VerbRow {
     /// Returns the words of the command line: `get gpu-type`.
     pub(crate) fn words(&self) -> String {
         let verb = lower(self.verb, '-');
@@ -160,7 +160,7 @@ macro_rules! define_rows {
         $(bundle: [$($options:literal),+],)?
     })* })*) => {
         /// The rows, in the order of the table.
-        pub(crate) const ROWS: &[Row] = &[$($(Row {
+        pub(crate) const ROWS: &[VerbRow] = &[$($(VerbRow {
             group: stringify!($group),
             verb: stringify!($verb),
             help: optional!($((HelpGroup::$help, $place))?),
@@ -181,7 +181,7 @@ pub(crate) fn with_answer() -> Vec<String> {
     let mut all: Vec<String> = ROWS
         .iter()
         .filter(|row| !row.answers.is_empty())
-        .map(Row::words)
+        .map(VerbRow::words)
         .collect();
     all.sort_unstable();
     all
@@ -191,7 +191,7 @@ pub(crate) fn with_answer() -> Vec<String> {
 pub(crate) fn with_rights() -> Vec<String> {
     ROWS.iter()
         .filter(|row| row.needs_rights && row.next.is_some())
-        .map(Row::words)
+        .map(VerbRow::words)
         .collect()
 }
 

@@ -31,7 +31,7 @@ mod tests {
     use super::*;
     use crate::cli::Cli;
     use crate::cli::shorthand::spelled_out;
-    use crate::verbs::Row;
+    use crate::verbs::VerbRow;
 
     fn leaves(command: &Command, name: &str, found: &mut BTreeSet<String>) {
         for inner in command
@@ -54,7 +54,7 @@ mod tests {
         let mut all = BTreeSet::new();
         leaves(&command, "", &mut all);
         let rows = ROWS.iter().filter(|row| row.next.is_some());
-        assert_eq!(all, rows.map(Row::words).collect());
+        assert_eq!(all, rows.map(VerbRow::words).collect());
         for next in ROWS.iter().filter_map(|row| row.next) {
             let words = next.to_lowercase().split(' ').map(Into::into).collect();
             let parsed = command

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use crate::verbs::ROWS;
-use gpuctl_view::program::answers::{Shape, shape};
+use gpuctl_view::program::answers::{MakeSchema, shape};
 use gpuctl_view::{files, format, history, jobs, nodes, program, queues, score, workloads};
 
 macro_rules! define_shapes {
@@ -18,14 +18,14 @@ macro_rules! define_shapes {
         $(bundle: [$($options:literal),+],)?
     })* })*) => {
         /// The types of every row, in the order of the table.
-        const SHAPES: &[&[Shape]] = &[$($(&[$($(shape::<$answer>),+)?],)*)*];
+        const SHAPES: &[&[MakeSchema]] = &[$($(&[$($(shape::<$answer>),+)?],)*)*];
     };
 }
 
 verbs!(define_shapes);
 
 /// Returns the commands that have an answer, and the types of each.
-pub(super) fn of_commands() -> Vec<(String, &'static [Shape])> {
+pub(super) fn of_commands() -> Vec<(String, &'static [MakeSchema])> {
     let rows = ROWS.iter().zip(SHAPES.iter().copied());
     rows.filter(|(_, shapes)| !shapes.is_empty())
         .map(|(row, shapes)| (row.words(), shapes))

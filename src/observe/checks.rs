@@ -11,10 +11,10 @@ use crate::observe::store_checks::of_store;
 use gpuctl_cluster::{Connection, ServedQueueing};
 use gpuctl_core::model::QueueSystem;
 use gpuctl_view::format::text::count;
-use gpuctl_view::program::health::{Check, CheckStatus};
+use gpuctl_view::program::health::{CheckStatus, DoctorCheck};
 
 /// Runs all of them.
-pub(crate) async fn checks(context: &Context, connection: &Connection) -> Vec<Check> {
+pub(crate) async fn checks(context: &Context, connection: &Connection) -> Vec<DoctorCheck> {
     let cells = OptionalMetrics::new(context, connection);
     let stock = cells.stock(&OF_DEVICES);
     let store = cells
@@ -29,7 +29,7 @@ pub(crate) async fn checks(context: &Context, connection: &Connection) -> Vec<Ch
     let mut found = Vec::new();
     match stock {
         Err(error) => found.push(
-            Check::new(
+            DoctorCheck::new(
                 CheckStatus::Warn,
                 "nodes",
                 format!("nodes were not checked: {error}"),
@@ -51,25 +51,25 @@ pub(crate) async fn checks(context: &Context, connection: &Connection) -> Vec<Ch
 }
 
 /// Names the systems of queues that the cluster serves.
-fn of_queues(served: &ServedQueueing) -> Check {
+fn of_queues(served: &ServedQueueing) -> DoctorCheck {
     let names: Vec<&str> = served.systems().map(QueueSystem::name).collect();
     let message = if names.is_empty() {
         "none is served".to_owned()
     } else {
         names.join(", ")
     };
-    Check::new(CheckStatus::Ok, "queues", message)
+    DoctorCheck::new(CheckStatus::Ok, "queues", message)
 }
 
 /// Checks whether services can scale by GPU use. `metrics` is the number of metrics of pods.
-fn of_autoscaling(metrics: Option<usize>) -> Check {
+fn of_autoscaling(metrics: Option<usize>) -> DoctorCheck {
     match metrics {
-        Some(metrics) => Check::new(
+        Some(metrics) => DoctorCheck::new(
             CheckStatus::Ok,
             "autoscaling",
             format!("{} of pods are served", count(metrics as u64, "metric")),
         ),
-        None => Check::new(
+        None => DoctorCheck::new(
             CheckStatus::Ok,
             "autoscaling",
             "no metrics of pods are served: services cannot scale by GPU use".to_owned(),

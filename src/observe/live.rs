@@ -9,7 +9,7 @@ use gpuctl_core::stats::exporters::devices;
 use gpuctl_core::stats::exporters::devices::ExporterReading;
 use gpuctl_core::stats::exporters::dialect::Quantity;
 use gpuctl_core::stats::exporters::exported_metrics as known;
-use gpuctl_core::stats::exporters::exported_metrics::Known;
+use gpuctl_core::stats::exporters::exported_metrics::ExportedMetrics;
 use gpuctl_core::stats::exporters::faults;
 use gpuctl_core::stats::exporters::identity::ApiFacts;
 use gpuctl_core::stats::exporters::query;
@@ -100,13 +100,16 @@ pub(crate) async fn of_overview(prometheus: &Prometheus<'_>) -> Result<ExporterR
     Ok(ExporterReading { values, stale_ages })
 }
 
-async fn known(prometheus: &Prometheus<'_>) -> Result<Known, Error> {
-    Ok(Known::of(&prometheus.now(&known::query()).await?))
+async fn known(prometheus: &Prometheus<'_>) -> Result<ExportedMetrics, Error> {
+    Ok(ExportedMetrics::of(&prometheus.now(&known::query()).await?))
 }
 
 /// Returns what is wrong with devices. A second question is for those whose highest error may hide
 /// a fatal one.
-async fn device_faults(prometheus: &Prometheus<'_>, known: &Known) -> Result<Vec<Series>, Error> {
+async fn device_faults(
+    prometheus: &Prometheus<'_>,
+    known: &ExportedMetrics,
+) -> Result<Vec<Series>, Error> {
     let mut found = prometheus.now(&faults::query(known.records_errors)).await?;
     if let Some(hidden) = faults::hidden(&found).filter(|_| !known.records_errors) {
         found.extend(prometheus.now(&hidden).await?);
@@ -115,7 +118,10 @@ async fn device_faults(prometheus: &Prometheus<'_>, known: &Known) -> Result<Vec
     Ok(found)
 }
 
-async fn stale_ages(prometheus: &Prometheus<'_>, known: &Known) -> Result<Vec<Series>, Error> {
+async fn stale_ages(
+    prometheus: &Prometheus<'_>,
+    known: &ExportedMetrics,
+) -> Result<Vec<Series>, Error> {
     match known.utilization.is_empty() {
         true => Ok(Vec::new()),
         false => Ok(prometheus

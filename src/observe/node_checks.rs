@@ -8,7 +8,7 @@ use gpuctl_cluster::InventorySnapshot;
 use gpuctl_core::model::facts::gpu_stack::{NodeMetrics, StackPod, broken, has_gpus};
 use gpuctl_core::model::{Inventory, NodeDetails, Reading, Readings};
 use gpuctl_view::format::text::count;
-use gpuctl_view::program::health::{Check, CheckStatus};
+use gpuctl_view::program::health::{CheckStatus, DoctorCheck};
 
 /// Seconds without a sample after which a device's metrics are gone.
 const STALE: f64 = 300.0;
@@ -25,8 +25,8 @@ pub(super) fn of_nodes(
     stock: &InventorySnapshot,
     readings: Option<&Readings>,
     stack: Option<&[StackPod]>,
-) -> Vec<Check> {
-    let mut found: Vec<Check> = of_rights(stock).into_iter().collect();
+) -> Vec<DoctorCheck> {
+    let mut found: Vec<DoctorCheck> = of_rights(stock).into_iter().collect();
     found.extend(of_stacks(&stock.inventory, readings, stack));
     found.extend(readings.into_iter().flat_map(of_families));
     found.extend(of_siblings(&stock.inventory));
@@ -39,7 +39,7 @@ fn of_stacks(
     inventory: &Inventory,
     readings: Option<&Readings>,
     stack: Option<&[StackPod]>,
-) -> Vec<Check> {
+) -> Vec<DoctorCheck> {
     let hosts: Vec<&NodeDetails> = inventory
         .hosts
         .iter()
@@ -58,7 +58,7 @@ fn of_stacks(
         };
         let message = format!("{}: {}", link.link.word(), link.message);
         found.push(
-            Check::new(CheckStatus::Fail, "gpu-stack", message)
+            DoctorCheck::new(CheckStatus::Fail, "gpu-stack", message)
                 .on(&host.node.name)
                 .fix(&link.fix),
         );
@@ -68,7 +68,7 @@ fn of_stacks(
     } else {
         "; metrics were not looked at"
     };
-    found.push(Check::new(
+    found.push(DoctorCheck::new(
         CheckStatus::Ok,
         "gpu-stack",
         format!(
@@ -80,9 +80,9 @@ fn of_stacks(
     found
 }
 
-fn of_rights(stock: &InventorySnapshot) -> Option<Check> {
+fn of_rights(stock: &InventorySnapshot) -> Option<DoctorCheck> {
     if stock.unreadable.is_empty() {
-        return Some(Check::new(
+        return Some(DoctorCheck::new(
             CheckStatus::Ok,
             "rights",
             "nodes and pods of all namespaces may be listed".to_owned(),
@@ -93,7 +93,7 @@ fn of_rights(stock: &InventorySnapshot) -> Option<Check> {
         stock.unreadable.join(", ")
     );
     Some(
-        Check::new(CheckStatus::Warn, "rights", message)
+        DoctorCheck::new(CheckStatus::Warn, "rights", message)
             .fix("gpuctl auth check get nodes --emit-role"),
     )
 }
@@ -126,7 +126,7 @@ fn metrics_of(node: &str, readings: Option<&Readings>) -> NodeMetrics {
 }
 
 /// Names what exporters of some nodes do not tell although those of others do.
-fn of_families(readings: &Readings) -> Vec<Check> {
+fn of_families(readings: &Readings) -> Vec<DoctorCheck> {
     type Family = (&'static str, fn(&Reading) -> bool);
     const FAMILIES: [Family; 4] = [
         ("utilization", |device| device.utilization.is_some()),
@@ -160,7 +160,7 @@ fn of_families(readings: &Readings) -> Vec<Check> {
             count(nodes.len() as u64, "node")
         );
         (!silent.is_empty()).then(|| {
-            Check::new(CheckStatus::Warn, "metrics", message)
+            DoctorCheck::new(CheckStatus::Warn, "metrics", message)
                 .fix("add it to the metrics that the GPU exporter exports")
         })
     };
@@ -168,7 +168,7 @@ fn of_families(readings: &Readings) -> Vec<Check> {
 }
 
 /// Names nodes whose driver or kernel differs from that of most nodes with the same GPUs.
-fn of_siblings(inventory: &Inventory) -> Vec<Check> {
+fn of_siblings(inventory: &Inventory) -> Vec<DoctorCheck> {
     let mut kinds: BTreeMap<String, Vec<&NodeDetails>> = BTreeMap::new();
     for host in inventory.hosts.iter().filter(|host| host.has_gpus()) {
         kinds
@@ -194,7 +194,7 @@ fn odd(
     hosts: &[&NodeDetails],
     what: &str,
     read: impl Fn(&NodeDetails) -> Option<String>,
-) -> Vec<Check> {
+) -> Vec<DoctorCheck> {
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
     hosts
         .iter()
@@ -214,7 +214,7 @@ fn odd(
             read(host).unwrap_or_default(),
             hosts.len()
         );
-        Check::new(CheckStatus::Warn, "siblings", message)
+        DoctorCheck::new(CheckStatus::Warn, "siblings", message)
             .on(&host.node.name)
             .fix(&format!("gpuctl describe node {}", host.node.name))
     };

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use gpuctl_core::model::Device;
 use gpuctl_core::model::{Inventory, NodeUsage};
 use gpuctl_view::format::text::count;
-use gpuctl_view::program::health::{Check, CheckStatus};
+use gpuctl_view::program::health::{CheckStatus, DoctorCheck};
 
 /// What the MIG manager of NVIDIA's operator says of a node: `success`, `failed`, `pending`,
 /// `rebooting`.
@@ -17,8 +17,8 @@ const MIG_WANTED: &str = "nvidia.com/mig.config";
 const HANDSHAKE: &str = "hami.io/node-handshake";
 
 /// Checks the divided GPUs; nothing where there are none.
-pub(super) fn of_sharing(inventory: &Inventory, devices: &[Device]) -> Vec<Check> {
-    let mut found: Vec<Check> = inventory
+pub(super) fn of_sharing(inventory: &Inventory, devices: &[Device]) -> Vec<DoctorCheck> {
+    let mut found: Vec<DoctorCheck> = inventory
         .hosts
         .iter()
         .flat_map(|host| mig(host).into_iter().chain(hami(host)))
@@ -56,12 +56,12 @@ pub(super) fn of_sharing(inventory: &Inventory, devices: &[Device]) -> Vec<Check
     };
     told.extend(drivers.into_iter().map(claimable));
     found.extend(
-        (!told.is_empty()).then(|| Check::new(CheckStatus::Ok, "sharing", told.join(", "))),
+        (!told.is_empty()).then(|| DoctorCheck::new(CheckStatus::Ok, "sharing", told.join(", "))),
     );
     found
 }
 
-fn mig(host: &NodeUsage) -> Option<Check> {
+fn mig(host: &NodeUsage) -> Option<DoctorCheck> {
     let node = &host.details.node;
     let state = node
         .labels
@@ -73,13 +73,13 @@ fn mig(host: &NodeUsage) -> Option<Check> {
     let told = format!("the GPUs are not divided{wanted}: {state}");
     let fix = "kubectl logs -A -l app=nvidia-mig-manager --tail 20";
     Some(
-        Check::new(CheckStatus::Warn, "mig", told)
+        DoctorCheck::new(CheckStatus::Warn, "mig", told)
             .on(&node.name)
             .fix(fix),
     )
 }
 
-fn hami(host: &NodeUsage) -> Option<Check> {
+fn hami(host: &NodeUsage) -> Option<DoctorCheck> {
     let node = &host.details.node;
     node.annotations
         .get(HANDSHAKE)
@@ -87,7 +87,7 @@ fn hami(host: &NodeUsage) -> Option<Check> {
     let told =
         "HAMi's device plugin no longer answers its scheduler: no share is given out".to_owned();
     Some(
-        Check::new(CheckStatus::Warn, "hami", told)
+        DoctorCheck::new(CheckStatus::Warn, "hami", told)
             .on(&node.name)
             .fix("kubectl get pods -A -o wide | grep -i hami"),
     )

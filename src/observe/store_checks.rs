@@ -10,7 +10,7 @@ use gpuctl_core::model::{Series, UnixSeconds};
 use gpuctl_core::stats::exporters::dialect::Quantity;
 use gpuctl_core::stats::exporters::{query, recorded};
 use gpuctl_prometheus::Prometheus;
-use gpuctl_view::program::health::{Check, CheckStatus};
+use gpuctl_view::program::health::{CheckStatus, DoctorCheck};
 
 /// Samples of five minutes below which short jobs are hardly seen.
 const FEW_SAMPLES: f64 = 5.0;
@@ -22,7 +22,11 @@ const DAYS_NEEDED: f64 = 7.0;
 const CLUSTERS_WITHIN: i64 = 86_400;
 
 /// Compares this machine's clock with another one, whose time is known to a second.
-pub(crate) fn of_clock(whose: &str, theirs: Option<Timestamp>, now: Timestamp) -> Option<Check> {
+pub(crate) fn of_clock(
+    whose: &str,
+    theirs: Option<Timestamp>,
+    now: Timestamp,
+) -> Option<DoctorCheck> {
     let differs = now.duration_since(theirs?).as_secs();
     if differs.abs() <= CLOCKS_DIFFER {
         return None;
@@ -33,7 +37,7 @@ pub(crate) fn of_clock(whose: &str, theirs: Option<Timestamp>, now: Timestamp) -
         differs.abs()
     );
     Some(
-        Check::new(CheckStatus::Warn, "clock", message)
+        DoctorCheck::new(CheckStatus::Warn, "clock", message)
             .fix("synchronize the clock, such as by NTP"),
     )
 }
@@ -43,7 +47,7 @@ pub(super) async fn of_store(
     prometheus: &Prometheus<'_>,
     connection: &Connection,
     now: Timestamp,
-) -> Vec<Check> {
+) -> Vec<DoctorCheck> {
     let server = join(
         prometheus.now("vector(time())"),
         prometheus.relay("api/v1/status/runtimeinfo"),
@@ -65,7 +69,7 @@ pub(super) async fn of_store(
     found.extend(about.ok().and_then(|reply| of_retention(&reply.body)));
     found.extend(counted.ok().and_then(|series| of_scrapes(&series)));
     if recorded.is_ok_and(|marks| !marks.is_empty()) {
-        found.push(Check::new(
+        found.push(DoctorCheck::new(
             CheckStatus::Ok,
             "recording-rules",
             "fatal errors of the last hour are recorded".to_owned(),
@@ -83,26 +87,26 @@ fn newest(series: &Series) -> Option<f64> {
 }
 
 /// Judges how often GPUs were sampled.
-fn of_scrapes(counted: &[Series]) -> Option<Check> {
+fn of_scrapes(counted: &[Series]) -> Option<DoctorCheck> {
     let count = counted.iter().filter_map(newest).max_by(f64::total_cmp)?;
     let message = format!("GPUs were sampled {count:.0} times in the last five minutes");
     Some(if count < FEW_SAMPLES {
-        Check::new(CheckStatus::Warn, "scrapes", message)
+        DoctorCheck::new(CheckStatus::Warn, "scrapes", message)
             .fix("scrape GPU exporters every 15 to 30 s")
     } else {
-        Check::new(CheckStatus::Ok, "scrapes", message)
+        DoctorCheck::new(CheckStatus::Ok, "scrapes", message)
     })
 }
 
 /// Judges whether kube-state-metrics is scraped.
-fn of_pods(known: Option<f64>) -> Check {
+fn of_pods(known: Option<f64>) -> DoctorCheck {
     match known {
-        Some(pods) if pods > 0.0 => Check::new(
+        Some(pods) if pods > 0.0 => DoctorCheck::new(
             CheckStatus::Ok,
             "kube-state-metrics",
             format!("{pods:.0} pods are known to Prometheus"),
         ),
-        _ => Check::new(
+        _ => DoctorCheck::new(
             CheckStatus::Warn,
             "kube-state-metrics",
             "Prometheus knows no pods: nothing is known of the past".to_owned(),
@@ -116,10 +120,10 @@ async fn of_clusters(
     prometheus: &Prometheus<'_>,
     connection: &Connection,
     now: Timestamp,
-) -> Option<Check> {
+) -> Option<DoctorCheck> {
     let matchers = prometheus.matchers();
     if !matchers.is_empty() {
-        return Some(Check::new(
+        return Some(DoctorCheck::new(
             CheckStatus::Ok,
             "clusters",
             format!("series with {matchers} are this cluster's"),
@@ -131,7 +135,7 @@ async fn of_clusters(
         .ok()?
     {
         StoreClusters::One => None,
-        StoreClusters::Proven(matchers) => Some(Check::new(
+        StoreClusters::Proven(matchers) => Some(DoctorCheck::new(
             CheckStatus::Ok,
             "clusters",
             format!("of several clusters in it, {matchers} is this one"),
@@ -146,13 +150,13 @@ async fn of_clusters(
                 "name it by `--match {label}=NAME` or `contexts.NAME.prometheus.matchers` of the \
                  config file"
             );
-            Some(Check::new(CheckStatus::Fail, "clusters", message).fix(&fix))
+            Some(DoctorCheck::new(CheckStatus::Fail, "clusters", message).fix(&fix))
         }
     }
 }
 
 /// Tells how long Prometheus keeps its samples; other stores do not say it.
-fn of_retention(body: &[u8]) -> Option<Check> {
+fn of_retention(body: &[u8]) -> Option<DoctorCheck> {
     let answer: serde_json::Value = serde_json::from_slice(body).ok()?;
     let kept = answer
         .pointer("/data/storageRetention")?
@@ -165,10 +169,10 @@ fn of_retention(body: &[u8]) -> Option<Check> {
             let message = format!(
                 "{message}; `eff` and the forecast of starts look back {DAYS_NEEDED:.0} days"
             );
-            Check::new(CheckStatus::Warn, "retention", message)
+            DoctorCheck::new(CheckStatus::Warn, "retention", message)
                 .fix("start Prometheus with --storage.tsdb.retention.time=15d or more")
         }
-        _ => Check::new(CheckStatus::Ok, "retention", message),
+        _ => DoctorCheck::new(CheckStatus::Ok, "retention", message),
     })
 }
 

@@ -95,7 +95,7 @@ macro_rules! files_verbs {
                     rights: (),
                     next: "",
                 }
-                Run(jobs::run::Run) {
+                Run(jobs::run::RunArgs) {
                     run: jobs::run::run,
                     help: Submit 4,
                     rights: (as "create jobs"),

@@ -5,13 +5,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use proc_macro2::{TokenStream, TokenTree};
 use quote::ToTokens;
+use syn::Item;
 
 pub struct Source {
     pub text: String,
     pub words: Vec<String>,
+    /// Names of the types that the file declares outside of functions.
+    pub types: Vec<String>,
 }
 
 pub fn root() -> PathBuf {
@@ -36,13 +40,38 @@ fn walk(folder: &Path, found: &mut BTreeMap<PathBuf, Source>) {
             });
             let mut words = Vec::new();
             flatten(file.to_token_stream(), &mut words);
-            found.insert(path, Source { text, words });
+            let mut types = Vec::new();
+            declared(&file.items, &mut types);
+            found.insert(path, Source { text, words, types });
         }
     }
 }
 
+fn declared(items: &[Item], types: &mut Vec<String>) {
+    for item in items {
+        types.push(match item {
+            Item::Struct(item) => item.ident.to_string(),
+            Item::Enum(item) => item.ident.to_string(),
+            Item::Trait(item) => item.ident.to_string(),
+            Item::Type(item) => item.ident.to_string(),
+            Item::Mod(module) => {
+                if let Some((_, items)) = &module.content {
+                    declared(items, types);
+                }
+                continue;
+            }
+            _ => continue,
+        });
+    }
+}
+
 /// Every source of the program and its packages, except files of tests.
-pub fn sources() -> BTreeMap<PathBuf, Source> {
+pub fn sources() -> &'static BTreeMap<PathBuf, Source> {
+    static SOURCES: OnceLock<BTreeMap<PathBuf, Source>> = OnceLock::new();
+    SOURCES.get_or_init(read_sources)
+}
+
+fn read_sources() -> BTreeMap<PathBuf, Source> {
     let mut found = BTreeMap::new();
     ["src", "crates"]
         .iter()

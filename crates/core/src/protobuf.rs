@@ -14,9 +14,9 @@ pub enum Scalar<'de> {
 
 /// What is left of a message.
 #[derive(Clone, Copy, Debug)]
-pub struct Reader<'de>(&'de [u8]);
+pub struct MessageReader<'de>(&'de [u8]);
 
-impl<'de> Reader<'de> {
+impl<'de> MessageReader<'de> {
     pub fn new(bytes: &'de [u8]) -> Self {
         Self(bytes)
     }

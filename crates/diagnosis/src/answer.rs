@@ -41,12 +41,12 @@ pub struct Answer {
     /// Where its ranks stand; `None` when they were not asked.
     pub stacks: Option<Vec<StackGroup>>,
     pub not_evaluated: Vec<String>,
-    pub coverage: Coverage,
+    pub coverage: Basis,
 }
 
 /// What the answer rests on.
 #[derive(Clone, Debug, Default)]
-pub struct Coverage {
+pub struct Basis {
     /// Nodes that were looked at; `None` where they may not be listed.
     pub nodes: Option<usize>,
     /// `seen`, `none`, `expired`, `forbidden`.

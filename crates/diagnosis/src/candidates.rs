@@ -14,7 +14,7 @@ pub(super) fn is_shortage(word: &str) -> bool {
 }
 
 /// A node that has the labels, with what else keeps the pod off it.
-pub(super) struct Candidate<'n> {
+pub(super) struct CandidateNode<'n> {
     pub node: &'n Node,
     pub free: &'n Amounts,
     pub obstacles: Vec<NodeObstacle>,
@@ -29,7 +29,7 @@ pub(super) fn candidate<'n>(
     pending: &PendingPod,
     node: &'n Node,
     room: &'n Room,
-) -> Option<Candidate<'n>> {
+) -> Option<CandidateNode<'n>> {
     let free = room.free.get(&node.name)?;
     let on = |amounts: &Amounts| {
         pods_held(
@@ -51,7 +51,7 @@ pub(super) fn candidate<'n>(
     if takes > 0 && only_full && takes >= pending.together {
         obstacles.clear();
     }
-    Some(Candidate {
+    Some(CandidateNode {
         node,
         free,
         obstacles,
@@ -95,7 +95,7 @@ impl CountedObstacle {
 }
 
 /// Counts the nodes of each obstacle.
-pub(super) fn counted(candidates: &[&Candidate<'_>]) -> Vec<CountedObstacle> {
+pub(super) fn counted(candidates: &[&CandidateNode<'_>]) -> Vec<CountedObstacle> {
     let mut found: Vec<CountedObstacle> = Vec::new();
     for candidate in candidates {
         for (word, detail) in &candidate.obstacles {

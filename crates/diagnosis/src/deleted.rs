@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
-use super::answer::{Answer, Cause, Coverage, Situation, weighed};
+use super::answer::{Answer, Basis, Cause, Situation, weighed};
 use super::ends;
 use super::facts::EVENTS_KEPT;
 use gpuctl_core::model::facts::state::pod_name;
@@ -86,7 +86,7 @@ pub fn remembered(memory: &Memory, now: Timestamp) -> Answer {
         sentence,
         causes: weighed(causes),
         not_evaluated: vec!["exit codes and logs: they went with its pods".to_owned()],
-        coverage: Coverage {
+        coverage: Basis {
             nodes: None,
             events: events_word(memory, now),
         },

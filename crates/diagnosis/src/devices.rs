@@ -3,7 +3,7 @@
 //! is decided in `model/counting/device_demand.rs`.
 
 use super::answer::Cause;
-use super::candidates::Candidate;
+use super::candidates::CandidateNode;
 use super::facts::{Facts, PendingPod};
 use super::refused::set;
 use gpuctl_core::model::counting::device_demand::{ClassRoom, DeviceClaims, device_class};
@@ -65,12 +65,12 @@ pub(super) fn shortage(
     facts: &Facts<'_>,
     pending: &PendingPod,
     resource: &str,
-    on: &[&Candidate<'_>],
+    on: &[&CandidateNode<'_>],
 ) -> Cause {
     let class = device_class(resource).unwrap_or(resource);
     let wanted =
         u64::try_from(pending.requests.get(resource).copied().unwrap_or(0) / 1000).unwrap_or(0);
-    let of = |one: &&&Candidate<'_>| {
+    let of = |one: &&&CandidateNode<'_>| {
         facts
             .devices
             .on_node(class, &one.node.name)
@@ -93,7 +93,7 @@ pub(super) fn shortage(
         nodes,
         ..Cause::new("device-claim", told, "inventory")
     };
-    let alone = |one: &&Candidate<'_>| {
+    let alone = |one: &&CandidateNode<'_>| {
         one.obstacles.len() == 1
             && facts
                 .devices

@@ -1,6 +1,6 @@
 //! The GPUs that a pod wants, and those that are free on the nodes that qualify.
 
-use super::candidates::{Candidate, is_shortage};
+use super::candidates::{CandidateNode, is_shortage};
 use super::facts::{Facts, PendingPod};
 use gpuctl_core::model::counting::capacity::Amounts;
 use gpuctl_core::model::facts::gpu::is_device;
@@ -25,7 +25,7 @@ pub(super) struct FreeDevices {
 }
 
 impl FreeDevices {
-    pub(super) fn count(pending: &PendingPod, on: &[&Candidate<'_>]) -> Self {
+    pub(super) fn count(pending: &PendingPod, on: &[&CandidateNode<'_>]) -> Self {
         let free: Vec<i128> = on
             .iter()
             .filter(|one| one.obstacles.iter().all(|(word, _)| is_shortage(word)))
@@ -50,7 +50,7 @@ impl FreeDevices {
         &self,
         facts: &Facts<'_>,
         pending: &PendingPod,
-        on: &[&Candidate<'_>],
+        on: &[&CandidateNode<'_>],
     ) -> String {
         let Self {
             wanted,

@@ -30,7 +30,7 @@ mod shortage;
 mod tests;
 mod waiting;
 
-pub use answer::{Answer, Cause, Coverage, HolderTime, Situation};
+pub use answer::{Answer, Basis, Cause, HolderTime, Situation};
 pub use deleted::{Memory, remembered};
 pub use facts::{ClaimFact, Facts, LastWord, PendingPod, RankAnswers, RunningFacts, Subject};
 pub use nodes::{insufficient, keeps_off};
@@ -88,7 +88,7 @@ pub fn diagnose(facts: &Facts<'_>) -> Answer {
     answer
         .not_evaluated
         .extend(gaps.into_iter().flatten().map(ToOwned::to_owned));
-    answer.coverage = Coverage {
+    answer.coverage = Basis {
         nodes: facts.known_nodes(),
         events: facts.events_word(),
     };

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use super::answer::Cause;
 use super::by_words::{by_words, is_beyond, of_words};
-use super::candidates::{Candidate, CountedObstacle, candidate, counted, is_shortage};
+use super::candidates::{CandidateNode, CountedObstacle, candidate, counted, is_shortage};
 use super::devices;
 use super::facts::{Facts, PendingPod};
 use super::nodes::keeps_off;
@@ -43,20 +43,20 @@ fn by_nodes(
     room: &Room,
     said: &[SchedulerReason],
 ) -> Vec<Cause> {
-    let all: Vec<Candidate<'_>> = nodes
+    let all: Vec<CandidateNode<'_>> = nodes
         .iter()
         .filter_map(|node| candidate(pending, node, room))
         .collect();
-    let off_selector = |one: &Candidate<'_>| {
+    let off_selector = |one: &CandidateNode<'_>| {
         one.obstacles
             .iter()
             .any(|(word, _)| *word == "node-selector")
     };
-    let labelled: Vec<&Candidate<'_>> = all.iter().filter(|one| !off_selector(one)).collect();
+    let labelled: Vec<&CandidateNode<'_>> = all.iter().filter(|one| !off_selector(one)).collect();
     if labelled.is_empty() {
         return vec![no_label(facts, pending, &all, room)];
     }
-    let candidates: Vec<&Candidate<'_>> = labelled
+    let candidates: Vec<&CandidateNode<'_>> = labelled
         .iter()
         .filter(|one| one.large_enough)
         .copied()
@@ -65,7 +65,7 @@ fn by_nodes(
         return vec![too_large(facts, pending, &labelled)];
     }
     // A node that takes some pods of a gang still lacks room for more of them.
-    let open = |one: &&&Candidate<'_>| one.obstacles.iter().all(|(word, _)| is_shortage(word));
+    let open = |one: &&&CandidateNode<'_>| one.obstacles.iter().all(|(word, _)| is_shortage(word));
     let takes: u64 = candidates
         .iter()
         .filter(open)
@@ -107,11 +107,11 @@ fn of_obstacle(
     facts: &Facts<'_>,
     pending: &PendingPod,
     obstacle: &CountedObstacle,
-    candidates: &[&Candidate<'_>],
+    candidates: &[&CandidateNode<'_>],
     room: &Room,
     said: &[SchedulerReason],
 ) -> Cause {
-    let on: Vec<&Candidate<'_>> = candidates
+    let on: Vec<&CandidateNode<'_>> = candidates
         .iter()
         .filter(|one| one.obstacles.iter().any(|(word, _)| *word == obstacle.word))
         .copied()
@@ -166,7 +166,7 @@ fn unseen_obstacle(found: &[CountedObstacle], said: &[SchedulerReason]) -> Optio
 }
 
 /// Returns the cause of nodes that are cordoned, `alone` of which lack nothing else.
-fn cordoned(names: &[&str], on: &[&Candidate<'_>], alone: usize) -> Cause {
+fn cordoned(names: &[&str], on: &[&CandidateNode<'_>], alone: usize) -> Cause {
     let cause = Cause::new("cordoned", format!("{} cordoned", are(names)), "inventory");
     let best = on
         .iter()
@@ -214,8 +214,13 @@ fn are(names: &[&str]) -> String {
 }
 
 /// Returns the cause of a pod whose labels no node has: the GPU type, or others.
-fn no_label(facts: &Facts<'_>, pending: &PendingPod, all: &[Candidate<'_>], room: &Room) -> Cause {
-    let missing = |one: &Candidate<'_>| {
+fn no_label(
+    facts: &Facts<'_>,
+    pending: &PendingPod,
+    all: &[CandidateNode<'_>],
+    room: &Room,
+) -> Cause {
+    let missing = |one: &CandidateNode<'_>| {
         one.obstacles
             .iter()
             .find(|(word, _)| *word == "node-selector")
@@ -254,7 +259,7 @@ fn no_label(facts: &Facts<'_>, pending: &PendingPod, all: &[Candidate<'_>], room
 
 /// Returns true when a node of the job's pool has GPUs of a type. A node of the type that fails on
 /// another label shows that the type exists.
-fn has_type(facts: &Facts<'_>, all: &[Candidate<'_>], kind: &str) -> bool {
+fn has_type(facts: &Facts<'_>, all: &[CandidateNode<'_>], kind: &str) -> bool {
     let pool = facts.job.pool.as_deref();
     let kind = GpuType::parse(kind).map_or_else(|| kind.to_owned(), |kind| kind.to_string());
     all.iter()

@@ -25,8 +25,8 @@ pub(super) fn causes(facts: &Facts<'_>) -> Vec<Cause> {
             .collect();
     };
     let quota = match of_verdict(facts, verdict, queue) {
-        Refusal::Final(cause) => return vec![cause],
-        Refusal::Quota(cause) => cause,
+        AdmissionRefusal::Final(cause) => return vec![cause],
+        AdmissionRefusal::Quota(cause) => cause,
     };
     let is_unseen = verdict.reason == "Pending" && verdict.message.contains("has not looked at it");
     match position.filter(|(place, _)| *place > 1) {
@@ -37,21 +37,21 @@ pub(super) fn causes(facts: &Facts<'_>) -> Vec<Cause> {
 }
 
 /// Why a queue does not admit a job.
-enum Refusal {
+enum AdmissionRefusal {
     /// Others ahead of the job do not matter.
     Final(Cause),
     /// The quota is used up; others may be ahead.
     Quota(Cause),
 }
 
-fn of_verdict(facts: &Facts<'_>, verdict: &QueueVerdict, queue: &str) -> Refusal {
+fn of_verdict(facts: &Facts<'_>, verdict: &QueueVerdict, queue: &str) -> AdmissionRefusal {
     let look = format!("gpuctl describe queue {queue} -n {}", facts.job.namespace);
     let message = verdict.message.as_str();
     let has = |words: &[&str]| words.iter().any(|words| message.contains(words));
     let cause = |word| Cause::new(word, format!("queue {queue}: {message}"), "queue");
     if has(&["doesn't exist", "not found", "does not exist"]) {
         let change = super::refused::set(facts, "job.queue=NAME");
-        return Refusal::Final(cause("queue-missing").helps(
+        return AdmissionRefusal::Final(cause("queue-missing").helps(
             "choose a queue that there is: gpuctl get queues",
             Some(change),
         ));
@@ -62,21 +62,25 @@ fn of_verdict(facts: &Facts<'_>, verdict: &QueueVerdict, queue: &str) -> Refusal
         "StopPolicy",
         "can't admit new workloads",
     ]) {
-        return Refusal::Final(
+        return AdmissionRefusal::Final(
             cause("queue-inactive").helps("whoever runs the queues must start it", Some(look)),
         );
     }
     if verdict.reason == "AdmissionChecks" {
-        return Refusal::Final(cause("queue-checks").helps("see what the check says", Some(look)));
+        return AdmissionRefusal::Final(
+            cause("queue-checks").helps("see what the check says", Some(look)),
+        );
     }
     if has(&["maximum capacity"]) && !has(&["insufficient unused quota"]) {
         let never = cause("never-fits").and(
             format!("queue {queue} could not run it if it were empty"),
             "queue",
         );
-        return Refusal::Final(never.helps("ask for less, or for a larger quota", Some(look)));
+        return AdmissionRefusal::Final(
+            never.helps("ask for less, or for a larger quota", Some(look)),
+        );
     }
-    Refusal::Quota(cause("queue-quota").helps(
+    AdmissionRefusal::Quota(cause("queue-quota").helps(
         "others in the queue must end, or the quota must grow",
         Some(look),
     ))

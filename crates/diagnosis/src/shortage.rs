@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::answer::{Cause, Evidence, HolderTime};
-use super::candidates::{Candidate, CountedObstacle, is_shortage};
+use super::candidates::{CandidateNode, CountedObstacle, is_shortage};
 use super::facts::{Facts, PendingPod};
 use super::free_devices::{FreeDevices, devices};
 use super::nodes::keeps_off;
@@ -24,8 +24,8 @@ const NAMED: usize = 3;
 pub(super) fn gpus(
     facts: &Facts<'_>,
     pending: &PendingPod,
-    on: &[&Candidate<'_>],
-    candidates: &[&Candidate<'_>],
+    on: &[&CandidateNode<'_>],
+    candidates: &[&CandidateNode<'_>],
     room: &Room,
 ) -> Cause {
     let free = FreeDevices::count(pending, on);
@@ -60,7 +60,7 @@ pub(super) fn gpus(
 fn with_holders(
     facts: &Facts<'_>,
     pending: &PendingPod,
-    on: &[&Candidate<'_>],
+    on: &[&CandidateNode<'_>],
     room: &Room,
     mut cause: Cause,
 ) -> Cause {
@@ -104,7 +104,7 @@ fn with_fewer(
     facts: &Facts<'_>,
     pending: &PendingPod,
     free: &FreeDevices,
-    candidates: &[&Candidate<'_>],
+    candidates: &[&CandidateNode<'_>],
 ) -> Option<(String, String)> {
     let most = free.most;
     if most <= 0 || most >= free.wanted || pending.together > 1 {
@@ -139,7 +139,7 @@ fn with_fewer(
 
 /// Names pods of lower priority that hold enough, where the pod's own class preempts nobody;
 /// otherwise the scheduler ends them itself.
-fn lower(pending: &PendingPod, on: &[&Candidate<'_>], room: &Room) -> Option<String> {
+fn lower(pending: &PendingPod, on: &[&CandidateNode<'_>], room: &Room) -> Option<String> {
     if pending.rules.preempts() {
         return None;
     }
@@ -228,12 +228,12 @@ pub(super) fn machine(
     facts: &Facts<'_>,
     pending: &PendingPod,
     obstacle: &CountedObstacle,
-    on: &[&Candidate<'_>],
+    on: &[&CandidateNode<'_>],
     room: &Room,
 ) -> Cause {
     let resource = obstacle.detail.as_deref().unwrap_or("cpu");
     let wanted = pending.requests.get(resource).copied().unwrap_or(0);
-    let free = |one: &&&Candidate<'_>| one.free.get(resource).copied().unwrap_or(0);
+    let free = |one: &&&CandidateNode<'_>| one.free.get(resource).copied().unwrap_or(0);
     let best = on.iter().max_by_key(free);
     let most = best.map_or(0, |one| free(&one)).max(0);
     let place = best.map_or(String::new(), |one| format!(" ({})", one.node.name));
@@ -296,7 +296,7 @@ fn amount(resource: &str, milli: i128) -> String {
 pub(super) fn too_large(
     facts: &Facts<'_>,
     pending: &PendingPod,
-    labelled: &[&Candidate<'_>],
+    labelled: &[&CandidateNode<'_>],
 ) -> Cause {
     let short = labelled
         .iter()

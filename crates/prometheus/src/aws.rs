@@ -63,8 +63,9 @@ impl Signing {
         clippy::disallowed_methods,
         reason = "a signature is good for minutes from when the request is sent, which no caller knows"
     )]
-    fn signed(&self, server: &str, question: &QueryRequest) -> Result<Request, String> {
-        let keys = self.keys.as_ref().ok_or("there are no keys")?;
+    fn signed(&self, server: &str, question: &QueryRequest) -> Result<Request, QueryError> {
+        let keys = self.keys.as_ref();
+        let keys = keys.ok_or_else(|| not_signed("there are no keys"))?;
         let keys = Credentials::new(
             &keys.access_key_id,
             &keys.secret_access_key,
@@ -80,7 +81,7 @@ impl Signing {
             .time(SystemTime::now())
             .settings(SigningSettings::default())
             .build()
-            .map_err(|error| error.to_string())?
+            .map_err(not_signed)?
             .into();
         // A plus is a space in forms alone, and a signature is about the path.
         let url = format!("{server}/{}", question.path.replace('+', "%20"));
@@ -96,8 +97,8 @@ impl Signing {
             std::iter::empty(),
             SignableBody::Bytes(body.as_bytes()),
         );
-        let (instructions, _) = sign(signable.map_err(|error| error.to_string())?, &parameters)
-            .map_err(|error| error.to_string())?
+        let (instructions, _) = sign(signable.map_err(not_signed)?, &parameters)
+            .map_err(not_signed)?
             .into_parts();
         let request = http::Request::builder().method(method).uri(&url);
         let request = if question.form.is_some() {
@@ -105,9 +106,15 @@ impl Signing {
         } else {
             request
         };
-        let mut request = request.body(body).map_err(|error| error.to_string())?;
+        let mut request = request.body(body).map_err(not_signed)?;
         instructions.apply_to_request_http1x(&mut request);
-        Request::try_from(request).map_err(|error| error.to_string())
+        Request::try_from(request).map_err(not_signed)
+    }
+}
+
+fn not_signed(cause: impl std::fmt::Display) -> QueryError {
+    QueryError::AwsKeys {
+        cause: cause.to_string(),
     }
 }
 
@@ -117,7 +124,7 @@ pub(super) fn signing<'a>(client: Client, server: String, signing: Signing) -> A
         let (client, server) = (client.clone(), server.clone());
         let request = signing.signed(&server, &question);
         Box::pin(async move {
-            let request = request.map_err(|cause| QueryError::AwsKeys { cause })?;
+            let request = request?;
             let response = client
                 .execute(request)
                 .await

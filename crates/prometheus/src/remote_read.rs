@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 use gpuctl_core::model::UnixSeconds;
 use gpuctl_core::model::values::series::{Labels, Point, Series};
-use gpuctl_core::protobuf::{Reader, Scalar, put_bytes, put_number, put_varint};
+use gpuctl_core::protobuf::{MessageReader, Scalar, put_bytes, put_number, put_varint};
 
 use super::Matchers;
 use super::chunk;
@@ -189,12 +189,12 @@ pub(super) fn series(
     }
     let (from, to) = (range.start.millis(), range.end.millis() - 1);
     let mut all: Vec<Series> = Vec::new();
-    let mut frames = Reader::new(body);
+    let mut frames = MessageReader::new(body);
     while !frames.is_at_end() {
         let length = frames.varint().ok()?;
         // The check sum of a frame: what breaks off or is no chunk is found without it.
         frames.take(4).ok()?;
-        let mut response = Reader::new(frames.take(length).ok()?);
+        let mut response = MessageReader::new(frames.take(length).ok()?);
         while let Some(field) = response.field().ok()? {
             let (1, Scalar::Bytes(one)) = field else {
                 continue;
@@ -224,12 +224,12 @@ fn one_series(message: &[u8], from: i64, to: i64) -> Option<Series> {
     const XOR: u64 = 1;
     let text = |bytes: &[u8]| std::str::from_utf8(bytes).ok().map(ToOwned::to_owned);
     let (mut labels, mut points) = (Vec::new(), Vec::new());
-    let mut fields = Reader::new(message);
+    let mut fields = MessageReader::new(message);
     while let Some(field) = fields.field().ok()? {
         let (number, Scalar::Bytes(inner)) = field else {
             continue;
         };
-        let mut inner = Reader::new(inner);
+        let mut inner = MessageReader::new(inner);
         match number {
             1 => {
                 let (mut name, mut value) = (String::new(), String::new());

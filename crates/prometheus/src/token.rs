@@ -1,7 +1,7 @@
 //! Gets a short-lived token from a command of the user's, as managed services of clouds want them.
 //! Nothing that it prints is ever shown, for it may be the token.
 
-use std::process::Stdio;
+use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
 use tokio::process::Command;
@@ -14,11 +14,25 @@ const LONGEST: Duration = Duration::from_secs(30);
 /// Limit on its output in bytes.
 const LARGEST: usize = 64 * 1024;
 
+/// Why a command printed nothing of use. No text has anything of what was printed.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum CommandFailure {
+    #[error("it did not end within {} s", LONGEST.as_secs())]
+    TimedOut,
+    #[error("it cannot be started: {0}")]
+    NotStarted(std::io::Error),
+    #[error("it printed too much")]
+    TooMuch,
+    #[error("it failed ({0}); run it by hand to see why")]
+    Failed(ExitStatus),
+}
+
 /// Returns the one word that a command prints.
 pub(crate) async fn from_command(command: &str) -> Result<String, QueryError> {
-    let token = printed_by(command)
-        .await
-        .map_err(|cause| QueryError::TokenCommand { cause })?;
+    let failed = |cause: CommandFailure| QueryError::TokenCommand {
+        cause: cause.to_string(),
+    };
+    let token = printed_by(command).await.map_err(failed)?;
     if token.is_empty() || token.contains(char::is_whitespace) {
         let cause = "it printed no token: one word is expected".to_owned();
         return Err(QueryError::TokenCommand { cause });
@@ -26,9 +40,8 @@ pub(crate) async fn from_command(command: &str) -> Result<String, QueryError> {
     Ok(token)
 }
 
-/// Returns what a command prints, without white space around it; an error says what went wrong, and
-/// nothing of what was printed.
-pub(super) async fn printed_by(command: &str) -> Result<String, String> {
+/// Returns what a command prints, without white space around it.
+pub(super) async fn printed_by(command: &str) -> Result<String, CommandFailure> {
     let (shell, option) = if cfg!(windows) {
         ("cmd", "/C")
     } else {
@@ -41,14 +54,11 @@ pub(super) async fn printed_by(command: &str) -> Result<String, String> {
         .stderr(Stdio::null());
     let output = tokio::time::timeout(LONGEST, output_within(&mut program, LARGEST))
         .await
-        .map_err(|_| format!("it did not end within {} s", LONGEST.as_secs()))?
-        .map_err(|error| format!("it cannot be started: {error}"))?
-        .ok_or_else(|| "it printed too much".to_owned())?;
+        .map_err(|_| CommandFailure::TimedOut)?
+        .map_err(CommandFailure::NotStarted)?
+        .ok_or(CommandFailure::TooMuch)?;
     if !output.status.success() {
-        return Err(format!(
-            "it failed ({}); run it by hand to see why",
-            output.status
-        ));
+        return Err(CommandFailure::Failed(output.status));
     }
     Ok(String::from_utf8(output.stdout)
         .unwrap_or_default()

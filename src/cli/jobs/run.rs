@@ -15,7 +15,7 @@ use crate::cli::candidates;
   gpuctl run --name sft --gpus 1 --image pytorch/pytorch:2.9.0 --file train.py -- python train.py
   gpuctl run --name big --gpus 8 --node-count 2 --pool training-pool --image my/image:1 --wait -- torchrun train.py
   gpuctl run --name sft --gpus 1 --image my/image:1 --dry-run=client -o spec -- python train.py > sft.yaml")]
-pub(crate) struct Run {
+pub(crate) struct RunArgs {
     /// Name of the job
     #[arg(long, value_name = "NAME")]
     pub name: String,

@@ -13,7 +13,7 @@ pub(crate) async fn run(args: &DescribeDefaults, context: &Context) -> Result<Ex
     context.terminal.set_format(args.output.into());
     let connection = context.connect().await?;
     let (site, kept) = stored(connection.site().defaults().await?)?.ok_or_else(none)?;
-    let origin = defaults::Origin {
+    let origin = defaults::DefaultsOrigin {
         user: kept.user.as_deref(),
         created_at: kept.created_at,
     };

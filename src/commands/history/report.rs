@@ -39,8 +39,8 @@ use gpuctl_view::history::report_html;
 use costs::Costs;
 use gather::Gathered;
 use gather::GroupTotals;
-use gather::GroupValues;
 use gather::gather;
+use gpuctl_core::stats::history::job_time::GroupValues;
 
 impl GroupBy {
     fn word(&self) -> &str {

@@ -33,7 +33,7 @@ struct Bounds {
 
 /// Whose statistics are shown.
 #[derive(Clone, Copy)]
-enum Subject<'a> {
+enum StatsSubject<'a> {
     Cluster(&'a HourStatsArgs),
     Namespaces(&'a HourStatsArgs),
     Labels(&'a LabelStatsArgs),
@@ -41,25 +41,25 @@ enum Subject<'a> {
 }
 
 pub(crate) async fn cluster(args: &HourStatsArgs, context: &Context) -> Result<ExitCode, Error> {
-    show(Subject::Cluster(args), context).await
+    show(StatsSubject::Cluster(args), context).await
 }
 
 pub(crate) async fn namespaces(args: &HourStatsArgs, context: &Context) -> Result<ExitCode, Error> {
-    show(Subject::Namespaces(args), context).await
+    show(StatsSubject::Namespaces(args), context).await
 }
 
 pub(crate) async fn labels(args: &LabelStatsArgs, context: &Context) -> Result<ExitCode, Error> {
-    show(Subject::Labels(args), context).await
+    show(StatsSubject::Labels(args), context).await
 }
 
 pub(crate) async fn workloads(
     args: &WorkloadStatsArgs,
     context: &Context,
 ) -> Result<ExitCode, Error> {
-    show(Subject::Workloads(args), context).await
+    show(StatsSubject::Workloads(args), context).await
 }
 
-async fn show(subject: Subject<'_>, context: &Context) -> Result<ExitCode, Error> {
+async fn show(subject: StatsSubject<'_>, context: &Context) -> Result<ExitCode, Error> {
     let (hours, question) = question(subject, context);
     let options = hours.options();
     context.terminal.set_format(options.format);
@@ -69,7 +69,7 @@ async fn show(subject: Subject<'_>, context: &Context) -> Result<ExitCode, Error
     let mut rows = read(&question, hours, bounds, context).await?;
     retain(&mut rows, subject, context);
     let descending = match subject {
-        Subject::Workloads(of) => of.is_descending(),
+        StatsSubject::Workloads(of) => of.is_descending(),
         _ => false,
     };
     sort(
@@ -85,7 +85,7 @@ async fn show(subject: Subject<'_>, context: &Context) -> Result<ExitCode, Error
         };
         let rows = std::mem::take(&mut rows);
         let listing = match subject {
-            Subject::Workloads(_) => page(rows, &options, context),
+            StatsSubject::Workloads(_) => page(rows, &options, context),
             _ => listing(rows, question.kind, bounds, &options, context),
         };
         Ok(listing.none(none))
@@ -94,17 +94,17 @@ async fn show(subject: Subject<'_>, context: &Context) -> Result<ExitCode, Error
 }
 
 /// Returns the hours and the kind of rows that are asked for.
-fn question<'a>(subject: Subject<'a>, context: &'a Context) -> (&'a HourArgs, RowQuery<'a>) {
+fn question<'a>(subject: StatsSubject<'a>, context: &'a Context) -> (&'a HourArgs, RowQuery<'a>) {
     let plain = |kind| RowQuery {
         kind,
         namespace: None,
         dimension: None,
     };
     match subject {
-        Subject::Cluster(of) => (&of.hours, plain(RowKind::Cluster)),
-        Subject::Namespaces(of) => (&of.hours, plain(RowKind::Namespaces)),
-        Subject::Workloads(of) => (&of.hours, plain(RowKind::Workloads)),
-        Subject::Labels(of) => (
+        StatsSubject::Cluster(of) => (&of.hours, plain(RowKind::Cluster)),
+        StatsSubject::Namespaces(of) => (&of.hours, plain(RowKind::Namespaces)),
+        StatsSubject::Workloads(of) => (&of.hours, plain(RowKind::Workloads)),
+        StatsSubject::Labels(of) => (
             &of.hours,
             RowQuery {
                 kind: RowKind::Labels,
@@ -152,7 +152,7 @@ async fn read(
 }
 
 /// Drops rows that the arguments exclude.
-fn retain(rows: &mut Vec<HourlyRow>, subject: Subject<'_>, context: &Context) {
+fn retain(rows: &mut Vec<HourlyRow>, subject: StatsSubject<'_>, context: &Context) {
     if context.access.namespace.is_some() {
         rows.retain(|row| {
             row.namespace()
@@ -160,10 +160,10 @@ fn retain(rows: &mut Vec<HourlyRow>, subject: Subject<'_>, context: &Context) {
         });
     }
     match subject {
-        Subject::Labels(of) => rows.retain(|row| {
+        StatsSubject::Labels(of) => rows.retain(|row| {
             of.dimension_value.is_none() || of.dimension_value.as_deref() == row.dimension_value()
         }),
-        Subject::Workloads(of) => rows.retain(|row| of.is_meant(row)),
+        StatsSubject::Workloads(of) => rows.retain(|row| of.is_meant(row)),
         _ => {}
     }
 }

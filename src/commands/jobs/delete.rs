@@ -91,7 +91,7 @@ async fn delete(
         only_uid,
         ..how.of_job()
     };
-    let mut deletion = Deletion {
+    let mut deletion = DeletionRun {
         items,
         how,
         of_job: &of_job,
@@ -103,7 +103,7 @@ async fn delete(
     let begun = deletion.begin_jobs().await?;
     deletion.delete_shared().await?;
     deletion.end_jobs(begun).await?;
-    let Deletion {
+    let DeletionRun {
         answers, failed, ..
     } = deletion;
     let text = match (items.len(), answers.first()) {
@@ -138,7 +138,7 @@ fn check_namespaces(items: &[DeleteItem], context: &Context) -> Result<(), Error
 }
 
 /// A run of `delete`, with what it did so far.
-struct Deletion<'a> {
+struct DeletionRun<'a> {
     items: &'a [DeleteItem],
     how: &'a DeleteArgs,
     of_job: &'a DeleteOptions,
@@ -148,7 +148,7 @@ struct Deletion<'a> {
     failed: Vec<(String, Error)>,
 }
 
-impl Deletion<'_> {
+impl DeletionRun<'_> {
     /// Deletes the jobs. Returns those that still end, with the time when that began.
     async fn begin_jobs(&mut self) -> Result<Vec<(Begun, Instant)>, Error> {
         let Self {

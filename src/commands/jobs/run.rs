@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use serde_json::{Map, Value, json};
 
-use crate::cli::jobs::run::{Run, RunFormat};
+use crate::cli::jobs::run::{RunArgs, RunFormat};
 use crate::context::Context;
 use crate::deploy::inputs::InputDocument;
 use crate::deploy::local_files::{FileAccess, attach};
@@ -18,7 +18,7 @@ use gpuctl_manifest::spec::checks::plain_secrets;
 use gpuctl_manifest::spec::{self, Problems};
 use gpuctl_view::{Format, yaml};
 
-pub(crate) async fn run(args: &Run, context: &Context) -> Result<ExitCode, Error> {
+pub(crate) async fn run(args: &RunArgs, context: &Context) -> Result<ExitCode, Error> {
     let format = match args.output {
         RunFormat::Text | RunFormat::Spec => Format::Table,
         RunFormat::Json => Format::Json,
@@ -73,7 +73,7 @@ pub(crate) async fn run(args: &Run, context: &Context) -> Result<ExitCode, Error
 const FILE: &str = "the YAML of this command (--dry-run -o spec)";
 
 /// Returns the document that the flags stand for; what was not said is left out.
-fn specification(args: &Run) -> Value {
+fn specification(args: &RunArgs) -> Value {
     let mut job = Map::from_iter([("name".to_owned(), json!(args.name))]);
     put(&mut job, "priority", args.priority.as_ref());
     put(&mut job, "retries", args.retries);

@@ -92,13 +92,13 @@ impl Wanted {
 
 /// The pods of jobs.
 #[derive(Default)]
-struct Members {
+struct JobPods {
     pods: HashMap<PodOwner, Vec<Pod>>,
     /// Those that are being deleted, as their job may be gone.
     leftovers: Vec<Leftover>,
 }
 
-impl Members {
+impl JobPods {
     fn add(&mut self, pod: &WirePod<'_>) {
         let read = pod.pod();
         if read.deleting {
@@ -152,7 +152,7 @@ impl ReadableOwners {
 }
 
 /// Returns the jobs with their pods, and those of which only pods are left.
-fn with_members(owners: ReadableOwners, mut members: Members) -> Vec<Job> {
+fn with_members(owners: ReadableOwners, mut members: JobPods) -> Vec<Job> {
     let mut jobs = owners.jobs;
     for job in &mut jobs {
         job.pods = members
@@ -253,8 +253,8 @@ impl JobsApi<'_> {
         self,
         namespace: Option<&str>,
         parameters: &[(&str, &str)],
-    ) -> Result<Members, Failure> {
-        let mut members = Members::default();
+    ) -> Result<JobPods, Failure> {
+        let mut members = JobPods::default();
         let path = namespace.map_or_else(
             || "/api/v1/pods".to_owned(),
             |space| format!("/api/v1/namespaces/{space}/pods"),

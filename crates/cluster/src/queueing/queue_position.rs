@@ -22,12 +22,12 @@ const VERSIONS: [&str; 2] = ["v1beta2", "v1beta1"];
 #[derive(Deserialize)]
 struct Summary<'a> {
     #[serde(borrow, default)]
-    items: Vec<Waiting<'a>>,
+    items: Vec<PendingWorkload<'a>>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Waiting<'a> {
+struct PendingWorkload<'a> {
     #[serde(borrow, default)]
     metadata: ObjectMetadata<'a>,
     /// From 0 on, like the next.
@@ -96,12 +96,12 @@ impl QueuesApi<'_> {
 
 fn by_owner(summary: &Summary<'_>) -> HashMap<String, QueuePosition> {
     let waiting = summary.items.len();
-    let place = |one: &Waiting<'_>| QueuePosition {
+    let place = |one: &PendingWorkload<'_>| QueuePosition {
         in_queue: one.position_in_local_queue + 1,
         waiting: (waiting < MOST).then_some(waiting as u64),
         in_cluster_queue: one.position_in_cluster_queue + 1,
     };
-    let owners = |one: &Waiting<'_>| {
+    let owners = |one: &PendingWorkload<'_>| {
         one.metadata
             .owner_references
             .iter()

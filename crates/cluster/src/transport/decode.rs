@@ -114,12 +114,12 @@ pub(crate) struct WireResourceClaim {
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct WireVolume {
     pub host_path: Option<IgnoredAny>,
-    pub persistent_volume_claim: Option<WireClaim>,
+    pub persistent_volume_claim: Option<WirePodClaim>,
 }
 
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
-pub(crate) struct WireClaim {
+pub(crate) struct WirePodClaim {
     pub claim_name: String,
 }
 

@@ -128,7 +128,7 @@ struct PageMetadata<'a> {
 
 /// A list that is requested page by page.
 #[derive(Clone, Copy)]
-struct ListRequest<'a> {
+struct PagedList<'a> {
     path: &'a str,
     parameters: &'a [(&'a str, &'a str)],
     /// The message of the list in protobuf; `None` asks for JSON.
@@ -250,7 +250,7 @@ impl Connection {
         parameters: &[(&str, &str)],
         take: impl FnMut(Page<'_>) -> serde_json::Result<()>,
     ) -> Result<(), Failure> {
-        let list = ListRequest {
+        let list = PagedList {
             path,
             parameters,
             message: protobuf::list_of(path),
@@ -265,7 +265,7 @@ impl Connection {
         parameters: &[(&str, &str)],
         take: impl FnMut(Page<'_>) -> serde_json::Result<()>,
     ) -> Result<(), Failure> {
-        let list = ListRequest {
+        let list = PagedList {
             path,
             parameters,
             message: None,
@@ -275,7 +275,7 @@ impl Connection {
 
     async fn list_as(
         &self,
-        mut list: ListRequest<'_>,
+        mut list: PagedList<'_>,
         mut take: impl FnMut(Page<'_>) -> serde_json::Result<()>,
     ) -> Result<(), Failure> {
         let (mut next, mut resumed, mut size) = (String::new(), false, PAGE);
@@ -352,7 +352,7 @@ impl Connection {
     /// Asks for the page that a token names; an empty one names the first.
     async fn page(
         &self,
-        list: ListRequest<'_>,
+        list: PagedList<'_>,
         token: &str,
         size: usize,
         buffer: &Cell<BytesMut>,

@@ -100,23 +100,32 @@ impl From<Question> for String {
     }
 }
 
-impl TryFrom<String> for Question {
-    type Error = String;
+/// Why a text is not a question.
+#[derive(Debug, thiserror::Error)]
+pub enum QuestionError {
+    #[error("a question has a verb and a path")]
+    NoPath,
+    #[error("a review has a body")]
+    NoBody,
+    #[error("`{0}` is no verb of a question")]
+    UnknownVerb(String),
+}
 
-    fn try_from(text: String) -> Result<Self, String> {
-        let (word, rest) = text
-            .split_once(' ')
-            .ok_or("a question has a verb and a path")?;
+impl TryFrom<String> for Question {
+    type Error = QuestionError;
+
+    fn try_from(text: String) -> Result<Self, QuestionError> {
+        let (word, rest) = text.split_once(' ').ok_or(QuestionError::NoPath)?;
         let path = rest.to_owned();
         match word {
             "GET" => Ok(Self::Get(path)),
             "LOG" => Ok(Self::Log(path)),
             "QUERY" => Ok(Self::Query(path)),
             "POST" => {
-                let (path, body) = rest.split_once(' ').ok_or("a review has a body")?;
+                let (path, body) = rest.split_once(' ').ok_or(QuestionError::NoBody)?;
                 Ok(Self::Review(path.to_owned(), body.to_owned()))
             }
-            other => Err(format!("`{other}` is no verb of a question")),
+            other => Err(QuestionError::UnknownVerb(other.to_owned())),
         }
     }
 }

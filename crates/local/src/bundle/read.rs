@@ -1,6 +1,7 @@
 //! Reads a bundle from a file. Bundles come from strangers, so this bounds the compressed size, the
 //! uncompressed size and the estimated memory before it keeps any value.
 
+use std::fmt::Display;
 use std::fs::File;
 use std::io::{BufReader, Read};
 use std::marker::PhantomData;
@@ -26,17 +27,15 @@ impl Bundle {
     pub fn read(path: &Path) -> Result<Self, BundleError> {
         Self::check_size(path)?;
         let file = open(path)?;
-        let not = |cause: String| BundleError::NotBundle {
-            file: path.display().to_string(),
-            cause,
-        };
+        let not = |cause: NotDecoded| not_bundle(path, &cause);
         let BundleHead { format } = decode(&file, PhantomData).map_err(not)?;
         match format {
             Some(FORMAT) => decode(&file, PhantomData).map_err(not),
-            Some(other) => Err(not(format!(
-                "it has format {other}, and this program reads format {FORMAT}"
-            ))),
-            None => Err(not("it does not say its format".to_owned())),
+            Some(other) => Err(not_bundle(
+                path,
+                &format!("it has format {other}, and this program reads format {FORMAT}"),
+            )),
+            None => Err(not_bundle(path, &"it does not say its format")),
         }
     }
 }
@@ -46,12 +45,28 @@ impl Bundle {
     /// it, whatever the file contains.
     pub fn check_size(path: &Path) -> Result<(), BundleError> {
         let file = open(path)?;
-        let not = |cause: String| BundleError::NotBundle {
-            file: path.display().to_string(),
-            cause,
-        };
-        decode(&file, WithinWeight(MEMORY)).map(drop).map_err(not)
+        decode(&file, WithinWeight(MEMORY))
+            .map(drop)
+            .map_err(|cause| not_bundle(path, &cause))
     }
+}
+
+fn not_bundle(path: &Path, cause: &dyn Display) -> BundleError {
+    BundleError::NotBundle {
+        file: path.display().to_string(),
+        cause: cause.to_string(),
+    }
+}
+
+/// Why a file cannot be decoded.
+#[derive(Debug, thiserror::Error)]
+enum NotDecoded {
+    #[error("it cannot be unpacked: {0}")]
+    Packed(serde_json::Error),
+    #[error(transparent)]
+    Json(serde_json::Error),
+    #[error(transparent)]
+    Rewind(std::io::Error),
 }
 
 /// Opens a regular file. Opening a pipe can block forever, and a device such as `/dev/zero` is
@@ -64,10 +79,7 @@ fn open(path: &Path) -> Result<File, BundleError> {
             source,
         })
     };
-    let not = |cause: &str| BundleError::NotBundle {
-        file: path.display().to_string(),
-        cause: cause.to_owned(),
-    };
+    let not = |cause: &str| not_bundle(path, &cause);
     if !std::fs::metadata(path).map_err(failed)?.is_file() {
         return Err(not("it is not a regular file"));
     }
@@ -86,9 +98,9 @@ fn open(path: &Path) -> Result<File, BundleError> {
 fn decode<T, S: for<'de> DeserializeSeed<'de, Value = T>>(
     mut file: &File,
     seed: S,
-) -> Result<T, String> {
+) -> Result<T, NotDecoded> {
     use std::io::Seek;
-    file.rewind().map_err(|error| error.to_string())?;
+    file.rewind().map_err(NotDecoded::Rewind)?;
     // A file in /proc reports no length and can be endless.
     let packed = GzDecoder::new(BufReader::new(file.take(PACKED)));
     let reader = BufReader::new(Limited {
@@ -100,8 +112,8 @@ fn decode<T, S: for<'de> DeserializeSeed<'de, Value = T>>(
         .deserialize(&mut json)
         .and_then(|value| json.end().map(|()| value));
     read.map_err(|error| match error.classify() {
-        serde_json::error::Category::Io => format!("it cannot be unpacked: {error}"),
-        _ => error.to_string(),
+        serde_json::error::Category::Io => NotDecoded::Packed(error),
+        _ => NotDecoded::Json(error),
     })
 }
 

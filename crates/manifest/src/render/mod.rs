@@ -52,7 +52,7 @@ pub use pod_rules::PodRules;
 pub use pool::{FACTS_POOLS, facts, reader_rules, reads_everything};
 pub use pool::{HOME_ROLE, POOL_KIND, definition, home, home_mark, is_published};
 pub use quota::{namespace, quota};
-pub use role::{ProxyGrant, RoleSet, Subject, SubjectKind, dns_name, roles};
+pub use role::{BindingSubject, ProxyGrant, RoleSet, SubjectKind, dns_name, roles};
 pub use secret::{Registry, opaque, registry};
 pub use storage::{FILES_KIB, claim_name};
 pub use supervisor::policy_name;

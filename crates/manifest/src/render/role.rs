@@ -15,7 +15,7 @@ const LONGEST_NAME: usize = 63;
 
 /// The subject of a binding.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Subject {
+pub struct BindingSubject {
     pub kind: SubjectKind,
     pub name: String,
 }
@@ -44,10 +44,10 @@ pub struct RoleSet<'r> {
     pub namespace: Option<&'r str>,
     pub proxy: Option<&'r ProxyGrant>,
     /// If empty, builds no bindings.
-    pub subjects: &'r [Subject],
+    pub subjects: &'r [BindingSubject],
 }
 
-impl Subject {
+impl BindingSubject {
     fn object(&self) -> Value {
         let Self { kind, name } = self;
         match kind {
@@ -131,7 +131,7 @@ fn bound(set: &RoleSet<'_>, name: &str, namespace: Option<&str>, rules: Vec<Valu
     }
     // If bindings for different subjects had the same name, applying one would take the role away
     // from the subjects of the other.
-    let subjects: Vec<Value> = set.subjects.iter().map(Subject::object).collect();
+    let subjects: Vec<Value> = set.subjects.iter().map(BindingSubject::object).collect();
     let names: Vec<String> = set
         .subjects
         .iter()
@@ -233,7 +233,7 @@ mod tests {
             verb: "list",
         };
         let of = |name: &str, kind| {
-            let subjects = [Subject {
+            let subjects = [BindingSubject {
                 kind,
                 name: name.to_owned(),
             }];

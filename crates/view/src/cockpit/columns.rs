@@ -5,32 +5,32 @@ use super::lists::Tab;
 /// A column: its title, whether numbers stand right, and in which order columns give way on narrow
 /// screens; 0 never does.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Column {
+pub(crate) struct CockpitColumn {
     pub title: &'static str,
     pub right: bool,
     pub yields: u8,
 }
 
-const fn left(title: &'static str, yields: u8) -> Column {
-    Column {
+const fn left(title: &'static str, yields: u8) -> CockpitColumn {
+    CockpitColumn {
         title,
         right: false,
         yields,
     }
 }
 
-const fn right(title: &'static str, yields: u8) -> Column {
-    Column {
+const fn right(title: &'static str, yields: u8) -> CockpitColumn {
+    CockpitColumn {
         title,
         right: true,
         yields,
     }
 }
 
-const CURVE: Column = left("LAST 30 MIN", 3);
+const CURVE: CockpitColumn = left("LAST 30 MIN", 3);
 
 /// Returns the columns of a list, from the left.
-pub(crate) fn columns(tab: Tab) -> Vec<Column> {
+pub(crate) fn columns(tab: Tab) -> Vec<CockpitColumn> {
     match tab {
         Tab::Jobs => vec![
             left("NAMESPACE/NAME", 0),

@@ -9,7 +9,7 @@ use ratatui::widgets::{Block, Clear, Paragraph};
 use unicode_width::UnicodeWidthStr;
 
 use super::cells::{Tint, style};
-use super::columns::{Column, columns};
+use super::columns::{CockpitColumn, columns};
 use super::heat::map;
 use super::keys::HELP;
 use super::lists::Tab;
@@ -205,7 +205,7 @@ fn draw_list(cockpit: &mut Cockpit, frame: &mut Frame<'_>, area: Rect) {
         return;
     }
     let (columns, widths) = fitted(cockpit.tab, &rows, usize::from(area.width));
-    let title = |column: &Column| (column.title.to_owned(), Tint::Dim);
+    let title = |column: &CockpitColumn| (column.title.to_owned(), Tint::Dim);
     let titles = line(
         &columns,
         &widths,
@@ -246,12 +246,12 @@ fn nothing(cockpit: &Cockpit) -> &'static str {
 }
 
 /// Columns by their places, with the widths that they get.
-type Fitted = (Vec<(usize, Column)>, Vec<usize>);
+type Fitted = (Vec<(usize, CockpitColumn)>, Vec<usize>);
 
 /// Returns the columns that have room, and their widths; names are shortened last.
 fn fitted(tab: Tab, rows: &[Row], width: usize) -> Fitted {
-    let mut columns: Vec<(usize, Column)> = columns(tab).into_iter().enumerate().collect();
-    let natural = |(place, column): &(usize, Column)| {
+    let mut columns: Vec<(usize, CockpitColumn)> = columns(tab).into_iter().enumerate().collect();
+    let natural = |(place, column): &(usize, CockpitColumn)| {
         let widest = rows
             .iter()
             .map(|row| row.cells[*place].0.width())
@@ -294,7 +294,7 @@ fn fitted(tab: Tab, rows: &[Row], width: usize) -> Fitted {
 }
 
 fn line(
-    columns: &[(usize, Column)],
+    columns: &[(usize, CockpitColumn)],
     widths: &[usize],
     cell: impl Fn(usize, usize) -> (String, Tint),
     color: bool,

@@ -22,7 +22,7 @@ pub use lists::Tab;
 pub use pane::Pane;
 use snapshot::JobLine;
 use snapshot::gpu_name;
-pub use snapshot::{Curves, Snapshot};
+pub use snapshot::{CockpitSnapshot, Curves};
 
 use crate::TextStyle;
 use crate::workloads::top::TopOrder;
@@ -43,7 +43,7 @@ pub enum Wish {
 
 /// Where somebody came from.
 #[derive(Clone, Debug)]
-struct Step {
+struct StepBack {
     tab: Tab,
     scope: Option<Scope>,
     filter: String,
@@ -56,14 +56,14 @@ pub struct Cockpit {
     look: TextStyle,
     /// True when nothing may be changed: `exec` is not offered.
     is_read_only: bool,
-    pub snapshot: Snapshot,
+    pub snapshot: CockpitSnapshot,
     pub curves: Curves,
     /// Why the snapshot is not of now.
     pub trouble: Option<String>,
     pub pane: Option<Pane>,
     tab: Tab,
     scope: Option<Scope>,
-    back: Vec<Step>,
+    back: Vec<StepBack>,
     /// Key of the selected row of each list.
     selected: BTreeMap<Tab, String>,
     order: Order,
@@ -87,7 +87,7 @@ impl Cockpit {
         look: TextStyle,
         (tab, order): (Tab, TopOrder),
         is_read_only: bool,
-        snapshot: Snapshot,
+        snapshot: CockpitSnapshot,
     ) -> Self {
         let mut curves = Curves::default();
         snapshot.note(&mut curves);
@@ -115,7 +115,7 @@ impl Cockpit {
     }
 
     /// Shows another moment.
-    pub fn update(&mut self, snapshot: Snapshot) {
+    pub fn update(&mut self, snapshot: CockpitSnapshot) {
         snapshot.note(&mut self.curves);
         self.snapshot = snapshot;
         self.trouble = None;
@@ -158,7 +158,7 @@ impl Cockpit {
 
     /// Steps into something; `back` leads out again.
     fn step(&mut self, tab: Tab, scope: Scope) {
-        self.back.push(Step {
+        self.back.push(StepBack {
             tab: self.tab,
             scope: self.scope.take(),
             filter: std::mem::take(&mut self.filter),

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use super::snapshot::{Curves, Snapshot, gpu_name};
+use super::snapshot::{CockpitSnapshot, Curves, gpu_name};
 use gpuctl_core::model::Point;
 use gpuctl_core::stats::exporters::dialect::Quantity;
 use gpuctl_core::stats::history::curves::{History, Trace};
 
-impl Snapshot {
+impl CockpitSnapshot {
     /// Returns the utilization of each GPU, and its mean in percent over the GPUs of each node and
     /// of each job. A GPU counts for a job from the time on at which the job began.
     pub fn curves(&self, history: &History) -> Curves {

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use super::cells::{Tint, memory, plain, utilization, watts};
 use super::lists::{Order, Place, Scope, Tab};
-use super::snapshot::{Curves, JobLine, PAST, Snapshot, gpu_name};
+use super::snapshot::{CockpitSnapshot, Curves, JobLine, PAST, gpu_name};
 use crate::TextStyle;
 use crate::format::chart::{ChartFrame, spark};
 use crate::format::coverage::percent;
@@ -37,7 +37,7 @@ pub(crate) struct ListRequest<'a> {
 /// Returns the rows of a list.
 pub(crate) fn rows(
     request: ListRequest<'_>,
-    snapshot: &Snapshot,
+    snapshot: &CockpitSnapshot,
     curves: &Curves,
     look: TextStyle,
 ) -> Vec<Row> {
@@ -76,7 +76,7 @@ pub(crate) fn rows(
 /// Returns the rows that the scope leaves, in no order.
 fn rows_in_scope(
     request: ListRequest<'_>,
-    snapshot: &Snapshot,
+    snapshot: &CockpitSnapshot,
     curve: &dyn Fn(&str) -> (String, Tint),
 ) -> Vec<Row> {
     let ListRequest {
@@ -108,7 +108,7 @@ fn rows_in_scope(
 
 /// Selects the GPUs of the node or job that the list is narrowed to.
 fn gpus_in_scope<'a>(
-    snapshot: &'a Snapshot,
+    snapshot: &'a CockpitSnapshot,
     scope: Option<&'a Scope>,
 ) -> impl Iterator<Item = &'a Reading> {
     let job = scope.and_then(|scope| match scope {
@@ -153,7 +153,7 @@ fn job_status(job: &JobLine) -> (String, Tint) {
 fn of_job(
     tab: Tab,
     job: &JobLine,
-    snapshot: &Snapshot,
+    snapshot: &CockpitSnapshot,
     order: Order,
     curve: &dyn Fn(&str) -> (String, Tint),
 ) -> Row {
@@ -320,7 +320,7 @@ fn of_queue(queue: &Queue) -> Row {
     }
 }
 
-fn of_types(snapshot: &Snapshot) -> Vec<Row> {
+fn of_types(snapshot: &CockpitSnapshot) -> Vec<Row> {
     let mut kinds: Vec<String> = snapshot.nodes.iter().map(kind_of).collect();
     kinds.sort_unstable();
     kinds.dedup();

@@ -91,7 +91,7 @@ impl Curves {
 
 /// A cluster at one moment.
 #[derive(Clone, Debug, Default)]
-pub struct Snapshot {
+pub struct CockpitSnapshot {
     pub at: Timestamp,
     /// Whole devices.
     pub count: Count,
@@ -108,7 +108,7 @@ pub struct Snapshot {
     pub narrowed_to: Option<String>,
 }
 
-impl Snapshot {
+impl CockpitSnapshot {
     pub fn of(
         inventory: Inventory,
         consumers: Option<&Consumers>,

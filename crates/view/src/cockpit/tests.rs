@@ -10,7 +10,7 @@ use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 
 use super::snapshot::JobLine;
-use super::{Cockpit, Curves, Pane, Snapshot, Tab, Wish, draw};
+use super::{Cockpit, CockpitSnapshot, Curves, Pane, Tab, Wish, draw};
 use crate::TextStyle;
 use crate::workloads::top::TopOrder;
 use gpuctl_core::model::facts::workload::Standing;
@@ -82,7 +82,7 @@ fn job(
 }
 
 /// Two nodes of four GPUs: one busy job, one idle notebook, one job that waits.
-fn snapshot() -> Snapshot {
+fn snapshot() -> CockpitSnapshot {
     let mut gpus: Vec<Reading> = (0..4)
         .map(|index| {
             reading(
@@ -131,7 +131,7 @@ fn snapshot() -> Snapshot {
         ),
     };
     let all = Figures::of(gpus.iter());
-    Snapshot {
+    CockpitSnapshot {
         at: Timestamp::from_second(NOW).unwrap(),
         count: Count {
             total: 8,

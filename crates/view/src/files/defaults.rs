@@ -26,7 +26,7 @@ struct DefaultsItem<'a> {
 }
 
 /// Who wrote the defaults, and when they were made.
-pub struct Origin<'a> {
+pub struct DefaultsOrigin<'a> {
     pub user: Option<&'a str>,
     pub created_at: Option<Timestamp>,
 }
@@ -130,7 +130,7 @@ pub fn below(rows: &[DefaultRow]) -> String {
 }
 
 /// Returns the defaults with their file.
-pub fn whole<'a>(site: &'a SiteDefaults, origin: &Origin<'a>) -> WholeDefaults<'a> {
+pub fn whole<'a>(site: &'a SiteDefaults, origin: &DefaultsOrigin<'a>) -> WholeDefaults<'a> {
     let value = |row: &DefaultRow| serde_json::to_value(item(row)).expect("our structs are JSON");
     WholeDefaults {
         user: origin.user,
@@ -141,7 +141,7 @@ pub fn whole<'a>(site: &'a SiteDefaults, origin: &Origin<'a>) -> WholeDefaults<'
 }
 
 /// Returns the file for people, below who wrote it.
-pub fn text(site: &SiteDefaults, origin: &Origin<'_>) -> String {
+pub fn text(site: &SiteDefaults, origin: &DefaultsOrigin<'_>) -> String {
     let by = origin.user.map_or_else(String::new, |user| {
         format!("# written by {}\n", clean(user))
     });

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::format::coverage::rounded;
 use gpuctl_core::model::Percent;
-use gpuctl_core::stats::history::hourly::{Sum, Summary};
+use gpuctl_core::stats::history::hourly::{Sum, ValueSummary};
 
 /// Utilization of an hour in percent; `null` where nothing was measured.
 #[derive(Clone, Debug, Default, JsonSchema, Serialize, Deserialize)]
@@ -17,9 +17,9 @@ pub(crate) struct Utilization {
     pub(crate) p95_utilization: Option<Percent>,
 }
 
-impl From<Option<&Summary<Percent>>> for Utilization {
-    fn from(summary: Option<&Summary<Percent>>) -> Self {
-        let part = |part: fn(&Summary<Percent>) -> Percent| summary.map(part).map(rounded);
+impl From<Option<&ValueSummary<Percent>>> for Utilization {
+    fn from(summary: Option<&ValueSummary<Percent>>) -> Self {
+        let part = |part: fn(&ValueSummary<Percent>) -> Percent| summary.map(part).map(rounded);
         Self {
             avg_utilization: part(|of| of.mean),
             max_utilization: part(|of| of.max),

@@ -25,7 +25,7 @@ pub struct FitItem<'a> {
     /// `null` where it is not known what is free.
     pods_now: Option<u64>,
     gpus_per_pod: u64,
-    nodes: Vec<GroupItem<'a>>,
+    nodes: Vec<FitGroupItem<'a>>,
     /// `null` without `--by`.
     domains: Option<Vec<DomainItem<'a>>>,
     /// `null` where nobody is ended for it, or that is not known.
@@ -38,7 +38,8 @@ pub struct FitItem<'a> {
 
 #[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct GroupItem<'a> {
+#[schemars(rename = "GroupItem")]
+struct FitGroupItem<'a> {
     /// `null` for nodes with room.
     cause: Option<&'static str>,
     detail: Option<&'a str>,
@@ -116,8 +117,8 @@ fn item(row: &FitRow) -> FitItem<'_> {
     }
 }
 
-fn group_item(group: &NodeGroup) -> GroupItem<'_> {
-    GroupItem {
+fn group_item(group: &NodeGroup) -> FitGroupItem<'_> {
+    FitGroupItem {
         cause: group.cause,
         detail: group.detail.as_deref(),
         names: &group.nodes,

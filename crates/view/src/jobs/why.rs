@@ -46,7 +46,7 @@ struct CauseItem {
     weight: f64,
     nodes: Option<u64>,
     evidence: Vec<EvidenceItem>,
-    holders: Vec<HolderItem>,
+    holders: Vec<BlockingHolderItem>,
     helps: Vec<HelpItem>,
 }
 
@@ -69,7 +69,8 @@ struct EvidenceItem {
 
 #[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct HolderItem {
+#[schemars(rename = "HolderItem")]
+struct BlockingHolderItem {
     namespace: String,
     name: String,
     gpus: u64,
@@ -216,9 +217,9 @@ fn stack_item(group: &StackGroup) -> StackItem {
     }
 }
 
-fn holder_item(holder: &HolderTime) -> HolderItem {
+fn holder_item(holder: &HolderTime) -> BlockingHolderItem {
     let (namespace, name) = holder.name.split_once('/').unwrap_or(("", &holder.name));
-    HolderItem {
+    BlockingHolderItem {
         namespace: namespace.to_owned(),
         name: name.to_owned(),
         gpus: holder.gpus,

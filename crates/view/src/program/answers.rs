@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use crate::format::errors::ErrorDocument;
 
 /// Makes the schema of one type.
-pub type Shape = fn(&mut SchemaGenerator) -> Schema;
+pub type MakeSchema = fn(&mut SchemaGenerator) -> Schema;
 
 /// Returns the function that makes the schema of a type.
 pub fn shape<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
@@ -34,22 +34,22 @@ pub fn schema(name: &str) -> Option<Value> {
 
 /// Returns the schemas of these commands, and of an error, which every command may print, as the
 /// text of a JSON object: an answer on each line, in the order of the alphabet.
-pub fn from_types(commands: &[(String, &[Shape])]) -> String {
-    let mut all: Vec<(&str, &[Shape])> = vec![(ERROR, &[shape::<ErrorDocument<'_>>])];
+pub fn from_types(commands: &[(String, &[MakeSchema])]) -> String {
+    let mut all: Vec<(&str, &[MakeSchema])> = vec![(ERROR, &[shape::<ErrorDocument<'_>>])];
     all.extend(
         commands
             .iter()
             .map(|(command, shapes)| (command.as_str(), *shapes)),
     );
     all.sort_unstable_by_key(|(command, _)| *command);
-    let line = |(command, shapes): &(&str, &[Shape])| {
+    let line = |(command, shapes): &(&str, &[MakeSchema])| {
         format!("{}: {}", json!(name(command)), of_types(command, shapes))
     };
     let lines: Vec<String> = all.iter().map(line).collect();
     format!("{{\n{}\n}}\n", lines.join(",\n"))
 }
 
-fn of_types(command: &str, shapes: &[Shape]) -> Value {
+fn of_types(command: &str, shapes: &[MakeSchema]) -> Value {
     let mut generator = SchemaSettings::draft2020_12()
         .for_serialize()
         .into_generator();

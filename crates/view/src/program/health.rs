@@ -66,7 +66,8 @@ impl CheckStatus {
 
 /// One thing that was looked at.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
-pub struct Check {
+#[schemars(rename = "Check")]
+pub struct DoctorCheck {
     pub check: &'static str,
     pub status: CheckStatus,
     /// Null for what is of the whole cluster.
@@ -76,7 +77,7 @@ pub struct Check {
     pub fix: Option<String>,
 }
 
-impl Check {
+impl DoctorCheck {
     pub fn new(status: CheckStatus, check: &'static str, message: String) -> Self {
         Self {
             check,
@@ -112,7 +113,7 @@ pub struct DoctorReport {
     pub kubernetes: ClusterHealth,
     pub prometheus: PrometheusHealth,
     /// What was looked at beyond that; empty where the cluster does not answer.
-    pub checks: Vec<Check>,
+    pub checks: Vec<DoctorCheck>,
 }
 
 /// Returns one line per piece, and what repairs it below.

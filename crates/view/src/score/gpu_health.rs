@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::format::coverage::Coverage;
 use crate::format::table::{Cell, Table, left};
 use crate::{Format, TextStyle};
-use gpuctl_core::stats::score::gpu_health::{HealthFinding, Severity};
+use gpuctl_core::stats::score::gpu_health::{FindingSeverity, HealthFinding};
 
 /// The answer of `get health -o json`.
 #[derive(JsonSchema, Serialize)]
@@ -30,10 +30,10 @@ pub struct HealthItem<'a> {
     message: &'a str,
 }
 
-fn word(severity: Severity) -> &'static str {
+fn word(severity: FindingSeverity) -> &'static str {
     match severity {
-        Severity::Fail => "fail",
-        Severity::Warn => "warn",
+        FindingSeverity::Fail => "fail",
+        FindingSeverity::Warn => "warn",
     }
 }
 
@@ -72,7 +72,7 @@ pub fn table(found: &[HealthFinding], format: Format, headers: bool, look: TextS
         left("MESSAGE"),
     ]);
     for one in found {
-        let color = if one.severity == Severity::Fail {
+        let color = if one.severity == FindingSeverity::Fail {
             Color::Red
         } else {
             Color::Yellow

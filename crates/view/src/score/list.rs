@@ -145,7 +145,7 @@ fn color(band: Band) -> Option<colored::Color> {
 
 /// Returns the results for people, with what they come to on a terminal.
 pub fn table(rows: &[Scored], format: Format, headers: bool, look: TextStyle) -> String {
-    let shown = ShownColumns {
+    let shown = ScoreColumns {
         bars: look.width.is_some() && format == Format::Table,
         opinions: rows.iter().any(|row| row.opinion.is_some()),
         details: matches!(format, Format::Wide | Format::Csv),
@@ -162,14 +162,14 @@ pub fn table(rows: &[Scored], format: Format, headers: bool, look: TextStyle) ->
 }
 
 /// Which columns a list has, and how its scores are written.
-struct ShownColumns {
+struct ScoreColumns {
     /// Scores as bars, for a terminal.
     bars: bool,
     opinions: bool,
     details: bool,
 }
 
-impl ShownColumns {
+impl ScoreColumns {
     fn columns(&self) -> Vec<Column> {
         let mut columns = vec![
             left("NAMESPACE/POD"),

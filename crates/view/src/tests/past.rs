@@ -17,7 +17,7 @@ use gpuctl_core::model::values::units::UnitValue;
 use gpuctl_core::model::{GpuCount, Point, Series};
 use gpuctl_core::stats::history::allocations::{Allocation, AllocationHistory};
 use gpuctl_core::stats::history::gpu_hours::GpuHours;
-use gpuctl_core::stats::history::hourly::{OfWorkload, Sum, Summary};
+use gpuctl_core::stats::history::hourly::{OfWorkload, Sum, ValueSummary};
 use gpuctl_core::stats::history::job_time::JobSum;
 use gpuctl_core::stats::history::slots::Stretch;
 use gpuctl_core::stats::history::top_owner::TopOwner;
@@ -25,9 +25,9 @@ use gpuctl_core::stats::history::usage::{NodeNames, Usage};
 
 #[test]
 fn hourly_rows_fit() {
-    fn summary<U: UnitValue>() -> Option<Summary<U>> {
+    fn summary<U: UnitValue>() -> Option<ValueSummary<U>> {
         let [mean, max, min, p50, p95] = [91.25, 97.0, 80.5, 92.0, 96.5].map(U::of);
-        Some(Summary {
+        Some(ValueSummary {
             count: 12,
             mean,
             max,

@@ -16,7 +16,7 @@ use gpuctl_core::model::contract::labels::HOME;
 use gpuctl_core::model::contract::rights::{
     Need, PROXY, Person, Right, RightScope, Task, service_list,
 };
-use gpuctl_manifest::render::{ProxyGrant, RoleSet, Subject, SubjectKind, dns_name, roles};
+use gpuctl_manifest::render::{BindingSubject, ProxyGrant, RoleSet, SubjectKind, dns_name, roles};
 use gpuctl_view::format::objects::ObjectList;
 use gpuctl_view::{Format, json, yaml};
 
@@ -294,12 +294,12 @@ async fn subjects(
     args: &AuthCheck,
     connection: &Connection,
     context: &Context,
-) -> Result<Vec<Subject>, Error> {
-    let subject = |kind, name: &String| Subject {
+) -> Result<Vec<BindingSubject>, Error> {
+    let subject = |kind, name: &String| BindingSubject {
         kind,
         name: name.clone(),
     };
-    let mut subjects: Vec<Subject> = args
+    let mut subjects: Vec<BindingSubject> = args
         .users
         .iter()
         .map(|name| subject(SubjectKind::User, name))
@@ -337,7 +337,7 @@ async fn subjects(
     }
     Ok(user
         .into_iter()
-        .map(|name| Subject {
+        .map(|name| BindingSubject {
             kind: SubjectKind::User,
             name,
         })

@@ -14,15 +14,12 @@ use gpuctl_core::model::UnixSeconds;
 use gpuctl_core::stats::exporters::kube_state;
 use gpuctl_core::stats::history::allocations::{Allocation, AllocationGroup, AllocationHistory};
 use gpuctl_core::stats::history::gpu_hours::GpuHours;
-use gpuctl_core::stats::history::job_time::{JobSum, JobTimes};
+use gpuctl_core::stats::history::job_time::{GroupValues, JobSum, JobTimes};
 use gpuctl_core::stats::history::serving_hours::ServingHours;
 use gpuctl_view::history::report::HourPoint;
 
 /// Hours that are read at the same time.
 const AT_ONCE: usize = 3;
-
-/// Values of a group, in the order of what is grouped by.
-pub(super) type GroupValues = Vec<Option<String>>;
 
 impl GroupBy {
     /// Returns the key as kube-state-metrics writes it.

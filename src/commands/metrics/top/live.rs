@@ -15,7 +15,7 @@ use crate::terminal::screen::{InputEvents, Screen};
 use gpuctl_cluster::Connection;
 use gpuctl_core::error::{Error, ErrorName};
 use gpuctl_local::platform;
-use gpuctl_view::cockpit::{Cockpit, Curves, Snapshot, Tab, Wish, draw};
+use gpuctl_view::cockpit::{Cockpit, CockpitSnapshot, Curves, Tab, Wish, draw};
 
 /// How many times longer than it took to read them objects are believed, however often they change:
 /// in a large cluster they always do.
@@ -81,7 +81,7 @@ async fn watch(
     let first = cockpit.snapshot.clone();
     context.terminal.stream()?;
     let screen = Screen::enter()?;
-    let mut session = Session {
+    let mut session = CockpitSession {
         events: Some(screen.events()),
         screen,
         output: None,
@@ -115,7 +115,7 @@ async fn watch(
 type Signal = Pin<Box<dyn Future<Output = u8>>>;
 
 /// The cockpit on the screen, with the command whose output it shows.
-struct Session<'a> {
+struct CockpitSession<'a> {
     cockpit: &'a mut Cockpit,
     own: OwnProgram,
     context: &'a Context,
@@ -127,11 +127,11 @@ struct Session<'a> {
     screen: Screen,
 }
 
-impl Session<'_> {
+impl CockpitSession<'_> {
     /// Draws and handles keys until the next snapshot is read. Returns the exit code at the end.
     async fn show_until(
         &mut self,
-        mut next: Pin<&mut impl Future<Output = Result<Snapshot, Error>>>,
+        mut next: Pin<&mut impl Future<Output = Result<CockpitSnapshot, Error>>>,
         past: &mut Option<Pin<Box<impl Future<Output = Curves>>>>,
     ) -> Result<Option<ExitCode>, Error> {
         loop {

@@ -19,7 +19,7 @@ use gpuctl_core::stats::exporters::query;
 use gpuctl_core::stats::history::curves as history;
 use gpuctl_core::stats::history::curves::Lifetimes;
 use gpuctl_prometheus::Window;
-use gpuctl_view::cockpit::{Curves, Snapshot};
+use gpuctl_view::cockpit::{CockpitSnapshot, Curves};
 
 /// Seconds between two points of the curves.
 const STEP: i64 = 60;
@@ -51,7 +51,7 @@ impl<'c> SnapshotReader<'c> {
     }
 
     /// Reads a snapshot. Objects are read again when `fresh` ones are wanted.
-    pub(super) async fn look(&self, fresh: bool) -> Result<Snapshot, Error> {
+    pub(super) async fn look(&self, fresh: bool) -> Result<CockpitSnapshot, Error> {
         let connection = self.connection;
         let namespace = connection
             .namespace_is_explicit
@@ -98,7 +98,7 @@ impl<'c> SnapshotReader<'c> {
         let (inventory, consumers) = (inventory.unwrap_or_default(), consumers.flatten());
         let workloads = owners.forest.workloads(&inventory);
         let queues = self.queues.borrow().clone();
-        let snapshot = Snapshot::of(
+        let snapshot = CockpitSnapshot::of(
             inventory,
             consumers.as_ref(),
             &workloads,
@@ -106,7 +106,7 @@ impl<'c> SnapshotReader<'c> {
             queues,
             self.context.now(),
         );
-        Ok(Snapshot {
+        Ok(CockpitSnapshot {
             narrowed_to: owners.narrowed_to,
             ..snapshot
         })
@@ -129,7 +129,7 @@ impl<'c> SnapshotReader<'c> {
     }
 
     /// Reads the curves before the first snapshot; empty without metrics.
-    pub(super) async fn past(&self, snapshot: &Snapshot) -> Curves {
+    pub(super) async fn past(&self, snapshot: &CockpitSnapshot) -> Curves {
         let window = Window {
             start: snapshot.begin(),
             end: snapshot.at.into(),

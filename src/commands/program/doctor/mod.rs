@@ -14,7 +14,7 @@ use gpuctl_core::stats::exporters::{query, recorded};
 use gpuctl_prometheus::Prometheus;
 use gpuctl_view::program::health;
 use gpuctl_view::program::health::{
-    Check, ClusterHealth, DoctorReport, HealthStatus, PrometheusHealth,
+    ClusterHealth, DoctorCheck, DoctorReport, HealthStatus, PrometheusHealth,
 };
 use gpuctl_view::{Format, document};
 
@@ -101,7 +101,7 @@ fn status(cluster: bool, prometheus: bool) -> &'static str {
 struct ClusterReport {
     cluster: ClusterHealth,
     prometheus: PrometheusHealth,
-    checks: Vec<Check>,
+    checks: Vec<DoctorCheck>,
     failed: Option<Error>,
 }
 

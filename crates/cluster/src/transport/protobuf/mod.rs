@@ -14,7 +14,7 @@ use serde_json::{Error, Result};
 
 pub(crate) use kinds::{STATUS, list_of};
 
-use gpuctl_core::protobuf::{Reader, Scalar};
+use gpuctl_core::protobuf::{MessageReader, Scalar};
 
 /// What the API server calls this encoding.
 pub(crate) const MEDIA_TYPE: &str = "application/vnd.kubernetes.protobuf";
@@ -22,13 +22,13 @@ pub(crate) const MEDIA_TYPE: &str = "application/vnd.kubernetes.protobuf";
 /// The fields of a message that are read, and names that kinds beside it have.
 #[derive(Debug)]
 pub(crate) struct Message {
-    pub fields: &'static [Field],
+    pub fields: &'static [MessageField],
     /// Names that a struct for several kinds asks for and this kind does not have.
     pub absent: &'static [&'static str],
 }
 
 #[derive(Debug)]
-pub(crate) struct Field {
+pub(crate) struct MessageField {
     pub number: u64,
     /// The name in JSON.
     pub name: &'static str,
@@ -53,7 +53,7 @@ pub(crate) enum Kind {
 }
 
 impl Message {
-    fn field(&self, number: u64) -> Option<&'static Field> {
+    fn field(&self, number: u64) -> Option<&'static MessageField> {
         self.fields.iter().find(|field| field.number == number)
     }
 
@@ -83,7 +83,7 @@ fn object(answer: &[u8]) -> Result<&[u8]> {
     let envelope = answer
         .strip_prefix(b"k8s\0")
         .ok_or_else(|| Error::custom("an answer in protobuf begins otherwise"))?;
-    let mut fields = Reader::new(envelope);
+    let mut fields = MessageReader::new(envelope);
     while let Some((number, scalar)) = fields.field()? {
         if let (2, Scalar::Bytes(raw)) = (number, scalar) {
             return Ok(raw);
@@ -142,7 +142,7 @@ fn text(raw: Scalar<'_>) -> Result<&str> {
 
 /// Returns the first field of a time or of a quantity.
 fn first(raw: Scalar<'_>) -> Result<Option<Scalar<'_>>> {
-    let mut fields = Reader::new(bytes(raw)?);
+    let mut fields = MessageReader::new(bytes(raw)?);
     while let Some((number, scalar)) = fields.field()? {
         if number == 1 {
             return Ok(Some(scalar));
@@ -169,19 +169,19 @@ impl<'de> Deserializer<'de> for Payload<'de> {
                 visitor.visit_string(at.map_or_else(|_| String::new(), |at| at.to_string()))
             }
             Kind::Quantity => visitor.visit_borrowed_str(first(self.raw)?.map_or(Ok(""), text)?),
-            Kind::Message(message) | Kind::Inline(message) => visitor.visit_map(Fields {
+            Kind::Message(message) | Kind::Inline(message) => visitor.visit_map(MessageFields {
                 message,
-                rest: Reader::new(bytes(self.raw)?),
+                rest: MessageReader::new(bytes(self.raw)?),
                 around: Vec::new(),
                 next: None,
             }),
             Kind::List(of) => visitor.visit_seq(Items {
                 of: *of,
-                rest: Reader::new(bytes(self.raw)?),
+                rest: MessageReader::new(bytes(self.raw)?),
             }),
             Kind::Map(of) => visitor.visit_map(Entries {
                 of: *of,
-                rest: Reader::new(bytes(self.raw)?),
+                rest: MessageReader::new(bytes(self.raw)?),
                 value: None,
             }),
         }
@@ -225,15 +225,15 @@ impl<'de> Deserializer<'de> for Payload<'de> {
 }
 
 /// The fields of a message, one after the other.
-struct Fields<'de> {
+struct MessageFields<'de> {
     message: &'static Message,
-    rest: Reader<'de>,
+    rest: MessageReader<'de>,
     /// Messages around an inline one, with what is left of them.
-    around: Vec<(&'static Message, Reader<'de>)>,
+    around: Vec<(&'static Message, MessageReader<'de>)>,
     next: Option<Payload<'de>>,
 }
 
-impl<'de> MapAccess<'de> for Fields<'de> {
+impl<'de> MapAccess<'de> for MessageFields<'de> {
     type Error = Error;
 
     fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>> {
@@ -252,7 +252,7 @@ impl<'de> MapAccess<'de> for Fields<'de> {
             let payload = match field.kind {
                 Kind::Inline(message) => {
                     self.around.push((self.message, self.rest));
-                    (self.message, self.rest) = (message, Reader::new(bytes(raw)?));
+                    (self.message, self.rest) = (message, MessageReader::new(bytes(raw)?));
                     continue;
                 }
                 // All that follow each other with the same number, keys included.
@@ -290,7 +290,7 @@ impl<'de> MapAccess<'de> for Fields<'de> {
 /// The items of a list.
 struct Items<'de> {
     of: Kind,
-    rest: Reader<'de>,
+    rest: MessageReader<'de>,
 }
 
 impl<'de> SeqAccess<'de> for Items<'de> {
@@ -308,7 +308,7 @@ impl<'de> SeqAccess<'de> for Items<'de> {
 /// is empty.
 struct Entries<'de> {
     of: Kind,
-    rest: Reader<'de>,
+    rest: MessageReader<'de>,
     value: Option<Scalar<'de>>,
 }
 
@@ -319,7 +319,7 @@ impl<'de> MapAccess<'de> for Entries<'de> {
         let Some((_, raw)) = self.rest.field()? else {
             return Ok(None);
         };
-        let (mut entry, mut key) = (Reader::new(bytes(raw)?), "");
+        let (mut entry, mut key) = (MessageReader::new(bytes(raw)?), "");
         self.value = Some(Scalar::Bytes(&[]));
         while let Some((number, scalar)) = entry.field()? {
             match number {

@@ -1,12 +1,12 @@
 //! Names and numbers of the fields of pods that are read in protobuf.
 
-use super::{Field, Kind, Message};
+use super::{Kind, Message, MessageField};
 
-pub(super) const fn field(number: u64, name: &'static str, kind: Kind) -> Field {
-    Field { number, name, kind }
+pub(super) const fn field(number: u64, name: &'static str, kind: Kind) -> MessageField {
+    MessageField { number, name, kind }
 }
 
-pub(super) const fn message(fields: &'static [Field]) -> Message {
+pub(super) const fn message(fields: &'static [MessageField]) -> Message {
     Message {
         fields,
         absent: &[],

@@ -213,7 +213,7 @@ fn a_refusal_is_read_and_times_that_are_none_are_none() {
     let message = list_of("/api/v1/pods").unwrap();
     let page: ListPage<WirePod<'_>> = decode(&envelope, message).unwrap();
     assert_eq!(page.items[0].metadata.creation_timestamp, None);
-    // Fields of one number that do not follow each other are no list that Kubernetes writes.
+    // MessageFields of one number that do not follow each other are no list that Kubernetes writes.
     let mut torn = Vec::new();
     bytes_field(14, b"a", &mut torn);
     bytes_field(1, b"name", &mut torn);

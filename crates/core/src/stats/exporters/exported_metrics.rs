@@ -8,14 +8,14 @@ use super::{query, recorded};
 
 /// What a store has.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Known {
+pub struct ExportedMetrics {
     /// Metrics of utilization that it has samples of.
     pub utilization: Vec<&'static str>,
     /// Whether rules recorded the fatal errors of the last hour.
     pub records_errors: bool,
 }
 
-/// Returns the query whose answer [`Known::of`] reads.
+/// Returns the query whose answer [`ExportedMetrics::of`] reads.
 pub fn query() -> String {
     let names = query::pattern(&[Quantity::Utilization]);
     format!(
@@ -24,7 +24,7 @@ pub fn query() -> String {
     )
 }
 
-impl Known {
+impl ExportedMetrics {
     /// From the answer to [`query`].
     pub fn of(answer: &[Series]) -> Self {
         let names = answer.iter().filter_map(|series| metric_of(series.name()));
@@ -47,18 +47,18 @@ mod tests {
             ..Series::default()
         };
         let metric = series("__name__", "DCGM_FI_DEV_GPU_UTIL");
-        let known = Known {
+        let known = ExportedMetrics {
             utilization: vec!["DCGM_FI_DEV_GPU_UTIL"],
             records_errors: false,
         };
-        assert_eq!(Known::of(std::slice::from_ref(&metric)), known);
+        assert_eq!(ExportedMetrics::of(std::slice::from_ref(&metric)), known);
         assert_eq!(
-            Known::of(&[metric, series("codes", "48,64")]),
-            Known {
+            ExportedMetrics::of(&[metric, series("codes", "48,64")]),
+            ExportedMetrics {
                 records_errors: true,
                 ..known
             }
         );
-        assert_eq!(Known::of(&[]), Known::default());
+        assert_eq!(ExportedMetrics::of(&[]), ExportedMetrics::default());
     }
 }

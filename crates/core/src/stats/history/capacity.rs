@@ -10,18 +10,18 @@ use crate::model::values::units::MOST_PER_NODE;
 use crate::stats::exporters::kube_state::label;
 use crate::stats::exporters::parts::{ClaimableNow, NodeParts, UnitOf};
 
-/// Amounts by slot; `None` where nobody counted.
-type Amounts = Vec<Option<u64>>;
+/// SlotAmounts by slot; `None` where nobody counted.
+type SlotAmounts = Vec<Option<u64>>;
 
 /// Devices of all nodes.
 #[derive(Default)]
 pub(super) struct Capacity {
     /// Whole devices by slot.
-    pub(super) whole: Amounts,
+    pub(super) whole: SlotAmounts,
     /// The most whole devices by node.
     pub(super) of_nodes: BTreeMap<String, u64>,
     /// Parts of devices by name and slot.
-    pub(super) parts: BTreeMap<String, Amounts>,
+    pub(super) parts: BTreeMap<String, SlotAmounts>,
     /// The most parts by node and name.
     pub(super) parts_of_nodes: BTreeMap<String, BTreeMap<String, u64>>,
 }
@@ -55,9 +55,9 @@ impl Capacity {
     }
 
     /// Adds amounts by node and resource.
-    fn add_reported(&mut self, reported: BTreeMap<(&str, &str), Amounts>, parts: &NodeParts) {
+    fn add_reported(&mut self, reported: BTreeMap<(&str, &str), SlotAmounts>, parts: &NodeParts) {
         let count = self.whole.len();
-        let mut of_nodes: BTreeMap<&str, Amounts> = BTreeMap::new();
+        let mut of_nodes: BTreeMap<&str, SlotAmounts> = BTreeMap::new();
         for ((node, resource), amounts) in reported {
             if let Some(UnitOf::Part(part)) = parts.unit(node, resource) {
                 self.add_parts(&part.name, &amounts);
@@ -83,7 +83,7 @@ impl Capacity {
 
     /// Adds the devices of a node that only claims of dynamic allocation reach.
     fn add_claimable(&mut self, node: &str, devices: &ClaimableNow, sights: &[SlotSight]) {
-        let amounts = |devices: u64| -> Amounts {
+        let amounts = |devices: u64| -> SlotAmounts {
             sights
                 .iter()
                 .map(|sight| sight.is_observed.then_some(devices))
@@ -120,8 +120,8 @@ struct SlotSight {
 }
 
 /// Returns amounts by node and resource. Absurd amounts are left out.
-fn reported(answer: &[Series], slots: Slots) -> BTreeMap<(&str, &str), Amounts> {
-    let mut reported: BTreeMap<(&str, &str), Amounts> = BTreeMap::new();
+fn reported(answer: &[Series], slots: Slots) -> BTreeMap<(&str, &str), SlotAmounts> {
+    let mut reported: BTreeMap<(&str, &str), SlotAmounts> = BTreeMap::new();
     for series in answer {
         let Some(node) = label(series, "node") else {
             continue;

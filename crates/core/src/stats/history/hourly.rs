@@ -12,7 +12,7 @@ use crate::model::values::units::{Mebibytes, Percent, UnitValue};
 
 /// Mean, extremes and percentiles of some values.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Summary<U> {
+pub struct ValueSummary<U> {
     pub count: usize,
     pub mean: U,
     pub max: U,
@@ -21,7 +21,7 @@ pub struct Summary<U> {
     pub p95: U,
 }
 
-impl<U: UnitValue> Summary<U> {
+impl<U: UnitValue> ValueSummary<U> {
     /// Summarizes values; `None` without any.
     pub fn of(mut sorted: Vec<U>) -> Option<Self> {
         sorted.sort_unstable_by(|a, b| a.value().total_cmp(&b.value()));
@@ -62,9 +62,9 @@ pub struct Sum {
     /// Devices requested, waiting ones included.
     pub requested: f64,
     /// Over the five-minute means of the group.
-    pub windows: Option<Summary<Percent>>,
+    pub windows: Option<ValueSummary<Percent>>,
     /// Over the samples of its devices.
-    pub samples: Option<Summary<Percent>>,
+    pub samples: Option<ValueSummary<Percent>>,
     /// Workloads that held a device, or a part of one, at some time.
     pub workloads: usize,
     /// Parts of devices, which are in none of the others.
@@ -77,10 +77,10 @@ pub struct OfWorkload {
     pub top: TopOwner,
     pub sum: Sum,
     /// Over its devices' samples.
-    pub memory_used: Option<Summary<Mebibytes>>,
-    pub memory_total: Option<Summary<Mebibytes>>,
+    pub memory_used: Option<ValueSummary<Mebibytes>>,
+    pub memory_total: Option<ValueSummary<Mebibytes>>,
     /// Pods at each time at which it had one.
-    pub replicas: Option<Summary<f64>>,
+    pub replicas: Option<ValueSummary<f64>>,
     /// `Running`, `Pending`, `Completed`, `Failed`, as it was seen last.
     pub status: Option<&'static str>,
     pub labels: Option<BTreeMap<String, String>>,
@@ -148,8 +148,8 @@ pub fn sum(
     Some(Sum {
         allocated: allocated(ledger, tenures(), |tenure| &tenure.held)?,
         requested: allocated(ledger, tenures(), |tenure| &tenure.requested)?,
-        windows: Summary::of(means),
-        samples: Summary::of(values),
+        windows: ValueSummary::of(means),
+        samples: ValueSummary::of(values),
         workloads: workloads.len(),
         parts: part_hours::sums(ledger, usage, &own.parts),
     })
@@ -188,9 +188,9 @@ pub fn workloads(ledger: &AllocationHistory, usage: &Usage) -> Vec<OfWorkload> {
         Some(OfWorkload {
             top: top.clone(),
             sum: sum(ledger, usage, &own, false)?,
-            memory_used: Summary::of(memory_used),
-            memory_total: Summary::of(memory_total),
-            replicas: Summary::of(pods),
+            memory_used: ValueSummary::of(memory_used),
+            memory_total: ValueSummary::of(memory_total),
+            replicas: ValueSummary::of(pods),
             status: status(tenures()),
             labels: first(|tenure| &tenure.labels),
             annotations: first(|tenure| &tenure.annotations),
@@ -232,13 +232,13 @@ mod tests {
     #[test]
     fn percentiles_are_between_their_neighbors() {
         let tens: Vec<f64> = (1..=10).map(|value| f64::from(value) * 10.0).collect();
-        let summary = Summary::of(tens).unwrap();
+        let summary = ValueSummary::of(tens).unwrap();
         assert_eq!(
             (summary.mean, summary.min, summary.max),
             (55.0, 10.0, 100.0)
         );
         assert!((summary.p50 - 55.0).abs() < 1e-9 && (summary.p95 - 95.5).abs() < 1e-9);
-        assert_eq!(Summary::of(vec![7.0]).unwrap().p95, 7.0);
-        assert_eq!(Summary::<f64>::of(Vec::new()), None);
+        assert_eq!(ValueSummary::of(vec![7.0]).unwrap().p95, 7.0);
+        assert_eq!(ValueSummary::<f64>::of(Vec::new()), None);
     }
 }

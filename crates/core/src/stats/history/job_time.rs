@@ -27,7 +27,7 @@ const SERVICES: [&str; 9] = [
 ];
 
 /// Values of a group, in the order of what is grouped by.
-type GroupValues = Vec<Option<String>>;
+pub type GroupValues = Vec<Option<String>>;
 
 /// What a job was doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

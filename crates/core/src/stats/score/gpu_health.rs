@@ -8,7 +8,7 @@ use crate::stats::exporters::identity::{ApiFacts, IdentityReader};
 
 /// How bad a finding is; the order is that of the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Severity {
+pub enum FindingSeverity {
     /// The device must not be used.
     Fail,
     /// Somebody should look at it.
@@ -18,7 +18,7 @@ pub enum Severity {
 /// A device and what contradicts its being healthy.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HealthFinding {
-    pub severity: Severity,
+    pub severity: FindingSeverity,
     pub node: String,
     pub device: DeviceId,
     pub uuid: Option<String>,
@@ -30,29 +30,29 @@ pub struct HealthFinding {
 
 /// A counter of dcgm-exporter, what its growth within a day means, and from how much on. Source:
 /// DCGM's field ids.
-const COUNTERS: [(&str, &str, Severity, f64); 4] = [
+const COUNTERS: [(&str, &str, FindingSeverity, f64); 4] = [
     (
         "DCGM_FI_DEV_ECC_DBE_VOL_TOTAL",
         "ecc-uncorrected",
-        Severity::Fail,
+        FindingSeverity::Fail,
         1.0,
     ),
     (
         "DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS",
         "row-remap",
-        Severity::Fail,
+        FindingSeverity::Fail,
         1.0,
     ),
     (
         "DCGM_FI_DEV_ECC_SBE_VOL_TOTAL",
         "ecc-corrected",
-        Severity::Warn,
+        FindingSeverity::Warn,
         100.0,
     ),
     (
         "DCGM_FI_DEV_PCIE_REPLAY_COUNTER",
         "pcie-replay",
-        Severity::Warn,
+        FindingSeverity::Warn,
         100.0,
     ),
 ];
@@ -65,7 +65,7 @@ const WORK: f64 = 5.0;
 
 /// Returns the query for the growth of all counters within a day.
 pub fn growth() -> String {
-    let of = |(name, ..): &(&str, &str, Severity, f64)| {
+    let of = |(name, ..): &(&str, &str, FindingSeverity, f64)| {
         format!(r#"label_replace(increase({name}[1d]) > 0, "{COUNTER}", "{name}", "", "")"#)
     };
     COUNTERS.iter().map(of).collect::<Vec<_>>().join(" or ")
@@ -133,26 +133,26 @@ fn of_reading(reading: &Reading) -> Option<HealthFinding> {
     let (severity, finding, message) = match reading {
         Reading {
             fault: Some(fault), ..
-        } => (Severity::Fail, "fault", fault.clone()),
+        } => (FindingSeverity::Fail, "fault", fault.clone()),
         Reading {
             stale: true,
             sample_age_seconds: Some(age),
             ..
         } => (
-            Severity::Warn,
+            FindingSeverity::Warn,
             "silent",
             format!("no sample for {age:.0} s"),
         ),
         Reading {
             temperature: Some(Celsius(degrees)),
             ..
-        } if *degrees >= HOT => (Severity::Warn, "hot", format!("{degrees:.0} °C")),
+        } if *degrees >= HOT => (FindingSeverity::Warn, "hot", format!("{degrees:.0} °C")),
         Reading {
             held: Some(false),
             utilization: Some(Percent(utilization)),
             ..
         } if *utilization >= WORK => (
-            Severity::Warn,
+            FindingSeverity::Warn,
             "used-without-pod",
             format!("{utilization:.0} % utilization, and no pod holds it"),
         ),
