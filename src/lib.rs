@@ -28,6 +28,7 @@ mod mcp;
 mod observe;
 mod outbound;
 mod serve;
+mod show;
 mod terminal;
 
 use std::ffi::OsString;

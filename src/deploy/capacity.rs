@@ -11,9 +11,9 @@ use gpuctl_core::model::counting::candidates::Room;
 use gpuctl_core::model::counting::capacity::{Amounts, Shortage, pods_held, shortage};
 use gpuctl_core::model::facts::gpu::is_device;
 use gpuctl_core::model::values::quantity;
+use gpuctl_core::model::values::text::count;
 use gpuctl_core::model::{Gang, Node, Nodes};
 use gpuctl_manifest::render::{Refusal, pods_in_all};
-use gpuctl_view::format::text::count;
 
 /// Resources of HAMi's own scheduler, which no node reports.
 const NOT_ON_NODES: [&str; 3] = [

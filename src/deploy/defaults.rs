@@ -1,18 +1,18 @@
 //! The site's defaults: written by administrators, read by whoever submits a job, and given to the
 //! jobs of a run.
 
-use crate::context::Context;
+use crate::deploy::events::{Event, Reporter};
 use crate::deploy::inputs::InputDocument;
 use crate::deploy::pools::tell_home;
 use gpuctl_cluster::{Connection, HomeMark, StoredDefaults};
 use gpuctl_core::error::{Error, ErrorName};
 use gpuctl_core::model::contract::labels::PRIVATE;
+use gpuctl_core::model::contract::submission::{FromSite, Made};
 use gpuctl_local::cache::Cache;
 use gpuctl_manifest::render::{self, Object, claim_name};
 use gpuctl_manifest::spec::{
     self, Document, JobDocument, Problems, SiteDefaults, WorkdirSource, inherit, over_limits,
 };
-use gpuctl_view::jobs::created::{FromSite, Made};
 
 /// Why a user cannot read the defaults of a marked namespace.
 const FORBIDDEN: &str =
@@ -112,18 +112,18 @@ impl Site {
     }
 
     /// Says why none are applied, where there may be some.
-    pub(crate) fn tell(&self, connection: Option<&Connection>, context: &Context) {
+    pub(crate) fn tell(&self, connection: Option<&Connection>, reporter: &dyn Reporter) {
         match self {
             Self::Unreadable(problem) => {
-                context.terminal.warn(&not_applied(problem));
+                reporter.warn(&not_applied(problem));
             }
-            Self::Forbidden => context.terminal.warn(&not_applied(FORBIDDEN)),
-            Self::UnseenMark(fields) => context.terminal.warn(&format!(
+            Self::Forbidden => reporter.warn(&not_applied(FORBIDDEN)),
+            Self::UnseenMark(fields) => reporter.warn(&format!(
                 "the site's defaults are not applied ({fields}): you may not see whether an \
                  administrator marked the namespace gpuctl-system; ask your administrator for the \
                  right `get clusterroles/gpuctl-home`, and `get namespaces/gpuctl-system`",
             )),
-            Self::Unmarked(fields) => context.terminal.warn(&format!(
+            Self::Unmarked(fields) => reporter.warn(&format!(
                 "the site's defaults are not applied ({fields}): no administrator has marked the \
                  namespace gpuctl-system; an administrator marks it: gpuctl apply -f defaults.yaml \
                  --trust-namespace",
@@ -136,10 +136,10 @@ impl Site {
                                so none are applied";
                 match key.filter(|key| cache.get(key).is_none()) {
                     Some(key) => {
-                        context.terminal.note(message);
+                        reporter.note(message);
                         cache.put(&key, &true);
                     }
-                    None => context.terminal.detail(message),
+                    None => reporter.tell(Event::Detail(message)),
                 }
             }
             Self::None | Self::Known(_) => {}
@@ -287,13 +287,11 @@ pub(crate) fn of_job(job: &JobDocument) -> Vec<FromSite> {
 pub(crate) async fn trust_namespace(
     connection: &Connection,
     private: bool,
-    context: &Context,
+    reporter: &dyn Reporter,
 ) -> Result<(), Error> {
     connection.pools().ensure_home(private).await?;
     if connection.site().mark_home(private).await? {
-        context
-            .terminal
-            .note("namespace gpuctl-system is marked: its defaults apply to all jobs");
+        reporter.note("namespace gpuctl-system is marked: its defaults apply to all jobs");
         return Ok(());
     }
     let error = Error::new(
@@ -329,7 +327,7 @@ pub(crate) async fn create(
     connection: &Connection,
     site: &SiteDefaults,
     how: DefaultsOptions,
-    context: &Context,
+    reporter: &dyn Reporter,
 ) -> Result<Made, Error> {
     let object = object(connection, site).await?;
     let made = |status, message: &str| {
@@ -366,7 +364,7 @@ pub(crate) async fn create(
     tell_home(
         connection.pools().ensure_home(how.private).await?,
         how.private,
-        context,
+        reporter,
     );
     connection
         .writes()

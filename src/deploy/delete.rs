@@ -3,14 +3,13 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use indicatif::ProgressBar;
-
-use crate::context::Context;
+use crate::deploy::events::{Event, Reporter, Waiting};
 use crate::lookup::{self, LookupPurpose};
 use gpuctl_cluster::{Connection, Deletion, OutageRetry, OwnedObject, PendingDeletion, Wanted};
 use gpuctl_core::error::{Error, ErrorKind, ErrorName};
+use gpuctl_core::model::contract::deletion::Deleted;
+use gpuctl_core::model::values::text::count;
 use gpuctl_core::model::{GpuCount, Job};
-use gpuctl_view::jobs::deleted::Deleted;
 
 /// How a job is deleted.
 #[derive(Clone, Debug)]
@@ -19,8 +18,8 @@ pub(crate) struct DeleteOptions {
     pub force: bool,
     /// Deletes claims that `size:` made, with their data.
     pub purge: bool,
-    /// Deletes data without a question.
-    pub yes: bool,
+    /// Asks a person before data is deleted.
+    pub ask: bool,
     /// Returns before the pods are gone.
     pub no_wait: bool,
     /// A job that does not exist is no error.
@@ -31,26 +30,18 @@ pub(crate) struct DeleteOptions {
     pub only_uid: Option<String>,
 }
 
-impl DeleteOptions {
-    /// Returns true where a person is asked before data is deleted.
-    pub(crate) fn may_ask(&self, context: &Context) -> bool {
-        self.purge && !self.yes && context.terminal.is_interactive()
-    }
-}
-
 /// Takes a job away to make room for another of its name: its claims stay. Waits until its pods are
 /// gone.
 pub(crate) async fn away(
     connection: &Connection,
     job: &Job,
     timeout: Duration,
-    line: ProgressBar,
-    context: &Context,
+    reporter: &dyn Reporter,
 ) -> Result<(), Error> {
     let how = DeleteOptions {
         force: false,
         purge: false,
-        yes: false,
+        ask: false,
         no_wait: false,
         ignore_not_found: true,
         timeout,
@@ -69,11 +60,11 @@ pub(crate) async fn away(
         connection,
         &format!("{}/{}", job.namespace, job.name),
         &how,
-        context,
+        reporter,
     )
     .await?
     {
-        end(connection, &begun, start, &how, line, context).await?;
+        end(connection, &begun, start, &how, reporter).await?;
     }
     Ok(())
 }
@@ -96,7 +87,7 @@ pub(crate) async fn begin(
     connection: &Connection,
     name: &str,
     how: &DeleteOptions,
-    context: &Context,
+    reporter: &dyn Reporter,
 ) -> Result<Option<Begun>, Error> {
     let job = match lookup::find(connection, name, LookupPurpose::Change).await {
         Ok(Some(job)) if how.only_uid.as_ref().is_some_and(|uid| *uid != job.uid) => {
@@ -107,9 +98,9 @@ pub(crate) async fn begin(
             return Err(lookup::missing(connection, name, LookupPurpose::Change).await?);
         }
         Err(error) if how.only_uid.is_some() => return Err(error),
-        Ok(None) => return absent(connection, name, None, how, context).await,
+        Ok(None) => return absent(connection, name, None, how, reporter).await,
         Err(error) if error.kind == ErrorKind::NotFound => {
-            return absent(connection, name, Some(error), how, context).await;
+            return absent(connection, name, Some(error), how, reporter).await;
         }
         Err(error) => return Err(error),
     };
@@ -117,7 +108,7 @@ pub(crate) async fn begin(
         .jobs()
         .deletable(&job.namespace, &job.name)
         .await?;
-    confirm(&job.name, &belongings, how, context)?;
+    confirm(&job.name, &belongings, how, reporter)?;
     connection.jobs().delete_owner(&job).await?;
     let (kept, purged) = clear(connection, &belongings, how).await?;
     if how.force {
@@ -162,26 +153,26 @@ fn replaced(job: &Job) -> Error {
     Error::new(ErrorName::NotFound, message).hint("look at it again before you delete it")
 }
 
-/// Asks before data is deleted, where stdin and stderr are a terminal.
+/// Asks before data is deleted, where somebody can answer.
 fn confirm(
     job: &str,
     belongings: &[OwnedObject],
     how: &DeleteOptions,
-    context: &Context,
+    reporter: &dyn Reporter,
 ) -> Result<(), Error> {
     let claims: Vec<String> = belongings
         .iter()
         .filter(|one| one.kept)
         .map(OwnedObject::sized)
         .collect();
-    if claims.is_empty() || !how.may_ask(context) {
+    if claims.is_empty() || !how.ask {
         return Ok(());
     }
     let question = format!(
         "delete the data of job `{job}` for good: {}?",
         claims.join(", ")
     );
-    match context.terminal.confirm(&question) {
+    match reporter.confirm(&question) {
         true => Ok(()),
         false => Err(Error::new(ErrorName::NotConfirmed, "nothing was deleted")
             .hint("without `--purge` the data is kept")),
@@ -206,7 +197,7 @@ async fn clear(
 }
 
 /// Says which data stays, how it is deleted, and which is gone.
-pub(crate) fn told(begun: &Begun, context: &Context) {
+pub(crate) fn told(begun: &Begun, reporter: &dyn Reporter) {
     let Begun {
         name,
         namespace,
@@ -219,12 +210,13 @@ pub(crate) fn told(begun: &Begun, context: &Context) {
             "kept with its data: {}; `gpuctl delete job {namespace}/{name} --purge` deletes it",
             kept.join(", ")
         );
-        context.terminal.announce(&message);
+        reporter.tell(Event::Announcement(&message));
     }
     if !purged.is_empty() {
-        context
-            .terminal
-            .announce(&format!("deleted with its data: {}", purged.join(", ")));
+        reporter.tell(Event::Announcement(&format!(
+            "deleted with its data: {}",
+            purged.join(", ")
+        )));
     }
 }
 
@@ -235,7 +227,7 @@ async fn absent(
     text: &str,
     known: Option<Error>,
     how: &DeleteOptions,
-    context: &Context,
+    reporter: &dyn Reporter,
 ) -> Result<Option<Begun>, Error> {
     let (namespace, name) = lookup::split(text)?;
     let namespace = namespace.unwrap_or(&connection.namespace);
@@ -246,7 +238,7 @@ async fn absent(
             .hint(format!("kubectl delete {kind} {name} -n {namespace}")));
     }
     let belongings = connection.jobs().deletable(namespace, name).await?;
-    confirm(name, &belongings, how, context)?;
+    confirm(name, &belongings, how, reporter)?;
     let (kept, purged) = clear(connection, &belongings, how).await?;
     let mut removed = belongings.len() > kept.len();
     // Pods outlive a job whose deletion was not waited for, or was orphaning.
@@ -299,14 +291,13 @@ async fn absent(
     }
 }
 
-/// Waits until nothing of the job runs; `line` says meanwhile what is left.
+/// Waits until nothing of the job runs, and says meanwhile what is left.
 pub(crate) async fn end(
     connection: &Connection,
     begun: &Begun,
     start: Instant,
     how: &DeleteOptions,
-    line: ProgressBar,
-    context: &Context,
+    reporter: &dyn Reporter,
 ) -> Result<Deleted, Error> {
     let answer = |status, message: String| Deleted {
         job_id: Some(begun.name.clone()),
@@ -329,25 +320,22 @@ pub(crate) async fn end(
     }
     // What is there at the first look is ours; what a namesake makes later is not.
     let mut ours: Option<BTreeSet<String>> = None;
-    let patience =
-        OutageRetry::new(|failure| context.terminal.warn(&format!("{failure}; retrying")));
+    let patience = OutageRetry::new(|failure| reporter.warn(&format!("{failure}; retrying")));
+    let line = Waiting::begin(reporter);
     let mut bell = connection.doorbell(&job.namespace, &job.name);
     loop {
         let mut left = patience.ask(|| connection.jobs().remains(job)).await?;
         let ours = ours.get_or_insert_with(|| left.iter().map(|rest| rest.uid.clone()).collect());
         left.retain(|rest| ours.contains(&rest.uid));
         if left.is_empty() {
-            line.finish_and_clear();
-            warn_of_lost(job, how, context);
+            drop(line);
+            warn_of_lost(job, how, reporter);
             return Ok(answer("deleted", freed));
         }
-        line.set_message(format!(
-            "{}: {} ending",
-            job.name,
-            gpuctl_view::format::text::count(left.len() as u64, "object")
-        ));
+        let objects = count(left.len() as u64, "object");
+        line.show(&format!("{}: {objects} ending", job.name));
         if start.elapsed() >= how.timeout {
-            line.finish_and_clear();
+            drop(line);
             let message = format!(
                 "job `{}` is still there after {} s",
                 job.name,
@@ -370,7 +358,7 @@ pub(crate) async fn end(
 }
 
 /// Says where containers may still run although the API server has forgotten their pods.
-fn warn_of_lost(job: &Job, how: &DeleteOptions, context: &Context) {
+fn warn_of_lost(job: &Job, how: &DeleteOptions, reporter: &dyn Reporter) {
     let nodes: BTreeSet<&str> = job
         .pods
         .iter()
@@ -379,7 +367,7 @@ fn warn_of_lost(job: &Job, how: &DeleteOptions, context: &Context) {
         .collect();
     if how.force && !nodes.is_empty() {
         let nodes = nodes.into_iter().collect::<Vec<_>>().join(", ");
-        context.terminal.warn(&format!(
+        reporter.warn(&format!(
             "{nodes} did not answer: containers of job `{}` may still run there and use its GPUs",
             job.name
         ));

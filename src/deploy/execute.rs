@@ -8,11 +8,11 @@ use serde_json::Value;
 use tokio::sync::Mutex;
 
 use crate::concurrent::SideBySide;
-use crate::context::Context;
 use crate::deploy::AT_ONCE;
 use crate::deploy::decide::{Decision, Judging};
 use crate::deploy::delete;
 use crate::deploy::errors::{broken, half_changed, with_left};
+use crate::deploy::events::{Done, Reporter};
 use crate::deploy::interrupt::Interruption;
 use crate::deploy::names::suffix;
 use crate::deploy::namesakes::Namesakes;
@@ -23,14 +23,14 @@ use crate::deploy::run_summary::RunSummary;
 use gpuctl_cluster::{Connection, Effects, Progress};
 use gpuctl_core::error::{Error, ErrorKind, ErrorName};
 use gpuctl_core::model::Job;
-use gpuctl_view::jobs::created::{Created, FailedDocument};
+use gpuctl_core::model::contract::submission::{Created, FailedDocument};
 
 /// How documents are written.
 pub(crate) struct Writing<'w> {
     pub judging: &'w Judging<'w>,
     pub keep_partial: bool,
     pub connection: &'w Connection,
-    pub context: &'w Context,
+    pub reporter: &'w dyn Reporter,
     interruption: Interruption,
     /// Marks what this run makes.
     run: String,
@@ -71,7 +71,7 @@ impl<'w> Writing<'w> {
     pub(crate) fn new(
         judging: &'w Judging<'w>,
         keep_partial: bool,
-        context: &'w Context,
+        reporter: &'w dyn Reporter,
         interruption: Interruption,
     ) -> Self {
         let run = format!("{}{}", suffix(), suffix());
@@ -80,7 +80,7 @@ impl<'w> Writing<'w> {
             judging,
             keep_partial,
             connection: judging.connection,
-            context,
+            reporter,
             interruption,
             run,
             over,
@@ -89,13 +89,12 @@ impl<'w> Writing<'w> {
     }
 
     /// Writes the documents, begun and told in their order. After an outage or an interruption no
-    /// further one is tried: it would fail as well, or is not wanted. `tell` is given each that is
-    /// done, and returns false when nobody reads any more; so does this.
+    /// further one is tried: it would fail as well, or is not wanted. Returns false when nobody reads
+    /// any more.
     pub(crate) async fn all(
         &self,
         judged: Vec<Decision>,
         account: &mut RunSummary,
-        tell: impl Fn(&Created) -> Result<bool, Error>,
     ) -> Result<bool, Error> {
         let written = judged.into_iter().map(|one| {
             let document = one.plan.input.name();
@@ -129,12 +128,12 @@ impl<'w> Writing<'w> {
             hand.warnings
                 .take()
                 .iter()
-                .for_each(|warning| self.context.terminal.warn(warning));
+                .for_each(|warning| self.reporter.warn(warning));
             match outcome {
                 Ok(Some(created)) => {
                     // Documents are written although nobody reads of them, as with `-o json`.
                     if matches!(heard, Ok(true)) {
-                        heard = tell(&created);
+                        heard = self.reporter.done(Done::Written(&created));
                     }
                     account.done.push(created);
                 }
@@ -205,20 +204,13 @@ impl<'w> Writing<'w> {
         if self.over.get() {
             return Ok(None);
         }
-        let terminal = &self.context.terminal;
-        terminal.note(&format!("{}: {}", previous.name, lost(previous)));
+        self.reporter
+            .note(&format!("{}: {}", previous.name, lost(previous)));
         hand.phase.set(Phase::Deleting);
         let grace = job(&plan.input)
             .and_then(|job| job.grace_period)
             .unwrap_or_default();
-        delete::away(
-            self.connection,
-            previous,
-            ENDING + grace,
-            terminal.spinner(),
-            self.context,
-        )
-        .await?;
+        delete::away(self.connection, previous, ENDING + grace, self.reporter).await?;
         hand.phase.set(Phase::Deleted);
         let created = self.create(plan, hand).await;
         created.map(Some).map_err(|error| error.cause(GONE))

@@ -3,16 +3,13 @@
 use std::fs;
 use std::io::Read;
 use std::path::Path;
-use std::process::ExitCode;
 
-use crate::context::Context;
+use crate::deploy::events::{Event, Reporter};
 use crate::deploy::local_files::{Attached, FileAccess, attach};
 use gpuctl_core::error::{Error, ErrorName};
+use gpuctl_core::model::contract::submission::{DocumentName, FailedDocument};
 use gpuctl_manifest::spec::checks::plain_secrets;
 use gpuctl_manifest::spec::{self, Document, FILE_BYTES, Override, Problems, nearest};
-use gpuctl_view::jobs::created;
-use gpuctl_view::jobs::created::{DocumentName, FailedDocument};
-use gpuctl_view::{Format, document};
 
 /// Files of one folder.
 const MOST_FILES: usize = 1000;
@@ -46,24 +43,13 @@ pub(crate) struct Unreadable {
 }
 
 impl Unreadable {
-    /// Prints every error but the last, and returns that one.
-    pub(crate) fn tell(mut self, context: &Context) -> Error {
+    /// Reports every error but the last, and returns that one.
+    pub(crate) fn tell(mut self, reporter: &dyn Reporter) -> Error {
         let last = self.failed.pop().expect("an unreadable file has an error");
         self.failed
             .iter()
-            .for_each(|failed| context.terminal.fail(&failed.error));
+            .for_each(|failed| reporter.tell(Event::Failed(&failed.error)));
         last.error
-    }
-
-    /// Ends a submission: nothing of it is tried. Of several files stdout gets the batch that
-    /// programs expect, in JSON and YAML.
-    pub(crate) fn refuse(self, format: Format, context: &Context) -> Result<ExitCode, Error> {
-        if self.failed.len() + self.others.len() > 1
-            && let Some(text) = document(format, &created::batch(&[], &self.failed, &self.others))
-        {
-            context.terminal.print(&text)?;
-        }
-        Err(self.tell(context))
     }
 }
 
@@ -75,19 +61,19 @@ pub(crate) struct Inputs {
 }
 
 impl Inputs {
-    /// Prints the warnings about the files. A plain-text secret must not reach the cluster without
+    /// Reports the warnings about the files. A plain-text secret must not reach the cluster without
     /// a warning.
-    pub(crate) fn warn(&self, context: &Context) {
+    pub(crate) fn warn(&self, reporter: &dyn Reporter) {
         self.warnings
             .iter()
-            .for_each(|problems| context.terminal.warn_about(problems));
+            .for_each(|problems| reporter.tell(Event::Problems(problems)));
         for of_file in self.documents.chunk_by(|one, next| one.file == next.file) {
             let documents: Vec<Document> =
                 of_file.iter().map(|input| input.document.clone()).collect();
             let problems = plain_secrets(&of_file[0].file, &of_file[0].text, &documents);
             problems
                 .iter()
-                .for_each(|problems| context.terminal.warn_about(problems));
+                .for_each(|problems| reporter.tell(Event::Problems(problems)));
         }
     }
 }

@@ -9,10 +9,10 @@ use std::io::{self, ErrorKind, Read};
 use std::path::{Component, Path, PathBuf};
 
 use gpuctl_core::error::Error;
+use gpuctl_core::model::contract::submission::LocalFile;
 use gpuctl_local::platform;
 use gpuctl_manifest::render::FILES_KIB;
 use gpuctl_manifest::spec::{Document, FilePosition, JobDocument, Problem};
-use gpuctl_view::jobs::local_files::LocalFile;
 
 /// Limit on the total bytes of a job's files.
 const MOST_BYTES: u64 = FILES_KIB as u64 * 1024;

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use futures::future::join4;
 
-use crate::context::Context;
 use crate::deploy::defaults::{Site, keep_classes};
+use crate::deploy::events::{Event, Reporter};
 use crate::deploy::inputs::InputDocument;
 use crate::deploy::once_per::OncePer;
 use crate::deploy::queueing::{QueueChoice, Queueing};
@@ -131,9 +131,11 @@ pub(crate) fn job(input: &InputDocument) -> Option<&JobDocument> {
 }
 
 /// Reports all but the last error and returns that one.
-pub(crate) fn all(context: &Context, mut errors: Vec<Error>) -> Error {
+pub(crate) fn all(reporter: &dyn Reporter, mut errors: Vec<Error>) -> Error {
     let last = errors.pop().expect("a failed reading has an error");
-    errors.iter().for_each(|error| context.terminal.fail(error));
+    errors
+        .iter()
+        .for_each(|error| reporter.tell(Event::Failed(error)));
     last
 }
 
@@ -142,10 +144,10 @@ pub(crate) async fn plan(
     inputs: Vec<InputDocument>,
     connection: Option<&Connection>,
     facts: &PlanningFacts,
-    context: &Context,
+    reporter: &dyn Reporter,
 ) -> Result<Vec<Plan>, Error> {
     let (mut plans, mut errors) = (Vec::new(), Vec::new());
-    for planned in plan_each(inputs, connection, facts, context).await? {
+    for planned in plan_each(inputs, connection, facts, reporter).await? {
         match planned {
             Ok(plan) => plans.push(plan),
             Err(error) => errors.push(error),
@@ -154,7 +156,7 @@ pub(crate) async fn plan(
     if errors.is_empty() {
         Ok(plans)
     } else {
-        Err(all(context, errors))
+        Err(all(reporter, errors))
     }
 }
 
@@ -164,9 +166,9 @@ pub(crate) async fn plan_each(
     mut inputs: Vec<InputDocument>,
     connection: Option<&Connection>,
     facts: &PlanningFacts,
-    context: &Context,
+    reporter: &dyn Reporter,
 ) -> Result<Vec<Result<Plan, Error>>, Error> {
-    facts.site.tell(connection, context);
+    facts.site.tell(connection, reporter);
     let filled: Vec<Result<(), Error>> = inputs
         .iter_mut()
         .map(|input| facts.site.fill(input).map_or(Ok(()), Err))

@@ -1,6 +1,7 @@
 //! Reads files and plans their jobs, for commands that write nothing: `fit` and `diff`.
 
 use crate::context::Context;
+use crate::deploy::events::Reporter;
 use crate::deploy::inputs::{self, InputDocument};
 use crate::deploy::local_files::FileAccess;
 use crate::deploy::names::named;
@@ -23,17 +24,18 @@ pub(crate) async fn planned(
     sets: &[Override],
     access: &FileAccess,
     context: &Context,
+    reporter: &dyn Reporter,
 ) -> Result<Planned, Error> {
     let inputs =
-        inputs::read(files, sets, access).map_err(|unreadable| unreadable.tell(context))?;
-    inputs.warn(context);
+        inputs::read(files, sets, access).map_err(|unreadable| unreadable.tell(reporter))?;
+    inputs.warn(reporter);
     let (shared, jobs): (Vec<InputDocument>, Vec<InputDocument>) = named(inputs.documents, false)?
         .into_iter()
         .partition(|input| job(input).is_none());
     let connection = context.connect().await?;
     let mut facts = PlanningFacts::of(&connection).await?;
     facts.foresee(&shared);
-    let plans = plan(jobs, Some(&connection), &facts, context).await?;
+    let plans = plan(jobs, Some(&connection), &facts, reporter).await?;
     Ok(Planned {
         connection,
         shared,

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use crate::context::Context;
+use crate::deploy::events::Reporter;
 use crate::deploy::pools::{missing, publish};
 use crate::deploy::{pool_labels, pool_taints};
 use gpuctl_cluster::{Connection, Wanted};
 use gpuctl_core::error::{Error, ErrorName};
 use gpuctl_core::model::State;
-use gpuctl_view::format::text::count;
+use gpuctl_core::model::values::text::count;
 
 /// How a pool goes.
 #[derive(Clone, Copy, Debug)]
@@ -24,7 +24,7 @@ pub(crate) async fn delete(
     connection: &Connection,
     name: &str,
     how: PoolDeletion,
-    context: &Context,
+    reporter: &dyn Reporter,
 ) -> Result<Option<String>, Error> {
     let Some(known) = connection.pools().get(name).await? else {
         if how.ignore_not_found {
@@ -53,15 +53,7 @@ pub(crate) async fn delete(
             let Some((host, _)) = connection.inventory().host(node).await? else {
                 continue;
             };
-            pool_labels::leave(
-                connection,
-                &context.terminal,
-                name,
-                &host.node,
-                notes,
-                &mut warned,
-            )
-            .await?;
+            pool_labels::leave(connection, reporter, name, &host.node, notes, &mut warned).await?;
             taken.insert(node.clone());
         }
         // A change since then may have set more labels.
@@ -77,7 +69,7 @@ pub(crate) async fn delete(
             },
         }
     }
-    publish(connection, true, context).await;
+    publish(connection, true, reporter).await;
     let taken = count(taken.len() as u64, "node");
     Ok(Some(if how.keep_labels {
         "its labels stay".to_owned()

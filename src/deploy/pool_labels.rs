@@ -3,8 +3,8 @@
 
 use std::collections::BTreeSet;
 
+use crate::deploy::events::Reporter;
 use crate::lookup;
-use crate::terminal::Terminal;
 use gpuctl_cluster::{Connection, LabelOverwrite, Labelling};
 use gpuctl_core::error::{Error, ErrorName};
 use gpuctl_core::model::contract::labels::POOL_LABEL;
@@ -88,7 +88,7 @@ pub(crate) async fn set_label(
 /// does not set, unless `warned` contains the same warning.
 pub(crate) async fn leave(
     connection: &Connection,
-    terminal: &Terminal,
+    reporter: &dyn Reporter,
     pool: &str,
     node: &Node,
     notes: &Notes,
@@ -103,7 +103,7 @@ pub(crate) async fn leave(
             node.name
         );
         if warned.insert(message.clone()) {
-            terminal.warn(&message);
+            reporter.warn(&message);
         }
     }
     // Remove the pool's label last, so that a repeated command still finds the node in the pool.

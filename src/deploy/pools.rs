@@ -1,7 +1,7 @@
 //! Creates and changes pools. Each label that is set for a pool is recorded in its definition
 //! first, so that deleting the pool can remove it.
 
-use crate::context::Context;
+use crate::deploy::events::{Event, Reporter};
 use crate::deploy::pool_labels::{find, leave_other, set_label};
 use crate::deploy::pool_plan::{PoolPlan, plan};
 use crate::deploy::pool_taints;
@@ -9,9 +9,9 @@ use gpuctl_cluster::{Connection, LabelOverwrite, PoolNamespace};
 use gpuctl_core::error::{Error, ErrorKind, ErrorName};
 use gpuctl_core::model::Inventory;
 use gpuctl_core::model::contract::labels::POOL_LABEL;
+use gpuctl_core::model::contract::submission::Made;
+use gpuctl_core::model::values::text::count;
 use gpuctl_manifest::spec::Pool;
-use gpuctl_view::format::text::count;
-use gpuctl_view::jobs::created::Made;
 
 /// How a pool is made.
 #[derive(Clone, Copy, Debug, Default)]
@@ -33,11 +33,11 @@ pub(crate) async fn create(
     connection: &Connection,
     pool: &Pool,
     how: PoolOptions,
-    context: &Context,
+    reporter: &dyn Reporter,
 ) -> Result<Made, Error> {
     let name = &pool.name.value;
     let plan = plan(connection, pool, how.force).await?;
-    refuse_partial(&plan.missing, how, context)?;
+    refuse_partial(&plan.missing, how, reporter)?;
     let made = |status, message| Made {
         kind: "pool",
         name: name.clone(),
@@ -66,15 +66,15 @@ pub(crate) async fn create(
     if how.dry_run {
         return Ok(made(status, format!("would be {verb} with {nodes}")));
     }
-    write(connection, &plan, how, context).await?;
+    write(connection, &plan, how, reporter).await?;
     for node in &pool.nodes {
         if let Some(host) = find(&plan.inventory, &node.name.value) {
             leave_other(connection, host, name).await?;
         }
     }
-    publish(connection, true, context).await;
+    publish(connection, true, reporter).await;
     if plan.wanted.exclusive && plan.before.is_some_and(|before| !before.exclusive) {
-        context.terminal.note(
+        reporter.note(
             "jobs of the pool that an earlier version made do not tolerate its taint: \
              pods that they make anew wait",
         );
@@ -83,7 +83,11 @@ pub(crate) async fn create(
 }
 
 /// Fails if nodes of the file do not exist, or warns of each with `--keep-partial`.
-fn refuse_partial(missing: &[String], how: PoolOptions, context: &Context) -> Result<(), Error> {
+fn refuse_partial(
+    missing: &[String],
+    how: PoolOptions,
+    reporter: &dyn Reporter,
+) -> Result<(), Error> {
     if !missing.is_empty() && !how.keep_partial {
         let message = format!(
             "there is no node {}; nothing was written",
@@ -98,7 +102,7 @@ fn refuse_partial(missing: &[String], how: PoolOptions, context: &Context) -> Re
         ));
     }
     for node in missing {
-        context.terminal.warn(&format!(
+        reporter.warn(&format!(
             "there is no node {node}: the pool is created without it"
         ));
     }
@@ -110,12 +114,12 @@ async fn write(
     connection: &Connection,
     plan: &PoolPlan,
     how: PoolOptions,
-    context: &Context,
+    reporter: &dyn Reporter,
 ) -> Result<(), Error> {
     tell_home(
         connection.pools().ensure_home(how.private).await?,
         how.private,
-        context,
+        reporter,
     );
     let wanted = &plan.wanted;
     if plan.before.is_some() {
@@ -156,16 +160,16 @@ async fn write(
 }
 
 /// Says who may read what is written from now on.
-pub(crate) fn tell_home(home: PoolNamespace, private: bool, context: &Context) {
+pub(crate) fn tell_home(home: PoolNamespace, private: bool, reporter: &dyn Reporter) {
     match home {
-        PoolNamespace::Read => context.terminal.note(
+        PoolNamespace::Read => reporter.note(
             "every user may read pools and the site's defaults in namespace gpuctl-system \
              (--private prevents that)",
         ),
-        PoolNamespace::Unread if !private => context.terminal.lack(
+        PoolNamespace::Unread if !private => reporter.tell(Event::Lack(
             "you may not create roles: other users cannot read the definitions of pools in \
              namespace gpuctl-system",
-        ),
+        )),
         _ => {}
     }
 }
@@ -213,9 +217,9 @@ async fn take_back(
 }
 
 /// Facts are a help for others: that they could not be written is told, and no more.
-pub(crate) async fn publish(connection: &Connection, begin: bool, context: &Context) {
+pub(crate) async fn publish(connection: &Connection, begin: bool, reporter: &dyn Reporter) {
     if let Err(failure) = connection.pools().publish(begin).await {
-        context.terminal.warn(&format!(
+        reporter.warn(&format!(
             "users who may not read nodes will not see this change: {failure}"
         ));
     }

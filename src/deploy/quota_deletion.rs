@@ -1,6 +1,6 @@
 //! Deletes quotas, and with `--purge` the empty namespaces that gpuctl made for them.
 
-use crate::context::Context;
+use crate::deploy::events::{Event, Reporter};
 use gpuctl_cluster::{Connection, Failure, Namespace};
 use gpuctl_core::error::{Error, ErrorName};
 use gpuctl_core::model::QuotaUse;
@@ -40,7 +40,7 @@ pub(crate) async fn delete(
     name: &str,
     purge: bool,
     ignore_not_found: bool,
-    context: &Context,
+    reporter: &dyn Reporter,
 ) -> Result<Option<String>, Error> {
     let (all, unseen) = in_reach(connection).await?;
     let ours: Vec<&QuotaUse> = all
@@ -56,9 +56,9 @@ pub(crate) async fn delete(
     }
     if unseen.is_some() {
         let home = &connection.namespace;
-        context.terminal.lack(&format!(
+        reporter.tell(Event::Lack(&format!(
             "you may not list quotas of all namespaces: it is deleted from `{home}` only"
-        ));
+        )));
     }
     let (mut spaces, mut gone, mut kept) = (Vec::new(), Vec::new(), Vec::new());
     for quota in ours {

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use crate::context::Context;
 use crate::deploy::errors::conflict;
+use crate::deploy::events::Reporter;
 use gpuctl_cluster::{Connection, Effect, QuotaPart};
 use gpuctl_core::error::{Error, ErrorName};
 use gpuctl_core::model::contract::labels::{MANAGED_BY, MANAGED_BY_US};
@@ -30,9 +30,9 @@ pub(crate) async fn plan(
     connection: &Connection,
     wanted: &Quota,
     (change, force): (bool, bool),
-    context: &Context,
+    reporter: &dyn Reporter,
 ) -> Result<QuotaPlan, Error> {
-    let described = objects(connection, wanted, context).await?;
+    let described = objects(connection, wanted, reporter).await?;
     let stale = if change {
         stale(connection, wanted, &described).await?
     } else {
@@ -100,7 +100,7 @@ fn already_exists(object: &Object, space: &str, ours: bool, quota: &str) -> Erro
 async fn resources(
     connection: &Connection,
     wanted: &Quota,
-    context: &Context,
+    reporter: &dyn Reporter,
 ) -> Result<BTreeSet<String>, Error> {
     let mut resources = BTreeSet::new();
     if wanted
@@ -120,7 +120,7 @@ async fn resources(
     );
     if resources.is_empty() {
         resources.insert(WHOLE[0].to_owned());
-        context.terminal.warn(&format!(
+        reporter.warn(&format!(
             "no node with GPUs was found: the quota is written for {}",
             WHOLE[0]
         ));
@@ -133,7 +133,7 @@ async fn resources(
         .collect();
     if !sliced.is_empty() {
         let sliced: Vec<&str> = sliced.into_iter().collect();
-        context.terminal.warn(&format!(
+        reporter.warn(&format!(
             "slices ({}) are not counted by `gpu`",
             sliced.join(", ")
         ));
@@ -144,7 +144,7 @@ async fn resources(
             "{} are counted each by themselves: a namespace may use as many of each",
             names.join(" and ")
         );
-        context.terminal.warn(&message);
+        reporter.warn(&message);
     }
     Ok(resources)
 }
@@ -153,9 +153,9 @@ async fn resources(
 pub(crate) async fn objects(
     connection: &Connection,
     wanted: &Quota,
-    context: &Context,
+    reporter: &dyn Reporter,
 ) -> Result<Vec<(String, Vec<Object>)>, Error> {
-    let resources = resources(connection, wanted, context).await?;
+    let resources = resources(connection, wanted, reporter).await?;
     let of = |space: &str, limits| {
         quota(
             &wanted.name,

@@ -1,13 +1,13 @@
 //! Creates and changes quotas: a ResourceQuota and a LimitRange in each namespace that the file
 //! names.
 
-use crate::context::Context;
+use crate::deploy::events::Reporter;
 use crate::deploy::quota_plan::{QuotaPlan, plan};
 use gpuctl_cluster::{Connection, Deletion};
 use gpuctl_core::error::Error;
+use gpuctl_core::model::contract::submission::Made;
 use gpuctl_manifest::render::{Object, namespace};
 use gpuctl_manifest::spec::Quota;
-use gpuctl_view::jobs::created::Made;
 
 /// How a quota is written.
 #[derive(Clone, Copy, Debug)]
@@ -25,10 +25,10 @@ pub(crate) async fn create(
     connection: &Connection,
     wanted: &Quota,
     making: QuotaOptions,
-    context: &Context,
+    reporter: &dyn Reporter,
 ) -> Result<Made, Error> {
     let dry_run = making.dry_run;
-    let plan = plan(connection, wanted, (making.change, making.force), context).await?;
+    let plan = plan(connection, wanted, (making.change, making.force), reporter).await?;
     let steps = plan.new.len() + plan.objects.len() + plan.stale.len();
     let status = match (plan.same, steps, plan.exists) {
         (true, 0, true) => "unchanged",
@@ -39,13 +39,11 @@ pub(crate) async fn create(
         write(connection, wanted, plan, making).await?;
     }
     if making.change {
-        tell_elsewhere(connection, wanted, context).await;
+        tell_elsewhere(connection, wanted, reporter).await;
     }
     let mut limits = wanted.namespaces.iter().map(|(_, limits)| limits);
     if limits.any(|limits| limits.gpu.is_some()) {
-        context
-            .terminal
-            .note("quotas do not count GPUs claimed through dynamic resource allocation");
+        reporter.note("quotas do not count GPUs claimed through dynamic resource allocation");
     }
     let spaces: Vec<&str> = wanted
         .namespaces
@@ -116,7 +114,11 @@ async fn write(
 
 /// Says where else a quota of this name binds. Another file may have made it there, so nothing of
 /// it is taken away.
-pub(crate) async fn tell_elsewhere(connection: &Connection, wanted: &Quota, context: &Context) {
+pub(crate) async fn tell_elsewhere(
+    connection: &Connection,
+    wanted: &Quota,
+    reporter: &dyn Reporter,
+) {
     let Ok(all) = connection.quotas().list(None).await else {
         return;
     };
@@ -126,7 +128,7 @@ pub(crate) async fn tell_elsewhere(connection: &Connection, wanted: &Quota, cont
     {
         let space = &quota.namespace;
         if wanted.namespaces.iter().all(|(own, _)| own != space) {
-            context.terminal.warn(&format!(
+            reporter.warn(&format!(
                 "quota `{0}` also binds in {space}, which the file does not name; `gpuctl delete \
                  quota {0} -n {space}` takes it out",
                 wanted.name

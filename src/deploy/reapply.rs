@@ -8,11 +8,10 @@ use crate::deploy::plan::Plan;
 use gpuctl_cluster::{Connection, Effect, Effects, Obstacle, SITE_DEFAULTS_WAIT};
 use gpuctl_core::error::{Error, ErrorName};
 use gpuctl_core::model::contract::labels::{SOURCE, USER};
+use gpuctl_core::model::values::text::count;
 use gpuctl_core::model::{GpuCount, Job, JobKind, State};
+use gpuctl_manifest::compare::{Masks, changes_asked_for};
 use gpuctl_manifest::render::{Object, Refusal, Rendered, render};
-use gpuctl_view::files::changes;
-use gpuctl_view::files::masks::Masks;
-use gpuctl_view::format::text::count;
 
 /// What is to be done for a document.
 #[derive(Debug)]
@@ -187,7 +186,7 @@ fn fixed_claim(claim: &FixedFields<'_>, job: &Job, masks: &Masks) -> Error {
         claim.object.name()
     );
     Error::new(ErrorName::ClaimConflict, message)
-        .cause(changes::of_wanted(claim.live, claim.wanted, masks).join("; "))
+        .cause(changes_asked_for(claim.live, claim.wanted, masks).join("; "))
         .hint(format!(
             "ask for what it is, or `gpuctl delete job {}/{} --purge` to lose its files",
             job.namespace, job.name
@@ -198,7 +197,7 @@ fn fixed_claim(claim: &FixedFields<'_>, job: &Job, masks: &Masks) -> Error {
 fn immutable(job: &Job, fixed: &[FixedFields<'_>], masks: &Masks) -> Error {
     let differences = fixed
         .iter()
-        .flat_map(|one| changes::of_wanted(one.live, one.wanted, masks));
+        .flat_map(|one| changes_asked_for(one.live, one.wanted, masks));
     let state = if State::of(job).status.is_final() {
         "has ended"
     } else {

@@ -8,9 +8,9 @@ use crate::deploy::plan::{Plan, job};
 use crate::deploy::reapply::masks;
 use gpuctl_cluster::{Effect, Effects, label};
 use gpuctl_core::model::GpuCount;
+use gpuctl_core::model::contract::submission::Created;
+use gpuctl_manifest::compare::changes;
 use gpuctl_manifest::render::pods_in_all;
-use gpuctl_view::files::changes;
-use gpuctl_view::jobs::created::Created;
 
 /// Lists the fields that change, by object.
 pub(crate) fn changed_fields(plan: &Plan, live: &Value, effects: &Effects) -> Vec<String> {
@@ -21,7 +21,7 @@ pub(crate) fn changed_fields(plan: &Plan, live: &Value, effects: &Effects) -> Ve
             Effect::Made => found.push(format!("{} is new", label(object))),
             Effect::Changed { live, wanted } => {
                 found.extend(
-                    changes::of(live, wanted, &masks)
+                    changes(live, wanted, &masks)
                         .into_iter()
                         .map(|line| format!("{} {line}", label(object))),
                 );

@@ -1,14 +1,13 @@
-//! Judges every job of a run, then writes, waits and answers.
+//! Judges every job of a run, then writes them and waits.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::process::ExitCode;
 
 use crate::concurrent::SideBySide;
 use crate::context::Context;
 use crate::deploy::AT_ONCE;
 use crate::deploy::decide::{Decision, Judging};
+use crate::deploy::events::{Done, Event, Reporter};
 use crate::deploy::execute::Writing;
-use crate::deploy::follow::follow;
 use crate::deploy::inputs::InputDocument;
 use crate::deploy::interrupt::Interruption;
 use crate::deploy::namesakes::Namesakes;
@@ -23,36 +22,48 @@ use crate::deploy::warnings::Warned;
 use gpuctl_cluster::Connection;
 use gpuctl_core::error::{Error, ErrorKind, ErrorName};
 use gpuctl_core::model::contract::rights::Task;
-use gpuctl_view::jobs::created;
-use gpuctl_view::jobs::created::{Created, DocumentName, FailedDocument};
-use gpuctl_view::{Format, document};
+use gpuctl_core::model::contract::submission::{Created, DocumentName, FailedDocument};
 
 /// One run of `create` or `apply` with jobs.
 pub(crate) struct Run<'r> {
     pub how: &'r SubmitOptions,
     /// Pools, quotas and defaults, which are written before the jobs.
     pub shared: &'r [InputDocument],
-    pub connection: &'r Connection,
-    pub format: Format,
+    pub connection: Connection,
     pub context: &'r Context,
+    pub reporter: &'r dyn Reporter,
     pub interruption: Interruption,
+}
+
+/// What a run of `create` or `apply` came to.
+pub(crate) struct WrittenRun {
+    pub connection: Connection,
+    pub interruption: Interruption,
+    /// The run had one document only: its answer is the command's own.
+    pub single: bool,
+    /// Pools, quotas and defaults.
+    pub shared: Vec<Created>,
+    pub jobs: RunSummary,
+    /// False when nobody reads the answers any more; then nothing was waited for.
+    pub is_read: bool,
+    pub waited: Result<(), Error>,
 }
 
 impl Run<'_> {
     /// Judges every document, then writes them. Nothing is written when one of them cannot be: a
     /// job that exists already is in the way of itself alone.
     pub(crate) async fn write(
-        &self,
+        self,
         plans: Vec<Plan>,
         facts: &PlanningFacts,
-    ) -> Result<ExitCode, Error> {
-        let (how, mode, context) = (self.how, self.how.mode, self.context);
+    ) -> Result<WrittenRun, Error> {
+        let (how, mode, reporter) = (self.how, self.how.mode, self.reporter);
         let single = plans.len() == 1 && self.shared.is_empty();
-        let mut judging = Judging::new(how, facts, self.connection);
+        let mut judging = Judging::new(how, facts, &self.connection);
         plans.iter().for_each(|plan| judging.foresee(plan));
         let looking = async {
-            let mut failed = shared::judge(self.shared, how, context).await?;
-            let (judged, rest) = judge_all(plans, &judging, context, &mut failed).await;
+            let mut failed = shared::judge(self.shared, how, self.context, reporter).await?;
+            let (judged, rest) = judge_all(plans, &judging, reporter, &mut failed).await;
             Ok::<_, Error>((judged, rest, failed))
         };
         let (judged, rest, failed) = tokio::select! {
@@ -78,22 +89,31 @@ impl Run<'_> {
             self.write_all(&judging, judged, &mut account).await?
         };
         if single && let Some(failed) = account.failed.pop() {
-            context
-                .terminal
-                .set_task(Some(Task::writing(failed.document.kind, mode.changes())));
+            let task = Task::writing(failed.document.kind, mode.changes());
+            reporter.tell(Event::Task(Some(task)));
             return Err(failed.error);
         }
-        tell_failed(&account.failed, mode, context);
+        tell_failed(&account.failed, mode, reporter);
         if !account.not_tried.is_empty() {
             let names: Vec<String> = account.not_tried.iter().map(ToString::to_string).collect();
-            context
-                .terminal
-                .warn(&format!("not tried: {}", names.join(", ")));
+            reporter.warn(&format!("not tried: {}", names.join(", ")));
         }
-        if !heard? {
-            return Ok(account.exit_code());
-        }
-        self.finish(single, &made, account).await
+        let is_read = heard?;
+        let waited = if is_read {
+            self.wait(&mut account).await
+        } else {
+            Ok(())
+        };
+        drop(judging);
+        Ok(WrittenRun {
+            connection: self.connection,
+            interruption: self.interruption,
+            single,
+            shared: made,
+            jobs: account,
+            is_read,
+            waited,
+        })
     }
 
     /// Returns the shared documents that may be written. Those that exist already have failed by
@@ -117,21 +137,18 @@ impl Run<'_> {
         names
     }
 
-    /// Prints what would be written. Returns the shared documents.
+    /// Reports what would be written. Returns the shared documents.
     async fn foresee(
         &self,
         judged: &[Decision],
         account: &mut RunSummary,
     ) -> Result<Vec<Created>, Error> {
         let fresh = self.fresh(&account.failed);
-        let made = shared::make(&fresh, self.how, self.format, false, self.context).await?;
+        let made = shared::make(&fresh, self.how, false, self.context, self.reporter).await?;
         let foreseen = judged.iter().map(|one| foreseen(one, self.how.mode));
         account.done.extend(foreseen);
-        if !self.format.is_document() {
-            account
-                .done
-                .iter()
-                .try_for_each(|created| self.context.terminal.print(&created::text(created)))?;
+        for created in &account.done {
+            self.reporter.done(Done::Foreseen(created))?;
         }
         Ok(made.created())
     }
@@ -144,10 +161,10 @@ impl Run<'_> {
         judged: Vec<Decision>,
         account: &mut RunSummary,
     ) -> Result<(Vec<Created>, Result<bool, Error>), Error> {
-        let (how, context) = (self.how, self.context);
+        let (how, reporter) = (self.how, self.reporter);
         let fresh = self.fresh(&account.failed);
         let before = tokio::select! {
-            made = shared::make(&fresh, how, self.format, false, context) => made?,
+            made = shared::make(&fresh, how, false, self.context, reporter) => made?,
             () = self.interruption.times(1) => {
                 let message = "interrupted while writing pools, quotas and defaults";
                 return Err(Error::new(ErrorName::Interrupted, message)
@@ -171,56 +188,18 @@ impl Run<'_> {
             .not_tried
             .extend(orphans.iter().map(|one| one.plan.input.name()));
         let interruption = self.interruption.clone();
-        let writing = Writing::new(judging, how.keep_partial, context, interruption);
-        let tell = |created: &Created| match self.format.is_document() {
-            true => Ok(true),
-            false => context.terminal.offer(&created::text(created)),
-        };
-        let heard = writing.all(judged, account, tell).await;
+        let writing = Writing::new(judging, how.keep_partial, reporter, interruption);
+        let heard = writing.all(judged, account).await;
         Ok((made, heard))
     }
 
-    /// Waits if asked to, and prints the answer. Then follows the log, or hints at the next
-    /// command.
-    async fn finish(
-        &self,
-        single: bool,
-        made: &[Created],
-        mut account: RunSummary,
-    ) -> Result<ExitCode, Error> {
-        let (how, context) = (self.how, self.context);
-        context.terminal.set_task(
-            account
-                .done
-                .first()
-                .map(|created| Task::writing(created.kind, how.mode.changes())),
-        );
-        let waited = self.wait(&mut account).await;
-        let answer = match (single, account.done.first()) {
-            (true, Some(created)) => document(self.format, created),
-            _ => document(
-                self.format,
-                &created::batch(
-                    &[made, &account.done].concat(),
-                    &account.failed,
-                    &account.not_tried,
-                ),
-            ),
-        };
-        if let Some(text) = answer {
-            context.terminal.print(&text)?;
-        }
-        waited?;
-        if let Some(created) = account.done.first().filter(|_| how.follow) {
-            return follow(self.connection, created, &self.interruption, context).await;
-        }
-        if let Some(created) = account.done.first().filter(|_| how.dry_run.is_none()) {
-            context.terminal.hint(&next_command(created, how.wait));
-        }
-        Ok(account.exit_code())
-    }
-
+    /// Waits if asked to.
     async fn wait(&self, account: &mut RunSummary) -> Result<(), Error> {
+        let task = account
+            .done
+            .first()
+            .map(|created| Task::writing(created.kind, self.how.mode.changes()));
+        self.reporter.tell(Event::Task(task));
         let goal = if self.how.follow {
             Some(WaitGoal::Started)
         } else {
@@ -229,12 +208,13 @@ impl Run<'_> {
         match goal {
             Some(goal) if account.kind() != Some(ErrorKind::Interrupted) => {
                 wait(
-                    self.connection,
+                    &self.connection,
                     &mut account.done,
                     goal,
                     self.how.timeout,
                     &self.interruption,
                     self.context,
+                    self.reporter,
                 )
                 .await
             }
@@ -243,21 +223,11 @@ impl Run<'_> {
     }
 }
 
-/// Returns what people usually type next.
-fn next_command(created: &Created, waited: Option<WaitGoal>) -> String {
-    let full = format!("{}/{}", created.namespace, created.job_id);
-    match created.kind {
-        "notebook" => format!("gpuctl open {full}"),
-        _ if waited == Some(WaitGoal::Complete) => format!("gpuctl logs {full}"),
-        _ => format!("gpuctl logs {full} -f"),
-    }
-}
-
 /// Judges every job, several at once; those that may not be written are in `failed` then.
 async fn judge_all(
     plans: Vec<Plan>,
     judging: &Judging<'_>,
-    context: &Context,
+    reporter: &dyn Reporter,
     failed: &mut Vec<FailedDocument>,
 ) -> (Vec<Decision>, Vec<DocumentName>) {
     let namesakes = Namesakes::of(judging.connection, &plans).await;
@@ -281,7 +251,7 @@ async fn judge_all(
                 one.plan
                     .notes
                     .iter()
-                    .for_each(|note| context.terminal.report(note));
+                    .for_each(|note| reporter.tell(Event::Report(note)));
                 if !matches!(one.step, Action::Nothing) {
                     warned.add(one.plan.job_name(), &one.warnings);
                 }
@@ -297,22 +267,17 @@ async fn judge_all(
             }
         }
     }
-    warned.tell(documents, context);
+    warned.tell(documents, reporter);
     (judged, rest.into())
 }
 
-/// Prints each failure, with the rights that its command needs.
-pub(crate) fn tell_failed(failed: &[FailedDocument], mode: Mode, context: &Context) {
-    for failed in failed {
-        context
-            .terminal
-            .set_task(Some(Task::writing(failed.document.kind, mode.changes())));
-        context.terminal.fail(
-            &failed
-                .error
-                .clone()
-                .during(format!("{} failed", failed.document)),
-        );
+/// Reports each failure, with the rights that its command needs.
+pub(crate) fn tell_failed(failed: &[FailedDocument], mode: Mode, reporter: &dyn Reporter) {
+    for FailedDocument { document, error } in failed {
+        let task = Task::writing(document.kind, mode.changes());
+        reporter.tell(Event::Task(Some(task)));
+        let error = error.clone().during(format!("{document} failed"));
+        reporter.tell(Event::Failed(&error));
     }
 }
 

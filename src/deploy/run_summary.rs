@@ -1,9 +1,7 @@
-//! What became of the documents of a run, and the exit code that follows from it.
-
-use std::process::ExitCode;
+//! What became of the documents of a run.
 
 use gpuctl_core::error::ErrorKind;
-use gpuctl_view::jobs::created::{Created, DocumentName, FailedDocument};
+use gpuctl_core::model::contract::submission::{Created, DocumentName, FailedDocument};
 
 /// What became of the documents of a run.
 #[derive(Default)]
@@ -27,10 +25,5 @@ impl RunSummary {
             .max_by_key(|kind| kind.exit_code());
         // Documents that were not tried although none failed were stopped by an interruption.
         worst.or_else(|| (!self.not_tried.is_empty()).then_some(ErrorKind::Interrupted))
-    }
-
-    pub(crate) fn exit_code(&self) -> ExitCode {
-        self.kind()
-            .map_or(ExitCode::SUCCESS, |kind| ExitCode::from(kind.exit_code()))
     }
 }

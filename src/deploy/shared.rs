@@ -1,38 +1,30 @@
 //! Writes the documents that are no jobs, pools and quotas, before the jobs that may need them.
 
-use std::process::ExitCode;
-
 use crate::context::Context;
 use crate::deploy::defaults;
+use crate::deploy::events::{Done, Event, Reporter};
 use crate::deploy::inputs::InputDocument;
 use crate::deploy::options::Mode;
 use crate::deploy::options::SubmitOptions;
 use crate::deploy::pools::{self, PoolOptions};
 use crate::deploy::quotas;
-use crate::terminal::Verbosity;
 use gpuctl_cluster::Connection;
-use gpuctl_core::error::{Error, ErrorKind};
+use gpuctl_core::error::Error;
 use gpuctl_core::model::contract::rights::Task;
+use gpuctl_core::model::contract::submission::{Created, DocumentName, FailedDocument, Made};
 use gpuctl_manifest::spec::Document;
-use gpuctl_view::Format;
-use gpuctl_view::jobs::created::{Created, FailedDocument, Made};
 
 /// What became of them.
 #[derive(Default)]
 pub(crate) struct SharedOutcome {
     pub made: Vec<Made>,
     pub failed: Vec<FailedDocument>,
+    pub not_tried: Vec<DocumentName>,
+    /// There was one document only: its answer is the command's own.
+    pub only: bool,
 }
 
 impl SharedOutcome {
-    pub(crate) fn exit_code(&self) -> ExitCode {
-        if self.failed.is_empty() {
-            ExitCode::SUCCESS
-        } else {
-            ExitCode::from(ErrorKind::Request.exit_code())
-        }
-    }
-
     /// As documents of a batch.
     pub(crate) fn created(&self) -> Vec<Created> {
         self.made.iter().map(Made::created).collect()
@@ -44,8 +36,9 @@ pub(crate) async fn judge(
     inputs: &[InputDocument],
     how: &SubmitOptions,
     context: &Context,
+    reporter: &dyn Reporter,
 ) -> Result<Vec<FailedDocument>, Error> {
-    Ok(refusals(inputs, how, context)
+    Ok(refusals(inputs, how, context, reporter)
         .await?
         .into_iter()
         .map(|(_, failed)| failed)
@@ -57,20 +50,20 @@ pub(crate) async fn refusals<'i>(
     inputs: &'i [InputDocument],
     how: &SubmitOptions,
     context: &Context,
+    reporter: &dyn Reporter,
 ) -> Result<Vec<(&'i InputDocument, FailedDocument)>, Error> {
     let mut failed = Vec::new();
     if inputs.is_empty() {
         return Ok(failed);
     }
     let connection = context.connect().await?;
-    // What is to be said is said when it is done.
-    let talk = context.terminal.swap_talk(Verbosity::Errors);
+    reporter.tell(Event::LookingBegins);
     for input in inputs {
-        context.terminal.set_task(Some(Task::writing(
+        reporter.tell(Event::Task(Some(Task::writing(
             input.document.kind(),
             how.mode.changes(),
-        )));
-        if let Err(error) = one(&connection, &input.document, how, true, context).await {
+        ))));
+        if let Err(error) = one(&connection, &input.document, how, true, reporter).await {
             failed.push((
                 input,
                 FailedDocument {
@@ -80,7 +73,7 @@ pub(crate) async fn refusals<'i>(
             ));
         }
     }
-    context.terminal.swap_talk(talk);
+    reporter.tell(Event::LookingEnds);
     Ok(failed)
 }
 
@@ -88,33 +81,34 @@ pub(crate) async fn refusals<'i>(
 pub(crate) async fn make(
     inputs: &[InputDocument],
     how: &SubmitOptions,
-    format: Format,
     only: bool,
     context: &Context,
+    reporter: &dyn Reporter,
 ) -> Result<SharedOutcome, Error> {
-    let mut outcome = SharedOutcome::default();
+    let mut outcome = SharedOutcome {
+        only,
+        ..SharedOutcome::default()
+    };
     if inputs.is_empty() {
         return Ok(outcome);
     }
     let connection = context.connect().await?;
     for input in inputs {
-        context.terminal.set_task(Some(Task::writing(
+        reporter.tell(Event::Task(Some(Task::writing(
             input.document.kind(),
             how.mode.changes(),
-        )));
+        ))));
         match one(
             &connection,
             &input.document,
             how,
             how.dry_run.is_some(),
-            context,
+            reporter,
         )
         .await
         {
             Ok(made) => {
-                if !format.is_document() {
-                    context.terminal.print(&made.text())?;
-                }
+                reporter.done(Done::Shared(&made))?;
                 outcome.made.push(made);
             }
             Err(error) if only => return Err(error),
@@ -132,7 +126,7 @@ async fn one(
     document: &Document,
     how: &SubmitOptions,
     dry_run: bool,
-    context: &Context,
+    reporter: &dyn Reporter,
 ) -> Result<Made, Error> {
     let change = how.mode.changes();
     match document {
@@ -144,7 +138,7 @@ async fn one(
                 keep_partial: how.keep_partial,
                 dry_run,
             };
-            pools::create(connection, pool, making, context).await
+            pools::create(connection, pool, making, reporter).await
         }
         Document::Quota(quota) => {
             let force = matches!(
@@ -160,7 +154,7 @@ async fn one(
                 keep_partial: how.keep_partial,
                 dry_run,
             };
-            quotas::create(connection, quota, making, context).await
+            quotas::create(connection, quota, making, reporter).await
         }
         Document::Defaults(site) => {
             let force = how.force
@@ -177,7 +171,7 @@ async fn one(
                 private: how.private,
                 dry_run,
             };
-            defaults::create(connection, site, making, context).await
+            defaults::create(connection, site, making, reporter).await
         }
         Document::Job(_) => unreachable!("jobs are submitted elsewhere"),
     }

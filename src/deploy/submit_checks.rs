@@ -4,14 +4,9 @@ use crate::deploy::inputs::InputDocument;
 use crate::deploy::options::{DocumentKind, SubmitOptions, WaitGoal};
 use crate::deploy::plan::job;
 use gpuctl_core::error::{Error, ErrorName};
-use gpuctl_view::Format;
 
 /// Refuses documents and options that contradict each other.
-pub(crate) fn check(
-    inputs: &[InputDocument],
-    how: &SubmitOptions,
-    format: Format,
-) -> Result<(), Error> {
+pub(crate) fn check(inputs: &[InputDocument], how: &SubmitOptions) -> Result<(), Error> {
     refuse_other_kinds(inputs, how)?;
     if how.wait == Some(WaitGoal::Complete)
         && let Some(input) = inputs
@@ -25,7 +20,7 @@ pub(crate) fn check(
         return Err(Error::usage(message).hint("`--wait` waits until it is ready"));
     }
     if how.follow {
-        followable(inputs, format)?;
+        followable(inputs)?;
     }
     if how.timeout.is_some() && how.wait.is_none() && !how.follow {
         return Err(
@@ -62,8 +57,8 @@ fn refuse_other_kinds(inputs: &[InputDocument], how: &SubmitOptions) -> Result<(
     Err(error.hint(hint))
 }
 
-/// Requires one job with a log that ends, and stdout for this log alone.
-fn followable(inputs: &[InputDocument], format: Format) -> Result<(), Error> {
+/// Requires one job with a log that ends.
+fn followable(inputs: &[InputDocument]) -> Result<(), Error> {
     let jobs: Vec<&InputDocument> = inputs.iter().filter(|input| job(input).is_some()).collect();
     let [input] = jobs.as_slice() else {
         let message = format!(
@@ -76,12 +71,6 @@ fn followable(inputs: &[InputDocument], format: Format) -> Result<(), Error> {
     if job(input).is_some_and(|job| job.kind.serves()) {
         let message = format!("`{name}` is a service or notebook: its log has no end");
         return Err(Error::usage(message).hint(format!("`--wait`, then `gpuctl logs {name} -f`")));
-    }
-    if format.is_document() {
-        let error = Error::usage("`--follow` prints the log, and `-o` asks for a document");
-        return Err(error.hint(format!(
-            "submit first, then `gpuctl logs {name} -f -o json`"
-        )));
     }
     Ok(())
 }

@@ -7,14 +7,14 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 
 use crate::context::Context;
+use crate::deploy::events::{Event, Reporter, Waiting};
 use crate::deploy::interrupt::Interruption;
 use crate::deploy::options::WaitGoal;
 use gpuctl_cluster::{Connection, OutageRetry, Wanted};
 use gpuctl_core::error::{Error, ErrorKind, ErrorName};
+use gpuctl_core::model::contract::submission::Created;
 use gpuctl_core::model::{Job, Pod, PodPhase, State, Status, cannot_start};
 use gpuctl_manifest::spec::{Document, parse};
-use gpuctl_view::format::text;
-use gpuctl_view::jobs::created::Created;
 
 /// Waits for every job; a failed one, the timeout and Ctrl-C are errors. The statuses in `jobs` are
 /// brought up to date.
@@ -25,8 +25,9 @@ pub(crate) async fn wait(
     timeout: Option<Duration>,
     interruption: &Interruption,
     context: &Context,
+    reporter: &dyn Reporter,
 ) -> Result<(), Error> {
-    let spinner = context.terminal.spinner();
+    let line = Waiting::begin(reporter);
     let start = Instant::now();
     let deadline = timeout.map(|timeout| start + timeout);
     // Set while a gang has given its GPUs back: it must come back whatever ends the waiting.
@@ -34,10 +35,11 @@ pub(crate) async fn wait(
     let wait = JobWait {
         connection,
         context,
+        reporter,
         goal,
         start,
         deadline,
-        spinner: &spinner,
+        line: &line,
     };
     let waited = async {
         for created in jobs.iter_mut() {
@@ -54,7 +56,7 @@ pub(crate) async fn wait(
         result = waited => result,
         () = interruption.times(1) => Err(Error::new(ErrorName::Interrupted, "interrupted while waiting").cause("the jobs exist and continue")),
     };
-    spinner.finish_and_clear();
+    drop(line);
     if let Some(job) = paused.take() {
         let resumed = connection
             .jobs()
@@ -75,10 +77,11 @@ pub(crate) async fn wait(
 struct JobWait<'w> {
     connection: &'w Connection,
     context: &'w Context,
+    reporter: &'w dyn Reporter,
     goal: WaitGoal,
     start: Instant,
     deadline: Option<Instant>,
-    spinner: &'w indicatif::ProgressBar,
+    line: &'w Waiting<'w>,
 }
 
 impl JobWait<'_> {
@@ -87,8 +90,8 @@ impl JobWait<'_> {
         created: &mut Created,
         gang: &mut GangTimeout<'_>,
     ) -> Result<(), Error> {
-        let terminal = &self.context.terminal;
-        let patience = OutageRetry::new(|failure| terminal.warn(&format!("{failure}; retrying")));
+        let reporter = self.reporter;
+        let patience = OutageRetry::new(|failure| reporter.warn(&format!("{failure}; retrying")));
         let wanted = Wanted::one(&created.namespace, &created.job_id);
         let mut bell = self
             .connection
@@ -107,9 +110,9 @@ impl JobWait<'_> {
             };
             let state = State::of(&job);
             state.status.word().clone_into(&mut created.status);
-            created.message = state.message.clone().unwrap_or_else(|| text::state(&state));
-            self.spinner
-                .set_message(format!("{}: {}", created.job_id, doing(&job, &state)));
+            created.message = state.message.clone().unwrap_or_else(|| state.to_string());
+            self.line
+                .show(&format!("{}: {}", created.job_id, doing(&job, &state)));
             if self.is_over(&job, &state, created).await? {
                 return Ok(());
             }
@@ -157,9 +160,8 @@ impl JobWait<'_> {
             }
             (Status::Succeeded, _) | (Status::Running, WaitGoal::Running | WaitGoal::Started) => {
                 created.message = reached(job, state, self.start.elapsed());
-                self.context
-                    .terminal
-                    .announce(&format!("{} is {}", created.job_id, created.message));
+                let message = format!("{} is {}", created.job_id, created.message);
+                self.reporter.tell(Event::Announcement(&message));
                 Ok(true)
             }
             (Status::Failed, WaitGoal::Started)
@@ -193,10 +195,9 @@ impl JobWait<'_> {
 
     fn timed_out(&self, created: &Created, state: &State) -> Error {
         let message = format!(
-            "timed out after {} s: job `{}` is {}",
+            "timed out after {} s: job `{}` is {state}",
             self.start.elapsed().as_secs(),
-            created.job_id,
-            text::state(state)
+            created.job_id
         );
         let error = Error::new(ErrorName::Timeout, message);
         state
@@ -268,7 +269,7 @@ fn reached(job: &Job, state: &State, after: Duration) -> String {
         1..=3 => format!(" on {}", nodes.into_iter().collect::<Vec<_>>().join(", ")),
         many => format!(" on {many} nodes"),
     };
-    format!("{}{place} after {} s", text::state(state), after.as_secs())
+    format!("{state}{place} after {} s", after.as_secs())
 }
 
 /// Returns the error of a job that failed or cannot start, with the last lines of its log.
@@ -289,7 +290,7 @@ async fn ended(connection: &Connection, job: &Job, reason: &str, message: String
 /// Describes where most pods are: scheduling, pulling, running 3/4.
 fn doing(job: &Job, state: &State) -> String {
     if state.status != Status::Pending {
-        return text::state(state);
+        return state.to_string();
     }
     let pods = job.current_pods();
     let unscheduled = pods.iter().filter(|pod| pod.node.is_none()).count();
@@ -298,9 +299,9 @@ fn doing(job: &Job, state: &State) -> String {
         .filter(|pod| pod.node.is_some() && pod.phase == PodPhase::Pending)
         .count();
     if unscheduled > 0 || pods.is_empty() {
-        format!("scheduling, {}", text::state(state))
+        format!("scheduling, {state}")
     } else if pulling > 0 && state.running == 0 {
-        format!("pulling, {}", text::state(state))
+        format!("pulling, {state}")
     } else {
         format!("running {}/{}", state.running, state.wanted)
     }

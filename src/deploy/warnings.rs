@@ -1,7 +1,7 @@
 //! Warnings about the documents of a run, told together: each once, with the documents that it is
 //! about.
 
-use crate::context::Context;
+use crate::deploy::events::Reporter;
 
 /// What was found so far, in the order in which it was found.
 #[derive(Default)]
@@ -32,10 +32,10 @@ impl Warned {
     }
 
     /// Tells them. `of` is the number of documents of the run: of a single one the name is known.
-    pub(crate) fn tell(&self, of: usize, context: &Context) {
+    pub(crate) fn tell(&self, of: usize, reporter: &dyn Reporter) {
         self.0
             .iter()
-            .for_each(|warning| context.terminal.warn(&warning.text(of)));
+            .for_each(|warning| reporter.warn(&warning.text(of)));
     }
 }
 

@@ -4,7 +4,6 @@
 use gpuctl_cluster::Failure;
 use gpuctl_core::error::{Error, ErrorName};
 use gpuctl_core::model::{Job, Pod, PodPhase, State};
-use gpuctl_view::format::text;
 
 /// Which container of a job is meant; without rank or pod the first that runs, without container
 /// the job's own.
@@ -51,11 +50,7 @@ pub(crate) fn pod<'j>(job: &'j Job, place: ContainerChoice<'_>) -> Result<&'j Po
         if pods.is_empty() {
             let error = Error::new(
                 ErrorName::NotRunning,
-                format!(
-                    "job `{}` is {} and has no pod",
-                    job.name,
-                    text::state(&state)
-                ),
+                format!("job `{}` is {state} and has no pod", job.name),
             );
             return Err(error.hint(format!("gpuctl describe job {full}")));
         }
@@ -78,12 +73,7 @@ pub(crate) fn pod<'j>(job: &'j Job, place: ContainerChoice<'_>) -> Result<&'j Po
     if pod.phase != PodPhase::Running {
         let error = Error::new(
             ErrorName::NotRunning,
-            format!(
-                "{} does not run: job `{}` is {}",
-                pod.name,
-                job.name,
-                text::state(&state)
-            ),
+            format!("{} does not run: job `{}` is {state}", pod.name, job.name),
         );
         return Err(error.hint(format!("gpuctl logs {full}")));
     }

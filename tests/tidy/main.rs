@@ -10,13 +10,14 @@ use std::path::Path;
 use sources::{Source, named, paths, root, sources};
 
 /// The modules of the program, bottom up. A module names only modules of lower floors.
-const FLOORS: [&[&str]; 10] = [
+const FLOORS: [&[&str]; 11] = [
     &["outbound", "serve", "concurrent"],
     &["terminal"],
     &["config"],
     &["context"],
     &["lookup"],
     &["deploy", "inside", "observe"],
+    &["show"],
     // The table of verbs is a macro that makes the commands that `cli` parses.
     &["cli", "verbs"],
     &["mcp"],
@@ -55,6 +56,22 @@ fn modules_name_only_lower_floors() {
         }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// A workflow reports events and returns values, so that callers without a terminal can run it.
+#[test]
+fn workflows_do_not_print() {
+    let prints = |source: &Source| {
+        ["gpuctl_view", "terminal", "ExitCode"]
+            .iter()
+            .any(|word| source.words.iter().any(|other| other == word))
+    };
+    let found: Vec<_> = sources()
+        .iter()
+        .filter(|(path, source)| path.starts_with(root().join("src/deploy")) && prints(source))
+        .map(|(path, _)| path)
+        .collect();
+    assert!(found.is_empty(), "{found:#?}");
 }
 
 /// Files that name each other in a circle cannot be read one after the other.

@@ -120,7 +120,7 @@ impl DeleteArgs {
         DeleteOptions {
             force,
             purge,
-            yes,
+            ask: purge && !yes,
             no_wait,
             ignore_not_found,
             timeout,

@@ -4,23 +4,28 @@ use std::process::ExitCode;
 
 use crate::cli::files::apply::Apply;
 use crate::context::Context;
+use crate::deploy::inputs;
 use crate::deploy::names::named;
 use crate::deploy::options::Mode;
-use crate::deploy::{inputs, submit};
+use crate::show;
+use crate::show::reporter::TerminalReporter;
 use gpuctl_core::error::Error;
 
 pub(crate) async fn run(args: &Apply, context: &Context) -> Result<ExitCode, Error> {
     context.terminal.set_format(args.output.into());
     let inputs = match inputs::read(&args.files, &args.sets, &args.local.access()?) {
         Ok(inputs) => inputs,
-        Err(unreadable) => return unreadable.refuse(args.output.into(), context),
+        Err(unreadable) => return show::inputs::refuse(unreadable, args.output.into(), context),
     };
-    inputs.warn(context);
+    inputs.warn(&TerminalReporter::new(
+        &context.terminal,
+        args.output.into(),
+    ));
     let mode = Mode::Apply {
         force_conflicts: args.force_conflicts,
         replace: args.replace,
     };
-    submit::submit(
+    show::submission::submit(
         named(inputs.documents, false)?,
         &args.submit.options(mode),
         args.output.into(),

@@ -11,39 +11,49 @@ use crate::concurrent::SideBySide;
 use crate::context::Context;
 use crate::deploy::AT_ONCE;
 use crate::deploy::errors::lost_companion;
+use crate::deploy::events::{Event, Reporter};
 use crate::deploy::plan::Plan;
 use crate::deploy::planned::{Planned, planned};
 use crate::deploy::pool_plan::{self, PoolPlan};
 use crate::deploy::reapply::{Comparison, compare, masks, sources};
 use crate::deploy::warnings::Warned;
 use crate::deploy::{defaults, quota_plan, quotas};
+use crate::show::reporter::TerminalReporter;
 use gpuctl_cluster::{Connection, Effect, label};
 use gpuctl_core::error::{Error, ErrorKind};
 use gpuctl_core::model::contract::labels::POOL_LABEL;
 use gpuctl_core::model::{Noted, PoolDefinition};
+use gpuctl_manifest::compare::Masks;
 use gpuctl_manifest::render::{DEFAULTS_FILE, Object, namespace};
 use gpuctl_manifest::spec::{Document, Pool, masked};
 use gpuctl_view::files::changes::{Difference, text};
-use gpuctl_view::files::masks::Masks;
 use gpuctl_view::jobs::local_files;
 use gpuctl_view::{Format, document};
 
 pub(crate) async fn run(args: &Diff, context: &Context) -> Result<ExitCode, Error> {
     let format: Format = args.output.into();
     context.terminal.set_format(format);
+    let reporter = TerminalReporter::new(&context.terminal, format);
     let Planned {
         connection,
         shared,
         plans,
-    } = planned(&args.files, &args.sets, &args.local.access()?, context).await?;
+    } = planned(
+        &args.files,
+        &args.sets,
+        &args.local.access()?,
+        context,
+        &reporter,
+    )
+    .await?;
     let mut found = Vec::new();
     for input in &shared {
-        found.extend(of_shared(&connection, &input.document, context).await?);
+        found.extend(of_shared(&connection, &input.document, &reporter).await?);
     }
     let files = plans
         .iter()
         .flat_map(|plan| local_files::lines(&plan.input.attached.files));
-    files.for_each(|line| context.terminal.report(&line));
+    files.for_each(|line| reporter.tell(Event::Report(&line)));
     let names: Vec<String> = plans
         .iter()
         .map(|plan| plan.job_name().to_owned())
@@ -60,7 +70,7 @@ pub(crate) async fn run(args: &Diff, context: &Context) -> Result<ExitCode, Erro
         found.extend(differences);
     }
     drop(jobs);
-    warned.tell(names.len(), context);
+    warned.tell(names.len(), &reporter);
     let answer = document(
         format,
         &found
@@ -223,18 +233,18 @@ fn of_effect(object: &Object, effect: &Effect, masks: &Masks) -> Option<Differen
 async fn of_shared(
     connection: &Connection,
     document: &Document,
-    context: &Context,
+    reporter: &dyn Reporter,
 ) -> Result<Vec<Difference>, Error> {
     match document {
-        Document::Pool(pool) => Ok(of_pool(connection, pool, context)
+        Document::Pool(pool) => Ok(of_pool(connection, pool, reporter)
             .await?
             .into_iter()
             .collect()),
         Document::Quota(quota) => {
             let mut found = Vec::new();
-            let described = quota_plan::objects(connection, quota, context).await?;
+            let described = quota_plan::objects(connection, quota, reporter).await?;
             let stale = quota_plan::stale(connection, quota, &described).await?;
-            quotas::tell_elsewhere(connection, quota, context).await;
+            quotas::tell_elsewhere(connection, quota, reporter).await;
             for (space, objects) in described {
                 let there = connection
                     .writes()
@@ -259,9 +269,7 @@ async fn of_shared(
                                 )
                                 .await?,
                             );
-                            warnings
-                                .iter()
-                                .for_each(|warning| context.terminal.warn(warning));
+                            warnings.iter().for_each(|warning| reporter.warn(warning));
                         }
                         false => found.push(new(&object, &Masks::default())),
                     }
@@ -332,13 +340,13 @@ fn pool_document(pool: &PoolDefinition, nodes: LabelsByNode) -> Value {
 async fn plan_pool(
     connection: &Connection,
     pool: &Pool,
-    context: &Context,
+    reporter: &dyn Reporter,
 ) -> Result<PoolPlan, Error> {
     let mut planned = match pool_plan::plan(connection, pool, false).await {
         Ok(planned) => planned,
         // What `apply` would refuse is a difference all the same.
         Err(error) if matches!(error.kind, ErrorKind::Request | ErrorKind::Access) => {
-            context.terminal.warn(&format!(
+            reporter.warn(&format!(
                 "`apply` refuses pool `{}`: {error}",
                 pool.name.value
             ));
@@ -354,9 +362,7 @@ async fn plan_pool(
         Err(error) => return Err(error),
     };
     for node in std::mem::take(&mut planned.missing) {
-        context
-            .terminal
-            .warn(&format!("there is no node {node}: `apply` refuses"));
+        reporter.warn(&format!("there is no node {node}: `apply` refuses"));
         planned.wanted.labels.insert(node, BTreeMap::new());
     }
     Ok(planned)
@@ -365,9 +371,9 @@ async fn plan_pool(
 async fn of_pool(
     connection: &Connection,
     pool: &Pool,
-    context: &Context,
+    reporter: &dyn Reporter,
 ) -> Result<Option<Difference>, Error> {
-    let planned = plan_pool(connection, pool, context).await?;
+    let planned = plan_pool(connection, pool, reporter).await?;
     let name = format!("pool/{}", pool.name.value);
     let Some(before) = planned.before else {
         let wanted = pool_document(&planned.wanted, labels_by_node(&planned.wanted));

@@ -7,6 +7,7 @@ use crate::context::Context;
 use crate::deploy::fit::fit;
 use crate::deploy::planned::{Planned, planned};
 use crate::observe::starts;
+use crate::show::reporter::TerminalReporter;
 use gpuctl_core::error::Error;
 use gpuctl_core::model::counting::fit::FitVerdict;
 use gpuctl_core::model::counting::start::StartForecast;
@@ -18,7 +19,14 @@ pub(crate) async fn run(args: &FitArgs, context: &Context) -> Result<ExitCode, E
     context.terminal.set_format(format);
     let Planned {
         connection, plans, ..
-    } = planned(&args.files, &args.sets, &args.local.access()?, context).await?;
+    } = planned(
+        &args.files,
+        &args.sets,
+        &args.local.access()?,
+        context,
+        &TerminalReporter::new(&context.terminal, format),
+    )
+    .await?;
     if plans.is_empty() {
         context.terminal.report("no job in these files");
     }

@@ -8,19 +8,21 @@ use crate::concurrent::SideBySide;
 use crate::context::Context;
 use crate::deploy::AT_ONCE;
 use crate::deploy::decide::Judging;
+use crate::deploy::events::Reporter;
 use crate::deploy::inputs::{self, InputDocument};
 use crate::deploy::local_files::FileAccess;
 use crate::deploy::namesakes::Namesakes;
 use crate::deploy::options::{DryRun, Mode, SubmitOptions};
 use crate::deploy::plan::{PlanningFacts, job, plan_each};
 use crate::deploy::shared;
+use crate::show::reporter::TerminalReporter;
 use gpuctl_cluster::Connection;
 use gpuctl_core::error::{Error, ErrorKind, ErrorName};
+use gpuctl_core::model::contract::submission::{DocumentName, FailedDocument};
 use gpuctl_manifest::spec::checks::{self, by_id, silenced};
 use gpuctl_manifest::spec::{Document, FilePosition, Problem, Problems, Severity};
 use gpuctl_view::files::validated;
 use gpuctl_view::files::validated::Validated;
-use gpuctl_view::jobs::created::{DocumentName, FailedDocument};
 use gpuctl_view::{Format, document};
 
 pub(crate) async fn run(args: &Validate, context: &Context) -> Result<ExitCode, Error> {
@@ -32,16 +34,17 @@ pub(crate) async fn run(args: &Validate, context: &Context) -> Result<ExitCode, 
         context.terminal.print(&text)?;
         return Ok(ExitCode::SUCCESS);
     }
+    let reporter = TerminalReporter::new(&context.terminal, format);
     let mut files = Vec::new();
     let mut readable = Vec::new();
     let access = args.local.access()?;
     for name in inputs::names(&args.files)? {
-        let (validated, documents) = look(&name, &access, context)?;
+        let (validated, documents) = look(&name, &access, &reporter)?;
         files.push(validated);
         readable.extend(documents);
     }
     if args.server {
-        ask(readable, &mut files, context).await?;
+        ask(readable, &mut files, context, &reporter).await?;
     }
     let (errors, warnings) = validated::counted(&files);
     let answer = document(format, &validated::document(&files, args.strict));
@@ -60,12 +63,12 @@ pub(crate) async fn run(args: &Validate, context: &Context) -> Result<ExitCode, 
 fn look(
     name: &str,
     access: &FileAccess,
-    context: &Context,
+    reporter: &dyn Reporter,
 ) -> Result<(Validated, Vec<InputDocument>), Error> {
     let mut one = match inputs::read(&[name.to_owned()], &[], access) {
         Ok(found) => found,
         Err(unreadable) => {
-            let error = unreadable.tell(context);
+            let error = unreadable.tell(reporter);
             let Some(problems) = error.problems else {
                 return Err(error);
             };
@@ -204,6 +207,7 @@ async fn ask(
     inputs: Vec<InputDocument>,
     files: &mut [Validated],
     context: &Context,
+    reporter: &dyn Reporter,
 ) -> Result<(), Error> {
     let connection = context.connect().await?;
     let mut facts = PlanningFacts::of(&connection).await?;
@@ -215,7 +219,7 @@ async fn ask(
         mode: MODE,
         ..SubmitOptions::default()
     };
-    for (input, refused) in shared::refusals(&shared, &how, context).await? {
+    for (input, refused) in shared::refusals(&shared, &how, context, reporter).await? {
         let FailedDocument {
             document: DocumentName { name, .. },
             error,
@@ -225,7 +229,7 @@ async fn ask(
     if jobs.is_empty() {
         return Ok(());
     }
-    ask_about_jobs(jobs, &connection, &facts, &mut findings, context).await
+    ask_about_jobs(jobs, &connection, &facts, &mut findings, reporter).await
 }
 
 /// Judges jobs as `apply --dry-run=server` would.
@@ -234,7 +238,7 @@ async fn ask_about_jobs(
     connection: &Connection,
     facts: &PlanningFacts,
     findings: &mut ClusterFindings<'_>,
-    context: &Context,
+    reporter: &dyn Reporter,
 ) -> Result<(), Error> {
     let how = SubmitOptions {
         mode: MODE,
@@ -246,7 +250,7 @@ async fn ask_about_jobs(
         .iter()
         .map(|input| (input.file.clone(), input.document.name().to_owned()))
         .collect();
-    let planned = match plan_each(jobs, Some(connection), facts, context).await {
+    let planned = match plan_each(jobs, Some(connection), facts, reporter).await {
         Ok(planned) => planned,
         Err(error) if error.kind == ErrorKind::Unreachable => return Err(error),
         // What is known without the cluster is still printed.

@@ -4,23 +4,23 @@
 use std::process::ExitCode;
 use std::time::Instant;
 
-use indicatif::ProgressBar;
-
 use crate::cli::jobs::delete::{
     Delete, DeleteArgs, DeleteDefaults, JobNames, PoolNames, QuotaNames,
 };
 use crate::concurrent::SideBySide;
 use crate::context::Context;
 use crate::deploy::delete::{Begun, DeleteOptions, begin, end, told};
+use crate::deploy::events::Reporter;
 use crate::deploy::local_files::FileAccess;
 use crate::deploy::pool_deletion::{self, PoolDeletion};
 use crate::deploy::{self, AT_ONCE, inputs, quota_deletion};
 use crate::lookup;
+use crate::show::reporter::TerminalReporter;
 use gpuctl_cluster::Connection;
 use gpuctl_core::error::{Error, ErrorKind, ErrorName};
+use gpuctl_core::model::contract::deletion::Deleted;
 use gpuctl_manifest::spec::{Document, SiteDefaults};
 use gpuctl_view::jobs::deleted;
-use gpuctl_view::jobs::deleted::Deleted;
 use gpuctl_view::{Format, document};
 
 /// What is deleted.
@@ -45,12 +45,14 @@ pub(crate) async fn run(args: &Delete, context: &Context) -> Result<ExitCode, Er
     if let Some(what) = &args.what {
         return what.run(context).await;
     }
-    context.terminal.set_format(args.options.output.into());
+    let format = args.options.output.into();
+    context.terminal.set_format(format);
     if args.files.is_empty() {
         return Err(Error::usage("nothing to delete was given")
             .hint("`gpuctl delete job NAME` or `gpuctl delete -f FILE`"));
     }
-    let items = items_in(&args.files, context)?;
+    let reporter = TerminalReporter::new(&context.terminal, format);
+    let items = items_in(&args.files, &reporter)?;
     delete(&items, &args.options, None, context).await
 }
 
@@ -87,9 +89,12 @@ async fn delete(
     context.terminal.set_format(format);
     check_namespaces(items, context)?;
     let connection = context.connect().await?;
+    let reporter = TerminalReporter::new(&context.terminal, format);
+    let asked = how.of_job();
     let of_job = DeleteOptions {
         only_uid,
-        ..how.of_job()
+        ask: asked.ask && context.terminal.is_interactive(),
+        ..asked
     };
     let mut deletion = DeletionRun {
         items,
@@ -97,6 +102,7 @@ async fn delete(
         of_job: &of_job,
         connection: &connection,
         context,
+        reporter: &reporter,
         answers: Vec::new(),
         failed: Vec::new(),
     };
@@ -144,6 +150,7 @@ struct DeletionRun<'a> {
     of_job: &'a DeleteOptions,
     connection: &'a Connection,
     context: &'a Context,
+    reporter: &'a dyn Reporter,
     answers: Vec<Deleted>,
     failed: Vec<(String, Error)>,
 }
@@ -155,11 +162,11 @@ impl DeletionRun<'_> {
             items,
             of_job,
             connection,
-            context,
+            reporter,
             ..
         } = *self;
         // Questions are asked one after the other.
-        let at_once = if of_job.may_ask(context) { 1 } else { AT_ONCE };
+        let at_once = if of_job.ask { 1 } else { AT_ONCE };
         let jobs = items.iter().filter_map(|item| match item {
             DeleteItem::Job(name) => Some(name),
             _ => None,
@@ -167,7 +174,7 @@ impl DeletionRun<'_> {
         let beginning = jobs.map(async |name| {
             (
                 name,
-                begin(connection, name, of_job, context).await,
+                begin(connection, name, of_job, reporter).await,
                 Instant::now(),
             )
         });
@@ -189,7 +196,7 @@ impl DeletionRun<'_> {
             .iter()
             .filter(|item| !matches!(item, DeleteItem::Job(_)))
         {
-            match shared(self.connection, item, self.how, self.context).await {
+            match shared(self.connection, item, self.how, self.reporter).await {
                 Ok(answer) => self.answers.extend(answer),
                 Err(error) => self.fail(item.name(), error)?,
             }
@@ -208,14 +215,13 @@ impl DeletionRun<'_> {
         let many = begun.len() > 1;
         let progress = context.terminal.progress(begun.len() as u64, "jobs");
         progress.tick();
+        let reporter = TerminalReporter::new(&context.terminal, self.how.output.into());
+        // The progress bar shows all of several jobs.
+        let quiet =
+            TerminalReporter::new(&context.terminal, self.how.output.into()).without_waiting();
+        let reporter = if many { &quiet } else { &reporter };
         let ending = begun.into_iter().map(async |(begun, start)| {
-            // The progress bar shows all of several jobs.
-            let line = if many {
-                ProgressBar::hidden()
-            } else {
-                context.terminal.spinner()
-            };
-            let ended = end(connection, &begun, start, of_job, line, context).await;
+            let ended = end(connection, &begun, start, of_job, reporter).await;
             (begun, ended)
         });
         let mut ending = SideBySide::new(ending, AT_ONCE);
@@ -231,7 +237,7 @@ impl DeletionRun<'_> {
             if self.is_text() {
                 context.terminal.print(&deleted::text(&answer))?;
             }
-            told(&begun, context);
+            told(&begun, self.reporter);
             self.answers.push(answer);
         }
         progress.finish_and_clear();
@@ -254,9 +260,9 @@ impl DeletionRun<'_> {
 }
 
 /// Returns what files describe, last first.
-fn items_in(files: &[String], context: &Context) -> Result<Vec<DeleteItem>, Error> {
+fn items_in(files: &[String], reporter: &dyn Reporter) -> Result<Vec<DeleteItem>, Error> {
     let inputs = inputs::read(files, &[], &FileAccess::Unread)
-        .map_err(|unreadable| unreadable.tell(context))?;
+        .map_err(|unreadable| unreadable.tell(reporter))?;
     let item = |document: &Document| match document {
         Document::Job(job) => DeleteItem::Job(match &job.namespace {
             Some(space) => format!("{}/{}", space.value, job.name.value),
@@ -281,7 +287,7 @@ async fn shared(
     connection: &Connection,
     item: &DeleteItem,
     how: &DeleteArgs,
-    context: &Context,
+    reporter: &dyn Reporter,
 ) -> Result<Option<Deleted>, Error> {
     let message = match item {
         DeleteItem::Pool(name) => {
@@ -290,10 +296,10 @@ async fn shared(
                 keep_labels: how.keep_labels,
                 ignore_not_found: how.ignore_not_found,
             };
-            pool_deletion::delete(connection, name, ending, context).await?
+            pool_deletion::delete(connection, name, ending, reporter).await?
         }
         DeleteItem::Quota(name) => {
-            quota_deletion::delete(connection, name, how.purge, how.ignore_not_found, context)
+            quota_deletion::delete(connection, name, how.purge, how.ignore_not_found, reporter)
                 .await?
         }
         DeleteItem::Defaults => deploy::defaults::delete(connection, how.ignore_not_found).await?,

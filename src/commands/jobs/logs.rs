@@ -260,11 +260,9 @@ fn explain_silence(job: &Job, failure: Option<&Failure>, context: &Context) {
                 .message
                 .as_ref()
                 .map_or(String::new(), |message| format!(": {message}"));
-            context.terminal.note(&format!(
-                "no log yet: {} is {}{why}",
-                job.name,
-                text::state(&state)
-            ));
+            context
+                .terminal
+                .note(&format!("no log yet: {} is {state}{why}", job.name));
         }
         _ => {}
     }

@@ -15,7 +15,6 @@ use gpuctl_core::model::{Job, State, Status};
 use gpuctl_local::platform;
 use gpuctl_manifest::spec::{self, Document};
 use gpuctl_view::document;
-use gpuctl_view::format::text;
 use gpuctl_view::jobs::opened;
 use gpuctl_view::jobs::opened::Opened;
 
@@ -73,7 +72,7 @@ pub(crate) async fn run(args: &Open, context: &Context) -> Result<ExitCode, Erro
         Some(state) => {
             context
                 .terminal
-                .note(&format!("── {} {} ──", job.name, text::state(&state)));
+                .note(&format!("── {} {state} ──", job.name));
             Ok(ExitCode::SUCCESS)
         }
         None => Err(Error::new(

@@ -5,9 +5,8 @@ use std::collections::BTreeSet;
 use std::process::ExitCode;
 
 use crate::cli::jobs::restart::Restarted;
+use crate::commands::jobs::size::{SizeChange, answer};
 use crate::context::Context;
-use crate::deploy::size::SizeChange;
-use crate::deploy::size::answer;
 use crate::deploy::size::changeable;
 use gpuctl_cluster::Connection;
 use gpuctl_core::error::Error;

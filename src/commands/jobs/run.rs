@@ -12,7 +12,7 @@ use crate::deploy::local_files::{FileAccess, attach};
 use crate::deploy::names::named;
 use crate::deploy::options::DryRun;
 use crate::deploy::options::Mode;
-use crate::deploy::submit;
+use crate::show::submission;
 use gpuctl_core::error::Error;
 use gpuctl_manifest::spec::checks::plain_secrets;
 use gpuctl_manifest::spec::{self, Problems};
@@ -60,7 +60,7 @@ pub(crate) async fn run(args: &RunArgs, context: &Context) -> Result<ExitCode, E
         .into());
     }
     let documents = named(documents, args.generate_name)?;
-    submit::submit(
+    submission::submit(
         documents,
         &args.submit.options(Mode::default()),
         format,

@@ -3,8 +3,9 @@
 use std::process::ExitCode;
 
 use crate::cli::jobs::scale::Scale;
+use crate::commands::jobs::size::{SizeChange, answer};
 use crate::context::Context;
-use crate::deploy::size::{SizeChange, answer, changeable};
+use crate::deploy::size::changeable;
 use gpuctl_core::error::{Error, ErrorName};
 use gpuctl_core::model::JobKind;
 use gpuctl_view::format::text::count;

@@ -6,6 +6,7 @@ use crate::cli::nodes::label::LabelNode;
 use crate::context::Context;
 use crate::deploy::pools;
 use crate::lookup;
+use crate::show::reporter::TerminalReporter;
 use gpuctl_cluster::{Connection, LabelOverwrite, Labelling};
 use gpuctl_core::error::{Error, ErrorKind, ErrorName};
 use gpuctl_core::model::contract::labels::POOL_LABEL;
@@ -59,7 +60,8 @@ pub(crate) async fn run(args: &LabelNode, context: &Context) -> Result<ExitCode,
         }
     }
     if is_published(key) && !done.is_empty() {
-        pools::publish(&connection, false, context).await;
+        let reporter = TerminalReporter::new(&context.terminal, format);
+        pools::publish(&connection, false, &reporter).await;
     }
     if nodes.len() > 1 {
         let message = format!("{} of {} nodes done", done.len(), nodes.len());

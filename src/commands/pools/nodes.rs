@@ -5,10 +5,12 @@ use std::process::ExitCode;
 
 use crate::cli::pools::nodes::PoolNodes;
 use crate::context::Context;
+use crate::deploy::events::Reporter;
 use crate::deploy::pool_labels::{self, find, fits, leave_other, set_label, taken_over};
 use crate::deploy::pool_taints::{self, TaintChange, taken_by};
 use crate::deploy::pools;
 use crate::lookup;
+use crate::show::reporter::TerminalReporter;
 use gpuctl_cluster::{Connection, LabelOverwrite};
 use gpuctl_core::error::{Error, ErrorKind, ErrorName};
 use gpuctl_core::model::contract::labels::POOL_LABEL;
@@ -29,7 +31,8 @@ async fn change(args: &PoolNodes, adding: bool, context: &Context) -> Result<Exi
     context.terminal.set_format(format);
     let connection = context.connect().await?;
     let stock = connection.inventory().stock().await?.listed()?;
-    let definition = definition(args, adding, &stock.inventory, &connection, context).await?;
+    let reporter = TerminalReporter::new(&context.terminal, format);
+    let definition = definition(args, adding, &stock.inventory, &connection, &reporter).await?;
     let (mut done, mut failed) = (Vec::new(), Vec::new());
     for node in &args.nodes {
         let result = match find(&stock.inventory, node) {
@@ -38,7 +41,7 @@ async fn change(args: &PoolNodes, adding: bool, context: &Context) -> Result<Exi
                 Err(lookup::missing_node(node, &names))
             }
             Some(host) if adding => put_in(&connection, host, &definition, args.force).await,
-            Some(host) => take_out(&connection, host, &args.pool, context).await,
+            Some(host) => take_out(&connection, host, &args.pool, &reporter).await,
         };
         match result {
             Ok(()) => {
@@ -56,7 +59,7 @@ async fn change(args: &PoolNodes, adding: bool, context: &Context) -> Result<Exi
             }
         }
     }
-    pools::publish(&connection, true, context).await;
+    pools::publish(&connection, true, &reporter).await;
     let message = format!("{} of {} nodes done", done.len(), args.nodes.len());
     context.terminal.print(
         &document(
@@ -78,7 +81,7 @@ async fn definition(
     adding: bool,
     inventory: &Inventory,
     connection: &Connection,
-    context: &Context,
+    reporter: &dyn Reporter,
 ) -> Result<PoolDefinition, Error> {
     if let Some(known) = connection.pools().get(&args.pool).await? {
         return Ok(known.pool);
@@ -91,7 +94,11 @@ async fn definition(
         ..PoolDefinition::default()
     };
     if adding {
-        pools::tell_home(connection.pools().ensure_home(false).await?, false, context);
+        pools::tell_home(
+            connection.pools().ensure_home(false).await?,
+            false,
+            reporter,
+        );
         connection.pools().add(&definition).await?;
     }
     Ok(definition)
@@ -160,7 +167,7 @@ async fn take_out(
     connection: &Connection,
     host: &NodeUsage,
     pool: &str,
-    context: &Context,
+    reporter: &dyn Reporter,
 ) -> Result<(), Error> {
     let node = host.name();
     let mut set = connection
@@ -193,7 +200,7 @@ async fn take_out(
     );
     pool_labels::leave(
         connection,
-        &context.terminal,
+        reporter,
         pool,
         &host.details.node,
         &set,

@@ -4,10 +4,11 @@
 use colored::Color;
 use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::{Map, Value};
+use serde_json::Value;
 use similar::TextDiff;
 
-use super::masks::Masks;
+use gpuctl_manifest::compare::{Masks, changes, changes_asked_for};
+
 use crate::format::text::{clean, paint};
 use crate::{TextStyle, yaml};
 
@@ -76,8 +77,7 @@ impl Difference {
 
     /// Lists the fields that change in place.
     pub fn changed(namespace: &str, object: &str, live: &Value, wanted: &Value) -> Self {
-        let mut fields = Vec::new();
-        compare("", Some(live), Some(wanted), false, &mut fields);
+        let fields = changes(live, wanted, &Masks::default());
         Self::between(
             namespace,
             object,
@@ -90,8 +90,7 @@ impl Difference {
 
     /// Lists the fields that cannot be changed: `wanted` has only what was asked for.
     pub fn fixed(namespace: &str, object: &str, live: &Value, wanted: &Value) -> Self {
-        let mut fields = Vec::new();
-        compare("", Some(live), Some(wanted), true, &mut fields);
+        let fields = changes_asked_for(live, wanted, &Masks::default());
         Self::between(
             namespace,
             object,
@@ -217,123 +216,3 @@ fn asked(live: &Value, wanted: &Value) -> Value {
         (live, _) => live.clone(),
     }
 }
-
-/// Length of a value in a line.
-const LONGEST: usize = 60;
-
-/// Fields in which two objects differ, as `spec.replicas: 1 → 2`.
-pub fn of(live: &Value, wanted: &Value, masks: &Masks) -> Vec<String> {
-    let mut found = Vec::new();
-    compare(
-        "",
-        Some(&masks.live(live)),
-        Some(&masks.wanted(wanted)),
-        false,
-        &mut found,
-    );
-    found
-}
-
-/// Returns the same, where `wanted` says only what was asked for: what it leaves out is no
-/// difference.
-pub fn of_wanted(live: &Value, wanted: &Value, masks: &Masks) -> Vec<String> {
-    let mut found = Vec::new();
-    compare(
-        "",
-        Some(&masks.live(live)),
-        Some(&masks.wanted(wanted)),
-        true,
-        &mut found,
-    );
-    found
-}
-
-fn compare(
-    path: &str,
-    live: Option<&Value>,
-    wanted: Option<&Value>,
-    asked_only: bool,
-    found: &mut Vec<String>,
-) {
-    let below = |key: &str| {
-        if path.is_empty() {
-            key.to_owned()
-        } else {
-            format!("{path}.{key}")
-        }
-    };
-    match (live, wanted) {
-        (live, wanted) if live == wanted => {}
-        (Some(_), None) if asked_only => {}
-        (Some(Value::Object(live)), Some(Value::Object(wanted))) => {
-            for key in keys(live, wanted) {
-                compare(
-                    &below(key),
-                    live.get(key),
-                    wanted.get(key),
-                    asked_only,
-                    found,
-                );
-            }
-        }
-        (Some(Value::Array(live)), Some(Value::Array(wanted))) if named(live) && named(wanted) => {
-            let (live, wanted) = (by_name(live), by_name(wanted));
-            for key in keys(&live, &wanted) {
-                compare(
-                    &below(key),
-                    live.get(key),
-                    wanted.get(key),
-                    asked_only,
-                    found,
-                );
-            }
-        }
-        // The YAML itself is no field that anybody reads in a line.
-        (Some(_), Some(_)) if path.ends_with("annotations.gpuctl/source") => {
-            found.extend((!asked_only).then(|| "the YAML that is kept with it".to_owned()));
-        }
-        (live, wanted) => found.push(format!("{path}: {} → {}", short(live), short(wanted))),
-    }
-}
-
-/// Keys of both, each once, in order.
-fn keys<'v>(a: &'v Map<String, Value>, b: &'v Map<String, Value>) -> Vec<&'v str> {
-    let mut keys: Vec<&str> = a.keys().chain(b.keys()).map(String::as_str).collect();
-    keys.sort_unstable();
-    keys.dedup();
-    keys
-}
-
-/// Lists of containers, variables and volumes are told apart by name, not by place.
-fn named(list: &[Value]) -> bool {
-    !list.is_empty() && list.iter().all(|item| item["name"].is_string())
-}
-
-fn by_name(list: &[Value]) -> Map<String, Value> {
-    list.iter()
-        .filter_map(|item| Some((item["name"].as_str()?.to_owned(), item.clone())))
-        .collect()
-}
-
-fn short(value: Option<&Value>) -> String {
-    let text = match value {
-        None | Some(Value::Null) => return "-".to_owned(),
-        Some(Value::String(text)) => text.clone(),
-        Some(other) => other.to_string(),
-    };
-    let first: String = text
-        .lines()
-        .next()
-        .unwrap_or_default()
-        .chars()
-        .take(LONGEST)
-        .collect();
-    if first == text {
-        first
-    } else {
-        format!("{first}…")
-    }
-}
-
-#[cfg(test)]
-mod tests;

@@ -3,7 +3,6 @@
 pub mod changes;
 pub mod converted;
 pub mod defaults;
-pub mod masks;
 pub mod reference;
 pub mod starter;
 pub mod validated;

@@ -4,13 +4,14 @@ use colored::Color;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use gpuctl_core::model::contract::submission::LocalFile;
 use gpuctl_manifest::spec::checks::{CHECKS, Check, can_be_silenced};
 use gpuctl_manifest::spec::{Problem, Problems, Severity};
 
 use crate::TextStyle;
 use crate::format::errors::checked_text;
 use crate::format::text::{count, paint};
-use crate::jobs::local_files::{LocalFile, lines};
+use crate::jobs::local_files::lines;
 
 /// One file after it was looked at.
 #[derive(Clone, Debug)]

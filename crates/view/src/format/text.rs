@@ -5,30 +5,13 @@ use std::borrow::Cow;
 use colored::{Color, Colorize};
 use jiff::{SignedDuration, Timestamp};
 
-use gpuctl_core::model::{Percent, State, Status};
+use gpuctl_core::model::values::text::{is_hidden, is_joiner};
+use gpuctl_core::model::{Percent, Status};
 
 use crate::TextStyle;
 
-/// Makes external text safe to display: escapes control characters, direction marks, line
-/// separators and invisible characters visibly.
-pub fn clean(text: &str) -> Cow<'_, str> {
-    if !text.chars().any(|c| is_unsafe(c) || is_joiner(c)) {
-        return Cow::Borrowed(text);
-    }
-    let mut result = String::new();
-    let mut before = None;
-    for (at, c) in text.char_indices() {
-        match c {
-            '\n' | '\t' | '\r' => result.push(' '),
-            c if is_hidden(before, c, &text[at + c.len_utf8()..]) => {
-                result.extend(c.escape_unicode());
-            }
-            c => result.push(c),
-        }
-        before = Some(c);
-    }
-    Cow::Owned(result)
-}
+pub(crate) use gpuctl_core::model::values::text::is_unsafe;
+pub use gpuctl_core::model::values::text::{clean, count};
 
 /// Replaces characters that no name in Kubernetes contains, because people paste names into shells.
 /// Kubernetes validates the names of objects, but not those in owner references and ConfigMaps.
@@ -163,41 +146,6 @@ fn is_escaped(c: char) -> bool {
     (is_unsafe(c) || is_joiner(c)) && c >= '\u{7f}'
 }
 
-/// Joiners and variation selectors. Emoji, Persian and Indic text needs them.
-fn is_joiner(c: char) -> bool {
-    matches!(c, '\u{200c}' | '\u{200d}' | '\u{fe00}'..='\u{fe0f}')
-}
-
-/// Whether a character is unsafe at its position. A joiner has a purpose after a visible non-ASCII
-/// character. Between letters of a name it would only make two names look alike.
-fn is_hidden(before: Option<char>, c: char, after: &str) -> bool {
-    if !is_joiner(c) {
-        return is_unsafe(c);
-    }
-    let is_visible =
-        |c: char| !c.is_ascii() && !c.is_whitespace() && !is_unsafe(c) && !is_joiner(c);
-    // An emoji can have a variation selector before the joiner.
-    let joins = c == '\u{200d}' && before == Some('\u{fe0f}');
-    let is_keycap = c == '\u{fe0f}' && after.starts_with('\u{20e3}');
-    let is_form = matches!(c, '\u{fe00}'..='\u{fe0f}');
-    let has_purpose =
-        before.is_some_and(is_visible) && (is_form || after.chars().next().is_some_and(is_visible));
-    !(has_purpose || joins || is_keycap)
-}
-
-/// Returns true for what a terminal may obey, and for what it hides.
-pub(crate) fn is_unsafe(c: char) -> bool {
-    c.is_control()
-        || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{2028}' | '\u{2029}' | '\u{200e}' | '\u{200f}' | '\u{61c}')
-        || matches!(c, '\u{feff}' | '\u{e0000}'..='\u{e0fff}' | '\u{200b}' | '\u{2060}'..='\u{206f}' | '\u{ad}')
-        || matches!(c, '\u{fff9}'..='\u{fffb}' | '\u{180b}'..='\u{180f}' | '\u{34f}' | '\u{115f}' | '\u{1160}')
-        || matches!(
-            c,
-            '\u{17b4}' | '\u{17b5}' | '\u{3164}' | '\u{ffa0}' | '\u{1d173}'
-                ..='\u{1d17a}' | '\u{2800}'
-        )
-}
-
 /// Returns a span of time as `45s`, `12m`, `3h`, `2d`. Clocks differ: a negative one is `0s`.
 pub fn age(from: Option<Timestamp>, now: Timestamp) -> String {
     from.map_or_else(|| "-".to_owned(), |from| span(now.duration_since(from)))
@@ -212,11 +160,6 @@ pub fn span(duration: SignedDuration) -> String {
         7200..172_800 => format!("{}h", seconds / 3600),
         _ => format!("{}d", seconds / 86_400),
     }
-}
-
-/// Formats as `1 pod`, `2 pods`.
-pub fn count(number: u64, noun: &str) -> String {
-    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }
 
 /// Writes `text` in a color, where colors are wanted.
@@ -237,18 +180,6 @@ pub(crate) fn status_color(status: Status) -> Option<Color> {
             Some(Color::BrightBlack)
         }
     }
-}
-
-/// Formats as `pending ImagePullBackOff`, `running 2/2`.
-pub fn state(state: &State) -> String {
-    let mut text = state.status.to_string();
-    if state.counted && state.status == Status::Running {
-        text.push_str(&format!(" {}/{}", state.running, state.wanted));
-    }
-    if let Some(reason) = &state.reason {
-        text.push_str(&format!(" {}", clean(reason)));
-    }
-    text
 }
 
 /// Returns a line of a description: its name and what it says.

@@ -1,69 +1,13 @@
 //! Renders what `create` and `apply` did.
 
-use std::fmt;
-
-use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::local_files::{LocalFile, lines};
+use super::local_files::lines;
 use crate::format::text::{clean, count};
-use gpuctl_core::error::Error;
 use gpuctl_core::model::GpuCount;
-
-/// A document that was created.
-#[derive(Clone, Debug, JsonSchema, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Created {
-    pub job_id: String,
-    pub name: String,
-    pub kind: &'static str,
-    pub status: String,
-    pub created_at: Option<Timestamp>,
-    pub message: String,
-    pub namespace: String,
-    #[serde(skip)]
-    pub pods: u64,
-    /// Pods of each replica of a service.
-    #[serde(skip)]
-    pub group_size: u64,
-    #[serde(skip)]
-    pub gpus_per_pod: GpuCount,
-    #[serde(skip)]
-    pub gpu_type: Option<String>,
-    #[serde(skip)]
-    pub pool: Option<String>,
-    /// Kinds and names of the other objects.
-    #[serde(skip)]
-    pub objects: Vec<String>,
-    /// What it has from the site's defaults.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub defaults: Vec<FromSite>,
-    /// Files of this machine that became part of it.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub local_files: Vec<LocalFile>,
-    /// Only there when nothing was written.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub dry_run: bool,
-    /// What `apply` did: created, updated, unchanged, replaced.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub action: Option<&'static str>,
-    /// Fields that `apply` changed.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub changes: Vec<String>,
-}
-
-/// A value that a job has from the site's defaults.
-#[derive(Clone, Debug, JsonSchema, Serialize)]
-pub struct FromSite {
-    /// The field of the job's document.
-    pub field: String,
-    pub value: String,
-    /// `all`, `kind training`, `pool infer-pool`.
-    pub scope: String,
-    /// True where it stands instead of the file's.
-    pub enforced: bool,
-}
+pub use gpuctl_core::model::contract::submission::{Created, Made};
+use gpuctl_core::model::contract::submission::{DocumentName, FailedDocument, FromSite, LocalFile};
 
 /// Returns a line for each value from the site, for people.
 pub fn site_lines(defaults: &[FromSite]) -> Vec<String> {
@@ -86,71 +30,6 @@ pub fn site_lines(defaults: &[FromSite]) -> Vec<String> {
             )
         })
         .collect()
-}
-
-/// A pool or a quota that was made.
-#[derive(Clone, Debug, JsonSchema, Serialize)]
-pub struct Made {
-    #[serde(skip)]
-    pub kind: &'static str,
-    pub name: String,
-    pub status: &'static str,
-    pub message: String,
-    /// Only there when nothing was written.
-    #[serde(rename = "dryRun", skip_serializing_if = "std::ops::Not::not")]
-    pub dry_run: bool,
-}
-
-impl Made {
-    /// As one of several documents.
-    pub fn created(&self) -> Created {
-        Created {
-            job_id: self.name.clone(),
-            name: self.name.clone(),
-            kind: self.kind,
-            status: self.status.to_owned(),
-            created_at: None,
-            message: self.message.clone(),
-            namespace: String::new(),
-            pods: 0,
-            group_size: 1,
-            gpus_per_pod: GpuCount::ZERO,
-            gpu_type: None,
-            pool: None,
-            objects: Vec::new(),
-            defaults: Vec::new(),
-            local_files: Vec::new(),
-            dry_run: self.dry_run,
-            action: None,
-            changes: Vec::new(),
-        }
-    }
-
-    /// Formats it for people.
-    pub fn text(&self) -> String {
-        format!("{}/{} {}\n", self.kind, self.name, self.message)
-    }
-}
-
-/// A document by its kind and name.
-#[derive(Clone, Debug, PartialEq, Eq, JsonSchema, Serialize)]
-pub struct DocumentName {
-    /// `training`, `pool`, …; `file` for a file that could not be read as documents.
-    pub kind: &'static str,
-    pub name: String,
-}
-
-impl fmt::Display for DocumentName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.kind, self.name)
-    }
-}
-
-/// A document that could not be written, and why.
-#[derive(Clone, Debug)]
-pub struct FailedDocument {
-    pub document: DocumentName,
-    pub error: Error,
 }
 
 /// A failed document in JSON.
@@ -211,6 +90,11 @@ pub fn batch<'a>(
         failed: failed.iter().map(not).collect(),
         not_tried,
     }
+}
+
+/// Returns a pool, a quota or defaults for people.
+pub fn made_text(made: &Made) -> String {
+    format!("{}/{} {}\n", made.kind, made.name, made.message)
 }
 
 /// Returns one created document for people.

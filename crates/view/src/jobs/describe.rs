@@ -14,7 +14,7 @@ use crate::TextStyle;
 use crate::format::chart::{ChartFrame, chart};
 use crate::format::coverage;
 use crate::format::named_lines::NamedLines;
-use crate::format::text::{age, bar, clean, count, paint, span, state, status_color};
+use crate::format::text::{age, bar, clean, count, paint, span, status_color};
 
 /// Returns the job for people: the answer first, the detail after.
 pub fn text(description: &Description, look: TextStyle, now: Timestamp) -> String {
@@ -46,7 +46,7 @@ fn heading(description: &Description, look: TextStyle, now: Timestamp) -> String
     let Description {
         job, state: found, ..
     } = description;
-    let status = paint(&state(found), status_color(found.status), look);
+    let status = paint(&found.to_string(), status_color(found.status), look);
     let since = job
         .started_at()
         .filter(|_| !found.status.is_final())

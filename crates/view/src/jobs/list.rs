@@ -8,7 +8,7 @@ use gpuctl_core::model::{Figures, GpuCount, Job, Percent, State};
 
 use crate::format::coverage::{Coverage, memory_of, percent, rounded};
 use crate::format::table::{Cell, Column, Table, left, percentages, right};
-use crate::format::text::{bar, clean, state, status_color};
+use crate::format::text::{bar, clean, status_color};
 use crate::{Format, TextStyle};
 
 /// A job with what was found out about it.
@@ -234,7 +234,7 @@ impl ShownColumns {
         let status = if self.bare_states {
             found.status.to_string()
         } else {
-            state(found) + &position
+            format!("{found}{position}")
         };
         cells.extend([
             job.name.clone().into(),

@@ -1,20 +1,8 @@
 //! Lists the local files that a job file sends to the cluster.
 
-use schemars::JsonSchema;
-use serde::Serialize;
-
 use super::copied::size;
 use crate::format::text::clean;
-
-/// A file of this machine that becomes part of a job.
-#[derive(Clone, Debug, PartialEq, Eq, JsonSchema, Serialize)]
-pub struct LocalFile {
-    /// On this machine.
-    pub path: String,
-    pub bytes: u64,
-    /// In the container.
-    pub destination: String,
-}
+use gpuctl_core::model::contract::submission::LocalFile;
 
 /// Returns a line for each file.
 pub fn lines(files: &[LocalFile]) -> Vec<String> {

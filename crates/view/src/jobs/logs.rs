@@ -8,7 +8,7 @@ use serde::Serialize;
 use gpuctl_core::model::State;
 
 use crate::TextStyle;
-use crate::format::text::{is_unsafe, paint, state};
+use crate::format::text::{is_unsafe, paint};
 
 /// A line with where it came from.
 #[derive(Clone, Debug)]
@@ -125,7 +125,7 @@ pub fn ending(job: &str, ended: &State) -> String {
         .message
         .as_deref()
         .map_or(String::new(), |why| format!(": {why}"));
-    remark(&format!("{job} {}{why}", state(ended)))
+    remark(&format!("{job} {ended}{why}"))
 }
 
 /// Keeps only the last state of a line that a progress bar redraws with carriage returns. Colors

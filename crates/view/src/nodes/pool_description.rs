@@ -14,7 +14,7 @@ use crate::format::coverage;
 use crate::format::coverage::rounded;
 use crate::format::named_lines::NamedLines;
 use crate::format::table::{Table, left, right};
-use crate::format::text::{clean, count, or_dash, plain_name, state};
+use crate::format::text::{clean, count, or_dash, plain_name};
 use crate::{Format, TextStyle};
 
 /// `describe pool -o json`.
@@ -189,7 +189,7 @@ fn job_table(pool: &PoolUse, look: TextStyle) -> String {
         table.row(vec![
             format!("{}/{}", job.namespace, job.name).into(),
             job.kind.word().into(),
-            state(&State::of(job)).into(),
+            State::of(job).to_string().into(),
             job.gpus().to_string().into(),
             job.user.clone().unwrap_or_default().into(),
         ]);

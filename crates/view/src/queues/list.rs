@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::format::coverage::{percent, rounded};
 use crate::format::table::{Cell, Table, left, percentages, right};
-use crate::format::text::{clean, or_dash, state, status_color, status_line};
+use crate::format::text::{clean, or_dash, status_color, status_line};
 use crate::{Format, TextStyle};
 use gpuctl_core::model::{Figures, GpuCount, Job, Percent, Queue, State};
 
@@ -252,7 +252,7 @@ fn job_table(jobs: &[(State, Job)], look: TextStyle, now: Timestamp) -> String {
             .map_or(String::new(), |position| format!(" {position}"));
         table.row(vec![
             job.name.clone().into(),
-            Cell::colored(state(found) + &place, status_color(found.status)),
+            Cell::colored(format!("{found}{place}"), status_color(found.status)),
             job.gpus().to_string().into(),
             job.user.clone().unwrap_or_default().into(),
             Cell::age(job.created_at, now),

@@ -6,9 +6,11 @@ use std::process::ExitCode;
 
 use crate::cli::files::create::Create;
 use crate::context::Context;
+use crate::deploy::inputs;
 use crate::deploy::names::named;
 use crate::deploy::options::Mode;
-use crate::deploy::{inputs, submit};
+use crate::show;
+use crate::show::reporter::TerminalReporter;
 use gpuctl_core::error::Error;
 use gpuctl_manifest::spec::Override;
 
@@ -37,9 +39,12 @@ pub(crate) async fn run(args: &Create, context: &Context) -> Result<ExitCode, Er
     );
     let inputs = match inputs::read(&args.files, &overrides, &args.local.access()?) {
         Ok(inputs) => inputs,
-        Err(unreadable) => return unreadable.refuse(args.output.into(), context),
+        Err(unreadable) => return show::inputs::refuse(unreadable, args.output.into(), context),
     };
-    inputs.warn(context);
+    inputs.warn(&TerminalReporter::new(
+        &context.terminal,
+        args.output.into(),
+    ));
     if args.name.is_some() && inputs.documents.len() != 1 {
         let message = format!(
             "`--name` is for one job, and the files have {} documents",
@@ -48,7 +53,7 @@ pub(crate) async fn run(args: &Create, context: &Context) -> Result<ExitCode, Er
         return Err(Error::usage(message).hint("name them in the files, or use `--generate-name`"));
     }
     let documents = named(inputs.documents, args.generate_name)?;
-    submit::submit(
+    show::submission::submit(
         documents,
         &args.submit.options(Mode::default()),
         args.output.into(),

@@ -1,5 +1,8 @@
-//! What gpuctl and clusters agree on: labels, rights, and causes of refusals.
+//! What gpuctl and clusters agree on: labels, rights, and causes of refusals. What gpuctl and scripts agree
+//! on: the answers to a submission and a deletion.
 
+pub mod deletion;
 pub mod labels;
 pub mod refusal;
 pub mod rights;
+pub mod submission;

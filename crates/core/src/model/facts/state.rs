@@ -1,10 +1,13 @@
 //! The state of a job: its status and the reasons that trainings and services share. It is read
 //! from the pods, never from the existence of an object.
 
+use std::fmt;
+
 use super::job::Job;
 use super::job_pod::{Container, ContainerEnd, Pod, PodPhase};
 use crate::model::contract::labels::TERMINATION_PREFIX;
 use crate::model::contract::refusal::RefusalCause;
+use crate::model::values::text::clean;
 
 /// The contract's words for the state of a job.
 #[derive(
@@ -55,6 +58,20 @@ pub struct State {
     pub wanted: u32,
     /// True where the count belongs to the state: `running 2/2`.
     pub counted: bool,
+}
+
+impl fmt::Display for State {
+    /// Formats as `pending ImagePullBackOff`, `running 2/2`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.status)?;
+        if self.counted && self.status == Status::Running {
+            write!(f, " {}/{}", self.running, self.wanted)?;
+        }
+        match &self.reason {
+            Some(reason) => write!(f, " {}", clean(reason)),
+            None => Ok(()),
+        }
+    }
 }
 
 pub type Why = (String, String);

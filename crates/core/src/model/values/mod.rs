@@ -9,5 +9,6 @@ pub mod prices;
 pub mod quantity;
 pub mod selector;
 pub mod series;
+pub mod text;
 pub mod time;
 pub mod units;

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use gpuctl_manifest::spec::{is_secret_name, masked, secrets_in};
+use crate::spec::{is_secret_name, masked, secrets_in};
 
 /// Secrets of a job as it is and as it is wanted. One that stays is the same text on both sides,
 /// one that changes is not.

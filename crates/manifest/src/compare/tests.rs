@@ -18,7 +18,7 @@ fn fields_are_named_and_secrets_are_not_told() {
     let (live, mut wanted) = (of_env("hf_old"), of_env("hf_new"));
     wanted["spec"]["replicas"] = json!(2);
     wanted["spec"]["containers"][0]["image"] = json!("a:2");
-    let found = of(&live, &wanted, &Masks::of(&yaml("hf_old"), &yaml("hf_new")));
+    let found = changes(&live, &wanted, &Masks::of(&yaml("hf_old"), &yaml("hf_new")));
     let secret = "spec.containers.main.env.HF_TOKEN.value: *** (before) → *** (after)";
     assert_eq!(
         found,
@@ -29,6 +29,6 @@ fn fields_are_named_and_secrets_are_not_told() {
         ]
     );
     let none = Masks::default();
-    assert_eq!(of(&json!({"a": 1}), &json!({}), &none), ["a: 1 → -"]);
-    assert!(of_wanted(&json!({"a": 1}), &json!({}), &none).is_empty());
+    assert_eq!(changes(&json!({"a": 1}), &json!({}), &none), ["a: 1 → -"]);
+    assert!(changes_asked_for(&json!({"a": 1}), &json!({}), &none).is_empty());
 }

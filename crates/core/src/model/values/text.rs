@@ -1,0 +1,65 @@
+//! Text of the cluster for people: without characters that a terminal obeys or hides, and with the
+//! plural of a noun.
+
+use std::borrow::Cow;
+
+/// Makes external text safe to display: escapes control characters, direction marks, line
+/// separators and invisible characters visibly.
+pub fn clean(text: &str) -> Cow<'_, str> {
+    if !text.chars().any(|c| is_unsafe(c) || is_joiner(c)) {
+        return Cow::Borrowed(text);
+    }
+    let mut result = String::new();
+    let mut before = None;
+    for (at, c) in text.char_indices() {
+        match c {
+            '\n' | '\t' | '\r' => result.push(' '),
+            c if is_hidden(before, c, &text[at + c.len_utf8()..]) => {
+                result.extend(c.escape_unicode());
+            }
+            c => result.push(c),
+        }
+        before = Some(c);
+    }
+    Cow::Owned(result)
+}
+
+/// Joiners and variation selectors. Emoji, Persian and Indic text needs them.
+pub fn is_joiner(c: char) -> bool {
+    matches!(c, '\u{200c}' | '\u{200d}' | '\u{fe00}'..='\u{fe0f}')
+}
+
+/// Whether a character is unsafe at its position. A joiner has a purpose after a visible non-ASCII
+/// character. Between letters of a name it would only make two names look alike.
+pub fn is_hidden(before: Option<char>, c: char, after: &str) -> bool {
+    if !is_joiner(c) {
+        return is_unsafe(c);
+    }
+    let is_visible =
+        |c: char| !c.is_ascii() && !c.is_whitespace() && !is_unsafe(c) && !is_joiner(c);
+    // An emoji can have a variation selector before the joiner.
+    let joins = c == '\u{200d}' && before == Some('\u{fe0f}');
+    let is_keycap = c == '\u{fe0f}' && after.starts_with('\u{20e3}');
+    let is_form = matches!(c, '\u{fe00}'..='\u{fe0f}');
+    let has_purpose =
+        before.is_some_and(is_visible) && (is_form || after.chars().next().is_some_and(is_visible));
+    !(has_purpose || joins || is_keycap)
+}
+
+/// Returns true for what a terminal may obey, and for what it hides.
+pub fn is_unsafe(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{2028}' | '\u{2029}' | '\u{200e}' | '\u{200f}' | '\u{61c}')
+        || matches!(c, '\u{feff}' | '\u{e0000}'..='\u{e0fff}' | '\u{200b}' | '\u{2060}'..='\u{206f}' | '\u{ad}')
+        || matches!(c, '\u{fff9}'..='\u{fffb}' | '\u{180b}'..='\u{180f}' | '\u{34f}' | '\u{115f}' | '\u{1160}')
+        || matches!(
+            c,
+            '\u{17b4}' | '\u{17b5}' | '\u{3164}' | '\u{ffa0}' | '\u{1d173}'
+                ..='\u{1d17a}' | '\u{2800}'
+        )
+}
+
+/// Formats as `1 pod`, `2 pods`.
+pub fn count(number: u64, noun: &str) -> String {
+    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
+}

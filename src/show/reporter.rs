@@ -1,0 +1,91 @@
+//! Puts what a workflow reports on the terminal, as it comes.
+
+use std::cell::{Cell, RefCell};
+
+use indicatif::ProgressBar;
+
+use crate::deploy::events::{Done, Event, Reporter};
+use crate::terminal::{Terminal, Verbosity};
+use gpuctl_core::error::Error;
+use gpuctl_view::Format;
+use gpuctl_view::jobs::created::{made_text, text};
+
+/// The terminal of a command that runs a workflow.
+pub(crate) struct TerminalReporter<'t> {
+    terminal: &'t Terminal,
+    format: Format,
+    /// False where another line shows progress already.
+    shows_waiting: bool,
+    line: RefCell<Option<ProgressBar>>,
+    /// How much was said before the workflow began to look only.
+    talk: Cell<Verbosity>,
+}
+
+impl<'t> TerminalReporter<'t> {
+    pub(crate) fn new(terminal: &'t Terminal, format: Format) -> Self {
+        Self {
+            terminal,
+            format,
+            shows_waiting: true,
+            line: RefCell::default(),
+            talk: Cell::default(),
+        }
+    }
+
+    /// Shows no line that changes.
+    pub(crate) fn without_waiting(self) -> Self {
+        Self {
+            shows_waiting: false,
+            ..self
+        }
+    }
+}
+
+impl Reporter for TerminalReporter<'_> {
+    fn tell(&self, event: Event<'_>) {
+        let terminal = self.terminal;
+        match event {
+            Event::Task(task) => terminal.set_task(task),
+            Event::LookingBegins => self.talk.set(terminal.swap_talk(Verbosity::Errors)),
+            Event::LookingEnds => drop(terminal.swap_talk(self.talk.get())),
+            Event::Warning(message) => terminal.warn(message),
+            Event::Lack(message) => terminal.lack(message),
+            Event::Note(message) => terminal.note(message),
+            Event::Report(message) => terminal.report(message),
+            Event::Announcement(message) => terminal.announce(message),
+            Event::Detail(message) => terminal.detail(message),
+            Event::Problems(problems) => terminal.warn_about(problems),
+            Event::Failed(error) => terminal.fail(error),
+            Event::WaitBegins => {
+                let line = self.shows_waiting.then(|| terminal.spinner());
+                self.line.replace(line);
+            }
+            Event::Waiting(what) => {
+                if let Some(line) = &*self.line.borrow() {
+                    line.set_message(what.to_owned());
+                }
+            }
+            Event::WaitEnds => {
+                if let Some(line) = self.line.take() {
+                    line.finish_and_clear();
+                }
+            }
+        }
+    }
+
+    fn done(&self, document: Done<'_>) -> Result<bool, Error> {
+        if self.format.is_document() {
+            return Ok(true);
+        }
+        match document {
+            Done::Shared(made) => self.terminal.print(&made_text(made)).map(|()| true),
+            Done::Foreseen(created) => self.terminal.print(&text(created)).map(|()| true),
+            // The other documents are written although nobody reads of them.
+            Done::Written(created) => self.terminal.offer(&text(created)),
+        }
+    }
+
+    fn confirm(&self, question: &str) -> bool {
+        self.terminal.confirm(question)
+    }
+}

@@ -1,0 +1,211 @@
+//! Submits documents for `create`, `apply` and `run`, and shows what became of them.
+
+use std::cell::RefCell;
+use std::process::ExitCode;
+
+use serde_json::Value;
+
+use crate::context::Context;
+use crate::deploy::defaults::of_job;
+use crate::deploy::events::{Event, Reporter};
+use crate::deploy::follow::SubmittedLog;
+use crate::deploy::inputs::InputDocument;
+use crate::deploy::options::{SubmitOptions, WaitGoal};
+use crate::deploy::plan::{Plan, job};
+use crate::deploy::report::outcome;
+use crate::deploy::run::WrittenRun;
+use crate::deploy::shared::SharedOutcome;
+use crate::deploy::submit::{self, Submission};
+use crate::deploy::submit_checks::check;
+use crate::deploy::warnings::Warned;
+use crate::show::reporter::TerminalReporter;
+use gpuctl_cluster::LogEvent;
+use gpuctl_core::error::{Error, ErrorKind};
+use gpuctl_core::model::contract::submission::Created;
+use gpuctl_view::format::objects::ObjectList;
+use gpuctl_view::jobs::created::{batch, site_lines, text};
+use gpuctl_view::jobs::local_files;
+use gpuctl_view::jobs::logs::{self, PodLogLine, Prefix};
+use gpuctl_view::{Format, document, json, yaml};
+
+/// Submits the documents, or shows what would be submitted.
+pub(crate) async fn submit(
+    inputs: Vec<InputDocument>,
+    how: &SubmitOptions,
+    format: Format,
+    context: &Context,
+) -> Result<ExitCode, Error> {
+    check(&inputs, how)?;
+    if how.follow && format.is_document() {
+        return Err(no_log_beside_a_document(&inputs));
+    }
+    let reporter = TerminalReporter::new(&context.terminal, format);
+    match submit::submit(inputs, how, context, &reporter).await? {
+        Submission::Rendered { plans, shared } => {
+            show_rendered(&plans, format, context, &reporter)?;
+            Ok(code_of_shared(&shared))
+        }
+        Submission::Shared(outcome) => {
+            let answer = match (outcome.only, outcome.made.first()) {
+                (true, Some(made)) => document(format, made),
+                _ => {
+                    let created = outcome.created();
+                    document(
+                        format,
+                        &batch(&created, &outcome.failed, &outcome.not_tried),
+                    )
+                }
+            };
+            context.terminal.print(&answer.unwrap_or_default())?;
+            Ok(code_of_shared(&outcome))
+        }
+        Submission::Written(run) => finish(*run, how, format, context).await,
+    }
+}
+
+/// Refuses `--follow` where stdout is a document.
+fn no_log_beside_a_document(inputs: &[InputDocument]) -> Error {
+    let name = inputs
+        .iter()
+        .find(|input| job(input).is_some())
+        .map_or("", |input| input.document.name());
+    let error = Error::usage("`--follow` prints the log, and `-o` asks for a document");
+    error.hint(format!(
+        "submit first, then `gpuctl logs {name} -f -o json`"
+    ))
+}
+
+fn code_of_shared(outcome: &SharedOutcome) -> ExitCode {
+    code((!outcome.failed.is_empty()).then_some(ErrorKind::Request))
+}
+
+fn code(failure: Option<ErrorKind>) -> ExitCode {
+    failure.map_or(ExitCode::SUCCESS, |kind| ExitCode::from(kind.exit_code()))
+}
+
+/// Prints the answer. Then follows the log, or hints at the next command.
+async fn finish(
+    run: WrittenRun,
+    how: &SubmitOptions,
+    format: Format,
+    context: &Context,
+) -> Result<ExitCode, Error> {
+    let jobs = &run.jobs;
+    if !run.is_read {
+        return Ok(code(jobs.kind()));
+    }
+    let answer = match (run.single, jobs.done.first()) {
+        (true, Some(created)) => document(format, created),
+        _ => document(
+            format,
+            &batch(
+                &[&run.shared[..], &jobs.done].concat(),
+                &jobs.failed,
+                &jobs.not_tried,
+            ),
+        ),
+    };
+    if let Some(text) = answer {
+        context.terminal.print(&text)?;
+    }
+    let code = code(jobs.kind());
+    let first = jobs.done.first().cloned();
+    run.waited.clone()?;
+    match first {
+        Some(created) if how.follow => follow(&run, &created, context).await,
+        Some(created) if how.dry_run.is_none() => {
+            context.terminal.hint(&next_command(&created, how.wait));
+            Ok(code)
+        }
+        _ => Ok(code),
+    }
+}
+
+/// Returns what people usually type next.
+fn next_command(created: &Created, waited: Option<WaitGoal>) -> String {
+    let full = format!("{}/{}", created.namespace, created.job_id);
+    match created.kind {
+        "notebook" => format!("gpuctl open {full}"),
+        _ if waited == Some(WaitGoal::Complete) => format!("gpuctl logs {full}"),
+        _ => format!("gpuctl logs {full} -f"),
+    }
+}
+
+/// Prints the log of all pods as it is written, until the job ends.
+async fn follow(run: &WrittenRun, created: &Created, context: &Context) -> Result<ExitCode, Error> {
+    let terminal = &context.terminal;
+    terminal.stream()?;
+    let log = SubmittedLog::of(&run.connection, created).await?;
+    let prefix = Prefix {
+        rank: log.job.pods_wanted > 1,
+        timestamps: false,
+    };
+    let look = terminal.look();
+    let mut failed = None;
+    let sink = RefCell::new(|event: LogEvent| match event {
+        LogEvent::Line { pod, rank, line } => {
+            let line = PodLogLine {
+                pod,
+                rank,
+                container: log.query.container.clone(),
+                at: line.at,
+                text: line.text,
+            };
+            failed = failed.take().or_else(|| {
+                terminal
+                    .print(&logs::text(&line, prefix, look, false))
+                    .err()
+            });
+        }
+        LogEvent::Note(text) => terminal.note(&logs::remark(&text)),
+    });
+    let end = log
+        .follow(&run.connection, &run.interruption, &sink)
+        .await?;
+    if let Some(error) = failed {
+        return Err(error);
+    }
+    terminal.note(&logs::ending(&end.name, &end.state));
+    Ok(ExitCode::from(end.code))
+}
+
+/// Prints the objects exactly as they would be sent.
+fn show_rendered(
+    plans: &[Plan],
+    format: Format,
+    context: &Context,
+    reporter: &dyn Reporter,
+) -> Result<(), Error> {
+    let mut warned = Warned::default();
+    plans
+        .iter()
+        .for_each(|plan| warned.add(plan.job_name(), &plan.rendered.warnings));
+    warned.tell(plans.len(), reporter);
+    let objects: Vec<&Value> = plans
+        .iter()
+        .flat_map(|plan| &plan.rendered.objects)
+        .map(|object| &object.body)
+        .collect();
+    if format.is_document() {
+        // The document is what would be sent, so this goes beside it.
+        let lines = plans
+            .iter()
+            .filter_map(|plan| job(&plan.input))
+            .flat_map(|job| site_lines(&of_job(job)));
+        let files = plans
+            .iter()
+            .flat_map(|plan| local_files::lines(&plan.input.attached.files));
+        lines
+            .chain(files)
+            .for_each(|line| reporter.tell(Event::Report(&line)));
+    }
+    let text = match format {
+        Format::Json => json(&ObjectList::of(objects)),
+        Format::Yaml => objects.iter().map(yaml).collect::<Vec<_>>().join("---\n"),
+        _ => plans
+            .iter()
+            .map(|plan| text(&outcome(plan, &Value::Null, true)))
+            .collect(),
+    };
+    context.terminal.print(&text)
+}
