@@ -2,9 +2,9 @@
 
 use gpuctl_cluster::{Connection, InventorySnapshot, Wanted};
 use gpuctl_core::error::{Error, ErrorName};
+use gpuctl_core::model::values::text::count;
 use gpuctl_core::model::{Job, NodeUsage};
 use gpuctl_manifest::spec::nearest;
-use gpuctl_view::format::text::count;
 
 /// Whether the command changes anything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,8 +10,8 @@ use crate::observe::optional_metrics::OptionalMetrics;
 use crate::observe::store_checks::of_store;
 use gpuctl_cluster::{Connection, ServedQueueing};
 use gpuctl_core::model::QueueSystem;
-use gpuctl_view::format::text::count;
-use gpuctl_view::program::health::{CheckStatus, DoctorCheck};
+use gpuctl_core::model::contract::check::{CheckStatus, DoctorCheck};
+use gpuctl_core::model::values::text::count;
 
 /// Runs all of them.
 pub(crate) async fn checks(context: &Context, connection: &Connection) -> Vec<DoctorCheck> {

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use crate::observe::first_error::first_error;
 use gpuctl_cluster::{Connection, LogQuery};
+use gpuctl_core::model::values::text::count;
 use gpuctl_core::model::{Job, Pod};
 use gpuctl_diagnosis::LastWord;
-use gpuctl_view::format::text::count;
 
 /// Pods whose logs are read.
 const LOGS_READ: usize = 64;

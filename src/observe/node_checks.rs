@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::observe::sharing::of_sharing;
 use gpuctl_cluster::InventorySnapshot;
+use gpuctl_core::model::contract::check::{CheckStatus, DoctorCheck};
 use gpuctl_core::model::facts::gpu_stack::{NodeMetrics, StackPod, broken, has_gpus};
+use gpuctl_core::model::values::text::count;
 use gpuctl_core::model::{Inventory, NodeDetails, Reading, Readings};
-use gpuctl_view::format::text::count;
-use gpuctl_view::program::health::{CheckStatus, DoctorCheck};
 
 /// Seconds without a sample after which a device's metrics are gone.
 const STALE: f64 = 300.0;

@@ -10,10 +10,10 @@ use tokio::sync::mpsc;
 
 use crate::concurrent::SideBySide;
 use gpuctl_cluster::{Connection, ExecRequest, Failure, SessionEnd, SessionStream};
+use gpuctl_core::model::values::text::count;
 use gpuctl_core::model::{Job, Pod, PodPhase};
 use gpuctl_core::stats::logs::{ras, stacks};
 use gpuctl_diagnosis::RankAnswers;
-use gpuctl_view::format::text::count;
 
 /// What is to be asked.
 #[derive(Clone, Copy, Debug, Default)]

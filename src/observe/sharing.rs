@@ -4,9 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use gpuctl_core::model::Device;
+use gpuctl_core::model::contract::check::{CheckStatus, DoctorCheck};
+use gpuctl_core::model::values::text::count;
 use gpuctl_core::model::{Inventory, NodeUsage};
-use gpuctl_view::format::text::count;
-use gpuctl_view::program::health::{CheckStatus, DoctorCheck};
 
 /// What the MIG manager of NVIDIA's operator says of a node: `success`, `failed`, `pending`,
 /// `rebooting`.

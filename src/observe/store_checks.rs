@@ -6,11 +6,11 @@ use jiff::Timestamp;
 
 use crate::observe::store_identity::{StoreClusters, which};
 use gpuctl_cluster::Connection;
+use gpuctl_core::model::contract::check::{CheckStatus, DoctorCheck};
 use gpuctl_core::model::{Series, UnixSeconds};
 use gpuctl_core::stats::exporters::dialect::Quantity;
 use gpuctl_core::stats::exporters::{query, recorded};
 use gpuctl_prometheus::Prometheus;
-use gpuctl_view::program::health::{CheckStatus, DoctorCheck};
 
 /// Samples of five minutes below which short jobs are hardly seen.
 const FEW_SAMPLES: f64 = 5.0;

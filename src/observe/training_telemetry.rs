@@ -9,8 +9,8 @@ use gpuctl_core::model::facts::work_pod::WorkPod;
 use gpuctl_core::model::{GpuCount, Job, Point, Series, UnixSeconds, Workload};
 use gpuctl_core::stats::logs::training;
 use gpuctl_core::stats::logs::training::Measure;
+use gpuctl_core::stats::logs::training::TrainingCurves;
 use gpuctl_prometheus::Window;
-use gpuctl_view::history::training_performance::TrainingCurves;
 
 pub(crate) fn speakers(job: &Job) -> Vec<LogSource> {
     let speaker = |pod: &&gpuctl_core::model::Pod| LogSource {

@@ -8,11 +8,11 @@ use crate::observe::kept::KeptAnswer;
 use crate::observe::optional_metrics::OptionalMetrics;
 use gpuctl_cluster::{Connection, OtherPods, OwnersAndStock};
 use gpuctl_core::error::{Error, ErrorName};
+use gpuctl_core::model::values::text::plain_name;
 use gpuctl_core::model::{Figures, Forest, GpuCount, Readings, Workload};
 use gpuctl_core::stats::exporters::dialect::Quantity;
 use gpuctl_core::stats::exporters::query::Pods;
 use gpuctl_manifest::spec::nearest;
-use gpuctl_view::format::text::plain_name;
 
 /// Pods with devices, or all of them where none is left that has any.
 pub(crate) fn pods_of(workload: &Workload) -> Pods {

@@ -12,9 +12,9 @@ use crate::observe::workloads::{self, pods_of};
 use crate::observe::{curves, metrics};
 use gpuctl_core::error::Error;
 use gpuctl_core::stats::exporters::query;
+use gpuctl_core::stats::logs::training::TrainingCurves;
 use gpuctl_view::document;
 use gpuctl_view::history::training_performance as view;
-use gpuctl_view::history::training_performance::TrainingCurves;
 
 pub(crate) async fn run(args: &TrainingPerformance, context: &Context) -> Result<ExitCode, Error> {
     context.terminal.set_format(args.output.into());

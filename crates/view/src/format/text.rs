@@ -11,27 +11,7 @@ use gpuctl_core::model::{Percent, Status};
 use crate::TextStyle;
 
 pub(crate) use gpuctl_core::model::values::text::is_unsafe;
-pub use gpuctl_core::model::values::text::{clean, count};
-
-/// Replaces characters that no name in Kubernetes contains, because people paste names into shells.
-/// Kubernetes validates the names of objects, but not those in owner references and ConfigMaps.
-pub fn plain_name(name: &str) -> Cow<'_, str> {
-    let is_plain =
-        |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_' | ':' | '@' | '/');
-    if name.chars().all(is_plain) && !name.starts_with('-') {
-        return Cow::Borrowed(name);
-    }
-    let replaced: String = name
-        .chars()
-        .map(|c| if is_plain(c) { c } else { '_' })
-        .collect();
-    Cow::Owned(
-        replaced
-            .strip_prefix('-')
-            .map(|rest| format!("_{rest}"))
-            .unwrap_or(replaced),
-    )
-}
+pub use gpuctl_core::model::values::text::{clean, count, plain_name};
 
 /// Makes whole output safe that may have lines, tabs and, where `color` is on, colors: the last
 /// look at what a view has put together, should it have left a text of the cluster as it was.

@@ -1,19 +1,14 @@
 //! Renders `get metrics training-performance`: values that a workload logs about its own training.
 
-use std::collections::BTreeMap;
-
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use gpuctl_core::model::Point;
-use gpuctl_core::stats::logs::training::Measure;
+use gpuctl_core::stats::logs::training::{Measure, TrainingCurves};
 
 use crate::TextStyle;
 use crate::format::chart::{ChartFrame, spark};
 use crate::format::coverage::rounded;
-
-/// A curve for each value that a workload logs about itself.
-pub type TrainingCurves = BTreeMap<Measure, Vec<Point>>;
 
 /// One value of training performance.
 #[derive(JsonSchema, Serialize)]

@@ -6,10 +6,9 @@ use serde::Serialize;
 use gpuctl_core::model::{Percent, Point};
 use gpuctl_core::stats::exporters::dialect::Quantity;
 use gpuctl_core::stats::history::curves::{History, Trace};
-use gpuctl_core::stats::logs::training::Measure;
+use gpuctl_core::stats::logs::training::{Measure, TrainingCurves};
 
 use super::metrics::{JobCurves, JobMetric, job_text, names};
-use super::training_performance::TrainingCurves;
 use crate::TextStyle;
 use crate::format::coverage::{rate, rounded};
 

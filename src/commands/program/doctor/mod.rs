@@ -10,12 +10,11 @@ use crate::context::Context;
 use crate::observe::metrics::StoreUse;
 use crate::observe::{checks, metrics};
 use gpuctl_core::error::Error;
+use gpuctl_core::model::contract::check::DoctorCheck;
 use gpuctl_core::stats::exporters::{query, recorded};
 use gpuctl_prometheus::Prometheus;
 use gpuctl_view::program::health;
-use gpuctl_view::program::health::{
-    ClusterHealth, DoctorCheck, DoctorReport, HealthStatus, PrometheusHealth,
-};
+use gpuctl_view::program::health::{ClusterHealth, DoctorReport, HealthStatus, PrometheusHealth};
 use gpuctl_view::{Format, document};
 
 /// The default of `scheduler.interval`.

@@ -63,3 +63,23 @@ pub fn is_unsafe(c: char) -> bool {
 pub fn count(number: u64, noun: &str) -> String {
     format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }
+
+/// Replaces characters that no name in Kubernetes contains, because people paste names into shells.
+/// Kubernetes validates the names of objects, but not those in owner references and ConfigMaps.
+pub fn plain_name(name: &str) -> Cow<'_, str> {
+    let is_plain =
+        |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_' | ':' | '@' | '/');
+    if name.chars().all(is_plain) && !name.starts_with('-') {
+        return Cow::Borrowed(name);
+    }
+    let replaced: String = name
+        .chars()
+        .map(|c| if is_plain(c) { c } else { '_' })
+        .collect();
+    Cow::Owned(
+        replaced
+            .strip_prefix('-')
+            .map(|rest| format!("_{rest}"))
+            .unwrap_or(replaced),
+    )
+}

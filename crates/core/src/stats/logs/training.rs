@@ -1,9 +1,15 @@
 //! Reads what trainers and servers print about their work, by a table of named patterns. Lines of
 //! unknown shape are ignored.
 
+use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use regex::Regex;
+
+use crate::model::Point;
+
+/// A curve for each value that a workload logs about itself.
+pub type TrainingCurves = BTreeMap<Measure, Vec<Point>>;
 
 /// What a line tells. Names are the contract's.
 #[derive(
