@@ -1,7 +1,7 @@
 //! The site's defaults: written by administrators, read by whoever submits a job, and given to the
 //! jobs of a run.
 
-use crate::deploy::events::{Event, Reporter};
+use crate::deploy::events::{DeployEvent, Reporter};
 use crate::deploy::inputs::InputDocument;
 use crate::deploy::pools::tell_home;
 use gpuctl_cluster::{Connection, HomeMark, StoredDefaults};
@@ -139,7 +139,7 @@ impl Site {
                         reporter.note(message);
                         cache.put(&key, &true);
                     }
-                    None => reporter.tell(Event::Detail(message)),
+                    None => reporter.tell(DeployEvent::Detail(message)),
                 }
             }
             Self::None | Self::Known(_) => {}

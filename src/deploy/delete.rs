@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use crate::deploy::events::{Event, Reporter, Waiting};
+use crate::deploy::events::{DeployEvent, Reporter, WaitingLine};
 use crate::lookup::{self, LookupPurpose};
 use gpuctl_cluster::{Connection, Deletion, OutageRetry, OwnedObject, PendingDeletion, Wanted};
 use gpuctl_core::error::{Error, ErrorKind, ErrorName};
@@ -210,10 +210,10 @@ pub(crate) fn told(begun: &Begun, reporter: &dyn Reporter) {
             "kept with its data: {}; `gpuctl delete job {namespace}/{name} --purge` deletes it",
             kept.join(", ")
         );
-        reporter.tell(Event::Announcement(&message));
+        reporter.tell(DeployEvent::Announcement(&message));
     }
     if !purged.is_empty() {
-        reporter.tell(Event::Announcement(&format!(
+        reporter.tell(DeployEvent::Announcement(&format!(
             "deleted with its data: {}",
             purged.join(", ")
         )));
@@ -321,7 +321,7 @@ pub(crate) async fn end(
     // What is there at the first look is ours; what a namesake makes later is not.
     let mut ours: Option<BTreeSet<String>> = None;
     let patience = OutageRetry::new(|failure| reporter.warn(&format!("{failure}; retrying")));
-    let line = Waiting::begin(reporter);
+    let line = WaitingLine::begin(reporter);
     let mut bell = connection.doorbell(&job.namespace, &job.name);
     loop {
         let mut left = patience.ask(|| connection.jobs().remains(job)).await?;

@@ -7,7 +7,7 @@ use gpuctl_manifest::spec::Problems;
 
 /// Something that happened on the way.
 #[derive(Clone, Copy)]
-pub(crate) enum Event<'e> {
+pub(crate) enum DeployEvent<'e> {
     /// What is done from now on, as `auth check` names it. Refusals need the rights for it.
     Task(Option<&'static str>),
     /// From now on the workflow only looks: it says the same again when it does it.
@@ -49,7 +49,7 @@ pub(crate) enum Done<'d> {
 
 /// Whoever called a workflow.
 pub(crate) trait Reporter {
-    fn tell(&self, event: Event<'_>);
+    fn tell(&self, event: DeployEvent<'_>);
 
     /// Takes a document as soon as it is done. Returns false when nobody reads any more.
     fn done(&self, document: Done<'_>) -> Result<bool, Error>;
@@ -58,30 +58,30 @@ pub(crate) trait Reporter {
     fn confirm(&self, question: &str) -> bool;
 
     fn warn(&self, message: &str) {
-        self.tell(Event::Warning(message));
+        self.tell(DeployEvent::Warning(message));
     }
 
     fn note(&self, message: &str) {
-        self.tell(Event::Note(message));
+        self.tell(DeployEvent::Note(message));
     }
 }
 
 /// Says that something is awaited, until it is dropped.
-pub(crate) struct Waiting<'r>(&'r dyn Reporter);
+pub(crate) struct WaitingLine<'r>(&'r dyn Reporter);
 
-impl<'r> Waiting<'r> {
+impl<'r> WaitingLine<'r> {
     pub(crate) fn begin(reporter: &'r dyn Reporter) -> Self {
-        reporter.tell(Event::WaitBegins);
+        reporter.tell(DeployEvent::WaitBegins);
         Self(reporter)
     }
 
     pub(crate) fn show(&self, what: &str) {
-        self.0.tell(Event::Waiting(what));
+        self.0.tell(DeployEvent::Waiting(what));
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for WaitingLine<'_> {
     fn drop(&mut self) {
-        self.0.tell(Event::WaitEnds);
+        self.0.tell(DeployEvent::WaitEnds);
     }
 }

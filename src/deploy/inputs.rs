@@ -4,7 +4,7 @@ use std::fs;
 use std::io::Read;
 use std::path::Path;
 
-use crate::deploy::events::{Event, Reporter};
+use crate::deploy::events::{DeployEvent, Reporter};
 use crate::deploy::local_files::{Attached, FileAccess, attach};
 use gpuctl_core::error::{Error, ErrorName};
 use gpuctl_core::model::contract::submission::{DocumentName, FailedDocument};
@@ -48,7 +48,7 @@ impl Unreadable {
         let last = self.failed.pop().expect("an unreadable file has an error");
         self.failed
             .iter()
-            .for_each(|failed| reporter.tell(Event::Failed(&failed.error)));
+            .for_each(|failed| reporter.tell(DeployEvent::Failed(&failed.error)));
         last.error
     }
 }
@@ -66,14 +66,14 @@ impl Inputs {
     pub(crate) fn warn(&self, reporter: &dyn Reporter) {
         self.warnings
             .iter()
-            .for_each(|problems| reporter.tell(Event::Problems(problems)));
+            .for_each(|problems| reporter.tell(DeployEvent::Problems(problems)));
         for of_file in self.documents.chunk_by(|one, next| one.file == next.file) {
             let documents: Vec<Document> =
                 of_file.iter().map(|input| input.document.clone()).collect();
             let problems = plain_secrets(&of_file[0].file, &of_file[0].text, &documents);
             problems
                 .iter()
-                .for_each(|problems| reporter.tell(Event::Problems(problems)));
+                .for_each(|problems| reporter.tell(DeployEvent::Problems(problems)));
         }
     }
 }

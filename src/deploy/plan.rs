@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use futures::future::join4;
 
 use crate::deploy::defaults::{Site, keep_classes};
-use crate::deploy::events::{Event, Reporter};
+use crate::deploy::events::{DeployEvent, Reporter};
 use crate::deploy::inputs::InputDocument;
 use crate::deploy::once_per::OncePer;
 use crate::deploy::queueing::{QueueChoice, Queueing};
@@ -135,7 +135,7 @@ pub(crate) fn all(reporter: &dyn Reporter, mut errors: Vec<Error>) -> Error {
     let last = errors.pop().expect("a failed reading has an error");
     errors
         .iter()
-        .for_each(|error| reporter.tell(Event::Failed(error)));
+        .for_each(|error| reporter.tell(DeployEvent::Failed(error)));
     last
 }
 

@@ -1,7 +1,7 @@
 //! Creates and changes pools. Each label that is set for a pool is recorded in its definition
 //! first, so that deleting the pool can remove it.
 
-use crate::deploy::events::{Event, Reporter};
+use crate::deploy::events::{DeployEvent, Reporter};
 use crate::deploy::pool_labels::{find, leave_other, set_label};
 use crate::deploy::pool_plan::{PoolPlan, plan};
 use crate::deploy::pool_taints;
@@ -166,7 +166,7 @@ pub(crate) fn tell_home(home: PoolNamespace, private: bool, reporter: &dyn Repor
             "every user may read pools and the site's defaults in namespace gpuctl-system \
              (--private prevents that)",
         ),
-        PoolNamespace::Unread if !private => reporter.tell(Event::Lack(
+        PoolNamespace::Unread if !private => reporter.tell(DeployEvent::Lack(
             "you may not create roles: other users cannot read the definitions of pools in \
              namespace gpuctl-system",
         )),

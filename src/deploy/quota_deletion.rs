@@ -1,6 +1,6 @@
 //! Deletes quotas, and with `--purge` the empty namespaces that gpuctl made for them.
 
-use crate::deploy::events::{Event, Reporter};
+use crate::deploy::events::{DeployEvent, Reporter};
 use gpuctl_cluster::{Connection, Failure, Namespace};
 use gpuctl_core::error::{Error, ErrorName};
 use gpuctl_core::model::QuotaUse;
@@ -56,7 +56,7 @@ pub(crate) async fn delete(
     }
     if unseen.is_some() {
         let home = &connection.namespace;
-        reporter.tell(Event::Lack(&format!(
+        reporter.tell(DeployEvent::Lack(&format!(
             "you may not list quotas of all namespaces: it is deleted from `{home}` only"
         )));
     }

@@ -6,7 +6,7 @@ use crate::concurrent::SideBySide;
 use crate::context::Context;
 use crate::deploy::AT_ONCE;
 use crate::deploy::decide::{Decision, Judging};
-use crate::deploy::events::{Done, Event, Reporter};
+use crate::deploy::events::{DeployEvent, Done, Reporter};
 use crate::deploy::execute::Writing;
 use crate::deploy::inputs::InputDocument;
 use crate::deploy::interrupt::Interruption;
@@ -90,7 +90,7 @@ impl Run<'_> {
         };
         if single && let Some(failed) = account.failed.pop() {
             let task = Task::writing(failed.document.kind, mode.changes());
-            reporter.tell(Event::Task(Some(task)));
+            reporter.tell(DeployEvent::Task(Some(task)));
             return Err(failed.error);
         }
         tell_failed(&account.failed, mode, reporter);
@@ -199,7 +199,7 @@ impl Run<'_> {
             .done
             .first()
             .map(|created| Task::writing(created.kind, self.how.mode.changes()));
-        self.reporter.tell(Event::Task(task));
+        self.reporter.tell(DeployEvent::Task(task));
         let goal = if self.how.follow {
             Some(WaitGoal::Started)
         } else {
@@ -251,7 +251,7 @@ async fn judge_all(
                 one.plan
                     .notes
                     .iter()
-                    .for_each(|note| reporter.tell(Event::Report(note)));
+                    .for_each(|note| reporter.tell(DeployEvent::Report(note)));
                 if !matches!(one.step, Action::Nothing) {
                     warned.add(one.plan.job_name(), &one.warnings);
                 }
@@ -275,9 +275,9 @@ async fn judge_all(
 pub(crate) fn tell_failed(failed: &[FailedDocument], mode: Mode, reporter: &dyn Reporter) {
     for FailedDocument { document, error } in failed {
         let task = Task::writing(document.kind, mode.changes());
-        reporter.tell(Event::Task(Some(task)));
+        reporter.tell(DeployEvent::Task(Some(task)));
         let error = error.clone().during(format!("{document} failed"));
-        reporter.tell(Event::Failed(&error));
+        reporter.tell(DeployEvent::Failed(&error));
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::context::Context;
 use crate::deploy::defaults;
-use crate::deploy::events::{Done, Event, Reporter};
+use crate::deploy::events::{DeployEvent, Done, Reporter};
 use crate::deploy::inputs::InputDocument;
 use crate::deploy::options::Mode;
 use crate::deploy::options::SubmitOptions;
@@ -57,9 +57,9 @@ pub(crate) async fn refusals<'i>(
         return Ok(failed);
     }
     let connection = context.connect().await?;
-    reporter.tell(Event::LookingBegins);
+    reporter.tell(DeployEvent::LookingBegins);
     for input in inputs {
-        reporter.tell(Event::Task(Some(Task::writing(
+        reporter.tell(DeployEvent::Task(Some(Task::writing(
             input.document.kind(),
             how.mode.changes(),
         ))));
@@ -73,7 +73,7 @@ pub(crate) async fn refusals<'i>(
             ));
         }
     }
-    reporter.tell(Event::LookingEnds);
+    reporter.tell(DeployEvent::LookingEnds);
     Ok(failed)
 }
 
@@ -94,7 +94,7 @@ pub(crate) async fn make(
     }
     let connection = context.connect().await?;
     for input in inputs {
-        reporter.tell(Event::Task(Some(Task::writing(
+        reporter.tell(DeployEvent::Task(Some(Task::writing(
             input.document.kind(),
             how.mode.changes(),
         ))));

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 
 use crate::context::Context;
-use crate::deploy::events::{Event, Reporter, Waiting};
+use crate::deploy::events::{DeployEvent, Reporter, WaitingLine};
 use crate::deploy::interrupt::Interruption;
 use crate::deploy::options::WaitGoal;
 use gpuctl_cluster::{Connection, OutageRetry, Wanted};
@@ -27,7 +27,7 @@ pub(crate) async fn wait(
     context: &Context,
     reporter: &dyn Reporter,
 ) -> Result<(), Error> {
-    let line = Waiting::begin(reporter);
+    let line = WaitingLine::begin(reporter);
     let start = Instant::now();
     let deadline = timeout.map(|timeout| start + timeout);
     // Set while a gang has given its GPUs back: it must come back whatever ends the waiting.
@@ -81,7 +81,7 @@ struct JobWait<'w> {
     goal: WaitGoal,
     start: Instant,
     deadline: Option<Instant>,
-    line: &'w Waiting<'w>,
+    line: &'w WaitingLine<'w>,
 }
 
 impl JobWait<'_> {
@@ -161,7 +161,7 @@ impl JobWait<'_> {
             (Status::Succeeded, _) | (Status::Running, WaitGoal::Running | WaitGoal::Started) => {
                 created.message = reached(job, state, self.start.elapsed());
                 let message = format!("{} is {}", created.job_id, created.message);
-                self.reporter.tell(Event::Announcement(&message));
+                self.reporter.tell(DeployEvent::Announcement(&message));
                 Ok(true)
             }
             (Status::Failed, WaitGoal::Started)

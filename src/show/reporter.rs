@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 
 use indicatif::ProgressBar;
 
-use crate::deploy::events::{Done, Event, Reporter};
+use crate::deploy::events::{DeployEvent, Done, Reporter};
 use crate::terminal::{Terminal, Verbosity};
 use gpuctl_core::error::Error;
 use gpuctl_view::Format;
@@ -42,30 +42,30 @@ impl<'t> TerminalReporter<'t> {
 }
 
 impl Reporter for TerminalReporter<'_> {
-    fn tell(&self, event: Event<'_>) {
+    fn tell(&self, event: DeployEvent<'_>) {
         let terminal = self.terminal;
         match event {
-            Event::Task(task) => terminal.set_task(task),
-            Event::LookingBegins => self.talk.set(terminal.swap_talk(Verbosity::Errors)),
-            Event::LookingEnds => drop(terminal.swap_talk(self.talk.get())),
-            Event::Warning(message) => terminal.warn(message),
-            Event::Lack(message) => terminal.lack(message),
-            Event::Note(message) => terminal.note(message),
-            Event::Report(message) => terminal.report(message),
-            Event::Announcement(message) => terminal.announce(message),
-            Event::Detail(message) => terminal.detail(message),
-            Event::Problems(problems) => terminal.warn_about(problems),
-            Event::Failed(error) => terminal.fail(error),
-            Event::WaitBegins => {
+            DeployEvent::Task(task) => terminal.set_task(task),
+            DeployEvent::LookingBegins => self.talk.set(terminal.swap_talk(Verbosity::Errors)),
+            DeployEvent::LookingEnds => drop(terminal.swap_talk(self.talk.get())),
+            DeployEvent::Warning(message) => terminal.warn(message),
+            DeployEvent::Lack(message) => terminal.lack(message),
+            DeployEvent::Note(message) => terminal.note(message),
+            DeployEvent::Report(message) => terminal.report(message),
+            DeployEvent::Announcement(message) => terminal.announce(message),
+            DeployEvent::Detail(message) => terminal.detail(message),
+            DeployEvent::Problems(problems) => terminal.warn_about(problems),
+            DeployEvent::Failed(error) => terminal.fail(error),
+            DeployEvent::WaitBegins => {
                 let line = self.shows_waiting.then(|| terminal.spinner());
                 self.line.replace(line);
             }
-            Event::Waiting(what) => {
+            DeployEvent::Waiting(what) => {
                 if let Some(line) = &*self.line.borrow() {
                     line.set_message(what.to_owned());
                 }
             }
-            Event::WaitEnds => {
+            DeployEvent::WaitEnds => {
                 if let Some(line) = self.line.take() {
                     line.finish_and_clear();
                 }

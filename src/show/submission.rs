@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::context::Context;
 use crate::deploy::defaults::of_job;
-use crate::deploy::events::{Event, Reporter};
+use crate::deploy::events::{DeployEvent, Reporter};
 use crate::deploy::follow::SubmittedLog;
 use crate::deploy::inputs::InputDocument;
 use crate::deploy::options::{SubmitOptions, WaitGoal};
@@ -197,7 +197,7 @@ fn show_rendered(
             .flat_map(|plan| local_files::lines(&plan.input.attached.files));
         lines
             .chain(files)
-            .for_each(|line| reporter.tell(Event::Report(&line)));
+            .for_each(|line| reporter.tell(DeployEvent::Report(&line)));
     }
     let text = match format {
         Format::Json => json(&ObjectList::of(objects)),
