@@ -68,6 +68,9 @@ fn piped(cluster: &Cluster, persona: Persona, line: &str) -> Run {
     run(command, "")
 }
 
+/// The terminal's command that erases the line. Source: ECMA-48, 8.3.41.
+const ERASE: &str = "\u{1b}[2K";
+
 /// What a terminal of so many columns shows.
 fn on_terminal(cluster: &Cluster, columns: u16, line: &str) -> String {
     let mut command = Command::new("script");
@@ -93,7 +96,13 @@ fn on_terminal(cluster: &Cluster, columns: u16, line: &str) -> String {
     let keyboard = child.stdin.take();
     let run = finish(child, Duration::from_secs(60));
     drop(keyboard);
-    run.out.replace('\r', "")
+    // A line of progress is erased before anything takes its place.
+    let shown = run.out.replace('\r', "");
+    let lines = shown.split('\n');
+    let lines: Vec<&str> = lines
+        .map(|line| line.rsplit(ERASE).next().unwrap())
+        .collect();
+    lines.join("\n")
 }
 
 /// Words that differ from run to run.

@@ -88,7 +88,7 @@ fn a_viewer_reads_and_changes_nothing() {
         "delete job a",
         "scale web --replicas 3",
         "pause job a",
-        "label node spare-6 a=b",
+        "label node spare-6 vera=b",
     ] {
         is_refused(scene, "vera", line, "");
     }
@@ -161,7 +161,10 @@ fn a_researcher_works_in_one_namespace() {
         .exits(4);
     is_refused(scene, "rita", "create -f -", POOL);
     is_refused(scene, "rita", "create -f -", QUOTA);
-    for line in ["label node spare-6 a=b", "add node spare-6 --pool joined"] {
+    for line in [
+        "label node spare-6 rita=b",
+        "add node spare-6 --pool joined",
+    ] {
         is_refused(scene, "rita", line, "");
     }
     let cannot = [
@@ -194,20 +197,24 @@ fn an_operator_manages_the_cluster_and_not_the_jobs() {
     sees_everything(scene, "otto");
     scene.gpuctl("otto", &["get", "jobs", "-A"]).ok();
     scene
-        .gpuctl("otto", &["label", "node", "spare-6", "a=b"])
+        .gpuctl("otto", &["label", "node", "spare-6", "otto=b"])
         .ok();
-    scene.gpuctl_with("otto", &["create", "-f", "-"], POOL).ok();
+    // The other persons try to make `person` at the same time.
+    let named = |text: &str| text.replace("name: person", "name: operated");
+    scene
+        .gpuctl_with("otto", &["create", "-f", "-"], &named(POOL))
+        .ok();
     scene
         .gpuctl(
             "otto",
-            &["add", "node", "spare-6", "--pool", "person", "--force"],
+            &["add", "node", "spare-6", "--pool", "operated", "--force"],
         )
         .ok();
-    scene.gpuctl("otto", &["delete", "pool", "person"]).ok();
+    scene.gpuctl("otto", &["delete", "pool", "operated"]).ok();
     scene
-        .gpuctl_with("otto", &["create", "-f", "-"], QUOTA)
+        .gpuctl_with("otto", &["create", "-f", "-"], &named(QUOTA))
         .ok();
-    scene.gpuctl("otto", &["delete", "quota", "person"]).ok();
+    scene.gpuctl("otto", &["delete", "quota", "operated"]).ok();
     is_refused(scene, "otto", "exec a -- true", "");
     is_refused(scene, "otto", "delete job a", "");
     is_refused(
@@ -223,10 +230,16 @@ fn an_operator_manages_the_cluster_and_not_the_jobs() {
     assert_eq!(String::from_utf8(answer.stdout).unwrap().trim(), "no");
 }
 
-/// Users without any role can read pools and defaults, and no other object of the namespace.
+/// Users without any role can read pools and defaults, and no other object of the namespace. One
+/// test after the other: the second widens the role that the first is about.
 #[test]
 fn other_configmaps_of_the_namespace_of_pools_are_hidden() {
     let scene = scene();
+    hides_other_configmaps(scene);
+    narrows_an_older_role(scene);
+}
+
+fn hides_other_configmaps(scene: &Scene) {
     let settings = [
         "create",
         "configmap",
@@ -258,9 +271,7 @@ fn other_configmaps_of_the_namespace_of_pools_are_hidden() {
 }
 
 /// gpuctl narrows a role of an earlier version when an operator next changes pools.
-#[test]
-fn an_older_role_for_all_configmaps_is_narrowed() {
-    let scene = scene();
+fn narrows_an_older_role(scene: &Scene) {
     scene.admin.run_with(
         &["apply", "--server-side", "--force-conflicts", "-f", "-"],
         r#"{"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": {"name": "gpuctl-reader", "namespace": "gpuctl-system"},
