@@ -2,6 +2,9 @@
 //! what was not tried. An interruption removes what the documents in hand have created so far.
 
 use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::task::Poll;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -64,6 +67,9 @@ enum Phase {
 
 const GONE: &str = "the previous job was deleted";
 
+/// How long an interrupted run waits for the answer to a request that was already sent.
+const ANSWER: Duration = Duration::from_secs(10);
+
 /// Longest time that the pods of a job that is replaced may take to end.
 const ENDING: Duration = Duration::from_secs(300);
 
@@ -103,16 +109,7 @@ impl<'w> Writing<'w> {
                 if self.over.get() {
                     return (document, hand, Ok(None));
                 }
-                let outcome = tokio::select! {
-                    outcome = self.one(one, &hand) => outcome,
-                    () = self.interruption.times(1) => {
-                        self.over.set(true);
-                        match hand.phase.get() {
-                            Phase::Waiting => Ok(None),
-                            _ => Err(self.stopped(&hand).await),
-                        }
-                    }
-                };
+                let outcome = self.one_unless_interrupted(one, &hand).await;
                 if outcome
                     .as_ref()
                     .is_err_and(|error| error.kind == ErrorKind::Unreachable)
@@ -142,6 +139,31 @@ impl<'w> Writing<'w> {
             }
         }
         heard
+    }
+
+    /// Writes one document until the user interrupts the run.
+    async fn one_unless_interrupted(
+        &self,
+        judged: Decision,
+        hand: &InHand,
+    ) -> Result<Option<Created>, Error> {
+        let mut writing = pin!(self.one(judged, hand));
+        tokio::select! {
+            outcome = &mut writing => return outcome,
+            () = self.interruption.times(1) => self.over.set(true),
+        }
+        if matches!(hand.phase.get(), Phase::Waiting) {
+            return Ok(None);
+        }
+        hand.progress.borrow_mut().stop();
+        tokio::select! {
+            outcome = answered(writing, hand) => if let Some(outcome) = outcome {
+                return outcome;
+            },
+            () = self.interruption.times(2) => {}
+            () = tokio::time::sleep(ANSWER) => {}
+        }
+        Err(self.stopped(hand).await)
     }
 
     /// Writes one document; `None` when the run is over before its turn has come.
@@ -298,4 +320,16 @@ impl<'w> Writing<'w> {
             () = self.interruption.times(2) => error.cause("objects that were already created still exist").hint("`gpuctl delete -f` takes it away"),
         }
     }
+}
+
+/// Polls `writing` until the create request in flight is answered. A request dropped earlier may
+/// still reach the API server after the objects were looked up for removal, and its object would
+/// stay. Returns the outcome if the document ended with that answer.
+async fn answered<O>(mut writing: Pin<&mut impl Future<Output = O>>, hand: &InHand) -> Option<O> {
+    poll_fn(|context| match writing.as_mut().poll(context) {
+        Poll::Ready(outcome) => Poll::Ready(Some(outcome)),
+        Poll::Pending if hand.progress.borrow().is_in_flight() => Poll::Pending,
+        Poll::Pending => Poll::Ready(None),
+    })
+    .await
 }

@@ -4,11 +4,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
-use gpuctl_sandbox::AUDITED;
+use gpuctl_sandbox::{AUDITED, eventually};
 use serde_json::Value;
 
 use crate::proxy::{ANSWER_IS_LOST, Cut, Proxy, REQUEST_IS_LOST, chance};
@@ -250,10 +251,10 @@ fn an_end_at_any_moment_leaves_what_a_second_run_completes() {
             let mut child = scene.start(&["create", "-f", file.to_str().unwrap(), "-o", "json"]);
             let pid = child.id().to_string();
             // The moments differ from machine to machine: what is asserted holds at all of them.
-            std::thread::sleep(std::time::Duration::from_millis(60 * moment));
+            std::thread::sleep(Duration::from_millis(60 * moment));
             let over = child.try_wait().unwrap().is_some();
             Command::new("kill").args([signal, &pid]).status().unwrap();
-            let run = finish(child, std::time::Duration::from_secs(60));
+            let run = finish(child, Duration::from_secs(60));
             if code == 130 && !over {
                 // Before anything is written the signal ends it as any program.
                 assert!(
@@ -273,13 +274,43 @@ fn an_end_at_any_moment_leaves_what_a_second_run_completes() {
                 );
             }
             // Until what is being deleted is gone.
-            let end = std::time::Instant::now() + std::time::Duration::from_secs(60);
+            let end = std::time::Instant::now() + Duration::from_secs(60);
             while scene.gpuctl(&["apply", "-f", file.to_str().unwrap()]).code != 0 {
                 assert!(std::time::Instant::now() < end, "it is never completed");
             }
             assert_eq!(there(&proxy, "ends", &prefix), whole(&prefix, &NAMES));
         }
     }
+}
+
+#[test]
+fn an_interrupted_run_removes_the_object_whose_creation_was_in_flight() {
+    let _scene = Scene::new("in-flight");
+    let proxy = Proxy::start("in-flight");
+    let file = crate::support::file("in-flight.yaml", &three("slow"));
+    let arguments = ["create", "-f", file.to_str().unwrap(), "-o", "json"];
+    let (mut command, requests) = proxy.command("in-flight", Cut::Slow, &arguments);
+    let child = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    eventually("a creation is in flight", Duration::from_secs(60), || {
+        requests.held.load(Ordering::SeqCst) > 0
+    });
+    let pid = child.id().to_string();
+    Command::new("kill").args(["-INT", &pid]).status().unwrap();
+    let run = finish(child, Duration::from_secs(60));
+    assert_eq!(run.code, 130, "{}{}", run.out, run.err);
+    eventually(
+        "the server answered each creation",
+        Duration::from_secs(60),
+        || requests.held.load(Ordering::SeqCst) == requests.released.load(Ordering::SeqCst),
+    );
+    let left = there(&proxy, "in-flight", "slow");
+    assert!(left.is_empty(), "{left:?}: {}{}", run.out, run.err);
+    let (sure, perhaps) = claimed(&run, "slow");
+    assert!(sure.is_empty() && perhaps.is_empty(), "{}", run.out);
 }
 
 #[test]
@@ -293,7 +324,7 @@ fn two_runs_at_once_end_with_one_job() {
         let runs: Vec<_> = (0..2).map(|_| scene.start(&arguments)).collect();
         let runs: Vec<Run> = runs
             .into_iter()
-            .map(|child| finish(child, std::time::Duration::from_secs(60)))
+            .map(|child| finish(child, Duration::from_secs(60)))
             .collect();
         let mut done: Vec<String> = Vec::new();
         for run in &runs {

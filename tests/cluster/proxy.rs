@@ -31,6 +31,17 @@ pub enum Cut {
     Spoiled(usize, Spoiled),
     /// One request in twenty is lost before the server acts and one after it, as this seed says.
     Seeded(u64),
+    /// Server-side applies reach the server one second late.
+    Slow,
+}
+
+/// Requests of one run of gpuctl.
+#[derive(Default)]
+pub struct Requests {
+    pub begun: AtomicUsize,
+    /// Applies that are on their way to the server, and those that it answered.
+    pub held: AtomicUsize,
+    pub released: AtomicUsize,
 }
 
 /// An answer that is not the server's.
@@ -88,7 +99,7 @@ impl Proxy {
         }
     }
 
-    /// Runs gpuctl through a cutter of its own. Returns how many requests were made.
+    /// Runs gpuctl through its own cutter. Returns the number of requests.
     pub fn gpuctl(
         &self,
         namespace: &str,
@@ -96,10 +107,22 @@ impl Proxy {
         arguments: &[&str],
         input: &str,
     ) -> (Run, usize) {
+        let (command, requests) = self.command(namespace, cut, arguments);
+        let run = run(command, input);
+        (run, requests.begun.load(Ordering::SeqCst))
+    }
+
+    /// A command that runs gpuctl through its own cutter.
+    pub fn command(
+        &self,
+        namespace: &str,
+        cut: Cut,
+        arguments: &[&str],
+    ) -> (Command, Arc<Requests>) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
-        let count = Arc::new(AtomicUsize::new(0));
-        let (counter, to) = (Arc::clone(&count), self.to);
+        let requests = Arc::new(Requests::default());
+        let (counter, to) = (Arc::clone(&requests), self.to);
         std::thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
                 let counter = Arc::clone(&counter);
@@ -119,8 +142,7 @@ impl Proxy {
             .env("NO_COLOR", "1")
             .env("GPUCTL_PROMETHEUS", "none")
             .args(arguments);
-        let run = run(command, input);
-        (run, count.load(Ordering::SeqCst))
+        (command, requests)
     }
 }
 
@@ -132,7 +154,7 @@ impl Drop for Proxy {
 }
 
 /// One connection with one request, for every answer ends it.
-fn serve(mut client: TcpStream, to: u16, cut: Cut, counter: &AtomicUsize) -> std::io::Result<()> {
+fn serve(mut client: TcpStream, to: u16, cut: Cut, requests: &Requests) -> std::io::Result<()> {
     let mut reader = BufReader::new(client.try_clone()?);
     let (mut head, mut length) = (String::new(), 0);
     loop {
@@ -150,13 +172,13 @@ fn serve(mut client: TcpStream, to: u16, cut: Cut, counter: &AtomicUsize) -> std
     }
     let mut body = vec![0; length];
     reader.read_exact(&mut body)?;
-    let number = counter.fetch_add(1, Ordering::SeqCst);
+    let number = requests.begun.fetch_add(1, Ordering::SeqCst);
     let lost = match cut {
         Cut::Seeded(seed) => chance(seed, number) == REQUEST_IS_LOST,
         Cut::Before(cut) => number == cut,
         Cut::From(cut) => number >= cut,
         Cut::FromAfter(cut) => number > cut,
-        Cut::Nothing | Cut::After(_) | Cut::Spoiled(..) => false,
+        Cut::Nothing | Cut::Slow | Cut::After(_) | Cut::Spoiled(..) => false,
     };
     if lost {
         return Ok(());
@@ -172,11 +194,19 @@ fn serve(mut client: TcpStream, to: u16, cut: Cut, counter: &AtomicUsize) -> std
     {
         return client.write_all(answer.as_bytes());
     }
+    let slow = cut == Cut::Slow && head.starts_with("PATCH ") && !head.contains("dryRun");
+    if slow {
+        requests.held.fetch_add(1, Ordering::SeqCst);
+        std::thread::sleep(Duration::from_secs(1));
+    }
     let mut upstream = TcpStream::connect(("127.0.0.1", to))?;
     write!(upstream, "{head}Connection: close\r\n\r\n")?;
     upstream.write_all(&body)?;
     let mut answer = Vec::new();
     upstream.read_to_end(&mut answer)?;
+    if slow {
+        requests.released.fetch_add(1, Ordering::SeqCst);
+    }
     let answer_is_lost = match cut {
         Cut::After(cut) | Cut::FromAfter(cut) => number == cut,
         Cut::Seeded(seed) => chance(seed, number) == ANSWER_IS_LOST,

@@ -9,6 +9,7 @@ mod certificates;
 mod cluster;
 pub mod debian;
 mod egress;
+mod eventually;
 pub mod exporter;
 mod kubectl;
 mod kueue;
@@ -27,6 +28,7 @@ mod volcano;
 pub mod webhook;
 
 pub use cluster::{AUDITED, Cluster, Options};
+pub use eventually::{Attempt, eventually};
 pub use kubectl::Kubectl;
 pub use logs::PodLog;
 pub use persona::Persona;

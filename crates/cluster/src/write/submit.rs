@@ -16,6 +16,21 @@ pub struct Progress {
     made: Vec<(Object, String)>,
     /// Sent, and not answered yet; true for the owner.
     doubtful: Option<(Object, bool)>,
+    /// No further object may be sent.
+    stopped: bool,
+}
+
+impl Progress {
+    /// Prevents further objects from being sent. The request in flight keeps running.
+    pub fn stop(&mut self) {
+        self.stopped = true;
+    }
+
+    /// Whether a request was sent and not yet answered.
+    #[must_use]
+    pub fn is_in_flight(&self) -> bool {
+        self.doubtful.is_some()
+    }
 }
 
 /// What is there after a submission that failed.
@@ -44,6 +59,11 @@ pub struct Submitted {
     /// The object that owns the pods.
     pub owner: Value,
     pub warnings: Vec<String>,
+}
+
+/// The newest object that a run made.
+fn newest(progress: &RefCell<Progress>) -> Option<(Object, String)> {
+    progress.borrow().made.last().cloned()
 }
 
 /// Why writing stopped.
@@ -119,6 +139,10 @@ impl WritesApi<'_> {
         run: &str,
         progress: &RefCell<Progress>,
     ) -> Result<Value, WriteStop> {
+        if progress.borrow().stopped {
+            // The caller drops this future and then removes the objects that were made.
+            return std::future::pending().await;
+        }
         let root = rendered.objects.last() == Some(object);
         progress.borrow_mut().doubtful = Some((object.clone(), root));
         let created = self.create(object, run).await;
@@ -165,7 +189,7 @@ impl WritesApi<'_> {
         keep_partial: bool,
         progress: &RefCell<Progress>,
     ) -> Left {
-        let Progress { mut made, doubtful } = progress.take();
+        let doubtful = progress.borrow_mut().doubtful.take();
         let mut left = Left::default();
         if let Some((object, root)) = doubtful {
             match self.live_companion(&object).await {
@@ -179,16 +203,18 @@ impl WritesApi<'_> {
                         .and_then(Value::as_str)
                         .unwrap_or_default()
                         .to_owned();
-                    made.push((object, uid));
+                    progress.borrow_mut().made.push((object, uid));
                 }
                 Ok(_) => {}
                 Err(_) => left.doubtful = Some(label(&object)),
             }
         }
-        for (object, uid) in made.iter().rev() {
-            if keep_partial || self.delete(object, Deletion::of(uid)).await.is_err() {
-                left.there.push(label(object));
+        // An object leaves the list after its deletion, so that a second call continues here.
+        while let Some((object, uid)) = newest(progress) {
+            if keep_partial || self.delete(&object, Deletion::of(&uid)).await.is_err() {
+                left.there.push(label(&object));
             }
+            progress.borrow_mut().made.pop();
         }
         left
     }
