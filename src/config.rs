@@ -40,6 +40,8 @@ pub(crate) struct Environment {
     pub columns: Option<usize>,
     /// What shows data a screen at a time: `GPUCTL_PAGER`.
     pub pager: Option<String>,
+    /// Filter of the request log: `GPUCTL_LOG`.
+    pub log: Option<String>,
     /// The same of all programs: `PAGER`.
     pub common_pager: Option<String>,
 }
@@ -84,6 +86,7 @@ impl Environment {
             color,
             plain: matches!(locale.as_deref(), Some("C" | "POSIX")),
             pager: text("GPUCTL_PAGER"),
+            log: text("GPUCTL_LOG"),
             common_pager: text("PAGER"),
             columns: text("COLUMNS")
                 .and_then(|columns| columns.parse().ok())

@@ -36,6 +36,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::{Command, CommandFactory, FromArgMatches};
+use tracing_subscriber::filter::Targets;
 
 use crate::cli::plugin::{self, CalledAs};
 use crate::cli::shorthand::{self, spelled_out};
@@ -89,6 +90,11 @@ pub fn run() -> ExitCode {
         Ok(bundle) => bundle,
         Err(error) => return refused(&error, &words),
     };
+    match request_log(cli.global.verbose) {
+        Ok(Some(filter)) => terminal::request_log::start(filter),
+        Ok(None) => {}
+        Err(error) => return refused(&error, &words),
+    }
     let context = context(&cli, bundle);
     context.terminal.set_task(cli.command.task());
     match execute(&cli, &context) {
@@ -258,6 +264,14 @@ fn is_plugin() -> bool {
     CalledAs::by(std::env::args_os().next().as_ref()) == CalledAs::Plugin
 }
 
+/// The filter of the request log, which `GPUCTL_LOG` sets and `-vv` turns on.
+fn request_log(verbose: u8) -> Result<Option<Targets>, Error> {
+    match Environment::read().log {
+        Some(text) => terminal::request_log::filter(&text).map(Some),
+        None => Ok((verbose > 1).then(terminal::request_log::all)),
+    }
+}
+
 /// Builds what the command works with from the global options and the environment.
 fn context(cli: &Cli, bundle: Option<Arc<Bundle>>) -> Context {
     let global = &cli.global;
@@ -272,7 +286,7 @@ fn context(cli: &Cli, bundle: Option<Arc<Bundle>>) -> Context {
     wishes.is_plugin = is_plugin();
     wishes.talk = match (global.quiet, global.verbose) {
         (true, _) => Verbosity::Errors,
-        (_, true) => Verbosity::Details,
+        (_, 1..) => Verbosity::Details,
         _ => Verbosity::default(),
     };
     let terminal = Terminal::new(wishes);

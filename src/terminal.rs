@@ -9,6 +9,7 @@ mod frame;
 mod line;
 mod pager;
 pub(crate) mod raw;
+pub(crate) mod request_log;
 pub(crate) mod screen;
 mod talk;
 

@@ -33,7 +33,7 @@ pub(crate) mod workloads;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Parser, ValueEnum};
+use clap::{ArgAction, Args, Parser, ValueEnum};
 use clap_complete::engine::ArgValueCandidates;
 
 use crate::config::SettingKey;
@@ -145,15 +145,16 @@ pub(crate) struct Global {
     /// Print only data and errors
     #[arg(short, long, global = true, help_heading = "Global options")]
     pub quiet: bool,
-    /// Print more about what gpuctl does
+    /// Print more about what gpuctl does; `-vv` also logs each request
     #[arg(
         short,
         long,
         global = true,
+        action = ArgAction::Count,
         conflicts_with = "quiet",
         help_heading = "Global options"
     )]
-    pub verbose: bool,
+    pub verbose: u8,
 }
 
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]

@@ -86,7 +86,7 @@ pub(crate) fn text(name: &str) -> Option<String> {
 }
 
 fn environment() -> String {
-    const OTHERS: [(&str, &str); 8] = [
+    const OTHERS: [(&str, &str); 9] = [
         (
             "KUBECONFIG",
             "kubeconfig files, merged as kubectl merges them; --kubeconfig comes before it",
@@ -102,6 +102,10 @@ fn environment() -> String {
         (
             "GPUCTL_PAGER, PAGER",
             "the first: what shows data of every command on a terminal a screen at a time; either: what --pager shows it with",
+        ),
+        (
+            "GPUCTL_LOG",
+            "logs requests on stderr, as -vv does: debug, or for example gpuctl::prometheus=debug",
         ),
         ("COLUMNS", "the width of tables on a terminal"),
         (

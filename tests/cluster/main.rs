@@ -41,6 +41,7 @@ mod read_only;
 mod refusals;
 mod rendezvous;
 mod renewing;
+mod request_log;
 mod rights;
 mod run;
 #[path = "../runner/mod.rs"]

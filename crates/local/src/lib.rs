@@ -9,3 +9,4 @@ pub mod files;
 pub mod in_flight;
 pub mod platform;
 pub mod program_output;
+pub mod request_log;

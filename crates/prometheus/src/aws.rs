@@ -10,7 +10,7 @@ use aws_sigv4::sign::v4;
 use prometheus_http_query::reqwest::{Client, Request};
 use serde::Deserialize;
 
-use super::request::{Ask, FORM, HttpReply, QueryRequest, received, unreachable};
+use super::request::{Ask, FORM, HttpReply, QueryRequest, exchange};
 use super::{QueryError, token};
 
 /// The name of the service in signatures.
@@ -125,11 +125,9 @@ pub(super) fn signing<'a>(client: Client, server: String, signing: Signing) -> A
         let request = signing.signed(&server, &question);
         Box::pin(async move {
             let request = request?;
-            let response = client
-                .execute(request)
-                .await
-                .map_err(|error| unreachable(&server, &error))?;
-            received(&server, response).await as Result<HttpReply, QueryError>
+            let (method, url) = (request.method().clone(), request.url().to_string());
+            let sent = client.execute(request);
+            exchange(&server, method.as_str(), &url, sent).await as Result<HttpReply, QueryError>
         })
     })
 }

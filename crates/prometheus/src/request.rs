@@ -8,6 +8,7 @@ use prometheus_http_query::reqwest::{Response, Url};
 use super::QueryError;
 use gpuctl_core::model::secrets::shown_error;
 use gpuctl_local::in_flight::{InFlight, NO_TURN};
+use gpuctl_local::request_log::{Api, SentRequest};
 
 /// An answer of whatever status.
 #[derive(Clone, Debug)]
@@ -38,11 +39,27 @@ const LARGEST_REFUSAL: usize = 8 << 20;
 /// The content type of parameters in a body.
 pub const FORM: &str = "application/x-www-form-urlencoded";
 
-/// Reads a response; one that leads to another host is an error.
-pub(super) async fn received(
+/// Sends a request, reads its response and logs both. `url` may be a path.
+pub(super) async fn exchange<E: std::error::Error>(
     server: &str,
-    mut response: Response,
+    method: &str,
+    url: &str,
+    sent: impl Future<Output = Result<Response, E>>,
 ) -> Result<HttpReply, QueryError> {
+    let log = SentRequest::now(Api::Prometheus, method, url);
+    let reply = match sent.await {
+        Ok(response) => received(server, response).await,
+        Err(error) => Err(unreachable(server, &error)),
+    };
+    match &reply {
+        Ok(reply) => log.answered(reply.code, reply.body.len()),
+        Err(error) => log.failed(&error.to_string()),
+    }
+    reply
+}
+
+/// Reads a response; one that leads to another host is an error.
+async fn received(server: &str, mut response: Response) -> Result<HttpReply, QueryError> {
     let code = response.status().as_u16();
     let header = |name: &str| {
         response
@@ -94,7 +111,7 @@ pub(super) async fn received(
 
 /// The innermost cause tells what happened; the layers above quote the URL, which may hold a
 /// password.
-pub(super) fn unreachable(server: &str, error: &dyn std::error::Error) -> QueryError {
+fn unreachable(server: &str, error: &dyn std::error::Error) -> QueryError {
     let mut source = error;
     while let Some(inner) = source.source() {
         source = inner;

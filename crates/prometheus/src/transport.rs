@@ -3,7 +3,7 @@
 
 use prometheus_http_query::Client;
 
-use super::request::{Ask, FORM, HttpReply, QueryRequest, received, unreachable};
+use super::request::{Ask, FORM, HttpReply, QueryRequest, exchange};
 use super::{PrometheusAddress, QueryError, Window, aws, remote_read};
 use gpuctl_core::model::UnixSeconds;
 
@@ -47,14 +47,18 @@ impl Road<'_> {
             Self::Through(ask) => return asked(ask, query, moment).await,
         };
         let is_short = fits(query);
-        let sent = match moment {
+        let method = if is_short { "GET" } else { "POST" };
+        match moment {
             QueryTime::Within(Window { start, end, step }) => {
                 let builder = client.query_range(query, start.0, end.0, step as f64);
-                if is_short {
-                    builder.get_raw().await
-                } else {
-                    builder.post_raw().await
-                }
+                let sent = async {
+                    if is_short {
+                        builder.get_raw().await
+                    } else {
+                        builder.post_raw().await
+                    }
+                };
+                exchange(server, method, "/api/v1/query_range", sent).await
             }
             QueryTime::Now | QueryTime::At(_) => {
                 let builder = client.query(query);
@@ -63,14 +67,16 @@ impl Road<'_> {
                 } else {
                     builder
                 };
-                if is_short {
-                    builder.get_raw().await
-                } else {
-                    builder.post_raw().await
-                }
+                let sent = async {
+                    if is_short {
+                        builder.get_raw().await
+                    } else {
+                        builder.post_raw().await
+                    }
+                };
+                exchange(server, method, "/api/v1/query", sent).await
             }
-        };
-        received(server, sent.map_err(|error| unreachable(server, &error))?).await
+        }
     }
 
     /// Asks for chunks of samples; `None` by a road of the caller's, which carries no bytes.
@@ -89,11 +95,9 @@ impl Road<'_> {
             .header("content-type", remote_read::MEDIA_TYPE)
             .header("content-encoding", "snappy")
             .header("x-prometheus-remote-read-version", "0.1.0");
-        let response = request
-            .send()
+        exchange(server, "POST", "/api/v1/read", request.send())
             .await
-            .map_err(|error| unreachable(server, &error))?;
-        received(server, response).await.map(Some)
+            .map(Some)
     }
 
     /// Asks for a path below the API whose parameters may be long.
@@ -113,22 +117,14 @@ impl Road<'_> {
             Self::Through(ask) => return ask(question).await,
         };
         let url = format!("{server}/{}", question.path);
-        let request = match question.form {
-            None => client.inner().get(url),
-            Some(form) => client
-                .inner()
-                .post(url)
-                .header("content-type", FORM)
-                .body(form),
+        let (method, request) = match question.form {
+            None => ("GET", client.inner().get(&url)),
+            Some(form) => {
+                let request = client.inner().post(&url).header("content-type", FORM);
+                ("POST", request.body(form))
+            }
         };
-        received(
-            server,
-            request
-                .send()
-                .await
-                .map_err(|error| unreachable(server, &error))?,
-        )
-        .await
+        exchange(server, method, &url, request.send()).await
     }
 }
 

@@ -20,6 +20,7 @@ use crate::{Connection, Failure};
 use gpuctl_core::model::secrets::shown_error;
 use gpuctl_local::bundle::NotInBundle;
 use gpuctl_local::in_flight::{InFlight, NO_TURN};
+use gpuctl_local::request_log::{Api, SentRequest};
 
 /// Bytes of one answer.
 const LARGEST: usize = 64 << 20;
@@ -250,6 +251,19 @@ impl Connection {
     }
 
     async fn exchange(&self, request: ApiRequest<'_>) -> Result<ApiReply, (TryOutcome, Failure)> {
+        let sent = SentRequest::now(Api::Kubernetes, request.method.as_str(), request.path);
+        let reply = self.exchange_unlogged(request).await;
+        match &reply {
+            Ok(reply) => sent.answered(reply.code, reply.body.len()),
+            Err((_, failure)) => sent.failed(&failure.to_string()),
+        }
+        reply
+    }
+
+    async fn exchange_unlogged(
+        &self,
+        request: ApiRequest<'_>,
+    ) -> Result<ApiReply, (TryOutcome, Failure)> {
         let ApiRequest {
             method,
             path,

@@ -14,6 +14,7 @@ use tokio_tungstenite::tungstenite::{Error, Message};
 use super::path;
 use super::path::Destination;
 use crate::{Connection, Failure};
+use gpuctl_local::request_log::{Api, SentRequest};
 
 /// An idle connection is kept open, and its peer asked whether it is there.
 pub(crate) const PING: Duration = Duration::from_secs(20);
@@ -50,6 +51,7 @@ impl Connection {
                 .uri(path)
                 .body(Vec::new())
                 .map_err(|_| Failure::no_path(path))?;
+            let sent = SentRequest::now(Api::Kubernetes, Method::GET.as_str(), path);
             let opened =
                 match tokio::time::timeout(self.request_timeout, client.connect(request)).await {
                     Ok(opened) => opened.map_err(|error| self.upgrade_failure(error)),
@@ -58,6 +60,10 @@ impl Connection {
                         seconds: self.request_timeout.as_secs(),
                     }),
                 };
+            match &opened {
+                Ok(_) => sent.opened(101),
+                Err(failure) => sent.failed(&failure.to_string()),
+            }
             match opened {
                 Ok(connection) => {
                     let half_close = connection.supports_stream_close();

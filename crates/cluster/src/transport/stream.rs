@@ -10,6 +10,7 @@ use super::failure::Failure;
 use super::path::{self, Destination};
 use crate::Connection;
 use crate::streams::log_lines::LineSplitter;
+use gpuctl_local::request_log::{Api, SentRequest};
 
 /// Read limit for an error response in bytes.
 const REFUSAL: usize = 64 << 10;
@@ -56,11 +57,17 @@ impl Connection {
         } else {
             self.clients.borrow().streams.clone()
         };
-        let response = client
-            .send(request)
-            .await
-            .map_err(|error| self.unreachable(&error))?;
+        let sent = SentRequest::now(Api::Kubernetes, Method::GET.as_str(), path);
+        let response = match client.send(request).await {
+            Ok(response) => response,
+            Err(error) => {
+                let failure = self.unreachable(&error);
+                sent.failed(&failure.to_string());
+                return Err(failure);
+            }
+        };
         let code = response.status().as_u16();
+        sent.opened(code);
         // A pod without a node has no log, and that is no error.
         if code == 204 {
             return Ok(None);

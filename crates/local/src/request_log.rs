@@ -1,0 +1,104 @@
+//! Logs each request for `-vv` and `GPUCTL_LOG`: method, path, status, time and bytes. It never
+//! gets headers, bodies or query strings, because these can hold credentials.
+
+use std::time::Instant;
+
+use tracing::debug;
+
+/// The API that a request goes to. It chooses the target of the log line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Api {
+    /// `gpuctl::kubernetes`.
+    Kubernetes,
+    /// `gpuctl::prometheus`.
+    Prometheus,
+}
+
+/// A request whose outcome is not logged yet.
+#[derive(Debug)]
+pub struct SentRequest<'r> {
+    api: Api,
+    method: &'r str,
+    path: &'r str,
+    start: Instant,
+}
+
+impl<'r> SentRequest<'r> {
+    /// Starts the clock. `path` may be a whole URL: its host and query string are left out.
+    #[must_use]
+    pub fn now(api: Api, method: &'r str, path: &'r str) -> Self {
+        Self {
+            api,
+            method,
+            path: only_path(path),
+            start: Instant::now(),
+        }
+    }
+
+    /// Logs a response, with the bytes of its body.
+    pub fn answered(self, status: u16, bytes: usize) {
+        let Self { method, path, .. } = self;
+        let ms = self.milliseconds();
+        match self.api {
+            Api::Kubernetes => {
+                debug!(target: "gpuctl::kubernetes", method, path, status, ms, bytes);
+            }
+            Api::Prometheus => {
+                debug!(target: "gpuctl::prometheus", method, path, status, ms, bytes);
+            }
+        }
+    }
+
+    /// Logs a response whose body follows as a stream.
+    pub fn opened(self, status: u16) {
+        let Self { method, path, .. } = self;
+        let ms = self.milliseconds();
+        debug!(target: "gpuctl::kubernetes", method, path, status, ms, stream = true);
+    }
+
+    /// Logs that no response came. `cause` is printed, so it must not quote a URL.
+    pub fn failed(self, cause: &str) {
+        let Self { method, path, .. } = self;
+        let ms = self.milliseconds();
+        match self.api {
+            Api::Kubernetes => {
+                debug!(target: "gpuctl::kubernetes", method, path, ms, error = cause);
+            }
+            Api::Prometheus => {
+                debug!(target: "gpuctl::prometheus", method, path, ms, error = cause);
+            }
+        }
+    }
+
+    fn milliseconds(&self) -> u64 {
+        u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+}
+
+fn only_path(url: &str) -> &str {
+    let path = match url.split_once("://") {
+        Some((_, rest)) => rest.find('/').map_or("/", |slash| &rest[slash..]),
+        None => url,
+    };
+    path.split(['?', '#']).next().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_users_and_query_strings_are_left_out() {
+        for (url, path) in [
+            (
+                "https://eva:secret@host:9090/api/v1/query?query=up",
+                "/api/v1/query",
+            ),
+            ("/api/v1/pods?continue=abc", "/api/v1/pods"),
+            ("https://token@host", "/"),
+            ("/apis", "/apis"),
+        ] {
+            assert_eq!(only_path(url), path);
+        }
+    }
+}
