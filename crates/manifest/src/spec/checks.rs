@@ -1,5 +1,5 @@
-//! Lists the checks of a document that need no cluster. Each has an id and a reason, and a comment
-//! in the file can silence it.
+//! Lists the checks of a document that do not need a cluster. Each check has an id and a reason,
+//! and a comment in the file can silence most of them.
 
 use std::sync::LazyLock;
 
@@ -10,18 +10,18 @@ use super::semantics::{self, Finding};
 use super::tree::{self, YamlNode, YamlValue};
 use gpuctl_core::error::{FilePosition, Problem, Problems, Severity};
 
-/// One thing that is looked at.
+/// A validation rule.
 #[derive(Debug)]
 pub struct Check {
-    /// The name by which a file silences it.
+    /// The id in `# gpuctl: ignore ID`.
     pub id: &'static str,
-    /// Whether it fails validation.
+    /// A check with severity `Error` fails validation.
     pub severity: Severity,
-    /// What is found, in a few words.
+    /// A short description of the problem.
     pub title: &'static str,
-    /// Why it matters, and what to do.
+    /// Why it matters, and how to fix it.
     pub why: &'static str,
-    /// `None` for what the reader of the file, or the cluster, finds.
+    /// `None` for checks made elsewhere: while parsing the file, or against the cluster.
     find: Option<fn(&JobDocument) -> Option<Finding>>,
 }
 
@@ -58,7 +58,7 @@ const fn elsewhere(
 
 use Severity::{Error, Warning};
 
-/// Every check, in the order of the table.
+/// Every check, in the order in which the documentation lists them.
 pub const CHECKS: [Check; 20] = [
     elsewhere(
         "form",
@@ -193,13 +193,12 @@ pub const CHECKS: [Check; 20] = [
     ),
 ];
 
-/// Returns the check of this id.
 pub fn by_id(id: &str) -> Option<&'static Check> {
     CHECKS.iter().find(|check| check.id == id)
 }
 
-/// Ids that a comment of the text silences: `# gpuctl: ignore port, image-tag`. Only warnings and
-/// checks of meaning can be.
+/// Parses the ids that a comment such as `# gpuctl: ignore port, image-tag` silences.
+/// `can_be_silenced` decides which checks a comment may silence.
 pub fn silenced(text: &str) -> Vec<String> {
     static COMMENT: LazyLock<Regex> = LazyLock::new(|| {
         Regex::new(r"(?m)(?:^|\s)#\s*gpuctl:\s*ignore\s+([\w, -]+)").expect("the pattern is tested")
@@ -214,12 +213,13 @@ pub fn silenced(text: &str) -> Vec<String> {
     ids.collect()
 }
 
-/// Returns true for what a comment may silence.
+/// Whether a comment may silence the check: every warning, and the semantic errors of this table.
+/// Errors of parsing and of the cluster always count.
 pub fn can_be_silenced(check: &Check) -> bool {
     check.find.is_some() || check.severity == Warning
 }
 
-/// Returns what the checks find in the documents of one file, silenced ones left out.
+/// Runs the checks on the documents of one file and skips silenced checks.
 pub fn found(text: &str, documents: &[Document]) -> Vec<Problem> {
     let trees = tree::read(text, &mut Vec::new());
     let mut all = Vec::new();
@@ -252,7 +252,7 @@ pub fn found(text: &str, documents: &[Document]) -> Vec<Problem> {
     all
 }
 
-/// The warnings about plain-text secrets. Writing commands print them as `validate` does.
+/// Selects the warnings about plain-text secrets, which commands that write objects print too.
 pub fn plain_secrets(file: &str, text: &str, documents: &[Document]) -> Option<Problems> {
     let list: Vec<Problem> = found(text, documents)
         .into_iter()
@@ -265,8 +265,8 @@ pub fn plain_secrets(file: &str, text: &str, documents: &[Document]) -> Option<P
     })
 }
 
-/// Returns where a field stands, or the nearest field above it that is there. Spellings do not
-/// matter.
+/// Finds the position of a field, or of its nearest parent that the document has. Ignores case, `-`
+/// and `_`, because keys may be written as `gpu-type`, `gpu_type` or `gpuType`.
 fn place(root: &YamlNode, field: &str) -> FilePosition {
     let plain = |text: &str| text.to_ascii_lowercase().replace(['-', '_'], "");
     let mut at = FilePosition {

@@ -1,4 +1,4 @@
-//! Reads one scope of `kind: defaults`: all jobs, or those of one kind or pool.
+//! Reads one scope of `kind: defaults`: all jobs, or the jobs of one kind or pool.
 
 use super::defaults_document::{Defaults, SiteLimits};
 use super::fields::{Fields, Reader};
@@ -10,7 +10,7 @@ use super::{environment, job, security};
 use gpuctl_core::error::Problem;
 use gpuctl_core::model::secrets::is_secret_name;
 
-/// Reads a field that has several values; none where it is absent.
+/// Reads a field with several values; empty if the field is missing.
 fn all<T>(
     reader: &mut Reader,
     fields: &mut Fields<'_>,
@@ -82,6 +82,7 @@ pub(super) fn scope(reader: &mut Reader, node: &YamlNode, path: &'static str) ->
     });
     fields.finish(reader);
     let priority = priority.map(|text| Priority::of(&text));
+    // `max_runtime: 0` means no limit.
     let max_runtime = max_runtime.filter(|time| !time.is_zero());
     Some(Defaults {
         pool,
@@ -106,7 +107,8 @@ pub(super) fn scope(reader: &mut Reader, node: &YamlNode, path: &'static str) ->
     })
 }
 
-/// Reads variables, and warns of secrets: every user of the cluster may read a site's defaults.
+/// Reads variables and warns about secrets, because every user of the cluster may read the
+/// defaults.
 fn secret_free(reader: &mut Reader, node: &YamlNode) -> Vec<EnvVariable> {
     let env = environment::variables(reader, node);
     for variable in &env {
@@ -127,7 +129,7 @@ fn secret_free(reader: &mut Reader, node: &YamlNode) -> Vec<EnvVariable> {
     env
 }
 
-/// Returns the fields that are set, by their canonical names and in the order of the table.
+/// Collects the fields that are set, by canonical name and in the order of the reference table.
 fn written(node: &YamlNode) -> Vec<(&'static str, serde_json::Value)> {
     let YamlValue::Map(entries) = &node.value else {
         return Vec::new();
@@ -234,6 +236,8 @@ fn toleration(reader: &mut Reader, node: &YamlNode) -> Option<SiteToleration> {
             note,
         ));
     }
+    // Kubernetes reads a toleration without `operator` as `Equal`. Here a toleration without a
+    // value tolerates every value, which is what `Exists` does.
     let any = operator.is_none_or(|(word, _)| word == "Exists") && value.is_none();
     let value = if any {
         None

@@ -1,4 +1,4 @@
-//! Reads the `job:` and `resources:` blocks of any kind of job.
+//! Reads the `job:` and `resources:` blocks of all kinds of jobs.
 
 use super::document::{JobDocument, JobResources, Training, longest_name};
 use super::fields::{Fields, Located, Reader};
@@ -13,7 +13,7 @@ use gpuctl_core::error::Problem;
 use gpuctl_core::model::contract::labels::POOL_LABEL;
 use gpuctl_core::model::{GangWish, JobKind, QueueSystem};
 
-/// Everything of the `job:` block.
+/// The fields of the `job:` block.
 struct Head {
     name: Option<Located<String>>,
     namespace: Option<Located<String>>,
@@ -93,7 +93,7 @@ pub(super) fn job(
     })
 }
 
-/// Reads what a job serves; trainings serve nothing.
+/// Reads `service` and `autoscaling`, which trainings and, for the latter, notebooks do not have.
 fn serving(
     reader: &mut Reader,
     document: &mut Fields<'_>,
@@ -280,7 +280,7 @@ fn training(reader: &mut Reader, fields: &mut Fields<'_>) -> Training {
     }
 }
 
-/// Labels of the user's; ours and Kubernetes' own are not theirs to set.
+/// Reads the user's labels. Rejects keys that gpuctl and Kubernetes reserve.
 pub(super) fn labels(reader: &mut Reader, node: &YamlNode) -> Vec<(String, String)> {
     let mut found = Vec::new();
     for (key, value) in reader.text_map(node, "job.labels") {
@@ -317,7 +317,7 @@ pub(super) fn labels(reader: &mut Reader, node: &YamlNode) -> Vec<(String, Strin
     found
 }
 
-/// Returns true for what Kubernetes accepts as the key of a label, with or without a prefix.
+/// Whether Kubernetes accepts `key` as a label key, with or without a prefix.
 pub fn is_label_key(key: &str) -> bool {
     let (prefix, name) = key
         .split_once('/')
@@ -329,7 +329,7 @@ pub fn is_label_key(key: &str) -> bool {
         && is_label_value(name)
 }
 
-/// Returns true for what Kubernetes accepts as the value of a label.
+/// Whether Kubernetes accepts `value` as a label value.
 pub fn is_label_value(value: &str) -> bool {
     gpuctl_core::model::contract::labels::is_label_value(value)
 }

@@ -80,7 +80,7 @@ fn gpu_type(reader: &mut Reader, node: &YamlNode) -> Option<GpuType> {
     reader.gpu_type(node).map(|written| written.value.kind)
 }
 
-/// Returns a map node → {gpu-type}, or a list of names.
+/// Reads a map of node to `{gpu-type}`, or a list of node names.
 fn pool_nodes(reader: &mut Reader, node: &YamlNode) -> Vec<PoolNode> {
     let mut found = Vec::new();
     match &node.value {
@@ -121,7 +121,7 @@ fn pool_nodes(reader: &mut Reader, node: &YamlNode) -> Vec<PoolNode> {
     found
 }
 
-/// A node is in one pool at most: a file that says otherwise is wrong at both lines.
+/// Reports nodes in more than one pool, at both lines.
 pub(super) fn nodes_in_two_pools(reader: &mut Reader, documents: &[Document]) {
     let mut seen: Vec<(&Pool, &PoolNode)> = Vec::new();
     for document in documents {

@@ -1,5 +1,6 @@
-//! The table of all fields: spellings, accepted values, kinds and meaning. `explain`, `init` and
-//! the JSON Schema are made from it, and a test holds it against the readers.
+//! The table of all fields: spellings, accepted values, kinds and descriptions. `explain`, `init`,
+//! `docs/yaml.md` and the JSON Schema are generated from it, and a test compares it with the
+//! readers.
 
 mod defaults;
 mod job;
@@ -21,7 +22,7 @@ pub use pool::{POOL, QUOTA};
 pub use service::HEALTH_CHECK;
 pub(super) use service::{AUTOSCALING, SERVICE};
 
-/// The list form of a variable.
+/// The fields of a variable in a list.
 pub(super) const VARIABLE: &[Field] = &[
     field(&["name"], Text, "Name of the variable.", "LOG_LEVEL"),
     field(&["value"], Text, "Its value.", "info"),
@@ -254,8 +255,8 @@ pub(super) const STORAGE: &[Field] = &[field(
     "[{path: /data, size: 100Gi}]",
 )];
 
-/// The only level that asks something of a pod; every pod of ours without folders of the node fits
-/// the others.
+/// The only Pod Security level that requires changes to a pod. Pods that gpuctl creates meet the
+/// other levels unless they mount host paths.
 pub(super) const SECURITY_LEVELS: [&str; 1] = ["restricted"];
 
 /// The map form of `security`.
@@ -354,7 +355,7 @@ pub const DOCUMENT: &[Field] = &[
     ),
 ];
 
-/// Kinds as they are written, with what they are.
+/// The kinds in their written form, with descriptions.
 pub const KINDS: [(&str, &str); 7] = [
     ("training", "a training on one or many nodes"),
     ("inference", "a model behind a port"),
@@ -365,7 +366,6 @@ pub const KINDS: [(&str, &str); 7] = [
     ("defaults", "what the site sets for everybody's jobs"),
 ];
 
-/// Fields of a document of this kind.
 pub fn of_kind(kind: &str) -> &'static [Field] {
     match kind {
         "pool" | "resource" => POOL,

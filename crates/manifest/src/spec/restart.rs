@@ -1,4 +1,4 @@
-//! Reads what a training does after a failure: `job.restart` and `checkpoint:`.
+//! Reads what a training restarts after a failure, and from where: `job.restart` and `checkpoint:`.
 
 use super::document::Checkpoint;
 use super::fields::{Fields, Located, Reader};
@@ -7,7 +7,7 @@ use super::{reference, storage};
 use gpuctl_core::error::Problem;
 use gpuctl_core::model::JobKind;
 
-/// Returns what a failed rank restarts.
+/// Reads the scope of a restart, and refuses fields that contradict it.
 pub(super) fn restart(
     reader: &mut Reader,
     job: &mut Fields<'_>,
@@ -35,7 +35,7 @@ pub(super) fn restart(
     Some(restart)
 }
 
-/// Returns where the checkpoints of a training lie.
+/// Reads the block `checkpoint:` of a training.
 pub(super) fn checkpoint(
     reader: &mut Reader,
     document: &mut Fields<'_>,

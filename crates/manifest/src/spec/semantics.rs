@@ -1,4 +1,4 @@
-//! Checks what the fields of a job mean together, one function per check.
+//! Semantic checks: each function compares several fields of a job.
 
 use std::sync::LazyLock;
 
@@ -9,7 +9,7 @@ use gpuctl_core::model::JobKind;
 use super::document::{Command, JobDocument};
 use super::secrets::secret_fields;
 
-/// What was found, and the field that is to blame.
+/// A problem and the field that causes it.
 pub(super) struct Finding {
     pub field: &'static str,
     pub message: String,
@@ -24,7 +24,7 @@ fn finding(field: &'static str, message: String, note: impl Into<String>) -> Fin
     }
 }
 
-/// Returns the field that says what runs.
+/// The field that defines the program to run.
 fn words_at(job: &JobDocument) -> &'static str {
     if job.command == Command::Image {
         "environment.args"
@@ -41,7 +41,7 @@ fn gpus_of(count: u64) -> String {
     }
 }
 
-/// Returns the number behind a flag.
+/// Finds the number that follows a flag.
 fn number(line: &str, flags: &str) -> Option<u64> {
     let pattern = Regex::new(&format!(r#"(?:^|[\s"'])(?:{flags})[= ]"?(\d+)\b"#))
         .expect("the pattern is tested");
@@ -88,7 +88,7 @@ pub(super) fn tensor_parallel(job: &JobDocument) -> Option<Finding> {
         "--tensor[_-]parallel[_-]size|-tp|--tp|--tp-size|--num-shard",
     )?;
     let stages = number(&line, "--pipeline[_-]parallel[_-]size|-pp|--pp-size").unwrap_or(1);
-    // Data-parallel copies use the rest.
+    // Data parallelism multiplies the number of GPUs.
     let copies = number(&line, "--data[_-]parallel[_-]size|-dp|--dp-size|--dp").unwrap_or(1);
     let wanted = tensor * stages * copies;
     (gpus > 0 && wanted != gpus && job.resources.node_count == 1).then(|| {
@@ -188,7 +188,8 @@ pub(super) fn deprecated_launcher(job: &JobDocument) -> Option<Finding> {
 }
 
 pub(super) fn plain_secret(job: &JobDocument) -> Option<Finding> {
-    // A notebook's own token is made to be typed by its user.
+    // A notebook's token is meant to be shared with its user, so it does not count as a leaked
+    // secret.
     let own = super::notebook_token(job);
     let (field, _) = secret_fields(job)
         .into_iter()

@@ -1,5 +1,4 @@
-//! The table of the fields of `kind: defaults`: what a site sets for everybody's jobs, and what it
-//! limits.
+//! Reference table of `kind: defaults`: the values that a site sets for all jobs, and its limits.
 
 use super::super::shape::Shape::{
     Block, ByName, Bytes, Cpu, Duration, LabelKey, Labels, ListOf, NodeLabels, ObjectName,
@@ -8,7 +7,7 @@ use super::super::shape::Shape::{
 use super::super::shape::{Field, field};
 use super::VERSION;
 
-/// A toleration, as pods have it.
+/// A toleration, as in a pod spec.
 pub(in super::super) const TOLERATION: &[Field] = &[
     field(
         &["key"],
@@ -61,7 +60,7 @@ pub(in super::super) const SITE_LIMITS: &[Field] = &[
     ),
 ];
 
-/// Fields that a site may fix.
+/// Fields that a site can enforce.
 pub(in super::super) const ENFORCEABLE: [&str; 16] = [
     "pool",
     "queue",
@@ -81,7 +80,7 @@ pub(in super::super) const ENFORCEABLE: [&str; 16] = [
     "node_selector",
 ];
 
-/// What one scope sets: all jobs, those of a kind, those of a pool.
+/// Fields of one scope: all jobs, the jobs of one kind, or the jobs of one pool.
 pub(in super::super) const SCOPE: &[Field] = &[
     field(
         &["pool"],
@@ -183,7 +182,7 @@ pub(in super::super) const SCOPE: &[Field] = &[
     ),
 ];
 
-/// Returns the spellings of a field of a scope.
+/// The spellings of a field of a scope.
 pub fn scope_names(field: &str) -> &'static [&'static str] {
     SCOPE
         .iter()

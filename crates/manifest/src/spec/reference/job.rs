@@ -1,4 +1,4 @@
-//! Fields of a job as a whole: the `job:` and `checkpoint:` blocks.
+//! Reference table of the `job:` and `checkpoint:` blocks.
 
 use super::super::shape::Shape::{
     AbsolutePath, Duration, Label, LabelKey, Labels, ObjectName, OneOrMany, Text, TextMap, Whole,

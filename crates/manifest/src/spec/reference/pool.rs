@@ -1,4 +1,4 @@
-//! The tables of the fields of `kind: pool` and `kind: quota`.
+//! Reference tables of `kind: pool` and `kind: quota`.
 
 use super::super::shape::Shape::{
     Block, Boolean, ByName, Bytes, Cpu, GpuType, Label, ObjectName, OneOrMany, PoolNodes, Text,
@@ -7,7 +7,7 @@ use super::super::shape::Shape::{
 use super::super::shape::{Field, field};
 use super::VERSION;
 
-/// A type of GPU, of a pool and of its nodes.
+/// Spellings of the GPU type of a pool and its nodes.
 pub(super) const GPU_TYPE: [&str; 3] = ["gpu-type", "gpu_type", "gpuType"];
 
 pub(in crate::spec) const POOL_LIMITS: &[Field] = &[

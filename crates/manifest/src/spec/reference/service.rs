@@ -1,11 +1,11 @@
-//! Fields of what serves: the `service:` and `autoscaling:` blocks.
+//! Reference table of the `service:` and `autoscaling:` blocks.
 
 use super::super::shape::Shape::{
     Boolean, Duration, HealthCheck, ShortDuration, Text, UrlPath, Whole, Word,
 };
 use super::super::shape::{Field, field};
 
-/// The block form of a health check.
+/// The map form of a health check.
 pub const HEALTH_CHECK: &[Field] = &[
     field(
         &["path"],
