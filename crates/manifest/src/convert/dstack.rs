@@ -1,5 +1,5 @@
-//! Converts a configuration of dstack: tasks are trainings, services are services. Fields follow
-//! dstack's reference of `.dstack.yml`.
+//! Converts dstack configurations: tasks become trainings, services become inferences. The fields
+//! follow dstack's reference of `.dstack.yml`.
 
 use serde_json::{Map, Value, json};
 
@@ -7,7 +7,7 @@ use super::script::{Script, ScriptContext, command, translate};
 use super::{ConvertError, Converted, FieldMap, SourceFields, accelerators};
 use gpuctl_core::model::GpuType;
 
-/// Returns true for a map that only dstack writes so.
+/// Recognizes a map that only dstack uses.
 pub(super) fn is_configuration(object: &Value) -> bool {
     let types = [
         "task",
@@ -97,7 +97,7 @@ pub(super) fn convert(object: &Value, image: Option<&str>) -> Result<Converted, 
     })
 }
 
-/// Returns whether it is a task or a service. Other kinds run no program.
+/// Checks that it is a task or a service. Other kinds do not run a program.
 fn kind_that_runs(object: &Value) -> Result<&str, ConvertError> {
     let kind = object["type"].as_str().unwrap_or_default();
     match kind {
@@ -119,7 +119,7 @@ fn kind_that_runs(object: &Value) -> Result<&str, ConvertError> {
 
 /// Reads the port and the replicas of a service.
 fn put_service(top: &mut SourceFields<'_>, service: &mut FieldMap) {
-    // `port: 8000`, or `80:8000` for another outside.
+    // `port: 8000`, or `80:8000` with a different outer port.
     let port = top.take("port");
     let port = port
         .as_u64()
@@ -150,7 +150,7 @@ fn script_of(commands: &Value, name: &str) -> Script {
     )
 }
 
-/// Reads what each node gets.
+/// Reads the resources of each node.
 fn put_resources(
     kind: &str,
     asked: &Value,
@@ -168,7 +168,7 @@ fn put_resources(
     of.take("disk");
     of.finish();
     gpus(&gpu, resources, lost);
-    // `8..` and `8..16` are at least eight.
+    // `8..` and `8..16` request at least 8.
     let least = |value: &Value| {
         let text = value
             .as_str()
@@ -195,14 +195,14 @@ fn put_resources(
     }
 }
 
-/// Reads `8`, or the least of `2..8`.
+/// Parses `8`, or the lower bound of `2..8`.
 fn whole(value: &Value) -> Option<u64> {
     value
         .as_u64()
         .or_else(|| value.as_str()?.split("..").next()?.trim().parse().ok())
 }
 
-/// Reads `A100:8`, `A100:80GB:8`, `{name, count, memory}`.
+/// Parses `A100:8`, `A100:80GB:8` or `{name, count, memory}`.
 fn gpus(value: &Value, resources: &mut FieldMap, lost: &mut Vec<String>) {
     let (kind, count) = match value {
         Value::Null => (None, 0),
@@ -242,7 +242,8 @@ fn gpus(value: &Value, resources: &mut FieldMap, lost: &mut Vec<String>) {
     }
 }
 
-/// Reads `[K=V, SECRET]` or a map. A name without a value is the caller's own variable.
+/// Parses `[K=V, SECRET]` or a map. dstack fills a name without a value from the environment of the
+/// caller.
 fn environment_of(value: &Value, lost: &mut Vec<String>) -> Value {
     if value.is_object() || value.is_null() {
         return value.clone();

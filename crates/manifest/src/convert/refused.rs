@@ -1,11 +1,11 @@
-//! Files that are not converted, because what they describe is no job of ours: what it is instead,
-//! and what was read of it, so that somebody can go on from there.
+//! Explains why some files cannot be converted, and reports their images and GPUs as a starting
+//! point.
 
 use serde_json::Value;
 
 use super::ConvertError;
 
-/// Kinds of others, and why they are not converted.
+/// Kinds of other systems, why they cannot be converted, and the closest kind of gpuctl.
 const KINDS: [(&str, &str, &str); 6] = [
     (
         "RayJob",
@@ -39,7 +39,7 @@ const KINDS: [(&str, &str, &str); 6] = [
     ),
 ];
 
-/// Returns the refusal of a kind that is known and not converted.
+/// Explains why a well-known kind cannot be converted.
 pub(super) fn known(object: &Value) -> Option<ConvertError> {
     let kind = object["kind"].as_str()?;
     let (_, why, ours) = KINDS.iter().find(|(known, ..)| *known == kind)?;
@@ -50,7 +50,7 @@ pub(super) fn known(object: &Value) -> Option<ConvertError> {
     ))
 }
 
-/// Returns true for a file of docker compose.
+/// Recognizes a Docker Compose file.
 pub(super) fn is_compose(object: &Value) -> bool {
     object["kind"].is_null()
         && object["services"]
@@ -58,7 +58,7 @@ pub(super) fn is_compose(object: &Value) -> bool {
             .is_some_and(|services| !services.is_empty())
 }
 
-/// Returns the refusal of a file of docker compose.
+/// Explains why a Docker Compose file cannot be converted.
 pub(super) fn compose(object: &Value) -> ConvertError {
     let names: Vec<&str> = object["services"]
         .as_object()
@@ -92,7 +92,7 @@ fn refusal(message: &str, ours: &str, object: &Value) -> ConvertError {
     ConvertError::new(message, format!("`gpuctl init {ours}` begins a file{read}"))
 }
 
-/// Finds images and GPUs wherever they stand.
+/// Collects images and the highest number of GPUs at any level.
 fn collect(value: &Value, images: &mut Vec<String>, gpus: &mut u64) {
     match value {
         Value::Object(map) => {

@@ -1,4 +1,4 @@
-//! Converts a task of SkyPilot: its resources, `setup` and `run`. Fields follow SkyPilot's YAML
+//! Converts SkyPilot tasks: resources, `setup` and `run`. The fields follow SkyPilot's YAML
 //! reference.
 
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use super::script::{ScriptContext, command, translate};
 use super::{ConvertError, Converted, FieldMap, SourceFields, accelerators};
 use gpuctl_core::model::GpuType;
 
-/// Fields that choose a cloud; here the cluster is chosen already.
+/// Fields that choose a cloud, which have no meaning on a given cluster.
 const CLOUD: [&str; 7] = [
     "cloud",
     "infra",
@@ -18,7 +18,7 @@ const CLOUD: [&str; 7] = [
     "disk_tier",
 ];
 
-/// Returns true for a map that only SkyPilot writes so.
+/// Recognizes a map that only SkyPilot uses.
 pub(super) fn is_task(object: &Value) -> bool {
     object["kind"].is_null() && object["type"].is_null() && object["run"].is_string()
 }
@@ -105,7 +105,7 @@ pub(super) fn convert(object: &Value, image: Option<&str>) -> Result<Converted, 
     })
 }
 
-/// Notes fields that have no counterpart, with what to do instead.
+/// Records fields without an equivalent, and what to use instead.
 fn lose_foreign(task: &mut SourceFields<'_>) {
     for (key, why) in [
         (
@@ -135,7 +135,7 @@ fn lose_foreign(task: &mut SourceFields<'_>) {
     }
 }
 
-/// Reads `8`, `8+` or a number, with a unit appended.
+/// Parses `8`, `8+` or a number, and appends a unit.
 fn amount(value: &Value, unit: &str) -> Option<String> {
     let text = value
         .as_str()
@@ -147,7 +147,7 @@ fn amount(value: &Value, unit: &str) -> Option<String> {
         .then(|| format!("{digits}{unit}"))
 }
 
-/// Reads how many GPUs each node gets, and of which type.
+/// Reads the number and type of GPUs per node.
 fn put_accelerators(found: &Value, resources: &mut FieldMap, lost: &mut Vec<String>) {
     if found.as_array().is_some_and(|list| list.len() > 1)
         || found.as_object().is_some_and(|map| map.len() > 1)

@@ -1,4 +1,5 @@
-//! Converts an `sbatch` script into a training: its #SBATCH options, and its body as the command.
+//! Converts an `sbatch` script into a training: the `#SBATCH` options become fields, the body
+//! becomes the command.
 
 use serde_json::{Value, json};
 
@@ -15,7 +16,7 @@ fn mebibytes(amount: u64) -> String {
     }
 }
 
-/// What the options come to, beside the fields that are text.
+/// The numeric options of a script.
 #[derive(Default)]
 struct SlurmResources {
     nodes: Option<u64>,
@@ -31,7 +32,7 @@ struct SlurmResources {
 }
 
 impl SlurmResources {
-    /// Returns how many tasks each node has; `None` where no option says it.
+    /// Tasks per node; `None` if no option sets them.
     fn tasks_of_node(&self) -> Option<u64> {
         self.tasks_per_node.or(self
             .tasks
@@ -49,7 +50,7 @@ struct SbatchOptions {
     name: String,
     image: Option<String>,
     array: Option<String>,
-    /// What has no counterpart.
+    /// Options without an equivalent.
     lost: Vec<String>,
 }
 
@@ -117,12 +118,12 @@ impl SbatchOptions {
         Ok(())
     }
 
-    /// Sets an option that says how many nodes, tasks, CPUs and GPUs there are. Returns false for
-    /// another option.
+    /// Sets an option about nodes, tasks, CPUs, GPUs or memory. Returns false for any other option.
     fn set_size(&mut self, option: &str, value: &str) -> Result<bool, ConvertError> {
         let refuse = || unread(option, value);
         let number = || {
             value
+                // `--nodes=2-4` is a range; take its lower bound.
                 .split('-')
                 .next()
                 .unwrap_or_default()
@@ -174,7 +175,7 @@ impl SbatchOptions {
     }
 }
 
-/// Converts one script; an array is a document per index.
+/// Converts one script. An array becomes one document per index.
 pub(super) fn convert(text: &str, image: Option<&str>) -> Result<Vec<Converted>, ConvertError> {
     let mut options = SbatchOptions::new(image);
     for (option, value) in sbatch::options(text) {
@@ -246,11 +247,11 @@ pub(super) fn convert(text: &str, image: Option<&str>) -> Result<Vec<Converted>,
     }
 }
 
-/// A script as the blocks of a job.
+/// A script, converted into the blocks of a job.
 struct ConvertedScript {
-    /// The name as the script writes it.
+    /// The name in the script.
     name: String,
-    /// The name as Kubernetes accepts it.
+    /// The name after conversion to a DNS label.
     label: String,
     job: FieldMap,
     environment: FieldMap,
@@ -276,7 +277,7 @@ impl ConvertedScript {
         }
     }
 
-    /// Returns one document per index of an array.
+    /// Builds one document per index of an array.
     fn array(mut self, array: &str) -> Result<Vec<Converted>, ConvertError> {
         let (indices, at_once) = indices(array)?;
         self.lost.extend(
@@ -289,7 +290,7 @@ impl ConvertedScript {
                 "SLURM_ARRAY_TASK_ID": index.to_string(), "SLURM_ARRAY_TASK_COUNT": count.to_string(),
                 "SLURM_ARRAY_TASK_MIN": first.to_string(), "SLURM_ARRAY_TASK_MAX": last.to_string(), "SLURM_ARRAY_JOB_ID": self.label,
             });
-            // The same parts are missing from every document of the array, so they are listed once.
+            // Every document of the array lacks the same parts, so list them once.
             let lost = if *index == first {
                 self.lost.clone()
             } else {
@@ -305,7 +306,7 @@ impl ConvertedScript {
     }
 }
 
-/// Notes what runs otherwise than under Slurm.
+/// Lists what runs differently than under Slurm.
 fn differences(asked: &SlurmResources, one_task_per_pod: bool, shell: Option<&str>) -> Vec<String> {
     let mut found = Vec::new();
     if !one_task_per_pod {
@@ -320,7 +321,7 @@ fn differences(asked: &SlurmResources, one_task_per_pod: bool, shell: Option<&st
     found
 }
 
-/// Sets how many pods there are, and what each of them gets.
+/// Sets the number of pods and the resources of each.
 fn place(asked: &SlurmResources, resources: &mut FieldMap) -> Result<(), ConvertError> {
     let per_node = asked.tasks_per_node;
     let nodes = asked
@@ -370,7 +371,7 @@ fn place(asked: &SlurmResources, resources: &mut FieldMap) -> Result<(), Convert
     Ok(())
 }
 
-/// Returns the nearest name that Kubernetes takes.
+/// Converts text to the nearest DNS label.
 fn dns_label(text: &str) -> String {
     let plain: String = text
         .to_ascii_lowercase()
@@ -380,6 +381,7 @@ fn dns_label(text: &str) -> String {
     let name: String = plain
         .trim_start_matches(|c: char| !c.is_ascii_lowercase())
         .chars()
+        // Leave space for the index of an array and for suffixes of pods, within 63 characters.
         .take(50)
         .collect();
     let name = name.trim_end_matches('-');

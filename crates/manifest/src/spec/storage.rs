@@ -1,4 +1,4 @@
-//! Reads the `storage:` block and `files:`, and refuses host paths that would give away the node.
+//! Reads the `storage:` block and `files:`, and refuses host paths that give control of the node.
 
 use super::document::{AttachedFile, VolumeAccess, Workdir, WorkdirSource};
 use super::fields::{Fields, Located, Reader};
@@ -6,7 +6,7 @@ use super::reference;
 use super::tree::{YamlNode, YamlValue};
 use gpuctl_core::error::{FilePosition, Problem};
 
-/// Endings that make a path a file when `type:` does not say.
+/// File extensions of single files, for host paths without `type:`.
 const DATA_FILES: [&str; 23] = [
     "json",
     "jsonl",
@@ -33,7 +33,7 @@ const DATA_FILES: [&str; 23] = [
     "zst",
 ];
 
-/// Host folders that would hand the node, its secrets or its runtime to the job.
+/// Host directories that give a job control of the node, its secrets or its container runtime.
 const FORBIDDEN: [&str; 13] = [
     "/etc",
     "/proc",
@@ -80,7 +80,7 @@ pub(super) fn workdirs(reader: &mut Reader, document: &mut Fields<'_>) -> Vec<Wo
     found.into_iter().map(|(_, workdir)| workdir).collect()
 }
 
-/// Reads a workdir that is written as a path: a folder or file of the node.
+/// Reads a workdir in its short form: a path on the node.
 fn folder_of_node(reader: &mut Reader, text: &str, at: FilePosition) -> Option<Workdir> {
     let path = absolute(reader, text, at)?;
     host_path(reader, &path, at)?;
@@ -202,7 +202,7 @@ pub(super) fn absolute(reader: &mut Reader, path: &str, at: FilePosition) -> Opt
         ));
         return None;
     }
-    // One spelling for each path: `//etc` and `/./etc` are `/etc`.
+    // Normalize, so that `//etc` and `/./etc` cannot bypass the check of `/etc`.
     let parts: Vec<&str> = path
         .split('/')
         .filter(|part| !part.is_empty() && *part != ".")
@@ -217,7 +217,7 @@ pub(super) fn host_path(reader: &mut Reader, path: &str, at: FilePosition) -> Op
                 .strip_prefix(folder)
                 .is_some_and(|rest| rest.starts_with('/'))
     };
-    // A folder above a forbidden one holds it.
+    // A parent of a forbidden directory contains it, so refuse parents too.
     let touches = |folder: &&str| inside(path, folder) || inside(folder, path);
     let forbidden = path == "/" || FORBIDDEN.iter().any(touches) || path.ends_with(".sock");
     if forbidden {
@@ -240,7 +240,7 @@ fn is_data_file(path: &str) -> bool {
     })
 }
 
-/// Parses `files:`; a plain local path is copied to `/workspace`.
+/// Reads `files:`. A plain local path is copied to `/workspace`.
 pub(super) fn files(reader: &mut Reader, document: &mut Fields<'_>) -> Vec<AttachedFile> {
     let Some(node) = document.take(reader, "files") else {
         return Vec::new();

@@ -1,4 +1,4 @@
-//! Converts a YAML tree into JSON.
+//! Converts a YAML tree to JSON.
 
 use super::tree::{YamlNode, YamlValue};
 
@@ -20,7 +20,7 @@ fn plain_json(text: &str) -> serde_json::Value {
 }
 
 impl YamlNode {
-    /// Returns the value as JSON, typed as YAML's core schema types it.
+    /// Converts the value to JSON, with types like those of YAML's core schema.
     pub(super) fn to_json(&self) -> serde_json::Value {
         match &self.value {
             YamlValue::Null => serde_json::Value::Null,
