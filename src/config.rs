@@ -1,5 +1,5 @@
-//! Resolves settings once at the start: flags over environment over file over defaults. The only
-//! place that reads the environment.
+//! Resolves settings once at startup: flags over environment over file over defaults. No other
+//! module reads the environment.
 
 mod edit;
 mod file;
@@ -27,25 +27,24 @@ pub(crate) use metrics::{MetricsFlags, MetricsSource};
 pub(crate) use outbound::{AiSettings, ControlSettings, NotifySettings, QuietHours, state_folder};
 pub(crate) use score::ScoreSettings;
 
-/// The variable that forbids writing.
 const READ_ONLY: &str = "GPUCTL_READ_ONLY";
 
-/// What the environment says.
+/// Settings from environment variables.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Environment {
-    /// `KUBECONFIG`, else the default file when it exists.
+    /// `KUBECONFIG`, otherwise the default file if it exists.
     pub kubeconfig: Vec<PathBuf>,
     pub color: Option<bool>,
     pub plain: bool,
     pub columns: Option<usize>,
-    /// What shows data a screen at a time: `GPUCTL_PAGER`.
+    /// gpuctl's pager, from `GPUCTL_PAGER`.
     pub pager: Option<String>,
-    /// The same of all programs: `PAGER`.
+    /// The pager of all programs, from `PAGER`.
     pub common_pager: Option<String>,
 }
 
 impl Environment {
-    /// Reads the variables of this process.
+    /// Reads the environment variables of this process.
     #[expect(
         clippy::disallowed_methods,
         reason = "this is the edge that reads the environment"
@@ -91,7 +90,7 @@ impl Environment {
         }
     }
 
-    /// Returns a variable that the user names, such as the token that goes into a secret.
+    /// Reads a variable that the user names, such as the token for a Secret.
     #[expect(
         clippy::disallowed_methods,
         reason = "this is the edge that reads the environment"
@@ -101,7 +100,7 @@ impl Environment {
     }
 
     /// The name of a misspelled variable that was meant to forbid writing, such as
-    /// `GPUCTL_READONLY`. Also the correct one if its value is not UTF-8.
+    /// `GPUCTL_READONLY`. Includes the correct name if its value is not UTF-8.
     pub(crate) fn near_read_only() -> Option<String> {
         let is_off = |value: &OsStr| {
             let text = value.to_str().map(str::trim);
@@ -122,7 +121,7 @@ impl Environment {
         variables.next()
     }
 
-    /// Wishes for the terminal, flags aside.
+    /// The terminal options from the environment, before flags.
     pub(crate) fn wishes(&self) -> TerminalOptions {
         TerminalOptions {
             environment: self.color,

@@ -1,4 +1,4 @@
-//! Changes the config file without losing comments.
+//! Edits the config file without losing comments.
 
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -13,8 +13,8 @@ use super::keys::SettingKey;
 use gpuctl_local::files::trust::{config_text, exposure, is_closed, make_private};
 use gpuctl_local::files::{Purpose, replace};
 
-/// Writes a value into the named file, or into the one in the user's folder, which is created if
-/// missing. Comments stay. Returns the file.
+/// Writes a value to the named file, or to the user's config file, which is created if missing.
+/// Preserves comments. Returns the file's path.
 pub(crate) fn set(
     named: Option<&Path>,
     key: &SettingKey,
@@ -94,7 +94,7 @@ fn changed(old: &str, key: &SettingKey, value: &Value) -> Option<String> {
     }
     let file = YamlFile::from_str(old).ok()?;
     let Some(document) = file.document() else {
-        // Comments alone.
+        // The file contains only comments.
         let (section, name) = key.path();
         return Some(format!(
             "{}\n{section}:\n  {name}: {value}\n",

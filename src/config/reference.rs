@@ -1,4 +1,4 @@
-//! Writes the reference of settings from the table of keys.
+//! Generates the reference of settings from the table of keys.
 
 use crate::config::KEYS;
 
@@ -41,7 +41,7 @@ Files are meant from where the config file is.
 |---|---|---|---|---|
 ";
 
-/// Returns all of it, as Markdown.
+/// Renders the whole reference as Markdown.
 pub(crate) fn text() -> String {
     let mut text = OPENING.to_owned();
     for key in &KEYS {

@@ -1,9 +1,9 @@
-//! Job files of others, field by field, and what of them is said to be lost.
+//! Converts job files of other tools, field by field, and checks which fields are reported as lost.
 
 use super::*;
 use crate::spec;
 
-/// Returns the one document that a text becomes, which our own reader takes.
+/// Converts a text to a single document, which must be a valid manifest.
 #[track_caller]
 fn one(text: &str) -> Converted {
     let mut found = convert(text, Some("image:1")).unwrap_or_else(|refused| panic!("{refused:?}"));

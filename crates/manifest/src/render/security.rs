@@ -22,7 +22,7 @@ pub(super) fn of_pod(job: &JobDocument) -> Option<PodSecurityContext> {
         run_as_user: security.run_as.map(i64::from),
         run_as_non_root: security.restricted.then_some(true),
         fs_group,
-        // Without it, the kubelet changes the owner of every file on each start. `OnRootMismatch`
+        // By default the kubelet changes the group of every file on each mount. `OnRootMismatch`
         // skips a volume whose root directory already has the group.
         fs_group_change_policy: fs_group.map(|_| "OnRootMismatch".to_owned()),
         seccomp_profile: security.restricted.then(|| SeccompProfile {

@@ -1,5 +1,5 @@
-//! Tests what files mean and how they fail, message by message. Every expected text was written by
-//! hand.
+//! Tests how documents are parsed and how they fail, message by message. Every expected text was
+//! written by hand.
 
 use proptest::prelude::*;
 
@@ -44,7 +44,7 @@ fn job(text: &str) -> JobDocument {
     }
 }
 
-/// `line:column: message | note` of each problem.
+/// Formats each problem as `line:column: message | note`.
 fn problems(text: &str) -> Vec<String> {
     let list = match parse("t.yaml", text) {
         Ok(parsed) => parsed.warnings.list,
@@ -60,7 +60,7 @@ fn problems(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// Returns a training with more lines.
+/// Builds a training with more lines.
 fn training(more: &str) -> String {
     format!("kind: training\nversion: v0.1\njob: {{name: a}}\nenvironment: {{image: i}}\n{more}")
 }
@@ -337,7 +337,7 @@ fn the_node_s_own_folders_are_not_mounted() {
             found.len() == 1 && found[0].contains("may not be mounted"),
             "{path}: {found:?}"
         );
-        // Inside the container the path is the user's own business.
+        // A path inside the container may be anything.
         let other = training(&format!(
             "storage: {{workdirs: [{{path: {path}, emptyDir: true}}]}}"
         ));
@@ -620,7 +620,7 @@ proptest! {
         let at = at % characters.len();
         let end = (at + cut).min(characters.len());
         let changed: String = characters[..at].iter().chain(with.chars().collect::<Vec<_>>().iter()).chain(&characters[end..]).collect();
-        // What is wrong is somewhere in the file.
+        // Positions are within the file.
         if let Err(problems) = parse("t", &changed) {
             prop_assert!(problems.list.iter().all(|problem| problem.at.line <= changed.split(['\n', '\r']).count() + 1));
         }

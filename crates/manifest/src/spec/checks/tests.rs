@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// A document in which the check finds something, and one in which it does not.
+/// The check's id, a document in which it finds a problem, and one in which it does not.
 const CASES: [(&str, &str, &str); 11] = [
     (
         "nproc-per-node",
