@@ -11,7 +11,7 @@ use super::keys::{CONTEXTS, SettingKey};
 use super::safety;
 use gpuctl_local::files::trust::{Exposure, config_text, exposure};
 
-/// The content of the config file; empty if there is no file.
+/// The content of the config file; empty without a file.
 #[derive(Clone, Default, PartialEq)]
 pub(crate) struct ConfigFile {
     content: Value,
@@ -93,7 +93,7 @@ impl ConfigFile {
             .for_each(|(key, value)| self.content[section][key] = value);
     }
 
-    /// The path of the file; `None` if there is no file.
+    /// The path of the file; `None` without a file.
     pub(crate) fn path(&self) -> Option<&Path> {
         self.path.as_deref()
     }

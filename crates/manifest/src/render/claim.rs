@@ -91,7 +91,7 @@ impl DeviceClaim {
         )
     }
 
-    /// Builds the template from which Kubernetes creates one claim per pod.
+    /// Builds the template of the claims; Kubernetes creates one claim per pod.
     pub(super) fn template(
         &self,
         job: &JobDocument,

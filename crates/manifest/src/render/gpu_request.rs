@@ -246,7 +246,7 @@ fn share_of<'n>(
             ))
         })
         .collect();
-    // MIG profiles use decimal gigabytes, but a user who writes 10Gi expects to get a 10gb slice.
+    // MIG profiles use decimal gigabytes, but users write 10Gi for a 10gb slice.
     let (_, profile) = profiles
         .iter()
         .find(|(gigabytes, _)| bytes.is_some_and(|bytes| bytes <= gigabytes << 30))?;

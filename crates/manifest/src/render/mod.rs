@@ -173,7 +173,7 @@ impl Object {
 /// The objects of one document.
 #[derive(Clone, Debug)]
 pub struct Rendered {
-    /// In the order in which to apply them. The last object owns the pods.
+    /// Sorted for applying. The last object owns the pods.
     pub objects: Vec<Object>,
     /// A pod like those of the owner, for a dry run by the API server.
     pub probe: Object,

@@ -58,7 +58,7 @@ const fn elsewhere(
 
 use Severity::{Error, Warning};
 
-/// Every check, in the order in which the documentation lists them.
+/// Every check, in the order of the documentation.
 pub const CHECKS: [Check; 20] = [
     elsewhere(
         "form",

@@ -137,7 +137,7 @@ impl JobDocument {
         fits
     }
 
-    /// Joins `command` and `args` into one line, in which callers search for a program or a flag.
+    /// Joins `command` and `args` into one line for searches for programs and flags.
     pub fn line(&self) -> String {
         let words = |command: &Command| match command {
             Command::Image => String::new(),
@@ -335,7 +335,7 @@ pub struct Training {
     pub restart: Option<Restart>,
     /// Longest time without output from any rank.
     pub hang_timeout: Option<Duration>,
-    /// Where checkpoints are stored, and how to resume from them.
+    /// The directory of the checkpoints, and the arguments to resume from them.
     pub checkpoint: Option<Checkpoint>,
     /// Longest run time of the job.
     pub max_runtime: Option<Duration>,
