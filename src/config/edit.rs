@@ -23,7 +23,7 @@ pub(crate) fn set(
     let path = named
         .map(Path::to_path_buf)
         .or_else(usual)
-        .ok_or_else(|| anyhow!("there is no config folder; --config names a file"))?;
+        .ok_or_else(|| anyhow!("there is no config folder; name a file with --config"))?;
     must_be_closed(&path, named.is_none())?;
     let old = if path.exists() {
         config_text(&path, named.is_some())?
@@ -33,7 +33,7 @@ pub(crate) fn set(
     let before = parsed(&old, &path)?;
     let new = changed(&old, key, value).ok_or_else(|| {
         anyhow!(
-            "{} has a form that cannot be changed; write it by hand",
+            "{} cannot be edited automatically; write it by hand",
             path.display()
         )
     })?;
@@ -51,7 +51,7 @@ pub(crate) fn set(
     // were misread.
     if parsed(&new, &path).ok().as_ref() != Some(&wanted) {
         return Err(anyhow!(
-            "{} has a form that cannot be changed; write `{}` by hand",
+            "{} cannot be edited automatically; write `{}` by hand",
             path.display(),
             key.name
         ));

@@ -214,11 +214,11 @@ impl ValueKind {
             Self::Number(low, high) if high > 1000.0 => {
                 format!("a number of at least {}", (low * 1000.0).round() / 1000.0)
             }
-            Self::Number(low, high) => format!("a number of {low} to {high}"),
-            Self::Whole(low, high) => format!("a whole number of {low} to {high}"),
+            Self::Number(low, high) => format!("a number from {low} to {high}"),
+            Self::Whole(low, high) => format!("a whole number from {low} to {high}"),
             Self::Switch => "true or false".to_owned(),
-            Self::Duration => "a time such as 30s, 5m or 2h, or seconds".to_owned(),
-            Self::Map => "names with a text each".to_owned(),
+            Self::Duration => "a duration such as 30s, 5m or 2h, or seconds".to_owned(),
+            Self::Map => "a map of names to texts".to_owned(),
         }
     }
 

@@ -78,7 +78,7 @@ fn compare(
         }
         // The stored manifest is too long for a line.
         (Some(_), Some(_)) if path.ends_with("annotations.gpuctl/source") => {
-            found.extend((!asked_only).then(|| "the YAML that is kept with it".to_owned()));
+            found.extend((!asked_only).then(|| "the stored manifest".to_owned()));
         }
         (live, wanted) => found.push(format!("{path}: {} → {}", short(live), short(wanted))),
     }

@@ -10,7 +10,7 @@ pub(super) fn indices(text: &str) -> Result<(Vec<u64>, Option<u64>), ConvertErro
     let unread = || {
         ConvertError::new(
             format!("`--array={text}` cannot be read"),
-            "write it as sbatch takes it: 0-9, 1,3,5 or 0-15:4",
+            "use the syntax of sbatch: 0-9, 1,3,5 or 0-15:4",
         )
     };
     let (list, limit) = match text.split_once('%') {

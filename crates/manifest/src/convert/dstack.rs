@@ -67,7 +67,7 @@ pub(super) fn convert(object: &Value, image: Option<&str>) -> Result<Converted, 
     let Some(image) = image.map(ToOwned::to_owned).or(own) else {
         return Err(ConvertError::new(
             "the configuration names no image",
-            "say which one with `--image IMAGE`",
+            "name one with `--image IMAGE`",
         ));
     };
     let script = script_of(&commands, &name);
@@ -103,15 +103,14 @@ fn kind_that_runs(object: &Value) -> Result<&str, ConvertError> {
     match kind {
         "task" | "service" => Ok(kind),
         "dev-environment" => Err(ConvertError::new(
-            "a dev-environment of dstack is an editor's server",
-            "`gpuctl init notebook` begins a notebook, and `gpuctl exec NAME` opens a shell in it",
+            "a dstack dev-environment runs an editor's server",
+            "`gpuctl init notebook` creates a notebook file, and `gpuctl exec NAME` opens a shell in it",
         )),
         other => {
-            let message =
-                format!("a {other} of dstack describes machines, and not what runs on them");
+            let message = format!("a {other} of dstack describes machines, not a program to run");
             Err(ConvertError::new(
                 message,
-                "the cluster's nodes are there already: `gpuctl get nodes`",
+                "the cluster already has its nodes: `gpuctl get nodes`",
             ))
         }
     }
@@ -128,7 +127,7 @@ fn put_service(top: &mut SourceFields<'_>, service: &mut FieldMap) {
     let replicas = top.take("replicas");
     service.put("replicas", replicas.as_u64().map(Value::from));
     if replicas.as_u64().is_none() && !replicas.is_null() {
-        top.lose("replicas: `autoscaling:` says from how many to how many");
+        top.lose("replicas: set the range with `autoscaling:`");
     }
 }
 
@@ -235,9 +234,7 @@ fn gpus(value: &Value, resources: &mut FieldMap, lost: &mut Vec<String>) {
     resources.put("gpu", Some(count.into()));
     match kind.as_deref().map(|kind| (kind, GpuType::parse(kind))) {
         Some((_, Some(kind))) => resources.put("gpu-type", Some(kind.to_string().into())),
-        Some((kind, None)) => lost.push(format!(
-            "resources.gpu: `{kind}` is no GPU type that is known"
-        )),
+        Some((kind, None)) => lost.push(format!("resources.gpu: `{kind}` is not a known GPU type")),
         None => {}
     }
 }

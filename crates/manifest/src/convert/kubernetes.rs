@@ -35,13 +35,13 @@ pub(super) fn convert(objects: &[Value]) -> Result<Vec<Converted>, ConvertError>
                 if let Some(refused) = known(object) {
                     return Err(refused);
                 }
-                let message = format!("`{other}` is no kind that can be converted");
+                let message = format!("`{other}` cannot be converted");
                 return Err(ConvertError::new(message, TAKEN));
             }
         }
     }
     let Some(first) = found.first_mut() else {
-        return Err(ConvertError::new("it holds no workload", TAKEN));
+        return Err(ConvertError::new("it contains no workload", TAKEN));
     };
     for service in objects
         .iter()
@@ -83,7 +83,7 @@ fn job(object: &Value) -> Result<Converted, ConvertError> {
             || completions.is_some_and(|count| parallelism.is_some_and(|at_once| at_once != count)))
     {
         spec.lose(
-            "completions: pods that work by themselves, some after others; here all run together",
+            "completions: these pods run independently, and not all at once; here all run together",
         );
     }
     job.put(
@@ -338,7 +338,8 @@ fn pytorch_job(object: &Value) -> Result<Converted, ConvertError> {
     );
     if count(master) > 0 && count(worker) > 0 && !are_alike(master, worker) {
         lost.push(
-            "spec.pytorchReplicaSpecs.Worker.template: all pods are as the Master's".to_owned(),
+            "spec.pytorchReplicaSpecs.Worker.template: all pods become like the Master's"
+                .to_owned(),
         );
     }
     let document = document(

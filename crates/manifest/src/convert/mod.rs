@@ -51,7 +51,7 @@ pub fn convert(text: &str, image: Option<&str>) -> Result<Vec<Converted>, Conver
     let documents: Result<Vec<Value>, _> = serde_saphyr::from_multiple(text);
     let documents = documents.map_err(|error| {
         ConvertError::new(
-            format!("it is no YAML: {error}"),
+            format!("it is not valid YAML: {error}"),
             "a Slurm script has lines that begin with #SBATCH",
         )
     })?;

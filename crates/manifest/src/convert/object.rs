@@ -49,7 +49,7 @@ pub(super) fn head(object: &Value, lost: &mut Vec<String>) -> Result<FieldMap, C
                 continue;
             }
             match key.contains("kubernetes.io/") || key.starts_with("gpuctl/") {
-                true => lost.push(format!("metadata.{name}[{key}]: the key is not for users")),
+                true => lost.push(format!("metadata.{name}[{key}]: the key is reserved")),
                 false => own.put(key, value.clone()),
             }
         }
@@ -70,7 +70,7 @@ pub(super) fn of_pods(template: &Value, object: &Value, path: &str, lost: &mut V
                 && !matches!(key.as_str(), "controller-uid" | "job-name")
             {
                 lost.push(format!(
-                    "{path}.metadata.{name}[{key}]: pods have the job's"
+                    "{path}.metadata.{name}[{key}]: pods get those of the job"
                 ));
             }
         }

@@ -77,7 +77,7 @@ pub(super) fn read(spec: &Value, path: &str, lost: &mut Vec<String>) -> PodField
         .as_array()
         .is_some_and(|first| first.iter().any(|one| one["volumeMounts"].is_array()))
     {
-        source.lose("initContainers: the volumes that they mount have other names here, so `pod:` has to be corrected");
+        source.lose("initContainers: the volumes that they mount have different names here; correct them in `pod:`");
     }
     for container in containers.iter().skip(1) {
         source.lose(&format!(
@@ -135,7 +135,7 @@ fn container(
         .zip(&probes)
     {
         if !probe.is_null() && health(probe).is_none() {
-            source.lose(&format!("{key}: only checks by HTTP can be said"));
+            source.lose(&format!("{key}: only HTTP checks are supported"));
         }
     }
     source.finish();
@@ -184,7 +184,7 @@ fn env(variables: &Value, path: &str, lost: &mut Vec<String>) -> Value {
                 .push(json!({"name": name, "configmap": from["configMapKeyRef"]["name"], "key": from["configMapKeyRef"]["key"]}));
         } else {
             lost.push(format!(
-                "{path}.env[{}]: of the pod's own fields",
+                "{path}.env[{}]: the value comes from a field of the pod",
                 name.as_str().unwrap_or("?")
             ));
         }
@@ -228,7 +228,9 @@ impl PodFields {
                         && !requests[&key].is_null()
                         && limits[&key] != requests[&key]
                     {
-                        lost.push(format!("{path}.resources: {key} is requested and limited otherwise; {value} is taken"));
+                        lost.push(format!(
+                            "{path}.resources: request and limit of {key} differ; using {value}"
+                        ));
                     }
                 }
                 whole if WHOLE.contains(&whole) => {
@@ -313,7 +315,7 @@ impl PodFields {
                 workdir.put("secret", volume["secret"]["secretName"].clone());
             } else {
                 lost.push(format!(
-                    "{path}.volumeMounts[{name}]: a volume that `pod:` would have to bring"
+                    "{path}.volumeMounts[{name}]: add this volume with `pod:`"
                 ));
                 continue;
             }

@@ -9,12 +9,12 @@ use super::ConvertError;
 const KINDS: [(&str, &str, &str); 6] = [
     (
         "RayJob",
-        "a Ray cluster has a head and workers of several kinds, and a job here has pods of one kind",
+        "a Ray cluster has a head and workers of several kinds, but a job here has pods of one kind",
         "training",
     ),
     (
         "RayCluster",
-        "it is a cluster to submit to, and no job",
+        "it is a cluster to submit jobs to, not a job",
         "training",
     ),
     (
@@ -24,7 +24,7 @@ const KINDS: [(&str, &str, &str); 6] = [
     ),
     (
         "LeaderWorkerSet",
-        "leaders and workers are different pods, and a service here has replicas that are alike",
+        "leaders and workers are different pods, but replicas of a service here are identical",
         "inference",
     ),
     (
@@ -34,7 +34,7 @@ const KINDS: [(&str, &str, &str); 6] = [
     ),
     (
         "StatefulSet",
-        "it gives each pod storage and a name of its own, and only notebooks have that here",
+        "it gives each pod its own storage and name, which only notebooks have here",
         "notebook",
     ),
 ];
@@ -89,7 +89,10 @@ fn refusal(message: &str, ours: &str, object: &Value) -> ConvertError {
     } else {
         format!("; it names {}", found.join("; "))
     };
-    ConvertError::new(message, format!("`gpuctl init {ours}` begins a file{read}"))
+    ConvertError::new(
+        message,
+        format!("`gpuctl init {ours}` creates a file to start from{read}"),
+    )
 }
 
 /// Collects images and the highest number of GPUs at any level.

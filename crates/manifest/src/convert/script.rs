@@ -80,7 +80,7 @@ fn missing_files(text: &str) -> Option<String> {
     files.dedup();
     (!files.is_empty()).then(|| {
         format!(
-            "{}: pods do not see the folder that the script was submitted from; bring it by the image, `files:` or a workdir",
+            "{}: pods do not see the folder that the script was submitted from; put it into the image, `files:` or a workdir",
             files.join(", ")
         )
     })
@@ -120,7 +120,7 @@ pub(super) fn translate(text: &str, context: &ScriptContext<'_>) -> Script {
         }
         if let Some(found) = ONLY_THERE.find(&line) {
             script.lost.push(format!(
-                "{}: {} is only there on a Slurm cluster",
+                "{}: {} only exists on a Slurm cluster",
                 line.trim(),
                 found.as_str()
             ));
@@ -128,7 +128,7 @@ pub(super) fn translate(text: &str, context: &ScriptContext<'_>) -> Script {
         }
         if SRUN_WITHIN.is_match(&line) {
             script.lost.push(format!(
-                "{}: take `srun` out, each pod runs the script once",
+                "{}: remove `srun`; each pod runs the script once",
                 line.trim()
             ));
         }
@@ -174,7 +174,7 @@ fn without_environment(line: &str, lost: &mut Vec<String>) -> String {
             Some((at, length)) => (&rest[..at], &rest[at + length..]),
             None => (rest, ""),
         };
-        lost.push(format!("{}: the image has to bring it", own.trim()));
+        lost.push(format!("{}: the image must contain it", own.trim()));
         rest = next;
     }
     if rest.len() == line.len() {
@@ -220,7 +220,7 @@ fn without_container(line: &str, script: &mut Script) -> String {
     match image.strip_prefix("docker://") {
         Some(image) => script.image = Some(image.to_owned()),
         None => script.lost.push(format!(
-            "{image}: pods run images of a registry; say which one with `--image IMAGE`"
+            "{image}: pods run images from a registry; name one with `--image IMAGE`"
         )),
     }
     let flags = flags.replace("--nv", "").trim().to_owned();

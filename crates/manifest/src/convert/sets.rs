@@ -15,7 +15,7 @@ pub(super) fn job_set(object: &Value) -> Result<Converted, ConvertError> {
     let [set] = sets.as_slice() else {
         let names: Vec<&str> = sets.iter().filter_map(|set| set["name"].as_str()).collect();
         let message = format!(
-            "its {} replicated jobs ({}) are different pods, and a job here has pods of one kind",
+            "its {} replicated jobs ({}) are different pods, but a job here has pods of one kind",
             sets.len(),
             names.join(", ")
         );

@@ -69,7 +69,7 @@ pub(super) fn convert(object: &Value, image: Option<&str>) -> Result<Converted, 
     let Some(image) = image.map(ToOwned::to_owned).or(own) else {
         return Err(ConvertError::new(
             "the task names no container image",
-            "say which one with `--image IMAGE`",
+            "name one with `--image IMAGE`",
         ));
     };
     let text = [
@@ -110,13 +110,13 @@ fn lose_foreign(task: &mut SourceFields<'_>) {
     for (key, why) in [
         (
             "workdir",
-            "files of this machine; bring them by the image, `files:` or a workdir",
+            "files of this machine; put them into the image, `files:` or a workdir",
         ),
         (
             "file_mounts",
             "mount folders and claims with `storage.workdirs`",
         ),
-        ("service", "`gpuctl init inference` begins a service"),
+        ("service", "`gpuctl init inference` creates a service file"),
     ] {
         if !task.take(key).is_null() {
             task.lose(&format!("{key}: {why}"));
@@ -152,14 +152,14 @@ fn put_accelerators(found: &Value, resources: &mut FieldMap, lost: &mut Vec<Stri
     if found.as_array().is_some_and(|list| list.len() > 1)
         || found.as_object().is_some_and(|map| map.len() > 1)
     {
-        lost.push("task.resources.accelerators: the first of several is taken".to_owned());
+        lost.push("task.resources.accelerators: only the first type is used".to_owned());
     }
     match accelerators(found) {
         Some((kind, count)) => {
             match GpuType::parse(&kind) {
                 Some(kind) => resources.put("gpu-type", Some(kind.to_string().into())),
                 None => lost.push(format!(
-                    "task.resources.accelerators: `{kind}` is no GPU type that is known"
+                    "task.resources.accelerators: `{kind}` is not a known GPU type"
                 )),
             }
             resources.put("gpu", Some(count.into()));
@@ -167,7 +167,7 @@ fn put_accelerators(found: &Value, resources: &mut FieldMap, lost: &mut Vec<Stri
         None => {
             if !found.is_null() {
                 lost.push(format!(
-                    "task.resources.accelerators: `{found}` is no whole number of GPUs of a type"
+                    "task.resources.accelerators: `{found}` is not a whole number of GPUs of one type"
                 ));
             }
             resources.put("gpu", Some(0.into()));

@@ -57,7 +57,7 @@ struct SbatchOptions {
 fn unread(option: &str, value: &str) -> ConvertError {
     ConvertError::new(
         format!("`--{option}={value}` cannot be read"),
-        "write it as sbatch takes it",
+        "use the syntax of sbatch",
     )
 }
 
@@ -94,7 +94,7 @@ impl SbatchOptions {
                 let (first, others) = value.split_once(',').unwrap_or((&value, ""));
                 if !others.is_empty() {
                     self.lost
-                        .push(format!("--partition={others}: one pool is taken"));
+                        .push(format!("--partition={others}: only one pool is used"));
                 }
                 self.resources.put("pool", Some(first.into()));
             }
@@ -107,7 +107,7 @@ impl SbatchOptions {
                 Some(json!(if option == "requeue" { 3 } else { 0 })),
             ),
             "output" | "error" => self.lost.push(format!(
-                "--{option}={value}: `gpuctl logs` reads what it says"
+                "--{option}={value}: `gpuctl logs` shows the output"
             )),
             _ => self.lost.push(if value.is_empty() {
                 format!("--{option}")
@@ -134,7 +134,7 @@ impl SbatchOptions {
             "nodes" => {
                 if value.contains('-') {
                     self.lost
-                        .push(format!("--nodes={value}: the fewest are taken"));
+                        .push(format!("--nodes={value}: the lowest number is used"));
                 }
                 self.asked.nodes = Some(number()?);
             }
@@ -148,7 +148,7 @@ impl SbatchOptions {
                     .extend(others.iter().map(|other| format!("--gres={other}")));
                 if own.len() > 1 {
                     self.lost.push(format!(
-                        "--gres={}: only {} is asked for",
+                        "--gres={}: only {} is requested",
                         own.join(","),
                         own[0]
                     ));
@@ -194,7 +194,7 @@ pub(super) fn convert(text: &str, image: Option<&str>) -> Result<Vec<Converted>,
     } = options;
     let named = dns_label(&name);
     if named != name {
-        lost.push(format!("--job-name={name}: it is called {named}"));
+        lost.push(format!("--job-name={name}: renamed to {named}"));
     }
     let tasks = asked.tasks_of_node();
     let one_task_per_pod = tasks.is_none_or(|tasks| tasks <= 1);
@@ -210,7 +210,7 @@ pub(super) fn convert(text: &str, image: Option<&str>) -> Result<Vec<Converted>,
     let Some(image) = image.or(script.image) else {
         return Err(ConvertError::new(
             "the script names no container image",
-            "say which one with `--image IMAGE`",
+            "name one with `--image IMAGE`",
         ));
     };
     if script.text.is_empty() {
@@ -342,10 +342,10 @@ fn place(asked: &SlurmResources, resources: &mut FieldMap) -> Result<(), Convert
         (None, Some(gpus), _) => gpus.saturating_mul(tasks),
         (None, None, Some(all)) if all % nodes == 0 => all / nodes,
         (None, None, Some(all)) => {
-            let message = format!("{all} GPUs do not divide over {nodes} nodes");
+            let message = format!("{all} GPUs cannot be divided evenly over {nodes} nodes");
             return Err(ConvertError::new(
                 message,
-                "every pod of a training has as many: say `--gpus-per-node`",
+                "all pods of a training have the same number of GPUs; set `--gpus-per-node`",
             ));
         }
         (None, None, None) => 0,

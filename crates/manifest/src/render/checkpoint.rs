@@ -49,7 +49,8 @@ pub(super) fn resume(job: &JobDocument, mut words: Words) -> Result<Words, Refus
             shell(format!("{look}{line} \"$@\""), &["sh".to_owned()])
         }
         Some(_) => {
-            let message = "where the arguments of `checkpoint.resume` belong in this shell line cannot be told";
+            let message =
+                "cannot tell where the arguments of `checkpoint.resume` belong in this shell line";
             return Err(refuse(
                 message,
                 "write $CHECKPOINT_ARGS there, or the command as a list",

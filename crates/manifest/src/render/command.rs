@@ -55,7 +55,7 @@ pub(super) fn words(job: &JobDocument) -> Result<Words, Refusal> {
         match launcher {
             Launcher::DeepSpeed if !has("--hostfile") && !has("-H") => return Err(deepspeed(rest)),
             Launcher::Torchrun if has("--standalone") => {
-                let message = "`torchrun --standalone` trains on each node for itself";
+                let message = "`torchrun --standalone` trains on each node separately";
                 let hint = "remove `--standalone`; gpuctl sets the rendezvous of all nodes";
                 return Err(Refusal::new("LauncherConflict", message, hint));
             }
@@ -243,9 +243,10 @@ fn deepspeed(rest: &[String]) -> Refusal {
         script.join(" ")
     };
     let message =
-        "`deepspeed` without a hostfile trains on each node for itself, into the same checkpoint";
-    let hint =
-        format!("write `torchrun {script}`: DeepSpeed reads what torchrun sets, on every node");
+        "`deepspeed` without a hostfile trains on each node separately, into the same checkpoint";
+    let hint = format!(
+        "write `torchrun {script}`: DeepSpeed reads the variables that torchrun sets on every node"
+    );
     Refusal::new("LauncherConflict", message, hint)
 }
 

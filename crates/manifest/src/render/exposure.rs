@@ -67,10 +67,10 @@ pub(super) fn ingress(
 ) -> Option<Object> {
     let Some(host) = &service.host else {
         if let Some(limit) = service.request_limit {
-            warnings.push(format!("request_limit: {limit} has no effect without `service.host`: nothing counts requests"));
+            warnings.push(format!("request_limit: {limit} has no effect without `service.host`: only an Ingress counts requests"));
         }
         if service.timeout.is_some() {
-            let effect = "`timeout` only bounds how long requests may go on when a pod ends: without `service.host` nothing ends a slow one";
+            let effect = "without `service.host`, `timeout` only limits how long a stopping pod finishes its requests: it does not end slow requests";
             warnings.push(effect.to_owned());
         }
         return None;

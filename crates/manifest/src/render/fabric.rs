@@ -32,7 +32,7 @@ pub(super) fn devices(
         Some(Rdma::Named { name, count }) => BTreeMap::from([(name.clone(), u64::from(*count))]),
         Some(Rdma::Auto) => {
             let Nodes::Listed(nodes) = &target.nodes else {
-                let told = "rdma: auto finds no devices, for you may not list nodes; `rdma: NAME:COUNT` names them";
+                let told = "rdma: auto finds no devices, because you may not list nodes; name them with `rdma: NAME:COUNT`";
                 return (BTreeMap::new(), Some(told.to_owned()));
             };
             found(

@@ -97,14 +97,14 @@ fn only_parts(wanted: &JobResources, nodes: &[&Node]) -> Refusal {
         .filter_map(|name| gpu::mig_profile(name))
         .collect();
     let sizes = if sizes.is_empty() {
-        "shares that take turns".to_owned()
+        "time-sliced or MPS shares".to_owned()
     } else {
         sizes.into_iter().collect::<Vec<_>>().join(", ")
     };
     let refusal = Refusal::new(
         "NoWholeGpus",
         format!("the nodes that qualify have only parts of GPUs: {sizes}"),
-        "say that a part is enough, and how much memory it needs: `gpu_share: 10Gi`",
+        "if a part is enough, request it by memory: `gpu_share: 10Gi`",
     );
     refusal.at(wanted.gpu_at)
 }
@@ -120,7 +120,7 @@ fn other_resources(whole: &BTreeMap<&str, Vec<&Node>>, chosen: &str) -> Option<S
         .filter(|resource| *resource != chosen)
         .collect();
     Some(format!(
-        "nodes here offer {chosen} and {}; {chosen} is requested (say `resources.pool` or `gpu-type` to choose)",
+        "nodes here offer {chosen} and {}; {chosen} is requested (set `resources.pool` or `gpu-type` to choose)",
         others.join(", ")
     ))
 }
@@ -159,7 +159,7 @@ fn time_slices<'n>(
         .map(|count| count.to_string())
         .collect();
     warnings.push(format!(
-        "a share here is one of {} that take turns on a GPU: no memory is kept for it",
+        "a share here is one of {} on a GPU, without reserved memory",
         counts.into_iter().collect::<Vec<_>>().join(" or ")
     ));
     let renamed: Vec<&Node> = serving

@@ -28,18 +28,17 @@ pub(super) fn leader_worker_set(
         .is_some_and(|served| !served.leader_worker_sets)
     {
         let message = format!(
-            "an inference on {nodes} nodes needs LeaderWorkerSet, and this cluster does not serve it"
+            "an inference on {nodes} nodes needs LeaderWorkerSet, but this cluster does not serve it"
         );
         let hint = "install LeaderWorkerSet (sigs.k8s.io/lws), or set `resources.node_count: 1` with more GPUs per pod";
         return Err(Refusal::new("LeaderWorkerSetNotServed", message, hint));
     }
     if target.queueing == Some(QueueSystem::Volcano) {
-        let message =
-            "`job.queue` of Volcano's does not go together with an inference on several nodes";
+        let message = "an inference on several nodes cannot use a queue of Volcano";
         return Err(Refusal::new(
             "QueueNotServed",
             message,
-            "leave `job.queue` out",
+            "remove `job.queue`",
         ));
     }
     let body = serde_json::to_value(template.body()).expect("a template is JSON");

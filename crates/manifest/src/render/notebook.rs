@@ -71,7 +71,7 @@ fn listens(job: &JobDocument, service: &Service, warnings: &mut Vec<String>) -> 
         && service.target_port.is_none()
     {
         warnings.push(format!(
-            "the command listens on {command}: `service.port` {port} of the service leads there"
+            "the command listens on {command}; `service.port` {port} forwards to it"
         ));
     }
     listens

@@ -48,18 +48,31 @@ pub fn choose(job: &JobDocument, target: &Target) -> Result<NodeChoice, Refusal>
             Some(pool) => {
                 let choice = blind(wanted);
                 let assumed: Vec<&str> = choice.resources.keys().map(String::as_str).collect();
-                let assumed = if assumed.is_empty() { String::new() } else { format!("; {} is assumed", assumed.join(", ")) };
-                let warning = format!("pool `{pool}` has no node yet: the job waits for one{assumed}");
-                Ok(NodeChoice { warnings: vec![warning], ..choice })
+                let assumed = if assumed.is_empty() {
+                    String::new()
+                } else {
+                    format!("; {} is assumed", assumed.join(", "))
+                };
+                let warning =
+                    format!("pool `{pool}` has no node yet: the job waits for one{assumed}");
+                Ok(NodeChoice {
+                    warnings: vec![warning],
+                    ..choice
+                })
             }
             None => from_nodes(job, nodes),
         },
         // Published nodes may be outdated, so a mismatch must not refuse the job.
         Nodes::Published(nodes) => from_nodes(job, nodes).or_else(|refusal| {
             let choice = blind(wanted);
-            let warning =
-                format!("{} in the list of nodes that was published, which may be old; you may not list nodes", refusal.message);
-            Ok(NodeChoice { warnings: [vec![warning], choice.warnings].concat(), ..choice })
+            let warning = format!(
+                "{} in the published list of nodes, which may be outdated; you may not list nodes",
+                refusal.message
+            );
+            Ok(NodeChoice {
+                warnings: [vec![warning], choice.warnings].concat(),
+                ..choice
+            })
         }),
         Nodes::Hidden => Ok(blind(wanted)),
     }
@@ -105,7 +118,7 @@ fn from_nodes(job: &JobDocument, nodes: &[Node]) -> Result<NodeChoice, Refusal> 
         }
         let kind = &written.value.kind;
         warnings.push(format!(
-            "no node has {kind} now; the job waits until an autoscaler brings one"
+            "no node has {kind} now; the job waits until an autoscaler adds one"
         ));
         let choice = blind(wanted);
         return Ok(NodeChoice { warnings, ..choice });
@@ -198,7 +211,7 @@ fn no_gpu_nodes(wanted: &JobResources) -> Refusal {
     let but = if wanted.exclude_nodes.is_empty() {
         ""
     } else {
-        " but those in `exclude_nodes`"
+        " except those in `exclude_nodes`"
     };
     let refusal = Refusal::new(
         "NoGpuNodes",
@@ -236,7 +249,7 @@ fn in_pool<'n>(pool: &Located<String>, nodes: &'n [Node]) -> Result<Vec<&'n Node
     let pools: Vec<&str> = pools.into_iter().collect();
     let hint = match nearest(&pool.value, &pools) {
         Some(near) => format!("did you mean `{near}`? pools here: {}", pools.join(", ")),
-        None if pools.is_empty() => "no node is in a pool; leave `resources.pool` out".to_owned(),
+        None if pools.is_empty() => "no node is in a pool; remove `resources.pool`".to_owned(),
         None => format!("pools here: {}", pools.join(", ")),
     };
     Err(Refusal::new(

@@ -204,7 +204,7 @@ fn fenced(overlay: &mut Value, job: &JobDocument) -> Vec<String> {
         return told;
     };
     if job.site.tolerations_enforced && fields.remove("tolerations").is_some() {
-        told.push("`pod.tolerations` is left out: the site enforces its own".to_owned());
+        told.push("ignoring `pod.tolerations`: the site enforces its own".to_owned());
     }
     if let Some(selector) = fields
         .get_mut("nodeSelector")
@@ -217,7 +217,7 @@ fn fenced(overlay: &mut Value, job: &JobDocument) -> Vec<String> {
                 .is_some_and(|own| own != value.as_str())
             {
                 told.push(format!(
-                    "`pod.nodeSelector.{key}` is left out: the site enforces `{value}`"
+                    "ignoring `pod.nodeSelector.{key}`: the site enforces `{value}`"
                 ));
             }
         }

@@ -228,7 +228,7 @@ impl PodRules {
             volumes
                 .iter()
                 .any(|volume| volume.persistent_volume_claim.is_some()),
-            "where its volumes can be mounted",
+            "node affinity of its volumes",
         );
         let affinity = spec.affinity.as_ref();
         let beside = affinity.and_then(|affinity| affinity.pod_affinity.as_ref());

@@ -24,7 +24,7 @@ pub(super) fn queue(job: &JobDocument, target: &Target, root: &mut Object) -> Re
             }
             None => {
                 let message =
-                    format!("`job.queue: {queue}` asks for a queue, and this cluster serves none");
+                    format!("`job.queue: {queue}` names a queue, but this cluster serves none");
                 return Err(Refusal::new(
                     "QueueNotServed",
                     message,

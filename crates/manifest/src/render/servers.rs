@@ -58,7 +58,7 @@ pub(super) fn connect(job: &JobDocument, mut words: Words) -> Words {
             return words;
         }
     }
-    let message = "the server has to connect its nodes by itself: NNODES, NODE_RANK, MASTER_ADDR and MASTER_PORT are set";
+    let message = "the server must connect its nodes itself; NNODES, NODE_RANK, MASTER_ADDR and MASTER_PORT are set";
     words.warnings.push(message.to_owned());
     words
 }
@@ -166,6 +166,6 @@ mod tests {
         );
         let own = connected("[vllm, serve, m, --nnodes, '2']");
         assert!(own.warnings.is_empty() && own.command.unwrap().len() == 5);
-        assert!(connected("[serve]").warnings[0].contains("connect its nodes by itself"));
+        assert!(connected("[serve]").warnings[0].contains("connect its nodes itself"));
     }
 }

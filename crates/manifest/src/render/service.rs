@@ -43,7 +43,7 @@ pub(super) fn render(job: &JobDocument, target: &Target) -> Result<Rendered, Ref
     let more = json!({"containers": [container(job, service, listens)], "terminationGracePeriodSeconds": grace(job, service)});
     if replicas(job) != service.replicas {
         warnings.push(format!(
-            "replicas: {} is outside what autoscaling allows; it begins with {}",
+            "replicas: {} is outside the range of autoscaling; starting with {}",
             service.replicas,
             replicas(job)
         ));
@@ -147,7 +147,7 @@ fn listens(job: &JobDocument, service: &Service, warnings: &mut Vec<String>) -> 
         port::of_command(job).filter(|other| *other != said && service.target_port.is_none())
     {
         warnings.push(format!(
-            "the command names port {other} and `service.port` is {said}: say `targetPort: {other}` if it listens there"
+            "the command uses port {other}, but `service.port` is {said}: set `targetPort: {other}` if it listens there"
         ));
     }
     said

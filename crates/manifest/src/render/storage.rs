@@ -72,12 +72,13 @@ pub(super) fn storage(
         .any(|volume| volume.host_path.is_some());
     if on_host && target.nodes == Nodes::Hidden {
         storage.warnings.push(
-            "host paths are each node's own, and it is not known how many nodes qualify".to_owned(),
+            "host paths are local to each node, and the number of nodes that qualify is unknown"
+                .to_owned(),
         );
     }
     if on_host && nodes > 1 {
         storage.warnings.push(format!(
-            "host paths are each node's own and {nodes} nodes qualify; files written on one are missing on another (use `pvc:` or `size:` for shared ones)"
+            "host paths are local to each node and {nodes} nodes qualify; files written on one are missing on another (use `pvc:` or `size:` for shared files)"
         ));
     }
     Ok(storage)

@@ -101,7 +101,7 @@ pub(super) fn wrap(job: &JobDocument, mut words: Words, target: &Target) -> Resu
                 "write the command that the image starts",
             ));
         }
-        let message = "the command is the image's own, so each rank is retried by itself; write `environment.command`";
+        let message = "the command is the image's own, so each rank is retried separately; set `environment.command` to restart all ranks together";
         words.warnings.push(message.to_owned());
         return Ok(words);
     };
@@ -331,11 +331,11 @@ pub(super) fn told(job: &JobDocument, supervised: bool, placed_together: bool) -
     if limited(training.max_runtime) {
         told.push(match supervised {
             true => {
-                "max_runtime counts from the moment all ranks are there, for all attempts together"
+                "max_runtime starts once all ranks have joined, and covers all attempts together"
                     .to_owned()
             }
             false => {
-                "max_runtime counts from the moment a pod is on its node, for each attempt anew"
+                "max_runtime starts once a pod is on its node, and applies to each attempt separately"
                     .to_owned()
             }
         });
@@ -344,7 +344,7 @@ pub(super) fn told(job: &JobDocument, supervised: bool, placed_together: bool) -
         told.push(
             match (placed_together, supervised) {
                 (true, _) => "gang_timeout is not needed: no pod starts before all of them fit",
-                (false, true) => "gang_timeout ends ranks that wait for so long; their GPUs are free until they are tried again",
+                (false, true) => "gang_timeout ends ranks that have waited this long; their GPUs are free until the next attempt",
                 (false, false) => "gang_timeout acts only while `gpuctl create --wait` runs: nothing in the cluster enforces it",
             }
             .to_owned(),

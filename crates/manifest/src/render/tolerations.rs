@@ -132,7 +132,7 @@ pub(super) fn welcome<'n>(
         .next()
         .map_or("", |(taint, _)| taint.key.as_str());
     warnings.push(format!(
-        "every node that qualifies has a taint that the job does not tolerate: {}; where it may go there all the same, say so: `pod: {{tolerations: [{{key: {example}, operator: Exists}}]}}`",
+        "every node that qualifies has a taint that the job does not tolerate: {}; to use these nodes anyway, set `pod: {{tolerations: [{{key: {example}, operator: Exists}}]}}`",
         list.join(", ")
     ));
     nodes
@@ -160,7 +160,7 @@ fn selected<'n>(
         .map(|(key, value)| format!("`{key}={value}`"))
         .collect();
     warnings.push(format!(
-        "no node that qualifies has {}, which the site's defaults ask for",
+        "no node that qualifies has {}, which the site's defaults require",
         labels.join(" and ")
     ));
     nodes

@@ -82,8 +82,7 @@ fn known(keys: &[&str], word: &str, target: &Target) -> Result<String, Refusal> 
     }
     let hint = "write the label itself: `job.topology: LABEL`; `gpuctl describe node NAME` shows a node's labels";
     let Nodes::Listed(nodes) = &target.nodes else {
-        let message =
-            format!("which label says what is one {word} is not known: you may not list nodes");
+        let message = format!("cannot find the node label for `{word}`: you may not list nodes");
         return Err(Refusal::new("TopologyNotFound", message, hint));
     };
     let there = |key: &&&str| nodes.iter().any(|node| node.labels.contains_key(**key));
@@ -91,10 +90,7 @@ fn known(keys: &[&str], word: &str, target: &Target) -> Result<String, Refusal> 
         .find(there)
         .map(|key| (*key).to_owned())
         .ok_or_else(|| {
-            let message = format!(
-                "no node has a label that says what is one {word}: {}",
-                keys.join(", ")
-            );
+            let message = format!("no node has a label for `{word}`: {}", keys.join(", "));
             Refusal::new("TopologyNotFound", message, hint)
         })
 }

@@ -148,7 +148,7 @@ fn pools(reader: &mut Reader, node: &YamlNode) -> Vec<(String, Defaults)> {
         if let Some(pool) = set.as_ref().and_then(|set| set.pool.as_ref()) {
             let problem = Problem::error(
                 pool.at,
-                "jobs of a pool are in that pool",
+                "`pool` cannot be set for the jobs of a pool",
                 "set `pool` below `all` or a kind",
             );
             reader.problems.push(problem);

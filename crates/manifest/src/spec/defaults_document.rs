@@ -112,7 +112,7 @@ impl SiteDefaults {
         let is_withheld =
             changes_what_runs(name) && !self.allow_env.iter().any(|pattern| allows(pattern, name));
         is_withheld.then(|| {
-            format!("`{name}` of the site's defaults is not set: it changes which programs run, and `allow_env` does not name it")
+            format!("`{name}` of the site's defaults is ignored: it changes which programs run, and `allow_env` does not list it")
         })
     }
 

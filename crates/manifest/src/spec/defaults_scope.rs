@@ -163,10 +163,10 @@ fn enforced(
         if written.iter().any(|(name, _)| *name == field) {
             found.push(field);
         } else {
-            let note = format!("set `{field}` beside it, or take it out of `enforced`");
+            let note = format!("set `{field}` in the same scope, or remove it from `enforced`");
             reader.problems.push(Problem::error(
                 item.at,
-                format!("`{field}` is enforced and not set"),
+                format!("`{field}` is enforced but not set"),
                 note,
             ));
         }
@@ -257,7 +257,7 @@ pub(super) fn label_key(reader: &mut Reader, node: &YamlNode, name: &str) -> Opt
         let note = "letters, digits, `-`, `_`, `.`, at most 63, with or without a prefix such as example.com/";
         reader.problems.push(Problem::error(
             text.at,
-            format!("`{}` is no label key", text.value),
+            format!("`{}` is not a valid label key", text.value),
             note,
         ));
         return None;
@@ -272,14 +272,14 @@ fn node_labels(reader: &mut Reader, node: &YamlNode) -> Vec<(String, String)> {
             let note = "letters, digits, `-`, `_`, `.`, at most 63, with or without a prefix such as example.com/";
             reader.problems.push(Problem::error(
                 key.at,
-                format!("`{}` is no label key", key.value),
+                format!("`{}` is not a valid label key", key.value),
                 note,
             ));
         } else if !job::is_label_value(&value.value) {
             let note = "letters, digits, `-`, `_`, `.`, at most 63";
             reader.problems.push(Problem::error(
                 value.at,
-                format!("`{}` is no label value", value.value),
+                format!("`{}` is not a valid label value", value.value),
                 note,
             ));
         } else {

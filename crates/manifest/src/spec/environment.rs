@@ -35,7 +35,7 @@ pub(super) fn environment(
     {
         reader.problems.push(Problem::error(
             image.at,
-            format!("`{}` is no image", image.value),
+            format!("`{}` is not a valid image reference", image.value),
             "such as pytorch/pytorch:2.9.0",
         ));
     }
@@ -165,7 +165,7 @@ pub(super) fn variables(reader: &mut Reader, node: &YamlNode) -> Vec<EnvVariable
         } else if name.is_empty() || name.contains('=') || name.contains(char::is_control) {
             reader.problems.push(Problem::error(
                 at,
-                format!("`{name}` is no name of a variable"),
+                format!("`{name}` is not a valid name of a variable"),
                 "",
             ));
         } else if variables.iter().any(|other| other.name == name) {

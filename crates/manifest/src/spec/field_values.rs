@@ -25,7 +25,7 @@ fn not_a_label(text: &str, longest: usize) -> Option<(String, Option<String>)> {
         "a name may not be empty".to_owned()
     } else if text.chars().count() > longest {
         format!(
-            "`{text}` has {} characters; at most {longest} fit with what is appended to it",
+            "`{text}` has {} characters; at most {longest} fit with its suffix",
             text.chars().count()
         )
     } else if let Some(bad) = text.chars().find(|c| !plain(*c) && !c.is_ascii_uppercase()) {
@@ -246,7 +246,10 @@ impl Reader {
             let note = "lower-case letters, digits, `-` and `.`";
             self.problems.push(Problem::error(
                 node.at,
-                format!("`{}` is no name of a Kubernetes object", text.value),
+                format!(
+                    "`{}` is not a valid name of a Kubernetes object",
+                    text.value
+                ),
                 note,
             ));
             return None;

@@ -94,10 +94,10 @@ struct Filling<'s> {
 fn withholds(field: &str, key: &str) -> Option<String> {
     match field {
         "labels" if is_selector(key) => Some(format!(
-            "label `{key}` of the site's defaults is not set: Services select pods by it"
+            "label `{key}` of the site's defaults is ignored: Services select pods by it"
         )),
         "annotations" if weakens(key) => Some(format!(
-            "annotation `{key}` of the site's defaults is not set: it weakens the isolation of containers"
+            "annotation `{key}` of the site's defaults is ignored: it weakens the isolation of containers"
         )),
         _ => None,
     }

@@ -148,7 +148,7 @@ fn head(reader: &mut Reader, document: &mut Fields<'_>, kind: JobKind) -> Option
     let node = document.need(reader, "job", "it needs at least `name:`")?;
     let mut fields = reader.map(node, "job", reference::JOB)?;
     let name = fields
-        .need(reader, "name", "the name of everything that is made")
+        .need(reader, "name", "the name of the job and its objects")
         .and_then(|node| reader.dns_label(node, "name", 63));
     let namespace = fields
         .take(reader, "namespace")
@@ -294,20 +294,21 @@ pub(super) fn labels(reader: &mut Reader, node: &YamlNode) -> Vec<(String, Strin
         if reserved {
             reader.problems.push(Problem::error(
                 key.at,
-                format!("the label `{}` is not yours to set", key.value),
+                format!("the label `{}` is reserved", key.value),
                 "choose another key",
             ));
         } else if !is_label_key(&key.value) {
             reader.problems.push(Problem::error(
                 key.at,
-                format!("`{}` is no label key", key.value),
+                format!("`{}` is not a valid label key", key.value),
                 "letters, digits, `-`, `_`, `.`, at most 63",
             ));
         } else if !is_label_value(&value.value) {
-            let note = "letters, digits, `-`, `_`, `.`, at most 63; longer text belongs into `annotations`";
+            let note =
+                "letters, digits, `-`, `_`, `.`, at most 63; put longer text into `annotations`";
             reader.problems.push(Problem::error(
                 value.at,
-                format!("`{}` is no label value", value.value),
+                format!("`{}` is not a valid label value", value.value),
                 note,
             ));
         } else {

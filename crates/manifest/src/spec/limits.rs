@@ -44,7 +44,7 @@ impl LimitCheck<'_> {
         self.problems.push(Problem::error(
             at.unwrap_or(self.job.name.at),
             message,
-            "ask for less; `gpuctl get defaults` lists the limits",
+            "request less; `gpuctl get defaults` lists the limits",
         ));
     }
 

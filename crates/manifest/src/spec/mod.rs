@@ -201,7 +201,7 @@ fn kind_word(reader: &mut Reader, root: &YamlNode, entries: &[Entry]) -> Option<
             |near| format!("did you mean `{near}`?"),
         );
         let note = if foreign {
-            "a file of Kubernetes; `gpuctl convert FILE` translates it".to_owned()
+            "this is a Kubernetes manifest; `gpuctl convert FILE` converts it".to_owned()
         } else {
             note
         };
@@ -228,7 +228,7 @@ fn version(reader: &mut Reader, root: &YamlNode) -> String {
         reader.problems.push(
             Problem::warning(
                 at,
-                "`version` is missing; v0.1 is taken",
+                "`version` is missing; assuming v0.1",
                 "write `version: v0.1`",
             )
             .of("version"),

@@ -13,12 +13,21 @@ pub(super) fn resolve(root: &mut YamlNode, problems: &mut Vec<Problem>) {
 fn walk(node: &mut YamlNode, values: &YamlNode, problems: &mut Vec<Problem>) {
     match &mut node.value {
         YamlValue::Null => {}
-        YamlValue::List(items) => items.iter_mut().for_each(|item| walk(item, values, problems)),
-        YamlValue::Map(entries) => entries.iter_mut().for_each(|entry| walk(&mut entry.value, values, problems)),
+        YamlValue::List(items) => items
+            .iter_mut()
+            .for_each(|item| walk(item, values, problems)),
+        YamlValue::Map(entries) => entries
+            .iter_mut()
+            .for_each(|entry| walk(&mut entry.value, values, problems)),
         YamlValue::Scalar { text, .. } => {
             if let Some(replaced) = replace(text, values).unwrap_or_else(|Unresolved(path)| {
-                let note = "it names a field of this document, such as {{model.name}}, that is text and set";
-                problems.push(Problem::error(node.at, format!("`{{{{{path}}}}}` cannot be resolved"), note));
+                let note =
+                    "use a field of this document that is set to a text, such as {{model.name}}";
+                problems.push(Problem::error(
+                    node.at,
+                    format!("`{{{{{path}}}}}` cannot be resolved"),
+                    note,
+                ));
                 None
             }) {
                 *text = replaced;

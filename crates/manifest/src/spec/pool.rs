@@ -192,7 +192,7 @@ pub(super) fn quota(reader: &mut Reader, root: &YamlNode) -> Option<Quota> {
         reader.map(node, "namespace", &[]);
     }
     if let Some(node) = default.filter(|_| namespaces.iter().any(|(name, _)| name == "default")) {
-        let message = "`default` stands for the namespace of that name, which `namespace` has too";
+        let message = "`default` means the namespace `default`, which `namespace` also contains";
         reader
             .problems
             .push(Problem::error(node.at, message, "write it once"));
@@ -205,7 +205,7 @@ pub(super) fn quota(reader: &mut Reader, root: &YamlNode) -> Option<Quota> {
     if spaces.is_none() && default.is_none() {
         reader.problems.push(Problem::error(
             at,
-            "the quota is for no namespace",
+            "the quota has no namespace",
             "namespace: {team-a: {gpu: 4}}",
         ));
     }

@@ -381,9 +381,9 @@ pub const KINDS: [(&str, &str); 7] = [
     ("inference", "a model behind a port"),
     ("notebook", "a notebook on a GPU"),
     ("compute", "a service without GPUs"),
-    ("pool", "nodes under a name"),
-    ("quota", "what namespaces may request"),
-    ("defaults", "what the site sets for everybody's jobs"),
+    ("pool", "a named set of nodes"),
+    ("quota", "limits of namespaces"),
+    ("defaults", "the site's defaults for all jobs"),
 ];
 
 pub fn of_kind(kind: &str) -> &'static [Field] {

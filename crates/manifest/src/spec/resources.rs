@@ -107,7 +107,7 @@ fn without_gpus(
         reader.problems.push(Problem::error(
             at,
             format!("`{name}` without GPUs"),
-            "say how many: `gpu: 1`",
+            "set the number of GPUs: `gpu: 1`",
         ));
     }
 }
@@ -122,7 +122,7 @@ fn node_count(reader: &mut Reader, fields: &mut Fields<'_>, kind: JobKind) -> Op
         fields.refuse(
             reader,
             "node_count",
-            &format!("`node_count` is for trainings and inference, not for a {kind}"),
+            &format!("`node_count` is for trainings and inference, not for `kind: {kind}`"),
             if kind == JobKind::Compute {
                 "use `service.replicas`"
             } else {
@@ -143,8 +143,8 @@ fn network_devices(reader: &mut Reader, fields: &mut Fields<'_>, kind: JobKind) 
         fields.refuse(
             reader,
             "rdma",
-            &format!("`rdma` is for trainings, not for a {kind}"),
-            "write `pod:` for other pods",
+            &format!("`rdma` is for trainings, not for `kind: {kind}`"),
+            "use `pod:` for other kinds",
         );
         None
     }

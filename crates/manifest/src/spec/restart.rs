@@ -27,7 +27,7 @@ pub(super) fn restart(
     }
     if let (Restart::Rank, Some(at)) = (restart, hangs) {
         let message =
-            "`hang_timeout` needs `restart: all`: only all ranks together are known to hang";
+            "`hang_timeout` needs `restart: all`: a hang is detected only for all ranks together";
         reader
             .problems
             .push(Problem::error(at, message, "remove one of them"));
@@ -42,7 +42,7 @@ pub(super) fn checkpoint(
     kind: JobKind,
 ) -> Option<Checkpoint> {
     if kind != JobKind::Training {
-        let message = format!("`checkpoint` is for trainings, not for a {kind}");
+        let message = format!("`checkpoint` is for trainings, not for `kind: {kind}`");
         document.refuse(reader, "checkpoint", &message, "mount a workdir instead");
         return None;
     }

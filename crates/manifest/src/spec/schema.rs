@@ -23,7 +23,7 @@ pub const BEYOND: [&str; 11] = [
     "root under the restricted level",
     "two workdirs, two files or two variables of one name",
     "a node in two pools",
-    "a field that is enforced and not set",
+    "a field that is enforced but not set",
     "a pool in the defaults of a pool",
     "a placeholder that names nothing",
     "a delay of several units that comes to more than an hour",
@@ -68,8 +68,7 @@ fn of(kind: &str) -> Value {
     } else {
         json!([kind])
     };
-    schema["properties"]["kind"] =
-        json!({"enum": words, "description": "What the document describes."});
+    schema["properties"]["kind"] = json!({"enum": words, "description": "Kind of the document."});
     schema["required"]
         .as_array_mut()
         .expect("a block has a list")

@@ -53,7 +53,7 @@ pub(super) fn nproc(job: &JobDocument) -> Option<Finding> {
     let processes = number(&line, "--nproc[_-]per[_-]node")?;
     (gpus > 0 && processes != gpus).then(|| {
         let message = format!(
-            "the command starts {processes} processes per node, and a pod has {}",
+            "the command starts {processes} processes per node, but a pod has {}",
             gpus_of(gpus)
         );
         finding(
@@ -70,7 +70,7 @@ pub(super) fn num_processes(job: &JobDocument) -> Option<Finding> {
     let gpus = u64::from(job.resources.gpu) * u64::from(job.resources.node_count);
     (gpus > 0 && processes != gpus).then(|| {
         let message = format!(
-            "the command starts {processes} processes in all, and the job has {}",
+            "the command starts {processes} processes in total, but the job has {}",
             gpus_of(gpus)
         );
         finding(
@@ -93,7 +93,7 @@ pub(super) fn tensor_parallel(job: &JobDocument) -> Option<Finding> {
     let wanted = tensor * stages * copies;
     (gpus > 0 && wanted != gpus && job.resources.node_count == 1).then(|| {
         let message = format!(
-            "the command splits the model over {}, and a pod has {gpus}",
+            "the command splits the model over {}, but a pod has {gpus}",
             gpus_of(wanted)
         );
         finding(
@@ -111,11 +111,11 @@ pub(super) fn port(job: &JobDocument) -> Option<Finding> {
         .filter(|service| service.target_port.is_none())?;
     let (said, named) = (service.port?, super::port::of_command(job)?);
     (said != named).then(|| {
-        let message = format!("the command names port {named} and `service.port` is {said}");
+        let message = format!("the command uses port {named}, but `service.port` is {said}");
         finding(
             "service.port",
             message,
-            format!("say `targetPort: {named}` if it listens there"),
+            format!("set `targetPort: {named}` if it listens there"),
         )
     })
 }
@@ -131,13 +131,13 @@ pub(super) fn file_as_directory(job: &JobDocument) -> Option<Finding> {
         .find_map(|workdir| {
             let ending = folder(&workdir.path)?;
             let message = format!(
-                "`{}` looks like a file and is mounted as a folder",
+                "`{}` looks like a file, but is mounted as a directory",
                 workdir.path
             );
             Some(finding(
                 "storage.workdirs",
                 message,
-                format!("`.{ending}` is no ending of data: say `type: file` or `type: directory`"),
+                format!("`.{ending}` is not a known extension of data files: set `type: file` or `type: directory`"),
             ))
         })
 }
@@ -154,7 +154,7 @@ pub(super) fn request_limit(job: &JobDocument) -> Option<Finding> {
     Some(finding(
         "service.request_limit",
         message,
-        "say `service.host` to get an ingress, or leave it out",
+        "set `service.host` to get an Ingress, or remove it",
     ))
 }
 
@@ -171,7 +171,7 @@ pub(super) fn image_tag(job: &JobDocument) -> Option<Finding> {
         finding(
             "environment.image",
             message,
-            "name a version, such as `image:1.2.3`, or a digest",
+            "use a version, such as `image:1.2.3`, or a digest",
         )
     })
 }
@@ -194,11 +194,11 @@ pub(super) fn plain_secret(job: &JobDocument) -> Option<Finding> {
     let (field, _) = secret_fields(job)
         .into_iter()
         .find(|(_, secret)| Some(secret) != own.as_ref())?;
-    let message = "a value that looks like a token or password stands in the file".to_owned();
+    let message = "the file contains a value that looks like a token or password".to_owned();
     Some(finding(
         field,
         message,
-        "`gpuctl create secret` keeps it apart: `{name, secret, key}` in `env`",
+        "store it with `gpuctl create secret`, and use `{name, secret, key}` in `env`",
     ))
 }
 

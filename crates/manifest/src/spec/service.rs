@@ -123,7 +123,7 @@ fn path(reader: &mut Reader, node: &YamlNode) -> Option<String> {
     if !text.value.starts_with('/') {
         reader.problems.push(Problem::error(
             text.at,
-            format!("`{}` is no path", text.value),
+            format!("`{}` is not a path", text.value),
             "begin it with `/`",
         ));
         return None;
@@ -180,7 +180,7 @@ pub(super) fn autoscaling(reader: &mut Reader, document: &mut Fields<'_>) -> Opt
         reader.problems.push(Problem::error(
             at,
             "`autoscaling.maxReplicas` is missing",
-            "how many replicas there may be at most",
+            "set the highest number of replicas",
         ));
     }
     let max = max.unwrap_or(min);

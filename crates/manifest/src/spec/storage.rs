@@ -186,11 +186,11 @@ fn access(reader: &mut Reader, node: &YamlNode) -> Option<VolumeAccess> {
 
 pub(super) fn absolute(reader: &mut Reader, path: &str, at: FilePosition) -> Option<String> {
     let bad = if !path.starts_with('/') {
-        Some("is no absolute path")
+        Some("is not an absolute path")
     } else if path.split('/').any(|part| part == "..") {
-        Some("goes up with `..`")
+        Some("contains `..`")
     } else if path.contains(':') || path.contains(char::is_control) {
-        Some("holds a character that no mount path may")
+        Some("contains a character that mount paths must not contain")
     } else {
         None
     };
@@ -198,7 +198,7 @@ pub(super) fn absolute(reader: &mut Reader, path: &str, at: FilePosition) -> Opt
         reader.problems.push(Problem::error(
             at,
             format!("`{path}` {bad}"),
-            "write it from the root, such as /data",
+            "write an absolute path, such as /data",
         ));
         return None;
     }
@@ -281,10 +281,10 @@ pub(super) fn files(reader: &mut Reader, document: &mut Fields<'_>) -> Vec<Attac
             continue;
         };
         if found.iter().any(|other| other.path == path) {
-            let note = "name one of them otherwise: `files: {other-name: local/path}`";
+            let note = "rename one of them: `files: {other-name: local/path}`";
             reader.problems.push(Problem::error(
                 target.at,
-                format!("two files would be `{path}`"),
+                format!("two files have the path `{path}`"),
                 note,
             ));
         }

@@ -89,8 +89,8 @@ pub(super) fn read(text: &str, problems: &mut Vec<Problem>) -> Vec<YamlDocument>
                     column,
                     width: 1,
                 },
-                "a tab indents this line; YAML knows only spaces",
-                "replace the tab by spaces, or empty the line",
+                "a tab indents this line, but YAML allows only spaces",
+                "replace the tab with spaces",
             ));
         }
     }
@@ -178,7 +178,7 @@ impl<'t> Builder<'t, '_> {
                 .to_owned();
             if source.len() > DOCUMENT_BYTES {
                 let message = format!(
-                    "the document has {} KiB; at most {} are kept",
+                    "the document has {} KiB; the limit is {} KiB",
                     source.len() / 1024,
                     DOCUMENT_BYTES / 1024
                 );
@@ -248,7 +248,11 @@ impl<'t> Builder<'t, '_> {
                 plain: true,
             },
             Event::Alias(_) | Event::UnresolvedAlias(_) => {
-                return Err(self.stop(at, "aliases (`*name`) are not read", "write the value out"));
+                return Err(self.stop(
+                    at,
+                    "aliases (`*name`) are not supported",
+                    "write the value out",
+                ));
             }
             _ => YamlValue::Null,
         };
@@ -264,7 +268,7 @@ impl<'t> Builder<'t, '_> {
                 self.problems.push(Problem::error(
                     entry.key_at,
                     format!(
-                        "`{}` stands twice; first in line {}",
+                        "`{}` occurs twice; first in line {}",
                         entry.key, first.key_at.line
                     ),
                     "keep one of them",
@@ -304,7 +308,7 @@ impl<'t> Builder<'t, '_> {
         self.stop(
             at,
             format!("nested more than {DEPTH} deep"),
-            "close the brackets that were opened",
+            "close the open brackets",
         )
     }
 

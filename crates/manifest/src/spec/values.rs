@@ -62,13 +62,7 @@ pub enum EnvValue {
     /// The file itself.
     Text(String),
     /// A key of a Secret.
-    Secret {
-        name: String,
-        key: String,
-    },
+    Secret { name: String, key: String },
     /// A key of a ConfigMap.
-    ConfigMap {
-        name: String,
-        key: String,
-    },
+    ConfigMap { name: String, key: String },
 }
