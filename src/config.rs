@@ -51,6 +51,7 @@ impl Environment {
     )]
     pub(crate) fn read() -> Self {
         let text = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+        // Like kubectl, ignore files of the list that do not exist.
         let kubeconfig = match std::env::var_os("KUBECONFIG").filter(|value| !value.is_empty()) {
             Some(list) => std::env::split_paths(&list)
                 .filter(|path| path.exists())
@@ -61,6 +62,7 @@ impl Environment {
                 .into_iter()
                 .collect(),
         };
+        // The conventions of no-color.org and bixense.com/clicolors.
         let color = if text("NO_COLOR").is_some() {
             Some(false)
         } else if text("CLICOLOR_FORCE")
@@ -75,6 +77,7 @@ impl Environment {
         } else {
             None
         };
+        // The order of precedence of POSIX for the category LC_CTYPE.
         let locale = text("LC_ALL")
             .or_else(|| text("LC_CTYPE"))
             .or_else(|| text("LANG"));

@@ -209,6 +209,7 @@ pub(super) fn parsed(text: &str, path: &Path) -> anyhow::Result<Value> {
         anyhow!("{}{place} is not valid YAML", path.display())
     })?;
     let mut content = content.unwrap_or_default();
+    // `prometheus: URL` is short for `prometheus: {url: URL}`.
     if let Some(url) = content["prometheus"].as_str().map(ToOwned::to_owned) {
         content["prometheus"] = serde_json::json!({ "url": url });
     }

@@ -53,6 +53,7 @@ impl Config {
     /// Looks up a key; null if it has no value. An error names the variable or key with an invalid
     /// value.
     pub(crate) fn find(&self, key: &SettingKey) -> anyhow::Result<(Value, Origin)> {
+        // An empty variable counts as unset.
         let set = |name: &&'static str| {
             Some((
                 *name,

@@ -9,6 +9,7 @@ pub(super) fn name_of(object: &Value) -> Result<String, ConvertError> {
     let name = object["metadata"]["name"]
         .as_str()
         .or_else(|| object["metadata"]["generateName"].as_str());
+    // `generateName` usually ends in `-`, which a name must not.
     let name = name.map(|name| name.trim_end_matches('-').to_owned());
     name.ok_or_else(|| ConvertError::new("it has no `metadata.name`", "give it one"))
 }

@@ -100,6 +100,7 @@ pub(super) fn translate(text: &str, context: &ScriptContext<'_>) -> Script {
         if line.is_empty() {
             continue;
         }
+        // `$$` is a literal `$` in a replacement of the regex crate.
         let line = ADDRESS_BY_SRUN.replace_all(&line, "$$MASTER_ADDR");
         let line = FIRST_HOST.replace_all(&line, "$$MASTER_ADDR");
         let line = without_srun(&line, &mut script.lost);

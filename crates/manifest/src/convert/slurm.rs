@@ -101,6 +101,7 @@ impl SbatchOptions {
             "account" => self.labels.put("account", Some(value.into())),
             "chdir" => self.environment.put("workingDir", Some(value.into())),
             "comment" => self.job.put("description", Some(value.into())),
+            // Pyxis separates the registry from the image with `#`.
             "container-image" => self.image = Some(value.replace('#', "/")),
             "requeue" | "no-requeue" => self.job.put(
                 "retries",

@@ -100,6 +100,7 @@ pub(super) fn whole_only(
     let parts: BTreeSet<&String> = of_nodes(PRODUCT)
         .filter(|name| name.contains("-MIG-") || name.ends_with("-SHARED"))
         .collect();
+    // `NotIn` also matches nodes without the label.
     let except = |key: &str, values: Vec<String>| NodeSelectorRequirement {
         key: key.to_owned(),
         operator: "NotIn".to_owned(),

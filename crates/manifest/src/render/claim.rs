@@ -112,6 +112,7 @@ impl DeviceClaim {
             );
             exactly["selectors"] = json!([{"cel": {"expression": expression}}]);
         }
+        // In v1beta1 the fields of `exactly` belong to the request itself.
         let request = if self.api == "v1beta1" {
             exactly["name"] = "gpus".into();
             exactly

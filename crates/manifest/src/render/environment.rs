@@ -31,6 +31,7 @@ pub(super) fn variables(job: &JobDocument, target: &Target, launcher: Launcher) 
     if job.kind == JobKind::Training {
         figures(&mut made, job);
         rendezvous(&mut made, job, target, launcher);
+        // Python buffers its output if stdout is not a terminal, and logs would arrive late.
         made.set("PYTHONUNBUFFERED", "1");
     }
     if servers::spans_nodes(job) {

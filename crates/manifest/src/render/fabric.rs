@@ -143,6 +143,8 @@ pub(super) fn ports(job: &JobDocument, target: &Target) -> Ports {
             supervisor: SUPERVISOR_PORT,
         };
     }
+    // Ports 20,000 to 28,999 are below the NodePorts (from 30,000) and below the ephemeral ports of
+    // Linux (from 32,768).
     let pair = fnv(&format!("{}/{}", target.namespace, job.id())) % 4_500;
     let master = 20_000 + 2 * u16::try_from(pair).expect("below 4,500");
     Ports {

@@ -144,6 +144,7 @@ fn time_slices<'n>(
     nodes: &[&'n Node],
     warnings: &mut Vec<String>,
 ) -> Option<PodRequest<'n>> {
+    // NVIDIA's device plugin uses this name if `renameByDefault` is set.
     const RENAMED: &str = "nvidia.com/gpu.shared";
     let serving: Vec<&Node> = nodes
         .iter()
@@ -218,6 +219,7 @@ fn share_of<'n>(
         let mut resources = count("nvidia.com/gpu", wanted.gpu.into());
         match share {
             Share::Memory(_) => {
+                // HAMi counts `nvidia.com/gpumem` in mebibytes.
                 resources.extend(count("nvidia.com/gpumem", bytes?.div_ceil(1 << 20)));
             }
             Share::Fraction(part) => {
@@ -230,6 +232,7 @@ fn share_of<'n>(
     }
     let aliyun = with(&|node| node.allocatable(gpu::SHARED_MEMORY) > 0);
     if let Some(bytes) = bytes.filter(|_| !aliyun.is_empty()) {
+        // Aliyun's gpushare counts device memory in gibibytes.
         return Some((count(gpu::SHARED_MEMORY, bytes.div_ceil(1 << 30)), aliyun));
     }
     let profiles: BTreeSet<(u64, &str)> = nodes

@@ -66,6 +66,7 @@ pub(super) fn leader_worker_set(
                 "leaderTemplate": leader,
                 "workerTemplate": worker,
             },
+            // A surge group would wait for GPUs that only an old group can release.
             "rolloutStrategy": {"type": "RollingUpdate", "rollingUpdateConfiguration": {"maxUnavailable": 1, "maxSurge": 0}},
             "startupPolicy": "LeaderCreated",
             // Clients use a Service with the job's name, so the pods' host names need a separate

@@ -44,6 +44,7 @@ pub fn quota(
     put("requests.memory".to_owned(), limits.memory.clone());
     put("requests.storage".to_owned(), limits.storage.clone());
     put("pods".to_owned(), limits.pods.map(|pods| pods.to_string()));
+    // Kubernetes allows only `requests.` quotas for extended resources.
     for resource in resources {
         put(
             format!("requests.{resource}"),

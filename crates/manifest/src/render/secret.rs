@@ -26,6 +26,7 @@ pub fn opaque(namespace: &str, name: &str, values: BTreeMap<String, Vec<u8>>) ->
 
 /// Builds a Secret for `imagePullSecret`.
 pub fn registry(namespace: &str, name: &str, login: &Registry<'_>) -> Object {
+    // `ByteString` serializes as base64, as `auth` requires.
     let auth = ByteString(format!("{}:{}", login.username, login.password).into_bytes());
     let entry = json!({"username": login.username, "password": login.password, "auth": auth});
     let config = json!({"auths": {login.host: entry}})

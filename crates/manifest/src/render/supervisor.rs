@@ -316,6 +316,8 @@ pub(super) fn failure_policy(supervised: bool) -> PodFailurePolicy {
             values: vec![code],
         }),
     };
+    // The Job controller applies the first rule that matches: an eviction is ignored whatever the
+    // exit code is.
     let mut rules = vec![ignored];
     if supervised {
         rules.extend([by_code("FailJob", FAILED), by_code("Ignore", NOT_PLACED)]);

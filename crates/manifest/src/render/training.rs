@@ -89,6 +89,8 @@ fn batch_job(job: &JobDocument, target: &Target, template: &RenderedTemplate) ->
             parallelism: Some(nodes),
             // With a common limit, ranks that crash together would use up all retries at once.
             backoff_limit_per_index: Some(retries),
+            // A training needs all its ranks, so the Job fails once one rank has used up its
+            // retries.
             max_failed_indexes: Some(0),
             pod_failure_policy: Some(supervisor::failure_policy(supervisor::supervises(job))),
             // Two pods of one rank must never write to the same checkpoint.

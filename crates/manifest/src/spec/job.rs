@@ -285,6 +285,7 @@ pub(super) fn labels(reader: &mut Reader, node: &YamlNode) -> Vec<(String, Strin
     let mut found = Vec::new();
     for (key, value) in reader.text_map(node, "job.labels") {
         let prefix = key.value.split_once('/').map(|(prefix, _)| prefix);
+        // Kubernetes reserves `kubernetes.io/` and its subdomains; the other keys are gpuctl's.
         let reserved = key.value == POOL_LABEL
             || prefix.is_some_and(|prefix| {
                 prefix == "gpuctl"

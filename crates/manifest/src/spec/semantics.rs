@@ -91,6 +91,7 @@ pub(super) fn tensor_parallel(job: &JobDocument) -> Option<Finding> {
     // Data parallelism multiplies the number of GPUs.
     let copies = number(&line, "--data[_-]parallel[_-]size|-dp|--dp-size|--dp").unwrap_or(1);
     let wanted = tensor * stages * copies;
+    // On several nodes the model may be split across pods, so the numbers may differ.
     (gpus > 0 && wanted != gpus && job.resources.node_count == 1).then(|| {
         let message = format!(
             "the command splits the model over {}, but a pod has {gpus}",
@@ -164,6 +165,7 @@ pub(super) fn image_tag(job: &JobDocument) -> Option<Finding> {
         replicas.max(autoscaling.max_replicas)
     });
     let pods = replicas * job.resources.node_count;
+    // The host of a registry may have a port, so look for the tag after the last slash.
     let last = job.image.rsplit('/').next().unwrap_or_default();
     let fixed = last.contains('@') || last.split_once(':').is_some_and(|(_, tag)| tag != "latest");
     (pods > 1 && !fixed).then(|| {

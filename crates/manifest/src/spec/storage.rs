@@ -185,6 +185,7 @@ fn access(reader: &mut Reader, node: &YamlNode) -> Option<VolumeAccess> {
 }
 
 pub(super) fn absolute(reader: &mut Reader, path: &str, at: FilePosition) -> Option<String> {
+    // Kubernetes forbids `:` in `mountPath` (core/v1 VolumeMount).
     let bad = if !path.starts_with('/') {
         Some("is not an absolute path")
     } else if path.split('/').any(|part| part == "..") {
@@ -219,6 +220,7 @@ pub(super) fn host_path(reader: &mut Reader, path: &str, at: FilePosition) -> Op
     };
     // A parent of a forbidden directory contains it, so refuse parents too.
     let touches = |folder: &&str| inside(path, folder) || inside(folder, path);
+    // Sockets of container runtimes give full control of the node.
     let forbidden = path == "/" || FORBIDDEN.iter().any(touches) || path.ends_with(".sock");
     if forbidden {
         let note =

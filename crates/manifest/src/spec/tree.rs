@@ -131,6 +131,7 @@ impl<'t> Builder<'t, '_> {
         let mut options = Options::default();
         options.set_emit_comments(false);
         (options.flow_nesting_limit, options.block_nesting_limit) = (DEPTH, DEPTH);
+        // Otherwise the parser stops at the mask `***` before a reader can explain it.
         options.emit_unresolved_aliases = true;
         let parser = Parser::new_from_str_with_options(self.text, options);
         self.parser = Some((Box::new(parser) as Box<dyn Iterator<Item = _>>).peekable());
@@ -220,6 +221,7 @@ impl<'t> Builder<'t, '_> {
                     self.blocks.push((span.start.line(), span.end.line()));
                 }
                 let plain = style == ScalarStyle::Plain;
+                // The null values of the core schema (YAML 1.2, section 10.3.2).
                 if plain && matches!(text.as_ref(), "" | "~" | "null" | "Null" | "NULL") {
                     YamlValue::Null
                 } else {

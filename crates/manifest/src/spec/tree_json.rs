@@ -4,10 +4,12 @@ use super::tree::{YamlNode, YamlValue};
 
 fn plain_json(text: &str) -> serde_json::Value {
     match text {
+        // The booleans of the core schema (YAML 1.2, section 10.3.2): `yes` and `on` are text.
         "true" | "True" | "TRUE" => return true.into(),
         "false" | "False" | "FALSE" => return false.into(),
         _ => {}
     }
+    // Rust also parses `nan` and `inf` as numbers, which JSON cannot represent.
     let numeric = text.starts_with(|c: char| c.is_ascii_digit() || c == '-' || c == '.');
     if let Some(number) = numeric.then(|| text.parse::<i64>().ok()).flatten() {
         return number.into();
