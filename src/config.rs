@@ -1,5 +1,5 @@
-//! Resolves settings once at the start: flags over environment over file over defaults. The only
-//! place that reads the environment.
+//! Resolves settings once at startup: flags over environment over file over defaults. No other
+//! module reads the environment.
 
 mod edit;
 mod file;
@@ -27,33 +27,33 @@ pub(crate) use metrics::{MetricsFlags, MetricsSource};
 pub(crate) use outbound::{AiSettings, ControlSettings, NotifySettings, QuietHours, state_folder};
 pub(crate) use score::ScoreSettings;
 
-/// The variable that forbids writing.
 const READ_ONLY: &str = "GPUCTL_READ_ONLY";
 
-/// What the environment says.
+/// Settings from environment variables.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Environment {
-    /// `KUBECONFIG`, else the default file when it exists.
+    /// `KUBECONFIG`, otherwise the default file if it exists.
     pub kubeconfig: Vec<PathBuf>,
     pub color: Option<bool>,
     pub plain: bool,
     pub columns: Option<usize>,
-    /// What shows data a screen at a time: `GPUCTL_PAGER`.
+    /// gpuctl's pager, from `GPUCTL_PAGER`.
     pub pager: Option<String>,
-    /// Filter of the request log: `GPUCTL_LOG`.
+    /// Filter of the request log, from `GPUCTL_LOG`.
     pub log: Option<String>,
-    /// The same of all programs: `PAGER`.
+    /// The pager of all programs, from `PAGER`.
     pub common_pager: Option<String>,
 }
 
 impl Environment {
-    /// Reads the variables of this process.
+    /// Reads the environment variables of this process.
     #[expect(
         clippy::disallowed_methods,
         reason = "this is the edge that reads the environment"
     )]
     pub(crate) fn read() -> Self {
         let text = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+        // Like kubectl, ignore files of the list that do not exist.
         let kubeconfig = match std::env::var_os("KUBECONFIG").filter(|value| !value.is_empty()) {
             Some(list) => std::env::split_paths(&list)
                 .filter(|path| path.exists())
@@ -64,6 +64,7 @@ impl Environment {
                 .into_iter()
                 .collect(),
         };
+        // The conventions of no-color.org and bixense.com/clicolors.
         let color = if text("NO_COLOR").is_some() {
             Some(false)
         } else if text("CLICOLOR_FORCE")
@@ -78,6 +79,7 @@ impl Environment {
         } else {
             None
         };
+        // The order of precedence of POSIX for the category LC_CTYPE.
         let locale = text("LC_ALL")
             .or_else(|| text("LC_CTYPE"))
             .or_else(|| text("LANG"));
@@ -94,7 +96,7 @@ impl Environment {
         }
     }
 
-    /// Returns a variable that the user names, such as the token that goes into a secret.
+    /// Reads a variable that the user names, such as the token for a Secret.
     #[expect(
         clippy::disallowed_methods,
         reason = "this is the edge that reads the environment"
@@ -104,7 +106,7 @@ impl Environment {
     }
 
     /// The name of a misspelled variable that was meant to forbid writing, such as
-    /// `GPUCTL_READONLY`. Also the correct one if its value is not UTF-8.
+    /// `GPUCTL_READONLY`. Includes the correct name if its value is not UTF-8.
     pub(crate) fn near_read_only() -> Option<String> {
         let is_off = |value: &OsStr| {
             let text = value.to_str().map(str::trim);
@@ -125,7 +127,7 @@ impl Environment {
         variables.next()
     }
 
-    /// Wishes for the terminal, flags aside.
+    /// The terminal options from the environment, before flags.
     pub(crate) fn wishes(&self) -> TerminalOptions {
         TerminalOptions {
             environment: self.color,

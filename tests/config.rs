@@ -227,11 +227,11 @@ fn what_is_wrong_is_named_with_its_place() {
     for (text, told) in [
         (
             "thresholds: {idle: low}\n",
-            "`thresholds.idle` of the config file is not a number of 0 to 100",
+            "`thresholds.idle` of the config file is not a number from 0 to 100",
         ),
         (
             "thresholds: {idle: 300}\n",
-            "`thresholds.idle` of the config file is not a number of 0 to 100",
+            "`thresholds.idle` of the config file is not a number from 0 to 100",
         ),
         (
             "ai: {enabled: 3}\n",
@@ -349,7 +349,7 @@ fn a_setting_is_written_and_nothing_else_changes() {
     let before = home.text();
     for (arguments, told) in [
         (["thresholds.idel", "5"], "did you mean `thresholds.idle`?"),
-        (["thresholds.idle", "500"], "a number of 0 to 100"),
+        (["thresholds.idle", "500"], "a number from 0 to 100"),
         (["ai.enabled", "maybe"], "true or false"),
         (["prometheus.headers", "x"], "edit the file by hand"),
     ] {

@@ -465,7 +465,7 @@ fn published_nodes_place_a_job_and_refuse_none() {
     let warnings = render_in("younger-than-the-list").warnings;
     assert_eq!(
         warnings[0],
-        "there is no pool `younger-than-the-list` in the list of nodes that was published, which may be old; you may not list nodes"
+        "there is no pool `younger-than-the-list` in the published list of nodes, which may be outdated; you may not list nodes"
     );
 }
 
@@ -590,7 +590,7 @@ fn whole_gpus_are_never_taken_from_nodes_with_parts() {
     );
     assert_eq!(
         warnings[0],
-        "a share here is one of 12 that take turns on a GPU: no memory is kept for it"
+        "a share here is one of 12 on a GPU, without reserved memory"
     );
 }
 

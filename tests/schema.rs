@@ -251,10 +251,10 @@ fn beyond(problems: &[gpuctl_manifest::spec::Problem]) -> bool {
         "admits no root",
         "is mounted twice",
         "is set twice",
-        "two files would be",
+        "two files have the path",
         "is in two pools",
-        "is enforced and not set",
-        "jobs of a pool are in that pool",
+        "is enforced but not set",
+        "`pool` cannot be set for the jobs of a pool",
         "cannot be resolved",
         "may be an hour at most",
         "is the same",
@@ -380,7 +380,7 @@ fn every_example_of_a_field_is_right() {
                     "`checkpoint.path` is missing",
                     "without `resources.cpu`",
                     "needs whole CPUs and memory",
-                    "is enforced and not set",
+                    "is enforced but not set",
                 ];
                 let all = problems
                     .list

@@ -1,4 +1,4 @@
-//! Changes the config file without losing comments.
+//! Edits the config file without losing comments.
 
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -13,8 +13,8 @@ use super::keys::SettingKey;
 use gpuctl_local::files::trust::{config_text, exposure, is_closed, make_private};
 use gpuctl_local::files::{Purpose, replace};
 
-/// Writes a value into the named file, or into the one in the user's folder, which is created if
-/// missing. Comments stay. Returns the file.
+/// Writes a value to the named file, or to the user's config file, which is created if missing.
+/// Preserves comments. Returns the file's path.
 pub(crate) fn set(
     named: Option<&Path>,
     key: &SettingKey,
@@ -23,7 +23,7 @@ pub(crate) fn set(
     let path = named
         .map(Path::to_path_buf)
         .or_else(usual)
-        .ok_or_else(|| anyhow!("there is no config folder; --config names a file"))?;
+        .ok_or_else(|| anyhow!("there is no config folder; name a file with --config"))?;
     must_be_closed(&path, named.is_none())?;
     let old = if path.exists() {
         config_text(&path, named.is_some())?
@@ -33,7 +33,7 @@ pub(crate) fn set(
     let before = parsed(&old, &path)?;
     let new = changed(&old, key, value).ok_or_else(|| {
         anyhow!(
-            "{} has a form that cannot be changed; write it by hand",
+            "{} cannot be edited automatically; write it by hand",
             path.display()
         )
     })?;
@@ -51,7 +51,7 @@ pub(crate) fn set(
     // were misread.
     if parsed(&new, &path).ok().as_ref() != Some(&wanted) {
         return Err(anyhow!(
-            "{} has a form that cannot be changed; write `{}` by hand",
+            "{} cannot be edited automatically; write `{}` by hand",
             path.display(),
             key.name
         ));
@@ -94,7 +94,7 @@ fn changed(old: &str, key: &SettingKey, value: &Value) -> Option<String> {
     }
     let file = YamlFile::from_str(old).ok()?;
     let Some(document) = file.document() else {
-        // Comments alone.
+        // The file contains only comments.
         let (section, name) = key.path();
         return Some(format!(
             "{}\n{section}:\n  {name}: {value}\n",

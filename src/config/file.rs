@@ -11,7 +11,7 @@ use super::keys::{CONTEXTS, SettingKey};
 use super::safety;
 use gpuctl_local::files::trust::{Exposure, config_text, exposure};
 
-/// What the file says; nothing where there is none.
+/// The content of the config file; empty without a file.
 #[derive(Clone, Default, PartialEq)]
 pub(crate) struct ConfigFile {
     content: Value,
@@ -27,14 +27,12 @@ pub(crate) struct ConfigFile {
 /// The contexts of the kubeconfig.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct KubeContexts {
-    /// The context in use.
     pub current: Option<String>,
     pub all: Vec<String>,
 }
 
 impl ConfigFile {
-    /// Returns the file that was named, which has to be there, or the one in the user's folder,
-    /// which need not.
+    /// Reads the named file, which must exist, or the user's config file, which may be missing.
     pub(crate) fn read(named: Option<&Path>) -> anyhow::Result<Self> {
         let Some(path) = named
             .map(Path::to_path_buf)
@@ -57,8 +55,7 @@ impl ConfigFile {
         })
     }
 
-    /// Returns the file as it is for one context of the kubeconfig: what `contexts.NAME` says comes
-    /// first.
+    /// Applies the settings of one kubeconfig context: `contexts.NAME` overrides the top level.
     pub(crate) fn for_context(mut self, contexts: impl FnOnce() -> KubeContexts) -> Self {
         if !self.content[CONTEXTS].is_object() {
             return self;
@@ -85,7 +82,7 @@ impl ConfigFile {
         if !self.content[section].is_object() {
             self.content[section] = serde_json::json!({});
         }
-        // Another address has credentials of its own.
+        // Do not send the credentials of one address to another.
         if own.contains_key("url") {
             self.content[section]
                 .as_object_mut()
@@ -96,12 +93,12 @@ impl ConfigFile {
             .for_each(|(key, value)| self.content[section][key] = value);
     }
 
-    /// Returns where it is; `None` when there is none.
+    /// The path of the file; `None` without a file.
     pub(crate) fn path(&self) -> Option<&Path> {
         self.path.as_deref()
     }
 
-    /// Returns what it says of a key; an error says what the key wants.
+    /// Reads the value of a key. Fails if the value has the wrong type.
     pub(crate) fn value(&self, key: &SettingKey) -> anyhow::Result<Option<Value>> {
         let (section, name) = key.path();
         match &self.content[section][name] {
@@ -144,7 +141,7 @@ impl ConfigFile {
         }
     }
 
-    /// Returns a text that is not empty.
+    /// Reads a non-empty text.
     pub(crate) fn text(&self, section: &str, key: &str) -> Option<String> {
         self.content[section][key]
             .as_str()
@@ -152,7 +149,7 @@ impl ConfigFile {
             .map(ToOwned::to_owned)
     }
 
-    /// Returns a path, meant from where the file is.
+    /// Reads a path, relative to the folder of the config file.
     pub(crate) fn file(&self, section: &str, key: &str) -> Option<PathBuf> {
         let folder = self
             .path
@@ -164,9 +161,9 @@ impl ConfigFile {
     }
 }
 
-/// The sections that a context may have for itself.
+/// Sections that `contexts.NAME` may contain.
 const OF_CONTEXTS: [&str; 2] = ["prometheus", "safety"];
-/// Keys that belong to an address: credentials, and what selects the cluster there.
+/// Keys that belong to an address: credentials, and the selection of a cluster.
 const OF_ADDRESS: [&str; 11] = [
     "matchers",
     "exact_names",
@@ -181,7 +178,7 @@ const OF_ADDRESS: [&str; 11] = [
     "headers",
 ];
 
-/// Returns the file in the user's folder.
+/// The path of the user's config file.
 pub(crate) fn usual() -> Option<PathBuf> {
     Some(dirs::config_dir()?.join("gpuctl/config.yaml"))
 }
@@ -205,13 +202,14 @@ fn misnamed() -> Option<PathBuf> {
 
 pub(super) fn parsed(text: &str, path: &Path) -> anyhow::Result<Value> {
     let content: Option<Value> = serde_saphyr::from_str(text).map_err(|error| {
-        // The library's words quote the file, which may hold a secret.
+        // The library's message quotes the file, which may contain a secret.
         let place = error.location().map_or(String::new(), |at| {
             format!(":{}:{}", at.line(), at.column())
         });
         anyhow!("{}{place} is not valid YAML", path.display())
     })?;
     let mut content = content.unwrap_or_default();
+    // `prometheus: URL` is short for `prometheus: {url: URL}`.
     if let Some(url) = content["prometheus"].as_str().map(ToOwned::to_owned) {
         content["prometheus"] = serde_json::json!({ "url": url });
     }

@@ -3,8 +3,8 @@
 use super::outbound::state_folder;
 use gpuctl_local::files::trust;
 
-/// One warning for each state or cache folder that gpuctl ignores because other users can change
-/// its content.
+/// Builds one warning for each state or cache folder that gpuctl ignores because other users can
+/// change its content.
 pub(crate) fn folder_warnings() -> Vec<String> {
     let cache = dirs::cache_dir().map(|folder| folder.join("gpuctl"));
     let folders = [cache, state_folder()].into_iter().flatten();

@@ -1,5 +1,4 @@
-//! Looks up a setting and its origin: environment over file over default. Flags are applied by the
-//! caller.
+//! Looks up settings and their origins: environment over file over default. Callers apply flags.
 
 use std::path::Path;
 use std::time::Duration;
@@ -12,18 +11,18 @@ use super::file::{ConfigFile, KubeContexts};
 use super::keys::SettingKey;
 use gpuctl_core::model::values::quantity;
 
-/// Who gave a value.
+/// The origin of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
     Flag,
-    /// The variable.
+    /// With the variable's name.
     Environment(&'static str),
     File,
     Default,
 }
 
 impl Origin {
-    /// Formats it for people, in a sentence.
+    /// Describes the origin for use in a sentence.
     pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Flag => "a flag",
@@ -34,14 +33,14 @@ impl Origin {
     }
 }
 
-/// The file and the environment, asked by key.
+/// Settings from the config file and the environment.
 #[derive(Clone, Default, PartialEq)]
 pub(crate) struct Config {
     pub file: ConfigFile,
 }
 
 impl Config {
-    /// Reads the file with what it says of a context of the kubeconfig.
+    /// Reads the config file with the settings of the current kubeconfig context.
     pub(crate) fn read(
         named: Option<&Path>,
         contexts: impl FnOnce() -> KubeContexts,
@@ -51,9 +50,10 @@ impl Config {
         })
     }
 
-    /// Returns a key's value, null when nobody gives one; an error names the variable or the key
-    /// that holds something else.
+    /// Looks up a key; null if it has no value. An error names the variable or key with an invalid
+    /// value.
     pub(crate) fn find(&self, key: &SettingKey) -> anyhow::Result<(Value, Origin)> {
+        // An empty variable counts as unset.
         let set = |name: &&'static str| {
             Some((
                 *name,
@@ -97,12 +97,12 @@ impl Config {
         Ok(self.find(SettingKey::named(name))?.0)
     }
 
-    /// Returns a text or a word; `None` when nobody gives one.
+    /// Reads a text or a word; `None` if it is not set.
     pub(crate) fn text(&self, name: &str) -> anyhow::Result<Option<String>> {
         Ok(self.value(name)?.as_str().map(ToOwned::to_owned))
     }
 
-    /// Returns a number of a key with a default.
+    /// Reads a number. The key must have a default.
     pub(crate) fn number(&self, name: &str) -> anyhow::Result<f64> {
         Ok(self
             .value(name)?
@@ -110,7 +110,7 @@ impl Config {
             .expect("a key of numbers has a default"))
     }
 
-    /// Returns a whole number of a key with a default.
+    /// Reads an integer. The key must have a default.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -124,7 +124,7 @@ impl Config {
         Ok(self.value(name)?.as_bool().unwrap_or(false))
     }
 
-    /// Returns a time of a key with a default.
+    /// Reads a duration. The key must have a default.
     pub(crate) fn duration(&self, name: &str) -> anyhow::Result<Duration> {
         let value = self.value(name)?;
         let seconds = value
@@ -136,7 +136,7 @@ impl Config {
             .expect("a key of times has a default"))
     }
 
-    /// Names with their texts, of the file.
+    /// Reads a map of texts from the file.
     pub(crate) fn map(&self, name: &str) -> anyhow::Result<Vec<(String, String)>> {
         let value = self.value(name)?;
         let pairs = value.as_object().into_iter().flatten();

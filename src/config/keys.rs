@@ -1,57 +1,58 @@
-//! Every key of the config file in one table: its kind, its default, what comes before it, what it
-//! means. Readers, `config`, the warning about unknown keys and the documentation all live on it.
+//! One table of all keys of the config file: type, default, variables, flag and description.
+//! Readers, `gpuctl config`, warnings about unknown keys and the documentation all use it.
 //!
-//! The sections of the utilization monitor keep its names, units and defaults, so that a file of
-//! that system works here.
+//! The sections that the GPU utilization monitor has keep its names, units and defaults, so that
+//! its config files work here.
 
 use serde_json::{Value, json};
 
 use gpuctl_core::model::values::quantity;
 
-/// What a key may hold.
+/// Types of values.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum ValueKind {
     /// Any text.
     Text,
     /// One of these words.
     Word(&'static [&'static str]),
-    /// Lowest and highest.
+    /// A number between a minimum and a maximum.
     Number(f64, f64),
-    /// A number without a fraction, lowest and highest.
+    /// An integer between a minimum and a maximum.
     Whole(f64, f64),
-    /// true or false.
+    /// `true` or `false`.
     Switch,
     /// `30s`, or seconds as a number.
     Duration,
-    /// Texts by name.
+    /// A map of names to texts.
     Map,
 }
 
-/// One key.
+/// A key of the config file.
 #[derive(Clone, Copy, Debug)]
 pub struct SettingKey {
-    /// `prometheus.url`.
+    /// The full name, such as `prometheus.url`.
     pub name: &'static str,
-    /// What values are accepted.
+    /// The type of the value.
     pub kind: ValueKind,
-    /// As it would be written; empty when there is none.
+    /// The default as text; empty if there is none.
     pub default: &'static str,
-    /// Variables of the environment that come before the file, the first that is set counts.
+    /// Environment variables that override the file. The first one that is set applies.
     pub variables: &'static [&'static str],
-    /// The flag that comes before everything.
+    /// The flag that overrides everything else.
     pub flag: &'static str,
-    /// One sentence: the help of the flag, and of the key in the reference.
+    /// One sentence: the help of the flag, and the description in the reference.
     pub meaning: &'static str,
-    /// What the reference says besides, because the flag differs there.
+    /// An addition for the reference, where the flag works differently.
     pub remark: &'static str,
-    /// True when its value is never shown.
+    /// Whether the value is never displayed.
     pub secret: bool,
 }
 
-/// The section with settings of single contexts of the kubeconfig.
+/// The section with settings for single kubeconfig contexts.
 pub(super) const CONTEXTS: &str = "contexts";
 
 const NONE: &[&str] = &[];
+// One year, in seconds.
 const MANY: f64 = 31_536_000.0;
 
 const fn key(
@@ -90,16 +91,16 @@ impl SettingKey {
     }
 }
 
-/// All of them, by section.
+/// All keys, grouped by section.
 #[rustfmt::skip]
 pub const KEYS: [SettingKey; 49] = [
     key("prometheus.url", ValueKind::Text, "", "--prometheus", "URL of Prometheus, instead of the one found in the cluster; `none` disables metrics").before(&["GPUCTL_PROMETHEUS", "PROM_URL"]),
-    key("prometheus.user", ValueKind::Text, "", "", "User for the Prometheus server").before(&["GPUCTL_PROMETHEUS_USER"]),
-    key("prometheus.password_file", ValueKind::Text, "", "", "File with the user's password; the variable holds the password itself").before(&["GPUCTL_PROMETHEUS_PASSWORD"]),
-    key("prometheus.token_file", ValueKind::Text, "", "--prometheus-token-file", "File with a bearer token for the Prometheus server").remark("the variable holds the token itself").before(&["GPUCTL_PROMETHEUS_TOKEN"]),
-    key("prometheus.token_command", ValueKind::Text, "", "", "Command that prints a token, such as that of a cloud; gpuctl runs it for each command that has no other token"),
-    key("prometheus.aws_region", ValueKind::Text, "", "", "Region that requests are signed for (SigV4), with keys from `AWS_ACCESS_KEY_ID` or the command `aws`; an address of Amazon's service contains it"),
-    key("prometheus.cert_file", ValueKind::Text, "", "", "PEM file with the client certificate that the server asks for"),
+    key("prometheus.user", ValueKind::Text, "", "", "User name for the Prometheus server").before(&["GPUCTL_PROMETHEUS_USER"]),
+    key("prometheus.password_file", ValueKind::Text, "", "", "File with the user's password; the variable contains the password itself").before(&["GPUCTL_PROMETHEUS_PASSWORD"]),
+    key("prometheus.token_file", ValueKind::Text, "", "--prometheus-token-file", "File with a bearer token for the Prometheus server").remark("the variable contains the token itself").before(&["GPUCTL_PROMETHEUS_TOKEN"]),
+    key("prometheus.token_command", ValueKind::Text, "", "", "Command that prints a token, such as the CLI of a cloud; runs once per gpuctl command without another token"),
+    key("prometheus.aws_region", ValueKind::Text, "", "", "Region for signing requests (SigV4) with keys from `AWS_ACCESS_KEY_ID` or the command `aws`; optional if the address is one of Amazon's service, which contains it"),
+    key("prometheus.cert_file", ValueKind::Text, "", "", "PEM file with the client certificate for the Prometheus server"),
     key("prometheus.key_file", ValueKind::Text, "", "", "PEM file with the key of that certificate"),
     key("prometheus.ca_file", ValueKind::Text, "", "--prometheus-ca-file", "PEM file of CA certificates that verify the Prometheus server"),
     key("prometheus.headers", ValueKind::Map, "", "--prometheus-header", "Headers to send to the Prometheus server").hidden(),
@@ -115,7 +116,7 @@ pub const KEYS: [SettingKey; 49] = [
     key("thresholds.idle", ValueKind::Number(0.0, 100.0), "10", "--idle", "GPUs scoring below this are `idle`"),
     key("thresholds.high", ValueKind::Number(0.0, 100.0), "70", "--high", "GPUs scoring above this are `high`"),
     key("scheduler.interval", ValueKind::Duration, "300", "--watch=", "Time from one analysis of `--watch` to the next").before(&["INTERVAL"]),
-    key("scheduler.max_workers", ValueKind::Whole(1.0, 64.0), "8", "", "Calls to an AI or a control system at the same time"),
+    key("scheduler.max_workers", ValueKind::Whole(1.0, 64.0), "8", "", "Maximum number of concurrent calls to an AI or a control system"),
     key("ai.enabled", ValueKind::Switch, "false", "--ai", "Ask an AI about the lowest scores; the key comes from AI_API_KEY or the config file").before(&["AI_ENABLED"]),
     key("ai.api_url", ValueKind::Text, "", "--ai-url", "URL of a chat completions API, or of Anthropic's messages API"),
     key("ai.api_key", ValueKind::Text, "", "", "Key for the API; better in the environment").before(&["AI_API_KEY"]).hidden(),
@@ -124,7 +125,7 @@ pub const KEYS: [SettingKey; 49] = [
     key("ai.language", ValueKind::Text, "zh", "--ai-language", "Language of the reasons"),
     key("ai.max", ValueKind::Whole(0.0, 10_000.0), "20", "--ai-max", "Maximum number of GPUs to ask about, the lowest scores first"),
     key("ai.timeout", ValueKind::Duration, "30s", "", "Timeout of one call"),
-    key("ai.retries", ValueKind::Whole(0.0, 10.0), "2", "", "Number of retries of a call that failed for the moment"),
+    key("ai.retries", ValueKind::Whole(0.0, 10.0), "2", "", "Number of retries after a temporary failure"),
     key("ai.redact", ValueKind::Switch, "false", "--ai-redact", "Do not send names of pods, namespaces and nodes to the AI"),
     key("control.enabled", ValueKind::Switch, "false", "--control-api", "Call a control system; a dry run without `--execute`"),
     key("control.api_url", ValueKind::Text, "", "--control-api", "POST every idle GPU to this URL; prints what it would post unless --execute is given"),
@@ -145,30 +146,30 @@ pub const KEYS: [SettingKey; 49] = [
 ];
 
 impl SettingKey {
-    /// Returns the key of this name.
+    /// Finds the key with this name.
     ///
     /// # Panics
-    /// When there is none, for names in the program come from the table.
+    /// If the table lacks it: names in the program come from the table.
     pub fn named(name: &str) -> &'static Self {
         Self::find(name).unwrap_or_else(|| panic!("the table of keys has `{name}`"))
     }
 
-    /// Returns the key of this name.
+    /// Finds the key with this name.
     pub fn find(name: &str) -> Option<&'static Self> {
         KEYS.iter().find(|key| key.name == name)
     }
 
-    /// Returns the help of the key's flag.
+    /// The help of the key's flag.
     pub(crate) fn help(name: &str) -> &'static str {
         Self::named(name).meaning
     }
 
-    /// Returns the help of a flag that is written otherwise than the key.
+    /// The help of the key's flag, followed by `more`.
     pub(crate) fn help_and(name: &str, more: &str) -> String {
         format!("{}{more}", Self::help(name))
     }
 
-    /// Returns the help of the key's flag, with the default.
+    /// The help of the key's flag, with the default.
     pub(crate) fn with_default(name: &str) -> String {
         let key = Self::named(name);
         format!("{} [default: {}]", key.meaning, key.default)
@@ -179,14 +180,14 @@ impl SettingKey {
         self.name.split_once('.').expect("a key is in a section")
     }
 
-    /// Sections in their order.
+    /// All sections, in the order of the table.
     pub fn sections() -> Vec<&'static str> {
         let mut sections: Vec<&str> = KEYS.iter().map(|key| key.path().0).collect();
         sections.dedup();
         sections
     }
 
-    /// Returns the value where nobody says anything; null when there is none.
+    /// The default value; null if there is none.
     pub fn usual(&self) -> Value {
         if self.default.is_empty() {
             Value::Null
@@ -196,7 +197,7 @@ impl SettingKey {
     }
 }
 
-/// Returns what is nearest to a word that is none of these.
+/// Finds the known word nearest to `word`, within an edit distance of a third of its length.
 pub(crate) fn nearest<'a>(word: &str, among: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let close = |other: &&str| strsim::damerau_levenshtein(word, other) <= (other.len() / 3).max(1);
     among
@@ -205,7 +206,7 @@ pub(crate) fn nearest<'a>(word: &str, among: impl Iterator<Item = &'a str>) -> O
 }
 
 impl ValueKind {
-    /// Returns what the key wants, for people.
+    /// Describes valid values in messages.
     pub fn wants(self) -> String {
         match self {
             Self::Text => "a text".to_owned(),
@@ -213,23 +214,22 @@ impl ValueKind {
             Self::Number(low, high) if high > 1000.0 => {
                 format!("a number of at least {}", (low * 1000.0).round() / 1000.0)
             }
-            Self::Number(low, high) => format!("a number of {low} to {high}"),
-            Self::Whole(low, high) => format!("a whole number of {low} to {high}"),
+            Self::Number(low, high) => format!("a number from {low} to {high}"),
+            Self::Whole(low, high) => format!("a whole number from {low} to {high}"),
             Self::Switch => "true or false".to_owned(),
-            Self::Duration => "a time such as 30s, 5m or 2h, or seconds".to_owned(),
-            Self::Map => "names with a text each".to_owned(),
+            Self::Duration => "a duration such as 30s, 5m or 2h, or seconds".to_owned(),
+            Self::Map => "a map of names to texts".to_owned(),
         }
     }
 
-    /// Returns a value as somebody types it, in a variable or after `config set`. `None` when it is
-    /// not what the key wants.
+    /// Parses a value from a variable or from `config set`. `None` if it is invalid.
     pub fn parse(self, text: &str) -> Option<Value> {
         let text = text.trim();
         match self {
             Self::Text => Some(json!(text)),
             Self::Word(words) => {
                 let word = text.to_ascii_lowercase();
-                // Python's own name for it.
+                // Python's `logging` also calls this level `WARN`.
                 let word = if word == "warn" {
                     "warning".to_owned()
                 } else {
@@ -251,7 +251,7 @@ impl ValueKind {
         }
     }
 
-    /// Returns a value of the file. `None` when it is not what the key wants.
+    /// Checks a value from the file and normalizes it. `None` if it is invalid.
     pub fn accept(self, value: &Value) -> Option<Value> {
         match (self, value) {
             (Self::Number(low, high), Value::Number(found)) => (low..=high)
@@ -272,7 +272,7 @@ impl ValueKind {
             },
             (Self::Switch, Value::Bool(_)) => Some(value.clone()),
             (Self::Map, Value::Object(map)) => {
-                // A number that a header has is a text.
+                // YAML parses an unquoted value such as `X-Scope-OrgID: 1` as a number.
                 let text = |value: &Value| match value {
                     Value::String(text) => Some(json!(text)),
                     Value::Number(_) | Value::Bool(_) => Some(json!(value.to_string())),
@@ -286,14 +286,14 @@ impl ValueKind {
                     .map(Value::Object)
             }
             (_, Value::String(text)) => self.parse(text),
-            // A word that YAML takes for something else: `model: 4`, `language: no`.
+            // YAML does not parse these values as text: `model: 4`, `language: no`.
             (Self::Text, Value::Number(_) | Value::Bool(_)) => Some(json!(value.to_string())),
             _ => None,
         }
     }
 }
 
-/// Returns a number as people write it: 5 and not 5.0.
+/// Drops the fraction of an integer: 5 instead of 5.0.
 fn number(value: f64) -> Value {
     #[expect(
         clippy::cast_possible_truncation,

@@ -10,7 +10,7 @@ use super::{Environment, KubeContexts};
 use gpuctl_local::files::{bytes_of, text_of};
 use gpuctl_prometheus::{AwsKeys, Credentials, Matchers};
 
-/// The part of the file that is about metrics.
+/// The section with settings of metrics.
 const SECTION: &str = "prometheus";
 
 /// Keys that run a program, or name a file whose content gpuctl sends or trusts.
@@ -24,21 +24,21 @@ const OF_OTHERS: [&str; 7] = [
     "aws_region",
 ];
 
-/// What the command line says.
+/// Command-line flags about metrics.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct MetricsFlags {
     pub config: Option<PathBuf>,
     pub url: Option<String>,
     pub token_file: Option<PathBuf>,
     pub authority_file: Option<PathBuf>,
-    /// `NAME: VALUE` each.
+    /// Each one is `NAME: VALUE`.
     pub headers: Vec<String>,
-    /// `LABEL=VALUE` each.
+    /// Each one is `LABEL=VALUE`.
     pub matchers: Vec<String>,
 }
 
 impl MetricsFlags {
-    /// Returns what the flag of a setting says. Values of headers are left out, for they may be
+    /// The value that the flags give to a key. Omits the values of headers, because they may be
     /// secret.
     pub(crate) fn value(&self, key: &str) -> Option<serde_json::Value> {
         let path =
@@ -65,28 +65,29 @@ impl MetricsFlags {
     }
 }
 
-/// Where to ask, and how to be let in.
+/// The address of Prometheus and the credentials for it.
 #[derive(Clone, Default)]
 pub(crate) struct MetricsSource {
-    /// `None`: to be found in the cluster. The word `none`: nowhere.
+    /// `None` to find it in the cluster; the word `none` disables metrics.
     pub url: Option<(String, Origin)>,
     pub credentials: Credentials,
-    /// What narrows every query to one cluster.
+    /// Label matchers that restrict every query to one cluster.
     pub matchers: Matchers,
-    /// Whether the store takes no patterns of names of metrics.
+    /// Whether the store lacks `__name__` patterns.
     pub exact_names: bool,
 }
 
 impl MetricsSource {
-    /// Returns true when nobody shall be asked.
+    /// Whether metrics are disabled.
     pub(crate) fn is_off(&self) -> bool {
         self.url.as_ref().is_some_and(|(url, _)| url == "none")
     }
 
-    /// Resolves; an error says which file or value is wrong. What lets us in goes to the address
-    /// that it was given for: the file's with the file's address, the environment's with one that
-    /// is named, the flags' with any. `contexts` reads those of the kubeconfig. The file can have
-    /// settings for each of them.
+    /// Resolves the settings. An error names the file or value that is wrong. Credentials are sent
+    /// only to the address that they belong to: those of the file to the file's address, those of
+    /// the environment to an address that the user names, and those of flags to any address.
+    /// `contexts` reads the contexts of the kubeconfig, because the file can have settings for each
+    /// of them.
     pub(crate) fn resolve(
         flags: &MetricsFlags,
         contexts: impl FnOnce() -> KubeContexts,
@@ -123,7 +124,8 @@ impl MetricsSource {
     }
 }
 
-/// Returns the credentials for an address of this origin; `None` for one found in the cluster.
+/// Collects the credentials for an address with this origin; `None` means an address found in the
+/// cluster.
 fn credentials(
     flags: &MetricsFlags,
     config: &Config,
@@ -181,7 +183,7 @@ fn credentials(
     })
 }
 
-/// Returns what the file has to let us in, when its address is the one that is asked.
+/// Reads the file's credentials if the address comes from the file as well.
 fn file_credentials(config: &Config, asked: bool) -> anyhow::Result<Credentials> {
     let file = &config.file;
     if !asked {

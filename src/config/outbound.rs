@@ -1,4 +1,4 @@
-//! Resolves who is told about scores: an AI, a chat, a control system. Nothing here can make a
+//! Resolves the recipients of scores: an AI, a chat and a control system. No setting can make a
 //! control system act; only `--execute` can.
 
 use std::path::PathBuf;
@@ -9,42 +9,41 @@ use anyhow::anyhow;
 use super::found::{Config, Origin};
 use super::keys::SettingKey;
 
-/// An AI that gives its opinion.
+/// Settings of the AI that judges scores.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct AiSettings {
     pub enabled: bool,
     pub url: Option<String>,
     pub key: Option<String>,
-    /// True when the key is the file's, and goes to the file's address.
+    /// Whether the key comes from the file, so that it is sent only to the file's address.
     pub key_of_file: bool,
     pub model: String,
-    /// Confidence from which a verdict counts, 0 to 1.
+    /// The lowest confidence, from 0 to 1, of verdicts that count.
     pub threshold: f64,
     pub language: String,
-    /// Devices that are asked about in one analysis.
+    /// Maximum number of devices per analysis.
     pub most: usize,
     pub timeout: Duration,
     pub retries: usize,
     pub redact: bool,
 }
 
-/// A control system that is told which devices are low.
+/// Settings of the control system that gets low devices.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ControlSettings {
     pub enabled: bool,
     pub url: Option<String>,
     pub timeout: Duration,
-    /// True when it is told of idle ones alone.
+    /// Whether only idle devices are posted.
     pub idle_alone: bool,
     pub headers: Vec<(String, String)>,
 }
 
-/// A chat that is told which devices are low.
+/// Settings of the chat that gets a message about low devices.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct NotifySettings {
     pub enabled: bool,
     pub url: Option<String>,
-    /// The name of a format, or `auto`.
     pub format: String,
     pub secret: Option<String>,
     pub quiet_hours: Option<QuietHours>,
@@ -52,8 +51,8 @@ pub(crate) struct NotifySettings {
     pub timeout: Duration,
 }
 
-/// Minutes of the local day from which and to which nothing is sent; over midnight when the first
-/// is later.
+/// The half-open range `[from, to)` of minutes of the local day in which nothing is sent. It spans
+/// midnight if `from` is later than `to`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct QuietHours {
     from: u16,
@@ -76,7 +75,7 @@ impl QuietHours {
         })
     }
 
-    /// Returns whether a minute of the day is within.
+    /// Whether a minute of the day is in the range.
     pub(crate) fn hold(self, minute: u16) -> bool {
         match self.from <= self.to {
             true => (self.from..self.to).contains(&minute),
@@ -127,7 +126,7 @@ impl NotifySettings {
         let quiet_hours = match config.text("notify.quiet_hours")? {
             None => None,
             Some(text) => Some(QuietHours::parse(&text).ok_or_else(|| {
-                anyhow!("`notify.quiet_hours` of the config file is no time such as 22:00-08:00")
+                anyhow!("`notify.quiet_hours` of the config file is not a time range such as 22:00-08:00")
             })?),
         };
         Ok(Self {
@@ -142,7 +141,7 @@ impl NotifySettings {
     }
 }
 
-/// Returns where what is known from one run to the next may be kept.
+/// The folder for state between runs.
 pub(crate) fn state_folder() -> Option<PathBuf> {
     Some(
         dirs::state_dir()

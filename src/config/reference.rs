@@ -1,47 +1,48 @@
-//! Writes the reference of settings from the table of keys.
+//! Generates the reference of settings from the table of keys.
 
 use crate::config::KEYS;
 
 const OPENING: &str = "# Configuration
 
-A setting comes from a flag, else from the environment, else from the config file, else from its
-default. The file is `gpuctl/config.yaml` in your config folder (`~/.config` on Linux), or the one
-that `--config FILE` names. `gpuctl config view --show-origin` says who gave each value, with
-secrets masked: addresses without logins and queries, `ai.api_url` and `control.api_url` without
-their path, values of headers not at all, and of `prometheus.token_command` only the program.
-`gpuctl config set KEY VALUE` writes one and keeps the file's comments. Before its first request, a
-command warns about unknown keys and names the nearest one. A running `gpuctl score --watch` reads
-its file again when it changes; a file that is wrong then changes nothing.
+A flag overrides the environment, the environment overrides the config file, and the config file
+overrides the default. The file is `gpuctl/config.yaml` in your config folder (`~/.config` on
+Linux), or the one that `--config FILE` names. `gpuctl config view --show-origin` shows the origin
+of each value. It masks secrets: it omits logins and queries of addresses, the paths of `ai.api_url`
+and `control.api_url`, the values of headers, and the arguments of `prometheus.token_command`.
+`gpuctl config set KEY VALUE` writes a value and keeps the file's comments. Before its first
+request, a command warns about unknown keys and suggests the nearest one. A running
+`gpuctl score --watch` reloads its file when it changes, and ignores the change if the file is
+invalid.
 
-A config file of the GPU utilization monitor works as it stands: `prometheus`, `scoring`,
-`thresholds`, `scheduler`, `ai` and `control` have its names, units and defaults. `THRESHOLD`,
-`INTERVAL` and `LOG_LEVEL` are such common names that only `score` acts on them. No setting stands
-for `--execute`: without that flag a control system is never called.
+Config files of the GPU utilization monitor work unchanged: `prometheus`, `scoring`, `thresholds`,
+`scheduler`, `ai` and `control` have its names, units and defaults. `THRESHOLD`, `INTERVAL` and
+`LOG_LEVEL` are such common names that only `score` reads them. No setting replaces `--execute`:
+without that flag gpuctl never calls a control system.
 
-The config file can run programs and name files with credentials. If others can write or own the
-file, or a folder on the way to it, gpuctl does as ssh does: it refuses to use
+The config file can run programs and name files with credentials. If other users own or can write
+to the file, or a folder on the way to it, gpuctl reacts like ssh. It refuses to use
 `prometheus.token_command`, `prometheus.aws_region` and all files with credentials, refuses to write
-to the cluster, and prints the command that repairs it, such as `chmod go-w FILE`. The other
-settings are used with a warning. The file must be a regular file, or a symbolic link to one.
-`--config` also takes a device, such as `/dev/null`, and a pipe of the shell, such as `<(…)`, but no
-named pipe.
+to the cluster, and prints a command that fixes the problem, such as `chmod go-w FILE`. It uses the
+other settings with a warning. The file must be a regular file, or a symbolic link to one.
+`--config` also accepts a device, such as `/dev/null`, and a pipe of the shell, such as `<(…)`, but
+not a named pipe.
 
 gpuctl creates its folders with mode 0700, and sets that mode before it writes into its cache, state
 or config folder. It ignores a cache or state folder of another user. The config file may be a
 symbolic link if you own the link and the file.
 
-A key in or near `safety` that is unknown, misspelled or of the wrong form refuses every write;
+If a key in or near `safety` is unknown, misspelled or invalid, gpuctl refuses every write;
 `GPUCTL_READ_ONLY=0` takes precedence over the file. [Scripts](scripts.md) describes what the
 read-only mode prevents.
 
-Times are `30s`, `5m`, `2h`, or a number of seconds; `prometheus.time_window_min` is in minutes.
-Files are meant from where the config file is.
+Durations are `30s`, `5m`, `2h`, or a number of seconds; `prometheus.time_window_min` is in minutes.
+Paths are relative to the folder of the config file.
 
 | Key | Default | Environment | Flag | Meaning |
 |---|---|---|---|---|
 ";
 
-/// Returns all of it, as Markdown.
+/// Renders the whole reference as Markdown.
 pub(crate) fn text() -> String {
     let mut text = OPENING.to_owned();
     for key in &KEYS {

@@ -30,8 +30,8 @@ pub(super) fn check(content: &Value) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Whether a name resembles a `safety` key in another spelling, or says the same in other words:
-/// `readonly`, `saftey`, `Read-Only`, `no_writes`. `write_timeout` and `overwrite` do not.
+/// Whether a name resembles a `safety` key in another spelling or wording, such as `readonly`,
+/// `saftey`, `Read-Only` or `no_writes`. `write_timeout` and `overwrite` do not.
 pub(super) fn is_near(name: &str) -> bool {
     const ALONE: [&str; 10] = [
         "immutable",
@@ -71,7 +71,7 @@ pub(super) fn is_near(name: &str) -> bool {
         || is_glued
 }
 
-/// Splits a name at signs and before capitals.
+/// Splits a name at punctuation and before capital letters.
 fn words_of(name: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut is_lower = false;
@@ -89,8 +89,8 @@ fn words_of(name: &str) -> Vec<String> {
     words
 }
 
-/// Whether a name is a misspelling of the context in use, as `prd` is of `prod`. Names that differ
-/// in a number or in one letter at their end, such as `gpu-1` and `gpu-2`, are different clusters.
+/// Whether a name is a misspelling of the current context, as `prd` is of `prod`. Names that differ
+/// in a number or in their last letter, such as `gpu-1` and `gpu-2`, are different clusters.
 fn resembles(name: &str, context: &str) -> bool {
     let [name, context] = [name, context].map(|text| text.trim().to_lowercase());
     let series = |text: &str| {
@@ -105,8 +105,8 @@ fn resembles(name: &str, context: &str) -> bool {
         && strsim::damerau_levenshtein(&name, &context) <= (context.chars().count() / 3).min(2)
 }
 
-/// Fails if `safety` settings are meant for the context in use, but name a context that the
-/// kubeconfig does not have.
+/// Fails if `safety` settings are probably meant for the current context, but name a context that
+/// the kubeconfig does not have.
 pub(super) fn check_contexts(content: &Value, known: &KubeContexts) -> anyhow::Result<()> {
     let Some(current) = &known.current else {
         return Ok(());

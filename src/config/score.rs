@@ -1,32 +1,31 @@
-//! Resolves how scores are computed: environment over file over the document's defaults.
+//! Resolves the settings of scores: environment over file over defaults.
 
 use std::time::Duration;
 
 use super::found::Config;
 
-/// The settings of a score.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ScoreSettings {
     pub window_seconds: f64,
     pub step_seconds: f64,
-    /// Of utilization, memory copy, memory used, power.
+    /// Weights of utilization, memory copy, used memory and power.
     pub weights: [f64; 4],
     pub idle: f64,
     pub low: f64,
     pub high: f64,
-    /// From one analysis to the next.
+    /// Time between analyses.
     pub interval: Duration,
-    /// Calls to others at the same time.
+    /// Maximum number of concurrent calls to other systems.
     pub workers: usize,
-    /// Address to serve at.
+    /// The address to serve at.
     pub listen: Option<String>,
-    /// Hosts that requests may use.
+    /// Host names that requests may use.
     pub hosts: Vec<String>,
-    /// How much is said: debug, info, warning, error, critical.
+    /// One of debug, info, warning, error and critical.
     pub level: String,
 }
 
-/// The document's keys of the weights, in their order.
+/// The keys of the weights, in the order of `weights`.
 const WEIGHTS: [&str; 4] = [
     "scoring.gpu_util_weight",
     "scoring.mem_copy_weight",
@@ -35,7 +34,7 @@ const WEIGHTS: [&str; 4] = [
 ];
 
 impl ScoreSettings {
-    /// Returns what environment and file say; an error names the key or variable.
+    /// Reads the settings. An error names the key or variable.
     pub(crate) fn of(config: &Config) -> anyhow::Result<Self> {
         let mut weights = [0.0; 4];
         for (weight, key) in weights.iter_mut().zip(WEIGHTS) {

@@ -223,5 +223,5 @@ fn a_job_leaves_nodes_out() {
     scene
         .gpuctl_with(&["create", "-f", "-"], &none)
         .exits(3)
-        .says("no node of pool `left-out` but those in `exclude_nodes` has GPUs");
+        .says("no node of pool `left-out` except those in `exclude_nodes` has GPUs");
 }

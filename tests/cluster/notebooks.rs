@@ -32,7 +32,7 @@ fn the_service_leads_to_the_port_that_the_command_listens_on() {
     let scene = Scene::with_nodes("nb-port", 1);
     let run = scene
         .notebook("lab", JUPYTER)
-        .says("the command listens on 8888: `service.port` 8000 of the service leads there");
+        .says("the command listens on 8888; `service.port` 8000 forwards to it");
     assert!(
         run.out
             .starts_with("notebook/lab created in nb-port: 1 pod × 1 a100-80g, pool nb-port\n"),
@@ -179,7 +179,7 @@ fn a_notebook_with_folders_of_its_node_resumes_on_that_node() {
     let host = "storage: {workdirs: [/home/jovyan/work]}";
     scene
         .notebook("lab", host)
-        .says("host paths are each node's own and 3 nodes qualify");
+        .says("host paths are local to each node and 3 nodes qualify");
     let node = node_of(&scene, "lab");
     paused(&scene, "lab");
     // The scheduler would now choose an emptier node.

@@ -113,7 +113,7 @@ fn the_job_retries_rank_by_rank_and_owns_what_goes_with_it() {
     scene
         .gpuctl(&["create", "-f", &path])
         .ok()
-        .says("max_runtime counts from the moment");
+        .says("max_runtime starts once");
     let job = scene.get(&["job", "a", "--show-managed-fields"]);
     let spec = &job["spec"];
     assert_eq!(spec["completionMode"], "Indexed");
@@ -384,7 +384,7 @@ fn launchers_that_would_train_n_times_are_mended_or_refused() {
     scene
         .gpuctl_with(&["create", "-f", "-"], &yaml)
         .exits(3)
-        .says("trains on each node for itself")
+        .says("trains on each node separately")
         .says("write `torchrun train.py --zero 3`: DeepSpeed reads");
     let yaml = scene.training("a", &two("torchrun --standalone train.py"));
     scene

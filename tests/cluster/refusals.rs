@@ -12,7 +12,7 @@ fn a_model_on_two_nodes_needs_what_places_it() {
     let text = "kind: inference\nversion: v0.1\njob: {name: big}\nenvironment: {image: i, command: [vllm, serve, m]}\n\
                 resources: {node_count: 2}\nservice: {port: 8000}\n";
     let run = scene.gpuctl_with(&["create", "-f", "-"], text).exits(3);
-    run.says("an inference on 2 nodes needs LeaderWorkerSet, and this cluster does not serve it");
+    run.says("an inference on 2 nodes needs LeaderWorkerSet, but this cluster does not serve it");
 }
 
 #[test]

@@ -225,5 +225,5 @@ fn ranks_are_placed_in_one_rack() {
     scene
         .gpuctl_with(&["create", "-f", "-"], &far)
         .exits(3)
-        .says("no node has a label that says what is one block");
+        .says("no node has a label for `block`");
 }

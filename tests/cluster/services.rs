@@ -564,7 +564,7 @@ fn a_name_is_one_job_whatever_its_kind() {
     scene
         .gpuctl_with(&["create", "-f", "-"], &yaml)
         .ok()
-        .says("the command names port 9000 and `service.port` is 8000");
+        .says("the command uses port 9000, but `service.port` is 8000");
 }
 
 #[test]
@@ -949,7 +949,7 @@ fn autoscaling_says_how_many_at_most_and_when_it_moves_the_start() {
         .exits(3)
         .says("`autoscaling.maxReplicas` is missing");
     let run = create("autoscaling: {maxReplicas: 3, targetGPUUtilization: 70}").ok();
-    let run = run.says("replicas: 4 is outside what autoscaling allows; it begins with 3");
+    let run = run.says("replicas: 4 is outside the range of autoscaling; starting with 3");
     assert!(
         run.out
             .starts_with("inference/web created in bounds: 3 replicas"),

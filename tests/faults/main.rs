@@ -628,7 +628,7 @@ fn files_that_are_no_job_are_one_clear_sentence() {
         (
             write("bomb.yaml", bomb.as_bytes()),
             3,
-            "aliases (`*name`) are not read",
+            "aliases (`*name`) are not supported",
         ),
         (
             "/nonexistent.yaml".to_owned(),

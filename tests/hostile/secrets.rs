@@ -228,7 +228,7 @@ fn every_format_masks_what_the_text_masks_and_the_mask_is_no_value() {
     .ok();
     // The warning shows the file's line with stars in place of secrets.
     let made = made
-        .says("a value that looks like a token or password stands in the file")
+        .says("the file contains a value that looks like a token or password")
         .says("gpuctl create secret");
     for secret in ["ANN-SECRET", "ARG-SECRET", "ENV-SECRET"] {
         assert!(

@@ -332,7 +332,7 @@ fn each_variable_and_the_file_of_the_document() {
     );
     score(&short, &[at, ("THRESHOLD", "many")])
         .exits(2)
-        .says("THRESHOLD is `many`, which is not a number of 0 to 100");
+        .says("THRESHOLD is `many`, which is not a number from 0 to 100");
     score(&short, &[at, ("INTERVAL", "soon")])
         .exits(2)
         .says("INTERVAL is `soon`");

@@ -1,6 +1,6 @@
-//! The user's file: its fields and checks (`spec`), the Kubernetes objects it describes (`render`),
-//! the comparison of those with the cluster's (`compare`), and the translation of other tools' files
-//! (`convert`).
+//! Handles manifests, the files users write: their fields and checks (`spec`), the Kubernetes
+//! objects they describe (`render`), the comparison of those objects with live ones (`compare`),
+//! and the conversion of other tools' files (`convert`).
 #![warn(unreachable_pub)]
 
 pub mod compare;

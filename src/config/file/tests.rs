@@ -1,4 +1,4 @@
-//! Tests of reading the config file.
+//! Tests reading the config file.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Finds what the config file says and gpuctl does not read.
+//! Finds keys in the config file that gpuctl does not read.
 
 use serde_json::Value;
 
@@ -7,7 +7,7 @@ use crate::config::keys::{CONTEXTS, KEYS, SettingKey, nearest};
 use gpuctl_local::files::trust::Exposure;
 
 impl ConfigFile {
-    /// Lists what is not read, each with the nearest key.
+    /// Lists unknown keys and other problems, with the nearest key where there is one.
     pub(crate) fn unknown(&self) -> Vec<String> {
         let place = self
             .path
@@ -38,7 +38,7 @@ impl ConfigFile {
     }
 }
 
-/// Lists the keys of a section that are not read.
+/// Lists unknown keys of a section.
 fn in_section(section: &str, keys: &Value) -> Vec<String> {
     let known: Vec<&str> = KEYS
         .iter()
@@ -57,7 +57,7 @@ fn in_section(section: &str, keys: &Value) -> Vec<String> {
     };
     let unread = keys.keys().filter(|name| !known.contains(&name.as_str()));
     let message = |name: &String| {
-        // The key may be right and the section wrong.
+        // The key may exist in a different section.
         let elsewhere = KEYS
             .iter()
             .find(|key| key.path().1 == name)
@@ -75,7 +75,7 @@ fn unknown_key(name: &str, near: Option<&str>) -> String {
     format!("unknown key `{name}`{near}")
 }
 
-/// Lists the keys of one context that are not read.
+/// Lists unknown keys of a context.
 fn in_context(context: &str, sections: &Value) -> Vec<String> {
     let sections = sections.as_object().into_iter().flatten();
     let keys = sections.flat_map(|(section, keys)| {

@@ -1,11 +1,11 @@
-//! Masks secrets in objects, so that a difference shows that they change but not their values.
+//! Masks secrets in objects, so that a diff shows that they change, but not their values.
 
 use serde_json::Value;
 
 use crate::spec::{is_secret_name, masked, secrets_in};
 
-/// Secrets of a job as it is and as it is wanted. One that stays is the same text on both sides,
-/// one that changes is not.
+/// The secrets of a job before and after a change. An unchanged secret has the same mask on both
+/// sides; a changed one does not.
 #[derive(Clone, Debug, Default)]
 pub struct Masks {
     before: Vec<String>,
@@ -13,7 +13,7 @@ pub struct Masks {
 }
 
 impl Masks {
-    /// From the YAML that is kept with a job, and the one that is to take its place.
+    /// Finds the secrets in the stored manifest of a job and in its replacement.
     pub fn of(before: &str, after: &str) -> Self {
         Self {
             before: secrets_in(before),
@@ -21,12 +21,12 @@ impl Masks {
         }
     }
 
-    /// Returns an object as it is, for eyes.
+    /// Masks secrets in a live object.
     pub fn live(&self, object: &Value) -> Value {
         hidden(object, &self.before, &self.after, "*** (before)")
     }
 
-    /// Returns an object as it is wanted, for eyes.
+    /// Masks secrets in a desired object.
     pub fn wanted(&self, object: &Value) -> Value {
         hidden(object, &self.after, &self.before, "*** (after)")
     }
@@ -43,7 +43,7 @@ fn hidden(object: &Value, own: &[String], others: &[String], changed: &str) -> V
                 .for_each(|(_, value)| *value = changed.into());
         }
     }
-    // Values of others in variables with such names are no less secret.
+    // Variables with secret-looking names that others added to the object are secret too.
     hide_named(&mut hidden, own, changed);
     if let Some(Value::String(source)) = hidden
         .pointer_mut("/metadata/annotations")
@@ -69,7 +69,8 @@ fn hidden(object: &Value, own: &[String], others: &[String], changed: &str) -> V
     hidden
 }
 
-/// Hides values under the name of a secret, unless they are known to be the same on both sides.
+/// Masks values of variables with secret-looking names, except known secrets, which are masked
+/// later.
 fn hide_named(value: &mut Value, known: &[String], changed: &str) {
     match value {
         Value::Object(map) => {

@@ -1,5 +1,5 @@
-//! Compares an object of the cluster with the one that a file asks for, field by field. Values that
-//! look like secrets are masked.
+//! Compares a live object with the desired one, field by field. Masks values that look like
+//! secrets.
 
 mod masks;
 
@@ -7,10 +7,10 @@ use serde_json::{Map, Value};
 
 pub use masks::Masks;
 
-/// Length of a value in a line.
+/// Longest value in a line.
 const LONGEST: usize = 60;
 
-/// Fields in which two objects differ, as `spec.replicas: 1 → 2`.
+/// Lists the fields that differ, such as `spec.replicas: 1 → 2`.
 pub fn changes(live: &Value, wanted: &Value, masks: &Masks) -> Vec<String> {
     let mut found = Vec::new();
     compare(
@@ -23,8 +23,7 @@ pub fn changes(live: &Value, wanted: &Value, masks: &Masks) -> Vec<String> {
     found
 }
 
-/// Returns the same, where `wanted` says only what was asked for: what it leaves out is no
-/// difference.
+/// Like `changes`, but ignores fields that `wanted` does not set.
 pub fn changes_asked_for(live: &Value, wanted: &Value, masks: &Masks) -> Vec<String> {
     let mut found = Vec::new();
     compare(
@@ -77,15 +76,15 @@ fn compare(
                 );
             }
         }
-        // The YAML itself is no field that anybody reads in a line.
+        // The stored manifest is too long for a line.
         (Some(_), Some(_)) if path.ends_with("annotations.gpuctl/source") => {
-            found.extend((!asked_only).then(|| "the YAML that is kept with it".to_owned()));
+            found.extend((!asked_only).then(|| "the stored manifest".to_owned()));
         }
         (live, wanted) => found.push(format!("{path}: {} → {}", short(live), short(wanted))),
     }
 }
 
-/// Keys of both, each once, in order.
+/// Keys of both maps, sorted and without duplicates.
 fn keys<'v>(a: &'v Map<String, Value>, b: &'v Map<String, Value>) -> Vec<&'v str> {
     let mut keys: Vec<&str> = a.keys().chain(b.keys()).map(String::as_str).collect();
     keys.sort_unstable();
@@ -93,7 +92,7 @@ fn keys<'v>(a: &'v Map<String, Value>, b: &'v Map<String, Value>) -> Vec<&'v str
     keys
 }
 
-/// Lists of containers, variables and volumes are told apart by name, not by place.
+/// Whether list items match by name instead of position, as containers, variables and volumes do.
 fn named(list: &[Value]) -> bool {
     !list.is_empty() && list.iter().all(|item| item["name"].is_string())
 }

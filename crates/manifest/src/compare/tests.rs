@@ -1,4 +1,4 @@
-//! Tests which fields of two objects differ, and that secrets are hidden.
+//! Tests which fields of two objects differ, and that secrets are masked.
 
 use serde_json::json;
 

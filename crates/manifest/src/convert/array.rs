@@ -1,16 +1,16 @@
-//! Slurm's arrays: `--array=0-9:2%4` as the indices that it means. Source: sbatch(1).
+//! Expands job arrays of Slurm: `--array=0-9:2%4`. Source: sbatch(1).
 
 use super::ConvertError;
 
-/// More documents than this are no file that a person reads.
+/// Limit of generated documents, to keep the output readable.
 const MOST: usize = 256;
 
-/// Returns the indices in order, and how many Slurm would run at once where that is limited.
+/// Parses the indices, sorted, and the limit of concurrent tasks if there is one.
 pub(super) fn indices(text: &str) -> Result<(Vec<u64>, Option<u64>), ConvertError> {
     let unread = || {
         ConvertError::new(
             format!("`--array={text}` cannot be read"),
-            "write it as sbatch takes it: 0-9, 1,3,5 or 0-15:4",
+            "use the syntax of sbatch: 0-9, 1,3,5 or 0-15:4",
         )
     };
     let (list, limit) = match text.split_once('%') {

@@ -1,5 +1,5 @@
-//! Converts a configuration of dstack: tasks are trainings, services are services. Fields follow
-//! dstack's reference of `.dstack.yml`.
+//! Converts dstack configurations: tasks become trainings, services become inferences. The fields
+//! follow dstack's reference of `.dstack.yml`.
 
 use serde_json::{Map, Value, json};
 
@@ -7,7 +7,7 @@ use super::script::{Script, ScriptContext, command, translate};
 use super::{ConvertError, Converted, FieldMap, SourceFields, accelerators};
 use gpuctl_core::model::GpuType;
 
-/// Returns true for a map that only dstack writes so.
+/// Recognizes a map that only dstack uses.
 pub(super) fn is_configuration(object: &Value) -> bool {
     let types = [
         "task",
@@ -67,7 +67,7 @@ pub(super) fn convert(object: &Value, image: Option<&str>) -> Result<Converted, 
     let Some(image) = image.map(ToOwned::to_owned).or(own) else {
         return Err(ConvertError::new(
             "the configuration names no image",
-            "say which one with `--image IMAGE`",
+            "name one with `--image IMAGE`",
         ));
     };
     let script = script_of(&commands, &name);
@@ -97,21 +97,20 @@ pub(super) fn convert(object: &Value, image: Option<&str>) -> Result<Converted, 
     })
 }
 
-/// Returns whether it is a task or a service. Other kinds run no program.
+/// Checks that it is a task or a service. Other kinds do not run a program.
 fn kind_that_runs(object: &Value) -> Result<&str, ConvertError> {
     let kind = object["type"].as_str().unwrap_or_default();
     match kind {
         "task" | "service" => Ok(kind),
         "dev-environment" => Err(ConvertError::new(
-            "a dev-environment of dstack is an editor's server",
-            "`gpuctl init notebook` begins a notebook, and `gpuctl exec NAME` opens a shell in it",
+            "a dstack dev-environment runs an editor's server",
+            "`gpuctl init notebook` creates a notebook file, and `gpuctl exec NAME` opens a shell in it",
         )),
         other => {
-            let message =
-                format!("a {other} of dstack describes machines, and not what runs on them");
+            let message = format!("a {other} of dstack describes machines, not a program to run");
             Err(ConvertError::new(
                 message,
-                "the cluster's nodes are there already: `gpuctl get nodes`",
+                "the cluster already has its nodes: `gpuctl get nodes`",
             ))
         }
     }
@@ -119,7 +118,7 @@ fn kind_that_runs(object: &Value) -> Result<&str, ConvertError> {
 
 /// Reads the port and the replicas of a service.
 fn put_service(top: &mut SourceFields<'_>, service: &mut FieldMap) {
-    // `port: 8000`, or `80:8000` for another outside.
+    // `port: 8000`, or `80:8000` with a different outer port.
     let port = top.take("port");
     let port = port
         .as_u64()
@@ -128,7 +127,7 @@ fn put_service(top: &mut SourceFields<'_>, service: &mut FieldMap) {
     let replicas = top.take("replicas");
     service.put("replicas", replicas.as_u64().map(Value::from));
     if replicas.as_u64().is_none() && !replicas.is_null() {
-        top.lose("replicas: `autoscaling:` says from how many to how many");
+        top.lose("replicas: set the range with `autoscaling:`");
     }
 }
 
@@ -150,7 +149,7 @@ fn script_of(commands: &Value, name: &str) -> Script {
     )
 }
 
-/// Reads what each node gets.
+/// Reads the resources of each node.
 fn put_resources(
     kind: &str,
     asked: &Value,
@@ -168,7 +167,7 @@ fn put_resources(
     of.take("disk");
     of.finish();
     gpus(&gpu, resources, lost);
-    // `8..` and `8..16` are at least eight.
+    // `8..` and `8..16` request at least 8.
     let least = |value: &Value| {
         let text = value
             .as_str()
@@ -195,14 +194,14 @@ fn put_resources(
     }
 }
 
-/// Reads `8`, or the least of `2..8`.
+/// Parses `8`, or the lower bound of `2..8`.
 fn whole(value: &Value) -> Option<u64> {
     value
         .as_u64()
         .or_else(|| value.as_str()?.split("..").next()?.trim().parse().ok())
 }
 
-/// Reads `A100:8`, `A100:80GB:8`, `{name, count, memory}`.
+/// Parses `A100:8`, `A100:80GB:8` or `{name, count, memory}`.
 fn gpus(value: &Value, resources: &mut FieldMap, lost: &mut Vec<String>) {
     let (kind, count) = match value {
         Value::Null => (None, 0),
@@ -235,14 +234,13 @@ fn gpus(value: &Value, resources: &mut FieldMap, lost: &mut Vec<String>) {
     resources.put("gpu", Some(count.into()));
     match kind.as_deref().map(|kind| (kind, GpuType::parse(kind))) {
         Some((_, Some(kind))) => resources.put("gpu-type", Some(kind.to_string().into())),
-        Some((kind, None)) => lost.push(format!(
-            "resources.gpu: `{kind}` is no GPU type that is known"
-        )),
+        Some((kind, None)) => lost.push(format!("resources.gpu: `{kind}` is not a known GPU type")),
         None => {}
     }
 }
 
-/// Reads `[K=V, SECRET]` or a map. A name without a value is the caller's own variable.
+/// Parses `[K=V, SECRET]` or a map. dstack fills a name without a value from the environment of the
+/// caller.
 fn environment_of(value: &Value, lost: &mut Vec<String>) -> Value {
     if value.is_object() || value.is_null() {
         return value.clone();

@@ -1,4 +1,5 @@
-//! Converts batch/v1 Jobs, Deployments with their Services, and Kubeflow PyTorchJobs.
+//! Converts batch/v1 Jobs, Deployments with their Services, Kubeflow PyTorchJobs and MPIJobs, and
+//! JobSets.
 
 use serde_json::{Value, json};
 
@@ -8,11 +9,11 @@ use super::refused::known;
 use super::sets::{job_set, mpi_job};
 use super::{ConvertError, Converted, FieldMap, SourceFields};
 
-/// What is converted, for whoever brings something else.
+/// The supported formats, for hints about unsupported files.
 const TAKEN: &str =
     "a Job, Deployment, PyTorchJob, MPIJob or JobSet, a Slurm script, a task of SkyPilot or dstack";
 
-/// Converts every object that is a workload; Services give Deployments their port.
+/// Converts every workload among the objects. Deployments take their port from a Service.
 pub(super) fn convert(objects: &[Value]) -> Result<Vec<Converted>, ConvertError> {
     let mut found = Vec::new();
     let mut used = Vec::new();
@@ -34,13 +35,13 @@ pub(super) fn convert(objects: &[Value]) -> Result<Vec<Converted>, ConvertError>
                 if let Some(refused) = known(object) {
                     return Err(refused);
                 }
-                let message = format!("`{other}` is no kind that can be converted");
+                let message = format!("`{other}` cannot be converted");
                 return Err(ConvertError::new(message, TAKEN));
             }
         }
     }
     let Some(first) = found.first_mut() else {
-        return Err(ConvertError::new("it holds no workload", TAKEN));
+        return Err(ConvertError::new("it contains no workload", TAKEN));
     };
     for service in objects
         .iter()
@@ -54,7 +55,7 @@ pub(super) fn convert(objects: &[Value]) -> Result<Vec<Converted>, ConvertError>
     Ok(found)
 }
 
-/// Returns where a Service sends requests: a number, or the name of a container's port.
+/// The target port of a Service, with a port name resolved to its number.
 fn target(service: &Value, ports: &[Value]) -> Value {
     let target = &service["spec"]["ports"][0]["targetPort"];
     match target.as_str() {
@@ -82,7 +83,7 @@ fn job(object: &Value) -> Result<Converted, ConvertError> {
             || completions.is_some_and(|count| parallelism.is_some_and(|at_once| at_once != count)))
     {
         spec.lose(
-            "completions: pods that work by themselves, some after others; here all run together",
+            "completions: these pods run independently, and not all at once; here all run together",
         );
     }
     job.put(
@@ -120,7 +121,7 @@ fn job(object: &Value) -> Result<Converted, ConvertError> {
     })
 }
 
-/// Returns the Service that leads to a Deployment's pods.
+/// Finds the Service that selects a Deployment's pods.
 fn service_of<'o>(deployment: &Value, objects: &'o [Value]) -> Option<&'o Value> {
     let labels = &deployment["spec"]["template"]["metadata"]["labels"];
     objects
@@ -185,7 +186,7 @@ fn deployment(object: &Value, service: Option<&Value>) -> Result<Converted, Conv
     })
 }
 
-/// Sets the ports of a service. `listens` is the port of the container.
+/// Sets the ports of a service. `listens` is the container's port.
 fn put_ports(
     block: &mut FieldMap,
     listens: Value,
@@ -251,7 +252,7 @@ fn put_service(block: &mut FieldMap, service: &Value, lost: &mut Vec<String>) {
     );
 }
 
-/// Reads how a PyTorchJob is retried and queued.
+/// Reads retries, times and the queue of a PyTorchJob.
 fn put_run_policy(job: &mut FieldMap, policy: &Value, lost: &mut Vec<String>) {
     let mut run = SourceFields::new("spec.runPolicy", policy, lost);
     job.put(
@@ -266,13 +267,13 @@ fn put_run_policy(job: &mut FieldMap, policy: &Value, lost: &mut Vec<String>) {
     let mut scheduling = run.take("schedulingPolicy");
     job.put("queue", scheduling["queue"].take());
     run.finish();
-    // All pods start together here anyway.
+    // gpuctl starts all pods together, so `minAvailable` is redundant.
     let mut policy = SourceFields::new("spec.runPolicy.schedulingPolicy", &scheduling, lost);
     policy.take("minAvailable");
     policy.finish();
 }
 
-/// Returns true when the pods of both roles run the same.
+/// Whether the pods of both roles run the same program.
 fn are_alike(master: &Value, worker: &Value) -> bool {
     let same = |key: &str| {
         master["template"]["spec"]["containers"][0][key]
@@ -337,7 +338,8 @@ fn pytorch_job(object: &Value) -> Result<Converted, ConvertError> {
     );
     if count(master) > 0 && count(worker) > 0 && !are_alike(master, worker) {
         lost.push(
-            "spec.pytorchReplicaSpecs.Worker.template: all pods are as the Master's".to_owned(),
+            "spec.pytorchReplicaSpecs.Worker.template: all pods become like the Master's"
+                .to_owned(),
         );
     }
     let document = document(

@@ -1,4 +1,4 @@
-//! Converts job files of other tools into specification files, and lists what cannot be expressed.
+//! Converts job files of other tools into manifests, and lists what has no equivalent.
 
 mod array;
 mod dstack;
@@ -14,18 +14,16 @@ mod slurm;
 
 use serde_json::{Map, Value, json};
 
-/// A document of ours, with what it does not carry.
+/// A generated document, and the parts of the original that it lacks.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Converted {
-    /// Fields of the document.
     pub document: Value,
-    /// What it came from, as `Job/train`.
+    /// The original, such as `Job/train`.
     pub from: String,
-    /// Fields of the original that have no place, with the reason where there is one.
+    /// Fields of the original without an equivalent, some with a reason.
     pub lost: Vec<String>,
 }
 
-/// Why a file cannot be converted at all.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConvertError {
     pub message: String,
@@ -41,7 +39,7 @@ impl ConvertError {
     }
 }
 
-/// Converts every document of a text. `image` is for scripts, which name none.
+/// Converts every document of a text. `image` is for scripts, which do not name one.
 pub fn convert(text: &str, image: Option<&str>) -> Result<Vec<Converted>, ConvertError> {
     if text
         .lines()
@@ -53,11 +51,11 @@ pub fn convert(text: &str, image: Option<&str>) -> Result<Vec<Converted>, Conver
     let documents: Result<Vec<Value>, _> = serde_saphyr::from_multiple(text);
     let documents = documents.map_err(|error| {
         ConvertError::new(
-            format!("it is no YAML: {error}"),
+            format!("it is not valid YAML: {error}"),
             "a Slurm script has lines that begin with #SBATCH",
         )
     })?;
-    // A list is its items.
+    // Replace a `List` by its items.
     let objects: Vec<Value> = documents
         .into_iter()
         .flat_map(
@@ -82,7 +80,7 @@ pub fn convert(text: &str, image: Option<&str>) -> Result<Vec<Converted>, Conver
     kubernetes::convert(&objects)
 }
 
-/// A map that leaves out what is not there.
+/// A map that drops empty values.
 #[derive(Default)]
 struct FieldMap(Map<String, Value>);
 
@@ -104,14 +102,14 @@ impl FieldMap {
     }
 }
 
-/// Parses `A100:8`, `{A100: 8}` or `A100-80GB`: the type as we call it, and how many.
+/// Parses `A100:8`, `{A100: 8}` or `A100-80GB` into a type and a count.
 fn accelerators(value: &Value) -> Option<(String, u64)> {
     let (kind, count) = match value {
         Value::String(text) => {
             let (kind, count) = text.rsplit_once(':').unwrap_or((text, "1"));
             (kind.to_owned(), count.parse().ok()?)
         }
-        // The first that fits is taken.
+        // SkyPilot takes the first type that is available, so a list offers alternatives.
         Value::Array(list) => return accelerators(list.first()?),
         Value::Object(map) => match map.iter().next()? {
             (kind, count) if kind.contains(':') || count.is_null() => {
@@ -124,7 +122,7 @@ fn accelerators(value: &Value) -> Option<(String, u64)> {
     Some((kind, count))
 }
 
-/// Fields of the original, taken one by one; what is left over is lost.
+/// Fields of the original. Converters take them one by one; the remaining ones are lost.
 struct SourceFields<'v> {
     path: String,
     map: Map<String, Value>,
@@ -144,12 +142,12 @@ impl<'v> SourceFields<'v> {
         self.map.remove(key).unwrap_or(Value::Null)
     }
 
-    /// Says that a value has no place.
+    /// Records a value without an equivalent.
     fn lose(&mut self, what: &str) {
         self.lost.push(format!("{}.{what}", self.path));
     }
 
-    /// What was not taken has no place; what says nothing is passed over.
+    /// Records every non-empty field that has not been taken.
     fn finish(self) {
         let says = |value: &Value| {
             !matches!(value, Value::Null) && *value != json!({}) && *value != json!([])

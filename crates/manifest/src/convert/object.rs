@@ -1,5 +1,4 @@
-//! What every object of Kubernetes has: a name, labels, a pod template; and how a document of ours
-//! is put together from it.
+//! Converts the parts that all Kubernetes objects share: names, labels and pod templates.
 
 use serde_json::Value;
 
@@ -10,11 +9,12 @@ pub(super) fn name_of(object: &Value) -> Result<String, ConvertError> {
     let name = object["metadata"]["name"]
         .as_str()
         .or_else(|| object["metadata"]["generateName"].as_str());
+    // `generateName` usually ends in `-`, which a name must not.
     let name = name.map(|name| name.trim_end_matches('-').to_owned());
     name.ok_or_else(|| ConvertError::new("it has no `metadata.name`", "give it one"))
 }
 
-/// Returns the `job:` block from metadata.
+/// Builds the `job:` block from the metadata.
 pub(super) fn head(object: &Value, lost: &mut Vec<String>) -> Result<FieldMap, ConvertError> {
     let mut job = FieldMap::default();
     job.put("name", Some(name_of(object)?.into()));
@@ -37,20 +37,20 @@ pub(super) fn head(object: &Value, lost: &mut Vec<String>) -> Result<FieldMap, C
     for (name, map) in maps {
         let mut own = FieldMap::default();
         for (key, value) in map.as_object().into_iter().flatten() {
-            // Controllers and kubectl write theirs again by themselves.
+            // Controllers and kubectl set these keys again.
             let written_again = key.contains("batch.kubernetes.io/")
                 || key.starts_with("kubectl.kubernetes.io/")
                 || matches!(key.as_str(), "controller-uid" | "job-name");
             if written_again {
                 continue;
             }
-            // Kueue's own label for the queue.
+            // Kueue reads the queue from this label.
             if key == "kueue.x-k8s.io/queue-name" {
                 job.put("queue", value.clone());
                 continue;
             }
             match key.contains("kubernetes.io/") || key.starts_with("gpuctl/") {
-                true => lost.push(format!("metadata.{name}[{key}]: the key is not for users")),
+                true => lost.push(format!("metadata.{name}[{key}]: the key is reserved")),
                 false => own.put(key, value.clone()),
             }
         }
@@ -59,7 +59,8 @@ pub(super) fn head(object: &Value, lost: &mut Vec<String>) -> Result<FieldMap, C
     Ok(job)
 }
 
-/// Labels and annotations of the pods: here they are those of the job.
+/// Records labels and annotations of pods that the job's metadata does not have, because gpuctl
+/// gives pods those of the job.
 pub(super) fn of_pods(template: &Value, object: &Value, path: &str, lost: &mut Vec<String>) {
     for name in ["labels", "annotations"] {
         let selected = &object["spec"]["selector"]["matchLabels"];
@@ -70,14 +71,14 @@ pub(super) fn of_pods(template: &Value, object: &Value, path: &str, lost: &mut V
                 && !matches!(key.as_str(), "controller-uid" | "job-name")
             {
                 lost.push(format!(
-                    "{path}.metadata.{name}[{key}]: pods have the job's"
+                    "{path}.metadata.{name}[{key}]: pods get those of the job"
                 ));
             }
         }
     }
 }
 
-/// Puts a document together.
+/// Assembles a document.
 pub(super) fn document(
     kind: &str,
     mut job: FieldMap,

@@ -1,5 +1,5 @@
-//! Converts a pod template into the blocks `environment`, `resources`, `storage`, and the overlay
-//! for the rest.
+//! Converts a pod template into the blocks `environment`, `resources` and `storage`, and an overlay
+//! for the other fields.
 
 use serde_json::{Map, Value, json};
 
@@ -8,7 +8,7 @@ use gpuctl_core::model::GpuType;
 use gpuctl_core::model::contract::labels::POOL_LABEL;
 use gpuctl_core::model::facts::gpu::{TYPE_LABELS, WHOLE};
 
-/// Fields of a pod spec that the overlay carries as they are.
+/// Fields of a pod spec that the overlay keeps unchanged.
 const OVERLAID: [&str; 16] = [
     "tolerations",
     "affinity",
@@ -27,7 +27,7 @@ const OVERLAID: [&str; 16] = [
     "preemptionPolicy",
     "shareProcessNamespace",
 ];
-/// What gpuctl decides by itself, or what says nothing.
+/// Fields that gpuctl sets itself, or that have no effect.
 const OURS: [&str; 4] = [
     "restartPolicy",
     "enableServiceLinks",
@@ -35,7 +35,7 @@ const OURS: [&str; 4] = [
     "serviceAccount",
 ];
 
-/// What a pod template says in our words.
+/// The contents of a pod template, as fields of a manifest.
 #[derive(Default)]
 pub(super) struct PodFields {
     pub environment: Value,
@@ -77,7 +77,7 @@ pub(super) fn read(spec: &Value, path: &str, lost: &mut Vec<String>) -> PodField
         .as_array()
         .is_some_and(|first| first.iter().any(|one| one["volumeMounts"].is_array()))
     {
-        source.lose("initContainers: the volumes that they mount have other names here, so `pod:` has to be corrected");
+        source.lose("initContainers: the volumes that they mount have different names here; correct them in `pod:`");
     }
     for container in containers.iter().skip(1) {
         source.lose(&format!(
@@ -126,8 +126,8 @@ fn container(
     let resources = source.take("resources");
     let mounts = source.take("volumeMounts");
     pod.ports = source.take("ports").as_array().cloned().unwrap_or_default();
-    // The check that holds requests back is what `health_check` is for; it makes the other two by
-    // itself.
+    // `health_check` corresponds to the readiness probe. gpuctl derives the other two probes from
+    // it, so take the first HTTP probe, readiness first.
     let probes = ["readinessProbe", "livenessProbe", "startupProbe"].map(|key| source.take(key));
     pod.health = probes.iter().find_map(health).unwrap_or_default();
     for (key, probe) in ["readinessProbe", "livenessProbe", "startupProbe"]
@@ -135,7 +135,7 @@ fn container(
         .zip(&probes)
     {
         if !probe.is_null() && health(probe).is_none() {
-            source.lose(&format!("{key}: only checks by HTTP can be said"));
+            source.lose(&format!("{key}: only HTTP checks are supported"));
         }
     }
     source.finish();
@@ -184,7 +184,7 @@ fn env(variables: &Value, path: &str, lost: &mut Vec<String>) -> Value {
                 .push(json!({"name": name, "configmap": from["configMapKeyRef"]["name"], "key": from["configMapKeyRef"]["key"]}));
         } else {
             lost.push(format!(
-                "{path}.env[{}]: of the pod's own fields",
+                "{path}.env[{}]: the value comes from a field of the pod",
                 name.as_str().unwrap_or("?")
             ));
         }
@@ -217,7 +217,7 @@ impl PodFields {
         {
             match key.as_str() {
                 "cpu" | "memory" => {
-                    // Requests are what a pod is placed by.
+                    // The scheduler places pods by their requests.
                     let value = if key == "cpu" && !requests["cpu"].is_null() {
                         &requests["cpu"]
                     } else {
@@ -228,7 +228,9 @@ impl PodFields {
                         && !requests[&key].is_null()
                         && limits[&key] != requests[&key]
                     {
-                        lost.push(format!("{path}.resources: {key} is requested and limited otherwise; {value} is taken"));
+                        lost.push(format!(
+                            "{path}.resources: request and limit of {key} differ; using {value}"
+                        ));
                     }
                 }
                 whole if WHOLE.contains(&whole) => {
@@ -240,7 +242,7 @@ impl PodFields {
         }
     }
 
-    /// Takes the pool and the type of GPU from a selector. Returns the other labels.
+    /// Takes the pool and the GPU type from a node selector, and returns the other labels.
     fn take_selector(&mut self, selector: &Value) -> Map<String, Value> {
         let mut rest = Map::new();
         for (key, value) in selector.as_object().into_iter().flatten() {
@@ -313,7 +315,7 @@ impl PodFields {
                 workdir.put("secret", volume["secret"]["secretName"].clone());
             } else {
                 lost.push(format!(
-                    "{path}.volumeMounts[{name}]: a volume that `pod:` would have to bring"
+                    "{path}.volumeMounts[{name}]: add this volume with `pod:`"
                 ));
                 continue;
             }
@@ -325,7 +327,7 @@ impl PodFields {
     }
 }
 
-/// Returns the fields of a volume's source that have no counterpart.
+/// Lists the fields of a volume's source that have no equivalent.
 fn unread_sources(name: &str, volume: &Value, path: &str) -> Vec<String> {
     let mut found = Vec::new();
     for source in ["configMap", "secret", "emptyDir", "persistentVolumeClaim"] {

@@ -1,20 +1,20 @@
-//! Files that are not converted, because what they describe is no job of ours: what it is instead,
-//! and what was read of it, so that somebody can go on from there.
+//! Explains why some files cannot be converted, and reports their images and GPUs as a starting
+//! point.
 
 use serde_json::Value;
 
 use super::ConvertError;
 
-/// Kinds of others, and why they are not converted.
+/// Kinds of other systems, why they cannot be converted, and the closest kind of gpuctl.
 const KINDS: [(&str, &str, &str); 6] = [
     (
         "RayJob",
-        "a Ray cluster has a head and workers of several kinds, and a job here has pods of one kind",
+        "a Ray cluster has a head and workers of several kinds, but a job here has pods of one kind",
         "training",
     ),
     (
         "RayCluster",
-        "it is a cluster to submit to, and no job",
+        "it is a cluster to submit jobs to, not a job",
         "training",
     ),
     (
@@ -24,7 +24,7 @@ const KINDS: [(&str, &str, &str); 6] = [
     ),
     (
         "LeaderWorkerSet",
-        "leaders and workers are different pods, and a service here has replicas that are alike",
+        "leaders and workers are different pods, but replicas of a service here are identical",
         "inference",
     ),
     (
@@ -34,12 +34,12 @@ const KINDS: [(&str, &str, &str); 6] = [
     ),
     (
         "StatefulSet",
-        "it gives each pod storage and a name of its own, and only notebooks have that here",
+        "it gives each pod its own storage and name, which only notebooks have here",
         "notebook",
     ),
 ];
 
-/// Returns the refusal of a kind that is known and not converted.
+/// Explains why a well-known kind cannot be converted.
 pub(super) fn known(object: &Value) -> Option<ConvertError> {
     let kind = object["kind"].as_str()?;
     let (_, why, ours) = KINDS.iter().find(|(known, ..)| *known == kind)?;
@@ -50,7 +50,7 @@ pub(super) fn known(object: &Value) -> Option<ConvertError> {
     ))
 }
 
-/// Returns true for a file of docker compose.
+/// Recognizes a Docker Compose file.
 pub(super) fn is_compose(object: &Value) -> bool {
     object["kind"].is_null()
         && object["services"]
@@ -58,7 +58,7 @@ pub(super) fn is_compose(object: &Value) -> bool {
             .is_some_and(|services| !services.is_empty())
 }
 
-/// Returns the refusal of a file of docker compose.
+/// Explains why a Docker Compose file cannot be converted.
 pub(super) fn compose(object: &Value) -> ConvertError {
     let names: Vec<&str> = object["services"]
         .as_object()
@@ -89,10 +89,13 @@ fn refusal(message: &str, ours: &str, object: &Value) -> ConvertError {
     } else {
         format!("; it names {}", found.join("; "))
     };
-    ConvertError::new(message, format!("`gpuctl init {ours}` begins a file{read}"))
+    ConvertError::new(
+        message,
+        format!("`gpuctl init {ours}` creates a file to start from{read}"),
+    )
 }
 
-/// Finds images and GPUs wherever they stand.
+/// Collects images and the highest number of GPUs at any level.
 fn collect(value: &Value, images: &mut Vec<String>, gpus: &mut u64) {
     match value {
         Value::Object(map) => {

@@ -1,4 +1,4 @@
-//! Parses the options of `#SBATCH` lines, and their amounts and times.
+//! Parses `#SBATCH` lines, and Slurm's formats of amounts and times.
 
 use std::sync::LazyLock;
 
@@ -6,7 +6,7 @@ use regex::Regex;
 
 use gpuctl_core::model::GpuType;
 
-/// Options of all #SBATCH lines: name and value.
+/// Parses the options of all `#SBATCH` lines into names and values.
 pub(super) fn options(text: &str) -> Vec<(String, String)> {
     const SHORT: [(&str, &str); 12] = [
         ("N", "nodes"),
@@ -31,7 +31,7 @@ pub(super) fn options(text: &str) -> Vec<(String, String)> {
         .lines()
         .filter_map(|line| line.trim_start().strip_prefix("#SBATCH"))
     {
-        // What stands behind another # is for people.
+        // A second `#` starts a comment.
         let line = line.split(" #").next().unwrap_or_default();
         for option in OPTION.captures_iter(line) {
             let text = |index: usize| {
@@ -53,7 +53,7 @@ pub(super) fn options(text: &str) -> Vec<(String, String)> {
     found
 }
 
-/// Parses `gpu:a100:4`, `a100:4`, `4`.
+/// Parses `gpu:a100:4`, `a100:4` or `4`.
 pub(super) fn gpus(text: &str) -> Option<(Option<String>, u64)> {
     let text = text.strip_prefix("gpu:").unwrap_or(text);
     match text.rsplit_once(':') {
@@ -66,8 +66,8 @@ pub(super) fn gpus(text: &str) -> Option<(Option<String>, u64)> {
     }
 }
 
-/// Slurm's times: minutes, minutes:seconds, hours:minutes:seconds, days-hours,
-/// days-hours:minutes[:seconds]. In seconds.
+/// Parses Slurm's times into seconds: minutes, minutes:seconds, hours:minutes:seconds, days-hours,
+/// days-hours:minutes[:seconds].
 pub(super) fn time(text: &str) -> Option<u64> {
     let (days, rest) = match text.split_once('-') {
         Some((days, rest)) => (Some(days.parse::<u64>().ok()?), rest),
@@ -93,7 +93,7 @@ pub(super) fn time(text: &str) -> Option<u64> {
     seconds.checked_add(days.unwrap_or(0).checked_mul(86_400)?)
 }
 
-/// Parses `64G`, `4096` (megabytes) into mebibytes.
+/// Parses `64G` or `4096` (megabytes) into mebibytes.
 pub(super) fn memory(text: &str) -> Option<u64> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let number: u64 = digits.parse().ok()?;

@@ -1,30 +1,28 @@
-//! Translates the lines of a batch script: what another system tells a process, and how it starts
-//! processes, into what gpuctl's pods have. A line that means nothing outside its system is left
-//! out and named.
+//! Translates batch scripts: variables and launch commands of other systems become those of
+//! gpuctl's pods. Lines that only work on the other system are removed and reported.
 //!
 //! Sources: sbatch(1) and srun(1) of Slurm 24; SkyPilot's and dstack's pages on distributed jobs.
-//! In our pods NNODES, NODE_RANK, MASTER_ADDR, MASTER_PORT and NPROC_PER_NODE are set, and the
-//! script runs once in each.
+//! gpuctl sets NNODES, NODE_RANK, MASTER_ADDR, MASTER_PORT and NPROC_PER_NODE, and runs the script
+//! once in each pod.
 
 use std::sync::LazyLock;
 
 use regex::{Captures, Regex};
 use serde_json::{Value, json};
 
-/// How a script is read.
+/// Facts about the job that the translation needs.
 pub(super) struct ScriptContext<'c> {
-    /// The job's name, which stands for the numbers of other systems.
+    /// The job's name, which replaces job ids of other systems.
     pub name: &'c str,
-    /// True when each pod is one task, so that ranks of tasks are ranks of pods.
+    /// Whether each pod runs one task, so that a task's rank is the pod's rank.
     pub one_task_per_pod: bool,
     pub cpus: Option<u64>,
 }
 
-/// A converted script.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Script {
     pub text: String,
-    /// An image that the script itself names, by `docker://`.
+    /// The image of a `docker://` reference in the script.
     pub image: Option<String>,
     pub lost: Vec<String>,
 }
@@ -33,19 +31,19 @@ static SRUN: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"^(\s*)(?:exec\s+)?srun\s+((?:(?:-[nNcGptwxJDoeim]\s+\S+|--(?:nodes|ntasks|ntasks-per-node|cpus-per-task|gpus|gpus-per-node|gpus-per-task|gres|mem|mpi|nodelist|partition|time|job-name|output|error|chdir|container-image|container-mounts)\s+\S+|--?[A-Za-z][\w-]*(?:=\S+)?)\s+)*)")
         .expect("the pattern is tested")
 });
-/// `singularity exec --nv -B /a:/b IMAGE COMMAND`.
+/// Matches `singularity exec --nv -B /a:/b IMAGE COMMAND`.
 static CONTAINER: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(
         r"(?:singularity|apptainer)\s+(?:exec|run)\s+((?:(?:(?:-B|--bind|--env|--home|-H|--pwd|-W|--overlay)[ =]\S+|--?[A-Za-z][\w-]*(?:=\S+)?)\s+)*)(\S+)\s*",
     )
     .expect("the pattern is tested")
 });
-/// The first host of a list: of `scontrol`, of SkyPilot's addresses.
+/// Matches the first host of a list, from `scontrol` or from SkyPilot's addresses.
 static FIRST_HOST: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r#"\$\(\s*(?:scontrol\s+show\s+hostnames?[^)|]*|echo\s+"?\$\{?SKYPILOT_NODE_IPS\}?"?)\s*\|\s*head\s+-n?\s*1\s*\)"#)
         .expect("the pattern is tested")
 });
-/// Asking the first node for its address, as PyTorch's own tutorial does.
+/// Matches a call that asks the first node for its address, as in PyTorch's tutorial.
 static ADDRESS_BY_SRUN: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"\$\(\s*srun\s[^)]*hostname[^)]*\)").expect("the pattern is tested")
 });
@@ -72,7 +70,7 @@ static LOCAL_FILE: LazyLock<Regex> = LazyLock::new(|| {
     .expect("the pattern is tested")
 });
 
-/// Warns of files of the folder that the script was submitted from.
+/// Warns about local files, which pods cannot see.
 fn missing_files(text: &str) -> Option<String> {
     let mut files: Vec<&str> = LOCAL_FILE
         .captures_iter(text)
@@ -82,17 +80,16 @@ fn missing_files(text: &str) -> Option<String> {
     files.dedup();
     (!files.is_empty()).then(|| {
         format!(
-            "{}: pods do not see the folder that the script was submitted from; bring it by the image, `files:` or a workdir",
+            "{}: pods do not see the folder that the script was submitted from; put it into the image, `files:` or a workdir",
             files.join(", ")
         )
     })
 }
 
-/// Translates a script line by line.
 pub(super) fn translate(text: &str, context: &ScriptContext<'_>) -> Script {
     let mut script = Script::default();
     let mut lines = Vec::new();
-    // A command over several lines is one; a comment never goes on.
+    // Join continued lines first, because a command may span lines. Comments do not continue.
     let joined = CONTINUED.replace_all(text, " ");
     for line in joined.lines() {
         let trimmed = line.trim_start();
@@ -103,6 +100,7 @@ pub(super) fn translate(text: &str, context: &ScriptContext<'_>) -> Script {
         if line.is_empty() {
             continue;
         }
+        // `$$` is a literal `$` in a replacement of the regex crate.
         let line = ADDRESS_BY_SRUN.replace_all(&line, "$$MASTER_ADDR");
         let line = FIRST_HOST.replace_all(&line, "$$MASTER_ADDR");
         let line = without_srun(&line, &mut script.lost);
@@ -123,7 +121,7 @@ pub(super) fn translate(text: &str, context: &ScriptContext<'_>) -> Script {
         }
         if let Some(found) = ONLY_THERE.find(&line) {
             script.lost.push(format!(
-                "{}: {} is only there on a Slurm cluster",
+                "{}: {} only exists on a Slurm cluster",
                 line.trim(),
                 found.as_str()
             ));
@@ -131,7 +129,7 @@ pub(super) fn translate(text: &str, context: &ScriptContext<'_>) -> Script {
         }
         if SRUN_WITHIN.is_match(&line) {
             script.lost.push(format!(
-                "{}: take `srun` out, each pod runs the script once",
+                "{}: remove `srun`; each pod runs the script once",
                 line.trim()
             ));
         }
@@ -146,7 +144,7 @@ pub(super) fn translate(text: &str, context: &ScriptContext<'_>) -> Script {
     script
 }
 
-/// Returns the command that runs a script: one string for sh, or a call of bash.
+/// Builds the command that runs a script: one string for `sh`, or a call of `bash`.
 pub(super) fn command(text: &str) -> Value {
     if needs_bash(text) {
         json!(["bash", "-c", text])
@@ -155,7 +153,7 @@ pub(super) fn command(text: &str) -> Value {
     }
 }
 
-/// Returns true for a script that sh cannot run and bash can.
+/// Whether a script uses syntax of bash that `sh` lacks.
 pub(super) fn needs_bash(text: &str) -> bool {
     static BASH: LazyLock<Regex> = LazyLock::new(|| {
         Regex::new(r"\[\[|=\s*\(|\$\{\w+\[|\bsource\s|<\(|\bset -o pipefail|\bset -\w*o pipefail|\bfunction\s|\(\(")
@@ -164,8 +162,8 @@ pub(super) fn needs_bash(text: &str) -> bool {
     BASH.is_match(text)
 }
 
-/// Leaves out what sets up modules and virtual environments, and keeps the command behind it on the
-/// same line.
+/// Removes the setup of modules and virtual environments from a line, and keeps a command that
+/// follows it.
 fn without_environment(line: &str, lost: &mut Vec<String>) -> String {
     let mut rest = line;
     while ENVIRONMENT.is_match(rest) {
@@ -177,7 +175,7 @@ fn without_environment(line: &str, lost: &mut Vec<String>) -> String {
             Some((at, length)) => (&rest[..at], &rest[at + length..]),
             None => (rest, ""),
         };
-        lost.push(format!("{}: the image has to bring it", own.trim()));
+        lost.push(format!("{}: the image must contain it", own.trim()));
         rest = next;
     }
     if rest.len() == line.len() {
@@ -190,14 +188,14 @@ fn without_environment(line: &str, lost: &mut Vec<String>) -> String {
 fn assigns(line: &str, name: &str) -> bool {
     let line = line.trim_start();
     let line = line.strip_prefix("export ").unwrap_or(line).trim_start();
-    // Several assignments on a line, or a command behind one, are not thrown away.
+    // A line with several assignments, or with a command after one, must stay.
     let Some(value) = line
         .strip_prefix(name)
         .and_then(|rest| rest.strip_prefix('='))
     else {
         return false;
     };
-    // `NAME=value command` is a command.
+    // `NAME=value command` runs a command.
     let simple = !value.trim_end().contains(char::is_whitespace);
     let quoted = value.starts_with(['"', '\'', '$', '`'])
         && value.trim_end().ends_with(['"', '\'', ')', '`']);
@@ -223,7 +221,7 @@ fn without_container(line: &str, script: &mut Script) -> String {
     match image.strip_prefix("docker://") {
         Some(image) => script.image = Some(image.to_owned()),
         None => script.lost.push(format!(
-            "{image}: pods run images of a registry; say which one with `--image IMAGE`"
+            "{image}: pods run images from a registry; name one with `--image IMAGE`"
         )),
     }
     let flags = flags.replace("--nv", "").trim().to_owned();
@@ -235,8 +233,7 @@ fn without_container(line: &str, script: &mut Script) -> String {
     CONTAINER.replace(line, "").into_owned()
 }
 
-/// Returns what stands for a variable of another system; one without a counterpart stays and is
-/// named.
+/// Translates a variable of another system. A variable without an equivalent stays and is reported.
 fn variable(
     name: &str,
     operator: &str,
@@ -264,7 +261,8 @@ fn variable(
         | "SKYPILOT_NUM_GPUS_PER_NODE"
         | "DSTACK_GPUS_PER_NODE" => Some("$NPROC_PER_NODE"),
         "SLURM_LAUNCH_NODE_IPADDR" | "DSTACK_MASTER_NODE_IP" => Some("$MASTER_ADDR"),
-        // One number for all pods: here each pod would draw its own.
+        // These values are the same in all pods. `$RANDOM` would differ per pod here, so use the
+        // job's name.
         "SLURM_JOB_ID" | "SLURM_JOBID" | "SLURM_JOB_NAME" | "RANDOM" => {
             return context.name.to_owned();
         }
@@ -283,7 +281,7 @@ fn variable(
         lost.push(format!("${name} is not set"));
         return written.to_owned();
     };
-    // `${NAME:-1}` keeps what stands behind the name, and `${NAME}_x` its braces.
+    // `${NAME:-1}` keeps the operator, and `${NAME}_x` keeps the braces.
     match ours.strip_prefix('$') {
         Some(name) if written.starts_with("${") => format!("${{{name}{operator}}}"),
         _ => ours.to_owned(),

@@ -1,11 +1,11 @@
-//! Converts what makes several pods at once for other systems: JobSets and MPIJobs.
+//! Converts workloads with several pods: JobSets and MPIJobs.
 
 use serde_json::{Value, json};
 
 use super::object::{document, head, name_of, of_pods, seconds};
 use super::{ConvertError, Converted, FieldMap, SourceFields, pod};
 
-/// Converts a JobSet of one kind of pods.
+/// Converts a JobSet with one replicated job.
 pub(super) fn job_set(object: &Value) -> Result<Converted, ConvertError> {
     let mut lost = Vec::new();
     let mut job = head(object, &mut lost)?;
@@ -15,7 +15,7 @@ pub(super) fn job_set(object: &Value) -> Result<Converted, ConvertError> {
     let [set] = sets.as_slice() else {
         let names: Vec<&str> = sets.iter().filter_map(|set| set["name"].as_str()).collect();
         let message = format!(
-            "its {} replicated jobs ({}) are different pods, and a job here has pods of one kind",
+            "its {} replicated jobs ({}) are different pods, but a job here has pods of one kind",
             sets.len(),
             names.join(", ")
         );
@@ -68,7 +68,7 @@ pub(super) fn job_set(object: &Value) -> Result<Converted, ConvertError> {
     })
 }
 
-/// Reads how an MPIJob is retried and queued.
+/// Reads retries, times and the queue of an MPIJob.
 fn put_run_policy(job: &mut FieldMap, policy: &Value, lost: &mut Vec<String>) {
     let mut run = SourceFields::new("spec.runPolicy", policy, lost);
     job.put(
@@ -85,7 +85,7 @@ fn put_run_policy(job: &mut FieldMap, policy: &Value, lost: &mut Vec<String>) {
     run.finish();
 }
 
-/// Converts an MPIJob: the workers are the pods, the launcher's command is theirs.
+/// Converts an MPIJob: its workers become the pods, and they run the launcher's command.
 pub(super) fn mpi_job(object: &Value) -> Result<Converted, ConvertError> {
     let mut lost = Vec::new();
     let mut job = head(object, &mut lost)?;

@@ -1,4 +1,4 @@
-//! Converts a task of SkyPilot: its resources, `setup` and `run`. Fields follow SkyPilot's YAML
+//! Converts SkyPilot tasks: resources, `setup` and `run`. The fields follow SkyPilot's YAML
 //! reference.
 
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use super::script::{ScriptContext, command, translate};
 use super::{ConvertError, Converted, FieldMap, SourceFields, accelerators};
 use gpuctl_core::model::GpuType;
 
-/// Fields that choose a cloud; here the cluster is chosen already.
+/// Fields that choose a cloud, which have no meaning on a given cluster.
 const CLOUD: [&str; 7] = [
     "cloud",
     "infra",
@@ -18,7 +18,7 @@ const CLOUD: [&str; 7] = [
     "disk_tier",
 ];
 
-/// Returns true for a map that only SkyPilot writes so.
+/// Recognizes a map that only SkyPilot uses.
 pub(super) fn is_task(object: &Value) -> bool {
     object["kind"].is_null() && object["type"].is_null() && object["run"].is_string()
 }
@@ -69,7 +69,7 @@ pub(super) fn convert(object: &Value, image: Option<&str>) -> Result<Converted, 
     let Some(image) = image.map(ToOwned::to_owned).or(own) else {
         return Err(ConvertError::new(
             "the task names no container image",
-            "say which one with `--image IMAGE`",
+            "name one with `--image IMAGE`",
         ));
     };
     let text = [
@@ -105,18 +105,18 @@ pub(super) fn convert(object: &Value, image: Option<&str>) -> Result<Converted, 
     })
 }
 
-/// Notes fields that have no counterpart, with what to do instead.
+/// Records fields without an equivalent, and what to use instead.
 fn lose_foreign(task: &mut SourceFields<'_>) {
     for (key, why) in [
         (
             "workdir",
-            "files of this machine; bring them by the image, `files:` or a workdir",
+            "files of this machine; put them into the image, `files:` or a workdir",
         ),
         (
             "file_mounts",
             "mount folders and claims with `storage.workdirs`",
         ),
-        ("service", "`gpuctl init inference` begins a service"),
+        ("service", "`gpuctl init inference` creates a service file"),
     ] {
         if !task.take(key).is_null() {
             task.lose(&format!("{key}: {why}"));
@@ -135,7 +135,7 @@ fn lose_foreign(task: &mut SourceFields<'_>) {
     }
 }
 
-/// Reads `8`, `8+` or a number, with a unit appended.
+/// Parses `8`, `8+` or a number, and appends a unit.
 fn amount(value: &Value, unit: &str) -> Option<String> {
     let text = value
         .as_str()
@@ -147,19 +147,19 @@ fn amount(value: &Value, unit: &str) -> Option<String> {
         .then(|| format!("{digits}{unit}"))
 }
 
-/// Reads how many GPUs each node gets, and of which type.
+/// Reads the number and type of GPUs per node.
 fn put_accelerators(found: &Value, resources: &mut FieldMap, lost: &mut Vec<String>) {
     if found.as_array().is_some_and(|list| list.len() > 1)
         || found.as_object().is_some_and(|map| map.len() > 1)
     {
-        lost.push("task.resources.accelerators: the first of several is taken".to_owned());
+        lost.push("task.resources.accelerators: only the first type is used".to_owned());
     }
     match accelerators(found) {
         Some((kind, count)) => {
             match GpuType::parse(&kind) {
                 Some(kind) => resources.put("gpu-type", Some(kind.to_string().into())),
                 None => lost.push(format!(
-                    "task.resources.accelerators: `{kind}` is no GPU type that is known"
+                    "task.resources.accelerators: `{kind}` is not a known GPU type"
                 )),
             }
             resources.put("gpu", Some(count.into()));
@@ -167,7 +167,7 @@ fn put_accelerators(found: &Value, resources: &mut FieldMap, lost: &mut Vec<Stri
         None => {
             if !found.is_null() {
                 lost.push(format!(
-                    "task.resources.accelerators: `{found}` is no whole number of GPUs of a type"
+                    "task.resources.accelerators: `{found}` is not a whole number of GPUs of one type"
                 ));
             }
             resources.put("gpu", Some(0.into()));

@@ -1,4 +1,5 @@
-//! Converts an `sbatch` script into a training: its #SBATCH options, and its body as the command.
+//! Converts an `sbatch` script into a training: the `#SBATCH` options become fields, the body
+//! becomes the command.
 
 use serde_json::{Value, json};
 
@@ -15,7 +16,7 @@ fn mebibytes(amount: u64) -> String {
     }
 }
 
-/// What the options come to, beside the fields that are text.
+/// The numeric options of a script.
 #[derive(Default)]
 struct SlurmResources {
     nodes: Option<u64>,
@@ -31,7 +32,7 @@ struct SlurmResources {
 }
 
 impl SlurmResources {
-    /// Returns how many tasks each node has; `None` where no option says it.
+    /// Tasks per node; `None` if no option sets them.
     fn tasks_of_node(&self) -> Option<u64> {
         self.tasks_per_node.or(self
             .tasks
@@ -49,14 +50,14 @@ struct SbatchOptions {
     name: String,
     image: Option<String>,
     array: Option<String>,
-    /// What has no counterpart.
+    /// Options without an equivalent.
     lost: Vec<String>,
 }
 
 fn unread(option: &str, value: &str) -> ConvertError {
     ConvertError::new(
         format!("`--{option}={value}` cannot be read"),
-        "write it as sbatch takes it",
+        "use the syntax of sbatch",
     )
 }
 
@@ -93,20 +94,21 @@ impl SbatchOptions {
                 let (first, others) = value.split_once(',').unwrap_or((&value, ""));
                 if !others.is_empty() {
                     self.lost
-                        .push(format!("--partition={others}: one pool is taken"));
+                        .push(format!("--partition={others}: only one pool is used"));
                 }
                 self.resources.put("pool", Some(first.into()));
             }
             "account" => self.labels.put("account", Some(value.into())),
             "chdir" => self.environment.put("workingDir", Some(value.into())),
             "comment" => self.job.put("description", Some(value.into())),
+            // Pyxis separates the registry from the image with `#`.
             "container-image" => self.image = Some(value.replace('#', "/")),
             "requeue" | "no-requeue" => self.job.put(
                 "retries",
                 Some(json!(if option == "requeue" { 3 } else { 0 })),
             ),
             "output" | "error" => self.lost.push(format!(
-                "--{option}={value}: `gpuctl logs` reads what it says"
+                "--{option}={value}: `gpuctl logs` shows the output"
             )),
             _ => self.lost.push(if value.is_empty() {
                 format!("--{option}")
@@ -117,12 +119,12 @@ impl SbatchOptions {
         Ok(())
     }
 
-    /// Sets an option that says how many nodes, tasks, CPUs and GPUs there are. Returns false for
-    /// another option.
+    /// Sets an option about nodes, tasks, CPUs, GPUs or memory. Returns false for any other option.
     fn set_size(&mut self, option: &str, value: &str) -> Result<bool, ConvertError> {
         let refuse = || unread(option, value);
         let number = || {
             value
+                // `--nodes=2-4` is a range; take its lower bound.
                 .split('-')
                 .next()
                 .unwrap_or_default()
@@ -133,7 +135,7 @@ impl SbatchOptions {
             "nodes" => {
                 if value.contains('-') {
                     self.lost
-                        .push(format!("--nodes={value}: the fewest are taken"));
+                        .push(format!("--nodes={value}: the lowest number is used"));
                 }
                 self.asked.nodes = Some(number()?);
             }
@@ -147,7 +149,7 @@ impl SbatchOptions {
                     .extend(others.iter().map(|other| format!("--gres={other}")));
                 if own.len() > 1 {
                     self.lost.push(format!(
-                        "--gres={}: only {} is asked for",
+                        "--gres={}: only {} is requested",
                         own.join(","),
                         own[0]
                     ));
@@ -174,7 +176,7 @@ impl SbatchOptions {
     }
 }
 
-/// Converts one script; an array is a document per index.
+/// Converts one script. An array becomes one document per index.
 pub(super) fn convert(text: &str, image: Option<&str>) -> Result<Vec<Converted>, ConvertError> {
     let mut options = SbatchOptions::new(image);
     for (option, value) in sbatch::options(text) {
@@ -193,7 +195,7 @@ pub(super) fn convert(text: &str, image: Option<&str>) -> Result<Vec<Converted>,
     } = options;
     let named = dns_label(&name);
     if named != name {
-        lost.push(format!("--job-name={name}: it is called {named}"));
+        lost.push(format!("--job-name={name}: renamed to {named}"));
     }
     let tasks = asked.tasks_of_node();
     let one_task_per_pod = tasks.is_none_or(|tasks| tasks <= 1);
@@ -209,7 +211,7 @@ pub(super) fn convert(text: &str, image: Option<&str>) -> Result<Vec<Converted>,
     let Some(image) = image.or(script.image) else {
         return Err(ConvertError::new(
             "the script names no container image",
-            "say which one with `--image IMAGE`",
+            "name one with `--image IMAGE`",
         ));
     };
     if script.text.is_empty() {
@@ -246,11 +248,11 @@ pub(super) fn convert(text: &str, image: Option<&str>) -> Result<Vec<Converted>,
     }
 }
 
-/// A script as the blocks of a job.
+/// A script, converted into the blocks of a job.
 struct ConvertedScript {
-    /// The name as the script writes it.
+    /// The name in the script.
     name: String,
-    /// The name as Kubernetes accepts it.
+    /// The name after conversion to a DNS label.
     label: String,
     job: FieldMap,
     environment: FieldMap,
@@ -276,7 +278,7 @@ impl ConvertedScript {
         }
     }
 
-    /// Returns one document per index of an array.
+    /// Builds one document per index of an array.
     fn array(mut self, array: &str) -> Result<Vec<Converted>, ConvertError> {
         let (indices, at_once) = indices(array)?;
         self.lost.extend(
@@ -289,7 +291,7 @@ impl ConvertedScript {
                 "SLURM_ARRAY_TASK_ID": index.to_string(), "SLURM_ARRAY_TASK_COUNT": count.to_string(),
                 "SLURM_ARRAY_TASK_MIN": first.to_string(), "SLURM_ARRAY_TASK_MAX": last.to_string(), "SLURM_ARRAY_JOB_ID": self.label,
             });
-            // The same parts are missing from every document of the array, so they are listed once.
+            // Every document of the array lacks the same parts, so list them once.
             let lost = if *index == first {
                 self.lost.clone()
             } else {
@@ -305,7 +307,7 @@ impl ConvertedScript {
     }
 }
 
-/// Notes what runs otherwise than under Slurm.
+/// Lists what runs differently than under Slurm.
 fn differences(asked: &SlurmResources, one_task_per_pod: bool, shell: Option<&str>) -> Vec<String> {
     let mut found = Vec::new();
     if !one_task_per_pod {
@@ -320,7 +322,7 @@ fn differences(asked: &SlurmResources, one_task_per_pod: bool, shell: Option<&st
     found
 }
 
-/// Sets how many pods there are, and what each of them gets.
+/// Sets the number of pods and the resources of each.
 fn place(asked: &SlurmResources, resources: &mut FieldMap) -> Result<(), ConvertError> {
     let per_node = asked.tasks_per_node;
     let nodes = asked
@@ -341,10 +343,10 @@ fn place(asked: &SlurmResources, resources: &mut FieldMap) -> Result<(), Convert
         (None, Some(gpus), _) => gpus.saturating_mul(tasks),
         (None, None, Some(all)) if all % nodes == 0 => all / nodes,
         (None, None, Some(all)) => {
-            let message = format!("{all} GPUs do not divide over {nodes} nodes");
+            let message = format!("{all} GPUs cannot be divided evenly over {nodes} nodes");
             return Err(ConvertError::new(
                 message,
-                "every pod of a training has as many: say `--gpus-per-node`",
+                "all pods of a training have the same number of GPUs; set `--gpus-per-node`",
             ));
         }
         (None, None, None) => 0,
@@ -370,7 +372,7 @@ fn place(asked: &SlurmResources, resources: &mut FieldMap) -> Result<(), Convert
     Ok(())
 }
 
-/// Returns the nearest name that Kubernetes takes.
+/// Converts text to the nearest DNS label.
 fn dns_label(text: &str) -> String {
     let plain: String = text
         .to_ascii_lowercase()
@@ -380,6 +382,7 @@ fn dns_label(text: &str) -> String {
     let name: String = plain
         .trim_start_matches(|c: char| !c.is_ascii_lowercase())
         .chars()
+        // Leave space for the index of an array and for suffixes of pods, within 63 characters.
         .take(50)
         .collect();
     let name = name.trim_end_matches('-');

@@ -1,9 +1,9 @@
-//! Job files of others, field by field, and what of them is said to be lost.
+//! Converts job files of other tools, field by field, and checks which fields are reported as lost.
 
 use super::*;
 use crate::spec;
 
-/// Returns the one document that a text becomes, which our own reader takes.
+/// Converts a text to a single document, which must be a valid manifest.
 #[track_caller]
 fn one(text: &str) -> Converted {
     let mut found = convert(text, Some("image:1")).unwrap_or_else(|refused| panic!("{refused:?}"));
@@ -212,7 +212,7 @@ srun --kill-on-bad-exit=1 torchrun --nnodes=$SLURM_NNODES --id $SLURM_SUBMIT_HOS
         "--mail-type=END",
         "module load",
         "srun --kill-on-bad-exit=1",
-        "source venv/bin/activate: the image has to bring it",
+        "source venv/bin/activate: the image must contain it",
         "$SLURM_SUBMIT_HOST is not set",
         "train.py: pods do not see the folder",
     ] {
@@ -226,7 +226,7 @@ srun --kill-on-bad-exit=1 torchrun --nnodes=$SLURM_NNODES --id $SLURM_SUBMIT_HOS
     assert!(refused("#SBATCH --array=0-9999\npython a.py\n").contains("is more than 256 jobs"));
     assert!(
         refused("#SBATCH --gpus=5 --nodes=2\npython a.py\n")
-            .contains("5 GPUs do not divide over 2 nodes")
+            .contains("5 GPUs cannot be divided evenly over 2 nodes")
     );
     assert!(refused("#SBATCH --time=soon\npython a.py\n").contains("cannot be read"));
     assert!(
@@ -437,7 +437,7 @@ fn what_is_no_workload_is_refused() {
     let refused = |text: &str| convert(text, None).unwrap_err().message;
     assert_eq!(
         refused("kind: DaemonSet\nmetadata: {name: a}\n"),
-        "`DaemonSet` is no kind that can be converted"
+        "`DaemonSet` cannot be converted"
     );
     for kind in [
         "RayJob",
@@ -481,7 +481,7 @@ fn what_is_no_workload_is_refused() {
     assert_eq!(refused("a: b\n"), "it has no `kind`");
     assert_eq!(
         refused("kind: Service\nmetadata: {name: a}\n"),
-        "it holds no workload"
+        "it contains no workload"
     );
     assert!(refused("{").starts_with("it is no YAML"));
 }

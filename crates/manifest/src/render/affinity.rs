@@ -1,5 +1,5 @@
-//! Builds the rules by which the scheduler picks nodes: what always holds, alternatives, and
-//! preferences. It knows labels and nothing of taints and amounts.
+//! Builds node affinity: requirements, alternatives and preferences. Works on labels only; taints
+//! and capacity are checked elsewhere.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +15,7 @@ use gpuctl_core::model::facts::gpu;
 use gpuctl_core::model::facts::gpu::TYPE_LABELS;
 use gpuctl_core::model::{GpuType, Node};
 
-/// The label with the name of the node.
+/// The label with the node's host name.
 const HOSTNAME: &str = "kubernetes.io/hostname";
 
 fn pool_requirement(wanted: &JobResources) -> Option<NodeSelectorRequirement> {
@@ -25,7 +25,7 @@ fn pool_requirement(wanted: &JobResources) -> Option<NodeSelectorRequirement> {
         .map(|pool| is_in(POOL_LABEL, vec![pool.value.clone()]))
 }
 
-/// Returns what always holds: the pool, and the nodes that are left out.
+/// Requirements of every alternative: the pool, and the excluded nodes.
 pub(super) fn always(wanted: &JobResources) -> Vec<NodeSelectorRequirement> {
     let excluded = (!wanted.exclude_nodes.is_empty()).then(|| NodeSelectorRequirement {
         key: HOSTNAME.to_owned(),
@@ -46,8 +46,7 @@ pub(super) fn is_in(key: &str, values: Vec<String>) -> NodeSelectorRequirement {
     }
 }
 
-/// Returns one requirement per label that tells the type, with the values that the nodes really
-/// carry.
+/// Builds one requirement per label of the GPU type, with the values that the nodes actually have.
 pub(super) fn type_terms(nodes: &[&Node]) -> Vec<NodeSelectorRequirement> {
     let mut values: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
     for (key, value) in nodes.iter().filter_map(|node| node.type_label()) {
@@ -59,9 +58,9 @@ pub(super) fn type_terms(nodes: &[&Node]) -> Vec<NodeSelectorRequirement> {
         .collect()
 }
 
-/// Returns the labels by which the node groups of clouds are known to have this type: an autoscaler
-/// brings no node for a label that it does not know (karpenter-provider-aws#7535), also when nodes
-/// of the type are there already.
+/// Selects the labels under which cloud node groups announce this GPU type. An autoscaler does not
+/// add a node for a label that it does not know (karpenter-provider-aws#7535), even if existing
+/// nodes have it.
 pub(super) fn cloud_terms(
     kind: &GpuType,
     there: &[NodeSelectorRequirement],
@@ -78,15 +77,16 @@ pub(super) fn cloud_terms(
         .collect()
 }
 
-/// Keeps a job that asks for whole GPUs off nodes that offer parts under the same name: time-sliced
-/// or MPS shares, which the label `nvidia.com/gpu.replicas` counts, and slices of MIG under its
-/// single strategy, which only the product's name tells.
+/// Keeps jobs that request whole GPUs off nodes that offer fractions under the same resource name.
+/// The label `nvidia.com/gpu.replicas` counts time-sliced or MPS shares. Slices of MIG's single
+/// strategy show only in the product name.
 pub(super) fn whole_only(
     resources: &BTreeMap<String, Quantity>,
     nodes: &[Node],
 ) -> Vec<NodeSelectorRequirement> {
     const PRODUCT: &str = "nvidia.com/gpu.product";
-    // More shares than that are seldom made of one device; those that are here are named.
+    // A `NotIn` requirement needs explicit values. Devices are rarely split into more shares;
+    // counts of existing nodes are added.
     const MOST: u32 = 10;
     if resources.len() != 1 || !resources.contains_key(gpu::WHOLE[0]) {
         return Vec::new();
@@ -100,6 +100,7 @@ pub(super) fn whole_only(
     let parts: BTreeSet<&String> = of_nodes(PRODUCT)
         .filter(|name| name.contains("-MIG-") || name.ends_with("-SHARED"))
         .collect();
+    // `NotIn` also matches nodes without the label.
     let except = |key: &str, values: Vec<String>| NodeSelectorRequirement {
         key: key.to_owned(),
         operator: "NotIn".to_owned(),
@@ -116,7 +117,8 @@ pub(super) fn whole_only(
     .collect()
 }
 
-/// Alternatives are separate terms, each with what always holds.
+/// Builds the affinity. Alternatives become separate terms, each with all requirements, because
+/// Kubernetes ORs terms and ANDs the expressions of a term.
 pub(super) fn affinity(
     always: Vec<NodeSelectorRequirement>,
     alternatives: Vec<NodeSelectorRequirement>,
@@ -153,7 +155,7 @@ pub(super) fn affinity(
     })
 }
 
-/// Keeps a job without GPUs off the nodes that have GPUs.
+/// Prefers nodes without GPUs for jobs that need none.
 pub(super) fn without_gpus() -> PreferredSchedulingTerm {
     PreferredSchedulingTerm {
         weight: 100,
@@ -161,7 +163,7 @@ pub(super) fn without_gpus() -> PreferredSchedulingTerm {
     }
 }
 
-/// Leaves the nodes of pools to the jobs that ask for them, as long as others are free.
+/// Prefers nodes outside pools for jobs without a pool.
 pub(super) fn outside_of_pools(
     wanted: &JobResources,
     nodes: &[Node],

@@ -1,7 +1,7 @@
 //! Builds the HorizontalPodAutoscaler of a service. Kubernetes has no resource metric for GPUs:
-//! their figures come from the custom metrics API, under names that the cluster's adapter chooses.
-//! The API server accepts an autoscaler whose metric nobody serves, and it never scales; therefore
-//! the caller looks the metric up first and warns.
+//! their values come from the custom metrics API, under names that the cluster's adapter chooses.
+//! The API server accepts an autoscaler for a metric that does not exist, and that autoscaler never
+//! scales. Therefore the caller looks the metric up first and warns.
 
 use std::collections::BTreeMap;
 
@@ -19,24 +19,25 @@ use super::labels::metadata;
 use super::servers::spans_nodes;
 use super::{Object, Served, Target, groups};
 
-/// Names under which adapters serve the mean utilization of a pod's GPUs in percent; ours first.
+/// Names under which adapters serve the mean utilization of a pod's GPUs in percent; gpuctl's name
+/// is first.
 const UTILIZATION: [&str; 4] = [
     "gpu_utilization",
     "DCGM_FI_DEV_GPU_UTIL",
     "dcgm_gpu_utilization",
     "DCGM_FI_DEV_GPU_UTIL_AVG",
 ];
-/// The same for the used part of GPU memory. (`DCGM_FI_DEV_MEM_COPY_UTIL` is the memory's
-/// bandwidth.)
+/// Names of GPU memory utilization. `DCGM_FI_DEV_MEM_COPY_UTIL` is memory bandwidth, so it is not
+/// one of them.
 const MEMORY: [&str; 1] = ["gpu_memory_utilization"];
-/// The same for requests that wait at a pod; ours first.
+/// Names of the number of requests waiting at a pod; gpuctl's name is first.
 const QUEUE: [&str; 3] = [
     QUEUE_LENGTH,
     "vllm:num_requests_waiting",
     "vllm_num_requests_waiting",
 ];
 
-/// Programs that take most of the GPU's memory when they start, whatever the load.
+/// Programs that allocate most GPU memory at startup, whatever the load.
 const PREALLOCATING: [&str; 6] = [
     "vllm",
     "sglang",
@@ -46,8 +47,7 @@ const PREALLOCATING: [&str; 6] = [
     "text-generation-launcher",
 ];
 
-/// Returns what is measured, and how much of it is aimed at. Warns of metrics that the cluster does
-/// not serve.
+/// Builds the metrics and their targets. Warns about metrics that the cluster does not serve.
 fn metrics(
     target: &Target,
     autoscaling: &Autoscaling,
@@ -85,7 +85,6 @@ fn metrics(
     metrics
 }
 
-/// Returns the autoscaler of `job`.
 pub(super) fn autoscaler(
     job: &JobDocument,
     target: &Target,
@@ -140,7 +139,7 @@ pub(super) fn autoscaler(
     Object::new(&body, "horizontalpodautoscalers")
 }
 
-/// Returns the first of `names` that the cluster serves; else ours, and that nobody serves it.
+/// Finds the first of `names` that the cluster serves; the error holds gpuctl's name.
 fn served_name<'n>(names: &[&'n str], served: &Served) -> Result<&'n str, &'n str> {
     let there = |name: &&&str| {
         served
@@ -151,7 +150,7 @@ fn served_name<'n>(names: &[&'n str], served: &Served) -> Result<&'n str, &'n st
     names.iter().find(there).copied().ok_or(names[0])
 }
 
-/// Returns what to know before the autoscaler is made.
+/// Explains that the autoscaler will not scale until its metrics are served.
 fn unserved(missing: &[&str], served: &Served) -> String {
     let names = missing.join(" and ");
     if served.custom_metrics.is_some() {
@@ -221,7 +220,7 @@ mod tests {
         );
         let both = served(&["DCGM_FI_DEV_GPU_UTIL", "gpu_utilization"]);
         assert_eq!(served_name(&UTILIZATION, &both), Ok("gpu_utilization"));
-        // The memory's bandwidth is not its use.
+        // Memory bandwidth is not memory utilization.
         let copy = served(&["DCGM_FI_DEV_MEM_COPY_UTIL"]);
         assert_eq!(served_name(&MEMORY, &copy), Err("gpu_memory_utilization"));
         assert!(unserved(&["a", "b"], &copy).contains("does not serve pods/a and b"));

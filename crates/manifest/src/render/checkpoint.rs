@@ -1,16 +1,16 @@
-//! Makes a command go on from its checkpoints: a line of shell looks into the folder each time
-//! before the command starts, so that it holds for a retry, for a pod on another node and for a job
-//! that is submitted again. What is in the folder is the program's own affair.
+//! Makes a command resume from its checkpoints. A line of shell checks the directory each time
+//! before the command starts. This covers retries, pods on other nodes, and jobs that are submitted
+//! again. The contents of the directory are up to the program.
 
 use super::Refusal;
 use super::command::Words;
 use super::storage::is_on_workdir;
 use crate::spec::{Checkpoint, Command, JobDocument};
 
-/// Where the user's shell line wants the arguments, when they do not belong at its end.
+/// Placeholder in a user's shell line, for arguments that do not belong at its end.
 const ARGUMENTS: &str = "$CHECKPOINT_ARGS";
 
-/// Adds the look into the folder to the command.
+/// Prepends the check of the directory to the command.
 pub(super) fn resume(job: &JobDocument, mut words: Words) -> Result<Words, Refusal> {
     let Some(checkpoint) = &job.training.checkpoint else {
         return Ok(words);
@@ -49,7 +49,8 @@ pub(super) fn resume(job: &JobDocument, mut words: Words) -> Result<Words, Refus
             shell(format!("{look}{line} \"$@\""), &["sh".to_owned()])
         }
         Some(_) => {
-            let message = "where the arguments of `checkpoint.resume` belong in this shell line cannot be told";
+            let message =
+                "cannot tell where the arguments of `checkpoint.resume` belong in this shell line";
             return Err(refuse(
                 message,
                 "write $CHECKPOINT_ARGS there, or the command as a list",
@@ -73,14 +74,14 @@ fn shell(line: String, rest: &[String]) -> Vec<String> {
     [vec!["sh".to_owned(), "-c".to_owned(), line], rest.to_vec()].concat()
 }
 
-/// Sets `CHECKPOINT_LATEST`; the arguments become `"$@"`.
+/// Builds shell code that sets `CHECKPOINT_LATEST`, and `"$@"` to just the arguments.
 fn look(checkpoint: &Checkpoint) -> String {
     format!("set --\n{}", appended(checkpoint))
 }
 
-/// Appends the arguments to `"$@"` when the folder is not empty.
+/// Builds shell code that appends the arguments to `"$@"` if the directory is not empty.
 fn appended(checkpoint: &Checkpoint) -> String {
-    // Every fresh ext4 volume has `lost+found`.
+    // A new ext4 volume contains `lost+found`, which is not a checkpoint.
     let newest = "CHECKPOINT_LATEST=$CHECKPOINT_PATH/$(ls -1t \"$CHECKPOINT_PATH\" 2>/dev/null | while IFS= read -r name; do if [ \"$name\" != lost+found ]; then echo \"$name\"; break; fi; done)";
     let arguments: Vec<String> = checkpoint
         .resume
@@ -93,7 +94,7 @@ fn appended(checkpoint: &Checkpoint) -> String {
     )
 }
 
-/// Quotes an argument for a shell; the two variables stay, with braces or without.
+/// Quotes an argument for a shell, but expands the two variables, with or without braces.
 fn quoted(argument: &str) -> String {
     const VARIABLES: [(&str, &str); 4] = [
         ("${CHECKPOINT_PATH}", "$CHECKPOINT_PATH"),

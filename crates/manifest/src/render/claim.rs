@@ -1,6 +1,6 @@
-//! Claims devices of nodes whose driver offers them by dynamic resource allocation alone: a
-//! template of claims, and what of it stands in a pod. Fields follow resource.k8s.io v1, and
-//! v1beta1 where that is all that is served.
+//! Claims GPUs on nodes whose driver offers them through dynamic resource allocation only: builds a
+//! ResourceClaimTemplate and the references in the pod. Fields follow resource.k8s.io v1, or
+//! v1beta1 if the cluster serves nothing newer.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,21 +14,21 @@ use gpuctl_core::model::contract::labels::CLAIMED_GPUS;
 use gpuctl_core::model::values::fingerprint::fnv;
 use gpuctl_core::model::{GpuType, Node};
 
-/// What each pod claims.
+/// The devices that each pod claims.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeviceClaim {
-    /// The class of devices, which has the name of its driver.
+    /// The DeviceClass, which is named after the driver.
     pub class: String,
     /// Devices per pod.
     pub count: u32,
-    /// Products that will do, as the driver calls them; empty for any.
+    /// Acceptable products, as the driver names them; empty accepts any product.
     pub products: Vec<String>,
-    /// The version of the API: `v1`.
+    /// The API version, such as `v1`.
     pub api: String,
 }
 
-/// Returns the claim that nodes without a device plugin serve, and those nodes. Of several drivers
-/// that of the most nodes is taken.
+/// Builds a claim for nodes without a device plugin, and lists those nodes. If there are several
+/// drivers, chooses the one with the most nodes.
 pub(super) fn of_nodes<'n>(
     wanted: &JobResources,
     nodes: &[&'n Node],
@@ -75,8 +75,7 @@ pub(super) fn of_nodes<'n>(
 }
 
 impl DeviceClaim {
-    /// Returns the name of the template. It follows from what is claimed, for a template cannot be
-    /// changed.
+    /// Derives the template's name from its contents, because templates are immutable.
     fn template_name(&self, job: &JobDocument) -> String {
         let what = self
             .products
@@ -92,7 +91,7 @@ impl DeviceClaim {
         )
     }
 
-    /// Returns the template from which each pod gets a claim of its own.
+    /// Builds the template of the claims; Kubernetes creates one claim per pod.
     pub(super) fn template(
         &self,
         job: &JobDocument,
@@ -113,6 +112,7 @@ impl DeviceClaim {
             );
             exactly["selectors"] = json!([{"cel": {"expression": expression}}]);
         }
+        // In v1beta1 the fields of `exactly` belong to the request itself.
         let request = if self.api == "v1beta1" {
             exactly["name"] = "gpus".into();
             exactly
@@ -136,7 +136,7 @@ impl DeviceClaim {
         format!("{CLAIMED_GPUS}{}", self.count)
     }
 
-    /// Returns how a pod asks for its claim.
+    /// The pod's reference to the template.
     pub(super) fn of_pod(&self, job: &JobDocument) -> PodResourceClaim {
         let template = Some(self.template_name(job));
         PodResourceClaim {
@@ -146,7 +146,7 @@ impl DeviceClaim {
         }
     }
 
-    /// Returns how the container refers to it.
+    /// The container's reference to the claim.
     pub(super) fn of_container(&self) -> ResourceClaim {
         ResourceClaim {
             name: self.name(),

@@ -1,4 +1,4 @@
-//! Builds the container's command. A string runs in a shell that passes signals on; launchers of
+//! Builds the container's command. A string runs in a shell that passes on signals. Launchers of
 //! distributed trainings get the flags that they do not read from the environment.
 
 use std::sync::LazyLock;
@@ -10,15 +10,15 @@ use gpuctl_core::model::JobKind;
 
 use super::Refusal;
 
-/// Who starts the processes of a rank.
+/// The program that starts the processes of a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Launcher {
     None,
-    /// Reads every flag from the `PET_*` variables.
+    /// Reads all its flags from `PET_*` variables.
     Torchrun,
-    /// Has no environment default for its machine flags.
+    /// Does not read its machine flags from the environment.
     Accelerate,
-    /// Sets MASTER_ADDR to loopback when it finds no hostfile.
+    /// Sets MASTER_ADDR to loopback if it finds no hostfile.
     DeepSpeed,
     /// Starts ranks over SSH.
     Mpi,
@@ -26,7 +26,7 @@ pub(super) enum Launcher {
     LlamaFactory,
 }
 
-/// The words to run: `command` and `args` of the container.
+/// `command` and `args` of the container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Words {
     pub command: Option<Vec<String>>,
@@ -35,7 +35,7 @@ pub(super) struct Words {
     pub warnings: Vec<String>,
 }
 
-/// Returns the command of `job`, made fit for several nodes.
+/// Builds the command of `job`, with the flags that several nodes need.
 pub(super) fn words(job: &JobDocument) -> Result<Words, Refusal> {
     let (mut command, mut args) = together(&job.command, &job.args)?;
     let found = programs(command.iter().chain(&args).flatten());
@@ -55,7 +55,7 @@ pub(super) fn words(job: &JobDocument) -> Result<Words, Refusal> {
         match launcher {
             Launcher::DeepSpeed if !has("--hostfile") && !has("-H") => return Err(deepspeed(rest)),
             Launcher::Torchrun if has("--standalone") => {
-                let message = "`torchrun --standalone` trains on each node for itself";
+                let message = "`torchrun --standalone` trains on each node separately";
                 let hint = "remove `--standalone`; gpuctl sets the rendezvous of all nodes";
                 return Err(Refusal::new("LauncherConflict", message, hint));
             }
@@ -95,10 +95,10 @@ pub(super) fn words(job: &JobDocument) -> Result<Words, Refusal> {
     })
 }
 
-/// Words of a container field that may be absent.
+/// A container field that may be absent.
 type OptionalWords = Option<Vec<String>>;
 
-/// `command` and `args` of the container. A string is a shell line and the words behind it are its
+/// Combines `command` and `args`. A string is a shell line, and the following words are its
 /// arguments.
 fn together(command: &Command, args: &Command) -> Result<(OptionalWords, OptionalWords), Refusal> {
     Ok(match (command, args) {
@@ -110,7 +110,7 @@ fn together(command: &Command, args: &Command) -> Result<(OptionalWords, Optiona
             words.push("sh".to_owned());
             (Some(words), Some(more.clone()))
         }
-        // Without a command the image's own would get one long argument.
+        // Without `command`, the image's entrypoint would get the line as a single argument.
         (Command::Image, Command::Shell(line)) => (Some(shell(line)), None),
         (Command::Exec(_), Command::Shell(_)) => {
             let message = "`args` is one string and `command` a list";
@@ -132,8 +132,8 @@ fn plain(command: &Command) -> Option<Vec<String>> {
     }
 }
 
-/// `exec` lets SIGTERM arrive at the program instead of the shell; only where one simple command is
-/// certain.
+/// Wraps a line in `sh -c`. A single simple command gets `exec`, so that it receives SIGTERM
+/// instead of the shell.
 fn shell(line: &str) -> Vec<String> {
     const BUILTINS: [&str; 42] = [
         "cd", "export", "set", "source", ".", "if", "for", "while", "until", "case", "exec",
@@ -143,6 +143,7 @@ fn shell(line: &str) -> Vec<String> {
     ];
     let line = line.trim();
     let first = line.split_whitespace().next().unwrap_or_default();
+    // Redirections such as `2>&1` contain `&`, but do not make a command compound.
     let joined = line
         .replace("2>&1", "")
         .replace("1>&2", "")
@@ -163,13 +164,13 @@ fn base(word: &str) -> &str {
     word.rsplit('/').next().unwrap_or(word)
 }
 
-/// A program that the command starts, and the words behind it.
+/// A program that the command starts, and the words that follow it.
 struct Program {
     launcher: Launcher,
     rest: Vec<String>,
 }
 
-/// Returns every program in command position: the words themselves, or each part of a shell line.
+/// Finds every program in command position, in a list of words or in each part of a shell line.
 fn programs<'w>(words: impl Iterator<Item = &'w String>) -> Vec<Program> {
     let words: Vec<&str> = words.map(String::as_str).collect();
     let is_shell = words
@@ -242,13 +243,14 @@ fn deepspeed(rest: &[String]) -> Refusal {
         script.join(" ")
     };
     let message =
-        "`deepspeed` without a hostfile trains on each node for itself, into the same checkpoint";
-    let hint =
-        format!("write `torchrun {script}`: DeepSpeed reads what torchrun sets, on every node");
+        "`deepspeed` without a hostfile trains on each node separately, into the same checkpoint";
+    let hint = format!(
+        "write `torchrun {script}`: DeepSpeed reads the variables that torchrun sets on every node"
+    );
     Refusal::new("LauncherConflict", message, hint)
 }
 
-/// Returns the flags that are not written yet. Processes are counted over all nodes.
+/// The flags that the command does not have yet. accelerate counts processes over all nodes.
 fn accelerate_flags(job: &JobDocument, written: &impl Fn(&str) -> bool) -> Vec<String> {
     let nodes = job.resources.node_count;
     let processes = u64::from(job.resources.gpu.max(1)) * u64::from(nodes);
@@ -270,8 +272,8 @@ static ACCELERATE: LazyLock<Regex> = LazyLock::new(|| {
         .expect("the pattern is tested")
 });
 
-/// Puts the flags behind the first program that the pattern names, whether its words stand alone or
-/// in a shell line. Kubernetes expands `$(NAME)` in both before the shell sees it.
+/// Inserts flags after the first program that matches the pattern, in a list of words or in a shell
+/// line. Kubernetes expands `$(NAME)` in both before the shell runs.
 pub(super) fn insert_after(
     words: &mut Option<Vec<String>>,
     pattern: &Regex,

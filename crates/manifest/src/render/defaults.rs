@@ -1,4 +1,4 @@
-//! Builds the object in which a site keeps its defaults: the file as it was written, and what
+//! Builds the object that stores a site's defaults: the document as written, and the parts that
 //! readers need without parsing it.
 
 use serde_json::{Value, json};
@@ -7,12 +7,12 @@ use super::Object;
 use crate::spec::SiteDefaults;
 use gpuctl_core::model::contract::labels::{HOME, KIND, MANAGED_BY, MANAGED_BY_US, USER};
 
-/// The key of the file.
+/// The key of the document.
 pub const DEFAULTS_FILE: &str = "defaults.yaml";
-/// The key of the labels that tell the type of GPUs, one a line.
+/// The key of the node labels with the GPU type, one per line.
 pub const DEFAULTS_TYPE_LABELS: &str = "gpu-type-labels";
 
-/// Returns the object of the defaults, written by `user`.
+/// Builds the ConfigMap of the defaults, written by `user`.
 pub fn defaults(site: &SiteDefaults, user: Option<&str>) -> Object {
     let mut metadata = json!({
         "name": SiteDefaults::NAME, "namespace": HOME,

@@ -1,5 +1,5 @@
-//! Builds the container's environment variables: the job's figures, the rendezvous of its ranks,
-//! the model. A variable that the user sets replaces ours.
+//! Builds the container's environment variables: the job's parameters, the rendezvous of its ranks,
+//! and the model. The user's variables take precedence.
 
 use k8s_openapi::api::core::v1::{
     ConfigMapKeySelector, EnvVar, EnvVarSource, ObjectFieldSelector, SecretKeySelector,
@@ -14,8 +14,8 @@ use super::storage::CACHE;
 use super::supervisor::{self, RANK};
 use super::{Target, servers};
 
-/// Where libraries keep what they download, with a folder of the cache each: huggingface_hub,
-/// modelscope, torch.hub, vLLM's compiled graphs, Triton's kernels.
+/// Cache directories of libraries, each with a directory of the model cache: huggingface_hub,
+/// modelscope, torch.hub, compiled graphs of vLLM, and Triton kernels.
 pub const CACHES: [(&str, &str); 5] = [
     ("HF_HOME", "huggingface"),
     ("MODELSCOPE_CACHE", "modelscope"),
@@ -24,16 +24,18 @@ pub const CACHES: [(&str, &str); 5] = [
     ("TRITON_CACHE_DIR", "triton"),
 ];
 
-/// Returns all variables, the made ones first so that the user's may refer to them.
+/// Builds all variables. Those of gpuctl come first, because a Kubernetes variable can refer to
+/// earlier ones only.
 pub(super) fn variables(job: &JobDocument, target: &Target, launcher: Launcher) -> Vec<EnvVar> {
     let mut made = Variables::default();
     if job.kind == JobKind::Training {
         figures(&mut made, job);
         rendezvous(&mut made, job, target, launcher);
+        // Python buffers its output if stdout is not a terminal, and logs would arrive late.
         made.set("PYTHONUNBUFFERED", "1");
     }
     if servers::spans_nodes(job) {
-        // LeaderWorkerSet sets what these refer to.
+        // The LeaderWorkerSet controller sets the variables in `$(…)`.
         made.set("NNODES", &job.resources.node_count.to_string());
         made.set("NODE_RANK", "$(LWS_WORKER_INDEX)");
         made.set("MASTER_ADDR", "$(LWS_LEADER_ADDRESS)");
@@ -59,7 +61,7 @@ pub(super) fn variables(job: &JobDocument, target: &Target, launcher: Launcher) 
         }
     }
     if job.resources.gpu == 0 {
-        // CUDA images say `all`, and some node runtimes obey.
+        // CUDA images set it to `all`, and some container runtimes then expose every GPU.
         made.set("NVIDIA_VISIBLE_DEVICES", "void");
     }
     made.list
@@ -102,7 +104,8 @@ impl Variables {
     }
 }
 
-/// `batch_size` is per GPU; the global one is what all GPUs take in a step.
+/// Sets the training's parameters. `batch_size` is per GPU; the global batch size is the sum over
+/// all GPUs.
 fn figures(made: &mut Variables, job: &JobDocument) {
     let training = &job.training;
     if let Some(epochs) = training.epochs {
@@ -120,8 +123,9 @@ fn figures(made: &mut Variables, job: &JobDocument) {
     }
 }
 
-/// What torchrun, accelerate and torch's env:// rendezvous read. `RANK` and `WORLD_SIZE` count
-/// processes, so they are set only where a pod is one process and no launcher starts more.
+/// Sets the variables that torchrun, accelerate and torch's env:// rendezvous read. `RANK` and
+/// `WORLD_SIZE` count processes, so they are set only if each pod runs one process and no launcher
+/// starts more.
 fn rendezvous(made: &mut Variables, job: &JobDocument, target: &Target, launcher: Launcher) {
     let nodes = job.resources.node_count.to_string();
     let processes = job.resources.gpu.max(1).to_string();
@@ -144,7 +148,7 @@ fn rendezvous(made: &mut Variables, job: &JobDocument, target: &Target, launcher
     made.set("NPROC_PER_NODE", &processes);
     made.set("PET_MASTER_ADDR", &address);
     made.set("PET_MASTER_PORT", &port);
-    // For those who choose the c10d backend; the static one takes the same place.
+    // The c10d backend reads this endpoint; the static backend uses the same address.
     made.set("PET_RDZV_ENDPOINT", &format!("{address}:{port}"));
     made.set("PET_NNODES", &nodes);
     made.set_from_pod("PET_NODE_RANK", RANK);
@@ -158,7 +162,7 @@ fn rendezvous(made: &mut Variables, job: &JobDocument, target: &Target, launcher
             made.set_from_pod("RANK", RANK);
             made.set("LOCAL_RANK", "0");
         }
-        // It starts torchrun by itself only for several GPUs in one pod.
+        // LLaMA-Factory starts torchrun without being told only if a pod has several GPUs.
         Launcher::LlamaFactory => made.set("FORCE_TORCHRUN", "1"),
         _ => {}
     }

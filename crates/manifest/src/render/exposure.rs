@@ -1,4 +1,4 @@
-//! Builds what makes a service reachable: its Service, and an Ingress when the file names a host.
+//! Builds the Service of a job, and an Ingress if the file sets a host.
 
 use std::collections::BTreeMap;
 
@@ -15,12 +15,12 @@ use super::{Object, Target};
 use crate::spec::{JobDocument, Service};
 use gpuctl_core::model::contract::labels::{GROUP_RANK, JOB};
 
-/// The name of the one port, in the container and in the Service.
+/// The port's name in the container and in the Service.
 pub(super) const PORT: &str = "main";
 
 type ObjectLabels = BTreeMap<String, String>;
 
-/// Returns the Service. `listens` is the container's port.
+/// Builds the Service. `listens` is the container's port.
 pub(super) fn service(
     job: &JobDocument,
     target: &Target,
@@ -47,8 +47,7 @@ pub(super) fn service(
     Object::new(&body, "services")
 }
 
-/// Returns the labels of the pods that answer requests: where a replica is several pods, the first
-/// of each.
+/// Labels of the pods that answer requests. If a replica has several pods, only its first pod does.
 fn answering(job: &JobDocument) -> ObjectLabels {
     let mut labels = ObjectLabels::from([(JOB.to_owned(), job.id().to_owned())]);
     if spans_nodes(job) {
@@ -57,8 +56,8 @@ fn answering(job: &JobDocument) -> ObjectLabels {
     labels
 }
 
-/// Returns the Ingress of `service.host`. Limits are written as ingress-nginx reads them: nothing
-/// in Kubernetes itself counts requests, and a Service has no limit.
+/// Builds the Ingress for `service.host`. Limits become annotations of ingress-nginx, because
+/// Kubernetes itself cannot limit requests.
 pub(super) fn ingress(
     job: &JobDocument,
     target: &Target,
@@ -68,10 +67,10 @@ pub(super) fn ingress(
 ) -> Option<Object> {
     let Some(host) = &service.host else {
         if let Some(limit) = service.request_limit {
-            warnings.push(format!("request_limit: {limit} has no effect without `service.host`: nothing counts requests"));
+            warnings.push(format!("request_limit: {limit} has no effect without `service.host`: only an Ingress counts requests"));
         }
         if service.timeout.is_some() {
-            let effect = "`timeout` only bounds how long requests may go on when a pod ends: without `service.host` nothing ends a slow one";
+            let effect = "without `service.host`, `timeout` only limits how long a stopping pod finishes its requests: it does not end slow requests";
             warnings.push(effect.to_owned());
         }
         return None;
@@ -125,7 +124,7 @@ pub(super) fn ingress(
     ))
 }
 
-/// Returns the class to name: none where the cluster has a default, else the only one.
+/// Chooses an ingress class: none if the cluster has a default, otherwise the only class.
 fn class(target: &Target, host: &str, warnings: &mut Vec<String>) -> Option<String> {
     let classes = target.served.as_ref()?.ingress_classes.as_ref()?;
     if classes.iter().any(|class| class.default) {

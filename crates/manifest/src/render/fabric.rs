@@ -1,6 +1,6 @@
-//! Requests the devices of the network between nodes (`resources.rdma`), and keeps jobs in the
-//! network of their node apart. Names of devices are those of the device plugins: Mellanox'
-//! rdma-shared-dev-plugin and network operator, AWS' EFA plugin.
+//! Requests RDMA devices (`resources.rdma`), and keeps the ports of jobs apart that use the network
+//! of their node. Resource names are those of the device plugins: Mellanox' rdma-shared-dev-plugin
+//! and network operator, and AWS' EFA plugin.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,14 +13,15 @@ use crate::spec::{JobDocument, Rdma};
 use gpuctl_core::model::values::fingerprint::fnv;
 use gpuctl_core::model::{Node, Nodes};
 
-/// More of them on a node than this are shares that all pods may have, of which one is enough.
+/// A node with more devices than this offers shares of a device to all its pods, and one share per
+/// pod is enough.
 const SHARED: u64 = 64;
-/// torch's own default.
+/// torch's default.
 const MASTER_PORT: u16 = 29_500;
-/// The port of rank 0 at which supervisors meet, beside torch's own 29500 and 29400.
+/// The port on which rank 0's supervisor listens. It differs from torch's ports 29500 and 29400.
 const SUPERVISOR_PORT: u16 = 29_450;
 
-/// Returns the devices that each pod requests, and what the user should know.
+/// Resolves the devices that each pod requests, and a warning for the user.
 pub(super) fn devices(
     job: &JobDocument,
     target: &Target,
@@ -31,7 +32,7 @@ pub(super) fn devices(
         Some(Rdma::Named { name, count }) => BTreeMap::from([(name.clone(), u64::from(*count))]),
         Some(Rdma::Auto) => {
             let Nodes::Listed(nodes) = &target.nodes else {
-                let told = "rdma: auto finds no devices, for you may not list nodes; `rdma: NAME:COUNT` names them";
+                let told = "rdma: auto finds no devices, because you may not list nodes; name them with `rdma: NAME:COUNT`";
                 return (BTreeMap::new(), Some(told.to_owned()));
             };
             found(
@@ -54,7 +55,7 @@ pub(super) fn devices(
     )
 }
 
-/// Returns what every node with such devices has: as large a part of each as the job has of the
+/// Finds the devices that all nodes with RDMA have. The job's part of them equals its part of the
 /// node's GPUs.
 fn found<'n>(nodes: impl Iterator<Item = &'n Node>, gpus: u32) -> BTreeMap<String, u64> {
     let with: Vec<(&Node, BTreeSet<&str>)> = nodes
@@ -108,8 +109,8 @@ fn is_fabric(name: &str) -> bool {
             .any(|word| device.contains(word))
 }
 
-/// Returns what the container needs beside the devices: their drivers lock memory. The restricted
-/// level allows no such capability.
+/// Adds the capability that RDMA drivers need to lock memory. The restricted Pod Security level
+/// forbids it.
 pub(super) fn security(
     job: &JobDocument,
     context: Option<SecurityContext>,
@@ -127,14 +128,14 @@ pub(super) fn security(
     })
 }
 
-/// Ports at which the ranks of a training meet.
+/// Ports for the rendezvous of a training's ranks.
 pub(super) struct Ports {
     pub master: u16,
     pub supervisor: u16,
 }
 
-/// Returns torch's own, or two of the job's own where its pods are in the network of their nodes,
-/// which others share.
+/// Uses torch's default ports. On the host network, where jobs share a node's ports, derives two
+/// ports from the job's name.
 pub(super) fn ports(job: &JobDocument, target: &Target) -> Ports {
     if !in_host_network(job) {
         return Ports {
@@ -142,6 +143,8 @@ pub(super) fn ports(job: &JobDocument, target: &Target) -> Ports {
             supervisor: SUPERVISOR_PORT,
         };
     }
+    // Ports 20,000 to 28,999 are below the NodePorts (from 30,000) and below the ephemeral ports of
+    // Linux (from 32,768).
     let pair = fnv(&format!("{}/{}", target.namespace, job.id())) % 4_500;
     let master = 20_000 + 2 * u16::try_from(pair).expect("below 4,500");
     Ports {
@@ -150,7 +153,7 @@ pub(super) fn ports(job: &JobDocument, target: &Target) -> Ports {
     }
 }
 
-/// Returns true when `pod:` puts the pods into the network of their nodes.
+/// Whether `pod:` puts the pods on the host network.
 pub(super) fn in_host_network(job: &JobDocument) -> bool {
     job.pod
         .as_ref()

@@ -1,4 +1,4 @@
-//! Selects the resource by which a pod requests GPUs: whole ones, shares or claims.
+//! Selects the resource through which a pod requests GPUs: whole GPUs, shares or claims.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,19 +14,19 @@ use gpuctl_core::model::facts::gpu;
 use gpuctl_core::model::facts::gpu::HAMI_REGISTER;
 use gpuctl_core::model::values::quantity;
 
-/// What one pod asks for.
+/// The request of one pod.
 pub(super) struct PodRequest<'n> {
-    /// Extended resources.
     pub(super) resources: BTreeMap<String, Quantity>,
-    /// The nodes that offer them.
+    /// The nodes that offer the resources.
     pub(super) serving: Vec<&'n Node>,
-    /// What tells those nodes from others that offer something else by the same name.
+    /// Requirements that exclude nodes which offer something else under the same resource name.
     pub(super) requirements: Vec<NodeSelectorRequirement>,
-    /// What it claims of those nodes, which offer no extended resource.
+    /// The claim, if the nodes offer no extended resource.
     pub(super) claim: Option<DeviceClaim>,
 }
 
-/// Returns what one pod asks for on `nodes`, which qualify; `all` are there.
+/// Chooses the request of one pod. `nodes` are the nodes that qualify, `all` are all nodes of the
+/// cluster.
 pub(super) fn resources<'n>(
     wanted: &JobResources,
     nodes: &[&'n Node],
@@ -89,7 +89,7 @@ pub(super) fn resources<'n>(
     })
 }
 
-/// Refuses whole GPUs where the nodes offer only parts.
+/// Refuses a request for whole GPUs if the nodes offer only parts.
 fn only_parts(wanted: &JobResources, nodes: &[&Node]) -> Refusal {
     let sizes: BTreeSet<&str> = nodes
         .iter()
@@ -97,19 +97,19 @@ fn only_parts(wanted: &JobResources, nodes: &[&Node]) -> Refusal {
         .filter_map(|name| gpu::mig_profile(name))
         .collect();
     let sizes = if sizes.is_empty() {
-        "shares that take turns".to_owned()
+        "time-sliced or MPS shares".to_owned()
     } else {
         sizes.into_iter().collect::<Vec<_>>().join(", ")
     };
     let refusal = Refusal::new(
         "NoWholeGpus",
         format!("the nodes that qualify have only parts of GPUs: {sizes}"),
-        "say that a part is enough, and how much memory it needs: `gpu_share: 10Gi`",
+        "if a part is enough, request it by memory: `gpu_share: 10Gi`",
     );
     refusal.at(wanted.gpu_at)
 }
 
-/// Warns when nodes offer GPUs under several names, of which one is requested.
+/// Warns if nodes offer GPUs under several resource names, because only one is requested.
 fn other_resources(whole: &BTreeMap<&str, Vec<&Node>>, chosen: &str) -> Option<String> {
     if whole.len() <= 1 {
         return None;
@@ -120,12 +120,12 @@ fn other_resources(whole: &BTreeMap<&str, Vec<&Node>>, chosen: &str) -> Option<S
         .filter(|resource| *resource != chosen)
         .collect();
     Some(format!(
-        "nodes here offer {chosen} and {}; {chosen} is requested (say `resources.pool` or `gpu-type` to choose)",
+        "nodes here offer {chosen} and {}; {chosen} is requested (set `resources.pool` or `gpu-type` to choose)",
         others.join(", ")
     ))
 }
 
-/// Returns a request for devices of nodes that offer them by dynamic allocation alone.
+/// Requests devices on nodes that offer them through dynamic resource allocation only.
 fn claimed<'n>(wanted: &JobResources, nodes: &[&'n Node]) -> Option<PodRequest<'n>> {
     let (claim, serving) = of_nodes(wanted, nodes)?;
     Some(PodRequest {
@@ -136,14 +136,15 @@ fn claimed<'n>(wanted: &JobResources, nodes: &[&'n Node]) -> Option<PodRequest<'
     })
 }
 
-/// Returns shares that the device plugin makes by time-slicing or MPS. They are all alike, whatever
-/// part was written.
+/// Requests shares that the device plugin creates by time-slicing or MPS. All shares are equal,
+/// whatever size the file requests.
 fn time_slices<'n>(
     wanted: &JobResources,
     share: &Share,
     nodes: &[&'n Node],
     warnings: &mut Vec<String>,
 ) -> Option<PodRequest<'n>> {
+    // NVIDIA's device plugin uses this name if `renameByDefault` is set.
     const RENAMED: &str = "nvidia.com/gpu.shared";
     let serving: Vec<&Node> = nodes
         .iter()
@@ -159,7 +160,7 @@ fn time_slices<'n>(
         .map(|count| count.to_string())
         .collect();
     warnings.push(format!(
-        "a share here is one of {} that take turns on a GPU: no memory is kept for it",
+        "a share here is one of {} on a GPU, without reserved memory",
         counts.into_iter().collect::<Vec<_>>().join(" or ")
     ));
     let renamed: Vec<&Node> = serving
@@ -193,7 +194,7 @@ pub(super) fn count(resource: &str, amount: u64) -> BTreeMap<String, Quantity> {
     BTreeMap::from([(resource.to_owned(), Quantity(amount.to_string()))])
 }
 
-/// Returns a share through the mechanism that the nodes have: HAMi, Aliyun's gpushare, or MIG.
+/// Requests a share through the mechanism of the nodes: HAMi, Aliyun's gpushare, or MIG.
 fn share_of<'n>(
     wanted: &JobResources,
     share: &Share,
@@ -218,6 +219,7 @@ fn share_of<'n>(
         let mut resources = count("nvidia.com/gpu", wanted.gpu.into());
         match share {
             Share::Memory(_) => {
+                // HAMi counts `nvidia.com/gpumem` in mebibytes.
                 resources.extend(count("nvidia.com/gpumem", bytes?.div_ceil(1 << 20)));
             }
             Share::Fraction(part) => {
@@ -230,6 +232,7 @@ fn share_of<'n>(
     }
     let aliyun = with(&|node| node.allocatable(gpu::SHARED_MEMORY) > 0);
     if let Some(bytes) = bytes.filter(|_| !aliyun.is_empty()) {
+        // Aliyun's gpushare counts device memory in gibibytes.
         return Some((count(gpu::SHARED_MEMORY, bytes.div_ceil(1 << 30)), aliyun));
     }
     let profiles: BTreeSet<(u64, &str)> = nodes
@@ -246,8 +249,7 @@ fn share_of<'n>(
             ))
         })
         .collect();
-    // Profiles are named in decimal gigabytes; a share written as 10Gi is meant to fit a 10gb
-    // slice.
+    // MIG profiles use decimal gigabytes, but users write 10Gi for a 10gb slice.
     let (_, profile) = profiles
         .iter()
         .find(|(gigabytes, _)| bytes.is_some_and(|bytes| bytes <= gigabytes << 30))?;

@@ -1,5 +1,5 @@
-//! Builds what runs a service whose replicas span several nodes: a LeaderWorkerSet, whose first
-//! pods answer requests. Source: leaderworkerset.x-k8s.io/v1
+//! Builds the LeaderWorkerSet of a service whose replicas span several nodes. The first pod of each
+//! replica answers requests. Source: leaderworkerset.x-k8s.io/v1
 //! (api/leaderworkerset/v1/leaderworkerset_types.go, 0.8.0).
 
 use serde_json::json;
@@ -11,10 +11,10 @@ use super::{Object, Refusal, Target};
 use crate::spec::JobDocument;
 use gpuctl_core::model::QueueSystem;
 
-/// Its group and version.
+/// Group and version of the API.
 pub(super) const API: &str = "leaderworkerset.x-k8s.io/v1";
 
-/// Returns the LeaderWorkerSet of `replicas` groups.
+/// Builds the LeaderWorkerSet with `replicas` groups.
 pub(super) fn leader_worker_set(
     job: &JobDocument,
     target: &Target,
@@ -28,18 +28,17 @@ pub(super) fn leader_worker_set(
         .is_some_and(|served| !served.leader_worker_sets)
     {
         let message = format!(
-            "an inference on {nodes} nodes needs LeaderWorkerSet, and this cluster does not serve it"
+            "an inference on {nodes} nodes needs LeaderWorkerSet, but this cluster does not serve it"
         );
         let hint = "install LeaderWorkerSet (sigs.k8s.io/lws), or set `resources.node_count: 1` with more GPUs per pod";
         return Err(Refusal::new("LeaderWorkerSetNotServed", message, hint));
     }
     if target.queueing == Some(QueueSystem::Volcano) {
-        let message =
-            "`job.queue` of Volcano's does not go together with an inference on several nodes";
+        let message = "an inference on several nodes cannot use a queue of Volcano";
         return Err(Refusal::new(
             "QueueNotServed",
             message,
-            "leave `job.queue` out",
+            "remove `job.queue`",
         ));
     }
     let body = serde_json::to_value(template.body()).expect("a template is JSON");
@@ -67,10 +66,11 @@ pub(super) fn leader_worker_set(
                 "leaderTemplate": leader,
                 "workerTemplate": worker,
             },
+            // A surge group would wait for GPUs that only an old group can release.
             "rolloutStrategy": {"type": "RollingUpdate", "rollingUpdateConfiguration": {"maxUnavailable": 1, "maxSurge": 0}},
             "startupPolicy": "LeaderCreated",
-            // A Service of the job's own name is what people reach; the pods' names are below one
-            // of each replica.
+            // Clients use a Service with the job's name, so the pods' host names need a separate
+            // headless Service per replica.
             "networkConfig": {"subdomainPolicy": "UniquePerReplica"},
         },
     });

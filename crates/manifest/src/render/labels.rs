@@ -1,4 +1,4 @@
-//! Sets the names, labels and annotations of objects, by which describe, list and delete find them
+//! Sets the names, labels and annotations by which `describe`, `get` and `delete` find objects
 //! later.
 
 use std::collections::BTreeMap;
@@ -39,12 +39,12 @@ pub(super) fn labels(job: &JobDocument, target: &Target, gpu_type: Option<&GpuTy
     labels
 }
 
-/// Returns the user's annotations, for every object and pod.
+/// The user's annotations, for every object and pod.
 pub(super) fn annotations(job: &JobDocument) -> LabelMap {
     job.annotations.iter().cloned().collect()
 }
 
-/// Annotations of the root object alone.
+/// Annotations of the root object only.
 pub(super) fn root_annotations(job: &JobDocument, target: &Target) -> LabelMap {
     let mut annotations = annotations(job);
     let mut put = |key: &str, value: &str| annotations.insert(key.to_owned(), value.to_owned());
@@ -74,7 +74,7 @@ pub(super) fn root_annotations(job: &JobDocument, target: &Target) -> LabelMap {
     annotations
 }
 
-/// Metadata of an object of the job's own.
+/// Metadata of an object that belongs to the job.
 pub(super) fn metadata(
     job: &JobDocument,
     target: &Target,
@@ -90,7 +90,7 @@ pub(super) fn metadata(
     }
 }
 
-/// Any text as the value of a label: `@` and `:` of user names are not allowed there.
+/// Converts text to a label value. User names may contain `@` and `:`, which label values must not.
 pub fn label_value(text: &str) -> String {
     let allowed = |c: char| {
         if c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.') {
@@ -105,7 +105,7 @@ pub fn label_value(text: &str) -> String {
         .to_owned()
 }
 
-/// Returns the PriorityClass that a priority asks for.
+/// The name of a priority's PriorityClass.
 pub fn priority_class_name(priority: &Priority) -> &str {
     match priority {
         Priority::High => "gpuctl-high",
@@ -115,7 +115,7 @@ pub fn priority_class_name(priority: &Priority) -> &str {
     }
 }
 
-/// Returns its value, when the class is ours to make.
+/// The value of a PriorityClass; `None` if gpuctl does not create the class.
 pub(super) fn priority_value(priority: &Priority) -> Option<i32> {
     match priority {
         Priority::High => Some(1000),

@@ -1,5 +1,5 @@
-//! Turns a document and what is known of the cluster into Kubernetes objects, in the order in which
-//! to apply them. Pure and deterministic: no client, no clock, no randomness.
+//! Renders a document for a cluster into Kubernetes objects, in the order in which to apply them.
+//! Pure and deterministic: no client, no clock, no randomness.
 
 mod affinity;
 mod autoscaler;
@@ -57,35 +57,35 @@ pub use secret::{Registry, opaque, registry};
 pub use storage::{FILES_KIB, claim_name};
 pub use supervisor::policy_name;
 
-/// What rendering has to know of the cluster.
+/// Facts about the cluster that rendering needs.
 #[derive(Clone, Debug, Default)]
 pub struct Target {
-    /// Where the objects go.
+    /// The namespace of the objects.
     pub namespace: String,
-    /// What the cluster offers.
+    /// Nodes and their capacity.
     pub nodes: Nodes,
-    /// Names of pools that are defined, with nodes or without.
+    /// Names of the defined pools, including empty ones.
     pub pools: BTreeSet<String>,
-    /// Who submits, as the API server names them.
+    /// The user who submits the job, as the API server names them.
     pub user: Option<String>,
-    /// Contents of `files:` in the order of the document.
+    /// Contents of `files:`, in document order.
     pub files: Vec<Vec<u8>>,
     /// The queueing system that serves `job.queue`.
     pub queueing: Option<QueueSystem>,
-    /// Who places the pods of a training together; `None` where nobody does.
+    /// The gang scheduler of a training; `None` if there is none.
     pub gang: Option<Gang>,
-    /// Labels of nodes by which the job's queue of Kueue places pods near each other.
+    /// Node labels by which the job's Kueue queue places pods near each other.
     pub kueue_levels: BTreeSet<String>,
-    /// True when no PriorityClass of ours is there and none may be made.
+    /// Whether gpuctl's PriorityClasses are missing and the user must not create them.
     pub without_priority: bool,
-    /// What the cluster serves beside the core of Kubernetes; `None` when nobody asked.
+    /// Optional APIs of the cluster; `None` if they were not queried.
     pub served: Option<Served>,
     /// NetworkPolicies of the namespace that gpuctl did not create.
     pub other_policies: OtherPolicies,
 }
 
-/// Whether a namespace has NetworkPolicies that gpuctl did not create. Policies are a union: what
-/// one of them allows, the others cannot forbid.
+/// Whether a namespace has NetworkPolicies that gpuctl did not create. Policies are additive: one
+/// policy cannot forbid traffic that another allows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OtherPolicies {
     /// The namespace has none.
@@ -93,42 +93,40 @@ pub enum OtherPolicies {
     Absent,
     /// At least one of them restricts ingress.
     Present,
-    /// The user may not list them.
+    /// The user must not list them.
     Hidden,
 }
 
-/// Parts of a cluster that a service may need.
+/// APIs of a cluster that a service may need.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Served {
-    /// Names of the metrics that the custom metrics API has for pods; `None` without that API.
+    /// Names of pod metrics in the custom metrics API; `None` without that API.
     pub custom_metrics: Option<BTreeSet<String>>,
-    /// CPU and memory of pods, as metrics-server tells them.
+    /// Whether metrics-server serves CPU and memory of pods.
     pub resource_metrics: bool,
-    /// LeaderWorkerSets.
+    /// Whether the cluster serves LeaderWorkerSets.
     pub leader_worker_sets: bool,
-    /// `None` for users who may not look.
+    /// `None` if the user must not list them.
     pub ingress_classes: Option<Vec<IngressClass>>,
 }
 
-/// Who makes Ingresses answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IngressClass {
-    /// The name of the class.
     pub name: String,
-    /// Taken where an Ingress names none.
+    /// Whether Ingresses without a class use it.
     pub default: bool,
 }
 
-/// One object to apply.
+/// An object to apply.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Object {
-    /// The object as it is sent.
+    /// The object as sent to the API server.
     pub body: Value,
-    /// The resource's name in URLs: `jobs`.
+    /// The resource's name in URLs, such as `jobs`.
     pub plural: &'static str,
-    /// Shared by many jobs: made when absent, never deleted with one.
+    /// Shared by many jobs: created if absent, never deleted with a job.
     pub shared: bool,
-    /// Kept when the job is deleted: files that nobody wants to lose.
+    /// Kept when the job is deleted, because users would lose data.
     pub kept: bool,
 }
 
@@ -143,7 +141,7 @@ impl Object {
         }
     }
 
-    /// Returns the text at a JSON pointer, or nothing.
+    /// The text at a JSON pointer; empty if there is none.
     pub fn text(&self, pointer: &str) -> &str {
         self.body
             .pointer(pointer)
@@ -151,22 +149,20 @@ impl Object {
             .unwrap_or_default()
     }
 
-    /// Returns the kind, such as `Job`.
     pub fn kind(&self) -> &str {
         self.text("/kind")
     }
 
-    /// Returns the name.
     pub fn name(&self) -> &str {
         self.text("/metadata/name")
     }
 
-    /// Returns the group and version, such as `batch/v1`.
+    /// Group and version, such as `batch/v1`.
     pub fn api_version(&self) -> &str {
         self.text("/apiVersion")
     }
 
-    /// `None` for objects of the whole cluster.
+    /// `None` for cluster-scoped objects.
     pub fn namespace(&self) -> Option<&str> {
         self.body
             .pointer("/metadata/namespace")
@@ -177,26 +173,26 @@ impl Object {
 /// The objects of one document.
 #[derive(Clone, Debug)]
 pub struct Rendered {
-    /// In the order in which they are applied; the last one owns the pods.
+    /// Sorted for applying. The last object owns the pods.
     pub objects: Vec<Object>,
-    /// One pod as the owner will make it, for the API server to judge beforehand.
+    /// A pod like those of the owner, for a dry run by the API server.
     pub probe: Object,
-    /// The nodes that were chosen.
+    /// The chosen nodes.
     pub choice: NodeChoice,
-    /// What the user should know.
+    /// Warnings for the user.
     pub warnings: Vec<String>,
 }
 
-/// Why a document cannot be rendered for this cluster.
+/// The reason why a document cannot be rendered for this cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// The contract's CamelCase word.
+    /// The CamelCase name in the JSON contract.
     pub name: &'static str,
     /// Lower-case fragment without a final period.
     pub message: String,
-    /// What to change.
+    /// How to fix it.
     pub hints: Vec<String>,
-    /// Where in the document, when one field is to blame.
+    /// Position of the field that causes it.
     pub at: Option<FilePosition>,
 }
 
@@ -214,7 +210,7 @@ impl Refusal {
         Self { at, ..self }
     }
 
-    /// Returns the error, at its place in the file.
+    /// Converts the refusal to an error at its position in the file.
     pub fn in_file(self, file: &str, text: &str) -> Error {
         let Self {
             name,
@@ -248,7 +244,7 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// Turns a document into objects.
+/// Renders a document into objects.
 pub fn render(document: &Document, target: &Target) -> Result<Rendered, Refusal> {
     match document {
         Document::Job(job) => match job.kind {

@@ -1,5 +1,5 @@
-//! Builds `kind: notebook`: a StatefulSet of one pod behind a Service. The pod keeps its name and
-//! its claims while paused.
+//! Renders `kind: notebook`: a StatefulSet with one pod behind a Service. The pod keeps its name
+//! and its volumes while paused.
 
 use k8s_openapi::api::apps::v1::{StatefulSet, StatefulSetSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
@@ -12,10 +12,9 @@ use super::{Object, Refusal, Rendered, Target, exposure};
 use crate::spec::{JobDocument, Service, port};
 use gpuctl_core::model::contract::labels::JOB;
 
-/// Where a notebook listens when nothing says so.
+/// Jupyter's default port, for notebooks that do not set one.
 const JUPYTER: u16 = 8888;
 
-/// Returns the objects of a notebook.
 pub(super) fn render(job: &JobDocument, target: &Target) -> Result<Rendered, Refusal> {
     let service = job.service.clone().unwrap_or_default();
     let mut warnings = Vec::new();
@@ -58,8 +57,8 @@ pub(super) fn render(job: &JobDocument, target: &Target) -> Result<Rendered, Ref
     })
 }
 
-/// Returns the port that the command really listens on. Where the file names another one, that is
-/// the Service's.
+/// The port on which the command listens. If the file sets a different port, that is the port of
+/// the Service.
 fn listens(job: &JobDocument, service: &Service, warnings: &mut Vec<String>) -> u16 {
     let of_command = port::of_command(job);
     let listens = service
@@ -72,14 +71,14 @@ fn listens(job: &JobDocument, service: &Service, warnings: &mut Vec<String>) -> 
         && service.target_port.is_none()
     {
         warnings.push(format!(
-            "the command listens on {command}: `service.port` {port} of the service leads there"
+            "the command listens on {command}; `service.port` {port} forwards to it"
         ));
     }
     listens
 }
 
-/// A notebook is reached through `gpuctl open` also when it listens inside its pod only, so no port
-/// is probed unless asked.
+/// Builds the container. `gpuctl open` also reaches a notebook that listens on localhost only, so a
+/// port is probed only if the file asks for it.
 fn container(service: &Service, listens: u16) -> Value {
     let mut container = json!({"name": "main", "ports": [{"name": exposure::PORT, "containerPort": listens, "protocol": "TCP"}]});
     if let Some(check) = &service.health_check {

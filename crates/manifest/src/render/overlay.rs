@@ -1,10 +1,10 @@
-//! Merges the `pod:` block of a document into the pod spec made from the other fields, and lists
-//! what it replaced. Maps merge key by key; lists whose items have names merge by name; other lists
-//! are appended to.
+//! Merges the `pod:` block of a document into the rendered pod spec, and lists the fields that it
+//! replaces. Maps merge key by key, lists of named items merge by name, and other lists are
+//! appended to.
 
 use serde_json::Value;
 
-/// Merges `overlay` into `spec`. Returns the paths whose values were replaced.
+/// Merges `overlay` into `spec` and returns the paths of replaced values.
 pub(super) fn merge(spec: &mut Value, overlay: &Value) -> Vec<String> {
     let mut replaced = Vec::new();
     merge_at(spec, overlay, "pod", &mut replaced);
@@ -36,15 +36,16 @@ fn merge_at(base: &mut Value, overlay: &Value, path: &str, replaced: &mut Vec<St
 
 fn merge_lists(base: &mut Vec<Value>, overlay: &[Value], path: &str, replaced: &mut Vec<String>) {
     match path.rsplit('.').next().unwrap_or_default() {
-        // A command is one thing.
+        // Merging two commands item by item makes no sense, so replace the whole list.
         "command" | "args" => {
             replaced.push(path.to_owned());
             overlay.clone_into(base);
         }
-        // Kubernetes takes terms as alternatives: added beside ours, the user's would get around
-        // the pool and the type.
+        // Kubernetes ORs node selector terms. Appending the user's terms would bypass the pool and
+        // the GPU type, so combine each pair of terms.
         "nodeSelectorTerms" => *base = both(base, overlay),
-        // Half of each would be neither.
+        // A merged item could have both `value` and `valueFrom`, or two volume sources, so replace
+        // whole items.
         "env" | "volumes" => by(base, overlay, path, replaced, |item| item.get("name"), true),
         "volumeMounts" => by(
             base,
@@ -65,7 +66,7 @@ fn merge_lists(base: &mut Vec<Value>, overlay: &[Value], path: &str, replaced: &
     }
 }
 
-/// Merges items that are the same by `identity`, whole or field by field; appends the others.
+/// Merges items with equal `identity`, whole or field by field, and appends the other items.
 fn by(
     base: &mut Vec<Value>,
     overlay: &[Value],
@@ -75,7 +76,7 @@ fn by(
     whole: bool,
 ) {
     for item in overlay {
-        // The container of the job may be meant without saying its name.
+        // An unnamed container means the job's container.
         let only = path == "pod.containers" && item.get("name").is_none() && !base.is_empty();
         let same = base
             .iter()
@@ -100,7 +101,7 @@ fn by(
     }
 }
 
-/// Returns every pair of terms as one term that asks for both.
+/// Combines every pair of terms into one term with the requirements of both.
 fn both(ours: &[Value], theirs: &[Value]) -> Vec<Value> {
     let pair = |our: &Value, their: &Value| {
         let mut term = our.clone();

@@ -1,6 +1,6 @@
-//! Decides on which nodes a job may run and which resource it requests for GPUs there. It reads the
-//! nodes of the cluster; for a user who may not list nodes, it uses the labels that are known to
-//! exist.
+//! Chooses the nodes that a job may use, and the resource through which it requests GPUs there.
+//! Reads the nodes of the cluster. For a user who cannot list nodes, it relies on well-known
+//! labels.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,29 +18,29 @@ use crate::spec::{JobDocument, JobResources, Located, WrittenGpuType, nearest};
 use gpuctl_core::model::facts::gpu;
 use gpuctl_core::model::{GpuType, Node, Nodes};
 
-/// What a job asks of its nodes.
+/// Placement of a job: what it requests from nodes, and the nodes that qualify.
 #[derive(Clone, Debug, Default)]
 pub struct NodeChoice {
     /// Extended resources per pod.
     pub resources: BTreeMap<String, Quantity>,
-    /// Which nodes the pods may use.
+    /// Node affinity of the pods.
     pub affinity: Option<Affinity>,
     /// Taints of GPU nodes that the pods tolerate.
     pub tolerations: Vec<Toleration>,
-    /// The type that the job will get; `None` when several are possible.
+    /// The GPU type that the job will get; `None` if several are possible.
     pub gpu_type: Option<GpuType>,
-    /// Nodes whose devices and pool qualify, by name, with those whose taints keep the job off;
-    /// empty when they may not be seen.
+    /// Names of the nodes with suitable devices in the right pool, including nodes whose taints
+    /// exclude the job; empty if the user cannot list nodes.
     pub qualified: Vec<String>,
-    /// Nodes that qualify, by name; empty when they may not be seen.
+    /// Names of the nodes that qualify; empty if the user cannot list nodes.
     pub candidates: Vec<String>,
-    /// Devices of dynamic allocation that each pod claims instead of extended resources.
+    /// Devices that each pod claims through dynamic resource allocation instead of extended
+    /// resources.
     pub claim: Option<DeviceClaim>,
-    /// What the user should know.
+    /// Warnings for the user.
     pub warnings: Vec<String>,
 }
 
-/// Decides where `job` may run.
 pub fn choose(job: &JobDocument, target: &Target) -> Result<NodeChoice, Refusal> {
     let wanted = &job.resources;
     match &target.nodes {
@@ -48,24 +48,37 @@ pub fn choose(job: &JobDocument, target: &Target) -> Result<NodeChoice, Refusal>
             Some(pool) => {
                 let choice = blind(wanted);
                 let assumed: Vec<&str> = choice.resources.keys().map(String::as_str).collect();
-                let assumed = if assumed.is_empty() { String::new() } else { format!("; {} is assumed", assumed.join(", ")) };
-                let warning = format!("pool `{pool}` has no node yet: the job waits for one{assumed}");
-                Ok(NodeChoice { warnings: vec![warning], ..choice })
+                let assumed = if assumed.is_empty() {
+                    String::new()
+                } else {
+                    format!("; {} is assumed", assumed.join(", "))
+                };
+                let warning =
+                    format!("pool `{pool}` has no node yet: the job waits for one{assumed}");
+                Ok(NodeChoice {
+                    warnings: vec![warning],
+                    ..choice
+                })
             }
             None => from_nodes(job, nodes),
         },
-        // What somebody wrote down some day is no ground to refuse a job.
+        // Published nodes may be outdated, so a mismatch must not refuse the job.
         Nodes::Published(nodes) => from_nodes(job, nodes).or_else(|refusal| {
             let choice = blind(wanted);
-            let warning =
-                format!("{} in the list of nodes that was published, which may be old; you may not list nodes", refusal.message);
-            Ok(NodeChoice { warnings: [vec![warning], choice.warnings].concat(), ..choice })
+            let warning = format!(
+                "{} in the published list of nodes, which may be outdated; you may not list nodes",
+                refusal.message
+            );
+            Ok(NodeChoice {
+                warnings: [vec![warning], choice.warnings].concat(),
+                ..choice
+            })
         }),
         Nodes::Hidden => Ok(blind(wanted)),
     }
 }
 
-/// Returns the job's pool, when it is defined and nothing is in it.
+/// The job's pool, if it is defined but has no nodes.
 fn without_nodes<'w>(wanted: &'w JobResources, nodes: &[Node], target: &Target) -> Option<&'w str> {
     let pool = wanted.pool.as_ref()?.value.as_str();
     (target.pools.contains(pool) && nodes.iter().all(|node| node.pool() != Some(pool)))
@@ -105,7 +118,7 @@ fn from_nodes(job: &JobDocument, nodes: &[Node]) -> Result<NodeChoice, Refusal> 
         }
         let kind = &written.value.kind;
         warnings.push(format!(
-            "no node has {kind} now; the job waits until an autoscaler brings one"
+            "no node has {kind} now; the job waits until an autoscaler adds one"
         ));
         let choice = blind(wanted);
         return Ok(NodeChoice { warnings, ..choice });
@@ -120,7 +133,7 @@ fn from_nodes(job: &JobDocument, nodes: &[Node]) -> Result<NodeChoice, Refusal> 
         claim,
     } = resources(wanted, &typed, nodes, &mut warnings)?;
     let types: BTreeSet<GpuType> = serving.iter().filter_map(|node| node.gpu_type()).collect();
-    // The claim chooses devices by their product, whatever labels nodes have.
+    // The claim selects devices by product, so node labels do not matter.
     let alternatives = match claim {
         Some(_) => Vec::new(),
         None => labels_of_type(wanted, &serving, is_autoscaled),
@@ -152,7 +165,7 @@ fn from_nodes(job: &JobDocument, nodes: &[Node]) -> Result<NodeChoice, Refusal> 
     })
 }
 
-/// Returns the choice for a job without GPUs.
+/// Chooses nodes for a job without GPUs.
 fn without_devices(
     wanted: &JobResources,
     nodes: &[Node],
@@ -177,7 +190,7 @@ fn without_devices(
     }
 }
 
-/// Returns the nodes with GPUs of the type that the file names.
+/// Selects the nodes with GPUs of the requested type.
 fn of_type<'n>(written: &Located<WrittenGpuType>, nodes: &[&'n Node]) -> Vec<&'n Node> {
     let kind = &written.value.kind;
     nodes
@@ -187,7 +200,7 @@ fn of_type<'n>(written: &Located<WrittenGpuType>, nodes: &[&'n Node]) -> Vec<&'n
         .collect()
 }
 
-/// Refuses a job with GPUs where no node has any.
+/// Refuses a job with GPUs if no node has any.
 fn no_gpu_nodes(wanted: &JobResources) -> Refusal {
     let place = wanted
         .pool
@@ -198,7 +211,7 @@ fn no_gpu_nodes(wanted: &JobResources) -> Refusal {
     let but = if wanted.exclude_nodes.is_empty() {
         ""
     } else {
-        " but those in `exclude_nodes`"
+        " except those in `exclude_nodes`"
     };
     let refusal = Refusal::new(
         "NoGpuNodes",
@@ -208,7 +221,7 @@ fn no_gpu_nodes(wanted: &JobResources) -> Refusal {
     refusal.at(wanted.gpu_at)
 }
 
-/// Returns labels of which a node must have one, to have GPUs of the type that the file names.
+/// Builds alternative node labels for the requested GPU type; a node needs one of them.
 fn labels_of_type(
     wanted: &JobResources,
     serving: &[&Node],
@@ -236,7 +249,7 @@ fn in_pool<'n>(pool: &Located<String>, nodes: &'n [Node]) -> Result<Vec<&'n Node
     let pools: Vec<&str> = pools.into_iter().collect();
     let hint = match nearest(&pool.value, &pools) {
         Some(near) => format!("did you mean `{near}`? pools here: {}", pools.join(", ")),
-        None if pools.is_empty() => "no node is in a pool; leave `resources.pool` out".to_owned(),
+        None if pools.is_empty() => "no node is in a pool; remove `resources.pool`".to_owned(),
         None => format!("pools here: {}", pools.join(", ")),
     };
     Err(Refusal::new(
@@ -286,9 +299,9 @@ fn no_such_type(
     .at(Some(written.at))
 }
 
-/// For users who may not see nodes, and nodes that are not there yet: the vendor's resource name,
-/// and every known spelling of the type. A node that an autoscaler would bring is known by the
-/// autoscaler's own labels only.
+/// Chooses without knowing the nodes, because the user cannot list them or none exist yet. Uses the
+/// vendor's resource name and all known spellings of the GPU type. For a node that an autoscaler
+/// would add, only the autoscaler's own labels are known.
 fn blind(wanted: &JobResources) -> NodeChoice {
     if wanted.gpu == 0 {
         let affinity = affinity(always(wanted), Vec::new(), vec![without_gpus()]);

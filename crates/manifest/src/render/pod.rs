@@ -1,5 +1,5 @@
-//! Builds the pod template of every kind of job, and the bare pod for the API server's dry run: a
-//! dry run of a Job does not check its pods.
+//! Builds the pod template of every kind of job. Also builds a bare pod for a dry run, because a
+//! dry run of a Job does not validate its pods.
 
 use std::collections::BTreeMap;
 
@@ -22,11 +22,11 @@ use crate::spec::{JobDocument, Priority};
 use gpuctl_core::model::contract::labels::{MANAGED_BY, MANAGED_BY_US};
 use gpuctl_core::model::{JobKind, OWN_CONTAINER};
 
-/// A pod template and what goes with it.
+/// A pod template and the objects that it needs.
 pub(super) struct RenderedTemplate {
     pub labels: BTreeMap<String, String>,
     pub annotations: BTreeMap<String, String>,
-    /// The pod spec as JSON, the user's overlay merged in.
+    /// The pod spec as JSON, with the user's overlay merged.
     pub spec: Value,
     /// Objects that must exist before a pod can start.
     pub objects: Vec<Object>,
@@ -35,7 +35,7 @@ pub(super) struct RenderedTemplate {
 }
 
 impl RenderedTemplate {
-    /// As its owner carries it; the pod spec, which is JSON, comes later.
+    /// The template for its owner, without the pod spec, which is added later as JSON.
     pub(super) fn body(&self) -> PodTemplateSpec {
         PodTemplateSpec {
             metadata: Some(ObjectMeta {
@@ -48,7 +48,7 @@ impl RenderedTemplate {
     }
 }
 
-/// Merges the `pod:` block of the file into the pod spec. Returns warnings.
+/// Merges the `pod:` block into the pod spec and returns warnings.
 fn merge_overlay(spec: &mut Value, job: &JobDocument) -> Vec<String> {
     let Some(overlay) = &job.pod else {
         return Vec::new();
@@ -65,7 +65,7 @@ fn merge_overlay(spec: &mut Value, job: &JobDocument) -> Vec<String> {
     warnings
 }
 
-/// Returns the annotations of the pods. Autoscalers must not move a training to save a node.
+/// Builds the pods' annotations. They keep autoscalers from evicting a training to remove a node.
 fn template_annotations(job: &JobDocument) -> BTreeMap<String, String> {
     let mut annotations = annotations(job);
     if job.kind == JobKind::Training {
@@ -86,8 +86,8 @@ fn template_annotations(job: &JobDocument) -> BTreeMap<String, String> {
     annotations
 }
 
-/// Returns the template of `job`, of which `pods` will run. `more` are fields of the kind's own pod
-/// spec; the user's overlay comes after them.
+/// Builds the template of `job` for the given number of pods. `more` are pod spec fields of the
+/// job's kind; the user's overlay is merged after them.
 pub(super) fn template(
     job: &JobDocument,
     target: &Target,
@@ -128,7 +128,8 @@ pub(super) fn template(
     overlay::merge(&mut spec, &more);
     warnings.extend(merge_overlay(&mut spec, job));
     if fabric::in_host_network(job) && spec["dnsPolicy"].is_null() {
-        // Names of Services are unknown to a node's own resolver.
+        // On the host network, the default policy uses the node's resolver, which does not know
+        // Services.
         spec["dnsPolicy"] = "ClusterFirstWithHostNet".into();
     }
     Ok(RenderedTemplate {
@@ -170,7 +171,7 @@ fn pod_spec(
                 .collect::<BTreeMap<_, _>>(),
         )
         .filter(|map| !map.is_empty()),
-        // A Service called `vllm` would inject VLLM_PORT=tcp://… and crash vLLM.
+        // For a Service named `vllm`, service links would set VLLM_PORT=tcp://… and crash vLLM.
         enable_service_links: Some(false),
         automount_service_account_token: Some(false),
         image_pull_secrets: list(job.image_pull_secrets.iter().map(secret).collect()),
@@ -196,14 +197,14 @@ fn pod_spec(
     }
 }
 
-/// Takes out of the user's `pod:` what the site does not leave to them, and says so.
+/// Removes the fields of `pod:` that the site enforces, and returns warnings.
 fn fenced(overlay: &mut Value, job: &JobDocument) -> Vec<String> {
     let mut told = Vec::new();
     let Some(fields) = overlay.as_object_mut() else {
         return told;
     };
     if job.site.tolerations_enforced && fields.remove("tolerations").is_some() {
-        told.push("`pod.tolerations` is left out: the site enforces its own".to_owned());
+        told.push("ignoring `pod.tolerations`: the site enforces its own".to_owned());
     }
     if let Some(selector) = fields
         .get_mut("nodeSelector")
@@ -216,7 +217,7 @@ fn fenced(overlay: &mut Value, job: &JobDocument) -> Vec<String> {
                 .is_some_and(|own| own != value.as_str())
             {
                 told.push(format!(
-                    "`pod.nodeSelector.{key}` is left out: the site enforces `{value}`"
+                    "ignoring `pod.nodeSelector.{key}`: the site enforces `{value}`"
                 ));
             }
         }
@@ -228,8 +229,8 @@ fn list<T>(items: Vec<T>) -> Option<Vec<T>> {
     Some(items).filter(|items| !items.is_empty())
 }
 
-/// Memory is not compressible, so its limit is its request; CPU is, so it has none unless that is
-/// asked for.
+/// Builds requests and limits. Memory is not compressible, so its limit equals its request. CPU is
+/// compressible, so it has no limit unless the file asks for one.
 fn resources(
     job: &JobDocument,
     choice: &NodeChoice,
@@ -259,8 +260,8 @@ fn resources(
     }
 }
 
-/// Returns the class behind a priority word. It never preempts: a training in the queue may not end
-/// one that runs.
+/// Builds the PriorityClass of a priority. It never preempts: a queued training must not stop a
+/// running one.
 fn priority_class(priority: &Priority) -> Option<Object> {
     let class = PriorityClass {
         metadata: ObjectMeta {
@@ -282,7 +283,7 @@ fn priority_class(priority: &Priority) -> Option<Object> {
     })
 }
 
-/// Returns the template as a pod of its own, under a name that no pod has.
+/// Builds a bare pod from the template, under a name that no pod has.
 pub(super) fn probe(job: &JobDocument, target: &Target, template: &RenderedTemplate) -> Object {
     let pod = Pod {
         metadata: ObjectMeta {
@@ -307,7 +308,8 @@ pub(super) fn probe(job: &JobDocument, target: &Target, template: &RenderedTempl
     if let Value::Object(spec) = &mut object.body["spec"] {
         spec.entry("restartPolicy")
             .or_insert_with(|| "Never".into());
-        // No controller set the index that the variables refer to; a dry run never resolves them.
+        // The variables refer to an index that only a controller sets. A dry run does not resolve
+        // them.
         spec.remove("subdomain");
     }
     object

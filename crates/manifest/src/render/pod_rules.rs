@@ -1,5 +1,5 @@
-//! Compares a pod with a node as the scheduler does, as far as selectors, required node affinity
-//! and taints go; and names the rules of a pod that are about more than nodes.
+//! Compares a pod with a node like the scheduler: node selectors, required node affinity and
+//! taints. Also names the rules of a pod that depend on more than nodes.
 
 use std::collections::BTreeMap;
 
@@ -14,16 +14,16 @@ use super::tolerations::tolerates;
 use gpuctl_core::model::counting::device_demand::DeviceClaims;
 use gpuctl_core::model::{Node, Taint};
 
-/// The taint that says what `spec.unschedulable` says.
+/// The taint that accompanies `spec.unschedulable`.
 const CORDON: &str = "node.kubernetes.io/unschedulable";
 
-/// What a pod asks of nodes.
+/// A pod's requirements for nodes.
 #[derive(Clone, Debug, Default)]
 pub struct PodRules {
     spec: PodPlacement,
 }
 
-/// The fields of a pod's specification that a scheduler reads, but for what its containers need.
+/// The scheduling fields of a pod spec, except container resources.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct PodPlacement {
@@ -47,7 +47,7 @@ struct PodAffinities {
     pod_anti_affinity: Option<OtherPodsAffinity>,
 }
 
-/// Only whether something is required of other pods.
+/// Records only whether there are required terms.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct OtherPodsAffinity {
@@ -73,14 +73,14 @@ struct MountedClaim {
 }
 
 impl PodRules {
-    /// Reads the specification of a pod; one that is none asks for nothing.
+    /// Reads a pod spec. An invalid spec has no requirements.
     pub fn of(spec: &Value) -> Self {
         Self {
             spec: PodPlacement::deserialize(spec).unwrap_or_default(),
         }
     }
 
-    /// Returns the label by which a node is not one of the pod's.
+    /// The first label requirement that the node does not meet.
     pub fn off_selector(&self, node: &Node) -> Option<String> {
         let wrong = |(key, value): (&String, &String)| {
             (node.labels.get(key) != Some(value)).then(|| format!("{key}={value}"))
@@ -94,7 +94,7 @@ impl PodRules {
             .as_ref()?
             .node_selector_terms;
         let unmet: Vec<Option<String>> = terms.iter().map(|term| unmet(term, node)).collect();
-        // One term is enough; the first tells what is missing.
+        // Terms are alternatives, so one is enough. If none matches, report the first.
         if unmet.iter().any(Option::is_none) {
             None
         } else {
@@ -102,7 +102,7 @@ impl PodRules {
         }
     }
 
-    /// Returns the taint that keeps the pod off a node, cordons aside.
+    /// The first taint that keeps the pod off the node, except cordons.
     pub fn not_tolerated<'n>(&self, node: &'n Node) -> Option<&'n Taint> {
         let keeps_off = |taint: &&Taint| {
             let tolerated = self
@@ -118,7 +118,7 @@ impl PodRules {
         node.taints.iter().find(keeps_off)
     }
 
-    /// Returns the same pod as if it did not ask for node labels with these keys.
+    /// A copy of the pod's rules without requirements for node labels with these keys.
     #[must_use]
     pub fn without(&self, drop: impl Fn(&str) -> bool) -> Self {
         let mut spec = self.spec.clone();
@@ -142,7 +142,8 @@ impl PodRules {
                 term.match_expressions.as_ref().is_none_or(Vec::is_empty)
                     && term.match_fields.as_ref().is_none_or(Vec::is_empty)
             };
-            // A term that asks for nothing more is met by every node.
+            // A term without requirements left would match nothing in Kubernetes. Here it matches
+            // every node, so drop the whole affinity.
             if required.node_selector_terms.iter().any(is_empty) {
                 affinity.required_during_scheduling_ignored_during_execution = None;
             }
@@ -150,7 +151,7 @@ impl PodRules {
         Self { spec }
     }
 
-    /// Returns the labels that nodes must have, by key.
+    /// Keys of the labels that nodes must have.
     pub fn selector_keys(&self) -> Vec<&str> {
         let selector = self
             .spec
@@ -179,7 +180,7 @@ impl PodRules {
         selector.chain(expressions).collect()
     }
 
-    /// Returns who is to place the pod.
+    /// The name of the pod's scheduler.
     pub fn scheduler(&self) -> &str {
         self.spec
             .scheduler_name
@@ -187,7 +188,7 @@ impl PodRules {
             .unwrap_or("default-scheduler")
     }
 
-    /// Returns what holds the pod back from its scheduler.
+    /// The gates that keep the scheduler from placing the pod.
     pub fn gates(&self) -> Vec<&str> {
         self.spec
             .scheduling_gates
@@ -201,12 +202,12 @@ impl PodRules {
         i64::from(self.spec.priority.unwrap_or(0))
     }
 
-    /// Returns whether the scheduler ends pods of lower priority for it.
+    /// Whether the scheduler may evict pods of lower priority for it.
     pub fn preempts(&self) -> bool {
         self.spec.preemption_policy.as_deref() != Some("Never")
     }
 
-    /// Returns the volume claims that it mounts.
+    /// Names of the PersistentVolumeClaims that the pod mounts.
     pub fn volume_claims(&self) -> Vec<&str> {
         let volumes = self.spec.volumes.iter().flatten();
         volumes
@@ -214,7 +215,7 @@ impl PodRules {
             .collect()
     }
 
-    /// Returns what decides beside the nodes themselves and the devices that were compared.
+    /// Lists rules that depend on more than nodes and the compared devices.
     pub fn beyond_nodes(&self, devices: &DeviceClaims) -> Vec<String> {
         let spec = &self.spec;
         let mut found = Vec::new();
@@ -227,7 +228,7 @@ impl PodRules {
             volumes
                 .iter()
                 .any(|volume| volume.persistent_volume_claim.is_some()),
-            "where its volumes can be mounted",
+            "node affinity of its volumes",
         );
         let affinity = spec.affinity.as_ref();
         let beside = affinity.and_then(|affinity| affinity.pod_affinity.as_ref());
@@ -259,8 +260,8 @@ impl PodRules {
     }
 }
 
-/// Returns the first requirement of a term that the node does not meet. An empty term selects
-/// nothing.
+/// The first requirement of a term that the node does not meet. As in Kubernetes, an empty term
+/// matches nothing.
 fn unmet(term: &NodeSelectorTerm, node: &Node) -> Option<String> {
     let fields = term.match_fields.iter().flatten();
     let (mut any, mut missing) = (false, None);
@@ -280,7 +281,8 @@ fn unmet(term: &NodeSelectorTerm, node: &Node) -> Option<String> {
     }
 }
 
-/// Compares as the scheduler does. Source: k8s.io/apimachinery/pkg/labels (Requirement.Matches).
+/// Evaluates a requirement like the scheduler. Source: k8s.io/apimachinery/pkg/labels
+/// (Requirement.Matches).
 fn holds(requirement: &NodeSelectorRequirement, value: Option<&String>) -> bool {
     let values = requirement.values.as_deref().unwrap_or_default();
     let number = |text: &String| text.parse::<i64>().ok();

@@ -1,5 +1,5 @@
-//! Builds the objects of pools: a definition each, the namespace of the definitions, a role that
-//! lets everybody read them, and the facts published for users who may not read nodes.
+//! Builds the objects of pools: one definition per pool, the namespace of the definitions, a role
+//! that lets all users read them, and the facts for users who cannot read nodes.
 
 use std::collections::BTreeMap;
 
@@ -14,10 +14,10 @@ use gpuctl_core::model::facts::gpu::is_type_label;
 use gpuctl_core::model::facts::node::is_group_label;
 use gpuctl_core::model::{Node, PoolDefinition};
 
-/// The value of the kind's label.
+/// Value of the label for the kind.
 pub const POOL_KIND: &str = "pool";
 const FACTS_NAME: &str = "gpuctl-facts";
-/// The key of the published definitions.
+/// Key of the published definitions.
 pub const FACTS_POOLS: &str = "pools";
 
 fn object(plural: &'static str, body: Value) -> Object {
@@ -29,7 +29,7 @@ fn object(plural: &'static str, body: Value) -> Object {
     }
 }
 
-/// Returns the definition of a pool.
+/// Builds the ConfigMap that defines a pool.
 pub fn definition(pool: &PoolDefinition) -> Object {
     let text = serde_json::to_string_pretty(pool).expect("a definition is JSON");
     object(
@@ -45,9 +45,9 @@ pub fn definition(pool: &PoolDefinition) -> Object {
     )
 }
 
-/// Every user can read two objects: the published facts and the site's defaults. RBAC cannot limit
-/// a list to names, so the facts repeat the definitions of pools, and other objects in the
-/// namespace stay hidden.
+/// Rules that let every user read two objects: the published facts and the site's defaults. RBAC
+/// cannot restrict a list to names, so the facts repeat the definitions of pools, and other objects
+/// in the namespace stay hidden.
 pub fn reader_rules() -> Value {
     json!([{
         "apiGroups": [""], "resources": ["configmaps"], "resourceNames": [FACTS_NAME, SiteDefaults::NAME], "verbs": ["get"],
@@ -61,7 +61,8 @@ pub fn reads_everything(rules: &Value) -> bool {
         == json!([{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list", "watch"]}])
 }
 
-/// Returns the namespace, and unless `private` the right of every user to read what is in it.
+/// Builds the namespace of gpuctl and, unless `private`, the right of all users to read its facts
+/// and defaults.
 pub fn home(private: bool) -> Vec<Object> {
     let ours = json!({MANAGED_BY: MANAGED_BY_US});
     let mut objects = vec![object(
@@ -126,7 +127,7 @@ pub fn home_mark(uid: &str, private: bool) -> Vec<Object> {
     }
 }
 
-/// Returns true for labels that users who may not read nodes are told.
+/// Whether a label is published to users who cannot read nodes.
 pub fn is_published(key: &str) -> bool {
     is_type_label(key)
         || key == POOL_LABEL

@@ -1,6 +1,6 @@
-//! Hands a job over to the queueing system of the cluster (`job.queue`) and to whoever places its
-//! pods together (`job.gang`). Where the cluster has no queues, `job.queue` is an error: otherwise
-//! the job would run past its team's quota unnoticed.
+//! Assigns a job to a queueing system (`job.queue`) and to a gang scheduler (`job.gang`). If the
+//! cluster has no queues, `job.queue` is an error: otherwise the job could exceed its team's quota
+//! unnoticed.
 
 use serde_json::{Value, json};
 
@@ -10,13 +10,13 @@ use crate::spec::JobDocument;
 use gpuctl_core::model::contract::labels::{KUEUE_QUEUE, VOLCANO_GROUP_SIZE, VOLCANO_QUEUE};
 use gpuctl_core::model::{Gang, JobKind, QueueSystem};
 
-/// Marks the owner of the pods, and its template where the queueing system reads that.
+/// Marks the owner of the pods, and its template if the queueing system reads that.
 pub(super) fn queue(job: &JobDocument, target: &Target, root: &mut Object) -> Result<(), Refusal> {
     if let Some(queue) = &job.queue {
         match target.queueing {
             Some(QueueSystem::Kueue) => root.body["metadata"]["labels"][KUEUE_QUEUE] = json!(queue),
-            // Volcano's controller reads the pods' annotation
-            // (pkg/controllers/podgroup/pg_controller_handler.go); `get jobs` reads the owner's.
+            // Volcano's controller reads the annotation of the pods
+            // (pkg/controllers/podgroup/pg_controller_handler.go). `get jobs` reads the owner's.
             Some(QueueSystem::Volcano) => {
                 root.body["metadata"]["annotations"][VOLCANO_QUEUE] = json!(queue);
                 root.body["spec"]["template"]["metadata"]["annotations"][VOLCANO_QUEUE] =
@@ -24,7 +24,7 @@ pub(super) fn queue(job: &JobDocument, target: &Target, root: &mut Object) -> Re
             }
             None => {
                 let message =
-                    format!("`job.queue: {queue}` asks for a queue, and this cluster serves none");
+                    format!("`job.queue: {queue}` names a queue, but this cluster serves none");
                 return Err(Refusal::new(
                     "QueueNotServed",
                     message,
@@ -42,7 +42,7 @@ pub(super) fn queue(job: &JobDocument, target: &Target, root: &mut Object) -> Re
     Ok(())
 }
 
-/// Returns the fields of the pod by which a queue or a group finds it.
+/// Pod spec fields that assign a pod to a scheduler or a group.
 pub(super) fn pod_fields(job: &JobDocument, target: &Target) -> Value {
     match &target.gang {
         _ if by_volcano(job, target) => json!({"schedulerName": "volcano"}),
@@ -51,7 +51,7 @@ pub(super) fn pod_fields(job: &JobDocument, target: &Target) -> Value {
     }
 }
 
-/// Returns the group that its scheduler places as a whole or not at all.
+/// Builds the PodGroup, which its scheduler places as a whole or not at all.
 pub(super) fn pod_group(
     job: &JobDocument,
     target: &Target,

@@ -1,6 +1,7 @@
-//! Renders the objects of a quota in one namespace: a ResourceQuota, and a LimitRange beside it.
+//! Builds the objects of a quota in one namespace: a ResourceQuota and a LimitRange.
 //!
-//! Note: a quota on CPU or memory refuses every pod that names none, which the LimitRange prevents.
+//! A ResourceQuota on CPU or memory rejects pods that do not request them. The LimitRange gives
+//! such pods default requests.
 
 use std::collections::BTreeSet;
 
@@ -10,10 +11,10 @@ use super::Object;
 use crate::spec::QuotaLimits;
 use gpuctl_core::model::contract::labels::{DESCRIPTION, KIND, MANAGED_BY, MANAGED_BY_US, QUOTA};
 
-/// The value of the kind's label.
+/// Value of the label for the kind.
 pub(super) const QUOTA_KIND: &str = "quota";
 
-/// Returns a namespace labelled as made by gpuctl.
+/// Builds a namespace with gpuctl's label.
 pub fn namespace(name: &str) -> Object {
     let body = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": {MANAGED_BY: MANAGED_BY_US}}});
     Object {
@@ -24,8 +25,8 @@ pub fn namespace(name: &str) -> Object {
     }
 }
 
-/// Returns what a quota writes into `namespace`. `resources` are the names under which the
-/// cluster's nodes offer whole GPUs: a quota counts each by itself.
+/// Builds the objects of a quota in `namespace`. `resources` are the resource names of whole GPUs
+/// in the cluster: a ResourceQuota counts each name separately.
 pub fn quota(
     name: &str,
     description: Option<&str>,
@@ -43,6 +44,7 @@ pub fn quota(
     put("requests.memory".to_owned(), limits.memory.clone());
     put("requests.storage".to_owned(), limits.storage.clone());
     put("pods".to_owned(), limits.pods.map(|pods| pods.to_string()));
+    // Kubernetes allows only `requests.` quotas for extended resources.
     for resource in resources {
         put(
             format!("requests.{resource}"),

@@ -59,7 +59,7 @@ impl BindingSubject {
         }
     }
 
-    /// Whether the subject includes every user, every service account, or anonymous users.
+    /// Whether the subject includes all users, all service accounts, or anonymous users.
     pub fn is_everybody(&self) -> bool {
         let names = [
             "system:authenticated",
@@ -149,7 +149,7 @@ fn bound(set: &RoleSet<'_>, name: &str, namespace: Option<&str>, rules: Vec<Valu
     vec![role, binding]
 }
 
-/// Resources of one group with the same verbs share a rule.
+/// Combines resources of one group with equal verbs into one rule.
 fn joined(rules: BTreeMap<(&'static str, &'static str), BTreeSet<&'static str>>) -> Vec<Value> {
     let mut shared: BTreeMap<(&str, BTreeSet<&str>), Vec<&str>> = BTreeMap::new();
     for ((group, resource), verbs) in rules {

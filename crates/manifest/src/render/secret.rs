@@ -10,23 +10,23 @@ use serde_json::json;
 use super::Object;
 use gpuctl_core::model::contract::labels::{MANAGED_BY, MANAGED_BY_US};
 
-/// A login of an image registry.
+/// Credentials for an image registry.
 pub struct Registry<'a> {
-    /// As images name it: `registry.example.com`.
+    /// The host as in image names, such as `registry.example.com`.
     pub host: &'a str,
-    /// The user at the registry.
     pub username: &'a str,
     /// The password or token.
     pub password: &'a str,
 }
 
-/// Returns a Secret with these keys and values.
+/// Builds a Secret with these keys and values.
 pub fn opaque(namespace: &str, name: &str, values: BTreeMap<String, Vec<u8>>) -> Object {
     secret(namespace, name, "Opaque", values)
 }
 
-/// Returns a Secret that `imagePullSecret` can name.
+/// Builds a Secret for `imagePullSecret`.
 pub fn registry(namespace: &str, name: &str, login: &Registry<'_>) -> Object {
+    // `ByteString` serializes as base64, as `auth` requires.
     let auth = ByteString(format!("{}:{}", login.username, login.password).into_bytes());
     let entry = json!({"username": login.username, "password": login.password, "auth": auth});
     let config = json!({"auths": {login.host: entry}})

@@ -1,5 +1,5 @@
-//! As whom a pod runs: the contexts that Pod Security asks for, and the group that may write to its
-//! claims.
+//! Builds security contexts: the fields that Pod Security requires, and the group that may write to
+//! volumes.
 
 use k8s_openapi::api::core::v1::{
     Capabilities, PodSecurityContext, SeccompProfile, SecurityContext,
@@ -7,11 +7,11 @@ use k8s_openapi::api::core::v1::{
 
 use crate::spec::{JobDocument, WorkdirSource};
 
-/// The group of fresh claims where nothing else is said. A volume that was just made belongs to
-/// root, and images of notebooks run as somebody else.
+/// Default group of new volumes. A new volume belongs to root, but images of notebooks run as
+/// another user.
 const GROUP: i64 = 1000;
 
-/// Returns the security context of the pod.
+/// Builds the pod's security context.
 pub(super) fn of_pod(job: &JobDocument) -> Option<PodSecurityContext> {
     let security = &job.security;
     let fs_group = security
@@ -22,7 +22,8 @@ pub(super) fn of_pod(job: &JobDocument) -> Option<PodSecurityContext> {
         run_as_user: security.run_as.map(i64::from),
         run_as_non_root: security.restricted.then_some(true),
         fs_group,
-        // Whole volumes are walked through only when their first folder is not the group's.
+        // By default the kubelet changes the group of every file on each mount. `OnRootMismatch`
+        // skips a volume whose root directory already has the group.
         fs_group_change_policy: fs_group.map(|_| "OnRootMismatch".to_owned()),
         seccomp_profile: security.restricted.then(|| SeccompProfile {
             localhost_profile: None,
@@ -33,7 +34,8 @@ pub(super) fn of_pod(job: &JobDocument) -> Option<PodSecurityContext> {
     (context != PodSecurityContext::default()).then_some(context)
 }
 
-/// Claims that were there before may hold the files of others, which are not given away unasked.
+/// The group of volumes if the file sets none. Existing volumes may hold files of other users, so
+/// their group changes only if the file asks for it.
 fn default_group(job: &JobDocument) -> Option<i64> {
     let mut claims = job
         .workdirs
@@ -55,7 +57,7 @@ fn default_group(job: &JobDocument) -> Option<i64> {
     }
 }
 
-/// Returns the security context of the job's container.
+/// Builds the container's security context.
 pub(super) fn of_container(job: &JobDocument) -> Option<SecurityContext> {
     job.security.restricted.then(|| SecurityContext {
         allow_privilege_escalation: Some(false),

@@ -1,5 +1,5 @@
-//! Gives a server that runs on several nodes the flags by which its pods find each other. Flags are
-//! those that vLLM (0.12) and SGLang (0.5) document; other servers get the variables only.
+//! Gives a server that spans several nodes the flags for its pods to find each other. The flags are
+//! those that vLLM (0.12) and SGLang (0.5) document; other servers only get variables.
 
 use std::sync::LazyLock;
 
@@ -10,11 +10,11 @@ use super::command::{Words, insert_after};
 use crate::spec::JobDocument;
 use gpuctl_core::model::JobKind;
 
-/// Where the server's first pod listens for the others.
+/// The port on which the first pod of a replica listens for the other pods.
 pub(super) const PORT: u16 = 29500;
-/// What vLLM's pods behind the first one get: they answer no requests.
+/// The flag for vLLM's other pods, which do not answer requests.
 const HEADLESS: &str = "--headless";
-/// The flag that was put in front of all others.
+/// The first of the inserted flags; marks their position.
 const NODES: &str = "--nnodes=";
 
 static VLLM: LazyLock<Regex> = LazyLock::new(|| {
@@ -25,7 +25,7 @@ static SGLANG: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"\bsglang\.launch_server\b|\bsglang\s+serve\b").expect("the pattern is tested")
 });
 
-/// Returns true for a service of which each replica is several pods.
+/// Whether each replica of the service has several pods.
 pub(super) fn spans_nodes(job: &JobDocument) -> bool {
     job.kind == JobKind::Inference && job.resources.node_count > 1
 }
@@ -58,13 +58,13 @@ pub(super) fn connect(job: &JobDocument, mut words: Words) -> Words {
             return words;
         }
     }
-    let message = "the server has to connect its nodes by itself: NNODES, NODE_RANK, MASTER_ADDR and MASTER_PORT are set";
+    let message = "the server must connect its nodes itself; NNODES, NODE_RANK, MASTER_ADDR and MASTER_PORT are set";
     words.warnings.push(message.to_owned());
     words
 }
 
-/// Turns the container of a first pod into one of those behind it: it serves nobody, so nothing
-/// asks whether it does.
+/// Converts the container of a first pod into that of the other pods, which do not serve requests,
+/// so they have no ports and probes.
 pub(super) fn behind(container: &mut Value) {
     let Some(fields) = container.as_object_mut() else {
         return;
@@ -166,6 +166,6 @@ mod tests {
         );
         let own = connected("[vllm, serve, m, --nnodes, '2']");
         assert!(own.warnings.is_empty() && own.command.unwrap().len() == 5);
-        assert!(connected("[serve]").warnings[0].contains("connect its nodes by itself"));
+        assert!(connected("[serve]").warnings[0].contains("connect its nodes itself"));
     }
 }

@@ -1,6 +1,6 @@
-//! Renders `kind: inference` and `kind: compute`: a Deployment (or what spans several nodes) behind
-//! a Service, with probes that leave a model time to load and a rollout that does not wait for GPUs
-//! which only its own old pods can free.
+//! Renders `kind: inference` and `kind: compute`: a Deployment, or a LeaderWorkerSet for replicas
+//! on several nodes, behind a Service. The probes leave a model time to load. A rollout does not
+//! wait for GPUs that only its own old pods can free.
 
 use k8s_openapi::api::apps::v1::{
     Deployment, DeploymentSpec, DeploymentStrategy, RollingUpdateDeployment,
@@ -18,16 +18,14 @@ use crate::spec::{JobDocument, Service, VolumeAccess, WorkdirSource, port};
 use gpuctl_core::model::JobKind;
 use gpuctl_core::model::contract::labels::JOB;
 
-/// Seconds that a model may take until its server answers; weights come over the network at some
-/// 100 MB/s.
+/// Seconds for a model server to start. Weights load over the network at about 100 MB/s.
 const MODEL_START: u64 = 1800;
-/// The same without a model.
+/// Seconds for a program without a model to start.
 const PLAIN_START: u64 = 600;
-/// What scheduling and pulling the image may take before the rollout counts as failed.
+/// Seconds for scheduling and for pulling the image, before a rollout counts as failed.
 const PLACEMENT: u64 = 900;
 const PERIOD: u64 = 10;
 
-/// Returns the objects of a service.
 pub(super) fn render(job: &JobDocument, target: &Target) -> Result<Rendered, Refusal> {
     let service = job
         .service
@@ -45,7 +43,7 @@ pub(super) fn render(job: &JobDocument, target: &Target) -> Result<Rendered, Ref
     let more = json!({"containers": [container(job, service, listens)], "terminationGracePeriodSeconds": grace(job, service)});
     if replicas(job) != service.replicas {
         warnings.push(format!(
-            "replicas: {} is outside what autoscaling allows; it begins with {}",
+            "replicas: {} is outside the range of autoscaling; starting with {}",
             service.replicas,
             replicas(job)
         ));
@@ -87,7 +85,7 @@ pub(super) fn render(job: &JobDocument, target: &Target) -> Result<Rendered, Ref
     })
 }
 
-/// Returns the object that owns the pods.
+/// Builds the object that owns the pods.
 fn workload(
     job: &JobDocument,
     service: &Service,
@@ -107,7 +105,8 @@ fn workload(
     }
 }
 
-/// Replicas to begin with: what the file says, within what its autoscaler may do.
+/// The initial number of replicas: that of the file, within the bounds of the autoscaler.
+// `replicas: 0` pauses a service, and an autoscaler must not wake it up.
 pub(super) fn replicas(job: &JobDocument) -> u32 {
     let said = job.service.as_ref().map_or(1, |service| service.replicas);
     match job
@@ -120,8 +119,8 @@ pub(super) fn replicas(job: &JobDocument) -> u32 {
     }
 }
 
-/// Returns true when only one pod at a time may have what it mounts or holds, so that the old one
-/// has to go first.
+/// Whether the old pod must end before a new one can start, because they cannot share a GPU or a
+/// volume.
 fn exclusive(job: &JobDocument, pods: u32) -> bool {
     let one_node = |access: VolumeAccess| {
         matches!(
@@ -137,8 +136,8 @@ fn exclusive(job: &JobDocument, pods: u32) -> bool {
         })
 }
 
-/// Returns the container's port: what the file says, for a program may be told its port in many
-/// ways.
+/// The container's port. The file takes precedence, because a program may get its port in ways that
+/// gpuctl does not recognize.
 fn listens(job: &JobDocument, service: &Service, warnings: &mut Vec<String>) -> u16 {
     let said = service
         .target_port
@@ -148,16 +147,17 @@ fn listens(job: &JobDocument, service: &Service, warnings: &mut Vec<String>) -> 
         port::of_command(job).filter(|other| *other != said && service.target_port.is_none())
     {
         warnings.push(format!(
-            "the command names port {other} and `service.port` is {said}: say `targetPort: {other}` if it listens there"
+            "the command uses port {other}, but `service.port` is {said}: set `targetPort: {other}` if it listens there"
         ));
     }
     said
 }
 
-/// Returns the seconds that a request in progress gets to end: the service's own timeout, at least
-/// Kubernetes' default.
+/// Seconds for a request in progress to finish: the service's timeout, but at least the default of
+/// Kubernetes.
 fn grace(job: &JobDocument, service: &Service) -> u64 {
     let timeout = service
+        // The default of `terminationGracePeriodSeconds` is 30.
         .timeout
         .map_or(30, |timeout| timeout.as_secs().max(30));
     job.grace_period.map_or(timeout, |period| period.as_secs())
@@ -171,8 +171,8 @@ fn start_budget(job: &JobDocument) -> u64 {
     }
 }
 
-/// Ports and probes. Nothing is known of a program without a health check but that it listens when
-/// it is ready; it is not restarted for that.
+/// Builds ports and probes. Without a health check, the only sign of readiness is an open port,
+/// which is not enough to restart a container.
 fn container(job: &JobDocument, service: &Service, listens: u16) -> Value {
     let protocol = service.protocol.unwrap_or("TCP");
     let mut container = json!({"name": "main", "ports": [{"name": exposure::PORT, "containerPort": listens, "protocol": protocol}]});
@@ -193,7 +193,7 @@ fn container(job: &JobDocument, service: &Service, listens: u16) -> Value {
     }
     container["startupProbe"] = startup;
     container["readinessProbe"] = probe(5, 3);
-    // A server that is busy with a long batch answers late and is not dead.
+    // A server that is busy with a long batch answers late, but it is not dead.
     container["livenessProbe"] = probe(10, 6);
     container
 }
@@ -221,8 +221,9 @@ fn deployment(
                 match_labels: Some([(JOB.to_owned(), job.id().to_owned())].into()),
                 ..LabelSelector::default()
             },
-            // On full GPUs, and beside a volume for one node, a pod above the number of replicas
-            // would wait for ever for one that goes only after it is ready.
+            // A surge pod would wait forever if all GPUs are in use, or if the volume allows one
+            // node only: the old pod ends only after the new one is ready. So replace pods one by
+            // one.
             strategy: exclusive(job, most).then(|| DeploymentStrategy {
                 type_: Some("RollingUpdate".to_owned()),
                 rolling_update: Some(RollingUpdateDeployment {

@@ -1,5 +1,5 @@
 //! Renders the volumes of a pod and the objects behind them: workdirs, `/dev/shm`, the model cache,
-//! and the files that travel with the job.
+//! and local files.
 
 use std::collections::BTreeMap;
 
@@ -19,17 +19,17 @@ use gpuctl_core::model::{JobKind, Nodes};
 use super::labels::metadata;
 use super::{Object, Refusal, Target, supervisor};
 
-/// A ConfigMap holds at most a mebibyte, encoding included.
+/// Limit of all local files. A ConfigMap holds at most 1 MiB, including the overhead of the
+/// encoding.
 pub const FILES_KIB: usize = 900;
 
-/// Where `model.cache` keeps what is downloaded: on a claim mounted there, else on the node.
+/// Directory of the model cache: on a volume mounted there, otherwise on the node.
 pub(super) const CACHE: &str = "/cache/models";
 
-/// The size of `/dev/shm` per GPU where nothing bounds the memory, in GiB: a limit, not a
-/// reservation.
+/// Size limit of `/dev/shm` per GPU in GiB, for jobs without a memory limit. It reserves no memory.
 const SHM_GIB: u32 = 16;
 
-/// What a pod mounts, and what must exist before it can.
+/// The volumes of a pod, and the objects that must exist before it can mount them.
 #[derive(Default)]
 pub(super) struct PodStorage {
     pub volumes: Vec<Volume>,
@@ -38,7 +38,8 @@ pub(super) struct PodStorage {
     pub warnings: Vec<String>,
 }
 
-/// Returns everything that `job` mounts. `pods` mount the same claims; `nodes` qualify for them.
+/// Builds all volumes of `job`. `pods` is the number of pods that mount them, `nodes` the number of
+/// nodes that qualify.
 pub(super) fn storage(
     job: &JobDocument,
     target: &Target,
@@ -71,19 +72,20 @@ pub(super) fn storage(
         .any(|volume| volume.host_path.is_some());
     if on_host && target.nodes == Nodes::Hidden {
         storage.warnings.push(
-            "host paths are each node's own, and it is not known how many nodes qualify".to_owned(),
+            "host paths are local to each node, and the number of nodes that qualify is unknown"
+                .to_owned(),
         );
     }
     if on_host && nodes > 1 {
         storage.warnings.push(format!(
-            "host paths are each node's own and {nodes} nodes qualify; files written on one are missing on another (use `pvc:` or `size:` for shared ones)"
+            "host paths are local to each node and {nodes} nodes qualify; files written on one are missing on another (use `pvc:` or `size:` for shared files)"
         ));
     }
     Ok(storage)
 }
 
-/// Returns the claim that `size:` makes for a path: stable, so that re-creating the job adopts what
-/// was kept.
+/// The name of the PersistentVolumeClaim for `size:` and a path. It is stable, so that a job with
+/// the same name gets its old volume back.
 pub fn claim_name(job: &str, path: &str) -> String {
     let slug: String = path
         .chars()
@@ -112,8 +114,7 @@ impl PodStorage {
         }
     }
 
-    /// Returns how a claim is accessed that is made for these pods. Warns when only the pods of one
-    /// node could use it.
+    /// Chooses the access mode of a new claim. Warns if pods on several nodes cannot share it.
     fn claim_access(
         &mut self,
         access: Option<VolumeAccess>,
@@ -174,7 +175,7 @@ impl PodStorage {
             } => {
                 let mut name = claim_name(job.id(), &workdir.path);
                 if self.objects.iter().any(|object| object.name() == name) {
-                    // `/a/b` and `/a-b` would share one.
+                    // `/a/b` and `/a-b` have the same slug.
                     name = format!("{name}-{index}");
                 }
                 let access = self.claim_access(*access, &workdir.path, pods);
@@ -209,7 +210,8 @@ impl PodStorage {
         self.add(volume, &workdir.path, workdir.read_only, sub);
     }
 
-    /// The model's folder must be there already; its cache is made.
+    /// Mounts the model's directory, which must exist, and the cache, which the kubelet creates if
+    /// needed.
     fn model(&mut self, job: &JobDocument) {
         let Some(model) = &job.model else { return };
         let mounted = |path: &str| is_on_workdir(job, path);
@@ -230,8 +232,8 @@ impl PodStorage {
         }
     }
 
-    /// The container runtime's own 64 MiB are too few for NCCL and data loaders, whose workers then
-    /// die of a bus error.
+    /// Mounts `/dev/shm`. The container runtime's default of 64 MiB is too small for NCCL and data
+    /// loaders, whose workers then die of a bus error.
     fn shm(&mut self, job: &JobDocument) {
         let taken = job
             .workdirs
@@ -293,6 +295,7 @@ impl PodStorage {
         }
         let name = format!("{}-files", job.id());
         let (mut data, mut binary) = (BTreeMap::new(), BTreeMap::new());
+        // A subPath mount of one key does not hide the other files of its target directory.
         let source = ConfigMapVolumeSource {
             name: name.clone(),
             ..ConfigMapVolumeSource::default()
@@ -323,7 +326,7 @@ impl PodStorage {
     }
 }
 
-/// Returns a folder or file of the node.
+/// A directory or file of the node.
 fn host_folder(path: &str, workdir: &Workdir) -> HostPathVolumeSource {
     let kind = match (workdir.file, workdir.read_only) {
         (true, _) => "File",
@@ -336,7 +339,7 @@ fn host_folder(path: &str, workdir: &Workdir) -> HostPathVolumeSource {
     }
 }
 
-/// Returns true for a path in or below a workdir.
+/// Whether a path is in or below a workdir.
 pub(super) fn is_on_workdir(job: &JobDocument, path: &str) -> bool {
     job.workdirs
         .iter()
@@ -355,7 +358,8 @@ fn host(name: &str, path: &str, kind: &str) -> Volume {
     }
 }
 
-/// Returns a claim of its own: claim templates cannot be changed later.
+/// Builds a separate claim. A StatefulSet's claim templates are immutable, and Deployments and Jobs
+/// have none.
 fn claim(
     job: &JobDocument,
     target: &Target,

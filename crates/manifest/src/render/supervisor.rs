@@ -1,6 +1,7 @@
-//! Puts the supervisor before the command of a training whose ranks restart together. The program
-//! itself is `supervisor.py`: the images of distributed trainings have Python, and torch's own
-//! elastic rendezvous renumbers ranks and loses its state with rank 0.
+//! Puts the supervisor in front of the command of a training whose ranks restart together. The
+//! supervisor is a Python program, `supervisor.py`, because images of distributed trainings have
+//! Python. torch's elastic rendezvous is no alternative: it renumbers ranks and loses its state
+//! with rank 0.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -32,14 +33,14 @@ use gpuctl_core::model::values::fingerprint::sha256;
 use gpuctl_core::model::{JobKind, OWN_CONTAINER};
 
 const PROGRAM: &str = include_str!("supervisor.py");
-/// Where containers have it.
+/// Directory of the program in containers.
 pub(super) const FOLDER: &str = "/etc/gpuctl";
-/// The annotation that the Job controller puts on every pod. `$(JOB_COMPLETION_INDEX)` would stay
-/// literal: the controller appends that variable last.
+/// The annotation that the Job controller sets on every pod. `$(JOB_COMPLETION_INDEX)` would not be
+/// expanded, because the controller appends that variable last.
 pub(super) const RANK: &str = "metadata.annotations['batch.kubernetes.io/job-completion-index']";
-/// Exit code by which a rank says that the training has failed.
+/// Exit code of a rank when the training has failed.
 const FAILED: i32 = 113;
-/// Exit code by which a rank gives its GPUs back because its peers are not placed.
+/// Exit code of a rank that releases its GPUs because its peers have not been placed.
 const NOT_PLACED: i32 = 114;
 
 /// Starts the supervisor with the first Python in the image. In an image without Python, the
@@ -60,7 +61,7 @@ while [ \"$1\" != -- ]; do shift; done
 shift
 exec \"$@\"";
 
-/// Returns true when the ranks of `job` start, stop and restart together.
+/// Whether the ranks of `job` start, stop and restart together.
 pub(super) fn supervises(job: &JobDocument) -> bool {
     let in_image = job.command == Command::Image && !matches!(job.args, Command::Shell(_));
     wanted(job) && !in_image
@@ -80,7 +81,7 @@ fn wanted(job: &JobDocument) -> bool {
     }
 }
 
-/// Wraps the command; says so where that is wanted and impossible.
+/// Wraps the command in the supervisor. Refuses or warns if the command is unknown.
 pub(super) fn wrap(job: &JobDocument, mut words: Words, target: &Target) -> Result<Words, Refusal> {
     if !wanted(job) {
         return Ok(words);
@@ -100,7 +101,7 @@ pub(super) fn wrap(job: &JobDocument, mut words: Words, target: &Target) -> Resu
                 "write the command that the image starts",
             ));
         }
-        let message = "the command is the image's own, so each rank is retried by itself; write `environment.command`";
+        let message = "the command is the image's own, so each rank is retried separately; set `environment.command` to restart all ranks together";
         words.warnings.push(message.to_owned());
         return Ok(words);
     };
@@ -118,7 +119,7 @@ pub(super) fn wrap(job: &JobDocument, mut words: Words, target: &Target) -> Resu
     flag("port", ports(job, target).supervisor.to_string());
     flag("retries", training.retries.to_string());
     flag("failures", "$(GPUCTL_FAILURES)".to_owned());
-    // A moment before the kubelet kills everything, so that the processes end in order.
+    // End the processes in order, shortly before the kubelet sends SIGKILL.
     flag("grace", grace.saturating_sub(2).max(1).to_string());
     let limits = [
         ("gang-timeout", training.gang_timeout),
@@ -136,7 +137,7 @@ pub(super) fn wrap(job: &JobDocument, mut words: Words, target: &Target) -> Resu
     Ok(words)
 }
 
-/// Returns what the supervisor has to know of its pod: variables and the fields behind them.
+/// Variables for the supervisor, with the pod fields that provide them.
 pub(super) fn pod_facts() -> [(&'static str, &'static str); 4] {
     [
         (
@@ -152,19 +153,18 @@ pub(super) fn pod_facts() -> [(&'static str, &'static str); 4] {
     ]
 }
 
-/// The name of the objects with the program and the token, and of the NetworkPolicy.
+/// Name of the Secret, the ConfigMap and the NetworkPolicy.
 fn object_name(job: &JobDocument) -> String {
     format!("{}-supervisor", job.id())
 }
 
-/// The SHA-256 of the program.
 pub(super) fn program_hash() -> String {
     sha256(PROGRAM)
 }
 
 /// The volume with the program and the token. The token is a file, because many tools display
-/// variables and arguments. The container can run as any user, so the file is readable by all of
-/// its users.
+/// variables and arguments. The container can run as any user, so every user in it can read the
+/// file.
 pub(super) fn volume(job: &JobDocument) -> Volume {
     let item = |key: &str, mode| {
         Some(vec![KeyToPath {
@@ -225,9 +225,9 @@ pub fn policy_name(job: &JobDocument) -> Option<String> {
         .then(|| object_name(job))
 }
 
-/// The policy that closes the supervisor's port to other pods. Policies can only allow, so it
-/// allows every other port and protocol. If other policies isolate the namespace, that would remove
-/// their isolation, so it then allows only the pods of the job.
+/// The policy that closes the supervisor's port to other pods. Policies can only allow traffic, so
+/// it allows every other port and protocol. If other policies isolate the namespace, that would
+/// remove their isolation, so in that case it allows only the pods of the job.
 pub(super) fn network_policy(
     job: &JobDocument,
     target: &Target,
@@ -280,7 +280,7 @@ pub(super) fn network_policy(
     Some(Object::new(&policy, "networkpolicies"))
 }
 
-/// Returns the object that carries the program.
+/// Builds the ConfigMap with the program.
 pub(super) fn config_map(
     job: &JobDocument,
     target: &Target,
@@ -295,8 +295,8 @@ pub(super) fn config_map(
     Object::new(&map, "configmaps")
 }
 
-/// Returns how failed pods count. Only the pod that was evicted itself is free of charge without
-/// the supervisor; with it no other pod fails then.
+/// Builds the rules for failed pods. An evicted pod does not count as a failure. With the
+/// supervisor, no other pod fails along with it; without it, the others do, and they count.
 pub(super) fn failure_policy(supervised: bool) -> PodFailurePolicy {
     let disrupted = PodFailurePolicyOnPodConditionsPattern {
         type_: "DisruptionTarget".to_owned(),
@@ -316,6 +316,8 @@ pub(super) fn failure_policy(supervised: bool) -> PodFailurePolicy {
             values: vec![code],
         }),
     };
+    // The Job controller applies the first rule that matches: an eviction is ignored whatever the
+    // exit code is.
     let mut rules = vec![ignored];
     if supervised {
         rules.extend([by_code("FailJob", FAILED), by_code("Ignore", NOT_PLACED)]);
@@ -323,7 +325,7 @@ pub(super) fn failure_policy(supervised: bool) -> PodFailurePolicy {
     PodFailurePolicy { rules }
 }
 
-/// Returns what the dry run says of limits that the supervisor enforces, or that nobody does.
+/// Explains in the dry run how the limits are enforced, if at all.
 pub(super) fn told(job: &JobDocument, supervised: bool, placed_together: bool) -> Vec<String> {
     let mut told = Vec::new();
     let training = &job.training;
@@ -331,11 +333,11 @@ pub(super) fn told(job: &JobDocument, supervised: bool, placed_together: bool) -
     if limited(training.max_runtime) {
         told.push(match supervised {
             true => {
-                "max_runtime counts from the moment all ranks are there, for all attempts together"
+                "max_runtime starts once all ranks have joined, and covers all attempts together"
                     .to_owned()
             }
             false => {
-                "max_runtime counts from the moment a pod is on its node, for each attempt anew"
+                "max_runtime starts once a pod is on its node, and applies to each attempt separately"
                     .to_owned()
             }
         });
@@ -344,7 +346,7 @@ pub(super) fn told(job: &JobDocument, supervised: bool, placed_together: bool) -
         told.push(
             match (placed_together, supervised) {
                 (true, _) => "gang_timeout is not needed: no pod starts before all of them fit",
-                (false, true) => "gang_timeout ends ranks that wait for so long; their GPUs are free until they are tried again",
+                (false, true) => "gang_timeout ends ranks that have waited this long; their GPUs are free until the next attempt",
                 (false, false) => "gang_timeout acts only while `gpuctl create --wait` runs: nothing in the cluster enforces it",
             }
             .to_owned(),

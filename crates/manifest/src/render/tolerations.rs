@@ -1,5 +1,5 @@
-//! Decides which taints a job tolerates: those by which nodes are dedicated to GPUs, and that of
-//! its own pool. What it does not tolerate it says, where no node would be left.
+//! Decides which taints a job tolerates: those that dedicate nodes to GPUs, and that of its pool.
+//! Warns about other taints if they exclude every node.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -33,15 +33,16 @@ pub(super) fn tolerations(
     tolerations
 }
 
-/// Returns the toleration of the taint by which nodes are dedicated to the devices of a driver: of
-/// `nvidia.com/gpu` for `gpu.nvidia.com`.
+/// The toleration for nodes dedicated to the devices of a driver: `nvidia.com/gpu` for
+/// `gpu.nvidia.com`.
 pub(super) fn of_driver(driver: &str) -> Option<Toleration> {
     driver
         .strip_prefix("gpu.")
         .map(|vendor| tolerate(&format!("{vendor}/gpu"), None))
 }
 
-/// `nvidia.com/mig-1g.10gb` is served by nodes tainted `nvidia.com/gpu`.
+/// The taint key of a resource. Nodes that offer `nvidia.com/mig-1g.10gb` have the taint
+/// `nvidia.com/gpu`.
 fn vendor_key(resource: &str) -> String {
     match resource.split_once('/') {
         Some(("nvidia.com", _)) => "nvidia.com/gpu".to_owned(),
@@ -49,8 +50,8 @@ fn vendor_key(resource: &str) -> String {
     }
 }
 
-/// The taint that keeps others off the nodes of the job's pool, which may come when the pool
-/// becomes exclusive.
+/// Tolerates the taint of the job's pool even if it does not exist yet: the pool may become
+/// exclusive later.
 pub(super) fn of_pool(wanted: &JobResources) -> Vec<Toleration> {
     wanted
         .pool
@@ -65,7 +66,7 @@ fn tolerate(key: &str, value: Option<&str>) -> Toleration {
         key: Some(key.to_owned()),
         operator: Some(operator.to_owned()),
         value: value.map(ToOwned::to_owned),
-        // One that evicts is meant for everybody.
+        // A `NoExecute` taint evicts all pods for a reason, so do not tolerate it.
         effect: Some("NoSchedule".to_owned()),
         ..Toleration::default()
     }
@@ -75,8 +76,8 @@ fn is_dedicated(taint: &Taint, (key, value): (&str, Option<&str>)) -> bool {
     taint.key == key && value.is_none_or(|value| taint.value.as_deref() == Some(value))
 }
 
-/// Returns the nodes whose taints the job tolerates. Where that is none, all are returned, for the
-/// scheduler may know better, and the user is told what is in the way.
+/// Selects the nodes whose taints the job tolerates. If there are none, warns and keeps all nodes,
+/// because the cluster may have changed.
 pub(super) fn welcome<'n>(
     nodes: Vec<&'n Node>,
     job: &JobDocument,
@@ -131,14 +132,14 @@ pub(super) fn welcome<'n>(
         .next()
         .map_or("", |(taint, _)| taint.key.as_str());
     warnings.push(format!(
-        "every node that qualifies has a taint that the job does not tolerate: {}; where it may go there all the same, say so: `pod: {{tolerations: [{{key: {example}, operator: Exists}}]}}`",
+        "every node that qualifies has a taint that the job does not tolerate: {}; to use these nodes anyway, set `pod: {{tolerations: [{{key: {example}, operator: Exists}}]}}`",
         list.join(", ")
     ));
     nodes
 }
 
-/// Returns the nodes that the site's selector names; all with a warning where that is none, for one
-/// may come.
+/// Selects the nodes that match the site's selector. If there are none, warns and keeps all nodes,
+/// because a matching node may be added.
 fn selected<'n>(
     nodes: Vec<&'n Node>,
     job: &JobDocument,
@@ -159,14 +160,13 @@ fn selected<'n>(
         .map(|(key, value)| format!("`{key}={value}`"))
         .collect();
     warnings.push(format!(
-        "no node that qualifies has {}, which the site's defaults ask for",
+        "no node that qualifies has {}, which the site's defaults require",
         labels.join(" and ")
     ));
     nodes
 }
 
-/// Returns true for a taint that keeps pods off for good. Those of the node's own state come and
-/// go.
+/// Whether a taint excludes pods permanently. Taints for the state of a node come and go.
 fn keeps_off(taint: &Taint) -> bool {
     let transient = ["node.kubernetes.io/", "node.cloudprovider.kubernetes.io/"]
         .iter()
@@ -174,7 +174,7 @@ fn keeps_off(taint: &Taint) -> bool {
     matches!(taint.effect.as_str(), "NoSchedule" | "NoExecute") && !transient
 }
 
-/// Adds the tolerations that the site gives its jobs.
+/// Adds the site's tolerations.
 pub(super) fn with_site(mut tolerations: Vec<Toleration>, job: &JobDocument) -> Vec<Toleration> {
     for one in of_site(job) {
         if !tolerations.contains(&one) {
@@ -191,9 +191,9 @@ fn of_site(job: &JobDocument) -> impl Iterator<Item = Toleration> {
     })
 }
 
-/// Returns true when a node has every label that the site asks for.
+/// Whether a node has all labels of the site's selector.
 fn is_selected(node: &Node, job: &JobDocument) -> bool {
-    // Of labels that were not published nobody knows.
+    // Published nodes lack most labels, so assume a match.
     node.slim
         || job
             .site
@@ -202,7 +202,7 @@ fn is_selected(node: &Node, job: &JobDocument) -> bool {
             .all(|(key, value)| node.labels.get(key) == Some(value))
 }
 
-/// As the scheduler compares them.
+/// Matches like the scheduler (core/v1 `Toleration`): an empty key or effect matches any.
 pub(super) fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
     let effect = toleration
         .effect

@@ -1,6 +1,6 @@
-//! Prefers to place the ranks of a training near each other (`job.topology`). Which label of nodes
-//! says what is near differs from cluster to cluster; the known ones come from clouds' documents
-//! and from NVIDIA's topograph. Kueue places by the levels of its Topologies itself.
+//! Prefers nearby nodes for the ranks of a training (`job.topology`). Clusters use different labels
+//! for the topology; the known ones come from the documentation of clouds and from NVIDIA's
+//! topograph. Kueue itself places pods by the levels of its Topology objects.
 
 use k8s_openapi::api::core::v1::{PodAffinity, PodAffinityTerm, WeightedPodAffinityTerm};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
@@ -11,7 +11,7 @@ use crate::spec::JobDocument;
 use gpuctl_core::model::contract::labels::JOB;
 use gpuctl_core::model::{Gang, Nodes};
 
-/// Labels of what is behind one switch.
+/// Labels with equal values for nodes behind one switch.
 const RACKS: [&str; 6] = [
     "topology.kubernetes.io/rack",
     "cloud.provider.com/topology-rack",
@@ -20,7 +20,7 @@ const RACKS: [&str; 6] = [
     "cloud.google.com/gce-topology-subblock",
     "oci.oraclecloud.com/rdma.local_block_id",
 ];
-/// Labels of what is a switch further.
+/// Labels of the next level of switches.
 const BLOCKS: [&str; 6] = [
     "topology.kubernetes.io/block",
     "cloud.provider.com/topology-block",
@@ -30,7 +30,7 @@ const BLOCKS: [&str; 6] = [
     "oci.oraclecloud.com/rdma.network_block_id",
 ];
 
-/// Returns the label whose values say what is near.
+/// Finds the node label of the requested topology level.
 pub(super) fn label(job: &JobDocument, target: &Target) -> Result<Option<String>, Refusal> {
     let Some(wanted) = job
         .training
@@ -50,13 +50,12 @@ pub(super) fn label(job: &JobDocument, target: &Target) -> Result<Option<String>
     Ok(Some(key))
 }
 
-/// Returns true for a label by which Kueue itself places the pods.
+/// Whether Kueue itself places the pods by this label.
 pub(super) fn is_kueues(key: &str, target: &Target) -> bool {
     target.gang == Some(Gang::Kueue) && target.kueue_levels.contains(key)
 }
 
-/// Returns the fields of the pod by which the scheduler places it near its peers, as far as there
-/// is room.
+/// Pod spec fields that make the scheduler prefer nodes near the other ranks.
 pub(super) fn pod_fields(job: &JobDocument, key: Option<&str>) -> Value {
     let Some(key) = key else { return json!({}) };
     let term = PodAffinityTerm {
@@ -83,8 +82,7 @@ fn known(keys: &[&str], word: &str, target: &Target) -> Result<String, Refusal> 
     }
     let hint = "write the label itself: `job.topology: LABEL`; `gpuctl describe node NAME` shows a node's labels";
     let Nodes::Listed(nodes) = &target.nodes else {
-        let message =
-            format!("which label says what is one {word} is not known: you may not list nodes");
+        let message = format!("cannot find the node label for `{word}`: you may not list nodes");
         return Err(Refusal::new("TopologyNotFound", message, hint));
     };
     let there = |key: &&&str| nodes.iter().any(|node| node.labels.contains_key(**key));
@@ -92,10 +90,7 @@ fn known(keys: &[&str], word: &str, target: &Target) -> Result<String, Refusal> 
         .find(there)
         .map(|key| (*key).to_owned())
         .ok_or_else(|| {
-            let message = format!(
-                "no node has a label that says what is one {word}: {}",
-                keys.join(", ")
-            );
+            let message = format!("no node has a label for `{word}`: {}", keys.join(", "));
             Refusal::new("TopologyNotFound", message, hint)
         })
 }

@@ -11,7 +11,6 @@ use crate::spec::JobDocument;
 use gpuctl_core::model::contract::labels::{JOB, KUEUE_TOPOLOGY, RETRIES, SUPERVISOR_HASH};
 use gpuctl_core::model::{Gang, GangWish};
 
-/// Returns the objects of a training.
 pub(super) fn render(job: &JobDocument, target: &Target) -> Result<Rendered, Refusal> {
     let nodes = job.resources.node_count;
     let supervised = supervisor::supervises(job);
@@ -57,7 +56,7 @@ pub(super) fn render(job: &JobDocument, target: &Target) -> Result<Rendered, Ref
     })
 }
 
-/// Returns what only the pods of a training have.
+/// Pod spec fields that only trainings have.
 fn pod_fields(job: &JobDocument, target: &Target) -> Value {
     let mut fields = json!({"restartPolicy": "Never", "subdomain": job.id()});
     if let Some(limit) = job
@@ -65,7 +64,7 @@ fn pod_fields(job: &JobDocument, target: &Target) -> Value {
         .max_runtime
         .filter(|_| !supervisor::supervises(job))
     {
-        // The Job's own deadline counts waiting too; a pod's counts from its node on.
+        // The deadline of a Job includes waiting time. That of a pod starts on its node.
         fields["activeDeadlineSeconds"] = json!(limit.as_secs());
     }
     overlay::merge(&mut fields, &queue::pod_fields(job, target));
@@ -88,11 +87,13 @@ fn batch_job(job: &JobDocument, target: &Target, template: &RenderedTemplate) ->
             completion_mode: Some("Indexed".to_owned()),
             completions: Some(nodes),
             parallelism: Some(nodes),
-            // One count for all ranks would be used up by ranks that crash together.
+            // With a common limit, ranks that crash together would use up all retries at once.
             backoff_limit_per_index: Some(retries),
+            // A training needs all its ranks, so the Job fails once one rank has used up its
+            // retries.
             max_failed_indexes: Some(0),
             pod_failure_policy: Some(supervisor::failure_policy(supervisor::supervises(job))),
-            // Never two pods of one rank at the same checkpoint.
+            // Two pods of one rank must never write to the same checkpoint.
             pod_replacement_policy: Some("Failed".to_owned()),
             ttl_seconds_after_finished: job
                 .training
@@ -105,7 +106,8 @@ fn batch_job(job: &JobDocument, target: &Target, template: &RenderedTemplate) ->
     }
 }
 
-/// Gives each rank a name before it is ready: rank 0 is looked up while it starts.
+/// Builds the headless Service. It publishes pods that are not ready, because ranks look up rank 0
+/// while it starts.
 fn service(
     job: &JobDocument,
     target: &Target,

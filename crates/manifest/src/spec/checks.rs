@@ -1,5 +1,5 @@
-//! Lists the checks of a document that need no cluster. Each has an id and a reason, and a comment
-//! in the file can silence it.
+//! Lists the checks of a document that do not need a cluster. Each check has an id and a reason,
+//! and a comment in the file can silence most of them.
 
 use std::sync::LazyLock;
 
@@ -10,18 +10,18 @@ use super::semantics::{self, Finding};
 use super::tree::{self, YamlNode, YamlValue};
 use gpuctl_core::error::{FilePosition, Problem, Problems, Severity};
 
-/// One thing that is looked at.
+/// A validation rule.
 #[derive(Debug)]
 pub struct Check {
-    /// The name by which a file silences it.
+    /// The id in `# gpuctl: ignore ID`.
     pub id: &'static str,
-    /// Whether it fails validation.
+    /// A check with severity `Error` fails validation.
     pub severity: Severity,
-    /// What is found, in a few words.
+    /// A short description of the problem.
     pub title: &'static str,
-    /// Why it matters, and what to do.
+    /// Why it matters, and how to fix it.
     pub why: &'static str,
-    /// `None` for what the reader of the file, or the cluster, finds.
+    /// `None` for checks made elsewhere: while parsing the file, or against the cluster.
     find: Option<fn(&JobDocument) -> Option<Finding>>,
 }
 
@@ -58,19 +58,19 @@ const fn elsewhere(
 
 use Severity::{Error, Warning};
 
-/// Every check, in the order of the table.
+/// Every check, in the order of the documentation.
 pub const CHECKS: [Check; 20] = [
     elsewhere(
         "form",
         Error,
         "a field that is unknown, missing, or of another type",
-        "What is not understood is not guessed: a misspelt field would silently do nothing. The message names the nearest field.",
+        "gpuctl does not guess: a misspelled field would silently do nothing. The message suggests the nearest field.",
     ),
     elsewhere(
         "version",
         Warning,
         "`version` is missing",
-        "Without it v0.1 is taken. Say which version a file is written for, so that a later gpuctl reads it the same way.",
+        "The default is v0.1. Set the version, so that later versions of gpuctl read the file in the same way.",
     ),
     elsewhere(
         "unit",
@@ -93,8 +93,8 @@ pub const CHECKS: [Check; 20] = [
     elsewhere(
         "name-length",
         Error,
-        "a name too long for what gets appended",
-        "Pods of a training get `-` and their rank, a notebook's get a hash: Kubernetes accepts the longer object and never makes its pods.",
+        "a name that is too long for its suffixes",
+        "Names of a training's pods add `-` and the rank, those of a notebook's pods add a hash. Kubernetes accepts objects with longer names, but never creates their pods.",
     ),
     check(
         "nproc-per-node",
@@ -114,21 +114,21 @@ pub const CHECKS: [Check; 20] = [
         "tensor-parallel",
         Error,
         "a tensor-parallel size other than `resources.gpu`",
-        "A server splits its model over as many GPUs as it is told. With more than the pod has it does not start; with fewer the rest is idle.",
+        "A server splits its model over this many GPUs. If the pod has fewer, the server does not start; if it has more, some are idle.",
         semantics::tensor_parallel,
     ),
     check(
         "port",
         Warning,
         "a port in the command other than `service.port`",
-        "The Service would send requests to a port on which nothing listens. Say `targetPort` if the difference is meant.",
+        "The Service would send requests to a port on which nothing listens. Set `targetPort` if the difference is intended.",
         semantics::port,
     ),
     check(
         "file-as-directory",
         Warning,
-        "a path that looks like a file and is mounted as a folder",
-        "A host path that does not exist is made as a folder, so the program finds an empty folder where it wants a file. Say `type: file` or `type: directory`.",
+        "a path that looks like a file, but is mounted as a directory",
+        "A missing host path is created as a directory, so the program finds an empty directory instead of a file. Set `type: file` or `type: directory`.",
         semantics::file_as_directory,
     ),
     check(
@@ -142,64 +142,63 @@ pub const CHECKS: [Check; 20] = [
         "image-tag",
         Warning,
         "an image without a fixed tag on several pods",
-        "Pods that start at different times may run different images, and their ranks disagree. Name a version or a digest.",
+        "Pods that start at different times may run different images, so their ranks disagree. Use a version or a digest.",
         semantics::image_tag,
     ),
     check(
         "deprecated-launcher",
         Warning,
         "a launcher that is no longer developed",
-        "`torch.distributed.launch` is torchrun with old defaults and will go. `torchrun` takes the same script.",
+        "`torch.distributed.launch` is torchrun with old defaults and will be removed. `torchrun` runs the same script.",
         semantics::deprecated_launcher,
     ),
     check(
         "plain-secret",
         Warning,
         "a token or password in plain sight",
-        "It is readable by everybody who may read jobs. `gpuctl create secret` keeps it apart, and `env` takes it by `{name, secret, key}`.",
+        "Everyone who can read jobs can read it. Store it with `gpuctl create secret`, and refer to it in `env` with `{name, secret, key}`.",
         semantics::plain_secret,
     ),
     check(
         "memory-target",
         Warning,
         "`targetMemoryUtilization` on a server that takes all memory at once",
-        "vLLM and its like take 90 % of the GPU memory when they start, and the autoscaler follows its highest metric: it would stay at the most replicas for ever.",
+        "vLLM and similar servers allocate 90 % of the GPU memory at startup, and the autoscaler follows its highest metric: it would stay at `maxReplicas` forever.",
         semantics::memory_target,
     ),
     check(
         "health-check",
         Warning,
         "an inference service without `health_check`",
-        "A port that accepts connections is not a model that is loaded: requests would reach it too early.",
+        "An open port does not mean that the model is loaded: requests would arrive too early.",
         semantics::health_check,
     ),
     elsewhere(
         "unfit",
         Error,
-        "what cannot be made into objects",
-        "A launcher that cannot meet its peers, a folder of the node that may not be mounted, a queue that nobody serves: the message says what to write.",
+        "a document that cannot be rendered",
+        "For example, a launcher that cannot find its peers, a forbidden host path, or a queue that the cluster does not have. The message says what to change.",
     ),
     elsewhere(
         "cluster",
         Error,
-        "what the cluster refuses (`--server`)",
-        "A dry run of every object and of a pod, the pool and its quota, the GPU type: what `create` would be told.",
+        "an object that the cluster refuses (`--server`)",
+        "Dry-runs every object and a pod, and checks the pool, its quota and the GPU type, like `create`.",
     ),
     elsewhere(
         "cluster-note",
         Warning,
-        "what the cluster remarks (`--server`)",
-        "Image pull secrets that are missing, priorities that may not be used, sharing that nobody provides.",
+        "a warning from the cluster (`--server`)",
+        "For example, missing image pull secrets, forbidden priorities, or GPU sharing that no node offers.",
     ),
 ];
 
-/// Returns the check of this id.
 pub fn by_id(id: &str) -> Option<&'static Check> {
     CHECKS.iter().find(|check| check.id == id)
 }
 
-/// Ids that a comment of the text silences: `# gpuctl: ignore port, image-tag`. Only warnings and
-/// checks of meaning can be.
+/// Parses the ids that a comment such as `# gpuctl: ignore port, image-tag` silences.
+/// `can_be_silenced` decides which checks a comment may silence.
 pub fn silenced(text: &str) -> Vec<String> {
     static COMMENT: LazyLock<Regex> = LazyLock::new(|| {
         Regex::new(r"(?m)(?:^|\s)#\s*gpuctl:\s*ignore\s+([\w, -]+)").expect("the pattern is tested")
@@ -214,12 +213,13 @@ pub fn silenced(text: &str) -> Vec<String> {
     ids.collect()
 }
 
-/// Returns true for what a comment may silence.
+/// Whether a comment may silence the check: every warning, and the semantic errors of this table.
+/// Errors of parsing and of the cluster always count.
 pub fn can_be_silenced(check: &Check) -> bool {
     check.find.is_some() || check.severity == Warning
 }
 
-/// Returns what the checks find in the documents of one file, silenced ones left out.
+/// Runs the checks on the documents of one file and skips silenced checks.
 pub fn found(text: &str, documents: &[Document]) -> Vec<Problem> {
     let trees = tree::read(text, &mut Vec::new());
     let mut all = Vec::new();
@@ -252,7 +252,7 @@ pub fn found(text: &str, documents: &[Document]) -> Vec<Problem> {
     all
 }
 
-/// The warnings about plain-text secrets. Writing commands print them as `validate` does.
+/// Selects the warnings about plain-text secrets, which commands that write objects print too.
 pub fn plain_secrets(file: &str, text: &str, documents: &[Document]) -> Option<Problems> {
     let list: Vec<Problem> = found(text, documents)
         .into_iter()
@@ -265,8 +265,8 @@ pub fn plain_secrets(file: &str, text: &str, documents: &[Document]) -> Option<P
     })
 }
 
-/// Returns where a field stands, or the nearest field above it that is there. Spellings do not
-/// matter.
+/// Finds the position of a field, or of its nearest parent that the document has. Ignores case, `-`
+/// and `_`, because keys may be written as `gpu-type`, `gpu_type` or `gpuType`.
 fn place(root: &YamlNode, field: &str) -> FilePosition {
     let plain = |text: &str| text.to_ascii_lowercase().replace(['-', '_'], "");
     let mut at = FilePosition {

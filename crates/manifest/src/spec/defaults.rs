@@ -1,4 +1,4 @@
-//! Reads `kind: defaults`. Whether a value suits a job is checked when a job gets it.
+//! Reads `kind: defaults`. Whether a value suits a job is checked when the job inherits it.
 
 use super::defaults_document::{Defaults, SiteDefaults};
 use super::defaults_scope::{label_key, scope};
@@ -74,7 +74,7 @@ fn pattern(reader: &mut Reader, node: &YamlNode) -> Option<String> {
     Some(text.value)
 }
 
-/// Warns the administrator about values that jobs will not get.
+/// Warns the administrator about values that jobs will not inherit.
 fn warn_of_withheld(reader: &mut Reader, root: &YamlNode, site: &SiteDefaults) {
     let scopes = || site.scopes_of_all();
     let variables = scopes().flat_map(|set| &set.env).filter_map(|variable| {
@@ -148,7 +148,7 @@ fn pools(reader: &mut Reader, node: &YamlNode) -> Vec<(String, Defaults)> {
         if let Some(pool) = set.as_ref().and_then(|set| set.pool.as_ref()) {
             let problem = Problem::error(
                 pool.at,
-                "jobs of a pool are in that pool",
+                "`pool` cannot be set for the jobs of a pool",
                 "set `pool` below `all` or a kind",
             );
             reader.problems.push(problem);

@@ -1,5 +1,5 @@
-//! What a site sets for everybody's jobs, as `kind: defaults` describes it. It knows no cluster and
-//! no job.
+//! The site's defaults for all jobs, as a `kind: defaults` document describes them. Independent of
+//! clusters and jobs.
 
 use std::time::Duration;
 
@@ -13,16 +13,15 @@ use super::values::{EnvVariable, Priority};
 use gpuctl_core::model::JobKind;
 use gpuctl_core::model::secrets::is_secret_name;
 
-/// The defaults of a site.
 #[derive(Clone, Debug, Default)]
 pub struct SiteDefaults {
-    /// For every job.
+    /// Apply to every job.
     pub all: Defaults,
-    /// For jobs of one kind.
+    /// Apply to jobs of one kind.
     pub kinds: Vec<(JobKind, Defaults)>,
-    /// For jobs in one pool.
+    /// Apply to jobs in one pool.
     pub pools: Vec<(String, Defaults)>,
-    /// Labels of nodes that tell the type of their GPUs, before the usual ones.
+    /// Node labels that name the GPU type; they take precedence over the built-in ones.
     pub gpu_type_labels: Vec<String>,
     /// Allowed variables that change which code a program loads: names, or prefixes followed by
     /// `*`.
@@ -31,7 +30,7 @@ pub struct SiteDefaults {
     pub source: String,
 }
 
-/// What one scope sets; what it leaves out is empty.
+/// The defaults of one scope. Fields that the scope does not set are empty.
 #[derive(Clone, Debug, Default)]
 pub struct Defaults {
     /// `resources.pool`.
@@ -60,65 +59,65 @@ pub struct Defaults {
     pub shm: Option<String>,
     /// `security`.
     pub security: Security,
-    /// `storageClass` of claims that are made.
+    /// `storageClass` of new PersistentVolumeClaims.
     pub storage_class: Option<String>,
-    /// Taints that are tolerated.
+    /// Taints that jobs tolerate.
     pub tolerations: Vec<SiteToleration>,
-    /// Labels that a node must have.
+    /// Labels that nodes must have.
     pub node_selector: Vec<(String, String)>,
-    /// What a job may not exceed.
+    /// Upper limits of a job.
     pub limits: SiteLimits,
-    /// Fields of this scope that a file cannot set otherwise.
+    /// Fields of this scope that a manifest cannot override.
     pub enforced: Vec<&'static str>,
-    /// Every field as it is written, by its canonical name.
+    /// Every field as written, by its canonical name.
     pub written: Vec<(&'static str, Value)>,
 }
 
-/// What a job may not exceed; `None` is no limit.
+/// Upper limits of a job; `None` means unlimited.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SiteLimits {
-    /// GPUs of all pods.
+    /// GPUs of all pods together.
     pub gpu: Option<u32>,
     /// Pods of a training.
     pub node_count: Option<u32>,
-    /// Pods of a service.
+    /// Replicas of a service.
     pub replicas: Option<u32>,
-    /// CPUs of each pod.
+    /// CPUs per pod.
     pub cpu: Option<String>,
-    /// Bytes of each pod.
+    /// Memory per pod.
     pub memory: Option<String>,
-    /// Longest run of a training.
+    /// Longest run time of a training.
     pub max_runtime: Option<Duration>,
 }
 
-/// One field of one scope, as `get defaults` lists it.
+/// A row of `gpuctl get defaults`: one field of one scope.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DefaultRow {
-    /// `all`, `kind training`, `pool infer-pool`.
+    /// Such as `all`, `kind training` or `pool infer-pool`.
     pub scope: String,
     /// The canonical name of the field.
     pub field: &'static str,
-    /// The value as it is written.
+    /// The value as written.
     pub value: Value,
-    /// True when a file cannot set it otherwise.
+    /// Whether manifests cannot override it.
     pub enforced: bool,
 }
 
 impl SiteDefaults {
-    /// The name under which they are kept.
+    /// Name of the object that stores the defaults.
     pub const NAME: &'static str = "gpuctl-defaults";
 
-    /// The reason why jobs do not get a variable; `None` if they do.
+    /// Explains why jobs do not inherit a variable; `None` if they do.
     pub(super) fn withholds_variable(&self, name: &str) -> Option<String> {
         let is_withheld =
             changes_what_runs(name) && !self.allow_env.iter().any(|pattern| allows(pattern, name));
         is_withheld.then(|| {
-            format!("`{name}` of the site's defaults is not set: it changes which programs run, and `allow_env` does not name it")
+            format!("`{name}` of the site's defaults is ignored: it changes which programs run, and `allow_env` does not list it")
         })
     }
 
-    /// Returns what holds for a job of this kind in this pool, the nearest first, each with the
-    /// name of its scope.
+    /// Selects the scopes that apply to a job of this kind in this pool, most specific first, each
+    /// with its name.
     pub(super) fn scopes(&self, kind: JobKind, pool: Option<&str>) -> Vec<(String, &Defaults)> {
         let of_pool = self
             .pools
@@ -132,7 +131,6 @@ impl SiteDefaults {
             .collect()
     }
 
-    /// Returns what is set anywhere.
     pub(super) fn scopes_of_all(&self) -> impl Iterator<Item = &Defaults> {
         let kinds = self.kinds.iter().map(|(_, set)| set);
         [&self.all]
@@ -141,7 +139,7 @@ impl SiteDefaults {
             .chain(self.pools.iter().map(|(_, set)| set))
     }
 
-    /// Returns every field that is set, secrets masked, in the order of the file's form: all,
+    /// Lists every field that is set, with secrets masked, in the order of the document: all,
     /// kinds, pools.
     pub fn rows(&self) -> Vec<DefaultRow> {
         let kinds = self
@@ -192,7 +190,7 @@ impl SiteDefaults {
     }
 }
 
-/// Returns variables, a map or a list, with the values masked whose names say that they are secret.
+/// Masks the values of variables with secret-looking names, in a map or a list.
 fn without_secrets(env: &Value) -> Value {
     let mut env = env.clone();
     for (name, value) in env.as_object_mut().into_iter().flatten() {

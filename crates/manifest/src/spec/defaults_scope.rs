@@ -1,4 +1,4 @@
-//! Reads one scope of `kind: defaults`: all jobs, or those of one kind or pool.
+//! Reads one scope of `kind: defaults`: all jobs, or the jobs of one kind or pool.
 
 use super::defaults_document::{Defaults, SiteLimits};
 use super::fields::{Fields, Reader};
@@ -10,7 +10,7 @@ use super::{environment, job, security};
 use gpuctl_core::error::Problem;
 use gpuctl_core::model::secrets::is_secret_name;
 
-/// Reads a field that has several values; none where it is absent.
+/// Reads a field with several values; empty if the field is missing.
 fn all<T>(
     reader: &mut Reader,
     fields: &mut Fields<'_>,
@@ -82,6 +82,7 @@ pub(super) fn scope(reader: &mut Reader, node: &YamlNode, path: &'static str) ->
     });
     fields.finish(reader);
     let priority = priority.map(|text| Priority::of(&text));
+    // `max_runtime: 0` means no limit.
     let max_runtime = max_runtime.filter(|time| !time.is_zero());
     Some(Defaults {
         pool,
@@ -106,7 +107,8 @@ pub(super) fn scope(reader: &mut Reader, node: &YamlNode, path: &'static str) ->
     })
 }
 
-/// Reads variables, and warns of secrets: every user of the cluster may read a site's defaults.
+/// Reads variables and warns about secrets, because every user of the cluster may read the
+/// defaults.
 fn secret_free(reader: &mut Reader, node: &YamlNode) -> Vec<EnvVariable> {
     let env = environment::variables(reader, node);
     for variable in &env {
@@ -127,7 +129,7 @@ fn secret_free(reader: &mut Reader, node: &YamlNode) -> Vec<EnvVariable> {
     env
 }
 
-/// Returns the fields that are set, by their canonical names and in the order of the table.
+/// Collects the fields that are set, by canonical name and in the order of the reference table.
 fn written(node: &YamlNode) -> Vec<(&'static str, serde_json::Value)> {
     let YamlValue::Map(entries) = &node.value else {
         return Vec::new();
@@ -161,10 +163,10 @@ fn enforced(
         if written.iter().any(|(name, _)| *name == field) {
             found.push(field);
         } else {
-            let note = format!("set `{field}` beside it, or take it out of `enforced`");
+            let note = format!("set `{field}` in the same scope, or remove it from `enforced`");
             reader.problems.push(Problem::error(
                 item.at,
-                format!("`{field}` is enforced and not set"),
+                format!("`{field}` is enforced but not set"),
                 note,
             ));
         }
@@ -234,6 +236,8 @@ fn toleration(reader: &mut Reader, node: &YamlNode) -> Option<SiteToleration> {
             note,
         ));
     }
+    // Kubernetes reads a toleration without `operator` as `Equal`. Here a toleration without a
+    // value tolerates every value, which is what `Exists` does.
     let any = operator.is_none_or(|(word, _)| word == "Exists") && value.is_none();
     let value = if any {
         None
@@ -253,7 +257,7 @@ pub(super) fn label_key(reader: &mut Reader, node: &YamlNode, name: &str) -> Opt
         let note = "letters, digits, `-`, `_`, `.`, at most 63, with or without a prefix such as example.com/";
         reader.problems.push(Problem::error(
             text.at,
-            format!("`{}` is no label key", text.value),
+            format!("`{}` is not a valid label key", text.value),
             note,
         ));
         return None;
@@ -268,14 +272,14 @@ fn node_labels(reader: &mut Reader, node: &YamlNode) -> Vec<(String, String)> {
             let note = "letters, digits, `-`, `_`, `.`, at most 63, with or without a prefix such as example.com/";
             reader.problems.push(Problem::error(
                 key.at,
-                format!("`{}` is no label key", key.value),
+                format!("`{}` is not a valid label key", key.value),
                 note,
             ));
         } else if !job::is_label_value(&value.value) {
             let note = "letters, digits, `-`, `_`, `.`, at most 63";
             reader.problems.push(Problem::error(
                 value.at,
-                format!("`{}` is no label value", value.value),
+                format!("`{}` is not a valid label value", value.value),
                 note,
             ));
         } else {

@@ -1,4 +1,4 @@
-//! What a file can say, field by field.
+//! The fields of a document, as parsed.
 
 use std::time::Duration;
 
@@ -11,30 +11,29 @@ use super::values::{EnvVariable, Priority, Restart};
 use gpuctl_core::error::Problems;
 use gpuctl_core::model::{GangWish, JobKind, QueueSystem};
 
-/// The documents of a file that has no errors.
+/// The documents of a file without errors.
 #[derive(Debug)]
 pub struct Parsed {
-    /// In the order of the file.
+    /// In file order.
     pub documents: Vec<Document>,
     /// Problems that do not prevent submission.
     pub warnings: Problems,
 }
 
-/// A document of any kind.
 #[derive(Clone, Debug)]
 pub enum Document {
-    /// A training, service or notebook.
+    /// A training, inference, notebook or compute service.
     Job(Box<JobDocument>),
     /// A pool of nodes.
     Pool(Box<Pool>),
-    /// Limits of namespaces.
+    /// Quotas of namespaces.
     Quota(Box<Quota>),
-    /// What the site sets for everybody's jobs.
+    /// The site's defaults for all jobs.
     Defaults(Box<SiteDefaults>),
 }
 
 impl Document {
-    /// Returns the name under which it is created.
+    /// The name of the object that the document creates.
     pub fn name(&self) -> &str {
         match self {
             Self::Job(job) => &job.name.value,
@@ -44,7 +43,7 @@ impl Document {
         }
     }
 
-    /// Returns the word behind `kind:`.
+    /// The value of `kind:`.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Job(job) => job.kind.word(),
@@ -55,7 +54,7 @@ impl Document {
     }
 }
 
-/// An entry of `files`: a local file to copy into the job's container.
+/// An entry of `files`: a local file that is copied into the job's container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AttachedFile {
     /// The path in the container.
@@ -64,22 +63,21 @@ pub struct AttachedFile {
     pub local: Located<String>,
 }
 
-/// A training, an inference service, a notebook or a compute service.
 #[derive(Clone, Debug)]
 pub struct JobDocument {
     /// `kind`.
     pub kind: JobKind,
     /// `version`.
     pub version: String,
-    /// The document as written, comments included.
+    /// The document as written, with its comments.
     pub source: String,
-    /// The name, with its place in the file.
+    /// The name, with its position in the file.
     pub name: Located<String>,
-    /// The name with what `--generate-name` appends to it.
+    /// The name plus the suffix of `--generate-name`.
     pub generated: Option<String>,
     /// `job.namespace`.
     pub namespace: Option<Located<String>>,
-    /// Free text.
+    /// `job.description`.
     pub description: Option<String>,
     /// `job.priority`.
     pub priority: Option<Priority>,
@@ -87,9 +85,9 @@ pub struct JobDocument {
     pub labels: Vec<(String, String)>,
     /// `job.annotations`.
     pub annotations: Vec<(String, String)>,
-    /// `job.queue`, of Kueue or Volcano.
+    /// `job.queue`, a queue of Kueue or Volcano.
     pub queue: Option<String>,
-    /// `job.queue_system`; `None` where it is found out.
+    /// `job.queue_system`; `None` to detect the queue system.
     pub queue_system: Option<QueueSystem>,
     /// `environment.image`.
     pub image: String,
@@ -113,24 +111,25 @@ pub struct JobDocument {
     pub workdirs: Vec<Workdir>,
     /// `security`.
     pub security: super::Security,
-    /// Merged into the pod spec as it stands.
+    /// `pod`, which is merged into the pod spec.
     pub pod: Option<serde_json::Value>,
-    /// Local files that gpuctl reads from this machine.
+    /// `files`, local files that gpuctl reads on this machine.
     pub files: Vec<AttachedFile>,
     /// Time between SIGTERM and SIGKILL.
     pub grace_period: Option<Duration>,
-    /// What only trainings have.
+    /// Fields that only trainings have.
     pub training: Training,
     /// `service`, of services and notebooks.
     pub service: Option<Service>,
     /// `autoscaling`, of services.
     pub autoscaling: Option<Autoscaling>,
-    /// What the site adds; empty as long as only the file is known.
+    /// Values inherited from the site's defaults; empty until they are applied.
     pub site: SiteShare,
 }
 
 impl JobDocument {
-    /// Appends `suffix`: the name stays, the id gets it. False when the id would be too long.
+    /// Appends `suffix` to the job id and leaves the name as it is. Returns false if the id becomes
+    /// too long.
     pub fn append(&mut self, suffix: &str) -> bool {
         let id = format!("{}-{suffix}", self.name.value);
         let fits = id.len() <= longest_name(self.kind, self.resources.node_count);
@@ -138,7 +137,7 @@ impl JobDocument {
         fits
     }
 
-    /// `command` and `args` as one line, for those who look for a program or a flag in it.
+    /// Joins `command` and `args` into one line for searches for programs and flags.
     pub fn line(&self) -> String {
         let words = |command: &Command| match command {
             Command::Image => String::new(),
@@ -148,69 +147,67 @@ impl JobDocument {
         format!("{} {}", words(&self.command), words(&self.args))
     }
 
-    /// Returns the name of the objects that are made, and the contract's `jobId`.
+    /// The name of the job's objects, and the `jobId` of the JSON contract.
     pub fn id(&self) -> &str {
         self.generated.as_deref().unwrap_or(&self.name.value)
     }
 }
 
-/// A command, as it is written.
+/// `command` or `args`, as written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Command {
-    /// The image's own.
+    /// The image's default.
     #[default]
     Image,
-    /// One string, for `sh -c`.
+    /// One string, run with `sh -c`.
     Shell(String),
     /// A list of words, run without a shell.
     Exec(Vec<String>),
 }
 
-/// `model`: what placeholders and the model cache refer to.
+/// `model`, which placeholders and the model cache refer to.
 #[derive(Clone, Debug, Default)]
 pub struct Model {
-    /// A hub or registry.
+    /// A model hub or registry.
     pub source: Option<String>,
-    /// The name of the model.
     pub name: Option<String>,
-    /// A revision of the model.
     pub version: Option<String>,
     /// Such as `safetensors`.
     pub format: Option<String>,
-    /// Whether the cache folder is mounted.
+    /// Whether the cache directory is mounted.
     pub cache: bool,
-    /// Where the model lies in the container.
+    /// The model's path in the container.
     pub path: Option<String>,
 }
 
-/// `resources`: what each pod requests.
+/// `resources`, the requests of each pod.
 #[derive(Clone, Debug)]
 pub struct JobResources {
-    /// `default` is no restriction and reads as none.
+    /// `pool: default` means no restriction and becomes `None`.
     pub pool: Option<Located<String>>,
-    /// `pool: default` was written: no restriction, whatever the site's default.
+    /// Set by `pool: default`: no restriction, even if the site has a default pool.
     pub no_pool: bool,
-    /// Per pod.
+    /// GPUs per pod.
     pub gpu: u32,
-    /// Place of `gpu` in the file.
+    /// Position of `gpu` in the file.
     pub gpu_at: Option<super::FilePosition>,
     /// `gpu-type`.
     pub gpu_type: Option<Located<WrittenGpuType>>,
     /// `gpu_share`.
     pub gpu_share: Option<Located<Share>>,
-    /// A quantity of CPUs.
+    /// A CPU quantity.
     pub cpu: Option<String>,
-    /// A quantity of bytes.
+    /// A memory quantity.
     pub memory: Option<String>,
-    /// The size of `/dev/shm`.
+    /// Size of `/dev/shm`.
     pub shm: Option<String>,
-    /// Devices of the network between nodes.
+    /// RDMA devices for the network between nodes.
     pub rdma: Option<Rdma>,
-    /// Names of nodes that its pods must not use.
+    /// Nodes that the pods must not use.
     pub exclude_nodes: Vec<String>,
-    /// `qos: guaranteed`: what is requested is also the limit.
+    /// `qos: guaranteed`: limits equal requests.
     pub guaranteed: bool,
-    /// Pods of a training, or of each replica of a service; each is on GPUs of its own. At least 1.
+    /// Pods of a training, or of each replica of a service; each pod has its own GPUs. At least 1.
     pub node_count: u32,
 }
 
@@ -237,9 +234,9 @@ impl Default for JobResources {
 /// `resources.rdma`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Rdma {
-    /// What the nodes have, in proportion to the GPUs.
+    /// The node's devices, in proportion to the requested GPUs.
     Auto,
-    /// So many of a resource, for each pod.
+    /// A fixed number of one extended resource per pod.
     Named {
         /// The resource's name, with its domain.
         name: String,
@@ -248,50 +245,47 @@ pub enum Rdma {
     },
 }
 
-/// A part of a GPU.
+/// A fraction of a GPU.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Share {
-    /// Device memory as written.
+    /// Device memory, as written.
     Memory(String),
-    /// Above 0, up to 1, which is the whole device.
+    /// Greater than 0 and at most 1, which is the whole device.
     Fraction(f64),
 }
 
-/// A folder that is mounted.
+/// A mounted directory or file.
 #[derive(Clone, Debug)]
 pub struct Workdir {
-    /// Where it appears in the container.
+    /// Mount path in the container.
     pub path: String,
-    /// Where it comes from.
     pub source: WorkdirSource,
-    /// Mounted without the right to write.
     pub read_only: bool,
-    /// A single file, by `type:` or by its ending.
+    /// Whether it is a single file, by `type:` or by the file extension.
     pub file: bool,
 }
 
-/// Where a mounted folder comes from.
+/// The source of a mounted directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WorkdirSource {
-    /// A path of the node.
+    /// A path on the node.
     Host(String),
-    /// A claim that exists.
+    /// An existing PersistentVolumeClaim.
     Claim {
-        /// The name of the claim.
         name: String,
-        /// A folder within it.
+        /// A directory within the volume.
         sub_path: Option<String>,
     },
-    /// A claim that is made.
+    /// A new PersistentVolumeClaim.
     Size {
         /// A quantity of bytes.
         size: String,
-        /// The default class without it.
+        /// `None` uses the cluster's default class.
         storage_class: Option<String>,
-        /// The default of the kind without it.
+        /// `None` uses the default of the job's kind.
         access: Option<VolumeAccess>,
     },
-    /// A folder that ends with the pod.
+    /// An `emptyDir`, which is deleted with the pod.
     Empty,
     /// The files of a ConfigMap.
     ConfigMap(String),
@@ -299,7 +293,7 @@ pub enum WorkdirSource {
     Secret(String),
 }
 
-/// Access modes of Kubernetes.
+/// Kubernetes' access modes of a volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr)]
 pub enum VolumeAccess {
     /// One node reads and writes.
@@ -313,7 +307,7 @@ pub enum VolumeAccess {
 }
 
 impl VolumeAccess {
-    /// Kubernetes' word.
+    /// The name in the Kubernetes API.
     pub fn word(self) -> &'static str {
         self.into()
     }
@@ -322,36 +316,36 @@ impl VolumeAccess {
 /// `checkpoint`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Checkpoint {
-    /// A folder of the container.
+    /// A directory in the container.
     pub path: Located<String>,
-    /// Arguments for the command as soon as the folder has something in it.
+    /// Arguments appended to the command once the directory is not empty.
     pub resume: Vec<String>,
 }
 
 /// Fields of `kind: training` only.
 #[derive(Clone, Debug)]
 pub struct Training {
-    /// Passed on as a variable.
+    /// Passed to the program as a variable.
     pub epochs: Option<u32>,
     /// Per GPU.
     pub batch_size: Option<u32>,
-    /// How often a failure is followed by another attempt.
+    /// Number of restarts after failures.
     pub retries: u32,
-    /// What a failure restarts; `None` where the file does not say.
+    /// The scope of a restart; `None` if the file does not set it.
     pub restart: Option<Restart>,
-    /// Longest time without a line from any rank.
+    /// Longest time without output from any rank.
     pub hang_timeout: Option<Duration>,
-    /// Where checkpoints lie, and how to go on from them.
+    /// The directory of the checkpoints, and the arguments to resume from them.
     pub checkpoint: Option<Checkpoint>,
-    /// Longest run of the job.
+    /// Longest run time of the job.
     pub max_runtime: Option<Duration>,
-    /// Who is to place the pods together.
+    /// The requested gang scheduler.
     pub gang: GangWish,
-    /// `rack`, `block`, or the label of nodes that says what is near.
+    /// `rack`, `block`, or a node label whose equal values mean nearby nodes.
     pub topology: Option<Located<String>>,
-    /// Time after which a half-placed gang gives its GPUs back.
+    /// Time after which a partly placed gang releases its GPUs.
     pub gang_timeout: Option<Duration>,
-    /// How long the finished job is kept.
+    /// Time until a finished job is deleted.
     pub keep_for: Option<Duration>,
 }
 
@@ -373,9 +367,10 @@ impl Default for Training {
     }
 }
 
-/// Returns the longest name whose pods and objects Kubernetes accepts: an Indexed Job appends `-`
-/// and the highest index to a name of 63, a StatefulSet beyond 52 is accepted and never gets a pod.
-/// A LeaderWorkerSet makes StatefulSets whose names have a number as well.
+/// The longest job name for which Kubernetes accepts all names derived from it. An Indexed Job
+/// appends `-` and the highest index, up to 63 characters. A StatefulSet with more than 52
+/// characters is accepted but never gets a pod. A LeaderWorkerSet creates StatefulSets whose names
+/// also end in a number.
 pub fn longest_name(kind: JobKind, node_count: u32) -> usize {
     match kind {
         JobKind::Training => 62 - node_count.saturating_sub(1).to_string().len(),

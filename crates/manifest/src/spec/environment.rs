@@ -35,7 +35,7 @@ pub(super) fn environment(
     {
         reader.problems.push(Problem::error(
             image.at,
-            format!("`{}` is no image", image.value),
+            format!("`{}` is not a valid image reference", image.value),
             "such as pytorch/pytorch:2.9.0",
         ));
     }
@@ -64,7 +64,7 @@ pub(super) fn environment(
     })
 }
 
-/// Returns the Secrets with which an image is pulled, and when it is.
+/// Reads `imagePullSecret` and `imagePullPolicy`.
 pub(super) fn pulling(
     reader: &mut Reader,
     fields: &mut Fields<'_>,
@@ -105,7 +105,7 @@ fn read_command(reader: &mut Reader, node: &YamlNode, name: &str) -> Command {
     command
 }
 
-/// Reads an entry of the list of variables.
+/// Reads one entry of a list of variables.
 fn listed_variable(reader: &mut Reader, item: &YamlNode) -> Option<(Located<String>, EnvValue)> {
     let mut fields = reader.map(item, "env", reference::VARIABLE)?;
     let name = fields.need(
@@ -165,7 +165,7 @@ pub(super) fn variables(reader: &mut Reader, node: &YamlNode) -> Vec<EnvVariable
         } else if name.is_empty() || name.contains('=') || name.contains(char::is_control) {
             reader.problems.push(Problem::error(
                 at,
-                format!("`{name}` is no name of a variable"),
+                format!("`{name}` is not a valid name of a variable"),
                 "",
             ));
         } else if variables.iter().any(|other| other.name == name) {
@@ -208,7 +208,8 @@ pub(super) fn model(reader: &mut Reader, document: &mut Fields<'_>) -> Option<Mo
         text(reader, "version"),
     );
     let format = text(reader, "format");
-    // A path is mounted; the name of a model on a hub is only told to the program.
+    // Absolute paths are host paths, which get mounted. Anything else is a name on a model hub,
+    // which is only passed to the program.
     let path = fields
         .take(reader, "path")
         .and_then(|node| reader.text(node, "path"))

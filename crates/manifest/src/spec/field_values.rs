@@ -1,4 +1,4 @@
-//! Reads single values of a YAML tree: text, numbers, amounts and names.
+//! Reads single values of a YAML tree: text, numbers, quantities and names.
 
 use std::time::Duration;
 
@@ -18,14 +18,14 @@ fn scalar(node: &YamlNode) -> Option<Located<String>> {
     }
 }
 
-/// Returns why `text` is no DNS label with a leading letter, and one that would be.
+/// Explains why `text` is not a DNS label that starts with a letter, and suggests a valid one.
 fn not_a_label(text: &str, longest: usize) -> Option<(String, Option<String>)> {
     let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     let message = if text.is_empty() {
         "a name may not be empty".to_owned()
     } else if text.chars().count() > longest {
         format!(
-            "`{text}` has {} characters; at most {longest} fit with what is appended to it",
+            "`{text}` has {} characters; at most {longest} fit with its suffix",
             text.chars().count()
         )
     } else if let Some(bad) = text.chars().find(|c| !plain(*c) && !c.is_ascii_uppercase()) {
@@ -59,7 +59,7 @@ fn not_a_label(text: &str, longest: usize) -> Option<(String, Option<String>)> {
 }
 
 impl Reader {
-    /// Returns a type of GPU in any spelling.
+    /// Parses a GPU type in any spelling.
     pub(super) fn gpu_type(&mut self, node: &YamlNode) -> Option<Located<WrittenGpuType>> {
         let Located { value: text, at } = self.text(node, "gpu-type")?;
         let Some(kind) = GpuType::parse(&text) else {
@@ -76,7 +76,7 @@ impl Reader {
         })
     }
 
-    /// Text; numbers and booleans become their text.
+    /// Reads text. Numbers and booleans become their text.
     pub(super) fn text(&mut self, node: &YamlNode, name: &str) -> Option<Located<String>> {
         let text = scalar(node);
         if text.is_none() {
@@ -96,7 +96,7 @@ impl Reader {
         found
     }
 
-    /// Returns a whole number in `range`.
+    /// Parses a whole number in `range`.
     pub(super) fn whole(
         &mut self,
         node: &YamlNode,
@@ -120,7 +120,7 @@ impl Reader {
         found
     }
 
-    /// Returns one of a few words.
+    /// Matches one of a few words, ignoring case.
     pub(super) fn word(
         &mut self,
         node: &YamlNode,
@@ -146,7 +146,7 @@ impl Reader {
         found
     }
 
-    /// Returns an amount of CPU, as written.
+    /// Checks an amount of CPU and keeps its spelling.
     pub(super) fn cpu(&mut self, node: &YamlNode, name: &str) -> Option<Located<String>> {
         let cpus = |text: &str| {
             text.strip_suffix('m')
@@ -161,7 +161,7 @@ impl Reader {
         text
     }
 
-    /// Returns an amount of bytes with its unit, as written.
+    /// Checks an amount of bytes with its unit and keeps its spelling.
     pub(super) fn bytes(&mut self, node: &YamlNode, name: &str) -> Option<Located<String>> {
         let Some(text) = scalar(node) else {
             self.wrong(node, name, "an amount such as 128Gi");
@@ -186,6 +186,7 @@ impl Reader {
             self.problems.push(Problem::error(node.at, message, note));
             return None;
         }
+        // To Kubernetes `400m` of memory is 0.4 bytes; its documentation warns of this mistake too.
         if let Some(number) = text.value.strip_suffix('m') {
             let message = format!("`{name}` {} is thousandths of a byte", text.value);
             self.problems.push(Problem::error(
@@ -212,7 +213,8 @@ impl Reader {
         found
     }
 
-    /// Text that is a name: what YAML takes for true or false has to be quoted.
+    /// Reads text that is a name. Rejects an unquoted `true` or `false`, which YAML parses as a
+    /// boolean.
     fn name(&mut self, node: &YamlNode, name: &str) -> Option<Located<String>> {
         let text = self.text(node, name)?;
         let boolean = matches!(text.value.to_ascii_lowercase().as_str(), "true" | "false");
@@ -228,7 +230,7 @@ impl Reader {
         Some(text)
     }
 
-    /// Returns the name of something that is there already: labels joined by dots, which may begin
+    /// Reads the name of an existing object: DNS labels joined by dots, each of which may start
     /// with a digit.
     pub(super) fn object_name(&mut self, node: &YamlNode, name: &str) -> Option<Located<String>> {
         let text = self.name(node, name)?;
@@ -244,7 +246,10 @@ impl Reader {
             let note = "lower-case letters, digits, `-` and `.`";
             self.problems.push(Problem::error(
                 node.at,
-                format!("`{}` is no name of a Kubernetes object", text.value),
+                format!(
+                    "`{}` is not a valid name of a Kubernetes object",
+                    text.value
+                ),
                 note,
             ));
             return None;
@@ -252,7 +257,7 @@ impl Reader {
         Some(text)
     }
 
-    /// Returns a DNS label: what Kubernetes names may be, at most `longest` characters.
+    /// Reads a DNS label of at most `longest` characters.
     pub(super) fn dns_label(
         &mut self,
         node: &YamlNode,

@@ -1,5 +1,5 @@
-//! Reads a YAML tree field by field: an unknown key gets the nearest known one, a wrong type names
-//! what was expected, and reading continues after each problem.
+//! Reads a YAML tree field by field. For an unknown key it suggests the nearest known one, for a
+//! wrong type it names the expected type, and it continues after each problem to report them all.
 
 use gpuctl_core::model::GpuType;
 
@@ -7,36 +7,33 @@ use super::shape::{Field, spellings};
 use super::tree::{Entry, YamlNode, YamlValue};
 use gpuctl_core::error::{FilePosition, Problem};
 
-/// A value that remembers where it was written.
+/// A value with its position in the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Located<T> {
-    /// The value.
     pub value: T,
-    /// Where it stands.
     pub at: FilePosition,
 }
 
-/// A type of GPU as a file spells it.
+/// A GPU type and its spelling in the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WrittenGpuType {
-    /// The text of the file.
+    /// The text in the file.
     pub text: String,
-    /// What it means.
     pub kind: GpuType,
 }
 
-/// Collects what is wrong while a document is read.
+/// Collects the problems of a document while it is read.
 #[derive(Debug, Default)]
 pub(super) struct Reader {
     pub problems: Vec<Problem>,
 }
 
-/// The entries of one map, taken one by one; what is left over is unknown.
+/// The entries of a map. Readers take them one by one; the remaining ones are unknown fields.
 #[derive(Debug)]
 pub(super) struct Fields<'t> {
-    /// `resources` in `resources.gpu`; empty for the document itself.
+    /// The parent path, such as `resources` in `resources.gpu`; empty for the document itself.
     path: &'static str,
-    /// Those that the map may have, with their spellings.
+    /// The fields that the map may have, with their spellings.
     table: &'static [Field],
     entries: Vec<&'t Entry>,
     known: Vec<&'static str>,
@@ -44,7 +41,8 @@ pub(super) struct Fields<'t> {
 }
 
 impl<'t> Fields<'t> {
-    /// Takes a field by its canonical name, in whatever spelling it stands there.
+    /// Removes a field by its canonical name in any of its spellings. Reports a field that occurs
+    /// twice.
     pub(super) fn take(&mut self, reader: &mut Reader, name: &'static str) -> Option<&'t YamlNode> {
         let names = spellings(self.table, name);
         debug_assert!(
@@ -72,12 +70,13 @@ impl<'t> Fields<'t> {
             }
             false
         });
+        // An empty field such as `queue:` is the same as no field.
         found
             .map(|entry| &entry.value)
             .filter(|node| !matches!(node.value, YamlValue::Null))
     }
 
-    /// Takes a field that must be there.
+    /// Takes a required field.
     pub(super) fn need(
         &mut self,
         reader: &mut Reader,
@@ -95,7 +94,7 @@ impl<'t> Fields<'t> {
         found
     }
 
-    /// Takes a field that does not belong here, and says so.
+    /// Removes a field that does not apply to this kind, and reports it.
     pub(super) fn refuse(
         &mut self,
         reader: &mut Reader,
@@ -113,7 +112,7 @@ impl<'t> Fields<'t> {
         });
     }
 
-    /// Returns where a field stands that has not been taken yet.
+    /// The position of a field that has not been taken yet.
     pub(super) fn place_of(&self, name: &str) -> Option<FilePosition> {
         self.entries
             .iter()
@@ -121,7 +120,7 @@ impl<'t> Fields<'t> {
             .map(|entry| entry.key_at)
     }
 
-    /// Everything not taken is unknown.
+    /// Reports every entry that has not been taken as unknown.
     pub(super) fn finish(self, reader: &mut Reader) {
         for entry in &self.entries {
             let nearest = nearest(&entry.key, &self.known);
@@ -146,7 +145,8 @@ impl<'t> Fields<'t> {
     }
 }
 
-/// Returns the known word that `word` was probably meant to be.
+/// Finds the known word that `word` was probably meant to be, within an edit distance of a third of
+/// its length.
 pub fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
     let plain = |text: &str| text.to_ascii_lowercase().replace(['-', '_'], "");
     let word = plain(word);
@@ -172,7 +172,7 @@ impl Reader {
         ));
     }
 
-    /// Returns the entries of a map with these fields.
+    /// Reads a map with these fields.
     pub(super) fn map<'t>(
         &mut self,
         node: &'t YamlNode,
@@ -209,7 +209,7 @@ impl Reader {
         }
     }
 
-    /// Returns a list, or one value that stands for a list of one.
+    /// Reads a list; a single value counts as a list of one.
     pub(super) fn list_or_one<'t>(&mut self, node: &'t YamlNode) -> Vec<&'t YamlNode> {
         match &node.value {
             YamlValue::List(items) => items.iter().collect(),
@@ -224,7 +224,7 @@ impl Reader {
             .collect()
     }
 
-    /// Returns a map of text to text.
+    /// Reads a map of text to text.
     pub(super) fn text_map(
         &mut self,
         node: &YamlNode,

@@ -1,5 +1,5 @@
-//! Gives a job what its site's defaults say and its file does not, the nearest scope first: pool,
-//! kind, all. It knows no cluster; every value that it sets is noted with where it came from.
+//! Fills the unset fields of a job from the site's defaults. The most specific scope wins: pool,
+//! then kind, then all. Independent of clusters. Records the scope of every inherited value.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use gpuctl_core::model::secrets::is_secret_name;
 use gpuctl_core::model::values::fingerprint::fnv;
 use gpuctl_core::model::values::quantity;
 
-/// Fills `job` with what `site` says.
+/// Fills the unset fields of `job` from `site`, and overrides fields that the site enforces.
 pub fn inherit(job: &mut JobDocument, site: &SiteDefaults) {
     let mut filling = Filling {
         site,
@@ -24,6 +24,7 @@ pub fn inherit(job: &mut JobDocument, site: &SiteDefaults) {
         found: Vec::new(),
         withheld: Vec::new(),
     };
+    // The pool comes first, because it decides which scopes apply to the other fields.
     filling.pool(job);
     filling.scopes = site.scopes(
         job.kind,
@@ -82,28 +83,28 @@ pub fn inherit(job: &mut JobDocument, site: &SiteDefaults) {
 
 struct Filling<'s> {
     site: &'s SiteDefaults,
-    /// The nearest first.
+    /// Most specific first.
     scopes: Vec<(String, &'s Defaults)>,
     found: Vec<Inherited>,
-    /// Warnings about values that gpuctl withholds.
+    /// Warnings about values that gpuctl withholds from the job.
     withheld: Vec<String>,
 }
 
-/// The reason why the site cannot set a key of a map for all users.
+/// Explains why defaults must not set this key of a map; `None` if they may.
 fn withholds(field: &str, key: &str) -> Option<String> {
     match field {
         "labels" if is_selector(key) => Some(format!(
-            "label `{key}` of the site's defaults is not set: Services select pods by it"
+            "label `{key}` of the site's defaults is ignored: Services select pods by it"
         )),
         "annotations" if weakens(key) => Some(format!(
-            "annotation `{key}` of the site's defaults is not set: it weakens the isolation of containers"
+            "annotation `{key}` of the site's defaults is ignored: it weakens the isolation of containers"
         )),
         _ => None,
     }
 }
 
 impl<'s> Filling<'s> {
-    /// Returns true when any scope that holds for the job fixes the field.
+    /// Whether any scope of the job enforces the field.
     fn is_enforced(&self, field: &str) -> bool {
         self.scopes
             .iter()
@@ -121,7 +122,7 @@ impl<'s> Filling<'s> {
         });
     }
 
-    /// Sets a single value where the file has none, or another than the site enforces.
+    /// Sets a single value if the file does not set it, or if the site enforces a different one.
     fn value<T: PartialEq>(
         &mut self,
         field: &str,
@@ -148,7 +149,7 @@ impl<'s> Filling<'s> {
         }
     }
 
-    /// A training that names no end gets the longest that is allowed.
+    /// Gives a training without `max_runtime` the longest run time that the site allows.
     fn longest_run(&mut self, slot: &mut Option<Duration>) {
         let nearest = self
             .scopes
@@ -166,7 +167,7 @@ impl<'s> Filling<'s> {
         );
     }
 
-    /// Sets entries of a map one by one.
+    /// Merges a map entry by entry. A key in a more specific scope hides the same key elsewhere.
     fn pairs(
         &mut self,
         field: &str,
@@ -236,6 +237,7 @@ impl<'s> Filling<'s> {
 
     fn shared_memory(&mut self, job: &mut JobDocument) {
         if job.resources.gpu > 0 || job.kind == JobKind::Notebook {
+            // Memory-backed volumes count against the memory limit of the pod.
             let memory = job.resources.memory.as_deref().and_then(quantity::milli);
             let fits = |size: &String| {
                 memory.is_none_or(|memory| quantity::milli(size).is_some_and(|size| size <= memory))
@@ -300,6 +302,7 @@ impl<'s> Filling<'s> {
                     value,
                     replaced,
                 );
+                // The mark shows whether the site changed a value, without revealing a secret.
                 if let (EnvValue::Text(text), Some(noted)) =
                     (&variable.value, self.found.last_mut())
                 {
@@ -313,8 +316,7 @@ impl<'s> Filling<'s> {
         }
     }
 
-    /// Collects what no field of a job's document says: taints that are tolerated, and labels that
-    /// a node must have.
+    /// Collects node labels and taints to tolerate, for which a job's document has no field.
     fn placement(&mut self, job: &mut JobDocument) {
         job.site.tolerations_enforced = self.is_enforced("tolerations");
         job.site.node_selector_enforced = self.is_enforced("node_selector");
@@ -343,7 +345,7 @@ impl<'s> Filling<'s> {
     }
 }
 
-/// Writes a duration in the largest unit of which it is a whole number.
+/// Formats a duration as a whole number of the largest unit that divides it.
 pub(super) fn duration_text(time: Duration) -> String {
     let seconds = time.as_secs();
     let unit = [(86_400, "d"), (3600, "h"), (60, "m")]
@@ -355,7 +357,7 @@ pub(super) fn duration_text(time: Duration) -> String {
     )
 }
 
-/// Returns a value in one line, text without quotes.
+/// Formats a value on one line, and text without quotes.
 fn plain(value: &Value) -> String {
     value
         .as_str()

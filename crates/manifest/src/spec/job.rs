@@ -1,4 +1,4 @@
-//! Reads the `job:` and `resources:` blocks of any kind of job.
+//! Reads the `job:` and `resources:` blocks of all kinds of jobs.
 
 use super::document::{JobDocument, JobResources, Training, longest_name};
 use super::fields::{Fields, Located, Reader};
@@ -13,7 +13,7 @@ use gpuctl_core::error::Problem;
 use gpuctl_core::model::contract::labels::POOL_LABEL;
 use gpuctl_core::model::{GangWish, JobKind, QueueSystem};
 
-/// Everything of the `job:` block.
+/// The fields of the `job:` block.
 struct Head {
     name: Option<Located<String>>,
     namespace: Option<Located<String>>,
@@ -93,7 +93,7 @@ pub(super) fn job(
     })
 }
 
-/// Reads what a job serves; trainings serve nothing.
+/// Reads `service` and `autoscaling`, which trainings and, for the latter, notebooks do not have.
 fn serving(
     reader: &mut Reader,
     document: &mut Fields<'_>,
@@ -148,7 +148,7 @@ fn head(reader: &mut Reader, document: &mut Fields<'_>, kind: JobKind) -> Option
     let node = document.need(reader, "job", "it needs at least `name:`")?;
     let mut fields = reader.map(node, "job", reference::JOB)?;
     let name = fields
-        .need(reader, "name", "the name of everything that is made")
+        .need(reader, "name", "the name of the job and its objects")
         .and_then(|node| reader.dns_label(node, "name", 63));
     let namespace = fields
         .take(reader, "namespace")
@@ -280,11 +280,12 @@ fn training(reader: &mut Reader, fields: &mut Fields<'_>) -> Training {
     }
 }
 
-/// Labels of the user's; ours and Kubernetes' own are not theirs to set.
+/// Reads the user's labels. Rejects keys that gpuctl and Kubernetes reserve.
 pub(super) fn labels(reader: &mut Reader, node: &YamlNode) -> Vec<(String, String)> {
     let mut found = Vec::new();
     for (key, value) in reader.text_map(node, "job.labels") {
         let prefix = key.value.split_once('/').map(|(prefix, _)| prefix);
+        // Kubernetes reserves `kubernetes.io/` and its subdomains; the other keys are gpuctl's.
         let reserved = key.value == POOL_LABEL
             || prefix.is_some_and(|prefix| {
                 prefix == "gpuctl"
@@ -294,20 +295,21 @@ pub(super) fn labels(reader: &mut Reader, node: &YamlNode) -> Vec<(String, Strin
         if reserved {
             reader.problems.push(Problem::error(
                 key.at,
-                format!("the label `{}` is not yours to set", key.value),
+                format!("the label `{}` is reserved", key.value),
                 "choose another key",
             ));
         } else if !is_label_key(&key.value) {
             reader.problems.push(Problem::error(
                 key.at,
-                format!("`{}` is no label key", key.value),
+                format!("`{}` is not a valid label key", key.value),
                 "letters, digits, `-`, `_`, `.`, at most 63",
             ));
         } else if !is_label_value(&value.value) {
-            let note = "letters, digits, `-`, `_`, `.`, at most 63; longer text belongs into `annotations`";
+            let note =
+                "letters, digits, `-`, `_`, `.`, at most 63; put longer text into `annotations`";
             reader.problems.push(Problem::error(
                 value.at,
-                format!("`{}` is no label value", value.value),
+                format!("`{}` is not a valid label value", value.value),
                 note,
             ));
         } else {
@@ -317,7 +319,7 @@ pub(super) fn labels(reader: &mut Reader, node: &YamlNode) -> Vec<(String, Strin
     found
 }
 
-/// Returns true for what Kubernetes accepts as the key of a label, with or without a prefix.
+/// Whether Kubernetes accepts `key` as a label key, with or without a prefix.
 pub fn is_label_key(key: &str) -> bool {
     let (prefix, name) = key
         .split_once('/')
@@ -329,7 +331,7 @@ pub fn is_label_key(key: &str) -> bool {
         && is_label_value(name)
 }
 
-/// Returns true for what Kubernetes accepts as the value of a label.
+/// Whether Kubernetes accepts `value` as a label value.
 pub fn is_label_value(value: &str) -> bool {
     gpuctl_core::model::contract::labels::is_label_value(value)
 }

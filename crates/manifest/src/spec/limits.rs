@@ -1,4 +1,5 @@
-//! Compares a job with the limits of its site. Each field's nearest limit holds: pool, kind, all.
+//! Compares a job with the site's limits. For each field the most specific scope that sets it
+//! applies: pool, then kind, then all.
 
 use super::defaults_document::{Defaults, SiteDefaults};
 use super::document::JobDocument;
@@ -6,7 +7,8 @@ use super::inherit::duration_text;
 use gpuctl_core::error::{FilePosition, Problem};
 use gpuctl_core::model::values::quantity;
 
-/// Returns every limit that the job exceeds, at the field that says so, else at the job's name.
+/// Reports every limit that the job exceeds, at the field if its position is known, else at the
+/// job's name.
 pub fn over_limits(job: &JobDocument, site: &SiteDefaults) -> Vec<Problem> {
     let pool = job.resources.pool.as_ref().map(|pool| pool.value.as_str());
     let mut check = LimitCheck {
@@ -21,16 +23,16 @@ pub fn over_limits(job: &JobDocument, site: &SiteDefaults) -> Vec<Problem> {
     check.problems
 }
 
-/// Compares one job with the limits of the scopes that hold for it.
+/// Compares one job with the limits of its scopes.
 struct LimitCheck<'a> {
     job: &'a JobDocument,
-    /// The nearest first.
+    /// Most specific first.
     scopes: Vec<(String, &'a Defaults)>,
     problems: Vec<Problem>,
 }
 
 impl LimitCheck<'_> {
-    /// Returns the nearest limit, and the scope that sets it.
+    /// Finds the most specific limit and its scope.
     fn nearest<T>(&self, of: impl Fn(&Defaults) -> Option<T>) -> Option<(String, T)> {
         self.scopes
             .iter()
@@ -42,7 +44,7 @@ impl LimitCheck<'_> {
         self.problems.push(Problem::error(
             at.unwrap_or(self.job.name.at),
             message,
-            "ask for less; `gpuctl get defaults` lists the limits",
+            "request less; `gpuctl get defaults` lists the limits",
         ));
     }
 
@@ -67,7 +69,7 @@ impl LimitCheck<'_> {
         }
     }
 
-    /// Compares the numbers of replicas and of nodes.
+    /// Checks the numbers of replicas and nodes.
     fn counts(&mut self) {
         let counted = [
             (
@@ -95,7 +97,7 @@ impl LimitCheck<'_> {
         }
     }
 
-    /// Compares the CPUs and the memory of each pod.
+    /// Checks CPU and memory per pod.
     fn amounts(&mut self) {
         let cpu = self.nearest(|set| set.limits.cpu.clone());
         let memory = self.nearest(|set| set.limits.memory.clone());
@@ -133,7 +135,7 @@ impl LimitCheck<'_> {
     }
 }
 
-/// Returns the most pods that the job may have.
+/// The highest number of pods that the job can reach.
 fn pods(job: &JobDocument) -> u32 {
     replicas(job) * job.resources.node_count
 }

@@ -1,13 +1,14 @@
-//! Lists the variables and labels that a site's defaults cannot set silently. One person writes a
+//! Lists the variables and labels that a site's defaults must not set silently. One person writes a
 //! default, and it reaches the pods of all users. It must not change the program in a pod or the
-//! senders of its traffic.
+//! sources of its traffic.
 //!
 //! Proxies (`HTTPS_PROXY`) are not in the list: sites set them for all users, and they do not
 //! change which code is loaded. `create` lists them like every other variable of the site.
 
-/// Variables that change the code that the loader, a shell, an interpreter, a package manager or a
+/// Variables that change which code the loader, a shell, an interpreter, a package manager or a
 /// communication library runs. Sources: ld.so(8), bash(1), the manuals of the interpreters, NCCL's
-/// documentation of plugins, Open MPI's of MCA parameters. No such list is complete.
+/// documentation of plugins, Open MPI's documentation of MCA parameters. Such a list is never
+/// complete.
 const NAMES: [&str; 122] = [
     "AWS_CONFIG_FILE",
     "BASHOPTS",
@@ -170,6 +171,7 @@ const PREFIXES: [&str; 33] = [
 
 /// Whether a variable changes which programs or libraries run.
 pub(super) fn changes_what_runs(name: &str) -> bool {
+    // npm documents its variables in lower case, for example `npm_config_prefix`.
     let name = name.to_ascii_uppercase();
     NAMES.contains(&name.as_str()) || PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }

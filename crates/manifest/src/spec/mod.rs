@@ -1,4 +1,4 @@
-//! What the user writes: YAML in, documents or every problem out, each with line and column.
+//! Parses manifests: YAML in, documents or all problems out, each problem with its line and column.
 
 pub mod checks;
 mod defaults;
@@ -62,7 +62,7 @@ use fields::Reader;
 use gpuctl_core::model::JobKind;
 use tree::{Entry, YamlDocument, YamlNode, YamlValue};
 
-/// Files larger than this are refused before they are read.
+/// Larger files are refused before they are read.
 pub const FILE_BYTES: u64 = 1 << 20;
 
 const KINDS: [&str; 8] = [
@@ -76,13 +76,13 @@ const KINDS: [&str; 8] = [
     "defaults",
 ];
 
-/// Reads every document of one file. Warnings come with the documents; one error refuses the whole
-/// file.
+/// Parses every document of one file. Warnings come with the documents; a single error refuses the
+/// whole file.
 pub fn parse(file: &str, text: &str) -> Result<Parsed, Problems> {
     parse_with(file, text, &[])
 }
 
-/// Returns the same with fields of every document changed beforehand.
+/// Like `parse`, but changes fields of every document first.
 pub fn parse_with(file: &str, text: &str, overrides: &[Override]) -> Result<Parsed, Problems> {
     let (documents, problems) = read(file, text, overrides);
     if problems.are_fatal() {
@@ -95,10 +95,11 @@ pub fn parse_with(file: &str, text: &str, overrides: &[Override]) -> Result<Pars
     }
 }
 
-/// Reads all valid documents, and collects every problem of the file. A file with an error is
-/// refused as a whole: its documents serve only to find further problems.
+/// Reads all valid documents and collects every problem of the file. A file with an error is
+/// refused as a whole: its documents then only serve to find more problems.
 pub fn read(file: &str, text: &str, overrides: &[Override]) -> (Vec<Document>, Problems) {
     let mut reader = Reader::default();
+    // Editors on Windows may write a byte order mark.
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let trees = tree::read(text, &mut reader.problems);
     let broken = reader
@@ -172,7 +173,7 @@ fn document(reader: &mut Reader, tree: YamlDocument, overrides: &[Override]) -> 
     }
 }
 
-/// Reads the kind of a document.
+/// Reads and checks `kind`.
 fn kind_word(reader: &mut Reader, root: &YamlNode, entries: &[Entry]) -> Option<String> {
     let kind = entries
         .iter()
@@ -192,14 +193,15 @@ fn kind_word(reader: &mut Reader, root: &YamlNode, entries: &[Entry]) -> Option<
     };
     let word = reader.text(&kind, "kind")?.value;
     if !KINDS.contains(&word.as_str()) {
-        // Of another system: what is converted, and what that says it cannot.
+        // `apiVersion` means a Kubernetes object, so suggest `gpuctl convert` instead of a similar
+        // kind.
         let foreign = entries.iter().any(|entry| entry.key == "apiVersion");
         let note = nearest(&word, &KINDS).filter(|_| !foreign).map_or_else(
             || format!("one of {}", KINDS.join(", ")),
             |near| format!("did you mean `{near}`?"),
         );
         let note = if foreign {
-            "a file of Kubernetes; `gpuctl convert FILE` translates it".to_owned()
+            "this is a Kubernetes manifest; `gpuctl convert FILE` converts it".to_owned()
         } else {
             note
         };
@@ -213,7 +215,7 @@ fn kind_word(reader: &mut Reader, root: &YamlNode, entries: &[Entry]) -> Option<
     Some(word)
 }
 
-/// `v0.1` unless the document says `v1`; the field itself is taken again by the kinds.
+/// Reads `version`, which defaults to `v0.1`. Each kind takes the field again.
 fn version(reader: &mut Reader, root: &YamlNode) -> String {
     let YamlValue::Map(entries) = &root.value else {
         return "v0.1".to_owned();
@@ -226,7 +228,7 @@ fn version(reader: &mut Reader, root: &YamlNode) -> String {
         reader.problems.push(
             Problem::warning(
                 at,
-                "`version` is missing; v0.1 is taken",
+                "`version` is missing; assuming v0.1",
                 "write `version: v0.1`",
             )
             .of("version"),

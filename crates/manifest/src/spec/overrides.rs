@@ -1,17 +1,16 @@
-//! Applies `--set path=value` to a document before it is read, so that such a value is checked like
-//! a written one.
+//! Applies `--set path=value` to a document before it is read, so that the value is checked like
+//! one in the file.
 
 use super::tree::{self, Entry, YamlNode, YamlValue};
 use gpuctl_core::error::{FilePosition, Problem};
 
-/// A path of keys and what to put there.
+/// A path of keys and the new value.
 #[derive(Clone, Debug)]
 pub struct Override {
     path: Vec<String>,
     value: YamlValue,
 }
 
-/// Why a `--set` cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidOverride {
     #[error("expected a field and its value, such as resources.gpu=4")]
@@ -23,7 +22,7 @@ pub enum InvalidOverride {
 }
 
 impl Override {
-    /// Reads `resources.gpu=4`; the value is YAML. Keys that hold a dot cannot be named.
+    /// Parses `resources.gpu=4`. The value is YAML. A key that contains a dot cannot be addressed.
     pub fn parse(text: &str) -> Result<Self, InvalidOverride> {
         let (path, value) = text.split_once('=').ok_or(InvalidOverride::NoValue)?;
         let path: Vec<String> = path.trim().split('.').map(ToOwned::to_owned).collect();
@@ -45,7 +44,7 @@ impl Override {
         Ok(Self { path, value })
     }
 
-    /// Returns the same for a value that is text whatever it looks like.
+    /// Sets the value to `text`, even if it looks like another type.
     pub fn text(path: &[&str], text: &str) -> Self {
         let path = path.iter().map(ToString::to_string).collect();
         Self {
@@ -58,7 +57,6 @@ impl Override {
     }
 }
 
-/// Puts the values of `overrides` into the document.
 pub(super) fn apply(root: &mut YamlNode, overrides: &[Override], problems: &mut Vec<Problem>) {
     for change in overrides {
         if let Err(part) = put(root, &change.path, &change.value, true) {
@@ -75,7 +73,8 @@ pub(super) fn apply(root: &mut YamlNode, overrides: &[Override], problems: &mut 
     }
 }
 
-/// Keys below these are the user's own, in which every letter counts.
+/// Parents whose keys are free text. Below them a key must match exactly; elsewhere case, `-` and
+/// `_` are ignored.
 const THEIR_OWN: [&str; 7] = [
     "env",
     "labels",
@@ -130,7 +129,7 @@ fn put<'p>(
             {
                 return put(item, rest, value, ours);
             }
-            // `environment.env.LR=0.1` where variables are a list.
+            // `environment.env.LR=0.1` addresses an item by its `name` if `env` is a list.
             let named = |item: &YamlNode| matches!(field(item, "name"), Some(YamlValue::Scalar { text, .. }) if text == key);
             let index = items.iter().position(named).unwrap_or_else(|| {
                 let name = YamlValue::Scalar {
@@ -162,7 +161,7 @@ fn nowhere(value: YamlValue) -> YamlNode {
     }
 }
 
-/// `gpu_type`, `gpu-type` and `gpuType` are one field.
+/// Removes what distinguishes spellings: `gpu_type`, `gpu-type` and `gpuType` are one field.
 fn plain(key: &str) -> String {
     key.chars()
         .filter(char::is_ascii_alphanumeric)
@@ -180,7 +179,7 @@ fn field<'n>(node: &'n YamlNode, key: &str) -> Option<&'n YamlValue> {
         .map(|entry| &entry.value.value)
 }
 
-/// Returns the document as YAML again: what was submitted, without the comments.
+/// Writes the document back as YAML, without comments: the source that is stored with the job.
 pub(super) fn write(root: &YamlNode) -> String {
     let mut text = String::new();
     block(root, 0, &mut text);
@@ -229,7 +228,7 @@ fn inline(node: &YamlNode) -> String {
     }
 }
 
-/// Text as YAML: as it was written where it needs no quotes, else as JSON, which YAML reads.
+/// Writes text as it was if it needs no quotes, else as a JSON string, which is valid YAML.
 fn quoted(text: &str, plain: bool) -> String {
     let bare = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '/');
     let word =

@@ -1,10 +1,10 @@
-//! Resolves `{{model.name}}` in one pass. A placeholder within the value that it names is an error,
-//! not a loop.
+//! Resolves `{{model.name}}` in one pass. A placeholder whose value contains a placeholder is an
+//! error, so there are no loops.
 
 use super::tree::{YamlNode, YamlValue};
 use gpuctl_core::error::Problem;
 
-/// Replaces every placeholder in the scalars below `root`.
+/// Replaces all placeholders in the scalars below `root`.
 pub(super) fn resolve(root: &mut YamlNode, problems: &mut Vec<Problem>) {
     let values = root.clone();
     walk(root, &values, problems);
@@ -13,12 +13,21 @@ pub(super) fn resolve(root: &mut YamlNode, problems: &mut Vec<Problem>) {
 fn walk(node: &mut YamlNode, values: &YamlNode, problems: &mut Vec<Problem>) {
     match &mut node.value {
         YamlValue::Null => {}
-        YamlValue::List(items) => items.iter_mut().for_each(|item| walk(item, values, problems)),
-        YamlValue::Map(entries) => entries.iter_mut().for_each(|entry| walk(&mut entry.value, values, problems)),
+        YamlValue::List(items) => items
+            .iter_mut()
+            .for_each(|item| walk(item, values, problems)),
+        YamlValue::Map(entries) => entries
+            .iter_mut()
+            .for_each(|entry| walk(&mut entry.value, values, problems)),
         YamlValue::Scalar { text, .. } => {
             if let Some(replaced) = replace(text, values).unwrap_or_else(|Unresolved(path)| {
-                let note = "it names a field of this document, such as {{model.name}}, that is text and set";
-                problems.push(Problem::error(node.at, format!("`{{{{{path}}}}}` cannot be resolved"), note));
+                let note =
+                    "use a field of this document that is set to a text, such as {{model.name}}";
+                problems.push(Problem::error(
+                    node.at,
+                    format!("`{{{{{path}}}}}` cannot be resolved"),
+                    note,
+                ));
                 None
             }) {
                 *text = replaced;
@@ -27,11 +36,11 @@ fn walk(node: &mut YamlNode, values: &YamlNode, problems: &mut Vec<Problem>) {
     }
 }
 
-/// A path that names no text of the document.
+/// A path that does not lead to text in the document.
 #[derive(Debug)]
 struct Unresolved(String);
 
-/// Returns the text with its placeholders filled in; `None` when it has none.
+/// Fills in the placeholders; `None` if the text has none.
 fn replace(text: &str, values: &YamlNode) -> Result<Option<String>, Unresolved> {
     let mut rest = text;
     let mut result = String::new();
@@ -57,7 +66,8 @@ fn replace(text: &str, values: &YamlNode) -> Result<Option<String>, Unresolved> 
     Ok((result != text).then_some(result))
 }
 
-/// Other templates (`{{ x | upper }}`, `{{#if}}`) belong to the job's own program and stay.
+/// Whether braces hold a path. Other templates, such as `{{ x | upper }}` or `{{#if}}`, belong to
+/// the job's program and stay.
 fn is_path(text: &str) -> bool {
     text.contains('.')
         && text.split('.').all(|part| {

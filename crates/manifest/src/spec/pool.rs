@@ -80,7 +80,7 @@ fn gpu_type(reader: &mut Reader, node: &YamlNode) -> Option<GpuType> {
     reader.gpu_type(node).map(|written| written.value.kind)
 }
 
-/// Returns a map node → {gpu-type}, or a list of names.
+/// Reads a map of node to `{gpu-type}`, or a list of node names.
 fn pool_nodes(reader: &mut Reader, node: &YamlNode) -> Vec<PoolNode> {
     let mut found = Vec::new();
     match &node.value {
@@ -121,7 +121,7 @@ fn pool_nodes(reader: &mut Reader, node: &YamlNode) -> Vec<PoolNode> {
     found
 }
 
-/// A node is in one pool at most: a file that says otherwise is wrong at both lines.
+/// Reports nodes in more than one pool, at both lines.
 pub(super) fn nodes_in_two_pools(reader: &mut Reader, documents: &[Document]) {
     let mut seen: Vec<(&Pool, &PoolNode)> = Vec::new();
     for document in documents {
@@ -192,7 +192,7 @@ pub(super) fn quota(reader: &mut Reader, root: &YamlNode) -> Option<Quota> {
         reader.map(node, "namespace", &[]);
     }
     if let Some(node) = default.filter(|_| namespaces.iter().any(|(name, _)| name == "default")) {
-        let message = "`default` stands for the namespace of that name, which `namespace` has too";
+        let message = "`default` means the namespace `default`, which `namespace` also contains";
         reader
             .problems
             .push(Problem::error(node.at, message, "write it once"));
@@ -205,7 +205,7 @@ pub(super) fn quota(reader: &mut Reader, root: &YamlNode) -> Option<Quota> {
     if spaces.is_none() && default.is_none() {
         reader.problems.push(Problem::error(
             at,
-            "the quota is for no namespace",
+            "the quota has no namespace",
             "namespace: {team-a: {gpu: 4}}",
         ));
     }

@@ -1,5 +1,4 @@
-//! Finds the port that a command makes its program listen on: from a flag, or the program's
-//! default.
+//! Finds the port on which a command's program listens, from a flag or the program's default.
 
 use std::sync::LazyLock;
 
@@ -7,8 +6,8 @@ use regex::Regex;
 
 use super::document::JobDocument;
 
-/// Flags that say a port, and those that say an address with one. `--master_port` and its like are
-/// for peers.
+/// Flags with a port, or with an address that contains one. `--master_port` and similar flags are
+/// for peers, so they do not match.
 static FLAG: LazyLock<Regex> = LazyLock::new(|| {
     let port =
         r"--(?:(?:server|http|listen|web|rest|serve|ServerApp|NotebookApp|LabApp)[._-])?port";
@@ -19,7 +18,7 @@ static FLAG: LazyLock<Regex> = LazyLock::new(|| {
     .expect("the pattern is tested")
 });
 
-/// Programs and the port that they take when told none.
+/// Programs and their default ports.
 const DEFAULTS: [(&str, u16); 8] = [
     ("jupyter", 8888),
     ("jupyter-lab", 8888),
@@ -31,12 +30,13 @@ const DEFAULTS: [(&str, u16); 8] = [
     ("marimo", 2718),
 ];
 
-/// Returns the port that the command names, or that its program is known for.
+/// The port in the command, or the default port of its program.
 pub fn of_command(job: &JobDocument) -> Option<u16> {
     of_text(&job.line())
 }
 
 fn of_text(words: &str) -> Option<u16> {
+    // argparse and most other parsers let the last occurrence of a flag win.
     let flag = FLAG
         .captures_iter(words)
         .last()
@@ -64,7 +64,8 @@ fn of_text(words: &str) -> Option<u16> {
     })
 }
 
-/// Returns true when the command starts Jupyter without telling it to listen beyond the pod.
+/// Whether the command starts Jupyter without a flag that changes its listen address. Jupyter's
+/// default is localhost, which is out of reach from outside the pod.
 pub fn only_inside(job: &JobDocument) -> bool {
     let words = job.line();
     words.split_whitespace().any(|word| {

@@ -1,7 +1,7 @@
-//! Files that people begin with for well-known programs. They are the files of `examples/presets`,
-//! which the tests validate and run.
+//! Templates for well-known programs. They are the files in `examples/presets`, which the tests
+//! validate and run.
 
-/// Names of presets with their files, in the order of the help.
+/// Presets and their files, in the order of the help.
 const PRESETS: [(&str, &str); 5] = [
     (
         "vllm",
@@ -25,12 +25,10 @@ const PRESETS: [(&str, &str); 5] = [
     ),
 ];
 
-/// Returns the names of all presets.
 pub fn names() -> Vec<&'static str> {
     PRESETS.iter().map(|(name, _)| *name).collect()
 }
 
-/// Returns the file of a preset.
 pub fn file(name: &str) -> Option<&'static str> {
     PRESETS
         .iter()

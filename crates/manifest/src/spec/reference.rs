@@ -1,5 +1,6 @@
-//! The table of all fields: spellings, accepted values, kinds and meaning. `explain`, `init` and
-//! the JSON Schema are made from it, and a test holds it against the readers.
+//! The table of all fields: spellings, accepted values, kinds and descriptions. `explain`, `init`,
+//! `docs/yaml.md` and the JSON Schema are generated from it, and a test compares it with the
+//! readers.
 
 mod defaults;
 mod job;
@@ -21,26 +22,26 @@ pub use pool::{POOL, QUOTA};
 pub use service::HEALTH_CHECK;
 pub(super) use service::{AUTOSCALING, SERVICE};
 
-/// The list form of a variable.
+/// The fields of a variable in a list.
 pub(super) const VARIABLE: &[Field] = &[
     field(&["name"], Text, "Name of the variable.", "LOG_LEVEL"),
-    field(&["value"], Text, "Its value.", "info"),
+    field(&["value"], Text, "Value of the variable.", "info"),
     field(
         &["secret"],
         Text,
-        "The Secret that holds its value.",
+        "Secret that contains the value.",
         "token",
     ),
     field(
         &["configmap", "configMap", "config_map"],
         Text,
-        "The ConfigMap that holds its value.",
+        "ConfigMap that contains the value.",
         "settings",
     ),
     field(
         &["key"],
         Text,
-        "The key of the Secret or ConfigMap, where it is not the name.",
+        "Key in the Secret or ConfigMap; default is the variable's name.",
         "token",
     ),
 ];
@@ -61,7 +62,7 @@ pub(super) const ENVIRONMENT: &[Field] = &[
             "image_pull_secrets",
         ],
         OneOrMany(&ObjectName),
-        "Secret with the login to a private registry; `gpuctl create secret` makes one.",
+        "Secret with the credentials of a private registry; `gpuctl create secret` creates one.",
         "registry",
     ),
     field(
@@ -73,25 +74,25 @@ pub(super) const ENVIRONMENT: &[Field] = &[
     field(
         &["command"],
         Command,
-        "What runs: a list of words, or one string for a shell; the image's own without it.",
+        "Command to run: a list of words, or one string for a shell; default is the image's.",
         "[python, main.py]",
     ),
     field(
         &["args"],
         Command,
-        "Arguments behind the command.",
+        "Arguments after the command.",
         "[--verbose]",
     ),
     field(
         &["env"],
         Variables,
-        "Variables: a map, or a list of {name, value}, {name, secret, key} or {name, configmap, key}.",
+        "Environment variables: a map, or a list of {name, value}, {name, secret, key} or {name, configmap, key}.",
         "{LOG_LEVEL: info}",
     ),
     field(
         &["workingDir", "working_dir"],
         Text,
-        "Folder in which the command starts.",
+        "Working directory of the command.",
         "/workspace",
     ),
 ];
@@ -100,27 +101,37 @@ pub(super) const MODEL: &[Field] = &[
     field(
         &["source"],
         Text,
-        "Where the model comes from; set as MODEL_SOURCE.",
+        "Source of the model, set as MODEL_SOURCE.",
         "huggingface",
     ),
     field(
         &["name"],
         Text,
-        "Set as MODEL_NAME; `{{model.name}}` stands for it elsewhere in the file.",
+        "Name of the model, set as MODEL_NAME; `{{model.name}}` inserts it elsewhere in the file.",
         "Qwen/Qwen2-7B",
     ),
-    field(&["version"], Text, "Set as MODEL_VERSION.", "main"),
-    field(&["format"], Text, "Set as MODEL_FORMAT.", "safetensors"),
+    field(
+        &["version"],
+        Text,
+        "Version of the model, set as MODEL_VERSION.",
+        "main",
+    ),
+    field(
+        &["format"],
+        Text,
+        "Format of the model, set as MODEL_FORMAT.",
+        "safetensors",
+    ),
     field(
         &["path"],
         ModelPath,
-        "A folder of the node with the model, mounted read-only; or any other text for the program.",
+        "Directory on the node with the model, mounted read-only; or any other text for the program. Set as MODEL_PATH.",
         "/models/qwen2-7b",
     ),
     field(
         &["cache"],
         Boolean,
-        "Keep downloads at /cache/models on the node.",
+        "Keep downloads in /cache/models on the node.",
         "true",
     ),
 ];
@@ -129,15 +140,15 @@ pub(super) const RESOURCES: &[Field] = &[
     field(
         &["pool"],
         ObjectName,
-        "Pool whose nodes it may use; `default` is no restriction. `gpuctl get pools` lists them.",
+        "Pool of nodes to use (`gpuctl get pools` lists them); `default` means no restriction.",
         "train-pool",
     ),
     field(&["gpu"], Whole(0, 1024), "GPUs per pod.", "1"),
-    field(&GPU_TYPE, GpuType, "Type of GPU, in any spelling; `gpuctl get gpu-type` lists what there is.", "a100-80g"),
+    field(&GPU_TYPE, GpuType, "GPU type, in any spelling; `gpuctl get gpu-type` lists the types in the cluster.", "a100-80g"),
     field(
         &["gpu_share", "gpu-share", "gpuShare"],
         Share,
-        "Part of a GPU: an amount of its memory, or a fraction up to 1. Without `gpu` it is a part of one.",
+        "Share of each GPU: an amount of memory, or a fraction up to 1. Without `gpu`, of one GPU.",
         "10Gi",
     ),
     field(&["cpu"], Cpu, "CPUs per pod.", "8"),
@@ -145,32 +156,32 @@ pub(super) const RESOURCES: &[Field] = &[
     field(
         &["qos"],
         Word(&["guaranteed"]),
-        "`guaranteed` limits CPUs to what is requested, as pinned CPUs and some quotas need; with whole `cpu` and `memory`.",
+        "`guaranteed` sets the CPU limit to the request, as CPU pinning and some quotas need; needs `memory` and a whole number for `cpu`.",
         "guaranteed",
     ),
     field(
         &["shm", "shm_size", "shmSize"],
         Bytes,
-        "Most that /dev/shm may hold, which counts against the memory; half of `memory`, else 16Gi per GPU.",
+        "Size limit of /dev/shm, which counts against the memory; default is half of `memory`, else 16Gi per GPU.",
         "16Gi",
     ),
     field(
         &["rdma"],
         Rdma,
-        "Devices of the network between nodes, per pod: `auto` takes what the nodes have, in proportion to the GPUs; or NAME:COUNT.",
+        "RDMA devices per pod for the network between nodes: `auto` (those of the nodes, in proportion to the GPUs) or NAME:COUNT.",
         "auto",
     )
     .of(FieldScope::Training),
     field(
         &["exclude_nodes", "excludeNodes", "exclude-nodes", "exclude"],
         OneOrMany(&ObjectName),
-        "Nodes that its pods must not use, such as one that `gpuctl get health` names.",
+        "Nodes that the pods must not use, such as unhealthy ones from `gpuctl get health`.",
         "[gpu-a-07]",
     ),
     field(
         &["node_count", "nodeCount", "node-count", "nodes"],
         Whole(1, 10_000),
-        "Pods, each on GPUs of its own: gpu is per pod. Of an inference the pods of each replica, by LeaderWorkerSet.",
+        "Number of pods, each with `gpu` GPUs. For an inference, the pods of each replica (needs LeaderWorkerSet).",
         "1",
     )
     .of(FieldScope::Distributed),
@@ -180,33 +191,38 @@ pub(super) const WORKDIR: &[Field] = &[
     field(
         &["path"],
         AbsolutePath,
-        "Where it appears in the container; without a source also the folder of the node.",
+        "Mount path in the container; without a source, also the path on the node.",
         "/data",
     )
     .needed(),
     field(
         &["host_path", "hostPath", "host-path"],
         AbsolutePath,
-        "Folder or file of the node.",
+        "Directory or file on the node.",
         "/mnt/data",
     ),
-    field(&["pvc", "claim"], Text, "An existing claim.", "datasets"),
+    field(
+        &["pvc", "claim"],
+        Text,
+        "Existing PersistentVolumeClaim.",
+        "datasets",
+    ),
     field(
         &["sub_path", "subPath"],
         Text,
-        "Folder inside the claim.",
+        "Directory inside the claim.",
         "imagenet",
     ),
     field(
         &["size"],
         Bytes,
-        "A claim of this size is made; it is kept when the job is deleted.",
+        "Size of a new PersistentVolumeClaim, which is kept when the job is deleted.",
         "100Gi",
     ),
     field(
         &["storageClass", "storage_class", "storageClassName"],
         Text,
-        "Storage class of a claim that is made.",
+        "Storage class of the new claim.",
         "fast",
     ),
     field(
@@ -217,32 +233,32 @@ pub(super) const WORKDIR: &[Field] = &[
             "ReadOnlyMany",
             "ReadWriteOncePod",
         ]),
-        "Access mode of a claim that is made.",
+        "Access mode of the new claim.",
         "ReadWriteMany",
     ),
     field(
         &["emptyDir", "empty_dir"],
         Boolean,
-        "An empty folder that goes with the pod.",
+        "Empty directory that is deleted with the pod.",
         "true",
     ),
     field(
         &["configmap", "configMap"],
         Text,
-        "An existing ConfigMap.",
+        "Existing ConfigMap.",
         "settings",
     ),
-    field(&["secret"], Text, "An existing Secret.", "credentials"),
+    field(&["secret"], Text, "Existing Secret.", "credentials"),
     field(
         &["read_only", "readOnly"],
         Boolean,
-        "Mounted for reading only.",
+        "Mount read-only.",
         "true",
     ),
     field(
         &["type"],
         Word(&["file", "directory"]),
-        "What the path is, where its ending does not tell.",
+        "Whether the path is a file or a directory, if its extension does not show it.",
         "directory",
     ),
 ];
@@ -250,12 +266,12 @@ pub(super) const WORKDIR: &[Field] = &[
 pub(super) const STORAGE: &[Field] = &[field(
     &["workdirs", "workdir"],
     Workdirs(WORKDIR),
-    "What is mounted: paths of the node, claims, empty folders, ConfigMaps, Secrets.",
+    "Volumes to mount: paths on the node, PersistentVolumeClaims, empty directories, ConfigMaps, Secrets.",
     "[{path: /data, size: 100Gi}]",
 )];
 
-/// The only level that asks something of a pod; every pod of ours without folders of the node fits
-/// the others.
+/// The only Pod Security level that requires changes to a pod. Pods that gpuctl creates meet the
+/// other levels unless they mount host paths.
 pub(super) const SECURITY_LEVELS: [&str; 1] = ["restricted"];
 
 /// The map form of `security`.
@@ -263,19 +279,19 @@ pub const SECURITY: &[Field] = &[
     field(
         &["level"],
         Word(&SECURITY_LEVELS),
-        "Pod Security level that the pods must fit.",
+        "Pod Security level that the pods must meet.",
         "restricted",
     ),
     field(
         &["run_as", "runAs", "run-as"],
         Whole(0, u32::MAX),
-        "User that the container runs as; the image's own without it.",
+        "User id of the container; default is the image's.",
         "1000",
     ),
     field(
         &["fs_group", "fsGroup", "fs-group"],
         Whole(0, u32::MAX),
-        "Group that may write to the claims; that of `run_as`, and 1000 where all claims are made by `size:`.",
+        "Group id that may write to volumes; default is `run_as`, or 1000 if all volumes are created by `size:`.",
         "1000",
     ),
 ];
@@ -283,7 +299,7 @@ pub const SECURITY: &[Field] = &[
 const VERSION: Field = field(
     &["version"],
     Word(&["v0.1", "v1"]),
-    "Version of the file's form.",
+    "Version of the file format.",
     "v0.1",
 );
 
@@ -293,14 +309,14 @@ pub const DOCUMENT: &[Field] = &[
     field(
         &["job"],
         Block(JOB),
-        "The job as a whole: its name, whom it belongs to, how it is tried.",
+        "The job as a whole: name, owner, priority, retries.",
         "",
     )
     .needed(),
     field(
         &["environment"],
         Block(ENVIRONMENT),
-        "What runs: image, command, variables.",
+        "The program: image, command, variables.",
         "",
     )
     .needed(),
@@ -313,59 +329,63 @@ pub const DOCUMENT: &[Field] = &[
     field(
         &["resources"],
         Block(RESOURCES),
-        "What each pod gets, and where.",
+        "Resources of each pod, and the nodes to use.",
         "",
     ),
-    field(&["storage"], Block(STORAGE), "What is mounted.", ""),
+    field(&["storage"], Block(STORAGE), "Volumes to mount.", ""),
     field(
         &["checkpoint"],
         Block(CHECKPOINT),
-        "Where checkpoints lie, and how to go on from them.",
+        "Where checkpoints are stored, and how to resume from them.",
         "",
     )
     .of(FieldScope::Training),
-    field(&["service"], Block(SERVICE), "How it is reached.", "")
-        .of(FieldScope::Serving)
-        .needed_to_serve(),
+    field(
+        &["service"],
+        Block(SERVICE),
+        "How clients reach the service.",
+        "",
+    )
+    .of(FieldScope::Serving)
+    .needed_to_serve(),
     field(
         &["autoscaling"],
         Block(AUTOSCALING),
-        "How many pods, by what they do.",
+        "Number of replicas, depending on load.",
         "",
     )
     .of(FieldScope::Service),
     field(
         &["security"],
         Security,
-        "`restricted` makes pods that the restricted Pod Security level admits; or {level, run_as, fs_group}.",
+        "`restricted` creates pods that meet the restricted Pod Security level; or {level, run_as, fs_group}.",
         "restricted",
     ),
     field(
         &["files"],
         Files,
-        "Small files of this file's folder that appear in /workspace: a list, or a map path: file.",
+        "Small local files, relative to this file, that are copied to /workspace: a list, or a map path: file.",
         "[train.py]",
     ),
     field(
         &["pod"],
         Overlay,
-        "Merged into the pod spec as it stands, for what has no field here: tolerations, security context, runtime class.",
+        "Fields to merge into the pod spec, for settings without a field here: tolerations, security context, runtime class.",
         "{runtimeClassName: nvidia}",
     ),
 ];
 
-/// Kinds as they are written, with what they are.
+/// The kinds in their written form, with descriptions.
 pub const KINDS: [(&str, &str); 7] = [
     ("training", "a training on one or many nodes"),
     ("inference", "a model behind a port"),
     ("notebook", "a notebook on a GPU"),
     ("compute", "a service without GPUs"),
-    ("pool", "nodes under a name"),
-    ("quota", "what namespaces may request"),
-    ("defaults", "what the site sets for everybody's jobs"),
+    ("pool", "a named set of nodes"),
+    ("quota", "limits of namespaces"),
+    ("defaults", "the site's defaults for all jobs"),
 ];
 
-/// Fields of a document of this kind.
 pub fn of_kind(kind: &str) -> &'static [Field] {
     match kind {
         "pool" | "resource" => POOL,

@@ -53,7 +53,7 @@ pub(super) fn resources(
     if let Some(node) = qos.filter(|_| guaranteed) {
         guarantee(reader, node.at, cpu.as_ref(), memory.as_ref());
     }
-    // A share is of one GPU unless more are asked for.
+    // `gpu_share` without `gpu` is a share of one GPU.
     let gpu = if gpu_node.is_none() && gpu_share.is_some() {
         Some(1)
     } else {
@@ -94,7 +94,7 @@ pub(super) fn resources(
 static RDMA_FORM: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(RDMA).expect("the pattern is tested"));
 
-/// Refuses fields about GPUs of a job without GPUs.
+/// Refuses fields about GPUs if the job has no GPUs.
 fn without_gpus(
     reader: &mut Reader,
     gpu_type: Option<&Located<WrittenGpuType>>,
@@ -107,12 +107,12 @@ fn without_gpus(
         reader.problems.push(Problem::error(
             at,
             format!("`{name}` without GPUs"),
-            "say how many: `gpu: 1`",
+            "set the number of GPUs: `gpu: 1`",
         ));
     }
 }
 
-/// Reads the number of pods of a job that may have several.
+/// Reads `node_count`, and refuses it for kinds with one pod per replica.
 fn node_count(reader: &mut Reader, fields: &mut Fields<'_>, kind: JobKind) -> Option<u32> {
     if matches!(kind, JobKind::Training | JobKind::Inference) {
         fields
@@ -122,7 +122,7 @@ fn node_count(reader: &mut Reader, fields: &mut Fields<'_>, kind: JobKind) -> Op
         fields.refuse(
             reader,
             "node_count",
-            &format!("`node_count` is for trainings and inference, not for a {kind}"),
+            &format!("`node_count` is for trainings and inference, not for `kind: {kind}`"),
             if kind == JobKind::Compute {
                 "use `service.replicas`"
             } else {
@@ -133,7 +133,7 @@ fn node_count(reader: &mut Reader, fields: &mut Fields<'_>, kind: JobKind) -> Op
     }
 }
 
-/// Reads the devices of the network between the pods of a training.
+/// Reads `rdma`, and refuses it for kinds other than trainings.
 fn network_devices(reader: &mut Reader, fields: &mut Fields<'_>, kind: JobKind) -> Option<Rdma> {
     if kind == JobKind::Training {
         fields
@@ -143,8 +143,8 @@ fn network_devices(reader: &mut Reader, fields: &mut Fields<'_>, kind: JobKind) 
         fields.refuse(
             reader,
             "rdma",
-            &format!("`rdma` is for trainings, not for a {kind}"),
-            "write `pod:` for other pods",
+            &format!("`rdma` is for trainings, not for `kind: {kind}`"),
+            "use `pod:` for other kinds",
         );
         None
     }
@@ -175,7 +175,8 @@ fn rdma(reader: &mut Reader, node: &YamlNode) -> Option<Rdma> {
     })
 }
 
-/// Kubernetes guarantees what is requested and limited alike; kubelets pin whole CPUs only.
+/// Checks `qos: guaranteed`. Kubernetes' Guaranteed class needs limits equal to requests for CPU
+/// and memory, and the kubelet's static CPU policy pins whole CPUs only.
 fn guarantee(
     reader: &mut Reader,
     at: FilePosition,
@@ -195,7 +196,7 @@ fn guarantee(
     }
 }
 
-/// `/dev/shm` counts against the container's memory.
+/// Refuses a `/dev/shm` larger than `memory`: it counts against the container's memory limit.
 fn shm_within_memory(
     reader: &mut Reader,
     shm: Option<&Located<String>>,

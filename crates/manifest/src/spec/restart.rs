@@ -1,4 +1,4 @@
-//! Reads what a training does after a failure: `job.restart` and `checkpoint:`.
+//! Reads what a training restarts after a failure, and from where: `job.restart` and `checkpoint:`.
 
 use super::document::Checkpoint;
 use super::fields::{Fields, Located, Reader};
@@ -7,7 +7,7 @@ use super::{reference, storage};
 use gpuctl_core::error::Problem;
 use gpuctl_core::model::JobKind;
 
-/// Returns what a failed rank restarts.
+/// Reads the scope of a restart, and refuses fields that contradict it.
 pub(super) fn restart(
     reader: &mut Reader,
     job: &mut Fields<'_>,
@@ -27,7 +27,7 @@ pub(super) fn restart(
     }
     if let (Restart::Rank, Some(at)) = (restart, hangs) {
         let message =
-            "`hang_timeout` needs `restart: all`: only all ranks together are known to hang";
+            "`hang_timeout` needs `restart: all`: a hang is detected only for all ranks together";
         reader
             .problems
             .push(Problem::error(at, message, "remove one of them"));
@@ -35,14 +35,14 @@ pub(super) fn restart(
     Some(restart)
 }
 
-/// Returns where the checkpoints of a training lie.
+/// Reads the block `checkpoint:` of a training.
 pub(super) fn checkpoint(
     reader: &mut Reader,
     document: &mut Fields<'_>,
     kind: JobKind,
 ) -> Option<Checkpoint> {
     if kind != JobKind::Training {
-        let message = format!("`checkpoint` is for trainings, not for a {kind}");
+        let message = format!("`checkpoint` is for trainings, not for `kind: {kind}`");
         document.refuse(reader, "checkpoint", &message, "mount a workdir instead");
         return None;
     }

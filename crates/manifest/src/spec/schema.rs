@@ -1,7 +1,7 @@
-//! Makes the JSON Schema (draft 2020-12) of the specification file from the table of fields.
+//! Generates the JSON Schema (draft 2020-12) of manifests from the reference table.
 //!
-//! Note: it accepts what the readers accept, except for rules that compare two values, which no
-//! schema can express; they are listed in `BEYOND`.
+//! The schema accepts the same files as the readers, except that a schema cannot compare two
+//! values. `BEYOND` lists the rules that it lacks.
 
 use serde_json::{Map, Value, json};
 
@@ -15,7 +15,7 @@ use super::schema_patterns::{
 };
 use super::shape::{Field, Shape, spellings};
 
-/// What the readers refuse beside the schema.
+/// Files that the readers refuse although the schema accepts them.
 pub const BEYOND: [&str; 11] = [
     "minReplicas above maxReplicas",
     "shm above memory",
@@ -23,14 +23,14 @@ pub const BEYOND: [&str; 11] = [
     "root under the restricted level",
     "two workdirs, two files or two variables of one name",
     "a node in two pools",
-    "a field that is enforced and not set",
+    "a field that is enforced but not set",
     "a pool in the defaults of a pool",
     "a placeholder that names nothing",
     "a delay of several units that comes to more than an hour",
     "numbers in scientific notation, with a sign, or whole ones with a fraction such as 1.0",
 ];
 
-/// Returns the schema of one kind, or of all.
+/// Generates the schema of one kind, or of all kinds.
 pub fn schema(kind: Option<&str>) -> Value {
     let mut schema = match kind {
         Some(kind) => of(kind),
@@ -68,8 +68,7 @@ fn of(kind: &str) -> Value {
     } else {
         json!([kind])
     };
-    schema["properties"]["kind"] =
-        json!({"enum": words, "description": "What the document describes."});
+    schema["properties"]["kind"] = json!({"enum": words, "description": "Kind of the document."});
     schema["required"]
         .as_array_mut()
         .expect("a block has a list")
@@ -83,13 +82,13 @@ fn of(kind: &str) -> Value {
     schema
 }
 
-/// Returns a map with these fields and no others.
+/// A map that allows these fields and no others.
 fn block(fields: &[Field], kind: &str) -> Value {
     let (mut properties, mut required, mut rules) = (Map::new(), Vec::new(), Vec::new());
     for field in fields.iter().filter(|field| field.is_of(kind)) {
         let needed = field.is_needed(kind);
         let mut value = shape(&field.shape, field.name(), kind);
-        // A version that is written is one.
+        // `version` may be absent, but not empty.
         if !needed && !matches!((field.name(), &field.shape), ("version", Shape::Word(_))) {
             value = nullable(value);
         }
@@ -130,7 +129,7 @@ fn shape(shape: &Shape, name: &str, kind: &str) -> Value {
             let words: Vec<String> = words.iter().map(|word| any_case(word)).collect();
             pattern(&format!("^(?:{})$", words.join("|")))
         }
-        // A notebook is one pod.
+        // A notebook has exactly one pod.
         Shape::Whole(_, _) if name == "replicas" && kind == "notebook" => whole(1, 1),
         Shape::Whole(low, high) => whole(*low, *high),
         Shape::Boolean => {
@@ -230,14 +229,14 @@ fn one_spelling(names: &[&str]) -> Vec<Value> {
         .collect()
 }
 
-/// Requires that one of these spellings is there and is not empty.
+/// Requires one of these spellings with a value other than null.
 fn says(names: &[&str]) -> Value {
     let one =
         |name: &&str| json!({"required": [name], "properties": {*name: {"not": {"type": "null"}}}});
     json!({"anyOf": names.iter().map(one).collect::<Vec<_>>()})
 }
 
-/// Allows one of these fields at most.
+/// Allows at most one of these fields.
 fn at_most_one(fields: &[&[&str]]) -> Vec<Value> {
     let pairs = fields
         .iter()
@@ -252,7 +251,7 @@ fn workdir(fields: &[Field], kind: &str) -> Value {
     let mut schema = block(fields, kind);
     let names = |name: &'static str| spellings(fields, name);
     let empty = names("emptyDir");
-    // `emptyDir: false` is none.
+    // `emptyDir: false` does not count as a source.
     let is_empty = {
         let truth =
             json!({"anyOf": [{"const": true}, pattern(&format!("^{}$", any_case("true")))]});
@@ -273,7 +272,7 @@ fn workdir(fields: &[Field], kind: &str) -> Value {
             .iter()
             .map(|source| json!({"not": {"allOf": [says(source), is_empty]}})),
     );
-    // Without a source the path is the node's.
+    // A workdir without a source mounts `path` of the node.
     let mut any: Vec<Value> = sources.iter().map(|source| says(source)).collect();
     any.push(is_empty);
     rules.push(json!({"if": {"not": {"anyOf": any}}, "then": {"properties": {"path": pattern(&host_path())}}}));
@@ -295,7 +294,7 @@ fn labels() -> Value {
     json!({"type": "object", "propertyNames": {"pattern": key}, "additionalProperties": label_text()})
 }
 
-/// Returns a map of a list. Of a toleration only `Equal` has a value.
+/// A list item that is a map. In a toleration `Exists` excludes a value.
 fn item(fields: &[Field], kind: &str) -> Value {
     let mut schema = block(fields, kind);
     let exists = json!({"required": ["operator"], "properties": {"operator": pattern(&format!("^{}$", any_case("Exists")))}});
@@ -304,14 +303,14 @@ fn item(fields: &[Field], kind: &str) -> Value {
     schema
 }
 
-/// Something is below a field of the document.
+/// Applies `what` to a field of the document, which must be a map.
 fn below(field: &str, what: &Value) -> Value {
     json!({"required": [field], "properties": {field: {"allOf": [{"type": "object"}, what]}}})
 }
 
 fn job_rules(kind: &str) -> Vec<Value> {
     let some_gpu = json!({"required": ["gpu"], "properties": {"gpu": {"not": {"anyOf": [{"type": "null"}, {"const": 0}, pattern(r"^\+?0+$")]}}}});
-    // A share without a number of GPUs is of one.
+    // `gpu_share` without `gpu` is a share of one GPU.
     let no_number =
         json!({"not": {"required": ["gpu"], "properties": {"gpu": {"not": {"type": "null"}}}}});
     let some_or_one = json!({"anyOf": [no_number, &some_gpu]});
@@ -323,7 +322,8 @@ fn job_rules(kind: &str) -> Vec<Value> {
         json!({"if": below("resources", &says(shares)), "then": below("resources", &some_or_one)}),
     ];
     if kind == "training" {
-        // The highest rank stands behind the name of its pod.
+        // Each pod's name ends with its rank, so more pods leave fewer characters for the job's
+        // name.
         for (nodes, longest) in [(11, 60), (101, 59), (1001, 58)] {
             let many = |name: &&str| json!({"required": [name], "properties": {*name: whole(nodes, 10_000)}});
             let many = json!({"anyOf": spellings(RESOURCES, "node_count").iter().map(many).collect::<Vec<_>>()});

@@ -1,4 +1,4 @@
-//! Makes the regular expressions of the JSON Schema, and schemas of single values.
+//! Builds regular expressions for the JSON Schema, and schemas of single values.
 
 use serde_json::{Value, json};
 
@@ -16,7 +16,7 @@ pub(super) fn pattern(pattern: &str) -> Value {
     json!({"type": "string", "pattern": pattern})
 }
 
-/// Returns a schema for text with a pattern, or for a number that is not negative.
+/// A schema for text that matches a pattern, or for a number of at least zero.
 pub(super) fn also_number(pattern: &str) -> Value {
     json!({"anyOf": [{"type": "string", "pattern": pattern}, {"type": "number", "minimum": 0}]})
 }
@@ -32,10 +32,10 @@ pub(super) const OBJECT: &str =
 
 const LABEL_VALUE: &str = "[A-Za-z0-9](?:[-_.A-Za-z0-9]{0,61}[A-Za-z0-9])?";
 
-/// `auto`, or the name of an extended resource and how many.
+/// `auto`, or an extended resource with an optional count.
 pub(super) const RDMA: &str = "^(?:auto|[a-z0-9](?:[a-z0-9.-]{0,200}[a-z0-9])?/[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?(?::[1-9][0-9]{0,3})?)$";
 
-/// Returns a word in whatever case: a schema has no flag for that.
+/// A pattern for a word in upper or lower case. JSON Schema patterns have no flag for that.
 pub(super) fn any_case(word: &str) -> String {
     let one = |c: char| match c {
         '.' => r"\.".to_owned(),
@@ -47,7 +47,7 @@ pub(super) fn any_case(word: &str) -> String {
     word.chars().map(one).collect()
 }
 
-/// Returns a whole number, or its digits in quotes.
+/// A schema for an integer, as a number or as digits in quotes.
 pub(super) fn whole(low: u32, high: u32) -> Value {
     let below = if low == 0 {
         String::new()
@@ -57,7 +57,8 @@ pub(super) fn whole(low: u32, high: u32) -> Value {
     json!({"anyOf": [{"type": "integer", "minimum": low, "maximum": high}, pattern(&format!(r"^\+?{below}0*{}$", up_to(high)))]})
 }
 
-/// Digits of the numbers from 0 to this one, without leading zeros but for 0 itself.
+/// A pattern for the integers from 0 to `most` without leading zeros. Draft 2020-12 can limit
+/// numbers, but not numbers written as text.
 pub(super) fn up_to(most: u32) -> String {
     let digits = most.to_string();
     let mut ways = vec![digits.clone()];
@@ -75,14 +76,14 @@ pub(super) fn up_to(most: u32) -> String {
     format!("(?:{})", ways.join("|"))
 }
 
-/// Returns a path from the root that does not go up.
+/// A pattern for an absolute path without `..`.
 pub(super) fn absolute() -> String {
     format!(r"^(?!(?:.*/)?\.\.(?:/|$))/[^:{CONTROL}]*$")
 }
 
-/// Returns the same, of the node, without what would give the node away.
+/// The same for a host path, without paths that would give control of the node.
 pub(super) fn host_path() -> String {
-    // Slashes and dots that mean nothing.
+    // Separators, with redundant slashes and `.` components.
     const SEP: &str = r"/(?:\.?/)*";
     let own = "etc|proc|sys|dev|root|boot|run";
     let of_var = format!("run|lib{SEP}(?:kubelet|containerd|docker|crio|etcd)");
@@ -96,7 +97,7 @@ pub(super) fn host_path() -> String {
     )
 }
 
-/// Some word must be left that is neither a vendor nor noise.
+/// A GPU type needs at least one word other than vendor names and filler words.
 pub(super) fn gpu_type() -> Value {
     let noise: Vec<String> = gpu::NOISE.iter().map(|word| any_case(word)).collect();
     let noise = noise.join("|");

@@ -1,4 +1,4 @@
-//! Finds secrets in a document that must not be printed: tokens in commands, passwords in
+//! Finds secrets in a document that must not be printed: tokens in commands and passwords in
 //! variables.
 
 use std::sync::LazyLock;
@@ -17,7 +17,7 @@ use super::values::{EnvValue, EnvVariable};
 /// Placeholder for a secret in every output.
 const MASK: &str = "***";
 
-/// Secret values of `job`, the longest first.
+/// Secret values of `job`, longest first.
 pub(super) fn secrets(job: &JobDocument) -> Vec<String> {
     longest_first(
         secret_fields(job)
@@ -51,12 +51,14 @@ pub(super) fn secret_fields(job: &JobDocument) -> Vec<(&'static str, String)> {
     ] {
         found.extend(of_command(command).into_iter().map(|value| (field, value)));
     }
-    // Anything shorter would blot out half of the file.
+    // Masking shorter values would hide large parts of the file.
     found.retain(|(_, value)| value.len() > 3 && !value.starts_with(['$', '-']));
     found
 }
 
 fn longest_first(mut values: Vec<String>) -> Vec<String> {
+    // A secret may contain another one; replacing the shorter one first would leave parts of the
+    // longer one.
     values.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
     values.dedup();
     values
@@ -78,7 +80,7 @@ fn of_command(command: &Command) -> Vec<String> {
     }
 }
 
-/// `--token=x`, `--token x`, logins in URLs, and texts that resemble a credential.
+/// Finds `--token=x`, `--token x`, credentials in URLs, and text that looks like a credential.
 fn in_text(text: &str) -> impl Iterator<Item = String> {
     secret_spans(text)
         .into_iter()
@@ -105,8 +107,7 @@ pub(super) fn has_mask(command: &Command) -> bool {
         .any(|value| value.contains(STAND_IN))
 }
 
-/// Values of the jobs of a document that are not for eyes; none of text that is no document of
-/// ours.
+/// Finds the secrets of all documents in a file; empty if the text is not a valid manifest.
 pub fn of_source(source: &str) -> Vec<String> {
     let documents = super::parse("", source)
         .map(|parsed| parsed.documents)
@@ -122,8 +123,8 @@ pub fn of_source(source: &str) -> Vec<String> {
     longest_first(documents.iter().flat_map(of).collect())
 }
 
-/// Secrets in the values of variables: whole values after names that announce one, and passwords in
-/// URLs.
+/// Finds secrets in the values of variables: whole values under a secret-looking name, and
+/// passwords in URLs.
 fn named_secrets(env: &[EnvVariable]) -> Vec<String> {
     let mut found = Vec::new();
     for variable in env {
@@ -138,8 +139,7 @@ fn named_secrets(env: &[EnvVariable]) -> Vec<String> {
     found
 }
 
-/// Returns the text of a document with its secrets masked; text that is no document of ours stays
-/// as it is.
+/// Masks the secrets in a manifest. Text that is not a valid manifest stays unchanged.
 pub fn masked(source: &str) -> String {
     let secrets = of_source(source);
     let hide = |text: &str| {
@@ -150,8 +150,8 @@ pub fn masked(source: &str) -> String {
     if secrets.iter().all(|secret| source.contains(secret)) {
         return hide(source);
     }
-    // Quotes and folds write a value in another way than it reads: the values themselves are masked
-    // then.
+    // Quoting and folding can make the source differ from the parsed value, so a text search misses
+    // it. Mask the parsed values and write the documents again.
     let trees = super::tree::read(source, &mut Vec::new());
     let masked = trees.into_iter().map(|mut tree| {
         hide_in(&mut tree.root, &hide);
@@ -171,7 +171,7 @@ fn hide_in(node: &mut YamlNode, hide: &impl Fn(&str) -> String) {
     }
 }
 
-/// Returns what opens a notebook: Jupyter's token from its flag or from the variable that it reads.
+/// Finds Jupyter's token, in a flag or in the variable that Jupyter reads.
 pub fn notebook_token(job: &JobDocument) -> Option<String> {
     static FLAG: LazyLock<Regex> = LazyLock::new(|| {
         Regex::new(r#"--(?:\w+\.)?token[= ]["']?([^\s"',]+)"#).expect("the pattern is tested")

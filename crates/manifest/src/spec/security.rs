@@ -1,17 +1,17 @@
-//! Reads the block `security`: one word, or a map.
+//! Reads the block `security`: one word or a map.
 
 use super::fields::{Fields, Reader};
 use super::reference;
 use super::tree::YamlValue;
 
-/// `security`: as whom the pods run, and which Pod Security level they fit.
+/// `security`: the user of the pods, and the Pod Security level that they meet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Security {
-    /// The restricted level is asked for.
+    /// Whether the pods must meet the restricted level.
     pub restricted: bool,
-    /// The user id of the container.
+    /// User id of the container.
     pub run_as: Option<u32>,
-    /// The group id that owns files of claims.
+    /// Group id that owns the files of volumes.
     pub fs_group: Option<u32>,
 }
 

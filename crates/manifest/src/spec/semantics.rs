@@ -1,4 +1,4 @@
-//! Checks what the fields of a job mean together, one function per check.
+//! Semantic checks: each function compares several fields of a job.
 
 use std::sync::LazyLock;
 
@@ -9,7 +9,7 @@ use gpuctl_core::model::JobKind;
 use super::document::{Command, JobDocument};
 use super::secrets::secret_fields;
 
-/// What was found, and the field that is to blame.
+/// A problem and the field that causes it.
 pub(super) struct Finding {
     pub field: &'static str,
     pub message: String,
@@ -24,7 +24,7 @@ fn finding(field: &'static str, message: String, note: impl Into<String>) -> Fin
     }
 }
 
-/// Returns the field that says what runs.
+/// The field that defines the program to run.
 fn words_at(job: &JobDocument) -> &'static str {
     if job.command == Command::Image {
         "environment.args"
@@ -41,7 +41,7 @@ fn gpus_of(count: u64) -> String {
     }
 }
 
-/// Returns the number behind a flag.
+/// Finds the number that follows a flag.
 fn number(line: &str, flags: &str) -> Option<u64> {
     let pattern = Regex::new(&format!(r#"(?:^|[\s"'])(?:{flags})[= ]"?(\d+)\b"#))
         .expect("the pattern is tested");
@@ -53,7 +53,7 @@ pub(super) fn nproc(job: &JobDocument) -> Option<Finding> {
     let processes = number(&line, "--nproc[_-]per[_-]node")?;
     (gpus > 0 && processes != gpus).then(|| {
         let message = format!(
-            "the command starts {processes} processes per node, and a pod has {}",
+            "the command starts {processes} processes per node, but a pod has {}",
             gpus_of(gpus)
         );
         finding(
@@ -70,7 +70,7 @@ pub(super) fn num_processes(job: &JobDocument) -> Option<Finding> {
     let gpus = u64::from(job.resources.gpu) * u64::from(job.resources.node_count);
     (gpus > 0 && processes != gpus).then(|| {
         let message = format!(
-            "the command starts {processes} processes in all, and the job has {}",
+            "the command starts {processes} processes in total, but the job has {}",
             gpus_of(gpus)
         );
         finding(
@@ -88,12 +88,13 @@ pub(super) fn tensor_parallel(job: &JobDocument) -> Option<Finding> {
         "--tensor[_-]parallel[_-]size|-tp|--tp|--tp-size|--num-shard",
     )?;
     let stages = number(&line, "--pipeline[_-]parallel[_-]size|-pp|--pp-size").unwrap_or(1);
-    // Data-parallel copies use the rest.
+    // Data parallelism multiplies the number of GPUs.
     let copies = number(&line, "--data[_-]parallel[_-]size|-dp|--dp-size|--dp").unwrap_or(1);
     let wanted = tensor * stages * copies;
+    // On several nodes the model may be split across pods, so the numbers may differ.
     (gpus > 0 && wanted != gpus && job.resources.node_count == 1).then(|| {
         let message = format!(
-            "the command splits the model over {}, and a pod has {gpus}",
+            "the command splits the model over {}, but a pod has {gpus}",
             gpus_of(wanted)
         );
         finding(
@@ -111,11 +112,11 @@ pub(super) fn port(job: &JobDocument) -> Option<Finding> {
         .filter(|service| service.target_port.is_none())?;
     let (said, named) = (service.port?, super::port::of_command(job)?);
     (said != named).then(|| {
-        let message = format!("the command names port {named} and `service.port` is {said}");
+        let message = format!("the command uses port {named}, but `service.port` is {said}");
         finding(
             "service.port",
             message,
-            format!("say `targetPort: {named}` if it listens there"),
+            format!("set `targetPort: {named}` if it listens there"),
         )
     })
 }
@@ -131,13 +132,13 @@ pub(super) fn file_as_directory(job: &JobDocument) -> Option<Finding> {
         .find_map(|workdir| {
             let ending = folder(&workdir.path)?;
             let message = format!(
-                "`{}` looks like a file and is mounted as a folder",
+                "`{}` looks like a file, but is mounted as a directory",
                 workdir.path
             );
             Some(finding(
                 "storage.workdirs",
                 message,
-                format!("`.{ending}` is no ending of data: say `type: file` or `type: directory`"),
+                format!("`.{ending}` is not a known extension of data files: set `type: file` or `type: directory`"),
             ))
         })
 }
@@ -154,7 +155,7 @@ pub(super) fn request_limit(job: &JobDocument) -> Option<Finding> {
     Some(finding(
         "service.request_limit",
         message,
-        "say `service.host` to get an ingress, or leave it out",
+        "set `service.host` to get an Ingress, or remove it",
     ))
 }
 
@@ -164,6 +165,7 @@ pub(super) fn image_tag(job: &JobDocument) -> Option<Finding> {
         replicas.max(autoscaling.max_replicas)
     });
     let pods = replicas * job.resources.node_count;
+    // The host of a registry may have a port, so look for the tag after the last slash.
     let last = job.image.rsplit('/').next().unwrap_or_default();
     let fixed = last.contains('@') || last.split_once(':').is_some_and(|(_, tag)| tag != "latest");
     (pods > 1 && !fixed).then(|| {
@@ -171,7 +173,7 @@ pub(super) fn image_tag(job: &JobDocument) -> Option<Finding> {
         finding(
             "environment.image",
             message,
-            "name a version, such as `image:1.2.3`, or a digest",
+            "use a version, such as `image:1.2.3`, or a digest",
         )
     })
 }
@@ -188,16 +190,17 @@ pub(super) fn deprecated_launcher(job: &JobDocument) -> Option<Finding> {
 }
 
 pub(super) fn plain_secret(job: &JobDocument) -> Option<Finding> {
-    // A notebook's own token is made to be typed by its user.
+    // A notebook's token is meant to be shared with its user, so it does not count as a leaked
+    // secret.
     let own = super::notebook_token(job);
     let (field, _) = secret_fields(job)
         .into_iter()
         .find(|(_, secret)| Some(secret) != own.as_ref())?;
-    let message = "a value that looks like a token or password stands in the file".to_owned();
+    let message = "the file contains a value that looks like a token or password".to_owned();
     Some(finding(
         field,
         message,
-        "`gpuctl create secret` keeps it apart: `{name, secret, key}` in `env`",
+        "store it with `gpuctl create secret`, and use `{name, secret, key}` in `env`",
     ))
 }
 

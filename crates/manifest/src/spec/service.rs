@@ -9,7 +9,8 @@ use super::service_document::{Autoscaling, HealthCheck, Service};
 use super::tree::{YamlNode, YamlValue};
 use gpuctl_core::error::{FilePosition, Problem};
 
-/// What Kubernetes accepts as a stabilization window.
+/// The longest stabilization window that the API server accepts (autoscaling/v2,
+/// `stabilizationWindowSeconds`).
 const LONGEST_DELAY: Duration = Duration::from_secs(3600);
 
 pub(super) fn service(
@@ -122,7 +123,7 @@ fn path(reader: &mut Reader, node: &YamlNode) -> Option<String> {
     if !text.value.starts_with('/') {
         reader.problems.push(Problem::error(
             text.at,
-            format!("`{}` is no path", text.value),
+            format!("`{}` is not a path", text.value),
             "begin it with `/`",
         ));
         return None;
@@ -141,7 +142,7 @@ fn whole(
         .and_then(|node| reader.whole(node, name, range))
 }
 
-/// Reads a time of at most an hour.
+/// Reads a duration of at most an hour.
 fn delay(reader: &mut Reader, fields: &mut Fields<'_>, name: &'static str) -> Option<Duration> {
     let node = fields.take(reader, name)?;
     let delay = reader.duration(node, name)?;
@@ -163,7 +164,8 @@ pub(super) fn autoscaling(reader: &mut Reader, document: &mut Fields<'_>) -> Opt
         .take(reader, "enabled")
         .and_then(|node| reader.boolean(node, "enabled"))
         .unwrap_or(true);
-    // Kubernetes scales to zero on no metric of pods: without a pod there is none.
+    // A HorizontalPodAutoscaler cannot scale to zero on metrics of pods: without pods there are no
+    // metrics.
     let min = whole(reader, &mut fields, "minReplicas", 1..=10_000).unwrap_or(1);
     let max_node = fields.take(reader, "maxReplicas");
     let max = max_node.and_then(|node| reader.whole(node, "maxReplicas", 1..=10_000));
@@ -178,7 +180,7 @@ pub(super) fn autoscaling(reader: &mut Reader, document: &mut Fields<'_>) -> Opt
         reader.problems.push(Problem::error(
             at,
             "`autoscaling.maxReplicas` is missing",
-            "how many replicas there may be at most",
+            "set the highest number of replicas",
         ));
     }
     let max = max.unwrap_or(min);
@@ -213,7 +215,7 @@ pub(super) fn autoscaling(reader: &mut Reader, document: &mut Fields<'_>) -> Opt
     })
 }
 
-/// A target needs what it is measured on.
+/// Checks that the resources that each target refers to are requested.
 pub(super) fn can_measure(
     reader: &mut Reader,
     autoscaling: &Autoscaling,
@@ -230,6 +232,7 @@ pub(super) fn can_measure(
             .problems
             .push(Problem::error(at, "autoscaling on GPUs without GPUs", note));
     }
+    // Kubernetes defines CPU utilization as a percentage of the request.
     if autoscaling.enabled && autoscaling.cpu_utilization.is_some() && resources.cpu.is_none() {
         let note = "set `resources.cpu`: utilization is counted against it";
         reader.problems.push(Problem::error(

@@ -1,25 +1,24 @@
-//! The parts of a document that only services and notebooks have.
+//! Blocks that only services and notebooks have.
 
 use std::time::Duration;
 
-/// `service`: how a job is reached.
+/// `service`: how clients reach a job.
 #[derive(Clone, Debug)]
 pub struct Service {
-    /// 0 makes a service that is paused.
+    /// 0 creates a paused service.
     pub replicas: u32,
-    /// A port of the container or Service.
+    /// The port of the Service.
     pub port: Option<u16>,
-    /// The port that the container listens on, if another.
+    /// The container's port, if it differs.
     pub target_port: Option<u16>,
-    /// `TCP` or `UDP`.
+    /// `TCP`, `UDP` or `SCTP`.
     pub protocol: Option<&'static str>,
     /// The type of the Service.
     pub exposure: &'static str,
-    /// The host of an Ingress.
+    /// The host name of an Ingress.
     pub host: Option<String>,
-    /// Probes.
     pub health_check: Option<HealthCheck>,
-    /// Longest request.
+    /// Longest duration of a request.
     pub timeout: Option<Duration>,
     /// Requests per second.
     pub request_limit: Option<u32>,
@@ -44,35 +43,33 @@ impl Default for Service {
 /// `service.health_check`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HealthCheck {
-    /// The path of an HTTP probe.
+    /// Path of the HTTP probe.
     pub path: String,
-    /// A port of the container or Service.
+    /// The probed port, if it differs from the service's.
     pub port: Option<u16>,
     /// Time before the first probe.
     pub initial_delay: Option<Duration>,
-    /// Time between two probes.
+    /// Time between probes.
     pub period: Option<Duration>,
 }
 
 /// `autoscaling`.
 #[derive(Clone, Debug)]
 pub struct Autoscaling {
-    /// False switches it off and keeps the settings.
+    /// `false` disables autoscaling and keeps the settings.
     pub enabled: bool,
-    /// Lower bound.
     pub min_replicas: u32,
-    /// Upper bound.
     pub max_replicas: u32,
-    /// Percent.
+    /// Target GPU utilization in percent.
     pub gpu_utilization: Option<u32>,
-    /// Percent of GPU memory.
+    /// Target GPU memory utilization in percent.
     pub memory_utilization: Option<u32>,
-    /// Target in percent of the request.
+    /// Target CPU utilization in percent of the request.
     pub cpu_utilization: Option<u32>,
-    /// Requests that wait at each pod.
+    /// Target number of waiting requests per pod.
     pub queue_length: Option<u32>,
-    /// Stabilization window upwards.
+    /// Stabilization window for scaling up.
     pub scale_up_delay: Option<Duration>,
-    /// Stabilization window downwards.
+    /// Stabilization window for scaling down.
     pub scale_down_delay: Option<Duration>,
 }

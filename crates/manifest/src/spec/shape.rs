@@ -1,56 +1,55 @@
-//! Types of the table of fields: what a field accepts and which kinds have it.
+//! Types of the reference table: the values that a field accepts and the kinds that have it.
 
-/// Kinds that a field belongs to.
+/// Kinds that have a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FieldScope {
     /// Every kind.
     All,
     /// Trainings.
     Training,
-    /// Trainings and inference: what may run on several nodes together.
+    /// Trainings and inferences, which may span nodes.
     Distributed,
     /// Inference and compute.
     Service,
-    /// Everything with a port: inference, compute, notebook.
+    /// Kinds with a port: inference, compute and notebook.
     Serving,
 }
 
-/// What a field may hold.
+/// Values that a field accepts.
 #[derive(Clone, Copy, Debug)]
 pub enum Shape {
     /// Text; numbers and booleans become their text.
     Text,
-    /// A reference of an image.
+    /// An image reference.
     Image,
     /// A DNS label of at most 63 characters.
     Label,
-    /// A name as Kubernetes objects have it.
+    /// A name of a Kubernetes object.
     ObjectName,
     /// One of these words.
     Word(&'static [&'static str]),
-    /// From, to.
+    /// An integer from the first number to the second.
     Whole(u32, u32),
-    /// True or false.
     Boolean,
-    /// Bytes with their unit.
+    /// Bytes with a unit.
     Bytes,
-    /// A quantity of CPUs.
+    /// A CPU quantity.
     Cpu,
-    /// A time such as `30s`.
+    /// A duration such as `30s`.
     Duration,
-    /// At most an hour.
+    /// A duration of at most an hour.
     ShortDuration,
-    /// A path from the root.
+    /// An absolute path.
     AbsolutePath,
-    /// A path of a model.
+    /// A host path of a model, or a model's name.
     ModelPath,
-    /// A path of a URL.
+    /// The path of a URL.
     UrlPath,
-    /// A part of a GPU.
+    /// A fraction of a GPU.
     Share,
-    /// Devices of the network between nodes.
+    /// RDMA devices for the network between nodes.
     Rdma,
-    /// A type of GPU, in any spelling.
+    /// A GPU type, in any spelling.
     GpuType,
     /// A string for a shell, or a list of words.
     Command,
@@ -58,40 +57,38 @@ pub enum Shape {
     Variables,
     /// A path, or a map with path and port.
     HealthCheck,
-    /// The word of a Pod Security level, or a map.
+    /// A Pod Security level, or a map.
     Security,
-    /// Files that are sent along.
+    /// Local files that are sent with the job.
     Files,
-    /// Labels of Kubernetes.
+    /// Labels that users may set.
     Labels,
-    /// Names with a text each.
+    /// A map of text to text.
     TextMap,
-    /// A value or a list of such.
+    /// A value or a list of values.
     OneOrMany(&'static Shape),
-    /// A list of paths or of these maps.
+    /// A list of paths or of maps with these fields.
     Workdirs(&'static [Field]),
     /// A map with these fields.
     Block(&'static [Field]),
-    /// A map of anything.
+    /// A map that is not checked further.
     Overlay,
-    /// A map node → type, or a list of nodes.
+    /// A map of node to GPU type, or a list of nodes.
     PoolNodes,
-    /// A map of maps with these fields, by the name of an object.
+    /// A map of object names to maps with these fields.
     ByName(&'static [Field]),
     /// A list of maps with these fields.
     ListOf(&'static [Field]),
     /// A key of a label or taint, with or without a prefix.
     LabelKey,
-    /// Labels that nodes have, Kubernetes' own included.
+    /// Labels of nodes, including Kubernetes' own.
     NodeLabels,
 }
 
-/// One field.
 #[derive(Clone, Copy, Debug)]
 pub struct Field {
     /// Spellings, the canonical one first.
     pub names: &'static [&'static str],
-    /// What values are accepted.
     pub shape: Shape,
     needed: bool,
     needed_to_serve: bool,
@@ -99,12 +96,11 @@ pub struct Field {
     pub of: FieldScope,
     /// One sentence for `explain`.
     pub about: &'static str,
-    /// A value to begin with, as YAML writes it; empty where there is none to show.
+    /// A sample value as YAML; empty if there is none.
     pub sample: &'static str,
 }
 
-/// Returns the spellings of the field with this canonical name; none for one that the table does
-/// not have.
+/// The spellings of the field with this canonical name; empty if the table lacks it.
 pub(super) fn spellings(table: &[Field], name: &str) -> &'static [&'static str] {
     table
         .iter()
@@ -141,7 +137,7 @@ impl Field {
         Self { of, ..self }
     }
 
-    /// Needed where a port is: in services, not in notebooks.
+    /// Marks a field that inference and compute services need, but notebooks do not.
     pub(super) const fn needed_to_serve(self) -> Self {
         Self {
             needed_to_serve: true,
@@ -149,17 +145,17 @@ impl Field {
         }
     }
 
-    /// Returns true when a document of this kind must have it.
+    /// Whether a document of this kind must have the field.
     pub fn is_needed(&self, kind: &str) -> bool {
         self.needed || (self.needed_to_serve && matches!(kind, "inference" | "compute"))
     }
 
-    /// Returns the canonical spelling.
+    /// The canonical spelling.
     pub fn name(&self) -> &'static str {
         self.names[0]
     }
 
-    /// Returns true when a document of this kind may have it.
+    /// Whether a document of this kind may have the field.
     pub fn is_of(&self, kind: &str) -> bool {
         match self.of {
             FieldScope::All => true,

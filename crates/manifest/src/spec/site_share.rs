@@ -1,45 +1,41 @@
-//! What a job has from its site: values with where they came from, and what no field of a file can
-//! say.
+//! Values that a job inherits from the site's defaults, with their scopes.
 
-/// What a job has from the site's defaults and no field of a file can say.
+/// Values that a job inherits, including those for which a manifest has no field.
 #[derive(Clone, Debug, Default)]
 pub struct SiteShare {
-    /// Taints that it tolerates.
     pub tolerations: Vec<SiteToleration>,
-    /// Labels that a node must have.
+    /// Labels that nodes must have.
     pub node_selector: Vec<(String, String)>,
-    /// `pod:` may not name other tolerations.
+    /// Whether `pod:` must not change the tolerations.
     pub tolerations_enforced: bool,
-    /// `pod:` may not name other values of these labels.
+    /// Whether `pod:` must not change the values of these labels.
     pub node_selector_enforced: bool,
-    /// Every value that came from the site.
+    /// All inherited values.
     pub inherited: Vec<Inherited>,
-    /// Warnings about site values that the job does not get.
+    /// Warnings about site values that the job does not inherit.
     pub withheld: Vec<String>,
 }
 
-/// A taint that is tolerated.
+/// A taint that jobs tolerate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SiteToleration {
-    /// The key of the taint.
     pub key: String,
-    /// Its value; any without one.
+    /// The taint's value; `None` tolerates any value.
     pub value: Option<String>,
-    /// Its effect.
     pub effect: &'static str,
 }
 
-/// A value that a job has from the site's defaults.
+/// A value that a job inherits from the site's defaults.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inherited {
     /// The field of the job's document, such as `job.queue`.
     pub field: String,
     /// The value as the site wrote it; dots for a secret.
     pub value: String,
-    /// `all`, `kind training`, `pool infer-pool`.
+    /// Such as `all`, `kind training` or `pool infer-pool`.
     pub scope: String,
-    /// The same, or a hash of a secret: what tells that the site changed it.
+    /// The value, or a hash of a secret. It shows whether the site changed the value.
     pub mark: String,
-    /// True when the file had another value, which the site does not allow.
+    /// Whether it replaced a different value in the file, because the site enforces it.
     pub replaced: bool,
 }

@@ -1,4 +1,4 @@
-//! Reads the `storage:` block and `files:`, and refuses host paths that would give away the node.
+//! Reads the `storage:` block and `files:`, and refuses host paths that give control of the node.
 
 use super::document::{AttachedFile, VolumeAccess, Workdir, WorkdirSource};
 use super::fields::{Fields, Located, Reader};
@@ -6,7 +6,7 @@ use super::reference;
 use super::tree::{YamlNode, YamlValue};
 use gpuctl_core::error::{FilePosition, Problem};
 
-/// Endings that make a path a file when `type:` does not say.
+/// File extensions of single files, for host paths without `type:`.
 const DATA_FILES: [&str; 23] = [
     "json",
     "jsonl",
@@ -33,7 +33,7 @@ const DATA_FILES: [&str; 23] = [
     "zst",
 ];
 
-/// Host folders that would hand the node, its secrets or its runtime to the job.
+/// Host directories that give a job control of the node, its secrets or its container runtime.
 const FORBIDDEN: [&str; 13] = [
     "/etc",
     "/proc",
@@ -80,7 +80,7 @@ pub(super) fn workdirs(reader: &mut Reader, document: &mut Fields<'_>) -> Vec<Wo
     found.into_iter().map(|(_, workdir)| workdir).collect()
 }
 
-/// Reads a workdir that is written as a path: a folder or file of the node.
+/// Reads a workdir in its short form: a path on the node.
 fn folder_of_node(reader: &mut Reader, text: &str, at: FilePosition) -> Option<Workdir> {
     let path = absolute(reader, text, at)?;
     host_path(reader, &path, at)?;
@@ -185,12 +185,13 @@ fn access(reader: &mut Reader, node: &YamlNode) -> Option<VolumeAccess> {
 }
 
 pub(super) fn absolute(reader: &mut Reader, path: &str, at: FilePosition) -> Option<String> {
+    // Kubernetes forbids `:` in `mountPath` (core/v1 VolumeMount).
     let bad = if !path.starts_with('/') {
-        Some("is no absolute path")
+        Some("is not an absolute path")
     } else if path.split('/').any(|part| part == "..") {
-        Some("goes up with `..`")
+        Some("contains `..`")
     } else if path.contains(':') || path.contains(char::is_control) {
-        Some("holds a character that no mount path may")
+        Some("contains a character that mount paths must not contain")
     } else {
         None
     };
@@ -198,11 +199,11 @@ pub(super) fn absolute(reader: &mut Reader, path: &str, at: FilePosition) -> Opt
         reader.problems.push(Problem::error(
             at,
             format!("`{path}` {bad}"),
-            "write it from the root, such as /data",
+            "write an absolute path, such as /data",
         ));
         return None;
     }
-    // One spelling for each path: `//etc` and `/./etc` are `/etc`.
+    // Normalize, so that `//etc` and `/./etc` cannot bypass the check of `/etc`.
     let parts: Vec<&str> = path
         .split('/')
         .filter(|part| !part.is_empty() && *part != ".")
@@ -217,8 +218,9 @@ pub(super) fn host_path(reader: &mut Reader, path: &str, at: FilePosition) -> Op
                 .strip_prefix(folder)
                 .is_some_and(|rest| rest.starts_with('/'))
     };
-    // A folder above a forbidden one holds it.
+    // A parent of a forbidden directory contains it, so refuse parents too.
     let touches = |folder: &&str| inside(path, folder) || inside(folder, path);
+    // Sockets of container runtimes give full control of the node.
     let forbidden = path == "/" || FORBIDDEN.iter().any(touches) || path.ends_with(".sock");
     if forbidden {
         let note =
@@ -240,7 +242,7 @@ fn is_data_file(path: &str) -> bool {
     })
 }
 
-/// Parses `files:`; a plain local path is copied to `/workspace`.
+/// Reads `files:`. A plain local path is copied to `/workspace`.
 pub(super) fn files(reader: &mut Reader, document: &mut Fields<'_>) -> Vec<AttachedFile> {
     let Some(node) = document.take(reader, "files") else {
         return Vec::new();
@@ -281,10 +283,10 @@ pub(super) fn files(reader: &mut Reader, document: &mut Fields<'_>) -> Vec<Attac
             continue;
         };
         if found.iter().any(|other| other.path == path) {
-            let note = "name one of them otherwise: `files: {other-name: local/path}`";
+            let note = "rename one of them: `files: {other-name: local/path}`";
             reader.problems.push(Problem::error(
                 target.at,
-                format!("two files would be `{path}`"),
+                format!("two files have the path `{path}`"),
                 note,
             ));
         }

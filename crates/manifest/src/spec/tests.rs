@@ -1,5 +1,5 @@
-//! Tests what files mean and how they fail, message by message. Every expected text was written by
-//! hand.
+//! Tests how documents are parsed and how they fail, message by message. Every expected text was
+//! written by hand.
 
 use proptest::prelude::*;
 
@@ -44,7 +44,7 @@ fn job(text: &str) -> JobDocument {
     }
 }
 
-/// `line:column: message | note` of each problem.
+/// Formats each problem as `line:column: message | note`.
 fn problems(text: &str) -> Vec<String> {
     let list = match parse("t.yaml", text) {
         Ok(parsed) => parsed.warnings.list,
@@ -60,7 +60,7 @@ fn problems(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// Returns a training with more lines.
+/// Builds a training with more lines.
 fn training(more: &str) -> String {
     format!("kind: training\nversion: v0.1\njob: {{name: a}}\nenvironment: {{image: i}}\n{more}")
 }
@@ -169,7 +169,7 @@ fn the_contract_s_broken_examples_say_what_to_change() {
     assert_eq!(
         problems(contract("pools")),
         [
-            "7:1: a tab indents this line; YAML knows only spaces | replace the tab by spaces, or empty the line".to_owned(),
+            "7:1: a tab indents this line, but YAML allows only spaces | replace the tab with spaces".to_owned(),
             format!("9:3: node `node1` is in two pools; also in line 22 | {note}"),
             format!("11:3: node `node2` is in two pools; also in line 24 | {note}"),
             format!("22:3: node `node1` is in two pools; also in line 9 | {note}"),
@@ -205,10 +205,10 @@ resources:
     assert_eq!(
         problems(text),
         [
-            "1:1: `version` is missing; v0.1 is taken | write `version: v0.1`",
+            "1:1: `version` is missing; assuming v0.1 | write `version: v0.1`",
             "3:9: `Qwen2_SFT` is not a DNS label: `_` and capitals are not allowed | qwen2-sft would do",
             "4:3: unknown field `job.priorty` | did you mean `priority`?",
-            "5:22: `a b` is no image | such as pytorch/pytorch:2.9.0",
+            "5:22: `a b` is not a valid image reference | such as pytorch/pytorch:2.9.0",
             "7:3: unknown field `resources.gpus` | did you mean `gpu`?",
             "8:8: `gpu` must be a whole number from 0 to 1024, not `many` | ",
             "9:11: `memory` needs a unit | write 128Gi for gibibytes",
@@ -222,7 +222,7 @@ fn each_mistake_has_its_message() {
     for (more, expected) in [
         (
             "resources: {gpu: 1, gpu: 2}",
-            "5:21: `gpu` stands twice; first in line 5 | keep one of them",
+            "5:21: `gpu` occurs twice; first in line 5 | keep one of them",
         ),
         (
             "resources: {gpu: 1, gpu-type: a100, gpuType: h100}",
@@ -262,11 +262,11 @@ fn each_mistake_has_its_message() {
         ),
         (
             "storage: {workdirs: [data]}",
-            "5:22: `data` is no absolute path | write it from the root, such as /data",
+            "5:22: `data` is not an absolute path | write an absolute path, such as /data",
         ),
         (
             "storage: {workdirs: [/data/../etc]}",
-            "5:22: `/data/../etc` goes up with `..` | write it from the root, such as /data",
+            "5:22: `/data/../etc` contains `..` | write an absolute path, such as /data",
         ),
         (
             "storage: {workdirs: [/a, /a]}",
@@ -278,7 +278,7 @@ fn each_mistake_has_its_message() {
         ),
         (
             "files: [a/x.py, b/x.py]",
-            "5:17: two files would be `/workspace/x.py` | name one of them otherwise: `files: {other-name: local/path}`",
+            "5:17: two files have the path `/workspace/x.py` | rename one of them: `files: {other-name: local/path}`",
         ),
         (
             "resources: {memory: 512m}",
@@ -290,11 +290,11 @@ fn each_mistake_has_its_message() {
         ),
         (
             "resources: {gpu-type: a100}",
-            "5:23: `gpu-type` without GPUs | say how many: `gpu: 1`",
+            "5:23: `gpu-type` without GPUs | set the number of GPUs: `gpu: 1`",
         ),
         (
             "files: [*x]",
-            "5:9: aliases (`*name`) are not read | write the value out",
+            "5:9: aliases (`*name`) are not supported | write the value out",
         ),
         (
             "zzz: 1",
@@ -302,7 +302,7 @@ fn each_mistake_has_its_message() {
         ),
         (
             "model: {name: '{{model.nam}}'}",
-            "5:15: `{{model.nam}}` cannot be resolved | it names a field of this document, such as {{model.name}}, that is text and set",
+            "5:15: `{{model.nam}}` cannot be resolved | use a field of this document that is set to a text, such as {{model.name}}",
         ),
         (
             "- 1",
@@ -337,7 +337,7 @@ fn the_node_s_own_folders_are_not_mounted() {
             found.len() == 1 && found[0].contains("may not be mounted"),
             "{path}: {found:?}"
         );
-        // Inside the container the path is the user's own business.
+        // A path inside the container may be anything.
         let other = training(&format!(
             "storage: {{workdirs: [{{path: {path}, emptyDir: true}}]}}"
         ));
@@ -457,11 +457,11 @@ fn a_quota_is_for_namespaces_each_once() {
             .map(|problem| problem.message)
             .collect::<Vec<_>>()
     };
-    assert_eq!(wrong(""), ["the quota is for no namespace"]);
+    assert_eq!(wrong(""), ["the quota has no namespace"]);
     let twice = wrong("namespace: {default: {gpu: 1}}\ndefault: {gpu: 2}\n");
     assert_eq!(
         twice,
-        ["`default` stands for the namespace of that name, which `namespace` has too"]
+        ["`default` means the namespace `default`, which `namespace` also contains"]
     );
 }
 
@@ -518,7 +518,7 @@ fn bombs_and_garbage_are_one_sentence_each() {
         ("- ".repeat(40), "nested more than 32 deep"),
         (
             "a: &a [x]\nb: [*a, *a]\n".to_owned(),
-            "aliases (`*name`) are not read",
+            "aliases (`*name`) are not supported",
         ),
         (
             format!("a: [{}]", "1,".repeat(20_000)),
@@ -526,7 +526,7 @@ fn bombs_and_garbage_are_one_sentence_each() {
         ),
         (
             "x".repeat(300 * 1024),
-            "the document has 300 KiB; at most 200 are kept",
+            "the document has 300 KiB; the limit is 200 KiB",
         ),
         (String::new(), "the file has no document"),
         ("# only a comment\n".to_owned(), "the file has no document"),
@@ -620,7 +620,7 @@ proptest! {
         let at = at % characters.len();
         let end = (at + cut).min(characters.len());
         let changed: String = characters[..at].iter().chain(with.chars().collect::<Vec<_>>().iter()).chain(&characters[end..]).collect();
-        // What is wrong is somewhere in the file.
+        // Positions are within the file.
         if let Err(problems) = parse("t", &changed) {
             prop_assert!(problems.list.iter().all(|problem| problem.at.line <= changed.split(['\n', '\r']).count() + 1));
         }

@@ -1,6 +1,6 @@
-//! Parses YAML into a tree in which every key and value has its place.
+//! Parses YAML into a tree in which every key and value has its position.
 //!
-//! Note: aliases are refused, and size and depth are bounded, so that no file can exhaust memory.
+//! Aliases are refused, and size and depth are bounded, so that no file can exhaust memory.
 
 use serde_saphyr::granit_parser::{
     ErrorKind, Event, Options, Parser, ScalarStyle, ScanError, Span as RawSpan,
@@ -8,14 +8,15 @@ use serde_saphyr::granit_parser::{
 
 use gpuctl_core::error::{FilePosition, Problem};
 
-/// Values deeper than this are nobody's job file.
+/// No job needs deeper nesting.
 const DEPTH: usize = 32;
-/// Values in one file.
+/// Most values in one file.
 const NODES: usize = 10_000;
-/// Bytes of one document; the rest of the 262,144 bytes of annotations is for others.
+/// Largest document, which is stored in an annotation. Kubernetes limits all annotations of an
+/// object to 262,144 bytes; the rest is left for other annotations.
 pub(super) const DOCUMENT_BYTES: usize = 200 * 1024;
 
-/// A value and where it stands.
+/// A value and its position.
 #[derive(Clone, Debug)]
 pub(super) struct YamlNode {
     pub at: FilePosition,
@@ -45,12 +46,12 @@ pub(super) struct Entry {
 #[derive(Clone, Debug)]
 pub(super) struct YamlDocument {
     pub root: YamlNode,
-    /// The document's own text, comments included.
+    /// The text of the document, with comments.
     pub source: String,
 }
 
 impl YamlNode {
-    /// Returns what the value is, for messages.
+    /// Describes the type of the value in messages.
     pub(super) fn what(&self) -> &'static str {
         match self.value {
             YamlValue::Null => "nothing",
@@ -61,7 +62,7 @@ impl YamlNode {
     }
 }
 
-/// Reads the documents of `text`. Empty documents are left out. What is wrong goes into `problems`.
+/// Reads the documents of `text` and adds syntax errors to `problems`. Skips empty documents.
 pub(super) fn read(text: &str, problems: &mut Vec<Problem>) -> Vec<YamlDocument> {
     let tabs = indenting_tabs(text);
     let mut builder = Builder {
@@ -79,6 +80,8 @@ pub(super) fn read(text: &str, problems: &mut Vec<Problem>) -> Vec<YamlDocument>
             .iter()
             .any(|(first, last)| *first < line && line <= *last);
         if !inside_text && failed.is_none_or(|place: FilePosition| line <= place.line) {
+            // The parser reports a tab as another syntax error in the same place; this message is
+            // clearer.
             problems.retain(|problem| failed.is_none_or(|place| problem.at != place));
             problems.push(Problem::error(
                 FilePosition {
@@ -86,15 +89,15 @@ pub(super) fn read(text: &str, problems: &mut Vec<Problem>) -> Vec<YamlDocument>
                     column,
                     width: 1,
                 },
-                "a tab indents this line; YAML knows only spaces",
-                "replace the tab by spaces, or empty the line",
+                "a tab indents this line, but YAML allows only spaces",
+                "replace the tab with spaces",
             ));
         }
     }
     trees
 }
 
-/// Lines whose indentation holds a tab, as (line, column).
+/// Finds lines with a tab in their indentation, as (line, column).
 fn indenting_tabs(text: &str) -> Vec<(usize, usize)> {
     let leading = |line: &str| {
         line.chars()
@@ -112,7 +115,7 @@ struct Builder<'t, 'p> {
     text: &'t str,
     nodes: usize,
     depth: usize,
-    /// First and last lines of scalars that span several.
+    /// First and last lines of scalars with several lines, which may contain tabs.
     blocks: Vec<(usize, usize)>,
     problems: &'p mut Vec<Problem>,
 }
@@ -120,7 +123,7 @@ struct Builder<'t, 'p> {
 type YamlEvents<'t> =
     std::iter::Peekable<Box<dyn Iterator<Item = Result<(Event<'t>, RawSpan), ScanError>> + 't>>;
 
-/// Reading stopped; the problem is already noted.
+/// Stops reading after an error that has been reported.
 struct StopReading(FilePosition);
 
 impl<'t> Builder<'t, '_> {
@@ -128,6 +131,7 @@ impl<'t> Builder<'t, '_> {
         let mut options = Options::default();
         options.set_emit_comments(false);
         (options.flow_nesting_limit, options.block_nesting_limit) = (DEPTH, DEPTH);
+        // Otherwise the parser stops at the mask `***` before a reader can explain it.
         options.emit_unresolved_aliases = true;
         let parser = Parser::new_from_str_with_options(self.text, options);
         self.parser = Some((Box::new(parser) as Box<dyn Iterator<Item = _>>).peekable());
@@ -141,7 +145,7 @@ impl<'t> Builder<'t, '_> {
         }
     }
 
-    /// Returns the next document that is not empty.
+    /// Reads the next document that is not empty.
     fn document(&mut self) -> Result<Option<YamlDocument>, StopReading> {
         loop {
             let Some((event, span)) = self.next()? else {
@@ -175,7 +179,7 @@ impl<'t> Builder<'t, '_> {
                 .to_owned();
             if source.len() > DOCUMENT_BYTES {
                 let message = format!(
-                    "the document has {} KiB; at most {} are kept",
+                    "the document has {} KiB; the limit is {} KiB",
                     source.len() / 1024,
                     DOCUMENT_BYTES / 1024
                 );
@@ -217,6 +221,7 @@ impl<'t> Builder<'t, '_> {
                     self.blocks.push((span.start.line(), span.end.line()));
                 }
                 let plain = style == ScalarStyle::Plain;
+                // The null values of the core schema (YAML 1.2, section 10.3.2).
                 if plain && matches!(text.as_ref(), "" | "~" | "null" | "Null" | "NULL") {
                     YamlValue::Null
                 } else {
@@ -245,14 +250,18 @@ impl<'t> Builder<'t, '_> {
                 plain: true,
             },
             Event::Alias(_) | Event::UnresolvedAlias(_) => {
-                return Err(self.stop(at, "aliases (`*name`) are not read", "write the value out"));
+                return Err(self.stop(
+                    at,
+                    "aliases (`*name`) are not supported",
+                    "write the value out",
+                ));
             }
             _ => YamlValue::Null,
         };
         Ok(YamlNode { at, value })
     }
 
-    /// Reads the entries of a map to its end, each key once.
+    /// Reads the entries of a map up to its end. Reports keys that occur twice.
     fn entries(&mut self) -> Result<Vec<Entry>, StopReading> {
         let mut entries: Vec<Entry> = Vec::new();
         while !self.ends(&Event::MappingEnd)? {
@@ -261,7 +270,7 @@ impl<'t> Builder<'t, '_> {
                 self.problems.push(Problem::error(
                     entry.key_at,
                     format!(
-                        "`{}` stands twice; first in line {}",
+                        "`{}` occurs twice; first in line {}",
                         entry.key, first.key_at.line
                     ),
                     "keep one of them",
@@ -301,11 +310,11 @@ impl<'t> Builder<'t, '_> {
         self.stop(
             at,
             format!("nested more than {DEPTH} deep"),
-            "close the brackets that were opened",
+            "close the open brackets",
         )
     }
 
-    /// Consumes the event if it ends the collection.
+    /// Consumes the next event if it ends the collection.
     fn ends(&mut self, end: &Event<'_>) -> Result<bool, StopReading> {
         let found = match self.parser.as_mut().and_then(|events| events.peek()) {
             Some(Ok((event, _))) => std::mem::discriminant(event) == std::mem::discriminant(end),
@@ -333,6 +342,7 @@ impl<'t> Builder<'t, '_> {
         };
         let line = self.text.lines().nth(at.line - 1).unwrap_or_default();
         let found = line.chars().nth(at.column - 1);
+        // People paste YAML from chats with a Markdown back-tick around it.
         let tick = line
             .chars()
             .position(|c| c == '`')

@@ -1,13 +1,15 @@
-//! Converts a YAML tree into JSON.
+//! Converts a YAML tree to JSON.
 
 use super::tree::{YamlNode, YamlValue};
 
 fn plain_json(text: &str) -> serde_json::Value {
     match text {
+        // The booleans of the core schema (YAML 1.2, section 10.3.2): `yes` and `on` are text.
         "true" | "True" | "TRUE" => return true.into(),
         "false" | "False" | "FALSE" => return false.into(),
         _ => {}
     }
+    // Rust also parses `nan` and `inf` as numbers, which JSON cannot represent.
     let numeric = text.starts_with(|c: char| c.is_ascii_digit() || c == '-' || c == '.');
     if let Some(number) = numeric.then(|| text.parse::<i64>().ok()).flatten() {
         return number.into();
@@ -20,7 +22,7 @@ fn plain_json(text: &str) -> serde_json::Value {
 }
 
 impl YamlNode {
-    /// Returns the value as JSON, typed as YAML's core schema types it.
+    /// Converts the value to JSON, with types like those of YAML's core schema.
     pub(super) fn to_json(&self) -> serde_json::Value {
         match &self.value {
             YamlValue::Null => serde_json::Value::Null,

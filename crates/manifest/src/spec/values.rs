@@ -1,7 +1,7 @@
-//! Values with words of their own: a priority, what a failed rank restarts, a variable of the
-//! container.
+//! Field values that have a type of their own: priorities, restart scopes and environment
+//! variables.
 
-/// `job.priority`: one of the three PriorityClasses of gpuctl.
+/// `job.priority`: one of gpuctl's three PriorityClasses, or an existing one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Priority {
     /// `high`.
@@ -15,7 +15,7 @@ pub enum Priority {
 }
 
 impl Priority {
-    /// Reads `job.priority`.
+    /// Parses `job.priority`.
     pub(super) fn of(text: &str) -> Self {
         match text {
             "high" => Self::High,
@@ -26,22 +26,20 @@ impl Priority {
     }
 }
 
-/// `job.restart`: what the failure of a rank restarts.
+/// `job.restart`: the pods that restart after a failed rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Restart {
-    /// All ranks together, in their pods; that costs one retry.
+    /// All ranks together, in their pods, at the cost of one retry.
     All,
-    /// The pod of that rank; each rank has retries of its own.
+    /// The pod of the failed rank; each rank has its own retries.
     Rank,
     /// Nothing: the first failure ends the training.
     Never,
 }
 
 impl Restart {
-    /// The words of the field.
     pub const WORDS: [&'static str; 3] = ["all", "rank", "never"];
 
-    /// Returns the value of a word.
     pub(super) fn of(word: &str) -> Self {
         match word {
             "rank" => Self::Rank,
@@ -51,32 +49,20 @@ impl Restart {
     }
 }
 
-/// A variable of the container.
+/// An environment variable of the container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EnvVariable {
-    /// Its name.
     pub name: String,
-    /// Its value.
     pub value: EnvValue,
 }
 
-/// Where the value of a variable comes from.
+/// The source of a variable's value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EnvValue {
     /// The file itself.
     Text(String),
     /// A key of a Secret.
-    Secret {
-        /// The name of the Secret.
-        name: String,
-        /// The key in it.
-        key: String,
-    },
+    Secret { name: String, key: String },
     /// A key of a ConfigMap.
-    ConfigMap {
-        /// The name of the ConfigMap.
-        name: String,
-        /// The key in it.
-        key: String,
-    },
+    ConfigMap { name: String, key: String },
 }

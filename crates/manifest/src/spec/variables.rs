@@ -1,5 +1,5 @@
-//! Removes the values of environment variables from a document, for agents and other readers that
-//! may share it.
+//! Removes the values of environment variables from a document before agents and other readers get
+//! it.
 
 use super::tree::{YamlNode, YamlValue, read};
 use super::{Problem, Severity, overrides};
@@ -7,10 +7,10 @@ use gpuctl_core::model::secrets::is_secret_name;
 
 /// Placeholder for a value.
 const HIDDEN: &str = "[redacted]";
-/// Fields that contain variables, in lower case and without separators: those of gpuctl, Kubernetes
-/// and Ray.
+/// Fields that contain variables in manifests of gpuctl, Kubernetes and Ray, in lower case without
+/// separators.
 const ENVIRONMENTS: [&str; 4] = ["env", "envvars", "runtimeenv", "runtimeenvyaml"];
-/// Fields that name a Secret and hold nothing of it, and the key of a Secret, a label or a taint.
+/// Fields with secret-looking names whose values are only names or keys, not secrets.
 const NAMES: [&str; 6] = [
     "secret",
     "secretname",
@@ -20,9 +20,8 @@ const NAMES: [&str; 6] = [
     "keys",
 ];
 
-/// Removes the values of variables and the comments from a document, and passes every other text
-/// through `mask`. Returns `None` for text that cannot be parsed, because its variables cannot be
-/// located.
+/// Removes comments and the values of variables from a document, and passes all other text through
+/// `mask`. Returns `None` if the text cannot be parsed, because its variables cannot be found.
 pub fn without_variables(source: &str, mask: &dyn Fn(&str) -> String) -> Option<String> {
     let mut problems: Vec<Problem> = Vec::new();
     let trees = read(source, &mut problems);
@@ -75,7 +74,7 @@ fn hide(node: &mut YamlNode, mask: &dyn Fn(&str) -> String) {
 }
 
 /// Hides the values in a map, in a list of `name:` and `value:`, in a list of `NAME=value`, and in
-/// one text.
+/// a single text.
 fn variables(node: &mut YamlNode, mask: &dyn Fn(&str) -> String) {
     match &mut node.value {
         YamlValue::Map(entries) => entries
@@ -97,13 +96,13 @@ fn variables(node: &mut YamlNode, mask: &dyn Fn(&str) -> String) {
     }
 }
 
-/// Fields of a variable that name where its value comes from.
+/// Fields of a variable in a list.
 const SOURCES: [&str; 5] = ["name", "secret", "key", "valuefrom", "value"];
 
-/// Hides one value; where it comes from a Secret, its source stays.
+/// Hides one value, but keeps references to Secrets and ConfigMaps.
 fn variable(node: &mut YamlNode, mask: &dyn Fn(&str) -> String) {
     match &mut node.value {
-        // Ray nests one environment in another.
+        // Ray nests environments: `runtime_env: {env_vars: {…}}`.
         YamlValue::Map(entries)
             if !entries
                 .iter()
@@ -142,7 +141,7 @@ fn is_flag(node: &YamlNode) -> bool {
     matches!(&node.value, YamlValue::Scalar { text, .. } if text.starts_with('-'))
 }
 
-/// For `--token` or `login`, the next word of the command is the secret.
+/// Whether the next word of a command is a secret, as after `--token` or `login`.
 fn announces_a_secret(node: &YamlNode) -> bool {
     let YamlValue::Scalar { text, .. } = &node.value else {
         return false;

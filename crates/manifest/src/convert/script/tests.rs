@@ -66,17 +66,17 @@ fn what_has_no_meaning_here_is_named() {
         (
             "source venv/bin/activate\npython3 -V",
             "python3 -V",
-            "source venv/bin/activate: the image has to bring it",
+            "source venv/bin/activate: the image must contain it",
         ),
         (
             "conda activate x && torchrun t",
             "torchrun t",
-            "conda activate x: the image has to bring it",
+            "conda activate x: the image must contain it",
         ),
         (
             "module load cuda; srun a",
             "a",
-            "module load cuda: the image has to bring it",
+            "module load cuda: the image must contain it",
         ),
         (
             "srun --nodes 2 --ntasks-per-node 1 torchrun t",
@@ -91,17 +91,17 @@ fn what_has_no_meaning_here_is_named() {
         (
             "OMP_NUM_THREADS=8 srun a",
             "OMP_NUM_THREADS=8 srun a",
-            "OMP_NUM_THREADS=8 srun a: take `srun` out, each pod runs the script once",
+            "OMP_NUM_THREADS=8 srun a: remove `srun`; each pod runs the script once",
         ),
         (
             "eval \"$(conda shell.bash hook)\"\nconda activate x\na",
             "a",
-            "conda activate x: the image has to bring it",
+            "conda activate x: the image must contain it",
         ),
         (
             "module load cuda\na",
             "a",
-            "module load cuda: the image has to bring it",
+            "module load cuda: the image must contain it",
         ),
         (
             "export MASTER_PORT=$(expr 10000 + 1)\na",
@@ -111,7 +111,7 @@ fn what_has_no_meaning_here_is_named() {
         (
             "nodes=$(scontrol show hostnames x)\na",
             "a",
-            "nodes=$(scontrol show hostnames x): scontrol is only there on a Slurm cluster",
+            "nodes=$(scontrol show hostnames x): scontrol only exists on a Slurm cluster",
         ),
         (
             "a $SLURM_TOPOLOGY_ADDR",
@@ -126,7 +126,7 @@ fn what_has_no_meaning_here_is_named() {
         (
             "python train.py",
             "python train.py",
-            "train.py: pods do not see the folder that the script was submitted from; bring it by the image, `files:` or a workdir",
+            "train.py: pods do not see the folder that the script was submitted from; put it into the image, `files:` or a workdir",
         ),
     ] {
         let (text, found) = lines(theirs);
@@ -154,7 +154,8 @@ fn containers_of_the_script_become_the_image() {
     );
     let file = translate("apptainer exec img.sif python -V", &CONTEXT);
     assert!(
-        file.image.is_none() && file.lost[0].starts_with("img.sif: pods run images of a registry"),
+        file.image.is_none()
+            && file.lost[0].starts_with("img.sif: pods run images from a registry"),
         "{file:#?}"
     );
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// A document in which the check finds something, and one in which it does not.
+/// A check's id, a document with the problem, and one without it.
 const CASES: [(&str, &str, &str); 11] = [
     (
         "nproc-per-node",

@@ -1,5 +1,4 @@
-//! The table of the fields of `kind: defaults`: what a site sets for everybody's jobs, and what it
-//! limits.
+//! Reference table of `kind: defaults`: the values that a site sets for all jobs, and its limits.
 
 use super::super::shape::Shape::{
     Block, ByName, Bytes, Cpu, Duration, LabelKey, Labels, ListOf, NodeLabels, ObjectName,
@@ -8,7 +7,7 @@ use super::super::shape::Shape::{
 use super::super::shape::{Field, field};
 use super::VERSION;
 
-/// A toleration, as pods have it.
+/// A toleration, as in a pod spec.
 pub(in super::super) const TOLERATION: &[Field] = &[
     field(
         &["key"],
@@ -20,14 +19,14 @@ pub(in super::super) const TOLERATION: &[Field] = &[
     field(
         &["operator"],
         Word(&["Exists", "Equal"]),
-        "Exists without a value, Equal with one.",
+        "Operator: Exists (the default without a value) or Equal (with a value).",
         "Equal",
     ),
     field(&["value"], Text, "Value of the taint.", "research"),
     field(
         &["effect"],
         Word(&["NoSchedule", "PreferNoSchedule", "NoExecute"]),
-        "Effect of the taint; NoSchedule without it, so that nothing that evicts is tolerated unasked.",
+        "Effect of the taint; default NoSchedule, so that taints that evict pods are tolerated only on request.",
         "NoSchedule",
     ),
 ];
@@ -36,32 +35,32 @@ pub(in super::super) const SITE_LIMITS: &[Field] = &[
     field(
         &["gpu"],
         Whole(0, u32::MAX),
-        "GPUs of all pods of a job.",
+        "Most GPUs of all pods of a job.",
         "64",
     ),
     field(
         &["node_count", "nodeCount", "node-count"],
         Whole(1, u32::MAX),
-        "Pods of a training.",
+        "Most pods of a training.",
         "16",
     ),
     field(
         &["replicas"],
         Whole(0, u32::MAX),
-        "Pods of a service, those that an autoscaler may add included.",
+        "Most replicas of a service, including those that an autoscaler may add.",
         "8",
     ),
-    field(&["cpu"], Cpu, "CPUs of each pod.", "128"),
-    field(&["memory"], Bytes, "Memory of each pod.", "1Ti"),
+    field(&["cpu"], Cpu, "Most CPUs per pod.", "128"),
+    field(&["memory"], Bytes, "Most memory per pod.", "1Ti"),
     field(
         &["max_runtime", "maxRuntime", "max-runtime"],
         Duration,
-        "Longest `job.max_runtime`; a training that names none gets this one.",
+        "Longest `job.max_runtime`, which is also the default for trainings that do not set one.",
         "7d",
     ),
 ];
 
-/// Fields that a site may fix.
+/// Fields that a site can enforce.
 pub(in super::super) const ENFORCEABLE: [&str; 16] = [
     "pool",
     "queue",
@@ -81,12 +80,12 @@ pub(in super::super) const ENFORCEABLE: [&str; 16] = [
     "node_selector",
 ];
 
-/// What one scope sets: all jobs, those of a kind, those of a pool.
+/// Fields of one scope: all jobs, the jobs of one kind, or the jobs of one pool.
 pub(in super::super) const SCOPE: &[Field] = &[
     field(
         &["pool"],
         ObjectName,
-        "`resources.pool` of jobs that name none; not below `pools`.",
+        "`resources.pool` of jobs that do not set it; not allowed under `pools`.",
         "shared",
     ),
     field(&["queue"], Text, "`job.queue`.", "research"),
@@ -112,13 +111,13 @@ pub(in super::super) const SCOPE: &[Field] = &[
     field(
         &["labels"],
         Labels,
-        "`job.labels`, each by itself.",
+        "`job.labels`, merged by key.",
         "{site: berlin}",
     ),
     field(
         &["annotations"],
         TextMap,
-        "`job.annotations`, each by itself.",
+        "`job.annotations`, merged by key.",
         "{cost-center: '42'}",
     ),
     field(
@@ -141,13 +140,13 @@ pub(in super::super) const SCOPE: &[Field] = &[
     field(
         &["env"],
         Variables,
-        "`environment.env`, each variable by itself: NCCL, proxies.",
+        "`environment.env`, merged by name; for example for NCCL or proxies.",
         "{NCCL_IB_HCA: mlx5_0}",
     ),
     field(
         &["shm", "shm_size", "shmSize"],
         Bytes,
-        "`resources.shm` of jobs that have shared memory.",
+        "`resources.shm` of jobs with shared memory.",
         "32Gi",
     ),
     field(&["security"], Security, "`security`.", "restricted"),
@@ -160,30 +159,30 @@ pub(in super::super) const SCOPE: &[Field] = &[
     field(
         &["tolerations"],
         ListOf(TOLERATION),
-        "Taints that jobs tolerate, beside those that dedicate nodes to GPUs.",
+        "Taints that jobs tolerate, in addition to those that dedicate nodes to GPUs.",
         "[{key: example.com/reserved, value: research}]",
     ),
     field(
         &["node_selector", "nodeSelector"],
         NodeLabels,
-        "Labels that a node must have.",
+        "Labels that nodes must have.",
         "{topology.kubernetes.io/zone: a}",
     ),
     field(
         &["limits"],
         Block(SITE_LIMITS),
-        "What a job may not exceed.",
+        "Upper limits of a job.",
         "{gpu: 64}",
     ),
     field(
         &["enforced"],
         OneOrMany(&Word(&ENFORCEABLE)),
-        "Fields of this scope that a file may not override. `pod:` still can, but for tolerations and node_selector.",
+        "Fields of this scope that a file must not override. `pod:` still can, except for tolerations and node_selector.",
         "[queue]",
     ),
 ];
 
-/// Returns the spellings of a field of a scope.
+/// The spellings of a field of a scope.
 pub fn scope_names(field: &str) -> &'static [&'static str] {
     SCOPE
         .iter()
@@ -192,31 +191,36 @@ pub fn scope_names(field: &str) -> &'static [&'static str] {
 }
 
 pub(in super::super) const KIND_SCOPES: &[Field] = &[
-    field(&["training"], Block(SCOPE), "For trainings.", ""),
-    field(&["inference"], Block(SCOPE), "For inference services.", ""),
-    field(&["notebook"], Block(SCOPE), "For notebooks.", ""),
-    field(&["compute"], Block(SCOPE), "For services without GPUs.", ""),
+    field(&["training"], Block(SCOPE), "Defaults for trainings.", ""),
+    field(
+        &["inference"],
+        Block(SCOPE),
+        "Defaults for inference services.",
+        "",
+    ),
+    field(&["notebook"], Block(SCOPE), "Defaults for notebooks.", ""),
+    field(
+        &["compute"],
+        Block(SCOPE),
+        "Defaults for services without GPUs.",
+        "",
+    ),
 ];
 
 /// Fields of `kind: defaults`.
 pub const DEFAULTS: &[Field] = &[
     VERSION,
-    field(
-        &["all"],
-        Block(SCOPE),
-        "What every job gets that does not say otherwise.",
-        "",
-    ),
+    field(&["all"], Block(SCOPE), "Defaults for all jobs.", ""),
     field(
         &["kinds"],
         Block(KIND_SCOPES),
-        "The same for jobs of one kind, before `all`.",
+        "Defaults for jobs of one kind; override `all`.",
         "",
     ),
     field(
         &["pools"],
         ByName(SCOPE),
-        "The same for jobs in one pool, before `kinds` and `all`.",
+        "Defaults for jobs in one pool; override `kinds` and `all`.",
         "{infer-pool: {priority: high}}",
     ),
     field(
@@ -229,7 +233,7 @@ pub const DEFAULTS: &[Field] = &[
     field(
         &["gpu_type_labels", "gpuTypeLabels"],
         OneOrMany(&LabelKey),
-        "Labels of nodes that tell the type of their GPUs here, before the usual ones.",
+        "Node labels that name the GPU type in this cluster; checked before the built-in ones.",
         "[example.com/accelerator]",
     ),
 ];

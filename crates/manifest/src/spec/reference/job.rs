@@ -1,4 +1,4 @@
-//! Fields of a job as a whole: the `job:` and `checkpoint:` blocks.
+//! Reference table of the `job:` and `checkpoint:` blocks.
 
 use super::super::shape::Shape::{
     AbsolutePath, Duration, Label, LabelKey, Labels, ObjectName, OneOrMany, Text, TextMap, Whole,
@@ -12,81 +12,81 @@ pub(in crate::spec) const JOB: &[Field] = &[
     field(
         &["name"],
         Label,
-        "Name of everything that is made, and the id of the job. A DNS label; its pods get something appended.",
+        "Name of the job and of its objects: a DNS label; pod names add a suffix.",
         "NAME",
     )
     .needed(),
-    field(&["namespace"], ObjectName, "Namespace; without it -n, else that of the context.", "team-a"),
-    field(&["description"], Text, "A sentence for people; shown by `describe job`.", "what it is for"),
-    field(&["priority"], Text, "high, medium or low; any other word is the name of an existing PriorityClass.", "medium"),
-    field(&["labels"], Labels, "Labels of every object and pod: what `report --by label=KEY` groups by.", "{team: research}"),
+    field(&["namespace"], ObjectName, "Namespace; default is that of -n, else of the current context.", "team-a"),
+    field(&["description"], Text, "A description for people; shown by `describe job`.", "what it is for"),
+    field(&["priority"], Text, "high, medium, low, or the name of an existing PriorityClass.", "medium"),
+    field(&["labels"], Labels, "Labels of every object and pod; `report --by label=KEY` groups by them.", "{team: research}"),
     field(&["annotations"], TextMap, "Annotations of every object and pod.", "{cost-center: '42'}"),
-    field(&["queue"], Text, "Queue of Kueue or Volcano, where the cluster has one.", "research"),
+    field(&["queue"], Text, "Queue of Kueue or Volcano, if the cluster has one of them.", "research"),
     field(
         &["queue_system", "queueSystem", "queue-system"],
         Word(&QueueSystem::WORDS),
-        "System that `job.queue` belongs to; needed only where Kueue and Volcano both have a queue of that name.",
+        "Queueing system of `job.queue`; needed only if Kueue and Volcano both have a queue with that name.",
         "kueue",
     ),
     field(
         &["grace_period", "gracePeriod", "grace-period"],
         Duration,
-        "Time that containers get to end, to save a checkpoint.",
+        "Time for containers to stop after SIGTERM, for example to save a checkpoint.",
         "2m",
     ),
-    field(&["epochs"], Whole(1, u32::MAX), "Set as EPOCHS for the program.", "3").of(FieldScope::Training),
+    field(&["epochs"], Whole(1, u32::MAX), "Number of epochs, set as EPOCHS for the program.", "3").of(FieldScope::Training),
     field(
         &["batch_size", "batchSize", "batch-size"],
         Whole(1, u32::MAX),
-        "Per GPU; set as BATCH_SIZE, and GLOBAL_BATCH_SIZE for all GPUs.",
+        "Batch size per GPU, set as BATCH_SIZE; GLOBAL_BATCH_SIZE is that of all GPUs.",
         "8",
     )
     .of(FieldScope::Training),
-    field(&["retries"], Whole(0, 100), "How often it is tried again after a failure; 3 without it.", "3")
+    field(&["retries"], Whole(0, 100), "Number of retries after failures; default 3.", "3")
         .of(FieldScope::Training),
     field(
         &["restart"],
         Word(&Restart::WORDS),
-        "What a failed rank restarts: all ranks together for one retry, which is the default over several nodes; its own rank, with retries for each; or never anything.",
+        "Pods that restart after a failed rank. all: all ranks together, at the cost of one retry (the default on several nodes); rank: only that rank, with its own retries; never: none.",
         "all",
     )
     .of(FieldScope::Training),
     field(
         &["hang_timeout", "hangTimeout", "hang-timeout"],
         Duration,
-        "A training whose ranks print no line for so long has failed, and is restarted.",
+        "Restart the training when no rank has logged anything for this long.",
         "30m",
     )
     .of(FieldScope::Training),
     field(
         &["max_runtime", "maxRuntime", "max-runtime"],
         Duration,
-        "Longest time that it may run, waiting not counted; of all attempts together where all ranks restart together.",
+        "Longest run time without waiting; if all ranks restart together, the sum over all attempts.",
         "12h",
     )
     .of(FieldScope::Training),
     field(
         &["gang"],
         Word(&GangWish::WORDS),
-        "What places all pods of a training over several nodes together, or none: auto takes the queue's system, else the PodGroup of Kubernetes (native).",
+        "System that places all pods of a training at once or none: auto uses the system of the queue, else the PodGroup of Kubernetes (native).",
         "auto",
     )
     .of(FieldScope::Training),
     field(
         &["topology"],
         LabelKey,
-        "Place the ranks near each other as far as there is room: in one `rack`, one `block`, or where nodes share the value of a label.",
+        "Prefer nearby nodes for the ranks: in one `rack`, in one `block`, or with the same value of a node label.",
         "rack",
     )
     .of(FieldScope::Training),
     field(
         &["gang_timeout", "gangTimeout", "gang-timeout"],
         Duration,
-        "How long some pods hold their GPUs while others wait, before all give them back.",
+        "Time after which placed pods release their GPUs if other pods are still waiting.",
         "10m",
     )
     .of(FieldScope::Training),
-    field(&["keep_for", "keepFor", "keep-for"], Duration, "How long the job is kept after its end.", "7d")
+    field(&["keep_for", "keepFor", "keep-for"], Duration, "Time after which the finished job is deleted.", "7d")
         .of(FieldScope::Training),
 ];
 
@@ -94,14 +94,14 @@ pub(in crate::spec) const CHECKPOINT: &[Field] = &[
     field(
         &["path"],
         AbsolutePath,
-        "Folder of the checkpoints; set as CHECKPOINT_PATH. Best on a workdir that all ranks share.",
+        "Directory of the checkpoints, set as CHECKPOINT_PATH; best on a workdir that all ranks share.",
         "/out/checkpoints",
     )
     .needed(),
     field(
         &["resume"],
         OneOrMany(&Text),
-        "Arguments that the command gets when the folder is not empty; `$CHECKPOINT_PATH` and `$CHECKPOINT_LATEST`, the newest entry, stand for themselves.",
+        "Arguments appended to the command if the directory is not empty; `$CHECKPOINT_PATH` and `$CHECKPOINT_LATEST` (the newest entry) are expanded.",
         "[--resume_from_checkpoint, $CHECKPOINT_LATEST]",
     ),
 ];

@@ -1,4 +1,4 @@
-//! The tables of the fields of `kind: pool` and `kind: quota`.
+//! Reference tables of `kind: pool` and `kind: quota`.
 
 use super::super::shape::Shape::{
     Block, Boolean, ByName, Bytes, Cpu, GpuType, Label, ObjectName, OneOrMany, PoolNodes, Text,
@@ -7,55 +7,65 @@ use super::super::shape::Shape::{
 use super::super::shape::{Field, field};
 use super::VERSION;
 
-/// A type of GPU, of a pool and of its nodes.
+/// Spellings of the GPU type of a pool and its nodes.
 pub(super) const GPU_TYPE: [&str; 3] = ["gpu-type", "gpu_type", "gpuType"];
 
 pub(in crate::spec) const POOL_LIMITS: &[Field] = &[
     field(
         &["maxJobs", "max_jobs"],
         Whole(0, u32::MAX),
-        "Jobs that may be in it at the same time.",
+        "Most unfinished jobs in the pool.",
         "100",
     ),
     field(
         &["maxGpuPerJob", "max_gpu_per_job"],
         Whole(0, u32::MAX),
-        "GPUs that one job may have in all.",
+        "Most GPUs of one job, over all its pods.",
         "8",
     ),
 ];
 
 pub(in crate::spec) const OF_POOL: &[Field] = &[
-    field(&["name"], ObjectName, "Name that jobs ask for.", "NAME").needed(),
+    field(
+        &["name"],
+        ObjectName,
+        "Name by which jobs request the pool.",
+        "NAME",
+    )
+    .needed(),
     field(
         &["description"],
         Text,
-        "A sentence for people.",
+        "A description for people.",
         "what it is for",
     ),
     field(
         &GPU_TYPE,
         OneOrMany(&GpuType),
-        "Allowed types; any without it.",
+        "Allowed GPU types; default any.",
         "[a100-80g]",
     ),
     field(
         &["quota"],
         Block(POOL_LIMITS),
-        "What one job and all jobs may take.",
+        "Limits for one job and for all jobs in the pool.",
         "",
     ),
     field(
         &["exclusive"],
         Boolean,
-        "Keep jobs of other pools, and of none, off its nodes by a taint; what runs there stays.",
+        "Taint the nodes against jobs of other pools and jobs without a pool; running pods stay.",
         "true",
     ),
 ];
 
 /// Fields of a node in a pool's map of nodes.
-pub(in crate::spec) const POOL_NODE: &[Field] =
-    &[field(&GPU_TYPE, GpuType, "Type of its GPUs.", "a100-80g")];
+pub(in crate::spec) const POOL_NODE: &[Field] = &[field(
+    &GPU_TYPE,
+    GpuType,
+    "Type of the node's GPUs.",
+    "a100-80g",
+)];
 
 /// Fields of `kind: pool`.
 pub const POOL: &[Field] = &[
@@ -64,17 +74,32 @@ pub const POOL: &[Field] = &[
     field(
         &["nodes"],
         PoolNodes,
-        "Its nodes: a list of names, or a map name: {gpu-type: …}.",
+        "Nodes of the pool: a list of names, or a map name: {gpu-type: …}.",
         "[gpu-node-1]",
     ),
 ];
 
 pub(in crate::spec) const LIMITS: &[Field] = &[
-    field(&["cpu"], Cpu, "CPUs.", "20"),
-    field(&["memory"], Bytes, "Memory, with its unit.", "40Gi"),
-    field(&["gpu"], Whole(0, u32::MAX), "Whole GPUs.", "4"),
-    field(&["pods"], Whole(0, u32::MAX), "Pods.", "50"),
-    field(&["storage"], Bytes, "Storage of all claims.", "1Ti"),
+    field(&["cpu"], Cpu, "Most CPUs that pods may request.", "20"),
+    field(
+        &["memory"],
+        Bytes,
+        "Most memory that pods may request, with its unit.",
+        "40Gi",
+    ),
+    field(
+        &["gpu"],
+        Whole(0, u32::MAX),
+        "Most GPUs that pods may request.",
+        "4",
+    ),
+    field(&["pods"], Whole(0, u32::MAX), "Most pods.", "50"),
+    field(
+        &["storage"],
+        Bytes,
+        "Most storage that all PersistentVolumeClaims may request.",
+        "1Ti",
+    ),
 ];
 
 pub(in crate::spec) const OF_QUOTA: &[Field] = &[
@@ -88,7 +113,7 @@ pub(in crate::spec) const OF_QUOTA: &[Field] = &[
     field(
         &["description"],
         Text,
-        "A sentence for people.",
+        "A description for people.",
         "what it is for",
     ),
 ];
@@ -100,13 +125,13 @@ pub const QUOTA: &[Field] = &[
     field(
         &["namespace", "namespaces"],
         ByName(LIMITS),
-        "What each namespace may request; one that is missing is made.",
+        "Limits by namespace; gpuctl creates missing namespaces.",
         "{team-a: {gpu: 4}}",
     ),
     field(
         &["default"],
         Block(LIMITS),
-        "What the namespace called default may request.",
+        "Limits of the namespace `default`.",
         "{gpu: 2}",
     ),
 ];

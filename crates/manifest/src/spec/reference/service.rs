@@ -1,52 +1,52 @@
-//! Fields of what serves: the `service:` and `autoscaling:` blocks.
+//! Reference table of the `service:` and `autoscaling:` blocks.
 
 use super::super::shape::Shape::{
     Boolean, Duration, HealthCheck, ShortDuration, Text, UrlPath, Whole, Word,
 };
 use super::super::shape::{Field, field};
 
-/// The block form of a health check.
+/// The map form of a health check.
 pub const HEALTH_CHECK: &[Field] = &[
     field(
         &["path"],
         UrlPath,
-        "Path that answers when the service is up.",
+        "HTTP path that answers once the service is ready.",
         "/health",
     )
     .needed(),
     field(
         &["port"],
         Whole(1, 65_535),
-        "Port of the check, where it is another.",
+        "Port of the check, if it differs from the service's.",
         "9090",
     ),
     field(
         &["initial_delay", "initialDelay"],
         Duration,
-        "Time before the first try.",
+        "Time before the first check.",
         "30s",
     ),
-    field(&["period"], Duration, "Time between two tries.", "10s"),
+    field(&["period"], Duration, "Time between checks.", "10s"),
 ];
 
 pub(in crate::spec) const SERVICE: &[Field] = &[
     field(
         &["replicas"],
         Whole(0, 10_000),
-        "Pods that serve; 0 makes it paused. A notebook is one.",
+        "Number of replicas; 0 creates a paused service. A notebook always has one.",
         "1",
     ),
     field(
         &["port"],
         Whole(1, 65_535),
-        "Port of the service, and of the program unless targetPort says otherwise.",
+        "Port of the service, and of the program unless targetPort is set.",
         "8000",
     )
     .needed_to_serve(),
     field(
         &["targetPort", "target_port"],
         Whole(1, 65_535),
-        "Port on which the program listens, where it is another.",
+        "Port on which the program listens, if it differs.",
         "8080",
     ),
     field(
@@ -58,7 +58,7 @@ pub(in crate::spec) const SERVICE: &[Field] = &[
     field(
         &["type"],
         Word(&["ClusterIP", "NodePort", "LoadBalancer"]),
-        "How it is reached from outside.",
+        "Type of the Kubernetes Service: how it can be reached.",
         "ClusterIP",
     ),
     field(
@@ -70,14 +70,19 @@ pub(in crate::spec) const SERVICE: &[Field] = &[
     field(
         &["health_check", "healthCheck", "health-check"],
         HealthCheck,
-        "Path that answers when the service is up, or {path, port, initial_delay, period}.",
+        "HTTP path that answers once the service is ready, or {path, port, initial_delay, period}.",
         "/health",
     ),
-    field(&["timeout"], Duration, "Longest time of a request.", "60s"),
+    field(
+        &["timeout"],
+        Duration,
+        "Longest duration of a request.",
+        "60s",
+    ),
     field(
         &["request_limit", "requestLimit", "request-limit"],
         Whole(1, u32::MAX),
-        "Requests per second, enforced by an Ingress where `host` asks for one.",
+        "Requests per second, enforced by the Ingress; needs `host`.",
         "100",
     ),
 ];
@@ -86,19 +91,19 @@ pub(in crate::spec) const AUTOSCALING: &[Field] = &[
     field(
         &["enabled"],
         Boolean,
-        "Whether it scales; true without it.",
+        "Whether autoscaling is on; default true.",
         "true",
     ),
     field(
         &["minReplicas", "min_replicas"],
         Whole(1, 10_000),
-        "Fewest pods; 1 without it.",
+        "Fewest replicas; default 1.",
         "1",
     ),
     field(
         &["maxReplicas", "max_replicas"],
         Whole(1, 10_000),
-        "Most pods.",
+        "Most replicas.",
         "4",
     ),
     field(
@@ -108,13 +113,13 @@ pub(in crate::spec) const AUTOSCALING: &[Field] = &[
             "targetGpuUtilization",
         ],
         Whole(1, 100),
-        "Percent of GPU utilization that is aimed at.",
+        "Target GPU utilization in percent.",
         "70",
     ),
     field(
         &["targetMemoryUtilization", "target_memory_utilization"],
         Whole(1, 100),
-        "Percent of GPU memory that is aimed at.",
+        "Target GPU memory utilization in percent.",
         "80",
     ),
     field(
@@ -124,25 +129,25 @@ pub(in crate::spec) const AUTOSCALING: &[Field] = &[
             "targetCpuUtilization",
         ],
         Whole(1, 100),
-        "Percent of the requested CPU that is aimed at.",
+        "Target CPU utilization in percent of the request.",
         "60",
     ),
     field(
         &["targetQueueLength", "target_queue_length"],
         Whole(1, 10_000),
-        "Requests that wait at each pod of an inference server (vLLM, SGLang, text-generation-inference) that is aimed at.",
+        "Target number of waiting requests per pod of an inference server (vLLM, SGLang, text-generation-inference).",
         "4",
     ),
     field(
         &["scaleUpDelay", "scale_up_delay"],
         ShortDuration,
-        "Time that load must last before pods are added.",
+        "Time that a high load must last before pods are added.",
         "1m",
     ),
     field(
         &["scaleDownDelay", "scale_down_delay"],
         ShortDuration,
-        "Time that quiet must last before pods are taken away.",
+        "Time that a low load must last before pods are removed.",
         "5m",
     ),
 ];
