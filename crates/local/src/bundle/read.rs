@@ -1,5 +1,5 @@
-//! Reads a bundle from a file. Bundles come from strangers, so this bounds the compressed size, the
-//! uncompressed size and the estimated memory before it keeps any value.
+//! Reads a bundle from a file. A bundle may come from an untrusted source, so the compressed size,
+//! the uncompressed size and the estimated memory are limited before any value is kept.
 
 use std::fmt::Display;
 use std::fs::File;
@@ -23,7 +23,6 @@ const UNPACKED: u64 = 128 << 20;
 const MEMORY: usize = 256 << 20;
 
 impl Bundle {
-    /// Reads a file.
     pub fn read(path: &Path) -> Result<Self, BundleError> {
         Self::check_size(path)?;
         let file = open(path)?;
@@ -69,8 +68,8 @@ enum NotDecoded {
     Rewind(std::io::Error),
 }
 
-/// Opens a regular file. Opening a pipe can block forever, and a device such as `/dev/zero` is
-/// endless.
+/// Opens a regular file only. Opening a pipe can block forever, and a device such as `/dev/zero`
+/// never ends.
 #[expect(clippy::disallowed_methods, reason = "a bundle is read as a stream")]
 fn open(path: &Path) -> Result<File, BundleError> {
     let failed = |source| {

@@ -18,7 +18,7 @@ const MOST_EXTENSIONS: u64 = 1 << 20;
 /// Limit on the bytes of skipped members.
 const MOST_UNWANTED: u64 = 1 << 30;
 
-/// One file, folder or link. [`Members`] yields its data next.
+/// One file, directory or link. [`Members`] yields its data next.
 #[derive(Debug)]
 pub(super) struct Member {
     pub kind: EntryType,
@@ -44,7 +44,7 @@ pub(super) struct Members<R> {
     unwanted: u64,
 }
 
-/// Metadata of the next member from its extension headers.
+/// Metadata of the next member, from its extension headers.
 #[derive(Default)]
 struct Extensions {
     bytes: u64,
@@ -92,7 +92,7 @@ impl<R: Read> Members<R> {
                     let records = self.extension(size, &mut extensions.bytes)?;
                     extensions.add(&records)?;
                 }
-                // Global headers. No tar writes names or sizes into them.
+                // No tar writes names or sizes into global headers, so skip them.
                 EntryType::XGlobalHeader => drop(self.extension(size, &mut extensions.bytes)?),
                 _ => return self.member(&header, size, extensions).map(Some),
             }
@@ -135,7 +135,7 @@ impl<R: Read> Members<R> {
         })
     }
 
-    /// Reads where the data of an old GNU sparse member belongs.
+    /// Reads the offsets of the data of an old GNU sparse member.
     fn segments(
         &mut self,
         header: &Header,

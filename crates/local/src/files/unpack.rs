@@ -71,8 +71,8 @@ pub fn staging_folder(target: &Path, unique: &str) -> PathBuf {
     parent.join(format!(".gpuctl-cp-{unique}"))
 }
 
-/// Reads an archive with one file or folder called `name` into `folder`, which does not exist yet.
-/// `stop` ends it, and [`Staged::place`], at the next block or member.
+/// Reads an archive with one file or directory called `name` into `folder`, which must not exist
+/// yet. `stop` ends it, and [`Staged::place`], at the next block or member.
 pub fn stage(
     source: impl Read,
     name: &str,
@@ -169,7 +169,7 @@ impl Staged {
         Ok(())
     }
 
-    /// Returns the unpacked file that a hard link names again.
+    /// Finds the unpacked file that a hard link refers to.
     fn first_name(&self, link: Option<&Path>, place: &Path) -> Option<PathBuf> {
         let first = self.folder.join(inside(link?, &self.name)?);
         let is_file = || fs::symlink_metadata(&first).is_ok_and(|kind| kind.is_file());

@@ -45,7 +45,7 @@ fn a_device_is_one_curve_and_garbage_a_gap() {
         values(history.traces[0].curve(Quantity::Utilization)),
         [90.0, 70.0]
     );
-    // (90 + 10) / 2, and 70 alone.
+    // (90 + 10) / 2, and then 70 alone.
     let means = mean(
         history
             .traces

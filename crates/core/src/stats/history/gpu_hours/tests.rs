@@ -68,7 +68,7 @@ fn advice_is_given_for_what_is_seen_and_for_nothing_else() {
             others: Watts(350.0)
         }]
     );
-    // Who waits for the one that works spins at full utilization.
+    // Ranks that wait for a working one spin at full utilization.
     let slow = of(&[(100.0, 1.0, 350.0), (100.0, 1.0, 350.0), (95.0, 1.0, 355.0)]);
     assert_eq!(slow, [], "a lower utilization is no fault");
     assert_eq!(
