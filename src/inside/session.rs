@@ -16,7 +16,7 @@ use gpuctl_core::model::contract::refusal::ContainerComplaint;
 use gpuctl_core::model::{Job, Pod};
 use gpuctl_local::platform::{self, RawMode, WindowChanges};
 
-/// A shell that most images have; bash where there is one.
+/// A shell that most images have; bash if the image has it.
 pub(crate) const SHELL: [&str; 3] = [
     "sh",
     "-c",
@@ -76,7 +76,7 @@ pub(crate) async fn within(
     });
     let ending = tokio::select! {
         ending = running => ending,
-        // The terminal must be itself again, whoever ends us.
+        // Restore the terminal before a signal ends the process.
         number = platform::ended_from_outside() => {
             drop(raw);
             return Ok(ExitCode::from(128 + number));
@@ -89,7 +89,7 @@ pub(crate) async fn within(
     exit_code(ending, command, &job, pod)
 }
 
-/// Returns the command's exit code, or why it did not end by itself.
+/// The command's exit code, or an error if it did not run to its end.
 fn exit_code(
     ending: SessionEnd,
     command: Option<&[String]>,
@@ -97,7 +97,7 @@ fn exit_code(
     pod: &Pod,
 ) -> Result<ExitCode, Error> {
     match ending {
-        // A reader that went away ends us silently, as it ends every filter.
+        // The reader has closed the pipe, so end silently, as filters do.
         SessionEnd::Unread => Ok(ExitCode::SUCCESS),
         SessionEnd::Exit(code) => Ok(ExitCode::from(u8::try_from(code).unwrap_or(1))),
         SessionEnd::Refused(why)
@@ -140,7 +140,7 @@ fn refused(failure: Failure, job: &Job, pod: &Pod, container: &str) -> Error {
     from_node(failure, pod)
 }
 
-/// Keys or a pipe, and the window's size now and whenever it changes.
+/// Streams keys or a pipe, and the window's size now and after each change.
 fn input(stdin: bool, tty: bool) -> mpsc::Receiver<SessionInput> {
     let (sender, receiver) = mpsc::channel(16);
     if tty {

@@ -87,7 +87,7 @@ static ASSIGNMENT: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r#"(^|[\s;&|("'])([A-Za-z_]\w*=)("[^"]*(?:"|$)|'[^']*(?:'|$)|[^\s"';&|)]+)"#)
         .expect("the pattern is valid")
 });
-/// `secret: hub`, and no `client_secret: …`.
+/// `secret: hub`, but not `client_secret: …`.
 static SECRET_FIELD: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"(^|[\s{,-])secret: ").expect("the pattern is valid"));
 

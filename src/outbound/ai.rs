@@ -1,23 +1,24 @@
-//! Calls AIs: OpenAI's chat completions, which most others serve too, and Anthropic's messages.
+//! Calls AI services over OpenAI's chat completions API, which most others support, or Anthropic's
+//! messages API.
 
 use anyhow::anyhow;
 use serde_json::{Value, json};
 
 use super::{OutboundCall, OutboundResponse, OutboundUrl};
 
-/// Whom to ask, and as what.
+/// The service, the model and the key.
 #[derive(Clone, Debug)]
 pub(crate) struct Ai {
     pub address: OutboundUrl,
     pub model: String,
-    /// Never shown.
+    /// Secret; never shown.
     pub key: Option<String>,
 }
 
-/// Anthropic wants to know how long an answer may get; ours are a few lines.
+/// Anthropic's API requires a limit on the answer; gpuctl needs only a few lines.
 const MOST_TOKENS: u32 = 1024;
 
-/// The AI refuses the key, and will refuse it for every device.
+/// The service rejects the key, so further devices would fail too.
 #[derive(Debug, thiserror::Error)]
 #[error("{shown} answers {code}: the key is missing or refused")]
 pub(crate) struct KeyRefused {
@@ -26,10 +27,10 @@ pub(crate) struct KeyRefused {
 }
 
 impl Ai {
-    /// Anthropic's own API, by its host or its path.
+    /// Whether to use Anthropic's API, by the host or the path.
     fn is_anthropic(&self) -> bool {
         let (host, path) = (self.address.host(), self.address.path());
-        // It speaks the others' language too, at their path.
+        // Anthropic also offers OpenAI's API, at OpenAI's path.
         let own = host == "anthropic.com" || host.ends_with(".anthropic.com");
         path.ends_with("/v1/messages") || (own && !path.ends_with("/chat/completions"))
     }
@@ -47,7 +48,7 @@ impl Ai {
         .any(|end| host.ends_with(end))
     }
 
-    /// Returns a question as a call.
+    /// Builds the call with a question.
     pub(crate) fn call(&self, instruction: &str, question: &str) -> OutboundCall {
         let user = json!({"role": "user", "content": question});
         let body = if self.is_anthropic() {
@@ -75,7 +76,7 @@ impl Ai {
         }
     }
 
-    /// Returns what it said. An error tells what came instead, without quoting what was sent.
+    /// Extracts the answer's text. An error describes the response without quoting the request.
     pub(crate) fn said(&self, answer: &OutboundResponse) -> anyhow::Result<String> {
         let shown = self.address.shown();
         if answer.code != 200 {
@@ -151,7 +152,7 @@ mod tests {
             header("https://api.anthropic.com/v1/chat/completions").0,
             "authorization"
         );
-        // A host that only sounds like it gets no key of the other's.
+        // A host with a similar name must not receive the key in another service's header.
         assert_eq!(
             header("https://notanthropic.com/v1/chat/completions").0,
             "authorization"

@@ -10,11 +10,11 @@ use std::time::Duration;
 
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-/// Limit on the bytes of all responses but the one that has the turn.
+/// Limit on the bytes of all responses except the one that has the turn.
 const MOST: usize = 64 << 20;
-/// The longest wait for the turn. The program may not read the response that has it.
+/// The longest wait for the turn. Its holder may never finish, if the program stops reading it.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Describes a response that waited in vain.
+/// Describes a response that could not get the turn.
 pub const NO_TURN: &str = "its answer did not fit into memory beside other large answers; ask for less time, or for one namespace";
 
 static SHARED: AtomicUsize = AtomicUsize::new(0);
