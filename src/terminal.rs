@@ -76,7 +76,7 @@ pub(crate) struct Terminal {
     task: Cell<Option<&'static str>>,
     /// True after the hint about how to get a permission was shown.
     told: Cell<bool>,
-    /// True after a hint about the next command, or if no such hint is wanted.
+    /// True after a hint about the next command, or if such a hint is disabled.
     is_next_told: Cell<bool>,
     /// True if the command line names a namespace, so that a hint at `-n` would be wrong.
     namespace_given: Cell<bool>,
@@ -279,7 +279,7 @@ impl Terminal {
             Cow::Borrowed(text)
         };
         let text = harmless(&text, self.error_look().color);
-        // There is no other stream to report a failure of stderr.
+        // No stream is left to report a failure of stderr.
         let _ = self
             .line
             .above(|| io::stderr().lock().write_all(text.as_bytes()));
@@ -320,8 +320,8 @@ impl Terminal {
         self.line.may_wait();
     }
 
-    /// Draws a spinner if a command takes longer than a second and shows no line of its own. The
-    /// future never resolves.
+    /// Draws a spinner if a command takes longer than a second and draws no other line. The future
+    /// never resolves.
     pub(crate) async fn show_waiting(&self) -> Infallible {
         self.line.waiting(|| self.draws()).await
     }

@@ -12,7 +12,7 @@ use super::mask::{self, TextSource};
 /// Limit on structured content in bytes, to protect the agent's context window.
 const LARGEST_STRUCTURE: usize = 256 << 10;
 
-/// Why an answer has no structured content besides its text.
+/// Why an answer has only text and no structured content.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum StructureError {
     #[error("it was not requested")]

@@ -14,7 +14,7 @@ use gpuctl_local::bundle::REDACTED;
 pub(super) enum VariableNames {
     /// Also `http_proxy=…`, where the whole line is one assignment.
     Any,
-    /// Only capitals, for text in which gpuctl writes lines such as `team=nlp`.
+    /// Only capitals, for text with lines of gpuctl such as `team=nlp`.
     Capitals,
 }
 

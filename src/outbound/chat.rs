@@ -78,6 +78,7 @@ impl Robot {
                 Value::Object(body)
             }
             Self::Slack => {
+                // Slack requires exactly these three characters as HTML entities.
                 json!({ "text": text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;") })
             }
             Self::DingTalk => {

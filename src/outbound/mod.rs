@@ -43,7 +43,7 @@ impl OutboundUrl {
         self.0.path()
     }
 
-    /// The whole URL, to tell URLs apart. Must not be shown.
+    /// The whole URL, as an identity. It may be secret, so never show it.
     pub(crate) fn whole(&self) -> &str {
         self.0.as_str()
     }
@@ -169,6 +169,7 @@ impl Caller {
             .send()
             .await;
         let response = sent.map_err(|error| {
+            // Without a connection, the server cannot have received the call.
             let again = if error.is_connect() {
                 Again::Always
             } else {
@@ -209,6 +210,7 @@ fn headers(call: &OutboundCall) -> Result<HeaderMap, AttemptFailure> {
                 "cannot be called: the value of `{name}` cannot be sent"
             ))
         })?;
+        // Keeps the value out of debug output and HTTP/2 header tables.
         value.set_sensitive(true);
         headers.insert(name, value);
     }
@@ -230,6 +232,7 @@ fn refusal(response: &Response, address: &OutboundUrl) -> Option<AttemptFailure>
             let message = format!("redirects to {to}, which is not followed");
             (message, Again::Never)
         }
+        // The server did not handle the call (RFC 6585, RFC 9110).
         429 | 503 => (format!("answers {code}"), Again::Always),
         500..600 => (format!("answers {code}"), Again::IfRepeatable),
         _ => return None,
@@ -266,6 +269,7 @@ async fn read(mut response: Response) -> Result<OutboundResponse, AttemptFailure
 }
 
 fn asked_wait(response: &Response) -> Option<Duration> {
+    // Only the form in seconds is supported; a date is ignored.
     let seconds = response
         .headers()
         .get(RETRY_AFTER)?

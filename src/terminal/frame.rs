@@ -10,6 +10,8 @@ pub(super) fn frame(text: &str, rows: usize, first: bool) -> String {
     } else {
         rows.saturating_sub(2)
     };
+    // `[2J` clears the screen, `[H` moves the cursor home, `[K` clears the rest of a line and `[J`
+    // the rest of the screen.
     let mut result = String::from(if first {
         "\u{1b}[2J\u{1b}[H"
     } else {

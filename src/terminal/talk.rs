@@ -99,6 +99,7 @@ impl Terminal {
     /// Asks a yes-or-no question. Anything but a clear yes is a no.
     pub(crate) fn confirm(&self, question: &str) -> bool {
         self.line.never_wait();
+        // No line feed, so that the answer follows on the same line.
         self.say(&format!("{} [y/N] ", clean(question)));
         let mut answer = String::new();
         let read = io::stdin().lock().read_line(&mut answer);
@@ -110,7 +111,7 @@ impl Terminal {
         self.say_line(text);
     }
 
-    /// Prints a note for people, for example that there is no data: «no jobs».
+    /// Prints a note for people, for example «no jobs» if the data is empty.
     pub(crate) fn note(&self, text: &str) {
         if self.says(Verbosity::Notes) && !self.is_document() {
             self.say_line(text);

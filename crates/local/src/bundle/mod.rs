@@ -205,7 +205,7 @@ impl Bundle {
         self.of_namespaces("/api/v1", "pods")
     }
 
-    /// The objects of a kind in all namespaces, or in the bundle's namespace.
+    /// The objects of a kind from all namespaces, or from the bundle's own.
     pub fn of_namespaces(&self, api: &str, plural: &str) -> Vec<&Value> {
         let own = format!("{api}/namespaces/{}/{plural}", self.namespace);
         self.items(&format!("{api}/{plural}"))

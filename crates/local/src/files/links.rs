@@ -236,7 +236,7 @@ mod tests {
             led(&folder, &[("top/y", "a"), ("top/y/x", "../file")]),
             [true, false]
         );
-        // Only the first of two links with the same name is kept, and none in a cycle.
+        // Of two links with the same name the first one wins, and links in a cycle are dropped.
         assert_eq!(
             led(&folder, &[("top/x", "file"), ("top/x", "a")]),
             [true, false]

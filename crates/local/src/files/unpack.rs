@@ -199,7 +199,7 @@ impl Staged {
         }
     }
 
-    /// Creates the missing folders above a member that is kept. No link exists yet, so no folder is
+    /// Creates the missing folders above an accepted member. No link exists yet, so no folder is
     /// outside.
     fn make_parents(&mut self, place: &Path) -> io::Result<()> {
         let missing: Vec<&Path> = place

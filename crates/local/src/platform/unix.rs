@@ -63,7 +63,7 @@ pub fn ended_from_outside() -> impl Future<Output = u8> {
 pub struct Endings(Signal);
 
 impl Endings {
-    /// Starts listening. Signals without a handler are left out.
+    /// Starts listening. Skips signals that cannot be handled.
     pub fn all() -> Vec<Self> {
         let kinds = [SignalKind::interrupt(), SignalKind::terminate()];
         kinds
@@ -130,6 +130,7 @@ pub fn open_regular(path: &Path) -> io::Result<File> {
 }
 
 fn open_with(path: &Path, flags: OFlags) -> io::Result<File> {
+    // Without NONBLOCK, opening a pipe would wait for a writer.
     let flags = flags | OFlags::NONBLOCK | OFlags::NOCTTY;
     let file = OpenOptions::new()
         .read(true)
@@ -150,6 +151,7 @@ pub fn free_space(path: &Path) -> io::Result<Option<FreeSpace>> {
     // Some file systems have no fixed number of inodes.
     let files = (disk.f_files > 0).then_some(disk.f_favail);
     Ok(Some(FreeSpace {
+        // `f_bavail` excludes the blocks reserved for root, unlike `f_bfree`.
         bytes: disk.f_bavail.saturating_mul(disk.f_frsize),
         files,
     }))
@@ -274,6 +276,7 @@ pub fn is_same_file(one: &Metadata, other: &Metadata) -> bool {
 /// aborts.
 #[expect(clippy::disallowed_methods, reason = "it is opened to be counted")]
 pub fn may_open_files(count: usize) -> bool {
+    // ENFILE and EMFILE.
     const TOO_MANY_OPEN: [Option<i32>; 2] = [Some(23), Some(24)];
     let files: Result<Vec<File>, _> = (0..count).map(|_| File::open("/dev/null")).collect();
     // Assume no limit on a system without that file.

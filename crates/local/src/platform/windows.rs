@@ -51,7 +51,7 @@ pub enum Endings {
 }
 
 impl Endings {
-    /// Starts listening. Events without a handler are left out.
+    /// Starts listening. Skips events that cannot be handled.
     pub fn all() -> Vec<Self> {
         let all = [
             ctrl_c().ok().map(Self::Keys),

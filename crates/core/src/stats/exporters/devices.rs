@@ -227,6 +227,7 @@ fn reading(
     let value = |quantity| values.value(quantity).filter(|_| !stale);
     let used = value(Quantity::MemoryUsed);
     let free = value(Quantity::MemoryFree);
+    // DCGM's FB_TOTAL includes memory reserved by the driver, which programs cannot use.
     let total = used
         .zip(free)
         .map(|(used, free)| used + free)
@@ -261,7 +262,7 @@ fn attribute(host: &NodeUsage, own: &mut [Reading]) {
             .count() as u64
     };
     let known = host.gpus.used.is_some() && host.slices.values().all(|count| count.used.is_some());
-    // Every device that a pod holds is named, so devices without a name are free.
+    // The labels name every device that a pod holds, so devices without a pod are free.
     let complete = known
         && host.holders.iter().all(|holder| {
             let instances: u64 = holder
@@ -270,6 +271,7 @@ fn attribute(host: &NodeUsage, own: &mut [Reading]) {
                 .filter(|(name, _)| is_instance(name))
                 .map(|(_, count)| *count)
                 .sum();
+            // A pod with only shares of devices must still be named at least once.
             attributed(&holder.namespace, &holder.pod) >= (holder.gpus.0 + instances).max(1)
         });
     let whole = own.iter().filter(|reading| reading.slice.is_none()).count() as u64;

@@ -51,6 +51,7 @@ fn sample(line: &str) -> Option<(String, BTreeMap<String, String>, f64)> {
         }
     }
     let value = rest.split_whitespace().next()?.parse().ok()?;
+    // Prometheus treats an empty label as absent.
     labels.retain(|_, value| !value.is_empty());
     Some((name.to_owned(), labels, value))
 }

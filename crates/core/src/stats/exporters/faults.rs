@@ -84,6 +84,7 @@ pub fn hidden(answer: &[Series]) -> Option<String> {
     });
     let metrics: BTreeSet<&str> = hiding.iter().map(|series| series.name()).collect();
     let of = |name: &&str| {
+        // A filter returns an instant vector, so `max_over_time` needs a subquery.
         let fatal = recorded::fatal(&format!("{name}{of_devices}"));
         apart(
             &renamed(&format!("max_over_time(({fatal})[1h:1m])"), name),

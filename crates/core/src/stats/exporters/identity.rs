@@ -89,6 +89,7 @@ impl ApiFacts {
         if let Some(node) = nodes.get(text) {
             return Some(node);
         }
+        // Without its port: `10.0.0.1:9400` or `[fd00::1]:9400`.
         let host = text
             .rsplit_once(':')
             .map_or(text, |(host, _)| host)
@@ -138,6 +139,7 @@ pub struct IdentityReader<'f> {
 
 impl<'f> IdentityReader<'f> {
     pub fn new(facts: &'f ApiFacts, answer: &[Series]) -> Self {
+        // `exported_pod` shows that the target's own `pod` took precedence (`honor_labels: false`).
         let clashing = answer
             .iter()
             .filter(|series| series.label("exported_pod").is_some())

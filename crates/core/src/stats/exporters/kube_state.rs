@@ -49,8 +49,8 @@ pub fn requests(seconds: i64) -> String {
     )
 }
 
-/// Node labels that say whether a unit of a resource is a whole device. Returns series only if
-/// kube-state-metrics is configured to export node labels.
+/// Node labels that determine whether a unit of a resource is a whole device. Returns series only
+/// if kube-state-metrics is configured to export node labels.
 pub fn node_labels(seconds: i64) -> String {
     format!(
         "last_over_time(kube_node_labels{{label_nvidia_com_gpu_product!=\"\"}}{})",
@@ -179,7 +179,7 @@ pub enum About {
     Jobs,
     /// Owners of Deployments.
     Deployments,
-    /// Labels that name a pod group with an object of its own (LeaderWorkerSet).
+    /// Labels of pods that belong to a LeaderWorkerSet.
     Groups,
 }
 
@@ -340,11 +340,14 @@ pub fn changed(phases_ever: &[Series]) -> BTreeSet<String> {
 /// The owner in a series; `None` for a pod without an owner or with an owner that is not its
 /// controller.
 pub fn owner(series: &Series) -> Option<(String, String)> {
+    // Older versions of kube-state-metrics write `<none>` for a pod without an owner.
     let told = |name: &str| {
         series
             .label(name)
             .filter(|text| !text.is_empty() && *text != "<none>")
     };
+    // An object has at most one managing controller; other owners only matter for garbage
+    // collection.
     if series.label("owner_is_controller") == Some("false") {
         return None;
     }

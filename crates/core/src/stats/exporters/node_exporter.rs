@@ -69,13 +69,14 @@ fn storages() -> [(&'static str, String, String); 4] {
 /// Counts a port once, even if several servers scrape it.
 const PORTS: &str = "max by (instance,node,device,port) (node_infiniband_state_id)";
 
-/// Builds one query for all values; the label `what` says what each value is.
+/// Builds one query for all values, which the label `what` identifies.
 pub fn query() -> String {
     let mut parts: Vec<(String, String)> = Vec::new();
     for (source, total, used) in storages() {
         parts.push((format!("{source} total"), total));
         parts.push((format!("{source} used"), used));
     }
+    // State 4 is `IB_PORT_ACTIVE`.
     let rate = "max(node_infiniband_rate_bytes_per_second and on (instance,node,device,port) node_infiniband_state_id == 4)";
     parts.push(("ports".to_owned(), format!("count({PORTS})")));
     parts.push(("active".to_owned(), format!("count({PORTS} == 4)")));

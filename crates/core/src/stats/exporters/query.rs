@@ -269,7 +269,7 @@ pub fn exposed(pods: &Pods) -> String {
     )
 }
 
-/// Window in which samples are counted to compute their interval.
+/// Length of the window over which samples are counted to compute their interval.
 const WINDOW_SECONDS: u32 = 300;
 
 /// Age in seconds of each device's utilization sample, by the server's clock, if it is more than
@@ -279,6 +279,7 @@ pub fn stale_ages(utilization: &[&str]) -> String {
         .iter()
         .map(|name| format!("(time() - timestamp({name}))"))
         .collect();
+    // The scrape interval is the window divided by its number of samples.
     let twice = format!("{} / {}", 2 * WINDOW_SECONDS, samples_counted(utilization));
     format!(
         "min by ({}) ({}) > on (job) group_left () ({twice})",

@@ -10,8 +10,8 @@ use super::dialect::{FATAL_XIDS, Quantity, metrics};
 
 /// Series that proves that the rules ran where devices report errors, and for which codes.
 const MARK: &str = "gpuctl:fatal_xid:codes";
-/// Samples per hour from which the hour counts as recorded: one a minute, minus some for a restart
-/// of Prometheus.
+/// Fewest samples of an hour that counts as recorded: one a minute, minus some for a restart of
+/// Prometheus.
 const ENOUGH: u32 = 57;
 
 /// Name of the series with the fatal errors of a metric.

@@ -30,12 +30,12 @@ pub struct Allocation {
     pub gpus: GpuCount,
     /// Kind and number of slices. All slices of one kind on one node are one allocation.
     pub part: Option<(Part, u64)>,
-    /// Slots in which the pod requested the devices, that is, was pending or running.
+    /// Slots with the pod requesting devices, that is, pending or running.
     pub requested: Vec<bool>,
-    /// Slots in which the pod held the devices: it was bound, and pending or running. A pod that
-    /// pulls its image holds them too.
+    /// Slots with the pod bound, and pending or running. A pod that pulls its image already holds
+    /// its devices.
     pub held: Vec<bool>,
-    /// Slots in which the pod held the devices and was in phase Running or in no known phase.
+    /// The held slots with the phase Running, or without a known phase.
     pub running: Vec<bool>,
     /// The last observed phase, with its slot.
     pub phase: Option<(usize, String)>,
@@ -124,7 +124,7 @@ struct PodRecords {
     phases: BTreeMap<PodId, Phases>,
     /// The phase of pods that were only ever in one.
     only_phases: BTreeMap<PodId, usize>,
-    /// The last slot in which a pod requested devices.
+    /// The last slot with a device request of a pod.
     last_seen: BTreeMap<PodId, usize>,
     tops: Tops,
     labels: Option<PodLabels>,
@@ -231,7 +231,7 @@ fn names_by_pod(answer: &[Series], prefix: &str) -> Option<PodLabels> {
 }
 
 impl AllocationHistory {
-    /// Builds the history from query results. `parts` says what the units of node resources are;
+    /// Builds the history from query results. `parts` has the kinds of the nodes' units, and
     /// `aliases` maps exporters' names of nodes to node names.
     pub fn of(
         witness: &Witness,

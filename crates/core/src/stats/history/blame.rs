@@ -1,6 +1,6 @@
 //! Finds nodes that end jobs more often than others. Counts the jobs whose first failed pod was on
-//! a node, per hour in which the node held GPUs for any job. Each job counts once per node, because
-//! a broken program fails everywhere and repeatedly.
+//! a node, per hour that the node held GPUs for any job. Each job counts once per node, because a
+//! broken program fails everywhere and repeatedly.
 //!
 //! The interval is the exact one of a Poisson rate at 95 % (Garwood, 1936).
 
@@ -27,7 +27,7 @@ pub struct NodeBlame {
     pub failures: u64,
     /// Pods that failed on this node after another pod of their job, or at the same time.
     pub followed: u64,
-    /// Hours in which a pod held GPUs on this node.
+    /// Hours for which a pod held GPUs on this node.
     pub hours: f64,
     /// Jobs per 1,000 of these hours, with the bounds of the interval; `None` without such hours.
     pub rate: Option<Rate>,
@@ -206,6 +206,7 @@ fn poisson_bounds(count: u64) -> (f64, f64) {
     // The probability is monotonic in the mean, so bisection finds the bounds.
     let solve = |at_most: u64, probability: f64| {
         let (mut low, mut high) = (0.0, 20.0 + 4.0 * (count + 1) as f64);
+        // 80 halvings exceed the precision of an f64.
         for _ in 0..80 {
             let middle = f64::midpoint(low, high);
             if poisson(at_most, middle) > probability {
@@ -228,6 +229,7 @@ fn poisson_bounds(count: u64) -> (f64, f64) {
 
 /// The probability of at most `at_most` events with this mean.
 fn poisson(at_most: u64, mean: f64) -> f64 {
+    // Powers and factorials would overflow, so add up the logarithms of the factors.
     let mut log = -mean;
     let mut sum = log.exp();
     for k in 1..=at_most {

@@ -118,7 +118,7 @@ struct SlotSight {
     is_observed: bool,
 }
 
-/// Amounts by node and resource. Absurd amounts are left out and noted.
+/// Amounts by node and resource. Absurd amounts are dropped and noted.
 fn reported(answer: &[Series], slots: Slots) -> BTreeMap<(&str, &str), SlotAmounts> {
     let mut reported: BTreeMap<(&str, &str), SlotAmounts> = BTreeMap::new();
     for series in answer {

@@ -28,7 +28,7 @@ pub struct GpuHours {
 }
 
 impl GpuHours {
-    /// Sums the time in which a group held devices.
+    /// Sums the GPU-hours of a group.
     pub fn of(
         ledger: &AllocationHistory,
         usage: &Usage,
@@ -37,7 +37,7 @@ impl GpuHours {
         Self::of_group(ledger, usage, &ledger.group(group))
     }
 
-    /// Sums the time in which these allocations held devices.
+    /// Sums the GPU-hours of these allocations.
     pub fn of_group(ledger: &AllocationHistory, usage: &Usage, own: &AllocationGroup) -> Self {
         let tenures = || own.whole.iter().map(|index| &ledger.tenures[*index]);
         // Slots without samples are in no sum: not held, not measured and not used.
@@ -278,7 +278,7 @@ pub struct Spread {
     pub pods: usize,
 }
 
-/// Share of a server's time without requests from which advice is given.
+/// Lowest share of a server's time without requests for which advice is given.
 const MOSTLY: f64 = 0.5;
 
 /// Derives advice. `limit` is the power limit of the device model; `serving` holds a server's

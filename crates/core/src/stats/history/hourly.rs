@@ -79,7 +79,7 @@ pub struct OfWorkload {
     /// Over the samples of its devices.
     pub memory_used: Option<ValueSummary<Mebibytes>>,
     pub memory_total: Option<ValueSummary<Mebibytes>>,
-    /// Number of pods, over the slots in which it had any.
+    /// Number of pods, over the slots with any.
     pub replicas: Option<ValueSummary<f64>>,
     /// Last observed status: `Running`, `Pending`, `Completed` or `Failed`.
     pub status: Option<&'static str>,
@@ -105,8 +105,8 @@ pub fn allocated<'t>(
     (looks > 0).then(|| tenures.map(of).sum::<f64>() / looks as f64)
 }
 
-/// Sums a group of allocations. For the whole cluster (`everybody`) it includes devices whose
-/// holder is unknown. `None` without observed slots.
+/// Sums a group of allocations. The sum of the whole cluster also includes devices with an unknown
+/// holder. `None` without observed slots.
 pub fn sum(
     ledger: &AllocationHistory,
     usage: &Usage,

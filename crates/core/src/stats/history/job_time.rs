@@ -1,11 +1,11 @@
 //! Measures how jobs spent their time (waiting, starting, running) and how often they were
-//! interrupted. Services are left out, because they have no end.
+//! interrupted. Services have no end, so they are excluded.
 //!
-//! The effective training time ratio is the share of a job's time in which it trained and kept its
-//! progress. The time includes waiting for devices (Kokolis et al., "Revisiting Reliability in
+//! The effective training time ratio is the share of a job's time, including the wait for devices,
+//! that it spent on training whose progress was kept (Kokolis et al., "Revisiting Reliability in
 //! Large-Scale Machine Learning Research Clusters", arXiv 2410.21680). On average, an interruption
-//! loses half of the time between two checkpoints. Goodput is the same share of the time in which
-//! devices were held.
+//! loses half of the time between two checkpoints. Goodput is the same share of the time with
+//! devices.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -242,7 +242,7 @@ impl JobTime {
     /// if a running pod was lost.
     fn see(&mut self, doing: Doing, at: i64, devices: f64, slot: i64, lost: Option<f64>) {
         let hours = slot as f64 / 3_600_000.0;
-        // Between the end of a pod and the start of its replacement there is no pod, only a gap.
+        // No pod exists between the end of one and the start of its replacement.
         let gap = self.seen.map_or(0, |(until, _)| (at - until).max(0));
         let before = self.last;
         let interrupted = lost.filter(|_| before == Some(Doing::Running));
@@ -315,7 +315,7 @@ impl JobSum {
         (all > 0.0).then(|| self.kept() / all)
     }
 
-    /// The same share of the time in which devices were held.
+    /// The same share of the time with devices.
     pub fn goodput(&self) -> Option<f64> {
         let held = self.starting + self.running;
         (held > 0.0).then(|| self.kept() / held)

@@ -8,7 +8,7 @@ use super::allocations::{Allocation, AllocationHistory};
 use super::usage::{Usage, windows};
 use crate::model::Percent;
 
-/// Hours in which a group held slices of one name.
+/// Hours for which a group held slices of one name.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PartHours {
     /// Units times hours, according to kube-state-metrics.

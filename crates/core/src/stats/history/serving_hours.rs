@@ -1,5 +1,6 @@
-//! Measures the work of inference servers on their GPUs: tokens, and time in which no request ran,
-//! waited or was answered. A server that exports only open or only answered requests is left out.
+//! Measures the work of inference servers on their GPUs: tokens, and idle time without running,
+//! waiting or answered requests. A server must export both open and answered requests to be
+//! included.
 //!
 //! Counters restart at zero with their process: after a decrease, the whole value was counted
 //! since.
@@ -25,7 +26,7 @@ const GENERATED: [&str; 3] = [
     "tgi_request_generated_tokens_sum",
 ];
 
-/// Seconds before a window in which the predecessor of its first sample is searched.
+/// Seconds before a window to search for the predecessor of its first sample.
 pub const BEFORE: i64 = 300;
 
 /// The work of a group's servers.
@@ -33,7 +34,7 @@ pub const BEFORE: i64 = 300;
 pub struct ServingHours {
     /// GPU-hours of pods that export request metrics, counting slices by their fraction.
     pub held: f64,
-    /// The part of these hours in which no request ran, waited or was answered.
+    /// The part of these hours without a running, waiting or answered request.
     pub idle: f64,
     pub prompt_tokens: f64,
     pub generated_tokens: f64,
@@ -270,8 +271,8 @@ mod tests {
             .into_iter()
             .collect();
         let answer = [
-            // 10 before the window; 5 more; then a new process that counts 7 of its own; then
-            // nothing.
+            // 10 before the window; 5 more; then a new process that starts from zero and counts 7;
+            // then no growth.
             series(
                 "chat",
                 "vllm:generation_tokens_total",
@@ -327,7 +328,7 @@ mod tests {
         let all = servers.hours(&ledger, |_| true).unwrap();
         assert_eq!((all.generated_tokens, all.prompt_tokens), (12.0, 30.0));
         // Minutes 0 and 1 answered a request, minute 2 was idle, and in minute 3 two wait. `half`
-        // is left out.
+        // lacks a metric.
         assert!(
             (all.held - 2.0 * 4.0 / 60.0).abs() < 1e-9 && (all.idle - 2.0 / 60.0).abs() < 1e-9,
             "{all:?}"

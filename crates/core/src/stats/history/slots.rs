@@ -54,13 +54,13 @@ impl Slots {
                 .saturating_mul(self.length)
     }
 
-    /// Marks the slots in which a series was scraped.
+    /// Marks the slots with samples of a series.
     pub(super) fn mark(self, series: &Series, marked: &mut [bool]) {
         self.mark_every(self.length, series, marked);
     }
 
-    /// Marks the slots in which an exporter reported a device of a claim. Exporters have their own
-    /// scrape interval. The edges of the window up to one interval from a sample are marked too.
+    /// Marks the slots with samples of a device of a claim. Exporters have their own scrape
+    /// interval. The edges of the window up to one interval from a sample are marked too.
     pub(super) fn mark_claimed(self, series: &Series, marked: &mut [bool]) {
         let step = interval([&series.points[..]].into_iter())
             .unwrap_or(self.length)
@@ -125,6 +125,7 @@ pub fn interval<'a>(curves: impl Iterator<Item = &'a [Point]>) -> Option<i64> {
     counts
         .into_iter()
         .filter(|(length, count)| *length > 0 && *count > 0)
+        // On a tie, the shorter interval wins.
         .max_by_key(|(length, count)| (*count, -length))
         .map(|(length, _)| length)
 }

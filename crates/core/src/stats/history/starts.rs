@@ -214,7 +214,7 @@ mod tests {
     #[test]
     fn pods_of_an_owner_that_came_together_are_one_start() {
         let job = [("owner_kind", "Job"), ("owner_name", "j")];
-        // Two ranks, of which the second waited longer, and a retry an hour later.
+        // Two ranks, the second with a longer wait, and a retry an hour later.
         let created = [
             series("a", &[], 1000.0),
             series("b", &[], 1010.0),

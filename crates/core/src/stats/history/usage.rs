@@ -250,6 +250,7 @@ impl Usage {
                 .collect::<Vec<_>>()
         };
         let drawn: Vec<f64> = self.power.of(own).flat_map(of).collect();
+        // One kWh is 3.6 million watt-seconds.
         (!drawn.is_empty()).then(|| drawn.iter().sum::<f64>() / 3_600_000.0)
     }
 
@@ -308,7 +309,7 @@ fn memory_samples(samples: &mut DeviceSamples) -> Vec<MemorySample> {
 }
 
 /// Five-minute means by window number: first the mean of each device, then of the devices. Windows
-/// without samples are left out. The runs must be sorted by device and time.
+/// without samples are omitted. The runs must be sorted by device and time.
 pub fn windows<'u>(
     stretch: Stretch,
     runs: impl Iterator<Item = &'u HolderSamples>,

@@ -92,6 +92,7 @@ impl LogScan {
             .find(|part| !part.trim().is_empty())
             .unwrap_or(text);
         let bare = PREFIX.replace(text, "");
+        // The first line without indentation ends a traceback: it has the exception.
         let ends = if self.in_traceback {
             !bare.starts_with([' ', '\t']) && !bare.trim().is_empty()
         } else {

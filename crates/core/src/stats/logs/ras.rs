@@ -321,7 +321,7 @@ mod tests {
         assert_eq!(read(&verbose).unwrap().missing_ranks, [7]);
     }
 
-    /// Only ranks below the highest count of their own communicator are behind.
+    /// A rank is behind only if another rank of its communicator has a higher count.
     #[test]
     fn ranks_that_are_behind() {
         let text = format!(

@@ -1,7 +1,7 @@
 //! Parses the stacks of ranks from the output of `py-spy dump` or `gdb`, and groups ranks with the
 //! same innermost frames. Running these tools is up to the caller.
 
-/// Functions in which a rank waits for other ranks, in any file.
+/// Functions that wait for other ranks, in any file.
 const COLLECTIVES: [&str; 9] = [
     "all_reduce",
     "allreduce",
@@ -13,8 +13,8 @@ const COLLECTIVES: [&str; 9] = [
     "batch_isend_irecv",
     "_communicate",
 ];
-/// Parts of function names in [`DISTRIBUTED`] in which a rank waits for other ranks. Elsewhere such
-/// names mean other things.
+/// Parts of function names in [`DISTRIBUTED`] that wait for other ranks. Elsewhere such names mean
+/// other things.
 const EXCHANGES: [&str; 9] = [
     "reduce",
     "gather",
@@ -27,9 +27,9 @@ const EXCHANGES: [&str; 9] = [
     "wait",
 ];
 const DISTRIBUTED: &str = "torch/distributed/";
-/// Frames in which a rank waits for its own device, which may be in a collective.
+/// Frames of a rank that waits for its own device, possibly in a collective.
 const DEVICE: [&str; 1] = ["synchronize (torch/cuda/"];
-/// Frames in which a rank waits for data.
+/// Frames of a rank that waits for data.
 const DATA: [&str; 3] = ["_next_data", "_try_get_data", "torch/utils/data/"];
 /// Frames of processes that do not compute: workers of data loaders and compilers, and launchers.
 const HELPERS: [&str; 9] = [

@@ -17,8 +17,8 @@ use crate::stats::exporters::query::{Pods, keys, quoted};
 pub struct Bottlenecks {
     pub links: Vec<LinkErrors>,
     pub ports: Vec<PortFault>,
-    /// Pods with the share of CFS periods in which their CPU limit throttled them, from 0 to 1.
-    /// Only shares of at least one half are listed.
+    /// Pods with the share of CFS periods throttled by their CPU limit, from 0 to 1. Only shares of
+    /// at least one half are listed.
     pub withheld: Vec<(String, f64)>,
 }
 
@@ -45,11 +45,11 @@ pub struct PortFault {
 
 /// The time range over which counters are compared.
 const WINDOW: &str = "10m";
-/// The label in which the query stores the kind of a series.
+/// The query stores the kind of a series in this label.
 const PART: &str = "part";
-/// Counters of links, their meaning, and the number of errors in the time range from which they are
-/// reported. DCGM's health checks warn from 8 PCIe replays per minute and 100 NVLink CRC errors per
-/// second. A healthy link repeats nothing; the limit of ten tolerates one short disturbance.
+/// Counters of links, their meaning, and the lowest number of errors in the time range to report.
+/// DCGM's health checks warn from 8 PCIe replays per minute and 100 NVLink CRC errors per second. A
+/// healthy link repeats nothing; the limit of ten tolerates one short disturbance.
 const LINKS: [(&str, &str, f64); 5] = [
     ("DCGM_FI_DEV_PCIE_REPLAY_COUNTER", "PCIe replays", 80.0),
     (
@@ -75,7 +75,7 @@ const LINKS: [(&str, &str, f64); 5] = [
 ];
 /// The state of a port that carries data (`ib_verbs`: `IB_PORT_ACTIVE`).
 const ACTIVE: f64 = 4.0;
-/// Share of throttled periods from which a CPU limit slows down a pod.
+/// Lowest share of throttled periods that slows down a pod.
 const WITHHELD: f64 = 0.5;
 
 /// The query for these pods and nodes. The keys of `nodes` are names and addresses.

@@ -9,7 +9,7 @@ use crate::stats::exporters::identity::{ApiFacts, IdentityReader};
 /// Severity of a finding, in sort order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FindingSeverity {
-    /// The device must not be used.
+    /// The device is unusable.
     Fail,
     /// An administrator should inspect the device.
     Warn,
@@ -56,11 +56,11 @@ const COUNTERS: [(&str, &str, FindingSeverity, f64); 4] = [
         100.0,
     ),
 ];
-/// The label in which a query stores the counter's name, because `increase` drops it.
+/// The query copies the counter's name to this label, because `increase` drops the name.
 const COUNTER: &str = "counter";
 /// Temperature at which data center GPUs reduce their clocks (NVIDIA's data sheets: 85 to 95).
 const HOT: f64 = 90.0;
-/// Utilization in percent from which a device does work.
+/// Lowest utilization in percent that counts as work.
 const WORK: f64 = 5.0;
 
 /// The query for the growth of all counters within a day.

@@ -83,6 +83,7 @@ pub fn read(answer: &str) -> Result<Opinion, InvalidOpinion> {
             })?,
         ),
     };
+    // The text of an AI may end up on a terminal, so drop control characters.
     let words = |name: &'static str| match &value[name] {
         Value::String(text) => Ok(text
             .chars()

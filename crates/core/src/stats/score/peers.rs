@@ -28,7 +28,7 @@ pub const READ: [Quantity; 8] = [
 const RECENT: i64 = 120_000;
 /// Fewest samples for a statement.
 const FEWEST: usize = 4;
-/// Share of the samples in which a device must differ.
+/// Lowest share of samples that must differ.
 const CONTINUOUS: f64 = 0.8;
 /// Lowest deviation, in scaled median absolute deviations. With normal noise, 1.4826 of them are
 /// one standard deviation.
@@ -173,7 +173,7 @@ fn median(mut values: Vec<f64>) -> Option<f64> {
     }
 }
 
-/// Number of samples in which a device differed from its peers.
+/// Number of samples that differed from those of the peers.
 #[derive(Clone, Copy, Default)]
 struct StepCounts {
     seen: usize,
@@ -265,6 +265,8 @@ pub enum ThrottleReason {
 
 /// The cause in more than half of a device's samples.
 pub fn throttled_by(trace: &Trace) -> Option<ThrottleReason> {
+    // Software and hardware thermal slowdown; software power cap and hardware power brake; other
+    // hardware slowdown.
     const BITS: [(u64, ThrottleReason); 3] = [
         (0x20 | 0x40, ThrottleReason::Thermal),
         (0x04 | 0x80, ThrottleReason::Power),

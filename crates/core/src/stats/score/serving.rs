@@ -31,7 +31,7 @@ pub(crate) const ANSWERED: [&str; 4] = [
     "tgi_request_success",
     "nv_inference_request_success",
 ];
-/// The label in which the query stores the metric's name.
+/// The query copies the metric's name to this label.
 const PART: &str = "gpuctl_part";
 
 /// The activity of a server in a window.

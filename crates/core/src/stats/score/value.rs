@@ -116,6 +116,7 @@ impl Score {
     /// Scores the measurements of a device, out of `expected` samples.
     pub fn of(trace: &Trace, expected: usize, weights: Weights, thresholds: Thresholds) -> Self {
         let mean = |points: &[Point]| {
+            // At least half of the expected samples.
             let enough = points.len() * 2 >= expected.max(1);
             enough
                 .then(|| points.iter().map(|point| point.value).sum::<f64>() / points.len() as f64)

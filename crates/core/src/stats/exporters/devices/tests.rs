@@ -240,14 +240,14 @@ fn what_is_held_is_not_guessed() {
             .map(|reading| reading.held)
             .collect::<Vec<_>>()
     };
-    // Both devices of the pod are named, so the third is free.
+    // The labels name both devices of the pod, so the third is free.
     let found = read_on_node(vec![
         series(UTIL, &at("0", "train"), 1.0),
         series(UTIL, &at("1", "train"), 1.0),
         series(UTIL, &at("2", ""), 1.0),
     ]);
     assert_eq!(held(&found), [Some(true), Some(true), Some(false)]);
-    // Only one of the pod's devices is named, so the other could be any.
+    // The labels name only one of the pod's devices, so the other could be any.
     let found = read_on_node(vec![
         series(UTIL, &at("0", "train"), 1.0),
         series(UTIL, &at("2", ""), 1.0),

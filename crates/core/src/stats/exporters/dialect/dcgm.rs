@@ -6,8 +6,8 @@ use super::table::{Dialect, SliceLabels, metric};
 pub(super) const DCGM: Dialect = Dialect {
     metrics: &[
         metric("DCGM_FI_DEV_GPU_UTIL", Quantity::Utilization, 0, 1.0),
-        // MIG instances have no GPU_UTIL. This metric is the share of time in which the graphics
-        // engine is active, from 0 to 1.
+        // MIG instances have no GPU_UTIL. This metric is the share of time with an active graphics
+        // engine, from 0 to 1.
         metric(
             "DCGM_FI_PROF_GR_ENGINE_ACTIVE",
             Quantity::Utilization,

@@ -22,9 +22,9 @@ pub enum Quantity {
     Temperature,
     /// Clock of the multiprocessors in MHz.
     Clock,
-    /// Share of time in which a multiprocessor has work, in percent.
+    /// Share of time with work on a multiprocessor, in percent.
     SmActive,
-    /// Share of time in which the tensor cores are active, in percent.
+    /// Share of time with active tensor cores, in percent.
     TensorActive,
     /// Reasons for a reduced clock, as NVML's bit mask.
     Throttle,

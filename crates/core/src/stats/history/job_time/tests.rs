@@ -116,7 +116,7 @@ fn another_run_after_a_good_end_is_no_interruption() {
         (sum.interruptions, sum.waiting, sum.effective_ratio()),
         (0, 0.0, Some(1.0))
     );
-    // Nor is a run in a later chunk, in which the first run is no longer reported.
+    // Nor is a run in a later chunk, after the first run's objects are deleted.
     times.add(&hour(1, vec![run("third", ".....rrr..")]), |_| {
         Some(vec![None])
     });

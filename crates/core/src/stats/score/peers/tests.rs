@@ -149,7 +149,7 @@ fn who_waits_spins_and_who_is_waited_for_does_not() {
         (64, 63, &[37][..])
     );
     assert!((110.0..130.0).contains(&report.spinning_watts.unwrap()));
-    // If half of the devices are slower, they are no outliers; of two, neither can be blamed.
+    // A slower half is not an outlier, and of two devices neither can be blamed.
     let halves: Vec<Trace> = (0..16)
         .map(|index| {
             device(
