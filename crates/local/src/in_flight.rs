@@ -2,7 +2,7 @@
 //! command waits for several responses at once, and a server can exhaust each limit.
 //!
 //! Responses share a limit. Beyond it, one response at a time continues to its own limit, and the
-//! others wait until it ends. The one that continues needs nothing of the others, so they cannot
+//! others wait until it ends. The one that continues needs nothing from the others, so they cannot
 //! block each other.
 
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -242,15 +242,15 @@ pub fn symlink(target: &Path, place: &Path) -> io::Result<()> {
     std::os::unix::fs::symlink(target, place)
 }
 
-/// How a folder is opened to look up a name in it. Linux needs no right to list it.
+/// Flags to open a folder for lookups. With `O_PATH`, Linux needs no permission to read it.
 #[cfg(target_os = "linux")]
 const LOOKUP: OFlags = OFlags::PATH;
 #[cfg(not(target_os = "linux"))]
 const LOOKUP: OFlags = OFlags::RDONLY;
 
 /// Opens a file for reading by an absolute path, but refuses a symlink at any part of the path.
-/// Another user can replace a folder by a symlink at any time, so this opens the folders one in
-/// the other. Does not wait for the writer of a FIFO.
+/// Another user can replace a folder by a symlink at any time, so this opens each folder relative
+/// to its parent. Does not wait for the writer of a FIFO.
 pub fn open_plain(path: &Path) -> io::Result<File> {
     let folder = LOOKUP | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let file =

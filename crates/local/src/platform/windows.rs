@@ -217,7 +217,7 @@ pub fn may_open_files(_: usize) -> bool {
     true
 }
 
-/// Rights of files are not judged here, so this changes nothing.
+/// File modes are not checked on Windows, so the result has no effect.
 pub fn is_mounted_read_only(_: &Path) -> bool {
     false
 }
