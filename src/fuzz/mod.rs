@@ -48,7 +48,7 @@ fn manifest(bytes: &[u8]) {
         for document in &parsed.documents {
             assert!(
                 !document.name().contains(char::is_control),
-                "a name that no cluster takes"
+                "a name with control characters"
             );
         }
     }
@@ -145,7 +145,7 @@ fn amount(bytes: &[u8]) {
         assert_eq!(
             quantity::milli(&written),
             Some(whole),
-            "what is written reads as what it was"
+            "formatting and parsing must round-trip"
         );
     }
     let _ = quantity::duration(text);

@@ -20,7 +20,10 @@ pub(crate) fn from_node(failure: Failure, pod: &Pod) -> Error {
         || failure.code().is_some_and(|code| code >= 500);
     match &pod.node {
         Some(node) if silent => {
-            let message = format!("node `{node}` does not answer for {}", pod.name);
+            let message = format!(
+                "node `{node}` does not respond to requests for pod {}",
+                pod.name
+            );
             Error::new(ErrorName::NodeNotAnswering, message)
                 .cause(failure.to_string())
                 .hint(format!("gpuctl describe node {node}"))
@@ -49,7 +52,7 @@ pub(crate) fn pod<'j>(job: &'j Job, place: ContainerChoice<'_>) -> Result<&'j Po
         if pods.is_empty() {
             let error = Error::new(
                 ErrorName::NotRunning,
-                format!("job `{}` is {state} and has no pod", job.name),
+                format!("job `{}` has no pod and has status {state}", job.name),
             );
             return Err(error.hint(format!("gpuctl describe job {full}")));
         }
@@ -72,7 +75,10 @@ pub(crate) fn pod<'j>(job: &'j Job, place: ContainerChoice<'_>) -> Result<&'j Po
     if pod.phase != PodPhase::Running {
         let error = Error::new(
             ErrorName::NotRunning,
-            format!("{} does not run: job `{}` is {state}", pod.name, job.name),
+            format!(
+                "{} is not running: job `{}` has status {state}",
+                pod.name, job.name
+            ),
         );
         return Err(error.hint(format!("gpuctl logs {full}")));
     }

@@ -42,7 +42,7 @@ pub(crate) async fn within(
     if wants.tty && !tty {
         context
             .terminal
-            .warn("stdin is not a terminal, so the command gets none");
+            .warn("stdin is not a terminal, so the command runs without one");
     }
     let container = place
         .container
@@ -117,10 +117,10 @@ fn exit_code(
         .cause(why)),
         SessionEnd::Broken => Err(Error::new(
             ErrorName::ConnectionLost,
-            format!("the connection to {} broke off", pod.name),
+            format!("the connection to {} was lost", pod.name),
         )
         .hint(format!(
-            "the command may still run: gpuctl describe job {}/{}",
+            "the command may still be running: gpuctl describe job {}/{}",
             job.namespace, job.name
         ))),
     }

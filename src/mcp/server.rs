@@ -214,7 +214,7 @@ impl McpServer {
         let uid = uid(&structure).map(ToOwned::to_owned);
         if change.uid_option.is_some() && uid.is_none() {
             return ToolAnswer::own(
-                "nothing was changed: the UID of the object is not known\nhint: call the tool \
+                "nothing was changed: the UID of the object is unknown\nhint: call the tool \
                  again"
                     .to_owned(),
             );

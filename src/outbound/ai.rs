@@ -20,7 +20,7 @@ const MOST_TOKENS: u32 = 1024;
 
 /// The service rejects the key, so further devices would fail too.
 #[derive(Debug, thiserror::Error)]
-#[error("{shown} answers {code}: the key is missing or refused")]
+#[error("{shown} answers {code}: the key is missing or was rejected")]
 pub(crate) struct KeyRefused {
     shown: String,
     code: u16,
@@ -90,8 +90,8 @@ impl Ai {
                 code => anyhow!("{shown} answers {code}"),
             });
         }
-        let body: Value =
-            serde_json::from_str(&answer.body).map_err(|_| anyhow!("{shown} answers no JSON"))?;
+        let body: Value = serde_json::from_str(&answer.body)
+            .map_err(|_| anyhow!("{shown} does not answer with JSON"))?;
         let text = if self.is_anthropic() {
             let parts = body["content"].as_array().into_iter().flatten();
             parts
@@ -193,11 +193,11 @@ mod tests {
         );
         assert_eq!(
             said(open, 200, "<html>").unwrap_err().to_string(),
-            "http://h answers no JSON"
+            "http://h does not answer with JSON"
         );
         assert_eq!(
             said(open, 401, "sk-x").unwrap_err().to_string(),
-            "http://h answers 401: the key is missing or refused"
+            "http://h answers 401: the key is missing or was rejected"
         );
     }
 }

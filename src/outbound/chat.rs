@@ -117,8 +117,8 @@ impl Robot {
             Self::DingTalk | Self::Wecom => &["errcode"],
             Self::Slack | Self::Generic => return Ok(()),
         };
-        let body: Value =
-            serde_json::from_str(&answer.body).map_err(|_| anyhow!("{shown} answers no JSON"))?;
+        let body: Value = serde_json::from_str(&answer.body)
+            .map_err(|_| anyhow!("{shown} does not answer with JSON"))?;
         match keys.iter().find_map(|key| body[key].as_i64()) {
             Some(0) => Ok(()),
             Some(code) => {
@@ -127,9 +127,11 @@ impl Robot {
                     .find_map(|key| body[key].as_str())
                     .unwrap_or_default();
                 let why: String = why.chars().filter(|c| !c.is_control()).take(200).collect();
-                Err(anyhow!("{shown} refuses the message: {code} {why}"))
+                Err(anyhow!("{shown} rejected the message: {code} {why}"))
             }
-            None => Err(anyhow!("{shown} does not say whether it took the message")),
+            None => Err(anyhow!(
+                "{shown} did not confirm that it accepted the message"
+            )),
         }
     }
 }
@@ -222,7 +224,7 @@ mod tests {
         .unwrap_err();
         assert_eq!(
             refused,
-            "http://h refuses the message: 19021 sign match fail"
+            "http://h rejected the message: 19021 sign match fail"
         );
         assert!(
             took(

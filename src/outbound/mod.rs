@@ -20,12 +20,11 @@ pub(crate) struct OutboundUrl(Url);
 impl OutboundUrl {
     /// Parses an `http` or `https` URL. An error does not quote it.
     pub(crate) fn parse(text: &str) -> anyhow::Result<Self> {
-        let url =
-            Url::parse(text.trim()).map_err(|error| anyhow!("an address that is none: {error}"))?;
+        let url = Url::parse(text.trim()).map_err(|error| anyhow!("invalid URL: {error}"))?;
         match (url.scheme(), url.host_str()) {
             ("http" | "https", Some(host)) if !host.is_empty() => Ok(Self(url)),
             _ => Err(anyhow!(
-                "an address begins with http:// or https:// and a host"
+                "a URL must begin with http:// or https:// and a host"
             )),
         }
     }
@@ -116,7 +115,7 @@ impl Caller {
             .redirect(Policy::none())
             .user_agent(concat!("gpuctl/", env!("CARGO_PKG_VERSION")));
         Ok(Self(builder.build().map_err(|error| {
-            anyhow!("no calls can be made: {}", innermost(&error))
+            anyhow!("cannot create an HTTP client: {}", innermost(&error))
         })?))
     }
 
@@ -203,11 +202,13 @@ fn headers(call: &OutboundCall) -> Result<HeaderMap, AttemptFailure> {
     headers.insert("content-type", HeaderValue::from_static("application/json"));
     for (name, value) in &call.headers {
         let name: HeaderName = name.parse().map_err(|_| {
-            AttemptFailure::fatal(format!("cannot be called: `{name}` is no header"))
+            AttemptFailure::fatal(format!(
+                "cannot be called: `{name}` is not a valid header name"
+            ))
         })?;
         let mut value = HeaderValue::from_str(value.trim()).map_err(|_| {
             AttemptFailure::fatal(format!(
-                "cannot be called: the value of `{name}` cannot be sent"
+                "cannot be called: the value of header `{name}` has invalid characters"
             ))
         })?;
         // Keeps the value out of debug output and HTTP/2 header tables.
@@ -250,7 +251,7 @@ async fn read(mut response: Response) -> Result<OutboundResponse, AttemptFailure
     let mut body = Vec::new();
     let half = |error: reqwest::Error| AttemptFailure {
         message: format!(
-            "broke off in its answer: {}",
+            "closed the connection during its answer: {}",
             innermost(&error.without_url())
         ),
         again: Again::IfRepeatable,
@@ -259,7 +260,9 @@ async fn read(mut response: Response) -> Result<OutboundResponse, AttemptFailure
     while let Some(piece) = response.chunk().await.map_err(half)? {
         body.extend_from_slice(&piece);
         if body.len() > LONGEST_ANSWER {
-            return Err(AttemptFailure::fatal("answers without an end".to_owned()));
+            return Err(AttemptFailure::fatal(
+                "answers with more than 1 MiB".to_owned(),
+            ));
         }
     }
     Ok(OutboundResponse {

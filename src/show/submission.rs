@@ -69,7 +69,7 @@ fn no_log_beside_a_document(inputs: &[InputDocument]) -> Error {
         .iter()
         .find(|input| job(input).is_some())
         .map_or("", |input| input.document.name());
-    let error = Error::usage("`--follow` prints the log, and `-o` asks for a document");
+    let error = Error::usage("`--follow` prints the log, so it cannot be combined with `-o`");
     error.hint(format!(
         "submit first, then `gpuctl logs {name} -f -o json`"
     ))

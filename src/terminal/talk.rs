@@ -21,7 +21,7 @@ impl Terminal {
             true if !self.namespace_given.get() => &error
                 .clone()
                 .hint(self.whom_to_ask("--emit-role"))
-                .hint("where you have rights in another namespace: `-n NAMESPACE`"),
+                .hint("if you have access to another namespace, add `-n NAMESPACE`"),
             true => &error.clone().hint(self.whom_to_ask("--emit-role")),
             false => error,
         };

@@ -15,7 +15,7 @@ const MOST: usize = 64 << 20;
 /// The longest wait for the turn. Its holder may never finish, if the program stops reading it.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Describes a response that could not get the turn.
-pub const NO_TURN: &str = "its answer did not fit into memory beside other large answers; ask for less time, or for one namespace";
+pub const NO_TURN: &str = "its response did not fit into memory along with other large responses; request a shorter time or a single namespace";
 
 static SHARED: AtomicUsize = AtomicUsize::new(0);
 static TURN: Semaphore = Semaphore::const_new(1);

@@ -28,7 +28,7 @@ use crate::files::{self, FileError};
 const FORMAT: u32 = 1;
 
 /// Why the locks are never poisoned.
-const NEVER_POISONED: &str = "nobody panics while it is held";
+const NEVER_POISONED: &str = "no code panics while it holds the lock";
 
 /// The captured answers, with secrets redacted.
 #[derive(Debug, Deserialize, JsonSchema, Serialize)]
@@ -102,11 +102,11 @@ impl From<Question> for String {
 /// Why a text is not a question.
 #[derive(Debug, thiserror::Error)]
 pub enum QuestionError {
-    #[error("a question has a verb and a path")]
+    #[error("a request must have a verb and a path")]
     NoPath,
-    #[error("a review has a body")]
+    #[error("a review must have a body")]
     NoBody,
-    #[error("`{0}` is no verb of a question")]
+    #[error("`{0}` is not a valid verb of a request")]
     UnknownVerb(String),
 }
 
@@ -134,13 +134,13 @@ impl TryFrom<String> for Question {
 pub enum BundleError {
     #[error(transparent)]
     File(#[from] FileError),
-    #[error("{file} is no bundle of gpuctl: {cause}")]
+    #[error("{file} is not a gpuctl bundle: {cause}")]
     NotBundle { file: String, cause: String },
 }
 
 /// A request whose answer is not in the bundle.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the bundle does not hold the answer to {what}")]
+#[error("the bundle has no answer for {what}")]
 pub struct NotInBundle {
     pub what: String,
 }

@@ -32,9 +32,9 @@ impl Bundle {
             Some(FORMAT) => decode(&file, PhantomData).map_err(not),
             Some(other) => Err(not_bundle(
                 path,
-                &format!("it has format {other}, and this program reads format {FORMAT}"),
+                &format!("its format is {other}, but this version of gpuctl reads format {FORMAT}"),
             )),
-            None => Err(not_bundle(path, &"it does not say its format")),
+            None => Err(not_bundle(path, &"it does not contain its format version")),
         }
     }
 }
@@ -60,7 +60,7 @@ fn not_bundle(path: &Path, cause: &dyn Display) -> BundleError {
 /// Why a file cannot be decoded.
 #[derive(Debug, thiserror::Error)]
 enum NotDecoded {
-    #[error("it cannot be unpacked: {0}")]
+    #[error("it cannot be decompressed: {0}")]
     Packed(serde_json::Error),
     #[error(transparent)]
     Json(serde_json::Error),

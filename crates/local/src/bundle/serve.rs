@@ -45,7 +45,7 @@ impl Bundle {
                 .is_some_and(|follow| follow == "true")
         {
             return Err(NotInBundle {
-                what: format!("{place}, which is watched: a bundle does not change"),
+                what: format!("{place}: it is a watch, and a bundle does not change"),
             });
         }
         if place.ends_with("/log") {
@@ -241,7 +241,7 @@ fn listed(kept: &Kept, namespace: Option<&str>, parameters: &BTreeMap<String, St
         .filter(|text| !text.is_empty())
         .map(|text| Selector::parse(text))
     {
-        Some(None) => return status(400, "BadRequest", "the label selector cannot be read"),
+        Some(None) => return status(400, "BadRequest", "the label selector is invalid"),
         Some(parsed) => parsed,
         None => None,
     };

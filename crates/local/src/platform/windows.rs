@@ -21,7 +21,7 @@ impl RawMode {
     pub fn enter() -> io::Result<Self> {
         Err(io::Error::new(
             io::ErrorKind::Unsupported,
-            "a terminal of Windows cannot be made raw by this program",
+            "gpuctl does not support raw terminals on Windows",
         ))
     }
 }

@@ -47,8 +47,8 @@ pub(crate) fn is_mark(series: &Series) -> bool {
 /// Renders the rules as a Prometheus rule file.
 pub fn rules() -> String {
     let mut text = String::from(
-        "# What gpuctl asks of every device for the last hour, recorded each minute. For `rule_files` of the Prometheus that scrapes the\n\
-         # exporters, or below `spec` of a PrometheusRule. gpuctl uses them by itself from an hour after they were loaded.\n\
+        "# Records once a minute what gpuctl otherwise queries for every device over an hour. Put it into the `rule_files` of the Prometheus\n\
+         # that scrapes the exporters, or into the `spec` of a PrometheusRule. gpuctl uses the rules an hour after they are loaded.\n\
          groups:\n  - name: gpuctl\n    interval: 1m\n    rules:\n",
     );
     let told: Vec<&str> = metrics()

@@ -257,13 +257,13 @@ pub fn unused(history: &History, expected: usize) -> Option<String> {
     match (idle, known.len()) {
         (0, _) => None,
         (idle, all) if idle == all && all == 1 => {
-            Some("no sample of this time shows its GPU in use".to_owned())
+            Some("its GPU was idle in every sample of this time".to_owned())
         }
         (idle, all) if idle == all => Some(format!(
-            "no sample of this time shows any of its {all} sampled GPUs in use"
+            "all {all} of its sampled GPUs were idle in every sample of this time"
         )),
         (idle, all) => Some(format!(
-            "{idle} of its {all} sampled GPUs {} in use in no sample of this time",
+            "{idle} of its {all} sampled GPUs {} idle in every sample of this time",
             if idle == 1 { "was" } else { "were" }
         )),
     }

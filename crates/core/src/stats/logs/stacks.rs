@@ -219,7 +219,7 @@ mod tests {
         assert_eq!(
             stacks.len(),
             1,
-            "a worker of a data loader is no rank: {stacks:?}"
+            "a data loader worker is not a rank: {stacks:?}"
         );
         assert_eq!(stacks[0].process, 41);
         assert_eq!(stacks[0].frames.len(), 3);

@@ -108,10 +108,10 @@ pub fn findings(readings: &[Reading], grown: &[Series], facts: &ApiFacts) -> Vec
         let message = match finding {
             "ecc-uncorrected" => format!("{value:.0} uncorrected memory errors within a day"),
             "row-remap" => format!(
-                "{value:.0} rows of memory were replaced after uncorrected errors within a day"
+                "{value:.0} memory rows were remapped after uncorrected errors within a day"
             ),
             "ecc-corrected" => format!("{value:.0} corrected memory errors within a day"),
-            _ => format!("{value:.0} repeated transfers on PCIe within a day"),
+            _ => format!("{value:.0} PCIe replays within a day"),
         };
         found.push(HealthFinding {
             severity,
@@ -154,7 +154,7 @@ fn of_reading(reading: &Reading) -> Option<HealthFinding> {
         } if *utilization >= WORK => (
             FindingSeverity::Warn,
             "used-without-pod",
-            format!("{utilization:.0} % utilization, and no pod holds it"),
+            format!("{utilization:.0} % utilization, but no pod holds it"),
         ),
         _ => return None,
     };

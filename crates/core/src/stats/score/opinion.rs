@@ -42,7 +42,7 @@ const LONGEST: usize = 1000;
 pub enum InvalidOpinion {
     #[error("the answer is not JSON")]
     NotJson,
-    #[error("`status` is none of active, idle and suspicious")]
+    #[error("`status` is not active, idle or suspicious")]
     Status,
     #[error("`{field}` is not a number from 0 to {highest}")]
     Number { field: &'static str, highest: u8 },
