@@ -13,7 +13,7 @@ pub use crate::config::{KEYS, SettingKey, ValueKind};
 use gpuctl_view::files::reference;
 use gpuctl_view::program::answers::from_types;
 
-/// The command line as clap parses it.
+/// Builds the command line as clap parses it.
 pub fn command() -> clap::Command {
     Cli::command()
 }
@@ -52,12 +52,12 @@ pub fn schemas_of_answers() -> String {
     from_types(&answers::of_commands())
 }
 
-/// The commands with an answer in `-o json`.
+/// Lists the commands with an answer in `-o json`.
 pub fn commands_with_answer() -> Vec<String> {
     crate::verbs::with_answer()
 }
 
-/// The commands that need permissions in the cluster.
+/// Lists the commands that need permissions in the cluster.
 pub fn commands_with_rights() -> Vec<String> {
     crate::verbs::with_rights()
 }

@@ -186,7 +186,7 @@ impl Terminal {
         io::stdin().is_terminal()
     }
 
-    /// The style of text on stdout.
+    /// Determines the style of text on stdout.
     pub(crate) fn look(&self) -> TextStyle {
         self.look_of(self.out_is_terminal())
     }
@@ -297,7 +297,7 @@ impl Terminal {
             && self.err_is_terminal()
     }
 
-    /// A progress bar, drawn on a terminal only.
+    /// Creates a progress bar, drawn on a terminal only.
     pub(crate) fn progress(&self, steps: u64, what: &'static str) -> ProgressBar {
         if self.draws() && steps > 1 {
             self.line.progress(steps, what)
@@ -306,7 +306,7 @@ impl Terminal {
         }
     }
 
-    /// A spinner, drawn on a terminal only.
+    /// Creates a spinner, drawn on a terminal only.
     pub(crate) fn spinner(&self) -> ProgressBar {
         if self.draws() {
             self.line.spinner()

@@ -97,7 +97,7 @@ fn seeds(target: &str) -> Vec<Vec<u8>> {
     }
 }
 
-/// One seed or two, with random edits.
+/// Edits one seed or two at random.
 fn changed(seeds: Vec<Vec<u8>>) -> impl Strategy<Value = Vec<u8>> {
     let count = seeds.len();
     let one = prop_oneof![3 => any::<u8>(), 1 => prop::sample::select(b"\0\n\"{}[],:-=.\xff0e9\x1b".to_vec())];
@@ -130,7 +130,8 @@ fn changed(seeds: Vec<Vec<u8>>) -> impl Strategy<Value = Vec<u8>> {
     )
 }
 
-/// Number of edited inputs per target: `GPUCTL_FUZZ_RUNS`, or else that of the short run.
+/// Reads the number of edited inputs per target from `GPUCTL_FUZZ_RUNS`; the default is that of the
+/// short run.
 fn runs() -> u32 {
     std::env::var("GPUCTL_FUZZ_RUNS").map_or(1500, |runs| {
         runs.parse().expect("GPUCTL_FUZZ_RUNS is a number")

@@ -24,7 +24,7 @@ macro_rules! define_shapes {
 
 verbs!(define_shapes);
 
-/// The commands with an answer, each with its types.
+/// Lists the commands with an answer, each with its types.
 pub(super) fn of_commands() -> Vec<(String, &'static [MakeSchema])> {
     let rows = ROWS.iter().zip(SHAPES.iter().copied());
     rows.filter(|(_, shapes)| !shapes.is_empty())

@@ -90,7 +90,8 @@ pub(crate) async fn within(
     exit_code(ending, command, &job, pod)
 }
 
-/// The command's exit code, or an error if it did not run to its end.
+/// Converts the end of a session to the command's exit code, or to an error if the command did not
+/// run to its end.
 fn exit_code(
     ending: SessionEnd,
     command: Option<&[String]>,

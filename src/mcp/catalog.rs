@@ -33,7 +33,7 @@ const fn asks(
     }
 }
 
-/// A tool whose output also holds other text than names, states, events and logs.
+/// Declares a tool whose output also holds other text than names, states, events and logs.
 const fn echoes(mut tool: AgentTool, source: TextSource) -> AgentTool {
     tool.source = source;
     tool
@@ -372,7 +372,7 @@ const WRITING: [AgentTool; 9] = [
     ),
 ];
 
-/// The tools that a server offers: all that read, and those that write in an allowed area.
+/// Lists the tools that a server offers: all that read, and those that write in an allowed area.
 pub(super) fn tools(areas: &[WriteArea]) -> impl Iterator<Item = &'static AgentTool> {
     let is_allowed = |tool: &&AgentTool| {
         tool.change

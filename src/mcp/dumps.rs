@@ -166,7 +166,7 @@ fn is_variable(name: &str, quoted: &str) -> bool {
     is_conventional(name) && measured_part(name, value).len() < value.len()
 }
 
-/// The measured values at the beginning of the value of a variable: all of `0.41 loss=2.3`.
+/// Selects the measured values at the beginning of the value of a variable: all of `0.41 loss=2.3`.
 fn measured_part<'v>(name: &str, value: &'v str) -> &'v str {
     match name.ends_with("_proxy") {
         true => "",

@@ -41,7 +41,7 @@ impl Robot {
         }
     }
 
-    /// Limit on the text in bytes.
+    /// Limits the text, in bytes.
     pub(crate) fn longest(self) -> usize {
         match self {
             Self::Wecom => 2048,

@@ -42,7 +42,7 @@ impl OutboundUrl {
         self.0.path()
     }
 
-    /// The whole URL, as an identity. It may be secret, so never show it.
+    /// Exposes the whole URL, as an identity. It may be secret, so never show it.
     pub(crate) fn whole(&self) -> &str {
         self.0.as_str()
     }
@@ -218,7 +218,7 @@ fn headers(call: &OutboundCall) -> Result<HeaderMap, AttemptFailure> {
     Ok(headers)
 }
 
-/// The reason why a response with this status is a failure, if it is one.
+/// Explains why a response with this status is a failure; `None` if it is not one.
 fn refusal(response: &Response, address: &OutboundUrl) -> Option<AttemptFailure> {
     let code = response.status().as_u16();
     let (message, again) = match code {

@@ -63,7 +63,7 @@ pub(crate) async fn submit(
     }
 }
 
-/// The error for `--follow` if stdout is a document.
+/// Builds the error for `--follow` if stdout is a document.
 fn no_log_beside_a_document(inputs: &[InputDocument]) -> Error {
     let name = inputs
         .iter()
@@ -121,7 +121,7 @@ async fn finish(
     }
 }
 
-/// The command that people usually type next.
+/// Suggests the command that people usually type next.
 fn next_command(created: &Created, waited: Option<WaitGoal>) -> String {
     let full = format!("{}/{}", created.namespace, created.job_id);
     match created.kind {

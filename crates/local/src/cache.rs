@@ -20,7 +20,7 @@ const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "/2");
 pub struct Cache(Option<PathBuf>);
 
 impl Cache {
-    /// The hourly rows, in the user's cache directory.
+    /// Opens the hourly rows, in the user's cache directory.
     pub fn usual() -> Self {
         Self(dirs::cache_dir().map(|folder| folder.join("gpuctl/history")))
     }
@@ -30,7 +30,7 @@ impl Cache {
         Self(dirs::cache_dir().map(|folder| folder.join("gpuctl/found")))
     }
 
-    /// A disabled cache.
+    /// Builds a disabled cache.
     pub fn none() -> Self {
         Self(None)
     }

@@ -192,7 +192,7 @@ impl Bundle {
             .insert(question, kept);
     }
 
-    /// The objects of a stored collection.
+    /// Lists the objects of a stored collection.
     pub fn items(&self, path: &str) -> &[Value] {
         self.lists
             .get(path)
@@ -200,12 +200,12 @@ impl Bundle {
             .map_or(&[], Vec::as_slice)
     }
 
-    /// The pods of all namespaces, or of the bundle's namespace if only that may be read.
+    /// Lists the pods of all namespaces, or of the bundle's namespace if only that may be read.
     pub fn pods(&self) -> Vec<&Value> {
         self.of_namespaces("/api/v1", "pods")
     }
 
-    /// The objects of a kind from all namespaces, or from the bundle's own.
+    /// Lists the objects of a kind from all namespaces, or from the bundle's own.
     pub fn of_namespaces(&self, api: &str, plural: &str) -> Vec<&Value> {
         let own = format!("{api}/namespaces/{}/{plural}", self.namespace);
         self.items(&format!("{api}/{plural}"))

@@ -135,7 +135,7 @@ impl Bundle {
         }
     }
 
-    /// The last lines of a container: all stored ones, or as many as requested.
+    /// Answers with the last lines of a container: all stored ones, or as many as requested.
     fn log(
         &self,
         place: &str,
@@ -230,8 +230,8 @@ fn object(kept: &Kept, namespace: Option<&str>, name: &str) -> Reply {
     }
 }
 
-/// A page of a list, filtered by its selectors. The continue token is the number of objects before
-/// the page.
+/// Answers with a page of a list, filtered by its selectors. The continue token is the number of
+/// objects before the page.
 fn listed(kept: &Kept, namespace: Option<&str>, parameters: &BTreeMap<String, String>) -> Reply {
     if kept.code != 200 {
         return raw(kept);
@@ -294,8 +294,8 @@ fn labels_of(item: &Value) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// Field selectors of the API server: `status.phase!=Failed,spec.nodeName=a`. A missing field
-/// equals the empty string.
+/// Matches an object with the API server's field selectors: `status.phase!=Failed,spec.nodeName=a`.
+/// A missing field equals the empty string.
 fn has_fields(item: &Value, selector: &str) -> bool {
     selector
         .split(',')

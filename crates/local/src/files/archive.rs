@@ -149,8 +149,8 @@ fn add(
     Ok(())
 }
 
-/// The destination of a copy named `name`: inside `path` if that is a directory, else `path`
-/// itself.
+/// Determines the destination of a copy named `name`: inside `path` if that is a directory, else
+/// `path` itself.
 pub fn target(path: &str, name: &str) -> PathBuf {
     let path = Path::new(path);
     if path.is_dir() {

@@ -158,7 +158,7 @@ const NEW_FILE: u32 = 0o666;
 const PRIVATE_FOLDER: u32 = 0o700;
 const PUBLIC_FOLDER: u32 = 0o755;
 
-/// The mode of a regular file that the user owns. Refuses links, devices and folders.
+/// Reads the mode of a regular file that the user owns. Refuses links, devices and folders.
 fn existing_mode(path: &Path) -> io::Result<Option<u32>> {
     let data = match std::fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),

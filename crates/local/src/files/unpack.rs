@@ -179,7 +179,7 @@ impl Staged {
         (first != place && is_file()).then_some(first)
     }
 
-    /// The path of a member below the folder, or the reason to skip it.
+    /// Determines the path of a member below the folder, or the reason to skip it.
     fn place_of(&self, shown: &Path) -> Result<PathBuf, &'static str> {
         if shown.as_os_str().is_empty() || shown.as_os_str().len() > LONGEST_PATH {
             return Err("its name is empty, too long, or not valid on this system");

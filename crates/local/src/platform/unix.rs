@@ -145,7 +145,7 @@ fn open_with(path: &Path, flags: OFlags) -> io::Result<File> {
     }
 }
 
-/// The free space of the disk that holds a path.
+/// Reads the free space of the disk that holds a path.
 pub fn free_space(path: &Path) -> io::Result<Option<FreeSpace>> {
     let disk = rustix::fs::statvfs(path)?;
     // Some file systems have no fixed number of inodes.
@@ -162,7 +162,7 @@ pub fn path_of_bytes(bytes: &[u8]) -> Option<PathBuf> {
     Some(PathBuf::from(OsStr::from_bytes(bytes)))
 }
 
-/// How other users can change a file or folder; `None` if only its owner and root can.
+/// Determines how other users can change a file or folder; `None` if only its owner and root can.
 pub fn others_can(data: &Metadata) -> Option<Others> {
     let user = rustix::process::geteuid().as_raw();
     // An owner can always change the mode, and root can do everything anyway.
@@ -206,12 +206,12 @@ pub fn is_mounted_read_only(path: &Path) -> bool {
         .is_ok_and(|found| found.f_flag.contains(rustix::fs::StatVfsMountFlags::RDONLY))
 }
 
-/// The permission bits of a file, such as `0o644`.
+/// Reads the permission bits of a file, for example `0o644`.
 pub fn mode_of(data: &Metadata) -> u32 {
     data.permissions().mode() & 0o7777
 }
 
-/// Time of the last modification, in Unix seconds.
+/// Reads the time of the last modification, in Unix seconds.
 pub fn modified_at(data: &Metadata) -> u64 {
     u64::try_from(data.mtime()).unwrap_or(0)
 }

@@ -152,7 +152,7 @@ pub fn has_private_group(_data: &Metadata) -> bool {
     false
 }
 
-/// The permission bits that a file gets on other systems.
+/// Assumes the permission bits that a file gets on other systems.
 pub fn mode_of(data: &Metadata) -> u32 {
     match (data.is_dir(), data.permissions().readonly()) {
         (true, _) => 0o755,
@@ -161,7 +161,7 @@ pub fn mode_of(data: &Metadata) -> u32 {
     }
 }
 
-/// Time of the last modification, in Unix seconds.
+/// Reads the time of the last modification, in Unix seconds.
 pub fn modified_at(data: &Metadata) -> u64 {
     data.modified()
         .ok()

@@ -59,7 +59,7 @@ impl DeviceNumbers {
         Self { by_uuid, ambiguous }
     }
 
-    /// The number recorded for the device's UUID, or else the number in its own series.
+    /// Looks up the number recorded for the device's UUID, or else the number in its own series.
     pub(crate) fn number(&self, place: &SeriesDevice) -> Option<u32> {
         let by_uuid = place
             .uuid

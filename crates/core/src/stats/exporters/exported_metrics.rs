@@ -15,7 +15,7 @@ pub struct ExportedMetrics {
     pub records_errors: bool,
 }
 
-/// The query whose result [`ExportedMetrics::of`] reads.
+/// Builds the query whose result [`ExportedMetrics::of`] reads.
 pub fn query() -> String {
     let names = query::pattern(&[Quantity::Utilization]);
     format!(

@@ -189,7 +189,7 @@ impl<'f> IdentityReader<'f> {
         })
     }
 
-    /// The node of the pod in the target's own labels.
+    /// Looks up the node of the pod in the target's own labels.
     fn own_pod(&self, series: &Series) -> Option<String> {
         self.facts
             .node_of(series.label("namespace")?, series.label("pod")?)
@@ -211,7 +211,7 @@ impl<'f> IdentityReader<'f> {
             .map(|_| key)
     }
 
-    /// The pod in the labels, whether or not it still exists.
+    /// Reads the pod from the labels, whether or not it still exists.
     pub fn named_pod(&self, series: &Series) -> Option<PodKey> {
         let both =
             |(namespace, pod): (&str, &str)| Some((series.label(namespace)?, series.label(pod)?));
@@ -237,7 +237,7 @@ impl<'f> IdentityReader<'f> {
         Some((namespace.to_owned(), pod.to_owned()))
     }
 
-    /// The device's model, as the exporter calls it.
+    /// Reads the device's model, as the exporter calls it.
     pub fn model(series: &Series) -> Option<&str> {
         dialect::dialect_of(series.name()).and_then(|own| series.first(own.model.iter().copied()))
     }

@@ -11,7 +11,8 @@ use crate::model::values::series::Series;
 
 use super::query::{Pods, quoted};
 
-/// Range selector for the half-open window `[start, end)` that ends at the evaluation time.
+/// Builds the range selector for the half-open window `[start, end)` that ends at the evaluation
+/// time.
 ///
 /// The offset of 1 ms is needed because range selectors of Prometheus 3 exclude their start, and
 /// those of Prometheus 2 include both ends.
@@ -49,8 +50,8 @@ pub fn requests(seconds: i64) -> String {
     )
 }
 
-/// Node labels that determine whether a unit of a resource is a whole device. Returns series only
-/// if kube-state-metrics is configured to export node labels.
+/// Queries the node labels that determine whether a unit of a resource is a whole device. Returns
+/// series only if kube-state-metrics is configured to export node labels.
 pub fn node_labels(seconds: i64) -> String {
     format!(
         "last_over_time(kube_node_labels{{label_nvidia_com_gpu_product!=\"\"}}{})",
@@ -88,7 +89,7 @@ pub enum OfStart {
     Owner,
 }
 
-/// One series for each pod that requested devices in the last `seconds`.
+/// Queries a fact as one series per pod that requested devices in the last `seconds`.
 pub fn starts(what: OfStart, seconds: i64) -> String {
     let of = |labels: &str, metric: &str| {
         let last = format!(
@@ -211,7 +212,7 @@ pub fn about(what: About, names: &[&str], label: &str, seconds: i64) -> String {
     }
 }
 
-/// An arbitrary pod, for the labels of its series.
+/// Queries an arbitrary pod, for the labels of its series.
 pub fn any_pod(seconds: i64) -> String {
     format!("topk(1, last_over_time(kube_pod_owner{}))", window(seconds))
 }
@@ -243,7 +244,7 @@ pub fn owned_by(namespace: &str, kind: &str, names: &[&str], seconds: i64) -> St
     )
 }
 
-/// Earliest start of these pods in the last `seconds`, in Unix seconds.
+/// Queries the earliest start of these pods in the last `seconds`, in Unix seconds.
 pub fn first_start(pods: &Pods, seconds: i64) -> String {
     let (namespace, names) = (quoted(&pods.namespace), quoted(&pods.names));
     let of = |space: &str, pod: &str| {
@@ -271,7 +272,7 @@ pub fn owned(name: &str, seconds: i64) -> String {
         .join(" or ")
 }
 
-/// How these pods started and ended, by the label with their name. Only positive values are
+/// Queries how these pods started and ended, by the label with their name. Only positive values are
 /// returned: conditions that hold, and times in Unix seconds.
 pub fn ends(names: &[&str], label: &str, seconds: i64) -> String {
     const OF: &str = "created|info|completion_time|status_phase|status_reason|container_status_terminated_reason";
@@ -283,7 +284,7 @@ pub fn ends(names: &[&str], label: &str, seconds: i64) -> String {
     )
 }
 
-/// How Jobs of this name started and ended, in the form of [`ends`].
+/// Queries how Jobs of this name started and ended, in the form of [`ends`].
 pub fn job_ends(name: &str, seconds: i64) -> String {
     let (window, own) = (window(seconds), quoted(name));
     format!(
@@ -299,7 +300,7 @@ pub fn label<'a>(series: &'a Series, name: &str) -> Option<&'a str> {
         .or_else(|| series.label(name))
 }
 
-/// The form of a label that a whole result uses: exported or plain.
+/// Determines the form of a label that a whole result uses: exported or plain.
 pub fn label_name(answer: &[Series], name: &str) -> String {
     let exported = format!("exported_{name}");
     if answer
@@ -312,7 +313,7 @@ pub fn label_name(answer: &[Series], name: &str) -> String {
     }
 }
 
-/// The pod of a series, with its UID, or an empty UID if the series has none.
+/// Reads the pod of a series, with its UID, or an empty UID if the series has none.
 pub fn pod(series: &Series) -> Option<(PodKey, String)> {
     let key = (
         label(series, "namespace")?.to_owned(),
@@ -337,7 +338,7 @@ pub fn changed(phases_ever: &[Series]) -> BTreeSet<String> {
         .collect()
 }
 
-/// The owner in a series; `None` for a pod without an owner or with an owner that is not its
+/// Reads the owner in a series; `None` for a pod without an owner or with an owner that is not its
 /// controller.
 pub fn owner(series: &Series) -> Option<(String, String)> {
     // Older versions of kube-state-metrics write `<none>` for a pod without an owner.

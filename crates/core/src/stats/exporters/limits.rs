@@ -88,12 +88,12 @@ const MIB: [(&str, f64); 27] = [
     ("rtx 4090", 24_564.0),
 ];
 
-/// Memory of a model; `None` if it is not in the table.
+/// Looks up the memory of a model; `None` if it is not in the table.
 pub fn memory(model: &str) -> Option<Mebibytes> {
     of(&MIB, model).map(Mebibytes)
 }
 
-/// Highest power draw of a model; `None` if it is not in the table.
+/// Looks up the highest power draw of a model; `None` if it is not in the table.
 pub fn watts(model: &str) -> Option<Watts> {
     of(&WATTS, model).map(Watts)
 }

@@ -119,8 +119,8 @@ impl NodeParts {
         self
     }
 
-    /// The kind of a resource's unit on a node; `None` if it is not a device. `resource` is in
-    /// kube-state-metrics' form.
+    /// Determines the kind of a resource's unit on a node; `None` if it is not a device. `resource`
+    /// is in kube-state-metrics' form.
     pub fn unit(&self, node: &str, resource: &str) -> Option<UnitOf> {
         if let Some(part) = self.of_nodes.get(&(node.to_owned(), resource.to_owned())) {
             return Some(UnitOf::Part(part.clone()));

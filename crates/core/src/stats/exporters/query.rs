@@ -70,7 +70,7 @@ impl Pods {
     }
 }
 
-/// Raw samples of the last `seconds`, as the half-open window `[start, end)`.
+/// Queries the raw samples of the last `seconds`, as the half-open window `[start, end)`.
 pub fn samples(quantities: &[Quantity], seconds: i64) -> String {
     format!(
         "{{__name__=~\"{}\"}}[{seconds}s] offset 1ms",
@@ -78,12 +78,12 @@ pub fn samples(quantities: &[Quantity], seconds: i64) -> String {
     )
 }
 
-/// A regular expression for the metrics of these quantities.
+/// Builds a regular expression for the metrics of these quantities.
 pub fn pattern(quantities: &[Quantity]) -> String {
     names(quantities).join("|")
 }
 
-/// Raw samples, as in [`samples`], of devices allocated through a DRA claim, because
+/// Queries the raw samples, as in [`samples`], of devices allocated through a DRA claim, because
 /// kube-state-metrics does not report their number.
 pub fn claimed(seconds: i64) -> String {
     format!(
@@ -135,7 +135,7 @@ pub fn clusters_of_nodes(label: &str) -> String {
     )
 }
 
-/// All names that a series gives its node.
+/// Iterates over all names that a series gives its node.
 pub fn nodes_of(series: &Series) -> impl Iterator<Item = &str> {
     node_labels().filter_map(|label| series.label(label))
 }
@@ -153,7 +153,7 @@ pub fn samples_of_an_hour() -> String {
     all.into_iter().map(of).collect::<Vec<_>>().join(" + ")
 }
 
-/// The metrics that measure one of these quantities.
+/// Lists the metrics that measure one of these quantities.
 pub fn names(quantities: &[Quantity]) -> Vec<&'static str> {
     metrics()
         .filter(|metric| quantities.contains(&metric.quantity))
@@ -161,7 +161,7 @@ pub fn names(quantities: &[Quantity]) -> Vec<&'static str> {
         .collect()
 }
 
-/// The labels that gpuctl reads, as a list for `by`.
+/// Lists the labels that gpuctl reads, for `by`.
 pub(crate) fn keys() -> String {
     labels().collect::<Vec<_>>().join(",")
 }
@@ -198,7 +198,7 @@ pub fn gauges(quantities: &[Quantity], pods: Option<&Pods>) -> String {
     format!("max by (__name__,{}) ({})", keys(), selector(&plain, pods))
 }
 
-/// Used memory of each device without a utilization. The names come from
+/// Queries the used memory of each device without a utilization. The names come from
 /// [`super::exported_metrics`].
 pub fn without_utilization(utilization: &[&str]) -> String {
     let keys = keys();
@@ -234,7 +234,7 @@ pub fn recent(quantities: &[Quantity], seconds: i64) -> String {
     )
 }
 
-/// Highest XID of each device in the `seconds` before the evaluation time.
+/// Queries the highest XID of each device in the `seconds` before the evaluation time.
 pub fn xids(seconds: i64) -> String {
     let of = |name: &str| {
         format!(
@@ -272,8 +272,9 @@ pub fn exposed(pods: &Pods) -> String {
 /// Length of the window over which samples are counted to compute their interval.
 const WINDOW_SECONDS: u32 = 300;
 
-/// Age in seconds of each device's utilization sample, by the server's clock, if it is more than
-/// two scrape intervals of its job. The names come from [`super::exported_metrics`].
+/// Queries the age in seconds of each device's utilization sample, by the server's clock. Only ages
+/// above two scrape intervals of the job are returned. The metric names come from
+/// [`super::exported_metrics`].
 pub fn stale_ages(utilization: &[&str]) -> String {
     let each: Vec<String> = utilization
         .iter()

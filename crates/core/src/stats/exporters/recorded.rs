@@ -14,7 +14,7 @@ const MARK: &str = "gpuctl:fatal_xid:codes";
 /// Prometheus.
 const ENOUGH: u32 = 57;
 
-/// Name of the series with the fatal errors of a metric.
+/// Names the series with the fatal errors of a metric.
 pub(crate) fn name_of(metric: &str) -> String {
     format!("gpuctl:{metric}:fatal")
 }
@@ -26,7 +26,7 @@ pub(crate) fn fatal(selector: &str) -> String {
         .join(" or ")
 }
 
-/// The codes in one label, so that rules of another version are not mistaken for these.
+/// Joins the codes for one label, so that rules of another version are not mistaken for these.
 fn codes() -> String {
     FATAL_XIDS.map(|code| code.to_string()).join(",")
 }

@@ -45,13 +45,13 @@ pub struct Allocation {
 }
 
 impl Allocation {
-    /// Number of devices or slices.
+    /// Counts the devices or slices.
     pub fn units(&self) -> u64 {
         self.gpus.0 + self.part.as_ref().map_or(0, |(_, units)| *units)
     }
 
-    /// Number of devices, counting slices by their fraction. A slice of unknown fraction counts as
-    /// one device, a GiB of memory as zero.
+    /// Counts the devices, and slices by their fraction. A slice of unknown fraction counts as one
+    /// device, a GiB of memory as zero.
     pub fn devices(&self) -> f64 {
         let parts = self.part.as_ref().map_or(0.0, |(part, units)| {
             *units as f64 * part.fraction.unwrap_or_else(|| part.unknown())
@@ -300,7 +300,7 @@ impl AllocationHistory {
         }
     }
 
-    /// The highest number of slices in the window, by name.
+    /// Finds the highest number of slices in the window, by name.
     pub fn part_capacity(&self) -> Vec<(String, u64)> {
         let most = |(name, slots): (&String, &Vec<Option<u64>>)| {
             Some((name.clone(), slots.iter().flatten().max().copied()?))
@@ -308,15 +308,15 @@ impl AllocationHistory {
         self.part_capacities.iter().filter_map(most).collect()
     }
 
-    /// The slot of a time; `None` outside the window.
+    /// Finds the slot of a time; `None` outside the window.
     pub fn slot_of(&self, at: i64) -> Option<usize> {
         usize::try_from((at - self.stretch.start).div_euclid(self.slot))
             .ok()
             .filter(|slot| *slot < self.observed.len())
     }
 
-    /// For each slot, the nearest slot with samples: the last one before it, or else the first one
-    /// after.
+    /// Finds the nearest slot with samples for each slot: the last one before it, or else the first
+    /// one after.
     pub(crate) fn nearest_looks(&self) -> Vec<Option<usize>> {
         let mut last = self.observed.iter().position(|observed| *observed);
         let nearest = |(slot, observed): (usize, &bool)| {
@@ -338,7 +338,7 @@ impl AllocationHistory {
         group
     }
 
-    /// Number of slots with samples.
+    /// Counts the slots with samples.
     pub fn looks(&self) -> usize {
         self.observed.iter().filter(|observed| **observed).count()
     }

@@ -104,7 +104,7 @@ impl BlameLedger {
         }
     }
 
-    /// All nodes that held GPUs, outliers first.
+    /// Ranks all nodes that held GPUs, outliers first.
     pub fn nodes(self) -> Vec<NodeBlame> {
         let mut tally = FailureTally::default();
         for (top, pods) in self.failed {
@@ -201,7 +201,8 @@ fn rate(count: u64, hours: f64) -> Rate {
     }
 }
 
-/// The means for which `count` or more, or `count` or fewer, events have probability [`TAIL`].
+/// Computes the means for which `count` or more, or `count` or fewer, events have probability
+/// [`TAIL`].
 fn poisson_bounds(count: u64) -> (f64, f64) {
     // The probability is monotonic in the mean, so bisection finds the bounds.
     let solve = |at_most: u64, probability: f64| {
@@ -227,7 +228,7 @@ fn poisson_bounds(count: u64) -> (f64, f64) {
     )
 }
 
-/// The probability of at most `at_most` events with this mean.
+/// Computes the probability of at most `at_most` events with this mean.
 fn poisson(at_most: u64, mean: f64) -> f64 {
     // Powers and factorials would overflow, so add up the logarithms of the factors.
     let mut log = -mean;
@@ -262,8 +263,8 @@ mod tests {
         }
     }
 
-    /// A pod of a job on a node, which holds its devices in the given slots of sixty one-minute
-    /// slots.
+    /// Builds a pod of a job on a node, which holds its devices in the given slots of sixty
+    /// one-minute slots.
     fn pod(
         job: &str,
         name: &str,

@@ -39,7 +39,7 @@ pub type Lifetimes = BTreeMap<PodKey, (Option<i64>, Option<i64>)>;
 type Best = BTreeMap<i64, (u8, bool, f64)>;
 
 impl Trace {
-    /// The curve of a quantity, sorted by time; empty without samples.
+    /// Selects the curve of a quantity, sorted by time; empty without samples.
     pub fn curve(&self, quantity: Quantity) -> &[Point] {
         self.curves.get(&quantity).map_or(&[], Vec::as_slice)
     }
@@ -82,7 +82,7 @@ impl Trace {
         cut
     }
 
-    /// The device's name on its node.
+    /// Names the device on its node.
     pub fn id(&self) -> DeviceId {
         DeviceId {
             index: self.index,
@@ -90,7 +90,7 @@ impl Trace {
         }
     }
 
-    /// Used memory in percent of the total, at times with both.
+    /// Computes used memory in percent of the total, at times with both.
     pub fn memory_share(&self) -> Vec<Point> {
         let free: BTreeMap<i64, f64> = self
             .curve(Quantity::MemoryFree)
@@ -217,7 +217,7 @@ impl DeviceCurves {
     }
 }
 
-/// The mean of several curves at each time at which at least one has a sample.
+/// Averages several curves at each time with a sample of at least one.
 pub fn mean<'a>(curves: impl Iterator<Item = &'a [Point]>) -> Vec<Point> {
     let mut sums: BTreeMap<i64, (f64, u32)> = BTreeMap::new();
     for point in curves.flatten() {

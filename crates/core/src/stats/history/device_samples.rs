@@ -29,7 +29,7 @@ pub(super) struct DeviceSamples {
 }
 
 impl DeviceSamples {
-    /// The pods in the labels.
+    /// Collects the pods in the labels.
     pub(super) fn names(&self) -> NamedPods {
         let curves = || self.curves.values().flatten();
         let first = curves().next().and_then(|curve| curve.pod);
@@ -151,7 +151,7 @@ impl ReportedDevices {
         Self { devices, dropped }
     }
 
-    /// The devices with the numbers that their exporters report.
+    /// Iterates over the devices with the numbers that their exporters report.
     pub(super) fn with_numbers(&self) -> impl Iterator<Item = SeriesDevice> {
         self.devices.iter().map(|(place, device)| SeriesDevice {
             index: place.index.or(device.index),

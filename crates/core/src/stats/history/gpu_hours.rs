@@ -94,22 +94,22 @@ impl GpuHours {
         }
     }
 
-    /// Measured time weighted by utilization; `None` if devices were held but none was measured.
+    /// Weights the measured time by utilization; `None` if devices were held but none was measured.
     pub fn used(&self) -> Option<f64> {
         (self.measured > 0.0 || self.held == 0.0).then_some(self.used)
     }
 
-    /// Measured time minus used time.
+    /// Subtracts the used from the measured time.
     pub fn wasted(&self) -> Option<f64> {
         Some((self.measured - self.used()?).max(0.0))
     }
 
-    /// Held time minus measured time.
+    /// Subtracts the measured from the held time.
     pub fn unknown(&self) -> f64 {
         (self.held - self.measured).max(0.0)
     }
 
-    /// Used share of the measured time; `None` without measurements.
+    /// Computes the used share of the measured time; `None` without measurements.
     pub fn utilization(&self) -> Option<Percent> {
         Percent::of_whole(self.used, self.measured)
     }
@@ -132,15 +132,15 @@ impl GpuHours {
         }
     }
 
-    /// The value of the slices in GPU-hours; `None` if the fraction of one is unknown.
+    /// Computes the value of the slices in GPU-hours; `None` if the fraction of one is unknown.
     pub fn part_equivalent(&self) -> Option<f64> {
         self.parts
             .values()
             .try_fold(0.0, |all, hours| Some(all + hours.equivalent?))
     }
 
-    /// Measured share of the held time. Slices count by their fraction, or as one device if it is
-    /// unknown. `None` if no device was held.
+    /// Computes the measured share of the held time. Slices count by their fraction, or as one
+    /// device if it is unknown. `None` if no device was held.
     pub fn covered(&self) -> Option<Percent> {
         let weighed = |hours: &PartHours| {
             let fraction = hours.fraction().unwrap_or(1.0);
@@ -177,7 +177,7 @@ pub struct DeviceWork {
 }
 
 impl DeviceWork {
-    /// Mean utilization over the measured seconds.
+    /// Averages over the measured seconds.
     pub fn utilization(&self) -> Option<Percent> {
         (self.seconds > 0.0).then(|| Percent(self.sum / self.seconds))
     }
@@ -358,8 +358,8 @@ fn of_devices(works: &Works, spread: Spread, limit: Option<Watts>) -> Vec<Advice
 /// Lowest deviation from the peers' power, as a share of it and in watts. Both must be exceeded.
 const ANOTHER_POWER: (f64, f64) = (0.2, 30.0);
 
-/// The busy device whose power differs most from the median of its peers. With fewer than three
-/// devices the outlier cannot be identified.
+/// Finds the busy device whose power differs most from the median of its peers. With fewer than
+/// three devices the outlier cannot be identified.
 fn straggler(works: &Works) -> Option<Advice> {
     let busy = works.iter().filter(|(_, work)| {
         work.utilization()

@@ -38,7 +38,7 @@ impl NamedPods {
         Self::ByTime { named, next: 0 }
     }
 
-    /// The pods at a time. Ascending times need no search.
+    /// Looks up the pods at a time. Ascending times need no search.
     fn at(&mut self, at: i64) -> impl Iterator<Item = u32> + Clone + '_ {
         let (same, named) = match self {
             Self::Same(pod) => (*pod, &[][..]),
@@ -112,7 +112,8 @@ impl<'l> Tenants<'l> {
         }
     }
 
-    /// The number of a pod; a pod without requests gets a number that matches no allocation.
+    /// Looks up the number of a pod; a pod without requests gets a number that matches no
+    /// allocation.
     pub(crate) fn number(&self, pod: &PodKey) -> u32 {
         self.numbers.get(pod).copied().unwrap_or(u32::MAX)
     }
@@ -179,7 +180,7 @@ impl DeviceWatch<'_> {
         is_other
     }
 
-    /// The slot of a time. Usually it is the one after the last, which needs no division.
+    /// Finds the slot of a time. Usually it is the one after the last, which needs no division.
     fn slot_of(&mut self, at: i64) -> Option<usize> {
         let (begin, last) = self.slot;
         let length = self.tenants.ledger.slot;
@@ -208,8 +209,9 @@ impl DeviceWatch<'_> {
         tenure.part.as_ref().is_some_and(|(part, _)| part.instance) == self.is_instance
     }
 
-    /// The holders in a slot, and whether there was any. Holders are pods that the labels name and
-    /// that held devices on that node; without labels, the only pod that holds the whole node.
+    /// Finds the holders in a slot, and whether there was any. Holders are pods that the labels
+    /// name and that held devices on that node; without labels, the only pod that holds the whole
+    /// node.
     fn at(&self, slot: usize, named: &[u32]) -> (Vec<usize>, bool) {
         let tenures = &self.tenants.ledger.tenures;
         let there = self.there.map_or(&[][..], |there| &there.tenures);
@@ -251,8 +253,8 @@ mod tests {
 
     const SLOT: i64 = 30_000;
 
-    /// Eight devices of one node: `a` holds all of them for three slots, then `b` holds four for
-    /// three more. The third slot has no samples.
+    /// Builds eight devices of one node: `a` holds all of them for three slots, then `b` holds four
+    /// for three more. The third slot has no samples.
     fn ledger() -> AllocationHistory {
         let tenure = |name: &str, gpus: u64, held: [bool; 6]| Allocation {
             pod: ("team".into(), name.into()),

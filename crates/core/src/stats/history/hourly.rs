@@ -155,7 +155,7 @@ pub fn sum(
     })
 }
 
-/// All workloads that requested devices, sorted by owner.
+/// Sums all workloads that requested devices, sorted by owner.
 pub fn workloads(ledger: &AllocationHistory, usage: &Usage) -> Vec<OfWorkload> {
     let mut tops: BTreeMap<&TopOwner, AllocationGroup> = BTreeMap::new();
     for (index, tenure) in ledger.tenures.iter().enumerate() {

@@ -309,20 +309,20 @@ impl JobSum {
         (self.running - self.lost).max(0.0)
     }
 
-    /// The effective training time ratio, from 0 to 1; `None` without observations.
+    /// Computes the effective training time ratio, from 0 to 1; `None` without observations.
     pub fn effective_ratio(&self) -> Option<f64> {
         let all = self.waiting + self.starting + self.running;
         (all > 0.0).then(|| self.kept() / all)
     }
 
-    /// The same share of the time with devices.
+    /// Computes the same share of the time with devices.
     pub fn goodput(&self) -> Option<f64> {
         let held = self.starting + self.running;
         (held > 0.0).then(|| self.kept() / held)
     }
 
-    /// Quantile of the waiting times in seconds, as the smallest wait that is at least as long as
-    /// that share of them.
+    /// Finds the quantile of the waiting times in seconds, as the smallest wait that is at least as
+    /// long as that share of them.
     pub fn wait(&self, part: f64) -> Option<f64> {
         #[expect(
             clippy::cast_possible_truncation,

@@ -40,7 +40,7 @@ pub struct PartSum {
 }
 
 impl PartSum {
-    /// An empty sum, for slices that were not held.
+    /// Builds an empty sum, for slices that were not held.
     pub fn nothing(name: &str) -> Self {
         Self {
             name: name.to_owned(),
@@ -128,17 +128,17 @@ impl PartHours {
         by_name(ledger, own).into_iter().map(of).collect()
     }
 
-    /// Measured time weighted by utilization; `None` without measurements.
+    /// Weights the measured time by utilization; `None` without measurements.
     pub fn used(&self) -> Option<f64> {
         (self.measured > 0.0).then_some(self.used)
     }
 
-    /// Used share of the measured time; `None` without measurements.
+    /// Computes the used share of the measured time; `None` without measurements.
     pub fn utilization(&self) -> Option<Percent> {
         Percent::of_whole(self.used, self.measured)
     }
 
-    /// Mean fraction of a device per unit, weighted by held time.
+    /// Computes the mean fraction of a device per unit, weighted by held time.
     pub fn fraction(&self) -> Option<f64> {
         self.equivalent
             .filter(|_| self.held > 0.0)
@@ -153,7 +153,7 @@ impl PartHours {
         self.used += other.used;
     }
 
-    /// The neutral element of [`Self::add`], with a known equivalent of zero.
+    /// Builds the neutral element of [`Self::add`], with a known equivalent of zero.
     pub fn none() -> Self {
         Self {
             equivalent: Some(0.0),
@@ -162,7 +162,7 @@ impl PartHours {
     }
 }
 
-/// The allocations whose slices exporters measure separately.
+/// Selects the allocations whose slices exporters measure separately.
 fn measurable(ledger: &AllocationHistory, own: &BTreeSet<usize>) -> BTreeSet<usize> {
     let is_instance = |index: &&usize| {
         ledger.tenures[**index]

@@ -14,7 +14,7 @@ pub(crate) struct Phases(Vec<Option<usize>>);
 /// Phases of pods. Of two phases in one slot, the later in this list wins.
 const PHASES: [&str; 5] = ["Pending", "Running", "Succeeded", "Failed", "Unknown"];
 
-/// The phase in a series, as an index into [`PHASES`].
+/// Reads the phase in a series, as an index into [`PHASES`].
 pub(crate) fn phase(series: &Series) -> Option<usize> {
     PHASES
         .iter()
@@ -22,7 +22,7 @@ pub(crate) fn phase(series: &Series) -> Option<usize> {
 }
 
 impl Phases {
-    /// One phase up to and including a slot.
+    /// Builds a history with one phase up to and including the slot `last`.
     pub(crate) fn until(last: usize, count: usize, phase: usize) -> Self {
         Self(
             (0..count)
@@ -31,7 +31,7 @@ impl Phases {
         )
     }
 
-    /// The last phase observed up to a slot, or else the first one after it.
+    /// Finds the last phase observed up to a slot, or else the first one after it.
     pub(crate) fn at(&self, slot: usize) -> Option<&'static str> {
         let before = self.0[..=slot].iter().rev().find_map(|phase| *phase);
         before

@@ -125,7 +125,7 @@ impl PodUnits {
         self.gpus + self.parts.values().map(|(_, units)| units).sum::<f64>()
     }
 
-    /// One request for whole devices, and one for each kind of slice.
+    /// Splits into one request for whole devices, and one for each kind of slice.
     fn requests(self, slots: &[bool]) -> impl Iterator<Item = Requested> {
         #[expect(
             clippy::cast_possible_truncation,
@@ -180,7 +180,7 @@ fn of_memory(part: Part, containers: &Containers, resource: &str) -> Part {
     }
 }
 
-/// The amount of a resource that a pod requests.
+/// Computes the amount of a resource that a pod requests.
 fn amount(containers: &Containers, resource: &str) -> f64 {
     let of = |is_first: bool| {
         containers
@@ -194,7 +194,7 @@ fn amount(containers: &Containers, resource: &str) -> f64 {
 /// A device of a claim: its UUID or number, its instance, and the profile of the instance.
 type ClaimedDevice = (String, String, Option<String>);
 
-/// The pod that holds a device through a claim.
+/// Reads the pod that holds a device through a claim.
 pub fn claimant(series: &Series) -> Option<PodKey> {
     let both = |(namespace, pod): (&str, &str)| {
         Some((

@@ -48,13 +48,13 @@ impl ServingHours {
         self.generated_tokens += other.generated_tokens;
     }
 
-    /// Generated tokens per held GPU-hour.
+    /// Computes the generated tokens per held GPU-hour.
     pub fn tokens_per_gpu_hour(&self) -> Option<f64> {
         (self.held > 0.0 && self.generated_tokens > 0.0).then(|| self.generated_tokens / self.held)
     }
 }
 
-/// The query for a window and the time before it.
+/// Builds the query for a window and the time before it.
 pub fn query(seconds: i64) -> String {
     let names: Vec<&str> = OPEN
         .iter()
@@ -186,7 +186,7 @@ impl Servers {
 }
 
 impl ServerActivity {
-    /// Growth of these counters, each as the highest value among its scrapers.
+    /// Sums the growth of these counters, each by the highest value among its scrapers.
     fn tokens(&self, names: &[&str]) -> f64 {
         let most = |name: &&str| {
             let told = self
@@ -224,7 +224,8 @@ impl ServerActivity {
     }
 }
 
-/// Growth of a counter between consecutive samples, at the time of the later one, from `start`.
+/// Computes the growth of a counter between consecutive samples, at the time of the later one, from
+/// `start`.
 fn growth(points: &[Point], start: i64) -> impl Iterator<Item = (i64, f64)> + '_ {
     points
         .windows(2)

@@ -39,14 +39,14 @@ impl Slots {
         }
     }
 
-    /// The slot of a time; `None` outside the window.
+    /// Finds the slot of a time; `None` outside the window.
     pub(super) fn place(self, at: i64) -> Option<usize> {
         usize::try_from((at - self.stretch.start).div_euclid(self.length))
             .ok()
             .filter(|place| *place < self.count)
     }
 
-    /// Start of a slot.
+    /// Computes the start of a slot.
     pub(super) fn begin(self, slot: usize) -> i64 {
         self.stretch.start
             + i64::try_from(slot)
@@ -107,7 +107,7 @@ impl Slots {
     }
 }
 
-/// The most common time between two samples, in milliseconds.
+/// Finds the most common time between two samples, in milliseconds.
 pub fn interval<'a>(curves: impl Iterator<Item = &'a [Point]>) -> Option<i64> {
     let mut counts: BTreeMap<i64, usize> = BTreeMap::new();
     // Most intervals equal the previous one, so count runs before touching the map.

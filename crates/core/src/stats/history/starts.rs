@@ -183,7 +183,7 @@ pub fn forecast(similar: &[&PastStart], waited: f64) -> Option<Forecast> {
     })
 }
 
-/// The value at position p·(n+1) of sorted values, interpolated linearly.
+/// Interpolates the value at position p·(n+1) of sorted values linearly.
 fn quantile(sorted: &[f64], p: f64) -> f64 {
     let place = p * (sorted.len() + 1) as f64 - 1.0;
     let low = place.floor().clamp(0.0, (sorted.len() - 1) as f64);

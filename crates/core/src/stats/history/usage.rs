@@ -114,7 +114,7 @@ impl<T> Runs<T> {
         }
     }
 
-    /// The runs of these allocations, each once.
+    /// Selects the runs of these allocations, each once.
     fn of(&self, own: &BTreeSet<usize>) -> impl Iterator<Item = &HolderSamples<T>> {
         let places: BTreeSet<usize> = own
             .iter()
@@ -223,13 +223,13 @@ impl Usage {
         &self.utilization.all
     }
 
-    /// Utilization of devices while one of these allocations held them, without duplicates, sorted
-    /// by device and time.
+    /// Selects the utilization of devices while one of these allocations held them, without
+    /// duplicates, sorted by device and time.
     pub fn runs_of(&self, own: &BTreeSet<usize>) -> impl Iterator<Item = &HolderSamples> {
         self.utilization.of(own)
     }
 
-    /// Used memory of such devices, and their total memory where it is known.
+    /// Collects the used memory of such devices, and their total memory where it is known.
     pub fn memory_of(&self, own: &BTreeSet<usize>) -> (Vec<Mebibytes>, Vec<Mebibytes>) {
         let memory = || self.memory.of(own).flat_map(|run| &run.values);
         (
@@ -238,8 +238,8 @@ impl Usage {
         )
     }
 
-    /// Energy of a group at selected times, in kWh; `None` without measurements. Gaps are not
-    /// filled.
+    /// Sums the energy of a group at selected times, in kWh; `None` without measurements. Gaps are
+    /// not filled.
     pub fn energy(&self, own: &BTreeSet<usize>, when: &impl Fn(i64) -> bool) -> Option<f64> {
         let of = |run: &HolderSamples| {
             let seconds = run.seconds;
@@ -254,7 +254,7 @@ impl Usage {
         (!drawn.is_empty()).then(|| drawn.iter().sum::<f64>() / 3_600_000.0)
     }
 
-    /// Mean power of each device of a group.
+    /// Computes the mean power of each device of a group.
     pub fn power(&self, own: &BTreeSet<usize>) -> BTreeMap<usize, Watts> {
         let mut sums: BTreeMap<usize, (f64, f64)> = BTreeMap::new();
         for run in self.power.of(own) {
@@ -268,7 +268,7 @@ impl Usage {
             .collect()
     }
 
-    /// Highest used memory of each device of a group, with its total.
+    /// Finds the highest used memory of each device of a group, with its total.
     pub(crate) fn peaks(&self, own: &BTreeSet<usize>) -> BTreeMap<usize, MemoryPeak> {
         let mut peaks: BTreeMap<usize, MemoryPeak> = BTreeMap::new();
         for run in self.memory.of(own) {
@@ -282,7 +282,7 @@ impl Usage {
     }
 }
 
-/// Used memory of a device, with the total where free or total memory is known.
+/// Joins the used memory of a device with the total, where free or total memory is known.
 fn memory_samples(samples: &mut DeviceSamples) -> Vec<MemorySample> {
     let mut by_time = |quantity: Quantity| -> BTreeMap<i64, f64> {
         let points = samples.curve(quantity);
@@ -308,8 +308,8 @@ fn memory_samples(samples: &mut DeviceSamples) -> Vec<MemorySample> {
     points.into_iter().map(memory).collect()
 }
 
-/// Five-minute means by window number: first the mean of each device, then of the devices. Windows
-/// without samples are omitted. The runs must be sorted by device and time.
+/// Computes five-minute means by window number: first the mean of each device, then of the devices.
+/// Windows without samples are omitted. The runs must be sorted by device and time.
 pub fn windows<'u>(
     stretch: Stretch,
     runs: impl Iterator<Item = &'u HolderSamples>,

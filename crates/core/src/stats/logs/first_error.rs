@@ -52,7 +52,7 @@ pub struct LogError {
 }
 
 impl LogError {
-    /// The line without the parts that differ between ranks.
+    /// Removes the parts of the line that differ between ranks.
     pub fn shape(&self) -> String {
         NUMBERS
             .replace_all(&PREFIX.replace(&self.line, ""), "#")

@@ -52,7 +52,7 @@ static SHAPES: LazyLock<Vec<Regex>> = LazyLock::new(|| {
         .collect()
 });
 
-/// The newest progress in the lines, from 0 to 100; `None` if no line has any. Steps take
+/// Finds the newest progress in the lines, from 0 to 100; `None` if no line has any. Steps take
 /// precedence over epochs, even over a later line.
 pub fn percent<'a>(lines: impl DoubleEndedIterator<Item = &'a str> + Clone) -> Option<Percent> {
     PATTERNS

@@ -27,7 +27,7 @@ pub struct RasReport {
 }
 
 impl RasReport {
-    /// Number of processes that RAS cannot reach.
+    /// Counts the processes that RAS cannot reach.
     pub fn unreached(&self) -> usize {
         self.dead.len() + self.missing.len()
     }

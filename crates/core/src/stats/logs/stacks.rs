@@ -81,7 +81,7 @@ impl StackGroup {
         self.frames.iter().any(|frame| frame.contains(" ("))
     }
 
-    /// The innermost frames. Names further out may describe the whole program, not a wait.
+    /// Selects the innermost frames. Names further out may describe the whole program, not a wait.
     fn inner(&self) -> &[String] {
         &self.frames[..self.frames.len().min(INNER)]
     }

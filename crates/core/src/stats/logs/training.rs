@@ -310,7 +310,7 @@ pub fn exposed(name: &str) -> Option<Measure> {
     Measure::ALL.iter().copied().find(ends)
 }
 
-/// The newest throughput in some lines, as text: `245 tokens/sec`.
+/// Formats the newest throughput in some lines: `245 tokens/sec`.
 pub fn throughput<'a>(lines: impl DoubleEndedIterator<Item = &'a str>) -> Option<String> {
     lines.rev().find_map(|line| {
         let found = read(line);

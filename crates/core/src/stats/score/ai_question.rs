@@ -11,7 +11,7 @@ use crate::stats::exporters::dialect::Quantity;
 /// Points per curve: enough to show epochs and pauses, few enough to limit the cost.
 const POINTS: usize = 20;
 
-/// The instruction, with the answer's format and language.
+/// Writes the instruction, with the answer's format and language.
 pub fn instruction(language: &str) -> String {
     format!(
         "You judge whether a GPU that a Kubernetes pod holds is really used. You get its measurements over a time window as JSON: \
@@ -23,7 +23,7 @@ pub fn instruction(language: &str) -> String {
     )
 }
 
-/// The measurements of a device; with `redact` without names of pods and nodes.
+/// Summarizes the measurements of a device, with `redact` without names of pods and nodes.
 pub fn question(device: &Scored, rules: &Rules, redact: bool) -> Value {
     let (namespace, pod) = device.holder();
     let score = &device.score;

@@ -78,7 +78,7 @@ const ACTIVE: f64 = 4.0;
 /// Lowest share of throttled periods that slows down a pod.
 const WITHHELD: f64 = 0.5;
 
-/// The query for these pods and nodes. The keys of `nodes` are names and addresses.
+/// Builds the query for these pods and nodes. The keys of `nodes` are names and addresses.
 pub fn query(pods: &Pods, nodes: &BTreeMap<String, String>) -> String {
     let (namespace, names) = (quoted(&pods.namespace), quoted(&pods.names));
     let part = |name: &str, expression: &str| {
@@ -210,7 +210,7 @@ impl BottleneckTally {
         }
     }
 
-    /// The problems, worst first.
+    /// Collects the problems, worst first.
     fn found(self) -> Bottlenecks {
         let mut found = Bottlenecks {
             ports: self.ports,
@@ -254,7 +254,7 @@ impl BottleneckTally {
     }
 }
 
-/// The node of a series, by its `node` label or the host of its `instance`.
+/// Finds the node of a series, by its `node` label or the host of its `instance`.
 fn node_of(series: &Series, nodes: &BTreeMap<String, String>) -> Option<String> {
     let instance = series
         .label("instance")

@@ -63,7 +63,7 @@ const HOT: f64 = 90.0;
 /// Lowest utilization in percent that counts as work.
 const WORK: f64 = 5.0;
 
-/// The query for the growth of all counters within a day.
+/// Builds the query for the growth of all counters within a day.
 pub fn growth() -> String {
     let of = |(name, ..): &(&str, &str, FindingSeverity, f64)| {
         format!(r#"label_replace(increase({name}[1d]) > 0, "{COUNTER}", "{name}", "", "")"#)
@@ -71,7 +71,7 @@ pub fn growth() -> String {
     COUNTERS.iter().map(of).collect::<Vec<_>>().join(" or ")
 }
 
-/// All findings, worst first.
+/// Collects all findings, worst first.
 pub fn findings(readings: &[Reading], grown: &[Series], facts: &ApiFacts) -> Vec<HealthFinding> {
     let mut found: Vec<HealthFinding> = readings.iter().filter_map(of_reading).collect();
     let reader = IdentityReader::new(facts, grown);

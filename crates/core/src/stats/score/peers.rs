@@ -153,7 +153,7 @@ fn silent(traces: &[Trace], now: &[Trace]) -> Vec<String> {
     }
 }
 
-/// The median of a curve with enough samples.
+/// Computes the median of a curve with enough samples.
 fn middle(trace: &Trace, quantity: Quantity) -> Option<f64> {
     let values: Vec<f64> = trace
         .curve(quantity)
@@ -263,7 +263,7 @@ pub enum ThrottleReason {
     Slowdown,
 }
 
-/// The cause in more than half of a device's samples.
+/// Finds the cause in more than half of a device's samples.
 pub fn throttled_by(trace: &Trace) -> Option<ThrottleReason> {
     // Software and hardware thermal slowdown; software power cap and hardware power brake; other
     // hardware slowdown.

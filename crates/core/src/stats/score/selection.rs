@@ -55,14 +55,15 @@ impl Scored {
         };
     }
 
-    /// The UUID, or else node and number; `None` for a device that no exporter reports.
+    /// Identifies the device by its UUID, or else by node and number; `None` if no exporter reports
+    /// it.
     pub fn id(&self) -> Option<String> {
         let named = || format!("{}/{}", self.reading.node, self.reading.id());
         self.measured
             .then(|| self.reading.uuid.clone().unwrap_or_else(named))
     }
 
-    /// Namespace and name of the pod that holds it; of a shared device the first.
+    /// Reads namespace and name of the pod that holds it; of a shared device the first.
     pub fn holder(&self) -> (Option<&str>, Option<&str>) {
         let first = self.reading.holders.first();
         (
@@ -107,7 +108,7 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// Number of samples in a complete window.
+    /// Counts the samples in a complete window.
     pub fn expected(&self) -> usize {
         usize::try_from((self.end - self.start) / self.step.max(1) + 1).unwrap_or(1)
     }
@@ -313,7 +314,7 @@ fn lost(host: &NodeUsage, readings: &Readings, history: &History) -> Vec<(Readin
     lost
 }
 
-/// The pods of a node, with the number of devices and instances that each holds.
+/// Lists the pods of a node, with the number of devices and instances that each holds.
 fn wanted_devices(host: &NodeUsage) -> Vec<(PodKey, u64)> {
     let is_instance = |name: &str| name.starts_with("mig-") || name.contains("_nps");
     host.holders
@@ -341,7 +342,7 @@ fn is_of(reading: &Reading, trace: &Trace) -> bool {
     }
 }
 
-/// A held device without a current sample, and whether it has a curve.
+/// Builds the reading of a held device without a current sample. The flag is true if it has a curve.
 fn silent_reading(host: &NodeUsage, pod: &PodKey, trace: Option<&Trace>) -> (Reading, bool) {
     let reading = Reading {
         node: host.name().to_owned(),

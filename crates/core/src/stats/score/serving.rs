@@ -49,7 +49,7 @@ impl Serving {
     }
 }
 
-/// The query for the last `seconds`.
+/// Builds the query for the last `seconds`.
 pub fn query(seconds: i64) -> String {
     let by = [EXPORTED_POD, PLAIN_POD]
         .map(|(namespace, pod)| format!("{namespace},{pod}"))
@@ -64,7 +64,7 @@ pub fn query(seconds: i64) -> String {
     open.chain(answered).collect::<Vec<_>>().join(" or ")
 }
 
-/// Activity by pod, for pods with request metrics.
+/// Derives the activity by pod, for pods with request metrics.
 pub fn read(answer: &[Series]) -> BTreeMap<PodKey, Serving> {
     let mut found: BTreeMap<PodKey, (bool, bool, bool)> = BTreeMap::new();
     for series in answer {

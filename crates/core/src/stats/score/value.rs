@@ -175,7 +175,7 @@ impl Score {
         }
     }
 
-    /// The score of a device without measurements.
+    /// Builds the score of a device without measurements.
     pub fn unknown(expected: usize) -> Self {
         Self {
             utilization: None,
@@ -218,7 +218,7 @@ mod tests {
     use crate::stats::history::curves as history;
     use crate::stats::history::curves::Lifetimes;
 
-    /// A device with these metrics, each with `samples` samples of one value.
+    /// Builds a device with these metrics, each with `samples` samples of one value.
     fn trace(model: &str, metrics: &[(&str, f64)], samples: i64) -> Trace {
         let series: Vec<Series> = metrics
             .iter()

@@ -60,13 +60,13 @@ pub(crate) fn index_labels() -> impl Iterator<Item = &'static str> {
     DIALECTS.iter().flat_map(|dialect| dialect.index).copied()
 }
 
-/// Label pairs (namespace, pod) that only exporters write, never a scrape configuration. They name
-/// the pod that holds a device.
+/// Lists label pairs (namespace, pod) that only exporters write, never a scrape configuration. They
+/// name the pod that holds a device.
 pub(crate) fn holder_labels() -> impl Iterator<Item = (&'static str, &'static str)> {
     std::iter::once(EXPORTED_POD).chain(DIALECTS.iter().flat_map(|dialect| dialect.pod).copied())
 }
 
-/// All label pairs that may name a pod, without duplicates.
+/// Lists all label pairs that may name a pod, without duplicates.
 pub fn pod_labels() -> Vec<(&'static str, &'static str)> {
     let mut pairs = Vec::new();
     for pair in holder_labels().chain([PLAIN_POD]) {
@@ -101,7 +101,7 @@ pub(crate) fn dialect_of(name: &str) -> Option<&'static Dialect> {
         .find(|dialect| dialect.metrics.iter().any(|metric| metric.name == name))
 }
 
-/// All labels that gpuctl reads, so that a server may drop the rest.
+/// Lists all labels that gpuctl reads, so that a server may drop the rest.
 pub fn labels() -> impl Iterator<Item = &'static str> {
     let pods = pod_labels()
         .into_iter()

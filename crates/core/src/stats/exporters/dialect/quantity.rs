@@ -44,7 +44,7 @@ impl Quantity {
         matches!(self, Self::Xid | Self::RowRemapFailure | Self::Health)
     }
 
-    /// The physically possible range, in gpuctl's unit.
+    /// Defines the physically possible range, in gpuctl's unit.
     pub(super) fn range(self) -> (f64, f64) {
         match self {
             Self::Utilization | Self::MemoryCopy | Self::SmActive | Self::TensorActive => {

@@ -81,7 +81,7 @@ pub struct ExporterMetric {
     pub scale: f64,
 }
 
-/// A row of a metric table, `const` so that the tables are static.
+/// Builds a row of a metric table, `const` so that the tables are static.
 pub(super) const fn metric(
     name: &'static str,
     quantity: Quantity,
@@ -100,7 +100,7 @@ pub(super) const fn metric(
 pub(super) const BYTES: f64 = 1.0 / 1_048_576.0;
 
 impl ExporterMetric {
-    /// The lowest and highest possible value, in the exporter's unit.
+    /// Converts the possible range of the quantity to the exporter's unit.
     pub fn range(&self) -> (f64, f64) {
         let (lowest, highest) = self.quantity.range();
         (lowest / self.scale, highest / self.scale)

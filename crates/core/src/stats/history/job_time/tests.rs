@@ -5,8 +5,8 @@ use crate::model::GpuCount;
 
 const SLOT: i64 = 60_000;
 
-/// A pod with `gpus` GPUs. Each letter is a slot: `w` waits, `s` starts, `r` runs, `.` does not
-/// exist.
+/// Builds a pod with `gpus` GPUs. Each letter is a slot: `w` waits, `s` starts, `r` runs, `.` does
+/// not exist.
 fn pod(job: &str, kind: &str, gpus: u64, slots: &str, phase: &str) -> Allocation {
     let of = |letters: &str| {
         slots

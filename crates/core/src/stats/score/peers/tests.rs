@@ -9,7 +9,7 @@ use crate::model::Point;
 struct Random(u64);
 
 impl Random {
-    /// A number from -1 to 1.
+    /// Draws a number from -1 to 1.
     fn noise(&mut self) -> f64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
