@@ -36,6 +36,7 @@ pub(crate) fn from_node(failure: Failure, pod: &Pod) -> Error {
 pub(crate) fn pod<'j>(job: &'j Job, place: ContainerChoice<'_>) -> Result<&'j Pod, Error> {
     let mut pods = job.current_pods();
     if job.kind.serves() {
+        // Pods of a service have no rank, so number them by name.
         pods.retain(|pod| !pod.ended());
         pods.sort_by(|a, b| a.name.cmp(&b.name));
     }

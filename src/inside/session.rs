@@ -61,7 +61,9 @@ pub(crate) async fn within(
         .start(&call)
         .await
         .map_err(|failure| refused(failure, &job, pod, &container))?;
+    // A session must not be collected for the pager.
     context.terminal.stream()?;
+    // Only now, so that errors above are printed on a normal terminal.
     let raw = if tty { RawMode::enter().ok() } else { None };
     let input = input(call.stdin, tty);
     let mut failed = None;

@@ -11,6 +11,7 @@ pub(crate) fn stdin() -> mpsc::Receiver<Bytes> {
     let (sender, receiver) = mpsc::channel(16);
     std::thread::spawn(move || {
         let mut bytes = vec![0; 16 << 10];
+        // A read of zero bytes is the end of input.
         while let Ok(count @ 1..) = io::stdin().lock().read(&mut bytes) {
             if sender
                 .blocking_send(Bytes::copy_from_slice(&bytes[..count]))

@@ -48,6 +48,8 @@ impl InputEvents {
 impl Screen {
     /// Enters the full screen.
     pub(crate) fn enter() -> Result<Self, Error> {
+        // Restore the screen before the panic message is printed, or the message would vanish with
+        // it.
         let usual = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |panic| {
             give_back();

@@ -1,5 +1,5 @@
-//! Caches answers on disk: hourly rows of past hours, which never change, and facts about a
-//! cluster, such as its kinds and the address of its Prometheus, which are valid for some minutes.
+//! Caches answers on disk. Hourly rows of past hours never change. Facts about a cluster, such as
+//! its kinds and the address of its Prometheus, are valid for some minutes.
 //!
 //! Note: a damaged file counts as missing, as does one of another version or query. Several
 //! processes may read and write at the same time.

@@ -181,6 +181,7 @@ impl Bundle {
 
     /// Stores a single answer, without its secrets.
     pub fn keep(&self, question: Question, mut kept: Kept) {
+        // ConfigMaps of other users may contain anything, so keep only the names of their files.
         if matches!(&question, Question::Get(path) if path.contains("/configmaps") && !path.contains("/namespaces/gpuctl-system/"))
         {
             redact::hide_files(&mut kept.body);

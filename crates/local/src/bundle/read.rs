@@ -1,5 +1,5 @@
-//! Reads a bundle from a file. A bundle may come from an untrusted source, so the compressed size,
-//! the uncompressed size and the estimated memory are limited before any value is kept.
+//! Reads a bundle from a file. A bundle may come from an untrusted source. The compressed size, the
+//! uncompressed size and the estimated memory are therefore checked before any value is stored.
 
 use std::fmt::Display;
 use std::fs::File;

@@ -50,6 +50,7 @@ pub fn read(moment: &ExporterReading, inventory: &Inventory, facts: &ApiFacts) -
     for series in &moment.values {
         tally.add(series, &reader, &numbers);
     }
+    // Exporters report some metrics of a partitioned device for the whole device too.
     tally.remove_cut(&numbers);
     let mut devices: Vec<Reading> = tally
         .devices
@@ -111,6 +112,7 @@ impl<'m> SampleTally<'m> {
             return;
         };
         let place = reader.place(series);
+        // Record the age before the value is checked: a stale series may hold an impossible value.
         if let Some(place) = place
             .clone()
             .filter(|_| metric.quantity == Quantity::Utilization)
@@ -180,8 +182,8 @@ impl<'m> SampleTally<'m> {
 
 impl DeviceValues {
     /// Picks the value of the metric with the best rank. Exporters repeat a shared device's value
-    /// for each pod: the series without a pod wins, or else the highest value, because the copies
-    /// differ only in scrape time.
+    /// for each pod, so the series without a pod wins. Otherwise the highest value wins, because
+    /// the copies differ only in scrape time.
     fn value(&self, quantity: Quantity) -> Option<f64> {
         let found = self.values.get(&quantity)?;
         let best = found.iter().map(|(rank, ..)| *rank).min()?;
@@ -275,12 +277,14 @@ fn attribute(host: &NodeUsage, own: &mut [Reading]) {
             attributed(&holder.namespace, &holder.pod) >= (holder.gpus.0 + instances).max(1)
         });
     let whole = own.iter().filter(|reading| reading.slice.is_none()).count() as u64;
+    // The exporter may see more devices than the node offers.
     let full = host.gpus.total > 0
         && host
             .gpus
             .used
             .is_some_and(|used| used >= host.gpus.total.max(whole));
     let nameless = own.iter().all(|reading| reading.holders.is_empty());
+    // A pod that holds the whole node holds each of its devices, even if no series names it.
     let only = match host.holders.as_slice() {
         [one] if full && nameless && one.gpus.0 >= whole => {
             Some((one.namespace.to_string(), one.pod.to_string()))

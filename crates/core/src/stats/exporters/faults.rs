@@ -69,6 +69,7 @@ pub fn hidden(answer: &[Series]) -> Option<String> {
     if hiding.is_empty() {
         return None;
     }
+    // A label is usable only if every such series has it.
     let uuids = |label: &str| {
         hiding
             .iter()

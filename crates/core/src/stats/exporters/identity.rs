@@ -152,6 +152,7 @@ impl<'f> IdentityReader<'f> {
     /// one.
     pub fn place(&self, series: &Series) -> Option<SeriesDevice> {
         let node = match (&self.facts.nodes, series.first(dialect::node_labels())) {
+            // Without a list of nodes, the label cannot be checked.
             (None, name) => name.or_else(|| series.first(NODE_ADDRESS))?.to_owned(),
             // An unknown host name belongs to another cluster, unless it is the name of the
             // exporter's pod.

@@ -122,6 +122,7 @@ pub fn starts(what: OfStart, seconds: i64) -> String {
 
 /// Devices that each namespace may request, by its resource quotas.
 pub fn quotas() -> String {
+    // Quotas of extended resources always have the prefix `requests.`.
     let names = WHOLE
         .map(|name| format!("requests.{}", regex::escape(name)))
         .join("|")

@@ -44,6 +44,7 @@ impl NodeParts {
         for host in nodes {
             let details = &host.details;
             let resources = || details.capacity.keys().chain(details.allocatable.keys());
+            // Devices that are allocated through claims do not appear in the node's resources.
             let by_name = resources().any(|resource| {
                 is_device(resource)
                     || Part::of(&details.node, &details.capacity, resource).is_some()
@@ -91,6 +92,7 @@ impl NodeParts {
             if product.ends_with("-SHARED") && series.label(REPLICAS).is_none() {
                 continue;
             }
+            // `Part::of` decides by the labels of a node, so rebuild them from the series.
             let mut node = Node {
                 name: name.to_owned(),
                 ..Node::default()

@@ -42,8 +42,8 @@ impl Pods {
         }
     }
 
-    /// Selects all pods a job ever had: the known ones, and any whose name matches the pattern that
-    /// the controllers of this kind derive from the job's name.
+    /// Selects all pods a job ever had: the known ones, and any whose name fits the job's.
+    /// Controllers derive the names of pods from that of the job.
     pub fn of_job<'a>(
         namespace: &str,
         job: &str,

@@ -71,6 +71,7 @@ impl BlameLedger {
                 .iter_mut()
                 .zip(&pod.held)
                 .for_each(|(slot, held)| *slot |= held);
+            // Before `note_failure`, which reads this time.
             if let Some(last) = pod.held.iter().rposition(|held| *held) {
                 let at = seen.stretch.start + i64::try_from(last).unwrap_or(0) * seen.slot;
                 self.held.insert(pod.pod.clone(), at);
@@ -93,6 +94,7 @@ impl BlameLedger {
         let Some(at) = self.held.get(&pod.pod).filter(|_| has_failed) else {
             return;
         };
+        // A failed pod is reported until it is deleted, so count it once.
         if self.counted.insert(pod.pod.clone()) {
             self.failed
                 .entry(pod.top.clone())

@@ -88,6 +88,7 @@ impl Capacity {
                 .map(|sight| sight.is_observed.then_some(devices))
                 .collect()
         };
+        // Skip a node that kube-state-metrics counted, for example before it switched to claims.
         let exists = sights.iter().any(|sight| sight.exists);
         if devices.gpus > 0 && !self.of_nodes.contains_key(node) && exists {
             add(&mut self.whole, &amounts(devices.gpus));

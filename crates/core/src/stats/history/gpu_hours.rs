@@ -335,6 +335,7 @@ fn of_devices(works: &Works, spread: Spread, limit: Option<Watts>) -> Vec<Advice
         found.push(Advice::Slice { memory_peak });
     }
     found.extend(straggler(works));
+    // Spinning kernels keep the utilization high but draw little power.
     let stuck: Vec<Watts> = works
         .values()
         .filter(|work| {

@@ -1,11 +1,11 @@
 //! Measures how jobs spent their time (waiting, starting, running) and how often they were
 //! interrupted. Services have no end, so they are excluded.
 //!
-//! The effective training time ratio is the share of a job's time, including the wait for devices,
-//! that it spent on training whose progress was kept (Kokolis et al., "Revisiting Reliability in
-//! Large-Scale Machine Learning Research Clusters", arXiv 2410.21680). On average, an interruption
-//! loses half of the time between two checkpoints. Goodput is the same share of the time with
-//! devices.
+//! The effective training time ratio is the share of a job's time that it spent on training whose
+//! progress was kept. The time includes the wait for devices (Kokolis et al., "Revisiting
+//! Reliability in Large-Scale Machine Learning Research Clusters", arXiv 2410.21680). On average,
+//! an interruption loses half of the time between two checkpoints. Goodput is the same share of the
+//! time with devices.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -209,6 +209,7 @@ impl JobTime {
                 .filter(|tenure| tenure.running[slot])
                 .map(|tenure| &tenure.pod)
                 .collect();
+            // Compare with the pods of the previous slot before they are replaced.
             let lost = self.has_lost_pod(at, &running, &done);
             self.running_pods = running.into_iter().cloned().collect();
             self.see(doing, at, devices, clock.slot, lost.then_some(checkpoint));

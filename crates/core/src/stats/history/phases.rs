@@ -60,6 +60,7 @@ pub(crate) fn by_pod(
             continue;
         };
         let Phases(slots) = found.entry(id).or_insert_with(|| Phases(vec![None; count]));
+        // kube-state-metrics exports every phase of a pod: 1 for the current one, 0 for the others.
         for point in series.points.iter().filter(|point| point.value == 1.0) {
             if let Some(slot) = place(point.at) {
                 slots[slot] = slots[slot].max(Some(phase));

@@ -1,8 +1,8 @@
 //! Forecasts when a waiting job starts, from quantiles of how long similar jobs waited. It uses
 //! past starts only, not the order of the queue.
 //!
-//! The quantiles are order statistics at position p·(n+1), which bound a further wait of the same
-//! kind with probability p (Hyndman and Fan, 1996, definition 6).
+//! The quantiles are order statistics at position p·(n+1) (Hyndman and Fan, 1996, definition 6). A
+//! further wait of the same kind is below such a quantile with probability p.
 
 use std::collections::{BTreeMap, BTreeSet};
 

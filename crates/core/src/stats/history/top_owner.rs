@@ -1,5 +1,5 @@
-//! Finds the object at the top of a pod's owner chain, as far up as the sources report owners:
-//! kube-state-metrics for past objects, the API server for existing ones.
+//! Finds the object at the top of a pod's owner chain. kube-state-metrics reports owners of past
+//! objects, the API server those of existing ones.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -127,6 +127,7 @@ impl Tops {
                 continue;
             };
             if let Some((kind, name)) = pods.get(&key) {
+                // A known owner takes precedence over the label.
                 let own = (key.0, kind.clone(), name.clone());
                 above
                     .entry(own)

@@ -132,6 +132,7 @@ impl LogScan {
 }
 
 fn is_error(text: &str) -> bool {
+    // NCCL reports its errors as warnings.
     let nccl = text.contains("NCCL WARN");
     ERRORS.is_match(text) && (nccl || !SAFE.is_match(text))
 }

@@ -100,8 +100,10 @@ pub fn read(text: &str) -> Option<RasReport> {
     for line in text.lines() {
         reader.read_line(line);
     }
+    // Completes the last communicator.
     reader.begin(Section::Other);
     let mut report = reader.report;
+    // RAS may list a dead process as missing too.
     report
         .missing
         .retain(|process| !report.dead.contains(process));

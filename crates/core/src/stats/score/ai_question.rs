@@ -81,6 +81,7 @@ fn condensed(points: &[Point], rules: &Rules) -> Value {
             reason = "a place within the window"
         )]
         let place = ((point.at as f64 - start) / length * pieces.len() as f64).max(0.0) as usize;
+        // A sample at the end of the window belongs to the last piece.
         let last = pieces.len() - 1;
         pieces[place.min(last)].push(point.value);
     }

@@ -95,6 +95,7 @@ pub fn query(pods: &Pods, nodes: &BTreeMap<String, String>) -> String {
             .join(" or ");
         part(name, &format!("max by ({}) ({all})", keys()))
     };
+    // cAdvisor's series with an empty `container` cover the whole pod and would count it twice.
     let slices = |what: &str| {
         let of = |(space, pod): (&str, &str)| {
             format!(
