@@ -72,8 +72,8 @@ impl Scored {
         )
     }
 
-    /// Whether a held device is below the threshold and not exempt. A free device wastes no user's
-    /// quota, so it is never low.
+    /// Whether a held device is below the threshold and not exempt. No pod wastes a free device, so
+    /// it is never low.
     pub fn is_low(&self) -> bool {
         self.score.band.is_low() && self.reading.held == Some(true) && !self.spared
     }
