@@ -1,5 +1,5 @@
-//! The files that are made from the program itself: completion scripts, manual pages, references,
-//! schemas of answers. A test keeps the committed ones current.
+//! Files generated from the program itself: completion scripts, manual pages, references, schemas
+//! of answers. A test keeps the committed ones current.
 
 mod answers;
 
@@ -13,12 +13,12 @@ pub use crate::config::{KEYS, SettingKey, ValueKind};
 use gpuctl_view::files::reference;
 use gpuctl_view::program::answers::from_types;
 
-/// Returns the command line that clap parses.
+/// Builds the command line as clap parses it.
 pub fn command() -> clap::Command {
     Cli::command()
 }
 
-/// Returns the completion script of every shell, by its file name.
+/// Generates the completion script of every shell, by file name.
 ///
 /// # Errors
 /// When clap cannot write a script.
@@ -29,7 +29,7 @@ pub fn completion_scripts() -> std::io::Result<Vec<(&'static str, String)>> {
         .collect()
 }
 
-/// Returns the manual pages by their file names.
+/// Generates the manual pages, by file name.
 ///
 /// # Errors
 /// When clap cannot write a page.
@@ -37,32 +37,32 @@ pub fn manual_pages() -> std::io::Result<Vec<(String, String)>> {
     man::pages()
 }
 
-/// Returns the reference of settings as Markdown.
+/// Generates the reference of settings as Markdown.
 pub fn configuration() -> String {
     config::reference::text()
 }
 
-/// Returns the reference of the specification file as Markdown.
+/// Generates the reference of the specification file as Markdown.
 pub fn specification() -> String {
     reference::markdown()
 }
 
-/// Returns the JSON Schema of every answer, as one JSON object by their names.
+/// Generates the JSON Schema of every answer, as one JSON object by name.
 pub fn schemas_of_answers() -> String {
     from_types(&answers::of_commands())
 }
 
-/// Returns the commands that have an answer of `-o json`.
+/// Lists the commands with an answer in `-o json`.
 pub fn commands_with_answer() -> Vec<String> {
     crate::verbs::with_answer()
 }
 
-/// Returns the commands that need rights in the cluster.
+/// Lists the commands that need permissions in the cluster.
 pub fn commands_with_rights() -> Vec<String> {
     crate::verbs::with_rights()
 }
 
-/// Returns the words that clap is given for those that a person types: `pause job x` for `pause x`.
+/// Expands shorthand to the words that clap parses: `pause x` to `pause job x`.
 pub fn spelled_out(words: &[&str]) -> Vec<std::ffi::OsString> {
     let words = words.iter().map(std::ffi::OsString::from).collect();
     crate::cli::shorthand::spelled_out(&command(), words)

@@ -245,7 +245,7 @@ fn answer(
             let known: Vec<&str> = pages.keys().copied().collect();
             plain(
                 404,
-                format!("nothing at this path; there is {}\n", known.join(", ")),
+                format!("nothing at this path; available: {}\n", known.join(", ")),
             )
         }
     };

@@ -1,5 +1,5 @@
-//! Owns stdout and stderr: stdout is data, stderr is talk (`talk.rs`). The only place that writes
-//! to a stream.
+//! Owns stdout and stderr. Data goes to stdout and messages go to stderr (`talk.rs`). No other code
+//! writes to a stream.
 #![expect(
     clippy::disallowed_methods,
     reason = "this is the edge that writes to the terminal"
@@ -37,7 +37,7 @@ pub(crate) enum ColorChoice {
     Never,
 }
 
-/// How much is said on stderr; each says what those before it say too.
+/// The verbosity on stderr. Each level includes those before it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Verbosity {
     Errors,
@@ -47,17 +47,17 @@ pub(crate) enum Verbosity {
     Details,
 }
 
-/// What flags and environment say about output.
+/// Output options from flags and the environment.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct TerminalOptions {
     pub color: ColorChoice,
-    /// From `NO_COLOR`, `CLICOLOR_FORCE`, `CLICOLOR` and `TERM`, when the flag leaves it open.
+    /// From `NO_COLOR`, `CLICOLOR_FORCE`, `CLICOLOR` and `TERM`, if the flag leaves it open.
     pub environment: Option<bool>,
     pub plain: bool,
     pub talk: Verbosity,
-    /// Columns that the environment names.
+    /// The width set in the environment.
     pub columns: Option<usize>,
-    /// True when kubectl called the program, whose commands are then typed in another way.
+    /// True if kubectl runs the program as a plugin, so that suggested commands begin differently.
     pub is_plugin: bool,
 }
 
@@ -65,28 +65,27 @@ pub(crate) struct TerminalOptions {
 #[derive(Debug)]
 pub(crate) struct Terminal {
     wishes: TerminalOptions,
-    /// True when nothing is printed at all: a command runs for the questions that it asks.
+    /// True if nothing is printed, because a command runs only for its requests.
     silent: bool,
-    /// What was printed so far, where it shall go through a pager.
+    /// Output so far, if it goes to a pager.
     paged: RefCell<Option<Paged>>,
-    /// Data and talk go above it.
+    /// The changing line; data and messages go above it.
     line: ChangingLine,
     talk: Cell<Verbosity>,
     format: RefCell<Format>,
-    /// The command as `auth check` names it: `get nodes`.
+    /// The command in the form of `auth check`: `get nodes`.
     task: Cell<Option<&'static str>>,
-    /// True once somebody was told whom to ask for rights.
+    /// True after the hint about how to get a permission was shown.
     told: Cell<bool>,
-    /// True once a hint said what to type next, or where no such hint is wanted.
+    /// True after a hint about the next command, or if such a hint is disabled.
     is_next_told: Cell<bool>,
-    /// True when the command line names a namespace; then a refusal there is no reason to hint at
-    /// `-n`.
+    /// True if the command line names a namespace, so that a hint at `-n` would be wrong.
     namespace_given: Cell<bool>,
 }
 
 impl Terminal {
     pub(crate) fn new(wishes: TerminalOptions) -> Self {
-        // Each text is painted for its own stream; the library's own guess is about stdout alone.
+        // Each text is painted for its own stream, but `colored` would only look at stdout.
         colored::control::set_override(true);
         Self {
             wishes,
@@ -102,7 +101,7 @@ impl Terminal {
         }
     }
 
-    /// Makes a terminal that prints nothing.
+    /// Builds a terminal that prints nothing.
     pub(crate) fn silent() -> Self {
         Self {
             silent: true,
@@ -113,20 +112,20 @@ impl Terminal {
         }
     }
 
-    /// Sets the format of stdout; messages on stderr follow it.
+    /// Sets the format of stdout, which messages on stderr follow.
     pub(crate) fn set_format(&self, format: Format) {
         self.format.replace(format);
     }
 
-    /// Sets how much is said, unless a flag said how much.
+    /// Sets the verbosity, unless a flag did.
     pub(crate) fn set_talk(&self, talk: Verbosity) {
         if self.wishes.talk == Verbosity::default() {
             self.talk.set(talk);
         }
     }
 
-    /// From now on this much is said; returns how much was. For what is done once to look and once
-    /// more to do it.
+    /// Replaces the verbosity and returns the previous one, for work that is first checked silently
+    /// and then done.
     pub(crate) fn swap_talk(&self, talk: Verbosity) -> Verbosity {
         self.talk.replace(talk)
     }
@@ -135,16 +134,15 @@ impl Terminal {
         self.talk.get() >= talk
     }
 
-    /// Collects data for a pager from now on, where stdout is a terminal: this command line, or the
-    /// usual one.
+    /// Collects output for a pager from now on, if stdout is a terminal. `command` replaces the
+    /// default pager.
     pub(crate) fn page_with(&self, command: Option<String>) {
         if self.out_is_terminal() {
             self.paged.replace(Some(Paged::with(command)));
         }
     }
 
-    /// Prints without a pager from now on: what goes on until somebody ends it is nothing to leaf
-    /// through.
+    /// Stops paging, because a stream without an end cannot be paged. Prints the output so far.
     pub(crate) fn stream(&self) -> Result<(), Error> {
         self.line.never_wait();
         self.suggest_nothing();
@@ -153,7 +151,8 @@ impl Terminal {
             .map_or(Ok(()), |paged| self.print_raw(&paged.text))
     }
 
-    /// Shows what was collected, if a pager was asked for, and waits until the user has left it.
+    /// Shows the collected output in the pager, if one was requested, and waits until the user
+    /// leaves it.
     pub(crate) fn show_paged(&self) -> Result<(), Error> {
         let Some(paged) = self.paged.take().filter(|paged| !paged.text.is_empty()) else {
             return Ok(());
@@ -165,12 +164,12 @@ impl Terminal {
         }
     }
 
-    /// Notes whether the command line names a namespace.
+    /// Records whether the command line names a namespace.
     pub(crate) fn set_namespace_given(&self, given: bool) {
         self.namespace_given.set(given);
     }
 
-    /// Sets the command that rights would be needed for.
+    /// Sets the command named in the hint when a request is forbidden.
     pub(crate) fn set_task(&self, task: Option<&'static str>) {
         self.task.set(task);
     }
@@ -179,7 +178,7 @@ impl Terminal {
         !self.silent && io::stdout().is_terminal()
     }
 
-    /// Returns true when a person can answer questions.
+    /// Whether a person can answer questions.
     pub(crate) fn is_interactive(&self) -> bool {
         !self.silent && io::stdin().is_terminal() && io::stderr().is_terminal()
     }
@@ -188,7 +187,7 @@ impl Terminal {
         io::stdin().is_terminal()
     }
 
-    /// Returns how text on stdout may look.
+    /// Determines the style of text on stdout.
     pub(crate) fn look(&self) -> TextStyle {
         self.look_of(self.out_is_terminal())
     }
@@ -214,14 +213,14 @@ impl Terminal {
         }
     }
 
-    /// Writes data to stdout. What a terminal could obey, other than colors where they are on, is
-    /// made visible.
+    /// Writes data to stdout. Escapes control sequences other than enabled colors, so that the
+    /// terminal does not execute them.
     pub(crate) fn print(&self, text: &str) -> Result<(), Error> {
         self.print_raw(&harmless(text, self.look().color))
     }
 
-    /// Writes what has to be as it is. A reader that went away ends the program silently, as it
-    /// ends every filter.
+    /// Writes text unchanged. If the reader has closed the pipe, the program exits silently, as
+    /// filters do.
     pub(crate) fn print_raw(&self, text: &str) -> Result<(), Error> {
         if self.write_out(text)? {
             return Ok(());
@@ -230,7 +229,8 @@ impl Terminal {
         std::process::exit(0)
     }
 
-    /// Prints as `print` does where the program has to go on. False when the reader went away.
+    /// Prints like `print`, for a program that must continue. False if the reader has closed the
+    /// pipe.
     pub(crate) fn offer(&self, text: &str) -> Result<bool, Error> {
         self.write_out(&harmless(text, self.look().color))
     }
@@ -250,7 +250,7 @@ impl Terminal {
         is_read(written, "to stdout")
     }
 
-    /// Passes on what another program said, byte for byte. False when nobody reads it any more.
+    /// Forwards another program's output byte for byte. False if its reader has closed the pipe.
     pub(crate) fn pass(&self, to_stderr: bool, bytes: &[u8]) -> Result<bool, Error> {
         if self.silent {
             return Ok(true);
@@ -264,7 +264,7 @@ impl Terminal {
         is_read(written, "the output")
     }
 
-    /// Clears the screen before a redraw.
+    /// Redraws a watched table in place.
     pub(crate) fn redraw(&self, text: &str, first: bool) -> Result<(), Error> {
         let rows = raw::window().map_or(usize::MAX, |(_, rows)| usize::from(rows));
         self.print_raw(&frame(&harmless(text, self.look().color), rows, first))
@@ -280,7 +280,7 @@ impl Terminal {
             Cow::Borrowed(text)
         };
         let text = harmless(&text, self.error_look().color);
-        // Nobody is left to be told when stderr is gone.
+        // No stream is left to report a failure of stderr.
         let _ = self
             .line
             .above(|| io::stderr().lock().write_all(text.as_bytes()));
@@ -290,7 +290,7 @@ impl Terminal {
         !self.silent && io::stderr().is_terminal()
     }
 
-    /// Returns true where lines that change are drawn.
+    /// Whether changing lines are drawn.
     fn draws(&self) -> bool {
         self.says(Verbosity::Notes)
             && !self.wishes.plain
@@ -298,7 +298,7 @@ impl Terminal {
             && self.err_is_terminal()
     }
 
-    /// Returns how far something long is; drawn on a terminal only.
+    /// Creates a progress bar, drawn on a terminal only.
     pub(crate) fn progress(&self, steps: u64, what: &'static str) -> ProgressBar {
         if self.draws() && steps > 1 {
             self.line.progress(steps, what)
@@ -307,7 +307,7 @@ impl Terminal {
         }
     }
 
-    /// Returns a line that changes while something is awaited; drawn on a terminal only.
+    /// Creates a spinner, drawn on a terminal only.
     pub(crate) fn spinner(&self) -> ProgressBar {
         if self.draws() {
             self.line.spinner()
@@ -316,24 +316,24 @@ impl Terminal {
         }
     }
 
-    /// Lets [`Self::show_waiting`] draw: whoever had to log in has done so.
+    /// Allows [`Self::show_waiting`] to draw, after any login prompt.
     pub(crate) fn may_show_waiting(&self) {
         self.line.may_wait();
     }
 
-    /// Draws that answers are awaited, where a command takes longer than a second and draws no line
-    /// of its own. It never ends.
+    /// Draws a spinner if a command takes longer than a second and draws no other line. The future
+    /// never resolves.
     pub(crate) async fn show_waiting(&self) -> Infallible {
         self.line.waiting(|| self.draws()).await
     }
 
-    /// Takes away the line that shows progress or waiting.
+    /// Removes the progress bar or spinner.
     pub(crate) fn clear_line(&self) {
         self.line.clear();
     }
 }
 
-/// Returns false when the reader went away.
+/// False if the reader has closed the pipe.
 fn is_read(written: io::Result<()>, what: &str) -> Result<bool, Error> {
     match written {
         Ok(()) => Ok(true),

@@ -1,6 +1,6 @@
-//! Everything that reads bytes of others, as functions of bytes: what a fuzzer calls
-//! (`tests/fuzz`), and the tests here with their seeds. A function returns for whatever it is
-//! given, and panics where something is broken that holds for all bytes.
+//! Fuzz targets: every parser of untrusted bytes, as a function of bytes. A fuzzer (`tests/fuzz`)
+//! and the tests here call them. A target returns for any input and panics if an invariant is
+//! violated.
 
 use jiff::Timestamp;
 
@@ -17,10 +17,10 @@ use gpuctl_prometheus::Matchers;
 use gpuctl_prometheus::fuzz::{answer, chunks};
 use gpuctl_view::format::fuzz::shown;
 
-/// A function of any bytes.
+/// A function that accepts any bytes.
 pub type FuzzTarget = fn(&[u8]);
 
-/// Names and functions.
+/// The targets by name.
 pub const TARGETS: [(&str, FuzzTarget); 14] = [
     ("manifest", manifest),
     ("foreign-manifest", foreign),
@@ -38,7 +38,7 @@ pub const TARGETS: [(&str, FuzzTarget); 14] = [
     ("shown-text", shown),
 ];
 
-/// Reads a file of jobs, with what is done to it before it is sent or shown.
+/// Parses a manifest, and masks it as for display.
 fn manifest(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else {
         return;
@@ -48,14 +48,14 @@ fn manifest(bytes: &[u8]) {
         for document in &parsed.documents {
             assert!(
                 !document.name().contains(char::is_control),
-                "a name that no cluster takes"
+                "a name with control characters"
             );
         }
     }
     let _ = spec::masked(text);
 }
 
-/// Reads a file of other tools.
+/// Converts a manifest of another tool.
 fn foreign(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else {
         return;
@@ -63,7 +63,7 @@ fn foreign(bytes: &[u8]) {
     let _ = convert::convert(text, Some("busybox"));
 }
 
-/// Reads how far a training is from the lines of its log.
+/// Parses the progress of a training from its log.
 fn training(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     if let Some(percent) = progress::percent(text.lines()) {
@@ -82,8 +82,8 @@ fn training(bytes: &[u8]) {
     let _ = throughput(text.lines());
 }
 
-/// Writes queries with any text as the value of a label: it stays one text, and the matcher stands
-/// behind it.
+/// Builds queries with any text as a label value. It must stay one string, followed by the added
+/// matcher.
 fn query(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let half = (0..=text.len() / 2)
@@ -102,13 +102,12 @@ fn query(bytes: &[u8]) {
         "sum by (pod) (rate(metric{{pod={inner},cluster={outer}}}[5m])) / on (pod) other{{cluster={outer}}}"
     );
     assert_eq!(matchers.narrowed(&query), expected);
-    // Nothing is known of a text that is no query, except that it ends.
+    // For a text that is not a query, the only requirement is that the function returns.
     let _ = matchers.narrowed(&text);
     prometheus::fuzz::names(&text);
 }
 
-/// Reads a text of PromQL by its escapes; `None` where it does not end with its quote, or ends
-/// before.
+/// Parses a PromQL string with its escapes; `None` if its closing quote is missing or too early.
 fn unquoted(text: &str) -> Option<String> {
     let inner = text.strip_prefix('"')?;
     let (mut read, mut letters) = (String::new(), inner.chars());
@@ -125,13 +124,13 @@ fn unquoted(text: &str) -> Option<String> {
     }
 }
 
-/// Reads what an exporter's own pod tells.
+/// Parses the text of a GPU exporter.
 fn exporter(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let _ = exposition::read(&text, "node", 1_000);
 }
 
-/// Reads quantities and durations.
+/// Parses quantities and durations.
 fn amount(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else {
         return;
@@ -146,7 +145,7 @@ fn amount(bytes: &[u8]) {
         assert_eq!(
             quantity::milli(&written),
             Some(whole),
-            "what is written reads as what it was"
+            "formatting and parsing must round-trip"
         );
     }
     let _ = quantity::duration(text);

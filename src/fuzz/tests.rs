@@ -1,5 +1,5 @@
-//! Seeds, and the short run: every target with its seeds, cut, changed, doubled and put into each
-//! other. A fuzzer that is led by what it reaches goes on from the same seeds (`tests/fuzz`).
+//! Seeds, and a short run of every target with its seeds: cut, changed, doubled and combined. A
+//! coverage-guided fuzzer continues from the same seeds (`tests/fuzz`).
 
 #![expect(clippy::disallowed_methods, reason = "tests arrange files")]
 
@@ -97,7 +97,7 @@ fn seeds(target: &str) -> Vec<Vec<u8>> {
     }
 }
 
-/// One seed or two, changed here and there.
+/// Edits one seed or two at random.
 fn changed(seeds: Vec<Vec<u8>>) -> impl Strategy<Value = Vec<u8>> {
     let count = seeds.len();
     let one = prop_oneof![3 => any::<u8>(), 1 => prop::sample::select(b"\0\n\"{}[],:-=.\xff0e9\x1b".to_vec())];
@@ -130,7 +130,8 @@ fn changed(seeds: Vec<Vec<u8>>) -> impl Strategy<Value = Vec<u8>> {
     )
 }
 
-/// Changes of the seeds that each reader gets: `GPUCTL_FUZZ_RUNS`, else those of the short run.
+/// Reads the number of edited inputs per target from `GPUCTL_FUZZ_RUNS`; the default is that of the
+/// short run.
 fn runs() -> u32 {
     std::env::var("GPUCTL_FUZZ_RUNS").map_or(1500, |runs| {
         runs.parse().expect("GPUCTL_FUZZ_RUNS is a number")
@@ -145,7 +146,7 @@ fn no_bytes_break_what_reads_them() {
         assert!(!seeds.is_empty(), "{name}");
         seeds.iter().for_each(|seed| target(seed));
         target(b"");
-        // The same in every run: a fuzzer is who looks for new ones.
+        // A fixed seed makes runs reproducible; searching for new inputs is the fuzzer's task.
         let config = Config {
             cases: runs,
             failure_persistence: None,
@@ -166,7 +167,7 @@ fn no_bytes_break_what_reads_them() {
     });
 }
 
-/// Writes the seeds where a fuzzer begins: `GPUCTL_FUZZ_SEEDS=FOLDER`.
+/// Writes the seeds as a fuzzer's initial corpus: `GPUCTL_FUZZ_SEEDS=FOLDER`.
 #[test]
 fn seeds_for_a_fuzzer() {
     let Some(folder) = std::env::var_os("GPUCTL_FUZZ_SEEDS") else {

@@ -1,4 +1,4 @@
-//! The types that each verb prints with `-o json`, from the table of verbs.
+//! The types that each verb prints with `-o json`, from the verb table.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ macro_rules! define_shapes {
 
 verbs!(define_shapes);
 
-/// Returns the commands that have an answer, and the types of each.
+/// Lists the commands with an answer, each with its types.
 pub(super) fn of_commands() -> Vec<(String, &'static [MakeSchema])> {
     let rows = ROWS.iter().zip(SHAPES.iter().copied());
     rows.filter(|(_, shapes)| !shapes.is_empty())

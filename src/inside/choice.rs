@@ -1,12 +1,11 @@
-//! Chooses the pod and container of a job that a command works in, and names its node where no
-//! answer comes from there.
+//! Selects the pod and container of a job for a command, and names the pod's node if it does not
+//! respond.
 
 use gpuctl_cluster::Failure;
 use gpuctl_core::error::{Error, ErrorName};
 use gpuctl_core::model::{Job, Pod, PodPhase, State};
 
-/// Which container of a job is meant; without rank or pod the first that runs, without container
-/// the job's own.
+/// Selects a container of a job. The default is the first running pod and the job's own container.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ContainerChoice<'a> {
     pub rank: Option<u32>,
@@ -14,14 +13,17 @@ pub(crate) struct ContainerChoice<'a> {
     pub container: Option<&'a str>,
 }
 
-/// Returns the error of a request that the API server hands on to the pod's node. Where no answer
-/// came from there, the node is named: the server's own words know an address.
+/// Converts the failure of a request that the API server forwards to the pod's node. If the node
+/// did not respond, the error names it, because the server's message has only an address.
 pub(crate) fn from_node(failure: Failure, pod: &Pod) -> Error {
     let silent = matches!(failure, Failure::TimedOut { .. })
         || failure.code().is_some_and(|code| code >= 500);
     match &pod.node {
         Some(node) if silent => {
-            let message = format!("node `{node}` does not answer for {}", pod.name);
+            let message = format!(
+                "node `{node}` does not respond to requests for pod {}",
+                pod.name
+            );
             Error::new(ErrorName::NodeNotAnswering, message)
                 .cause(failure.to_string())
                 .hint(format!("gpuctl describe node {node}"))
@@ -30,10 +32,11 @@ pub(crate) fn from_node(failure: Failure, pod: &Pod) -> Error {
     }
 }
 
-/// Returns the pod that is meant: by name, by rank, else the first that runs.
+/// Finds the pod by name or by rank, or else the first running one.
 pub(crate) fn pod<'j>(job: &'j Job, place: ContainerChoice<'_>) -> Result<&'j Pod, Error> {
     let mut pods = job.current_pods();
     if job.kind.serves() {
+        // Pods of a service have no rank, so number them by name.
         pods.retain(|pod| !pod.ended());
         pods.sort_by(|a, b| a.name.cmp(&b.name));
     }
@@ -50,7 +53,7 @@ pub(crate) fn pod<'j>(job: &'j Job, place: ContainerChoice<'_>) -> Result<&'j Po
         if pods.is_empty() {
             let error = Error::new(
                 ErrorName::NotRunning,
-                format!("job `{}` is {state} and has no pod", job.name),
+                format!("job `{}` has no pod and has status {state}", job.name),
             );
             return Err(error.hint(format!("gpuctl describe job {full}")));
         }
@@ -73,7 +76,10 @@ pub(crate) fn pod<'j>(job: &'j Job, place: ContainerChoice<'_>) -> Result<&'j Po
     if pod.phase != PodPhase::Running {
         let error = Error::new(
             ErrorName::NotRunning,
-            format!("{} does not run: job `{}` is {state}", pod.name, job.name),
+            format!(
+                "{} is not running: job `{}` has status {state}",
+                pod.name, job.name
+            ),
         );
         return Err(error.hint(format!("gpuctl logs {full}")));
     }

@@ -1,4 +1,4 @@
-//! The workflow of getting into the containers of a job.
+//! Opens sessions in the containers of a job.
 
 pub(crate) mod choice;
 pub(crate) mod session;

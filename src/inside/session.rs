@@ -16,7 +16,7 @@ use gpuctl_core::model::contract::refusal::ContainerComplaint;
 use gpuctl_core::model::{Job, Pod};
 use gpuctl_local::platform::{self, RawMode, WindowChanges};
 
-/// A shell that most images have; bash where there is one.
+/// A shell that most images have; bash if the image has it.
 pub(crate) const SHELL: [&str; 3] = [
     "sh",
     "-c",
@@ -42,7 +42,7 @@ pub(crate) async fn within(
     if wants.tty && !tty {
         context
             .terminal
-            .warn("stdin is not a terminal, so the command gets none");
+            .warn("stdin is not a terminal, so the command runs without one");
     }
     let container = place
         .container
@@ -61,7 +61,9 @@ pub(crate) async fn within(
         .start(&call)
         .await
         .map_err(|failure| refused(failure, &job, pod, &container))?;
+    // A session must not be collected for the pager.
     context.terminal.stream()?;
+    // Only now, so that errors above are printed on a normal terminal.
     let raw = if tty { RawMode::enter().ok() } else { None };
     let input = input(call.stdin, tty);
     let mut failed = None;
@@ -76,9 +78,10 @@ pub(crate) async fn within(
     });
     let ending = tokio::select! {
         ending = running => ending,
-        // The terminal must be itself again, whoever ends us.
+        // Restore the terminal before a signal ends the process.
         number = platform::ended_from_outside() => {
             drop(raw);
+            // Shells report a process ended by signal N as 128 + N.
             return Ok(ExitCode::from(128 + number));
         }
     };
@@ -89,7 +92,8 @@ pub(crate) async fn within(
     exit_code(ending, command, &job, pod)
 }
 
-/// Returns the command's exit code, or why it did not end by itself.
+/// Converts the end of a session to the command's exit code, or to an error if the command did not
+/// run to its end.
 fn exit_code(
     ending: SessionEnd,
     command: Option<&[String]>,
@@ -97,7 +101,7 @@ fn exit_code(
     pod: &Pod,
 ) -> Result<ExitCode, Error> {
     match ending {
-        // A reader that went away ends us silently, as it ends every filter.
+        // The reader has closed the pipe, so end silently, as filters do.
         SessionEnd::Unread => Ok(ExitCode::SUCCESS),
         SessionEnd::Exit(code) => Ok(ExitCode::from(u8::try_from(code).unwrap_or(1))),
         SessionEnd::Refused(why)
@@ -116,10 +120,10 @@ fn exit_code(
         .cause(why)),
         SessionEnd::Broken => Err(Error::new(
             ErrorName::ConnectionLost,
-            format!("the connection to {} broke off", pod.name),
+            format!("the connection to {} was lost", pod.name),
         )
         .hint(format!(
-            "the command may still run: gpuctl describe job {}/{}",
+            "the command may still be running: gpuctl describe job {}/{}",
             job.namespace, job.name
         ))),
     }
@@ -140,7 +144,7 @@ fn refused(failure: Failure, job: &Job, pod: &Pod, container: &str) -> Error {
     from_node(failure, pod)
 }
 
-/// Keys or a pipe, and the window's size now and whenever it changes.
+/// Streams keys or a pipe, and the window's size now and after each change.
 fn input(stdin: bool, tty: bool) -> mpsc::Receiver<SessionInput> {
     let (sender, receiver) = mpsc::channel(16);
     if tty {

@@ -12,7 +12,7 @@ use super::mask::{self, TextSource};
 /// Limit on structured content in bytes, to protect the agent's context window.
 const LARGEST_STRUCTURE: usize = 256 << 10;
 
-/// Why an answer has no structured content besides its text.
+/// Why an answer has only text and no structured content.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum StructureError {
     #[error("it was not requested")]
@@ -36,7 +36,7 @@ pub(super) struct ToolAnswer {
 }
 
 impl ToolAnswer {
-    /// An error of the server itself.
+    /// Builds an answer with an error of the server itself.
     pub(super) fn own(message: String) -> Self {
         let structure = Some(json!({"message": message}));
         Self {
@@ -47,7 +47,8 @@ impl ToolAnswer {
         }
     }
 
-    /// The output of a command. Errors and warnings can also contain text of the cluster.
+    /// Builds an answer with the output of a command. Errors and warnings can also contain text of
+    /// the cluster.
     pub(super) fn of(output: &Output, source: TextSource) -> Self {
         let mut notes = Vec::new();
         if output.is_cut {
@@ -110,7 +111,7 @@ impl ToolAnswer {
     }
 }
 
-/// The UID of the object in the JSON form of an answer.
+/// Reads the UID of the object in the JSON form of an answer.
 pub(super) fn uid(structure: &Result<Value, StructureError>) -> Option<&str> {
     structure.as_ref().ok()?["uid"].as_str()
 }

@@ -6,14 +6,14 @@ use super::tools::{AgentTool, ArgumentPlace, Parameter, ToolChange, WriteArea, m
 const NAMESPACE: Parameter = may(
     "namespace",
     ArgumentPlace::Text("--namespace"),
-    "Namespace; without it the one of the kubeconfig",
+    "Namespace; the default is that of the kubeconfig",
 );
 const JOB: Parameter = must("job", ArgumentPlace::Word, "Name of the job");
 const MANIFEST: Parameter = must("manifest", ArgumentPlace::Input, "The YAML");
 const START: Parameter = may(
     "start",
     ArgumentPlace::Text("--start"),
-    "Begin: a span before now such as 7d, or RFC 3339",
+    "Start: a duration before now such as 7d, or an RFC 3339 time",
 );
 
 const fn asks(
@@ -33,7 +33,7 @@ const fn asks(
     }
 }
 
-/// A tool whose output also holds other text than names, states, events and logs.
+/// Declares a tool whose output also holds other text than names, states, events and logs.
 const fn echoes(mut tool: AgentTool, source: TextSource) -> AgentTool {
     tool.source = source;
     tool
@@ -42,13 +42,13 @@ const fn echoes(mut tool: AgentTool, source: TextSource) -> AgentTool {
 const READING: [AgentTool; 19] = [
     asks(
         "overview",
-        "GPUs of the cluster: how many there are, are held, are busy",
+        "GPUs of the cluster: total, held and busy",
         &["get", "overview"],
         &[],
     ),
     asks(
         "list_jobs",
-        "Jobs with status, GPUs, utilization and age; all namespaces unless one is given",
+        "Jobs with status, GPUs, utilization and age; the default is all namespaces",
         &["get", "jobs"],
         &[
             NAMESPACE,
@@ -63,7 +63,7 @@ const READING: [AgentTool; 19] = [
     echoes(
         asks(
             "describe_job",
-            "Everything about one job: pods, GPU use, events, what was submitted",
+            "Details of a job: pods, GPU use, events, submitted YAML",
             &["describe", "job"],
             &[JOB, NAMESPACE],
         ),
@@ -71,13 +71,13 @@ const READING: [AgentTool; 19] = [
     ),
     asks(
         "why",
-        "Why a job waits or died: causes with evidence and the command that helps",
+        "Why a job is waiting or has failed: causes with evidence and a command that helps",
         &["why"],
         &[JOB, NAMESPACE],
     ),
     asks(
         "why_all",
-        "Why each job waits or died, those with most GPUs first",
+        "Why each job is waiting or has failed, jobs with the most GPUs first",
         &["why", "--all"],
         &[NAMESPACE],
     ),
@@ -91,7 +91,7 @@ const READING: [AgentTool; 19] = [
             may(
                 "tail",
                 ArgumentPlace::Number("--tail"),
-                "How many lines; 100 without it",
+                "Number of lines; the default is 100",
             ),
             may(
                 "grep",
@@ -102,7 +102,7 @@ const READING: [AgentTool; 19] = [
             may(
                 "first_error",
                 ArgumentPlace::Switch("--first-error"),
-                "Only the earliest error over all pods, with the lines before it",
+                "Only the earliest error of all pods, with the lines before it",
             ),
             may(
                 "previous",
@@ -111,12 +111,7 @@ const READING: [AgentTool; 19] = [
             ),
         ],
     ),
-    asks(
-        "events",
-        "What happened to a job",
-        &["events"],
-        &[JOB, NAMESPACE],
-    ),
+    asks("events", "Events of a job", &["events"], &[JOB, NAMESPACE]),
     echoes(
         asks(
             "list_nodes",
@@ -129,7 +124,7 @@ const READING: [AgentTool; 19] = [
     echoes(
         asks(
             "describe_node",
-            "One node: its GPUs, who holds them, its conditions",
+            "Details of a node: its GPUs, their holders, its conditions",
             &["describe", "node"],
             &[must("node", ArgumentPlace::Word, "Name of the node")],
         ),
@@ -143,13 +138,13 @@ const READING: [AgentTool; 19] = [
     ),
     asks(
         "list_queues",
-        "Queues with what they have and who waits",
+        "Queues with their capacity and waiting jobs",
         &["get", "queues"],
         &[],
     ),
     asks(
         "list_consumers",
-        "Who holds GPUs, gpuctl's jobs and everything else",
+        "All holders of GPUs: gpuctl's jobs and other pods",
         &["get", "consumers"],
         &[NAMESPACE],
     ),
@@ -161,20 +156,20 @@ const READING: [AgentTool; 19] = [
             may(
                 "type",
                 ArgumentPlace::Text("--type"),
-                "Only this type, as h100-80g",
+                "Only this GPU type, such as h100-80g",
             ),
             may("pool", ArgumentPlace::Text("--pool"), "Only this pool"),
             may(
                 "slots",
                 ArgumentPlace::Number("--slots"),
-                "Tell how many jobs of so many GPUs fit",
+                "Count the jobs with this number of GPUs that fit",
             ),
         ],
     ),
     echoes(
         asks(
             "fit",
-            "Whether the job of a YAML would start now, and what binds if not",
+            "Whether the job in a YAML would start now, and the limiting factor if not",
             &["fit", "-f", "-"],
             &[MANIFEST, NAMESPACE],
         ),
@@ -183,7 +178,7 @@ const READING: [AgentTool; 19] = [
     echoes(
         asks(
             "validate",
-            "Every problem of a YAML, with line and column",
+            "All problems in a YAML, with line and column",
             &["validate", "-f", "-"],
             &[MANIFEST],
         ),
@@ -192,7 +187,7 @@ const READING: [AgentTool; 19] = [
     echoes(
         asks(
             "explain_field",
-            "What a field of the YAML means, as resources.gpu-type",
+            "Explain a field of the YAML, such as resources.gpu-type",
             &["explain"],
             &[must("field", ArgumentPlace::Word, "The field")],
         ),
@@ -200,7 +195,7 @@ const READING: [AgentTool; 19] = [
     ),
     AgentTool {
         name: "example",
-        about: "A YAML to begin with, for training, inference, notebook, compute, pool or quota",
+        about: "A YAML to start from: training, inference, notebook, compute, pool or quota",
         command: &["init"],
         parameters: &[must("kind", ArgumentPlace::Word, "The kind")],
         source: TextSource::Program,
@@ -209,13 +204,13 @@ const READING: [AgentTool; 19] = [
     },
     asks(
         "efficiency",
-        "What a job made of its GPUs: hours held, used and wasted",
+        "GPU efficiency of a job: hours held, used and wasted",
         &["eff"],
         &[JOB, NAMESPACE, START],
     ),
     asks(
         "report",
-        "GPU-hours that were held, used and wasted, by namespace, team, user or pool",
+        "GPU-hours held, used and wasted, by namespace, team, user or pool",
         &["report"],
         &[
             START,
@@ -307,7 +302,7 @@ const WRITING: [AgentTool; 9] = [
     ),
     submits!(
         "apply_manifest",
-        "Change jobs to what a YAML says, and create those that are missing",
+        "Update jobs to match a YAML, and create missing ones",
         "apply",
         "job",
         Jobs,
@@ -350,13 +345,13 @@ const WRITING: [AgentTool; 9] = [
     ),
     deletes(
         "delete_quota",
-        "Delete a quota in every namespace that it binds",
+        "Delete a quota in every namespace that it applies to",
         [
             &["delete", "quota", "--yes"],
             &["describe", "quota", "--to-delete"],
         ],
         &[must("quota", ArgumentPlace::Word, "Name of the quota")],
-        "It deletes this quota in every namespace that it binds.",
+        "It deletes this quota in every namespace that it applies to.",
         WriteArea::Quotas,
     ),
     submits!(
@@ -377,7 +372,7 @@ const WRITING: [AgentTool; 9] = [
     ),
 ];
 
-/// The tools that a server offers: all that read, and those that write in an allowed area.
+/// Lists the tools that a server offers: all that read, and those that write in an allowed area.
 pub(super) fn tools(areas: &[WriteArea]) -> impl Iterator<Item = &'static AgentTool> {
     let is_allowed = |tool: &&AgentTool| {
         tool.change

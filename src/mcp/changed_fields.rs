@@ -80,7 +80,7 @@ fn side(name: &str, text: &str, mask: MaskText) -> String {
 }
 
 /// Completes a list of words that is cut off, such as a command. A cut object cannot be completed,
-/// because the rest could say that a value is one of a variable.
+/// because the missing part could mark a value as that of a variable.
 fn words(cut: &str) -> Option<Value> {
     let cut = cut.trim_end_matches([',', '\\']);
     let completed = [format!("{cut}\"]"), format!("{cut}]")];

@@ -49,18 +49,18 @@ pub(super) enum CommandAccess {
 /// Why a command has no output.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum RunError {
-    #[error("the server ends: {0}")]
+    #[error("the server is shutting down: {0}")]
     ServerEnds(AcquireError),
-    #[error("cannot find the program itself: {0}")]
+    #[error("cannot find gpuctl's own program: {0}")]
     NoProgram(std::io::Error),
-    #[error("cannot run the program itself: {0}")]
+    #[error("cannot start gpuctl: {0}")]
     NotStarted(std::io::Error),
     #[error("cannot read the output of gpuctl: {0}")]
     Unread(std::io::Error),
-    #[error("the command was ended after {} s without an answer", WITHIN.as_secs())]
+    #[error("the command was stopped after {} s without an answer", WITHIN.as_secs())]
     TimedOut,
     #[error(
-        "the command was ended after {} s without an answer; \
+        "the command was stopped after {} s without an answer; \
          part of the change may have been made, so look before you repeat it",
         WITHIN.as_secs()
     )]

@@ -93,10 +93,10 @@ impl ConfirmRefusal {
     /// Explains the refusal to an agent.
     pub(super) fn message(&self, tool: &str) -> String {
         let reason = match self {
-            Self::Unknown => "this server did not give out that word, or it was used already",
+            Self::Unknown => "this server did not issue that word, or it was already used",
             Self::Expired => "the word has expired",
             Self::OtherArguments => {
-                "the word was given for other arguments, another cluster or another namespace"
+                "the word was issued for other arguments, another cluster or another namespace"
             }
         };
         format!(

@@ -14,25 +14,26 @@ use gpuctl_local::bundle::REDACTED;
 pub(super) enum VariableNames {
     /// Also `http_proxy=…`, where the whole line is one assignment.
     Any,
-    /// Only capitals, for text in which gpuctl writes lines such as `team=nlp`.
+    /// Only capitals, for text with lines of gpuctl such as `team=nlp`.
     Capitals,
 }
 
-/// What loggers and gpuctl write before a line: the rank or the suffix of a pod, a time, a level, a
-/// number, the `+` of `set -x`, the `-` of a list, the `>` of an error, a sentence before `«`.
+/// Text that loggers and gpuctl write before a line: the rank or the name suffix of a pod, a time,
+/// a level, a number, the `+` of `set -x`, the `-` of a list, the `>` of an error, a sentence
+/// before `«`.
 const PREFIX: &str = concat!(
     r"(?:[^«\n]*«)?[ \t]*(?:(?:\S{1,63} │|\[[^\[\]\n]{1,63}\]:?|\d{4}-\d\d-\d\d[T ]\d\d:\d\d\S*|\d{1,6}|\++|-|>",
     r"|(?:TRACE|DEBUG|INFO|NOTICE|WARN|WARNING|ERROR|FATAL|CRITICAL):?)[ \t]+)*"
 );
-/// A quoted text, which may lack its end because a log cuts long lines. The last form is that of
-/// JSON inside JSON.
+/// A quoted text, which may lack its closing quote because a log truncates long lines. The last
+/// form is JSON inside JSON.
 const QUOTED: &str = r#"(?:"(?:\\.|[^"\\\n])*(?:"|$)|'(?:\\.|[^'\\\n])*(?:'|$)|\\"[^"\n]*(?:"|$))"#;
 
 fn pattern(text: &str) -> Regex {
     Regex::new(text).expect("the pattern is valid")
 }
 
-/// A line that begins with an assignment: its beginning, a shell's keyword, the name, the value.
+/// A line that starts with an assignment: its prefix, a shell keyword, the name, the value.
 static ASSIGNED: LazyLock<Regex> = LazyLock::new(|| {
     let keyword = r"(?:export|readonly|declare|typeset|local|setenv|set)(?:[ \t]+-\w+)*[ \t]+";
     pattern(&format!(
@@ -80,7 +81,7 @@ static MEASURED_IN_CAPITALS: LazyLock<Regex> = LazyLock::new(|| {
         r"(?i)^{value}(?:{CLOSING}\s+(?:[|│]\s+)?(?:{named}|{value}))*{CLOSING}(?:\s+|$)"
     ))
 });
-/// Values in lower case that are states and no secrets.
+/// Lower-case values that are states, not secrets.
 const STATES: [&str; 14] = [
     "running", "pending", "done", "ok", "ready", "started", "finished", "failed", "true", "false",
     "none", "train", "eval", "test",
@@ -106,7 +107,7 @@ static PROPERTY: LazyLock<Regex> = LazyLock::new(|| {
         r"(?m)^({PREFIX}(?:\{{[ \t]*)?([A-Za-z_]\w*):[ \t]+)({QUOTED})(,?[ \t]*\}}?)$"
     ))
 });
-/// Words before a colon that are a level and no name.
+/// Log levels, which can precede a colon like a name.
 const LEVELS: [&str; 9] = [
     "TRACE", "DEBUG", "INFO", "NOTICE", "WARN", "WARNING", "ERROR", "FATAL", "CRITICAL",
 ];
@@ -141,8 +142,8 @@ pub(super) fn masked(text: &str, names: VariableNames) -> String {
     ASSIGNED.replace_all(&text, assigned).into_owned()
 }
 
-/// Masks the entries of maps whose names are those of variables, also in JSON that is the value of
-/// another entry.
+/// Masks the entries of maps that look like variables, including JSON inside the value of another
+/// entry.
 fn entries(text: &str) -> String {
     let entry = |entry: &Captures<'_>| {
         let (quote, inner) = entry[3].split_at(1);
@@ -154,18 +155,18 @@ fn entries(text: &str) -> String {
     ENTRY.replace_all(text, entry).into_owned()
 }
 
-/// Whether variables alone have such a name: one in capitals, or that of a proxy.
+/// Whether a name has the form of a variable: in capitals, or ending in `_proxy`.
 fn is_conventional(name: &str) -> bool {
     !name.chars().any(|c| c.is_ascii_lowercase()) || name.ends_with("_proxy")
 }
 
-/// Whether a name with a quoted value is that of a variable.
+/// Whether a name with a quoted value looks like a variable.
 fn is_variable(name: &str, quoted: &str) -> bool {
     let value = quoted.trim_matches(['"', '\'', '\\']);
     is_conventional(name) && measured_part(name, value).len() < value.len()
 }
 
-/// The measured values at the beginning of the value of a variable: all of `0.41 loss=2.3`.
+/// Selects the measured values at the beginning of the value of a variable: all of `0.41 loss=2.3`.
 fn measured_part<'v>(name: &str, value: &'v str) -> &'v str {
     match name.ends_with("_proxy") {
         true => "",
@@ -175,8 +176,8 @@ fn measured_part<'v>(name: &str, value: &'v str) -> &'v str {
     }
 }
 
-/// Whether the rest of the line is the value of a variable in lower case, in contrast to
-/// `loss=0.4 lr=1e-4`, `status=running` and `time=12:00 level=info`.
+/// Whether the rest of the line is the value of a lower-case variable, unlike in `loss=0.4
+/// lr=1e-4`, `status=running` and `time=12:00 level=info`.
 fn is_lone_assignment(value: &str) -> bool {
     let value = value.trim_end();
     ONE_TEXT.is_match(value)

@@ -30,7 +30,8 @@ pub(super) enum TextSource {
 }
 
 impl TextSource {
-    /// The source of such a command's warnings and errors, which contain no YAML document.
+    /// Determines the source of such a command's warnings and errors, which contain no YAML
+    /// document.
     pub(super) fn of_lines(self) -> Self {
         match self {
             Self::Description | Self::Labels | Self::Yaml => Self::Cluster,
@@ -40,7 +41,7 @@ impl TextSource {
         }
     }
 
-    /// The source of a text in a field of JSON.
+    /// Determines the source of a text in a field of JSON.
     fn of_field(self) -> Self {
         match self {
             Self::Labels | Self::Manifest => self,
@@ -87,7 +88,7 @@ static ASSIGNMENT: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r#"(^|[\s;&|("'])([A-Za-z_]\w*=)("[^"]*(?:"|$)|'[^']*(?:'|$)|[^\s"';&|)]+)"#)
         .expect("the pattern is valid")
 });
-/// `secret: hub`, and no `client_secret: …`.
+/// `secret: hub`, but not `client_secret: …`.
 static SECRET_FIELD: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"(^|[\s{,-])secret: ").expect("the pattern is valid"));
 
@@ -236,7 +237,8 @@ fn restore(value: &mut Value, documents: &[String]) {
     }
 }
 
-/// `{"field": "environment.env.NAME", "value": …}`, a default of the site.
+/// Hides the value of a variable in a default of the site: `{"field": "environment.env.NAME",
+/// "value": …}`.
 fn hide_default(fields: &mut Map<String, Value>) {
     let is_variable =
         |field: &str| field == "env" || field.ends_with(".env") || field.contains("env.");

@@ -20,7 +20,7 @@ mod tools;
 pub(crate) use server::{KubeTarget, serve};
 pub(crate) use tools::WriteArea;
 
-/// What agents are told beforehand, in the form of a skill.
+/// Instructions for agents, in the form of a skill.
 pub(crate) const SKILL: &str = include_str!("skill.md");
 
 #[cfg(test)]

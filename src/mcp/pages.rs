@@ -84,7 +84,7 @@ fn cut(text: &str) -> Vec<String> {
                 page.push_str(rest);
                 break;
             }
-            // A line that no page holds is broken; any other begins the next page.
+            // Split a line that is longer than a page; any other line starts the next page.
             if page.is_empty() {
                 let end = (0..=room.max(4))
                     .rev()
@@ -105,7 +105,7 @@ fn cut(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// Titles of columns: words in capitals, and not too long.
+/// Whether a line is a table header: words in capitals, and not too long.
 fn is_header(line: &str) -> bool {
     let letters = || line.chars().filter(|c| c.is_alphabetic());
     line.len() < PAGE / 4 && letters().count() > 3 && letters().all(char::is_uppercase)

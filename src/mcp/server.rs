@@ -44,7 +44,7 @@ true, false and other values confirm nothing";
 /// Returns the server, user and namespace that the kubeconfig currently has; `None` without one.
 pub(crate) type KubeTarget = Box<dyn Fn() -> Option<String> + Send + Sync>;
 
-/// Why no session came about.
+/// Why no session started.
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
 pub(crate) struct SessionError(Box<dyn std::error::Error + Send + Sync>);
@@ -67,7 +67,7 @@ struct McpServer {
 /// confirms a change only while `target` stays the same.
 ///
 /// # Errors
-/// Says why no session came about.
+/// Fails if no session starts.
 pub(crate) async fn serve(
     own: Vec<OsString>,
     namespace: Vec<OsString>,
@@ -214,7 +214,7 @@ impl McpServer {
         let uid = uid(&structure).map(ToOwned::to_owned);
         if change.uid_option.is_some() && uid.is_none() {
             return ToolAnswer::own(
-                "nothing was changed: the UID of the object is not known\nhint: call the tool \
+                "nothing was changed: the UID of the object is unknown\nhint: call the tool \
                  again"
                     .to_owned(),
             );

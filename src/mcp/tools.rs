@@ -53,7 +53,7 @@ pub(super) struct Parameter {
     pub is_required: bool,
 }
 
-/// Where a value goes.
+/// The position of a value on the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ArgumentPlace {
     Word,
@@ -224,7 +224,7 @@ impl AgentTool {
         Ok(call)
     }
 
-    /// Puts the value of a parameter where it belongs. Words go to `bare`.
+    /// Adds the value of a parameter at its position. Words go to `bare`.
     fn add(
         &self,
         one: &Parameter,
@@ -241,7 +241,7 @@ impl AgentTool {
         };
         match one.place {
             ArgumentPlace::Word => bare.push(text()?),
-            // In one word with its option, so that it cannot be another one.
+            // In one word with its option, so that it cannot become another option.
             ArgumentPlace::Text(flag) => call.words.push(format!("{flag}={}", text()?)),
             ArgumentPlace::Number(flag) => {
                 let number = value

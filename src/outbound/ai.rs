@@ -1,35 +1,36 @@
-//! Calls AIs: OpenAI's chat completions, which most others serve too, and Anthropic's messages.
+//! Calls AI services over OpenAI's chat completions API, which most others support, or Anthropic's
+//! messages API.
 
 use anyhow::anyhow;
 use serde_json::{Value, json};
 
 use super::{OutboundCall, OutboundResponse, OutboundUrl};
 
-/// Whom to ask, and as what.
+/// The service, the model and the key.
 #[derive(Clone, Debug)]
 pub(crate) struct Ai {
     pub address: OutboundUrl,
     pub model: String,
-    /// Never shown.
+    /// Secret; never shown.
     pub key: Option<String>,
 }
 
-/// Anthropic wants to know how long an answer may get; ours are a few lines.
+/// Anthropic's API requires a limit on the answer; gpuctl needs only a few lines.
 const MOST_TOKENS: u32 = 1024;
 
-/// The AI refuses the key, and will refuse it for every device.
+/// The service rejects the key, so further devices would fail too.
 #[derive(Debug, thiserror::Error)]
-#[error("{shown} answers {code}: the key is missing or refused")]
+#[error("{shown} answers {code}: the key is missing or was rejected")]
 pub(crate) struct KeyRefused {
     shown: String,
     code: u16,
 }
 
 impl Ai {
-    /// Anthropic's own API, by its host or its path.
+    /// Whether to use Anthropic's API, by the host or the path.
     fn is_anthropic(&self) -> bool {
         let (host, path) = (self.address.host(), self.address.path());
-        // It speaks the others' language too, at their path.
+        // Anthropic also offers OpenAI's API, at OpenAI's path.
         let own = host == "anthropic.com" || host.ends_with(".anthropic.com");
         path.ends_with("/v1/messages") || (own && !path.ends_with("/chat/completions"))
     }
@@ -47,7 +48,7 @@ impl Ai {
         .any(|end| host.ends_with(end))
     }
 
-    /// Returns a question as a call.
+    /// Builds the call with a question.
     pub(crate) fn call(&self, instruction: &str, question: &str) -> OutboundCall {
         let user = json!({"role": "user", "content": question});
         let body = if self.is_anthropic() {
@@ -75,7 +76,7 @@ impl Ai {
         }
     }
 
-    /// Returns what it said. An error tells what came instead, without quoting what was sent.
+    /// Extracts the answer's text. An error describes the response without quoting the request.
     pub(crate) fn said(&self, answer: &OutboundResponse) -> anyhow::Result<String> {
         let shown = self.address.shown();
         if answer.code != 200 {
@@ -89,8 +90,8 @@ impl Ai {
                 code => anyhow!("{shown} answers {code}"),
             });
         }
-        let body: Value =
-            serde_json::from_str(&answer.body).map_err(|_| anyhow!("{shown} answers no JSON"))?;
+        let body: Value = serde_json::from_str(&answer.body)
+            .map_err(|_| anyhow!("{shown} does not answer with JSON"))?;
         let text = if self.is_anthropic() {
             let parts = body["content"].as_array().into_iter().flatten();
             parts
@@ -151,7 +152,7 @@ mod tests {
             header("https://api.anthropic.com/v1/chat/completions").0,
             "authorization"
         );
-        // A host that only sounds like it gets no key of the other's.
+        // A host with a similar name must not receive the key in another service's header.
         assert_eq!(
             header("https://notanthropic.com/v1/chat/completions").0,
             "authorization"
@@ -192,11 +193,11 @@ mod tests {
         );
         assert_eq!(
             said(open, 200, "<html>").unwrap_err().to_string(),
-            "http://h answers no JSON"
+            "http://h does not answer with JSON"
         );
         assert_eq!(
             said(open, 401, "sk-x").unwrap_err().to_string(),
-            "http://h answers 401: the key is missing or refused"
+            "http://h answers 401: the key is missing or was rejected"
         );
     }
 }

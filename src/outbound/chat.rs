@@ -10,20 +10,20 @@ use serde_json::{Value, json};
 
 use super::{OutboundCall, OutboundResponse, OutboundUrl, signature};
 
-/// Whose robot it is.
+/// The chat service that receives the message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Robot {
-    /// Lark is the same outside China.
+    /// Also Lark, the same service outside China.
     Feishu,
     Slack,
     DingTalk,
     Wecom,
-    /// Anybody who takes JSON.
+    /// Any service that accepts JSON.
     Generic,
 }
 
 impl Robot {
-    /// Chooses the chat by its name in the configuration; `auto` goes by the host.
+    /// Selects the service by its name in the configuration; `auto` selects by the host.
     pub(crate) fn named(name: &str, address: &OutboundUrl) -> Self {
         let host = address.host();
         let at = |domain: &str| host == domain || host.ends_with(&format!(".{domain}"));
@@ -41,7 +41,7 @@ impl Robot {
         }
     }
 
-    /// Bytes of text that it takes.
+    /// Limits the text, in bytes.
     pub(crate) fn longest(self) -> usize {
         match self {
             Self::Wecom => 2048,
@@ -51,8 +51,8 @@ impl Robot {
         }
     }
 
-    /// Returns a message as a call at a time in Unix milliseconds. `payload` is for whoever takes
-    /// JSON and gets the text too.
+    /// Builds the call with a message at a time in Unix milliseconds. `payload` is for generic
+    /// services, which receive the text in it.
     pub(crate) fn call(
         self,
         address: &OutboundUrl,
@@ -67,7 +67,8 @@ impl Robot {
                 let mut body = serde_json::Map::new();
                 if let Some(secret) = secret {
                     let seconds = (now / 1000).to_string();
-                    // The text to sign is the key, and nothing is signed.
+                    // Feishu's signature uses the text to sign as the key and signs an empty
+                    // message.
                     let sign = signature(&format!("{seconds}\n{secret}"), "");
                     body.insert("timestamp".to_owned(), json!(seconds));
                     body.insert("sign".to_owned(), json!(sign));
@@ -77,6 +78,7 @@ impl Robot {
                 Value::Object(body)
             }
             Self::Slack => {
+                // Slack requires exactly these three characters as HTML entities.
                 json!({ "text": text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;") })
             }
             Self::DingTalk => {
@@ -100,7 +102,7 @@ impl Robot {
         }
     }
 
-    /// Checks that the chat accepted the message; an error says what it answered.
+    /// Checks that the service accepted the message. An error contains its response.
     pub(crate) fn took(
         self,
         address: &OutboundUrl,
@@ -115,8 +117,8 @@ impl Robot {
             Self::DingTalk | Self::Wecom => &["errcode"],
             Self::Slack | Self::Generic => return Ok(()),
         };
-        let body: Value =
-            serde_json::from_str(&answer.body).map_err(|_| anyhow!("{shown} answers no JSON"))?;
+        let body: Value = serde_json::from_str(&answer.body)
+            .map_err(|_| anyhow!("{shown} does not answer with JSON"))?;
         match keys.iter().find_map(|key| body[key].as_i64()) {
             Some(0) => Ok(()),
             Some(code) => {
@@ -125,9 +127,11 @@ impl Robot {
                     .find_map(|key| body[key].as_str())
                     .unwrap_or_default();
                 let why: String = why.chars().filter(|c| !c.is_control()).take(200).collect();
-                Err(anyhow!("{shown} refuses the message: {code} {why}"))
+                Err(anyhow!("{shown} rejected the message: {code} {why}"))
             }
-            None => Err(anyhow!("{shown} does not say whether it took the message")),
+            None => Err(anyhow!(
+                "{shown} did not confirm that it accepted the message"
+            )),
         }
     }
 }
@@ -220,7 +224,7 @@ mod tests {
         .unwrap_err();
         assert_eq!(
             refused,
-            "http://h refuses the message: 19021 sign match fail"
+            "http://h rejected the message: 19021 sign match fail"
         );
         assert!(
             took(

@@ -1,6 +1,6 @@
-//! Sends texts and JSON to an AI, a chat or a control system.
+//! Sends text and JSON to an AI service, a chat or a control system.
 //!
-//! Note: the path of such an address is a secret, so addresses are shown by their host alone.
+//! Note: the path of such a URL is a secret, so only its origin is shown.
 
 pub(crate) mod ai;
 pub(crate) mod chat;
@@ -13,24 +13,23 @@ use reqwest::header::{HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use reqwest::redirect::Policy;
 use reqwest::{Client, Response, Url};
 
-/// An address that was given for calls.
+/// A configured URL for calls.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct OutboundUrl(Url);
 
 impl OutboundUrl {
-    /// Parses an address of `http` or `https`; an error does not quote it.
+    /// Parses an `http` or `https` URL. An error does not quote it.
     pub(crate) fn parse(text: &str) -> anyhow::Result<Self> {
-        let url =
-            Url::parse(text.trim()).map_err(|error| anyhow!("an address that is none: {error}"))?;
+        let url = Url::parse(text.trim()).map_err(|error| anyhow!("invalid URL: {error}"))?;
         match (url.scheme(), url.host_str()) {
             ("http" | "https", Some(host)) if !host.is_empty() => Ok(Self(url)),
             _ => Err(anyhow!(
-                "an address begins with http:// or https:// and a host"
+                "a URL must begin with http:// or https:// and a host"
             )),
         }
     }
 
-    /// Formats it without what may be a secret: `https://hooks.example.com`.
+    /// Formats the origin, without parts that may be secret: `https://hooks.example.com`.
     pub(crate) fn shown(&self) -> String {
         self.0.origin().ascii_serialization()
     }
@@ -43,12 +42,12 @@ impl OutboundUrl {
         self.0.path()
     }
 
-    /// Returns all of it, for what has to tell it from others and shows it to nobody.
+    /// Exposes the whole URL, as an identity. It may be secret, so never show it.
     pub(crate) fn whole(&self) -> &str {
         self.0.as_str()
     }
 
-    /// Adds parameters.
+    /// Adds query parameters.
     fn with(&self, parameters: &[(&str, &str)]) -> Self {
         let mut url = self.0.clone();
         url.query_pairs_mut().extend_pairs(parameters);
@@ -56,45 +55,45 @@ impl OutboundUrl {
     }
 }
 
-/// One call.
+/// A request.
 #[derive(Clone, Debug)]
 pub(crate) struct OutboundCall {
     pub address: OutboundUrl,
     pub headers: Vec<(String, String)>,
-    /// JSON.
+    /// A JSON document.
     pub body: String,
 }
 
-/// What came back.
+/// The response to a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct OutboundResponse {
     pub code: u16,
     pub body: String,
 }
 
-/// How long and how often.
+/// Timeout and retries of a call.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RetryPolicy {
-    /// Of one try.
+    /// Timeout of one attempt.
     pub timeout: Duration,
-    /// Further tries after one that failed for the moment.
+    /// Number of further attempts after a temporary failure.
     pub retries: usize,
-    /// True when the other side may get the same call twice: else it is repeated only where it was
-    /// surely not acted on.
+    /// True if the service may receive the same call twice. Otherwise a call is repeated only if
+    /// the service certainly did not act on it.
     pub repeatable: bool,
 }
 
-/// The first wait between two tries; each further one is twice as long.
+/// The wait before the first retry; it doubles for each further one.
 const FIRST_WAIT: Duration = Duration::from_millis(500);
-/// The longest wait, whatever the other side asks for.
+/// The longest wait, whatever `Retry-After` says.
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
-/// More than any of them has to say.
+/// Limit on a response in bytes, far above any real one.
 const LONGEST_ANSWER: usize = 1 << 20;
 
-/// Why a try failed.
+/// Why an attempt failed.
 struct AttemptFailure {
     message: String,
-    /// How sure it is that the call was not acted on.
+    /// When a retry is safe.
     again: Again,
     wait: Option<Duration>,
 }
@@ -106,22 +105,22 @@ enum Again {
     Always,
 }
 
-/// The way out.
+/// An HTTP client for outbound calls.
 pub(crate) struct Caller(Client);
 
 impl Caller {
     pub(crate) fn new() -> anyhow::Result<Self> {
-        // A key or a body goes to where it was given for and nowhere else.
+        // Do not follow redirects: a key or a body must only go to the configured server.
         let builder = Client::builder()
             .redirect(Policy::none())
             .user_agent(concat!("gpuctl/", env!("CARGO_PKG_VERSION")));
         Ok(Self(builder.build().map_err(|error| {
-            anyhow!("no calls can be made: {}", innermost(&error))
+            anyhow!("cannot create an HTTP client: {}", innermost(&error))
         })?))
     }
 
-    /// Posts JSON. An answer of whatever status but those that ask for another try, which are
-    /// errors at the end.
+    /// Posts JSON and returns the response of any status, except for those that ask for a retry.
+    /// These are errors after the last attempt.
     pub(crate) async fn post(
         &self,
         call: &OutboundCall,
@@ -169,6 +168,7 @@ impl Caller {
             .send()
             .await;
         let response = sent.map_err(|error| {
+            // Without a connection, the server cannot have received the call.
             let again = if error.is_connect() {
                 Again::Always
             } else {
@@ -202,20 +202,23 @@ fn headers(call: &OutboundCall) -> Result<HeaderMap, AttemptFailure> {
     headers.insert("content-type", HeaderValue::from_static("application/json"));
     for (name, value) in &call.headers {
         let name: HeaderName = name.parse().map_err(|_| {
-            AttemptFailure::fatal(format!("cannot be called: `{name}` is no header"))
+            AttemptFailure::fatal(format!(
+                "cannot be called: `{name}` is not a valid header name"
+            ))
         })?;
         let mut value = HeaderValue::from_str(value.trim()).map_err(|_| {
             AttemptFailure::fatal(format!(
-                "cannot be called: the value of `{name}` cannot be sent"
+                "cannot be called: the value of header `{name}` has invalid characters"
             ))
         })?;
+        // Keeps the value out of debug output and HTTP/2 header tables.
         value.set_sensitive(true);
         headers.insert(name, value);
     }
     Ok(headers)
 }
 
-/// Returns why a response with this status counts as a failure, if it does.
+/// Explains why a response with this status is a failure; `None` if it is not one.
 fn refusal(response: &Response, address: &OutboundUrl) -> Option<AttemptFailure> {
     let code = response.status().as_u16();
     let (message, again) = match code {
@@ -230,6 +233,7 @@ fn refusal(response: &Response, address: &OutboundUrl) -> Option<AttemptFailure>
             let message = format!("redirects to {to}, which is not followed");
             (message, Again::Never)
         }
+        // The server did not handle the call (RFC 6585, RFC 9110).
         429 | 503 => (format!("answers {code}"), Again::Always),
         500..600 => (format!("answers {code}"), Again::IfRepeatable),
         _ => return None,
@@ -241,13 +245,13 @@ fn refusal(response: &Response, address: &OutboundUrl) -> Option<AttemptFailure>
     })
 }
 
-/// Reads the whole body of a response.
+/// Reads the whole body of a response, up to the limit.
 async fn read(mut response: Response) -> Result<OutboundResponse, AttemptFailure> {
     let code = response.status().as_u16();
     let mut body = Vec::new();
     let half = |error: reqwest::Error| AttemptFailure {
         message: format!(
-            "broke off in its answer: {}",
+            "closed the connection during its answer: {}",
             innermost(&error.without_url())
         ),
         again: Again::IfRepeatable,
@@ -256,7 +260,9 @@ async fn read(mut response: Response) -> Result<OutboundResponse, AttemptFailure
     while let Some(piece) = response.chunk().await.map_err(half)? {
         body.extend_from_slice(&piece);
         if body.len() > LONGEST_ANSWER {
-            return Err(AttemptFailure::fatal("answers without an end".to_owned()));
+            return Err(AttemptFailure::fatal(
+                "answers with more than 1 MiB".to_owned(),
+            ));
         }
     }
     Ok(OutboundResponse {
@@ -266,6 +272,7 @@ async fn read(mut response: Response) -> Result<OutboundResponse, AttemptFailure
 }
 
 fn asked_wait(response: &Response) -> Option<Duration> {
+    // Only the form in seconds is supported; a date is ignored.
     let seconds = response
         .headers()
         .get(RETRY_AFTER)?
@@ -277,7 +284,7 @@ fn asked_wait(response: &Response) -> Option<Duration> {
     Some(Duration::from_secs(seconds))
 }
 
-/// Returns the innermost cause: the layers above it quote the URL.
+/// Finds the innermost cause, because the outer errors quote the URL.
 fn innermost(error: &dyn std::error::Error) -> String {
     let mut source = error;
     while let Some(inner) = source.source() {

@@ -1,5 +1,5 @@
-//! Remembers which messages were sent, in a small file per webhook, so that nobody gets the same
-//! message every five minutes. A file that cannot be read counts as empty.
+//! Records the sent messages in a small file per webhook, so that a message is not repeated every
+//! five minutes. An unreadable file counts as empty.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -11,21 +11,21 @@ use gpuctl_local::files::trust;
 
 use super::OutboundUrl;
 
-/// What was told, by what it is about, in Unix seconds.
+/// The sent messages by topic, with their time in Unix seconds.
 #[derive(Debug)]
 pub(crate) struct SentMessages {
     path: Option<PathBuf>,
     told: BTreeMap<String, i64>,
 }
 
-/// Seconds for which a message is remembered at least: the next run may have another idea of how
-/// often is too often.
+/// Shortest time in seconds for which a message is remembered, because the next run may use a
+/// longer repeat interval.
 const KEPT: i64 = 7 * 86_400;
-/// Written into the file; another version's is not read.
+/// The version of the file's format; a file of another version is ignored.
 const VERSION: u64 = 1;
 
 impl SentMessages {
-    /// Opens the record of an address, in a folder; without a folder it lasts as long as the
+    /// Opens the record of a URL in a directory. Without a directory it lasts only as long as the
     /// program.
     pub(crate) fn of(address: &OutboundUrl, folder: Option<&Path>) -> Self {
         let hash = digest(&SHA256, address.whole().as_bytes());
@@ -40,23 +40,23 @@ impl SentMessages {
         Self { path, told }
     }
 
-    /// Returns true when it was told less than `seconds` ago. A time to come is a clock that was
-    /// wrong.
+    /// Whether a message was sent less than `seconds` ago. A time in the future comes from a wrong
+    /// clock and is ignored.
     pub(crate) fn knows(&self, what: &str, now: i64, seconds: i64) -> bool {
         self.told
             .get(what)
             .is_some_and(|at| *at <= now && now - at < seconds)
     }
 
-    /// Keeps what was told now, and what was told less than `seconds` ago, by others too. An error
-    /// says why it lasts no longer than the program.
+    /// Records the messages sent now, and keeps recent ones, including those of other runs. After
+    /// an error the record lasts only as long as the program.
     pub(crate) fn keep(
         &mut self,
         told_now: &[String],
         now: i64,
         seconds: i64,
     ) -> anyhow::Result<()> {
-        // Another run may have told something meanwhile.
+        // Another run may have sent messages in the meantime.
         self.told
             .extend(self.path.as_deref().and_then(read).unwrap_or_default());
         self.told

@@ -1,4 +1,4 @@
-//! Puts what a workflow reports on the terminal, as it comes.
+//! Prints the events of a workflow on the terminal as they occur.
 
 use std::cell::{Cell, RefCell};
 
@@ -14,10 +14,10 @@ use gpuctl_view::jobs::created::{made_text, text};
 pub(crate) struct TerminalReporter<'t> {
     terminal: &'t Terminal,
     format: Format,
-    /// False where another line shows progress already.
+    /// False if another line already shows progress.
     shows_waiting: bool,
     line: RefCell<Option<ProgressBar>>,
-    /// How much was said before the workflow began to look only.
+    /// The verbosity before the workflow's silent check began.
     talk: Cell<Verbosity>,
 }
 
@@ -32,7 +32,7 @@ impl<'t> TerminalReporter<'t> {
         }
     }
 
-    /// Shows no line that changes.
+    /// Disables the changing line.
     pub(crate) fn without_waiting(self) -> Self {
         Self {
             shows_waiting: false,
@@ -80,7 +80,7 @@ impl Reporter for TerminalReporter<'_> {
         match document {
             Done::Shared(made) => self.terminal.print(&made_text(made)).map(|()| true),
             Done::Foreseen(created) => self.terminal.print(&text(created)).map(|()| true),
-            // The other documents are written although nobody reads of them.
+            // The remaining documents are written even if the reader has closed the pipe.
             Done::Written(created) => self.terminal.offer(&text(created)),
         }
     }

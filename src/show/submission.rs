@@ -1,4 +1,4 @@
-//! Submits documents for `create`, `apply` and `run`, and shows what became of them.
+//! Submits documents for `create`, `apply` and `run`, and shows the results.
 
 use std::cell::RefCell;
 use std::process::ExitCode;
@@ -63,13 +63,13 @@ pub(crate) async fn submit(
     }
 }
 
-/// Refuses `--follow` where stdout is a document.
+/// Builds the error for `--follow` if stdout is a document.
 fn no_log_beside_a_document(inputs: &[InputDocument]) -> Error {
     let name = inputs
         .iter()
         .find(|input| job(input).is_some())
         .map_or("", |input| input.document.name());
-    let error = Error::usage("`--follow` prints the log, and `-o` asks for a document");
+    let error = Error::usage("`--follow` prints the log, so it cannot be combined with `-o`");
     error.hint(format!(
         "submit first, then `gpuctl logs {name} -f -o json`"
     ))
@@ -121,7 +121,7 @@ async fn finish(
     }
 }
 
-/// Returns what people usually type next.
+/// Suggests the command that people usually type next.
 fn next_command(created: &Created, waited: Option<WaitGoal>) -> String {
     let full = format!("{}/{}", created.namespace, created.job_id);
     match created.kind {
@@ -131,7 +131,7 @@ fn next_command(created: &Created, waited: Option<WaitGoal>) -> String {
     }
 }
 
-/// Prints the log of all pods as it is written, until the job ends.
+/// Streams the log of all pods until the job ends.
 async fn follow(run: &WrittenRun, created: &Created, context: &Context) -> Result<ExitCode, Error> {
     let terminal = &context.terminal;
     terminal.stream()?;
@@ -187,7 +187,7 @@ fn show_rendered(
         .map(|object| &object.body)
         .collect();
     if format.is_document() {
-        // The document is what would be sent, so this goes beside it.
+        // The document contains only the objects, so these lines are reported separately.
         let lines = plans
             .iter()
             .filter_map(|plan| job(&plan.input))

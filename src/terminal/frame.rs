@@ -1,7 +1,7 @@
-//! Makes the text of one redraw of a watched table. It does not know the terminal, only its rows.
+//! Builds the text of one redraw of a watched table, for a given number of rows.
 
-/// Returns a frame that is drawn over the one before: nothing is pushed into the scrollback, and no
-/// line flickers. What does not fit is counted.
+/// Builds a frame that overwrites the previous one, so that nothing scrolls and no line flickers.
+/// Lines that do not fit are counted.
 pub(super) fn frame(text: &str, rows: usize, first: bool) -> String {
     let lines: Vec<&str> = text.lines().collect();
     let fits = lines.len() < rows;
@@ -10,6 +10,8 @@ pub(super) fn frame(text: &str, rows: usize, first: bool) -> String {
     } else {
         rows.saturating_sub(2)
     };
+    // `[2J` clears the screen, `[H` moves the cursor home, `[K` clears the rest of a line and `[J`
+    // the rest of the screen.
     let mut result = String::from(if first {
         "\u{1b}[2J\u{1b}[H"
     } else {

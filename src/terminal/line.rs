@@ -1,5 +1,5 @@
-//! The line at the bottom of a terminal that changes while something is awaited; whatever else is
-//! printed goes above it. It does not know what is awaited, nor whether anybody wants to see it.
+//! The line at the bottom of a terminal that changes during a wait; other output goes above it. The
+//! caller decides what it says and whether to show it.
 
 use std::cell::{Cell, RefCell};
 use std::convert::Infallible;
@@ -10,7 +10,7 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressStyle, WeakProgressBar};
 use tokio::time::sleep;
 
-/// The newest line; it is gone when whoever draws it has dropped it.
+/// The newest line; it disappears when its owner drops it.
 #[derive(Default)]
 pub(super) struct ChangingLine {
     bar: RefCell<WeakProgressBar>,
@@ -20,27 +20,27 @@ pub(super) struct ChangingLine {
 
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum MayWait {
-    /// A login may still ask a person.
+    /// A login may still prompt the user.
     #[default]
     NotYet,
     Now,
-    /// The terminal belongs to something else.
+    /// The terminal is used for something else.
     NoMore,
 }
 
-/// Who waits longer wants to see that something happens.
+/// Wait before the spinner appears: shorter waits need no feedback.
 const SOON: Duration = Duration::from_secs(1);
 const STEP: Duration = Duration::from_millis(200);
 
 impl ChangingLine {
-    /// Draws how far something long is.
+    /// Draws a progress bar.
     pub(super) fn progress(&self, steps: u64, what: &'static str) -> ProgressBar {
         let style = ProgressStyle::with_template("{wide_bar} {pos} of {len} {msg}, {eta} left")
             .expect("the template is valid");
         self.set(ProgressBar::new(steps).with_style(style).with_message(what))
     }
 
-    /// Draws that something is awaited.
+    /// Draws a spinner.
     pub(super) fn spinner(&self) -> ProgressBar {
         let bar = ProgressBar::new_spinner();
         bar.set_style(
@@ -57,8 +57,7 @@ impl ChangingLine {
         bar
     }
 
-    /// Draws that answers are awaited, where a second has passed and no other line says what is
-    /// awaited. It never ends.
+    /// Draws a spinner after a second, unless another line is shown. The future never resolves.
     pub(super) async fn waiting(&self, is_wanted: impl Fn() -> bool) -> Infallible {
         sleep(SOON).await;
         while self.may_wait.get() == MayWait::NotYet || self.bar.borrow().upgrade().is_some() {
@@ -70,22 +69,22 @@ impl ChangingLine {
         pending().await
     }
 
-    /// Lets [`Self::waiting`] draw from now on.
+    /// Allows [`Self::waiting`] to draw from now on.
     pub(super) fn may_wait(&self) {
         if self.may_wait.get() == MayWait::NotYet {
             self.may_wait.set(MayWait::Now);
         }
     }
 
-    /// Keeps [`Self::waiting`] from drawing, whatever comes.
+    /// Prevents [`Self::waiting`] from drawing permanently.
     pub(super) fn never_wait(&self) {
         if self.may_wait.replace(MayWait::NoMore) != MayWait::NoMore {
             self.clear();
         }
     }
 
-    /// Takes the line away while something is printed. That it cannot be drawn again is no error:
-    /// the terminal may be gone.
+    /// Hides the line while something is printed. A failure to redraw it is ignored, because the
+    /// terminal may be gone.
     pub(super) fn above<T>(&self, print: impl FnOnce() -> T) -> T {
         let bar = self.bar.borrow().upgrade();
         match bar {
@@ -94,7 +93,7 @@ impl ChangingLine {
         }
     }
 
-    /// Takes the line away for good.
+    /// Removes the line permanently.
     pub(super) fn clear(&self) {
         if let Some(bar) = self.bar.borrow().upgrade() {
             bar.finish_and_clear();

@@ -1,19 +1,18 @@
-//! The pager that a user asked for: a program of theirs that shows data a screen at a time. It gets
-//! all that a command printed once the command has ended, so that nobody who leaves the pager stops
-//! what is being done.
+//! Pipes output to the user's pager after the command has finished, so that quitting the pager
+//! cannot interrupt a write.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
 
 use gpuctl_local::platform::Endings;
 
-/// What shows text where the user names nothing.
+/// The default pager.
 const USUAL: &str = "less";
 
-/// Data that waits for the end of its command.
+/// Output that is collected until the command ends.
 #[derive(Debug)]
 pub(super) struct Paged {
-    /// A command line of the user's shell; `None` for the usual pager.
+    /// A command line for the user's shell; `None` for the default pager.
     command: Option<String>,
     pub(super) text: String,
 }
@@ -26,15 +25,15 @@ impl Paged {
         }
     }
 
-    /// Shows the data and waits until its user has left it. False where there is no such program,
-    /// so that nobody has seen anything. `less` ends by itself where everything fits a screen,
-    /// keeps colors and leaves the screen as it is, as under git, unless `LESS` says otherwise.
+    /// Shows the output and waits until the user leaves the pager. False if the pager cannot run,
+    /// so that nothing was shown. With the default `LESS`, as in git, `less` keeps colors, leaves
+    /// the text on the screen and exits if it fits the screen.
     pub(super) fn is_shown(&self) -> bool {
         let line = format!(
             "export LESS=\"${{LESS-FRX}}\"; {}",
             self.command.as_deref().unwrap_or(USUAL)
         );
-        // Ctrl-C is a key of the pager, and no end of this program.
+        // Ctrl-C belongs to the pager and must not end this program.
         let _held = Endings::interrupt();
         let Ok(mut child) = Command::new("sh")
             .args(["-c", &line])
@@ -44,11 +43,11 @@ impl Paged {
             return false;
         };
         if let Some(mut input) = child.stdin.take() {
-            // Whoever leaves early has seen enough.
+            // The write fails if the user quits early, which is fine.
             let _ = input.write_all(self.text.as_bytes());
         }
         let code = child.wait().ok().and_then(|status| status.code());
-        // What a shell says of a program that it cannot run or find.
+        // Exit codes of a shell that cannot execute or find the program (POSIX).
         !matches!(code, Some(126 | 127))
     }
 }

@@ -1,5 +1,5 @@
-//! The whole screen for a view that lives: taken, drawn without flicker, given to another program
-//! for a while, and left as it was found, also by a panic.
+//! The full screen for the live view: entered, drawn without flicker, lent to another program, and
+//! restored at the end, even after a panic.
 #![expect(
     clippy::disallowed_methods,
     reason = "this is the edge that writes to the terminal"
@@ -20,34 +20,36 @@ use ratatui::{Frame, Terminal};
 
 use gpuctl_core::error::{Error, ErrorName};
 
-/// Clicks and the wheel, in their own encoding; the library's own words ask for every movement,
-/// too, each of which is an event.
+/// Reports of clicks and the wheel, in SGR encoding. crossterm's own mouse capture also reports
+/// every movement, each as an event.
 const CLICKS: &str = "\u{1b}[?1000h\u{1b}[?1006h";
 const NO_CLICKS: &str = "\u{1b}[?1006l\u{1b}[?1000l";
 
-/// The screen while this value lives.
+/// The screen, until this value is dropped.
 pub(crate) struct Screen {
     terminal: Terminal<CrosstermBackend<Stdout>>,
 }
 
-/// Keys, clicks and new sizes. While one is there, it alone reads the keyboard.
+/// Keys, clicks and size changes. While it exists, nothing else may read the keyboard.
 pub(crate) struct InputEvents(EventStream);
 
 impl InputEvents {
-    /// Waits for the next one; `None` when there will be none.
+    /// Waits for the next event; `None` if there will be none.
     pub(crate) async fn next(&mut self) -> Option<Event> {
         self.0.next().await?.ok()
     }
 
-    /// Waits for a key; for the end where there will be none.
+    /// Waits for a key or the end of input.
     pub(crate) async fn key(&mut self) {
         while !matches!(self.next().await, Some(Event::Key(_)) | None) {}
     }
 }
 
 impl Screen {
-    /// Takes the screen.
+    /// Enters the full screen.
     pub(crate) fn enter() -> Result<Self, Error> {
+        // Restore the screen before the panic message is printed, or the message would vanish with
+        // it.
         let usual = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |panic| {
             give_back();
@@ -62,7 +64,7 @@ impl Screen {
         InputEvents(EventStream::new())
     }
 
-    /// Draws what has changed.
+    /// Draws the changes since the last frame.
     pub(crate) fn draw(&mut self, render: impl FnOnce(&mut Frame<'_>)) -> Result<(), Error> {
         self.terminal
             .draw(render)
@@ -70,18 +72,18 @@ impl Screen {
             .map_err(|error| failed(&error))
     }
 
-    /// Gives the screen to somebody else.
+    /// Restores the normal screen for another program.
     pub(crate) fn leave(&self) {
         give_back();
     }
 
-    /// Hears keys while somebody else's last words are still to be read.
+    /// Reads keys while the output of another program is still shown.
     pub(crate) fn keys_alone(&self) -> Result<InputEvents, Error> {
         enable_raw_mode().map_err(|error| failed(&error))?;
         Ok(self.events())
     }
 
-    /// Takes it again, and draws everything anew.
+    /// Enters the full screen again and redraws everything.
     pub(crate) fn return_to(&mut self) -> Result<(), Error> {
         self.terminal = take().map_err(|error| failed(&error))?;
         Ok(())
@@ -94,8 +96,8 @@ impl Drop for Screen {
     }
 }
 
-/// A new value draws all of an empty screen. (The library's own way to clear one asks where the
-/// cursor is, which not every terminal answers.)
+/// Creates a new terminal value, which redraws everything on an empty screen. (ratatui's own
+/// `clear` queries the cursor position, which not every terminal reports.)
 fn take() -> io::Result<Terminal<CrosstermBackend<Stdout>>> {
     let taken = enable_raw_mode()
         .and_then(|()| {
@@ -114,7 +116,7 @@ fn take() -> io::Result<Terminal<CrosstermBackend<Stdout>>> {
     taken
 }
 
-/// A terminal that went away is not left any more.
+/// Errors are ignored, because the terminal may be gone.
 fn give_back() {
     let _ = execute!(io::stdout(), Print(NO_CLICKS), LeaveAlternateScreen, Show);
     let _ = disable_raw_mode();

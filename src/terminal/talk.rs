@@ -1,5 +1,4 @@
-//! What is said on stderr: errors, warnings, notes and hints, for people or for programs. It does
-//! not know what stdout gets.
+//! Messages on stderr: errors, warnings, notes and hints, for people or for programs.
 
 use std::io::{self, BufRead};
 
@@ -22,7 +21,7 @@ impl Terminal {
             true if !self.namespace_given.get() => &error
                 .clone()
                 .hint(self.whom_to_ask("--emit-role"))
-                .hint("where you have rights in another namespace: `-n NAMESPACE`"),
+                .hint("if you have access to another namespace, add `-n NAMESPACE`"),
             true => &error.clone().hint(self.whom_to_ask("--emit-role")),
             false => error,
         };
@@ -38,7 +37,7 @@ impl Terminal {
         self.warn_with(message, None);
     }
 
-    /// Warns of what is left out for lack of a right, and once of how to get it.
+    /// Warns about data left out for lack of a permission. The first time it adds how to get it.
     pub(crate) fn lack(&self, message: &str) {
         let hint = (!self.told.replace(true)).then(|| self.whom_to_ask("--emit-role=full"));
         self.warn_with(message, hint);
@@ -61,7 +60,7 @@ impl Terminal {
         }
     }
 
-    /// Warnings about a file.
+    /// Warns about the problems of a file.
     pub(crate) fn warn_about(&self, problems: &Problems) {
         for problem in &problems.list {
             if self.is_document() {
@@ -75,7 +74,7 @@ impl Terminal {
         }
     }
 
-    /// Prints the command to type next; for people only.
+    /// Prints the next command to type, for people only.
     pub(crate) fn hint(&self, text: &str) {
         self.is_next_told.set(true);
         if self.err_is_terminal() && self.says(Verbosity::Notes) && !self.is_document() {
@@ -84,42 +83,43 @@ impl Terminal {
         }
     }
 
-    /// Prints what people usually type next, unless the command has said so itself or there is
-    /// nothing to go on with.
+    /// Prints the usual next command, unless the command already printed a hint or there is nothing
+    /// to do next.
     pub(crate) fn suggest(&self, next: Option<&str>) {
         if let Some(next) = next.filter(|_| !self.is_next_told.get() && self.out_is_terminal()) {
             self.hint(next);
         }
     }
 
-    /// Keeps [`Self::suggest`] from printing.
+    /// Disables [`Self::suggest`].
     pub(crate) fn suggest_nothing(&self) {
         self.is_next_told.set(true);
     }
 
-    /// Asks a question that is answered by yes or no; anything but a clear yes is a no.
+    /// Asks a yes-or-no question. Anything but a clear yes is a no.
     pub(crate) fn confirm(&self, question: &str) -> bool {
         self.line.never_wait();
+        // No line feed, so that the answer follows on the same line.
         self.say(&format!("{} [y/N] ", clean(question)));
         let mut answer = String::new();
         let read = io::stdin().lock().read_line(&mut answer);
         read.is_ok() && matches!(answer.trim().to_lowercase().as_str(), "y" | "yes")
     }
 
-    /// Prints a message on stderr, also with `--quiet`.
+    /// Prints a message on stderr, even with `--quiet`.
     pub(crate) fn tell(&self, text: &str) {
         self.say_line(text);
     }
 
-    /// Prints what people are told when there is no data: «no jobs».
+    /// Prints a note for people, for example «no jobs» if the data is empty.
     pub(crate) fn note(&self, text: &str) {
         if self.says(Verbosity::Notes) && !self.is_document() {
             self.say_line(text);
         }
     }
 
-    /// Says what both people and programs must see: a note for people, a warning object for
-    /// programs.
+    /// Prints something that people and programs must both see: a note for people, a warning object
+    /// for programs.
     pub(crate) fn report(&self, text: &str) {
         if self.is_document() {
             self.warn(text);
@@ -128,7 +128,7 @@ impl Terminal {
         }
     }
 
-    /// Prints for people, and for a program with `-v`.
+    /// Prints a note for people, or for a program with `-v`.
     pub(crate) fn announce(&self, text: &str) {
         if self.is_document() {
             self.detail(text);
@@ -144,7 +144,7 @@ impl Terminal {
         }
     }
 
-    /// Prints one line. Truncates it, because it can contain a server's message of any length.
+    /// Prints one line. Truncates it, because a server's message can have any length.
     fn say_line(&self, text: &str) {
         self.say(&format!("{}\n", clean(&excerpt(text, LINE))));
     }

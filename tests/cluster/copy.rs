@@ -107,7 +107,7 @@ fn a_copy_that_cannot_be_says_why_and_leaves_nothing() {
     scene
         .gpuctl(&["cp", "a:leak", &local("leak")])
         .exits(1)
-        .says("it is a link to /etc/passwd: copy that");
+        .says("it is a link to /etc/passwd; copy that path instead");
     scene
         .gpuctl(&["cp", "a:tree", &local("no/such/folder")])
         .exits(1)
@@ -115,7 +115,7 @@ fn a_copy_that_cannot_be_says_why_and_leaves_nothing() {
     scene
         .gpuctl(&["cp", "a:tree", &local("file")])
         .exits(1)
-        .says("exists and is of another kind");
+        .says("already exists with another file type");
     fs::create_dir_all(there.join("shut")).unwrap();
     fs::write(there.join("shut/x"), "").unwrap();
     // An interrupted copy goes as it came.

@@ -328,7 +328,7 @@ fn a_command_runs_in_a_rank_with_its_output_its_input_and_its_exit_code() {
     scene
         .gpuctl(&["exec", "waits", "--", "true"])
         .exits(1)
-        .says("job `waits` is pending Unschedulable");
+        .says("job `waits` has status pending Unschedulable");
 }
 
 /// Runs a line in a terminal of its own, with a person who does not go away.
@@ -391,7 +391,7 @@ fn a_terminal_keeps_its_size_and_learns_of_a_new_one() {
         assert!(run.out.contains("as before"), "{line}: {}", run.out);
     }
     let warned = scene.gpuctl(&["exec", "a", "-t", "--", "true"]).ok();
-    warned.says("stdin is not a terminal, so the command gets none");
+    warned.says("stdin is not a terminal, so the command runs without one");
 }
 
 #[test]

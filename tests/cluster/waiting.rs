@@ -166,7 +166,7 @@ fn following_prints_the_log_and_ends_with_the_job_s_own_code() {
     scene
         .gpuctl_with(&[&follow[..], &["-o", "json"]].concat(), &yaml("p", 0))
         .exits(2)
-        .says("`-o` asks for a document");
+        .says("it cannot be combined with `-o`");
     scene
         .gpuctl_with(&["create", "-f", "-", "--timeout", "3s"], &yaml("p", 0))
         .exits(2)

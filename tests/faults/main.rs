@@ -1018,7 +1018,7 @@ fn a_session_that_breaks_ends_with_what_was_said_and_an_error() {
         run.err
     );
     assert!(
-        run.err.contains("warning\n") && run.err.contains("the connection to a-0 broke off"),
+        run.err.contains("warning\n") && run.err.contains("the connection to a-0 was lost"),
         "{}",
         run.err
     );

@@ -124,7 +124,7 @@ fn a_bundle_answers_elsewhere_what_the_cluster_answered() {
 
     replay(&path, &["stats", "cluster", "--start", "9d"])
         .exits(6)
-        .says("the bundle does not hold the answer to");
+        .says("the bundle has no answer for");
     replay(&path, &["get", "jobs", "-w"])
         .exits(6)
         .says("does not change");

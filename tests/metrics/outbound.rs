@@ -192,7 +192,7 @@ fn a_control_system_is_told_of_what_is_certain_and_only_for_execute() {
         (Reply::Text(500, String::new()), 1, "answers 500"),
         (Reply::Text(400, String::new()), 1, "answers 400"),
         (Reply::Text(429, String::new()), 3, "answers 429 (3 tries)"),
-        (Reply::Half, 1, "broke off in its answer"),
+        (Reply::Half, 1, "closed the connection during its answer"),
         (Reply::Silence, 1, "did not answer within 1s"),
         (Reply::Reset, 1, "cannot be reached"),
         (
@@ -417,14 +417,18 @@ fn chats_are_told_once_in_their_own_formats() {
         (
             "feishu",
             Reply::Text(200, r#"{"code":19021,"msg":"sign match fail"}"#.to_owned()),
-            "refuses the message: 19021 sign match fail",
+            "rejected the message: 19021 sign match fail",
         ),
         (
             "wecom",
             Reply::Text(200, "<html>".to_owned()),
-            "answers no JSON",
+            "does not answer with JSON",
         ),
-        ("dingtalk", Reply::Half, "broke off in its answer"),
+        (
+            "dingtalk",
+            Reply::Half,
+            "closed the connection during its answer",
+        ),
         (
             "slack",
             Reply::Header(
@@ -741,7 +745,7 @@ fn an_ai_that_fails_or_answers_nonsense_leaves_the_score_and_says_so() {
     let to = format!("location: {}", thief.url("/v1/chat/completions"));
     let text = |body: &str| Reply::Text(200, body.to_owned());
     for (reply, tries, told) in [
-        (text("<html>"), 1, "answers no JSON"),
+        (text("<html>"), 1, "does not answer with JSON"),
         (text("{\"choices\":[]}"), 1, "answers without a message"),
         (
             text(&choice("It is idle, I think.")),
@@ -766,11 +770,11 @@ fn an_ai_that_fails_or_answers_nonsense_leaves_the_score_and_says_so() {
         (
             Reply::Text(401, "sk-canary".to_owned()),
             1,
-            "the key is missing or refused",
+            "the key is missing or was rejected",
         ),
         (Reply::Text(500, String::new()), 2, "answers 500 (2 tries)"),
         (Reply::Text(429, String::new()), 2, "answers 429 (2 tries)"),
-        (Reply::Half, 2, "broke off in its answer"),
+        (Reply::Half, 2, "closed the connection during its answer"),
         (Reply::Reset, 2, "cannot be reached"),
         (Reply::Silence, 2, "did not answer within 1s"),
         (

@@ -1,8 +1,7 @@
-//! Caches answers on disk: the hourly rows of closed hours, which never change, what a user was
-//! told of a cluster, which kinds it has, and where its Prometheus is, which its readers believe
-//! for some minutes.
+//! Caches answers on disk. Hourly rows of past hours never change. Facts about a cluster, such as
+//! its kinds and the address of its Prometheus, are valid for some minutes.
 //!
-//! Note: a file that is damaged, of another version or of another query counts as missing; several
+//! Note: a damaged file counts as missing, as does one of another version or query. Several
 //! processes may read and write at the same time.
 
 use std::path::PathBuf;
@@ -13,25 +12,25 @@ use serde_json::{Value, json};
 
 use crate::files::trust;
 
-/// What the arithmetic is: a change of it makes all that was kept worthless.
+/// The version of the calculation. A new version invalidates all cached answers.
 const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "/2");
 
-/// A folder with answers; nothing is kept without one.
+/// A directory with answers; `None` disables the cache.
 #[derive(Clone, Debug, Default)]
 pub struct Cache(Option<PathBuf>);
 
 impl Cache {
-    /// Uses the user's cache folder.
+    /// Opens the hourly rows, in the user's cache directory.
     pub fn usual() -> Self {
         Self(dirs::cache_dir().map(|folder| folder.join("gpuctl/history")))
     }
 
-    /// Uses the user's cache folder for what was found in clusters.
+    /// Facts about clusters, in the user's cache directory.
     pub fn of_found() -> Self {
         Self(dirs::cache_dir().map(|folder| folder.join("gpuctl/found")))
     }
 
-    /// Makes a cache that keeps nothing.
+    /// Builds a disabled cache.
     pub fn none() -> Self {
         Self(None)
     }
@@ -47,7 +46,7 @@ impl Cache {
         Some(self.0.as_deref()?.join(format!("{name}.json")))
     }
 
-    /// Returns what was answered to the same question.
+    /// Looks up the answer to a question.
     pub fn get(&self, question: &str) -> Option<Value> {
         let path = self.path(question)?;
         let mut kept: Value = serde_json::from_str(&trust::own_text(&path).ok()?).ok()?;
@@ -56,7 +55,7 @@ impl Cache {
             .filter(|answer| !answer.is_null())
     }
 
-    /// Keeps an answer. Whoever cannot keep it asks again the next time.
+    /// Stores an answer. A failure is ignored, because the caller can ask again.
     pub fn put(&self, question: &str, answer: &impl Serialize) {
         let Some(path) = self.path(question) else {
             return;

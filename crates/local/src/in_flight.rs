@@ -2,7 +2,7 @@
 //! command waits for several responses at once, and a server can exhaust each limit.
 //!
 //! Responses share a limit. Beyond it, one response at a time continues to its own limit, and the
-//! others wait until it ends. The one that continues needs nothing of the others, so they cannot
+//! others wait until it ends. The one that continues needs nothing from the others, so they cannot
 //! block each other.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,12 +10,12 @@ use std::time::Duration;
 
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-/// Limit on the bytes of all responses but the one that has the turn.
+/// Limit on the bytes of all responses except the one that has the turn.
 const MOST: usize = 64 << 20;
-/// The longest wait for the turn. The program may not read the response that has it.
+/// The longest wait for the turn. Its holder may never finish, if the program stops reading it.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Describes a response that waited in vain.
-pub const NO_TURN: &str = "its answer did not fit into memory beside other large answers; ask for less time, or for one namespace";
+/// Describes a response that could not get the turn.
+pub const NO_TURN: &str = "its response did not fit into memory along with other large responses; request a shorter time or a single namespace";
 
 static SHARED: AtomicUsize = AtomicUsize::new(0);
 static TURN: Semaphore = Semaphore::const_new(1);

@@ -1,5 +1,5 @@
-//! What gpuctl reads, writes and runs on the user's machine, and the differences between operating
-//! systems.
+//! Everything gpuctl reads, writes and runs on the user's machine, and the differences between
+//! operating systems.
 #![warn(unreachable_pub)]
 #![cfg_attr(not(test), warn(clippy::too_many_lines))]
 

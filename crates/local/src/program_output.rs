@@ -1,5 +1,5 @@
-//! Reads what a program prints, up to a limit, for programs that print credentials. A broken one
-//! may print without an end.
+//! Reads the output of a program up to a limit, for programs that print credentials. A broken one
+//! may never stop printing.
 
 use std::io;
 use std::process::{Output, Stdio};

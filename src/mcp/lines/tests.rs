@@ -2,7 +2,8 @@
 
 use super::*;
 
-/// The code and the id of the answer; code 0 for a forwarded message, 1 for an ignored one.
+/// Extracts the code and the id of the answer; code 0 for a forwarded message, 1 for an ignored
+/// one.
 fn code(line: &str) -> (i64, Value) {
     match understood(line.as_bytes()) {
         IncomingLine::Message(_) => (0, Value::Null),

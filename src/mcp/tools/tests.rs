@@ -1,4 +1,4 @@
-//! Tests of the command lines that arguments become.
+//! Tests of the command lines built from arguments.
 
 use super::super::catalog::tools;
 use super::*;

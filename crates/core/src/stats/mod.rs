@@ -1,5 +1,4 @@
-//! What follows from samples and logs: arithmetic, patterns, and the PromQL whose answers are read
-//! here.
+//! Evaluates samples and logs: arithmetic, patterns, and the PromQL whose results it parses.
 
 pub mod exporters;
 pub mod history;

@@ -1,6 +1,6 @@
-//! A bundle: what the cluster and Prometheus answered within minutes, in one file, so that reading
-//! commands answer from it elsewhere. Knows neither connections nor commands: others ask it, and it
-//! tells which questions it could not answer.
+//! A bundle holds what the cluster and Prometheus returned within a few minutes, in one file.
+//! Reading commands can be answered from it elsewhere. It knows neither connections nor commands,
+//! and records the requests it could not answer.
 
 mod read;
 mod redact;
@@ -24,66 +24,65 @@ use serde_json::{Value, json};
 
 use crate::files::{self, FileError};
 
-/// The version of the file's format; another one is not read.
+/// Version of the file format; bundles of other versions are rejected.
 const FORMAT: u32 = 1;
 
 /// Why the locks are never poisoned.
-const NEVER_POISONED: &str = "nobody panics while it is held";
+const NEVER_POISONED: &str = "no code panics while it holds the lock";
 
-/// What was captured, with secrets taken out.
+/// The captured answers, with secrets redacted.
 #[derive(Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Bundle {
     format: u32,
     /// The version of gpuctl that made it.
     program: String,
-    /// The moment that every answer is about.
+    /// The time of the capture, for all answers.
     pub at: Timestamp,
-    /// The context of the kubeconfig, which is the cluster's name in answers.
+    /// The context in the kubeconfig, used as the cluster's name in answers.
     pub cluster: String,
     /// The address of the API server.
     pub server: String,
-    /// The namespace that commands worked in.
+    /// The namespace of the commands.
     pub namespace: String,
-    /// How Prometheus is called; `None` when there was none.
+    /// The name of the Prometheus; `None` if there was none.
     pub prometheus: Option<String>,
-    /// Labels that narrow its queries to this cluster, with their values.
+    /// Label matchers that restrict its queries to this cluster.
     #[serde(default)]
     pub matchers: Vec<(String, String)>,
-    /// A label with the values of several clusters, where it was not known which of them is this
-    /// one.
+    /// A label with the values of several clusters, if this cluster's value was unknown.
     #[serde(default)]
     pub unclear: Option<(String, Vec<String>)>,
-    /// Collections, by their path without parameters.
+    /// Collections, by path without parameters.
     lists: BTreeMap<String, Kept>,
-    /// Single answers. Questions that commands missed are answered later, while clients hold the
-    /// bundle.
+    /// Single answers. Requests that commands missed are added later, while clients already hold
+    /// the bundle.
     answers: Mutex<BTreeMap<Question, Kept>>,
-    /// True while it is made: a query that it misses is answered by no series, so that one run of a
-    /// command tells most of its queries.
+    /// True during the capture. A missed query then returns no series instead of an error, so that
+    /// one run of a command reveals most of its queries.
     #[serde(skip)]
     is_being_made: AtomicBool,
-    /// Questions that it could not answer.
+    /// Requests that it could not answer.
     #[serde(skip)]
     missed: Mutex<BTreeSet<Question>>,
 }
 
-/// One answer of the API server or of Prometheus.
+/// One response of the API server or of Prometheus.
 #[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 pub struct Kept {
     pub code: u16,
     pub body: Value,
 }
 
-/// Something that is asked word by word.
+/// A request that is matched literally.
 #[derive(Clone, Debug, Deserialize, Eq, Ord, PartialEq, PartialOrd, JsonSchema, Serialize)]
 #[serde(into = "String", try_from = "String")]
 pub enum Question {
     /// A path of the API server.
     Get(String),
-    /// A review of rights: path and body.
+    /// An access review: path and body.
     Review(String, String),
-    /// The last lines of a container: path and parameters.
+    /// The last log lines of a container: path and parameters.
     Log(String),
     /// A path of Prometheus with its parameters.
     Query(String),
@@ -103,11 +102,11 @@ impl From<Question> for String {
 /// Why a text is not a question.
 #[derive(Debug, thiserror::Error)]
 pub enum QuestionError {
-    #[error("a question has a verb and a path")]
+    #[error("a request must have a verb and a path")]
     NoPath,
-    #[error("a review has a body")]
+    #[error("a review must have a body")]
     NoBody,
-    #[error("`{0}` is no verb of a question")]
+    #[error("`{0}` is not a valid verb of a request")]
     UnknownVerb(String),
 }
 
@@ -130,18 +129,18 @@ impl TryFrom<String> for Question {
     }
 }
 
-/// Why a file is no bundle.
+/// Why a file is not a bundle.
 #[derive(Debug, thiserror::Error)]
 pub enum BundleError {
     #[error(transparent)]
     File(#[from] FileError),
-    #[error("{file} is no bundle of gpuctl: {cause}")]
+    #[error("{file} is not a gpuctl bundle: {cause}")]
     NotBundle { file: String, cause: String },
 }
 
-/// A bundle does not hold this answer.
+/// A request whose answer is not in the bundle.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the bundle does not hold the answer to {what}")]
+#[error("the bundle has no answer for {what}")]
 pub struct NotInBundle {
     pub what: String,
 }
@@ -165,9 +164,9 @@ impl Bundle {
         }
     }
 
-    /// Keeps a collection, without its secrets.
+    /// Stores a collection, without its secrets.
     pub fn keep_list(&mut self, path: String, mut kept: Kept) {
-        // Of nodes it tells when their labels were written; of others it is only long.
+        // The field shows when labels of nodes were written; in other objects it only takes space.
         if !path.ends_with("/nodes") {
             let items = kept.body.get_mut("items").and_then(Value::as_array_mut);
             let metadata = items
@@ -180,8 +179,9 @@ impl Bundle {
         self.lists.insert(path, kept);
     }
 
-    /// Keeps a single answer, without its secrets.
+    /// Stores a single answer, without its secrets.
     pub fn keep(&self, question: Question, mut kept: Kept) {
+        // ConfigMaps of other users may contain anything, so keep only the names of their files.
         if matches!(&question, Question::Get(path) if path.contains("/configmaps") && !path.contains("/namespaces/gpuctl-system/"))
         {
             redact::hide_files(&mut kept.body);
@@ -193,7 +193,7 @@ impl Bundle {
             .insert(question, kept);
     }
 
-    /// Returns the objects of a collection that was kept.
+    /// Lists the objects of a stored collection.
     pub fn items(&self, path: &str) -> &[Value] {
         self.lists
             .get(path)
@@ -201,12 +201,12 @@ impl Bundle {
             .map_or(&[], Vec::as_slice)
     }
 
-    /// Returns the pods of all namespaces, or of the own one where only that may be read.
+    /// Lists the pods of all namespaces, or of the bundle's namespace if only that may be read.
     pub fn pods(&self) -> Vec<&Value> {
         self.of_namespaces("/api/v1", "pods")
     }
 
-    /// Returns the objects of a kind in all namespaces, or in the own one.
+    /// Lists the objects of a kind from all namespaces, or from the bundle's own.
     pub fn of_namespaces(&self, api: &str, plural: &str) -> Vec<&Value> {
         let own = format!("{api}/namespaces/{}/{plural}", self.namespace);
         self.items(&format!("{api}/{plural}"))
@@ -215,7 +215,7 @@ impl Bundle {
             .collect()
     }
 
-    /// Returns a single answer.
+    /// Looks up a single answer.
     pub fn answer(&self, question: &Question) -> Option<Kept> {
         self.answers
             .lock()
@@ -224,7 +224,7 @@ impl Bundle {
             .cloned()
     }
 
-    /// Returns the questions that it could not answer since the last call.
+    /// Takes the requests that it could not answer since the last call.
     pub fn take_missed(&self) -> BTreeSet<Question> {
         std::mem::take(&mut *self.missed.lock().expect(NEVER_POISONED))
     }
@@ -243,7 +243,7 @@ impl Bundle {
         NotInBundle { what }
     }
 
-    /// Returns an answer of Prometheus.
+    /// Answers a Prometheus query.
     pub fn query(&self, path: &str) -> Result<(u16, String), NotInBundle> {
         let question = Question::Query(path.to_owned());
         match self.answer(&question) {
@@ -271,12 +271,12 @@ impl Bundle {
         self.is_being_made.load(Ordering::Relaxed)
     }
 
-    /// Ends the making: from now on a query that it misses is an error.
+    /// Ends the capture: from now on a missed query is an error.
     pub fn close(&self) {
         self.is_being_made.store(false, Ordering::Relaxed);
     }
 
-    /// Writes the file, readable by its owner alone.
+    /// Writes the file, readable only by its owner.
     pub fn write(&self, path: &Path) -> Result<(), BundleError> {
         let mut packed = GzEncoder::new(Vec::new(), Compression::default());
         let told = |source: std::io::Error| FileError::Write {

@@ -1,5 +1,5 @@
-//! Reads a bundle from a file. Bundles come from strangers, so this bounds the compressed size, the
-//! uncompressed size and the estimated memory before it keeps any value.
+//! Reads a bundle from a file. A bundle may come from an untrusted source. The compressed size, the
+//! uncompressed size and the estimated memory are therefore checked before any value is stored.
 
 use std::fmt::Display;
 use std::fs::File;
@@ -23,7 +23,6 @@ const UNPACKED: u64 = 128 << 20;
 const MEMORY: usize = 256 << 20;
 
 impl Bundle {
-    /// Reads a file.
     pub fn read(path: &Path) -> Result<Self, BundleError> {
         Self::check_size(path)?;
         let file = open(path)?;
@@ -33,9 +32,9 @@ impl Bundle {
             Some(FORMAT) => decode(&file, PhantomData).map_err(not),
             Some(other) => Err(not_bundle(
                 path,
-                &format!("it has format {other}, and this program reads format {FORMAT}"),
+                &format!("its format is {other}, but this version of gpuctl reads format {FORMAT}"),
             )),
-            None => Err(not_bundle(path, &"it does not say its format")),
+            None => Err(not_bundle(path, &"it does not contain its format version")),
         }
     }
 }
@@ -61,7 +60,7 @@ fn not_bundle(path: &Path, cause: &dyn Display) -> BundleError {
 /// Why a file cannot be decoded.
 #[derive(Debug, thiserror::Error)]
 enum NotDecoded {
-    #[error("it cannot be unpacked: {0}")]
+    #[error("it cannot be decompressed: {0}")]
     Packed(serde_json::Error),
     #[error(transparent)]
     Json(serde_json::Error),
@@ -69,8 +68,8 @@ enum NotDecoded {
     Rewind(std::io::Error),
 }
 
-/// Opens a regular file. Opening a pipe can block forever, and a device such as `/dev/zero` is
-/// endless.
+/// Opens a regular file only. Opening a pipe can block forever, and a device such as `/dev/zero`
+/// never ends.
 #[expect(clippy::disallowed_methods, reason = "a bundle is read as a stream")]
 fn open(path: &Path) -> Result<File, BundleError> {
     let failed = |source| {

@@ -1,7 +1,7 @@
-//! Takes secrets out of what goes into a bundle: values of environment variables, what a key or a
-//! flag calls a token or a password, words that look like credentials, and copies of whole objects.
-//! Names, labels, images, addresses and events stay: without them a bundle answers nothing. What
-//! has no such form cannot be recognized.
+//! Redacts secrets in the content of a bundle: values of environment variables, values whose key or
+//! flag announces a token or a password, words in the form of credentials, and copies of whole
+//! objects. Names, labels, images, addresses and events remain, because commands need them. A
+//! secret without such a form cannot be recognized.
 
 use serde_json::{Map, Value};
 
@@ -12,7 +12,7 @@ use gpuctl_core::model::secrets::{
 
 /// Placeholder for a secret in a bundle.
 pub const REDACTED: &str = "[redacted]";
-/// Annotations that repeat an object as its author wrote it, values of variables included.
+/// Annotations with a copy of the object as its author wrote it, including values of variables.
 const COPIES: [&str; 3] = [
     "kubectl.kubernetes.io/last-applied-configuration",
     "objectset.rio.cattle.io/applied",
@@ -29,7 +29,7 @@ const ENVIRONMENTS: [&str; 5] = [
     "env_vars",
 ];
 
-/// Takes secrets out of an object, a list or an answer.
+/// Redacts an object, a list or a response.
 pub fn redact(value: &mut Value) {
     match value {
         Value::String(text) => redact_text(text),
@@ -50,8 +50,7 @@ pub fn redact(value: &mut Value) {
 }
 
 fn redact_text(text: &mut String) {
-    // JSON and YAML with variables are read, because the names of variables need not announce their
-    // secrets.
+    // Parse JSON and YAML with variables, because a variable's name need not announce a secret.
     if text.trim_start().starts_with(['{', '['])
         && ["env\"", "env_vars\"", "envVars\""]
             .iter()
@@ -191,8 +190,8 @@ fn hide_variables(variables: &mut Value) {
     }
 }
 
-/// Hides one value. Where it comes from a Secret or a field, its source stays. Ray nests one
-/// environment in another.
+/// Hides one value. A reference to a Secret or a field remains. Ray nests one environment in
+/// another.
 fn hide_variable(variable: &mut Value) {
     match variable {
         Value::Object(fields)
@@ -209,8 +208,8 @@ fn hide_variable(variable: &mut Value) {
     }
 }
 
-/// Redacts an object or a file that a text holds. With `is_file`, a text that cannot be read is
-/// hidden as a whole: Prometheus may have cut it off.
+/// Redacts an object or a file inside a text. With `is_file`, a text that cannot be parsed is
+/// hidden completely, because Prometheus may have truncated it.
 fn redact_written(text: &mut String, is_file: bool) {
     let is_json = text.trim_start().starts_with(['{', '[']);
     let json = serde_json::from_str::<Value>(text).ok().filter(|_| is_json);
@@ -236,7 +235,7 @@ fn redact_written(text: &mut String, is_file: bool) {
     }
 }
 
-/// Hides what files of ConfigMaps have in them, in a list or a single one; their names stay.
+/// Hides the contents of ConfigMap files, in a list or a single object; the file names remain.
 pub(super) fn hide_files(body: &mut Value) {
     let hide = |one: &mut Value| {
         for field in ["data", "binaryData"] {

@@ -1,6 +1,6 @@
 //! Answers requests to the API server from a bundle: objects, lists with selectors and pages,
-//! discovery, logs. What the cluster refused is refused here too, and what nobody kept is missed
-//! and not made up.
+//! discovery, logs. A request that the cluster denied is denied here too. A request that was not
+//! captured is reported as missing, not invented.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::{Bundle, Kept, NotInBundle, Question};
 use gpuctl_core::model::values::selector::Selector;
 
-/// An answer with its content type.
+/// A response with its content type.
 #[derive(Debug)]
 pub struct Reply {
     pub code: u16,
@@ -20,7 +20,7 @@ pub struct Reply {
 const JSON: &str = "application/json";
 
 impl Bundle {
-    /// Answers one request; `path` has its parameters.
+    /// Answers one request. `path` includes the parameters.
     pub fn reply(&self, method: &str, path: &str, body: &[u8]) -> Result<Reply, NotInBundle> {
         let (place, query) = path.split_once('?').unwrap_or((path, ""));
         let parameters: BTreeMap<String, String> = form_urlencoded::parse(query.as_bytes())
@@ -45,7 +45,7 @@ impl Bundle {
                 .is_some_and(|follow| follow == "true")
         {
             return Err(NotInBundle {
-                what: format!("{place}, which is watched: a bundle does not change"),
+                what: format!("{place}: it is a watch, and a bundle does not change"),
             });
         }
         if place.ends_with("/log") {
@@ -61,7 +61,8 @@ impl Bundle {
         {
             return Ok(listed(kept, Some(namespace), &parameters));
         }
-        // Who may not list may still read one, so a refused list says nothing of its objects.
+        // Without `list`, a user may still `get` single objects, so a denied list proves nothing
+        // about its objects.
         let readable = |path: &str| self.lists.get(path).filter(|kept| kept.code == 200);
         let collection = readable(above).map(|kept| (kept, None));
         let collection = collection.or_else(|| {
@@ -88,7 +89,7 @@ impl Bundle {
         let is_review = matches!(question, Question::Review(..));
         let missing = self.miss(question);
         if is_review && self.is_being_made() {
-            // So that one run tells all reviews that it needs.
+            // Grant it for now, so that one run reveals all reviews that it needs.
             let granted = json!({"status": {"allowed": true, "userInfo": {"username": ""}}});
             return Ok(raw(&Kept {
                 code: 201,
@@ -98,7 +99,7 @@ impl Bundle {
         Err(missing)
     }
 
-    /// Returns false when the cluster had no such group, version or resource.
+    /// False if the cluster had no such group, version or resource.
     fn serves(&self, place: &str) -> bool {
         let mut parts = place.trim_start_matches('/').split('/');
         if parts.next() != Some("apis") {
@@ -134,7 +135,7 @@ impl Bundle {
         }
     }
 
-    /// The last lines of a container: as many as are kept, or as were asked for.
+    /// Answers with the last lines of a container: all stored ones, or as many as requested.
     fn log(
         &self,
         place: &str,
@@ -229,8 +230,8 @@ fn object(kept: &Kept, namespace: Option<&str>, name: &str) -> Reply {
     }
 }
 
-/// A list with its selectors, a page of it. The token of the next page is the number of objects
-/// before it.
+/// Answers with a page of a list, filtered by its selectors. The continue token is the number of
+/// objects before the page.
 fn listed(kept: &Kept, namespace: Option<&str>, parameters: &BTreeMap<String, String>) -> Reply {
     if kept.code != 200 {
         return raw(kept);
@@ -240,7 +241,7 @@ fn listed(kept: &Kept, namespace: Option<&str>, parameters: &BTreeMap<String, St
         .filter(|text| !text.is_empty())
         .map(|text| Selector::parse(text))
     {
-        Some(None) => return status(400, "BadRequest", "the label selector cannot be read"),
+        Some(None) => return status(400, "BadRequest", "the label selector is invalid"),
         Some(parsed) => parsed,
         None => None,
     };
@@ -293,8 +294,8 @@ fn labels_of(item: &Value) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// Field selectors of the API server: `status.phase!=Failed,spec.nodeName=a`. A field that is
-/// absent is empty.
+/// Matches an object with the API server's field selectors: `status.phase!=Failed,spec.nodeName=a`.
+/// A missing field equals the empty string.
 fn has_fields(item: &Value, selector: &str) -> bool {
     selector
         .split(',')

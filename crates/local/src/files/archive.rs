@@ -12,7 +12,7 @@ use tar::{Builder, EntryType, Header};
 
 use crate::platform;
 
-/// What was copied.
+/// The result of a copy.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Copied {
     pub files: u64,
@@ -47,12 +47,11 @@ impl Skipped {
     }
 }
 
-/// What tar reads at once. An archive that fills its last record is read to its end without waiting
-/// for more.
+/// The size of tar's records. A reader consumes an archive that fills its last record without
+/// waiting for more input.
 const RECORD: u64 = 20 * 512;
 
-/// Returns true for a file, false for a folder, an error for what is neither or not there. A link
-/// stands for what it leads to.
+/// True for a file, false for a directory, an error for anything else. Symlinks are followed.
 pub fn is_file(path: &str) -> io::Result<bool> {
     let kind = fs::metadata(path)?;
     match (kind.is_file(), kind.is_dir()) {
@@ -65,7 +64,7 @@ pub fn is_file(path: &str) -> io::Result<bool> {
     }
 }
 
-/// Counts what was written.
+/// Counts the written bytes.
 struct CountingWriter<W> {
     sink: W,
     bytes: u64,
@@ -90,7 +89,8 @@ pub fn pack(path: &Path, name: &str, sink: impl Write) -> io::Result<Copied> {
     let packed = fs::canonicalize(path)
         .and_then(|path| add(&mut archive, &path, Path::new(name), &mut copied));
     if let Err(error) = packed {
-        // Its end would make half an archive look whole.
+        // Dropping the builder would write the end of the archive, and a truncated one would look
+        // complete.
         std::mem::forget(archive);
         return Err(error);
     }
@@ -108,7 +108,7 @@ fn add(
     copied: &mut Copied,
 ) -> io::Result<()> {
     let kind = fs::symlink_metadata(path)?;
-    // Owners of this machine mean nothing in the container.
+    // Owners of this machine do not exist in the container, so leave them out.
     let mut header = Header::new_gnu();
     header.set_mode(platform::mode_of(&kind) & 0o777);
     header.set_mtime(platform::modified_at(&kind));
@@ -135,7 +135,7 @@ fn add(
         let file = platform::open_file(path)?;
         let size = file.metadata()?.len();
         header.set_size(size);
-        // A file that grows or shrinks meanwhile must not shift what follows it.
+        // A file that grows or shrinks during the copy must not shift the following members.
         let data = file.take(size).chain(io::repeat(0)).take(size);
         archive.append_data(&mut header, name, data)?;
         copied.bytes += size;
@@ -149,7 +149,7 @@ fn add(
     Ok(())
 }
 
-/// Returns where a copy of something called `name` goes: into `path` when that is a folder, else to
+/// Determines the destination of a copy named `name`: inside `path` if that is a directory, else
 /// `path` itself.
 pub fn target(path: &str, name: &str) -> PathBuf {
     let path = Path::new(path);

@@ -19,26 +19,26 @@ const LONGEST_PATH: usize = 4096;
 /// Limit on the memory for the ends of all links in bytes. Short links can have long ends.
 const MOST_END_BYTES: usize = 64 << 20;
 
-/// What a link leads to, and through how many others.
+/// The target of a link, and the number of other links on the way.
 struct End {
     at: PathBuf,
     hops: u32,
 }
 
-/// A link whose text is read up to `rest`.
+/// A link whose target has been followed up to `rest`.
 struct Walk<'a> {
     link: usize,
-    /// The place that is reached, unless it is another link.
+    /// The path reached so far, unless it is another link.
     at: PathBuf,
-    /// The other link that is reached.
+    /// The other link reached.
     next: Option<usize>,
-    /// Whether `at` is known to be a folder.
+    /// Whether `at` is known to be a directory.
     is_folder: bool,
     rest: Components<'a>,
     hops: u32,
 }
 
-/// Links by their places, and the ends that are known. `Some(None)` leads nowhere or outside.
+/// Links by path, with the ends found so far. `Some(None)` leads nowhere or outside.
 struct Ends<'a> {
     folder: &'a Path,
     name: &'a str,
@@ -48,8 +48,8 @@ struct Ends<'a> {
 }
 
 /// Selects the links, as (path, target), whose target is the member `name` of `folder` or below it.
-/// None of them may exist yet, so that `folder` holds no link. Refuses a link whose own folder is
-/// missing, or whose path another member has.
+/// No link may exist yet in `folder`. Rejects a link whose parent directory is missing, or whose
+/// path another member has.
 pub(super) fn lead_inside(
     links: &[(PathBuf, PathBuf)],
     folder: &Path,
@@ -95,7 +95,7 @@ pub(super) fn lead_inside(
                     ready.extend(waiting.remove(&walk.link).unwrap_or_default());
                     ends.keep(walk.link, end);
                 }
-                // The other link resumes it. Links in a circle wait forever.
+                // The other link resumes this walk. Links in a cycle are never resumed.
                 Err(next) => waiting.entry(next).or_default().push(walk),
             }
         }
@@ -123,7 +123,7 @@ impl Ends<'_> {
             match walk.rest.next() {
                 None => break,
                 Some(Component::CurDir) => {}
-                // A missing folder may be a link in the folder that the copy is merged into.
+                // A missing directory may be a link in the directory that the copy is merged into.
                 Some(Component::ParentDir)
                     if walk.at != Path::new(self.name) && self.is_folder(walk) =>
                 {
@@ -137,7 +137,7 @@ impl Ends<'_> {
                     walk.is_folder = false;
                     walk.next = self.places.get(walk.at.as_os_str()).copied();
                     if walk.next.is_some() {
-                        // A link that waits holds no memory for its place.
+                        // A waiting link needs no memory for its path.
                         walk.at = PathBuf::new();
                     }
                 }
@@ -219,7 +219,7 @@ mod tests {
     #[test]
     fn links_lead_through_links_in_any_order() {
         let folder = folder("chains");
-        // Through a linked folder, and out of the copy by a link that lies deeper than its text.
+        // Through a linked directory, and out of the copy by a link that is deeper than its text.
         assert_eq!(
             led(&folder, &[("top/x", "y/b/../../file"), ("top/y", "a")]),
             [true, true]
@@ -231,12 +231,12 @@ mod tests {
             ),
             [false, true]
         );
-        // A folder that is a link has no members.
+        // A directory that is a link has no members.
         assert_eq!(
             led(&folder, &[("top/y", "a"), ("top/y/x", "../file")]),
             [true, false]
         );
-        // The first of two with the same name, and none in a circle.
+        // Of two links with the same name the first one wins, and links in a cycle are dropped.
         assert_eq!(
             led(&folder, &[("top/x", "file"), ("top/x", "a")]),
             [true, false]
@@ -269,7 +269,7 @@ mod tests {
         fs::remove_dir_all(folder).unwrap();
     }
 
-    /// Each text is read once: following the links again for each one that is created took minutes.
+    /// Each target is followed once: following all links again for each new one took minutes.
     #[test]
     fn many_links_in_the_worst_order_are_resolved() {
         let folder = folder("many");
@@ -290,7 +290,7 @@ mod tests {
             .collect();
         let kept = lead_inside(&links, &folder, "top", &AtomicBool::new(false)).unwrap();
         assert!(kept.iter().all(|kept| *kept));
-        // Short links cannot have long ends without a limit.
+        // The memory for long ends of short links is limited.
         let deep = format!("top/{}", vec!["d".repeat(200); 18].join("/"));
         platform_folder(&folder.join(&deep));
         let deep = PathBuf::from(deep).strip_prefix("top").unwrap().to_owned();

@@ -18,7 +18,7 @@ const MOST_EXTENSIONS: u64 = 1 << 20;
 /// Limit on the bytes of skipped members.
 const MOST_UNWANTED: u64 = 1 << 30;
 
-/// One file, folder or link. [`Members`] yields its data next.
+/// One file, directory or link. [`Members`] yields its data next.
 #[derive(Debug)]
 pub(super) struct Member {
     pub kind: EntryType,
@@ -44,7 +44,7 @@ pub(super) struct Members<R> {
     unwanted: u64,
 }
 
-/// Metadata of the next member from its extension headers.
+/// Metadata of the next member, from its extension headers.
 #[derive(Default)]
 struct Extensions {
     bytes: u64,
@@ -78,7 +78,7 @@ impl<R: Read> Members<R> {
                 };
             }
             if checksum(&header) != header.cksum().map_err(malformed)? {
-                return Err(invalid("a header of it has a wrong checksum"));
+                return Err(invalid("a header has a wrong checksum"));
             }
             let size = header.entry_size().map_err(malformed)?;
             match header.entry_type() {
@@ -92,7 +92,7 @@ impl<R: Read> Members<R> {
                     let records = self.extension(size, &mut extensions.bytes)?;
                     extensions.add(&records)?;
                 }
-                // Global headers. No tar writes names or sizes into them.
+                // No tar writes names or sizes into global headers, so skip them.
                 EntryType::XGlobalHeader => drop(self.extension(size, &mut extensions.bytes)?),
                 _ => return self.member(&header, size, extensions).map(Some),
             }
@@ -135,7 +135,7 @@ impl<R: Read> Members<R> {
         })
     }
 
-    /// Reads where the data of an old GNU sparse member belongs.
+    /// Reads the offsets of the data of an old GNU sparse member.
     fn segments(
         &mut self,
         header: &Header,
@@ -144,7 +144,7 @@ impl<R: Read> Members<R> {
     ) -> io::Result<(Vec<(u64, u64)>, u64)> {
         let gnu = header
             .as_gnu()
-            .ok_or_else(|| invalid("a sparse member of it has no GNU header"))?;
+            .ok_or_else(|| invalid("a sparse member has no GNU header"))?;
         let whole = gnu.real_size().map_err(malformed)?;
         let (mut segments, mut end, mut sum) = (Vec::new(), 0_u64, 0_u64);
         let mut add = |blocks: &[GnuSparseHeader]| {
@@ -181,7 +181,7 @@ impl<R: Read> Members<R> {
         match sum == size {
             true => Ok((segments, whole)),
             false => Err(invalid(
-                "the segments of a sparse member have another size than its data",
+                "the segments of a sparse member do not match the size of its data",
             )),
         }
     }
@@ -189,7 +189,7 @@ impl<R: Read> Members<R> {
     fn start(&mut self, size: u64) -> io::Result<()> {
         let padded = size
             .checked_next_multiple_of(BLOCK)
-            .ok_or_else(|| invalid("a member of it is too large"))?;
+            .ok_or_else(|| invalid("a member is too large"))?;
         (self.data, self.padding) = (size, padded - size);
         Ok(())
     }
@@ -230,7 +230,7 @@ impl Extensions {
     /// Adds PAX records: `LENGTH KEY=VALUE` and a line feed, where the length counts the whole
     /// record.
     fn add(&mut self, mut records: &[u8]) -> io::Result<()> {
-        let wrong = || invalid("a PAX header of it is malformed");
+        let wrong = || invalid("a PAX header is malformed");
         while !records.is_empty() && records[0] != 0 {
             let blank = records
                 .iter()
@@ -291,5 +291,5 @@ fn invalid(why: &str) -> io::Error {
 
 /// Replaces an error of the library, because it quotes bytes of the archive.
 fn malformed(_: io::Error) -> io::Error {
-    invalid("a number of a header is malformed")
+    invalid("a number in a header is malformed")
 }

@@ -1,4 +1,4 @@
-//! Reads files of the user whole, and replaces them whole or not at all.
+//! Reads the user's files completely, and replaces them atomically.
 
 pub mod archive;
 mod links;
@@ -86,8 +86,8 @@ fn text(bytes: Vec<u8>, path: &Path) -> Result<String, FileError> {
     })
 }
 
-/// Fails after the user interrupted a copy. Its kind is not `ErrorKind::Interrupted`, after which
-/// readers retry.
+/// Fails after the user interrupted a copy. The error kind is not `ErrorKind::Interrupted`, because
+/// readers retry after it.
 fn goes_on(stop: &AtomicBool) -> io::Result<()> {
     match stop.load(Ordering::Relaxed) {
         true => Err(io::Error::other("it was interrupted")),
@@ -158,7 +158,7 @@ const NEW_FILE: u32 = 0o666;
 const PRIVATE_FOLDER: u32 = 0o700;
 const PUBLIC_FOLDER: u32 = 0o755;
 
-/// The mode of a regular file that the user owns. Refuses links, devices and folders.
+/// Reads the mode of a regular file that the user owns. Refuses links, devices and folders.
 fn existing_mode(path: &Path) -> io::Result<Option<u32>> {
     let data = match std::fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),

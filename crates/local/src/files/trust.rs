@@ -40,7 +40,7 @@ impl Exposure {
         }
     }
 
-    /// The command that repairs it.
+    /// Builds the command that repairs it.
     pub fn repair(&self) -> String {
         let text = self.path.display().to_string();
         let is_plain = text

@@ -71,8 +71,8 @@ pub fn staging_folder(target: &Path, unique: &str) -> PathBuf {
     parent.join(format!(".gpuctl-cp-{unique}"))
 }
 
-/// Reads an archive with one file or folder called `name` into `folder`, which does not exist yet.
-/// `stop` ends it, and [`Staged::place`], at the next block or member.
+/// Reads an archive with one file or directory called `name` into `folder`, which must not exist
+/// yet. `stop` ends it, and [`Staged::place`], at the next block or member.
 pub fn stage(
     source: impl Read,
     name: &str,
@@ -111,9 +111,12 @@ pub fn stage(
             match links.iter().find(|(path, _)| path == Path::new(name)) {
                 Some((_, link)) => io::Error::new(
                     ErrorKind::InvalidInput,
-                    format!("it is a link to {}: copy that", link.display()),
+                    format!("it is a link to {}; copy that path instead", link.display()),
                 ),
-                None => io::Error::new(ErrorKind::UnexpectedEof, "nothing of it arrived"),
+                None => io::Error::new(
+                    ErrorKind::UnexpectedEof,
+                    "the container sent no data for it",
+                ),
             },
         );
     }
@@ -150,7 +153,7 @@ impl Staged {
                     self.second_name(&first, &place)?;
                     None
                 }
-                None => Some("it is another name of a file outside the folder"),
+                None => Some("it is a hard link to a file outside the folder"),
             },
             (EntryType::Symlink, Some(link)) => {
                 self.link_bytes += path.as_os_str().len() + link.as_os_str().len();
@@ -169,21 +172,21 @@ impl Staged {
         Ok(())
     }
 
-    /// Returns the unpacked file that a hard link names again.
+    /// Finds the unpacked file that a hard link refers to.
     fn first_name(&self, link: Option<&Path>, place: &Path) -> Option<PathBuf> {
         let first = self.folder.join(inside(link?, &self.name)?);
         let is_file = || fs::symlink_metadata(&first).is_ok_and(|kind| kind.is_file());
         (first != place && is_file()).then_some(first)
     }
 
-    /// The path of a member below the folder, or the reason to skip it.
+    /// Determines the path of a member below the folder, or the reason to skip it.
     fn place_of(&self, shown: &Path) -> Result<PathBuf, &'static str> {
         if shown.as_os_str().is_empty() || shown.as_os_str().len() > LONGEST_PATH {
-            return Err("its name is empty, too long, or not possible on this system");
+            return Err("its name is empty, too long, or not valid on this system");
         }
         let path = inside(shown, &self.name).ok_or("its path leads out of the folder")?;
         if path.components().count() > DEEPEST {
-            return Err("it is in more than 256 folders");
+            return Err("it is nested in more than 256 folders");
         }
         Ok(path)
     }
@@ -199,7 +202,7 @@ impl Staged {
         }
     }
 
-    /// Creates the missing folders above a member that is kept. No link exists yet, so no folder is
+    /// Creates the missing folders above an accepted member. No link exists yet, so no folder is
     /// outside.
     fn make_parents(&mut self, place: &Path) -> io::Result<()> {
         let missing: Vec<&Path> = place
@@ -359,7 +362,7 @@ pub(super) fn merge(from: &Path, to: &Path, stop: &AtomicBool) -> io::Result<()>
         (Some((false, _)), Some((_, true))) | (_, None) => fs::rename(from, to),
         _ => Err(io::Error::new(
             ErrorKind::AlreadyExists,
-            format!("{} exists and is of another kind", to.display()),
+            format!("{} already exists with another file type", to.display()),
         )),
     }
 }

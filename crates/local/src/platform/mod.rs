@@ -1,5 +1,5 @@
-//! What differs between operating systems: signals, raw terminals, rights of files, links.
-//! Everything that only one system has is below this folder, with the same functions for each.
+//! Differences between operating systems: signals, raw terminals, file modes, links. All code for
+//! one system is in this directory, and every system has the same functions.
 
 #[cfg(unix)]
 mod unix;
@@ -21,7 +21,7 @@ pub use windows::{
     open_plain, open_regular, others_can, path_of_bytes, private_folder, symlink,
 };
 
-/// The number of Ctrl-C's signal.
+/// The number of the signal for Ctrl-C.
 pub const INTERRUPT: u8 = 2;
 
 /// Free space of a disk.

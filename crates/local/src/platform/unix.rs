@@ -13,14 +13,14 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::{FreeSpace, INTERRUPT, Others};
 
-/// Keys go to the program and not to this terminal's line editor, Ctrl-C among them. Ends when it
-/// is dropped.
+/// Passes all keys to the program instead of the terminal's line editor, including Ctrl-C. Dropping
+/// it restores the terminal.
 pub struct RawMode {
     before: Termios,
 }
 
 impl RawMode {
-    /// Fails when stdin is no terminal.
+    /// Fails if stdin is not a terminal.
     pub fn enter() -> io::Result<Self> {
         let before = termios::tcgetattr(io::stdin())?;
         let mut raw = before.clone();
@@ -32,13 +32,13 @@ impl RawMode {
 
 impl Drop for RawMode {
     fn drop(&mut self) {
-        // Nothing is left to be done about a terminal that went away.
+        // The terminal may be gone, and then there is nothing to restore.
         let _ = termios::tcsetattr(io::stdin(), OptionalActions::Now, &self.before);
     }
 }
 
-/// Returns the signal that ends this process from outside, as its number. It is caught from the
-/// call on, so that whoever waits for it can tidy up first.
+/// Waits for a signal that ends this process, and returns its number. The signals are caught from
+/// the call on, so that the caller can clean up first.
 pub fn ended_from_outside() -> impl Future<Output = u8> {
     let signals = [
         SignalKind::hangup(),
@@ -58,12 +58,12 @@ pub fn ended_from_outside() -> impl Future<Output = u8> {
     }
 }
 
-/// Ctrl-C and the wish that the process end, each time.
+/// A stream of Ctrl-C or termination signals.
 #[derive(Debug)]
 pub struct Endings(Signal);
 
 impl Endings {
-    /// Listens from now on; what cannot be heard is left out.
+    /// Starts listening. Skips signals that cannot be handled.
     pub fn all() -> Vec<Self> {
         let kinds = [SignalKind::interrupt(), SignalKind::terminate()];
         kinds
@@ -73,27 +73,27 @@ impl Endings {
             .collect()
     }
 
-    /// Listens to Ctrl-C alone, which does not end the program any more.
+    /// Listens to Ctrl-C only, which then no longer ends the program.
     pub fn interrupt() -> Option<Self> {
         signal(SignalKind::interrupt()).ok().map(Self)
     }
 
-    /// Waits for the next one; false when there will be none.
+    /// Waits for the next signal; false if there will be none.
     pub async fn next(&mut self) -> bool {
         self.0.recv().await.is_some()
     }
 }
 
-/// Tells each time that the size of the window has changed.
+/// Signals changes of the window size.
 pub struct WindowChanges(Signal);
 
 impl WindowChanges {
-    /// Listens from now on.
+    /// Starts listening.
     pub fn listen() -> io::Result<Self> {
         signal(SignalKind::window_change()).map(Self)
     }
 
-    /// Waits for the next one; false when there will be none.
+    /// Waits for the next change; false if there will be none.
     pub async fn next(&mut self) -> bool {
         self.0.recv().await.is_some()
     }
@@ -130,6 +130,7 @@ pub fn open_regular(path: &Path) -> io::Result<File> {
 }
 
 fn open_with(path: &Path, flags: OFlags) -> io::Result<File> {
+    // Without NONBLOCK, opening a pipe would wait for a writer.
     let flags = flags | OFlags::NONBLOCK | OFlags::NOCTTY;
     let file = OpenOptions::new()
         .read(true)
@@ -144,12 +145,13 @@ fn open_with(path: &Path, flags: OFlags) -> io::Result<File> {
     }
 }
 
-/// The free space of the disk that holds a path.
+/// Reads the free space of the disk that holds a path.
 pub fn free_space(path: &Path) -> io::Result<Option<FreeSpace>> {
     let disk = rustix::fs::statvfs(path)?;
     // Some file systems have no fixed number of inodes.
     let files = (disk.f_files > 0).then_some(disk.f_favail);
     Ok(Some(FreeSpace {
+        // `f_bavail` excludes the blocks reserved for root, unlike `f_bfree`.
         bytes: disk.f_bavail.saturating_mul(disk.f_frsize),
         files,
     }))
@@ -160,7 +162,7 @@ pub fn path_of_bytes(bytes: &[u8]) -> Option<PathBuf> {
     Some(PathBuf::from(OsStr::from_bytes(bytes)))
 }
 
-/// How other users can change a file or folder; `None` if only its owner and root can.
+/// Determines how other users can change a file or folder; `None` if only its owner and root can.
 pub fn others_can(data: &Metadata) -> Option<Others> {
     let user = rustix::process::geteuid().as_raw();
     // An owner can always change the mode, and root can do everything anyway.
@@ -204,23 +206,23 @@ pub fn is_mounted_read_only(path: &Path) -> bool {
         .is_ok_and(|found| found.f_flag.contains(rustix::fs::StatVfsMountFlags::RDONLY))
 }
 
-/// Returns the rights of a file as octal digits are written: `0o644`.
+/// Reads the permission bits of a file, for example `0o644`.
 pub fn mode_of(data: &Metadata) -> u32 {
     data.permissions().mode() & 0o7777
 }
 
-/// Returns when a file was written last, in Unix seconds.
+/// Reads the time of the last modification, in Unix seconds.
 pub fn modified_at(data: &Metadata) -> u64 {
     u64::try_from(data.mtime()).unwrap_or(0)
 }
 
-/// Lets whoever may read a file run it.
+/// Makes a file executable for every user that can read it.
 pub fn may_run(file: &File) -> io::Result<()> {
     let mode = file.metadata()?.permissions().mode();
     file.set_permissions(Permissions::from_mode(mode | (mode & 0o444) >> 2))
 }
 
-/// Makes a folder that nobody else may enter.
+/// Creates a directory that only the user can enter.
 pub fn private_folder(path: &Path) -> io::Result<()> {
     DirBuilder::new().mode(0o700).create(path)
 }
@@ -235,20 +237,20 @@ pub fn close_folder(path: &Path) -> io::Result<()> {
     std::fs::set_permissions(path, Permissions::from_mode(0o700))
 }
 
-/// Makes a link at `place` that leads to `target`.
+/// Creates a link at `place` that leads to `target`.
 pub fn symlink(target: &Path, place: &Path) -> io::Result<()> {
     std::os::unix::fs::symlink(target, place)
 }
 
-/// How a folder is opened to look up a name in it. Linux needs no right to list it.
+/// Flags to open a folder for lookups. With `O_PATH`, Linux needs no permission to read it.
 #[cfg(target_os = "linux")]
 const LOOKUP: OFlags = OFlags::PATH;
 #[cfg(not(target_os = "linux"))]
 const LOOKUP: OFlags = OFlags::RDONLY;
 
 /// Opens a file for reading by an absolute path, but refuses a symlink at any part of the path.
-/// Another user can replace a folder by a symlink at any time, so this opens the folders one in
-/// the other. Does not wait for the writer of a FIFO.
+/// Another user can replace a folder by a symlink at any time, so this opens each folder relative
+/// to its parent. Does not wait for the writer of a FIFO.
 pub fn open_plain(path: &Path) -> io::Result<File> {
     let folder = LOOKUP | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let file =
@@ -274,6 +276,7 @@ pub fn is_same_file(one: &Metadata, other: &Metadata) -> bool {
 /// aborts.
 #[expect(clippy::disallowed_methods, reason = "it is opened to be counted")]
 pub fn may_open_files(count: usize) -> bool {
+    // ENFILE and EMFILE.
     const TOO_MANY_OPEN: [Option<i32>; 2] = [Some(23), Some(24)];
     let files: Result<Vec<File>, _> = (0..count).map(|_| File::open("/dev/null")).collect();
     // Assume no limit on a system without that file.

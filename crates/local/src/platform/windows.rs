@@ -13,20 +13,21 @@ use tokio::signal::windows::{CtrlBreak, CtrlC, CtrlClose, ctrl_break, ctrl_c, ct
 
 use super::{FreeSpace, INTERRUPT, Others};
 
-/// Keys go to the program; not to be had here.
+/// Not supported on Windows.
 pub struct RawMode;
 
 impl RawMode {
-    /// Fails always.
+    /// Always fails.
     pub fn enter() -> io::Result<Self> {
         Err(io::Error::new(
             io::ErrorKind::Unsupported,
-            "a terminal of Windows cannot be made raw by this program",
+            "gpuctl does not support raw terminals on Windows",
         ))
     }
 }
 
-/// Returns the number of the Unix signal that stands for what ends this process from outside.
+/// Waits for an event that ends this process, and returns the number of the corresponding Unix
+/// signal.
 pub fn ended_from_outside() -> impl Future<Output = u8> {
     let (keys, breaks, closes) = (ctrl_c(), ctrl_break(), ctrl_close());
     async move {
@@ -41,7 +42,7 @@ pub fn ended_from_outside() -> impl Future<Output = u8> {
     }
 }
 
-/// Ctrl-C and the wish that the process end, each time.
+/// A stream of Ctrl-C or termination events.
 #[derive(Debug)]
 pub enum Endings {
     Keys(CtrlC),
@@ -50,7 +51,7 @@ pub enum Endings {
 }
 
 impl Endings {
-    /// Listens from now on; what cannot be heard is left out.
+    /// Starts listening. Skips events that cannot be handled.
     pub fn all() -> Vec<Self> {
         let all = [
             ctrl_c().ok().map(Self::Keys),
@@ -60,12 +61,12 @@ impl Endings {
         all.into_iter().flatten().collect()
     }
 
-    /// Listens to Ctrl-C alone, which does not end the program any more.
+    /// Listens to Ctrl-C only, which then no longer ends the program.
     pub fn interrupt() -> Option<Self> {
         ctrl_c().ok().map(Self::Keys)
     }
 
-    /// Waits for the next one; false when there will be none.
+    /// Waits for the next event; false if there will be none.
     pub async fn next(&mut self) -> bool {
         match self {
             Self::Keys(keys) => keys.recv().await.is_some(),
@@ -75,16 +76,16 @@ impl Endings {
     }
 }
 
-/// Tells of no change: Windows sends none.
+/// Windows does not signal changes of the window size.
 pub struct WindowChanges;
 
 impl WindowChanges {
-    /// Listens from now on.
+    /// Starts listening.
     pub fn listen() -> io::Result<Self> {
         Ok(Self)
     }
 
-    /// Waits for ever.
+    /// Waits forever.
     pub async fn next(&mut self) -> bool {
         std::future::pending().await
     }
@@ -151,7 +152,7 @@ pub fn has_private_group(_data: &Metadata) -> bool {
     false
 }
 
-/// Returns the rights that a file gets elsewhere.
+/// Assumes the permission bits that a file gets on other systems.
 pub fn mode_of(data: &Metadata) -> u32 {
     match (data.is_dir(), data.permissions().readonly()) {
         (true, _) => 0o755,
@@ -160,7 +161,7 @@ pub fn mode_of(data: &Metadata) -> u32 {
     }
 }
 
-/// Returns when a file was written last, in Unix seconds.
+/// Reads the time of the last modification, in Unix seconds.
 pub fn modified_at(data: &Metadata) -> u64 {
     data.modified()
         .ok()
@@ -168,12 +169,12 @@ pub fn modified_at(data: &Metadata) -> u64 {
         .map_or(0, |since| since.as_secs())
 }
 
-/// Does nothing: what runs is told by its name.
+/// Does nothing, because Windows decides by the name whether a file is executable.
 pub fn may_run(_file: &File) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes a folder. Rights are those of the folder that it is in.
+/// Creates a directory with the permissions of its parent.
 pub fn private_folder(path: &Path) -> io::Result<()> {
     std::fs::create_dir(path)
 }
@@ -188,7 +189,7 @@ pub fn close_folder(_path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes a link at `place` that leads to `target`.
+/// Creates a link at `place` that leads to `target`.
 pub fn symlink(target: &Path, place: &Path) -> io::Result<()> {
     if place
         .parent()
@@ -216,7 +217,7 @@ pub fn may_open_files(_: usize) -> bool {
     true
 }
 
-/// Rights of files are not judged here, so this changes nothing.
+/// File modes are not checked on Windows, so the result has no effect.
 pub fn is_mounted_read_only(_: &Path) -> bool {
     false
 }

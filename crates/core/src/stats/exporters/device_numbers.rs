@@ -1,23 +1,23 @@
-//! Numbers devices: some exporters tell a device's number only, some its UUID, and not all count
-//! alike. Readings, curves and history take their numbers from here, so that every command calls a
-//! device the same.
+//! Assigns numbers to devices. Some exporters report only a device's number, some only its UUID,
+//! and their numbering differs. Readings, curves and history all take their numbers from here, so
+//! that every command gives a device the same name.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::identity::SeriesDevice;
 
-/// The numbers of the devices that an answer names.
+/// The numbers of the devices in one query result.
 #[derive(Default)]
 pub(crate) struct DeviceNumbers {
     /// By (node, UUID).
     by_uuid: BTreeMap<(String, String), u32>,
-    /// Numbers that several devices of a node have.
+    /// Numbers that more than one device of a node has.
     ambiguous: BTreeSet<(String, u32)>,
 }
 
 impl DeviceNumbers {
-    /// A UUID has the number that is first told beside it; one that is never numbered gets the
-    /// lowest number that is free on its node, in order of the UUIDs.
+    /// Numbers each UUID with the first number that appears in a series with it. A UUID without any
+    /// number gets the lowest free number of its node, in the order of the UUIDs.
     pub(crate) fn of(places: impl Iterator<Item = SeriesDevice>) -> Self {
         let mut by_uuid: BTreeMap<(String, String), u32> = BTreeMap::new();
         let mut unnumbered = BTreeSet::new();
@@ -29,8 +29,8 @@ impl DeviceNumbers {
                 (Some(uuid), None) => {
                     unnumbered.insert((place.node, uuid));
                 }
-                // A number without any UUID may be that of an unnumbered UUID, so it does not count
-                // as taken.
+                // A number without a UUID may belong to a UUID without a number, so it does not
+                // count as taken.
                 (None, _) => {}
             }
         }
@@ -59,7 +59,7 @@ impl DeviceNumbers {
         Self { by_uuid, ambiguous }
     }
 
-    /// Returns the number of a device: of its UUID, else the one that it is told with.
+    /// Looks up the number recorded for the device's UUID, or else the number in its own series.
     pub(crate) fn number(&self, place: &SeriesDevice) -> Option<u32> {
         let by_uuid = place
             .uuid
@@ -68,8 +68,8 @@ impl DeviceNumbers {
         by_uuid.copied().or(place.index)
     }
 
-    /// Returns one key for one device: its number, and its UUID too where two devices of a node
-    /// have that number.
+    /// Builds a key that is unique per device: its number, plus its UUID if several devices of the
+    /// node have that number.
     pub(crate) fn key(&self, place: SeriesDevice) -> SeriesDevice {
         let index = self.number(&place);
         let ambiguous =

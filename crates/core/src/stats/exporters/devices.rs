@@ -1,5 +1,5 @@
-//! Makes devices from the samples of one moment: each device once, invalid samples dropped and
-//! counted, with the pods that hold it.
+//! Builds devices from the samples of one instant. Each device appears once, with the pods that
+//! hold it; impossible values are dropped and counted.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,17 +9,17 @@ use super::identity::{ApiFacts, IdentityReader, SeriesDevice};
 use crate::model::facts::reading::{PodKey, Reading, Readings};
 use crate::model::{Celsius, Inventory, Mebibytes, NodeUsage, Percent, Series, Watts};
 
-/// What a metrics server answered about one moment.
+/// What a metrics server returned for one instant.
 #[derive(Clone, Debug, Default)]
 pub struct ExporterReading {
     /// Values of gauges.
     pub values: Vec<Series>,
-    /// How many seconds ago a utilization was sampled, as values, of series where that is more than
-    /// two scrapes.
+    /// Age in seconds of the utilization samples that are older than two scrapes, one value per
+    /// series.
     pub stale_ages: Vec<Series>,
 }
 
-/// Values of one device, by quantity: (rank, whether a pod is named beside it, value).
+/// Values of one device by quantity: (rank, whether the series names a pod, value).
 #[derive(Default)]
 struct DeviceValues {
     place: Option<SeriesDevice>,
@@ -28,16 +28,16 @@ struct DeviceValues {
     holders: BTreeSet<PodKey>,
 }
 
-/// How old the samples of a device's utilization are, also of values that no device can have.
+/// Ages of a device's utilization samples, including samples with impossible values.
 #[derive(Clone, Copy, Default)]
 struct SampleAges {
-    /// Whether one is no older than two scrapes of its job.
+    /// Whether at least one sample is at most two scrapes old.
     is_fresh: bool,
-    /// Seconds since the newest of the others.
+    /// Age in seconds of the newest stale sample.
     stale: Option<f64>,
 }
 
-/// Returns the devices of the cluster as they are at that moment.
+/// Combines the samples of one instant into the devices of the cluster.
 pub fn read(moment: &ExporterReading, inventory: &Inventory, facts: &ApiFacts) -> Readings {
     let reader = IdentityReader::new(facts, &moment.values);
     let numbers = DeviceNumbers::of(
@@ -50,6 +50,7 @@ pub fn read(moment: &ExporterReading, inventory: &Inventory, facts: &ApiFacts) -
     for series in &moment.values {
         tally.add(series, &reader, &numbers);
     }
+    // Exporters report some metrics of a partitioned device for the whole device too.
     tally.remove_cut(&numbers);
     let mut devices: Vec<Reading> = tally
         .devices
@@ -70,7 +71,7 @@ pub fn read(moment: &ExporterReading, inventory: &Inventory, facts: &ApiFacts) -
     for of_node in devices.chunk_by_mut(|a, b| a.node == b.node) {
         match hosts.get(of_node[0].node.as_str()) {
             Some(host) => attribute(host, of_node),
-            // Nothing is known of the node but what the exporter names.
+            // Only the exporter knows this node, so a device is held if the exporter names a pod.
             None => of_node
                 .iter_mut()
                 .for_each(|reading| reading.held = (!reading.holders.is_empty()).then_some(true)),
@@ -79,19 +80,19 @@ pub fn read(moment: &ExporterReading, inventory: &Inventory, facts: &ApiFacts) -
     Readings::new(devices, tally.samples, tally.dropped, tally.elsewhere)
 }
 
-/// The samples by device, and how many of them there are.
+/// Samples grouped by device, with counts.
 #[derive(Default)]
 struct SampleTally<'m> {
-    /// Seconds since a stale sample, by the labels of its series.
+    /// Age of a stale sample in seconds, by the labels of its series.
     stale: BTreeMap<Vec<(&'m str, &'m str)>, f64>,
-    /// How old the utilization of each device is.
+    /// Age of each device's utilization.
     ages: BTreeMap<SeriesDevice, SampleAges>,
-    /// By node, UUID or number, and slice.
+    /// Keyed by node, UUID or number, and slice.
     devices: BTreeMap<SeriesDevice, DeviceValues>,
     samples: u64,
-    /// Samples that no device can have.
+    /// Samples with a physically impossible value.
     dropped: u64,
-    /// Samples of devices that are on no known node.
+    /// Samples of devices on unknown nodes.
     elsewhere: u64,
 }
 
@@ -111,6 +112,7 @@ impl<'m> SampleTally<'m> {
             return;
         };
         let place = reader.place(series);
+        // Record the age before the value is checked: a stale series may hold an impossible value.
         if let Some(place) = place
             .clone()
             .filter(|_| metric.quantity == Quantity::Utilization)
@@ -164,7 +166,7 @@ impl<'m> SampleTally<'m> {
         device
     }
 
-    /// Removes each device that is cut into instances: only those remain.
+    /// Removes each device that is partitioned into instances, so that only its instances remain.
     fn remove_cut(&mut self, numbers: &DeviceNumbers) {
         let cut: BTreeSet<(String, Option<u32>)> = self
             .devices
@@ -179,8 +181,9 @@ impl<'m> SampleTally<'m> {
 }
 
 impl DeviceValues {
-    /// Returns the value of the best metric. Of copies that several pods get, the device's own
-    /// counts; else the highest, for copies of one value differ by the time of their scrape alone.
+    /// Picks the value of the metric with the best rank. Exporters repeat a shared device's value
+    /// for each pod, so the series without a pod wins. Otherwise the highest value wins, because
+    /// the copies differ only in scrape time.
     fn value(&self, quantity: Quantity) -> Option<f64> {
         let found = self.values.get(&quantity)?;
         let best = found.iter().map(|(rank, ..)| *rank).min()?;
@@ -226,6 +229,7 @@ fn reading(
     let value = |quantity| values.value(quantity).filter(|_| !stale);
     let used = value(Quantity::MemoryUsed);
     let free = value(Quantity::MemoryFree);
+    // DCGM's FB_TOTAL includes memory reserved by the driver, which programs cannot use.
     let total = used
         .zip(free)
         .map(|(used, free)| used + free)
@@ -251,8 +255,8 @@ fn reading(
     }
 }
 
-/// Which devices of a node are held. Pods that the exporter names are checked against what the API
-/// server says they hold; a node that is full needs no names.
+/// Decides which devices of a node are held. Pods that the exporter names are checked against the
+/// API server; a full node needs no names.
 fn attribute(host: &NodeUsage, own: &mut [Reading]) {
     let attributed = |namespace: &str, pod: &str| {
         own.iter()
@@ -260,7 +264,7 @@ fn attribute(host: &NodeUsage, own: &mut [Reading]) {
             .count() as u64
     };
     let known = host.gpus.used.is_some() && host.slices.values().all(|count| count.used.is_some());
-    // Every device that a pod holds is named, so that those without a name are free.
+    // The labels name every device that a pod holds, so devices without a pod are free.
     let complete = known
         && host.holders.iter().all(|holder| {
             let instances: u64 = holder
@@ -269,15 +273,18 @@ fn attribute(host: &NodeUsage, own: &mut [Reading]) {
                 .filter(|(name, _)| is_instance(name))
                 .map(|(_, count)| *count)
                 .sum();
+            // A pod with only shares of devices must still be named at least once.
             attributed(&holder.namespace, &holder.pod) >= (holder.gpus.0 + instances).max(1)
         });
     let whole = own.iter().filter(|reading| reading.slice.is_none()).count() as u64;
+    // The exporter may see more devices than the node offers.
     let full = host.gpus.total > 0
         && host
             .gpus
             .used
             .is_some_and(|used| used >= host.gpus.total.max(whole));
     let nameless = own.iter().all(|reading| reading.holders.is_empty());
+    // A pod that holds the whole node holds each of its devices, even if no series names it.
     let only = match host.holders.as_slice() {
         [one] if full && nameless && one.gpus.0 >= whole => {
             Some((one.namespace.to_string(), one.pod.to_string()))
@@ -297,7 +304,7 @@ fn attribute(host: &NodeUsage, own: &mut [Reading]) {
     }
 }
 
-/// Slices that are devices of their own, unlike shares of one.
+/// Whether a slice is a separate device (a MIG or AMD instance) rather than a share of one.
 fn is_instance(name: &str) -> bool {
     name.starts_with("mig-") || name.contains("_nps")
 }

@@ -1,21 +1,21 @@
-//! Asks which metrics of utilization a store has, before queries that join them by `or`: for each
-//! name, exported or not, the store goes through all that the names before it had.
+//! Finds the utilization metrics a store has, because each operand of `or` costs a scan of the
+//! operands before it.
 
 use crate::model::Series;
 
 use super::dialect::{Quantity, metric_of};
 use super::{query, recorded};
 
-/// What a store has.
+/// The metrics and recording rules that a store has.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ExportedMetrics {
-    /// Metrics of utilization that it has samples of.
+    /// Utilization metrics with samples.
     pub utilization: Vec<&'static str>,
-    /// Whether rules recorded the fatal errors of the last hour.
+    /// Whether recording rules keep the fatal errors of the last hour.
     pub records_errors: bool,
 }
 
-/// Returns the query whose answer [`ExportedMetrics::of`] reads.
+/// Builds the query whose result [`ExportedMetrics::of`] reads.
 pub fn query() -> String {
     let names = query::pattern(&[Quantity::Utilization]);
     format!(
@@ -25,7 +25,7 @@ pub fn query() -> String {
 }
 
 impl ExportedMetrics {
-    /// From the answer to [`query`].
+    /// Parses the result of [`query`].
     pub fn of(answer: &[Series]) -> Self {
         let names = answer.iter().filter_map(|series| metric_of(series.name()));
         Self {

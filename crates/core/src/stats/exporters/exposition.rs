@@ -1,5 +1,5 @@
-//! Reads the text in which exporters expose metrics, as far as it is about GPUs: one sample per
-//! series, labels as the exporter writes them.
+//! Parses the Prometheus text format of GPU exporters: one sample per series, with the exporter's
+//! labels. Other metrics are skipped.
 //!
 //! Source: Prometheus' docs/instrumenting/exposition_formats.md.
 
@@ -9,9 +9,9 @@ use super::dialect;
 use super::dialect::metric_of;
 use crate::model::{Point, Series};
 
-/// Returns the GPU metrics that an exporter on `node` exposes at a time, in Unix milliseconds. The
-/// node is written as its scrape would: what an exporter calls its host may be the name of its own
-/// pod.
+/// Parses the GPU metrics that an exporter on `node` exposes at `at`, in Unix milliseconds.
+/// Replaces the exporter's node labels by `node`, because an exporter may report its own pod's name
+/// as the host name.
 pub fn read(text: &str, node: &str, at: i64) -> Vec<Series> {
     let one = |line: &str| {
         let (name, mut labels, value) = sample(line)?;
@@ -27,7 +27,7 @@ pub fn read(text: &str, node: &str, at: i64) -> Vec<Series> {
     text.lines().filter_map(one).collect()
 }
 
-/// Returns name, labels and value of a line; `None` for comments and what is no sample.
+/// Splits a line into name, labels and value. `None` for comments and invalid lines.
 fn sample(line: &str) -> Option<(String, BTreeMap<String, String>, f64)> {
     let line = line.trim();
     if line.is_empty() || line.starts_with('#') {
@@ -51,11 +51,12 @@ fn sample(line: &str) -> Option<(String, BTreeMap<String, String>, f64)> {
         }
     }
     let value = rest.split_whitespace().next()?.parse().ok()?;
+    // Prometheus treats an empty label as absent.
     labels.retain(|_, value| !value.is_empty());
     Some((name.to_owned(), labels, value))
 }
 
-/// Returns a text between double quotes, and what follows it.
+/// Parses a double-quoted string with escapes and returns it with the rest of the text.
 fn quoted(text: &str) -> Option<(String, &str)> {
     let mut value = String::new();
     let mut letters = text.strip_prefix('"')?.char_indices();

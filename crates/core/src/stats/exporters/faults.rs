@@ -1,6 +1,6 @@
-//! Asks what is wrong with devices: errors of the last hour, for the next error, or its clean-up,
-//! replaces the present one at once; memory that could not be repaired; and a health that is not
-//! good. Of devices that are well nothing is answered.
+//! Builds the queries that find faulty devices: errors of the last hour, failed row remapping and
+//! bad health. Errors are read over an hour because the next error, or a reset, replaces the
+//! current one at once. Healthy devices return nothing.
 
 use std::collections::BTreeSet;
 
@@ -10,12 +10,12 @@ use super::dialect::{FATAL_XIDS, Quantity, is_fatal_xid, metric_of, uuid_labels}
 use super::query::{keys, names, quoted};
 use super::recorded;
 
-/// Devices that a narrowed query names, once for each fatal code: stores take some 16,000
-/// characters.
+/// Most devices that a narrowed query names. It names them once per fatal code, and stores limit a
+/// query to some 16,000 characters.
 const MOST_NAMED: usize = 20;
 
-/// Returns the query for all of it, whose errors are the highest of each device. Where rules
-/// recorded an hour, a lookup of few series does for a look at all samples of all devices.
+/// Builds the query for all faults; of the errors it returns each device's highest. With recording
+/// rules it reads a few series instead of all samples of all devices.
 pub fn query(is_recorded: bool) -> String {
     let mut each = Vec::new();
     for name in names(&[Quantity::Xid]) {
@@ -33,7 +33,7 @@ pub fn query(is_recorded: bool) -> String {
             .iter()
             .map(|name| apart(&format!("({name} != 0)"), name, "now")),
     );
-    // Of copies of one state the good one counts.
+    // Several series may report one device's health; one healthy series is enough.
     let ill = |name: &&str| {
         apart(
             &format!("(max by (__name__,{}) ({name}) != 1)", keys()),
@@ -45,8 +45,8 @@ pub fn query(is_recorded: bool) -> String {
     of_each_device(&each)
 }
 
-/// Returns true for what makes a device faulty. An error that is not fatal may be one of an hour
-/// ago, of a device that is gone.
+/// Whether a series makes its device faulty. A non-fatal error does not count: it may be an hour
+/// old, from a device that no longer exists.
 pub fn counts(series: &Series) -> bool {
     let is_error = metric_of(series.name()).is_some_and(|metric| metric.quantity == Quantity::Xid);
     !is_error
@@ -55,8 +55,8 @@ pub fn counts(series: &Series) -> bool {
             .is_some_and(|point| is_fatal_xid(point.value as u32))
 }
 
-/// Returns the query for fatal errors that a higher number of the same device hides in an answer to
-/// [`query`]; `None` where none can.
+/// Builds the query for fatal errors that are hidden in a result of [`query`] by a higher,
+/// non-fatal code of the same device. `None` if no code can be hidden.
 pub fn hidden(answer: &[Series]) -> Option<String> {
     let lowest = FATAL_XIDS.into_iter().min().map_or(0.0, f64::from);
     let hides = |series: &&Series| {
@@ -69,6 +69,7 @@ pub fn hidden(answer: &[Series]) -> Option<String> {
     if hiding.is_empty() {
         return None;
     }
+    // A label is usable only if every such series has it.
     let uuids = |label: &str| {
         hiding
             .iter()
@@ -84,6 +85,7 @@ pub fn hidden(answer: &[Series]) -> Option<String> {
     });
     let metrics: BTreeSet<&str> = hiding.iter().map(|series| series.name()).collect();
     let of = |name: &&str| {
+        // A filter returns an instant vector, so `max_over_time` needs a subquery.
         let fatal = recorded::fatal(&format!("{name}{of_devices}"));
         apart(
             &renamed(&format!("max_over_time(({fatal})[1h:1m])"), name),
@@ -94,13 +96,14 @@ pub fn hidden(answer: &[Series]) -> Option<String> {
     Some(of_each_device(&metrics.iter().map(of).collect::<Vec<_>>()))
 }
 
-/// Gives the metric's name back to values that lost it.
+/// Restores the metric name that a function removed.
 fn renamed(values: &str, name: &str) -> String {
     format!(r#"label_replace({values}, "__name__", "{name}", "", "")"#)
 }
 
-/// Keeps what is told of one device apart by a label more: `or` leaves out what has the labels of
-/// something before it, whatever its name, and a larger number must not hide a fatal one.
+/// Adds a label that keeps the faults of one device apart. `or` drops series whose labels equal
+/// those of an earlier operand, regardless of the name, and a higher number must not hide a fatal
+/// one.
 fn apart(series: &str, name: &str, when: &str) -> String {
     format!(r#"label_replace({series}, "fault", "{name} {when}", "", "")"#)
 }
@@ -136,7 +139,7 @@ mod tests {
         ];
         assert_eq!(hidden(&seen), None);
         assert_eq!(seen.map(|series| counts(&series)), [true, false, false]);
-        // 94 is a contained error, and a sample that is garbage hides whatever there was.
+        // 94 is a contained error, and an impossible value hides whatever was there before.
         let hiding = hidden(&[
             error(Some("GPU-a"), 94.0),
             error(Some("GPU-b"), 2_147_483_632.0),

@@ -1,6 +1,5 @@
-//! Decides which device, node and pod a series is about, whatever the exporter and the scrape
-//! configuration name them. The API server's view of nodes and pods decides where labels are
-//! ambiguous.
+//! Maps a series to its device, node and pod, regardless of the exporter's and the scrape
+//! configuration's label names. Ambiguous labels are resolved with the API server's nodes and pods.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,19 +10,19 @@ use crate::model::{Consumers, Inventory, Series};
 use super::dialect;
 use super::dialect::{DIALECTS, EXPORTED_POD, NODE_ADDRESS, PLAIN_POD, Quantity, SliceLabels};
 
-/// What the API server knows, as far as labels need it.
+/// The facts from the API server that are needed to interpret labels.
 #[derive(Debug, Default)]
 pub struct ApiFacts {
-    /// Names and addresses of nodes; `None` when they may not be listed.
+    /// Node names by name and by address; `None` if nodes cannot be listed.
     nodes: Option<BTreeMap<String, String>>,
-    /// `None` when pods may not be listed.
+    /// `None` if pods cannot be listed.
     pods: Option<PodNodes>,
     /// Pods that hold devices.
     holders: BTreeSet<PodKey>,
 }
 
 impl ApiFacts {
-    /// From an inventory and the pods that it was counted from.
+    /// Takes the facts from an inventory and the pods it was built from.
     pub fn of(inventory: &Inventory, consumers: Option<&Consumers>) -> Self {
         let mut nodes = BTreeMap::new();
         let mut holders = BTreeSet::new();
@@ -51,8 +50,8 @@ impl ApiFacts {
         }
     }
 
-    /// From pods that hold devices, as ((namespace, name), node), where the rest of the cluster is
-    /// not looked at.
+    /// Takes the facts from pods that hold devices, as ((namespace, name), node), when the rest of
+    /// the cluster is not listed.
     pub fn of_pods(pods: impl IntoIterator<Item = (PodKey, String)>) -> Self {
         let (mut bound, mut holders) = (PodNodes::default(), BTreeSet::new());
         for (pod, node) in pods {
@@ -66,8 +65,8 @@ impl ApiFacts {
         }
     }
 
-    /// From pods that held devices at some time, and the names and addresses of nodes, as far as
-    /// they are known.
+    /// Takes the facts from pods that held devices in the past, and the known names and addresses
+    /// of nodes.
     pub(crate) fn of_past(
         nodes: BTreeMap<String, String>,
         pods: impl IntoIterator<Item = (PodKey, String)>,
@@ -78,12 +77,11 @@ impl ApiFacts {
         }
     }
 
-    /// Returns the node that a pod is bound to.
     fn node_of(&self, namespace: &str, pod: &str) -> Option<&str> {
         self.pods.as_ref()?.of(namespace, pod)
     }
 
-    /// Returns the node that a label's value means.
+    /// Resolves a label value (name, FQDN or address, with or without a port) to a node.
     fn node(&self, text: &str) -> Option<&str> {
         let Some(nodes) = &self.nodes else {
             return None;
@@ -91,11 +89,12 @@ impl ApiFacts {
         if let Some(node) = nodes.get(text) {
             return Some(node);
         }
+        // Without its port: `10.0.0.1:9400` or `[fd00::1]:9400`.
         let host = text
             .rsplit_once(':')
             .map_or(text, |(host, _)| host)
             .trim_matches(['[', ']']);
-        // `gpu-1.example.com` is `gpu-1`, an address is nothing shorter.
+        // `gpu-1.example.com` is `gpu-1`, but an IP address has no short form.
         let short = host
             .split_once('.')
             .map(|(short, _)| short)
@@ -108,7 +107,7 @@ impl ApiFacts {
     }
 }
 
-/// A device as a series names it.
+/// A device, identified by the labels of a series.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SeriesDevice {
     pub node: String,
@@ -119,8 +118,8 @@ pub struct SeriesDevice {
 }
 
 impl SeriesDevice {
-    /// Returns false where a series of this part is zero because only the first part of the device
-    /// tells the quantity.
+    /// Whether the series has a real value. Some exporters report a quantity only on the first
+    /// slice of a device, and zero on the others.
     pub fn tells(&self, series: &Series, quantity: Quantity) -> bool {
         let of_first_slice = || {
             dialect::dialect_of(series.name())
@@ -130,15 +129,17 @@ impl SeriesDevice {
     }
 }
 
-/// Reads identities of one answer.
+/// Resolves the identities of the series in one query result.
 pub struct IdentityReader<'f> {
     facts: &'f ApiFacts,
-    /// Scrape jobs whose own labels clash with the exporter's: `pod` is the exporter's there.
+    /// Scrape jobs whose target labels clash with the exporter's: their `pod` is the exporter's
+    /// own.
     clashing: BTreeSet<String>,
 }
 
 impl<'f> IdentityReader<'f> {
     pub fn new(facts: &'f ApiFacts, answer: &[Series]) -> Self {
+        // `exported_pod` shows that the target's own `pod` took precedence (`honor_labels: false`).
         let clashing = answer
             .iter()
             .filter(|series| series.label("exported_pod").is_some())
@@ -147,12 +148,14 @@ impl<'f> IdentityReader<'f> {
         Self { facts, clashing }
     }
 
-    /// Returns the device; `None` when it is in no node of this cluster, or is not told.
+    /// Resolves the device; `None` if it is on no node of this cluster, or the labels do not name
+    /// one.
     pub fn place(&self, series: &Series) -> Option<SeriesDevice> {
         let node = match (&self.facts.nodes, series.first(dialect::node_labels())) {
+            // Without a list of nodes, the label cannot be checked.
             (None, name) => name.or_else(|| series.first(NODE_ADDRESS))?.to_owned(),
-            // A host with a name that is none of ours is another cluster's, unless the name is that
-            // of the exporter's pod.
+            // An unknown host name belongs to another cluster, unless it is the name of the
+            // exporter's pod.
             (Some(_), Some(name)) => self
                 .facts
                 .node(name)
@@ -187,21 +190,21 @@ impl<'f> IdentityReader<'f> {
         })
     }
 
-    /// Returns the node of the pod that the target's own labels name.
+    /// Looks up the node of the pod in the target's own labels.
     fn own_pod(&self, series: &Series) -> Option<String> {
         self.facts
             .node_of(series.label("namespace")?, series.label("pod")?)
             .map(ToOwned::to_owned)
     }
 
-    /// Returns the pod that holds the device; `None` for a free one. The exporter's own pod never
-    /// holds it, nor does one that has ended or is on another node.
+    /// Resolves the pod that holds the device; `None` if it is free. The exporter's own pod, a
+    /// terminated pod and a pod of another node cannot hold it.
     pub fn holder(&self, series: &Series, node: &str) -> Option<PodKey> {
         let key = self.named_pod(series)?;
         if self.facts.pods.is_none() {
             return Some(key);
         }
-        // A name of a node that cannot be looked up proves nothing.
+        // Without a list of nodes the label may be an alias, so a different name proves nothing.
         let there = |own: &&str| *own == node || self.facts.nodes.is_none();
         let found = self.facts.node_of(&key.0, &key.1).filter(there);
         found
@@ -209,18 +212,19 @@ impl<'f> IdentityReader<'f> {
             .map(|_| key)
     }
 
-    /// Returns the pod that the labels name, whether it is still there or not.
+    /// Reads the pod from the labels, whether or not it still exists.
     pub fn named_pod(&self, series: &Series) -> Option<PodKey> {
         let both =
             |(namespace, pod): (&str, &str)| Some((series.label(namespace)?, series.label(pod)?));
-        // Some exporters call the pod what clashes with nothing, and the namespace what does.
+        // Some exporters use a pod label that clashes with nothing, but a namespace label that
+        // does.
         let mixed = || {
             let pod = dialect::holder_labels()
                 .filter(|pair| *pair != EXPORTED_POD)
                 .find_map(|(_, pod)| series.label(pod));
             Some((series.first([EXPORTED_POD.0, PLAIN_POD.0])?, pod?))
         };
-        // Without a clash these labels are the exporter's own pod where the device is free.
+        // Without a clash, these labels name the exporter's own pod while the device is free.
         let plain = || {
             let exporter = series
                 .label("container")
@@ -234,7 +238,7 @@ impl<'f> IdentityReader<'f> {
         Some((namespace.to_owned(), pod.to_owned()))
     }
 
-    /// Returns the exporter's name for the device.
+    /// Reads the device's model, as the exporter calls it.
     pub fn model(series: &Series) -> Option<&str> {
         dialect::dialect_of(series.name()).and_then(|own| series.first(own.model.iter().copied()))
     }
@@ -244,8 +248,8 @@ fn job(series: &Series) -> String {
     series.label("job").unwrap_or_default().to_owned()
 }
 
-/// Returns the part of a device that a series names, as (kind, number): `1g.10gb`, or `cpx_nps4`
-/// for modes. A device that is not cut has none.
+/// Reads the slice of a device from a series, as (kind, number): `1g.10gb`, or `cpx_nps4` for
+/// partitioning modes. `None` for a whole device.
 fn slice(series: &Series, labels: SliceLabels) -> Option<(String, u32)> {
     let number = |label: &str| {
         series

@@ -1,7 +1,7 @@
-//! Queries of kube-state-metrics, the only source for deleted pods, and the names of its series.
+//! Queries of kube-state-metrics, the only source for deleted pods, and readers of their results.
 //!
-//! Source: kube-state-metrics' docs/metrics/workload/pod-metrics.md and internal/store/utils.go for
-//! what becomes of names.
+//! Source: kube-state-metrics' docs/metrics/workload/pod-metrics.md, and internal/store/utils.go
+//! for the conversion of names.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,34 +11,34 @@ use crate::model::values::series::Series;
 
 use super::query::{Pods, quoted};
 
-/// Returns a window of history that a query looks at: it ends at the time of evaluation and holds
-/// its begin, not its end.
+/// Builds the range selector for the half-open window `[start, end)` that ends at the evaluation
+/// time.
 ///
-/// A millisecond is taken away, for windows of Prometheus 3 leave their begin out and those of
-/// Prometheus 2 hold both.
+/// The offset of 1 ms is needed because range selectors of Prometheus 3 exclude their start, and
+/// those of Prometheus 2 include both ends.
 fn window(seconds: i64) -> String {
     format!("[{seconds}s] offset 1ms")
 }
 
-/// Returns the name of a resource as kube-state-metrics writes it.
+/// Converts a resource name to the form that kube-state-metrics writes.
 pub(crate) fn clean(name: &str) -> String {
     name.chars()
         .map(|c| if c.is_ascii_alphanumeric() { c } else { '_' })
         .collect()
 }
 
-/// Resources whose units are whole devices, as kube-state-metrics writes them.
+/// Resources whose units are whole devices, in kube-state-metrics' form.
 fn resources() -> String {
     WHOLE.map(clean).join("|")
 }
 
-/// Resources whose units are parts of devices, in the same way.
+/// Resources whose units are slices of devices, in the same form.
 const PARTS: &str = "nvidia_com_mig_.+|.+_gpu_shared|amd_com_[a-z]+_nps[0-9]+|aliyun_com_gpu_mem";
-/// What pods want of the memory of a shared device: MiB, or percent.
+/// Memory that pods request on a shared device: in MiB, or in percent.
 pub(crate) const SHARED_MEBIBYTES: &str = "nvidia_com_gpumem";
 pub(crate) const SHARED_PERCENT: &str = "nvidia_com_gpumem_percentage";
 
-/// Devices and parts of devices that containers request, bound or not.
+/// Devices and slices that containers request, whether or not their pod is bound.
 pub fn requests(seconds: i64) -> String {
     let resources = format!(
         "{}|{PARTS}|{SHARED_MEBIBYTES}|{SHARED_PERCENT}",
@@ -50,8 +50,8 @@ pub fn requests(seconds: i64) -> String {
     )
 }
 
-/// Labels of nodes that say whether a unit of theirs is a device, where kube-state-metrics serves
-/// them.
+/// Queries the node labels that determine whether a unit of a resource is a whole device. Returns
+/// series only if kube-state-metrics is configured to export node labels.
 pub fn node_labels(seconds: i64) -> String {
     format!(
         "last_over_time(kube_node_labels{{label_nvidia_com_gpu_product!=\"\"}}{})",
@@ -59,7 +59,7 @@ pub fn node_labels(seconds: i64) -> String {
     )
 }
 
-/// Pods that requested devices at some time, each once.
+/// Pods that requested devices at some time in the window, one series per pod.
 pub fn holders(seconds: i64) -> String {
     let selector = format!(
         "kube_pod_container_resource_requests{{resource=~\"{}\"}}",
@@ -71,25 +71,25 @@ pub fn holders(seconds: i64) -> String {
     )
 }
 
-/// Labels that tell one pod from another.
+/// Labels that identify a pod.
 const OF_POD: &str = "namespace,pod,exported_namespace,exported_pod";
 
-/// What is known of the starts of pods that requested devices.
+/// A fact about the start of a pod that requested devices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OfStart {
-    /// Unix seconds.
+    /// Creation time in Unix seconds.
     Created,
-    /// Unix seconds at which it got a node.
+    /// Time in Unix seconds at which the pod was scheduled.
     Placed,
-    /// Devices of all containers.
+    /// Number of devices, summed over all containers.
     Requested,
-    /// With the label `node`.
+    /// The pod's node, in the label `node`.
     Place,
-    /// With the labels `owner_kind` and `owner_name`.
+    /// The pod's owner, in the labels `owner_kind` and `owner_name`.
     Owner,
 }
 
-/// Returns one series for each pod that requested devices at some time of these seconds.
+/// Queries a fact as one series per pod that requested devices in the last `seconds`.
 pub fn starts(what: OfStart, seconds: i64) -> String {
     let of = |labels: &str, metric: &str| {
         let last = format!(
@@ -120,8 +120,9 @@ pub fn starts(what: OfStart, seconds: i64) -> String {
     }
 }
 
-/// Devices that namespaces may request now.
+/// Devices that each namespace may request, by its resource quotas.
 pub fn quotas() -> String {
+    // Quotas of extended resources always have the prefix `requests.`.
     let names = WHOLE
         .map(|name| format!("requests.{}", regex::escape(name)))
         .join("|")
@@ -131,13 +132,13 @@ pub fn quotas() -> String {
     )
 }
 
-/// Times at which pods existed that this object owns, or one that it made.
+/// Times at which pods existed that are owned by this object or by an object it created.
 pub fn lives(name: &str) -> String {
     let (made, own) = (
         quoted(&format!("{}(-[a-z0-9-]+)?", regex::escape(name))),
         quoted(name),
     );
-    // What lived between two looks is seen by the next.
+    // The look-back of 5 minutes also finds a pod that lived between two evaluation steps.
     let seen = |matcher: String| format!("max_over_time(kube_pod_owner{{{matcher}}}[5m])");
     let all = [
         seen(format!("owner_name=~{made}")),
@@ -150,7 +151,7 @@ pub fn lives(name: &str) -> String {
     )
 }
 
-/// Devices and parts of devices that nodes have.
+/// Devices and slices in the capacity of nodes.
 pub fn capacity(seconds: i64) -> String {
     format!(
         "kube_node_status_capacity{{resource=~\"{}|{PARTS}\"}}{}",
@@ -159,14 +160,14 @@ pub fn capacity(seconds: i64) -> String {
     )
 }
 
-/// What is known of single pods.
+/// A fact about given pods or their owners.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum About {
-    /// Which phases a pod was ever in.
+    /// All phases a pod was ever in.
     PhasesEver,
-    /// Phases of pods.
+    /// Phases of pods over time.
     Phases,
-    /// On which node a pod is.
+    /// Nodes of pods.
     Places,
     /// Owners of pods.
     Owners,
@@ -180,11 +181,11 @@ pub enum About {
     Jobs,
     /// Owners of Deployments.
     Deployments,
-    /// Labels of pods that name a group of pods which has an object of its own.
+    /// Labels of pods that belong to a LeaderWorkerSet.
     Groups,
 }
 
-/// Returns the same of these pods, ReplicaSets or Jobs, by the label that holds their name.
+/// Queries a fact about the pods, ReplicaSets or Jobs whose `label` is one of the names.
 pub fn about(what: About, names: &[&str], label: &str, seconds: i64) -> String {
     let names: Vec<String> = names.iter().map(|name| regex::escape(name)).collect();
     let names = quoted(&names.join("|"));
@@ -207,17 +208,17 @@ pub fn about(what: About, names: &[&str], label: &str, seconds: i64) -> String {
     match what {
         About::PhasesEver => format!("max_over_time({selector}) > 0"),
         About::Phases => selector,
-        // Of what does not change one sample is enough.
+        // These facts do not change, so one sample is enough.
         _ => format!("last_over_time({selector})"),
     }
 }
 
-/// One pod, whichever, with the labels that it has.
+/// Queries an arbitrary pod, for the labels of its series.
 pub fn any_pod(seconds: i64) -> String {
     format!("topk(1, last_over_time(kube_pod_owner{}))", window(seconds))
 }
 
-/// Owners of custom objects, where kube-state-metrics is configured to tell them.
+/// Owners of custom objects, if kube-state-metrics is configured to export them.
 pub fn custom_owners(seconds: i64) -> String {
     format!(
         "last_over_time(kube_customresource_owner{}{})",
@@ -226,7 +227,7 @@ pub fn custom_owners(seconds: i64) -> String {
     )
 }
 
-/// Pods that objects of this kind and these names owned at some time of these seconds.
+/// Pods that objects of this kind and these names owned in the last `seconds`.
 pub fn owned_by(namespace: &str, kind: &str, names: &[&str], seconds: i64) -> String {
     let names: Vec<String> = names.iter().map(|name| regex::escape(name)).collect();
     let (namespace, names) = (quoted(namespace), quoted(&names.join("|")));
@@ -244,7 +245,7 @@ pub fn owned_by(namespace: &str, kind: &str, names: &[&str], seconds: i64) -> St
     )
 }
 
-/// When the first of these pods began within these seconds, in Unix seconds.
+/// Queries the earliest start of these pods in the last `seconds`, in Unix seconds.
 pub fn first_start(pods: &Pods, seconds: i64) -> String {
     let (namespace, names) = (quoted(&pods.namespace), quoted(&pods.names));
     let of = |space: &str, pod: &str| {
@@ -260,7 +261,7 @@ pub fn first_start(pods: &Pods, seconds: i64) -> String {
     )
 }
 
-/// Pods that a Job of this name owned at some time of these seconds, and the pod of this name.
+/// Pods that a Job of this name owned in the last `seconds`, and the pod of this name.
 pub fn owned(name: &str, seconds: i64) -> String {
     let (window, own) = (window(seconds), quoted(name));
     let all = [
@@ -272,8 +273,8 @@ pub fn owned(name: &str, seconds: i64) -> String {
         .join(" or ")
 }
 
-/// How these pods began and ended, by the label that holds their name: only what holds, or is a
-/// time in Unix seconds.
+/// Queries how these pods started and ended, by the label with their name. Only positive values are
+/// returned: conditions that hold, and times in Unix seconds.
 pub fn ends(names: &[&str], label: &str, seconds: i64) -> String {
     const OF: &str = "created|info|completion_time|status_phase|status_reason|container_status_terminated_reason";
     let names: Vec<String> = names.iter().map(|name| regex::escape(name)).collect();
@@ -284,7 +285,7 @@ pub fn ends(names: &[&str], label: &str, seconds: i64) -> String {
     )
 }
 
-/// How Jobs of this name began and ended, as [`ends`].
+/// Queries how Jobs of this name started and ended, in the form of [`ends`].
 pub fn job_ends(name: &str, seconds: i64) -> String {
     let (window, own) = (window(seconds), quoted(name));
     format!(
@@ -292,15 +293,15 @@ pub fn job_ends(name: &str, seconds: i64) -> String {
     )
 }
 
-/// Returns where a series has what kube-state-metrics calls `namespace` and `pod`: under that name,
-/// or as `exported_…` where the scrape put its own label in its place.
+/// Reads kube-state-metrics' own `namespace` or `pod` from a series: from `exported_…` if the
+/// scrape replaced it by a label of the target, or else from the plain label.
 pub fn label<'a>(series: &'a Series, name: &str) -> Option<&'a str> {
     series
         .label(&format!("exported_{name}"))
         .or_else(|| series.label(name))
 }
 
-/// Returns the label under which all of these have it.
+/// Determines the form of a label that a whole result uses: exported or plain.
 pub fn label_name(answer: &[Series], name: &str) -> String {
     let exported = format!("exported_{name}");
     if answer
@@ -313,7 +314,7 @@ pub fn label_name(answer: &[Series], name: &str) -> String {
     }
 }
 
-/// Returns the pod of a series, with its UID where that is told.
+/// Reads the pod of a series, with its UID, or an empty UID if the series has none.
 pub fn pod(series: &Series) -> Option<(PodKey, String)> {
     let key = (
         label(series, "namespace")?.to_owned(),
@@ -322,7 +323,7 @@ pub fn pod(series: &Series) -> Option<(PodKey, String)> {
     Some((key, label(series, "uid").unwrap_or_default().to_owned()))
 }
 
-/// Names of pods that were in several phases.
+/// Names of pods that were in more than one phase.
 pub fn changed(phases_ever: &[Series]) -> BTreeSet<String> {
     let mut phases: BTreeMap<(PodKey, String), BTreeSet<&str>> = BTreeMap::new();
     for (id, phase) in phases_ever
@@ -338,13 +339,17 @@ pub fn changed(phases_ever: &[Series]) -> BTreeSet<String> {
         .collect()
 }
 
-/// Returns the owner that a series tells of; `None` for one that has none.
+/// Reads the owner in a series; `None` for a pod without an owner or with an owner that is not its
+/// controller.
 pub fn owner(series: &Series) -> Option<(String, String)> {
+    // Older versions of kube-state-metrics write `<none>` for a pod without an owner.
     let told = |name: &str| {
         series
             .label(name)
             .filter(|text| !text.is_empty() && *text != "<none>")
     };
+    // An object has at most one managing controller; other owners only matter for garbage
+    // collection.
     if series.label("owner_is_controller") == Some("false") {
         return None;
     }
@@ -354,8 +359,8 @@ pub fn owner(series: &Series) -> Option<(String, String)> {
     ))
 }
 
-/// Labels or annotations of a pod, without what is put before them. Their names are as
-/// kube-state-metrics writes them: what is no letter or digit is an underscore.
+/// Labels or annotations of a pod, without the given prefix. Their keys are in kube-state-metrics'
+/// form, with an underscore for each character that is not a letter or a digit.
 pub fn names(series: &Series, before: &str) -> BTreeMap<String, String> {
     let own = series.labels.iter().filter_map(|(name, value)| {
         Some((name.strip_prefix(before)?.to_owned(), value.to_owned()))
@@ -363,8 +368,8 @@ pub fn names(series: &Series, before: &str) -> BTreeMap<String, String> {
     own.collect()
 }
 
-/// Returns a key as kube-state-metrics writes it: `app.kubernetes.io/name` is
-/// `app_kubernetes_io_name`, `costCenter` is `cost_center`.
+/// Converts a key to kube-state-metrics' form: `app.kubernetes.io/name` becomes
+/// `app_kubernetes_io_name`, and `costCenter` becomes `cost_center`.
 pub fn written(key: &str) -> String {
     let mut text = String::new();
     let mut lower = false;

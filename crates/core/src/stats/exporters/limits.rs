@@ -3,7 +3,7 @@
 
 use crate::model::{Mebibytes, Watts};
 
-/// Model, as a part of its normalised name, and watts. A longer name is tried before a shorter one.
+/// Model, as a part of its normalised name, and watts. The longest matching name wins.
 const WATTS: [(&str, f64); 49] = [
     ("a100 80gb pcie", 300.0),
     ("a100 pcie", 250.0),
@@ -57,7 +57,7 @@ const WATTS: [(&str, f64); 49] = [
     ("rtx a6000", 300.0),
 ];
 
-/// Model, in the same way, and the MiB of its memory.
+/// Model, in the same form, and its memory in MiB.
 const MIB: [(&str, f64); 27] = [
     ("t4", 15_360.0),
     ("v100 sxm2 16gb", 16_384.0),
@@ -88,12 +88,12 @@ const MIB: [(&str, f64); 27] = [
     ("rtx 4090", 24_564.0),
 ];
 
-/// Returns the memory that a model has; `None` for one that is not in the table.
+/// Looks up the memory of a model; `None` if it is not in the table.
 pub fn memory(model: &str) -> Option<Mebibytes> {
     of(&MIB, model).map(Mebibytes)
 }
 
-/// Returns the power that a model draws at most; `None` for one that is not in the table.
+/// Looks up the highest power draw of a model; `None` if it is not in the table.
 pub fn watts(model: &str) -> Option<Watts> {
     of(&WATTS, model).map(Watts)
 }
@@ -108,7 +108,7 @@ fn of(table: &[(&str, f64)], model: &str) -> Option<f64> {
         .map(|(_, value)| *value)
 }
 
-/// Lower case, each word between blanks; the form factor's generation is none.
+/// Converts a model to lower-case words with a blank around each word.
 fn words(model: &str) -> String {
     let text: String = model
         .chars()
@@ -121,7 +121,7 @@ fn words(model: &str) -> String {
         })
         .collect();
     let words = text.split_whitespace();
-    // `A100-PCIE-40GB` and `A100 80GB PCIe` differ in more than the order of their words.
+    // The order of the words matters: `A100-PCIE-40GB` and `A100 80GB PCIe` are different models.
     format!(" {} ", words.collect::<Vec<_>>().join(" "))
 }
 

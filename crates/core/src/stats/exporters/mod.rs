@@ -1,4 +1,4 @@
-//! Names, labels and queries of metrics, and the devices that series are about.
+//! Metric names, labels and queries of exporters, and the devices that series belong to.
 
 pub(crate) mod device_numbers;
 pub mod devices;

@@ -1,4 +1,4 @@
-//! Storage and network of a cluster in one query: node-exporter, kubelets and storage systems.
+//! Storage and network of a cluster in one query, from node-exporter, kubelets and storage systems.
 //!
 //! Sources: Ceph's manager module, Longhorn's manager, the kubelet's `kubelet_volume_stats_*`,
 //! node-exporter's filesystem and InfiniBand collectors.
@@ -7,16 +7,15 @@ use std::collections::BTreeMap;
 
 use crate::model::Series;
 
-/// Bytes of a cluster's storage.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ClusterStorage {
     pub total: f64,
     pub used: f64,
-    /// Whose word it is.
+    /// Name of the source that reported the values.
     pub source: &'static str,
 }
 
-/// Ports of the fabric; what a port carries is of the fastest active one, in Gbit/s.
+/// InfiniBand ports. `gigabits` is the rate of the fastest active port in Gbit/s.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FabricPorts {
     pub ports: u64,
@@ -24,20 +23,20 @@ pub struct FabricPorts {
     pub gigabits: Option<f64>,
 }
 
-/// What was found.
+/// Storage and network of the cluster, as far as they are reported.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Machines {
     pub storage: Option<ClusterStorage>,
     pub rdma: Option<FabricPorts>,
 }
 
-/// Local disks are of their node; what several nodes mount is one.
+/// Local disks count once per node; a file system that several nodes mount counts once.
 const LOCAL: &str =
     r#"fstype!~"tmpfs|overlay|squashfs|ramfs|nsfs|fuse.*|autofs",device=~"/dev/.+""#;
 const MOUNTED: &str =
     r#"fstype!~"tmpfs|overlay|squashfs|ramfs|nsfs|autofs|rootfs",device!~"/dev/.+""#;
 
-/// Sources of storage, the one that knows most first: total and used.
+/// Queries for total and used storage per source, in order of preference.
 fn storages() -> [(&'static str, String, String); 4] {
     let volume = |what: &str| {
         format!("sum(max by (namespace,persistentvolumeclaim) (kubelet_volume_stats_{what}_bytes))")
@@ -67,16 +66,17 @@ fn storages() -> [(&'static str, String, String); 4] {
     ]
 }
 
-/// One port once, however many servers scrape it.
+/// Counts a port once, even if several servers scrape it.
 const PORTS: &str = "max by (instance,node,device,port) (node_infiniband_state_id)";
 
-/// Returns the query for everything; each value says what it is in the label `what`.
+/// Builds one query for all values, which the label `what` identifies.
 pub fn query() -> String {
     let mut parts: Vec<(String, String)> = Vec::new();
     for (source, total, used) in storages() {
         parts.push((format!("{source} total"), total));
         parts.push((format!("{source} used"), used));
     }
+    // State 4 is `IB_PORT_ACTIVE`.
     let rate = "max(node_infiniband_rate_bytes_per_second and on (instance,node,device,port) node_infiniband_state_id == 4)";
     parts.push(("ports".to_owned(), format!("count({PORTS})")));
     parts.push(("active".to_owned(), format!("count({PORTS} == 4)")));
@@ -87,7 +87,7 @@ pub fn query() -> String {
     parts.iter().map(named).collect::<Vec<_>>().join(" or ")
 }
 
-/// Returns the answer to [`query`].
+/// Parses the result of [`query`].
 pub fn read(answer: &[Series]) -> Machines {
     let found: BTreeMap<&str, f64> = answer
         .iter()
@@ -111,7 +111,7 @@ pub fn read(answer: &[Series]) -> Machines {
     let count = |value: f64| value as u64;
     let rdma = get("ports").map(|ports| FabricPorts {
         ports: count(ports),
-        // Where ports are known and none is active, there is nothing to count.
+        // `count` over an empty vector returns nothing, so no active port means 0.
         active: get("active").map_or(0, count),
         gigabits: get("rate").map(|bytes| bytes * 8.0 / 1e9),
     });

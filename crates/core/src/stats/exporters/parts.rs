@@ -1,5 +1,5 @@
-//! What the units of nodes' resources were: whole devices, or parts of them. Labels that
-//! kube-state-metrics kept tell it of the time, the API server of the present alone.
+//! Resolves whether a unit of a node resource was a whole GPU or a slice: for the past from
+//! kube-state-metrics labels, for now from the API server.
 
 use std::collections::BTreeMap;
 
@@ -10,41 +10,41 @@ use crate::model::{Node, NodeUsage};
 
 use super::kube_state::{clean, label};
 
-/// What a unit of a resource is.
 #[derive(Clone, Debug, PartialEq)]
 pub enum UnitOf {
     Device,
     Part(Part),
 }
 
-/// Parts that nodes offer, by node and by resource as kube-state-metrics writes it.
+/// Slices that nodes offer, by node and by resource in kube-state-metrics' form.
 #[derive(Clone, Debug, Default)]
 pub struct NodeParts {
     of_nodes: BTreeMap<(String, String), Part>,
     claimable: BTreeMap<String, ClaimableNow>,
 }
 
-/// Devices of a node that only claims of dynamic allocation reach, which kube-state-metrics does
-/// not count.
+/// Devices of a node that are allocated only through DRA claims, which kube-state-metrics does not
+/// count.
 #[derive(Clone, Debug, Default)]
 pub struct ClaimableNow {
-    /// When the node came to be, in Unix milliseconds.
+    /// Creation of the node, in Unix milliseconds.
     pub since: Option<i64>,
     pub gpus: u64,
     pub parts: BTreeMap<String, u64>,
 }
 
-/// Labels that tell of the time what NVIDIA's units were, as kube-state-metrics writes them.
+/// kube-state-metrics labels that record what NVIDIA's units were at the time of the sample.
 const PRODUCT: &str = "label_nvidia_com_gpu_product";
 const REPLICAS: &str = "label_nvidia_com_gpu_replicas";
 
 impl NodeParts {
-    /// Reads nodes as they are now.
+    /// Reads the present state of the nodes.
     pub fn of<'n>(nodes: impl Iterator<Item = &'n NodeUsage>) -> Self {
         let mut parts = Self::default();
         for host in nodes {
             let details = &host.details;
             let resources = || details.capacity.keys().chain(details.allocatable.keys());
+            // Devices that are allocated through claims do not appear in the node's resources.
             let by_name = resources().any(|resource| {
                 is_device(resource)
                     || Part::of(&details.node, &details.capacity, resource).is_some()
@@ -76,22 +76,23 @@ impl NodeParts {
         parts
     }
 
-    /// Returns the nodes with devices that only claims reach.
+    /// Nodes whose devices are allocated only through claims.
     pub fn claimable(&self) -> impl Iterator<Item = (&String, &ClaimableNow)> {
         self.claimable.iter()
     }
 
-    /// Replaces what is known now by what the labels of the time tell, as far as there are any.
+    /// Replaces the present state by the labels recorded at the time, as far as there are any.
     #[must_use]
     pub fn at_the_time(mut self, labels: &[Series]) -> Self {
         for series in labels {
             let (Some(name), Some(product)) = (label(series, "node"), series.label(PRODUCT)) else {
                 continue;
             };
-            // Into how many parts is another label, which may not be kept.
+            // The number of replicas is in a separate label, which may not be exported.
             if product.ends_with("-SHARED") && series.label(REPLICAS).is_none() {
                 continue;
             }
+            // `Part::of` decides by the labels of a node, so rebuild them from the series.
             let mut node = Node {
                 name: name.to_owned(),
                 ..Node::default()
@@ -109,7 +110,8 @@ impl NodeParts {
                 Some(part) => {
                     self.of_nodes.insert(key, part);
                 }
-                // Who shares by memory says so in an annotation, of which labels know nothing.
+                // Sharing by memory is recorded in an annotation, so these labels cannot rule it
+                // out.
                 None if self.of_nodes.get(&key).is_some_and(|part| !part.by_memory) => {
                     self.of_nodes.remove(&key);
                 }
@@ -119,8 +121,8 @@ impl NodeParts {
         self
     }
 
-    /// Returns what a unit of a resource is on a node, by the name that kube-state-metrics writes;
-    /// `None` for what is no device.
+    /// Determines the kind of a resource's unit on a node; `None` if it is not a device. `resource`
+    /// is in kube-state-metrics' form.
     pub fn unit(&self, node: &str, resource: &str) -> Option<UnitOf> {
         if let Some(part) = self.of_nodes.get(&(node.to_owned(), resource.to_owned())) {
             return Some(UnitOf::Part(part.clone()));

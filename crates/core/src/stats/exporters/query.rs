@@ -1,4 +1,4 @@
-//! Builds PromQL and quotes what goes into it. A PromQL parser reads every query in the tests.
+//! Builds PromQL and quotes its values. The tests parse every query with a PromQL parser.
 
 use crate::model::{JobKind, Series};
 
@@ -8,7 +8,7 @@ use super::dialect::{
 };
 use crate::stats::logs::training::Measure;
 
-/// Returns a label's value between double quotes.
+/// Quotes a label value.
 pub fn quoted(value: &str) -> String {
     let mut text = String::from('"');
     for c in value.chars() {
@@ -23,17 +23,17 @@ pub fn quoted(value: &str) -> String {
     text
 }
 
-/// Pods whose devices are meant.
+/// Selects pods whose devices a query returns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pods {
     /// The namespace of the pods.
     pub namespace: String,
-    /// A regular expression for their names; it has to match all of a name.
+    /// A regular expression for their names, which must match the whole name.
     pub names: String,
 }
 
 impl Pods {
-    /// Pods with these names.
+    /// Selects pods by exact names.
     pub fn named<'a>(namespace: &str, names: impl IntoIterator<Item = &'a str>) -> Self {
         let names: Vec<String> = names.into_iter().map(regex::escape).collect();
         Self {
@@ -42,15 +42,16 @@ impl Pods {
         }
     }
 
-    /// Returns all pods that a job of this kind ever had: those that are known, and others by the
-    /// names that controllers make of that of the job.
+    /// Selects all pods a job ever had: the known ones, and any whose name fits the job's.
+    /// Controllers derive the names of pods from that of the job.
     pub fn of_job<'a>(
         namespace: &str,
         job: &str,
         kind: JobKind,
         known: impl IntoIterator<Item = &'a str>,
     ) -> Self {
-        // Controllers cut a long name, and write no vowels and no digits that look like one.
+        // Controllers truncate long names. Their random suffixes have no vowels and no digits that
+        // look like letters.
         const LETTERS: &str = "[bcdfghjklmnpqrstvwxz2456789]";
         let cut = |longest: usize| regex::escape(&job.chars().take(longest).collect::<String>());
         let grown = match kind {
@@ -69,8 +70,7 @@ impl Pods {
     }
 }
 
-/// Samples as they were scraped within some seconds before the time of evaluation: its begin
-/// belongs to it, its end does not.
+/// Queries the raw samples of the last `seconds`, as the half-open window `[start, end)`.
 pub fn samples(quantities: &[Quantity], seconds: i64) -> String {
     format!(
         "{{__name__=~\"{}\"}}[{seconds}s] offset 1ms",
@@ -78,13 +78,13 @@ pub fn samples(quantities: &[Quantity], seconds: i64) -> String {
     )
 }
 
-/// Returns a pattern of the names of metrics with one of these quantities.
+/// Builds a regular expression for the metrics of these quantities.
 pub fn pattern(quantities: &[Quantity]) -> String {
     names(quantities).join("|")
 }
 
-/// Returns samples, as [`samples`], of devices that a claim of dynamic allocation gave to a pod:
-/// kube-state-metrics knows no amount of those.
+/// Queries the raw samples, as in [`samples`], of devices allocated through a DRA claim, because
+/// kube-state-metrics does not report their number.
 pub fn claimed(seconds: i64) -> String {
     format!(
         "{{__name__=~\"{}\",{CLAIM}!=\"\"}}[{seconds}s] offset 1ms",
@@ -92,14 +92,13 @@ pub fn claimed(seconds: i64) -> String {
     )
 }
 
-/// The names of the nodes that kube-state-metrics knows.
+/// Names of the nodes that kube-state-metrics reports.
 pub const NODES: &str = "group by (node) (kube_node_info)";
 
-/// What kube-state-metrics tells of nodes with GPUs.
+/// Capacity of GPU nodes from kube-state-metrics.
 const CAPACITY: &str = r#"kube_node_status_capacity{resource=~"(nvidia|amd)_com_.*"}"#;
 
-/// Returns the parameters by which a server selects what is told of GPUs, by exporters and by
-/// kube-state-metrics.
+/// Parameters of a series request that matches GPU metrics of exporters and of kube-state-metrics.
 pub fn gpu_series() -> String {
     let selector = format!(
         "{{__name__=~{}}}",
@@ -111,13 +110,13 @@ pub fn gpu_series() -> String {
         .finish()
 }
 
-/// Returns the values of a label that GPUs have now.
+/// Values of a label on the current GPU series.
 pub fn clusters(label: &str) -> String {
     let gpus = selector(&[Quantity::Utilization, Quantity::MemoryUsed], None);
     format!("group by ({label}) ({gpus} or {CAPACITY})")
 }
 
-/// Returns the values of a label under which pods with these UIDs are known.
+/// Values of a label on the series of the pods with these UIDs.
 pub fn clusters_of_pods(label: &str, uids: &[String]) -> String {
     let uids: Vec<String> = uids.iter().map(|uid| regex::escape(uid)).collect();
     format!(
@@ -126,7 +125,7 @@ pub fn clusters_of_pods(label: &str, uids: &[String]) -> String {
     )
 }
 
-/// Returns the names of the nodes whose GPUs are told, by the value of a label.
+/// Names of nodes with GPU series, together with the value of a label.
 pub fn clusters_of_nodes(label: &str) -> String {
     let nodes: Vec<&str> = node_labels().collect();
     let gpus = selector(&[Quantity::Utilization, Quantity::MemoryUsed], None);
@@ -136,15 +135,15 @@ pub fn clusters_of_nodes(label: &str) -> String {
     )
 }
 
-/// Returns what a series may call its node.
+/// Iterates over all names that a series gives its node.
 pub fn nodes_of(series: &Series) -> impl Iterator<Item = &str> {
     node_labels().filter_map(|label| series.label(label))
 }
 
-/// Returns how many samples of devices an hour has.
+/// Counts the samples of devices in the last hour.
 pub fn samples_of_an_hour() -> String {
-    // Counts have no names, so those of two metrics of a device are alike, which a server refuses
-    // in one vector.
+    // `count_over_time` drops the metric name, so counts of two metrics of one device would have
+    // equal labels, which a server refuses in one vector. Sums avoid that.
     let of = |name: &str| format!("(sum(count_over_time({name}[1h] offset 1ms)) or vector(0))");
     let all = names(&[
         Quantity::Utilization,
@@ -154,7 +153,7 @@ pub fn samples_of_an_hour() -> String {
     all.into_iter().map(of).collect::<Vec<_>>().join(" + ")
 }
 
-/// Returns the names of metrics with one of these quantities.
+/// Lists the metrics that measure one of these quantities.
 pub fn names(quantities: &[Quantity]) -> Vec<&'static str> {
     metrics()
         .filter(|metric| quantities.contains(&metric.quantity))
@@ -162,12 +161,13 @@ pub fn names(quantities: &[Quantity]) -> Vec<&'static str> {
         .collect()
 }
 
-/// Labels that are read, for `by`.
+/// Lists the labels that gpuctl reads, for `by`.
 pub(crate) fn keys() -> String {
     labels().collect::<Vec<_>>().join(",")
 }
 
-/// Series of these quantities, of the devices of some pods or of all. Pods go by several labels.
+/// Selects series of these quantities, of the devices of some pods or of all. A pod may be named by
+/// any of several label pairs.
 fn selector(quantities: &[Quantity], pods: Option<&Pods>) -> String {
     let names = format!("__name__=~{}", quoted(&names(quantities).join("|")));
     let Some(pods) = pods else {
@@ -187,8 +187,8 @@ fn selector(quantities: &[Quantity], pods: Option<&Pods>) -> String {
         .join(" or ")
 }
 
-/// Returns one series per device and metric, whatever copies there are, with the labels that are
-/// read and no others. What is wrong with devices is asked by [`super::faults`].
+/// Deduplicates to one series per device and metric, with only the labels that gpuctl reads. Fault
+/// quantities are excluded; [`super::faults`] queries them.
 pub fn gauges(quantities: &[Quantity], pods: Option<&Pods>) -> String {
     let plain: Vec<Quantity> = quantities
         .iter()
@@ -198,7 +198,7 @@ pub fn gauges(quantities: &[Quantity], pods: Option<&Pods>) -> String {
     format!("max by (__name__,{}) ({})", keys(), selector(&plain, pods))
 }
 
-/// Returns the memory of each device that tells no utilization. The names are those of
+/// Queries the used memory of each device without a utilization. The names come from
 /// [`super::exported_metrics`].
 pub fn without_utilization(utilization: &[&str]) -> String {
     let keys = keys();
@@ -206,7 +206,7 @@ pub fn without_utilization(utilization: &[&str]) -> String {
         let own = dialect_of(name)
             .into_iter()
             .flat_map(|dialect| dialect.metrics);
-        // A device whose utilization is out of range is known by its memory alone.
+        // A device with an impossible utilization counts as one without.
         let possible = |metric: &ExporterMetric| {
             let (lowest, highest) = metric.range();
             format!("{} >= {lowest} <= {highest}", metric.name)
@@ -224,8 +224,8 @@ pub fn without_utilization(utilization: &[&str]) -> String {
     format!("max by (__name__,{keys}) ({})", each.join(" or "))
 }
 
-/// Returns the same for a window, where a value is not older than some seconds: else the server
-/// repeats what it had last for five minutes, and a gap looks like a device that does nothing.
+/// Deduplicates like [`gauges`], but ignores samples older than `seconds`. Otherwise the server
+/// repeats the last sample for five minutes, and a gap looks like an idle device.
 pub fn recent(quantities: &[Quantity], seconds: i64) -> String {
     format!(
         "max by (__name__,{}) (last_over_time({}[{seconds}s]))",
@@ -234,8 +234,7 @@ pub fn recent(quantities: &[Quantity], seconds: i64) -> String {
     )
 }
 
-/// Returns the highest number of an error that each device told within some seconds before the time
-/// of evaluation.
+/// Queries the highest XID of each device in the `seconds` before the evaluation time.
 pub fn xids(seconds: i64) -> String {
     let of = |name: &str| {
         format!(
@@ -250,7 +249,7 @@ pub fn xids(seconds: i64) -> String {
         .join(" or ")
 }
 
-/// Returns what pods expose of their own work, by the end of the metrics' names.
+/// Metrics that pods expose about their training, matched by the end of the metric's name.
 pub fn exposed(pods: &Pods) -> String {
     let ends: Vec<&str> = Measure::ALL.iter().map(|measure| measure.name()).collect();
     let names = format!(
@@ -270,17 +269,18 @@ pub fn exposed(pods: &Pods) -> String {
     )
 }
 
-/// The window in which samples are counted to tell their interval.
+/// Length of the window over which samples are counted to compute their interval.
 const WINDOW_SECONDS: u32 = 300;
 
-/// Returns how many seconds ago the utilization of a device was sampled, by the server's own clock,
-/// where that is more than two scrapes of its job. The names are those of
+/// Queries the age in seconds of each device's utilization sample, by the server's clock. Only ages
+/// above two scrape intervals of the job are returned. The metric names come from
 /// [`super::exported_metrics`].
 pub fn stale_ages(utilization: &[&str]) -> String {
     let each: Vec<String> = utilization
         .iter()
         .map(|name| format!("(time() - timestamp({name}))"))
         .collect();
+    // The scrape interval is the window divided by its number of samples.
     let twice = format!("{} / {}", 2 * WINDOW_SECONDS, samples_counted(utilization));
     format!(
         "min by ({}) ({}) > on (job) group_left () ({twice})",
@@ -289,8 +289,7 @@ pub fn stale_ages(utilization: &[&str]) -> String {
     )
 }
 
-/// Returns how many samples of its utilization the best sampled device of each scrape job had
-/// within five minutes.
+/// Samples in five minutes of the device with the most samples, per scrape job.
 pub fn samples_counted(utilization: &[&str]) -> String {
     let each: Vec<String> = utilization
         .iter()
@@ -299,12 +298,12 @@ pub fn samples_counted(utilization: &[&str]) -> String {
     format!("max by (job) ({})", each.join(" or "))
 }
 
-/// Seconds between two samples, from the answer to [`samples_counted`].
+/// Seconds between two samples, from the result of [`samples_counted`].
 pub fn interval(counted: f64) -> Option<f64> {
     (counted >= 1.0).then(|| f64::from(WINDOW_SECONDS) / counted)
 }
 
-/// Returns which exporters a server has samples of: what tells the right one of several servers.
+/// Counts the series per exporter, which identifies the right one of several servers.
 pub fn inventory() -> String {
     let all = names(&[Quantity::Utilization]).join("|");
     format!(
@@ -343,7 +342,7 @@ mod tests {
             gauges(&ALL, Some(&pods))
                 .contains(r#"exported_namespace="team-a",exported_pod=~"train\\-0\\-x|a\\.b""#)
         );
-        // A ratio of 50 is as little a utilization as one of 5000 %.
+        // A ratio of 50, that is 5000 %, is not a valid utilization.
         let silent =
             without_utilization(&["DCGM_FI_DEV_GPU_UTIL", "DCGM_FI_PROF_GR_ENGINE_ACTIVE"]);
         assert!(
@@ -356,7 +355,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever a name holds, it stays one value of one matcher.
+        /// A pod name stays one value of one matcher, whatever characters it has.
         #[test]
         fn nothing_gets_out_of_its_quotes(namespace in "\\PC*", pod in ".*") {
             let pods = Pods::named(&namespace, [pod.as_str()]);

@@ -1,6 +1,6 @@
-//! Recording rules, for stores of many GPUs: what is asked of every device for a whole hour is
-//! written down each minute by Prometheus itself. Only what stays the same number is recorded: a
-//! maximum of maxima is one, a mean of means is not.
+//! Recording rules for stores with many GPUs: Prometheus evaluates once a minute what gpuctl would
+//! otherwise query for every device over a whole hour. Only values that aggregate exactly are
+//! recorded: a maximum of maxima is correct, a mean of means is not.
 
 use std::fmt::Write as _;
 
@@ -8,30 +8,30 @@ use crate::model::Series;
 
 use super::dialect::{FATAL_XIDS, Quantity, metrics};
 
-/// What says that the rules ran where devices tell their errors, and for which codes.
+/// Series that proves that the rules ran where devices report errors, and for which codes.
 const MARK: &str = "gpuctl:fatal_xid:codes";
-/// Samples of an hour at which it counts as recorded: one a minute, but for a restart of
+/// Fewest samples of an hour that counts as recorded: one a minute, minus some for a restart of
 /// Prometheus.
 const ENOUGH: u32 = 57;
 
-/// Returns the name of the series that has the fatal errors of a metric.
+/// Names the series with the fatal errors of a metric.
 pub(crate) fn name_of(metric: &str) -> String {
     format!("gpuctl:{metric}:fatal")
 }
 
-/// Returns the devices whose error is fatal, of those that a selector means.
+/// Filters a selector to the devices whose current error is fatal.
 pub(crate) fn fatal(selector: &str) -> String {
     FATAL_XIDS
         .map(|code| format!("{selector} == {code}"))
         .join(" or ")
 }
 
-/// Returns the codes in one label, by which rules of another version are not taken for these.
+/// Joins the codes for one label, so that rules of another version are not mistaken for these.
 fn codes() -> String {
     FATAL_XIDS.map(|code| code.to_string()).join(",")
 }
 
-/// Asks whether the rules ran for all of the last hour; without an answer they did not.
+/// Queries whether the rules ran for the whole last hour. An empty result means no.
 pub fn is_recorded() -> String {
     format!(
         "count_over_time({MARK}{{codes=\"{}\"}}[1h]) >= {ENOUGH}",
@@ -39,16 +39,16 @@ pub fn is_recorded() -> String {
     )
 }
 
-/// Returns true for an answer to [`is_recorded`].
+/// Whether a series is a result of [`is_recorded`].
 pub(crate) fn is_mark(series: &Series) -> bool {
     series.label("codes").is_some()
 }
 
-/// Returns the rules as a file of Prometheus.
+/// Renders the rules as a Prometheus rule file.
 pub fn rules() -> String {
     let mut text = String::from(
-        "# What gpuctl asks of every device for the last hour, recorded each minute. For `rule_files` of the Prometheus that scrapes the\n\
-         # exporters, or below `spec` of a PrometheusRule. gpuctl uses them by itself from an hour after they were loaded.\n\
+        "# Records once a minute what gpuctl otherwise queries for every device over an hour. Put it into the `rule_files` of the Prometheus\n\
+         # that scrapes the exporters, or into the `spec` of a PrometheusRule. gpuctl uses the rules an hour after they are loaded.\n\
          groups:\n  - name: gpuctl\n    interval: 1m\n    rules:\n",
     );
     let told: Vec<&str> = metrics()
@@ -63,8 +63,8 @@ pub fn rules() -> String {
             fatal(metric)
         );
     }
-    // A Prometheus that scrapes no devices, and has been given the rules, must not speak for the
-    // one that does.
+    // The rule must yield nothing on a Prometheus that loads the rules but scrapes no devices, or
+    // its mark would vouch for another server's devices.
     let (any, codes) = (told.join(" or "), codes());
     let _ = writeln!(
         text,

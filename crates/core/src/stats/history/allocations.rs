@@ -1,6 +1,6 @@
-//! Reconstructs who held which devices during a window from kube-state-metrics samples, deleted
-//! pods included. Time is cut into slots of one scrape; slots without samples are unknown and weigh
-//! nothing.
+//! Reconstructs which pods held which devices during a window from kube-state-metrics samples,
+//! including deleted pods. Time is divided into slots of one scrape interval. Slots without samples
+//! are unknown and have no weight.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,39 +19,39 @@ use super::top_owner::{LiveOwners, OwnerSeries, TopOwner, Tops};
 use crate::stats::exporters::kube_state::{names, pod};
 use crate::stats::exporters::parts::NodeParts;
 
-/// A pod, for as long as it requested devices on one node.
+/// The allocation of a pod while it requested devices on one node.
 #[derive(Clone, Debug)]
 pub struct Allocation {
     pub pod: PodKey,
-    /// Empty while it waits for one.
+    /// Empty while the pod is not scheduled.
     pub node: String,
     pub top: TopOwner,
-    /// Whole devices; 0 where it requested parts.
+    /// Whole devices; 0 if the pod requested slices.
     pub gpus: GpuCount,
-    /// Parts of devices, and how many of them; those of one kind on one node are one allocation.
+    /// Kind and number of slices. All slices of one kind on one node are one allocation.
     pub part: Option<(Part, u64)>,
-    /// Slots in which it requested them: pending or running.
+    /// Slots with the pod requesting devices, that is, pending or running.
     pub requested: Vec<bool>,
-    /// Slots in which it held them: bound, and pending or running. One that pulls its image holds
-    /// them.
+    /// Slots with the pod bound, and pending or running. A pod that pulls its image already holds
+    /// its devices.
     pub held: Vec<bool>,
-    /// Slots in which it held them and was not seen to be in another phase than running.
+    /// The held slots with the phase Running, or without a known phase.
     pub running: Vec<bool>,
-    /// The last phase that was seen, and in which slot.
+    /// The last observed phase, with its slot.
     pub phase: Option<(usize, String)>,
-    /// `None` where kube-state-metrics serves none.
+    /// `None` if kube-state-metrics exports none.
     pub labels: Option<BTreeMap<String, String>>,
     pub annotations: Option<BTreeMap<String, String>>,
 }
 
 impl Allocation {
-    /// Returns how many devices, or parts of them, it has.
+    /// Counts the devices or slices.
     pub fn units(&self) -> u64 {
         self.gpus.0 + self.part.as_ref().map_or(0, |(_, units)| *units)
     }
 
-    /// Returns how many devices it has, parts by their fraction; a part of unknown fraction counts
-    /// like a device, a GiB of memory like nothing.
+    /// Counts the devices, and slices by their fraction. A slice of unknown fraction counts as one
+    /// device, a GiB of memory as zero.
     pub fn devices(&self) -> f64 {
         let parts = self.part.as_ref().map_or(0.0, |(part, units)| {
             *units as f64 * part.fraction.unwrap_or_else(|| part.unknown())
@@ -60,44 +60,44 @@ impl Allocation {
     }
 }
 
-/// Everybody's tenures.
+/// The allocations of all pods in a window.
 #[derive(Clone, Debug)]
 pub struct AllocationHistory {
     pub stretch: Stretch,
     /// Length of a slot in milliseconds.
     pub slot: i64,
-    /// Slots in which kube-state-metrics was heard.
+    /// Slots with samples of kube-state-metrics.
     pub observed: Vec<bool>,
-    /// Devices of all nodes; the highest of the window. `None` when kube-state-metrics reported
+    /// Highest number of devices on all nodes in the window; `None` if kube-state-metrics reported
     /// none.
     pub capacity: Option<u64>,
-    /// The same by slot.
+    /// Devices on all nodes, per slot.
     pub capacities: Vec<Option<u64>>,
-    /// The highest by node.
+    /// Highest number of devices per node.
     pub of_nodes: BTreeMap<String, u64>,
-    /// Parts of devices by name and slot, of all nodes.
+    /// Slices on all nodes, by name and slot.
     pub part_capacities: BTreeMap<String, Vec<Option<u64>>>,
-    /// The highest by node and name.
+    /// Highest number of slices, by node and name.
     pub parts_of_nodes: BTreeMap<String, BTreeMap<String, u64>>,
     pub tenures: Vec<Allocation>,
 }
 
-/// What kube-state-metrics answered about a window.
+/// The results of the kube-state-metrics queries for a window.
 #[derive(Clone, Debug, Default)]
 pub struct Witness {
     pub requests: Vec<Series>,
-    /// Phases that pods were ever in.
+    /// All phases that pods were ever in.
     pub phases_ever: Vec<Series>,
-    /// When, for pods that were in several.
+    /// Phases over time, for pods with more than one.
     pub phases: Vec<Series>,
     pub owners: OwnerSeries,
     pub labels: Vec<Series>,
     pub annotations: Vec<Series>,
-    /// Samples of devices that a claim gave to a pod.
+    /// Samples of devices that were allocated through a claim.
     pub claimed: Vec<Series>,
 }
 
-/// Places of allocations of a group: of whole devices, and of parts.
+/// Indexes of a group's allocations, of whole devices and of slices.
 #[derive(Clone, Debug, Default)]
 pub struct AllocationGroup {
     pub whole: BTreeSet<usize>,
@@ -115,18 +115,16 @@ impl AllocationGroup {
     }
 }
 
-/// A pod: its key and UID.
 type PodId = (PodKey, String);
-/// Labels or annotations by pod.
 type PodLabels = BTreeMap<PodId, BTreeMap<String, String>>;
 
-/// What kube-state-metrics reported of the pods that requested devices.
+/// kube-state-metrics' records of the pods that requested devices.
 struct PodRecords {
     count: usize,
     phases: BTreeMap<PodId, Phases>,
-    /// The only phase of pods that were never in another.
+    /// The phase of pods that were only ever in one.
     only_phases: BTreeMap<PodId, usize>,
-    /// The last slot in which a pod requested devices.
+    /// The last slot with a device request of a pod.
     last_seen: BTreeMap<PodId, usize>,
     tops: Tops,
     labels: Option<PodLabels>,
@@ -134,7 +132,7 @@ struct PodRecords {
 }
 
 impl PodRecords {
-    /// Reads the answers, and completes the requests by the UIDs of pods that have claims.
+    /// Parses the results, and fills in the UIDs of pods whose requests come from claims.
     fn new(
         witness: &Witness,
         slots: Slots,
@@ -166,8 +164,7 @@ impl PodRecords {
         }
     }
 
-    /// Returns the phases of a pod. A pod that was never in another phase was in its only one until
-    /// it was seen last.
+    /// Phases of a pod. A pod with a single phase was in it until its last sample.
     fn phases(&self, id: &PodId) -> Option<Phases> {
         let only = || {
             let last = *self.last_seen.get(id)?;
@@ -220,8 +217,8 @@ impl PodRecords {
     }
 }
 
-/// Returns names and values by pod; `None` where no series has any. Without an allow-list there are
-/// series, and nothing in them.
+/// Labels or annotations by pod; `None` if no series has any. Without an allow-list,
+/// kube-state-metrics exports the series without labels of the object.
 fn names_by_pod(answer: &[Series], prefix: &str) -> Option<PodLabels> {
     let found: PodLabels = answer
         .iter()
@@ -234,8 +231,8 @@ fn names_by_pod(answer: &[Series], prefix: &str) -> Option<PodLabels> {
 }
 
 impl AllocationHistory {
-    /// Builds it from answers; `parts` says what the units of nodes are, `aliases` what exporters
-    /// call the nodes.
+    /// Builds the history from query results. `parts` has the kinds of the nodes' units, and
+    /// `aliases` maps exporters' names of nodes to node names.
     pub fn of(
         witness: &Witness,
         capacity: &[Series],
@@ -279,7 +276,7 @@ impl AllocationHistory {
         }
     }
 
-    /// Makes one in which everybody looked all the time, and nobody counted devices.
+    /// Builds a history with samples in every slot and without capacities.
     #[cfg(any(test, feature = "testing"))]
     pub fn made(start: i64, slot: i64, tenures: Vec<Allocation>) -> Self {
         let count = tenures
@@ -303,7 +300,7 @@ impl AllocationHistory {
         }
     }
 
-    /// Returns the parts of devices that there were by name, the most of the window.
+    /// Finds the highest number of slices in the window, by name.
     pub fn part_capacity(&self) -> Vec<(String, u64)> {
         let most = |(name, slots): (&String, &Vec<Option<u64>>)| {
             Some((name.clone(), slots.iter().flatten().max().copied()?))
@@ -311,14 +308,15 @@ impl AllocationHistory {
         self.part_capacities.iter().filter_map(most).collect()
     }
 
-    /// Returns the slot of a time; `None` outside the window.
+    /// Finds the slot of a time; `None` outside the window.
     pub fn slot_of(&self, at: i64) -> Option<usize> {
         usize::try_from((at - self.stretch.start).div_euclid(self.slot))
             .ok()
             .filter(|slot| *slot < self.observed.len())
     }
 
-    /// Finds for each slot the nearest in which somebody looked: one before, else one after.
+    /// Finds the nearest slot with samples for each slot: the last one before it, or else the first
+    /// one after.
     pub(crate) fn nearest_looks(&self) -> Vec<Option<usize>> {
         let mut last = self.observed.iter().position(|observed| *observed);
         let nearest = |(slot, observed): (usize, &bool)| {
@@ -328,7 +326,7 @@ impl AllocationHistory {
         self.observed.iter().enumerate().map(nearest).collect()
     }
 
-    /// Places of the allocations that belong to a group.
+    /// Indexes of the allocations that belong to a group.
     pub fn group(&self, belongs: impl Fn(&Allocation) -> bool) -> AllocationGroup {
         let mut group = AllocationGroup::default();
         let own = self
@@ -340,7 +338,7 @@ impl AllocationHistory {
         group
     }
 
-    /// Slots in which somebody looked.
+    /// Counts the slots with samples.
     pub fn looks(&self) -> usize {
         self.observed.iter().filter(|observed| **observed).count()
     }

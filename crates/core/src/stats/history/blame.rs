@@ -1,6 +1,6 @@
-//! Which nodes end jobs more often than others: jobs whose first pod to fail was on a node, per
-//! hour in which the node held GPUs for anybody. What a broken program does once it does on every
-//! node, so each job counts once per node.
+//! Finds nodes that end jobs more often than others. Counts the jobs whose first failed pod was on
+//! a node, per hour that the node held GPUs for any job. Each job counts once per node, because a
+//! broken program fails everywhere and repeatedly.
 //!
 //! The interval is the exact one of a Poisson rate at 95 % (Garwood, 1936).
 
@@ -11,30 +11,31 @@ use crate::model::facts::reading::PodKey;
 use super::allocations::{Allocation, AllocationHistory};
 use super::top_owner::TopOwner;
 
-/// Milliseconds after the first failure of a job in which others follow from it.
+/// Failures of a job within this many milliseconds after its first count as consequences of it.
 const FOLLOWS: i64 = 600_000;
-/// Part of the probability that each side of the interval leaves out.
+/// Probability outside the interval on each side.
 const TAIL: f64 = 0.025;
 
-/// What a node did to jobs.
+/// Failures of jobs on a node.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NodeBlame {
     pub node: String,
-    /// Jobs whose first failure was there.
+    /// Jobs whose first failure was on this node.
     pub jobs: u64,
-    /// Pods that failed there first of their job; a job that is tried again counts again.
+    /// Pods on this node that were the first of their job to fail. Each retry of a job counts
+    /// again.
     pub failures: u64,
-    /// Pods that failed there after another of their job, or at the same time.
+    /// Pods that failed on this node after another pod of their job, or at the same time.
     pub followed: u64,
-    /// Hours in which a pod held GPUs there.
+    /// Hours for which a pod held GPUs on this node.
     pub hours: f64,
-    /// Jobs per 1,000 of these hours, with the bounds of the interval; `None` where it held none.
+    /// Jobs per 1,000 of these hours, with the bounds of the interval; `None` without such hours.
     pub rate: Option<Rate>,
-    /// True when the lower bound is above the rate of all other nodes together.
+    /// True if the lower bound is above the rate of all other nodes together.
     pub stands_out: bool,
 }
 
-/// Per 1,000 hours.
+/// Rate per 1,000 hours.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rate {
     pub value: f64,
@@ -42,24 +43,24 @@ pub struct Rate {
     pub high: f64,
 }
 
-/// A pod that failed: when it was last seen with its devices, and where.
+/// A failed pod: its node, and when it was last seen with its devices.
 struct FailedPod {
     at: i64,
     node: String,
 }
 
-/// Failures and hours, gathered piece by piece in order of time.
+/// Collects failures and hours chunk by chunk, in order of time.
 #[derive(Default)]
 pub struct BlameLedger {
     hours: BTreeMap<String, f64>,
     failed: BTreeMap<TopOwner, Vec<FailedPod>>,
-    /// When a pod last held its devices.
+    /// Time at which a pod last held its devices.
     held: BTreeMap<PodKey, i64>,
     counted: BTreeSet<PodKey>,
 }
 
 impl BlameLedger {
-    /// Adds what was seen in the next piece of time.
+    /// Adds the next chunk of time.
     pub fn add(&mut self, seen: &AllocationHistory) {
         let mut busy: BTreeMap<&str, Vec<bool>> = BTreeMap::new();
         for pod in seen.tenures.iter().filter(|pod| !pod.node.is_empty()) {
@@ -70,6 +71,7 @@ impl BlameLedger {
                 .iter_mut()
                 .zip(&pod.held)
                 .for_each(|(slot, held)| *slot |= held);
+            // Before `note_failure`, which reads this time.
             if let Some(last) = pod.held.iter().rposition(|held| *held) {
                 let at = seen.stretch.start + i64::try_from(last).unwrap_or(0) * seen.slot;
                 self.held.insert(pod.pod.clone(), at);
@@ -83,7 +85,7 @@ impl BlameLedger {
         }
     }
 
-    /// What failed before the first look is nobody's.
+    /// Records a failed pod, unless it failed before the first sample.
     fn note_failure(&mut self, pod: &Allocation) {
         let has_failed = pod
             .phase
@@ -92,6 +94,7 @@ impl BlameLedger {
         let Some(at) = self.held.get(&pod.pod).filter(|_| has_failed) else {
             return;
         };
+        // A failed pod is reported until it is deleted, so count it once.
         if self.counted.insert(pod.pod.clone()) {
             self.failed
                 .entry(pod.top.clone())
@@ -103,7 +106,7 @@ impl BlameLedger {
         }
     }
 
-    /// Returns all nodes that held GPUs, those that stand out first.
+    /// Ranks all nodes that held GPUs, outliers first.
     pub fn nodes(self) -> Vec<NodeBlame> {
         let mut tally = FailureTally::default();
         for (top, pods) in self.failed {
@@ -145,15 +148,15 @@ impl BlameLedger {
 /// Failures by node.
 #[derive(Default)]
 struct FailureTally {
-    /// Jobs whose first failure was there.
+    /// Jobs whose first failure was on the node.
     jobs: BTreeMap<String, BTreeSet<TopOwner>>,
-    /// Pods that failed first of their job.
+    /// Pods that were the first of their job to fail.
     first: BTreeMap<String, u64>,
     followed: BTreeMap<String, u64>,
 }
 
 impl FailureTally {
-    /// Adds the pods of a job that failed, try by try.
+    /// Adds the failed pods of a job, one retry at a time.
     fn add_job(&mut self, top: &TopOwner, mut pods: Vec<FailedPod>) {
         pods.sort_by_key(|pod| pod.at);
         let mut rest = &pods[..];
@@ -165,7 +168,7 @@ impl FailureTally {
                 .filter(|pod| pod.at == begin.at)
                 .map(|pod| pod.node.as_str())
                 .collect();
-            // Of two nodes at the same time nobody knows which was first.
+            // If two nodes failed in the same slot, it is unknown which was first.
             let is_known = nodes.len() == 1;
             for (place, pod) in round.iter().enumerate() {
                 let counts = if is_known && place == 0 {
@@ -200,11 +203,13 @@ fn rate(count: u64, hours: f64) -> Rate {
     }
 }
 
-/// The means under which `count` or more, and `count` or fewer, happen with probability [`TAIL`].
+/// Computes the means for which `count` or more, or `count` or fewer, events have probability
+/// [`TAIL`].
 fn poisson_bounds(count: u64) -> (f64, f64) {
-    // Both fall as the mean grows or shrinks, so halving finds them.
+    // The probability is monotonic in the mean, so bisection finds the bounds.
     let solve = |at_most: u64, probability: f64| {
         let (mut low, mut high) = (0.0, 20.0 + 4.0 * (count + 1) as f64);
+        // 80 halvings exceed the precision of an f64.
         for _ in 0..80 {
             let middle = f64::midpoint(low, high);
             if poisson(at_most, middle) > probability {
@@ -225,8 +230,9 @@ fn poisson_bounds(count: u64) -> (f64, f64) {
     )
 }
 
-/// The probability of at most so many with this mean.
+/// Computes the probability of at most `at_most` events with this mean.
 fn poisson(at_most: u64, mean: f64) -> f64 {
+    // Powers and factorials would overflow, so add up the logarithms of the factors.
     let mut log = -mean;
     let mut sum = log.exp();
     for k in 1..=at_most {
@@ -259,7 +265,8 @@ mod tests {
         }
     }
 
-    /// A pod of a job on a node, in these of sixty slots of a minute.
+    /// Builds a pod of a job on a node, which holds its devices in the given slots of sixty
+    /// one-minute slots.
     fn pod(
         job: &str,
         name: &str,
@@ -301,10 +308,10 @@ mod tests {
                 pod("big", "big-1", "bad", 0..30, "Failed"),
                 pod("big", "big-0", "good", 0..31, "Failed"),
                 pod("big", "big-2", "other", 0..32, "Failed"),
-                // At the same time: nobody knows.
+                // Both fail in the same slot, so it is unknown which was first.
                 pod("tie", "tie-0", "good", 40..50, "Failed"),
                 pod("tie", "tie-1", "other", 40..50, "Failed"),
-                // Failed before anybody looked.
+                // Failed before the first sample.
                 pod("old", "old-0", "good", 0..0, "Failed"),
                 pod("long", "long-0", "good", 50..60, "Running"),
             ],
@@ -312,10 +319,10 @@ mod tests {
         ledger.add(&hour(
             1,
             vec![
-                // The next try of the same job, and what is still there of the first.
+                // The next retry of the same job, and a remaining pod of the first.
                 pod("big", "big-1", "bad", 0..0, "Failed"),
                 pod("big", "big-1b", "bad", 0..10, "Failed"),
-                // Failed between the two pieces.
+                // Failed between the two chunks.
                 pod("long", "long-0", "good", 0..0, "Failed"),
             ],
         ));
@@ -345,7 +352,7 @@ mod tests {
                     if failed { "Failed" } else { "Succeeded" },
                 )
             };
-            // 12 of 200 hours there, 2 of 200 elsewhere.
+            // 12 failures in 200 hours on this node, 2 in 200 on each of the others.
             ledger.add(&hour(
                 number,
                 vec![
@@ -361,7 +368,7 @@ mod tests {
             ("bad", 12, true)
         );
         let rate = found[0].rate.unwrap();
-        // 12 of 200 hours; Garwood's bounds of 12 are 6.201 and 20.962.
+        // 12 in 200 hours; Garwood's bounds of 12 are 6.201 and 20.962.
         assert!(
             (rate.value - 60.0).abs() < 1e-9
                 && (rate.low - 31.0).abs() < 0.01

@@ -1,4 +1,4 @@
-//! Counts the devices that nodes had by slot of a window, whole ones and parts.
+//! Counts the devices and slices of nodes, by slot of a window.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::model::values::units::MOST_PER_NODE;
 use crate::stats::exporters::kube_state::label;
 use crate::stats::exporters::parts::{ClaimableNow, NodeParts, UnitOf};
 
-/// SlotAmounts by slot; `None` where nobody counted.
+/// Amounts by slot; `None` in slots without samples.
 type SlotAmounts = Vec<Option<u64>>;
 
 /// Devices of all nodes.
@@ -18,17 +18,17 @@ type SlotAmounts = Vec<Option<u64>>;
 pub(super) struct Capacity {
     /// Whole devices by slot.
     pub(super) whole: SlotAmounts,
-    /// The most whole devices by node.
+    /// Highest number of whole devices by node.
     pub(super) of_nodes: BTreeMap<String, u64>,
-    /// Parts of devices by name and slot.
+    /// Slices by name and slot.
     pub(super) parts: BTreeMap<String, SlotAmounts>,
-    /// The most parts by node and name.
+    /// Highest number of slices by node and name.
     pub(super) parts_of_nodes: BTreeMap<String, BTreeMap<String, u64>>,
 }
 
 impl Capacity {
-    /// Counts what kube-state-metrics answered, and the devices that only claims reach in the
-    /// slots that were observed.
+    /// Counts the devices that kube-state-metrics reported. In observed slots, also adds the
+    /// devices that are allocated only through claims.
     pub(super) fn counted(
         answer: &[Series],
         slots: Slots,
@@ -54,7 +54,6 @@ impl Capacity {
         capacity
     }
 
-    /// Adds amounts by node and resource.
     fn add_reported(&mut self, reported: BTreeMap<(&str, &str), SlotAmounts>, parts: &NodeParts) {
         let count = self.whole.len();
         let mut of_nodes: BTreeMap<&str, SlotAmounts> = BTreeMap::new();
@@ -81,7 +80,7 @@ impl Capacity {
         }
     }
 
-    /// Adds the devices of a node that only claims of dynamic allocation reach.
+    /// Adds the devices of a node that are allocated only through DRA claims.
     fn add_claimable(&mut self, node: &str, devices: &ClaimableNow, sights: &[SlotSight]) {
         let amounts = |devices: u64| -> SlotAmounts {
             sights
@@ -89,6 +88,7 @@ impl Capacity {
                 .map(|sight| sight.is_observed.then_some(devices))
                 .collect()
         };
+        // Skip a node that kube-state-metrics counted, for example before it switched to claims.
         let exists = sights.iter().any(|sight| sight.exists);
         if devices.gpus > 0 && !self.of_nodes.contains_key(node) && exists {
             add(&mut self.whole, &amounts(devices.gpus));
@@ -115,11 +115,11 @@ impl Capacity {
 /// A node in a slot.
 struct SlotSight {
     exists: bool,
-    /// It exists, and kube-state-metrics was heard.
+    /// The node existed, and kube-state-metrics had samples.
     is_observed: bool,
 }
 
-/// Returns amounts by node and resource. Absurd amounts are left out.
+/// Amounts by node and resource. Absurd amounts are dropped and noted.
 fn reported(answer: &[Series], slots: Slots) -> BTreeMap<(&str, &str), SlotAmounts> {
     let mut reported: BTreeMap<(&str, &str), SlotAmounts> = BTreeMap::new();
     for series in answer {
@@ -157,7 +157,7 @@ fn reported(answer: &[Series], slots: Slots) -> BTreeMap<(&str, &str), SlotAmoun
     reported
 }
 
-/// Adds by slot; who was not seen has nothing to add.
+/// Adds two counts slot by slot; a missing amount adds nothing.
 fn add(to: &mut [Option<u64>], amounts: &[Option<u64>]) {
     for (to, amount) in to.iter_mut().zip(amounts) {
         *to = amount

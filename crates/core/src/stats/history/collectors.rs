@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use super::slots::interval;
 use crate::model::Point;
 
-/// Milliseconds of one of the means that rows are made of: the document samples every five minutes.
+/// Length in milliseconds of the windows whose means form a row: documents have a sample every five
+/// minutes.
 pub const WINDOW: i64 = 300_000;
 
-/// Values of one device, one per scrape, where several collectors tell of it: what comes within
-/// half a scrape of another's sample is a copy.
+/// Deduplicates the values of a device that several collectors scraped. A sample within half a
+/// scrape interval of another collector's sample is a copy.
 pub fn once(mut told: Vec<(u32, Point)>) -> Vec<Point> {
     told.sort_by_key(|(source, point)| (point.at, *source));
     let first = told.first().map(|(source, _)| *source);
@@ -50,7 +51,7 @@ mod tests {
             let kept = once(told(shift));
             assert!((4..=5).contains(&kept.len()), "{shift}: {kept:?}");
         }
-        // Where one is silent the other speaks.
+        // The other collector fills the gap.
         let mut gap = told(10_000);
         gap.retain(|(source, point)| *source == 1 || point.at < 60_000);
         assert_eq!(once(gap).len(), 4);

@@ -1,4 +1,4 @@
-//! Makes one curve per device and quantity from the samples of a window. A gap stays a gap.
+//! Builds one curve per device and quantity from the samples of a window. Gaps stay gaps.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,7 @@ use crate::stats::exporters::dialect::{Quantity, metric_of};
 use crate::stats::exporters::identity::{ApiFacts, IdentityReader, SeriesDevice};
 use crate::stats::exporters::limits;
 
-/// What one device measured.
+/// The measurements of one device.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Trace {
     pub node: String,
@@ -22,30 +22,29 @@ pub struct Trace {
     curves: BTreeMap<Quantity, Vec<Point>>,
 }
 
-/// Curves, and what was left out.
+/// Curves, with counts of used and dropped samples.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct History {
-    /// By node, number and slice.
+    /// Sorted by node, number and slice.
     pub traces: Vec<Trace>,
     pub samples: u64,
-    /// Samples that no device can have.
+    /// Samples with a physically impossible value.
     pub dropped: u64,
 }
 
-/// When pods lived, in Unix milliseconds; what an exporter says of them before or after is of
-/// others.
+/// Lifetimes of pods in Unix milliseconds. Samples outside a pod's lifetime belong to another pod.
 pub type Lifetimes = BTreeMap<PodKey, (Option<i64>, Option<i64>)>;
 
-/// A value by its metric's rank and whether it names a pod: the lowest counts.
+/// A value with its metric's rank and whether its series names a pod. The lowest pair wins.
 type Best = BTreeMap<i64, (u8, bool, f64)>;
 
 impl Trace {
-    /// Returns the curve of a quantity in order of time, empty where it was never sampled.
+    /// Selects the curve of a quantity, sorted by time; empty without samples.
     pub fn curve(&self, quantity: Quantity) -> &[Point] {
         self.curves.get(&quantity).map_or(&[], Vec::as_slice)
     }
 
-    /// Removes what was measured before a time, in Unix milliseconds.
+    /// Removes samples before a time in Unix milliseconds.
     #[must_use]
     pub fn since(&self, at: i64) -> Self {
         let mut cut = self.clone();
@@ -55,7 +54,7 @@ impl Trace {
         cut
     }
 
-    /// Makes one of curves alone.
+    /// Builds a trace from curves alone.
     #[cfg(any(test, feature = "testing"))]
     pub fn made(
         node: &str,
@@ -72,7 +71,7 @@ impl Trace {
         }
     }
 
-    /// Removes what was measured after a time, in Unix milliseconds.
+    /// Removes samples after a time in Unix milliseconds.
     #[cfg(any(test, feature = "testing"))]
     #[must_use]
     pub fn until(&self, at: i64) -> Self {
@@ -83,7 +82,7 @@ impl Trace {
         cut
     }
 
-    /// Returns the device's name on its node.
+    /// Names the device on its node.
     pub fn id(&self) -> DeviceId {
         DeviceId {
             index: self.index,
@@ -91,7 +90,7 @@ impl Trace {
         }
     }
 
-    /// Returns used memory as a share of all of it, in percent, where both were sampled.
+    /// Computes used memory in percent of the total, at times with both.
     pub fn memory_share(&self) -> Vec<Point> {
         let free: BTreeMap<i64, f64> = self
             .curve(Quantity::MemoryFree)
@@ -103,7 +102,7 @@ impl Trace {
             .iter()
             .map(|point| (point.at, point.value))
             .collect();
-        // What the model has, where nobody measures it.
+        // Without a measured total, use the memory size of the model.
         let whole = self.slice.is_none() && free.is_empty() && total.is_empty();
         let usual = self
             .model
@@ -128,7 +127,7 @@ impl Trace {
     }
 }
 
-/// Returns the devices of an answer.
+/// Parses the devices of a query result.
 pub fn read(answer: &[Series], facts: &ApiFacts, lifetimes: &Lifetimes) -> History {
     let reader = IdentityReader::new(facts, answer);
     let numbers = DeviceNumbers::of(answer.iter().filter_map(|series| reader.place(series)));
@@ -177,7 +176,7 @@ pub fn read(answer: &[Series], facts: &ApiFacts, lifetimes: &Lifetimes) -> Histo
     history
 }
 
-/// Keeps the value of the lowest rank; of equal ranks the highest value.
+/// Keeps the value with the lowest rank, and of equal ranks the highest.
 fn keep_best(best: &mut Best, at: i64, new: (u8, bool, f64)) {
     let kept = best.entry(at).or_insert(new);
     let (rank, kept_rank) = ((new.0, new.1), (kept.0, kept.1));
@@ -186,7 +185,7 @@ fn keep_best(best: &mut Best, at: i64, new: (u8, bool, f64)) {
     }
 }
 
-/// A device of an answer, while its series are read.
+/// A device while its series are read.
 #[derive(Default)]
 struct DeviceCurves {
     trace: Trace,
@@ -194,7 +193,7 @@ struct DeviceCurves {
 }
 
 impl DeviceCurves {
-    /// Returns the curves of the device; `None` where all are empty.
+    /// Assembles the curves; `None` if all are empty.
     fn into_trace(self, place: SeriesDevice) -> Option<Trace> {
         let curve = |best: Best| -> Vec<Point> {
             best.into_iter()
@@ -210,7 +209,7 @@ impl DeviceCurves {
         is_measured.then(|| Trace {
             node: place.node,
             slice: place.slice,
-            // A series that tells neither number nor UUID is of the only device of its node.
+            // A series without a number and a UUID belongs to the only device of its node.
             index: place.index.unwrap_or(0),
             curves,
             ..self.trace
@@ -218,7 +217,7 @@ impl DeviceCurves {
     }
 }
 
-/// Returns the mean of several curves at each time that one of them has.
+/// Averages several curves at each time with a sample of at least one.
 pub fn mean<'a>(curves: impl Iterator<Item = &'a [Point]>) -> Vec<Point> {
     let mut sums: BTreeMap<i64, (f64, u32)> = BTreeMap::new();
     for point in curves.flatten() {
@@ -234,10 +233,10 @@ pub fn mean<'a>(curves: impl Iterator<Item = &'a [Point]>) -> Vec<Point> {
         .collect()
 }
 
-/// Returns one sentence when devices look unused over a window, from the mean and the highest
-/// utilization of each: what people want to hear before the bill. `None` when too little is known.
+/// Writes a sentence about devices that look unused over a window, by the highest utilization of
+/// each. `None` if there are too few samples.
 pub fn unused(history: &History, expected: usize) -> Option<String> {
-    /// Percent at which nothing that could be called work runs.
+    /// At or below this percentage no real work runs.
     const IDLE: f64 = 1.0;
     let curves: Vec<&[Point]> = history
         .traces
@@ -258,13 +257,13 @@ pub fn unused(history: &History, expected: usize) -> Option<String> {
     match (idle, known.len()) {
         (0, _) => None,
         (idle, all) if idle == all && all == 1 => {
-            Some("no sample of this time shows its GPU in use".to_owned())
+            Some("its GPU was idle in every sample of this time".to_owned())
         }
         (idle, all) if idle == all => Some(format!(
-            "no sample of this time shows any of its {all} sampled GPUs in use"
+            "all {all} of its sampled GPUs were idle in every sample of this time"
         )),
         (idle, all) => Some(format!(
-            "{idle} of its {all} sampled GPUs {} in use in no sample of this time",
+            "{idle} of its {all} sampled GPUs {} idle in every sample of this time",
             if idle == 1 { "was" } else { "were" }
         )),
     }

@@ -1,5 +1,4 @@
-//! What each device reported in a window: the samples of its series, by quantity and by who
-//! collected them.
+//! The samples that each device reported in a window, by quantity and collector.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +11,7 @@ use crate::stats::exporters::dialect;
 use crate::stats::exporters::dialect::{Quantity, metric_of};
 use crate::stats::exporters::identity::{IdentityReader, SeriesDevice};
 
-/// The points of one series, with the numbers of its collector and of the pod that its labels name.
+/// The points of one series, with the numbers of its collector and of the pod in its labels.
 struct Curve {
     collector: u32,
     pod: Option<u32>,
@@ -23,14 +22,14 @@ struct Curve {
 #[derive(Default)]
 pub(super) struct DeviceSamples {
     pub(super) model: Option<String>,
-    /// Its number on its node, from the first series that has one.
+    /// The device's number on its node, from the first series that has one.
     pub(super) index: Option<u32>,
-    /// By quantity and rank of the metric.
+    /// Keyed by quantity and rank of the metric.
     curves: BTreeMap<(Quantity, u8), Vec<Curve>>,
 }
 
 impl DeviceSamples {
-    /// Returns the pods that the labels name.
+    /// Collects the pods in the labels.
     pub(super) fn names(&self) -> NamedPods {
         let curves = || self.curves.values().flatten();
         let first = curves().next().and_then(|curve| curve.pod);
@@ -52,8 +51,8 @@ impl DeviceSamples {
         NamedPods::by_time(curves().flat_map(named).collect())
     }
 
-    /// Takes the curve of a quantity from its best metric. A value that comes with its pod and
-    /// without is still one.
+    /// Takes the curve of a quantity from its best metric. A value that occurs with and without its
+    /// pod counts once.
     pub(super) fn curve(&mut self, quantity: Quantity) -> Vec<Point> {
         let best = self
             .curves
@@ -64,7 +63,7 @@ impl DeviceSamples {
         let mut curves = best
             .and_then(|best| self.curves.remove(&best))
             .unwrap_or_default();
-        // Replicated stores may tell each sample twice.
+        // Replicated stores may return each sample twice, so check for duplicates first.
         if let [curve] = curves.as_slice()
             && curve
                 .points
@@ -90,15 +89,15 @@ impl DeviceSamples {
     }
 }
 
-/// What the devices of a window reported.
+/// The devices that reported in a window.
 pub(super) struct ReportedDevices {
     pub(super) devices: BTreeMap<SeriesDevice, DeviceSamples>,
-    /// Samples that no device can have.
+    /// Samples with a physically impossible value.
     pub(super) dropped: u64,
 }
 
 impl ReportedDevices {
-    /// Reads the samples of a window by device.
+    /// Groups the samples of a window by device.
     pub(super) fn read<'a>(
         answer: impl Iterator<Item = (&'a Series, Vec<Point>)>,
         stretch: Stretch,
@@ -116,7 +115,8 @@ impl ReportedDevices {
             if !place.tells(series, metric.quantity) {
                 continue;
             }
-            // Not all exporters count alike: a UUID is one device whatever its number.
+            // Exporters number devices differently, so a UUID identifies one device regardless of
+            // its number.
             let index = if place.uuid.is_some() {
                 place.index.take()
             } else {
@@ -151,7 +151,7 @@ impl ReportedDevices {
         Self { devices, dropped }
     }
 
-    /// Returns the devices with the numbers that their exporters report.
+    /// Iterates over the devices with the numbers that their exporters report.
     pub(super) fn with_numbers(&self) -> impl Iterator<Item = SeriesDevice> {
         self.devices.iter().map(|(place, device)| SeriesDevice {
             index: place.index.or(device.index),
@@ -159,8 +159,8 @@ impl ReportedDevices {
         })
     }
 
-    /// Returns the numbers of devices that are cut, by node and UUID: all instances of a device
-    /// have its number, from any exporter.
+    /// Numbers of partitioned devices by node and UUID. All instances of a device share its number,
+    /// whichever exporter reports it.
     pub(super) fn numbers_of_cut(&self) -> BTreeMap<(String, String), u32> {
         let id = |place: &SeriesDevice| Some((place.node.clone(), place.uuid.clone()?));
         let cut: BTreeSet<_> = self
@@ -178,7 +178,7 @@ impl ReportedDevices {
         numbers
     }
 
-    /// Removes each device that is cut into instances: only those remain.
+    /// Removes each device that is partitioned into instances, so that only its instances remain.
     pub(super) fn remove_cut(&mut self) {
         let whole = |place: &SeriesDevice| SeriesDevice {
             slice: None,
@@ -194,9 +194,10 @@ impl ReportedDevices {
     }
 }
 
-/// Those who collected series, by the labels that say nothing of device or pod.
+/// Numbers the collectors of series. A collector is identified by the labels that do not describe
+/// the device or the pod.
 struct Collectors<'a> {
-    /// Labels of device and pod.
+    /// Labels that describe the device or the pod.
     read: BTreeSet<&'static str>,
     numbers: BTreeMap<Vec<(&'a str, &'a str)>, u32>,
 }

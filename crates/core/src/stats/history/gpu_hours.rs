@@ -1,5 +1,5 @@
-//! Sums GPU-hours of a group: held, measured, used, wasted, and the energy drawn. What was not
-//! measured is neither used nor wasted.
+//! Sums the GPU-hours of a group: held, measured, used and wasted, and the energy. Unmeasured time
+//! counts as neither used nor wasted.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,26 +10,25 @@ use super::usage::Usage;
 use crate::model::values::units::{highest, mean};
 use crate::model::{DeviceId, Mebibytes, Percent, Watts};
 
-/// GPU-hours of a group.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct GpuHours {
-    /// Held by a pod, as kube-state-metrics saw it.
+    /// Held by a pod, according to kube-state-metrics.
     pub held: f64,
-    /// Requested and not held: waiting.
+    /// Requested but not held, that is, waiting.
     pub waited: f64,
-    /// Of those held, the part that exporters measured.
+    /// The part of the held time that exporters measured.
     pub measured: f64,
-    /// Measured time by utilization: an hour at 40 % is 0.4.
+    /// Measured time weighted by utilization: an hour at 40 % is 0.4.
     used: f64,
-    /// kWh, as far as it was measured; `None` when nothing was.
+    /// Measured energy in kWh; `None` without measurements.
     pub energy: Option<f64>,
     pub workloads: BTreeSet<(String, String, String)>,
-    /// Parts of devices by name, which are in none of the sums above.
+    /// Slices of devices by name. They are not included in the sums above.
     pub parts: BTreeMap<String, PartHours>,
 }
 
 impl GpuHours {
-    /// Of the part of a ledger's time that a group held devices.
+    /// Sums the GPU-hours of a group.
     pub fn of(
         ledger: &AllocationHistory,
         usage: &Usage,
@@ -38,10 +37,10 @@ impl GpuHours {
         Self::of_group(ledger, usage, &ledger.group(group))
     }
 
-    /// Of the part of a ledger's time that these allocations held devices.
+    /// Sums the GPU-hours of these allocations.
     pub fn of_group(ledger: &AllocationHistory, usage: &Usage, own: &AllocationGroup) -> Self {
         let tenures = || own.whole.iter().map(|index| &ledger.tenures[*index]);
-        // Time in which nobody looked is in no sum: neither held, nor measured, nor used.
+        // Slots without samples are in no sum: not held, not measured and not used.
         let each = ledger.slot as f64 / 3_600_000.0;
         let count = |slots: fn(&Allocation) -> &[bool]| -> f64 {
             let of = |tenure: &Allocation| {
@@ -95,22 +94,22 @@ impl GpuHours {
         }
     }
 
-    /// Returns measured time by utilization; `None` where devices were held and none was measured.
+    /// Weights the measured time by utilization; `None` if devices were held but none was measured.
     pub fn used(&self) -> Option<f64> {
         (self.measured > 0.0 || self.held == 0.0).then_some(self.used)
     }
 
-    /// Returns the time measured and not used.
+    /// Subtracts the used from the measured time.
     pub fn wasted(&self) -> Option<f64> {
         Some((self.measured - self.used()?).max(0.0))
     }
 
-    /// Returns the time held and not measured.
+    /// Subtracts the measured from the held time.
     pub fn unknown(&self) -> f64 {
         (self.held - self.measured).max(0.0)
     }
 
-    /// Returns how much of the measured time was used; `None` where nothing was measured.
+    /// Computes the used share of the measured time; `None` without measurements.
     pub fn utilization(&self) -> Option<Percent> {
         Percent::of_whole(self.used, self.measured)
     }
@@ -133,16 +132,15 @@ impl GpuHours {
         }
     }
 
-    /// Returns the GPU-hours that the parts are worth; `None` where the fraction of one is not
-    /// known.
+    /// Computes the value of the slices in GPU-hours; `None` if the fraction of one is unknown.
     pub fn part_equivalent(&self) -> Option<f64> {
         self.parts
             .values()
             .try_fold(0.0, |all, hours| Some(all + hours.equivalent?))
     }
 
-    /// Returns how much of all that was held was measured, parts by their fraction; one of unknown
-    /// fraction counts like a device. `None` where nothing was held.
+    /// Computes the measured share of the held time. Slices count by their fraction, or as one
+    /// device if it is unknown. `None` if no device was held.
     pub fn covered(&self) -> Option<Percent> {
         let weighed = |hours: &PartHours| {
             let fraction = hours.fraction().unwrap_or(1.0);
@@ -161,24 +159,25 @@ impl GpuHours {
     }
 }
 
-/// What one device did for a workload.
+/// The work of one device for a workload.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DeviceWork {
-    /// Sum of percent by seconds, and seconds.
+    /// Sum of percent times seconds, then the seconds.
     sum: f64,
     pub seconds: f64,
     pub memory_peak: Option<Mebibytes>,
     pub memory_total: Option<Mebibytes>,
-    /// As its exporter calls it.
+    /// The exporter's name for the model.
     pub model: Option<String>,
     watts: f64,
     watt_looks: f64,
-    /// True where others used the device as well: what it did is not this workload's alone.
+    /// True if other workloads used the device too, so that the values are not this workload's
+    /// alone.
     pub shared: bool,
 }
 
 impl DeviceWork {
-    /// Returns the mean over the seconds measured.
+    /// Averages over the measured seconds.
     pub fn utilization(&self) -> Option<Percent> {
         (self.seconds > 0.0).then(|| Percent(self.sum / self.seconds))
     }
@@ -188,10 +187,10 @@ impl DeviceWork {
     }
 }
 
-/// Devices by node and what they are called there.
+/// Work of devices, by node and device name.
 pub type Works = BTreeMap<(String, DeviceId), DeviceWork>;
 
-/// Adds what devices did for a group within a ledger's time.
+/// Adds the work of devices for a group within the time of a ledger.
 pub fn add_work(
     works: &mut Works,
     ledger: &AllocationHistory,
@@ -201,7 +200,7 @@ pub fn add_work(
     let own = ledger.group(group);
     let name = |device: usize| {
         let place = &usage.devices[device];
-        // Usage numbers every device; one that tells neither number nor UUID is the only one of its
+        // Usage numbers every device. A device without a number and a UUID is the only one of its
         // node.
         let id = DeviceId {
             index: place.index.unwrap_or(0),
@@ -240,51 +239,50 @@ pub fn add_work(
     }
 }
 
-/// What somebody should change, with what it rests on.
+/// A recommended change, with the values it is based on.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Advice {
-    /// So many of all did nothing.
+    /// `idle` of `all` devices did nothing.
     FewerGpus {
         idle: usize,
         all: usize,
-        /// One pod had all of them.
+        /// One pod held all of them.
         alone: bool,
     },
-    /// All of the work and its memory would fit into a part of a device.
+    /// The work and its memory would fit into a slice of a device.
     Slice { memory_peak: Mebibytes },
-    /// One device drew another power than its peers. Its utilization says nothing: those that wait
-    /// for it spin.
+    /// One device drew a different amount of power than its peers. Utilization cannot show this,
+    /// because the ranks that wait for it spin.
     Straggler {
         device: String,
         power: Watts,
         others: Watts,
     },
-    /// Busy by its utilization and idle by its power: a kernel that waits for something that never
-    /// comes.
+    /// High utilization at idle power: a kernel that waits for an event that never comes.
     Stuck { devices: usize, power: Watts },
-    /// A server of which nothing was asked for most of the time. GPU-hours.
+    /// A server without requests for most of the time, in GPU-hours.
     NoRequests { idle: f64, held: f64 },
 }
 
-/// Below this a device did nothing.
+/// Below this utilization a device counts as idle.
 const IDLE: Percent = Percent(5.0);
-/// Share of a device's memory that a slice of an eighth has room for.
+/// Share of a device's memory that fits into a slice of one eighth.
 const EIGHTH: f64 = 0.12;
 
-/// How a workload was spread.
+/// The distribution of a workload over devices and pods.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Spread {
-    /// Devices that it held at the same time, at most.
+    /// Highest number of devices that it held at the same time.
     pub most: u64,
-    /// Pods that it ever had.
+    /// Number of pods that it ever had.
     pub pods: usize,
 }
 
-/// Share of a server's time without requests from which it is worth saying.
+/// Lowest share of a server's time without requests for which advice is given.
 const MOSTLY: f64 = 0.5;
 
-/// Returns what is worth saying. `limit` is what a device may draw, by its model; `serving` what a
-/// server told of its requests.
+/// Derives advice. `limit` is the power limit of the device model; `serving` holds a server's
+/// request statistics.
 pub fn advice(
     works: &Works,
     spread: Spread,
@@ -306,7 +304,7 @@ fn of_devices(works: &Works, spread: Spread, limit: Option<Watts>) -> Vec<Advice
         .filter_map(|(name, work)| Some((name, work.utilization()?)))
         .collect();
     let mut found = Vec::new();
-    // Who knows half of the devices knows nothing of the job.
+    // Advice about the job needs measurements of all its devices.
     if known.is_empty() || known.len() < works.len() || works.values().any(|work| work.shared) {
         return found;
     }
@@ -314,7 +312,7 @@ fn of_devices(works: &Works, spread: Spread, limit: Option<Watts>) -> Vec<Advice
         .iter()
         .filter(|(_, utilization)| *utilization < IDLE)
         .count();
-    // One that moved has left devices behind, which did nothing for the time it was elsewhere.
+    // A job that moved left devices behind, which were idle while it ran elsewhere.
     let stayed = known.len() as u64 <= spread.most;
     if idle > 0 && idle < known.len() && stayed {
         found.push(Advice::FewerGpus {
@@ -337,6 +335,7 @@ fn of_devices(works: &Works, spread: Spread, limit: Option<Watts>) -> Vec<Advice
         found.push(Advice::Slice { memory_peak });
     }
     found.extend(straggler(works));
+    // Spinning kernels keep the utilization high but draw little power.
     let stuck: Vec<Watts> = works
         .values()
         .filter(|work| {
@@ -357,11 +356,11 @@ fn of_devices(works: &Works, spread: Spread, limit: Option<Watts>) -> Vec<Advice
     found
 }
 
-/// Shares of the peers' power, and watts beside it, by which a device differs at least.
+/// Lowest deviation from the peers' power, as a share of it and in watts. Both must be exceeded.
 const ANOTHER_POWER: (f64, f64) = (0.2, 30.0);
 
-/// Returns the busy device whose power differs most from that of its peers; of fewer than three
-/// nobody knows which is the odd one.
+/// Finds the busy device whose power differs most from the median of its peers. With fewer than
+/// three devices the outlier cannot be identified.
 fn straggler(works: &Works) -> Option<Advice> {
     let busy = works.iter().filter(|(_, work)| {
         work.utilization()

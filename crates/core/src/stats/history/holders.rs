@@ -1,5 +1,5 @@
-//! Decides who held a device at a time, from the labels of its samples and the allocations on its
-//! node.
+//! Determines which pods held a device at a given time, from the labels of its samples and the
+//! allocations on its node.
 
 use std::collections::BTreeMap;
 
@@ -9,36 +9,36 @@ use crate::model::facts::reading::PodKey;
 use super::allocations::{Allocation, AllocationHistory};
 use crate::stats::exporters::identity::SeriesDevice;
 
-/// Tenures on one node.
+/// Allocations on one node.
 struct There {
-    /// Their places in the ledger.
+    /// Their indexes in the ledger.
     tenures: Vec<usize>,
-    /// By slot, how often before somebody came or went: between two slots with one number nobody
-    /// did.
+    /// Number of holder changes up to each slot: between two slots with the same number, the
+    /// holders stayed the same.
     changes: Vec<u32>,
 }
 
-/// Pods, by number, that labels of one device name.
+/// Pods, by number, that the labels of one device name.
 pub(crate) enum NamedPods {
-    /// All of them the same, or none.
+    /// The labels always name the same pod, or never a pod.
     Same(Option<u32>),
-    /// Others at other times.
+    /// The labels name different pods at different times.
     ByTime {
         named: Vec<(i64, u32)>,
-        /// The first that is not of before the time that was looked at last.
+        /// Index of the first entry at or after the last requested time.
         next: usize,
     },
 }
 
 impl NamedPods {
-    /// From times with pods.
+    /// Builds it from pairs of time and pod.
     pub(crate) fn by_time(mut named: Vec<(i64, u32)>) -> Self {
         named.sort_unstable();
         named.dedup();
         Self::ByTime { named, next: 0 }
     }
 
-    /// Returns the pods at a time. Ascending times are found without a search.
+    /// Looks up the pods at a time. Ascending times need no search.
     fn at(&mut self, at: i64) -> impl Iterator<Item = u32> + Clone + '_ {
         let (same, named) = match self {
             Self::Same(pod) => (*pod, &[][..]),
@@ -62,15 +62,14 @@ impl NamedPods {
     }
 }
 
-/// Who held devices when, by node.
+/// Holders of devices over time, by node.
 pub(crate) struct Tenants<'l> {
     ledger: &'l AllocationHistory,
     of_nodes: BTreeMap<&'l str, There>,
-    /// Numbers of pods.
     numbers: BTreeMap<&'l PodKey, u32>,
-    /// The number of each tenure's pod.
+    /// The number of each allocation's pod.
     pods: Vec<u32>,
-    /// For each slot the nearest in which somebody looked.
+    /// For each slot, the nearest slot with samples.
     seen: Vec<Option<usize>>,
 }
 
@@ -113,14 +112,15 @@ impl<'l> Tenants<'l> {
         }
     }
 
-    /// Returns the number of a pod; one that requested nothing has one that is nobody's.
+    /// Looks up the number of a pod; a pod without requests gets a number that matches no
+    /// allocation.
     pub(crate) fn number(&self, pod: &PodKey) -> u32 {
         self.numbers.get(pod).copied().unwrap_or(u32::MAX)
     }
 
-    /// Looks at one device, whose labels name these pods.
+    /// Tracks one device whose labels name these pods.
     pub(crate) fn watch<'t>(&'t self, place: &SeriesDevice, names: NamedPods) -> DeviceWatch<'t> {
-        // Whole devices are counted; of instances nobody knows who has which.
+        // Only whole devices are counted. For instances the holder cannot be inferred.
         let capacity = self
             .ledger
             .of_nodes
@@ -141,27 +141,27 @@ impl<'l> Tenants<'l> {
     }
 }
 
-/// Who held one device.
+/// The holders of one device over time.
 pub(crate) struct DeviceWatch<'t> {
     tenants: &'t Tenants<'t>,
     there: Option<&'t There>,
-    /// True for a part of a device that is measured by itself.
+    /// True for a slice that is measured separately.
     is_instance: bool,
-    /// Devices of the node where it may be told by them alone who has this one, else 0.
+    /// Number of devices on the node if the holder can be inferred from it alone, else 0.
     capacity: u64,
     names: NamedPods,
-    /// When the slot begins that was looked at last, and which it is.
+    /// Start and number of the last requested slot.
     slot: (i64, Option<usize>),
-    /// What decided last: changes on the node, and who was named.
+    /// Inputs of the last decision: the number of changes on the node, and the named pods.
     last: Option<(Option<u32>, Vec<u32>)>,
-    /// Places among the tenures; several where the device is shared.
+    /// Indexes of allocations; several if the device is shared.
     pub holders: Vec<usize>,
-    /// True when somebody held it, known or not.
+    /// True if a pod held the device, even an unidentified one.
     pub held: bool,
 }
 
 impl DeviceWatch<'_> {
-    /// Looks at a time; true when it is others than at the time before.
+    /// Moves to a time. True if the holders differ from those of the previous time.
     pub(crate) fn moves_to(&mut self, at: i64) -> bool {
         let slot = self.slot_of(at).and_then(|slot| self.tenants.seen[slot]);
         let now = slot.map(|slot| self.there.map_or(0, |there| there.changes[slot]));
@@ -180,7 +180,7 @@ impl DeviceWatch<'_> {
         is_other
     }
 
-    /// Returns which slot it is. Mostly that after the last, for which nothing has to be divided.
+    /// Finds the slot of a time. Usually it is the one after the last, which needs no division.
     fn slot_of(&mut self, at: i64) -> Option<usize> {
         let (begin, last) = self.slot;
         let length = self.tenants.ledger.slot;
@@ -203,15 +203,15 @@ impl DeviceWatch<'_> {
         self.slot.1
     }
 
-    /// Returns true for an allocation of this kind: instances are held as instances, all else as a
-    /// device or a share of one.
+    /// Whether an allocation may hold this device: instances are held as instances, anything else
+    /// as a device or a share of one.
     fn may_be_of(&self, tenure: &Allocation) -> bool {
         tenure.part.as_ref().is_some_and(|(part, _)| part.instance) == self.is_instance
     }
 
-    /// Returns who held it in a slot: pods that its labels name and that the ledger knows to have
-    /// held some on that node; without names the only pod of a node that has all of it. And whether
-    /// anybody did.
+    /// Finds the holders in a slot, and whether there was any. Holders are pods that the labels
+    /// name and that held devices on that node; without labels, the only pod that holds the whole
+    /// node.
     fn at(&self, slot: usize, named: &[u32]) -> (Vec<usize>, bool) {
         let tenures = &self.tenants.ledger.tenures;
         let there = self.there.map_or(&[][..], |there| &there.tenures);
@@ -222,7 +222,8 @@ impl DeviceWatch<'_> {
             .collect();
         if !named.is_empty() {
             there.retain(|index| named.contains(&self.tenants.pods[*index]));
-            // Partitions that a node offers by the name of whole devices are held as such.
+            // Some nodes offer partitions under the resource name of whole devices, and they are
+            // held as whole devices.
             if there.iter().any(|index| self.may_be_of(&tenures[*index])) {
                 there.retain(|index| self.may_be_of(&tenures[*index]));
             }
@@ -252,8 +253,8 @@ mod tests {
 
     const SLOT: i64 = 30_000;
 
-    /// Eight devices of one node: `a` has all of them for three slots, `b` four of them for three
-    /// more. In the third slot nobody looked.
+    /// Builds eight devices of one node: `a` holds all of them for three slots, then `b` holds four
+    /// for three more. The third slot has no samples.
     fn ledger() -> AllocationHistory {
         let tenure = |name: &str, gpus: u64, held: [bool; 6]| Allocation {
             pod: ("team".into(), name.into()),
@@ -312,7 +313,7 @@ mod tests {
         }
         let a = |other: bool| (other, vec![0], true);
         let nobody = |other: bool| (other, Vec::new(), false);
-        // Where nobody looked the look before counts.
+        // A slot without samples uses the previous one.
         assert_eq!(
             seen,
             [
@@ -324,7 +325,7 @@ mod tests {
                 nobody(false)
             ]
         );
-        // Back to the begin, as with another quantity; and outside.
+        // Back to the start, as happens for another quantity; and outside the window.
         assert!(watch.moves_to(ledger.stretch.start) && watch.holders == [0]);
         assert!(watch.moves_to(ledger.stretch.end) && !watch.held);
     }

@@ -10,7 +10,7 @@ use super::top_owner::TopOwner;
 use super::usage::{HolderSamples, Usage, windows};
 use crate::model::values::units::{Mebibytes, Percent, UnitValue};
 
-/// Mean, extremes and percentiles of some values.
+/// Mean, extremes and percentiles of a list of values.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ValueSummary<U> {
     pub count: usize,
@@ -39,8 +39,8 @@ impl<U: UnitValue> ValueSummary<U> {
     }
 }
 
-/// Between the two values beside it in proportion: the median of 10, 20, …, 100 is 55, their 95th
-/// percentile 95.5.
+/// Interpolates linearly between the neighbouring values: the median of 10, 20, …, 100 is 55, and
+/// their 95th percentile is 95.5.
 fn percentile<U: UnitValue>(sorted: &[U], part: f64) -> U {
     let place = part * (sorted.len() - 1) as f64;
     #[expect(
@@ -54,40 +54,40 @@ fn percentile<U: UnitValue>(sorted: &[U], part: f64) -> U {
     U::of(below_it + (above_it - below_it) * (place - below as f64))
 }
 
-/// What a group of pods came to.
+/// The statistics of a group of pods.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sum {
     /// Devices held, weighted by time.
     pub allocated: f64,
-    /// Devices requested, waiting ones included.
+    /// Devices requested, including those of waiting pods.
     pub requested: f64,
     /// Over the five-minute means of the group.
     pub windows: Option<ValueSummary<Percent>>,
     /// Over the samples of its devices.
     pub samples: Option<ValueSummary<Percent>>,
-    /// Workloads that held a device, or a part of one, at some time.
+    /// Number of workloads that held a device or a slice at some time.
     pub workloads: usize,
-    /// Parts of devices, which are in none of the others.
+    /// Slices of devices, which are not included in the other fields.
     pub parts: Vec<PartSum>,
 }
 
-/// What a workload came to.
+/// The statistics of a workload.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OfWorkload {
     pub top: TopOwner,
     pub sum: Sum,
-    /// Over its devices' samples.
+    /// Over the samples of its devices.
     pub memory_used: Option<ValueSummary<Mebibytes>>,
     pub memory_total: Option<ValueSummary<Mebibytes>>,
-    /// Pods at each time at which it had one.
+    /// Number of pods, over the slots with any.
     pub replicas: Option<ValueSummary<f64>>,
-    /// `Running`, `Pending`, `Completed`, `Failed`, as it was seen last.
+    /// Last observed status: `Running`, `Pending`, `Completed` or `Failed`.
     pub status: Option<&'static str>,
     pub labels: Option<BTreeMap<String, String>>,
     pub annotations: Option<BTreeMap<String, String>>,
 }
 
-/// Devices held by some pods, weighted by time over what was seen.
+/// Devices held by some pods, weighted by time over the observed slots.
 pub fn allocated<'t>(
     ledger: &AllocationHistory,
     tenures: impl Iterator<Item = &'t Allocation>,
@@ -105,8 +105,8 @@ pub fn allocated<'t>(
     (looks > 0).then(|| tenures.map(of).sum::<f64>() / looks as f64)
 }
 
-/// Returns what a group of tenures came to; of everybody also what nobody knows the holder of.
-/// `None` when nobody looked.
+/// Sums a group of allocations. The sum of the whole cluster also includes devices with an unknown
+/// holder. `None` without observed slots.
 pub fn sum(
     ledger: &AllocationHistory,
     usage: &Usage,
@@ -155,7 +155,7 @@ pub fn sum(
     })
 }
 
-/// Returns every workload that requested devices, in order of its name.
+/// Sums all workloads that requested devices, sorted by owner.
 pub fn workloads(ledger: &AllocationHistory, usage: &Usage) -> Vec<OfWorkload> {
     let mut tops: BTreeMap<&TopOwner, AllocationGroup> = BTreeMap::new();
     for (index, tenure) in ledger.tenures.iter().enumerate() {
@@ -203,8 +203,7 @@ pub fn workloads(ledger: &AllocationHistory, usage: &Usage) -> Vec<OfWorkload> {
         .collect()
 }
 
-/// Returns what its pods were in when they were last seen: the newest look counts, and of it the
-/// busiest.
+/// Status of the newest observation; of several phases in it, the busiest wins.
 fn status<'t>(tenures: impl Iterator<Item = &'t Allocation>) -> Option<&'static str> {
     let rank = |phase: &str| match phase {
         "Running" => 4,

@@ -1,11 +1,11 @@
-//! What jobs did with their time: waited, started, ran, and how often they were interrupted.
-//! Services, which have no end, are left out.
+//! Measures how jobs spent their time (waiting, starting, running) and how often they were
+//! interrupted. Services have no end, so they are excluded.
 //!
-//! The effective training time ratio is the part of a job's time, waiting for devices included, in
-//! which it trained and kept what it learned (Kokolis et al., "Revisiting Reliability in
-//! Large-Scale Machine Learning Research Clusters", arXiv 2410.21680): of an interruption, half of
-//! the time between two checkpoints is lost in the mean. Goodput is the same part of the time in
-//! which devices were held.
+//! The effective training time ratio is the share of a job's time that it spent on training whose
+//! progress was kept. The time includes the wait for devices (Kokolis et al., "Revisiting
+//! Reliability in Large-Scale Machine Learning Research Clusters", arXiv 2410.21680). On average,
+//! an interruption loses half of the time between two checkpoints. Goodput is the same share of the
+//! time with devices.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,7 @@ use super::allocations::{Allocation, AllocationHistory};
 use super::top_owner::TopOwner;
 use crate::model::facts::reading::PodKey;
 
-/// Kinds that serve until somebody ends them.
+/// Kinds that serve until a user deletes them.
 const SERVICES: [&str; 9] = [
     "Deployment",
     "ReplicaSet",
@@ -26,20 +26,20 @@ const SERVICES: [&str; 9] = [
     "Notebook",
 ];
 
-/// Values of a group, in the order of what is grouped by.
+/// Values of a group, in the order of the grouping keys.
 pub type GroupValues = Vec<Option<String>>;
 
-/// What a job was doing.
+/// The activity of a job in a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Doing {
-    /// At least one of its pods had no node.
+    /// At least one of its pods was not scheduled.
     Waiting,
-    /// All had one, and at least one did not run yet.
+    /// All were scheduled, but at least one did not run yet.
     Starting,
     Running,
 }
 
-/// One job, as far as it was seen. Times are in GPU-hours of what it requested.
+/// The observed time of one job, in GPU-hours of the devices it requested.
 #[derive(Clone, Debug, Default)]
 struct JobTime {
     waiting: f64,
@@ -47,35 +47,34 @@ struct JobTime {
     running: f64,
     lost: f64,
     interruptions: u64,
-    /// From its first request to the first time that all its pods had devices, in seconds.
+    /// Seconds from its first request until all its pods had devices.
     waited: f64,
-    /// True once all had.
+    /// True once all its pods had devices.
     placed: bool,
-    /// True where it was there when the look began, so that nobody knows how long it had waited.
+    /// True if the job was in the first observed slot, so that the length of its wait is unknown.
     was_there: bool,
     last: Option<Doing>,
-    /// Until when it was seen, in milliseconds of observed time, and with how many devices.
+    /// End of its last slot, in milliseconds of observed time, with its number of devices.
     seen: Option<(i64, f64)>,
-    /// Hours that it has run since it began or was interrupted.
+    /// Hours that it has run since it started or was last interrupted.
     since: f64,
-    /// Pods that ran when it was seen last.
+    /// Pods that ran in its last slot.
     running_pods: BTreeSet<PodKey>,
     succeeded: bool,
 }
 
-/// All jobs of a time, gathered piece by piece in order.
+/// Collects the jobs of a window, chunk by chunk in order of time.
 #[derive(Clone, Debug, Default)]
 pub struct JobTimes {
-    /// By group and owner.
+    /// Keyed by group and owner.
     jobs: BTreeMap<(GroupValues, TopOwner), JobTime>,
     /// Seconds between two checkpoints.
     checkpoint: f64,
-    /// Milliseconds in which somebody looked so far: time in which nobody did is in no sum, and
-    /// interrupts nothing.
+    /// Observed milliseconds so far. Unobserved time is in no sum and does not interrupt a job.
     clock: i64,
 }
 
-/// What the jobs of a group did together. Times are in GPU-hours.
+/// Totals of the jobs of a group. Times are in GPU-hours.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct JobSum {
     pub jobs: u64,
@@ -84,16 +83,16 @@ pub struct JobSum {
     pub waiting: f64,
     pub starting: f64,
     pub running: f64,
-    /// Ran, and was lost with an interruption.
+    /// Running time whose progress an interruption lost.
     pub lost: f64,
-    /// Seconds that jobs waited whose wait began and ended within the time, in order.
+    /// Sorted waiting times in seconds, of the jobs whose wait started and ended in the window.
     pub waits: Vec<f64>,
-    /// Jobs that still wait.
+    /// Number of jobs that still wait.
     pub still_waiting: u64,
 }
 
 impl JobTimes {
-    /// `checkpoint` is the time between two checkpoints in seconds, 0 where none is known.
+    /// `checkpoint` is the time between two checkpoints in seconds, or 0 if unknown.
     pub fn new(checkpoint: f64) -> Self {
         Self {
             checkpoint,
@@ -101,8 +100,8 @@ impl JobTimes {
         }
     }
 
-    /// Adds the next piece of time; `group` says of which group an allocation is, `None` that it is
-    /// not meant.
+    /// Adds the next chunk of time. `group` maps an allocation to its group, or to `None` to skip
+    /// it.
     pub fn add(
         &mut self,
         ledger: &AllocationHistory,
@@ -128,7 +127,7 @@ impl JobTimes {
         self.clock = clock.end;
     }
 
-    /// Returns what the jobs of each group did.
+    /// Totals by group.
     pub fn sums(&self) -> BTreeMap<GroupValues, JobSum> {
         let mut sums: BTreeMap<GroupValues, JobSum> = BTreeMap::new();
         for ((group, _), job) in &self.jobs {
@@ -142,13 +141,13 @@ impl JobTimes {
     }
 }
 
-/// The slots of a piece of time in observed time: time in which nobody looked does not count.
+/// The slots of a chunk in observed time, which skips slots without samples.
 struct ObservedClock {
-    /// Slots in which somebody looked, and when they begin.
+    /// Slots with samples, and their start.
     begins: Vec<(usize, i64)>,
     /// Length of a slot in milliseconds.
     slot: i64,
-    /// True for the first piece of time.
+    /// True for the first chunk.
     is_first: bool,
     end: i64,
 }
@@ -174,14 +173,14 @@ impl ObservedClock {
         }
     }
 
-    /// Returns true for the first slot in which anybody ever looked.
+    /// Whether the slot is the first observed one of the whole window.
     fn is_first_look(&self, slot: usize) -> bool {
         self.is_first && self.begins.first().is_some_and(|(first, _)| *first == slot)
     }
 }
 
 impl JobTime {
-    /// Adds a piece of time. `checkpoint` has the seconds between two checkpoints.
+    /// Adds a chunk of time. `checkpoint` is the number of seconds between two checkpoints.
     fn follow(&mut self, tenures: &[&Allocation], clock: &ObservedClock, checkpoint: f64) {
         let succeeded = |tenure: &&&Allocation| {
             tenure
@@ -210,13 +209,14 @@ impl JobTime {
                 .filter(|tenure| tenure.running[slot])
                 .map(|tenure| &tenure.pod)
                 .collect();
+            // Compare with the pods of the previous slot before they are replaced.
             let lost = self.has_lost_pod(at, &running, &done);
             self.running_pods = running.into_iter().cloned().collect();
             self.see(doing, at, devices, clock.slot, lost.then_some(checkpoint));
         }
-        // Their objects may be gone when the next run begins.
+        // The next run may start after the objects of these pods are deleted, so forget them now.
         self.running_pods.retain(|pod| !done.contains(pod));
-        // Pods that failed stay next to the one that took their place: of equals the best counts.
+        // Failed pods remain next to their replacements. In the same slot, the best phase counts.
         let rank = |phase: &str| match phase {
             "Running" | "Pending" => 2,
             "Succeeded" => 1,
@@ -227,7 +227,7 @@ impl JobTime {
         self.succeeded = last.map_or(self.succeeded, |(_, phase)| phase == "Succeeded");
     }
 
-    /// Returns true when a pod that ran was interrupted. A pod that ended well was not.
+    /// Whether a running pod was interrupted, as opposed to succeeding.
     fn has_lost_pod(&self, at: i64, running: &BTreeSet<&PodKey>, done: &BTreeSet<&PodKey>) -> bool {
         let was_gone = self.seen.is_some_and(|(until, _)| at > until);
         self.running_pods.iter().any(|pod| {
@@ -239,11 +239,11 @@ impl JobTime {
         })
     }
 
-    /// Adds a slot of so many milliseconds. `lost` has the seconds between two checkpoints where a
-    /// pod that ran does not any more.
+    /// Adds a slot of `slot` milliseconds. `lost` is the number of seconds between two checkpoints
+    /// if a running pod was lost.
     fn see(&mut self, doing: Doing, at: i64, devices: f64, slot: i64, lost: Option<f64>) {
         let hours = slot as f64 / 3_600_000.0;
-        // Between the end of a pod and the pod that takes its place there is none.
+        // No pod exists between the end of one and the start of its replacement.
         let gap = self.seen.map_or(0, |(until, _)| (at - until).max(0));
         let before = self.last;
         let interrupted = lost.filter(|_| before == Some(Doing::Running));
@@ -253,7 +253,7 @@ impl JobTime {
             self.lost += lost * self.seen.map_or(devices, |(_, devices)| devices);
             self.since = 0.0;
         }
-        // After a good end what comes is another run, and nobody waited for it.
+        // A gap after a successful end precedes another run, so the job did not wait in it.
         let gap = if before == Some(Doing::Running) && interrupted.is_none() {
             0
         } else {
@@ -310,20 +310,20 @@ impl JobSum {
         (self.running - self.lost).max(0.0)
     }
 
-    /// Returns the effective training time ratio, 0 to 1; `None` where no job was seen.
+    /// Computes the effective training time ratio, from 0 to 1; `None` without observations.
     pub fn effective_ratio(&self) -> Option<f64> {
         let all = self.waiting + self.starting + self.running;
         (all > 0.0).then(|| self.kept() / all)
     }
 
-    /// Returns the same part of the time in which devices were held.
+    /// Computes the same share of the time with devices.
     pub fn goodput(&self) -> Option<f64> {
         let held = self.starting + self.running;
         (held > 0.0).then(|| self.kept() / held)
     }
 
-    /// Returns the seconds below which this part of the waits are: the smallest wait that is not
-    /// shorter than that part of them.
+    /// Finds the quantile of the waiting times in seconds, as the smallest wait that is at least as
+    /// long as that share of them.
     pub fn wait(&self, part: f64) -> Option<f64> {
         #[expect(
             clippy::cast_possible_truncation,

@@ -1,4 +1,4 @@
-//! Who held which device during a window, and what the device did.
+//! The holders and the activity of devices over a window.
 
 pub mod allocations;
 pub mod blame;

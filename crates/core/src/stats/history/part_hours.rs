@@ -1,6 +1,6 @@
-//! Sums of parts of devices that a group held: instances, partitions and shares, by their name.
-//! They are never added to whole devices. What an instance did is measured; what one of several
-//! pods did on a shared device, nobody knows.
+//! Sums the slices of devices that a group held (instances, partitions and shares), by name. They
+//! are never added to whole devices. Exporters measure an instance; the part of one pod in the work
+//! of a shared device is unknown.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,40 +8,39 @@ use super::allocations::{Allocation, AllocationHistory};
 use super::usage::{Usage, windows};
 use crate::model::Percent;
 
-/// Hours in which a group held parts of one name.
+/// Hours for which a group held slices of one name.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PartHours {
-    /// Units by hours, as kube-state-metrics saw them.
+    /// Units times hours, according to kube-state-metrics.
     pub held: f64,
-    /// Requested and not held: waiting.
+    /// Requested but not held, that is, waiting.
     pub waited: f64,
-    /// The same as `held` in GPU-hours, by the fraction of each unit; `None` where one fraction is
-    /// not known.
+    /// `held` in GPU-hours, by the fraction of each unit; `None` if a fraction is unknown.
     pub equivalent: Option<f64>,
-    /// Of those held, the part that exporters measured.
+    /// The part of the held time that exporters measured.
     pub measured: f64,
-    /// Measured time by utilization.
+    /// Measured time weighted by utilization.
     used: f64,
 }
 
-/// Parts of one name that a group held at some time.
+/// Slices of one name that a group held at some time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PartSum {
     pub name: String,
-    /// What one unit is of a device, in the mean.
+    /// Mean fraction of a device per unit.
     pub fraction: Option<f64>,
     /// Units held, weighted by time.
     pub allocated: f64,
-    /// Units requested, waiting ones included.
+    /// Units requested, including those of waiting pods.
     pub requested: f64,
-    /// Mean of the five-minute windows; `None` for shares, which nobody measures.
+    /// Mean of the five-minute windows; `None` for shares, which cannot be measured.
     pub utilization: Option<Percent>,
-    /// Samples that it rests on.
+    /// Number of samples behind the mean.
     pub samples: usize,
 }
 
 impl PartSum {
-    /// Returns the sum of parts that nobody held.
+    /// Builds an empty sum, for slices that were not held.
     pub fn nothing(name: &str) -> Self {
         Self {
             name: name.to_owned(),
@@ -54,7 +53,7 @@ impl PartSum {
     }
 }
 
-/// Returns the places of allocations by the name of their part.
+/// Groups the indexes of allocations by the name of their slice.
 pub fn by_name<'l>(
     ledger: &'l AllocationHistory,
     own: &BTreeSet<usize>,
@@ -68,7 +67,7 @@ pub fn by_name<'l>(
     names
 }
 
-/// Units by slots in which somebody looked.
+/// Units times observed slots.
 fn units(ledger: &AllocationHistory, tenure: &Allocation, slots: &[bool]) -> f64 {
     let seen = slots
         .iter()
@@ -78,7 +77,7 @@ fn units(ledger: &AllocationHistory, tenure: &Allocation, slots: &[bool]) -> f64
     seen as f64 * tenure.part.as_ref().map_or(0.0, |(_, units)| *units as f64)
 }
 
-/// Units by slots, and the same in devices, where every fraction is known.
+/// Units times slots, and the same in devices if all fractions are known.
 fn equivalent(ledger: &AllocationHistory, own: &BTreeSet<usize>) -> (f64, Option<f64>) {
     let tenures = || own.iter().map(|index| &ledger.tenures[*index]);
     let held: f64 = tenures()
@@ -96,7 +95,7 @@ fn equivalent(ledger: &AllocationHistory, own: &BTreeSet<usize>) -> (f64, Option
 }
 
 impl PartHours {
-    /// Returns those of allocations by the name of their part.
+    /// Sums allocations by the name of their slice.
     pub fn of(
         ledger: &AllocationHistory,
         usage: &Usage,
@@ -129,17 +128,17 @@ impl PartHours {
         by_name(ledger, own).into_iter().map(of).collect()
     }
 
-    /// Returns measured time by utilization; `None` where nothing was measured.
+    /// Weights the measured time by utilization; `None` without measurements.
     pub fn used(&self) -> Option<f64> {
         (self.measured > 0.0).then_some(self.used)
     }
 
-    /// Returns how much of the measured time was used; `None` where nothing was measured.
+    /// Computes the used share of the measured time; `None` without measurements.
     pub fn utilization(&self) -> Option<Percent> {
         Percent::of_whole(self.used, self.measured)
     }
 
-    /// Returns what one unit is of a device, in the mean over the time held.
+    /// Computes the mean fraction of a device per unit, weighted by held time.
     pub fn fraction(&self) -> Option<f64> {
         self.equivalent
             .filter(|_| self.held > 0.0)
@@ -154,7 +153,7 @@ impl PartHours {
         self.used += other.used;
     }
 
-    /// Returns what an empty sum is.
+    /// Builds the neutral element of [`Self::add`], with a known equivalent of zero.
     pub fn none() -> Self {
         Self {
             equivalent: Some(0.0),
@@ -163,7 +162,7 @@ impl PartHours {
     }
 }
 
-/// Those of allocations whose parts exporters measure by themselves.
+/// Selects the allocations whose slices exporters measure separately.
 fn measurable(ledger: &AllocationHistory, own: &BTreeSet<usize>) -> BTreeSet<usize> {
     let is_instance = |index: &&usize| {
         ledger.tenures[**index]
@@ -174,7 +173,7 @@ fn measurable(ledger: &AllocationHistory, own: &BTreeSet<usize>) -> BTreeSet<usi
     own.iter().filter(is_instance).copied().collect()
 }
 
-/// Returns what some allocations of parts came to, by name; nothing where nobody looked.
+/// Statistics of allocations of slices, by name; empty without observed slots.
 pub fn sums(ledger: &AllocationHistory, usage: &Usage, own: &BTreeSet<usize>) -> Vec<PartSum> {
     let looks = ledger.looks() as f64;
     if looks == 0.0 {

@@ -1,4 +1,4 @@
-//! The phases of pods by slot of a window, as kube-state-metrics told them.
+//! The phases of pods by slot of a window, from kube-state-metrics.
 
 use std::collections::BTreeMap;
 
@@ -7,14 +7,14 @@ use crate::model::values::series::Series;
 
 use crate::stats::exporters::kube_state::pod;
 
-/// The phase of a pod by slot, as its place in [`PHASES`], where it was seen.
+/// The observed phase of a pod in each slot, as an index into [`PHASES`].
 #[derive(Clone)]
 pub(crate) struct Phases(Vec<Option<usize>>);
 
-/// Phases of pods. In the slot of a change both were true; the later one counts.
+/// Phases of pods. Of two phases in one slot, the later in this list wins.
 const PHASES: [&str; 5] = ["Pending", "Running", "Succeeded", "Failed", "Unknown"];
 
-/// Returns the phase that a series tells of, as its place in [`PHASES`].
+/// Reads the phase in a series, as an index into [`PHASES`].
 pub(crate) fn phase(series: &Series) -> Option<usize> {
     PHASES
         .iter()
@@ -22,7 +22,7 @@ pub(crate) fn phase(series: &Series) -> Option<usize> {
 }
 
 impl Phases {
-    /// Returns the same up to a slot.
+    /// Builds a history with one phase up to and including the slot `last`.
     pub(crate) fn until(last: usize, count: usize, phase: usize) -> Self {
         Self(
             (0..count)
@@ -31,7 +31,7 @@ impl Phases {
         )
     }
 
-    /// Returns what it was last seen in, else what it was seen in first.
+    /// Finds the last phase observed up to a slot, or else the first one after it.
     pub(crate) fn at(&self, slot: usize) -> Option<&'static str> {
         let before = self.0[..=slot].iter().rev().find_map(|phase| *phase);
         before
@@ -48,8 +48,7 @@ impl Phases {
     }
 }
 
-/// Returns the phases of pods by key and UID, over so many slots, of which `place` finds the one of
-/// a time.
+/// Collects phases by pod and UID over `count` slots. `place` maps a time to a slot.
 pub(crate) fn by_pod(
     answer: &[Series],
     count: usize,
@@ -61,6 +60,7 @@ pub(crate) fn by_pod(
             continue;
         };
         let Phases(slots) = found.entry(id).or_insert_with(|| Phases(vec![None; count]));
+        // kube-state-metrics exports every phase of a pod: 1 for the current one, 0 for the others.
         for point in series.points.iter().filter(|point| point.value == 1.0) {
             if let Some(slot) = place(point.at) {
                 slots[slot] = slots[slot].max(Some(phase));

@@ -1,5 +1,5 @@
-//! What pods requested of devices: the amounts that kube-state-metrics tells, and the devices that
-//! a claim of dynamic allocation gave to a pod, which exporters alone tell.
+//! The devices that pods requested: the amounts that kube-state-metrics reports, and devices
+//! allocated through DRA claims, which only exporters report.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,20 +17,20 @@ use crate::stats::exporters::kube_state::{
 };
 use crate::stats::exporters::parts::{NodeParts, UnitOf};
 
-/// Devices by container: whether it is one of the first, its name, the resource.
+/// Amounts by container: whether it is an init container, its name, and the resource.
 type Containers = BTreeMap<(bool, String, String), f64>;
-/// A pod on a node: key, UID, node. The UID is empty where nobody tells it.
+/// A pod on a node: key, UID and node. The UID is empty if it is unknown.
 pub type PodPlace = (PodKey, String, String);
 
-/// What a pod requested on a node: whole devices, or parts of one kind.
+/// A pod's request on a node: whole devices, or slices of one kind.
 pub struct Requested {
     pub gpus: u64,
     pub part: Option<(Part, u64)>,
     pub slots: Vec<bool>,
 }
 
-/// What pods requested by pod and node. A pod wants the sum of its containers, or the most that one
-/// of its first containers wants.
+/// Requests by pod and node. As in Kubernetes, a pod requests the sum of its containers or the
+/// maximum of its init containers, whichever is higher.
 pub(crate) fn by_pod(
     answer: &[Series],
     count: usize,
@@ -38,7 +38,7 @@ pub(crate) fn by_pod(
     parts: &NodeParts,
 ) -> Vec<(PodPlace, Requested)> {
     let mut wanted: BTreeMap<PodPlace, (Containers, Vec<bool>)> = BTreeMap::new();
-    // A pod without a node has an empty label, in whose place a scrape may put its own.
+    // A pod that is not scheduled has an empty `node` label, which a scrape may replace by its own.
     let where_it_is = label_name(answer, "node");
     for series in answer {
         let Some((key, uid)) = pod(series) else {
@@ -64,7 +64,7 @@ pub(crate) fn by_pod(
         *of = of.max(most);
         mark(series, found);
     }
-    // Before it has a node a pod waits for what it gets there.
+    // Before it is scheduled, a pod waits for the kind of unit that it gets on its later node.
     let bound: BTreeMap<(PodKey, String), String> = wanted
         .keys()
         .filter(|(_, _, node)| !node.is_empty())
@@ -89,11 +89,11 @@ pub(crate) fn by_pod(
     found
 }
 
-/// What all containers of a pod want together.
+/// The units that all containers of a pod request together.
 struct PodUnits {
     /// Whole devices.
     gpus: f64,
-    /// Parts by their name.
+    /// Slices by name.
     parts: BTreeMap<String, (Part, f64)>,
 }
 
@@ -125,7 +125,7 @@ impl PodUnits {
         self.gpus + self.parts.values().map(|(_, units)| units).sum::<f64>()
     }
 
-    /// Returns one request for whole devices, and one for each kind of parts.
+    /// Splits into one request for whole devices, and one for each kind of slice.
     fn requests(self, slots: &[bool]) -> impl Iterator<Item = Requested> {
         #[expect(
             clippy::cast_possible_truncation,
@@ -150,8 +150,8 @@ impl PodUnits {
     }
 }
 
-/// Returns a part with the fraction that its containers want of memory, in the mean over their
-/// units: each says it for its own.
+/// Sets the fraction of a slice from the memory that containers request with it, as the mean over
+/// their units. Each container requests memory for its own units.
 fn of_memory(part: Part, containers: &Containers, resource: &str) -> Part {
     if !part.by_memory {
         return part;
@@ -180,7 +180,7 @@ fn of_memory(part: Part, containers: &Containers, resource: &str) -> Part {
     }
 }
 
-/// Returns how much of a resource a pod wants.
+/// Computes the amount of a resource that a pod requests.
 fn amount(containers: &Containers, resource: &str) -> f64 {
     let of = |is_first: bool| {
         containers
@@ -191,10 +191,10 @@ fn amount(containers: &Containers, resource: &str) -> f64 {
     of(true).map(|(_, value)| *value).fold(sum, f64::max)
 }
 
-/// A device of a claim: its UUID or number, and its profile where it is an instance.
+/// A device of a claim: its UUID or number, its instance, and the profile of the instance.
 type ClaimedDevice = (String, String, Option<String>);
 
-/// Returns the pod that holds a device by a claim.
+/// Reads the pod that holds a device through a claim.
 pub fn claimant(series: &Series) -> Option<PodKey> {
     let both = |(namespace, pod): (&str, &str)| {
         Some((
@@ -205,8 +205,8 @@ pub fn claimant(series: &Series) -> Option<PodKey> {
     dialect::pod_labels().into_iter().find_map(both)
 }
 
-/// Adds the devices of claims, of pods that requested none by name. A device that several pods
-/// claim together is shared.
+/// Adds devices allocated through claims, for pods that requested none by resource name. A device
+/// that several pods claim at the same time is shared.
 pub(crate) fn add_claimed(
     requests: &mut Vec<(PodPlace, Requested)>,
     answer: &[Series],
@@ -214,7 +214,7 @@ pub(crate) fn add_claimed(
     count: usize,
     mark: impl Fn(&Series, &mut [bool]),
 ) {
-    // Who had which device when.
+    // Slots by device and pod.
     let mut devices: BTreeMap<(String, ClaimedDevice), BTreeMap<PodKey, Vec<bool>>> =
         BTreeMap::new();
     for series in answer.iter().filter(|series| series.label(CLAIM).is_some()) {
@@ -243,7 +243,8 @@ pub(crate) fn add_claimed(
     }
     let by_name: BTreeSet<PodKey> = requests.iter().map(|((key, ..), _)| key.clone()).collect();
     for ((node, (.., profile)), pods) in devices {
-        // In the slot in which one hands it to another both may have been seen.
+        // Two pods in one slot may be a handover, so only more than one common slot counts as
+        // sharing.
         let together =
             |a: &[bool], b: &[bool]| a.iter().zip(b).filter(|(a, b)| **a && **b).count() > 1;
         for (key, slots) in pods.iter().filter(|(key, _)| !by_name.contains(*key)) {
@@ -326,7 +327,7 @@ mod tests {
             // One after the other.
             of("x", "GPU-5", &[], &[0]),
             of("y", "GPU-5", &[], &[0, 1]),
-            // Its request was told already.
+            // Its request was already reported by resource name.
             of("e", "GPU-4", &[], &[0]),
         ];
         let e = (

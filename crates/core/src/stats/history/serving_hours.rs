@@ -1,7 +1,8 @@
-//! What inference servers did with the GPUs that they held: tokens, and time in which nothing ran,
-//! waited or was answered. Of a server that tells only one of both nothing is said.
+//! Measures the work of inference servers on their GPUs: tokens, and idle time without running,
+//! waiting or answered requests. A server must export both open and answered requests to be
+//! included.
 //!
-//! Counters begin again at zero with their process: what a counter has after a fall was counted
+//! Counters restart at zero with their process: after a decrease, the whole value was counted
 //! since.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,28 +13,28 @@ use crate::model::values::series::{Point, Series};
 use crate::stats::exporters::dialect::{EXPORTED_POD, PLAIN_POD};
 use crate::stats::score::serving::{ANSWERED, OPEN};
 
-/// Tokens that requests came with, ever.
+/// Counters of the prompt tokens of requests.
 const PROMPT: [&str; 3] = [
     "vllm:prompt_tokens_total",
     "sglang:prompt_tokens_total",
     "tgi_request_input_length_sum",
 ];
-/// Tokens that were generated, ever.
+/// Counters of generated tokens.
 const GENERATED: [&str; 3] = [
     "vllm:generation_tokens_total",
     "sglang:generation_tokens_total",
     "tgi_request_generated_tokens_sum",
 ];
 
-/// Seconds before a window in which the sample is looked for that its first one is compared with.
+/// Seconds before a window to search for the predecessor of its first sample.
 pub const BEFORE: i64 = 300;
 
-/// What servers of a group did.
+/// The work of a group's servers.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ServingHours {
-    /// GPU-hours that pods held which tell of their requests, parts by their fraction.
+    /// GPU-hours of pods that export request metrics, counting slices by their fraction.
     pub held: f64,
-    /// Of those, the ones in which nothing ran, waited or was answered.
+    /// The part of these hours without a running, waiting or answered request.
     pub idle: f64,
     pub prompt_tokens: f64,
     pub generated_tokens: f64,
@@ -47,13 +48,13 @@ impl ServingHours {
         self.generated_tokens += other.generated_tokens;
     }
 
-    /// Returns generated tokens for each GPU-hour held.
+    /// Computes the generated tokens per held GPU-hour.
     pub fn tokens_per_gpu_hour(&self) -> Option<f64> {
         (self.held > 0.0 && self.generated_tokens > 0.0).then(|| self.generated_tokens / self.held)
     }
 }
 
-/// Returns the query for a window, with some time before it.
+/// Builds the query for a window and the time before it.
 pub fn query(seconds: i64) -> String {
     let names: Vec<&str> = OPEN
         .iter()
@@ -69,18 +70,18 @@ pub fn query(seconds: i64) -> String {
     )
 }
 
-/// What one server told.
+/// The activity of one server.
 #[derive(Default)]
 struct ServerActivity {
-    /// Times at which something ran, waited or had been answered since the time before it, and
-    /// times at which nothing was.
+    /// Whether a request was running or waiting at a time (`open`), and whether one had been
+    /// answered since the previous sample (`answered`).
     open: BTreeMap<i64, bool>,
     answered: BTreeMap<i64, bool>,
-    /// By metric and by who scraped it: two that scrape one server tell the same.
+    /// Keyed by metric and scraper, because two scrapers of a server report the same tokens.
     tokens: BTreeMap<(&'static str, String), f64>,
 }
 
-/// Labels that say who scraped a series.
+/// Labels that identify the scraper of a series.
 const SCRAPE: [&str; 9] = [
     "job",
     "instance",
@@ -93,7 +94,7 @@ const SCRAPE: [&str; 9] = [
     "cluster",
 ];
 
-/// Servers that told of their requests in a window.
+/// Servers with request metrics in a window.
 pub struct Servers {
     by_pod: BTreeMap<PodKey, ServerActivity>,
 }
@@ -138,7 +139,7 @@ impl Servers {
         Self { by_pod }
     }
 
-    /// Returns what those of a group did; `None` where none told of its requests.
+    /// Sums the servers of a group; `None` if none exports request metrics.
     pub fn hours(
         &self,
         ledger: &AllocationHistory,
@@ -147,7 +148,7 @@ impl Servers {
         self.hours_of(ledger, &ledger.group(group))
     }
 
-    /// Returns what those of some allocations did; `None` where none told of its requests.
+    /// Sums the servers of some allocations; `None` if none exports request metrics.
     pub fn hours_of(
         &self,
         ledger: &AllocationHistory,
@@ -174,7 +175,7 @@ impl Servers {
                     sum.idle += if active { 0.0 } else { hours };
                 }
             }
-            // A pod with several kinds of parts is one server.
+            // A pod with several kinds of slices is one server, so count its tokens once.
             if counted.insert(&tenure.pod) {
                 sum.prompt_tokens += server.tokens(&PROMPT);
                 sum.generated_tokens += server.tokens(&GENERATED);
@@ -185,7 +186,7 @@ impl Servers {
 }
 
 impl ServerActivity {
-    /// Returns the growth of these metrics, of each the most that one of those who scraped it saw.
+    /// Sums the growth of these counters, each by the highest value among its scrapers.
     fn tokens(&self, names: &[&str]) -> f64 {
         let most = |name: &&str| {
             let told = self
@@ -198,8 +199,8 @@ impl ServerActivity {
         names.iter().map(most).sum()
     }
 
-    /// Returns whether it did anything in a slot: by what it told within it, else by what it told
-    /// next, not later than five minutes. `None` where it told too little.
+    /// Whether the server was active in a slot: by the samples in it, or else by the next sample
+    /// within five minutes. `None` without enough samples.
     fn active(&self, start: i64, length: i64, slot: usize) -> Option<bool> {
         let begin = start + i64::try_from(slot).ok()?.saturating_mul(length);
         let told = |told: &BTreeMap<i64, bool>| -> Option<bool> {
@@ -217,14 +218,14 @@ impl ServerActivity {
         match (told(&self.open), told(&self.answered)) {
             (Some(true), _) | (_, Some(true)) => Some(true),
             (Some(false), Some(false)) => Some(false),
-            // Who tells only one of the two may be busy by the other.
+            // With only one of the two metrics, the other might show activity.
             _ => None,
         }
     }
 }
 
-/// Returns by how much a counter grew from each sample to the next, at the time of the later one,
-/// from `start` on.
+/// Computes the growth of a counter between consecutive samples, at the time of the later one, from
+/// `start`.
 fn growth(points: &[Point], start: i64) -> impl Iterator<Item = (i64, f64)> + '_ {
     points
         .windows(2)
@@ -271,8 +272,8 @@ mod tests {
             .into_iter()
             .collect();
         let answer = [
-            // 10 before the window; 5 more, then a new process that counts 7 by itself, then
-            // nothing.
+            // 10 before the window; 5 more; then a new process that starts from zero and counts 7;
+            // then no growth.
             series(
                 "chat",
                 "vllm:generation_tokens_total",
@@ -294,7 +295,7 @@ mod tests {
                 &[(0, 0.0), (1, 0.0), (2, 0.0), (3, f64::NAN)],
             ),
             series("chat", "vllm:num_requests_waiting", &[(3, 2.0)]),
-            // The same, by another who scrapes it.
+            // The same server, scraped by a second collector.
             Series {
                 labels: replica,
                 ..series(
@@ -327,8 +328,8 @@ mod tests {
         let servers = Servers::of(&answer, 0);
         let all = servers.hours(&ledger, |_| true).unwrap();
         assert_eq!((all.generated_tokens, all.prompt_tokens), (12.0, 30.0));
-        // Minutes 0 and 1 answered one, minute 2 did nothing, in minute 3 two wait; of `half`
-        // nothing is said.
+        // Minutes 0 and 1 answered a request, minute 2 was idle, and in minute 3 two wait. `half`
+        // lacks a metric.
         assert!(
             (all.held - 2.0 * 4.0 / 60.0).abs() < 1e-9 && (all.idle - 2.0 / 60.0).abs() < 1e-9,
             "{all:?}"

@@ -1,23 +1,23 @@
-//! A window of time, cut into slots of one scrape.
+//! A window of time, divided into slots of one scrape interval.
 
 use std::collections::BTreeMap;
 
 use crate::model::values::series::{Point, Series};
 
-/// The window, in Unix milliseconds: its begin belongs to it, its end does not.
+/// A half-open window `[start, end)` in Unix milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stretch {
     pub start: i64,
     pub end: i64,
 }
 
-/// Milliseconds between two scrapes where nobody can tell.
+/// Milliseconds between two scrapes if there are too few samples to compute it.
 const USUAL_SLOT: i64 = 60_000;
 
-/// What is scraped more rarely than this is not followed in time.
+/// Upper limit of the slot length. Series with a longer scrape interval have gaps.
 const LONGEST_SLOT: i64 = 300_000;
 
-/// The slots of a window, each as long as the usual time between two scrapes.
+/// The slots of a window. Each is as long as the most common time between two scrapes.
 #[derive(Clone, Copy)]
 pub(super) struct Slots {
     stretch: Stretch,
@@ -39,14 +39,14 @@ impl Slots {
         }
     }
 
-    /// Returns the slot of a time; `None` outside the window.
+    /// Finds the slot of a time; `None` outside the window.
     pub(super) fn place(self, at: i64) -> Option<usize> {
         usize::try_from((at - self.stretch.start).div_euclid(self.length))
             .ok()
             .filter(|place| *place < self.count)
     }
 
-    /// Returns when a slot begins.
+    /// Computes the start of a slot.
     pub(super) fn begin(self, slot: usize) -> i64 {
         self.stretch.start
             + i64::try_from(slot)
@@ -54,13 +54,13 @@ impl Slots {
                 .saturating_mul(self.length)
     }
 
-    /// Marks the slots in which a series was scraped.
+    /// Marks the slots with samples of a series.
     pub(super) fn mark(self, series: &Series, marked: &mut [bool]) {
         self.mark_every(self.length, series, marked);
     }
 
-    /// Marks the slots in which an exporter saw a device of a claim. Exporters have an interval of
-    /// their own, and what the window cuts off counts as seen.
+    /// Marks the slots with samples of a device of a claim. Exporters have their own scrape
+    /// interval. The edges of the window up to one interval from a sample are marked too.
     pub(super) fn mark_claimed(self, series: &Series, marked: &mut [bool]) {
         let step = interval([&series.points[..]].into_iter())
             .unwrap_or(self.length)
@@ -79,8 +79,8 @@ impl Slots {
         }
     }
 
-    /// Marks the slots of samples that come every `step`. One scrape that is late or lost, or a
-    /// longer time between two, is no gap.
+    /// Marks the slots of samples at intervals of `step`. A single late or lost scrape, or an
+    /// interval of up to two and a half steps, is not a gap.
     fn mark_every(self, step: i64, series: &Series, marked: &mut [bool]) {
         let mut before = None;
         for point in &series.points {
@@ -96,21 +96,21 @@ impl Slots {
         }
     }
 
-    /// Returns the slots from one time to another.
+    /// Slots between two times.
     fn between(self, from: i64, to: i64) -> impl Iterator<Item = usize> {
         self.times(from, to).filter_map(move |at| self.place(at))
     }
 
-    /// Returns the times from one time to another, a slot apart.
+    /// Times between two times, one slot apart.
     fn times(self, from: i64, to: i64) -> impl Iterator<Item = i64> {
         (from..to).step_by(usize::try_from(self.length).unwrap_or(usize::MAX))
     }
 }
 
-/// Returns the most common time between two samples.
+/// Finds the most common time between two samples, in milliseconds.
 pub fn interval<'a>(curves: impl Iterator<Item = &'a [Point]>) -> Option<i64> {
     let mut counts: BTreeMap<i64, usize> = BTreeMap::new();
-    // Mostly it is the one before once more.
+    // Most intervals equal the previous one, so count runs before touching the map.
     let (mut last, mut times) = (0, 0);
     for pair in curves.flat_map(|points| points.windows(2)) {
         // Scrapes jitter by milliseconds.
@@ -125,6 +125,7 @@ pub fn interval<'a>(curves: impl Iterator<Item = &'a [Point]>) -> Option<i64> {
     counts
         .into_iter()
         .filter(|(length, count)| *length > 0 && *count > 0)
+        // On a tie, the shorter interval wins.
         .max_by_key(|(length, count)| (*count, -length))
         .map(|(length, _)| length)
 }

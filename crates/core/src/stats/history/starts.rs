@@ -1,8 +1,8 @@
-//! When a waiting job starts: quantiles of how long similar jobs waited. Knows the past alone, not
-//! who is next in line.
+//! Forecasts when a waiting job starts, from quantiles of how long similar jobs waited. It uses
+//! past starts only, not the order of the queue.
 //!
-//! Quantiles are those of order statistics at p·(n+1), which hold a further wait of the same kind
-//! with probability p (Hyndman and Fan, 1996, definition 6).
+//! The quantiles are order statistics at position p·(n+1) (Hyndman and Fan, 1996, definition 6). A
+//! further wait of the same kind is below such a quantile with probability p.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,44 +14,44 @@ use crate::model::values::units::MOST_PER_NODE;
 
 use crate::stats::exporters::kube_state::{label, owner, pod};
 
-/// Starts below which nothing is told.
+/// Fewest starts for a forecast.
 pub(crate) const FEWEST: usize = 10;
-/// Pods of one owner that were created within so many seconds start together.
+/// Pods of one owner that were created within this many seconds start together.
 const TOGETHER: f64 = 60.0;
-/// Jobs are similar up to so many times the GPUs, and down to the same part.
+/// A similar job has at most this many times as many GPUs, and at least that fraction of them.
 const SIZE: u64 = 2;
 
-/// A start of the past: pods of one owner that were created together.
+/// A past start: pods of one owner that were created together.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PastStart {
-    /// Nodes on which it started.
+    /// Nodes of its pods.
     pub nodes: BTreeSet<String>,
     /// Devices of all its pods.
     pub gpus: u64,
-    /// Seconds from its creation until its last pod had a node.
+    /// Seconds from its creation until its last pod was scheduled.
     pub waited: f64,
 }
 
-/// How long it still takes, in seconds.
+/// Remaining waiting time in seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Forecast {
     pub p10: f64,
     pub p50: f64,
     pub p90: f64,
-    /// Similar starts that it rests on.
+    /// Number of similar starts behind the forecast.
     pub starts: usize,
 }
 
-/// Answers of kube-state-metrics from which starts are made.
+/// Results of kube-state-metrics queries about starts.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct StartSeries<'a> {
-    /// When pods were created, in Unix seconds.
+    /// Creation times of pods, in Unix seconds.
     pub created: &'a [Series],
-    /// When they got a node, in Unix seconds.
+    /// Times at which they were scheduled, in Unix seconds.
     pub placed: &'a [Series],
     /// Devices that they requested.
     pub requested: &'a [Series],
-    /// With the label `node`.
+    /// Their nodes, in the label `node`.
     pub places: &'a [Series],
     pub owners: &'a [Series],
 }
@@ -63,7 +63,7 @@ struct PodStart<'a> {
     node: &'a str,
 }
 
-/// Puts pods together to starts. Pods that never got a node are none.
+/// Groups pods into starts. Pods that were never scheduled are skipped.
 pub fn past(answers: StartSeries<'_>) -> Vec<PastStart> {
     let key = |series: &Series| pod(series).map(|(key, _)| key);
     let value = |series: &Series| {
@@ -95,7 +95,7 @@ pub fn past(answers: StartSeries<'_>) -> Vec<PastStart> {
         .iter()
         .filter_map(|one| Some((key(one)?, owner(one)?)))
         .collect();
-    // By namespace and owner.
+    // Keyed by namespace and owner.
     let mut groups: BTreeMap<(String, String, String), Vec<PodStart<'_>>> = BTreeMap::new();
     for (key, created) in values(answers.created) {
         let (Some(placed), Some(gpus), Some(node)) =
@@ -122,7 +122,7 @@ pub fn past(answers: StartSeries<'_>) -> Vec<PastStart> {
     groups.into_values().flat_map(starts_of_owner).collect()
 }
 
-/// Puts pods of one owner together to starts, in order of time.
+/// Groups the pods of one owner into starts, sorted by time.
 fn starts_of_owner(mut pods: Vec<PodStart<'_>>) -> Vec<PastStart> {
     pods.sort_by(|a, b| a.created.total_cmp(&b.created));
     let mut starts = Vec::new();
@@ -150,7 +150,7 @@ fn starts_of_owner(mut pods: Vec<PodStart<'_>>) -> Vec<PastStart> {
     starts
 }
 
-/// Returns the starts that are similar to a job of so many devices which may run on these nodes.
+/// Selects starts similar to a job of `gpus` devices that may run on these nodes.
 pub fn similar<'s>(
     past: &'s [PastStart],
     gpus: u64,
@@ -163,8 +163,8 @@ pub fn similar<'s>(
         .collect()
 }
 
-/// Tells how long a job that has waited so many seconds still waits, from those that waited at
-/// least as long; `None` where they are too few.
+/// Forecasts the remaining wait of a job that has waited `waited` seconds, from the similar jobs
+/// that waited longer. `None` if there are fewer than [`FEWEST`].
 pub fn forecast(similar: &[&PastStart], waited: f64) -> Option<Forecast> {
     let mut left: Vec<f64> = similar
         .iter()
@@ -183,7 +183,7 @@ pub fn forecast(similar: &[&PastStart], waited: f64) -> Option<Forecast> {
     })
 }
 
-/// The value at position p·(n+1) of sorted values, between its neighbors in proportion.
+/// Interpolates the value at position p·(n+1) of sorted values linearly.
 fn quantile(sorted: &[f64], p: f64) -> f64 {
     let place = p * (sorted.len() + 1) as f64 - 1.0;
     let low = place.floor().clamp(0.0, (sorted.len() - 1) as f64);
@@ -214,7 +214,7 @@ mod tests {
     #[test]
     fn pods_of_an_owner_that_came_together_are_one_start() {
         let job = [("owner_kind", "Job"), ("owner_name", "j")];
-        // Two ranks, of which the second waited longer, and a retry an hour later.
+        // Two ranks, the second with a longer wait, and a retry an hour later.
         let created = [
             series("a", &[], 1000.0),
             series("b", &[], 1010.0),
@@ -271,8 +271,8 @@ mod tests {
             (found.p10, found.p50, found.p90, found.starts),
             (2.0, 10.0, 18.0, 19)
         );
-        // Who has waited 9 is compared with 10..=19, of which each still waited 1..=10: p·11 is
-        // 1.1, 5.5 and 9.9.
+        // A job that has waited 9 is compared with 10..=19, which had 1..=10 left: p·11 is 1.1, 5.5
+        // and 9.9.
         let found = forecast(&all, 9.0).unwrap();
         let near = |a: f64, b: f64| (a - b).abs() < 1e-9;
         assert!(
@@ -282,8 +282,8 @@ mod tests {
         assert_eq!(forecast(&all, 10.0), None, "nine are too few");
     }
 
-    /// A cluster of 64 GPUs with jobs of 1 to 8 GPUs that come at random and run for random times,
-    /// first come first served. Each forecast rests on what had started before it was asked for.
+    /// A cluster of 64 GPUs with jobs of 1 to 8 GPUs, random arrivals and run times, first come
+    /// first served. Each forecast uses only jobs that had started before it.
     #[test]
     fn four_of_five_starts_are_within_the_interval() {
         let mut state = 88_172_645_463_325_252_u64;
@@ -297,7 +297,7 @@ mod tests {
         let mut free_at = vec![0.0_f64; 64];
         let (mut now, mut last_start) = (0.0_f64, 0.0_f64);
         let nodes: BTreeSet<String> = ["a".to_owned()].into();
-        // When it came, when it started, its size.
+        // Arrival, start and size.
         let mut jobs: Vec<(f64, f64, u64)> = Vec::new();
         for _ in 0..60_000 {
             now += -(1.0 - random()).ln() * 240.0;
@@ -312,7 +312,7 @@ mod tests {
         let (mut asked, mut within) = (0_u32, 0_u32);
         for index in (5_000..60_000).step_by(100) {
             let (came, start, size) = jobs[index];
-            // Asked a minute after it came, as somebody does who wonders.
+            // The forecast is made one minute after the arrival.
             let at = came + 60.0;
             if start <= at || asked == 300 {
                 continue;

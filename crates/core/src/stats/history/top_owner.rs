@@ -1,5 +1,5 @@
-//! The object at the top of a pod's chain of owners, as far up as anybody tells: kube-state-metrics
-//! of what lived then, the API server of what still lives.
+//! Finds the object at the top of a pod's owner chain. kube-state-metrics reports owners of past
+//! objects, the API server those of existing ones.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use crate::model::values::series::Series;
 
 use crate::stats::exporters::kube_state::{label, owner, pod};
 
-/// The object at the top of a pod's chain of owners.
+/// The object at the top of a pod's owner chain.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TopOwner {
     pub namespace: String,
@@ -16,24 +16,24 @@ pub struct TopOwner {
     pub name: String,
 }
 
-/// Objects that live: namespace, kind and name of each, with kind and name of its owner.
+/// Existing objects: namespace, kind and name of each, with kind and name of its owner.
 pub type LiveOwners = BTreeMap<(String, String, String), (String, String)>;
 
-/// What kube-state-metrics told of owners within a window.
+/// Owner references in a window, from kube-state-metrics.
 #[derive(Clone, Debug, Default)]
 pub struct OwnerSeries {
     pub pods: Vec<Series>,
     pub replica_sets: Vec<Series>,
     pub jobs: Vec<Series>,
     pub deployments: Vec<Series>,
-    /// Of custom kinds, where it is configured to tell.
+    /// Owners of custom resources, if kube-state-metrics is configured to export them.
     pub custom: Vec<Series>,
-    /// Labels of pods of StatefulSets, which name the LeaderWorkerSet above them.
+    /// Labels of StatefulSet pods that name the LeaderWorkerSet above them.
     pub groups: Vec<Series>,
 }
 
 impl OwnerSeries {
-    /// Returns names of the owners of this kind.
+    /// Names of the owners of one kind.
     pub fn names(answer: &[Series], kind: &str) -> BTreeSet<String> {
         answer
             .iter()
@@ -43,8 +43,8 @@ impl OwnerSeries {
             .collect()
     }
 
-    /// Returns true when something owns pods that only custom resources, or the API server, tell
-    /// the owner of.
+    /// Whether a pod has an owner whose own owner is known only to custom-resource metrics or the
+    /// API server.
     pub fn has_open_ends(&self) -> bool {
         let all = self
             .pods
@@ -52,7 +52,7 @@ impl OwnerSeries {
             .chain(&self.replica_sets)
             .chain(&self.jobs)
             .chain(&self.deployments);
-        // Before version 2.18 nobody tells who owns a Deployment.
+        // kube-state-metrics exports the owners of Deployments since version 2.18.
         let told: BTreeSet<&str> = self
             .deployments
             .iter()
@@ -68,7 +68,7 @@ impl OwnerSeries {
     }
 }
 
-/// Kinds that either have no owner or one that kube-state-metrics tells always.
+/// Kinds that have no owner, or whose owner kube-state-metrics always exports.
 const TOPS: [&str; 8] = [
     "Job",
     "CronJob",
@@ -80,17 +80,16 @@ const TOPS: [&str; 8] = [
     "Pod",
 ];
 
-/// The label by which pods name the LeaderWorkerSet that they are of, as kube-state-metrics writes
-/// it.
+/// The label with the LeaderWorkerSet of a pod, in kube-state-metrics' form.
 const OF_GROUP: &str = "label_leaderworkerset_sigs_k8s_io_name";
 
-/// Chains of owners are short; a longer one goes in a circle.
+/// Owner chains are short; a longer one is a cycle.
 const DEEPEST: usize = 16;
 
-/// Owners of pods, and owners of those.
+/// Owners of pods, and the owners of those.
 pub(crate) struct Tops {
     pods: BTreeMap<PodKey, (String, String)>,
-    /// By namespace, kind and name.
+    /// Keyed by namespace, kind and name.
     above: LiveOwners,
 }
 
@@ -128,6 +127,7 @@ impl Tops {
                 continue;
             };
             if let Some((kind, name)) = pods.get(&key) {
+                // A known owner takes precedence over the label.
                 let own = (key.0, kind.clone(), name.clone());
                 above
                     .entry(own)
@@ -137,7 +137,7 @@ impl Tops {
         Self { pods, above }
     }
 
-    /// As far up as anybody tells; a pod that nobody owns is its own.
+    /// Follows the chain as far as owners are known. A pod without an owner is its own top.
     pub(crate) fn of_pod(&self, pod: &PodKey) -> TopOwner {
         let (namespace, name) = pod.clone();
         let Some((mut kind, mut name)) = self.pods.get(pod).cloned() else {
@@ -228,7 +228,7 @@ mod tests {
         let owner = |kind: &str, name: &str| (kind.to_owned(), name.to_owned());
         let live = [
             (key("RayCluster", "ray-xyz"), owner("RayJob", "ray")),
-            // A circle ends somewhere.
+            // A cycle must not loop forever.
             (key("A", "a"), owner("A", "a")),
         ];
         assert!(told.has_open_ends());

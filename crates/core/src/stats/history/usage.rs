@@ -1,5 +1,5 @@
-//! Assigns the samples of a history window to the pods that held the device at the time. Invalid
-//! samples are dropped and counted.
+//! Assigns the samples of a window to the pods that held the device at the time. Impossible values
+//! are dropped and counted.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,20 +17,20 @@ use crate::stats::exporters::dialect::Quantity;
 use crate::stats::exporters::identity::{ApiFacts, IdentityReader, SeriesDevice};
 use crate::stats::exporters::parts::NodeParts;
 
-/// Values of one device, in order of time, while it was held by the same.
+/// Consecutive values of one device while its holders stayed the same.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HolderSamples<T = Point> {
     pub device: usize,
-    /// Places among the tenures; several where the device is shared.
+    /// Indexes of allocations; several if the device is shared.
     pub holders: Vec<usize>,
-    /// True when somebody held it, known or not.
+    /// True if a pod held the device, even an unidentified one.
     pub held: bool,
-    /// Time that each value stands for: from one scrape to the next.
+    /// Time that each value represents: from one scrape to the next.
     pub seconds: f64,
     pub values: Vec<T>,
 }
 
-/// Memory of a device at a time.
+/// A sample of a device's memory.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct MemorySample {
     at: i64,
@@ -38,27 +38,27 @@ struct MemorySample {
     total: Option<Mebibytes>,
 }
 
-/// The most memory that a device used, and the most it had.
+/// Highest used memory of a device, and its highest total.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct MemoryPeak {
     pub used: Mebibytes,
     pub total: Option<Mebibytes>,
 }
 
-/// Nodes as they are known now: the past is told in names that may be addresses.
+/// Present facts about nodes, because past series may name a node by its address.
 #[derive(Clone, Debug, Default)]
 pub struct NodeNames {
-    /// What their units are.
+    /// The kind of units that they offer.
     pub parts: NodeParts,
-    /// Names and addresses → names.
+    /// Maps names and addresses to names.
     pub aliases: BTreeMap<String, String>,
 }
 
-/// Runs of one quantity, in order of devices and time.
+/// Runs of one quantity, sorted by device and time.
 #[derive(Clone, Debug)]
 struct Runs<T> {
     all: Vec<HolderSamples<T>>,
-    /// Their places by tenure.
+    /// Indexes of runs by allocation.
     of_tenures: Vec<Vec<usize>>,
 }
 
@@ -72,7 +72,7 @@ impl<T> Default for Runs<T> {
 }
 
 impl<T> Runs<T> {
-    /// Adds values of a device, which come in order of time.
+    /// Splits the values of a device, sorted by time, into runs with the same holders.
     fn add(
         &mut self,
         device: usize,
@@ -84,7 +84,7 @@ impl<T> Runs<T> {
         let mut begins: Vec<HolderSamples<T>> = Vec::new();
         let mut places = Vec::new();
         for (place, value) in values.iter().enumerate() {
-            // Asked first, for it remembers what it saw.
+            // `moves_to` is stateful, so call it before the check of `place`.
             if watch.moves_to(at(value)) || place == 0 {
                 places.push(place);
                 begins.push(HolderSamples {
@@ -114,7 +114,7 @@ impl<T> Runs<T> {
         }
     }
 
-    /// Returns those of devices that one of these tenures held, each once.
+    /// Selects the runs of these allocations, each once.
     fn of(&self, own: &BTreeSet<usize>) -> impl Iterator<Item = &HolderSamples<T>> {
         let places: BTreeSet<usize> = own
             .iter()
@@ -126,24 +126,24 @@ impl<T> Runs<T> {
     }
 }
 
-/// All samples.
+/// All samples, by quantity.
 #[derive(Clone, Debug, Default)]
 pub struct Usage {
     utilization: Runs<Point>,
     memory: Runs<MemorySample>,
     /// In watts.
     power: Runs<Point>,
-    /// Devices by their number in the samples.
+    /// Devices; runs refer to them by index.
     pub devices: Vec<SeriesDevice>,
-    /// How their exporters call them.
+    /// The exporters' names of their models.
     pub models: Vec<Option<String>>,
-    /// Samples that no device can have.
+    /// Samples with a physically impossible value.
     pub dropped: u64,
 }
 
 impl Usage {
-    /// From raw samples of the devices. `exporters` are pods that may name a device's node by their
-    /// own.
+    /// Reads raw samples of devices. `exporters` are pods whose own node may identify the node of a
+    /// device.
     pub fn of(
         mut answer: Vec<Series>,
         ledger: &AllocationHistory,
@@ -163,7 +163,7 @@ impl Usage {
         let facts = ApiFacts::of_past(names, pods.chain(exporters.iter().cloned()));
         let reader = IdentityReader::new(&facts, &answer);
         let tenants = Tenants::of(ledger);
-        // There are many: they stay where they are.
+        // Move the points out of the series instead of cloning them: there are many.
         let samples: Vec<Vec<Point>> = answer
             .iter_mut()
             .map(|series| std::mem::take(&mut series.points))
@@ -193,7 +193,7 @@ impl Usage {
         usage
     }
 
-    /// Adds a device. A curve without an interval has one sample per slot.
+    /// Adds a device. A curve without an interval is assumed to have one sample per slot.
     fn add(
         &mut self,
         place: SeriesDevice,
@@ -218,18 +218,18 @@ impl Usage {
         self.models.push(samples.model);
     }
 
-    /// Returns utilization in percent, in order of devices and time.
+    /// Utilization in percent, sorted by device and time.
     pub fn runs(&self) -> &[HolderSamples] {
         &self.utilization.all
     }
 
-    /// Returns utilization of devices while one of these tenures held them, each once, in order of
-    /// devices and time.
+    /// Selects the utilization of devices while one of these allocations held them, without
+    /// duplicates, sorted by device and time.
     pub fn runs_of(&self, own: &BTreeSet<usize>) -> impl Iterator<Item = &HolderSamples> {
         self.utilization.of(own)
     }
 
-    /// Returns used memory of such devices, and all memory where that is known.
+    /// Collects the used memory of such devices, and their total memory where it is known.
     pub fn memory_of(&self, own: &BTreeSet<usize>) -> (Vec<Mebibytes>, Vec<Mebibytes>) {
         let memory = || self.memory.of(own).flat_map(|run| &run.values);
         (
@@ -238,7 +238,7 @@ impl Usage {
         )
     }
 
-    /// Returns what a group drew at some times, in kWh; `None` where nobody measured it. Gaps are
+    /// Sums the energy of a group at selected times, in kWh; `None` without measurements. Gaps are
     /// not filled.
     pub fn energy(&self, own: &BTreeSet<usize>, when: &impl Fn(i64) -> bool) -> Option<f64> {
         let of = |run: &HolderSamples| {
@@ -250,10 +250,11 @@ impl Usage {
                 .collect::<Vec<_>>()
         };
         let drawn: Vec<f64> = self.power.of(own).flat_map(of).collect();
+        // One kWh is 3.6 million watt-seconds.
         (!drawn.is_empty()).then(|| drawn.iter().sum::<f64>() / 3_600_000.0)
     }
 
-    /// Means of the power of a group's devices.
+    /// Computes the mean power of each device of a group.
     pub fn power(&self, own: &BTreeSet<usize>) -> BTreeMap<usize, Watts> {
         let mut sums: BTreeMap<usize, (f64, f64)> = BTreeMap::new();
         for run in self.power.of(own) {
@@ -267,7 +268,7 @@ impl Usage {
             .collect()
     }
 
-    /// Returns the most memory that a group's devices used, with what there was of it.
+    /// Finds the highest used memory of each device of a group, with its total.
     pub(crate) fn peaks(&self, own: &BTreeSet<usize>) -> BTreeMap<usize, MemoryPeak> {
         let mut peaks: BTreeMap<usize, MemoryPeak> = BTreeMap::new();
         for run in self.memory.of(own) {
@@ -281,7 +282,7 @@ impl Usage {
     }
 }
 
-/// Returns the used memory of a device, and all of it where its free memory or the total is known.
+/// Joins the used memory of a device with the total, where free or total memory is known.
 fn memory_samples(samples: &mut DeviceSamples) -> Vec<MemorySample> {
     let mut by_time = |quantity: Quantity| -> BTreeMap<i64, f64> {
         let points = samples.curve(quantity);
@@ -307,8 +308,8 @@ fn memory_samples(samples: &mut DeviceSamples) -> Vec<MemorySample> {
     points.into_iter().map(memory).collect()
 }
 
-/// Five-minute means of runs, which come in order of devices and time, by the number of the window:
-/// of each device first, then of the devices. One without samples is left out.
+/// Computes five-minute means by window number: first the mean of each device, then of the devices.
+/// Windows without samples are omitted. The runs must be sorted by device and time.
 pub fn windows<'u>(
     stretch: Stretch,
     runs: impl Iterator<Item = &'u HolderSamples>,
@@ -318,7 +319,7 @@ pub fn windows<'u>(
         let (all, number) = windows.entry(window).or_default();
         (*all, *number) = (*all + sum / count, *number + 1);
     };
-    // Device and window that are being added up, and when the window ends.
+    // Device and window of the running sum, end of the window, sum and count.
     let mut open: Option<((usize, i64), i64, f64, f64)> = None;
     for (device, point) in runs.flat_map(|run| run.values.iter().map(|point| (run.device, point))) {
         match &mut open {

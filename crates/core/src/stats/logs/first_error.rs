@@ -1,6 +1,6 @@
-//! Finds the first line of a log that tells of an error: the end of a Python traceback, a CUDA or
-//! NCCL error, a signal's words, a line marked as an error. Of many ranks the earliest counts, for
-//! the others often fail because of it.
+//! Finds the first error in a log: the end of a Python traceback, a CUDA or NCCL error, the message
+//! of a signal, a line marked as an error. Of many ranks the earliest error counts, because the
+//! others often follow from it.
 
 use std::collections::VecDeque;
 use std::sync::LazyLock;
@@ -8,11 +8,10 @@ use std::sync::LazyLock;
 use jiff::Timestamp;
 use regex::{Regex, RegexSet};
 
-/// Lines before the error that are kept.
+/// Number of lines kept before the error.
 pub const BEFORE: usize = 30;
 
-/// Words of errors: Python, torch, CUDA, NCCL, glibc, Go, Rust, shells, and what loggers put in
-/// front.
+/// Patterns of errors: Python, torch, CUDA, NCCL, glibc, Go, Rust, shells, and log levels.
 const WORDS: [&str; 9] = [
     r"(?:^|[\s\]|])[A-Za-z_][\w.]*(?:Error|Exception|Interrupt)(?::\s|$)",
     r"\b(?:CUDA|HIP|NCCL|RCCL|cuDNN|cuBLAS|CUBLAS|CUDNN) ?(?:error|failure|ERROR)|NCCL WARN .*(?i:error|fail|time|abort)",
@@ -25,12 +24,11 @@ const WORDS: [&str; 9] = [
     r"(?i)\bassertion .*failed\b|\bnan (?:loss|detected)\b|loss is nan",
 ];
 
-/// Lines that only look like one.
+/// Patterns of lines that only look like errors.
 const HARMLESS: &str =
     r"(?i)\bwarn(?:ing)?\b|\bdeprecat|\b0 errors?\b|\bno errors?\b|retry(?:ing)? in ";
 
-/// How trainers say that they have saved their state: Hugging Face, Lightning, Megatron, DeepSpeed,
-/// NeMo.
+/// Messages about saved checkpoints of Hugging Face, Lightning, Megatron, DeepSpeed and NeMo.
 const SAVED: &str = r"(?i)\bsav(?:ed|ing)\b.{0,60}\bcheckpoint|\bcheckpoint\b.{0,60}\b(?:saved|written)\b|\bwrote checkpoint\b";
 
 static CHECKPOINT: LazyLock<Regex> =
@@ -39,23 +37,22 @@ static ERRORS: LazyLock<RegexSet> =
     LazyLock::new(|| RegexSet::new(WORDS).expect("the words are tested"));
 static SAFE: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(HARMLESS).expect("the words are tested"));
-/// What torchrun puts before the lines of a rank.
+/// The prefix that torchrun writes before the lines of a rank.
 static PREFIX: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"^\[(?:rank)?\d+\]:\s?").expect("the prefix is tested"));
 static NUMBERS: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"0x[0-9a-fA-F]+|\d+(?:[.:,]\d+)*").expect("numbers are tested"));
 
-/// The first error of one log.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LogError {
     pub at: Option<Timestamp>,
     pub line: String,
-    /// The lines before it, the oldest first; of a traceback also its frames.
+    /// The lines before it, oldest first. For a traceback they include its frames.
     pub before: Vec<String>,
 }
 
 impl LogError {
-    /// Returns the line without what differs between ranks.
+    /// Removes the parts of the line that differ between ranks.
     pub fn shape(&self) -> String {
         NUMBERS
             .replace_all(&PREFIX.replace(&self.line, ""), "#")
@@ -63,7 +60,7 @@ impl LogError {
     }
 }
 
-/// Reads one log line by line.
+/// Scans one log line by line.
 #[derive(Debug, Default)]
 pub struct LogScan {
     before: VecDeque<String>,
@@ -72,16 +69,16 @@ pub struct LogScan {
     checkpoint: Option<Timestamp>,
 }
 
-/// What one log tells.
+/// The findings of one log.
 #[derive(Debug, Default)]
 pub struct LogFindings {
     pub error: Option<LogError>,
-    /// When the last line was written that tells of a saved checkpoint.
+    /// Time of the last line about a saved checkpoint.
     pub checkpoint: Option<Timestamp>,
 }
 
 impl LogScan {
-    /// Takes the next line; of those after the first error only checkpoints count.
+    /// Scans the next line. After the first error, only checkpoints are recorded.
     pub fn take(&mut self, at: Option<Timestamp>, text: &str) {
         if CHECKPOINT.is_match(text) {
             self.checkpoint = at.or(self.checkpoint);
@@ -89,12 +86,13 @@ impl LogScan {
         if self.found.is_some() {
             return;
         }
-        // A progress bar redraws itself with carriage returns; the last state counts.
+        // A progress bar redraws itself with carriage returns; only its last state is relevant.
         let text = text
             .rsplit('\r')
             .find(|part| !part.trim().is_empty())
             .unwrap_or(text);
         let bare = PREFIX.replace(text, "");
+        // The first line without indentation ends a traceback: it has the exception.
         let ends = if self.in_traceback {
             !bare.starts_with([' ', '\t']) && !bare.trim().is_empty()
         } else {
@@ -116,7 +114,7 @@ impl LogScan {
         }
     }
 
-    /// Returns what was found; a traceback that breaks off is an error.
+    /// Ends the scan. A traceback that is cut off counts as an error.
     pub fn finish(mut self) -> LogFindings {
         if self.found.is_none() && self.in_traceback {
             let last = self.before.pop_back();
@@ -134,13 +132,15 @@ impl LogScan {
 }
 
 fn is_error(text: &str) -> bool {
+    // NCCL reports its errors as warnings.
     let nccl = text.contains("NCCL WARN");
     ERRORS.is_match(text) && (nccl || !SAFE.is_match(text))
 }
 
-/// Returns which of these errors was first, and on how many of the others the same was told.
+/// Finds the index of the earliest error, and counts the other logs with an error of the same
+/// shape.
 pub fn earliest(errors: &[LogError]) -> Option<(usize, usize)> {
-    // A log without times says nothing about order, so it comes last.
+    // A log without timestamps cannot be ordered, so it comes last.
     let first = (0..errors.len())
         .min_by_key(|index| (errors[*index].at.is_none(), errors[*index].at, *index))?;
     let shape = errors[first].shape();
@@ -228,7 +228,7 @@ mod tests {
         );
     }
 
-    /// 512 ranks: rank 200 fails first, the others lose it within the next second.
+    /// 512 ranks: rank 200 fails first, and the others lose the connection within the next second.
     #[test]
     fn of_many_ranks_the_earliest_counts() {
         let at = |millis: i64| Timestamp::from_millisecond(1_000_000 + millis).unwrap();

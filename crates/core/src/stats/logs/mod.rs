@@ -1,4 +1,4 @@
-//! Reads what trainers, debuggers and NCCL print.
+//! Parsers for the output of trainers, debuggers and NCCL.
 
 pub mod first_error;
 pub mod progress;

@@ -1,4 +1,4 @@
-//! Reads the progress of a training from the lines of common trainers. Lines of unknown shape are
+//! Parses the progress of a training from the log lines of common trainers. Unknown lines are
 //! ignored.
 
 use std::sync::LazyLock;
@@ -8,9 +8,9 @@ use regex::Regex;
 
 use crate::model::Percent;
 
-/// How a trainer tells its progress. Tried in this order: steps are finer than epochs.
+/// A trainer's form of progress lines. The order is by precedence: steps are finer than epochs.
 struct ProgressPattern {
-    /// Who prints it.
+    /// The trainer.
     #[cfg_attr(
         not(test),
         expect(dead_code, reason = "names the pattern for its readers and its test")
@@ -18,7 +18,7 @@ struct ProgressPattern {
     name: &'static str,
     /// Captures (done, total), or a percentage alone.
     shape: &'static str,
-    /// The first count is of the epoch in work, so one less is done.
+    /// The first number is the current epoch, so one less is complete.
     started: bool,
 }
 
@@ -52,8 +52,8 @@ static SHAPES: LazyLock<Vec<Regex>> = LazyLock::new(|| {
         .collect()
 });
 
-/// Percent done by the newest line that tells it, in 0–100; `None` when no line does. Steps are
-/// preferred to epochs even when an epoch was told later.
+/// Finds the newest progress in the lines, from 0 to 100; `None` if no line has any. Steps take
+/// precedence over epochs, even over a later line.
 pub fn percent<'a>(lines: impl DoubleEndedIterator<Item = &'a str> + Clone) -> Option<Percent> {
     PATTERNS
         .iter()
@@ -66,20 +66,20 @@ pub fn percent<'a>(lines: impl DoubleEndedIterator<Item = &'a str> + Clone) -> O
         })
 }
 
-/// When a program told its last step, and how far its steps are apart.
+/// Time of a program's last step, and the interval between its steps.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cadence {
     pub last: Timestamp,
-    /// The median.
+    /// Median interval in seconds.
     pub seconds: f64,
 }
 
-/// Lines that tell of a step, whatever else they say.
+/// Lines that mention a step, whatever else they contain.
 const STEP: &str = r"(?i)\b(?:step|iter|iteration|batch)\b[\s:=\[#]*\d+|\d{1,3}%\|";
 
 static STEPS: LazyLock<Regex> = LazyLock::new(|| Regex::new(STEP).expect("the pattern is tested"));
 
-/// Reads how often a program tells of a step; `None` with fewer than three of them.
+/// Computes the cadence of step lines; `None` with fewer than three.
 pub fn cadence<'a>(lines: impl Iterator<Item = (Timestamp, &'a str)>) -> Option<Cadence> {
     let times: Vec<Timestamp> = lines
         .filter(|(_, line)| STEPS.is_match(line))
@@ -100,7 +100,7 @@ pub fn cadence<'a>(lines: impl Iterator<Item = (Timestamp, &'a str)>) -> Option<
 }
 
 fn read(pattern: &ProgressPattern, shape: &Regex, line: &str) -> Option<Percent> {
-    // A bar redraws itself with carriage returns; the last state counts.
+    // A progress bar redraws itself with carriage returns; only its last state is relevant.
     let found = line.rsplit('\r').find_map(|part| shape.captures(part))?;
     let number = |index: usize| {
         found
@@ -143,7 +143,7 @@ mod tests {
                     .map(|(second, line)| (at(*second), *line)),
             )
         };
-        // 9, 9 and 63 seconds.
+        // Intervals of 9, 9 and 63 seconds.
         assert_eq!(
             of(6),
             Some(Cadence {

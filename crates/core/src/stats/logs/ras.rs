@@ -1,47 +1,45 @@
-//! Reads what NCCL's RAS subsystem tells of the ranks of a job, in the text of its command `verbose
-//! status`: which processes do not answer, and which ranks have launched fewer operations than the
-//! others. It knows nothing of how it is asked.
+//! Parses the `verbose status` text of NCCL's RAS subsystem. It finds processes that do not answer,
+//! and ranks that have launched fewer operations than others. Fetching the text is up to the
+//! caller.
 //!
-//! Source: NCCL user guide, troubleshooting, RAS; the words of 2.24 to 2.31. Words that are not
-//! known are left out.
+//! Source: NCCL user guide, troubleshooting, RAS, in the wording of versions 2.24 to 2.31. Unknown
+//! lines are ignored.
 
 use std::sync::LazyLock;
 
 use regex::{Captures, Regex};
 
-/// What RAS tells.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RasReport {
-    /// `2.27.3`
+    /// NCCL's version, such as `2.27.3`.
     pub version: String,
-    /// Processes of the job; `None` where the summary tells none.
+    /// Number of processes of the job; `None` if the summary has none.
     pub processes: Option<u64>,
-    /// Processes that RAS has given up, after a minute of trying.
+    /// Processes that RAS has declared dead after trying for a minute.
     pub dead: Vec<RasProcess>,
     /// Further processes that do not answer.
     pub missing: Vec<RasProcess>,
-    /// Ranks of which nothing is known, of the first communicator that lacks some, in its own
-    /// count.
+    /// Ranks without data, numbered within the first communicator that lacks some.
     pub missing_ranks: Vec<u32>,
-    /// Ranks that have launched fewer operations than others. While ranks communicate, a few are
+    /// Ranks that have launched fewer operations than others. During communication a few ranks are
     /// always behind.
     pub behind: Vec<RankBehind>,
 }
 
 impl RasReport {
-    /// Returns how many processes RAS does not reach.
+    /// Counts the processes that RAS cannot reach.
     pub fn unreached(&self) -> usize {
         self.dead.len() + self.missing.len()
     }
 
-    /// Returns false where the process that was asked may itself be the one that is cut off.
+    /// False if the queried process may itself be the isolated one.
     pub fn reaches_most(&self) -> bool {
         self.processes
             .is_none_or(|all| (self.unreached() as u64) * 2 < all)
     }
 }
 
-/// A process, as RAS names it.
+/// A process in RAS's notation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RasProcess {
     pub process: u64,
@@ -51,18 +49,18 @@ pub struct RasProcess {
     pub gpus: String,
 }
 
-/// A rank of a communicator that is behind.
+/// A rank that is behind in its communicator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RankBehind {
     pub rank: u32,
     pub operations: u64,
-    /// The most that a rank of its communicator has launched.
+    /// The highest number of operations of a rank in its communicator.
     pub most: u64,
-    /// `None` where RAS has lost it.
+    /// `None` if RAS has no information about the process.
     pub process: Option<RasProcess>,
 }
 
-/// What the lines below a heading are about.
+/// The topic of the lines below a heading.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum Section {
     Dead,
@@ -72,7 +70,7 @@ enum Section {
     Other,
 }
 
-/// The end of a line about a rank; `[process information not found]` is one without a process.
+/// The end of a line about a rank; `[process information not found]` has no process.
 const OF_RANK: &str = r" -- (?:GPUs? (?P<gpus>[\d,]+)(?: \(NVML [\d,]+\))? managed by process (?P<pid>\d+) on node (?P<node>\S+))?";
 
 static LINES: LazyLock<[Regex; 4]> = LazyLock::new(|| {
@@ -85,7 +83,7 @@ static LINES: LazyLock<[Regex; 4]> = LazyLock::new(|| {
     .map(|pattern| Regex::new(&pattern).expect("the patterns are tested"))
 });
 
-/// Reads an answer; `None` where it is none of RAS.
+/// Parses a status text; `None` if it is not from RAS.
 pub fn read(text: &str) -> Option<RasReport> {
     let version = text
         .lines()
@@ -102,8 +100,10 @@ pub fn read(text: &str) -> Option<RasReport> {
     for line in text.lines() {
         reader.read_line(line);
     }
+    // Completes the last communicator.
     reader.begin(Section::Other);
     let mut report = reader.report;
+    // RAS may list a dead process as missing too.
     report
         .missing
         .retain(|process| !report.dead.contains(process));
@@ -112,20 +112,20 @@ pub fn read(text: &str) -> Option<RasReport> {
     Some(report)
 }
 
-/// What was read of an answer so far.
+/// State of the parser.
 #[derive(Default)]
 struct RasReader {
     report: RasReport,
     section: Section,
-    /// Operations of the ranks whose lines follow.
+    /// Operations of the ranks on the following lines.
     count: u64,
-    /// The most operations of a rank of this communicator.
+    /// The highest number of operations of a rank in this communicator.
     most: u64,
     /// Ranks of this communicator, with their operations.
     counted: Vec<RankBehind>,
-    /// True below the heading of the totals.
+    /// True on the line below the heading of the totals.
     is_after_total: bool,
-    /// Communicators that are incomplete, so far.
+    /// Incomplete communicators so far.
     incomplete: u32,
 }
 
@@ -133,8 +133,8 @@ impl RasReader {
     fn read_line(&mut self, line: &str) {
         let [process, ..] = &*LINES;
         let text = line.trim();
-        // Below a heading of five columns: nodes, processes per node, GPUs per process, processes,
-        // GPUs.
+        // The line below a heading of five columns: nodes, processes per node, GPUs per process,
+        // processes, GPUs.
         if std::mem::replace(&mut self.is_after_total, text.starts_with("(total)")) {
             self.report.processes = text
                 .split_whitespace()
@@ -164,7 +164,7 @@ impl RasReader {
         }
     }
 
-    /// Begins a section. The communicator before it is complete: those behind are known.
+    /// Starts a section. The previous communicator is complete, so its ranks can be compared now.
     fn begin(&mut self, section: Section) {
         let most = self.most;
         self.report.behind.extend(
@@ -199,7 +199,7 @@ impl RasReader {
         }
     }
 
-    /// Reads a line about one rank, or about several ranks with one count.
+    /// Parses a line about one rank, or about several ranks with the same count.
     fn read_ranks(&mut self, text: &str) {
         let [_, rank, one, several] = &*LINES;
         let is_count = self.section == Section::Counts;
@@ -213,7 +213,7 @@ impl RasReader {
         } else if let Some(found) = rank.captures(text) {
             match self.section {
                 Section::Counts => self.count_rank(&found, self.count),
-                // Another communicator counts its ranks in another way.
+                // Ranks are numbered per communicator, so those of a second one would be ambiguous.
                 Section::Missing if self.incomplete == 1 => {
                     self.report.missing_ranks.extend(rank_number(&found));
                 }
@@ -267,7 +267,7 @@ mod tests {
         }
     }
 
-    /// As in the guide: one process was stopped, and later given up.
+    /// As in the guide: one process was stopped, and later declared dead.
     #[test]
     fn processes_that_do_not_answer() {
         let table = "Group     Comms     Nodes     Ranks     Ranks     Ranks    Status  Errors\n    #  in group  per comm  per node  per \
@@ -295,8 +295,7 @@ mod tests {
             ..expected.clone()
         };
         assert_eq!(read(&dead), Some(given_up.clone()));
-        // What has been given up does not answer either, and the number that NVML has for a device
-        // is not its name.
+        // A dead process also does not answer. The NVML number of a device is not its name.
         let both = dead.replace("managing GPU 5", "managing GPU 5 (NVML 3)").replace(
             "#0-0",
             "INCOMPLETE\n  Missing communicator data from 1 job process\n  Process 3487984 on node 172.16.64.213 managing GPU 5\n\n#0-0",
@@ -324,7 +323,7 @@ mod tests {
         assert_eq!(read(&verbose).unwrap().missing_ranks, [7]);
     }
 
-    /// Only ranks below the highest count are behind, of one communicator at a time.
+    /// A rank is behind only if another rank of its communicator has a higher count.
     #[test]
     fn ranks_that_are_behind() {
         let text = format!(
@@ -354,10 +353,10 @@ mod tests {
                 (7, 60, 64, "node1")
             ]
         );
-        // The one that is ahead of all others is not behind.
+        // The rank that is ahead of all others is not behind.
         let ahead = text.replace("operation 60 --", "operation 70 --");
         assert_eq!(read(&ahead).unwrap().behind.len(), 2);
-        // A rank counts where its process is not known.
+        // A rank counts even if its process is unknown.
         let lost = text.replace(
             "operation 60 -- GPU 3 managed by process 1650386 on node node1",
             "operation 60 -- [process information not found]",

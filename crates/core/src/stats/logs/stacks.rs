@@ -1,8 +1,7 @@
-//! Reads where the ranks of a job stand, from what `py-spy dump` or `gdb` print of their processes,
-//! and puts ranks that stand in the same place together. It knows nothing of how the ranks are
-//! asked.
+//! Parses the stacks of ranks from the output of `py-spy dump` or `gdb`, and groups ranks with the
+//! same innermost frames. Running these tools is up to the caller.
 
-/// Functions in which a rank waits for others, wherever they are defined.
+/// Functions that wait for other ranks, in any file.
 const COLLECTIVES: [&str; 9] = [
     "all_reduce",
     "allreduce",
@@ -14,7 +13,7 @@ const COLLECTIVES: [&str; 9] = [
     "batch_isend_irecv",
     "_communicate",
 ];
-/// Words of functions below [`DISTRIBUTED`] in which a rank waits for others; elsewhere they mean
+/// Parts of function names in [`DISTRIBUTED`] that wait for other ranks. Elsewhere such names mean
 /// other things.
 const EXCHANGES: [&str; 9] = [
     "reduce",
@@ -28,12 +27,11 @@ const EXCHANGES: [&str; 9] = [
     "wait",
 ];
 const DISTRIBUTED: &str = "torch/distributed/";
-/// Words of frames in which a rank waits for its own device, which may be in a collective.
+/// Frames of a rank that waits for its own device, possibly in a collective.
 const DEVICE: [&str; 1] = ["synchronize (torch/cuda/"];
-/// Words of frames in which a rank waits for data.
+/// Frames of a rank that waits for data.
 const DATA: [&str; 3] = ["_next_data", "_try_get_data", "torch/utils/data/"];
-/// Words of processes that only look after others: workers of data loaders and compilers, and
-/// launchers.
+/// Frames of processes that do not compute: workers of data loaders and compilers, and launchers.
 const HELPERS: [&str; 9] = [
     "torch/utils/data/_utils/worker.py",
     "torch/distributed/elastic/agent/",
@@ -45,25 +43,25 @@ const HELPERS: [&str; 9] = [
     "multiprocessing/resource_tracker.py",
     "multiprocessing/forkserver.py",
 ];
-/// Frames by which processes are compared and that are told.
+/// Number of innermost frames that are compared and shown.
 const TOLD: usize = 3;
-/// Innermost frames in which a collective is looked for.
+/// Number of innermost frames searched for a collective.
 const INNER: usize = 6;
 
-/// The main thread of a process, the innermost frame first.
+/// The main thread of a process, innermost frame first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stack {
     pub process: u64,
-    /// `all_reduce (torch/distributed/distributed_c10d.py:2501)`
+    /// In the form `all_reduce (torch/distributed/distributed_c10d.py:2501)`.
     pub frames: Vec<String>,
 }
 
-/// Ranks that stand in the same place.
+/// Ranks with the same innermost frames.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StackGroup {
-    /// Of [`group`]'s order.
+    /// In the order of the input to [`group`].
     pub ranks: Vec<String>,
-    /// The innermost frames of the first of them.
+    /// The frames of the first rank.
     pub frames: Vec<String>,
 }
 
@@ -72,19 +70,18 @@ impl StackGroup {
         self.inner().iter().any(|frame| is_collective(frame))
     }
 
-    /// Returns true for ranks that wait for their device. Whether it computes or waits for others
-    /// is not told.
+    /// Whether the ranks wait for their device. The stack does not show whether the device computes
+    /// or waits for other ranks.
     pub fn waits_for_device(&self) -> bool {
         has(self.inner(), &DEVICE)
     }
 
-    /// Returns true where the frames tell files of Python. What `gdb` prints tells functions of the
-    /// interpreter only.
+    /// Whether the frames name Python files. `gdb` shows only functions of the interpreter.
     pub fn is_python(&self) -> bool {
         self.frames.iter().any(|frame| frame.contains(" ("))
     }
 
-    /// Further out, a name may only tell what a program is about.
+    /// Selects the innermost frames. Names further out may describe the whole program, not a wait.
     fn inner(&self) -> &[String] {
         &self.frames[..self.frames.len().min(INNER)]
     }
@@ -93,7 +90,7 @@ impl StackGroup {
         has(&self.frames, &DATA)
     }
 
-    /// Writes the frames on one line, from the inside to the outside.
+    /// Formats the innermost frames on one line, from the inside out.
     pub fn line(&self) -> String {
         self.frames
             .iter()
@@ -117,7 +114,7 @@ fn has(frames: &[String], words: &[&str]) -> bool {
         .any(|frame| words.iter().any(|word| frame.contains(word)))
 }
 
-/// Leaves only the name of the file: `all_reduce (distributed_c10d.py:2501)`.
+/// Shortens the path to its file name: `all_reduce (distributed_c10d.py:2501)`.
 fn short(frame: &str) -> String {
     match frame.split_once(" (") {
         Some((function, place)) => {
@@ -127,7 +124,7 @@ fn short(frame: &str) -> String {
     }
 }
 
-/// Reads the main threads of all processes that compute, in the order in which they are told.
+/// Parses the main threads of all computing processes, in the order of the text.
 pub fn read(text: &str) -> Vec<Stack> {
     let mut stacks: Vec<Stack> = Vec::new();
     let (mut process, mut is_main) = (None, false);
@@ -139,7 +136,7 @@ pub fn read(text: &str) -> Vec<Stack> {
                 .and_then(|number| number.trim().parse::<u64>().ok());
             is_main = false;
         } else if line.starts_with("Thread ") {
-            // py-spy names the thread; gdb tells the first one last.
+            // py-spy names the main thread; gdb prints thread 1 last.
             is_main = line.contains("\"MainThread\"") || line.starts_with("Thread 1 ");
             if let Some(process) = process.filter(|_| is_main) {
                 stacks.push(Stack {
@@ -162,11 +159,11 @@ pub fn read(text: &str) -> Vec<Stack> {
     stacks
 }
 
-/// Reads `1  0x00007f… in poll () from /lib/…`.
+/// Parses a frame such as `1  0x00007f… in poll () from /lib/…`.
 fn of_gdb(numbered: &str) -> Option<String> {
     let (_, told) = numbered.split_once(char::is_whitespace)?;
     let told = told.trim_start();
-    // A frame without an address is one that was inlined.
+    // An inlined frame has no address.
     let function = if told.starts_with("0x") {
         told.split_once(" in ")?.1
     } else {
@@ -175,9 +172,9 @@ fn of_gdb(numbered: &str) -> Option<String> {
     Some(function.split_whitespace().next()?.to_owned())
 }
 
-/// Puts ranks together whose innermost frames are in the same functions; the largest group first.
+/// Groups ranks whose innermost frames are in the same functions, largest group first.
 pub fn group(stacks: Vec<(String, Stack)>) -> Vec<StackGroup> {
-    // Lines differ within a loop that waits.
+    // Line numbers differ within a waiting loop, so compare frames without them.
     let place = |frames: &[String]| -> Vec<String> {
         frames
             .iter()
@@ -222,7 +219,7 @@ mod tests {
         assert_eq!(
             stacks.len(),
             1,
-            "a worker of a data loader is no rank: {stacks:?}"
+            "a data loader worker is not a rank: {stacks:?}"
         );
         assert_eq!(stacks[0].process, 41);
         assert_eq!(stacks[0].frames.len(), 3);

@@ -1,5 +1,5 @@
-//! Reads what trainers and servers print about their work, by a table of named patterns. Lines of
-//! unknown shape are ignored.
+//! Parses the training metrics that trainers and servers log, with a table of named patterns.
+//! Unknown lines are ignored.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -8,19 +8,19 @@ use regex::Regex;
 
 use crate::model::Point;
 
-/// A curve for each value that a workload logs about itself.
+/// A curve for each metric that a workload logs about itself.
 pub type TrainingCurves = BTreeMap<Measure, Vec<Point>>;
 
-/// What a line tells. Names are the contract's.
+/// A metric in a line. The serialized names are part of the output contract.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, strum::IntoStaticStr, strum::VariantArray,
 )]
 #[strum(serialize_all = "snake_case")]
 pub enum Measure {
     SamplesPerSecond,
-    /// Of one GPU where the trainer tells it per GPU.
+    /// Per GPU if the trainer reports it per GPU.
     TokensPerSecond,
-    /// Of one GPU, as all trainers tell it.
+    /// Per GPU, as all trainers report it.
     Tflops,
     Loss,
     LearningRate,
@@ -36,19 +36,19 @@ impl Measure {
     }
 }
 
-/// How one trainer's lines look.
+/// The log format of one trainer.
 struct LogPattern {
-    /// Who prints them.
+    /// The trainers that write it.
     #[cfg_attr(
         not(test),
         expect(dead_code, reason = "names the pattern for its readers and its test")
     )]
     name: &'static str,
-    /// A line is this trainer's when this matches.
+    /// A line has this format if it matches `sign`
     sign: &'static str,
-    /// And this does not: figures of other data than that of the training.
+    /// and does not match this, which finds metrics of other data, such as validation.
     unless: Option<&'static str>,
-    /// What to look for in it; each captures a number. The first of several for one measure counts.
+    /// Patterns that capture a number. The first match per measure wins.
     fields: &'static [(Measure, &'static str)],
 }
 
@@ -65,7 +65,7 @@ macro_rules! number {
     };
 }
 
-/// Tried in this order; the first whose sign is in a line reads it.
+/// In order of precedence: the first pattern whose `sign` matches parses the line.
 const PATTERNS: [LogPattern; 6] = [
     LogPattern {
         name: "Hugging Face Trainer, LLaMA-Factory",
@@ -138,7 +138,7 @@ const PATTERNS: [LogPattern; 6] = [
     },
     LogPattern {
         name: "tqdm, Lightning",
-        // Every download has a bar: it is a training's by its name, or by what stands at its end.
+        // Downloads print bars too, so require a training's name at the start or a loss at the end.
         sign: r"^\s*(?i:(?:epoch|train|training|steps?)\b[^%|]*)?\d{1,3}%\|[^|]*\|\s*\d+/\d+ \[|%\|[^|]*\|\s*\d+/\d+ \[.*\bloss=",
         unless: Some(r"(?i)^\s*(?:eval|valid|test|predict)"),
         fields: &[
@@ -216,12 +216,13 @@ static SHAPES: LazyLock<Vec<LogShape>> = LazyLock::new(|| {
     PATTERNS.iter().map(shape).collect()
 });
 
-/// Sequences that color and move on a terminal.
+/// Escape sequences for colors and cursor movement.
 static ANSI: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07]*\x07").expect("the pattern is tested")
 });
 
-/// Megatron tells the size of a batch and the time that it took.
+/// The batch size and the time per iteration. Megatron does not log samples per second, so they are
+/// computed from these.
 static BATCH: LazyLock<(Regex, Regex)> = LazyLock::new(|| {
     let regex = |text: &str| Regex::new(text).expect("the pattern is tested");
     (
@@ -230,8 +231,8 @@ static BATCH: LazyLock<(Regex, Regex)> = LazyLock::new(|| {
     )
 });
 
-/// Returns what a line tells, each measure at most once. A bar that redraws itself tells its last
-/// state.
+/// Parses the metrics of a line, each at most once. Of a redrawn progress bar, the last state
+/// counts.
 pub fn read(line: &str) -> Vec<(Measure, f64)> {
     let line = ANSI.replace_all(line, "");
     line.rsplit('\r')
@@ -280,9 +281,9 @@ fn read_part(line: &str) -> Vec<(Measure, f64)> {
     found
 }
 
-/// Returns what a metric of a workload's own is, by the end of its name:
-/// `train_samples_per_second`, `megatron:loss`. What is measured on other data than that of the
-/// training is none of it.
+/// Maps a workload's own metric to a measure by the end of its name: `train_samples_per_second`,
+/// `megatron:loss`. Names with words such as `eval` or `total` are not metrics of the training
+/// itself.
 pub fn exposed(name: &str) -> Option<Measure> {
     let name = name.to_ascii_lowercase();
     let words: Vec<&str> = name.split(['_', ':']).collect();
@@ -309,7 +310,7 @@ pub fn exposed(name: &str) -> Option<Measure> {
     Measure::ALL.iter().copied().find(ends)
 }
 
-/// Returns the newest throughput in some lines, as people say it: `245 tokens/sec`.
+/// Formats the newest throughput in some lines: `245 tokens/sec`.
 pub fn throughput<'a>(lines: impl DoubleEndedIterator<Item = &'a str>) -> Option<String> {
     lines.rev().find_map(|line| {
         let found = read(line);

@@ -1,5 +1,5 @@
-//! What an AI is asked about a device: an instruction, and measurements condensed from the samples
-//! of the window.
+//! Builds the question to an AI about a device: an instruction, and a summary of the measurements
+//! in the window.
 
 use serde_json::{Value, json};
 
@@ -8,10 +8,10 @@ use crate::model::Point;
 use crate::model::values::units::rounded;
 use crate::stats::exporters::dialect::Quantity;
 
-/// Points of a curve that are told: enough to see epochs and pauses, few enough to pay for.
+/// Points per curve: enough to show epochs and pauses, few enough to limit the cost.
 const POINTS: usize = 20;
 
-/// Returns what is asked of it.
+/// Writes the instruction, with the answer's format and language.
 pub fn instruction(language: &str) -> String {
     format!(
         "You judge whether a GPU that a Kubernetes pod holds is really used. You get its measurements over a time window as JSON: \
@@ -23,7 +23,7 @@ pub fn instruction(language: &str) -> String {
     )
 }
 
-/// Returns what it is told about a device; without names when they are to be kept.
+/// Summarizes the measurements of a device, with `redact` without names of pods and nodes.
 pub fn question(device: &Scored, rules: &Rules, redact: bool) -> Value {
     let (namespace, pod) = device.holder();
     let score = &device.score;
@@ -64,7 +64,7 @@ pub fn question(device: &Scored, rules: &Rules, redact: bool) -> Value {
     told
 }
 
-/// Returns a curve in a few numbers.
+/// Condenses a curve to a few numbers.
 fn condensed(points: &[Point], rules: &Rules) -> Value {
     let mut values: Vec<f64> = points.iter().map(|point| point.value).collect();
     values.sort_by(f64::total_cmp);
@@ -81,6 +81,7 @@ fn condensed(points: &[Point], rules: &Rules) -> Value {
             reason = "a place within the window"
         )]
         let place = ((point.at as f64 - start) / length * pieces.len() as f64).max(0.0) as usize;
+        // A sample at the end of the window belongs to the last piece.
         let last = pieces.len() - 1;
         pieces[place.min(last)].push(point.value);
     }
@@ -113,7 +114,7 @@ mod tests {
             weights: Weights::default(),
             thresholds: Thresholds::default(),
         };
-        // Forty points, the pieces of 20 s hold two each; nothing in the fifth.
+        // Forty points, so each piece of 20 s has two; the fifth piece is empty.
         let points: Vec<Point> = (0..40_i32)
             .filter(|index| !(8..10).contains(index))
             .map(|index| Point {

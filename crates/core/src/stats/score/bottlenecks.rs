@@ -1,6 +1,6 @@
-//! What holds a rank up beside its GPU: links that repeat transfers, network ports that are down,
-//! CPU that its limit withholds. It knows the samples of one job and its nodes, and not how much
-//! they matter to the job.
+//! Finds causes outside the GPU that slow down a rank: links that repeat transfers, network ports
+//! that are down, CPU limits that throttle. It reads the samples of one job and its nodes, and does
+//! not judge how much they matter to the job.
 //!
 //! Sources: DCGM's field ids and the limits of its health checks, node-exporter's InfiniBand
 //! collector, cAdvisor's `container_cpu_cfs_*`.
@@ -13,44 +13,43 @@ use crate::stats::exporters::identity::{ApiFacts, IdentityReader};
 use crate::stats::exporters::kube_state::label;
 use crate::stats::exporters::query::{Pods, keys, quoted};
 
-/// What was found.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Bottlenecks {
     pub links: Vec<LinkErrors>,
     pub ports: Vec<PortFault>,
-    /// Pods, and the share of time slices in which their CPU limit stopped them, from 0 to 1; only
-    /// where it is at least half of them.
+    /// Pods with the share of CFS periods throttled by their CPU limit, from 0 to 1. Only shares of
+    /// at least one half are listed.
     pub withheld: Vec<(String, f64)>,
 }
 
-/// A device whose link has errors.
+/// A device with errors on a link.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LinkErrors {
     pub node: String,
     pub index: u32,
-    /// `PCIe replays`
+    /// The kind of error, such as `PCIe replays`.
     pub what: &'static str,
     /// Within ten minutes.
     pub errors: f64,
 }
 
-/// A network port of a node of the job.
+/// A network port on a node of the job.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PortFault {
     pub node: String,
-    /// `mlx5_3/1`
+    /// Device and port, such as `mlx5_3/1`.
     pub port: String,
-    /// How often its link went down within ten minutes; `None` for one that is down now.
+    /// How many times its link went down within ten minutes; `None` if it is down now.
     pub failures: Option<f64>,
 }
 
-/// The window of counters.
+/// The time range over which counters are compared.
 const WINDOW: &str = "10m";
-/// The label in which the query says what a series is.
+/// The query stores the kind of a series in this label.
 const PART: &str = "part";
-/// Counters of links, what they count and from how many within the window on it is too much. DCGM's
-/// health checks warn from 8 replays per minute on PCIe and 100 errors of CRC per second on NVLink;
-/// a link that is well repeats nothing, and ten leave room for one bad moment.
+/// Counters of links, their meaning, and the lowest number of errors in the time range to report.
+/// DCGM's health checks warn from 8 PCIe replays per minute and 100 NVLink CRC errors per second. A
+/// healthy link repeats nothing; the limit of ten tolerates one short disturbance.
 const LINKS: [(&str, &str, f64); 5] = [
     ("DCGM_FI_DEV_PCIE_REPLAY_COUNTER", "PCIe replays", 80.0),
     (
@@ -76,10 +75,10 @@ const LINKS: [(&str, &str, f64); 5] = [
 ];
 /// The state of a port that carries data (`ib_verbs`: `IB_PORT_ACTIVE`).
 const ACTIVE: f64 = 4.0;
-/// Share of time slices from which on a limit holds a pod up.
+/// Lowest share of throttled periods that slows down a pod.
 const WITHHELD: f64 = 0.5;
 
-/// Returns the query about these pods and nodes; nodes go by their name and by their address.
+/// Builds the query for these pods and nodes. The keys of `nodes` are names and addresses.
 pub fn query(pods: &Pods, nodes: &BTreeMap<String, String>) -> String {
     let (namespace, names) = (quoted(&pods.namespace), quoted(&pods.names));
     let part = |name: &str, expression: &str| {
@@ -96,6 +95,7 @@ pub fn query(pods: &Pods, nodes: &BTreeMap<String, String>) -> String {
             .join(" or ");
         part(name, &format!("max by ({}) ({all})", keys()))
     };
+    // cAdvisor's series with an empty `container` cover the whole pod and would count it twice.
     let slices = |what: &str| {
         let of = |(space, pod): (&str, &str)| {
             format!(
@@ -136,7 +136,7 @@ pub fn query(pods: &Pods, nodes: &BTreeMap<String, String>) -> String {
     parts.join(" or ")
 }
 
-/// Reads the answer to [`query`].
+/// Parses the result of [`query`].
 pub fn read(answer: &[Series], nodes: &BTreeMap<String, String>) -> Bottlenecks {
     let facts = ApiFacts::default();
     let reader = IdentityReader::new(&facts, answer);
@@ -147,16 +147,16 @@ pub fn read(answer: &[Series], nodes: &BTreeMap<String, String>) -> Bottlenecks 
     tally.found()
 }
 
-/// What the series of an answer say together.
+/// Collects the series of a result.
 #[derive(Default)]
 struct BottleneckTally {
     /// Errors by node, device and kind.
     links: BTreeMap<(String, u32, &'static str), f64>,
-    /// Shares by pod.
+    /// Throttled shares by pod.
     withheld: BTreeMap<String, f64>,
-    /// States of ports by port and node.
+    /// States of ports, by port and node.
     states: BTreeMap<String, BTreeMap<String, f64>>,
-    /// Ports that went down.
+    /// Ports whose link went down.
     ports: Vec<PortFault>,
 }
 
@@ -211,7 +211,7 @@ impl BottleneckTally {
         }
     }
 
-    /// Returns what is out of order, the worst first.
+    /// Collects the problems, worst first.
     fn found(self) -> Bottlenecks {
         let mut found = Bottlenecks {
             ports: self.ports,
@@ -220,7 +220,7 @@ impl BottleneckTally {
         for (port, states) in self.states {
             let (up, down): (Vec<_>, Vec<_>) =
                 states.into_iter().partition(|(_, state)| *state == ACTIVE);
-            // A port that most nodes do not use is meant to be down.
+            // A port that is down on most nodes is probably unused.
             if up.len() > down.len() {
                 found
                     .ports
@@ -255,7 +255,7 @@ impl BottleneckTally {
     }
 }
 
-/// Returns the node of a series by its label or by the host of its instance.
+/// Finds the node of a series, by its `node` label or the host of its `instance`.
 fn node_of(series: &Series, nodes: &BTreeMap<String, String>) -> Option<String> {
     let instance = series
         .label("instance")
@@ -337,7 +337,7 @@ mod tests {
             ),
             state("b", "mlx5_0", 4.0),
             state("c", "mlx5_0", 4.0),
-            // Nobody uses this one.
+            // This port is not used.
             state("a", "mlx5_1", 1.0),
             state("b", "mlx5_1", 4.0),
             state("elsewhere", "mlx5_0", 1.0),

@@ -1,21 +1,21 @@
-//! Finds devices whose counters contradict «healthy»: errors of memory and links that grew, faults,
-//! heat, work without a pod, and silence.
+//! Finds devices whose metrics contradict «healthy»: growing error counters of memory and links,
+//! faults, heat, work without a pod, and missing samples.
 
 use std::collections::BTreeMap;
 
 use crate::model::{Celsius, DeviceId, Percent, Reading, Series};
 use crate::stats::exporters::identity::{ApiFacts, IdentityReader};
 
-/// How bad a finding is; the order is that of the answer.
+/// Severity of a finding, in sort order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FindingSeverity {
-    /// The device must not be used.
+    /// The device is unusable.
     Fail,
-    /// Somebody should look at it.
+    /// An administrator should inspect the device.
     Warn,
 }
 
-/// A device and what contradicts its being healthy.
+/// A device with a sign that it is not healthy.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HealthFinding {
     pub severity: FindingSeverity,
@@ -23,13 +23,13 @@ pub struct HealthFinding {
     pub device: DeviceId,
     pub uuid: Option<String>,
     /// `fault`, `ecc-uncorrected`, `ecc-corrected`, `row-remap`, `pcie-replay`, `hot`,
-    /// `used-without-pod`, `silent`.
+    /// `used-without-pod` or `silent`.
     pub finding: &'static str,
     pub message: String,
 }
 
-/// A counter of dcgm-exporter, what its growth within a day means, and from how much on. Source:
-/// DCGM's field ids.
+/// A counter of dcgm-exporter, the finding if it grows within a day, its severity, and the lowest
+/// growth. Source: DCGM's field ids.
 const COUNTERS: [(&str, &str, FindingSeverity, f64); 4] = [
     (
         "DCGM_FI_DEV_ECC_DBE_VOL_TOTAL",
@@ -56,14 +56,14 @@ const COUNTERS: [(&str, &str, FindingSeverity, f64); 4] = [
         100.0,
     ),
 ];
-/// The label in which a query says which counter a series is of: `increase` drops the name.
+/// The query copies the counter's name to this label, because `increase` drops the name.
 const COUNTER: &str = "counter";
-/// Degrees at which data center devices lower their clocks (NVIDIA's data sheets: 85 to 95).
+/// Temperature at which data center GPUs reduce their clocks (NVIDIA's data sheets: 85 to 95).
 const HOT: f64 = 90.0;
-/// Utilization that is work, in percent.
+/// Lowest utilization in percent that counts as work.
 const WORK: f64 = 5.0;
 
-/// Returns the query for the growth of all counters within a day.
+/// Builds the query for the growth of all counters within a day.
 pub fn growth() -> String {
     let of = |(name, ..): &(&str, &str, FindingSeverity, f64)| {
         format!(r#"label_replace(increase({name}[1d]) > 0, "{COUNTER}", "{name}", "", "")"#)
@@ -71,7 +71,7 @@ pub fn growth() -> String {
     COUNTERS.iter().map(of).collect::<Vec<_>>().join(" or ")
 }
 
-/// Returns what contradicts «healthy», the worst first.
+/// Collects all findings, worst first.
 pub fn findings(readings: &[Reading], grown: &[Series], facts: &ApiFacts) -> Vec<HealthFinding> {
     let mut found: Vec<HealthFinding> = readings.iter().filter_map(of_reading).collect();
     let reader = IdentityReader::new(facts, grown);
@@ -108,10 +108,10 @@ pub fn findings(readings: &[Reading], grown: &[Series], facts: &ApiFacts) -> Vec
         let message = match finding {
             "ecc-uncorrected" => format!("{value:.0} uncorrected memory errors within a day"),
             "row-remap" => format!(
-                "{value:.0} rows of memory were replaced after uncorrected errors within a day"
+                "{value:.0} memory rows were remapped after uncorrected errors within a day"
             ),
             "ecc-corrected" => format!("{value:.0} corrected memory errors within a day"),
-            _ => format!("{value:.0} repeated transfers on PCIe within a day"),
+            _ => format!("{value:.0} PCIe replays within a day"),
         };
         found.push(HealthFinding {
             severity,
@@ -154,7 +154,7 @@ fn of_reading(reading: &Reading) -> Option<HealthFinding> {
         } if *utilization >= WORK => (
             FindingSeverity::Warn,
             "used-without-pod",
-            format!("{utilization:.0} % utilization, and no pod holds it"),
+            format!("{utilization:.0} % utilization, but no pod holds it"),
         ),
         _ => return None,
     };

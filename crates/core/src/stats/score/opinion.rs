@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-/// What it says about the work on a device.
+/// An AI's verdict on the work of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, JsonSchema, Serialize, strum::IntoStaticStr)]
 #[serde(rename_all = "lowercase")]
 #[strum(serialize_all = "lowercase")]
@@ -20,29 +20,29 @@ impl Activity {
     }
 }
 
-/// What an AI thinks of a device, as far as its answer was valid.
+/// An AI's opinion on a device, after validation.
 #[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
 pub struct Opinion {
     #[serde(rename = "status")]
     pub verdict: Activity,
-    /// 0 to 1.
+    /// Confidence from 0 to 1.
     pub confidence: f64,
     pub reason: String,
     pub recommendation: String,
-    /// 0 to 100.
+    /// Score from 0 to 100.
     #[serde(rename = "ai_adjusted_score")]
     pub adjusted_score: Option<f64>,
 }
 
-/// Letters of a reason or recommendation that are kept.
+/// Characters kept of a reason or recommendation.
 const LONGEST: usize = 1000;
 
-/// What is wrong with an answer, in words that quote none of it.
+/// Why an answer is invalid. The messages do not quote the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidOpinion {
     #[error("the answer is not JSON")]
     NotJson,
-    #[error("`status` is none of active, idle and suspicious")]
+    #[error("`status` is not active, idle or suspicious")]
     Status,
     #[error("`{field}` is not a number from 0 to {highest}")]
     Number { field: &'static str, highest: u8 },
@@ -50,10 +50,10 @@ pub enum InvalidOpinion {
     Text(&'static str),
 }
 
-/// Reads the opinion in an answer.
+/// Parses and validates an answer.
 pub fn read(answer: &str) -> Result<Opinion, InvalidOpinion> {
     let text = answer.trim();
-    // Some models cannot but fence what they write.
+    // Some models wrap JSON in a code fence even if told not to.
     let text = text
         .strip_prefix("```")
         .map_or(text, |inner| inner.strip_prefix("json").unwrap_or(inner));
@@ -83,6 +83,7 @@ pub fn read(answer: &str) -> Result<Opinion, InvalidOpinion> {
             })?,
         ),
     };
+    // The text of an AI may end up on a terminal, so drop control characters.
     let words = |name: &'static str| match &value[name] {
         Value::String(text) => Ok(text
             .chars()

@@ -1,8 +1,8 @@
-//! Compares the devices of one job with each other: what all of them do says whether it hangs, and
-//! one that differs from its peers for most of the window is the slow one, or the one that the
-//! others wait for. A lower utilization alone says nothing: who waits spins at 100 %.
+//! Compares the devices of one job with each other. Their common state shows whether the job hangs.
+//! A device that differs from its peers for most of the window is slow, or the others wait for it.
+//! A lower utilization proves nothing, because waiting ranks spin at 100 %.
 //!
-//! The method follows Minder (arXiv 2411.01791): peers of one job, a distance by the median, and
+//! The method follows Minder (arXiv 2411.01791): peers of one job, distance from the median, and
 //! continuity over the window.
 
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ use crate::stats::exporters::dialect::Quantity;
 use crate::stats::exporters::limits;
 use crate::stats::history::curves::Trace;
 
-/// What is read of each device.
+/// Quantities that are read for each device.
 pub const READ: [Quantity; 8] = [
     Quantity::Utilization,
     Quantity::Power,
@@ -24,21 +24,22 @@ pub const READ: [Quantity; 8] = [
     Quantity::Throttle,
 ];
 
-/// Milliseconds at the end of the window that tell what a job does now.
+/// Milliseconds at the end of the window that describe the job's present state.
 const RECENT: i64 = 120_000;
-/// Samples without which nothing is said.
+/// Fewest samples for a statement.
 const FEWEST: usize = 4;
-/// Share of the samples in which a device must differ.
+/// Lowest share of samples that must differ.
 const CONTINUOUS: f64 = 0.8;
-/// Median absolute deviations that a difference is at least; 1.4826 of them are a standard
-/// deviation of normal noise.
+/// Lowest deviation, in scaled median absolute deviations. With normal noise, 1.4826 of them are
+/// one standard deviation.
 const DEVIATIONS: f64 = 4.0;
 const NORMAL: f64 = 1.4826;
-/// Share of its limit below which a device at full utilization waits: spinning kernels draw little.
+/// Share of the power limit below which a fully utilized device waits: spinning kernels draw little
+/// power.
 const WAITING_POWER: f64 = 0.35;
 
-/// A quantity in which one device differs, with the least difference that counts: a share of the
-/// median, and units beside it.
+/// Compared quantities, each with the lowest deviation that counts: a share of the median, and an
+/// absolute value. A device must exceed both.
 const COMPARED: [(Quantity, f64, f64); 4] = [
     (Quantity::Clock, 0.05, 30.0),
     (Quantity::TensorActive, 0.25, 5.0),
@@ -46,31 +47,30 @@ const COMPARED: [(Quantity, f64, f64); 4] = [
     (Quantity::Power, 0.2, 30.0),
 ];
 
-/// A device that differs from its peers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Deviation {
-    /// Its place in the list of devices.
+    /// Index in the list of devices.
     pub device: usize,
     pub quantity: Quantity,
-    /// Medians over the window.
+    /// Median over the window, of the device and of its peers.
     pub value: f64,
     pub peers: f64,
 }
 
-/// What the devices of a job do.
+/// The state of a job's devices.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PeerReport {
-    /// Devices with enough samples.
+    /// Number of devices with enough samples.
     pub sampled: usize,
-    /// Devices at full utilization with little power: they wait for others.
+    /// Devices at full utilization with low power, which wait for others.
     pub spinning: Vec<usize>,
-    /// Devices that do nothing.
+    /// Devices without work.
     pub idle: Vec<usize>,
-    /// Mean power of those that spin, in watts.
+    /// Mean power of the spinning devices, in watts.
     pub spinning_watts: Option<f64>,
-    /// Those that differ, the farthest first.
+    /// Outliers, largest deviation first.
     pub deviations: Vec<Deviation>,
-    /// Nodes whose devices have no sample in the last part of the window while others have.
+    /// Nodes without samples in the last part of the window, although other nodes have some.
     pub silent_nodes: Vec<String>,
 }
 
@@ -112,7 +112,8 @@ pub fn compare(traces: &[Trace], end: i64) -> PeerReport {
     report.silent_nodes = silent(traces, &now);
     for (quantity, share, least) in COMPARED {
         for found in deviations(traces, quantity, share, least) {
-            // The first of these quantities explains the others: a low clock draws less power.
+            // Report only the first of these quantities: a low clock also reduces the power, for
+            // example.
             if report
                 .deviations
                 .iter()
@@ -125,7 +126,7 @@ pub fn compare(traces: &[Trace], end: i64) -> PeerReport {
     report
 }
 
-/// Returns the nodes of which nothing was heard lately.
+/// Nodes that stopped reporting.
 fn silent(traces: &[Trace], now: &[Trace]) -> Vec<String> {
     let heard = |trace: &Trace| {
         !trace.curve(Quantity::Utilization).is_empty() || !trace.curve(Quantity::Power).is_empty()
@@ -144,7 +145,7 @@ fn silent(traces: &[Trace], now: &[Trace]) -> Vec<String> {
         .collect();
     silent.sort();
     silent.dedup();
-    // When nothing was heard of any node, it is the store that has gone quiet.
+    // If no node reports, the metrics store has the problem.
     if now.iter().any(heard) {
         silent
     } else {
@@ -152,7 +153,7 @@ fn silent(traces: &[Trace], now: &[Trace]) -> Vec<String> {
     }
 }
 
-/// Returns the median of a curve with enough samples.
+/// Computes the median of a curve with enough samples.
 fn middle(trace: &Trace, quantity: Quantity) -> Option<f64> {
     let values: Vec<f64> = trace
         .curve(quantity)
@@ -172,7 +173,7 @@ fn median(mut values: Vec<f64>) -> Option<f64> {
     }
 }
 
-/// How often a device differed from the others.
+/// Number of samples that differed from those of the peers.
 #[derive(Clone, Copy, Default)]
 struct StepCounts {
     seen: usize,
@@ -187,7 +188,7 @@ impl StepCounts {
     }
 }
 
-/// Counts for each device the times at which it differed from the median of all.
+/// Counts for each device the times at which it differed from the median of all devices.
 fn deviating_steps(curves: &[&[Point]], share: f64, least: f64) -> Vec<StepCounts> {
     let mut steps: BTreeMap<i64, Vec<(usize, f64)>> = BTreeMap::new();
     for (device, curve) in curves.iter().enumerate() {
@@ -214,12 +215,12 @@ fn deviating_steps(curves: &[&[Point]], share: f64, least: f64) -> Vec<StepCount
     counts
 }
 
-/// Returns the devices that differ from the others in one quantity, in the same direction for most
-/// of the window.
+/// Finds devices that differ from the others in one quantity, in the same direction for most of the
+/// window.
 fn deviations(traces: &[Trace], quantity: Quantity, share: f64, least: f64) -> Vec<Deviation> {
     let curves: Vec<&[Point]> = traces.iter().map(|trace| trace.curve(quantity)).collect();
     let sampled = curves.iter().filter(|curve| curve.len() >= FEWEST).count();
-    // Of two that differ nobody knows which is the odd one.
+    // With only two devices the outlier cannot be identified.
     if sampled < 3 {
         return Vec::new();
     }
@@ -227,7 +228,7 @@ fn deviations(traces: &[Trace], quantity: Quantity, share: f64, least: f64) -> V
     let odd: Vec<usize> = (0..traces.len())
         .filter(|device| counts[*device].is_continuous())
         .collect();
-    // Many that differ are another kind of node and no fault.
+    // If more than a quarter differ, they are probably another node type, not faulty.
     if odd.len() * 4 > sampled.max(4) {
         return Vec::new();
     }
@@ -254,7 +255,7 @@ fn deviations(traces: &[Trace], quantity: Quantity, share: f64, least: f64) -> V
     found
 }
 
-/// What lowers a clock, by the bits that NVML reports. Source: nvml.h, nvmlClocksEventReasons.
+/// Causes of a reduced clock, from NVML's bit mask. Source: nvml.h, nvmlClocksEventReasons.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ThrottleReason {
     Thermal,
@@ -262,8 +263,10 @@ pub enum ThrottleReason {
     Slowdown,
 }
 
-/// Returns the reason that most samples of a device tell.
+/// Finds the cause in more than half of a device's samples.
 pub fn throttled_by(trace: &Trace) -> Option<ThrottleReason> {
+    // Software and hardware thermal slowdown; software power cap and hardware power brake; other
+    // hardware slowdown.
     const BITS: [(u64, ThrottleReason); 3] = [
         (0x20 | 0x40, ThrottleReason::Thermal),
         (0x04 | 0x80, ThrottleReason::Power),

@@ -1,5 +1,4 @@
-//! Chooses the devices to score: those that a pod holds, each from its measurements since the pod
-//! started.
+//! Selects the devices to score, and scores each from its measurements since its pod started.
 
 use std::collections::BTreeMap;
 
@@ -16,25 +15,24 @@ use crate::stats::history::curves::{History, Trace};
 #[derive(Clone, Debug)]
 pub struct Scored {
     pub reading: Reading,
-    /// False for a device that a pod holds and no exporter tells of.
+    /// False for a held device that no exporter reports.
     pub measured: bool,
     pub score: Score,
-    /// True when its pod has had it for all of the window and no sample of its utilization is
-    /// missing.
+    /// True if its pod held it for the whole window and no utilization sample is missing.
     pub whole: bool,
-    /// What the score was made of.
+    /// The measurements behind the score.
     pub trace: Option<Trace>,
-    /// What an AI made of it.
+    /// An AI's opinion.
     pub opinion: Option<Opinion>,
-    /// What its pods told of requests; `None` for pods that serve nobody, as far as is known.
+    /// Request activity of its pods; `None` for pods without request metrics.
     pub serving: Option<Serving>,
-    /// True when that opinion is sure enough that somebody works there.
+    /// True if the opinion says with enough confidence that the device is in use.
     pub spared: bool,
 }
 
 impl Scored {
-    /// Takes over what its pods told of requests: a server that answers is not low, and one that
-    /// does not is idle, whatever its score.
+    /// Applies the request activity of its pods: a server that answers is not low, and one that
+    /// does not is idle, regardless of the score.
     pub fn served(&mut self, told: &BTreeMap<PodKey, Serving>) {
         let known: Vec<Serving> = self
             .reading
@@ -57,14 +55,15 @@ impl Scored {
         };
     }
 
-    /// Returns the UUID, else node and number; `None` for a device that no exporter reports.
+    /// Identifies the device by its UUID, or else by node and number; `None` if no exporter reports
+    /// it.
     pub fn id(&self) -> Option<String> {
         let named = || format!("{}/{}", self.reading.node, self.reading.id());
         self.measured
             .then(|| self.reading.uuid.clone().unwrap_or_else(named))
     }
 
-    /// Returns namespace and pod that hold it; the first where it is shared.
+    /// Reads namespace and name of the pod that holds it; of a shared device the first.
     pub fn holder(&self) -> (Option<&str>, Option<&str>) {
         let first = self.reading.holders.first();
         (
@@ -73,15 +72,16 @@ impl Scored {
         )
     }
 
-    /// Returns true below the threshold when held and not exempt. Free devices are nobody's waste.
+    /// Whether a held device is below the threshold and not exempt. No pod wastes a free device, so
+    /// it is never low.
     pub fn is_low(&self) -> bool {
         self.score.band.is_low() && self.reading.held == Some(true) && !self.spared
     }
 
-    /// Returns true when a machine may act on it: it is below a threshold whatever was not
-    /// measured, and its data cover the window.
+    /// Whether automation may act on the device: it is below the threshold even if all missing
+    /// measurements were high, and its samples cover the window.
     pub fn is_certain(&self, threshold: f64) -> bool {
-        // Terms that nobody measured might be anything.
+        // Terms without measurements could have any value.
         let surely = self
             .score
             .at_most
@@ -94,27 +94,26 @@ impl Scored {
     }
 }
 
-/// How devices are scored.
+/// Parameters of the scoring.
 #[derive(Clone, Copy, Debug)]
 pub struct Rules {
     pub start: UnixSeconds,
     pub end: UnixSeconds,
     /// Seconds between two samples.
     pub step: i64,
-    /// Seconds for which a value stands for what came after it.
+    /// Seconds for which a sample remains valid.
     pub lookback: i64,
     pub weights: Weights,
     pub thresholds: Thresholds,
 }
 
 impl Rules {
-    /// Samples that the window has room for.
+    /// Counts the samples in a complete window.
     pub fn expected(&self) -> usize {
         usize::try_from((self.end - self.start) / self.step.max(1) + 1).unwrap_or(1)
     }
 
-    /// Returns true when samples are there from one end of the window to the other, none left out:
-    /// two steps apart at most.
+    /// Whether samples cover the window from start to end, with gaps of at most two steps.
     fn covers(&self, trace: &Trace) -> bool {
         let times = trace
             .curve(Quantity::Utilization)
@@ -132,8 +131,8 @@ impl Rules {
     }
 }
 
-/// Scores every device, those that are held and silent among them. `consumers` is `None` when pods
-/// may not be listed.
+/// Scores every device, including held ones without samples. `consumers` is `None` if pods cannot
+/// be listed.
 pub fn scored(
     readings: &Readings,
     history: &History,
@@ -190,8 +189,7 @@ fn score(
     starts: &BTreeMap<PodKey, i64>,
     rules: &Rules,
 ) -> Scored {
-    // What was measured before its pod began was somebody else's, or nobody's, whatever labels it
-    // had.
+    // Measurements from before the pod started belong to a previous holder, whatever their labels.
     let begins: Option<Vec<i64>> = reading
         .holders
         .iter()
@@ -200,10 +198,10 @@ fn score(
     let begin = match (reading.held, begins) {
         (Some(true), begins) => begins.and_then(|begins| begins.into_iter().max()),
         (Some(false), _) => Some(i64::MIN),
-        // Somebody may have it since a moment ago.
+        // A pod may have just been assigned this device.
         (None, _) => None,
     };
-    // What stands for a time may be a little older than it.
+    // A sample may be up to `lookback` older than the time for which it is valid.
     let trace = trace
         .zip(begin)
         .map(|(trace, begin)| trace.since(begin.saturating_add(rules.lookback * 1000)));
@@ -226,7 +224,7 @@ fn score(
     }
 }
 
-/// Curves by who they are of.
+/// Curves by device.
 struct Traces<'h> {
     by_uuid: BTreeMap<TraceKey<'h, &'h str>, &'h Trace>,
     by_index: BTreeMap<TraceKey<'h, u32>, &'h Trace>,
@@ -261,7 +259,7 @@ impl<'h> Traces<'h> {
         Self { by_uuid, by_index }
     }
 
-    /// Numbers are made up where an exporter tells none, so a UUID comes first.
+    /// Looks up by UUID first, because numbers are assigned by gpuctl for some exporters.
     fn find(&self, reading: &Reading) -> Option<&'h Trace> {
         let (node, slice) = (reading.node.as_str(), reading.slice.as_ref());
         let named = reading
@@ -276,8 +274,8 @@ impl<'h> Traces<'h> {
     }
 }
 
-/// Returns devices that pods of a node hold and that measure nothing now: as they were in the
-/// window, else without a name.
+/// Devices that pods of a node hold but that have no current sample. They are identified by their
+/// curve in the window, or else unnamed.
 fn lost(host: &NodeUsage, readings: &Readings, history: &History) -> Vec<(Reading, bool)> {
     let measured: Vec<&Reading> = readings
         .devices
@@ -316,7 +314,7 @@ fn lost(host: &NodeUsage, readings: &Readings, history: &History) -> Vec<(Readin
     lost
 }
 
-/// Returns the pods of a node with the number of devices and instances that each holds.
+/// Lists the pods of a node, with the number of devices and instances that each holds.
 fn wanted_devices(host: &NodeUsage) -> Vec<(PodKey, u64)> {
     let is_instance = |name: &str| name.starts_with("mig-") || name.contains("_nps");
     host.holders
@@ -336,7 +334,7 @@ fn wanted_devices(host: &NodeUsage) -> Vec<(PodKey, u64)> {
         .collect()
 }
 
-/// Returns true when a reading and a curve are of the same device of a node.
+/// Whether a reading and a curve belong to the same device of a node.
 fn is_of(reading: &Reading, trace: &Trace) -> bool {
     match (&reading.uuid, &trace.uuid) {
         (Some(ours), Some(theirs)) => (ours, &reading.slice) == (theirs, &trace.slice),
@@ -344,7 +342,7 @@ fn is_of(reading: &Reading, trace: &Trace) -> bool {
     }
 }
 
-/// Returns a device that a pod holds and that measures nothing, and whether it has a curve.
+/// Builds the reading of a held device without a current sample. The flag is true if it has a curve.
 fn silent_reading(host: &NodeUsage, pod: &PodKey, trace: Option<&Trace>) -> (Reading, bool) {
     let reading = Reading {
         node: host.name().to_owned(),

@@ -1,6 +1,9 @@
-//! What inference servers tell of their work: requests that run or wait, and those that were
-//! answered. A server that holds its model in memory and answers nobody is idle, whatever its GPU's
-//! memory says; one that answers few requests is not.
+//! Reads the request metrics of inference servers: running, waiting and answered requests. A server
+//! that keeps its model in memory and answers no request is idle, however much GPU memory it uses.
+//! One that answers few requests is not idle.
+//!
+//! Sources of the metric names: vLLM and SGLang (docs, "Production metrics"),
+//! text-generation-inference (docs, "Metrics"), Triton (docs/user_guide/metrics.md).
 //!
 //! Sources of the names: vLLM and SGLang (docs, "Production metrics"), text-generation-inference
 //! (docs, "Metrics"), Triton (docs/user_guide/metrics.md).
@@ -11,7 +14,7 @@ use crate::model::Series;
 use crate::model::facts::reading::PodKey;
 use crate::stats::exporters::dialect::{EXPORTED_POD, PLAIN_POD};
 
-/// Requests that run or wait.
+/// Gauges of running or waiting requests.
 pub(crate) const OPEN: [&str; 7] = [
     "vllm:num_requests_running",
     "vllm:num_requests_waiting",
@@ -21,21 +24,21 @@ pub(crate) const OPEN: [&str; 7] = [
     "tgi_queue_size",
     "nv_inference_pending_request_count",
 ];
-/// Requests that were answered, ever.
+/// Counters of answered requests.
 pub(crate) const ANSWERED: [&str; 4] = [
     "vllm:request_success_total",
     "sglang:num_requests_total",
     "tgi_request_success",
     "nv_inference_request_success",
 ];
-/// The label by which the parts of the answer are told apart.
+/// The query copies the metric's name to this label.
 const PART: &str = "gpuctl_part";
 
-/// What a server did in a window.
+/// The activity of a server in a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr)]
 #[strum(serialize_all = "lowercase")]
 pub enum Serving {
-    /// Nothing ran, waited or was answered.
+    /// No request ran, waited or was answered.
     Idle,
     Active,
 }
@@ -46,7 +49,7 @@ impl Serving {
     }
 }
 
-/// Returns the query about the last seconds.
+/// Builds the query for the last `seconds`.
 pub fn query(seconds: i64) -> String {
     let by = [EXPORTED_POD, PLAIN_POD]
         .map(|(namespace, pod)| format!("{namespace},{pod}"))
@@ -61,7 +64,7 @@ pub fn query(seconds: i64) -> String {
     open.chain(answered).collect::<Vec<_>>().join(" or ")
 }
 
-/// Returns what each pod did that tells of its requests.
+/// Derives the activity by pod, for pods with request metrics.
 pub fn read(answer: &[Series]) -> BTreeMap<PodKey, Serving> {
     let mut found: BTreeMap<PodKey, (bool, bool, bool)> = BTreeMap::new();
     for series in answer {
@@ -87,7 +90,7 @@ pub fn read(answer: &[Series]) -> BTreeMap<PodKey, Serving> {
         *answered |= ANSWERED.contains(&part);
         *active |= value > 0.0;
     }
-    // Who tells only one of the two may be busy by the other.
+    // With only one of the two metrics, the other might show activity.
     let judged = |(pod, (open, answered, active)): (PodKey, (bool, bool, bool))| match active {
         true => Some((pod, Serving::Active)),
         false => (open && answered).then_some((pod, Serving::Idle)),

@@ -1,6 +1,6 @@
 //! Computes the utilization score from 0 to 100, and decides when it is unknown.
 //!
-//! Note: a wrong `idle` can cost somebody a training, so a GPU with too few samples is unknown and
+//! Note: a wrong `idle` can cost a user a training, so a GPU with too few samples is unknown and
 //! never low.
 
 use crate::model::{Mebibytes, Percent, Point, Watts};
@@ -9,7 +9,7 @@ use crate::stats::exporters::dialect::Quantity;
 use crate::stats::exporters::limits;
 use crate::stats::history::curves::Trace;
 
-/// How much each term counts; what is missing is shared among the others.
+/// Weights of the terms. The weight of a missing term is distributed over the others.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Weights {
     pub utilization: f64,
@@ -29,7 +29,7 @@ impl Default for Weights {
     }
 }
 
-/// Where bands begin: idle below `idle`, low below `low`, high above `high`.
+/// Limits of the bands: idle below `idle`, low below `low`, high above `high`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Thresholds {
     pub idle: f64,
@@ -47,7 +47,7 @@ impl Default for Thresholds {
     }
 }
 
-/// What a score means.
+/// The interpretation of a score.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, strum::IntoStaticStr, strum::VariantArray,
 )]
@@ -63,12 +63,12 @@ pub enum Band {
 impl Band {
     pub const ALL: &'static [Self] = <Self as strum::VariantArray>::VARIANTS;
 
-    /// Returns the document's word.
+    /// The band's name in documents.
     pub fn word(self) -> &'static str {
         self.into()
     }
 
-    /// Returns true below the threshold of low utilization, idle ones among them.
+    /// Whether utilization is low, which includes idle.
     pub fn is_low(self) -> bool {
         matches!(self, Self::Idle | Self::Low)
     }
@@ -85,38 +85,38 @@ impl Thresholds {
     }
 }
 
-/// A device's score and what it rests on. Terms are means over the window; `None` where it was
-/// sampled too rarely.
+/// A device's score and its terms. Terms are means over the window; `None` with too few samples.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Score {
     pub utilization: Option<Percent>,
     pub memory_copy: Option<Percent>,
     pub memory_used: Option<Mebibytes>,
-    /// Memory used of what the device has.
+    /// Used memory in percent of the device's memory.
     pub memory_share: Option<Percent>,
     pub power: Option<Watts>,
-    /// Power drawn of what the device may draw.
+    /// Power in percent of the device's limit.
     pub power_share: Option<Percent>,
     /// Clock of the multiprocessors in MHz.
     pub clock_mhz: Option<f64>,
-    /// Weighted mean of the terms that are known, 0 to 100.
+    /// Weighted mean of the known terms, from 0 to 100.
     pub value: Option<f64>,
-    /// What it would be if every term that is not known were 100.
+    /// The value if every unknown term were 100.
     pub at_most: Option<f64>,
     pub band: Band,
-    /// Samples of the utilization.
+    /// Number of utilization samples.
     pub samples: usize,
-    /// Samples that the window has room for.
+    /// Number of samples in a complete window.
     pub expected: usize,
 }
 
-/// Names of the terms in the order of the weights, as the document calls their metrics.
+/// Names of the terms in the order of the weights, as documents call their metrics.
 pub const TERMS: [&str; 4] = ["gpu_util", "mem_copy", "mem_used", "power_usage"];
 
 impl Score {
-    /// Returns the score of what a device measured, of `expected` samples.
+    /// Scores the measurements of a device, out of `expected` samples.
     pub fn of(trace: &Trace, expected: usize, weights: Weights, thresholds: Thresholds) -> Self {
         let mean = |points: &[Point]| {
+            // At least half of the expected samples.
             let enough = points.len() * 2 >= expected.max(1);
             enough
                 .then(|| points.iter().map(|point| point.value).sum::<f64>() / points.len() as f64)
@@ -155,7 +155,7 @@ impl Score {
                 .sum::<f64>()
                 / whole
         });
-        // Without its first term a score says little of whether somebody works there.
+        // Without utilization, the other terms do not show whether the device is used.
         let band = utilization
             .and(value)
             .map_or(Band::Unknown, |value| thresholds.band(value));
@@ -175,7 +175,7 @@ impl Score {
         }
     }
 
-    /// Makes the score of a device of which nothing is known.
+    /// Builds the score of a device without measurements.
     pub fn unknown(expected: usize) -> Self {
         Self {
             utilization: None,
@@ -193,7 +193,7 @@ impl Score {
         }
     }
 
-    /// Terms that the score is made of.
+    /// Names of the known terms.
     pub fn terms(&self) -> Vec<&'static str> {
         let known = [
             self.utilization,
@@ -218,7 +218,7 @@ mod tests {
     use crate::stats::history::curves as history;
     use crate::stats::history::curves::Lifetimes;
 
-    /// Returns a device with these metrics, each with ten samples of one value.
+    /// Builds a device with these metrics, each with `samples` samples of one value.
     fn trace(model: &str, metrics: &[(&str, f64)], samples: i64) -> Trace {
         let series: Vec<Series> = metrics
             .iter()
@@ -285,14 +285,15 @@ mod tests {
         assert_eq!(copy.terms(), ["gpu_util", "mem_used", "power_usage"]);
         near(&without("DCGM_FI_DEV_FB_FREE", "x"), 66.25);
         near(&without("DCGM_FI_DEV_POWER_USAGE", "x"), 70.0);
-        // Without a limit of its own the model's stands for it: 200 of 700 W; of an unheard model
-        // none does.
+        // Without a measured limit, the model's limit applies: 200 of 700 W. An unknown model has
+        // none.
         near(
             &without("DCGM_FI_DEV_ENFORCED_POWER_LIMIT", "NVIDIA H100 80GB HBM3"),
             40.0 + 8.0 + 15.0 + 0.1 * 200.0 / 7.0,
         );
         near(&without("DCGM_FI_DEV_ENFORCED_POWER_LIMIT", "x"), 70.0);
-        // The first term is the one that matters: without it the rest is shown and means nothing.
+        // Utilization is the essential term: without it the score is shown, but the band is
+        // unknown.
         let blind = without("DCGM_FI_DEV_GPU_UTIL", "x");
         near(&blind, 56.0);
         assert_eq!(blind.band, Band::Unknown);

@@ -117,18 +117,18 @@ fn objects_are_found_or_are_not_there() {
     assert_eq!(code("/api/v1/nodes"), 403);
     assert!(
         bundle.reply("GET", "/api/v1/nodes/n", b"").is_err(),
-        "who may not list may still read one"
+        "`get` may be allowed without `list`"
     );
     assert!(
         bundle
             .reply("GET", "/api/v1/namespaces/b/events", b"")
             .is_err(),
-        "nobody asked there"
+        "it was not captured"
     );
     assert_eq!(
         code("/api/v1/namespaces/a/events"),
         200,
-        "the own namespace was read where all may not be"
+        "a list of all namespaces was denied"
     );
 }
 

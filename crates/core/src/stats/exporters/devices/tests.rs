@@ -14,7 +14,7 @@ fn series(name: &str, labels: &[(&str, &str)], value: f64) -> Series {
     }
 }
 
-/// Returns a node with eight devices, of which the pod `train` holds two.
+/// Reads samples of a node with eight devices; the pod `train` holds two of them.
 fn read_on_node(values: Vec<Series>) -> Readings {
     let resources: BTreeMap<String, String> =
         [("nvidia.com/gpu".to_owned(), "8".to_owned())].into();
@@ -145,11 +145,11 @@ fn a_device_is_stale_when_all_its_series_are_old() {
         series(UTIL, &of("1", "train"), 90.0),
         series(UTIL, &of("1", "train-too"), 20.0),
         series("DCGM_FI_DEV_FB_USED", &of("1", "train"), 500.0),
-        // What no device can have is as old as any other sample.
+        // A physically impossible value still counts towards the age of the series.
         series(UTIL, &of("2", "train"), 2_147_483_632.0),
         series("DCGM_FI_DEV_FB_USED", &of("2", "train"), 500.0),
     ];
-    // An answer about ages has no names of metrics.
+    // The result of the staleness query has no metric names.
     let age = |gpu, pod, seconds| Series {
         labels: of(gpu, pod)
             .iter()
@@ -240,14 +240,14 @@ fn what_is_held_is_not_guessed() {
             .map(|reading| reading.held)
             .collect::<Vec<_>>()
     };
-    // Both devices of the pod are named: the third is free.
+    // The labels name both devices of the pod, so the third is free.
     let found = read_on_node(vec![
         series(UTIL, &at("0", "train"), 1.0),
         series(UTIL, &at("1", "train"), 1.0),
         series(UTIL, &at("2", ""), 1.0),
     ]);
     assert_eq!(held(&found), [Some(true), Some(true), Some(false)]);
-    // One of them is: the other may be any.
+    // The labels name only one of the pod's devices, so the other could be any.
     let found = read_on_node(vec![
         series(UTIL, &at("0", "train"), 1.0),
         series(UTIL, &at("2", ""), 1.0),

@@ -6,8 +6,8 @@ use super::table::{Dialect, SliceLabels, metric};
 pub(super) const DCGM: Dialect = Dialect {
     metrics: &[
         metric("DCGM_FI_DEV_GPU_UTIL", Quantity::Utilization, 0, 1.0),
-        // MIG instances have no GPU_UTIL; the share of time in which the graphics engine is active
-        // is 0–1.
+        // MIG instances have no GPU_UTIL. This metric is the share of time with an active graphics
+        // engine, from 0 to 1.
         metric(
             "DCGM_FI_PROF_GR_ENGINE_ACTIVE",
             Quantity::Utilization,
@@ -43,7 +43,7 @@ pub(super) const DCGM: Dialect = Dialect {
             0,
             1.0,
         ),
-        // Its name up to DCGM 3.
+        // The name of this metric up to DCGM 3.
         metric(
             "DCGM_FI_DEV_CLOCK_THROTTLE_REASONS",
             Quantity::Throttle,
@@ -58,12 +58,12 @@ pub(super) const DCGM: Dialect = Dialect {
             1.0,
         ),
     ],
-    // Written with a capital up to 4.4, without later.
+    // `Hostname` up to 4.4, `hostname` since.
     node: &["Hostname", "hostname"],
     uuid: &["UUID"],
     index: &["gpu"],
     model: &["modelName"],
-    // Of versions before 3.
+    // Used by versions before 3.
     pod: &[("pod_namespace", "pod_name")],
     container: &["container_name"],
     own_containers: &["exporter", "dcgm-exporter", "nvidia-dcgm-exporter"],

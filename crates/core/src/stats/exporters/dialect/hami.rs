@@ -1,4 +1,4 @@
-//! HAMi, which shares a device among pods: its monitor on the nodes and its scheduler. Source:
+//! HAMi, which shares a device among pods: its node monitor and its scheduler. Source:
 //! cmd/vGPUmonitor/metrics.go and cmd/scheduler/metrics.go, before and after the metrics were
 //! renamed.
 
@@ -6,7 +6,7 @@ use super::quantity::Quantity;
 use super::table::{BYTES, Dialect, metric};
 
 pub(super) const HAMI: Dialect = Dialect {
-    // Ranks from 2: an exporter of the device's vendor beside it tells more.
+    // Ranks start at 2, because the exporter of the device's vendor reports more where it exists.
     metrics: &[
         metric(
             "hami_host_gpu_utilization_ratio",
@@ -28,7 +28,7 @@ pub(super) const HAMI: Dialect = Dialect {
             2,
             BYTES,
         ),
-        // A pod's part of a device: who asks for the pod alone learns nothing else.
+        // A pod's part of a device. A query for one pod finds no other utilization.
         metric(
             "hami_container_device_utilization_ratio",
             Quantity::Utilization,

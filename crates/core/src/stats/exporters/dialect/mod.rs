@@ -1,6 +1,5 @@
-//! The GPU exporters that gpuctl reads: one file with one table each (`dcgm.rs`, `amd.rs`, …), and
-//! what all of them share. Units are converted by the tables, and physically impossible values are
-//! refused.
+//! The GPU exporters that gpuctl reads, one file and one table each (`dcgm.rs`, `amd.rs`, …), and
+//! what they share. The tables convert units; physically impossible values are rejected.
 
 mod amd;
 mod dcgm;
@@ -14,36 +13,35 @@ use std::collections::BTreeSet;
 pub use quantity::Quantity;
 pub use table::{Dialect, ExporterMetric, SliceLabels};
 
-/// Every exporter that is understood. Where a series has labels of several, those of the first
-/// count.
+/// All supported exporters. If a series has labels of several, the first exporter's labels win.
 pub const DIALECTS: &[&Dialect] = &[&dcgm::DCGM, &amd::AMD, &hami::HAMI, &nvidia_gpu::NVIDIA_GPU];
 
-/// The pod of a series, as (namespace, pod), where Prometheus renamed the exporter's labels because
-/// those of the target have the same names (`honor_labels: false`).
+/// The labels (namespace, pod) that name the holder after Prometheus renamed the exporter's labels,
+/// because the target's own labels have the same names (`honor_labels: false`).
 pub const EXPORTED_POD: (&str, &str) = ("exported_namespace", "exported_pod");
 
-/// The pod of a series, as (namespace, pod): the holder of the device, or the exporter itself where
-/// Prometheus wrote the target's labels.
+/// The labels (namespace, pod) that name the holder, or the exporter's own pod if Prometheus wrote
+/// the target's labels there.
 pub const PLAIN_POD: (&str, &str) = ("namespace", "pod");
 
-/// The label with the claim of dynamic allocation by which a pod holds the device.
+/// The label with the DRA claim through which a pod holds the device.
 pub(crate) const CLAIM: &str = "dra_claim_name";
 
-/// Returns true for what exporters tell of claims: it is no part of who collected a sample.
+/// Whether a label describes a DRA claim. Such a label does not identify the collector of a sample.
 pub(crate) fn is_of_claim(label: &str) -> bool {
     label.starts_with("dra_")
 }
 
-/// The container beside [`EXPORTED_POD`] and the one beside [`PLAIN_POD`].
+/// The container labels that accompany [`EXPORTED_POD`] and [`PLAIN_POD`], in this order.
 const CONTAINERS: [&str; 2] = ["exported_container", "container"];
 
-/// Labels with the node's name that scrape configurations add.
+/// Labels for the node's name that scrape configurations add.
 const TARGET_NODE: [&str; 3] = ["node", "node_name", "kubernetes_node"];
 
-/// Labels with an address of the node, which count only where no name is told.
+/// Labels with an address of the node, used only if no label has its name.
 pub const NODE_ADDRESS: [&str; 2] = ["exported_instance", "instance"];
 
-/// Returns the labels with the name of a node.
+/// Labels with a node's name.
 pub fn node_labels() -> impl Iterator<Item = &'static str> {
     DIALECTS
         .iter()
@@ -52,23 +50,23 @@ pub fn node_labels() -> impl Iterator<Item = &'static str> {
         .chain(TARGET_NODE)
 }
 
-/// Returns the labels with the identity of a device.
+/// Labels with a device's UUID.
 pub(crate) fn uuid_labels() -> impl Iterator<Item = &'static str> {
     DIALECTS.iter().flat_map(|dialect| dialect.uuid).copied()
 }
 
-/// Returns the labels with the number of a device on its node.
+/// Labels with a device's number on its node.
 pub(crate) fn index_labels() -> impl Iterator<Item = &'static str> {
     DIALECTS.iter().flat_map(|dialect| dialect.index).copied()
 }
 
-/// Returns the labels with the pod that holds a device, as (namespace, pod), which no scrape
-/// configuration writes.
+/// Lists label pairs (namespace, pod) that only exporters write, never a scrape configuration. They
+/// name the pod that holds a device.
 pub(crate) fn holder_labels() -> impl Iterator<Item = (&'static str, &'static str)> {
     std::iter::once(EXPORTED_POD).chain(DIALECTS.iter().flat_map(|dialect| dialect.pod).copied())
 }
 
-/// Returns all pairs of labels that may name a pod, each once.
+/// Lists all label pairs that may name a pod, without duplicates.
 pub fn pod_labels() -> Vec<(&'static str, &'static str)> {
     let mut pairs = Vec::new();
     for pair in holder_labels().chain([PLAIN_POD]) {
@@ -79,24 +77,23 @@ pub fn pod_labels() -> Vec<(&'static str, &'static str)> {
     pairs
 }
 
-/// Returns true for what an exporter calls its own container.
+/// Whether an exporter uses this name for its own container.
 pub(crate) fn is_own_container(name: &str) -> bool {
     DIALECTS
         .iter()
         .any(|dialect| dialect.own_containers.contains(&name))
 }
 
-/// Returns every metric of every exporter.
+/// Iterates over the metrics of all exporters.
 pub fn metrics() -> impl Iterator<Item = &'static ExporterMetric> {
     DIALECTS.iter().flat_map(|dialect| dialect.metrics)
 }
 
-/// Returns the metric of this name.
 pub fn metric_of(name: &str) -> Option<&'static ExporterMetric> {
     metrics().find(|metric| metric.name == name)
 }
 
-/// Returns the exporter that has a metric of this name.
+/// Finds the exporter that defines this metric.
 pub(crate) fn dialect_of(name: &str) -> Option<&'static Dialect> {
     DIALECTS
         .iter()
@@ -104,7 +101,7 @@ pub(crate) fn dialect_of(name: &str) -> Option<&'static Dialect> {
         .find(|dialect| dialect.metrics.iter().any(|metric| metric.name == name))
 }
 
-/// Returns every label that is read, so that a server may leave the others out.
+/// Lists all labels that gpuctl reads, so that a server may drop the rest.
 pub fn labels() -> impl Iterator<Item = &'static str> {
     let pods = pod_labels()
         .into_iter()
@@ -140,13 +137,13 @@ pub fn labels() -> impl Iterator<Item = &'static str> {
     all.filter(move |label| seen.insert(*label))
 }
 
-/// The codes that [`is_fatal_xid`] means.
+/// The codes for which [`is_fatal_xid`] holds.
 pub const FATAL_XIDS: [u32; 8] = [48, 64, 74, 79, 95, 119, 120, 140];
 
-/// Errors after which a device must not be used before somebody has looked at it (NVIDIA's catalog
-/// of XIDs): double bit errors, row remapping failed, NVLink, fallen off the bus, uncontained
-/// errors, a firmware that does not answer, unrecovered ECC errors. What a program can cause by
-/// itself is not among them.
+/// Whether a device must be checked before it is used again after this error, by NVIDIA's XID
+/// catalog: double-bit ECC errors, failed row remapping, NVLink errors, a GPU that has fallen off
+/// the bus, uncontained errors, a firmware timeout, unrecovered ECC errors. Errors that a user
+/// program can cause alone are not included.
 pub fn is_fatal_xid(code: u32) -> bool {
     FATAL_XIDS.contains(&code)
 }

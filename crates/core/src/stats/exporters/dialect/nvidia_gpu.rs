@@ -1,4 +1,4 @@
-//! The exporters of `nvidia_gpu_*` from before DCGM, such as the device plugin of Google's
+//! Exporters of the `nvidia_gpu_*` metrics that predate DCGM, such as the device plugin of Google's
 //! clusters.
 
 use super::quantity::Quantity;

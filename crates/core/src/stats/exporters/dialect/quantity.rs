@@ -1,7 +1,7 @@
-//! The quantities that gpuctl reads of a device, each in one unit, and the range that is physically
-//! possible.
+//! The quantities that gpuctl reads from a device, each in one unit and with its physically
+//! possible range.
 
-/// What is measured of a device.
+/// A measured quantity of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Quantity {
     /// Percent.
@@ -20,31 +20,31 @@ pub enum Quantity {
     PowerLimit,
     /// Degrees Celsius.
     Temperature,
-    /// Of the multiprocessors, in MHz.
+    /// Clock of the multiprocessors in MHz.
     Clock,
-    /// Share of time in which a multiprocessor has work, in percent.
+    /// Share of time with work on a multiprocessor, in percent.
     SmActive,
-    /// Share of time in which the tensor cores work, in percent.
+    /// Share of time with active tensor cores, in percent.
     TensorActive,
-    /// What lowers the clock, as NVML's bits.
+    /// Reasons for a reduced clock, as NVML's bit mask.
     Throttle,
-    /// The last error's number; 0 is none.
+    /// Number of the last error; 0 means no error.
     Xid,
-    /// 1 when a broken row of memory could not be replaced.
+    /// 1 if a broken row of memory could not be replaced.
     RowRemapFailure,
-    /// 1 is healthy.
+    /// 1 means healthy.
     Health,
-    /// Only who holds a part of the device.
+    /// Says only which pod holds a part of the device; the value is not used.
     Share,
 }
 
 impl Quantity {
-    /// Returns true for what is asked only where it is not well.
+    /// Whether this quantity is queried only to find faulty devices.
     pub fn is_fault(self) -> bool {
         matches!(self, Self::Xid | Self::RowRemapFailure | Self::Health)
     }
 
-    /// Returns what is physically possible, in our unit.
+    /// Defines the physically possible range, in gpuctl's unit.
     pub(super) fn range(self) -> (f64, f64) {
         match self {
             Self::Utilization | Self::MemoryCopy | Self::SmActive | Self::TensorActive => {
@@ -57,7 +57,7 @@ impl Quantity {
             Self::PowerLimit => (1.0, 5000.0),
             Self::Temperature => (-40.0, 150.0),
             Self::Clock => (0.0, 20_000.0),
-            // Nine bits are in use.
+            // NVML uses nine bits; the range leaves room for twelve.
             Self::Throttle => (0.0, 4095.0),
             Self::Xid => (0.0, 100_000.0),
             Self::RowRemapFailure | Self::Health => (0.0, 1.0),

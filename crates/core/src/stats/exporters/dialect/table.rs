@@ -1,40 +1,40 @@
-//! What one exporter's table says: its metrics, and the labels that name the device, the node and
-//! the pod.
+//! The table of one exporter: its metrics, and the labels that name the device, the node and the
+//! pod.
 
 use super::quantity::Quantity;
 
-/// How one exporter names what gpuctl reads. Labels stand in order: the first that has a value
-/// counts.
+/// The metric and label names of one exporter. Labels are in order of precedence: the first with a
+/// value wins.
 #[derive(Debug)]
 pub struct Dialect {
-    /// Its metrics; a name is in one dialect only.
+    /// Its metrics. Each name occurs in one dialect only.
     pub metrics: &'static [ExporterMetric],
-    /// Labels with the name of the node.
+    /// Labels with the node's name.
     pub node: &'static [&'static str],
-    /// Labels with the device's identity.
+    /// Labels with the device's UUID.
     pub uuid: &'static [&'static str],
     /// Labels with the device's number on its node.
     pub index: &'static [&'static str],
-    /// Labels with the device's model; read of this dialect's metrics only, for they may be as
-    /// general as `name`.
+    /// Labels with the device's model. They are read only from metrics of this dialect, because
+    /// their names may be as general as `name`.
     pub model: &'static [&'static str],
-    /// Labels with the pod that holds the device, as (namespace, pod). `namespace` and `pod` are
-    /// common to all and not listed.
+    /// Label pairs (namespace, pod) with the pod that holds the device. All exporters may use
+    /// `namespace` and `pod`, so that pair is not listed.
     pub pod: &'static [(&'static str, &'static str)],
-    /// Labels with the container beside the pod. `container` is common to all and not listed.
+    /// Labels with the holder's container. All exporters may use `container`, so it is not listed.
     pub container: &'static [&'static str],
-    /// What the exporter calls its own container. Only needed where it names the holder by
-    /// `namespace` and `pod`: Prometheus writes the exporter's own pod there when no device is
+    /// Names of the exporter's own container. Needed only if the exporter names the holder in
+    /// `namespace` and `pod`: Prometheus writes the exporter's own pod there while no device is
     /// held.
     pub own_containers: &'static [&'static str],
-    /// Labels of the parts of a device, for those that can be cut.
+    /// Labels of a device's slices, if devices can be partitioned.
     pub slice: Option<SliceLabels>,
-    /// What only the first part of a device tells; the others report zero.
+    /// Quantities that only the first slice of a device reports; the other slices report zero.
     pub of_first_slice: &'static [Quantity],
 }
 
 impl Dialect {
-    /// No metrics and no labels: what a table leaves out with `..Dialect::EMPTY`.
+    /// No metrics and no labels, for `..Dialect::EMPTY` in the tables.
     pub const EMPTY: Self = Self {
         metrics: &[],
         node: &[],
@@ -49,42 +49,39 @@ impl Dialect {
     };
 }
 
-/// Labels that name a part of a device.
+/// Labels that name a slice of a device.
 #[derive(Clone, Copy, Debug)]
 pub enum SliceLabels {
-    /// One label with the profile and one with the number.
+    /// One label with the profile and one with the instance's number.
     Profile {
-        /// Its value is the profile, such as `1g.10gb`.
+        /// The profile, such as `1g.10gb`.
         profile: &'static str,
-        /// The part's number on the device.
+        /// The instance's number on the device.
         number: &'static str,
     },
-    /// The modes in which compute units and memory are partitioned, and the number of the
-    /// partition.
+    /// The partitioning modes of compute units and memory, and the partition's number.
     Modes {
-        /// Compute partitioning; `spx` is a whole device.
+        /// Compute partitioning mode; `spx` is a whole device.
         compute: &'static str,
-        /// Memory partitioning.
+        /// Memory partitioning mode.
         memory: &'static str,
         /// The partition's number on the device.
         number: &'static str,
     },
 }
 
-/// A metric of an exporter.
 #[derive(Clone, Copy, Debug)]
 pub struct ExporterMetric {
-    /// The name in Prometheus.
+    /// The metric's name in Prometheus.
     pub name: &'static str,
-    /// What it measures.
     pub quantity: Quantity,
-    /// Of several metrics for one quantity of a device the lowest counts.
+    /// The lowest rank wins if a device has several metrics of one quantity.
     pub rank: u8,
-    /// What turns its unit into ours.
+    /// Factor that converts the exporter's unit to gpuctl's.
     pub scale: f64,
 }
 
-/// Returns one row of a table of metrics.
+/// Builds a row of a metric table, `const` so that the tables are static.
 pub(super) const fn metric(
     name: &'static str,
     quantity: Quantity,
@@ -99,22 +96,22 @@ pub(super) const fn metric(
     }
 }
 
-/// Turns bytes into MiB.
+/// Converts bytes to MiB.
 pub(super) const BYTES: f64 = 1.0 / 1_048_576.0;
 
 impl ExporterMetric {
-    /// Returns the lowest and the highest value that a device can have, in the exporter's unit.
+    /// Converts the possible range of the quantity to the exporter's unit.
     pub fn range(&self) -> (f64, f64) {
         let (lowest, highest) = self.quantity.range();
         (lowest / self.scale, highest / self.scale)
     }
 
-    /// Returns a sample in our unit; `None` when no device can have it: NaN, infinities, sentinels,
-    /// a utilization over 100.
+    /// Converts a sample to gpuctl's unit. `None` if it is physically impossible: NaN, infinities,
+    /// sentinel values, a utilization above 100.
     pub fn read(&self, value: f64) -> Option<f64> {
         let (lowest, highest) = self.quantity.range();
         let value = value * self.scale;
-        // A ratio that a float brought to 100.00000001 is whole.
+        // Accept a ratio that floating-point rounding raised to 100.00000001.
         (value.is_finite() && value >= lowest && value <= highest + 1e-6)
             .then(|| value.min(highest))
     }

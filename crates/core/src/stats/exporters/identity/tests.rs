@@ -1,4 +1,4 @@
-//! Tests of which device, node and pod a series is about.
+//! Tests of the mapping from series to devices, nodes and pods.
 
 use std::rc::Rc;
 
@@ -68,7 +68,7 @@ fn nodes_are_known_by_name_address_and_exporter() {
         node(&[("instance", "10.0.0.2:9400")]).as_deref(),
         Some("gpu-2")
     );
-    // The host name of a container tells nothing; the exporter's pod does.
+    // A container's host name is not a node name, but the exporter's pod identifies the node.
     let own = [
         ("Hostname", "exporter-x"),
         ("namespace", "team"),

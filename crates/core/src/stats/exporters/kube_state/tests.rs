@@ -1,4 +1,4 @@
-//! Tests of the queries of kube-state-metrics.
+//! Tests of the kube-state-metrics queries.
 
 use super::*;
 

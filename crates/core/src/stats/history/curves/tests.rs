@@ -45,7 +45,7 @@ fn a_device_is_one_curve_and_garbage_a_gap() {
         values(history.traces[0].curve(Quantity::Utilization)),
         [90.0, 70.0]
     );
-    // (90 + 10) / 2, and 70 alone.
+    // (90 + 10) / 2, and then 70 alone.
     let means = mean(
         history
             .traces
@@ -103,11 +103,11 @@ fn unused_devices_are_told_and_unknown_ones_are_not_called_so() {
     };
     assert_eq!(
         of(&[&[0.0, 0.0, 1.0, 0.0]]).as_deref(),
-        Some("no sample of this time shows its GPU in use")
+        Some("its GPU was idle in every sample of this time")
     );
     assert_eq!(
         of(&[&[0.0; 4], &[0.0, 0.0, 60.0, 0.0]]).as_deref(),
-        Some("1 of its 2 sampled GPUs was in use in no sample of this time")
+        Some("1 of its 2 sampled GPUs was idle in every sample of this time")
     );
     assert_eq!(of(&[&[0.0]]), None, "one sample of four is too little");
     assert_eq!(of(&[&[5.0; 4]]), None);

@@ -68,9 +68,9 @@ fn advice_is_given_for_what_is_seen_and_for_nothing_else() {
             others: Watts(350.0)
         }]
     );
-    // Who waits for the one that works spins at full utilization.
+    // Ranks that wait for a working one spin at full utilization.
     let slow = of(&[(100.0, 1.0, 350.0), (100.0, 1.0, 350.0), (95.0, 1.0, 355.0)]);
-    assert_eq!(slow, [], "a lower utilization is no fault");
+    assert_eq!(slow, [], "a lower utilization is not a fault");
     assert_eq!(
         of(&[(100.0, 60_000.0, 90.0)]),
         [Advice::Stuck {
@@ -81,14 +81,14 @@ fn advice_is_given_for_what_is_seen_and_for_nothing_else() {
     assert_eq!(
         advice(&works(&[(100.0, 60_000.0, 90.0)]), spread(1), None, None),
         [],
-        "of an unknown model nothing is known"
+        "an unknown model has no power limit"
     );
     let mut half = works(&[(90.0, 1.0, 1.0), (1.0, 1.0, 1.0)]);
     half.values_mut().last().unwrap().seconds = 0.0;
     assert_eq!(
         advice(&half, spread(2), None, None),
         [],
-        "what is not measured did not do nothing"
+        "an unmeasured device is not idle"
     );
     assert_eq!(advice(&Works::new(), spread(0), None, None), []);
     let moved = works(&[(90.0, 60_000.0, 350.0), (1.0, 500.0, 60.0)]);

@@ -5,8 +5,8 @@ use crate::model::GpuCount;
 
 const SLOT: i64 = 60_000;
 
-/// A pod with so many GPUs; its slots by letter: `w` waits, `s` starts, `r` runs, `.` is not
-/// there.
+/// Builds a pod with `gpus` GPUs. Each letter is a slot: `w` waits, `s` starts, `r` runs, `.` does
+/// not exist.
 fn pod(job: &str, kind: &str, gpus: u64, slots: &str, phase: &str) -> Allocation {
     let of = |letters: &str| {
         slots
@@ -43,8 +43,8 @@ fn hour(number: i64, tenures: Vec<Allocation>) -> AllocationHistory {
 fn time_is_waiting_starting_running_or_lost() {
     let mut times = JobTimes::new(240.0);
     let group = |_: &Allocation| Some(vec![Some("ml".to_owned())]);
-    // Ten minutes: it waits for two, pulls its image for one, runs for three, is gone for one,
-    // and runs again; after the hour it goes on.
+    // Ten minutes: it waits for two, pulls its image for one, runs for three, is absent for one,
+    // and runs again. It continues in the next hour.
     times.add(
         &hour(
             0,
@@ -82,7 +82,7 @@ fn time_is_waiting_starting_running_or_lost() {
     near(sum.waiting, 4.0 * hours(3.0) + 2.0 * hours(8.0));
     near(sum.starting, 4.0 * hours(1.0) + 2.0 * hours(1.0));
     near(sum.running, 4.0 * hours(3.0 + 3.0 + 2.0) + 2.0 * hours(2.0));
-    // Half of four minutes.
+    // Half of the checkpoint interval of four minutes.
     near(sum.lost, 4.0 * hours(2.0));
     let kept = 4.0 * 6.0 + 2.0 * 2.0;
     near(
@@ -90,7 +90,7 @@ fn time_is_waiting_starting_running_or_lost() {
         kept / (4.0 * 12.0 + 2.0 * 11.0),
     );
     near(sum.goodput().unwrap(), kept / (4.0 * 9.0 + 2.0 * 3.0));
-    // Of the first one nobody knows since when it waits.
+    // The first job was already waiting at the start, so its wait is unknown.
     assert_eq!(
         (sum.waits.clone(), sum.wait(0.5)),
         (vec![480.0], Some(480.0))
@@ -116,7 +116,7 @@ fn another_run_after_a_good_end_is_no_interruption() {
         (sum.interruptions, sum.waiting, sum.effective_ratio()),
         (0, 0.0, Some(1.0))
     );
-    // Neither is one that begins in a later piece of time, in which the first is told no more.
+    // Nor is a run in a later chunk, after the first run's objects are deleted.
     times.add(&hour(1, vec![run("third", ".....rrr..")]), |_| {
         Some(vec![None])
     });

@@ -1,4 +1,4 @@
-//! Tests of the lines that trainers and servers print.
+//! Tests of the log lines of trainers and servers.
 
 use super::*;
 

@@ -1,15 +1,15 @@
-//! Tests of the comparison of the devices of a job.
+//! Tests of the comparison of a job's devices.
 
 use std::collections::BTreeMap;
 
 use super::*;
 use crate::model::Point;
 
-/// The same numbers in every run; xorshift64 (Marsaglia 2003).
+/// Deterministic noise; xorshift64 (Marsaglia 2003).
 struct Random(u64);
 
 impl Random {
-    /// From -1 to 1.
+    /// Draws a number from -1 to 1.
     fn noise(&mut self) -> f64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -24,7 +24,7 @@ impl Random {
 
 const END: i64 = 600_000;
 
-/// What one device of a busy job does, over ten minutes.
+/// The load of one device of a busy job, over ten minutes.
 #[derive(Clone, Copy)]
 struct Load {
     utilization: f64,
@@ -63,8 +63,8 @@ fn device(index: u32, load: Load, random: &mut Random) -> Trace {
     )
 }
 
-/// 1 bad of 64 with noise on all: how often the right one is named, and how often one is named
-/// that is not bad.
+/// One bad device of 64, with noise on all. Measures how often it is found, and how often a healthy
+/// one is reported.
 #[test]
 fn the_bad_one_of_64_is_found() {
     let mut random = Random(0x5eed_0020);
@@ -103,7 +103,7 @@ fn the_bad_one_of_64_is_found() {
             .iter()
             .map(|one| one.device)
             .collect();
-        // Each fifth job is well.
+        // Every fifth job is healthy.
         bad_ones += usize::from(kind != 4);
         right += usize::from(kind != 4 && found.contains(&bad));
         wrong += found
@@ -149,7 +149,7 @@ fn who_waits_spins_and_who_is_waited_for_does_not() {
         (64, 63, &[37][..])
     );
     assert!((110.0..130.0).contains(&report.spinning_watts.unwrap()));
-    // Half of the devices on slower nodes are no outliers, and of two nobody knows.
+    // A slower half is not an outlier, and of two devices neither can be blamed.
     let halves: Vec<Trace> = (0..16)
         .map(|index| {
             device(

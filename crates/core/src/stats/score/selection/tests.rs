@@ -1,4 +1,4 @@
-//! Tests of the choice of devices to score.
+//! Tests of the selection of devices to score.
 
 use super::*;
 use crate::model::GpuCount;
@@ -112,7 +112,7 @@ fn held_devices_that_measure_nothing_are_there_and_unknown() {
         .collect();
     assert_eq!(told, [("p", 5, true), ("q", 0, false)]);
     assert_eq!(found[0].0.uuid.as_deref(), Some("GPU-x"));
-    // All are there already, though nobody says who has which.
+    // All held devices are measured, even though no series names their holder.
     host.holders = vec![holder("q", GpuCount(1))];
     assert!(lost(&host, &readings, &History::default()).is_empty());
     let inventory = Inventory { hosts: vec![host] };
