@@ -24,7 +24,7 @@ struct PolicySpec<'a> {
 }
 
 impl WirePolicy<'_> {
-    /// Whether the policy restricts ingress. A policy without types does.
+    /// Whether the policy restricts ingress. A policy without `policyTypes` does.
     fn isolates(&self) -> bool {
         let types = &self.spec.policy_types;
         let is_foreign = self

@@ -1,4 +1,4 @@
-//! Reads volume claims, and from the pods that are listed who mounts them.
+//! Lists persistent volume claims and the pods that mount them.
 
 use std::collections::BTreeMap;
 
@@ -66,8 +66,8 @@ impl WireClaim<'_> {
 }
 
 impl StorageApi<'_> {
-    /// Returns the claims of one namespace or of all, by name: those that gpuctl made, or
-    /// `everybody`'s.
+    /// Lists the claims of one namespace or of all, by name. Lists only gpuctl's claims unless
+    /// `everybody` is set.
     pub async fn claims(
         self,
         namespace: Option<&str>,
@@ -131,7 +131,7 @@ impl StorageApi<'_> {
     }
 }
 
-/// Who mounts which claim, by namespace and name.
+/// Pods that mount each claim, by namespace and name.
 #[derive(Default)]
 struct Uses(BTreeMap<(String, String), ClaimUse>);
 
