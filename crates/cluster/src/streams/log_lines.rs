@@ -4,9 +4,9 @@ use std::collections::VecDeque;
 
 use jiff::Timestamp;
 
-/// Limit on the length of a line. Longer lines are truncated.
+/// Maximum length of a line in bytes. Longer lines are truncated.
 pub(crate) const LONGEST_LINE: usize = 1 << 20;
-/// Limit on the bytes of the kept lines of one log.
+/// Maximum number of bytes kept of one log.
 pub const MOST_BYTES: usize = 64 << 20;
 /// One line and its timestamp.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! Runs the credential plugin of a kubeconfig once and never prints its output.
 //!
-//! Note: kube itself would run it three times, and would quote the output of a failing plugin,
-//! tokens included.
+//! kube itself would run the plugin three times. It would also quote the output of a failing
+//! plugin, including tokens.
 
 use std::collections::HashMap;
 use std::process::Stdio;
@@ -16,10 +16,10 @@ use tokio::process::Command;
 use crate::Failure;
 use gpuctl_local::program_output::output_within;
 
-/// Time that a plugin gets with nobody there to answer it. A person who logs in through a browser
-/// gets all the time there is.
+/// Time limit for a plugin without a user who can respond. A user who logs in through a browser has
+/// no time limit.
 const LONGEST: Duration = Duration::from_secs(30);
-/// Limit on the output of a plugin in bytes.
+/// Maximum output of a plugin in bytes.
 const LARGEST: usize = 1 << 20;
 
 #[derive(Deserialize)]
@@ -35,8 +35,8 @@ struct CredentialStatus {
     client_key_data: Option<String>,
 }
 
-/// Replaces an `exec:` block by the credentials that its plugin gives. `cluster` is told to a
-/// plugin that wants to know it; `interactive` says that a person is there.
+/// Replaces an `exec:` block by the credentials of its plugin. `cluster` is passed to plugins with
+/// `provideClusterInfo`. `interactive` means that a user is present.
 pub(crate) async fn resolve(
     auth: &mut AuthInfo,
     cluster: Option<&Cluster>,
@@ -96,7 +96,7 @@ async fn run(exec: &ExecConfig, interactive: bool) -> Result<CredentialStatus, F
             output.status
         )));
     }
-    // The text itself must not be quoted: it holds the token.
+    // Never quote the output: it contains the token.
     let answer: ExecCredential = serde_json::from_slice(&output.stdout)
         .map_err(|_| failed("printed no ExecCredential".to_owned()))?;
     let status = answer
@@ -108,7 +108,7 @@ async fn run(exec: &ExecConfig, interactive: bool) -> Result<CredentialStatus, F
     Ok(status)
 }
 
-/// Returns the command that runs the plugin. `ask` lets it read answers from the terminal.
+/// Builds the command that runs the plugin. `ask` lets it read answers from the terminal.
 fn plugin(exec: &ExecConfig, program: &str, ask: bool, interactive: bool) -> Command {
     let version = exec
         .api_version
@@ -123,8 +123,7 @@ fn plugin(exec: &ExecConfig, program: &str, ask: bool, interactive: bool) -> Com
         .args(exec.args.iter().flatten())
         .env("KUBERNETES_EXEC_INFO", info.to_string())
         .stdin(if ask { Stdio::inherit() } else { Stdio::null() })
-        // Device codes and addresses of login pages are written there, also by plugins that read no
-        // answer.
+        // Plugins print device codes and login URLs on stderr, even those that do not read answers.
         .stderr(if interactive {
             Stdio::inherit()
         } else {

@@ -1,4 +1,4 @@
-//! Turns a failure of the API server into an error with its name, cause and hint.
+//! Converts failures of API requests into user-facing errors with name, cause and hint.
 
 use gpuctl_core::error::{Error, ErrorKind, ErrorName};
 use gpuctl_core::model::contract::refusal::RefusalCause;
@@ -39,7 +39,7 @@ impl From<Failure> for Error {
     }
 }
 
-/// Says what would lift a refusal.
+/// Builds the error for a read-only connection, with a hint on how to allow changes.
 pub fn read_only(message: String, by: &ReadOnly) -> Error {
     let error = Error::new(ErrorName::ReadOnly, message).cause(by.to_string());
     match by {
@@ -50,8 +50,8 @@ pub fn read_only(message: String, by: &ReadOnly) -> Error {
     }
 }
 
-/// Returns the name of a refusal by whoever admits objects, and what to do about it; `None` for
-/// what is explained elsewhere.
+/// Returns the error name and the hint for a rejection by admission control; `None` for causes that
+/// are explained elsewhere.
 fn admission(cause: RefusalCause) -> Option<(ErrorName, &'static str)> {
     Some(match cause {
         RefusalCause::QuotaExceeded => (
@@ -99,10 +99,10 @@ fn admission(cause: RefusalCause) -> Option<(ErrorName, &'static str)> {
     })
 }
 
-/// Returns the API server's own reasons; its message is a sentence already. A 403 is a matter of
-/// rights only when it says so: quotas, webhooks and Pod Security refuse with the same code.
+/// Converts an error response of the API server. A 403 is about RBAC only if its reason is
+/// `Forbidden`: quotas, webhooks and Pod Security use the same code.
 fn api(code: u16, reason: &str, told: String) -> Error {
-    // Whoever admits may choose the code.
+    // Admission webhooks can choose the code.
     if matches!(code, 400 | 403 | 422 | 500)
         && let Some((name, hint)) = RefusalCause::of(&told).and_then(admission)
     {

@@ -7,10 +7,11 @@ use gpuctl_core::model::values::left_out::LeftOut;
 use gpuctl_core::model::{Container, GpuCount, Pod, PodPhase};
 
 impl WirePod<'_> {
-    /// Returns the index of the pod among those of a Job.
+    /// Returns the completion index of a pod of a Job.
     fn rank(&self) -> Option<u32> {
         let index = "batch.kubernetes.io/job-completion-index";
         let rank = self
+            // The label exists since Kubernetes 1.28; the annotation is older.
             .metadata
             .labels
             .get(index)
@@ -18,8 +19,8 @@ impl WirePod<'_> {
         rank.and_then(|rank| rank.parse().ok())
     }
 
-    /// Returns the job's own container first. Init containers matter only while they hold the pod
-    /// up.
+    /// Lists the job's containers first. Init containers are included only while they block the
+    /// pod.
     fn containers(&self) -> Vec<Container> {
         let inits = self
             .status
@@ -34,7 +35,6 @@ impl WirePod<'_> {
             .collect()
     }
 
-    /// Returns the pod as the model knows it.
     pub(crate) fn pod(&self) -> Pod {
         let status = &self.status;
         let condition = |kind: &str| {

@@ -1,18 +1,19 @@
-//! Refuses what would change the cluster, before it is sent. What counts as reading is said here
-//! alone: GET, dry runs, reviews of rights, and questions to a Prometheus behind the API server.
+//! Rejects requests that would change the cluster before they are sent. Only this module defines
+//! which requests read: GET, dry runs, access reviews, and queries to a Prometheus behind the API
+//! server.
 
 use std::fmt;
 
 use http::Method;
 
-/// Who says that nothing may be changed.
+/// The reason why changes are forbidden.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReadOnly {
     Flag,
     Environment,
-    /// The config file, for everything or for this context.
+    /// The config file, for all contexts or for this one.
     File,
-    /// A setting cannot be read, and so might say so.
+    /// A setting that cannot be read and might forbid changes.
     Unclear(String),
 }
 
@@ -29,7 +30,7 @@ impl fmt::Display for ReadOnly {
 
 pub(crate) fn only_reads(method: &Method, path: &str) -> bool {
     let (resource, query) = path.split_once('?').unwrap_or((path, ""));
-    // A command that runs in a container may do anything, whatever the method of its request.
+    // Exec and attach use GET for the WebSocket upgrade, but the process can do anything.
     let gets_inside = ["/exec", "/attach"]
         .iter()
         .any(|end| resource.ends_with(end));

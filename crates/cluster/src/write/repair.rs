@@ -158,13 +158,13 @@ impl WritesApi<'_> {
             return Ok(live);
         }
         let uid = text("/metadata/uid").unwrap_or_default();
-        // The version protects an object that another run has given to its job by now.
+        // The version protects an object that another run has given to its job in the meantime.
         let deletion = Deletion {
             version: text("/metadata/resourceVersion"),
             ..Deletion::of(uid)
         };
         match self.delete(object, deletion).await {
-            // The garbage collector deletes an object whose owner is gone.
+            // The garbage collector deletes an object whose owner no longer exists.
             Err(failure) if failure.is_forbidden() && is_original => {
                 let patch = json!({"metadata": {"uid": uid, "ownerReferences": null}});
                 return self.merge_patch(&path_of(object), &patch).await;
