@@ -96,6 +96,8 @@ impl MetricsApi<'_> {
                         .iter()
                         .filter(|pod| !pod.spec.node_name.is_empty())
                     {
+                        // A node can run exporters of both an operator and a chart, which report
+                        // the same GPUs.
                         if !found.iter().any(|known| known.node == pod.spec.node_name) {
                             found.push(ExporterPod {
                                 namespace: pod.metadata.namespace.to_string(),

@@ -74,6 +74,7 @@ impl NamespacesApi<'_> {
         if let Some(held) = self.holds(name).await? {
             return Ok(Namespace::Kept(held));
         }
+        // The UID protects a namespace with this name that was created after the check.
         self.0.writes().delete_at(&path, Deletion::of(&uid)).await?;
         Ok(Namespace::Deleted)
     }

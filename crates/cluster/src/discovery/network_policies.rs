@@ -32,6 +32,8 @@ impl WirePolicy<'_> {
             .labels
             .get(MANAGED_BY)
             .is_none_or(|manager| manager != MANAGED_BY_US);
+        // A policy without `policyTypes` affects ingress even without ingress rules
+        // (`NetworkPolicySpec`).
         is_foreign && (types.is_empty() || types.iter().any(|one| one == "Ingress"))
     }
 }

@@ -79,6 +79,7 @@ impl PrometheusService {
     pub fn remembered(kept: &Value) -> Option<Self> {
         let name = |key: &str| {
             let text = kept[key].as_str()?;
+            // The text becomes part of a request path.
             let fits = !text.is_empty()
                 && text
                     .chars()
@@ -129,6 +130,7 @@ impl PrometheusService {
     /// Whether gpuctl looks for the Service even without the right to list Services.
     pub fn is_usual(&self) -> bool {
         WELL_KNOWN.iter().any(|(namespace, service, port)| {
+            // OpenShift serves Thanos Querier only over HTTPS.
             let secure = *namespace == "openshift-monitoring";
             let usual = PrometheusService {
                 secure,
@@ -161,6 +163,7 @@ impl MetricsApi<'_> {
                 .collect();
             own.sort();
             for gate in own {
+                // Several selectors can match one Service. The first one has the longest retention.
                 if !found.iter().any(|known| known.name() == gate.name()) {
                     found.push(gate);
                 }
@@ -265,6 +268,7 @@ impl MetricsApi<'_> {
                 .as_array()?
                 .iter()
                 .filter_map(|port| u16::try_from(port["port"].as_u64()?).ok());
+            // EndpointSlices list ports of pods, which may differ from the port of the Service.
             let port = ports
                 .clone()
                 .find(|port| *port == gate.port)
@@ -277,6 +281,8 @@ impl MetricsApi<'_> {
                 .iter()
                 .filter(ready)
                 .find_map(|one| one.pointer("/targetRef/name")?.as_str())?;
+            // An EndpointSlice can contain any target name, and this one becomes part of a request
+            // path.
             is_segment(pod).then(|| (pod.to_owned(), port))
         }))
     }

@@ -43,6 +43,8 @@ impl InventoryApi<'_> {
             free,
             ..Room::default()
         };
+        // Terminated pods hold no resources, but a cluster keeps up to 12,500 of them by default
+        // (`--terminated-pod-gc-threshold` of kube-controller-manager).
         let unfinished = [(
             "fieldSelector",
             "status.phase!=Succeeded,status.phase!=Failed",
@@ -95,6 +97,7 @@ fn waiting_pod(pod: &WirePod<'_>, holder: String) -> WaitingPod {
     WaitingPod {
         holder,
         priority: pod.spec.priority,
+        // Names of foreign claims contain no count; each requests at least one device.
         devices: pod.spec.devices().max(claims),
         nominated,
         selector,
@@ -111,6 +114,7 @@ fn occupy(room: &mut Room, pod: &WirePod<'_>, holder: String) {
     let amounts = pod.spec.amounts();
     for (resource, amount) in &amounts {
         if let Some(left) = free.get_mut(resource) {
+            // Static pods bypass the scheduler and can exceed what is allocatable.
             *left = left.saturating_sub(*amount);
         }
     }
@@ -160,6 +164,7 @@ impl PodSpec<'_> {
         let machine = MACHINE
             .into_iter()
             .map(|resource| (resource.to_owned(), i128::from(self.of_node(resource))));
+        // Nodes also limit the number of pods, as the resource `pods`.
         let pod = ("pods".to_owned(), 1000);
         extended
             .chain(machine)

@@ -173,6 +173,7 @@ fn requested(devices: &Value) -> Result<Vec<DeviceDemand>, &'static str> {
             .flatten()
             .map(|one| {
                 let text = |field: &str| one[field].as_str().unwrap_or_default().to_owned();
+                // `Exists` tolerates every value; the default operator is `Equal`.
                 let value = (one["operator"] != "Exists").then(|| text("value"));
                 DeviceToleration {
                     key: text("key"),
@@ -191,6 +192,7 @@ fn requested(devices: &Value) -> Result<Vec<DeviceDemand>, &'static str> {
             tolerations: tolerations.collect(),
         });
     }
+    // A constraint compares the devices of a claim, so it cannot exclude a single device.
     let constraints = devices["constraints"]
         .as_array()
         .is_some_and(|constraints| !constraints.is_empty());
@@ -224,6 +226,7 @@ fn offered(slices: &Claimed, held: &Claimed, rules: &[Value]) -> Vec<OfferedDevi
         for device in devices_of(slice) {
             let key = (driver.clone(), pool.clone(), text(device, "/name"));
             let mut offered = offered_device(device, &key, rules);
+            // A slice that several nodes can use has `nodeSelector` or `allNodes` instead.
             offered.node = text(slice, "/spec/nodeName");
             offered.is_countable &= !offered.node.is_empty() && is_complete;
             offered.is_held = taken.contains(&key);
@@ -235,6 +238,8 @@ fn offered(slices: &Claimed, held: &Claimed, rules: &[Value]) -> Vec<OfferedDevi
 
 /// Whether all slices of the pool's current generation are listed.
 fn is_complete(slice: &Value, all: &[Value]) -> bool {
+    // A driver publishes a pool in several slices, one after the other. `resourceSliceCount` is
+    // their total number in this generation (`ResourcePool`).
     let listed = all
         .iter()
         .filter(|other| pool(other) == pool(slice) && generation(other) == generation(slice))

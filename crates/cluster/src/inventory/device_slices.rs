@@ -1,4 +1,4 @@
-//! Reads `ResourceSlice` objects, in which drivers of dynamic resource allocation offer devices.
+//! Reads `ResourceSlice` objects. Drivers of dynamic resource allocation offer devices in them.
 
 use std::collections::BTreeMap;
 

@@ -17,8 +17,8 @@ use gpuctl_core::model::values::left_out;
 use gpuctl_core::model::values::left_out::LeftOut;
 use gpuctl_core::model::{Consumer, MachineRequests};
 
-/// The fields of a pod that say what it holds on its node. A cluster has more pods than any other
-/// objects, so nothing else is decoded.
+/// A pod, reduced to the resources that it holds on its node. A cluster has more pods than any
+/// other objects, so nothing else is decoded.
 #[derive(Deserialize)]
 pub(crate) struct HeldPod<'a> {
     #[serde(borrow, default)]

@@ -22,7 +22,7 @@ pub enum Labelling {
     NoLabel,
 }
 
-/// Which existing value a write may replace.
+/// Existing values that a write may replace.
 #[derive(Clone, Copy, Debug)]
 pub enum LabelOverwrite<'a> {
     Anything,
@@ -61,6 +61,7 @@ impl NodesApi<'_> {
                 return Ok(Labelling::Conflict(there.map(ToOwned::to_owned)));
             }
             match self.patch_labels(node, &version, &[(key, value)]).await {
+                // Another writer was faster: read the node again.
                 Err(failure) if failure.code() == Some(409) => {}
                 other => return other.map(|()| Labelling::Done),
             }

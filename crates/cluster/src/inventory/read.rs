@@ -30,7 +30,7 @@ pub struct InventorySnapshot {
     pub devices: Vec<Device>,
     /// Kinds that the user cannot list in the whole cluster, such as `pods` or `resource slices`.
     pub unreadable: Vec<&'static str>,
-    /// The error because of which the nodes are the published ones.
+    /// Set if the nodes are the published ones: the error of listing the live ones.
     refused: Option<Failure>,
 }
 
@@ -126,7 +126,7 @@ impl InventoryApi<'_> {
     }
 
     /// Reads the inventory with a selection of pods and passes each page of pods to `also`. The
-    /// second result tells whether the pods could be listed.
+    /// second result is an error if the pods could not be listed.
     pub(crate) async fn stock_from(
         self,
         selection: &[(&str, &str)],

@@ -165,6 +165,7 @@ impl PodSpec<'_> {
         Total {
             extended,
             cpu_milli: self.of_node("cpu"),
+            // Kubernetes accepts fractions of a byte, such as `100m`, so round up.
             memory_bytes: self.of_node("memory").div_ceil(1000),
             is_absurd,
         }

@@ -42,6 +42,7 @@ impl WireClaim<'_> {
             .labels
             .get(MANAGED_BY)
             .is_some_and(|manager| manager == MANAGED_BY_US);
+        // The capacity is the provisioned size, which may exceed the request.
         let size = self
             .status
             .capacity
@@ -52,6 +53,8 @@ impl WireClaim<'_> {
             name: meta.name.to_string(),
             job: meta.labels.get(JOB).filter(|_| ours).cloned(),
             size: size.cloned(),
+            // The finalizer `kubernetes.io/pvc-protection` keeps a deleted claim while pods use it.
+            // Its phase does not show that.
             status: if meta.deletion_timestamp.is_some() {
                 "Terminating".to_owned()
             } else {
@@ -66,8 +69,8 @@ impl WireClaim<'_> {
 }
 
 impl StorageApi<'_> {
-    /// Lists the claims of one namespace or of all, by name. Lists only gpuctl's claims unless
-    /// `everybody` is set.
+    /// Lists the claims of one namespace or of all namespaces, by name. Includes those that gpuctl
+    /// did not create if `everybody` is set.
     pub async fn claims(
         self,
         namespace: Option<&str>,

@@ -20,8 +20,8 @@ const ASKED: usize = 32;
 const AT_ONCE: usize = 8;
 
 impl JobsApi<'_> {
-    /// Computes the latest time by which deadlines of running jobs free capacity for `pods` pods on
-    /// these nodes; `None` if they do not.
+    /// Computes when the deadlines of running jobs will have freed capacity for `pods` pods on
+    /// these nodes; `None` if they do not free enough.
     pub async fn room_by(
         self,
         requests: &Amounts,
@@ -126,6 +126,7 @@ pub struct HolderLife {
 fn of_one_try(job: &Value) -> Option<i64> {
     let number = |pointer: &str| job.pointer(pointer).and_then(Value::as_i64);
     let retries = number("/spec/backoffLimitPerIndex").or_else(|| number("/spec/backoffLimit"))?;
+    // If some pods start later than others, a limit per pod does not bound the Job.
     let at_once =
         number("/spec/parallelism").unwrap_or(1) >= number("/spec/completions").unwrap_or(1);
     number("/spec/template/spec/activeDeadlineSeconds").filter(|_| retries == 0 && at_once)

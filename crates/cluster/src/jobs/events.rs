@@ -139,7 +139,7 @@ impl EventsApi<'_> {
             .await
     }
 
-    /// Lists the events with this reason, in one namespace or in all, each with its namespace.
+    /// Lists the events with this reason and their namespaces, for one namespace or for all.
     pub(crate) async fn of_reason(
         self,
         namespace: Option<&str>,
@@ -227,6 +227,8 @@ fn is_group_of(job: &Job, about: &Involved<'_>) -> bool {
 impl WireEvent<'_> {
     fn event(&self) -> Event {
         Event {
+            // Recorders of `events.k8s.io/v1` set `eventTime` and `series`; older ones set
+            // `lastTimestamp`.
             at: self
                 .series
                 .as_ref()
@@ -241,6 +243,8 @@ impl WireEvent<'_> {
                 "{}/{}",
                 self.involved_object.kind, self.involved_object.name
             ),
+            // Orders events of the same second. Resource versions are opaque by contract; if one is
+            // not a number, the order falls back to the message.
             version: self.metadata.resource_version.parse().unwrap_or(0),
             count: self
                 .series

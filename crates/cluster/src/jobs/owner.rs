@@ -70,7 +70,7 @@ impl OwnerKind {
         }
     }
 
-    /// Returns the path of the collection, in one namespace or in all.
+    /// Builds the path of the collection, for one namespace or for all.
     pub(crate) fn collection(self, namespace: Option<&str>) -> String {
         let (group, plural) = match self {
             Self::Job => ("/apis/batch/v1", "jobs"),

@@ -118,6 +118,7 @@ impl WireOwner<'_> {
         match (owner, self.spec.replicas) {
             // A Job in a queue that a user cannot take out of it is paused with a parallelism of 0.
             (OwnerKind::Job, _) => (
+                // A Job without `completions` is a work queue with `parallelism` pods.
                 self.spec.completions.unwrap_or(self.spec.parallelism),
                 self.spec.suspend || self.spec.parallelism == 0,
             ),

@@ -39,6 +39,7 @@ impl JobsApi<'_> {
                 &path,
                 Deletion {
                     uid: Some(&pod.uid),
+                    // The kubelet cannot confirm the end of the containers, so do not wait for it.
                     force: true,
                     version: None,
                 },
@@ -69,6 +70,8 @@ impl JobsApi<'_> {
 
     /// Replaces the pods of a service as an update of its template does.
     pub async fn roll(self, job: &Job, now: Timestamp) -> Result<(), Failure> {
+        // A changed annotation of the template starts a rollout. `kubectl rollout restart` works
+        // alike.
         let template = json!({"metadata": {"annotations": {RESTARTED: now.to_string()}}});
         let patch = match OwnerKind::of(job) {
             OwnerKind::LeaderWorkerSet => {

@@ -64,6 +64,7 @@ impl ServicesApi<'_> {
             .filter_map(|resource| resource["name"].as_str());
         Ok(Some(
             names
+                // The API lists each metric of pods as a resource `pods/NAME`.
                 .filter_map(|name| name.strip_prefix("pods/"))
                 .map(ToOwned::to_owned)
                 .collect(),

@@ -33,6 +33,7 @@ impl JobsApi<'_> {
         patch["metadata"]["annotations"][REPLICAS] = if replicas == 0 {
             job.replicas().to_string().into()
         } else {
+            // In a merge patch, null removes the key (RFC 7396).
             Value::Null
         };
         if let Some(node) = job

@@ -57,6 +57,8 @@ impl JobsApi<'_> {
             let seen = live
                 .pointer("/status/observedGeneration")
                 .and_then(Value::as_u64);
+            // Until the controller has observed the change, `updateRevision` is that of the old
+            // template.
             if seen.is_some()
                 && seen == live.pointer("/metadata/generation").and_then(Value::as_u64)
             {

@@ -247,8 +247,8 @@ fn told_by(object: &Value, job: &mut Job) {
     if own.is_empty() && !failed {
         return;
     }
-    // The object's status takes precedence over that of its pods, some of which may no longer
-    // exist. Some kinds also set a completed condition when the workload failed.
+    // The object's status takes precedence over its pods, because some pods may no longer exist.
+    // Some kinds also set a completed condition when the workload failed.
     job.conditions.clear();
     let told = own
         .iter()

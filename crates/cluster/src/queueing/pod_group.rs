@@ -15,7 +15,7 @@ use gpuctl_core::model::GroupVerdict;
 use gpuctl_core::model::contract::labels::COSCHEDULING_GROUP;
 use gpuctl_manifest::render::Rendered;
 
-/// Annotations in which pods name their group: Volcano's and KAI's.
+/// Annotations with the name of a pod's group: Volcano's and KAI's.
 const VOLCANO_GROUP: &str = "scheduling.k8s.io/group-name";
 const KAI_GROUP: &str = "pod-group-name";
 

@@ -57,8 +57,8 @@ impl WireWorkload<'_> {
 }
 
 impl QueuesApi<'_> {
-    /// Lists the preemptions in a namespace or in all. `jobs` are gpuctl's jobs, to resolve UIDs to
-    /// their names.
+    /// Lists the preemptions of one namespace or of all. `jobs` are gpuctl's jobs, to resolve UIDs
+    /// to their names.
     pub async fn preemptions(
         self,
         namespace: Option<&str>,

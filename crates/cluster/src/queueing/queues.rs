@@ -339,6 +339,7 @@ fn of_volcano(queue: &Value, groups: Option<&[Value]>) -> Queue {
         used: of("/status/allocated"),
         borrowed: None,
         running: counted(&["Running"]),
+        // A new PodGroup has no phase until Volcano has processed it.
         waiting: counted(&["", "Pending", "Inqueue"]),
     }
 }

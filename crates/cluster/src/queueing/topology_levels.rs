@@ -1,5 +1,6 @@
-//! Reads the node labels by which Kueue places jobs of a queue close together: a flavor can name a
-//! Topology. Ordinary users of Kueue may lack the right to read these; the levels are then unknown.
+//! Reads the node labels that Kueue uses to place the jobs of a queue close together: a flavor can
+//! name a Topology. Ordinary users of Kueue may lack the right to read these; the levels are then
+//! unknown.
 
 use std::collections::BTreeSet;
 

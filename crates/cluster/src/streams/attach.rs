@@ -78,8 +78,8 @@ impl SessionsApi<'_> {
             ("container", call.container),
             ("stdin", flag(call.stdin)),
             ("stdout", "true"),
-            // The API server rejects `stderr` together with `tty`: a terminal has one output
-            // stream.
+            // A terminal has one output stream: container runtimes reject `stderr` together with
+            // `tty`.
             ("stderr", flag(!call.tty)),
             ("tty", flag(call.tty)),
         ];

@@ -200,6 +200,7 @@ impl LogsApi<'_> {
                 {
                     return Err(failure);
                 }
+                // A 400 means that the container has not started yet, which is not worth a note.
                 Err(failure)
                     if failure.code().is_some_and(|code| code != 400)
                         && !std::mem::replace(&mut told, true) =>

@@ -71,6 +71,7 @@ impl LogsApi<'_> {
     ) -> String {
         let mut parameters = vec![
             ("container", query.container.clone()),
+            // Resuming after a disconnect needs the timestamps.
             ("timestamps", "true".to_owned()),
         ];
         if follow {
@@ -79,6 +80,7 @@ impl LogsApi<'_> {
         if query.previous {
             parameters.push(("previous", "true".to_owned()));
         }
+        // The API server rejects `sinceTime` together with `sinceSeconds`.
         match since {
             Some(since) => parameters.push(("sinceTime", since.to_owned())),
             None => {
@@ -86,6 +88,7 @@ impl LogsApi<'_> {
                 parameters.extend(
                     query
                         .since
+                        // The API server rejects 0.
                         .map(|since| ("sinceSeconds", since.as_secs().max(1).to_string())),
                 );
             }

@@ -131,8 +131,8 @@ impl Connection {
         Ok(unread)
     }
 
-    /// Reads collections; the flag of each says whether it is namespaced. Falls back to the current
-    /// namespace if the user cannot list all of them.
+    /// Reads collections, each with a flag for namespaced ones. Falls back to the current namespace
+    /// if the user cannot list all of them.
     async fn read_lists(&self, wanted: BTreeMap<String, bool>, bundle: &mut Bundle) -> Vec<String> {
         let read = stream::iter(wanted).map(|(path, namespaced)| async move {
             let kept = self.whole(&path).await;

@@ -38,8 +38,8 @@ fn without_user(server: &Uri) -> Uri {
 /// Settings of a connection, from flags and environment.
 #[derive(Clone, Debug, Default)]
 pub struct Access {
-    /// Files in order of precedence; empty selects the default file, or the configuration of the
-    /// pod in which gpuctl runs.
+    /// Files in order of precedence. Empty selects the default file or, inside a pod, the pod's own
+    /// configuration.
     pub kubeconfig: Vec<PathBuf>,
     pub context: Option<String>,
     pub namespace: Option<String>,
@@ -222,6 +222,7 @@ impl Connection {
 
 impl Clients {
     fn new(mut config: Config) -> Result<Self, Failure> {
+        // `retry.rs` decides which requests are repeated.
         config.default_retry = false;
         config.connect_timeout = Some(CONNECT);
         config.read_timeout = Some(IDLE);

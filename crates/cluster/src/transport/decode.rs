@@ -274,7 +274,7 @@ impl WireContainer<'_> {
 }
 
 impl ContainerResources {
-    /// Returns the request, or the limit if there is no request.
+    /// Returns the request, or the limit if no request is set.
     pub(crate) fn requested(&self, name: &str) -> Option<String> {
         self.requests
             .get(name)

@@ -192,6 +192,7 @@ impl Connection {
         } = self.exchange(request).await?;
         let success = (200..300).contains(&code);
         let is_protobuf = media.starts_with(protobuf::MEDIA_TYPE);
+        // The login page of a proxy also has a success status, but it is HTML.
         if success && (media.contains("json") || (is_protobuf && request.accept != JSON)) {
             return Ok(ApiResponse {
                 code,
@@ -282,6 +283,7 @@ impl Connection {
             self.server_time.set(Some(time.timestamp()));
         }
         let code = response.status().as_u16();
+        // RFC 9110 also allows a date; the API server sends seconds.
         let after = response
             .headers()
             .get(header::RETRY_AFTER)

@@ -307,7 +307,7 @@ impl Connection {
             };
             let (following, taken) = join(ahead, decoding).await;
             let following = match (token.and_then(|token| taken.map(|()| token)), following) {
-                // A server that encodes protobuf differently from Kubernetes is asked for JSON.
+                // If a server encodes protobuf differently from Kubernetes, request JSON.
                 (Err(_), _) if answer.is_protobuf => {
                     (list.message, size) = (None, PAGE);
                     // The same page arrives again, with the same token.
@@ -361,6 +361,8 @@ impl Connection {
         buffer: &Cell<BytesMut>,
     ) -> Result<ApiResponse, Failure> {
         let limit = size.to_string();
+        // No `resourceVersion`: the list must include earlier writes of this command. With `0`, the
+        // watch cache may return stale objects (API concepts, "Resource versions").
         let mut all = list.parameters.to_vec();
         all.push(("limit", &limit));
         // A token is valid only with the parameters of the request that returned it. Only the limit

@@ -69,7 +69,7 @@ impl Connection {
         self.bell(Some(namespace), &format!("{JOB}={job}"), STEP, QUIET)
     }
 
-    /// Creates a doorbell that rings when pods of any job change, in one namespace or in all.
+    /// Creates a doorbell that rings when pods of any job change, for one namespace or for all.
     pub fn doorbell_of_jobs(&self, namespace: Option<&str>) -> Doorbell<'_> {
         self.bell(namespace, JOB, LIST_STEP, LIST_QUIET)
     }

@@ -79,6 +79,8 @@ impl WirePod<'_> {
             gpus: GpuCount(self.spec.devices()),
             unscheduled: unscheduled
                 .map(|condition| (condition.reason.to_string(), condition.message.to_string())),
+            // When a node stops reporting, the node controller sets `Ready` of its pods to False
+            // and leaves `ContainersReady` as it was. A readiness gate has the same effect.
             silent: phase == PodPhase::Running
                 && self.spec.readiness_gates.is_empty()
                 && condition("ContainersReady").is_some_and(Condition::holds)

@@ -144,6 +144,7 @@ fn or_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
 impl Connection {
     /// Converts the error response of a server.
     pub(crate) fn failure(&self, code: u16, media: &str, body: &[u8]) -> Failure {
+        // The API server encodes an error in the encoding that the request accepts.
         let status: Option<WireStatus> = match media.starts_with(protobuf::MEDIA_TYPE) {
             true => protobuf::decode(body, &protobuf::STATUS).ok(),
             false => serde_json::from_slice(body)

@@ -104,6 +104,7 @@ impl Receiver {
     /// for any reason.
     pub(crate) async fn next(&mut self) -> Option<(u8, Bytes)> {
         loop {
+            // Some peers never answer pings, so silence counts only after the first answer.
             let silence = self.heard.get().map(|heard| heard + GONE);
             let message = match silence {
                 Some(end) => tokio::time::timeout_at(end, self.messages.next())

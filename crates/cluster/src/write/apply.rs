@@ -132,6 +132,7 @@ impl WritesApi<'_> {
             )
             .await?;
         Ok(Applied {
+            // An apply answers 201 for a new object and 200 for an existing one.
             created: answer.code == 201,
             live: answer.json(&self.0.server)?,
         })

@@ -18,7 +18,7 @@ use gpuctl_core::model::contract::labels::SOURCE;
 use gpuctl_core::model::contract::refusal::RefusalCause;
 use gpuctl_manifest::render::{Object, Rendered};
 
-/// Returns the YAML from which an owner was created.
+/// Reads the YAML that an owner was created from.
 fn source(owner: &Value) -> Option<Value> {
     owner
         .pointer("/metadata/annotations")

@@ -98,7 +98,7 @@ impl Effects {
 /// Result of examining one object.
 pub(super) enum Judged {
     Effect(Effect),
-    /// The object differs from its original state and cannot be repaired; the message says how.
+    /// The object differs from its original state and cannot be repaired. Holds the message.
     Lost(String),
 }
 

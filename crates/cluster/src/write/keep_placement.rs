@@ -8,7 +8,7 @@ use gpuctl_core::model::contract::labels::{
 };
 
 /// Preserves the placement. It depends on the nodes of the cluster and on the rights of the user,
-/// which may have changed. A change of either must not restart the job while its file is unchanged.
+/// which may have changed. Such a change must not restart a job while its file is unchanged.
 pub(super) fn keep_placement(body: &mut Value, live: &Value) {
     for key in ["affinity", "tolerations"] {
         let pointer = format!("/spec/template/spec/{key}");

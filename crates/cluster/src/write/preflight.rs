@@ -25,7 +25,7 @@ pub enum Obstacle {
         /// The gpuctl job to which it belongs.
         ours: Option<String>,
     },
-    /// The existing object is being deleted, so it must not be reused.
+    /// The existing object is being deleted and cannot be reused.
     Terminating {
         label: String,
     },
@@ -162,6 +162,7 @@ impl WritesApi<'_> {
             .expect("a document has an owner")
             .clone();
         if let Some(meta) = owner.body["metadata"].as_object_mut() {
+            // With `generateName` the server chooses a free name. The dry run stores nothing.
             let name = meta.remove("name");
             meta.extend(name.map(|name| ("generateName".to_owned(), name)));
         }
@@ -242,7 +243,8 @@ impl WritesApi<'_> {
             .pointer("/metadata/ownerReferences")
             .and_then(Value::as_array)
             .is_some_and(|owners| !owners.is_empty());
-        // Its owner was deleted or is invisible to the user; in both cases it must not be reused.
+        // Its owner was deleted or is invisible to the user; the object cannot be reused in either
+        // case.
         if same_job && owned && !root {
             return Err(Obstacle::Terminating {
                 label: label(object),

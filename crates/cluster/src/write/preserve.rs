@@ -12,7 +12,7 @@ use gpuctl_manifest::render::{CACHES, Object, Rendered};
 /// Name of the pending change when the site's defaults differ from those of a job.
 pub const SITE_DEFAULTS_WAIT: &str = "changed defaults of the site";
 
-/// Which parts of a job are unchanged.
+/// The unchanged parts of a job.
 #[derive(Clone, Copy)]
 pub(crate) struct Sameness {
     /// The file is unchanged, so its placement is preserved.
@@ -312,6 +312,7 @@ fn keep_supervision(body: &mut Value, live: &Value) -> Option<&'static str> {
 
 /// Whether an autoscaler owns the number of pods.
 fn size_is_of_others(live: &Value) -> bool {
+    // The autoscaler writes `replicas` through the `scale` subresource, as another field manager.
     let entries = live
         .pointer("/metadata/managedFields")
         .and_then(Value::as_array)

@@ -141,7 +141,7 @@ impl WritesApi<'_> {
                 let ours = belongs(object, &live);
                 let message = format!("{} was created by somebody else meanwhile", label(object));
                 let failure = Failure::conflict("AlreadyExists", message);
-                // An object that is being deleted must not be reused.
+                // Never reuse an object that is being deleted.
                 let ours = ours && live.pointer("/metadata/deletionTimestamp").is_none();
                 match (root, ours) {
                     (true, true) => Err(WriteStop::Taken(failure)),
@@ -224,6 +224,8 @@ pub(crate) fn owned(rendered: &Rendered, owner: &Value) -> Vec<Object> {
             .and_then(Value::as_str)
             .unwrap_or_default()
     };
+    // With `blockOwnerDeletion: true`, the admission plugin OwnerReferencesPermissionEnforcement
+    // would require the right to update the owner's finalizers.
     let reference = json!([{
         "apiVersion": text("/apiVersion"), "kind": text("/kind"), "name": text("/metadata/name"),
         "uid": text("/metadata/uid"), "blockOwnerDeletion": false,
