@@ -41,7 +41,7 @@ impl DevicesApi<'_> {
         .await;
         let (Some(slices), Some(held)) = (slices?, held?) else {
             return Ok(not_evaluated(
-                "device claims: you may not list devices and claims",
+                "device claims: you may not list device slices and claims",
             ));
         };
         let api = format!("/apis/resource.k8s.io/{}", slices.api);
@@ -65,7 +65,7 @@ impl DevicesApi<'_> {
             return Ok(outcome);
         }
         let Some(rules) = rules? else {
-            return Ok(not_evaluated("taints of devices, which you may not list"));
+            return Ok(not_evaluated("device taints, which you may not list"));
         };
         Ok(DeviceClaims::compared(
             demands,
@@ -82,7 +82,7 @@ impl DevicesApi<'_> {
         own: &[&Value],
     ) -> Result<Result<Vec<DeviceDemand>, DeviceClaims>, Failure> {
         let Some(name) = claim["resourceClaimTemplateName"].as_str() else {
-            return Ok(Err(not_evaluated("claims of devices that pods share")));
+            return Ok(Err(not_evaluated("device claims that pods share")));
         };
         let is_own = |object: &&&Value| {
             object["kind"] == "ResourceClaimTemplate" && object["metadata"]["name"] == name
@@ -94,7 +94,9 @@ impl DevicesApi<'_> {
                 Ok(Some(template)) => template,
                 Ok(None) => return Ok(Err(DeviceClaims::TemplateMissing(name.to_owned()))),
                 Err(failure) if failure.is_forbidden() => {
-                    return Ok(Err(not_evaluated("claims whose template you may not read")));
+                    return Ok(Err(not_evaluated(
+                        "device claims whose template you may not read",
+                    )));
                 }
                 Err(failure) => return Err(failure),
             },
@@ -133,7 +135,7 @@ fn add_selectors(
             Ok(None) => return Ok(Some(DeviceClaims::ClassMissing(name))),
             Err(failure) if failure.is_forbidden() => {
                 return Ok(Some(not_evaluated(
-                    "classes of devices, which you may not read",
+                    "device classes, which you may not read",
                 )));
             }
             Err(failure) => return Err(failure),
@@ -159,13 +161,13 @@ fn requested(devices: &Value) -> Result<Vec<DeviceDemand>, &'static str> {
             request
         };
         let Some(class) = exactly["deviceClassName"].as_str() else {
-            return Err("alternatives among devices");
+            return Err("lists of alternative devices");
         };
         if exactly["allocationMode"] == "All"
             || exactly["adminAccess"] == true
             || exactly["capacity"].is_object()
         {
-            return Err("claims of all devices, of an administrator, or of a part of a device");
+            return Err("claims of all devices, with admin access, or of a part of a device");
         }
         let tolerations = exactly["tolerations"]
             .as_array()

@@ -65,7 +65,7 @@ fn path(pool: &str) -> String {
 }
 
 fn contended(what: &str) -> Failure {
-    let message = format!("{what} is written to by others all the time");
+    let message = format!("others keep changing {what}; try again");
     Failure::conflict("Conflict", message)
 }
 
@@ -317,6 +317,6 @@ impl PoolsApi<'_> {
                 other => return other.map(|_| ()),
             }
         }
-        Err(contended("what is known of nodes"))
+        Err(contended("the published facts about nodes"))
     }
 }

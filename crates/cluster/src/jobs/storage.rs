@@ -135,17 +135,17 @@ fn judge(claim: &Object, classes: &[&Value], findings: &mut ClassFindings) {
     let Some(class) = found else {
         let names: Vec<String> = classes.iter().map(|class| name(class)).collect();
         let there = if names.is_empty() {
-            "there is none".to_owned()
+            "the cluster has none".to_owned()
         } else {
             format!("available: {}", names.join(", "))
         };
         match asked {
             Some(asked) => {
-                let message = format!("there is no storage class `{asked}` for claim {}; {there}", claim.name());
+                let message = format!("storage class `{asked}` does not exist, but claim {} needs it; {there}", claim.name());
                 findings.missing.push(MissingClass { claim: claim.name().to_owned(), class: asked.to_owned(), message });
             }
             None => findings.warnings.push(format!(
-                "no storage class is the default, so claim {} waits for a volume that fits; say `storageClass:` ({there})",
+                "no storage class is the default, so claim {} waits for a matching volume; set `storageClass:` ({there})",
                 claim.name()
             )),
         }
@@ -156,7 +156,7 @@ fn judge(claim: &Object, classes: &[&Value], findings: &mut ClassFindings) {
         || claim.text("/spec/accessModes/0") == "ReadOnlyMany";
     if many && ONE_NODE.contains(&provisioner) {
         findings.warnings.push(format!(
-            "claim {} asks for {}, and storage class `{}` ({provisioner}) serves one node at a time; say another `storageClass:`",
+            "claim {} requests {}, but storage class `{}` ({provisioner}) serves one node at a time; set another `storageClass:`",
             claim.name(),
             claim.text("/spec/accessModes/0"),
             name(class),

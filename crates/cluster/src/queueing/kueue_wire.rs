@@ -99,7 +99,7 @@ impl WorkloadStatus<'_> {
         if checks.is_empty() {
             "admission follows".to_owned()
         } else {
-            format!("checks are open: {}", checks.join(", "))
+            format!("waiting for checks: {}", checks.join(", "))
         }
     }
 
@@ -152,7 +152,7 @@ impl WorkloadStatus<'_> {
                 told.map_or("Pending", |condition| condition.reason.as_ref()),
                 now,
             ),
-            (None, None) => verdict("Pending", "the queue has not looked at it yet".to_owned()),
+            (None, None) => verdict("Pending", "Kueue has not processed it yet".to_owned()),
         }
     }
 }

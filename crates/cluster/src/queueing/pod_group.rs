@@ -51,10 +51,7 @@ impl QueuesApi<'_> {
                 break;
             }
             if Instant::now() > end {
-                let message = format!(
-                    "podgroup `{}` of an earlier job is still there",
-                    group.name()
-                );
+                let message = format!("podgroup `{}` of an earlier job still exists", group.name());
                 return Err(Failure::conflict("AlreadyExists", message));
             }
             if !ending {

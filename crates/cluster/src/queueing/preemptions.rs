@@ -70,7 +70,7 @@ impl QueuesApi<'_> {
         )
         .await;
         let mut unreadable = Vec::new();
-        let (mut found, workloads) = readable(queued, "Workloads of Kueue's", &mut unreadable)?;
+        let (mut found, workloads) = readable(queued, "Kueue Workloads", &mut unreadable)?;
         let (of_scheduler, events_since) = readable(scheduled, "events", &mut unreadable)?;
         found.extend(of_scheduler);
         found.sort_by_key(|one| std::cmp::Reverse(one.at));

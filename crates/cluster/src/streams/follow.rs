@@ -58,7 +58,7 @@ impl SeenPods {
             .insert(pod.rank, pod.name.clone())
             .filter(|_| pod.rank.is_some() && !is_first)?;
         Some(format!(
-            "{} goes on in {}: {}",
+            "{} continues in {}: {}",
             named(pod),
             pod.name,
             why(pods, &earlier)
@@ -283,7 +283,7 @@ fn why(pods: &[Pod], earlier: &str) -> String {
                 .map(|end| format!("{earlier} ended with exit {}, {}", end.code, end.reason))
         })
     });
-    ended.unwrap_or_else(|| format!("{earlier} is gone"))
+    ended.unwrap_or_else(|| format!("{earlier} no longer exists"))
 }
 
 /// Describes the changes since the last poll: containers that restarted in place, and pods of a
@@ -321,7 +321,7 @@ fn changes(
     for name in gone {
         restarts.remove(&name);
         if serves {
-            notes.push(format!("{name} is gone"));
+            notes.push(format!("{name} no longer exists"));
         }
     }
     notes

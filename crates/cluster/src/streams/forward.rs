@@ -144,7 +144,7 @@ impl SessionsApi<'_> {
                             .or(state.reason.clone())
                             .unwrap_or_default();
                         sink.borrow_mut()(RouteEvent::Waiting(format!(
-                            "{} is {} {why}",
+                            "{}: {} {why}",
                             job.name, state.status
                         )));
                         told = Some(state.clone());
@@ -193,7 +193,7 @@ impl SessionsApi<'_> {
             tokio::time::sleep(Duration::from_millis(300)).await;
         }
         let why = failed.map_or_else(
-            || "no pod takes connections".to_owned(),
+            || "no pod accepts connections".to_owned(),
             |failure| failure.to_string(),
         );
         sink.borrow_mut()(RouteEvent::Failed(why));

@@ -215,7 +215,7 @@ impl Connection {
         let version: serde_json::Value = self.get("/version").await?;
         Ok(version["gitVersion"]
             .as_str()
-            .unwrap_or("of no version")
+            .unwrap_or("unknown")
             .to_owned())
     }
 }
@@ -315,7 +315,7 @@ fn unusable(error: &KubeconfigError, contexts: &[String]) -> Failure {
         KubeconfigError::CurrentContextNotSet => Failure::NoKubeconfig,
         KubeconfigError::LoadContext(name) => {
             let cause = format!(
-                "there is no context `{name}`; contexts: {}",
+                "context `{name}` does not exist; available contexts: {}",
                 contexts.join(", ")
             );
             Failure::Kubeconfig { cause }

@@ -71,7 +71,7 @@ async fn run(exec: &ExecConfig, interactive: bool) -> Result<CredentialStatus, F
         Some(ExecInteractiveMode::Never) => false,
         Some(ExecInteractiveMode::Always) if !interactive => {
             return Err(failed(
-                "wants to ask questions, and nobody is there".to_owned(),
+                "requires interactive input, which is not available here".to_owned(),
             ));
         }
         _ => interactive,
@@ -82,14 +82,14 @@ async fn run(exec: &ExecConfig, interactive: bool) -> Result<CredentialStatus, F
             .await
             .map_err(|_| {
                 failed(format!(
-                    "did not answer within {} s, and nobody is there to log in",
+                    "did not respond within {} s, and an interactive login is not possible here",
                     longest.as_secs()
                 ))
             })?,
         None => output_within(&mut command, LARGEST).await,
     };
     let output = output.map_err(|error| failed(format!("cannot be started: {error}")))?;
-    let output = output.ok_or_else(|| failed("printed more than a mebibyte".to_owned()))?;
+    let output = output.ok_or_else(|| failed("printed more than 1 MiB".to_owned()))?;
     if !output.status.success() {
         return Err(failed(format!(
             "failed ({}); run it by hand to see why",
@@ -98,12 +98,14 @@ async fn run(exec: &ExecConfig, interactive: bool) -> Result<CredentialStatus, F
     }
     // Never quote the output: it contains the token.
     let answer: ExecCredential = serde_json::from_slice(&output.stdout)
-        .map_err(|_| failed("printed no ExecCredential".to_owned()))?;
+        .map_err(|_| failed("did not print an ExecCredential".to_owned()))?;
     let status = answer
         .status
-        .ok_or_else(|| failed("gave no credentials".to_owned()))?;
+        .ok_or_else(|| failed("returned no credentials".to_owned()))?;
     if status.token.is_none() && status.client_certificate_data.is_none() {
-        return Err(failed("gave neither a token nor a certificate".to_owned()));
+        return Err(failed(
+            "returned neither a token nor a certificate".to_owned(),
+        ));
     }
     Ok(status)
 }

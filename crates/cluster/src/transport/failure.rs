@@ -22,7 +22,7 @@ pub enum Failure {
     Unreachable { server: String, cause: String },
     #[error("the cluster at {server} did not answer within {seconds} s")]
     TimedOut { server: String, seconds: u64 },
-    #[error("an answer of the cluster at {server} is larger than 64 MiB")]
+    #[error("a response of the cluster at {server} is larger than 64 MiB")]
     TooLarge { server: String },
     #[error("the list `{path}` of the cluster at {server} does not end: {reason}")]
     EndlessList {
@@ -33,10 +33,10 @@ pub enum Failure {
     #[error("{server} does not speak Kubernetes: {found}")]
     NotKubernetes { server: String, found: String },
     #[error(
-        "{object} has a field of a wrong type or an impossible value, at byte {byte} of its JSON"
+        "{object} has a field with a wrong type or an invalid value, at byte {byte} of its JSON"
     )]
     UnreadableObject { object: String, byte: usize },
-    #[error("this would change the cluster, and gpuctl only reads")]
+    #[error("this would change the cluster, but gpuctl is in read-only mode")]
     ReadOnly { by: ReadOnly },
     #[error(transparent)]
     NotInBundle(#[from] NotInBundle),
@@ -87,7 +87,7 @@ impl Failure {
     /// Rejects a path with a name that Kubernetes does not accept.
     pub(crate) fn no_path(path: &str) -> Self {
         let message = format!(
-            "`{}` has a name that Kubernetes does not take",
+            "`{}` contains a name that Kubernetes does not accept",
             excerpt(path, SERVER_MESSAGE)
         );
         Self::Api {

@@ -223,7 +223,7 @@ impl Connection {
             let part = part.map_err(|error| {
                 (
                     TryOutcome::Broken,
-                    self.broken(format!("the answer broke off: {error}")),
+                    self.broken(format!("the response was cut off: {error}")),
                 )
             })?;
             let data = part.data_ref().map_or(&[][..], |data| data);
@@ -329,10 +329,7 @@ impl Connection {
             ),
             ("NotValidForName", "its certificate is for another host"),
             ("Expired", "its certificate has expired"),
-            (
-                "deadline has elapsed",
-                "no answer to the connection attempt",
-            ),
+            ("deadline has elapsed", "the connection attempt timed out"),
         ];
         let plain = known
             .iter()

@@ -147,7 +147,7 @@ enum ExceededLimit {
     EmptyPages,
     #[error("{pages} pages have only a few objects each", pages = SHORT_PAGES)]
     ShortPages,
-    #[error("after {seconds} s it has {objects} objects and goes on")]
+    #[error("after {seconds} s it has {objects} objects and continues")]
     Slow { seconds: u64, objects: usize },
     #[error("it returned to a page that was read before")]
     RepeatedPage,

@@ -31,7 +31,7 @@ impl ProxyEnvironment {
     /// unset.
     #[expect(
         clippy::disallowed_methods,
-        reason = "these variables are of every program, not settings of ours"
+        reason = "these variables apply to all programs; they are not settings of gpuctl"
     )]
     pub(crate) fn of_process() -> Self {
         let set = |name: &str| {

@@ -20,10 +20,10 @@ pub enum ReadOnly {
 impl fmt::Display for ReadOnly {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Flag => f.write_str("`--read-only` is given"),
+            Self::Flag => f.write_str("`--read-only` is set"),
             Self::Environment => f.write_str("GPUCTL_READ_ONLY is set"),
             Self::File => f.write_str("the config file has `safety.read_only`"),
-            Self::Unclear(why) => write!(f, "whether it may cannot be read: {why}"),
+            Self::Unclear(why) => write!(f, "cannot determine whether changes are allowed: {why}"),
         }
     }
 }

@@ -39,11 +39,11 @@ pub(crate) fn unreadable_answer(server: &str, body: &[u8], error: &serde_json::E
 pub(crate) fn unreadable(server: &str, error: &serde_json::Error) -> Failure {
     let found = match error.classify() {
         serde_json::error::Category::Data => format!(
-            "an answer has another shape than expected at byte {}",
+            "a response has an unexpected structure at byte {}",
             error.column()
         ),
         _ => format!(
-            "an answer breaks off or is no JSON at byte {}",
+            "a response is truncated or not JSON at byte {}",
             error.column()
         ),
     };

@@ -88,7 +88,7 @@ impl Connection {
                 resource: Box::default(),
             },
             kube::Error::UpgradeConnection(error) => {
-                let cause = format!("{error}; a proxy between may not let WebSockets through");
+                let cause = format!("{error}; a proxy on the path may block WebSockets");
                 Failure::Unreachable {
                     server: self.server.clone(),
                     cause,

@@ -96,7 +96,7 @@ impl Connection {
             (LineSplitter::default(), 0_usize, StreamEnd::Complete);
         while let Some(frame) = body.frame().await {
             let Ok(frame) = frame else {
-                let cause = "the log stream broke off".to_owned();
+                let cause = "the stream was interrupted".to_owned();
                 return Err(Failure::Unreachable {
                     server: self.server.clone(),
                     cause,

@@ -101,7 +101,7 @@ impl WritesApi<'_> {
                 .await
             {
                 missing.push(format!(
-                    "there is no secret `{name}` in namespace `{namespace}`; private images cannot be pulled without it"
+                    "secret `{name}` does not exist in namespace `{namespace}`; private images cannot be pulled without it"
                 ));
             }
         }

@@ -209,7 +209,7 @@ impl WritesApi<'_> {
                 && matches!(self.0.find::<Value>(&path).await, Ok(Some(_)))
             {
                 let message = format!(
-                    "service `{name}` is there, and replica {index} of `{}` needs that name",
+                    "service `{name}` exists, but replica {index} of `{}` needs that name",
                     root.name()
                 );
                 return Err(Failure::conflict("AlreadyExists", message).into());
@@ -265,7 +265,7 @@ impl WritesApi<'_> {
                 });
             }
             warnings.push(format!(
-                "{} of an earlier job of this name is used again",
+                "{} of an earlier job with this name is reused",
                 label(object)
             ));
         }
@@ -312,7 +312,7 @@ fn outside_queue(object: &Object, judged: &Value) -> Option<String> {
     }
     let kind = object.kind().to_lowercase();
     Some(format!(
-        "Kueue takes no {kind}s here (its integration is off): the job runs outside of queue `{queue}` and of its quota"
+        "Kueue does not manage {kind}s here (its integration is off): the job runs outside queue `{queue}` and its quota"
     ))
 }
 
@@ -338,14 +338,14 @@ fn differs(wanted: &Object, live: &Value) -> Option<String> {
     let mode = wanted.text("/spec/accessModes/0");
     if text("/spec/accessModes/0") != mode {
         return Some(format!(
-            "it is {} and this job asks for {mode}",
+            "it is {}, but this job requests {mode}",
             text("/spec/accessModes/0")
         ));
     }
     let class = wanted.text("/spec/storageClassName");
     if !class.is_empty() && text("/spec/storageClassName") != class {
         return Some(format!(
-            "it is of storage class {} and this job asks for {class}",
+            "it has storage class {}, but this job requests {class}",
             text("/spec/storageClassName")
         ));
     }
@@ -353,7 +353,7 @@ fn differs(wanted: &Object, live: &Value) -> Option<String> {
     let bytes = |text: &str| quantity::milli(text).unwrap_or_default();
     (bytes(wanted.text(size)) < bytes(text(size))).then(|| {
         format!(
-            "it has {} and this job asks for {}, and claims do not shrink",
+            "it has {}, but this job requests {}, and claims cannot shrink",
             text(size),
             wanted.text(size)
         )

@@ -91,7 +91,7 @@ impl WritesApi<'_> {
         let original = program_hash(owner);
         let is_known = original.is_some() && original == wanted.as_deref();
         let Some(live) = live else {
-            let lost = || format!("{} of this job does not exist any more", label(object));
+            let lost = || format!("{} of this job no longer exists", label(object));
             // A Job without a supervisor has no program yet. Its template is immutable, so the Job
             // must be replaced.
             return Ok(if is_known || !is_supervised(owner) {
@@ -172,7 +172,7 @@ impl WritesApi<'_> {
             Err(failure) if failure.is_forbidden() && is_token(object) => {
                 let name = label(object);
                 let message = format!(
-                    "{name} is left of an earlier job, and you may not delete it to make a new token: {failure}"
+                    "{name} remains from an earlier job, and you may not delete it to create a new token: {failure}"
                 );
                 return Err(Failure::conflict("AlreadyExists", message));
             }

@@ -139,7 +139,10 @@ impl WritesApi<'_> {
             }
             Creation::There(live) => {
                 let ours = belongs(object, &live);
-                let message = format!("{} was created by somebody else meanwhile", label(object));
+                let message = format!(
+                    "{} was created by another run in the meantime",
+                    label(object)
+                );
                 let failure = Failure::conflict("AlreadyExists", message);
                 // Never reuse an object that is being deleted.
                 let ours = ours && live.pointer("/metadata/deletionTimestamp").is_none();
@@ -209,7 +212,7 @@ impl WritesApi<'_> {
             };
             if let Err(failure) = adopted {
                 let name = label(&object);
-                warnings.push(format!("{name} was not tied to the job, so only `gpuctl delete` takes it away: {failure}"));
+                warnings.push(format!("{name} has no owner reference to the job, so only `gpuctl delete` removes it: {failure}"));
             }
         }
         warnings

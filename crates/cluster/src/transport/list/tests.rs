@@ -105,7 +105,7 @@ fn a_list_without_an_end_is_given_up() {
     );
     assert_eq!(
         slow,
-        (0, "after 51 s it has 2000 objects and goes on".to_owned())
+        (0, "after 51 s it has 2000 objects and continues".to_owned())
     );
 }
 

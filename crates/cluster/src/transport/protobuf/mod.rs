@@ -83,7 +83,7 @@ pub(crate) fn decode<'de, T: Deserialize<'de>>(
 fn object(answer: &[u8]) -> Result<&[u8]> {
     let envelope = answer
         .strip_prefix(b"k8s\0")
-        .ok_or_else(|| Error::custom("an answer in protobuf begins otherwise"))?;
+        .ok_or_else(|| Error::custom("a protobuf response lacks the prefix of Kubernetes"))?;
     let mut fields = MessageReader::new(envelope);
     while let Some((number, scalar)) = fields.field()? {
         if let (2, Scalar::Bytes(raw)) = (number, scalar) {
@@ -122,7 +122,7 @@ fn bytes(raw: Scalar<'_>) -> Result<&[u8]> {
     match raw {
         Scalar::Bytes(bytes) => Ok(bytes),
         Scalar::Number(_) => Err(Error::custom(
-            "a number stands where a text or an object is",
+            "expected a string or an object, found a number",
         )),
     }
 }
@@ -131,13 +131,13 @@ fn number(raw: Scalar<'_>) -> Result<i64> {
     match raw {
         Scalar::Number(number) => Ok(number.cast_signed()),
         Scalar::Bytes(_) => Err(Error::custom(
-            "a text or an object stands where a number is",
+            "expected a number, found a string or an object",
         )),
     }
 }
 
 fn text(raw: Scalar<'_>) -> Result<&str> {
-    std::str::from_utf8(bytes(raw)?).map_err(|_| Error::custom("a text is no UTF-8"))
+    std::str::from_utf8(bytes(raw)?).map_err(|_| Error::custom("a string is not valid UTF-8"))
 }
 
 /// Returns the first field of a time or a quantity.
@@ -282,7 +282,7 @@ impl<'de> MapAccess<'de> for MessageFields<'de> {
         seed.deserialize(
             self.next
                 .take()
-                .ok_or_else(|| Error::custom("a value was asked for before its name"))?,
+                .ok_or_else(|| Error::custom("a value was requested before its name"))?,
         )
     }
 }
@@ -335,7 +335,7 @@ impl<'de> MapAccess<'de> for Entries<'de> {
         let raw = self
             .value
             .take()
-            .ok_or_else(|| Error::custom("a value was asked for before its key"))?;
+            .ok_or_else(|| Error::custom("a value was requested before its key"))?;
         seed.deserialize(Payload { kind: self.of, raw })
     }
 }
