@@ -135,6 +135,7 @@ fn picked(
 
 impl WireNode<'_> {
     fn node(&self) -> Node {
+        // HAMi registers the devices that it shares in annotations of the node.
         let sharing = |key: &str| key.starts_with("hami.io/");
         Node {
             name: self.metadata.name.to_string(),
@@ -146,6 +147,7 @@ impl WireNode<'_> {
                 .filter(|(key, _)| sharing(key))
                 .map(|(key, value)| (key.clone(), value.clone()))
                 .collect(),
+            // Extended resources are those with a domain in their name.
             allocatable: picked(&self.status.allocatable, |key| key.contains('/')),
             capacity: picked(&self.status.capacity, |key| key.contains('/')),
             machine: picked(&self.status.allocatable, |key| {

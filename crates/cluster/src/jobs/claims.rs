@@ -98,6 +98,7 @@ impl StorageApi<'_> {
                 claims.extend(page.items.iter().map(WireClaim::claim));
                 Ok(())
             }),
+            // Pods of any origin can mount a claim.
             self.0.list(&pods_path, &[], |page| {
                 let page: ListPage<WirePod<'_>> = page.objects()?;
                 page.items.iter().for_each(|pod| uses.add(pod));

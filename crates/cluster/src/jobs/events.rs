@@ -80,6 +80,7 @@ impl EventsApi<'_> {
         let namespace = job.namespace.as_str();
         let pods: BTreeSet<&str> = job.pods.iter().map(|pod| pod.uid.as_str()).collect();
         let mut answers = Vec::new();
+        // A Deployment's ReplicaSets have unknown names, so finding their events needs the list.
         if pods.len() <= ONE_BY_ONE && OwnerKind::of(job) != OwnerKind::Deployment {
             let own = format!("involvedObject.name={}", job.name);
             let of_pods = join_all(pods.iter().map(|uid| self.about(namespace, uid)));
@@ -108,8 +109,8 @@ impl EventsApi<'_> {
         for answer in answers {
             events.extend(answer?);
         }
-        // A deleted job with the same name may have left events; the API server keeps them for an
-        // hour.
+        // A deleted job with the same name may have left events; by default, the API server keeps
+        // them for an hour.
         events.retain(|event| {
             event.at.is_none() || job.created_at.is_none() || event.at >= job.created_at
         });

@@ -150,7 +150,7 @@ impl ReadableOwners {
     }
 }
 
-/// Adds the pods to their jobs, and adds deleted jobs whose pods still terminate.
+/// Adds the pods to their jobs. Also adds deleted jobs whose pods are still terminating.
 fn with_members(owners: ReadableOwners, mut members: JobPods) -> Vec<Job> {
     let mut jobs = owners.jobs;
     for job in &mut jobs {

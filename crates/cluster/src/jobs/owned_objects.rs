@@ -325,8 +325,8 @@ impl EndingObject<'_> {
 
 impl JobsApi<'_> {
     /// Lists the objects of a deleted job that still exist: its owner and its pods. Pods of a
-    /// Deployment are matched by its name only; pods of a newer Deployment with this name are
-    /// different ones.
+    /// Deployment are matched by its name only, so those of a newer Deployment with this name match
+    /// too.
     pub async fn remains(self, job: &Job) -> Result<Vec<PendingDeletion>, Failure> {
         let (namespace, owner) = (job.namespace.as_str(), OwnerKind::of(job));
         let selector = format!("{MANAGED_BY}={MANAGED_BY_US},{JOB}={}", job.name);

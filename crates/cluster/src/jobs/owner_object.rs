@@ -116,7 +116,7 @@ impl WireOwner<'_> {
     fn size(&self, owner: OwnerKind) -> (u32, bool) {
         let group_size = self.spec.group_size();
         match (owner, self.spec.replicas) {
-            // A Job in a queue that a user cannot take out of it is paused with a parallelism of 0.
+            // Without the right to write Kueue's Workload, a pause sets the parallelism to 0.
             (OwnerKind::Job, _) => (
                 // A Job without `completions` is a work queue with `parallelism` pods.
                 self.spec.completions.unwrap_or(self.spec.parallelism),

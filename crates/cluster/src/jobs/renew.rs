@@ -21,6 +21,8 @@ impl JobsApi<'_> {
             "deleteOptions": {"preconditions": {"uid": pod.uid}},
         });
         let path = format!("/api/v1/namespaces/{namespace}/pods/{}/eviction", pod.name);
+        // The API server answers 429 while a PodDisruptionBudget forbids the eviction. The
+        // transport retries that like any other 429.
         match self.0.writes().post(&path, &eviction, false).await {
             // A 409 is a failed precondition: another pod has this name now.
             Err(failure) if failure.is_not_found() || failure.code() == Some(409) => Ok(()),

@@ -47,7 +47,7 @@ impl QueuesApi<'_> {
             if !ending
                 && (owner.is_empty() || job.is_some_and(|job| text(&job, "/metadata/uid") == owner))
             {
-                // Another run is making the same job.
+                // Another run is creating the same job.
                 break;
             }
             if Instant::now() > end {

@@ -184,7 +184,7 @@ impl LogsApi<'_> {
         loop {
             let mut watched = alive.clone();
             let ended = async {
-                // The sender lives as long as the caller's loop.
+                // The sender lives as long as the caller's loop, so this cannot fail.
                 let _ = watched.wait_for(|names| !names.contains(&pod.name)).await;
                 tokio::time::sleep(GRACE).await;
             };

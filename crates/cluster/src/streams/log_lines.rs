@@ -93,6 +93,7 @@ impl LineSplitter {
 
 pub(crate) fn line(bytes: &[u8]) -> LogLine {
     let text = String::from_utf8_lossy(&bytes[..bytes.len().min(LONGEST_LINE)]);
+    // With `timestamps=true`, each line begins with an RFC 3339 time and a space.
     let split = text
         .split_once(' ')
         .and_then(|(time, rest)| Some((time.parse::<Timestamp>().ok()?, rest)));

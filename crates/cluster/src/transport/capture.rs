@@ -153,7 +153,7 @@ impl Connection {
         while let Some(found) = read.next().await {
             for (path, kept) in found {
                 match kept {
-                    // One unreadable collection must not prevent the bundle.
+                    // One unreadable collection must not fail the whole bundle.
                     Err(failure) => unread.push(format!("{path}: {failure}")),
                     Ok(kept) => {
                         if kept.code != 200 {
@@ -257,8 +257,8 @@ fn keep_groups(list: &Value, bundle: &mut Bundle) -> Vec<String> {
     versions
 }
 
-/// Lists the listable collections of one API version that `is_wanted`, and whether each is
-/// namespaced.
+/// Selects the collections of one API version that can be listed and satisfy `is_wanted`, and
+/// whether each is namespaced.
 fn collections<'a>(
     path: &'a str,
     resources: &'a Value,

@@ -229,6 +229,7 @@ impl Clients {
         // On loopback, compression costs more CPU time than it saves.
         config.disable_compression |= is_local(&config.cluster_url);
         let requests = client(config.clone())?;
+        // A watch or a followed log may stay silent for longer.
         config.read_timeout = None;
         Ok(Self {
             requests,

@@ -52,6 +52,7 @@ pub(crate) async fn resolve(
     if let (Some(certificate), Some(key)) =
         (&status.client_certificate_data, &status.client_key_data)
     {
+        // An ExecCredential contains PEM, but a kubeconfig contains base64 of it.
         auth.client_certificate_data = Some(STANDARD.encode(certificate));
         auth.client_key_data = Some(STANDARD.encode(key).into());
     }

@@ -80,6 +80,7 @@ pub(super) fn read(files: &[PathBuf]) -> Result<Option<Kubeconfig>, Failure> {
                 cause: shown_error(&other.to_string()),
             },
         })?;
+        // The first file that sets a value wins, as with kubectl.
         merged = Some(match merged {
             None => next,
             Some(first) => first.merge(next).map_err(|error| Failure::Kubeconfig {

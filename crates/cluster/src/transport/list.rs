@@ -365,8 +365,8 @@ impl Connection {
         // watch cache may return stale objects (API concepts, "Resource versions").
         let mut all = list.parameters.to_vec();
         all.push(("limit", &limit));
-        // A token is valid only with the parameters of the request that returned it. Only the limit
-        // may change.
+        // A token is valid only with the query parameters of the request that returned it
+        // (`ListOptions.continue`). The API server accepts a different limit nevertheless.
         if !token.is_empty() {
             all.push(("continue", token));
         }

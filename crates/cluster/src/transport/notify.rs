@@ -44,7 +44,7 @@ const LIST_QUIET: Duration = Duration::from_secs(15);
 const UNWATCHED: Duration = Duration::from_secs(4);
 /// Polling interval for lists of the whole cluster.
 const UNWATCHED_LIST: Duration = Duration::from_secs(10);
-/// Delay before a watch is reopened: some proxies close every watch at once.
+/// Delay before a watch is reopened: some proxies close every watch immediately.
 const REST: Duration = Duration::from_secs(2);
 /// Duration in seconds after which the server ends a watch, which is then reopened.
 const LONGEST: &str = "300";

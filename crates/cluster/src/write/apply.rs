@@ -128,6 +128,7 @@ impl WritesApi<'_> {
                 &Method::PATCH,
                 &path,
                 APPLY,
+                // The API server parses the body of an apply as YAML.
                 Bytes::from(for_yaml(&object.body)),
             )
             .await?;

@@ -314,6 +314,7 @@ fn is_fixed(failure: &Failure) -> bool {
     {
         return true;
     }
+    // For invalid fields, the API server answers 422 with one cause per field.
     failure.code() == Some(422)
         && !failure.fields().is_empty()
         && failure.fields().iter().all(|blame| fixed(&blame.message))

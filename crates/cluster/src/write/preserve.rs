@@ -152,8 +152,8 @@ pub(crate) fn is_still_used(object: &Object, live: &Value, same_source: bool) ->
             .any(|path| live.pointer(&format!("{path}{field}")).is_some())
 }
 
-/// Preserves the pods if the site's defaults differ from those with which the job was created.
-/// Returns the changes that wait.
+/// Preserves the pods if the job was created with other defaults of the site. Returns the changes
+/// that wait.
 fn keep_site_defaults(body: &mut Value, live: &Value) -> Option<Vec<&'static str>> {
     let (before, now) = (site_defaults(live), site_defaults(body));
     if before == now {
@@ -310,7 +310,7 @@ fn keep_supervision(body: &mut Value, live: &Value) -> Option<&'static str> {
     (!before).then_some("ranks that restart together")
 }
 
-/// Whether an autoscaler owns the number of pods.
+/// Whether another field manager, such as an autoscaler, owns the number of pods.
 fn size_is_of_others(live: &Value) -> bool {
     // The autoscaler writes `replicas` through the `scale` subresource, as another field manager.
     let entries = live
