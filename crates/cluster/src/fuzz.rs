@@ -34,10 +34,13 @@ pub fn protobuf_page(bytes: &[u8]) {
         let living = known.iter().filter(|pod| !pod.ended()).count();
         assert!(
             whole.is_err() || living == consumers.len(),
-            "two structs read another number of pods"
+            "two structs decode different numbers of pods"
         );
         let (number, sums) = (consumers.len(), Consumers::from_iter(consumers));
-        assert!(sums.with_devices.len() <= number, "pods were made up");
+        assert!(
+            sums.with_devices.len() <= number,
+            "more pods have devices than were read"
+        );
     }
     for path in [
         PODS,
@@ -61,10 +64,13 @@ pub fn json_page(bytes: &[u8]) {
         let living = known.iter().filter(|pod| !pod.ended()).count();
         assert!(
             whole.is_err() || living == consumers.len(),
-            "two structs read another number of pods"
+            "two structs decode different numbers of pods"
         );
         let (number, sums) = (consumers.len(), Consumers::from_iter(consumers));
-        assert!(sums.with_devices.len() <= number, "pods were made up");
+        assert!(
+            sums.with_devices.len() <= number,
+            "more pods have devices than were read"
+        );
     }
 }
 
@@ -82,7 +88,7 @@ pub fn watch(bytes: &[u8]) {
         });
         assert!(
             !(heard.is_news(&line) && is_kept),
-            "the same event is news twice"
+            "the same event signals two changes"
         );
     }
 }

@@ -152,7 +152,7 @@ mod tests {
         assert_eq!(
             (small.lines.len(), small.bytes),
             (0, 0),
-            "a line that is larger than all the memory"
+            "a line larger than the limit on bytes"
         );
     }
 }

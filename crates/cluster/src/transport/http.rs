@@ -113,7 +113,7 @@ impl Connection {
         .await
     }
 
-    /// Sends the request, and retries it if that may help, within the request timeout.
+    /// Sends the request, and retries it if that may help. Each attempt has the request timeout.
     pub(crate) async fn answer(&self, request: ApiRequest<'_>) -> Result<ApiResponse, Failure> {
         self.must_only_read(request.method, request.path)?;
         path::check(request.path, Destination::ApiServer)?;

@@ -384,7 +384,7 @@ mod tests {
         assert_eq!(
             tell("MODIFIED", 5, "True", "a"),
             (true, at(5)),
-            "what was there before is not known"
+            "the earlier state is unknown"
         );
         assert_eq!(tell("MODIFIED", 6, "True", "b"), (false, at(6)));
         assert_eq!(tell("BOOKMARK", 9, "True", "b"), (false, at(9)));
@@ -393,7 +393,7 @@ mod tests {
         assert_eq!(
             tell("ERROR", 0, "", ""),
             (true, None),
-            "what happened meanwhile is not known: it is read anew"
+            "changes in between are unknown, so the state is read again"
         );
     }
 }

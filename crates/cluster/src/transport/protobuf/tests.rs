@@ -222,6 +222,6 @@ fn a_refusal_is_read_and_times_that_are_none_are_none() {
     bytes_field(2, &list, &mut envelope);
     assert!(
         decode::<ListPage<WirePod<'_>>>(&envelope, message).is_err(),
-        "so JSON is asked for"
+        "so the list is requested as JSON"
     );
 }
