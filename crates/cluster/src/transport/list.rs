@@ -258,7 +258,7 @@ impl Connection {
         self.list_as(list, take).await
     }
 
-    /// Reads a list as JSON, for callers that need fields which the protobuf schema omits.
+    /// Reads a list as JSON, for callers that need fields without a protobuf number in `kinds.rs`.
     pub(crate) async fn list_whole(
         &self,
         path: &str,

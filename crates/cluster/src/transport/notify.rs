@@ -64,12 +64,12 @@ pub struct Doorbell<'c> {
 }
 
 impl Connection {
-    /// Creates a doorbell that rings when pods of the job change.
+    /// Subscribes to changes of the job's pods.
     pub fn doorbell<'c>(&'c self, namespace: &str, job: &str) -> Doorbell<'c> {
         self.bell(Some(namespace), &format!("{JOB}={job}"), STEP, QUIET)
     }
 
-    /// Creates a doorbell that rings when pods of any job change, for one namespace or for all.
+    /// Subscribes to changes of the pods of any job, for one namespace or for all.
     pub fn doorbell_of_jobs(&self, namespace: Option<&str>) -> Doorbell<'_> {
         self.bell(namespace, JOB, LIST_STEP, LIST_QUIET)
     }
@@ -106,7 +106,7 @@ impl Connection {
         }
     }
 
-    /// Creates a doorbell that rings when nodes or pods change in fields that inventories show.
+    /// Subscribes to changes of nodes and pods in fields that inventories show.
     pub fn doorbell_of_nodes(&self, quiet: Duration) -> Doorbell<'_> {
         let rung = Rc::new(Notify::new());
         let (nodes, pods) = (
@@ -125,8 +125,7 @@ impl Connection {
         }
     }
 
-    /// Creates a doorbell that rings when pods of the job change or an event is reported in its
-    /// namespace.
+    /// Subscribes to changes of the job's pods and to events in its namespace.
     pub fn doorbell_of_events<'c>(&'c self, namespace: &str, job: &str) -> Doorbell<'c> {
         let Doorbell { ringing, rung, .. } = self.doorbell(namespace, job);
         let heard = Rc::clone(&rung);
