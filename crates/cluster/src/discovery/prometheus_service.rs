@@ -212,6 +212,7 @@ impl MetricsApi<'_> {
             let by_label = SELECTORS
                 .iter()
                 .find(|(selector, ..)| has(labels, selector));
+            // Without a known label, assume the default port of Prometheus.
             let (port, base) = by_label.map_or((Some(9090), ""), |(_, port, base)| (*port, *base));
             gate(&service, port, base)
         }))

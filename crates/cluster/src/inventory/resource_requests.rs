@@ -103,6 +103,7 @@ impl PodSpec<'_> {
             .flat_map(names)
             .collect();
         resources.retain(|resource| is_device(resource));
+        // Several containers can request one resource; `requested` already combines them.
         resources.sort_unstable();
         resources.dedup();
         resources

@@ -140,8 +140,10 @@ fn supervised(job: &Value) -> Option<i64> {
     let words = job
         .pointer("/spec/template/spec/containers/0/command")?
         .as_array()?;
+    // gpuctl passes the limit to the supervisor as an argument.
     let at = words.iter().position(|word| word == "--max-runtime")?;
     let seconds: f64 = words.get(at + 1)?.as_str()?.parse().ok()?;
+    // Also rejects NaN and infinity, which `parse` accepts.
     (0.0..1e9)
         .contains(&seconds)
         .then_some(seconds.round() as i64)

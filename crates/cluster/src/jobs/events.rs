@@ -197,6 +197,8 @@ impl EventsApi<'_> {
 /// Whether the event is about the owner of the job, one of its ReplicaSets, or another object that
 /// belongs to the job by name.
 fn beside(job: &Job, about: &Involved<'_>) -> bool {
+    // A ReplicaSet is named after its Deployment and the hash of the template. The check of the
+    // hash excludes Deployments whose name only begins alike.
     let hash = about
         .name
         .strip_prefix(job.name.as_str())

@@ -163,6 +163,7 @@ fn of_service(service: &Value, job: &Job) -> Vec<Endpoint> {
         .into_iter()
         .flatten();
     let host = |balancer: &Value| {
+        // Some clouds report a host name, others an IP address (`LoadBalancerIngress`).
         balancer["hostname"]
             .as_str()
             .or(balancer["ip"].as_str())

@@ -236,6 +236,7 @@ fn told_by(object: &Value, job: &mut Job) {
     for condition in conditions {
         match condition["type"].as_str().unwrap_or_default() {
             "Failed" => own.push(("Failed", condition)),
+            // JobSet, Kubeflow and Job use different words for it.
             "Completed" | "Succeeded" | "Complete" => own.push(("Complete", condition)),
             _ => {}
         }

@@ -142,6 +142,7 @@ impl QueuesApi<'_> {
             Err(failure) => Err(failure),
         };
         let spec = match deactivated {
+            // Kueue suspends a job whose Workload is not active.
             Ok(Some(_)) => json!({}),
             Ok(None) => json!({"suspend": true}),
             Err(failure) if failure.is_forbidden() => json!({"parallelism": 0}),
@@ -169,6 +170,7 @@ impl QueuesApi<'_> {
             .writes()
             .merge_patch(&OwnerKind::of(job).path(&job.namespace, &job.name), &patch)
             .await?;
+        // Last, so that Kueue does not admit the job before its parallelism is restored.
         match workload {
             Some((path, false)) => self
                 .0

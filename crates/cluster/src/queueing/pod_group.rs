@@ -155,6 +155,7 @@ fn condition(
 ) -> Option<GroupVerdict> {
     let is_meant =
         |one: &&Value| types.iter().any(|kind| one["type"] == *kind) && one["status"] == status;
+    // RFC 3339 times in UTC sort like strings.
     let newest = |one: &&Value| {
         one["lastTransitionTime"]
             .as_str()

@@ -335,6 +335,8 @@ fn of_volcano(queue: &Value, groups: Option<&[Value]>) -> Queue {
         cluster_queue: None,
         active: matches!(state, "" | "Open"),
         message: (!matches!(state, "" | "Open")).then(|| format!("its state is {state}")),
+        // `capability` is the hard limit of a queue. Other queues can reclaim what exceeds
+        // `deserved`.
         quota: of("/spec/capability").or_else(|| of("/spec/deserved")),
         used: of("/status/allocated"),
         borrowed: None,

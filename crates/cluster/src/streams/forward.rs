@@ -308,6 +308,7 @@ impl Tunnel {
                     _ = pings.tick() => Message::Ping(Bytes::new()),
                 };
                 if send.send(message).await.is_err() {
+                    // The other direction reports how the connection ended.
                     std::future::pending::<()>().await;
                 }
             }

@@ -123,6 +123,7 @@ impl Connection {
             };
             wanted.extend(collections(path, &kept.body, owns));
         }
+        // Skip collections that the first round has read.
         wanted.retain(|path, _| bundle.items(path).is_empty());
         unread.extend(self.read_lists(wanted, bundle).await);
         for (path, kept) in resources {

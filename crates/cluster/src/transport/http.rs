@@ -202,6 +202,7 @@ impl Connection {
         }
         let failure = self.failure(code, &media, &body);
         Err((
+            // A success status with the wrong content type is not retried.
             TryOutcome::Status(if success { 400 } else { code }, after),
             failure,
         ))
@@ -227,6 +228,7 @@ impl Connection {
                 )
             })?;
             let data = part.data_ref().map_or(&[][..], |data| data);
+            // The beginning of an error suffices.
             if code >= 300 && body.len() + data.len() > LARGEST_REFUSAL {
                 break;
             }

@@ -302,6 +302,7 @@ impl Connection {
             };
             // The server works on the next page while this one is decoded.
             let decoding = async {
+                // Let the request be sent before decoding blocks the thread.
                 tokio::task::yield_now().await;
                 take(page)
             };

@@ -149,6 +149,7 @@ impl Connection {
         loop {
             if heard.version.is_none() {
                 match self.begin(collection, &mut heard).await {
+                    // Without the right to list, notify at fixed intervals.
                     Err(failure) if !failure.is_transient() => {
                         match ring_by_the_clock(&rung, UNWATCHED_LIST).await {}
                     }

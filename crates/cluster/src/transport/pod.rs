@@ -86,6 +86,8 @@ impl WirePod<'_> {
                 && condition("ContainersReady").is_some_and(Condition::holds)
                 && condition("Ready").is_some_and(|condition| condition.status == "False"),
             host_ip: Some(status.host_ip.to_string()).filter(|address| !address.is_empty()),
+            // Kubernetes sets this condition before an eviction, a preemption or a deletion by a
+            // taint.
             disrupted: condition("DisruptionTarget")
                 .filter(|condition| condition.holds())
                 .map(|condition| condition.reason.to_string()),

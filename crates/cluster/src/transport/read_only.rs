@@ -41,6 +41,7 @@ pub(crate) fn only_reads(method: &Method, path: &str) -> bool {
     let is_review = asks_who_and_what
         .iter()
         .any(|start| resource.starts_with(start));
+    // Compare whole parameters: `fieldManager=dryRun=All` is not a dry run.
     let is_dry_run = query.split('&').any(|pair| pair == "dryRun=All");
     match *method {
         Method::GET => !gets_inside,

@@ -56,6 +56,7 @@ impl WorkloadsApi<'_> {
             .ok()
             .flatten();
         let kinds = found.as_ref().map(kinds_in).unwrap_or_default();
+        // An empty result may come from a temporary failure, so it is not cached.
         if let Some(now) = now.filter(|_| !kinds.is_empty()) {
             cache.put(&question, &json!({"at": now, "kinds": kinds}));
         }

@@ -121,6 +121,7 @@ impl WireObject<'_> {
         let wanted = match kind {
             "CronJob" => spec.job_template.spec.parallelism.unwrap_or(1),
             "Job" => spec.parallelism.unwrap_or(1),
+            // The number of nodes determines it, so it is only in the status.
             "DaemonSet" => status.desired_number_scheduled.unwrap_or(0),
             _ => spec.replicas.unwrap_or(1),
         };

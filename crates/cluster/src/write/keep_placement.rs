@@ -70,6 +70,7 @@ pub(super) fn keep_gang(body: &mut Value, live: &Value) {
     };
     for (key, default) in [
         ("schedulingGroup", None),
+        // The API server fills in this default.
         ("schedulerName", Some("default-scheduler")),
     ] {
         match live

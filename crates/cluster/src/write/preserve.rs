@@ -93,6 +93,7 @@ fn keep_size(root: &mut Object, live: &Value, rendered: &Rendered) {
     };
     // Pausing and queues set this field.
     spec.remove("suspend");
+    // A pause without the right to write Kueue's Workload sets this field to 0.
     if spec.contains_key("parallelism")
         && live.pointer("/spec/parallelism") == Some(&Value::from(0))
     {

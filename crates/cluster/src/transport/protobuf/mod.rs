@@ -129,6 +129,7 @@ fn bytes(raw: Scalar<'_>) -> Result<&[u8]> {
 
 fn number(raw: Scalar<'_>) -> Result<i64> {
     match raw {
+        // Protobuf encodes negative numbers as 64-bit two's complement, even in `int32` fields.
         Scalar::Number(number) => Ok(number.cast_signed()),
         Scalar::Bytes(_) => Err(Error::custom(
             "expected a number, found a string or an object",
