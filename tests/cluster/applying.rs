@@ -406,7 +406,7 @@ fn a_training_is_replaced_only_when_asked() {
     scene
         .gpuctl_with(&["apply", "-f", "-", "--replace"], &shrunk)
         .exits(1)
-        .says("claims do not shrink");
+        .says("claims cannot shrink");
     assert_eq!(scene.get(&["job", "t"])["metadata"]["uid"], before);
     scene
         .gpuctl_with(&["apply", "-f", "-", "--replace"], &other)

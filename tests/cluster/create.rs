@@ -752,7 +752,7 @@ fn a_missing_image_pull_secret_is_warned_about() {
         "environment: {image: busybox, imagePullSecrets: [there, my.registry]}",
     );
     assert!(
-        run.err.contains("there is no secret `my.registry`") && !run.err.contains("`there`"),
+        run.err.contains("secret `my.registry` does not exist") && !run.err.contains("`there`"),
         "{}",
         run.err
     );

@@ -111,7 +111,7 @@ fn files_are_deleted_by_name_and_claims_are_kept_and_adopted() {
     scene
         .gpuctl(&["create", "-f", path])
         .ok()
-        .says("persistentvolumeclaim/a-out of an earlier job of this name is used again");
+        .says("persistentvolumeclaim/a-out of an earlier job with this name is reused");
     scene.gpuctl(&["delete", "-f", path, "--purge"]).ok();
     scene.get_until(&["pvc"], |claims| items(claims).is_empty());
     scene.gpuctl(&["delete", "-f", path]).exits(4);

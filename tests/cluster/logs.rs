@@ -184,7 +184,7 @@ fn a_retried_rank_goes_on_in_its_new_pod() {
     assert_eq!(run.out, "one\ntwo\n", "{}", run.err);
     assert!(
         run.err.contains(&format!(
-            "rank 0 goes on in {second}: {first} ended with exit 1, Error"
+            "rank 0 continues in {second}: {first} ended with exit 1, Error"
         )),
         "{}",
         run.err

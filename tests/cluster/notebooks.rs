@@ -155,7 +155,7 @@ fn files_of_a_claim_survive_a_pause_and_a_new_creation() {
     scene.gpuctl(&["delete", "job", "lab"]).ok();
     assert_eq!(claim(&scene)["metadata"]["uid"], before["metadata"]["uid"]);
     let run = scene.notebook("lab", storage).says(
-        "persistentvolumeclaim/lab-home-jovyan-work of an earlier job of this name is used again",
+        "persistentvolumeclaim/lab-home-jovyan-work of an earlier job with this name is reused",
     );
     assert!(run.out.contains("statefulset/lab"), "{}", run.out);
     scene.until("lab", "running", None);

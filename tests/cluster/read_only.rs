@@ -126,7 +126,7 @@ fn no_verb_changes_anything_that_only_reads() {
     ];
     let only_reads = |run: &Run| {
         run.err
-            .contains("this would change the cluster, and gpuctl only reads")
+            .contains("this would change the cluster, but gpuctl is in read-only mode")
     };
     for (place, arguments) in writes.iter().enumerate() {
         let refused = match place % 2 {
@@ -238,7 +238,7 @@ fn no_verb_changes_anything_that_only_reads() {
     );
     with_config(&file("only-reads-broken.yaml", "contexts: [\n"))
         .exits(5)
-        .says("whether it may cannot be read");
+        .says("cannot determine whether changes are allowed");
     let other = file(
         "only-reads-other.yaml",
         "safety: {read_only: false}\ncontexts:\n  prod: {safety: {read_only: true}}\n",

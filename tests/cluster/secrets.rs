@@ -270,7 +270,7 @@ fn a_job_uses_them() {
     let extra = "environment: {image: r.example.com/x:1, imagePullSecret: pull, env: [{name: HF_TOKEN, secret: hub}]}";
     scene
         .create("a", extra)
-        .says("there is no secret `pull` in namespace `use-secrets`");
+        .says("secret `pull` does not exist in namespace `use-secrets`");
     let spec = scene.get(&["job", "a"])["spec"]["template"]["spec"].clone();
     assert_eq!(spec["imagePullSecrets"][0]["name"], "pull");
     let text = scene

@@ -713,7 +713,7 @@ fn following_tells_restarts_and_pods_that_come_and_go() {
         "{err}"
     );
     assert!(
-        err.contains(" joins ──") && err.contains(&format!("── {pod} is gone ──")),
+        err.contains(" joins ──") && err.contains(&format!("── {pod} no longer exists ──")),
         "{err}"
     );
 }
@@ -925,13 +925,13 @@ fn a_pod_behind_a_volume_for_one_node_is_replaced_in_place() {
     let refused = scene.gpuctl_with(&["create", "-f", "-"], &two).exits(1);
     assert_eq!(
         refused.err,
-        "error: persistentvolumeclaim/db-data was kept from an earlier job of this name: it is ReadWriteOnce and this job asks for ReadWriteMany\n\nhint: ask for what it is in `storage.workdirs`, or `gpuctl delete job one-volume/db --purge` to lose its files\n"
+        "error: persistentvolumeclaim/db-data was kept from an earlier job of this name: it is ReadWriteOnce, but this job requests ReadWriteMany\n\nhint: ask for what it is in `storage.workdirs`, or `gpuctl delete job one-volume/db --purge` to lose its files\n"
     );
     let smaller = yaml("db", "{path: /data, size: 500Mi}");
     scene
         .gpuctl_with(&["create", "-f", "-"], &smaller)
         .exits(1)
-        .says("claims do not shrink");
+        .says("claims cannot shrink");
     assert!(items(&scene.get(&["deployments", "-l", "gpuctl/job=db"])).is_empty());
     scene.gpuctl(&["delete", "job", "db", "--purge"]).ok();
 }

@@ -123,7 +123,7 @@ fn a_claim_that_no_class_serves_is_told_beforehand() {
     assert!(!one.err.contains("one node at a time"), "{}", one.err);
     scene
         .serve("none", "vllm", 1, &claim("c", ", storageClass: absent"))
-        .says("there is no storage class `absent` for claim none-c");
+        .says("storage class `absent` does not exist, but claim none-c needs it");
     let fine = scene.serve("fine", "vllm", 2, &claim("d", ""));
     assert!(!fine.err.contains("class"), "{}", fine.err);
     scene

@@ -390,7 +390,7 @@ fn a_login_page_is_not_a_cluster() {
     fails(
         &server.gpuctl(&["get", "jobs"]),
         6,
-        "an answer has another shape than expected at byte",
+        "a response has an unexpected structure at byte",
     );
 }
 
@@ -537,11 +537,11 @@ fn a_credential_plugin_runs_once_and_its_output_stays_secret() {
         ),
         (
             "echo canary",
-            "the credential plugin `sh` printed no ExecCredential",
+            "the credential plugin `sh` did not print an ExecCredential",
         ),
         (
             r#"echo '{"status":{}}'"#,
-            "the credential plugin `sh` gave neither a token nor a certificate",
+            "the credential plugin `sh` returned neither a token nor a certificate",
         ),
     ] {
         server.kubeconfig(&plugin(&server, script));
@@ -562,7 +562,7 @@ esac"#;
     fails(
         &server.gpuctl(&["get", "jobs"]),
         5,
-        "printed no ExecCredential",
+        "did not print an ExecCredential",
     );
     user["exec"]["provideClusterInfo"] = json!(true);
     server.kubeconfig(&user);
@@ -586,7 +586,7 @@ fn a_broken_kubeconfig_is_named_without_its_secrets() {
     fails(
         &server.gpuctl(&["get", "jobs", "--context", "nope"]),
         2,
-        "there is no context `nope`; contexts: c",
+        "context `nope` does not exist; available contexts: c",
     );
     fails(
         &server.gpuctl(&["get", "jobs", "--kubeconfig", "/nonexistent"]),
@@ -896,7 +896,8 @@ fn a_job_that_cannot_be_made_the_owner_is_there_all_the_same() {
     });
     assert_eq!(run.code, 0, "{}{}", run.out, run.err);
     assert!(
-        run.err.contains("service/a was not tied to the job"),
+        run.err
+            .contains("service/a has no owner reference to the job"),
         "{}",
         run.err
     );
@@ -935,7 +936,7 @@ fn a_namesake_that_was_quicker_is_not_taken_over() {
         let asks = *made.lock().unwrap() && asked.starts_with("GET") && asked.contains("/jobs/");
         asks.then(|| Answer::Json(200, json!({"metadata": {"name": "a", "uid": "theirs"}})))
     });
-    fails(&run, 1, "job/a was created by somebody else meanwhile");
+    fails(&run, 1, "job/a was created by another run in the meantime");
     assert_eq!(
         deleted(&server),
         ["DELETE /api/v1/namespaces/team-a/services/a"]

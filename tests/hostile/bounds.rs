@@ -621,7 +621,7 @@ fn a_program_that_prints_without_an_end_is_killed() {
         .args(["doctor", "--config"]);
     token.arg(folder.join("config.yaml"));
     for (command, text) in [
-        (plugin, "printed more than a mebibyte"),
+        (plugin, "printed more than 1 MiB"),
         (token, "printed too much"),
     ] {
         let run = measured(command).within_limits();

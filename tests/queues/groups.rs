@@ -56,7 +56,7 @@ fn a_replica_spans_nodes() {
     scene
         .gpuctl(&["create", "-f", "-"], BIG)
         .exits(1)
-        .says("service `big-1` is there, and replica 1 of `big` needs that name");
+        .says("service `big-1` exists, but replica 1 of `big` needs that name");
     scene
         .gpuctl(&["delete", "job", "big-1", "--force"], "")
         .ok();

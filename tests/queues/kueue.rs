@@ -92,7 +92,7 @@ fn what_kueue_does_not_take_is_told(scene: &Scene) {
     let notebook = scene
         .gpuctl(&dry, &of("notebook", "service: {port: 8888}\n"))
         .ok();
-    let told = "Kueue takes no statefulsets here (its integration is off): the job runs outside of queue `research`";
+    let told = "Kueue does not manage statefulsets here (its integration is off): the job runs outside queue `research`";
     assert!(notebook.err.contains(told), "{}", notebook.err);
     for taken in [
         of("inference", "service: {port: 8000}\n"),

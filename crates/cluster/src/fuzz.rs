@@ -1,5 +1,6 @@
-//! What a fuzzer feeds with answers of an API server: pages in both encodings, watches, logs. It
-//! knows no expected values, only what holds for all bytes. Built for fuzzers and for tests.
+//! Entry points for fuzzers and tests: they feed bytes to the readers of API server responses
+//! (pages in both encodings, watches, logs). They check properties that hold for any bytes, not
+//! expected values.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -19,7 +20,7 @@ fn message(path: &str) -> &'static Message {
     list_of(path).expect("pods and nodes are read in protobuf")
 }
 
-/// Reads a list in protobuf, in every struct that it is read into.
+/// Decodes a protobuf list into every struct that reads such lists.
 pub fn protobuf_page(bytes: &[u8]) {
     let pods = message(PODS);
     let whole = protobuf::decode::<ListPage<WirePod<'_>>>(bytes, pods);
@@ -33,10 +34,13 @@ pub fn protobuf_page(bytes: &[u8]) {
         let living = known.iter().filter(|pod| !pod.ended()).count();
         assert!(
             whole.is_err() || living == consumers.len(),
-            "two structs read another number of pods"
+            "two structs decode different numbers of pods"
         );
         let (number, sums) = (consumers.len(), Consumers::from_iter(consumers));
-        assert!(sums.with_devices.len() <= number, "pods were made up");
+        assert!(
+            sums.with_devices.len() <= number,
+            "more pods have devices than were read"
+        );
     }
     for path in [
         PODS,
@@ -48,7 +52,7 @@ pub fn protobuf_page(bytes: &[u8]) {
     }
 }
 
-/// Reads a list in JSON, in every struct that it is read into.
+/// Decodes a JSON list into every struct that reads such lists.
 pub fn json_page(bytes: &[u8]) {
     let whole = serde_json::from_slice::<ListPage<WirePod<'_>>>(bytes);
     let known: Vec<Pod> = whole
@@ -60,14 +64,18 @@ pub fn json_page(bytes: &[u8]) {
         let living = known.iter().filter(|pod| !pod.ended()).count();
         assert!(
             whole.is_err() || living == consumers.len(),
-            "two structs read another number of pods"
+            "two structs decode different numbers of pods"
         );
         let (number, sums) = (consumers.len(), Consumers::from_iter(consumers));
-        assert!(sums.with_devices.len() <= number, "pods were made up");
+        assert!(
+            sums.with_devices.len() <= number,
+            "more pods have devices than were read"
+        );
     }
 }
 
-/// Hears a watch that arrives in pieces: an event that is told twice is news once.
+/// Reads a watch that arrives in pieces. An event that is sent twice must signal a change only
+/// once.
 pub fn watch(bytes: &[u8]) {
     let mut heard = HeardChanges::default();
     for line in in_pieces(bytes) {
@@ -80,12 +88,12 @@ pub fn watch(bytes: &[u8]) {
         });
         assert!(
             !(heard.is_news(&line) && is_kept),
-            "the same event is news twice"
+            "the same event signals two changes"
         );
     }
 }
 
-/// Reads a kubeconfig as the library does that gpuctl uses.
+/// Parses a kubeconfig with the library that gpuctl uses.
 pub fn kubeconfig(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else {
         return;
@@ -93,7 +101,8 @@ pub fn kubeconfig(bytes: &[u8]) {
     let _ = kube::config::Kubeconfig::from_yaml(text);
 }
 
-/// Cuts bytes at distances that their own beginning tells, and puts the lines together again.
+/// Splits the bytes into lines after cutting them into pieces. The first bytes set the lengths of
+/// the pieces.
 fn in_pieces(bytes: &[u8]) -> Vec<Vec<u8>> {
     let (distances, text) = bytes.split_at(bytes.len().min(4));
     let mut splitter = LineSplitter::default();
@@ -116,7 +125,7 @@ fn in_pieces(bytes: &[u8]) -> Vec<Vec<u8>> {
     lines
 }
 
-/// Resumes a log wherever it breaks: each line comes once, in its order.
+/// Resumes a log after each break and checks that every line arrives once and in order.
 pub fn log(bytes: &[u8]) {
     let _: Vec<_> = in_pieces(bytes).iter().map(|bytes| line(bytes)).collect();
     let (breaks, steps) = bytes.split_at(bytes.len().min(6));
@@ -125,7 +134,7 @@ pub fn log(bytes: &[u8]) {
         .iter()
         .enumerate()
         .map(|(index, step)| {
-            // Many lines of one moment, some of one second, some later.
+            // Many lines with the same timestamp, some within one second, some later.
             second += i64::from(*step) / 64 * 400;
             let at = Timestamp::from_millisecond(second).expect("minutes after 1970");
             line(format!("{at} {index}").as_bytes())
@@ -151,10 +160,10 @@ pub fn log(bytes: &[u8]) {
     assert_eq!(taken, lines, "a line was lost or came twice");
 }
 
-/// Encodes a list of pods in JSON as protobuf.
+/// Encodes a JSON list of pods as protobuf.
 pub fn protobuf_seed(list: &str) -> Vec<u8> {
     let mut list: Value = serde_json::from_str(list).expect("a seed is JSON");
-    // Protobuf knows no null, and amounts are texts there.
+    // Protobuf has no null, and it stores quantities as strings.
     list["items"]
         .as_array_mut()
         .expect("a list")
@@ -163,7 +172,7 @@ pub fn protobuf_seed(list: &str) -> Vec<u8> {
     protobuf::encode::encoded_list(PODS, &list).1
 }
 
-/// Returns how many pods a page has, read as inventories do.
+/// Counts the pods of a page, decoded as inventories decode it.
 pub fn consumers_in(page: &[u8], is_protobuf: bool) -> usize {
     let read = match is_protobuf {
         true => protobuf::decode::<ListPage<HeldPod<'_>>>(page, message(PODS)),

@@ -1,5 +1,5 @@
-//! Groups the methods of a connection by what they are about, so that each file names the part of
-//! the API it uses. A handle borrows the connection and is as cheap as a reference.
+//! Groups the methods of a connection by subject, so that each file shows which part of the API it
+//! uses. A handle borrows the connection and is as cheap as a reference.
 
 use crate::Connection;
 
@@ -20,17 +20,17 @@ macro_rules! handles {
 }
 
 handles! {
-    /// The administrator's namespace `gpuctl-system` and what it publishes.
+    /// The administrator's namespace `gpuctl-system` and the objects published in it.
     site => SiteApi;
-    /// Namespaces and whether they are isolated.
+    /// Namespaces and their isolation.
     namespaces => NamespacesApi;
-    /// What the API server serves, and what the user may do.
+    /// API groups that the server serves, and the user's rights.
     discovery => DiscoveryApi;
     /// Prometheus and GPU exporters inside the cluster.
     metrics => MetricsApi;
     /// Nodes and their labels.
     nodes => NodesApi;
-    /// Pools of nodes.
+    /// Node pools.
     pools => PoolsApi;
     /// Devices and claims of dynamic resource allocation.
     devices => DevicesApi;
@@ -44,16 +44,16 @@ handles! {
     storage => StorageApi;
     /// Addresses and autoscalers of services.
     services => ServicesApi;
-    /// Queues, admission and groups of pods.
+    /// Queues, admission and pod groups.
     queues => QueuesApi;
     /// Resource quotas.
     quotas => QuotasApi;
     /// Logs of containers.
     logs => LogsApi;
-    /// Commands in containers and forwarded ports.
+    /// Exec sessions and port-forwards.
     sessions => SessionsApi;
     /// Workloads of any origin and their owners.
     workloads => WorkloadsApi;
-    /// Objects that are checked, created, changed and deleted.
+    /// Checks, creates, changes and deletes objects.
     writes => WritesApi;
 }

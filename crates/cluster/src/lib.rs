@@ -1,4 +1,4 @@
-//! The Kubernetes API: connects, lists in slim pages, applies, deletes, follows logs.
+//! The Kubernetes API client: connects, lists in small pages, applies, deletes and follows logs.
 #![warn(unreachable_pub)]
 
 mod discovery;

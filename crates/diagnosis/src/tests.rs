@@ -103,7 +103,7 @@ fn queues_say_why() {
     assert_eq!(queued(large, "Pending", None), ["never-fits"]);
     assert_eq!(
         queued(
-            "quota is reserved; checks are open: budget is pending",
+            "quota is reserved; waiting for checks: budget is pending",
             "AdmissionChecks",
             None
         ),

@@ -1,5 +1,5 @@
-//! Reads the object in which a site keeps its defaults. It hands the file out as text;
-//! `deploy/defaults.rs` parses it.
+//! Reads the ConfigMap with a site's defaults. It returns the file as text, which
+//! `deploy/defaults.rs` parses.
 
 use std::collections::BTreeMap;
 
@@ -15,14 +15,13 @@ use gpuctl_manifest::render::{DEFAULTS_FILE, DEFAULTS_TYPE_LABELS};
 
 const PATH: &str = "/api/v1/namespaces/gpuctl-system/configmaps/gpuctl-defaults";
 
-/// The defaults as they are kept.
+/// The site's defaults as stored in the cluster.
 #[derive(Clone, Debug)]
 pub struct StoredDefaults {
-    /// The file as it was written.
+    /// The unparsed file.
     pub text: String,
-    /// Who wrote it last.
+    /// User who last wrote the defaults.
     pub user: Option<String>,
-    /// When the object was made.
     pub created_at: Option<Timestamp>,
 }
 
@@ -43,7 +42,7 @@ struct WireMetadata {
 }
 
 impl SiteApi<'_> {
-    /// Returns the site's defaults; `None` where there are none.
+    /// Reads the site's defaults; `None` if the site has none.
     pub async fn defaults(self) -> Result<Option<StoredDefaults>, Failure> {
         let found: Option<WireDefaults> = self.0.find(PATH).await?;
         Ok(found.and_then(|mut object| {
@@ -55,13 +54,13 @@ impl SiteApi<'_> {
         }))
     }
 
-    /// Takes the site's defaults away. False when there are none.
+    /// Deletes the site's defaults. Returns false if there are none.
     pub async fn remove_defaults(self) -> Result<bool, Failure> {
         self.0.writes().delete_at(PATH, Deletion::default()).await
     }
 
-    /// Returns the labels that tell the type of GPUs at this site. Whoever may not read them has
-    /// the usual ones.
+    /// Reads the node labels that hold the GPU type at this site. Without the right to read them,
+    /// only the built-in labels apply.
     pub(crate) async fn gpu_type_labels(self) -> Vec<String> {
         let found = self.0.find::<WireDefaults>(PATH).await.ok().flatten();
         let labels = found
@@ -71,7 +70,7 @@ impl SiteApi<'_> {
     }
 }
 
-/// Notes on a node which of the site's labels tells the type of its GPUs.
+/// Records which of the site's labels holds the type of a node's GPUs.
 pub(crate) fn note_type_label(node: &mut Node, labels: &[String]) {
     node.site_type_label = labels
         .iter()

@@ -1,5 +1,5 @@
-//! Finds the pods of GPU exporters and reads what they expose, through the API server's proxy,
-//! where there is no Prometheus.
+//! Finds the pods of GPU exporters and reads their metrics through the API server's proxy, for
+//! clusters without Prometheus.
 
 use std::borrow::Cow;
 
@@ -19,8 +19,8 @@ pub struct ExporterPod {
     pub port: u16,
 }
 
-/// Labels of the exporters, as their operators and charts set them, and the port where the pod
-/// names none.
+/// Label selectors of the exporters, as their operators and charts set them, and the default port
+/// for pods that declare none.
 const SELECTORS: [(&str, u16); 3] = [
     ("app in (nvidia-dcgm-exporter,dcgm-exporter)", 9400),
     (
@@ -80,7 +80,7 @@ impl WireExporterSpec<'_> {
 }
 
 impl MetricsApi<'_> {
-    /// Returns the running exporters of all nodes, each node's once.
+    /// Lists the running exporters, at most one per node.
     pub async fn exporter_pods(self) -> Result<Vec<ExporterPod>, Failure> {
         let mut found: Vec<ExporterPod> = Vec::new();
         for (selector, usual) in SELECTORS {
@@ -96,6 +96,8 @@ impl MetricsApi<'_> {
                         .iter()
                         .filter(|pod| !pod.spec.node_name.is_empty())
                     {
+                        // A node can run exporters of both an operator and a chart, which report
+                        // the same GPUs.
                         if !found.iter().any(|known| known.node == pod.spec.node_name) {
                             found.push(ExporterPod {
                                 namespace: pod.metadata.namespace.to_string(),
@@ -112,7 +114,7 @@ impl MetricsApi<'_> {
         Ok(found)
     }
 
-    /// Returns what an exporter exposes now.
+    /// Reads the metrics that an exporter exposes now.
     pub async fn exposed_by(self, exporter: &ExporterPod) -> Result<String, Failure> {
         let ExporterPod {
             namespace,

@@ -14,7 +14,7 @@ use gpuctl_manifest::render::{self, HOME_ROLE};
 
 const ROLES: &str = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
 
-/// Whether an administrator marked the namespace of definitions.
+/// Whether an administrator marked the namespace `gpuctl-system`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HomeMark {
     Marked,
@@ -52,13 +52,13 @@ impl SiteApi<'_> {
         })
     }
 
-    /// Reads the namespace of definitions; `None` if it does not exist or the user cannot read it.
+    /// Reads the namespace `gpuctl-system`; `None` if it does not exist or the user cannot read it.
     pub async fn home(self) -> Result<Option<Value>, Failure> {
         unless_forbidden(self.0.find_in::<Value>("/api/v1/namespaces", HOME).await)
             .map(Option::flatten)
     }
 
-    /// Marks the namespace of definitions. Returns false without the necessary rights.
+    /// Marks the namespace `gpuctl-system`. Returns false without the necessary rights.
     pub async fn mark_home(self, private: bool) -> Result<bool, Failure> {
         let Some(home) = self.home().await? else {
             return Ok(false);

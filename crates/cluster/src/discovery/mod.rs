@@ -1,4 +1,4 @@
-//! Finds what a cluster offers, and what the user may do there.
+//! Finds out which APIs and services a cluster offers and which rights the user has.
 
 pub(crate) mod defaults;
 pub(crate) mod exporter_pods;

@@ -8,24 +8,24 @@ use crate::write::apply::Deletion;
 use crate::{Failure, handles::NamespacesApi};
 use gpuctl_core::model::contract::labels::{HOME, MANAGED_BY, MANAGED_BY_US};
 
-/// What became of a namespace.
+/// Outcome of removing a namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Namespace {
     Deleted,
-    /// Others made it, or it is gone.
+    /// gpuctl did not create it, or it no longer exists.
     NotOurs,
-    /// What is in it, or what of it may not be seen.
+    /// A kind that still has objects, or that the user cannot list.
     Kept(String),
 }
 
-/// Made by the cluster itself in every namespace.
+/// Objects that Kubernetes creates in every namespace.
 const OWN: [(&str, &str); 2] = [
     ("configmaps", "kube-root-ca.crt"),
     ("serviceaccounts", "default"),
 ];
-/// Reports about other objects, and what is computed from them.
+/// Kinds that Kubernetes derives from other objects.
 const DERIVED: [&str; 3] = ["events", "endpoints", "endpointslices"];
-/// Lists on the way at once.
+/// Maximum number of concurrent lists.
 const AT_ONCE: usize = 8;
 
 impl NamespacesApi<'_> {
@@ -42,7 +42,7 @@ impl NamespacesApi<'_> {
         }
     }
 
-    /// Returns the names of all namespaces.
+    /// Lists the names of all namespaces.
     pub async fn names(self) -> Result<Vec<String>, Failure> {
         let mut names = Vec::new();
         self.0
@@ -58,7 +58,7 @@ impl NamespacesApi<'_> {
         Ok(names)
     }
 
-    /// Deletes a namespace that gpuctl made and in which nothing is left.
+    /// Deletes an empty namespace that gpuctl created.
     pub async fn remove_empty(self, name: &str) -> Result<Namespace, Failure> {
         let path = format!("/api/v1/namespaces/{name}");
         let found: Option<Value> = self.0.find(&path).await?;
@@ -74,13 +74,15 @@ impl NamespacesApi<'_> {
         if let Some(held) = self.holds(name).await? {
             return Ok(Namespace::Kept(held));
         }
+        // The UID protects a namespace with this name that was created after the check.
         self.0.writes().delete_at(&path, Deletion::of(&uid)).await?;
         Ok(Namespace::Deleted)
     }
 
-    /// Returns a kind of object that is in the namespace, or that may not be looked for.
+    /// Returns a kind that has objects in the namespace or that the user cannot list.
     async fn holds(self, namespace: &str) -> Result<Option<String>, Failure> {
         let groups: Value = self.0.get("/apis").await?;
+        // `/apis` does not list the core group, which is served under `/api`.
         let mut versions = vec!["/api/v1".to_owned()];
         let preferred = groups["groups"].as_array().into_iter().flatten();
         versions.extend(
@@ -103,9 +105,9 @@ impl NamespacesApi<'_> {
         Ok(held.into_iter().next())
     }
 
-    /// Kinds of one version of a group that are listed by namespace, as (version, kind).
+    /// Lists the namespaced kinds of one group version, as (version, kind).
     async fn kinds(self, version: String) -> Result<Vec<(String, String)>, Failure> {
-        // Metrics are answers, not objects.
+        // An aggregated API server computes metrics on request; they are not stored objects.
         if version.contains("metrics.k8s.io") {
             return Ok(Vec::new());
         }
@@ -121,13 +123,14 @@ impl NamespacesApi<'_> {
             .flatten()
             .filter(lists)
             .filter_map(|kind| kind["name"].as_str());
+        // Discovery lists subresources as resources with a slash, such as `pods/log`.
         let kinds = kinds.filter(|kind| !kind.contains('/') && !DERIVED.contains(kind));
         Ok(kinds
             .map(|kind| (version.clone(), kind.to_owned()))
             .collect())
     }
 
-    /// Returns the kind, when there is an object of it.
+    /// Returns the kind if it has objects in the namespace.
     async fn one_of(
         self,
         version: &str,
@@ -157,6 +160,7 @@ impl NamespacesApi<'_> {
             Err(failure) if failure.is_forbidden() => {
                 Ok(Some(format!("{kind}, which you may not list")))
             }
+            // The kind was removed between discovery and this list.
             Err(failure) if failure.is_not_found() => Ok(None),
             other => other.map(|()| any.then(|| kind.to_owned())),
         }

@@ -24,7 +24,7 @@ struct PolicySpec<'a> {
 }
 
 impl WirePolicy<'_> {
-    /// Whether the policy restricts ingress. A policy without types does.
+    /// Whether the policy restricts ingress. A policy without `policyTypes` does.
     fn isolates(&self) -> bool {
         let types = &self.spec.policy_types;
         let is_foreign = self
@@ -32,6 +32,8 @@ impl WirePolicy<'_> {
             .labels
             .get(MANAGED_BY)
             .is_none_or(|manager| manager != MANAGED_BY_US);
+        // A policy without `policyTypes` affects ingress even without ingress rules
+        // (`NetworkPolicySpec`).
         is_foreign && (types.is_empty() || types.iter().any(|one| one == "Ingress"))
     }
 }

@@ -1,15 +1,16 @@
-//! Reads the UIDs of some pods, which tell this cluster from every other one.
+//! Reads the UIDs of some pods. They identify the cluster in a Prometheus that stores several
+//! clusters.
 
 use serde_json::Value;
 
 use crate::{Failure, handles::MetricsApi, unless_forbidden};
 
-/// Pods that are enough to tell.
+/// Number of pods that suffices to identify a cluster.
 const ENOUGH: &str = "40";
 
 impl MetricsApi<'_> {
-    /// Returns the UIDs of some pods of the cluster, or of the own namespace where the others may
-    /// not be seen.
+    /// Reads the UIDs of some pods of the cluster, or of the current namespace if the user cannot
+    /// list all pods.
     pub async fn some_pods(self) -> Result<Vec<String>, Failure> {
         let everywhere = unless_forbidden(
             self.0

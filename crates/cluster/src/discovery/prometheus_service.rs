@@ -1,4 +1,4 @@
-//! Finds Services that may be Prometheus, and carries requests to them through the API server's
+//! Finds Services that may be Prometheus and carries requests to them through the API server's
 //! proxy or a port-forward.
 
 use bytes::Bytes;
@@ -10,28 +10,28 @@ use crate::transport::http::with_query;
 use crate::transport::path::is_segment;
 use crate::{Failure, handles::MetricsApi};
 
-/// A port of a Service.
+/// A port of a Service that may be Prometheus.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PrometheusService {
     pub namespace: String,
     pub service: String,
     pub port: u16,
-    /// Whether it speaks HTTPS behind the API server's proxy, which does not look at its
+    /// Whether the API server's proxy connects to it over HTTPS. The proxy does not verify the
     /// certificate.
     pub secure: bool,
-    /// Where the API begins: `/select/0/prometheus`.
+    /// Path prefix of the API, such as `/select/0/prometheus`.
     pub base: &'static str,
 }
 
-/// What came back, whatever its status.
+/// A response with any status code.
 pub struct ProxiedResponse {
     pub code: u16,
     pub media: String,
     pub body: Bytes,
 }
 
-/// Labels of Services by whose they are, the longest memory first; a port by number where several
-/// are open, and where the API begins.
+/// Label selectors of Services, longest retention first. Each has the port to choose if the Service
+/// has several, and the path prefix of the API.
 const SELECTORS: [(&str, Option<u16>, &str); 7] = [
     ("app.kubernetes.io/name=thanos-query", None, ""),
     (
@@ -50,7 +50,7 @@ const SELECTORS: [(&str, Option<u16>, &str); 7] = [
     ("app.kubernetes.io/name=prometheus", Some(9090), ""),
 ];
 
-/// Names of Services as the charts make them, for users who may not list Services.
+/// Names of Services that charts create, for users who cannot list Services.
 const WELL_KNOWN: [(&str, &str, u16); 8] = [
     ("openshift-monitoring", "thanos-querier", 9091),
     ("monitoring", "prometheus-operated", 9090),
@@ -63,7 +63,7 @@ const WELL_KNOWN: [(&str, &str, u16); 8] = [
 ];
 
 impl PrometheusService {
-    /// Returns it as JSON that `remembered` reads.
+    /// Serializes the Service as JSON for `remembered`.
     pub fn to_remember(&self) -> Value {
         let Self {
             namespace,
@@ -75,10 +75,11 @@ impl PrometheusService {
         json!({"namespace": namespace, "service": service, "port": port, "secure": secure, "base": base})
     }
 
-    /// Reads what `to_remember` wrote; `None` for anything else.
+    /// Parses the JSON of `to_remember`; `None` for anything else.
     pub fn remembered(kept: &Value) -> Option<Self> {
         let name = |key: &str| {
             let text = kept[key].as_str()?;
+            // The text becomes part of a request path.
             let fits = !text.is_empty()
                 && text
                     .chars()
@@ -97,7 +98,7 @@ impl PrometheusService {
         })
     }
 
-    /// A Service that the user named.
+    /// Creates the reference for a Service that the user named.
     pub fn named(namespace: &str, service: &str, port: u16) -> Self {
         Self {
             namespace: namespace.to_owned(),
@@ -129,6 +130,7 @@ impl PrometheusService {
     /// Whether gpuctl looks for the Service even without the right to list Services.
     pub fn is_usual(&self) -> bool {
         WELL_KNOWN.iter().any(|(namespace, service, port)| {
+            // OpenShift serves Thanos Querier only over HTTPS.
             let secure = *namespace == "openshift-monitoring";
             let usual = PrometheusService {
                 secure,
@@ -140,8 +142,8 @@ impl PrometheusService {
 }
 
 impl MetricsApi<'_> {
-    /// Services that may be a Prometheus, the likeliest to remember most first. False when they may
-    /// not be listed, and the usual names stand for them.
+    /// Lists Services that may be Prometheus, those with the longest retention first. The flag is
+    /// false if the user cannot list Services and the result holds the well-known names.
     pub async fn gates(self) -> Result<(Vec<PrometheusService>, bool), Failure> {
         let lists = SELECTORS.map(|(selector, ..)| async move {
             let path = with_query("/api/v1/services", &[("labelSelector", selector)]);
@@ -161,6 +163,7 @@ impl MetricsApi<'_> {
                 .collect();
             own.sort();
             for gate in own {
+                // Several selectors can match one Service. The first one has the longest retention.
                 if !found.iter().any(|known| known.name() == gate.name()) {
                     found.push(gate);
                 }
@@ -169,7 +172,7 @@ impl MetricsApi<'_> {
         Ok((found, true))
     }
 
-    /// Returns the usual names, in the usual namespaces and in the user's own.
+    /// Builds the well-known Services, in their usual namespaces and in the user's own.
     fn usual_gates(self) -> Vec<PrometheusService> {
         let gate = |namespace: &str, service: &str, port| PrometheusService {
             namespace: namespace.to_owned(),
@@ -209,12 +212,13 @@ impl MetricsApi<'_> {
             let by_label = SELECTORS
                 .iter()
                 .find(|(selector, ..)| has(labels, selector));
+            // Without a known label, assume the default port of Prometheus.
             let (port, base) = by_label.map_or((Some(9090), ""), |(_, port, base)| (*port, *base));
             gate(&service, port, base)
         }))
     }
 
-    /// Asks through the API server's proxy; with a body by POST.
+    /// Sends a request through the API server's proxy; a body makes it a POST.
     pub async fn through_service(
         self,
         gate: &PrometheusService,
@@ -230,7 +234,7 @@ impl MetricsApi<'_> {
             gate.proxy_name()
         );
         let reply = self.0.ask(&url, content_type, body).await?;
-        // The API server itself answers so; whoever is behind it has no such object.
+        // The API server reports its own errors as a `Status` object. Prometheus never sends one.
         let is_own = || {
             serde_json::from_slice::<Value>(&reply.body)
                 .is_ok_and(|status| status["kind"] == "Status")
@@ -245,7 +249,7 @@ impl MetricsApi<'_> {
         })
     }
 
-    /// Returns a pod behind a Service and its port.
+    /// Returns a ready pod of a Service and the pod's port.
     pub async fn pod_behind(
         self,
         gate: &PrometheusService,
@@ -265,10 +269,12 @@ impl MetricsApi<'_> {
                 .as_array()?
                 .iter()
                 .filter_map(|port| u16::try_from(port["port"].as_u64()?).ok());
+            // EndpointSlices list ports of pods, which may differ from the port of the Service.
             let port = ports
                 .clone()
                 .find(|port| *port == gate.port)
                 .or_else(|| ports.clone().next())?;
+            // `ready` is optional; the API defines a missing value as ready (EndpointConditions).
             let ready =
                 |one: &&Value| one.pointer("/conditions/ready") != Some(&Value::Bool(false));
             let pod = slice["endpoints"]
@@ -276,11 +282,14 @@ impl MetricsApi<'_> {
                 .iter()
                 .filter(ready)
                 .find_map(|one| one.pointer("/targetRef/name")?.as_str())?;
+            // An EndpointSlice can contain any target name, and this one becomes part of a request
+            // path.
             is_segment(pod).then(|| (pod.to_owned(), port))
         }))
     }
 
-    /// Runs `call` with a local address that leads to a port of a pod as long as it takes.
+    /// Runs `call` with a local address that is forwarded to a port of the pod until `call`
+    /// returns.
     pub async fn beside_pod<T>(
         self,
         namespace: &str,
@@ -329,8 +338,8 @@ fn gate(service: &Value, port: Option<u16>, base: &'static str) -> Option<Promet
     })
 }
 
-/// Returns true for a port that says so by its name or protocol, and for a Service whose
-/// certificate OpenShift makes.
+/// Whether the port's name or protocol declares HTTPS, or OpenShift issues the Service's
+/// certificate.
 fn speaks_https(service: &Value, open: u16) -> bool {
     let of_port = service
         .pointer("/spec/ports")

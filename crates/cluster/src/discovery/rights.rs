@@ -9,12 +9,12 @@ use crate::{Failure, handles::DiscoveryApi};
 use gpuctl_core::model::contract::labels::HOME;
 use gpuctl_core::model::contract::rights::{Right, RightScope};
 
-/// Questions on the way at once.
+/// Maximum number of concurrent reviews.
 const AT_ONCE: usize = 16;
 
 impl DiscoveryApi<'_> {
-    /// Returns the answer to each right. `namespace` is where those of a namespace are asked for;
-    /// `None` asks for all namespaces.
+    /// Checks each right. Rights within a namespace are checked in `namespace`; `None` checks them
+    /// for all namespaces.
     pub async fn may(
         self,
         rights: &BTreeSet<Right>,
@@ -25,6 +25,8 @@ impl DiscoveryApi<'_> {
                 .resource
                 .split_once('/')
                 .unwrap_or((right.resource, ""));
+            // An empty namespace means all namespaces for a namespaced resource
+            // (`ResourceAttributes` in authorization.k8s.io/v1).
             let namespace = match right.place {
                 RightScope::Namespace => namespace.unwrap_or_default(),
                 RightScope::Home => HOME,
@@ -60,7 +62,8 @@ impl DiscoveryApi<'_> {
             .await
     }
 
-    /// Returns who we are to the API server; `None` on servers that do not tell.
+    /// Returns the user's name according to the API server; `None` if the server does not report
+    /// it. `SelfSubjectReview` has been in v1 since Kubernetes 1.28.
     pub async fn user(self) -> Result<Option<String>, Failure> {
         let review = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"});
         match self
@@ -82,7 +85,7 @@ impl DiscoveryApi<'_> {
         }
     }
 
-    /// Returns true when the cluster serves this API group.
+    /// Whether the cluster serves this API group.
     pub async fn serves(self, group: &str) -> Result<bool, Failure> {
         Ok(self
             .0
@@ -91,8 +94,8 @@ impl DiscoveryApi<'_> {
             .is_some())
     }
 
-    /// Returns the preferred version of an API group, such as `kueue.x-k8s.io/v1beta2`; `None`
-    /// where the cluster does not serve the group.
+    /// Returns the preferred version of an API group, such as `kueue.x-k8s.io/v1beta2`; `None` if
+    /// the cluster does not serve the group.
     pub(crate) async fn preferred_version(self, group: &str) -> Result<Option<String>, Failure> {
         let found = self.0.find::<Value>(&format!("/apis/{group}")).await?;
         let version = found.as_ref().and_then(|group| {
@@ -104,7 +107,7 @@ impl DiscoveryApi<'_> {
         Ok(version)
     }
 
-    /// Names of the API groups that the cluster serves.
+    /// Lists the API groups that the cluster serves.
     pub async fn groups(self) -> Result<BTreeSet<String>, Failure> {
         let groups: Value = self.0.get("/apis").await?;
         let names = groups["groups"].as_array().into_iter().flatten();

@@ -1,5 +1,6 @@
-//! Computes the free resources of nodes, which jobs hold them and which pods wait, from one list of
-//! the pods that have not ended. It also computes what a pod that is not created yet requests.
+//! Computes the free resources of nodes, the jobs that hold the rest, and the pods that wait. All
+//! of it comes from one list of the pods that have not terminated. It also computes the requests of
+//! a pod that does not exist yet.
 
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 use serde_json::Value;
@@ -12,7 +13,8 @@ use gpuctl_core::model::contract::labels::{JOB, POOL_LABEL};
 use gpuctl_core::model::counting::candidates::{PlacedPod, Room, WaitingPod};
 use gpuctl_core::model::counting::capacity::Amounts;
 
-/// Returns what the scheduler counts for a pod; nothing when the pod cannot be read.
+/// Sums the requests that the scheduler counts for a pod. The sum is empty if the pod cannot be
+/// parsed.
 pub fn requests(pod: &Value) -> Amounts {
     let text = pod["spec"].to_string();
     serde_json::from_str::<PodSpec<'_>>(&text)
@@ -21,8 +23,8 @@ pub fn requests(pod: &Value) -> Amounts {
 }
 
 impl InventoryApi<'_> {
-    /// Returns the priority of a class and whether its pods preempt others; `None` where it is not
-    /// there or may not be read.
+    /// Reads the priority of a class and whether its pods preempt others; `None` if the class does
+    /// not exist or the user cannot read it.
     pub async fn priority_class(self, name: &str) -> Result<Option<PriorityClass>, Failure> {
         let found = self
             .0
@@ -31,7 +33,7 @@ impl InventoryApi<'_> {
         unless_forbidden(found).map(Option::flatten)
     }
 
-    /// Returns the room on `nodes`. `None` when the user may not see all pods.
+    /// Computes the free capacity of `nodes`. `None` if the user cannot list all pods.
     pub async fn room(self, nodes: &[Node]) -> Result<Option<Room>, Failure> {
         let free = nodes
             .iter()
@@ -41,6 +43,8 @@ impl InventoryApi<'_> {
             free,
             ..Room::default()
         };
+        // Terminated pods hold no resources, but a cluster keeps up to 12,500 of them by default
+        // (`--terminated-pod-gc-threshold` of kube-controller-manager).
         let unfinished = [(
             "fieldSelector",
             "status.phase!=Succeeded,status.phase!=Failed",
@@ -61,7 +65,7 @@ impl InventoryApi<'_> {
     }
 }
 
-/// Subtracts what a pod requests from the room of its node, or counts it as waiting.
+/// Subtracts a pod's requests from its node's free capacity, or records the pod as waiting.
 fn take(room: &mut Room, pod: &WirePod<'_>) {
     let job = pod.metadata.labels.get(JOB).map(String::as_str);
     let owner = job.or_else(|| pod.metadata.controller().map(|owner| owner.name.as_str()));
@@ -77,12 +81,12 @@ fn take(room: &mut Room, pod: &WirePod<'_>) {
     }
 }
 
-/// Returns a pod that has no node yet.
+/// Describes a pod that has no node yet.
 fn waiting_pod(pod: &WirePod<'_>, holder: String) -> WaitingPod {
     let nominated =
         Some(pod.status.nominated_node_name.to_string()).filter(|node| !node.is_empty());
     let mut selector = pod.spec.node_selector.clone();
-    // A job of gpuctl asks for its pool by affinity.
+    // gpuctl's jobs select their pool by node affinity, not by `nodeSelector`.
     selector.extend(
         pod.metadata
             .labels
@@ -93,13 +97,14 @@ fn waiting_pod(pod: &WirePod<'_>, holder: String) -> WaitingPod {
     WaitingPod {
         holder,
         priority: pod.spec.priority,
+        // Names of foreign claims contain no count; each requests at least one device.
         devices: pod.spec.devices().max(claims),
         nominated,
         selector,
     }
 }
 
-/// Subtracts what a pod requests from the node that it has.
+/// Subtracts a pod's requests from its node's free capacity.
 fn occupy(room: &mut Room, pod: &WirePod<'_>, holder: String) {
     let node = pod.spec.node_name.as_ref();
     let Some(free) = room.free.get_mut(node) else {
@@ -109,6 +114,7 @@ fn occupy(room: &mut Room, pod: &WirePod<'_>, holder: String) {
     let amounts = pod.spec.amounts();
     for (resource, amount) in &amounts {
         if let Some(left) = free.get_mut(resource) {
+            // Static pods bypass the scheduler and can exceed what is allocatable.
             *left = left.saturating_sub(*amount);
         }
     }
@@ -120,7 +126,7 @@ fn occupy(room: &mut Room, pod: &WirePod<'_>, holder: String) {
             .entry(holder.clone())
             .or_default() += devices;
     }
-    // What is ending gives way to nobody.
+    // The scheduler cannot preempt a pod that is already terminating.
     if pod.metadata.deletion_timestamp.is_none() {
         room.placed
             .entry(node.to_owned())
@@ -148,7 +154,7 @@ fn occupy(room: &mut Room, pod: &WirePod<'_>, holder: String) {
 }
 
 impl PodSpec<'_> {
-    /// Returns everything that the scheduler counts for this pod, in thousandths.
+    /// Sums everything that the scheduler counts for this pod, in thousandths.
     fn amounts(&self) -> Amounts {
         let total = self.total();
         let extended = total
@@ -158,6 +164,7 @@ impl PodSpec<'_> {
         let machine = MACHINE
             .into_iter()
             .map(|resource| (resource.to_owned(), i128::from(self.of_node(resource))));
+        // Nodes also limit the number of pods, as the resource `pods`.
         let pod = ("pods".to_owned(), 1000);
         extended
             .chain(machine)

@@ -1,5 +1,5 @@
-//! Reads what a pod claims of dynamic resource allocation, and which devices drivers offer to it.
-//! What of a claim decides more than a count of devices on one node is told as «not evaluated».
+//! Reads the device claims of a pod (dynamic resource allocation) and the devices that drivers
+//! offer. Claims that need more than a count of devices on one node are reported as not evaluated.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -15,12 +15,12 @@ use gpuctl_core::model::counting::device_demand::{
 };
 use gpuctl_core::model::values::units::MOST_PER_NODE;
 
-/// Versions that serve taints of devices which an administrator sets.
+/// API versions that serve `DeviceTaintRule`, with which administrators taint devices.
 const TAINT_RULES: [&str; 3] = ["v1", "v1beta2", "v1alpha3"];
 
 impl DevicesApi<'_> {
-    /// Compares what a pod claims with what is offered. `own` are objects that are not created yet:
-    /// templates of claims are looked for there first.
+    /// Compares the claims of a pod with the offered devices. `own` are objects that do not exist
+    /// yet; claim templates are looked up there first.
     pub async fn device_claims(
         self,
         namespace: &str,
@@ -41,7 +41,7 @@ impl DevicesApi<'_> {
         .await;
         let (Some(slices), Some(held)) = (slices?, held?) else {
             return Ok(not_evaluated(
-                "device claims: you may not list devices and claims",
+                "device claims: you may not list device slices and claims",
             ));
         };
         let api = format!("/apis/resource.k8s.io/{}", slices.api);
@@ -65,7 +65,7 @@ impl DevicesApi<'_> {
             return Ok(outcome);
         }
         let Some(rules) = rules? else {
-            return Ok(not_evaluated("taints of devices, which you may not list"));
+            return Ok(not_evaluated("device taints, which you may not list"));
         };
         Ok(DeviceClaims::compared(
             demands,
@@ -73,7 +73,7 @@ impl DevicesApi<'_> {
         ))
     }
 
-    /// Returns the devices that one claim asks for, or the outcome where they cannot be counted.
+    /// Reads the devices that one claim requests, or the outcome if they cannot be counted.
     async fn demands_of(
         self,
         claim: &Value,
@@ -82,7 +82,7 @@ impl DevicesApi<'_> {
         own: &[&Value],
     ) -> Result<Result<Vec<DeviceDemand>, DeviceClaims>, Failure> {
         let Some(name) = claim["resourceClaimTemplateName"].as_str() else {
-            return Ok(Err(not_evaluated("claims of devices that pods share")));
+            return Ok(Err(not_evaluated("device claims that pods share")));
         };
         let is_own = |object: &&&Value| {
             object["kind"] == "ResourceClaimTemplate" && object["metadata"]["name"] == name
@@ -94,7 +94,9 @@ impl DevicesApi<'_> {
                 Ok(Some(template)) => template,
                 Ok(None) => return Ok(Err(DeviceClaims::TemplateMissing(name.to_owned()))),
                 Err(failure) if failure.is_forbidden() => {
-                    return Ok(Err(not_evaluated("claims whose template you may not read")));
+                    return Ok(Err(not_evaluated(
+                        "device claims whose template you may not read",
+                    )));
                 }
                 Err(failure) => return Err(failure),
             },
@@ -102,7 +104,7 @@ impl DevicesApi<'_> {
         Ok(requested(&template["spec"]["spec"]["devices"]).map_err(not_evaluated))
     }
 
-    /// Returns the rules that taint devices; `None` where they may not be listed.
+    /// Lists the rules that taint devices; `None` without the right to list them.
     async fn taint_rules(self) -> Result<Option<Vec<Value>>, Failure> {
         for version in TAINT_RULES {
             match self
@@ -121,8 +123,8 @@ fn not_evaluated(why: &str) -> DeviceClaims {
     DeviceClaims::NotEvaluated(why.to_owned())
 }
 
-/// Adds the selectors of each class to the demands for it. Returns the outcome where a class is
-/// missing or may not be read.
+/// Adds the selectors of each device class to its demands. Returns the outcome if a class is
+/// missing or cannot be read.
 fn add_selectors(
     demands: &mut [DeviceDemand],
     classes: Vec<(String, Result<Option<Value>, Failure>)>,
@@ -133,13 +135,13 @@ fn add_selectors(
             Ok(None) => return Ok(Some(DeviceClaims::ClassMissing(name))),
             Err(failure) if failure.is_forbidden() => {
                 return Ok(Some(not_evaluated(
-                    "classes of devices, which you may not read",
+                    "device classes, which you may not read",
                 )));
             }
             Err(failure) => return Err(failure),
         };
-        // The scheduler asks the class first: what it rules out, no selector of the claim has
-        // to understand.
+        // The scheduler evaluates the selectors of the class first. A device that fails them never
+        // reaches the claim's selectors, which gpuctl may not be able to evaluate.
         let of_class = selectors(&class["spec"]);
         for demand in demands.iter_mut().filter(|demand| demand.class == name) {
             demand.selectors.splice(0..0, of_class.iter().cloned());
@@ -148,24 +150,24 @@ fn add_selectors(
     Ok(None)
 }
 
-/// Returns what the requests of a claim ask for, or what of it is not a count of devices.
+/// Reads the device counts that a claim requests, or the reason why it is more than a count.
 fn requested(devices: &Value) -> Result<Vec<DeviceDemand>, &'static str> {
     let mut demands = Vec::new();
     for request in devices["requests"].as_array().into_iter().flatten() {
-        // The first beta version has no level of its own for it.
+        // `v1beta1` has no `exactly` level: the fields are in the request.
         let exactly = if request["exactly"].is_object() {
             &request["exactly"]
         } else {
             request
         };
         let Some(class) = exactly["deviceClassName"].as_str() else {
-            return Err("alternatives among devices");
+            return Err("lists of alternative devices");
         };
         if exactly["allocationMode"] == "All"
             || exactly["adminAccess"] == true
             || exactly["capacity"].is_object()
         {
-            return Err("claims of all devices, of an administrator, or of a part of a device");
+            return Err("claims of all devices, with admin access, or of a part of a device");
         }
         let tolerations = exactly["tolerations"]
             .as_array()
@@ -173,6 +175,7 @@ fn requested(devices: &Value) -> Result<Vec<DeviceDemand>, &'static str> {
             .flatten()
             .map(|one| {
                 let text = |field: &str| one[field].as_str().unwrap_or_default().to_owned();
+                // `Exists` tolerates every value; the default operator is `Equal`.
                 let value = (one["operator"] != "Exists").then(|| text("value"));
                 DeviceToleration {
                     key: text("key"),
@@ -191,6 +194,7 @@ fn requested(devices: &Value) -> Result<Vec<DeviceDemand>, &'static str> {
             tolerations: tolerations.collect(),
         });
     }
+    // A constraint compares the devices of a claim, so it cannot exclude a single device.
     let constraints = devices["constraints"]
         .as_array()
         .is_some_and(|constraints| !constraints.is_empty());
@@ -202,8 +206,8 @@ fn requested(devices: &Value) -> Result<Vec<DeviceDemand>, &'static str> {
 
 fn selectors(of: &Value) -> Vec<String> {
     let selectors = of["selectors"].as_array().into_iter().flatten();
-    // A selector without an expression of CEL is of a kind that is not known; it is kept and not
-    // understood.
+    // A selector without a CEL expression is of an unknown kind. The empty expression keeps it in
+    // the list as one that cannot be evaluated.
     selectors
         .map(|one| {
             one["cel"]["expression"]
@@ -214,7 +218,7 @@ fn selectors(of: &Value) -> Vec<String> {
         .collect()
 }
 
-/// Returns the devices of all slices that are current.
+/// Lists the devices of all current slices.
 fn offered(slices: &Claimed, held: &Claimed, rules: &[Value]) -> Vec<OfferedDevice> {
     let taken: HashSet<DeviceKey> = held.items.iter().flat_map(allocated).collect();
     let mut found = Vec::new();
@@ -224,6 +228,7 @@ fn offered(slices: &Claimed, held: &Claimed, rules: &[Value]) -> Vec<OfferedDevi
         for device in devices_of(slice) {
             let key = (driver.clone(), pool.clone(), text(device, "/name"));
             let mut offered = offered_device(device, &key, rules);
+            // A slice that several nodes can use has `nodeSelector` or `allNodes` instead.
             offered.node = text(slice, "/spec/nodeName");
             offered.is_countable &= !offered.node.is_empty() && is_complete;
             offered.is_held = taken.contains(&key);
@@ -233,8 +238,10 @@ fn offered(slices: &Claimed, held: &Claimed, rules: &[Value]) -> Vec<OfferedDevi
     found
 }
 
-/// Returns true when all slices of the pool's generation are listed.
+/// Whether all slices of the pool's current generation are listed.
 fn is_complete(slice: &Value, all: &[Value]) -> bool {
+    // A driver publishes a pool in several slices, one after the other. `resourceSliceCount` is
+    // their total number in this generation (`ResourcePool`).
     let listed = all
         .iter()
         .filter(|other| pool(other) == pool(slice) && generation(other) == generation(slice))
@@ -245,15 +252,17 @@ fn is_complete(slice: &Value, all: &[Value]) -> bool {
         .is_none_or(|count| listed as u64 >= count)
 }
 
-/// Returns a device without its node, and as if no claim had it.
+/// Describes a device, without its node and as if no claim held it.
 fn offered_device(device: &Value, key: &DeviceKey, rules: &[Value]) -> OfferedDevice {
     let (driver, pool, name) = key;
-    // The first beta version has the fields one level down.
+    // `v1beta1` nests the fields in `basic`.
     let basic = if device["basic"].is_object() {
         &device["basic"]
     } else {
         device
     };
+    // An attribute without a domain belongs to the driver's domain (`QualifiedName` in
+    // resource.k8s.io).
     let qualified = |(name, value): (&String, &Value)| {
         let name = if name.contains('/') {
             name.clone()
@@ -276,6 +285,8 @@ fn offered_device(device: &Value, key: &DeviceKey, rules: &[Value]) -> OfferedDe
             value: taint["value"].as_str().map(ToOwned::to_owned),
             effect: text(taint, "/effect"),
         });
+    // Such devices share hardware or can be allocated more than once, so their number is not a
+    // capacity.
     let shares = basic["consumesCounters"].is_array() || basic["allowMultipleAllocations"] == true;
     OfferedDevice {
         is_countable: !shares && !rules.iter().any(is_beyond_names),
@@ -292,10 +303,10 @@ fn offered_device(device: &Value, key: &DeviceKey, rules: &[Value]) -> OfferedDe
     }
 }
 
-/// Returns whether a rule taints this device.
+/// Whether a rule taints this device.
 fn applies(rule: &Value, driver: &str, pool: &str, device: &str) -> bool {
     let selector = &rule["spec"]["deviceSelector"];
-    // Without a selector no device is meant.
+    // A rule without a selector matches no device.
     if !selector.is_object() {
         return false;
     }
@@ -307,7 +318,7 @@ fn applies(rule: &Value, driver: &str, pool: &str, device: &str) -> bool {
     same("driver", driver) && same("pool", pool) && same("device", device)
 }
 
-/// Returns true for a rule that selects devices by more than their names, as early versions could.
+/// Whether a rule selects devices by more than their names, as early API versions allow.
 fn is_beyond_names(rule: &Value) -> bool {
     let selector = &rule["spec"]["deviceSelector"];
     selector["deviceClassName"].is_string()

@@ -1,4 +1,4 @@
-//! Reads the slices in which drivers of dynamic resource allocation offer devices.
+//! Reads `ResourceSlice` objects. Drivers of dynamic resource allocation offer devices in them.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 /// A device by its driver, pool and name.
 pub(super) type DeviceKey = (String, String, String);
 
-/// Returns the text at a JSON pointer; empty where there is none.
+/// Reads the string at a JSON pointer; empty if there is none.
 pub(super) fn text(value: &Value, pointer: &str) -> String {
     value
         .pointer(pointer)
@@ -16,7 +16,7 @@ pub(super) fn text(value: &Value, pointer: &str) -> String {
         .to_owned()
 }
 
-/// Returns the driver and the pool of a slice.
+/// Returns the driver and the pool name of a slice.
 pub(super) fn pool(slice: &Value) -> (String, String) {
     (text(slice, "/spec/driver"), text(slice, "/spec/pool/name"))
 }
@@ -28,8 +28,8 @@ pub(super) fn generation(slice: &Value) -> i64 {
         .unwrap_or(0)
 }
 
-/// Returns the slices of the newest generation of their pool. A pool that is being replaced has old
-/// slices and new ones at the same time.
+/// Selects the slices of the newest generation of each pool. While a driver replaces the slices of
+/// a pool, old and new ones exist at the same time.
 pub(super) fn current(slices: &[Value]) -> Vec<&Value> {
     let mut newest: BTreeMap<(String, String), i64> = BTreeMap::new();
     for slice in slices {
@@ -42,7 +42,6 @@ pub(super) fn current(slices: &[Value]) -> Vec<&Value> {
         .collect()
 }
 
-/// Returns the devices of a slice.
 pub(super) fn devices_of(slice: &Value) -> impl Iterator<Item = &Value> {
     slice
         .pointer("/spec/devices")
@@ -51,8 +50,7 @@ pub(super) fn devices_of(slice: &Value) -> impl Iterator<Item = &Value> {
         .flatten()
 }
 
-/// Returns the devices that a claim has. A claim of an administrator shares a device without taking
-/// it.
+/// Lists the devices allocated to a claim. A claim with admin access does not reserve its devices.
 pub(super) fn allocated(claim: &Value) -> impl Iterator<Item = DeviceKey> {
     claim
         .pointer("/status/allocation/devices/results")

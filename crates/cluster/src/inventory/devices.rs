@@ -1,5 +1,5 @@
-//! Reads devices of dynamic resource allocation: what drivers offer in slices, and which claims
-//! have them.
+//! Reads devices of dynamic resource allocation: the slices that drivers offer and the claims that
+//! hold them.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -13,14 +13,15 @@ use gpuctl_core::model::{ClaimableDevices, Device};
 /// Objects of dynamic resource allocation.
 #[derive(Default)]
 pub(crate) struct Claimed {
-    /// The version of the API that has them; empty where none is served.
+    /// API version that serves the objects; empty if none does.
     pub api: &'static str,
     pub items: Vec<Value>,
 }
 
 impl DevicesApi<'_> {
-    /// Objects of dynamic resource allocation; none where the API is not served, `None` where they
-    /// may not be read. Servers before Kubernetes 1.34 have beta versions only.
+    /// Lists objects of dynamic resource allocation. The list is empty if the API is not served,
+    /// and `None` if the user cannot read it. Servers before Kubernetes 1.34 serve only beta
+    /// versions.
     pub(crate) async fn optional(self, plural: &str) -> Result<Option<Claimed>, Failure> {
         for version in ["v1", "v1beta2", "v1beta1"] {
             match self
@@ -58,7 +59,7 @@ impl DevicesApi<'_> {
 }
 
 impl DevicesApi<'_> {
-    /// Returns true when there is a class of devices of this name, or when that may not be seen.
+    /// Whether the device class exists. Returns true if the class cannot be read.
     pub async fn has_device_class(self, api: &str, class: &str) -> bool {
         let collection = format!("/apis/resource.k8s.io/{api}/deviceclasses");
         let found = self.0.find_in::<Value>(&collection, class).await;
@@ -66,7 +67,7 @@ impl DevicesApi<'_> {
     }
 }
 
-/// Returns the whole devices that may be claimed, by node.
+/// Counts the whole devices that pods may claim, by node.
 pub(crate) fn claimable(slices: &Claimed) -> HashMap<String, Vec<ClaimableDevices>> {
     let mut counted: BTreeMap<(String, String, Option<String>), u64> = BTreeMap::new();
     for device in devices(&slices.items, None)
@@ -89,13 +90,14 @@ pub(crate) fn claimable(slices: &Claimed) -> HashMap<String, Vec<ClaimableDevice
     found
 }
 
-/// Returns the devices of the slices that a node offers, with the claims that have them.
+/// Lists the devices in the slices of each node, with the claims that hold them.
 pub(crate) fn devices(slices: &[Value], claims: Option<&[Value]>) -> Vec<Device> {
     let held = holders(claims.unwrap_or_default());
     let mut found = Vec::new();
     for slice in current(slices) {
         let (driver, pool) = pool(slice);
         let node = text(slice, "/spec/nodeName");
+        // Drivers publish other devices too. `gpu.nvidia.com` and `gpu.amd.com` publish GPUs.
         if !driver.starts_with("gpu.") || node.is_empty() {
             continue;
         }
@@ -117,7 +119,7 @@ pub(crate) fn devices(slices: &[Value], claims: Option<&[Value]>) -> Vec<Device>
     found
 }
 
-/// Returns the pods that have each device, by namespace and name.
+/// Lists the pods that hold each device, by namespace and name.
 fn holders(claims: &[Value]) -> HashMap<DeviceKey, Vec<(String, String)>> {
     let mut held: HashMap<DeviceKey, Vec<(String, String)>> = HashMap::new();
     for claim in claims {
@@ -138,9 +140,9 @@ fn holders(claims: &[Value]) -> HashMap<DeviceKey, Vec<(String, String)>> {
     held
 }
 
-/// Returns an attribute of a device, with or without the name of its driver before it.
+/// Reads an attribute of a device; the name may have the driver's name as a prefix.
 fn attribute(device: &Value, driver: &str, name: &str) -> Option<String> {
-    // The first beta version has them one level down.
+    // `v1beta1` nests the attributes in `basic`.
     let attributes = device["attributes"]
         .as_object()
         .or_else(|| device["basic"]["attributes"].as_object())?;

@@ -1,5 +1,5 @@
-//! Lists the pods of GPU operators: driver, toolkit, device plugin, feature discovery, exporter.
-//! They are told by the labels of NVIDIA's and AMD's charts.
+//! Lists the pods of GPU operators (driver, toolkit, device plugin, feature discovery, exporter).
+//! It finds them by the labels of NVIDIA's and AMD's charts.
 
 use futures::future::join;
 
@@ -7,8 +7,9 @@ use crate::transport::decode::{Condition, ListPage, WirePod};
 use crate::{Failure, handles::InventoryApi};
 use gpuctl_core::model::facts::gpu_stack::{StackLink, StackPod};
 
-/// Labels of the pods and what they are. Sources: NVIDIA/gpu-operator assets,
-/// NVIDIA/k8s-device-plugin, NVIDIA/dcgm-exporter, ROCm/gpu-operator and ROCm/k8s-device-plugin.
+/// Values of the labels, and the component that each identifies. Sources: NVIDIA/gpu-operator
+/// assets, NVIDIA/k8s-device-plugin, NVIDIA/dcgm-exporter, ROCm/gpu-operator and
+/// ROCm/k8s-device-plugin.
 const PROGRAMS: [(&str, StackLink); 11] = [
     ("nvidia-driver-daemonset", StackLink::Driver),
     ("nvidia-container-toolkit-daemonset", StackLink::Toolkit),
@@ -25,7 +26,7 @@ const PROGRAMS: [(&str, StackLink); 11] = [
 const LABELS: [&str; 2] = ["app", "app.kubernetes.io/name"];
 
 impl InventoryApi<'_> {
-    /// Returns the pods of GPU operators in all namespaces.
+    /// Lists the pods of GPU operators across namespaces.
     pub async fn gpu_stack(self) -> Result<Vec<StackPod>, Failure> {
         let [app, name] = LABELS.map(|label| self.stack_pods(label));
         let (app, name) = join(app, name).await;

@@ -1,4 +1,4 @@
-//! Reads of a pod only what it takes away from its node, for the lists of all pods there are.
+//! Decodes only the resources that a pod holds on its node, for lists of all pods of a cluster.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashSet};
@@ -17,8 +17,8 @@ use gpuctl_core::model::values::left_out;
 use gpuctl_core::model::values::left_out::LeftOut;
 use gpuctl_core::model::{Consumer, MachineRequests};
 
-/// A pod as far as it takes something away from its node. There are more of these than of anything
-/// else, so nothing more is read.
+/// A pod, reduced to the resources that it holds on its node. A cluster has more pods than any
+/// other objects, so nothing else is decoded.
 #[derive(Deserialize)]
 pub(crate) struct HeldPod<'a> {
     #[serde(borrow, default)]
@@ -60,8 +60,8 @@ struct HeldState {
 }
 
 impl HeldStatus<'_> {
-    /// When the last of its containers began that run; `None` while one of them does not. A pod has
-    /// its devices while it pulls its image, and does nothing with them.
+    /// Time since which all containers have been running; `None` while one of them is not. A pod
+    /// that pulls its image holds its devices but does not use them.
     fn runs_since(&self) -> Option<Timestamp> {
         let starts = self
             .container_statuses
@@ -72,7 +72,7 @@ impl HeldStatus<'_> {
     }
 }
 
-/// The two of a pod's labels that tell whose it is; no other is kept.
+/// The two pod labels that identify the job; all others are skipped.
 #[derive(Default)]
 struct JobLabels {
     is_ours: bool,
@@ -111,13 +111,13 @@ impl<'de> Deserialize<'de> for JobLabels {
     }
 }
 
-/// A text that is borrowed where it has no escapes.
+/// A string that is borrowed unless it contains escapes.
 #[derive(Deserialize)]
 #[serde(transparent)]
 struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 
-/// Makes consumers of pods as they arrive. What many have in common is kept once: their namespaces,
-/// nodes, jobs, and what they ask for.
+/// Converts pods to consumers while pages arrive. Namespaces, nodes, jobs and equal requests are
+/// stored once and shared.
 #[derive(Default)]
 pub(crate) struct ConsumerReader {
     texts: SharedTexts,
@@ -125,13 +125,13 @@ pub(crate) struct ConsumerReader {
 }
 
 impl ConsumerReader {
-    /// Returns the consumers of a page.
+    /// Reads the consumers of one page.
     pub(crate) fn of_page(&mut self, page: Page<'_>) -> serde_json::Result<Vec<Consumer>> {
         let page: ListPage<HeldPod<'_>> = page.objects()?;
         Ok(self.living(&page.items))
     }
 
-    /// Returns those that have not ended: an ended one holds nothing.
+    /// Skips pods that have terminated, because they hold no resources.
     pub(crate) fn living(&mut self, pods: &[HeldPod<'_>]) -> Vec<Consumer> {
         let has_ended =
             |pod: &HeldPod<'_>| matches!(pod.status.phase.as_ref(), "Succeeded" | "Failed");

@@ -1,44 +1,45 @@
-//! Writes labels of nodes, and the taint of a pool, by merge patch against the version that was
-//! read, so that two writers at once lose nothing.
+//! Writes labels and pool taints of nodes with merge patches. Each patch carries the
+//! `resourceVersion` that was read, so that concurrent writers do not overwrite each other.
 //!
-//! Note: a server-side apply of one label would remove the other labels of its manager.
+//! Server-side apply is not an option: applying one label would remove the other labels that the
+//! same field manager owns.
 
 use serde_json::{Value, json};
 
 use crate::{Failure, handles::NodesApi};
 use gpuctl_core::model::contract::labels::POOL_LABEL;
 
-/// What became of one label on one node.
+/// Outcome of setting one label on one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Labelling {
     Done,
-    /// It was so already.
+    /// The node already had this value.
     Unchanged,
     NoNode,
-    /// There is another value, or none, and that was not to be written over.
+    /// The label has another value, or none, and the caller did not allow an overwrite.
     Conflict(Option<String>),
-    /// There is none to take away.
+    /// The label to remove does not exist.
     NoLabel,
 }
 
-/// What may be written over.
+/// Existing values that a write may replace.
 #[derive(Clone, Copy, Debug)]
 pub enum LabelOverwrite<'a> {
     Anything,
-    /// Only what was seen there.
+    /// Only this value, which the caller has read before.
     Only(Option<&'a str>),
 }
 
-/// How often a write that somebody else got in front of is tried.
+/// Attempts per write when other writers cause conflicts.
 const TRIES: u32 = 8;
 
 fn contended(node: &str) -> Failure {
-    let message = format!("node {node} is written to by others all the time");
+    let message = format!("others keep changing node {node}; try again");
     Failure::conflict("Conflict", message)
 }
 
 impl NodesApi<'_> {
-    /// Sets a label to `value`, or takes it away.
+    /// Sets a label to `value`, or removes it.
     pub async fn set_label(
         self,
         node: &str,
@@ -60,6 +61,7 @@ impl NodesApi<'_> {
                 return Ok(Labelling::Conflict(there.map(ToOwned::to_owned)));
             }
             match self.patch_labels(node, &version, &[(key, value)]).await {
+                // Another writer was faster: read the node again.
                 Err(failure) if failure.code() == Some(409) => {}
                 other => return other.map(|()| Labelling::Done),
             }
@@ -67,8 +69,8 @@ impl NodesApi<'_> {
         Err(contended(node))
     }
 
-    /// Takes the taint of pool `from` away from a node, and gives it that of pool `to`. Every other
-    /// taint stays. False when there is no such node.
+    /// Removes the taint of pool `from` from a node and adds that of pool `to`. Other taints stay.
+    /// Returns false if the node does not exist.
     pub async fn set_pool_taint(
         self,
         node: &str,
@@ -103,6 +105,8 @@ impl NodesApi<'_> {
             if taints == there {
                 return Ok(true);
             }
+            // A merge patch replaces an array as a whole (RFC 7396). Without the version, a taint
+            // that a controller adds at the same time would be lost.
             let version = &host["metadata"]["resourceVersion"];
             let patch =
                 json!({"metadata": {"resourceVersion": version}, "spec": {"taints": taints}});
@@ -114,7 +118,7 @@ impl NodesApi<'_> {
         Err(contended(node))
     }
 
-    /// Writes labels of a node as it was at `version`; a 409 says that it has changed since.
+    /// Patches the labels of a node. Fails with 409 if the node has changed since `version`.
     pub(crate) async fn patch_labels(
         self,
         node: &str,

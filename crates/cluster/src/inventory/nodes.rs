@@ -1,4 +1,4 @@
-//! Reads nodes as far as placing a job needs them.
+//! Reads the fields of nodes that placing a job needs.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ use crate::discovery::defaults::note_type_label;
 use crate::transport::decode::{ListPage, ObjectMetadata};
 use crate::{Failure, handles::NodesApi};
 
-/// Where the cluster publishes what users without the right to read nodes need to know.
+/// ConfigMap with facts about nodes and pools for users who cannot read nodes.
 pub(crate) const FACTS: &str = "/api/v1/namespaces/gpuctl-system/configmaps/gpuctl-facts";
 
 #[derive(Deserialize)]
@@ -57,7 +57,7 @@ struct FactsMap {
 }
 
 impl NodesApi<'_> {
-    /// Returns all nodes, by name. For a user who may not list them, what the cluster publishes.
+    /// Lists all nodes by name. Falls back to the published ones if the user cannot list nodes.
     pub async fn list(self) -> Result<Nodes, Failure> {
         match self.described_nodes().await {
             Ok(nodes) => Ok(Nodes::Listed(nodes)),
@@ -69,8 +69,7 @@ impl NodesApi<'_> {
         }
     }
 
-    /// Returns all nodes with the label that tells their type here, and with devices that may be
-    /// claimed.
+    /// Lists all nodes with the label that holds their GPU type and with their claimable devices.
     pub(crate) async fn described_nodes(self) -> Result<Vec<Node>, Failure> {
         let (listed, labels, slices) = join3(
             self.listed_nodes(),
@@ -82,7 +81,7 @@ impl NodesApi<'_> {
         nodes
             .iter_mut()
             .for_each(|node| note_type_label(node, &labels));
-        // Without the right to see them, devices are what plugins offer.
+        // Without the right to list slices, only the devices of device plugins count.
         let mut devices = slices?.map(|slices| claimable(&slices)).unwrap_or_default();
         nodes
             .iter_mut()
@@ -90,7 +89,7 @@ impl NodesApi<'_> {
         Ok(nodes)
     }
 
-    /// Returns all nodes as they are.
+    /// Lists all nodes without the site's labels and claimable devices.
     async fn listed_nodes(self) -> Result<Vec<Node>, Failure> {
         let mut nodes = Vec::new();
         self.0
@@ -120,7 +119,7 @@ impl NodeSpec<'_> {
     }
 }
 
-/// What every pod takes of a node beside devices.
+/// Node resources that every pod uses, apart from devices.
 pub(crate) const MACHINE: [&str; 3] = ["cpu", "memory", "ephemeral-storage"];
 
 fn picked(
@@ -136,6 +135,7 @@ fn picked(
 
 impl WireNode<'_> {
     fn node(&self) -> Node {
+        // HAMi registers the devices that it shares in annotations of the node.
         let sharing = |key: &str| key.starts_with("hami.io/");
         Node {
             name: self.metadata.name.to_string(),
@@ -147,6 +147,7 @@ impl WireNode<'_> {
                 .filter(|(key, _)| sharing(key))
                 .map(|(key, value)| (key.clone(), value.clone()))
                 .collect(),
+            // Extended resources are those with a domain in their name.
             allocatable: picked(&self.status.allocatable, |key| key.contains('/')),
             capacity: picked(&self.status.capacity, |key| key.contains('/')),
             machine: picked(&self.status.allocatable, |key| {

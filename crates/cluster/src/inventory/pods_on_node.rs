@@ -1,4 +1,4 @@
-//! Reads the pods that a drain of a node would end.
+//! Lists the pods that a drain of a node would evict.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -10,7 +10,7 @@ use gpuctl_core::model::counting::capacity::Amounts;
 use gpuctl_core::model::values::left_out;
 use gpuctl_core::model::values::left_out::LeftOut;
 
-/// A pod that a drain of its node would end.
+/// A pod that a drain of its node would evict.
 pub struct PodOnNode {
     pub namespace: String,
     pub name: String,
@@ -21,7 +21,7 @@ pub struct PodOnNode {
 }
 
 impl NodesApi<'_> {
-    /// Returns the pods on a node that have not ended, daemons and the kubelet's own left out.
+    /// Lists the running and pending pods of a node, without DaemonSet pods and static pods.
     pub async fn pods_on(self, node: &str) -> Result<Vec<PodOnNode>, Failure> {
         let selector = format!("spec.nodeName={node},status.phase!=Succeeded,status.phase!=Failed");
         let mut found = Vec::new();
@@ -36,6 +36,8 @@ impl NodesApi<'_> {
                         left_out::note(LeftOut::Unreadable, format!("a pod on node {node}"));
                         continue;
                     };
+                    // A mirror pod, which represents a static pod of the kubelet, has its Node as
+                    // controller.
                     let stays = pod
                         .metadata
                         .controller()

@@ -1,5 +1,5 @@
-//! Reads and writes pool definitions against the version that was read, and the published facts
-//! beside them.
+//! Reads and writes pool definitions, and publishes facts about nodes and pools. Writes carry the
+//! `resourceVersion` that was read.
 
 use std::collections::BTreeMap;
 
@@ -15,21 +15,21 @@ use gpuctl_manifest::render::{
     FACTS_POOLS, Object, POOL_KIND, definition, facts, home, reader_rules, reads_everything,
 };
 
-/// A definition and the version of its object.
+/// A definition and the `resourceVersion` of its ConfigMap.
 #[derive(Clone, Debug)]
 pub struct Known {
     pub pool: PoolDefinition,
     pub version: String,
 }
 
-/// The place of definitions.
+/// State of the namespace that holds the definitions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PoolNamespace {
-    /// It was there.
+    /// It already existed.
     Older,
-    /// Made now, and every user may read it.
+    /// Created now, readable by every user.
     Read,
-    /// Made now, and nobody else may read it.
+    /// Created now, readable by no other user.
     Unread,
 }
 
@@ -65,13 +65,13 @@ fn path(pool: &str) -> String {
 }
 
 fn contended(what: &str) -> Failure {
-    let message = format!("{what} is written to by others all the time");
+    let message = format!("others keep changing {what}; try again");
     Failure::conflict("Conflict", message)
 }
 
 const ROLES: &str = "/apis/rbac.authorization.k8s.io/v1/namespaces/gpuctl-system/roles";
 
-/// How often a write that somebody else got in front of is tried.
+/// Attempts per write when other writers cause conflicts.
 const TRIES: u32 = 8;
 
 impl PoolsApi<'_> {
@@ -112,7 +112,6 @@ impl PoolsApi<'_> {
         Ok(found)
     }
 
-    /// Returns one definition.
     pub async fn get(self, name: &str) -> Result<Option<Known>, Failure> {
         Ok(self
             .0
@@ -133,9 +132,9 @@ impl PoolsApi<'_> {
         }
     }
 
-    /// Makes a place for definitions that unless `private` everybody may read. One that is there
-    /// keeps its secret when it was made with one, and is opened when it lacks the right for others
-    /// only.
+    /// Creates the namespace for definitions, readable by every user unless `private`. An existing
+    /// private namespace stays private. An existing namespace that lacks only the role for readers
+    /// gets it.
     pub async fn ensure_home(self, private: bool) -> Result<PoolNamespace, Failure> {
         let objects = home(private);
         let Some((namespace, readers)) = objects.split_first() else {
@@ -175,7 +174,7 @@ impl PoolsApi<'_> {
         })
     }
 
-    /// Returns true when the object was made now.
+    /// Creates an object that gives users access. Returns whether it created the object.
     async fn opened(self, object: &Object, older: bool) -> Result<bool, Failure> {
         if older && let Some(live) = self.0.writes().live(object).await? {
             // A role of an earlier version exposes every ConfigMap of the namespace to all users.
@@ -207,7 +206,7 @@ impl PoolsApi<'_> {
         self.publish(true).await.is_ok() && self.published_pools().await.is_some()
     }
 
-    /// Writes a definition that is not there yet. False when somebody was quicker.
+    /// Creates a definition. Returns false if another one with this name exists.
     pub async fn add(self, pool: &PoolDefinition) -> Result<bool, Failure> {
         match self
             .0
@@ -220,7 +219,7 @@ impl PoolsApi<'_> {
             .await
         {
             Ok(_) => Ok(true),
-            // The answer to a first try may have been lost.
+            // A 409 may also mean that a first attempt succeeded and its response was lost.
             Err(failure) if failure.code() == Some(409) => Ok(self
                 .get(&pool.name)
                 .await?
@@ -229,8 +228,8 @@ impl PoolsApi<'_> {
         }
     }
 
-    /// Changes a definition; `change` may see it several times when others write too. `None` when
-    /// it is not there.
+    /// Changes a definition. Calls `change` again after each conflict with another writer. Returns
+    /// `None` if the definition does not exist.
     pub async fn change(
         self,
         name: &str,
@@ -255,8 +254,8 @@ impl PoolsApi<'_> {
         Err(contended(&format!("pool {name}")))
     }
 
-    /// Deletes a definition, with `version` only as it was read. False when somebody changed it or
-    /// took it away.
+    /// Deletes a definition; with `version`, only in that version. Returns false if it has changed
+    /// or no longer exists.
     pub async fn remove(self, name: &str, version: Option<&str>) -> Result<bool, Failure> {
         self.0
             .writes()
@@ -270,11 +269,12 @@ impl PoolsApi<'_> {
             .await
     }
 
-    /// Publishes what users who may not read nodes need to know of them; where nothing was
-    /// published before, only with `begin`. A user who may not list nodes has nothing to publish.
+    /// Publishes the facts about nodes for users who cannot read nodes. Creates the ConfigMap only
+    /// with `begin`. Does nothing for a user who cannot list nodes.
     pub async fn publish(self, begin: bool) -> Result<(), Failure> {
         for _ in 0..TRIES {
-            // Read before the nodes are: whoever publishes in between saw newer ones.
+            // Read the facts before the nodes. If another process publishes in between, its nodes
+            // are newer, and the stale `resourceVersion` makes this write fail.
             let there: Option<Stored> = self.0.find(super::nodes::FACTS).await?;
             if there.is_none() && !begin {
                 return Ok(());
@@ -317,6 +317,6 @@ impl PoolsApi<'_> {
                 other => return other.map(|_| ()),
             }
         }
-        Err(contended("what is known of nodes"))
+        Err(contended("the published facts about nodes"))
     }
 }

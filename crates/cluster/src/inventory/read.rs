@@ -1,5 +1,5 @@
-//! Reads what the inventory is made of at the same time: nodes, pods of every namespace, and
-//! devices of dynamic resource allocation. What the user may not read is unknown.
+//! Reads the parts of the inventory concurrently: nodes, the pods of all namespaces, and devices of
+//! dynamic resource allocation. Parts that the user cannot read are unknown.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -20,23 +20,22 @@ use crate::transport::refusal::unreadable_answer;
 use crate::{Failure, handles::InventoryApi};
 use gpuctl_core::model::{Consumers, Device, HostCondition, Inventory, Node, NodeDetails};
 
-/// An inventory, and what could not be read for it.
+/// An inventory and the parts that could not be read.
 #[derive(Clone)]
 pub struct InventorySnapshot {
     pub inventory: Inventory,
-    /// Pods that have not ended; `None` when those of all namespaces may not be listed.
+    /// Pods that have not terminated; `None` if the user cannot list the pods of all namespaces.
     pub consumers: Option<Consumers>,
     /// Devices of dynamic resource allocation.
     pub devices: Vec<Device>,
-    /// `pods`, `resource slices`: what the user may not list in the whole cluster.
+    /// Kinds that the user cannot list in the whole cluster, such as `pods` or `resource slices`.
     pub unreadable: Vec<&'static str>,
-    /// Why the nodes are those that were published.
+    /// Set if the nodes are the published ones: the error of listing the live ones.
     refused: Option<Failure>,
 }
 
 impl InventorySnapshot {
-    /// Refuses nodes that are only known from what the cluster publishes, for callers that need
-    /// them as they are.
+    /// Fails if the nodes are only the published ones, for callers that need their current state.
     pub fn listed(self) -> Result<Self, Failure> {
         match self.refused {
             Some(failure) => Err(failure),
@@ -45,7 +44,7 @@ impl InventorySnapshot {
     }
 }
 
-/// What an inventory is put together from. Slices and claims are `None` where they may not be read.
+/// Parts of an inventory. Slices and claims are `None` if the user cannot read them.
 struct InventoryParts {
     nodes: Result<Vec<NodeDetails>, Failure>,
     pods: Result<Consumers, Failure>,
@@ -117,8 +116,7 @@ struct NodeInfo<'a> {
 }
 
 impl InventoryApi<'_> {
-    /// Returns everything that is known of nodes and GPUs. Nodes must be readable; the rest may be
-    /// unknown.
+    /// Reads nodes, GPUs and their consumers. Fails without nodes; other parts may be unknown.
     pub async fn stock(self) -> Result<InventorySnapshot, Failure> {
         let unfinished = [(
             "fieldSelector",
@@ -127,8 +125,8 @@ impl InventoryApi<'_> {
         self.stock_from(&unfinished, |_| Ok(())).await.0
     }
 
-    /// Returns the same from the pods of a selection, whose pages `also` reads, too; and whether
-    /// the pods could be listed.
+    /// Reads the inventory with a selection of pods and passes each page of pods to `also`. The
+    /// second result is an error if the pods could not be listed.
     pub(crate) async fn stock_from(
         self,
         selection: &[(&str, &str)],
@@ -143,8 +141,8 @@ impl InventoryApi<'_> {
         let (mut reader, mut consumers) = (ConsumerReader::default(), Consumers::default());
         let pods = self.0.list("/api/v1/pods", selection, |page| {
             let arrived = reader.of_page(page)?;
-            // A page that one of both cannot read is asked for again, so nothing of it is taken
-            // before both have read it.
+            // If either reader fails, the page is requested again. Consumers are therefore added
+            // only after both readers have succeeded.
             also(page)?;
             consumers.extend(arrived);
             Ok(())
@@ -171,7 +169,7 @@ impl InventoryApi<'_> {
     async fn put_together(self, parts: InventoryParts) -> Result<InventorySnapshot, Failure> {
         let (mut unreadable, mut refused) = (Vec::new(), None);
         let hosts = match parts.nodes {
-            // What the cluster publishes tells the GPUs of nodes, not how the nodes are.
+            // The published facts contain the GPUs of nodes but not their conditions.
             Err(failure) if failure.is_forbidden() => {
                 let nodes = self
                     .0
@@ -214,7 +212,7 @@ impl InventoryApi<'_> {
         })
     }
 
-    /// Pods of one namespace that have not ended.
+    /// Lists the pods of one namespace that have not terminated.
     pub async fn consumers(self, namespace: &str) -> Result<Consumers, Failure> {
         let (mut reader, mut consumers) = (ConsumerReader::default(), Consumers::default());
         let unfinished = [(
@@ -234,7 +232,8 @@ impl InventoryApi<'_> {
         Ok(consumers)
     }
 
-    /// Returns one node with the times of its labels, and its version for a careful write.
+    /// Reads one node with the times of its label writes, and its `resourceVersion` for a
+    /// conditional write.
     pub async fn host(self, name: &str) -> Result<Option<(NodeDetails, String)>, Failure> {
         let Some(found) = self.0.find_in::<Value>("/api/v1/nodes", name).await? else {
             return Ok(None);
@@ -288,7 +287,7 @@ impl WireHost<'_> {
                     .map(|(key, value)| (key.clone(), value.clone()))
                     .collect(),
                 allocatable: extended(&self.status.allocatable),
-                // What is installed and healthy is told by the details of the node.
+                // The capacity, with devices that are installed but unhealthy, is in `NodeDetails`.
                 capacity: BTreeMap::new(),
                 machine: BTreeMap::new(),
                 taints: self.spec.taints(),
@@ -326,8 +325,8 @@ impl WireHost<'_> {
     }
 }
 
-/// When a label was written. A manager's time is that of its last write to any of its fields, so it
-/// tells something only of a manager that has this one field.
+/// Reads when each label was written. `managedFields` has one time per manager: that of its last
+/// write to any of its fields. It therefore dates a label only if the manager owns no other field.
 fn labels_written(node: &Value) -> BTreeMap<String, Timestamp> {
     let mut written = BTreeMap::new();
     let managers = node
@@ -348,6 +347,7 @@ fn labels_written(node: &Value) -> BTreeMap<String, Timestamp> {
         if leaves(&manager["fieldsV1"]) > 1 {
             continue;
         }
+        // A manager can have several entries, for example one per operation (Apply and Update).
         for key in labels.keys().filter_map(|key| key.strip_prefix("f:")) {
             let newest = written.entry(key.to_owned()).or_insert(at);
             *newest = (*newest).max(at);
@@ -356,7 +356,7 @@ fn labels_written(node: &Value) -> BTreeMap<String, Timestamp> {
     written
 }
 
-/// Returns how many fields a manager has.
+/// Counts the fields that a manager owns.
 fn leaves(fields: &Value) -> usize {
     match fields.as_object() {
         Some(map) if !map.is_empty() => map

@@ -1,5 +1,5 @@
-//! Computes what a pod requests from its node as the scheduler does: sidecars, init containers,
-//! runtime overhead, and pod-level requests.
+//! Computes the requests of a pod as the scheduler does: with sidecars, init containers, runtime
+//! overhead and pod-level requests.
 
 use std::collections::BTreeMap;
 
@@ -11,18 +11,19 @@ use gpuctl_core::model::values::units::MOST_PER_NODE;
 use crate::transport::decode::{PodSpec, WireContainer};
 
 impl PodSpec<'_> {
-    /// Units of `resource` that the scheduler counts: sidecars run beside the containers, other
-    /// init containers before them and beside the sidecars that were started earlier.
+    /// Counts the units of `resource` that the scheduler reserves for the pod.
     pub(crate) fn requested(&self, resource: &str) -> u64 {
         self.sum(|container| container.requested(resource))
     }
 
-    /// Returns the most that runs at a time: sidecars run beside the containers, other init
-    /// containers before them.
+    /// Computes the peak over the pod's life. Sidecars keep running next to the containers. Any
+    /// other init container runs before the containers, next to the sidecars started earlier
+    /// (KEP-753).
     fn sum(&self, amount: impl Fn(&WireContainer<'_>) -> u64) -> u64 {
         let (mut sidecars, mut starting) = (0, 0);
         for init in &self.init_containers {
             let with_own = u64::saturating_add(sidecars, amount(init));
+            // An init container with this restart policy is a sidecar.
             if init.restart_policy == "Always" {
                 sidecars = with_own;
             }
@@ -36,7 +37,7 @@ impl PodSpec<'_> {
         starting.max(running)
     }
 
-    /// Returns the container that asks for devices, else the first.
+    /// Returns the container that requests devices, otherwise the first one.
     pub(crate) fn main_container(&self) -> &str {
         let asks = |container: &&WireContainer<'_>| {
             container
@@ -54,7 +55,7 @@ impl PodSpec<'_> {
         found.map_or("", |container| container.name.as_ref())
     }
 
-    /// Returns true when the pod asks for something that a plugin or a driver offers.
+    /// Whether the pod requests an extended resource or claims devices.
     pub(crate) fn asks_for_devices(&self) -> bool {
         let extended = |container: &WireContainer<'_>| {
             container
@@ -72,8 +73,8 @@ impl PodSpec<'_> {
                 .any(extended)
     }
 
-    /// Counts requested devices, whole or slices, and devices in gpuctl's claims. Returns 0 for
-    /// more than a node can have.
+    /// Counts requested devices, whole or slices, and devices in gpuctl's claims. Returns 0 if the
+    /// sum is more than any node can have.
     pub(crate) fn devices(&self) -> u64 {
         Some(self.all_devices())
             .filter(|devices| *devices <= MOST_PER_NODE)
@@ -102,6 +103,7 @@ impl PodSpec<'_> {
             .flat_map(names)
             .collect();
         resources.retain(|resource| is_device(resource));
+        // Several containers can request one resource; `requested` already combines them.
         resources.sort_unstable();
         resources.dedup();
         resources
@@ -111,7 +113,7 @@ impl PodSpec<'_> {
             .fold(0, u64::saturating_add)
     }
 
-    /// Devices that gpuctl encoded in the names of its claims.
+    /// Reads the device counts that gpuctl encodes in the names of its claims.
     fn claimed(&self) -> impl Iterator<Item = u64> {
         self.resource_claims
             .iter()
@@ -119,10 +121,10 @@ impl PodSpec<'_> {
     }
 }
 
-/// Limit on the units of a resource that is not a device, per pod.
+/// Limit per pod on the units of a resource that is not a device.
 const MOST_OF_OTHERS: u64 = 1 << 40;
 
-/// What a pod takes away from its node.
+/// Total requests of a pod.
 #[derive(Debug, Default)]
 pub(crate) struct Total {
     pub extended: BTreeMap<String, u64>,
@@ -133,7 +135,6 @@ pub(crate) struct Total {
 }
 
 impl PodSpec<'_> {
-    /// Returns everything that the scheduler counts for this pod.
     pub(crate) fn total(&self) -> Total {
         let mut extended = BTreeMap::new();
         for container in self.containers.iter().chain(&self.init_containers) {
@@ -157,20 +158,22 @@ impl PodSpec<'_> {
         if is_absurd {
             extended.retain(|resource, _| !is_device(resource));
         }
-        // Other plugin resources do not count devices, so they only have to fit into sums.
+        // The units of other plugins are not devices. A cap keeps sums over all pods from
+        // overflowing.
         extended
             .values_mut()
             .for_each(|amount| *amount = (*amount).min(MOST_OF_OTHERS));
         Total {
             extended,
             cpu_milli: self.of_node("cpu"),
+            // Kubernetes accepts fractions of a byte, such as `100m`, so round up.
             memory_bytes: self.of_node("memory").div_ceil(1000),
             is_absurd,
         }
     }
 
-    /// Returns CPU or memory in thousandths: the pod's own request where it has one, else its
-    /// containers', and the overhead.
+    /// Computes the CPU or memory requests in thousandths: the pod-level request if set, otherwise
+    /// the sum over containers; plus the overhead of the runtime class.
     pub(crate) fn of_node(&self, resource: &str) -> u64 {
         let milli = |text: &String| {
             quantity::milli(text)
@@ -202,6 +205,8 @@ impl WireContainer<'_> {
     }
 
     fn requested(&self, resource: &str) -> u64 {
+        // A missing request defaults to the limit. The API server applies this default to pods, not
+        // to pod templates (`SetDefaults_Pod` in pkg/apis/core/v1/defaults.go).
         let text = self
             .resources
             .requests

@@ -1,4 +1,4 @@
-//! Reads volume claims, and from the pods that are listed who mounts them.
+//! Lists persistent volume claims and the pods that mount them.
 
 use std::collections::BTreeMap;
 
@@ -42,6 +42,7 @@ impl WireClaim<'_> {
             .labels
             .get(MANAGED_BY)
             .is_some_and(|manager| manager == MANAGED_BY_US);
+        // The capacity is the provisioned size, which may exceed the request.
         let size = self
             .status
             .capacity
@@ -52,6 +53,8 @@ impl WireClaim<'_> {
             name: meta.name.to_string(),
             job: meta.labels.get(JOB).filter(|_| ours).cloned(),
             size: size.cloned(),
+            // The finalizer `kubernetes.io/pvc-protection` keeps a deleted claim while pods use it.
+            // Its phase does not show that.
             status: if meta.deletion_timestamp.is_some() {
                 "Terminating".to_owned()
             } else {
@@ -66,8 +69,8 @@ impl WireClaim<'_> {
 }
 
 impl StorageApi<'_> {
-    /// Returns the claims of one namespace or of all, by name: those that gpuctl made, or
-    /// `everybody`'s.
+    /// Lists the claims of one namespace or of all namespaces, by name. Includes those that gpuctl
+    /// did not create if `everybody` is set.
     pub async fn claims(
         self,
         namespace: Option<&str>,
@@ -95,6 +98,7 @@ impl StorageApi<'_> {
                 claims.extend(page.items.iter().map(WireClaim::claim));
                 Ok(())
             }),
+            // Pods of any origin can mount a claim.
             self.0.list(&pods_path, &[], |page| {
                 let page: ListPage<WirePod<'_>> = page.objects()?;
                 page.items.iter().for_each(|pod| uses.add(pod));
@@ -131,7 +135,7 @@ impl StorageApi<'_> {
     }
 }
 
-/// Who mounts which claim, by namespace and name.
+/// Pods that mount each claim, by namespace and name.
 #[derive(Default)]
 struct Uses(BTreeMap<(String, String), ClaimUse>);
 

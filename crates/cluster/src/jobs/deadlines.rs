@@ -1,4 +1,4 @@
-//! Reads when jobs that hold GPUs must end, and by when that makes room for another one.
+//! Reads when jobs that hold GPUs must end, and whether that frees enough capacity for another job.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,13 +14,14 @@ use gpuctl_core::model::counting::capacity::Amounts;
 use gpuctl_core::model::counting::start::room_by;
 use gpuctl_core::model::counting::victims::NodeLoad;
 
-/// Holders that are asked, those with most devices first, and how many of them at the same time.
+/// Maximum number of holders to query, those with the most devices first, and of concurrent
+/// queries.
 const ASKED: usize = 32;
 const AT_ONCE: usize = 8;
 
 impl JobsApi<'_> {
-    /// Returns when deadlines of those that run make room for so many pods on these nodes at the
-    /// latest; `None` where they do not.
+    /// Computes when the deadlines of running jobs will have freed capacity for `pods` pods on
+    /// these nodes; `None` if they do not free enough.
     pub async fn room_by(
         self,
         requests: &Amounts,
@@ -59,9 +60,9 @@ impl JobsApi<'_> {
         room_by(requests, pods, nodes, &ends)
     }
 
-    /// Reads when a Job began, and when its deadline ends it; of other holders only the pod tells.
-    /// `placed_at` is when the last of its pods got its node: limits of pods count from there, and
-    /// that of the Job itself from its begin.
+    /// Reads when a Job started and when its deadline ends it; for other holders it reads the pod.
+    /// `placed_at` is the time at which the last of its pods was placed. Limits of pods count from
+    /// then, and the Job's own limit counts from its start.
     pub async fn life(
         self,
         namespace: &str,
@@ -98,8 +99,8 @@ impl JobsApi<'_> {
                 .and_then(Value::as_i64),
         );
         let of_pods = after(placed_at, of_one_try(&found));
-        // Our supervisor counts from the moment when all ranks are there, which is later than their
-        // nodes.
+        // gpuctl's supervisor counts from the time when all ranks are present, which is later than
+        // their placement. The result is an estimate, not a bound.
         let supervised = after(placed_at, supervised(&found));
         let is_bound = of_whole.is_some() || of_pods.is_some();
         HolderLife {
@@ -110,27 +111,28 @@ impl JobsApi<'_> {
     }
 }
 
-/// When a holder of GPUs began and ends.
+/// Start and end of a holder of GPUs.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct HolderLife {
     pub since: Option<Timestamp>,
-    /// When a limit ends it.
+    /// Time at which a limit ends it.
     pub ends_by: Option<Timestamp>,
-    /// True when it cannot last longer than that.
+    /// Whether it cannot run longer than `ends_by`.
     pub is_bound: bool,
 }
 
-/// Returns the seconds that each pod of a Job may run, where none is tried again and all run at
-/// once.
+/// Reads the time limit in seconds of each pod of a Job; `None` unless all pods run at once and
+/// none is retried.
 fn of_one_try(job: &Value) -> Option<i64> {
     let number = |pointer: &str| job.pointer(pointer).and_then(Value::as_i64);
     let retries = number("/spec/backoffLimitPerIndex").or_else(|| number("/spec/backoffLimit"))?;
+    // If some pods start later than others, a limit per pod does not bound the Job.
     let at_once =
         number("/spec/parallelism").unwrap_or(1) >= number("/spec/completions").unwrap_or(1);
     number("/spec/template/spec/activeDeadlineSeconds").filter(|_| retries == 0 && at_once)
 }
 
-/// Returns the seconds that our supervisor of ranks gives a job.
+/// Reads the time limit in seconds that gpuctl's supervisor of ranks enforces.
 fn supervised(job: &Value) -> Option<i64> {
     if job["metadata"]["labels"][MANAGED_BY] != MANAGED_BY_US {
         return None;
@@ -138,8 +140,10 @@ fn supervised(job: &Value) -> Option<i64> {
     let words = job
         .pointer("/spec/template/spec/containers/0/command")?
         .as_array()?;
+    // gpuctl passes the limit to the supervisor as an argument.
     let at = words.iter().position(|word| word == "--max-runtime")?;
     let seconds: f64 = words.get(at + 1)?.as_str()?.parse().ok()?;
+    // Also rejects NaN and infinity, which `parse` accepts.
     (0.0..1e9)
         .contains(&seconds)
         .then_some(seconds.round() as i64)

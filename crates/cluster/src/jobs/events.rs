@@ -1,4 +1,4 @@
-//! Reads the events of a job and its parts, newest last.
+//! Reads the events of a job and its objects, newest last.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -14,8 +14,8 @@ use crate::transport::decode::{ListPage, ObjectMetadata};
 use crate::transport::lenient;
 use crate::{Failure, handles::EventsApi};
 
-/// Pods whose events are asked for one by one; with more of them one list of the namespace is
-/// cheaper.
+/// Maximum number of pods whose events are listed pod by pod. Beyond it, one list of the namespace
+/// is cheaper.
 const ONE_BY_ONE: usize = 8;
 
 #[derive(Deserialize)]
@@ -41,7 +41,8 @@ struct WireEvent<'a> {
     series: Option<EventSeries>,
 }
 
-/// Repetitions, as younger components tell them.
+/// Repetitions, as recorders of `events.k8s.io/v1` (such as kube-scheduler's) count them. They
+/// leave `count` and `lastTimestamp` empty.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct EventSeries {
@@ -63,7 +64,7 @@ struct Involved<'a> {
 }
 
 impl EventsApi<'_> {
-    /// Events about the object with this UID.
+    /// Lists the events about the object with this UID.
     pub async fn about(self, namespace: &str, uid: &str) -> Result<Vec<Event>, Failure> {
         self.events_where(
             namespace,
@@ -73,12 +74,13 @@ impl EventsApi<'_> {
         .await
     }
 
-    /// Events about the job, its pods, and what stands between and beside them: replica sets,
-    /// claims, autoscaler, service.
+    /// Lists the events about the job, its pods and related objects: ReplicaSets, claims,
+    /// autoscaler and Service.
     pub async fn of_job(self, job: &Job) -> Result<Vec<Event>, Failure> {
         let namespace = job.namespace.as_str();
         let pods: BTreeSet<&str> = job.pods.iter().map(|pod| pod.uid.as_str()).collect();
         let mut answers = Vec::new();
+        // A Deployment's ReplicaSets have unknown names, so finding their events needs the list.
         if pods.len() <= ONE_BY_ONE && OwnerKind::of(job) != OwnerKind::Deployment {
             let own = format!("involvedObject.name={}", job.name);
             let of_pods = join_all(pods.iter().map(|uid| self.about(namespace, uid)));
@@ -107,7 +109,8 @@ impl EventsApi<'_> {
         for answer in answers {
             events.extend(answer?);
         }
-        // A namesake that was deleted within the hour left events too.
+        // A deleted job with the same name may have left events; by default, the API server keeps
+        // them for an hour.
         events.retain(|event| {
             event.at.is_none() || job.created_at.is_none() || event.at >= job.created_at
         });
@@ -115,8 +118,8 @@ impl EventsApi<'_> {
         Ok(events)
     }
 
-    /// Returns the events about the StatefulSets by which a LeaderWorkerSet makes its pods: NAME
-    /// and NAME-0, NAME-1, ….
+    /// Lists the events about the StatefulSets through which a LeaderWorkerSet creates its pods:
+    /// NAME, NAME-0, NAME-1, ….
     pub(crate) async fn of_groups(self, job: &Job) -> Result<Vec<Event>, Failure> {
         let sets = |about: &Involved<'_>| is_group_of(job, about);
         self.events_where(
@@ -127,15 +130,17 @@ impl EventsApi<'_> {
         .await
     }
 
-    /// Returns what its kubelet reported about a node; the events of nodes are in the namespace
-    /// `default`.
+    /// Lists the events that the kubelet of a node reported. Events about objects without a
+    /// namespace are in the namespace `default`.
     pub async fn of_node(self, node: &str) -> Result<Vec<Event>, Failure> {
+        // By name, because kubelets set `involvedObject.uid` to the node's name
+        // (pkg/kubelet/kubelet.go).
         let selector = format!("involvedObject.kind=Node,involvedObject.name={node}");
         self.events_where("default", Some(&selector), |_| true)
             .await
     }
 
-    /// Returns the events with this reason, in one namespace or in all, each with its namespace.
+    /// Lists the events with this reason and their namespaces, for one namespace or for all.
     pub(crate) async fn of_reason(
         self,
         namespace: Option<&str>,
@@ -189,9 +194,11 @@ impl EventsApi<'_> {
     }
 }
 
-/// Returns true for the owner itself, a ReplicaSet of the Deployment's, or what carries the job's
-/// name beside it.
+/// Whether the event is about the owner of the job, one of its ReplicaSets, or another object that
+/// belongs to the job by name.
 fn beside(job: &Job, about: &Involved<'_>) -> bool {
+    // A ReplicaSet is named after its Deployment and the hash of the template. The check of the
+    // hash excludes Deployments whose name only begins alike.
     let hash = about
         .name
         .strip_prefix(job.name.as_str())
@@ -209,7 +216,7 @@ fn beside(job: &Job, about: &Involved<'_>) -> bool {
     }
 }
 
-/// Returns true for the StatefulSets that a LeaderWorkerSet makes.
+/// Whether the object is a StatefulSet of the job's LeaderWorkerSet.
 fn is_group_of(job: &Job, about: &Involved<'_>) -> bool {
     let rest = about.name.strip_prefix(job.name.as_str());
     rest.is_some_and(|rest| {
@@ -223,6 +230,8 @@ fn is_group_of(job: &Job, about: &Involved<'_>) -> bool {
 impl WireEvent<'_> {
     fn event(&self) -> Event {
         Event {
+            // Recorders of `events.k8s.io/v1` set `eventTime` and `series`; older ones set
+            // `lastTimestamp`.
             at: self
                 .series
                 .as_ref()
@@ -237,6 +246,8 @@ impl WireEvent<'_> {
                 "{}/{}",
                 self.involved_object.kind, self.involved_object.name
             ),
+            // Orders events of the same second. Resource versions are opaque by contract; if one is
+            // not a number, the order falls back to the message.
             version: self.metadata.resource_version.parse().unwrap_or(0),
             count: self
                 .series

@@ -1,5 +1,4 @@
-//! Jobs of which only pods that still end are left: what their labels say is all that is known of
-//! them.
+//! Reconstructs deleted jobs from the labels of their pods that are still terminating.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +6,7 @@ use crate::transport::decode::WirePod;
 use gpuctl_core::model::contract::labels::{GPU_TYPE, JOB, KIND, POOL_LABEL, USER};
 use gpuctl_core::model::{Job, JobKind, Pod};
 
-/// A pod that is being deleted, with what its labels say of its job.
+/// A terminating pod with the facts about its job that its labels hold.
 pub(crate) struct Leftover {
     namespace: String,
     job: String,
@@ -35,8 +34,8 @@ impl Leftover {
     }
 }
 
-/// Returns jobs that were deleted while pods of theirs still end: these hold their GPUs, on a dead
-/// node for ever.
+/// Builds the deleted jobs whose pods are still terminating. These pods hold their GPUs, on a dead
+/// node forever.
 pub(crate) fn left_over(leftovers: Vec<Leftover>) -> Vec<Job> {
     let mut jobs: BTreeMap<(String, String), Job> = BTreeMap::new();
     for left in leftovers

@@ -1,5 +1,5 @@
-//! Lists jobs and their pods by label: one list per kind of owner and one of pods, in parallel,
-//! however many jobs there are.
+//! Lists jobs and their pods by label. It needs one list per kind of owner and one of pods, in
+//! parallel, regardless of the number of jobs.
 
 use std::collections::HashMap;
 
@@ -16,32 +16,31 @@ use gpuctl_core::model::contract::labels::{
 use gpuctl_core::model::{Event, Job, JobKind, Pod, PodPhase, is_starting};
 use gpuctl_manifest::render::label_value;
 
-/// Which jobs are wanted.
+/// Criteria that select jobs.
 #[derive(Clone, Debug, Default)]
 pub struct Wanted {
-    /// `None` means every namespace that the user may read.
+    /// `None` selects every namespace that the user can read.
     pub namespace: Option<String>,
-    /// Empty means all.
+    /// Empty selects all jobs.
     pub names: Vec<String>,
     pub kind: Option<JobKind>,
     pub pool: Option<String>,
-    /// As the API server names them.
+    /// The user's name according to the API server.
     pub user: Option<String>,
 }
 
-/// Jobs that were found.
+/// Jobs that match, and the limits of the search.
 #[derive(Debug)]
 pub struct Selection {
     pub jobs: Vec<Job>,
-    /// Set when only this namespace could be read although all were wanted.
+    /// Set if all namespaces were requested but only this one could be read.
     pub narrowed_to: Option<String>,
-    /// Kinds of objects that the user may not list, so that jobs of that kind are missing here.
+    /// Kinds of owners that the user cannot list; jobs with such owners are missing.
     pub unreadable: Vec<&'static str>,
 }
 
 impl Selection {
-    /// Returns which of the jobs that were asked for may not be seen; `None` when all of them are
-    /// here.
+    /// Explains which requested jobs the user cannot see; `None` if the selection is complete.
     pub fn unseen(&self) -> Option<String> {
         match (&self.narrowed_to, &self.unreadable[..]) {
             (Some(namespace), _) => {
@@ -53,11 +52,11 @@ impl Selection {
     }
 }
 
-/// Owners whose missing pods are looked into, per command.
+/// Maximum number of jobs per command whose missing or stuck pods are explained.
 const LOOKED_INTO: usize = 20;
 
 impl Wanted {
-    /// Returns the job of this name in this namespace.
+    /// Selects the job with this name in this namespace.
     pub fn one(namespace: &str, name: &str) -> Self {
         Self {
             namespace: Some(namespace.to_owned()),
@@ -90,11 +89,11 @@ impl Wanted {
     }
 }
 
-/// The pods of jobs.
+/// Pods of jobs, by owner.
 #[derive(Default)]
 struct JobPods {
     pods: HashMap<PodOwner, Vec<Pod>>,
-    /// Those that are being deleted, as their job may be gone.
+    /// Pods that are being deleted; their job may no longer exist.
     leftovers: Vec<Leftover>,
 }
 
@@ -111,16 +110,16 @@ impl JobPods {
     }
 }
 
-/// Jobs without their pods, and what could not be listed of them.
+/// Jobs without their pods, and the kinds that could not be listed.
 struct ReadableOwners {
     jobs: Vec<Job>,
     unreadable: Vec<&'static str>,
-    /// Set when services on several nodes may not be listed, or are not served.
+    /// Set if LeaderWorkerSets are not served or the user cannot list them.
     hides_groups: bool,
 }
 
 impl ReadableOwners {
-    /// Collects the lists of all kinds. It fails when no kind may be listed.
+    /// Collects the lists of all kinds. Fails if the user cannot list any kind.
     fn new(lists: Vec<Result<Vec<Job>, (OwnerKind, Failure)>>) -> Result<Self, Failure> {
         let mut owners = Self {
             jobs: Vec::new(),
@@ -151,7 +150,7 @@ impl ReadableOwners {
     }
 }
 
-/// Returns the jobs with their pods, and those of which only pods are left.
+/// Adds the pods to their jobs. Also adds deleted jobs whose pods are still terminating.
 fn with_members(owners: ReadableOwners, mut members: JobPods) -> Vec<Job> {
     let mut jobs = owners.jobs;
     for job in &mut jobs {
@@ -161,10 +160,10 @@ fn with_members(owners: ReadableOwners, mut members: JobPods) -> Vec<Job> {
             .unwrap_or_default();
     }
     if owners.hides_groups {
-        // Pods of services that may not be seen are no remains of deleted ones.
+        // The LeaderWorkerSet of these pods may exist even though the user cannot see it.
         members.leftovers.retain(|left| left.pod.group.is_none());
     }
-    // Where a kind of owner may not be listed, a pod without one proves nothing.
+    // If some kind of owner is hidden, a pod without a visible owner may still have one.
     if owners.unreadable.is_empty() {
         let is_listed = |left: &Job| {
             jobs.iter()
@@ -182,11 +181,11 @@ fn with_members(owners: ReadableOwners, mut members: JobPods) -> Vec<Job> {
     jobs
 }
 
-/// Names in one selector at most: servers and what is before them may refuse a longer request line.
+/// Maximum number of names in one selector. Servers and proxies may reject longer request lines.
 pub const NAMES_AT_ONCE: usize = 50;
 
 impl JobsApi<'_> {
-    /// Returns the jobs that `wanted` describes, with their pods, by namespace and name.
+    /// Lists the jobs that `wanted` selects, with their pods, by namespace and name.
     pub async fn list(self, wanted: &Wanted) -> Result<Selection, Failure> {
         let namespace = wanted.namespace.as_deref();
         match self.jobs_in(wanted, namespace).await {
@@ -207,8 +206,8 @@ impl JobsApi<'_> {
         }
     }
 
-    /// Returns the jobs, and the kinds of objects that may not be listed. It fails when none may,
-    /// or when pods may not.
+    /// Lists the jobs of one namespace or of all, and the kinds that the user cannot list. Fails if
+    /// the user can list no kind, or no pods.
     async fn jobs_in(
         self,
         wanted: &Wanted,
@@ -228,7 +227,7 @@ impl JobsApi<'_> {
         Ok((jobs, unreadable))
     }
 
-    /// Lists the objects of one kind that own the pods of jobs, as jobs without pods.
+    /// Lists the owners of one kind as jobs without pods.
     async fn jobs_of_owners(
         self,
         kind: OwnerKind,
@@ -248,7 +247,6 @@ impl JobsApi<'_> {
             .map_err(|failure| (kind, failure))
     }
 
-    /// Lists the pods of jobs.
     async fn members(
         self,
         namespace: Option<&str>,
@@ -269,9 +267,9 @@ impl JobsApi<'_> {
         Ok(members)
     }
 
-    /// Reads from events why a pod that has a node does not start: a kubelet that cannot mount a
-    /// volume or make a sandbox says so nowhere else. And that its node evicts a pod which looks as
-    /// if it ran: a kubelet whose disk is full cannot write down the pod's end.
+    /// Explains from events why a pod with a node does not start. A kubelet that cannot mount a
+    /// volume or create a sandbox reports it only there. Also finds evictions of pods that look as
+    /// if they run: a kubelet with a full disk cannot record the end of a pod.
     pub(crate) async fn explain_stuck_pods(self, jobs: &mut [Job]) {
         const REFUSALS: [&str; 4] = [
             "FailedMount",
@@ -309,7 +307,7 @@ impl JobsApi<'_> {
                 .about(&job.namespace, &pod)
                 .await
                 .unwrap_or_default();
-            // An event after the refusal shows that the refusal is over.
+            // An event after the failure shows that the failure is over.
             let since = events
                 .into_iter()
                 .rev()
@@ -330,8 +328,9 @@ impl JobsApi<'_> {
         .await;
     }
 
-    /// A controller that is refused pods says so in an event only; a Deployment in a condition too.
-    /// Whoever may not read events sees `Creating`.
+    /// Explains from events why pods are missing. A controller that may not create pods reports it
+    /// only there, except that a Deployment also sets a condition. Without the right to read events
+    /// the job remains `Creating`.
     pub(crate) async fn explain_missing_pods(self, jobs: &mut [Job]) {
         let lacks = |job: &&mut Job| {
             let there = job
@@ -352,7 +351,7 @@ impl JobsApi<'_> {
                 0 | 1 => self.0.events().about(&job.namespace, &job.uid).await,
                 _ => self.0.events().of_groups(job).await,
             };
-            // What was refused before pods were made is over.
+            // A success after the failure shows that the failure is over.
             let made = ["FailedCreate", "SuccessfulCreate"];
             let newest = events
                 .unwrap_or_default()

@@ -1,4 +1,4 @@
-//! Reads jobs with everything that belongs to them, and changes their size.
+//! Reads jobs with the objects that belong to them, and changes their size.
 
 pub(crate) mod claims;
 pub(crate) mod deadlines;

@@ -1,5 +1,5 @@
-//! Finds the objects of a job besides its pods: those that `describe` names and `delete` removes,
-//! and those that are still being deleted.
+//! Finds the objects of a job other than its pods: those that `describe` shows and `delete`
+//! removes, and those that are still being deleted.
 
 use futures::future::join_all;
 use serde::Deserialize;
@@ -39,16 +39,17 @@ pub struct OwnedObject {
     name: String,
     uid: String,
     path: String,
-    /// UIDs.
+    /// UIDs of the owners.
     owners: Vec<String>,
-    /// What a claim asks for: `100Gi`.
+    /// Requested size of a claim, such as `100Gi`.
     size: Option<String>,
-    /// A claim: files that nobody wants to lose by deleting a job.
+    /// Whether deleting the job keeps the object. True for claims, because they hold the user's
+    /// files.
     pub kept: bool,
 }
 
 impl OwnedObject {
-    /// Returns true for what goes with the object of this UID.
+    /// Whether the garbage collector deletes it with the object of this UID.
     pub(crate) fn is_owned_by(&self, uid: &str) -> bool {
         self.owners.iter().any(|owner| owner == uid)
     }
@@ -85,12 +86,12 @@ impl OwnedObject {
     }
 }
 
-/// Something of a deleted job that is still there.
+/// An object of a deleted job that still exists.
 #[derive(Clone, Debug)]
 pub struct PendingDeletion {
     pub uid: String,
     pub path: String,
-    /// `kind/name`, with what holds it.
+    /// `kind/name`, with the finalizers that keep it.
     pub label: String,
 }
 
@@ -102,7 +103,7 @@ struct NamedObject<'a> {
     spec: OwnedSpec,
 }
 
-/// Only claims have these fields in this form.
+/// Only claims have these fields in this form; other kinds decode to the default.
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct OwnedSpec {
@@ -118,7 +119,7 @@ fn lenient<'de, D: serde::Deserializer<'de>>(
 }
 
 impl JobsApi<'_> {
-    /// Returns the objects labelled as this job's. Kinds that the user may not list are left out.
+    /// Lists the objects with the labels of this job. Skips kinds that the user cannot list.
     pub async fn belongings(self, namespace: &str, job: &str) -> Result<Vec<OwnedObject>, Failure> {
         let selector = format!("{MANAGED_BY}={MANAGED_BY_US},{JOB}={job}");
         let lists = KINDS.iter().map(|(kind, group, plural, kept)| {
@@ -174,14 +175,15 @@ impl JobsApi<'_> {
         Ok(all)
     }
 
-    /// Lists the objects that `delete` removes: the same, and the Secret with the ranks' token. Its
-    /// name is fixed, so this needs no right to list Secrets and does not read its content.
+    /// Lists the objects that `delete` removes: those of `belongings`, and the Secret with the
+    /// ranks' token. Its name is fixed, so this needs no right to list Secrets and does not read
+    /// its content.
     pub async fn deletable(self, namespace: &str, job: &str) -> Result<Vec<OwnedObject>, Failure> {
         let mut all = self.belongings(namespace, job).await?;
         let name = format!("{job}-supervisor");
         let path = format!("/api/v1/namespaces/{namespace}/secrets/{name}");
         let secret = match self.0.writes().find_metadata(&path).await {
-            // A bundle has no Secrets.
+            // A bundle contains no Secrets.
             Err(Failure::NotInBundle(_)) => None,
             found => unless_forbidden(found)?.flatten(),
         };
@@ -208,8 +210,8 @@ impl JobsApi<'_> {
         Ok(all)
     }
 
-    /// Returns `kind/name` of everything of the job but its pods, the owner first where it still
-    /// exists.
+    /// Returns `kind/name` of all objects of the job except its pods, starting with the owner if it
+    /// still exists.
     pub async fn objects_of(self, job: &Job) -> Result<Vec<String>, Failure> {
         let rest = self.belongings(&job.namespace, &job.name).await?;
         let owner = format!("{}/{}", OwnerKind::of(job).word(), job.name);
@@ -233,7 +235,7 @@ impl JobsApi<'_> {
         }
     }
 
-    /// Deletes the owner of the job's pods, which go with it.
+    /// Deletes the owner of the job's pods, which the garbage collector deletes with it.
     pub async fn delete_owner(self, job: &Job) -> Result<bool, Failure> {
         let path = OwnerKind::of(job).path(&job.namespace, &job.name);
         self.0
@@ -242,7 +244,8 @@ impl JobsApi<'_> {
             .await
     }
 
-    /// Returns the kind of an object that could own pods of that name and is not a job of ours.
+    /// Returns the kind of an existing object that could own pods with this name and is not a job
+    /// of gpuctl.
     pub async fn foreign(
         self,
         namespace: &str,
@@ -263,8 +266,8 @@ impl JobsApi<'_> {
         Ok(None)
     }
 
-    /// Deletes the ReplicaSets of a Deployment that is gone: until they are, they make new pods for
-    /// those that end.
+    /// Deletes the ReplicaSets of a deleted Deployment. Until the garbage collector deletes them,
+    /// they replace pods that end.
     pub async fn delete_replica_sets(self, job: &Job) -> Result<(), Failure> {
         let collection = format!("/apis/apps/v1/namespaces/{}/replicasets", job.namespace);
         let selector = format!("{MANAGED_BY}={MANAGED_BY_US},{JOB}={}", job.name);
@@ -321,8 +324,9 @@ impl EndingObject<'_> {
 }
 
 impl JobsApi<'_> {
-    /// Returns what is left of a deleted job: the owner and its pods. Pods of a Deployment are
-    /// known by its name only: a namesake made since then has others.
+    /// Lists the objects of a deleted job that still exist: its owner and its pods. Pods of a
+    /// Deployment are matched by its name only, so those of a newer Deployment with this name match
+    /// too.
     pub async fn remains(self, job: &Job) -> Result<Vec<PendingDeletion>, Failure> {
         let (namespace, owner) = (job.namespace.as_str(), OwnerKind::of(job));
         let selector = format!("{MANAGED_BY}={MANAGED_BY_US},{JOB}={}", job.name);
@@ -354,7 +358,7 @@ impl JobsApi<'_> {
         Ok(left)
     }
 
-    /// Pods that carry the labels of a job that is not there: (path, UID).
+    /// Lists pods with the labels of a job that does not exist: (path, UID).
     pub async fn orphans(
         self,
         namespace: &str,
@@ -362,6 +366,8 @@ impl JobsApi<'_> {
     ) -> Result<Vec<(String, String)>, Failure> {
         let collection = format!("/api/v1/namespaces/{namespace}/pods");
         let mut found = Vec::new();
+        // The Job, Deployment and StatefulSet controllers set these labels. Requiring one of them
+        // excludes pods that a user created by hand.
         for made_by in [
             "batch.kubernetes.io/controller-uid",
             TEMPLATE_HASH,

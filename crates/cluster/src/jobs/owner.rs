@@ -1,5 +1,5 @@
-//! Maps a job to the object that owns its pods: where it is in the API, and how its pods are told
-//! from those of a namesake.
+//! Maps a job to the object that owns its pods: its path in the API, and the criterion that
+//! separates its pods from those of another job with the same name.
 
 use crate::transport::decode::{ObjectMetadata, TEMPLATE_HASH};
 use gpuctl_core::model::contract::labels::GROUP;
@@ -11,7 +11,7 @@ pub(crate) enum OwnerKind {
     Job,
     Deployment,
     StatefulSet,
-    /// Of services whose replicas are several pods; not part of Kubernetes itself.
+    /// For services whose replicas consist of several pods. Not part of Kubernetes.
     LeaderWorkerSet,
 }
 
@@ -31,7 +31,7 @@ impl OwnerKind {
         }
     }
 
-    /// Returns the kinds of objects that jobs of this kind have.
+    /// Returns the kinds of owners that jobs of this kind have.
     pub(crate) fn of_kind(kind: JobKind) -> &'static [Self] {
         match kind {
             JobKind::Training => &[Self::Job],
@@ -41,8 +41,8 @@ impl OwnerKind {
         }
     }
 
-    /// Returns the kind of an object of ours; its label tells a compute service from an inference
-    /// one.
+    /// Returns the kind of job that an owner belongs to. Its label distinguishes a compute service
+    /// from an inference.
     pub(crate) fn job_kind(self, label: Option<&str>) -> JobKind {
         let told = label
             .and_then(|label| label.parse().ok())
@@ -54,13 +54,13 @@ impl OwnerKind {
         })
     }
 
-    /// Returns true for a kind that clusters may go without; whoever has no right to it is then
-    /// refused as well.
+    /// Whether clusters may lack this kind. A user without rights to it gets 403 whether or not the
+    /// cluster serves it.
     pub(crate) fn is_optional(self) -> bool {
         self == Self::LeaderWorkerSet
     }
 
-    /// Returns the word before the slash: `deployment/web`.
+    /// Returns the word before the slash in `deployment/web`.
     pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Job => "job",
@@ -70,7 +70,7 @@ impl OwnerKind {
         }
     }
 
-    /// Returns the path of the collection, in one namespace or in all.
+    /// Builds the path of the collection, for one namespace or for all.
     pub(crate) fn collection(self, namespace: Option<&str>) -> String {
         let (group, plural) = match self {
             Self::Job => ("/apis/batch/v1", "jobs"),
@@ -89,10 +89,10 @@ impl OwnerKind {
     }
 }
 
-/// Whose pod this is. Labels may be copied by hand; what belongs to a job is what its controller
-/// owns. Between a Deployment and its pods stands a ReplicaSet, which is named after the Deployment
-/// and the hash of the template; between a LeaderWorkerSet and its pods stand StatefulSets, and its
-/// label on the pods.
+/// Identifies the owner of a pod. Users may copy labels by hand, so only the controller reference
+/// proves that a pod belongs to a job. A Deployment owns its pods through a ReplicaSet, whose name
+/// is that of the Deployment and the hash of the template. A LeaderWorkerSet owns its pods through
+/// StatefulSets, and labels the pods with its name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum PodOwner {
     Uid(String),
@@ -101,7 +101,7 @@ pub(crate) enum PodOwner {
     Nobody,
 }
 
-/// The label by which a node is named in a pod's selector.
+/// Label that node selectors use to select one node.
 pub(crate) const HOSTNAME: &str = "kubernetes.io/hostname";
 
 impl PodOwner {
@@ -134,7 +134,7 @@ impl PodOwner {
         Self::Uid(owner.uid.clone())
     }
 
-    /// Returns by what the pods of a job are known.
+    /// Returns the owner that the pods of a job must have.
     pub(crate) fn of_job(job: &Job) -> Self {
         let (namespace, name) = (job.namespace.clone(), job.name.clone());
         match OwnerKind::of(job) {

@@ -14,7 +14,7 @@ use gpuctl_core::model::contract::labels::{
 };
 use gpuctl_core::model::{GpuCount, Job};
 
-/// Limit on the pods that the annotation of a paused service or notebook can request.
+/// Maximum number of pods that the annotation of a paused service or notebook can request.
 const MOST_RESUMED: u32 = 10_000;
 
 #[derive(Deserialize)]
@@ -27,7 +27,7 @@ pub(crate) struct WireOwner<'a> {
     status: OwnerStatus<'a>,
 }
 
-/// Fields of Jobs, of Deployments and StatefulSets, and of LeaderWorkerSets.
+/// Fields of Jobs, Deployments, StatefulSets and LeaderWorkerSets.
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
 struct OwnerSpec<'a> {
@@ -41,7 +41,7 @@ struct OwnerSpec<'a> {
     leader_worker_template: Option<GroupTemplate<'a>>,
 }
 
-/// The pods of one replica, of which the first answers requests.
+/// The pods of one replica; the leader answers requests.
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
 struct GroupTemplate<'a> {
@@ -68,18 +68,18 @@ struct OwnerStatus<'a> {
     observed_generation: u64,
     /// All pods of a Deployment or StatefulSet.
     replicas: u32,
-    /// Those of the newest specification.
+    /// Pods of the newest template.
     updated_replicas: u32,
 }
 
 impl<'a> OwnerSpec<'a> {
-    /// Returns the template of the pods; of a group, that of the first pod.
+    /// Returns the pod template; for a group, that of its leader.
     fn pod(&self) -> &PodSpec<'a> {
         let group = self.leader_worker_template.as_ref();
         group.map_or(&self.template.spec, |group| &group.leader_template.spec)
     }
 
-    /// Returns how many pods one replica has.
+    /// Returns the number of pods per replica.
     fn group_size(&self) -> u32 {
         let group = self.leader_worker_template.as_ref();
         group.and_then(|group| group.size).unwrap_or(1)
@@ -87,7 +87,7 @@ impl<'a> OwnerSpec<'a> {
 }
 
 impl OwnerStatus<'_> {
-    /// Returns the reason and message of each condition that holds, by its type.
+    /// Collects the reason and message of each condition that is true, by type.
     fn conditions_that_hold(&self) -> BTreeMap<String, (String, String)> {
         self.conditions
             .iter()
@@ -112,16 +112,17 @@ impl OwnerStatus<'_> {
 }
 
 impl WireOwner<'_> {
-    /// Returns how many pods the job has when it runs, and whether it is suspended.
+    /// Returns the number of pods that the job has when it runs, and whether it is suspended.
     fn size(&self, owner: OwnerKind) -> (u32, bool) {
         let group_size = self.spec.group_size();
         match (owner, self.spec.replicas) {
-            // A job that asks for no pods is one that a person paused in its queue.
+            // Without the right to write Kueue's Workload, a pause sets the parallelism to 0.
             (OwnerKind::Job, _) => (
+                // A Job without `completions` is a work queue with `parallelism` pods.
                 self.spec.completions.unwrap_or(self.spec.parallelism),
                 self.spec.suspend || self.spec.parallelism == 0,
             ),
-            // What it would hold again: the size before the pause.
+            // A paused service is reported with the size that it had before the pause.
             (_, Some(0)) => {
                 let before = self.metadata.annotations.get(REPLICAS);
                 // Without a limit, a user with write access to the annotation could make another
@@ -136,7 +137,7 @@ impl WireOwner<'_> {
         }
     }
 
-    /// Returns true while pods of an earlier specification are replaced.
+    /// Whether pods of an earlier template are still being replaced.
     fn has_old_pods(&self) -> bool {
         self.status.observed_generation < self.metadata.generation
             || self.status.updated_replicas < self.spec.replicas.unwrap_or(1)
@@ -166,7 +167,7 @@ impl WireOwner<'_> {
             labels: meta.labels.clone(),
             source: annotation(SOURCE),
             created_at: meta.creation_timestamp,
-            // Jobs count no generations.
+            // The status of a Job has no `observedGeneration`.
             rolling_out: match owner {
                 OwnerKind::Job => false,
                 OwnerKind::LeaderWorkerSet => conditions.contains_key("UpdateInProgress"),

@@ -1,4 +1,4 @@
-//! Takes pods away so that their owners make new ones. It knows nothing of why.
+//! Removes pods so that their owners create new ones. The caller decides when that is necessary.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -9,28 +9,30 @@ use crate::{Failure, handles::JobsApi};
 use gpuctl_core::model::contract::labels::RESTARTED;
 use gpuctl_core::model::{Job, Pod};
 
-/// By which the Job controller keeps a pod until it has counted it.
+/// Finalizer with which the Job controller keeps a pod until it has counted it.
 const JOB_TRACKING: &str = "batch.kubernetes.io/job-tracking";
 
 impl JobsApi<'_> {
-    /// Evicts a pod: it gets its grace period, and the Job controller counts no failure. One that
-    /// is gone already is no error.
+    /// Evicts a pod. The pod gets its grace period, and the Job controller counts no failure. A pod
+    /// that no longer exists is not an error.
     pub async fn evict(self, namespace: &str, pod: &Pod) -> Result<(), Failure> {
         let eviction = json!({
             "apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod.name, "namespace": namespace},
             "deleteOptions": {"preconditions": {"uid": pod.uid}},
         });
         let path = format!("/api/v1/namespaces/{namespace}/pods/{}/eviction", pod.name);
+        // The API server answers 429 while a PodDisruptionBudget forbids the eviction. The
+        // transport retries that like any other 429.
         match self.0.writes().post(&path, &eviction, false).await {
-            // A conflict is a failed precondition: the name is another pod's by now.
+            // A 409 is a failed precondition: another pod has this name now.
             Err(failure) if failure.is_not_found() || failure.code() == Some(409) => Ok(()),
             other => other.map(drop),
         }
     }
 
-    /// Forgets a pod whose node does not answer. The Job controller keeps such a pod until the
-    /// kubelet says how it ended, so its finalizer is taken off as well; nothing is counted for a
-    /// pod that vanishes.
+    /// Deletes a pod whose node does not respond. The Job controller keeps such a pod until the
+    /// kubelet reports its end, so this also removes the controller's finalizer. The controller
+    /// counts nothing for a pod that vanishes.
     pub async fn take_away(self, namespace: &str, pod: &Pod) -> Result<(), Failure> {
         let path = format!("/api/v1/namespaces/{namespace}/pods/{}", pod.name);
         self.0
@@ -39,6 +41,7 @@ impl JobsApi<'_> {
                 &path,
                 Deletion {
                     uid: Some(&pod.uid),
+                    // The kubelet cannot confirm the end of the containers, so do not wait for it.
                     force: true,
                     version: None,
                 },
@@ -56,6 +59,7 @@ impl JobsApi<'_> {
             .as_array()
             .into_iter()
             .flatten();
+        // A merge patch replaces the list as a whole, so it must repeat the finalizers of others.
         let others: Vec<&Value> = finalizers
             .filter(|finalizer| *finalizer != JOB_TRACKING)
             .collect();
@@ -66,8 +70,10 @@ impl JobsApi<'_> {
         }
     }
 
-    /// Replaces the pods of a service as an update does.
+    /// Replaces the pods of a service as an update of its template does.
     pub async fn roll(self, job: &Job, now: Timestamp) -> Result<(), Failure> {
+        // A changed annotation of the template starts a rollout. `kubectl rollout restart` works
+        // alike.
         let template = json!({"metadata": {"annotations": {RESTARTED: now.to_string()}}});
         let patch = match OwnerKind::of(job) {
             OwnerKind::LeaderWorkerSet => {

@@ -1,5 +1,5 @@
-//! Reads how a service is reached, what its autoscaler does, and which optional APIs the cluster
-//! serves.
+//! Reads the addresses of a service, the state of its autoscaler, and the optional APIs that the
+//! cluster serves.
 
 use std::collections::BTreeSet;
 
@@ -12,8 +12,8 @@ use gpuctl_manifest::render::{IngressClass, Served};
 use crate::{Failure, handles::ServicesApi};
 
 impl ServicesApi<'_> {
-    /// Returns what the cluster serves that a service may need. Whoever may not look at ingress
-    /// classes is not told of them.
+    /// Reads which optional APIs the cluster serves for services. Ingress classes are unknown to
+    /// users who cannot list them.
     pub async fn served(self) -> Result<Served, Failure> {
         let classes = self
             .0
@@ -44,13 +44,14 @@ impl ServicesApi<'_> {
         })
     }
 
-    /// Names of the metrics that the custom metrics API has for pods; `None` without that API, or
-    /// when its server is gone.
+    /// Lists the pod metrics of the custom metrics API; `None` without that API or if its server is
+    /// down.
     async fn custom_metrics(self) -> Result<Option<BTreeSet<String>>, Failure> {
         let discovery = self.0.discovery();
         let Some(version) = discovery.preferred_version("custom.metrics.k8s.io").await? else {
             return Ok(None);
         };
+        // The API server answers discovery of an aggregated API with 503 while its backend is down.
         let list: Option<Value> = match self.0.find(&format!("/apis/{version}")).await {
             Err(failure) if failure.is_transient() || failure.is_forbidden() => None,
             other => other?,
@@ -63,13 +64,14 @@ impl ServicesApi<'_> {
             .filter_map(|resource| resource["name"].as_str());
         Ok(Some(
             names
+                // The API lists each metric of pods as a resource `pods/NAME`.
                 .filter_map(|name| name.strip_prefix("pods/"))
                 .map(ToOwned::to_owned)
                 .collect(),
         ))
     }
 
-    /// Returns where the service or notebook answers. What the user may not read is left out.
+    /// Lists the addresses of a service or notebook. Skips objects that the user cannot read.
     pub async fn addresses(self, job: &Job) -> Result<Vec<Endpoint>, Failure> {
         let (namespace, name) = (&job.namespace, &job.name);
         let service = format!("/api/v1/namespaces/{namespace}/services/{name}");
@@ -97,7 +99,7 @@ impl ServicesApi<'_> {
         Ok(found)
     }
 
-    /// Returns the job's autoscaler, when it has one.
+    /// Reads the job's autoscaler; `None` if it has none.
     pub async fn autoscaler(self, job: &Job) -> Result<Option<Autoscaler>, Failure> {
         let path = format!(
             "/apis/autoscaling/v2/namespaces/{}/horizontalpodautoscalers/{}",
@@ -144,7 +146,7 @@ fn of_service(service: &Value, job: &Job) -> Vec<Endpoint> {
         format!("{scheme}://{name}.{namespace}.svc:{own}"),
     ));
     if let Some(node_port) = number("nodePort") {
-        // Every node answers; that of a pod answers without a detour.
+        // Every node accepts the port. The node of a ready pod avoids an extra hop.
         let host = job
             .pods
             .iter()
@@ -161,6 +163,7 @@ fn of_service(service: &Value, job: &Job) -> Vec<Endpoint> {
         .into_iter()
         .flatten();
     let host = |balancer: &Value| {
+        // Some clouds report a host name, others an IP address (`LoadBalancerIngress`).
         balancer["hostname"]
             .as_str()
             .or(balancer["ip"].as_str())
@@ -182,7 +185,7 @@ fn of_service(service: &Value, job: &Job) -> Vec<Endpoint> {
     found
 }
 
-/// Returns an address of IPv6 in a URL.
+/// Encloses an IPv6 address in brackets, as URLs require.
 fn bracketed(host: &str) -> String {
     if host.contains(':') {
         format!("[{host}]")
@@ -227,12 +230,12 @@ fn autoscaler(found: &Value) -> Autoscaler {
     let failing = conditions
         .clone()
         .find(|condition| condition["type"] == "ScalingActive" && condition["status"] == "False");
-    // Paused is no failure.
+    // The controller sets this reason for a paused service with 0 replicas.
     let failing = failing.filter(|condition| condition["reason"] != "ScalingDisabled");
     Autoscaler {
         min_replicas: number("/spec/minReplicas").unwrap_or(1),
         max_replicas: number("/spec/maxReplicas").unwrap_or(1),
-        // Zero before the controller has looked, and that is not known.
+        // The field is 0 before the first evaluation, which also sets the first condition.
         desired_replicas: number("/status/desiredReplicas")
             .filter(|_| conditions.clone().next().is_some()),
         metrics: scaling.collect(),
@@ -249,7 +252,7 @@ fn metric_name(metric: &Value) -> String {
     name.and_then(Value::as_str).unwrap_or_default().to_owned()
 }
 
-/// Returns the figure of a metric in percent: an average value, or the utilization of a resource.
+/// Reads a metric in percent: an average value, or the utilization of a resource.
 fn value(metric: &Value, which: &str) -> Option<f64> {
     let average = metric
         .pointer(&format!("/pods/{which}/averageValue"))

@@ -14,7 +14,7 @@ impl JobsApi<'_> {
         OwnerKind::of(job).path(&job.namespace, &job.name)
     }
 
-    /// Suspends a training or lets it go on.
+    /// Suspends or resumes a training.
     pub async fn suspend(self, job: &Job, suspend: bool) -> Result<(), Failure> {
         self.0
             .writes()
@@ -29,10 +29,11 @@ impl JobsApi<'_> {
     /// Sets the number of pods of a service or notebook.
     pub async fn scale(self, job: &Job, replicas: u32) -> Result<(), Failure> {
         let mut patch = json!({"spec": {"replicas": replicas}});
-        // The size to come back to.
+        // `resume` restores this size.
         patch["metadata"]["annotations"][REPLICAS] = if replicas == 0 {
             job.replicas().to_string().into()
         } else {
+            // In a merge patch, null removes the key (RFC 7396).
             Value::Null
         };
         if let Some(node) = job
@@ -51,7 +52,8 @@ impl JobsApi<'_> {
             .map(|_| ())
     }
 
-    /// Lets a paused job go on anywhere, or where it was; a service gets the size that it had.
+    /// Resumes a paused job, on any node or on the one where it ran; a service gets its earlier
+    /// size.
     pub async fn resume(self, job: &Job, anywhere: bool) -> Result<(), Failure> {
         if !job.kind.serves() {
             return self.suspend(job, false).await;
@@ -64,7 +66,8 @@ impl JobsApi<'_> {
             .writes()
             .merge_patch(&Self::owner_path(job), &patch)
             .await?;
-        // A StatefulSet does not replace a pod of its old template that never got ready.
+        // A StatefulSet does not replace a pod of its old template that never became ready
+        // (kubernetes#67250).
         for pod in job.pods.iter().filter(|pod| anywhere && pod.node.is_none()) {
             let path = format!("/api/v1/namespaces/{}/pods/{}", job.namespace, pod.name);
             self.0
@@ -75,8 +78,8 @@ impl JobsApi<'_> {
         Ok(())
     }
 
-    /// Returns the value of the node's host name label, which some clouds make differ from its
-    /// name. Whoever may not read nodes gets the name.
+    /// Reads the value of the node's host name label, which differs from the node's name on some
+    /// clouds. Falls back to the name if the user cannot read nodes.
     async fn hostname(self, node: &str) -> String {
         let found: Option<Value> = self.0.find_in("/api/v1/nodes", node).await.ok().flatten();
         let label = found
@@ -86,7 +89,7 @@ impl JobsApi<'_> {
     }
 }
 
-/// Returns true for a notebook whose files are on its node.
+/// Whether the job is a notebook with files on its node.
 fn stays(job: &Job) -> bool {
     job.kind == gpuctl_core::model::JobKind::Notebook && job.on_host
 }

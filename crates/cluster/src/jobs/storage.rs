@@ -1,5 +1,5 @@
-//! Predicts what the storage classes do with the claims of a job: a claim that nobody provisions
-//! waits forever, and so does a second pod on a volume for one node.
+//! Predicts how storage classes treat the claims of a job. A claim that no provisioner serves waits
+//! forever, and so does a second pod on a volume that only one node can mount.
 
 use serde_json::Value;
 
@@ -7,7 +7,7 @@ use gpuctl_manifest::render::{Object, Rendered};
 
 use crate::{Failure, handles::StorageApi};
 
-/// Provisioners of block devices, which one node at a time can mount. From their projects' own
+/// Provisioners of volumes that only one node at a time can mount, according to the projects' own
 /// documentation.
 const ONE_NODE: [&str; 12] = [
     "ebs.csi.aws.com",
@@ -27,8 +27,8 @@ const ONE_NODE: [&str; 12] = [
 const DEFAULT: &str = "storageclass.kubernetes.io/is-default-class";
 
 impl StorageApi<'_> {
-    /// Returns the storage class of a claim; `None` when there is no such claim or it may not be
-    /// seen.
+    /// Reads the storage class of a claim; `None` if the claim does not exist or the user cannot
+    /// read it.
     pub async fn class_of_claim(
         self,
         namespace: &str,
@@ -45,8 +45,8 @@ impl StorageApi<'_> {
         }
     }
 
-    /// Checks the storage classes of the claims that a job makes; nothing is found for users who
-    /// may not list storage classes.
+    /// Checks the storage classes of the claims that a job creates. Finds nothing if the user
+    /// cannot list storage classes.
     pub async fn storage_classes(self, rendered: &Rendered) -> ClassFindings {
         let mut found = ClassFindings::default();
         let claims: Vec<&Object> = rendered
@@ -74,8 +74,8 @@ impl StorageApi<'_> {
         found
     }
 
-    /// Drops findings that stop no pod: the claim exists already, or an administrator made a volume
-    /// with the name of the class.
+    /// Drops findings that block no pod: the claim already exists, or a volume with this class name
+    /// exists.
     async fn without_class(self, rendered: &Rendered, found: &mut ClassFindings) {
         let mut there = Vec::new();
         for claim in rendered.objects.iter().filter(|object| object.kept) {
@@ -94,7 +94,8 @@ impl StorageApi<'_> {
                 };
                 found.missing.retain(|one| !made(&one.class));
             }
-            // Such a volume may exist; this user may not list volumes.
+            // Without the right to list volumes, a missing class is only a warning: such a volume
+            // may exist.
             Err(_) => found
                 .warnings
                 .extend(found.missing.drain(..).map(|one| one.message)),
@@ -102,15 +103,15 @@ impl StorageApi<'_> {
     }
 }
 
-/// What is wrong with the storage classes of claims.
+/// Problems with the storage classes of claims.
 #[derive(Debug, Default)]
 pub struct ClassFindings {
-    /// No volume is provisioned for their claims.
+    /// Classes that do not exist, so that no volume is provisioned for the claim.
     pub missing: Vec<MissingClass>,
     pub warnings: Vec<String>,
 }
 
-/// A class that a claim names and that does not exist.
+/// A storage class that a claim names and that does not exist.
 #[derive(Debug)]
 pub struct MissingClass {
     claim: String,
@@ -134,17 +135,17 @@ fn judge(claim: &Object, classes: &[&Value], findings: &mut ClassFindings) {
     let Some(class) = found else {
         let names: Vec<String> = classes.iter().map(|class| name(class)).collect();
         let there = if names.is_empty() {
-            "there is none".to_owned()
+            "the cluster has none".to_owned()
         } else {
             format!("available: {}", names.join(", "))
         };
         match asked {
             Some(asked) => {
-                let message = format!("there is no storage class `{asked}` for claim {}; {there}", claim.name());
+                let message = format!("storage class `{asked}` does not exist, but claim {} needs it; {there}", claim.name());
                 findings.missing.push(MissingClass { claim: claim.name().to_owned(), class: asked.to_owned(), message });
             }
             None => findings.warnings.push(format!(
-                "no storage class is the default, so claim {} waits for a volume that fits; say `storageClass:` ({there})",
+                "no storage class is the default, so claim {} waits for a matching volume; set `storageClass:` ({there})",
                 claim.name()
             )),
         }
@@ -155,7 +156,7 @@ fn judge(claim: &Object, classes: &[&Value], findings: &mut ClassFindings) {
         || claim.text("/spec/accessModes/0") == "ReadOnlyMany";
     if many && ONE_NODE.contains(&provisioner) {
         findings.warnings.push(format!(
-            "claim {} asks for {}, and storage class `{}` ({provisioner}) serves one node at a time; say another `storageClass:`",
+            "claim {} requests {}, but storage class `{}` ({provisioner}) serves one node at a time; set another `storageClass:`",
             claim.name(),
             claim.text("/spec/accessModes/0"),
             name(class),

@@ -1,6 +1,6 @@
-//! Replaces a notebook's pod that its StatefulSet never will: it waits for a pod of the old version
-//! to become ready, which one with a broken image never does (kubernetes#67250). It knows nothing
-//! of why the pod is not ready.
+//! Replaces the pod of a notebook that its StatefulSet does not replace. The controller waits for a
+//! pod of the old version to become ready, which never happens with a broken image
+//! (kubernetes#67250). This module does not check why the pod is not ready.
 
 use std::time::Duration;
 
@@ -11,12 +11,12 @@ use crate::transport::failure::Failure;
 use crate::write::apply::Deletion;
 use gpuctl_manifest::render::Object;
 
-/// How often, and how long after a change, the controller is asked whether it has seen it.
+/// Number of checks, and time between them, for the controller to observe a change.
 const LOOKS: u32 = 20;
 const PAUSE: Duration = Duration::from_millis(250);
 
 impl JobsApi<'_> {
-    /// Deletes the pod of a StatefulSet of one pod when it is of an older version and not ready.
+    /// Deletes the pod of a single-pod StatefulSet if it is of an older version and not ready.
     /// Returns its name if so.
     pub async fn replace_stuck_pod(self, root: &Object) -> Result<Option<String>, Failure> {
         let Some(revision) = self.newest_revision(root).await? else {
@@ -48,7 +48,7 @@ impl JobsApi<'_> {
         Ok(deleted.then_some(name))
     }
 
-    /// Returns the revision of the template, once the controller has seen it.
+    /// Returns the revision of the template, once the controller has observed it.
     async fn newest_revision(self, root: &Object) -> Result<Option<String>, Failure> {
         for _ in 0..LOOKS {
             let Some(live) = self.0.writes().live(root).await? else {
@@ -57,6 +57,8 @@ impl JobsApi<'_> {
             let seen = live
                 .pointer("/status/observedGeneration")
                 .and_then(Value::as_u64);
+            // Until the controller has observed the change, `updateRevision` is that of the old
+            // template.
             if seen.is_some()
                 && seen == live.pointer("/metadata/generation").and_then(Value::as_u64)
             {

@@ -1,6 +1,5 @@
-//! Reads what `why` is asked about when it is not a job of gpuctl's: a pod, or a workload of
-//! somebody else's, as a job with its pods. It also reads what a pod without a node asks for, and
-//! its volume claims.
+//! Reads the subject of `why` if it is not a job of gpuctl: a pod or a foreign workload, as a job
+//! with its pods. It also reads the requests of a pod without a node, and its volume claims.
 
 use std::collections::BTreeSet;
 
@@ -16,21 +15,21 @@ use gpuctl_core::model::contract::labels::KUEUE_QUEUE;
 use gpuctl_core::model::facts::workload::OwnerObject;
 use gpuctl_core::model::{ClaimState, GroupVerdict, Job, Pod, PodPhase};
 
-/// A pod that has no node, as far as placing it needs it.
+/// The fields of a pod without a node that placing it needs.
 pub struct UnplacedPod {
     pub name: String,
-    /// `None` where it may not be read.
+    /// `None` if the user cannot read it.
     pub spec: Option<Value>,
     pub created_at: Option<Timestamp>,
     pub nominated: Option<String>,
-    /// What the scheduler of gangs says of its group.
+    /// Status of its group according to the gang scheduler.
     pub group: Option<GroupVerdict>,
-    /// True when its claims of devices were made from their templates.
+    /// Whether its device claims were created from their templates.
     pub claims_made: bool,
 }
 
 impl JobsApi<'_> {
-    /// Returns a pod as a job of one pod.
+    /// Reads a pod as a job of one pod.
     pub async fn pod_as_job(self, namespace: &str, name: &str) -> Result<Option<Job>, Failure> {
         let collection = format!("/api/v1/namespaces/{namespace}/pods");
         let Some(found) = self.0.find_in::<Value>(&collection, name).await? else {
@@ -46,7 +45,8 @@ impl JobsApi<'_> {
         ))
     }
 
-    /// Returns a workload of this name whose kind has pods of its own, with the word of the kind.
+    /// Reads the workload with this name, of a kind that owns pods, and returns it with the word
+    /// for its kind.
     pub async fn workload_as_job(
         self,
         kind: Option<&str>,
@@ -82,7 +82,8 @@ impl JobsApi<'_> {
         Ok(None)
     }
 
-    /// Returns pods with these names as a job, with what the object that owns them says of itself.
+    /// Reads the pods with these names as a job, together with the status of the object that owns
+    /// them.
     pub async fn pods_as_job(
         self,
         owner: &OwnerObject,
@@ -133,7 +134,7 @@ impl JobsApi<'_> {
         job
     }
 
-    /// Returns the first pod of the job that has no node.
+    /// Reads the first pod of the job that has no node.
     pub async fn unplaced(self, job: &Job) -> Result<Option<UnplacedPod>, Failure> {
         let waits = |pod: &&Pod| pod.node.is_none() && !pod.ended() && !pod.deleting;
         let Some(pod) = job.current_pods().into_iter().find(waits) else {
@@ -174,7 +175,7 @@ impl JobsApi<'_> {
         }))
     }
 
-    /// Reads what a volume claim waits for.
+    /// Reads why a volume claim is unbound.
     pub async fn claim_state(self, namespace: &str, name: &str) -> ClaimState {
         let collection = format!("/api/v1/namespaces/{namespace}/persistentvolumeclaims");
         let claim = match self.0.find_in::<Value>(&collection, name).await {
@@ -208,8 +209,8 @@ impl JobsApi<'_> {
     }
 }
 
-/// Takes over what a custom object says of itself: that it is suspended, which queue holds it, how
-/// it ended.
+/// Copies the status of a custom object to the job: whether it is suspended, its queue, and its
+/// end.
 fn told_by(object: &Value, job: &mut Job) {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     job.uid = text(&object["metadata"]["uid"]);
@@ -222,7 +223,7 @@ fn told_by(object: &Value, job: &mut Job) {
         .collect();
     job.queue = job.labels.get(KUEUE_QUEUE).cloned();
     job.queued = job.queue.is_some();
-    // JobSets and Jobs have it in their specification, Kubeflow's jobs one level down.
+    // JobSets and Jobs have the field in `spec`, Kubeflow's jobs in `spec.runPolicy`.
     job.suspended = ["/spec/suspend", "/spec/runPolicy/suspend"]
         .iter()
         .any(|field| object.pointer(field) == Some(&true.into()));
@@ -235,6 +236,7 @@ fn told_by(object: &Value, job: &mut Job) {
     for condition in conditions {
         match condition["type"].as_str().unwrap_or_default() {
             "Failed" => own.push(("Failed", condition)),
+            // JobSet, Kubeflow and Job use different words for it.
             "Completed" | "Succeeded" | "Complete" => own.push(("Complete", condition)),
             _ => {}
         }
@@ -246,8 +248,8 @@ fn told_by(object: &Value, job: &mut Job) {
     if own.is_empty() && !failed {
         return;
     }
-    // The object knows better than its pods, of which some may be gone. Some kinds call a failed
-    // one completed as well.
+    // The object's status takes precedence over its pods, because some pods may no longer exist.
+    // Some kinds also set a completed condition when the workload failed.
     job.conditions.clear();
     let told = own
         .iter()
@@ -266,7 +268,7 @@ fn told_by(object: &Value, job: &mut Job) {
         .insert(kind.to_owned(), (of("reason"), of("message")));
 }
 
-/// Makes a job of pods alone: what they all did is what became of it.
+/// Builds a job from its pods alone. Their phases determine its outcome.
 fn of_pods(namespace: &str, name: &str, pods: Vec<Pod>) -> Job {
     let all = |phase: PodPhase| !pods.is_empty() && pods.iter().all(|pod| pod.phase == phase);
     let failed =

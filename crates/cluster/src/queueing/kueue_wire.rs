@@ -1,4 +1,4 @@
-//! Decodes Workloads of Kueue and reads their conditions. Source: kueue.x-k8s.io/v1beta2
+//! Decodes Kueue's Workloads and reads their conditions. Source: kueue.x-k8s.io/v1beta2
 //! (apis/kueue/v1beta2/workload_types.go).
 
 use serde::Deserialize;
@@ -26,6 +26,7 @@ pub(super) struct WorkloadSpec {
 impl Default for WorkloadSpec {
     fn default() -> Self {
         Self {
+            // The CRD of Workload sets this default.
             active: true,
             queue_name: None,
         }
@@ -70,7 +71,7 @@ impl WorkloadStatus<'_> {
             .find(|condition| condition.kind == kind)
     }
 
-    /// How often Kueue preempted the workload.
+    /// Counts how often Kueue preempted the workload.
     pub(super) fn preemptions(&self) -> u64 {
         let evictions = self.scheduling_stats.evictions.iter();
         evictions
@@ -78,7 +79,7 @@ impl WorkloadStatus<'_> {
             .fold(0, |sum: u64, one| sum.saturating_add(one.count))
     }
 
-    /// Describes what has to happen after the quota is reserved.
+    /// Describes the steps that remain after the quota is reserved.
     fn next_step(&self) -> String {
         let open = |check: &&AdmissionCheck<'_>| check.state != "Ready";
         let describe = |check: &AdmissionCheck<'_>| {
@@ -98,12 +99,12 @@ impl WorkloadStatus<'_> {
         if checks.is_empty() {
             "admission follows".to_owned()
         } else {
-            format!("checks are open: {}", checks.join(", "))
+            format!("waiting for checks: {}", checks.join(", "))
         }
     }
 
-    /// Returns why the job does not run; `None` for one that Kueue has let go. `active` is false
-    /// for one that is paused.
+    /// Explains why the job does not run; `None` if Kueue has admitted it. `active` is false for a
+    /// paused job.
     pub(super) fn verdict(&self, active: bool) -> Option<QueueVerdict> {
         let holds = |kind: &str| self.condition(kind).filter(|condition| condition.holds());
         let verdict = |reason: &str, message: String| {
@@ -129,8 +130,8 @@ impl WorkloadStatus<'_> {
         };
         let told = told.filter(|condition| !repeats(condition));
         let now = told.map(|condition| condition.message.trim_end_matches('.').to_owned());
-        // `Preempted` names who it was for; `Evicted` says only that it was. After a resume it
-        // still tells of the pause.
+        // `Preempted` names the preemptor; `Evicted` reports only the preemption. After a resume,
+        // `Evicted` still describes the pause.
         let evicted = holds("Evicted")
             .filter(|evicted| !(active && evicted.reason.starts_with("Deactivated")));
         let evicted = evicted.map(|evicted| {
@@ -151,7 +152,7 @@ impl WorkloadStatus<'_> {
                 told.map_or("Pending", |condition| condition.reason.as_ref()),
                 now,
             ),
-            (None, None) => verdict("Pending", "the queue has not looked at it yet".to_owned()),
+            (None, None) => verdict("Pending", "Kueue has not processed it yet".to_owned()),
         }
     }
 }

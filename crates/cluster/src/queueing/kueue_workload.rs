@@ -1,7 +1,7 @@
-//! Reads what Kueue says of jobs that wait in its queues, and pauses and resumes them.
+//! Reads Kueue's status of jobs that wait in its queues, and pauses and resumes these jobs.
 //!
-//! Note: Kueue owns `spec.suspend` and reverts other writers; its own switch is on the Workload
-//! that it creates for each job, which its ordinary users may not write.
+//! Kueue owns `spec.suspend` and reverts other writers. Its own switch is on the Workload that it
+//! creates for each job, which ordinary users of Kueue cannot write.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -16,17 +16,17 @@ use gpuctl_core::model::{Job, QueueVerdict};
 
 const GROUP: &str = "kueue.x-k8s.io";
 
-/// What Workloads say, by the UID of what owns them.
+/// Verdicts of Workloads, by the UID of their owner.
 #[derive(Default)]
 struct Verdicts {
     of_owners: HashMap<String, Option<QueueVerdict>>,
-    /// NAMESPACE/NAME.
+    /// Maps the UID of each owner to NAMESPACE/NAME.
     names: HashMap<String, String>,
 }
 
 impl QueuesApi<'_> {
-    /// Sets what Kueue says of the jobs that wait in its queues. Where Workloads may not be read
-    /// nothing is set.
+    /// Sets Kueue's verdict for each job that waits in its queues. Sets none if the user cannot
+    /// read Workloads.
     pub(crate) async fn explain_queues(self, jobs: &mut [Job]) {
         let waiting = jobs.iter().filter(|job| job.waits_in_queue());
         let namespaces: BTreeSet<&str> = waiting.map(|job| job.namespace.as_str()).collect();
@@ -46,7 +46,7 @@ impl QueuesApi<'_> {
                 .map(|job| (job.uid.clone(), format!("{}/{}", job.namespace, job.name))),
         );
         for job in jobs.iter_mut().filter(|job| job.waits_in_queue()) {
-            // Workloads of services are owned by their pods.
+            // The Workload of a service is owned by its pods.
             let mut owners = std::iter::once(&job.uid).chain(job.pods.iter().map(|pod| &pod.uid));
             job.queue_verdict = owners
                 .find_map(|uid| of_owners.remove(uid).flatten())
@@ -55,7 +55,7 @@ impl QueuesApi<'_> {
         self.place_in_queues(jobs).await;
     }
 
-    /// Returns the verdicts of all Workloads; `None` where Kueue serves none.
+    /// Reads the verdicts of all Workloads; `None` if the cluster does not serve Kueue.
     async fn verdicts(self, namespace: Option<&str>) -> Result<Option<Verdicts>, Failure> {
         let Some(version) = self.kueue_version().await? else {
             return Ok(None);
@@ -72,7 +72,8 @@ impl QueuesApi<'_> {
                     let Some(owner) = workload.metadata.controller() else {
                         continue;
                     };
-                    // Of a service with a Workload for each replica, the one that waits counts.
+                    // A service can have one Workload per replica; the verdict is that of a waiting
+                    // one.
                     let verdict = workload.status.verdict(workload.spec.active);
                     verdicts.names.insert(
                         owner.uid.clone(),
@@ -87,13 +88,13 @@ impl QueuesApi<'_> {
         Ok(Some(verdicts))
     }
 
-    /// Returns the group and version of Kueue's own kinds; `None` where it serves none.
+    /// Returns the group and version of Kueue's kinds; `None` if the cluster does not serve them.
     pub(super) async fn kueue_version(self) -> Result<Option<String>, Failure> {
         self.0.discovery().preferred_version(GROUP).await
     }
 
-    /// Returns the path of the Workload of a job, and whether it is active; `None` where Kueue
-    /// serves none or has made none yet.
+    /// Returns the path of a job's Workload and whether it is active. `None` if the cluster does
+    /// not serve Kueue or Kueue has not created the Workload yet.
     async fn workload(self, job: &Job) -> Result<Option<(String, bool)>, Failure> {
         let Some(version) = self.kueue_version().await? else {
             return Ok(None);
@@ -125,10 +126,10 @@ impl QueuesApi<'_> {
         }
     }
 
-    /// Takes a training out of its queue, and writes on the job that this was a person's wish:
-    /// otherwise it looks like one that waits. Who may not write the Workload asks for a job of no
-    /// pods, which Kueue stops and admits with no quota. Without Kueue the job is suspended like
-    /// any other.
+    /// Takes a training out of its queue, and records on the job that a user did this: otherwise it
+    /// looks like a waiting job. Without the right to write the Workload, it sets a parallelism of
+    /// 0. Kueue then stops the job and admits it again without quota. Without Kueue it suspends the
+    /// job.
     pub async fn hold(self, job: &Job) -> Result<(), Failure> {
         let deactivated = match self.workload(job).await {
             Ok(Some((path, _))) => self
@@ -141,6 +142,7 @@ impl QueuesApi<'_> {
             Err(failure) => Err(failure),
         };
         let spec = match deactivated {
+            // Kueue suspends a job whose Workload is not active.
             Ok(Some(_)) => json!({}),
             Ok(None) => json!({"suspend": true}),
             Err(failure) if failure.is_forbidden() => json!({"parallelism": 0}),
@@ -154,20 +156,21 @@ impl QueuesApi<'_> {
             .map(|_| ())
     }
 
-    /// Puts a training back into its queue, whichever way it was taken out.
+    /// Returns a training to its queue, regardless of how it was taken out.
     pub async fn put_back(self, job: &Job) -> Result<(), Failure> {
         let workload = match self.workload(job).await {
             Err(failure) if failure.is_forbidden() => Some((String::new(), true)),
             other => other?,
         };
-        // Suspended until Kueue admits it: otherwise its pods would start before Kueue has seen how
-        // many they are.
+        // Suspended until Kueue admits it: otherwise its pods would start before Kueue has seen
+        // their number.
         let spec = json!({"parallelism": job.pods_wanted, "suspend": workload.is_some()});
         let patch = json!({"metadata": {"annotations": {PAUSED: null}}, "spec": spec});
         self.0
             .writes()
             .merge_patch(&OwnerKind::of(job).path(&job.namespace, &job.name), &patch)
             .await?;
+        // Last, so that Kueue does not admit the job before its parallelism is restored.
         match workload {
             Some((path, false)) => self
                 .0
@@ -180,7 +183,7 @@ impl QueuesApi<'_> {
     }
 }
 
-/// Puts the name of a job where the message tells its UID: `a workload (UID: …, JobUID: …)`.
+/// Replaces the UIDs in a message, `a workload (UID: …, JobUID: …)`, by the name of the job.
 fn named(verdict: QueueVerdict, names: &HashMap<String, String>) -> QueueVerdict {
     let found = names
         .iter()

@@ -1,5 +1,5 @@
-//! Reads what a scheduler of gangs says of the group of a pod: Kubernetes' own PodGroups,
-//! Volcano's, KAI's and those of scheduler-plugins. Sources: k8s.io/api/scheduling/v1alpha2,
+//! Reads the verdict of a gang scheduler on the group of a pod: PodGroups of Kubernetes, Volcano,
+//! KAI and scheduler-plugins. Sources: k8s.io/api/scheduling/v1alpha2,
 //! volcano.sh/apis/scheduling/v1beta1, KAI's pkg/apis/scheduling/v2alpha2 (all `PodGroupStatus`).
 
 use std::time::{Duration, Instant};
@@ -15,16 +15,16 @@ use gpuctl_core::model::GroupVerdict;
 use gpuctl_core::model::contract::labels::COSCHEDULING_GROUP;
 use gpuctl_manifest::render::Rendered;
 
-/// Where pods name their group: Volcano's annotation, and KAI's.
+/// Annotations with the name of a pod's group: Volcano's and KAI's.
 const VOLCANO_GROUP: &str = "scheduling.k8s.io/group-name";
 const KAI_GROUP: &str = "pod-group-name";
 
-/// Longest time to wait for the end of a group whose pods are gone.
+/// Maximum time to wait until a group without pods is deleted.
 const GROUP_WITHIN: Duration = Duration::from_secs(30);
 
 impl QueuesApi<'_> {
-    /// Waits until the group of an earlier job of the same name is gone: the API server keeps it
-    /// until the last pod is.
+    /// Waits until the group of an earlier job with the same name is deleted. The API server keeps
+    /// it until its last pod is deleted.
     pub async fn without_group(self, rendered: &Rendered) -> Result<(), Failure> {
         let Some(group) = rendered
             .objects
@@ -47,14 +47,11 @@ impl QueuesApi<'_> {
             if !ending
                 && (owner.is_empty() || job.is_some_and(|job| text(&job, "/metadata/uid") == owner))
             {
-                // Another run is making the same job.
+                // Another run is creating the same job.
                 break;
             }
             if Instant::now() > end {
-                let message = format!(
-                    "podgroup `{}` of an earlier job is still there",
-                    group.name()
-                );
+                let message = format!("podgroup `{}` of an earlier job still exists", group.name());
                 return Err(Failure::conflict("AlreadyExists", message));
             }
             if !ending {
@@ -68,8 +65,8 @@ impl QueuesApi<'_> {
         Ok(())
     }
 
-    /// Returns what is said of the group of a pod; `None` for a pod of no group, and where the
-    /// group may not be read.
+    /// Reads the verdict on the group of a pod; `None` if the pod has no group or the user cannot
+    /// read it.
     pub(crate) async fn group_verdict(self, namespace: &str, pod: &Value) -> Option<GroupVerdict> {
         let noted = |kind: &str, key: &str| pod["metadata"][kind][key].as_str();
         let find = async |version: &str, name: &str| {
@@ -131,7 +128,7 @@ fn volcano_verdict(group: &Value) -> GroupVerdict {
     }
 }
 
-/// Reads a group of scheduler-plugins, which has a phase in place of conditions.
+/// Reads a group of scheduler-plugins, which has a phase instead of conditions.
 fn coscheduling_verdict(group: &Value) -> Option<GroupVerdict> {
     let (phase, least) = (
         group["status"]["phase"].as_str()?,
@@ -149,7 +146,7 @@ fn coscheduling_verdict(group: &Value) -> Option<GroupVerdict> {
     })
 }
 
-/// Returns the newest condition of one of these types that says that the group waits.
+/// Returns the newest condition of these types according to which the group waits.
 fn condition(
     conditions: &Value,
     types: &[&str],
@@ -158,6 +155,7 @@ fn condition(
 ) -> Option<GroupVerdict> {
     let is_meant =
         |one: &&Value| types.iter().any(|kind| one["type"] == *kind) && one["status"] == status;
+    // RFC 3339 times in UTC sort like strings.
     let newest = |one: &&Value| {
         one["lastTransitionTime"]
             .as_str()
@@ -169,7 +167,7 @@ fn condition(
         .iter()
         .filter(is_meant)
         .max_by_key(newest)?;
-    // KAI tells its reasons in a list; the fields of the condition itself are older.
+    // KAI lists its reasons in `reasons`; the condition's own fields are from earlier versions.
     let said = found["reasons"]
         .as_array()
         .and_then(|reasons| reasons.first())

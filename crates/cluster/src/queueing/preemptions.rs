@@ -1,6 +1,6 @@
-//! Reads who was preempted for whom, as far as the cluster still tells: Kueue keeps the last
-//! preemption of each of its jobs in the conditions of its Workload, the scheduler's are in events,
-//! which the API server forgets after an hour.
+//! Reads past preemptions and their causes while the cluster still records them. Kueue keeps the
+//! last preemption of each job in the conditions of its Workload. The scheduler's are in events,
+//! which the API server deletes after an hour (`--event-ttl`).
 
 use std::collections::HashMap;
 
@@ -12,21 +12,23 @@ use crate::transport::decode::ListPage;
 use crate::{Failure, handles::QueuesApi};
 use gpuctl_core::model::{Job, Preemption};
 
-/// Preemptions, and what they rest on.
+/// Preemptions and the evidence for them.
 #[derive(Debug, Default)]
 pub struct Preemptions {
-    /// The newest first.
+    /// Newest first.
     pub found: Vec<Preemption>,
-    /// Workloads that were looked at; `None` where there are none or they may not be read.
+    /// Number of Workloads examined; `None` without Kueue or without the right to read them.
     pub workloads: Option<usize>,
-    /// Of the oldest event that is left; `None` where there is none or they may not be read.
+    /// Time of the oldest event that still exists; `None` without events or without the right to
+    /// read them.
     pub events_since: Option<Timestamp>,
-    /// What may not be read.
+    /// Kinds that the user cannot read.
     pub unreadable: Vec<&'static str>,
 }
 
 impl WireWorkload<'_> {
-    /// Returns the last preemption. A job that runs again keeps its words behind «Previously: ».
+    /// Returns the last preemption. For a job that runs again, Kueue keeps the message with the
+    /// prefix `Previously: `.
     fn preemption(&self) -> Option<Preemption> {
         let condition = self.status.condition("Preempted")?;
         let over = !condition.holds();
@@ -35,7 +37,7 @@ impl WireWorkload<'_> {
             return None;
         }
         Some(Preemption {
-            // Of a preemption that is over only the end is told.
+            // If the preemption is over, the transition time is that of its end.
             at: condition.last_transition_time.filter(|_| !over),
             namespace: self.metadata.namespace.to_string(),
             job: self.metadata.controller().map_or_else(
@@ -55,8 +57,8 @@ impl WireWorkload<'_> {
 }
 
 impl QueuesApi<'_> {
-    /// Returns the preemptions in a namespace, or in all. `jobs` are those of gpuctl's, by whose
-    /// UIDs victims are named.
+    /// Lists the preemptions of one namespace or of all. `jobs` are gpuctl's jobs, to resolve UIDs
+    /// to their names.
     pub async fn preemptions(
         self,
         namespace: Option<&str>,
@@ -68,7 +70,7 @@ impl QueuesApi<'_> {
         )
         .await;
         let mut unreadable = Vec::new();
-        let (mut found, workloads) = readable(queued, "Workloads of Kueue's", &mut unreadable)?;
+        let (mut found, workloads) = readable(queued, "Kueue Workloads", &mut unreadable)?;
         let (of_scheduler, events_since) = readable(scheduled, "events", &mut unreadable)?;
         found.extend(of_scheduler);
         found.sort_by_key(|one| std::cmp::Reverse(one.at));
@@ -115,7 +117,7 @@ impl QueuesApi<'_> {
         Ok((found, Some(count)))
     }
 
-    /// Returns the preemptions by kube-scheduler of pods of these jobs. Source: its event
+    /// Lists the preemptions of pods of these jobs by kube-scheduler. Source: its event
     /// `Preempted`, pkg/scheduler/framework/preemption/executor.go.
     async fn of_scheduler(
         self,
@@ -130,8 +132,8 @@ impl QueuesApi<'_> {
             .collect();
         let found = events.into_iter().filter_map(|(namespace, event)| {
             let pod = event.object.strip_prefix("Pod/")?;
-            // The pod itself may be gone; the name of its job is in front of what its controller
-            // appends.
+            // The pod itself may no longer exist. Its name is that of the job with a suffix from
+            // its controller.
             let is_its = |job: &&Job| job.namespace == namespace && is_pod_of(job, pod);
             let job = jobs.iter().filter(is_its).max_by_key(|job| job.name.len());
             let by = after(&event.message, "by pod ").and_then(|uid| pods.get(uid));
@@ -150,7 +152,7 @@ impl QueuesApi<'_> {
     }
 }
 
-/// Takes what may not be read as nothing, and names it.
+/// Treats a forbidden answer as empty and records the kind as unreadable.
 fn readable<T: Default>(
     answer: Result<T, Failure>,
     what: &'static str,
@@ -166,8 +168,8 @@ fn readable<T: Default>(
     }
 }
 
-/// Returns true for the name of a pod that the controller of a job gives: its name and one or two
-/// short words.
+/// Whether the name of a pod consists of the job's name and one or two short words, as controllers
+/// build it.
 fn is_pod_of(job: &Job, pod: &str) -> bool {
     let rest = pod
         .strip_prefix(job.name.as_str())
@@ -180,7 +182,7 @@ fn is_pod_of(job: &Job, pod: &str) -> bool {
     })
 }
 
-/// Returns the word behind a mark.
+/// Returns the word after a mark.
 fn after<'t>(text: &'t str, mark: &str) -> Option<&'t str> {
     let rest = text.split_once(mark)?.1;
     rest.split(|c: char| c != '-' && !c.is_ascii_alphanumeric())

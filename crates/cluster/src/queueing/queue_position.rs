@@ -1,5 +1,5 @@
-//! Reads where jobs stand in Kueue's queues, from its visibility API. That is an API server of its
-//! own, which a cluster may go without; then positions are unknown.
+//! Reads the positions of jobs in Kueue's queues from its visibility API. This is an aggregated API
+//! that a cluster may lack; positions are then unknown.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -12,11 +12,11 @@ use crate::handles::QueuesApi;
 use crate::transport::decode::ObjectMetadata;
 use gpuctl_core::model::{Job, QueuePosition};
 
-/// Most waiting jobs of one queue that are read; more leave the length of the queue unknown.
+/// Maximum number of waiting jobs to read per queue. With more, the length of the queue is unknown.
 const MOST: usize = 1000;
-/// Queues asked at a time.
+/// Maximum number of concurrent requests.
 const AT_ONCE: usize = 8;
-/// Versions of the API, the newest first. Source: Kueue 0.18.3, apis/visibility.
+/// API versions, newest first. Source: Kueue 0.18.3, apis/visibility.
 const VERSIONS: [&str; 2] = ["v1beta2", "v1beta1"];
 
 #[derive(Deserialize)]
@@ -30,13 +30,13 @@ struct Summary<'a> {
 struct PendingWorkload<'a> {
     #[serde(borrow, default)]
     metadata: ObjectMetadata<'a>,
-    /// From 0 on, like the next.
+    /// Starts at 0, like the next field.
     position_in_cluster_queue: u64,
     position_in_local_queue: u64,
 }
 
 impl QueuesApi<'_> {
-    /// Sets the places of jobs that Kueue holds back. What may not or cannot be read is left
+    /// Sets the positions of jobs that Kueue holds back. Positions that cannot be read remain
     /// unknown.
     pub(crate) async fn place_in_queues(self, jobs: &mut [Job]) {
         let queues: BTreeSet<(String, String)> = jobs
@@ -74,7 +74,7 @@ impl QueuesApi<'_> {
             .find(|wanted| served.iter().any(|version| version["version"] == **wanted))
     }
 
-    /// Returns the places of the jobs that wait in one queue, by the UIDs of what owns their
+    /// Reads the positions of the jobs that wait in one queue, by the UIDs of the owners of their
     /// Workloads.
     async fn positions(
         self,
@@ -109,7 +109,7 @@ fn by_owner(summary: &Summary<'_>) -> HashMap<String, QueuePosition> {
             .collect::<Vec<_>>()
     };
     let mut places = HashMap::new();
-    // The first of several Workloads of one owner is the next to be admitted.
+    // An owner can have several Workloads; the first one will be admitted next.
     for (uid, place) in summary
         .items
         .iter()
@@ -124,7 +124,7 @@ fn by_owner(summary: &Summary<'_>) -> HashMap<String, QueuePosition> {
 mod tests {
     use super::*;
 
-    /// An answer as Kueue 0.18.3 gives it.
+    /// A response as Kueue 0.18.3 sends it.
     #[test]
     fn places_count_from_one() {
         let text = r#"{"items": [

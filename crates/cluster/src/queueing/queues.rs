@@ -1,5 +1,5 @@
-//! Reads what the cluster serves of queues and gangs: Kueue, Volcano, Kubernetes' own PodGroups,
-//! and their queues. `deploy/queueing.rs` chooses among them.
+//! Reads which systems for queues and gangs the cluster serves (Kueue, Volcano, Kubernetes'
+//! PodGroups), and their queues. `deploy/queueing.rs` chooses among them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,16 +10,16 @@ use gpuctl_core::model::facts::gpu::is_device;
 use gpuctl_core::model::values::quantity;
 use gpuctl_core::model::{GpuCount, Queue, QueueSystem};
 
-/// Versions of `scheduling.k8s.io` whose PodGroup has `schedulingPolicy.gang.minCount`, the newest
+/// Versions of `scheduling.k8s.io` whose PodGroup has `schedulingPolicy.gang.minCount`, newest
 /// first. Source: k8s.io/api 0.36.3 and 0.37.0.
 pub(crate) const POD_GROUP_VERSIONS: [&str; 3] = ["v1beta1", "v1alpha3", "v1alpha2"];
 
-/// Groups and versions that are served; `None` for what is not.
+/// Groups and versions that the cluster serves; `None` for missing ones.
 #[derive(Clone, Debug, Default)]
 pub struct ServedQueueing {
     kueue: Option<String>,
     volcano: Option<String>,
-    /// `scheduling.k8s.io/v1alpha2`.
+    /// Such as `scheduling.k8s.io/v1alpha2`.
     pub pod_groups: Option<String>,
 }
 
@@ -32,7 +32,7 @@ impl ServedQueueing {
         }
     }
 
-    /// Returns the systems that are served.
+    /// Lists the systems that the cluster serves.
     pub fn systems(&self) -> impl Iterator<Item = QueueSystem> {
         QueueSystem::ALL
             .into_iter()
@@ -41,7 +41,7 @@ impl ServedQueueing {
 }
 
 impl QueuesApi<'_> {
-    /// Returns which systems the cluster serves.
+    /// Reads which systems the cluster serves.
     pub async fn served(self) -> Result<ServedQueueing, Failure> {
         let groups = self.0.get::<Value>("/apis").await?;
         let group = |name: &str| {
@@ -77,6 +77,7 @@ impl QueuesApi<'_> {
             .filter(|version| versions.contains(version))
         {
             let version = format!("scheduling.k8s.io/{version}");
+            // A served version may lack the kind: `PriorityClass` is in the same group.
             let resources = self
                 .0
                 .find::<Value>(&format!("/apis/{version}"))
@@ -91,8 +92,8 @@ impl QueuesApi<'_> {
         Ok(served)
     }
 
-    /// Returns the names of a system's queues that jobs of this namespace can use. Volcano's are
-    /// the cluster's.
+    /// Lists the names of a system's queues that jobs of this namespace can use. Volcano's queues
+    /// are cluster-scoped.
     pub async fn names(
         self,
         system: QueueSystem,
@@ -119,9 +120,9 @@ impl QueuesApi<'_> {
         Ok(names)
     }
 
-    /// Returns the queues of all systems, by namespace and name, and the systems whose queues may
-    /// not be listed; of Kueue those of one namespace where one is given. Fails when no system's
-    /// may.
+    /// Lists the queues of all systems by namespace and name, and the systems whose queues the user
+    /// cannot list. `namespace` limits Kueue's queues to one namespace. Fails if the user can list
+    /// the queues of no system.
     pub async fn list(
         self,
         served: &ServedQueueing,
@@ -186,8 +187,7 @@ impl QueuesApi<'_> {
             .collect())
     }
 
-    /// Volcano keeps no counts of jobs in its queues (volcano-sh/volcano#4584), so its groups are
-    /// counted.
+    /// Counts PodGroups, because Volcano's queues have no counts of jobs (volcano-sh/volcano#4584).
     async fn queues_of_volcano(self, version: &str) -> Result<Vec<Queue>, Failure> {
         let found = self.objects(&format!("/apis/{version}/queues")).await?;
         let groups = self
@@ -231,8 +231,7 @@ fn owned(object: &Value, pointer: &str) -> Option<String> {
         .map(ToOwned::to_owned)
 }
 
-/// Returns a count of the status; zero where the status leaves it out, `None` where nobody has
-/// written a status.
+/// Reads a count from the status. A missing field means 0; without any status the count is unknown.
 fn number(object: &Value, field: &str) -> Option<u64> {
     let status = object["status"]
         .as_object()
@@ -240,7 +239,7 @@ fn number(object: &Value, field: &str) -> Option<u64> {
     Some(status.get(field).and_then(Value::as_u64).unwrap_or(0))
 }
 
-/// Returns how many devices a quantity is.
+/// Parses a quantity as a number of devices.
 fn devices(value: &Value) -> Option<u64> {
     match value {
         Value::Number(number) => number.as_u64(),
@@ -251,8 +250,8 @@ fn devices(value: &Value) -> Option<u64> {
     }
 }
 
-/// Adds up the devices of a list of flavors: `[{resources: [{name, FIELD}]}]`; `None` where none of
-/// them is a device.
+/// Sums the devices of a list of flavors, `[{resources: [{name, FIELD}]}]`; `None` if no resource
+/// is a device.
 fn of_flavors(flavors: Option<&Value>, field: &str) -> Option<GpuCount> {
     let flavors = flavors.and_then(Value::as_array).into_iter().flatten();
     let resources = flavors.flat_map(|flavor| flavor["resources"].as_array().into_iter().flatten());
@@ -263,7 +262,7 @@ fn of_flavors(flavors: Option<&Value>, field: &str) -> Option<GpuCount> {
     (!counted.is_empty()).then(|| counted.into_iter().map(GpuCount).sum())
 }
 
-/// Reads a LocalQueue with its ClusterQueue. Source: kueue.x-k8s.io/v1beta2, and v1beta1 whose
+/// Reads a LocalQueue with its ClusterQueue. Source: kueue.x-k8s.io/v1beta2, and v1beta1, whose
 /// field is `flavorUsage`.
 fn of_kueue(queue: &Value, shared: Option<&Value>) -> Queue {
     let inactive = |queue: &Value| {
@@ -307,8 +306,7 @@ fn of_kueue(queue: &Value, shared: Option<&Value>) -> Queue {
     }
 }
 
-/// Reads a Queue of Volcano's; `groups` are all its PodGroups. Source:
-/// scheduling.volcano.sh/v1beta1.
+/// Reads a queue of Volcano; `groups` are all its PodGroups. Source: scheduling.volcano.sh/v1beta1.
 fn of_volcano(queue: &Value, groups: Option<&[Value]>) -> Queue {
     let name = text(queue, "/metadata/name");
     let counted = |phases: &[&str]| {
@@ -337,10 +335,13 @@ fn of_volcano(queue: &Value, groups: Option<&[Value]>) -> Queue {
         cluster_queue: None,
         active: matches!(state, "" | "Open"),
         message: (!matches!(state, "" | "Open")).then(|| format!("its state is {state}")),
+        // `capability` is the hard limit of a queue. Other queues can reclaim what exceeds
+        // `deserved`.
         quota: of("/spec/capability").or_else(|| of("/spec/deserved")),
         used: of("/status/allocated"),
         borrowed: None,
         running: counted(&["Running"]),
+        // A new PodGroup has no phase until Volcano has processed it.
         waiting: counted(&["", "Pending", "Inqueue"]),
     }
 }

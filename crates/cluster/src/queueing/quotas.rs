@@ -1,4 +1,4 @@
-//! Reads ResourceQuotas: what is hard and what is used, by namespace.
+//! Reads ResourceQuotas by namespace: their hard limits and current use.
 
 use std::collections::BTreeMap;
 
@@ -36,7 +36,7 @@ struct QuotaStatus {
     used: BTreeMap<String, String>,
 }
 
-/// An object of a quota.
+/// An object that implements a quota.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QuotaPart {
     pub namespace: String,
@@ -46,7 +46,7 @@ pub struct QuotaPart {
 }
 
 impl QuotaPart {
-    /// Returns its kind and name, for people.
+    /// Formats as `kind/name`.
     pub fn label(&self) -> String {
         format!("{}/{}", self.plural.trim_end_matches('s'), self.name)
     }
@@ -60,7 +60,7 @@ impl QuotaPart {
 }
 
 impl QuotasApi<'_> {
-    /// Quotas of one namespace or of all: every one that binds, and which of them are ours.
+    /// Lists the quotas of one namespace or of all, and marks gpuctl's own.
     pub async fn list(self, namespace: Option<&str>) -> Result<Vec<QuotaUse>, Failure> {
         let path = namespace.map_or_else(
             || "/api/v1/resourcequotas".to_owned(),
@@ -92,8 +92,8 @@ impl QuotasApi<'_> {
         Ok(found)
     }
 
-    /// Returns what a quota of ours has in a namespace, what binds last: as long as that is there
-    /// the rest is found.
+    /// Lists the objects of a gpuctl quota in a namespace. The ResourceQuota is last, because the
+    /// other object is found through it while it exists.
     pub async fn parts(self, namespace: &str, name: &str) -> Result<Vec<QuotaPart>, Failure> {
         let mut parts = Vec::new();
         for plural in ["limitranges", "resourcequotas"] {
@@ -119,7 +119,7 @@ impl QuotasApi<'_> {
         Ok(parts)
     }
 
-    /// Takes one of them away.
+    /// Deletes one of these objects.
     pub async fn remove_part(self, part: &QuotaPart) -> Result<(), Failure> {
         self.0
             .writes()

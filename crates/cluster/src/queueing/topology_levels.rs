@@ -1,5 +1,6 @@
-//! Reads by which labels of nodes Kueue places the jobs of a queue near each other: its flavors may
-//! name a Topology. Ordinary users of Kueue may not read these; then nothing is known here.
+//! Reads the node labels that Kueue uses to place the jobs of a queue close together: a flavor can
+//! name a Topology. Ordinary users of Kueue may lack the right to read these; the levels are then
+//! unknown.
 
 use std::collections::BTreeSet;
 
@@ -9,8 +10,8 @@ use serde_json::Value;
 use crate::{Failure, handles::QueuesApi};
 
 impl QueuesApi<'_> {
-    /// Returns the labels that all flavors with GPUs of a LocalQueue have as levels of their
-    /// Topology; none where a flavor has no Topology, or where this may not be read. Source:
+    /// Returns the labels that are levels of the Topology of every GPU flavor of a LocalQueue.
+    /// Returns none if a flavor has no Topology or the user cannot read it. Source:
     /// kueue.x-k8s.io/v1beta2 (ClusterQueue, ResourceFlavor, Topology).
     pub async fn topology_levels(
         self,
@@ -79,7 +80,7 @@ impl QueuesApi<'_> {
     }
 }
 
-/// Returns the flavors that give out devices.
+/// Lists the flavors of resource groups with devices.
 fn flavors(queue: &Value) -> BTreeSet<String> {
     let groups = queue["spec"]["resourceGroups"]
         .as_array()

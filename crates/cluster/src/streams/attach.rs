@@ -1,5 +1,5 @@
-//! Runs a command in a container or attaches to the running one, and carries its input, output,
-//! window size and exit code.
+//! Runs a command in a container or attaches to its process, and carries input, output, window size
+//! and exit code.
 
 use std::sync::LazyLock;
 
@@ -15,68 +15,71 @@ use crate::transport::http::with_query;
 use crate::transport::socket::{PING, Socket, framed};
 use crate::{Failure, handles::SessionsApi};
 
-/// Channels of the `v5.channel.k8s.io` protocol.
+/// Channels of the `v5.channel.k8s.io` protocol (k8s.io/apimachinery/pkg/util/remotecommand). The
+/// first byte of each message is its channel.
 const STDIN: u8 = 0;
 const STDOUT: u8 = 1;
 const STDERR: u8 = 2;
 const STATUS: u8 = 3;
 const RESIZE: u8 = 4;
-/// Ends the channel that its content names.
+/// Closes the channel that the next byte names. New in v5.
 const CLOSE: u8 = 255;
 
-/// What to run and where.
+/// The command and its container.
 #[derive(Clone, Debug)]
 pub struct ExecRequest<'a> {
     pub namespace: &'a str,
     pub pod: &'a str,
     pub container: &'a str,
-    /// `None` joins the process that runs there already.
+    /// `None` attaches to the process that is already running.
     pub command: Option<&'a [String]>,
     pub stdin: bool,
-    /// One stream for output and errors, with a window size.
+    /// Allocates a terminal: output and errors share a stream, and the window has a size.
     pub tty: bool,
 }
 
-/// What goes in; the end of the channel is the end of the input.
+/// Input of a session. Closing the channel ends the input.
 #[derive(Debug)]
 pub enum SessionInput {
     Bytes(Bytes),
     Resize { columns: u16, rows: u16 },
 }
 
-/// What comes out.
+/// Output stream of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SessionStream {
     Out,
     Err,
 }
 
-/// How it ended.
+/// How a session ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SessionEnd {
     Exit(i32),
-    /// The process could not be run.
+    /// The process could not be started.
     Refused(String),
-    /// Nobody wants to read any more.
+    /// The receiver of the output stopped reading.
     Unread,
-    /// The connection broke off; the process may still run.
+    /// The connection was lost; the process may still run.
     Broken,
 }
 
-/// A process that has been started.
+/// A session whose process has started.
 pub struct Session {
     socket: Socket,
     stdin: bool,
 }
 
 impl SessionsApi<'_> {
-    /// Starts the call.
+    /// Opens the session.
     pub async fn start(self, call: &ExecRequest<'_>) -> Result<Session, Failure> {
         let flag = |wanted: bool| if wanted { "true" } else { "false" };
         let mut parameters = vec![
             ("container", call.container),
             ("stdin", flag(call.stdin)),
             ("stdout", "true"),
+            // A terminal has one output stream: container runtimes reject `stderr` together with
+            // `tty`.
             ("stderr", flag(!call.tty)),
             ("tty", flag(call.tty)),
         ];
@@ -106,8 +109,7 @@ impl SessionsApi<'_> {
 }
 
 impl Session {
-    /// Passes input in and output out until the process ends. A `sink` that takes no more ends it
-    /// too.
+    /// Carries input and output until the process ends. Also ends when `sink` returns false.
     pub async fn run(
         self,
         input: mpsc::Receiver<SessionInput>,
@@ -117,7 +119,7 @@ impl Session {
             .await
     }
 
-    /// Like the function above, with an asynchronous `sink`. It pauses reading but not other tasks.
+    /// Like `run`, with an asynchronous `sink`. A slow `sink` pauses reading but not other tasks.
     pub async fn run_slowly(
         self,
         mut input: mpsc::Receiver<SessionInput>,
@@ -136,11 +138,14 @@ impl Session {
                     next = input.recv(), if open => match next {
                         Some(SessionInput::Bytes(bytes)) => framed(STDIN, &bytes),
                         Some(SessionInput::Resize { columns, rows }) => {
+                            // The API server's `TerminalSize` has no JSON tags, so the keys are
+                            // capitalized.
                             framed(RESIZE, json!({"Width": columns, "Height": rows}).to_string().as_bytes())
                         }
                         None => {
                             open = false;
-                            // Older servers could only end everything.
+                            // Before v5 a client could end its input only by closing the whole
+                            // connection.
                             if !(half_close && self.stdin) {
                                 continue;
                             }
@@ -150,7 +155,7 @@ impl Session {
                     _ = pings.tick() => Message::Ping(Bytes::new()),
                 };
                 if send.send(message).await.is_err() {
-                    // The other direction tells how it ended.
+                    // The reading side reports how the session ended.
                     std::future::pending::<()>().await;
                 }
             }
@@ -160,7 +165,8 @@ impl Session {
                 let stream = match channel {
                     STDOUT => SessionStream::Out,
                     STDERR => SessionStream::Err,
-                    // Channels are announced by empty messages.
+                    // The server sends an empty message to signal that the connection is
+                    // established.
                     STATUS if !content.is_empty() => {
                         return serde_json::from_slice(&content)
                             .map_or(SessionEnd::Broken, |status| ending(&status));
@@ -180,8 +186,8 @@ impl Session {
     }
 }
 
-/// The exit code is a cause in the details of a failed Status; kubelets that are none, such as
-/// virtual ones, wrap it in words.
+/// Reads the exit code, which is a cause in the details of a failed Status. Implementations other
+/// than the kubelet, such as virtual ones, put it into the message.
 fn ending(status: &Status) -> SessionEnd {
     static IN_WORDS: LazyLock<Regex> = LazyLock::new(|| {
         Regex::new(r"exit (?:status|code) (\d+)$").expect("the pattern is tested")
@@ -189,7 +195,7 @@ fn ending(status: &Status) -> SessionEnd {
     if status.status.as_deref() == Some("Success") {
         return SessionEnd::Exit(0);
     }
-    // Each server on the way adds the same words.
+    // Each server on the path adds this prefix.
     let message = status
         .message
         .as_deref()

@@ -13,21 +13,21 @@ use gpuctl_core::model::{Container, Job, Pod, State};
 
 use crate::{Failure, Follower, LogLine, LogQuery, OutageRetry, Wanted, handles::LogsApi};
 
-/// Restarts of each pod that were told already.
+/// Restarts per pod that were already reported.
 type Restarts = BTreeMap<String, u32>;
 
-/// Pods that were seen while a job is followed.
+/// State of the pods of a followed job.
 #[derive(Default)]
 struct SeenPods {
     /// The newest pod of each rank.
     ranks: BTreeMap<Option<u32>, String>,
-    /// Pods that are followed, or that had ended before.
+    /// Pods whose logs are being followed, and those that ended before the command started.
     known: BTreeSet<String>,
     restarts: Restarts,
 }
 
 impl SeenPods {
-    /// Returns notes on what changed since the last look.
+    /// Returns notes on the changes since the last poll.
     fn look(
         &mut self,
         job: Option<&Job>,
@@ -35,7 +35,7 @@ impl SeenPods {
         is_first: bool,
         serves: bool,
     ) -> Vec<String> {
-        // What was tried before is history; what is tried next will be followed.
+        // Pods of earlier attempts are skipped; pods of later attempts will be followed.
         let present: BTreeSet<String> = job
             .into_iter()
             .flat_map(Job::current_pods)
@@ -51,14 +51,14 @@ impl SeenPods {
         changes(pods, &present, is_first, serves, &mut self.restarts)
     }
 
-    /// Records the pod of a rank. Returns a note when it replaces an earlier pod.
+    /// Records the pod of a rank. Returns a note if it replaces an earlier pod.
     fn succession(&mut self, pod: &Pod, pods: &[Pod], is_first: bool) -> Option<String> {
         let earlier = self
             .ranks
             .insert(pod.rank, pod.name.clone())
             .filter(|_| pod.rank.is_some() && !is_first)?;
         Some(format!(
-            "{} goes on in {}: {}",
+            "{} continues in {}: {}",
             named(pod),
             pod.name,
             why(pods, &earlier)
@@ -66,7 +66,7 @@ impl SeenPods {
     }
 }
 
-/// Something to show.
+/// A line or a note to show.
 #[derive(Clone, Debug)]
 pub enum LogEvent {
     Line {
@@ -74,15 +74,15 @@ pub enum LogEvent {
         rank: Option<u32>,
         line: LogLine,
     },
-    /// A pod was replaced, a stream broke.
+    /// A pod was replaced or a stream broke.
     Note(String),
 }
 
 const SOON: Duration = Duration::from_millis(300);
 const LOOK_AGAIN: Duration = Duration::from_millis(1500);
-/// After a pod has ended the kubelet closes its log; a proxy between may not.
+/// The kubelet closes the log after a pod has ended, but a proxy in between may not.
 const GRACE: Duration = Duration::from_millis(1000);
-/// Pods that outlive their job, as on a lost node.
+/// Maximum time to follow pods that outlive their job, as on a lost node.
 const STRAGGLERS: Duration = Duration::from_secs(30);
 
 impl LogsApi<'_> {
@@ -105,7 +105,7 @@ impl LogsApi<'_> {
         });
         let mut over_since = None;
         loop {
-            // Lines go on while the list is read.
+            // Keep printing lines while the list is being read.
             let asked = patience.ask(|| self.0.jobs().list(&wanted));
             tokio::pin!(asked);
             let found = loop {
@@ -137,7 +137,7 @@ impl LogsApi<'_> {
                 if let Some(note) = seen.succession(pod, &pods, is_first_look) {
                     sink.borrow_mut()(LogEvent::Note(note));
                 }
-                // A pod that joins later is read from its beginning.
+                // A pod that joins later is read from the start of its log.
                 let query = if is_first_look {
                     query.clone()
                 } else {
@@ -184,7 +184,7 @@ impl LogsApi<'_> {
         loop {
             let mut watched = alive.clone();
             let ended = async {
-                // The sender lives as long as the caller's loop.
+                // The sender lives as long as the caller's loop, so this cannot fail.
                 let _ = watched.wait_for(|names| !names.contains(&pod.name)).await;
                 tokio::time::sleep(GRACE).await;
             };
@@ -200,13 +200,15 @@ impl LogsApi<'_> {
                 {
                     return Err(failure);
                 }
+                // A 400 means that the container has not started yet, which is not worth a note.
                 Err(failure)
                     if failure.code().is_some_and(|code| code != 400)
                         && !std::mem::replace(&mut told, true) =>
                 {
                     sink.borrow_mut()(LogEvent::Note(format!("{}: {failure}; retrying", pod.name)));
                 }
-                // A container that ends again and again has nothing new to say for minutes.
+                // A container in a crash loop prints nothing for minutes, so only new lines reset
+                // the backoff.
                 Ok(()) if said.replace(false) => backoff = SOON,
                 Ok(()) | Err(_) => {}
             }
@@ -220,8 +222,8 @@ impl LogsApi<'_> {
         }
     }
 
-    /// Reads what a broken stream may have left of an ended pod. One that is gone meanwhile has
-    /// nothing left to read.
+    /// Reads the rest of an ended pod's log after a broken stream. A pod that no longer exists has
+    /// no log.
     async fn drain(
         self,
         namespace: &str,
@@ -249,13 +251,13 @@ impl LogsApi<'_> {
     }
 }
 
-/// Returns true for the API server's 400 for a container that the pod does not have; other 400s
-/// mean that it has not begun.
+/// Whether the API server answered 400 because the pod has no such container. Other 400s mean that
+/// the container has not started.
 pub fn names_no_container(failure: &Failure) -> bool {
     failure.code() == Some(400) && failure.cause() == Some(RefusalCause::NoSuchContainer)
 }
 
-/// Returns true when a container has begun: before that it has no log.
+/// Whether a container has started: before that it has no log.
 fn has_spoken(pod: &Pod) -> bool {
     let spoken = |container: &Container| {
         container.running || container.terminated.is_some() || container.last_ended.is_some()
@@ -281,11 +283,11 @@ fn why(pods: &[Pod], earlier: &str) -> String {
                 .map(|end| format!("{earlier} ended with exit {}, {}", end.code, end.reason))
         })
     });
-    ended.unwrap_or_else(|| format!("{earlier} is gone"))
+    ended.unwrap_or_else(|| format!("{earlier} no longer exists"))
 }
 
-/// Returns what happened to the pods since the last look, for people: containers that were
-/// restarted in place, and pods of a service that came and went.
+/// Describes the changes since the last poll: containers that restarted in place, and pods of a
+/// service that joined or left.
 fn changes(
     pods: &[Pod],
     present: &BTreeSet<String>,
@@ -319,7 +321,7 @@ fn changes(
     for name in gone {
         restarts.remove(&name);
         if serves {
-            notes.push(format!("{name} is gone"));
+            notes.push(format!("{name} no longer exists"));
         }
     }
     notes

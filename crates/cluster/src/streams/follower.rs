@@ -1,26 +1,27 @@
-//! Remembers how far a log has been read, so that reading can go on after a disconnect.
+//! Tracks the position in a log, so that reading can resume after a disconnect.
 //!
-//! Note: the kubelet resumes by whole seconds, so lines of the last second are recognized by their
-//! timestamps.
+//! The kubelet resumes at whole seconds. Lines of the last second that were already read are
+//! recognized by their timestamps.
 
 use jiff::Timestamp;
 
 use super::log_lines::LogLine;
 
-/// What has been read of one container's log: enough to go on after a disconnect.
+/// Position in the log of one container.
 #[derive(Clone, Debug, Default)]
 pub struct Follower {
     last: Option<Timestamp>,
-    /// Lines with exactly that time that were taken.
+    /// Number of lines with exactly this timestamp that were accepted.
     at_last: usize,
-    /// Lines with exactly that time still to skip after a resume.
+    /// Number of lines with exactly this timestamp to skip after a resume.
     skip: usize,
     resuming: bool,
 }
 
 impl Follower {
-    /// Returns the second to resume from.
+    /// Returns the time to resume from, rounded down to a second.
     pub(crate) fn since(&self) -> Option<String> {
+        // `sinceTime` is a `metav1.Time`, which the API server passes on in whole seconds.
         self.last.map(|last| {
             format!(
                 "{:.0}",
@@ -29,13 +30,13 @@ impl Follower {
         })
     }
 
-    /// Prepares for a further connection; call it before each.
+    /// Prepares for a new connection; call it before each.
     pub(crate) fn resume(&mut self) {
         self.resuming = self.last.is_some();
         self.skip = self.at_last;
     }
 
-    /// Returns true when `line` is new.
+    /// Whether `line` is new.
     pub(crate) fn take(&mut self, line: &LogLine) -> bool {
         let Some(at) = line.at else { return true };
         if self.resuming {

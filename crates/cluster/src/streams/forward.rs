@@ -18,31 +18,31 @@ use gpuctl_core::model::{Job, JobKind, Pod, PodPhase, State};
 use crate::transport::socket::{PING, Socket, framed};
 use crate::{Failure, Wanted, handles::SessionsApi};
 
-/// Which pod and port are meant.
+/// The pod and port to forward to.
 #[derive(Clone, Debug)]
 pub struct Route {
     pub namespace: String,
     pub job: String,
     pub kind: JobKind,
-    /// Only this pod, or only this rank; the first that is ready otherwise.
+    /// Only this pod or this rank; by default the first ready pod.
     pub pod: Option<String>,
     pub rank: Option<u32>,
     pub port: u16,
 }
 
-/// Something to tell.
+/// An event to report to the user.
 #[derive(Clone, Debug)]
 pub enum RouteEvent {
-    /// Connections go to this pod from now on.
+    /// New connections go to this pod.
     Pod(String),
-    /// No pod can take them, and why; they wait.
+    /// No pod accepts connections, with the reason; connections wait.
     Waiting(String),
-    /// A connection failed.
     Failed(String),
 }
-/// How long a connection waits for a pod that takes it.
+/// Maximum time that a connection waits for a pod.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How long a server may be silent after its client has said all, or is gone: the two look alike.
+/// Maximum silence of the server after the client has ended its requests. A client that only
+/// half-closed its socket cannot be distinguished from one that left.
 const LAST_WORDS: Duration = Duration::from_secs(20);
 
 impl Route {
@@ -52,8 +52,8 @@ impl Route {
         meant && pod.phase == PodPhase::Running && !pod.deleting
     }
 
-    /// Returns the pod to use: a ready one before one that only runs, for a notebook may be opened
-    /// while it is not ready.
+    /// Selects the pod to use. Prefers ready pods, but accepts a pod that is only running: a
+    /// notebook can be opened before it is ready.
     fn pod_of(&self, job: &Job) -> Option<String> {
         let mut pods: Vec<&Pod> = job
             .current_pods()
@@ -69,7 +69,7 @@ impl Route {
 }
 
 impl SessionsApi<'_> {
-    /// Returns true when a pod takes connections now, which also shows that we may make them.
+    /// Whether a pod accepts connections now. Also fails early if the user may not open them.
     pub async fn try_route(self, route: &Route, job: &Job) -> Result<bool, Failure> {
         match route.pod_of(job) {
             Some(pod) => self
@@ -80,7 +80,8 @@ impl SessionsApi<'_> {
         }
     }
 
-    /// Carries connections of `listener` until the job is gone; returns its last state then.
+    /// Carries connections of `listener` until the job no longer exists, then returns its last
+    /// state.
     pub async fn serve(
         self,
         route: &Route,
@@ -92,7 +93,8 @@ impl SessionsApi<'_> {
             let mut carried = FuturesUnordered::new();
             loop {
                 tokio::select! {
-                    // Too many open files pass; those that are open go on meanwhile.
+                    // An error such as too many open files is temporary, and open connections
+                    // continue.
                     accepted = listener.accept() => if let Ok((socket, _)) = accepted {
                         carried.push(self.carry(route, socket, &current, sink));
                     },
@@ -106,7 +108,7 @@ impl SessionsApi<'_> {
         }
     }
 
-    /// Keeps `current` at a pod that takes connections, until the job is gone.
+    /// Keeps `current` at a pod that accepts connections, until the job no longer exists.
     async fn look(
         self,
         route: &Route,
@@ -142,7 +144,7 @@ impl SessionsApi<'_> {
                             .or(state.reason.clone())
                             .unwrap_or_default();
                         sink.borrow_mut()(RouteEvent::Waiting(format!(
-                            "{} is {} {why}",
+                            "{}: {} {why}",
                             job.name, state.status
                         )));
                         told = Some(state.clone());
@@ -153,7 +155,7 @@ impl SessionsApi<'_> {
                     }
                     last = Some(state);
                 }
-                // What runs goes on; the pod is asked for again in a moment.
+                // Open connections continue; the next poll looks for the pod again.
                 Err(failure) if failure.is_transient() => {}
                 Err(failure) => return Err(failure),
             }
@@ -161,8 +163,8 @@ impl SessionsApi<'_> {
         }
     }
 
-    /// Carries one connection. A failure that ends all of them is an error, such as rights that are
-    /// missing.
+    /// Carries one connection. Returns an error only for a failure that affects all connections,
+    /// such as missing rights.
     async fn carry(
         self,
         route: &Route,
@@ -191,14 +193,14 @@ impl SessionsApi<'_> {
             tokio::time::sleep(Duration::from_millis(300)).await;
         }
         let why = failed.map_or_else(
-            || "no pod takes connections".to_owned(),
+            || "no pod accepts connections".to_owned(),
             |failure| failure.to_string(),
         );
         sink.borrow_mut()(RouteEvent::Failed(why));
         Ok(())
     }
 
-    /// Carries connections of `listener` to a port of a pod, until that fails.
+    /// Carries connections of `listener` to a port of a pod, until one fails.
     pub(crate) async fn carry_to(
         self,
         listener: &TcpListener,
@@ -250,13 +252,14 @@ struct Tunnel {
     socket: Socket,
 }
 
-/// Channels of the first and only port. Each begins with a message that names the port.
+/// Channels of the first port; this code requests only one. The first message on each channel holds
+/// only the port number (pkg/kubelet/cri/streaming/portforward/websocket.go).
 const DATA: u8 = 0;
 const ERROR: u8 = 1;
 
 impl Tunnel {
-    /// Carries both directions to their end. Returns what the node said when the port does not
-    /// answer.
+    /// Carries both directions until they end. Returns the node's error message if the port does
+    /// not respond.
     async fn carry(self, mut local: TcpStream) -> Option<String> {
         let Socket {
             mut send,
@@ -294,8 +297,8 @@ impl Tunnel {
                 let message = tokio::select! {
                     read = from_local.read(&mut bytes), if !said.get() => match read {
                         Ok(count @ 1..) => framed(DATA, &bytes[..count]),
-                        // Ending this direction would end the other with it: the answer may still
-                        // come.
+                        // The protocol cannot close one direction only: ending this one would also
+                        // end the other, and the response may still arrive.
                         _ => {
                             said.set(true);
                             last.set(Instant::now());
@@ -305,6 +308,7 @@ impl Tunnel {
                     _ = pings.tick() => Message::Ping(Bytes::new()),
                 };
                 if send.send(message).await.is_err() {
+                    // The other direction reports how the connection ended.
                     std::future::pending::<()>().await;
                 }
             }

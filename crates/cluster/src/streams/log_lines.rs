@@ -4,9 +4,9 @@ use std::collections::VecDeque;
 
 use jiff::Timestamp;
 
-/// Limit on the length of a line. Longer lines are truncated.
+/// Maximum length of a line in bytes. Longer lines are truncated.
 pub(crate) const LONGEST_LINE: usize = 1 << 20;
-/// Limit on the bytes of the kept lines of one log.
+/// Maximum number of bytes kept of one log.
 pub const MOST_BYTES: usize = 64 << 20;
 /// One line and its timestamp.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -93,6 +93,7 @@ impl LineSplitter {
 
 pub(crate) fn line(bytes: &[u8]) -> LogLine {
     let text = String::from_utf8_lossy(&bytes[..bytes.len().min(LONGEST_LINE)]);
+    // With `timestamps=true`, each line begins with an RFC 3339 time and a space.
     let split = text
         .split_once(' ')
         .and_then(|(time, rest)| Some((time.parse::<Timestamp>().ok()?, rest)));
@@ -151,7 +152,7 @@ mod tests {
         assert_eq!(
             (small.lines.len(), small.bytes),
             (0, 0),
-            "a line that is larger than all the memory"
+            "a line larger than the limit on bytes"
         );
     }
 }

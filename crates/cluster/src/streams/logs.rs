@@ -13,7 +13,7 @@ use crate::transport::stream::StreamEnd;
 use crate::{Failure, handles::LogsApi};
 use gpuctl_core::model::{Job, Pod, PodPhase};
 
-/// The longest time that an error waits for the last lines of the log.
+/// Maximum time that an error message waits for the last lines of the log.
 const LAST_LINES_WITHIN: Duration = Duration::from_secs(2);
 
 /// Estimated bytes of a line when the query limits the number of lines. Container runtimes split
@@ -21,27 +21,27 @@ const LAST_LINES_WITHIN: Duration = Duration::from_secs(2);
 const USUAL_LINE: usize = 16 << 10;
 /// Number of lines to keep when the query has no `tail`.
 const MOST_LINES: usize = 1 << 20;
-/// Bytes of a line, on average, of a log whose newest lines are wanted. Programs that print longer
-/// ones exist, and get a warning.
+/// Assumed average bytes per line of a log with a limit on lines. A log with longer lines gets a
+/// warning.
 const AVERAGE_LINE: usize = 4 << 10;
 /// Lines beyond `tail` that gpuctl reads. The kubelet finds the first of the last lines and reads
-/// to the end of the file, so it also sends lines written meanwhile.
+/// to the end of the file, so it also sends lines written in the meantime.
 const SURPLUS: usize = 1000;
 
-/// Which lines of a container are wanted.
+/// Selects lines of a container's log.
 #[derive(Clone, Debug, Default)]
 pub struct LogQuery {
     pub container: String,
     pub tail: Option<u32>,
     pub since: Option<Duration>,
-    /// Of the container's run before its last restart.
+    /// Selects the run before the container's last restart.
     pub previous: bool,
     /// Limit on kept bytes when several logs share the memory. Defaults to `MOST_BYTES`.
     pub most_bytes: Option<usize>,
 }
 
 impl LogQuery {
-    /// Returns the query for a log that is read from its beginning.
+    /// Returns the same query for a log that is read from its start.
     pub(super) fn whole_log(&self) -> Self {
         Self {
             tail: None,
@@ -50,7 +50,7 @@ impl LogQuery {
         }
     }
 
-    /// Limit on the bytes kept from the log.
+    /// Maximum number of bytes kept from the log.
     fn most_bytes(&self) -> usize {
         let usual = self.tail.map_or(MOST_BYTES, |tail| {
             (tail as usize).saturating_mul(USUAL_LINE)
@@ -71,6 +71,7 @@ impl LogsApi<'_> {
     ) -> String {
         let mut parameters = vec![
             ("container", query.container.clone()),
+            // Resuming after a disconnect needs the timestamps.
             ("timestamps", "true".to_owned()),
         ];
         if follow {
@@ -79,6 +80,7 @@ impl LogsApi<'_> {
         if query.previous {
             parameters.push(("previous", "true".to_owned()));
         }
+        // The API server rejects `sinceTime` together with `sinceSeconds`.
         match since {
             Some(since) => parameters.push(("sinceTime", since.to_owned())),
             None => {
@@ -86,6 +88,7 @@ impl LogsApi<'_> {
                 parameters.extend(
                     query
                         .since
+                        // The API server rejects 0.
                         .map(|since| ("sinceSeconds", since.as_secs().max(1).to_string())),
                 );
             }
@@ -100,8 +103,8 @@ impl LogsApi<'_> {
         )
     }
 
-    /// Returns the last lines of the pod that failed first, or that does not start; none where they
-    /// cannot be had at once.
+    /// Reads the last lines of the first pod that failed, or of a pod that does not start. Returns
+    /// none if they do not arrive in time.
     pub async fn last_lines(self, job: &Job, count: u32) -> Vec<String> {
         let mut pods = job.current_pods();
         pods.sort_by_key(|pod| {
@@ -139,7 +142,6 @@ impl LogsApi<'_> {
             .collect()
     }
 
-    /// Reads a log once.
     pub async fn read(
         self,
         namespace: &str,
@@ -239,8 +241,8 @@ impl LogsApi<'_> {
         }
     }
 
-    /// Goes on with a log from where `follower` stands; each new line goes to `sink`. With `follow`
-    /// it reads until the connection ends, else what is there now.
+    /// Resumes a log at the position of `follower` and passes each new line to `sink`. With
+    /// `follow`, reads until the connection ends; otherwise reads only the lines that exist now.
     pub(crate) async fn resume(
         self,
         namespace: &str,

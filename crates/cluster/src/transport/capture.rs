@@ -1,6 +1,5 @@
-//! Reads what goes into a bundle: every collection that gpuctl reads, whole, and single answers
-//! that were asked for. Secrets are never read, and of ConfigMaps that are not gpuctl's own only
-//! the names of their files are kept.
+//! Records a cluster into a bundle: every collection that gpuctl reads, and the responses to single
+//! requests. Secrets are never read. ConfigMaps of others are reduced to the names of their files.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
@@ -13,7 +12,7 @@ use super::http::with_query;
 use crate::{Connection, Failure};
 use gpuctl_local::bundle::{Bundle, Kept, Question};
 
-/// API groups with the collections that commands read; the empty group is the core.
+/// API groups with the collections that commands read; the empty group is the core group.
 const COLLECTIONS: [(&str, &[&str]); 13] = [
     (
         "",
@@ -72,18 +71,18 @@ const COLLECTIONS: [(&str, &[&str]); 13] = [
 ];
 /// ConfigMaps with pools, the site's defaults and facts about nodes.
 const OWN_CONFIG: &str = "/api/v1/namespaces/gpuctl-system/configmaps";
-/// Requests at the same time.
+/// Maximum number of concurrent requests.
 const AT_ONCE: usize = 4;
-/// Lines of a log that are kept.
+/// Number of lines kept of a log.
 const LINES: &str = "200";
 /// Read limit for a log whose server ignores `limitBytes`.
 const LARGEST_LOG: usize = 1 << 20;
-/// Bytes of a log that are kept.
+/// Number of bytes kept of a log.
 const BYTES: &str = "1000000";
 
 impl Connection {
-    /// Reads discovery and all collections into a bundle. Returns collections that were not read,
-    /// each with the reason.
+    /// Reads discovery and all collections into a bundle. Returns the collections that could not be
+    /// read, each with the reason.
     pub async fn capture(&self, bundle: &mut Bundle) -> Result<Vec<String>, Failure> {
         let version = self.kept("/version").await?;
         bundle.keep(Question::Get("/version".to_owned()), version);
@@ -124,6 +123,7 @@ impl Connection {
             };
             wanted.extend(collections(path, &kept.body, owns));
         }
+        // Skip collections that the first round has read.
         wanted.retain(|path, _| bundle.items(path).is_empty());
         unread.extend(self.read_lists(wanted, bundle).await);
         for (path, kept) in resources {
@@ -132,8 +132,8 @@ impl Connection {
         Ok(unread)
     }
 
-    /// Reads collections, of which each is namespaced or not. Who may not read all namespaces reads
-    /// the own one.
+    /// Reads collections, each with a flag for namespaced ones. Falls back to the current namespace
+    /// if the user cannot list all of them.
     async fn read_lists(&self, wanted: BTreeMap<String, bool>, bundle: &mut Bundle) -> Vec<String> {
         let read = stream::iter(wanted).map(|(path, namespaced)| async move {
             let kept = self.whole(&path).await;
@@ -154,7 +154,7 @@ impl Connection {
         while let Some(found) = read.next().await {
             for (path, kept) in found {
                 match kept {
-                    // One collection that cannot be read is no reason to keep nothing.
+                    // One unreadable collection must not fail the whole bundle.
                     Err(failure) => unread.push(format!("{path}: {failure}")),
                     Ok(kept) => {
                         if kept.code != 200 {
@@ -168,7 +168,7 @@ impl Connection {
         unread
     }
 
-    /// Reads all pages of a collection; a refusal is an answer too.
+    /// Reads all pages of a collection. An error response of the API server is recorded too.
     async fn whole(&self, path: &str) -> Result<Kept, Failure> {
         let mut all: Option<Value> = None;
         let read = self.list_whole(path, &[], |page| {
@@ -192,12 +192,12 @@ impl Connection {
         answered(read.map(|()| all.unwrap_or_default()))
     }
 
-    /// Reads one answer; a refusal is an answer too.
+    /// Reads one response. An error response of the API server is recorded too.
     async fn kept(&self, path: &str) -> Result<Kept, Failure> {
         answered(self.get::<Value>(path).await)
     }
 
-    /// Asks again what a bundle missed; `None` for what another must answer.
+    /// Repeats a request that the bundle lacks; `None` if it is not one for the API server.
     pub async fn captured(&self, question: &Question) -> Result<Option<Kept>, Failure> {
         match question {
             Question::Get(path) if path.contains("/secrets") => Ok(None),
@@ -236,7 +236,7 @@ impl Connection {
     }
 }
 
-/// Keeps each group of APIs. Returns the paths of all versions that are served.
+/// Records each API group. Returns the paths of all served versions.
 fn keep_groups(list: &Value, bundle: &mut Bundle) -> Vec<String> {
     let mut versions = vec!["/api/v1".to_owned()];
     for group in list["groups"].as_array().into_iter().flatten() {
@@ -258,7 +258,8 @@ fn keep_groups(list: &Value, bundle: &mut Bundle) -> Vec<String> {
     versions
 }
 
-/// Listable collections of one version of an API that `is_wanted`, and whether each is namespaced.
+/// Selects the collections of one API version that can be listed and satisfy `is_wanted`, and
+/// whether each is namespaced.
 fn collections<'a>(
     path: &'a str,
     resources: &'a Value,
@@ -283,7 +284,7 @@ fn collections<'a>(
         })
 }
 
-/// API and kind of everything that owns a pod.
+/// Lists the API version and kind of every owner of a pod.
 fn owners(pods: &[&Value]) -> BTreeSet<(String, String)> {
     let references = pods
         .iter()
@@ -299,8 +300,8 @@ fn owners(pods: &[&Value]) -> BTreeSet<(String, String)> {
         .collect()
 }
 
-/// Turns refusals of the server into answers. What may pass, such as an overloaded server, is no
-/// answer.
+/// Converts permanent errors of the API server into recorded responses. Temporary ones, such as
+/// those of an overloaded server, remain failures.
 fn answered(read: Result<Value, Failure>) -> Result<Kept, Failure> {
     match read {
         Ok(body) => Ok(Kept { code: 200, body }),

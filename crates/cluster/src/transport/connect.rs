@@ -1,6 +1,6 @@
-//! Connects as kubectl does: `KUBECONFIG` lists, contexts, `--as`, in-cluster.
+//! Connects like kubectl: `KUBECONFIG` lists, contexts, `--as`, in-cluster configuration.
 //!
-//! Note: one configuration makes two clients, one whose requests time out, one for streams that may
+//! One configuration makes two clients: one whose requests time out, and one for streams that may
 //! stay silent.
 
 use std::cell::{Cell, RefCell};
@@ -21,8 +21,8 @@ use super::{credentials, kubeconfig, replay};
 use gpuctl_core::model::secrets::{shown_error, shown_url};
 use gpuctl_local::bundle::Bundle;
 
-/// Removes user and password from the address of a server, and its query. Works on the parsed
-/// parts, because an `@` in the path must not make another host of it.
+/// Removes the user, password and query from a server's address. Works on the parsed parts, because
+/// an `@` in the path must not change the host.
 fn without_user(server: &Uri) -> Uri {
     let Some(authority) = server.authority() else {
         return server.clone();
@@ -35,31 +35,32 @@ fn without_user(server: &Uri) -> Uri {
     parts.build().unwrap_or_else(|_| server.clone())
 }
 
-/// How to reach the cluster, from flags and environment.
+/// Settings of a connection, from flags and environment.
 #[derive(Clone, Debug, Default)]
 pub struct Access {
-    /// Files in the order of precedence; empty means the default file, or the pod that we run in.
+    /// Files in order of precedence. Empty selects the default file or, inside a pod, the pod's own
+    /// configuration.
     pub kubeconfig: Vec<PathBuf>,
     pub context: Option<String>,
     pub namespace: Option<String>,
     pub impersonate: Option<String>,
     pub impersonate_groups: Vec<String>,
-    /// For one request, answer included.
+    /// Limit for one request including its response.
     pub request_timeout: Duration,
-    /// True when a person can answer a credential plugin.
+    /// Whether a user can answer prompts of a credential plugin.
     pub interactive: bool,
-    /// Why nothing may be changed; `None` where it may.
+    /// The reason why changes are forbidden; `None` if they are allowed.
     pub read_only: Option<ReadOnly>,
-    /// Answers in place of a cluster.
+    /// A bundle that answers requests instead of a cluster.
     pub bundle: Option<Arc<Bundle>>,
 }
 
-/// Two ways to the same server: for requests that end, and for streams that may stay silent.
+/// Two clients of one server: for requests with a timeout, and for streams that may stay silent.
 #[derive(Clone)]
 pub(crate) struct Clients {
     pub requests: Client,
     pub streams: Client,
-    /// When the credentials were got.
+    /// When the credentials were obtained.
     pub since: Instant,
 }
 
@@ -70,19 +71,19 @@ pub struct Connection {
     pub(crate) access: Access,
     pub(crate) server: String,
     pub(crate) request_timeout: Duration,
-    /// What the server's clock said in its last answer, to a second.
+    /// The server's clock according to the `Date` header of its last response, in whole seconds.
     pub(crate) server_time: Cell<Option<Timestamp>>,
-    /// The namespace to work in: `-n`, else the context's, else `default`.
+    /// The current namespace: `-n`, else the context's, else `default`.
     pub namespace: String,
-    /// True when `-n` named it.
+    /// Whether `-n` set the namespace.
     pub namespace_is_explicit: bool,
 }
 
-/// A server that is there answers a connection attempt sooner.
+/// A server that is up accepts a connection sooner.
 const CONNECT: Duration = Duration::from_secs(5);
-/// Silence between two pieces of an answer.
+/// Maximum silence between two parts of a response.
 const IDLE: Duration = Duration::from_secs(15);
-/// Credentials that are refused although they are this young will not get better.
+/// Newer credentials would not help if the server rejects ones that are this young.
 const FRESH: Duration = Duration::from_secs(5);
 
 impl Connection {
@@ -120,15 +121,15 @@ impl Connection {
         })
     }
 
-    /// Gets new credentials after the server refused the present ones: tokens of a plugin live for
-    /// minutes, following a log may take days. `refused` tells since when those had been in use.
-    /// False when they are as new as can be.
+    /// Obtains new credentials after the server rejected the current ones. A plugin's tokens are
+    /// valid for minutes, but following a log can take days. `refused` is when the rejected
+    /// credentials were obtained. Returns false if the current ones are too recent to replace.
     pub(crate) async fn renew(&self, refused: Instant) -> Result<bool, Failure> {
         // A bundle has no credentials, and must never lead to a cluster.
         if self.access.bundle.is_some() {
             return Ok(false);
         }
-        // Requests that run side by side are refused side by side; one of them renews for all.
+        // Concurrent requests are rejected together; one of them renews the credentials for all.
         let _alone = self.renewing.lock().await;
         let since = self.clients.borrow().since;
         if since > refused {
@@ -142,13 +143,13 @@ impl Connection {
         Ok(true)
     }
 
-    /// Returns the client for streams, and since when its credentials are in use.
+    /// Returns the client for streams, and when its credentials were obtained.
     pub(crate) fn streaming(&self) -> (Client, Instant) {
         let clients = self.clients.borrow();
         (clients.streams.clone(), clients.since)
     }
 
-    /// Contexts of the kubeconfig in their order, and the present one.
+    /// Lists the contexts of the kubeconfig in its order, and the current one.
     pub fn contexts(access: &Access) -> Result<(Vec<String>, Option<String>), Failure> {
         if let Some(bundle) = &access.bundle {
             return Ok((vec![bundle.cluster.clone()], Some(bundle.cluster.clone())));
@@ -166,8 +167,8 @@ impl Connection {
         ))
     }
 
-    /// Returns which server, user and namespace a connection would have; `None` without a
-    /// kubeconfig or where it lacks one of them. Nothing is run or asked for it.
+    /// Returns the server, user and namespace that a connection would have. `None` without a
+    /// kubeconfig, or if it lacks one of them. Runs no plugin and sends no request.
     pub fn place(access: &Access) -> Option<String> {
         let kubeconfig = kubeconfig::read(&access.kubeconfig).ok()??;
         let named = access
@@ -195,39 +196,40 @@ impl Connection {
         ))
     }
 
-    /// Returns the context that was named; `None` for the kubeconfig's own.
+    /// Returns the context that the user selected; `None` for the kubeconfig's current context.
     pub fn context(&self) -> Option<&str> {
         self.access.context.as_deref()
     }
 
-    /// The address of the API server, without user, password and query.
+    /// Address of the API server, without user, password and query.
     pub fn server(&self) -> &str {
         &self.server
     }
 
-    /// Returns the time that the server's last answer told, to a second.
+    /// Returns the server's time according to its last response, in whole seconds.
     pub fn server_time(&self) -> Option<Timestamp> {
         self.server_time.get()
     }
 
-    /// Returns the version of the API server.
     pub async fn version(&self) -> Result<String, Failure> {
         let version: serde_json::Value = self.get("/version").await?;
         Ok(version["gitVersion"]
             .as_str()
-            .unwrap_or("of no version")
+            .unwrap_or("unknown")
             .to_owned())
     }
 }
 
 impl Clients {
     fn new(mut config: Config) -> Result<Self, Failure> {
+        // `retry.rs` decides which requests are repeated.
         config.default_retry = false;
         config.connect_timeout = Some(CONNECT);
         config.read_timeout = Some(IDLE);
         // On loopback, compression costs more CPU time than it saves.
         config.disable_compression |= is_local(&config.cluster_url);
         let requests = client(config.clone())?;
+        // A watch or a followed log may stay silent for longer.
         config.read_timeout = None;
         Ok(Self {
             requests,
@@ -280,8 +282,8 @@ async fn config(access: &Access) -> Result<Config, Failure> {
     Ok(config)
 }
 
-/// Returns the name of the user of a context, and its cluster. `context` defaults to the one of the
-/// kubeconfig.
+/// Returns the user name of a context and its cluster. `context` defaults to the current context of
+/// the kubeconfig.
 fn user_and_cluster(
     kubeconfig: &Kubeconfig,
     context: Option<&String>,
@@ -314,7 +316,7 @@ fn unusable(error: &KubeconfigError, contexts: &[String]) -> Failure {
         KubeconfigError::CurrentContextNotSet => Failure::NoKubeconfig,
         KubeconfigError::LoadContext(name) => {
             let cause = format!(
-                "there is no context `{name}`; contexts: {}",
+                "context `{name}` does not exist; available contexts: {}",
                 contexts.join(", ")
             );
             Failure::Kubeconfig { cause }
@@ -358,10 +360,10 @@ async fn own_config(access: &Access) -> Result<Config, Failure> {
         .collect();
     let config = Config::from_custom_kubeconfig(kubeconfig, &options).await;
     let mut config = config.map_err(|error| unusable(&error, &contexts))?;
-    // Nothing below may see, quote or send the password of a server's address; requests are
-    // authorized by other means.
+    // Drop the password in the server's address, so that no later code can show or send it.
+    // Requests are authorized by other means.
     config.cluster_url = without_user(&config.cluster_url);
-    // No proxy leads to this machine.
+    // A server on this machine is never reached through a proxy.
     config.proxy_url = match is_local(&config.cluster_url) {
         true => None,
         false => ProxyEnvironment::of_process()
@@ -374,7 +376,7 @@ async fn own_config(access: &Access) -> Result<Config, Failure> {
 }
 
 impl Connection {
-    /// Fails for a request that would change something, in a connection that only reads.
+    /// Rejects a request that would change the cluster if the connection is read-only.
     pub(crate) fn must_only_read(&self, method: &Method, path: &str) -> Result<(), Failure> {
         match &self.access.read_only {
             Some(by) if !only_reads(method, path) => Err(Failure::ReadOnly { by: by.clone() }),

@@ -1,7 +1,7 @@
 //! Runs the credential plugin of a kubeconfig once and never prints its output.
 //!
-//! Note: kube itself would run it three times, and would quote the output of a failing plugin,
-//! tokens included.
+//! kube itself would run the plugin three times. It would also quote the output of a failing
+//! plugin, including tokens.
 
 use std::collections::HashMap;
 use std::process::Stdio;
@@ -16,10 +16,10 @@ use tokio::process::Command;
 use crate::Failure;
 use gpuctl_local::program_output::output_within;
 
-/// Time that a plugin gets with nobody there to answer it. A person who logs in through a browser
-/// gets all the time there is.
+/// Time limit for a plugin without a user who can respond. A user who logs in through a browser has
+/// no time limit.
 const LONGEST: Duration = Duration::from_secs(30);
-/// Limit on the output of a plugin in bytes.
+/// Maximum output of a plugin in bytes.
 const LARGEST: usize = 1 << 20;
 
 #[derive(Deserialize)]
@@ -35,8 +35,8 @@ struct CredentialStatus {
     client_key_data: Option<String>,
 }
 
-/// Replaces an `exec:` block by the credentials that its plugin gives. `cluster` is told to a
-/// plugin that wants to know it; `interactive` says that a person is there.
+/// Replaces an `exec:` block by the credentials of its plugin. `cluster` is passed to plugins with
+/// `provideClusterInfo`. `interactive` means that a user is present.
 pub(crate) async fn resolve(
     auth: &mut AuthInfo,
     cluster: Option<&Cluster>,
@@ -52,6 +52,7 @@ pub(crate) async fn resolve(
     if let (Some(certificate), Some(key)) =
         (&status.client_certificate_data, &status.client_key_data)
     {
+        // An ExecCredential contains PEM, but a kubeconfig contains base64 of it.
         auth.client_certificate_data = Some(STANDARD.encode(certificate));
         auth.client_key_data = Some(STANDARD.encode(key).into());
     }
@@ -71,7 +72,7 @@ async fn run(exec: &ExecConfig, interactive: bool) -> Result<CredentialStatus, F
         Some(ExecInteractiveMode::Never) => false,
         Some(ExecInteractiveMode::Always) if !interactive => {
             return Err(failed(
-                "wants to ask questions, and nobody is there".to_owned(),
+                "requires interactive input, which is not available here".to_owned(),
             ));
         }
         _ => interactive,
@@ -82,33 +83,35 @@ async fn run(exec: &ExecConfig, interactive: bool) -> Result<CredentialStatus, F
             .await
             .map_err(|_| {
                 failed(format!(
-                    "did not answer within {} s, and nobody is there to log in",
+                    "did not respond within {} s, and an interactive login is not possible here",
                     longest.as_secs()
                 ))
             })?,
         None => output_within(&mut command, LARGEST).await,
     };
     let output = output.map_err(|error| failed(format!("cannot be started: {error}")))?;
-    let output = output.ok_or_else(|| failed("printed more than a mebibyte".to_owned()))?;
+    let output = output.ok_or_else(|| failed("printed more than 1 MiB".to_owned()))?;
     if !output.status.success() {
         return Err(failed(format!(
             "failed ({}); run it by hand to see why",
             output.status
         )));
     }
-    // The text itself must not be quoted: it holds the token.
+    // Never quote the output: it contains the token.
     let answer: ExecCredential = serde_json::from_slice(&output.stdout)
-        .map_err(|_| failed("printed no ExecCredential".to_owned()))?;
+        .map_err(|_| failed("did not print an ExecCredential".to_owned()))?;
     let status = answer
         .status
-        .ok_or_else(|| failed("gave no credentials".to_owned()))?;
+        .ok_or_else(|| failed("returned no credentials".to_owned()))?;
     if status.token.is_none() && status.client_certificate_data.is_none() {
-        return Err(failed("gave neither a token nor a certificate".to_owned()));
+        return Err(failed(
+            "returned neither a token nor a certificate".to_owned(),
+        ));
     }
     Ok(status)
 }
 
-/// Returns the command that runs the plugin. `ask` lets it read answers from the terminal.
+/// Builds the command that runs the plugin. `ask` lets it read answers from the terminal.
 fn plugin(exec: &ExecConfig, program: &str, ask: bool, interactive: bool) -> Command {
     let version = exec
         .api_version
@@ -123,8 +126,7 @@ fn plugin(exec: &ExecConfig, program: &str, ask: bool, interactive: bool) -> Com
         .args(exec.args.iter().flatten())
         .env("KUBERNETES_EXEC_INFO", info.to_string())
         .stdin(if ask { Stdio::inherit() } else { Stdio::null() })
-        // Device codes and addresses of login pages are written there, also by plugins that read no
-        // answer.
+        // Plugins print device codes and login URLs on stderr, even those that do not read answers.
         .stderr(if interactive {
             Stdio::inherit()
         } else {

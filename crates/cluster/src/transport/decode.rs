@@ -1,5 +1,5 @@
 //! Decodes the fields of Kubernetes objects that gpuctl reads, borrowed from the bytes of a page.
-//! Unnamed fields cost nothing, and an object that lacks a field is still read.
+//! Other fields cost nothing, and an object that lacks fields is still decoded.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ use serde::{Deserialize, Deserializer};
 use super::lenient;
 use gpuctl_core::model::{ContainerEnd, PodPhase, is_starting};
 
-/// A page of a list; Go writes `null` for an empty one.
+/// A page of a list. Go encodes an empty list as `null`.
 #[derive(Deserialize)]
 #[serde(bound(deserialize = "T: Deserialize<'de>"))]
 pub(crate) struct ListPage<T> {
@@ -62,8 +62,8 @@ pub(crate) struct OwnerReference {
 }
 
 impl ObjectMetadata<'_> {
-    /// Returns who made the object and keeps it as it should be; where nobody says so, the first
-    /// owner.
+    /// Returns the owner that manages the object. If no owner is marked as the controller, returns
+    /// the first one.
     pub(crate) fn controller(&self) -> Option<&OwnerReference> {
         let owners = &self.owner_references;
         owners
@@ -94,16 +94,16 @@ pub(crate) struct PodSpec<'a> {
     pub init_containers: Vec<WireContainer<'a>>,
     pub volumes: Vec<WireVolume>,
     pub node_selector: BTreeMap<String, String>,
-    /// What the runtime itself takes beside the containers.
+    /// Overhead of the runtime class, in addition to the containers.
     pub overhead: BTreeMap<String, String>,
-    /// Of the pod as a whole; where it is set it stands for its containers.
+    /// Pod-level requests, which replace the sum of the containers' requests (KEP-2837).
     pub resources: ContainerResources,
     pub readiness_gates: Vec<IgnoredAny>,
     pub resource_claims: Vec<WireResourceClaim>,
     pub priority: i64,
 }
 
-/// A request for devices of dynamic allocation.
+/// A claim of dynamic resource allocation.
 #[derive(Deserialize, Default)]
 #[serde(default)]
 pub(crate) struct WireResourceClaim {
@@ -247,13 +247,12 @@ pub(crate) struct Terminated<'a> {
     pub finished_at: Option<Timestamp>,
 }
 
-/// The kubelet writes 1970 where a container never started (kubernetes#104107).
+/// The kubelet writes 1970 if a container never started (kubernetes#104107).
 fn not_epoch<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Timestamp>, D::Error> {
     Ok(lenient::time(deserializer)?.filter(|at| *at > Timestamp::UNIX_EPOCH))
 }
 
 impl PodSpec<'_> {
-    /// Returns the names of the claims that the pod mounts.
     pub(crate) fn claim_names(&self) -> Vec<String> {
         self.volumes
             .iter()
@@ -264,7 +263,7 @@ impl PodSpec<'_> {
 }
 
 impl WireContainer<'_> {
-    /// Returns true when a probe decides whether the container is ready.
+    /// Whether a probe determines the readiness of the container.
     pub(crate) fn is_checked(&self) -> bool {
         self.startup_probe.is_some()
             || self
@@ -275,7 +274,7 @@ impl WireContainer<'_> {
 }
 
 impl ContainerResources {
-    /// Returns the amount that is requested, else the limit.
+    /// Returns the request, or the limit if no request is set.
     pub(crate) fn requested(&self, name: &str) -> Option<String> {
         self.requests
             .get(name)
@@ -301,10 +300,10 @@ impl Condition<'_> {
 }
 
 impl PodStatus<'_> {
-    /// When the first of its containers began; `None` while it waits or pulls its images.
+    /// Time at which the first container started; `None` while all wait or pull images.
     pub(crate) fn started_at(&self) -> Option<Timestamp> {
-        // Of a container that began several times only the last two are told: the pod's own time
-        // moves with none.
+        // The status holds only the last two runs of a container. After more restarts, use the
+        // start time of the pod, which never changes.
         if self
             .container_statuses
             .iter()
@@ -318,8 +317,8 @@ impl PodStatus<'_> {
             .min()
     }
 
-    /// Returns why a container does not start, other than that it is being created:
-    /// `CrashLoopBackOff`.
+    /// Returns the reason why a container does not start, such as `CrashLoopBackOff`. Ignores the
+    /// reasons of a normal start.
     pub(crate) fn trouble(&self) -> Option<String> {
         let statuses = self
             .container_statuses
@@ -358,7 +357,7 @@ impl ContainerStatus<'_> {
     }
 }
 
-/// The label in which a ReplicaSet and its pods carry the hash of their template.
+/// Label with the hash of the pod template on a ReplicaSet and its pods.
 pub(crate) const TEMPLATE_HASH: &str = "pod-template-hash";
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Turns a failure of the API server into an error with its name, cause and hint.
+//! Converts failures of API requests into user-facing errors with name, cause and hint.
 
 use gpuctl_core::error::{Error, ErrorKind, ErrorName};
 use gpuctl_core::model::contract::refusal::RefusalCause;
@@ -24,14 +24,14 @@ impl From<Failure> for Error {
                 Self::new(ErrorName::RequestTimeout, message).hint("try again, or raise `--request-timeout`")
             }
             Failure::TooLarge { .. } => {
-                Self::new(ErrorName::AnswerTooLarge, message).hint("ask for one namespace: `-n NAMESPACE`")
+                Self::new(ErrorName::AnswerTooLarge, message).hint("limit the request to one namespace: `-n NAMESPACE`")
             }
             Failure::EndlessList { .. } => Self::new(ErrorName::EndlessList, message)
-                .hint("ask for one namespace (`-n NAMESPACE`); a slow but honest server needs a longer `--request-timeout`"),
+                .hint("limit the request to one namespace (`-n NAMESPACE`); if the server is only slow, raise `--request-timeout`"),
             Failure::NotKubernetes { .. } => Self::new(ErrorName::NotKubernetes, message)
                 .hint("a login page or proxy answers there; log in again or correct `server:` in the kubeconfig"),
             Failure::UnreadableObject { .. } => Self::new(ErrorName::UnreadableObject, message)
-                .hint("read it with `kubectl get -o yaml`, and have the program that writes it corrected"),
+                .hint("inspect it with `kubectl get -o yaml`, and fix the program that writes it"),
             Failure::ReadOnly { by } => read_only(message, &by),
             Failure::NotInBundle(_) => Error::not_in_bundle(message),
             Failure::Api { code, reason, message: told, .. } => api(code, &reason, told),
@@ -39,7 +39,7 @@ impl From<Failure> for Error {
     }
 }
 
-/// Says what would lift a refusal.
+/// Builds the error for a read-only connection, with a hint on how to allow changes.
 pub fn read_only(message: String, by: &ReadOnly) -> Error {
     let error = Error::new(ErrorName::ReadOnly, message).cause(by.to_string());
     match by {
@@ -50,37 +50,37 @@ pub fn read_only(message: String, by: &ReadOnly) -> Error {
     }
 }
 
-/// Returns the name of a refusal by whoever admits objects, and what to do about it; `None` for
-/// what is explained elsewhere.
+/// Returns the error name and the hint for a rejection by admission control; `None` for causes that
+/// are explained elsewhere.
 fn admission(cause: RefusalCause) -> Option<(ErrorName, &'static str)> {
     Some(match cause {
         RefusalCause::QuotaExceeded => (
             ErrorName::QuotaExceeded,
-            "ask for less, or free what the quota counts: `gpuctl get jobs`",
+            "request less, or delete jobs that use the quota: `gpuctl get jobs`",
         ),
         RefusalCause::QuotaUnset => (
             ErrorName::QuotaExceeded,
-            "the quota wants `resources.cpu` and `resources.memory` in every job",
+            "the quota requires `resources.cpu` and `resources.memory` in every job",
         ),
         RefusalCause::LimitRange => (
             ErrorName::LimitExceeded,
-            "a LimitRange of the namespace bounds what one job may ask for",
+            "a LimitRange of the namespace limits the requests of a job",
         ),
         RefusalCause::PodSecurity => (
             ErrorName::PodSecurity,
-            "`security: restricted` makes a pod that the namespace admits; folders of the node become `size:` or `pvc:`",
+            "set `security: restricted` and replace folders of the node by `size:` or `pvc:`",
         ),
         RefusalCause::WebhookDenied => (
             ErrorName::WebhookDenied,
-            "a policy of the cluster refuses it",
+            "a policy of the cluster rejects it",
         ),
         RefusalCause::PolicyDenied => (
             ErrorName::PolicyDenied,
-            "a policy of the cluster refuses it",
+            "a policy of the cluster rejects it",
         ),
         RefusalCause::WebhookUnreachable => (
             ErrorName::WebhookFailed,
-            "a policy of the cluster cannot be asked; tell its administrator",
+            "an admission webhook of the cluster is unreachable; tell its administrator",
         ),
         RefusalCause::NamespaceTerminating => (
             ErrorName::NamespaceTerminating,
@@ -99,10 +99,10 @@ fn admission(cause: RefusalCause) -> Option<(ErrorName, &'static str)> {
     })
 }
 
-/// Returns the API server's own reasons; its message is a sentence already. A 403 is a matter of
-/// rights only when it says so: quotas, webhooks and Pod Security refuse with the same code.
+/// Converts an error response of the API server. A 403 is about RBAC only if its reason is
+/// `Forbidden`: quotas, webhooks and Pod Security use the same code.
 fn api(code: u16, reason: &str, told: String) -> Error {
-    // Whoever admits may choose the code.
+    // Admission webhooks can choose the code.
     if matches!(code, 400 | 403 | 422 | 500)
         && let Some((name, hint)) = RefusalCause::of(&told).and_then(admission)
     {
@@ -124,7 +124,7 @@ fn api(code: u16, reason: &str, told: String) -> Error {
     };
     let error = Error::new(name, told);
     match code {
-        401 => error.hint("the credentials of the kubeconfig are not accepted; log in again"),
+        401 => error.hint("the server rejected the credentials of the kubeconfig; log in again"),
         _ => error,
     }
 }

@@ -1,6 +1,6 @@
-//! Defines what can fail between gpuctl and the API server.
+//! Defines the failures of requests to the API server.
 //!
-//! Note: no message holds a credential; neither requests nor the output of plugins are quoted.
+//! Messages contain no credentials: they quote neither requests nor the output of plugins.
 
 use thiserror::Error;
 
@@ -22,7 +22,7 @@ pub enum Failure {
     Unreachable { server: String, cause: String },
     #[error("the cluster at {server} did not answer within {seconds} s")]
     TimedOut { server: String, seconds: u64 },
-    #[error("an answer of the cluster at {server} is larger than 64 MiB")]
+    #[error("a response of the cluster at {server} is larger than 64 MiB")]
     TooLarge { server: String },
     #[error("the list `{path}` of the cluster at {server} does not end: {reason}")]
     EndlessList {
@@ -33,36 +33,37 @@ pub enum Failure {
     #[error("{server} does not speak Kubernetes: {found}")]
     NotKubernetes { server: String, found: String },
     #[error(
-        "{object} has a field of a wrong type or an impossible value, at byte {byte} of its JSON"
+        "{object} has a field with a wrong type or an invalid value, at byte {byte} of its JSON"
     )]
     UnreadableObject { object: String, byte: usize },
-    #[error("this would change the cluster, and gpuctl only reads")]
+    #[error("this would change the cluster, but gpuctl is in read-only mode")]
     ReadOnly { by: ReadOnly },
     #[error(transparent)]
     NotInBundle(#[from] NotInBundle),
     #[error("{message}")]
     Api {
         code: u16,
-        /// Kubernetes' CamelCase reason: `AlreadyExists`.
+        /// Kubernetes' CamelCase reason, such as `AlreadyExists`.
         reason: String,
         message: String,
-        /// Of an expired list: the token to go on with, at the price of consistency.
+        /// Continue token in the response to an expired list. It continues the list without
+        /// consistency.
         resume: Option<String>,
-        /// Fields that are to blame, as the API server names them.
+        /// Invalid fields according to the API server.
         fields: Vec<Blame>,
-        /// The resource that the refusal is about: `namespaces`.
+        /// Resource that the error is about, such as `namespaces`.
         resource: Box<str>,
     },
 }
 
-/// A field of an object and what is wrong with it.
+/// An invalid field of an object, and the problem with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Blame {
     pub field: String,
     pub message: String,
 }
 
-/// Turns a refusal for missing rights into `None`.
+/// Converts a failure because of missing rights into `None`.
 pub fn unless_forbidden<T>(answer: Result<T, Failure>) -> Result<Option<T>, Failure> {
     match answer {
         Err(failure) if failure.is_forbidden() => Ok(None),
@@ -71,7 +72,7 @@ pub fn unless_forbidden<T>(answer: Result<T, Failure>) -> Result<Option<T>, Fail
 }
 
 impl Failure {
-    /// Returns a conflict of ours, in the API server's terms.
+    /// Creates a conflict that gpuctl detected, in the form of the API server's.
     pub fn conflict(reason: &str, message: String) -> Self {
         Self::Api {
             code: 409,
@@ -83,10 +84,10 @@ impl Failure {
         }
     }
 
-    /// Refuses a path that no request can have: a name in it is none that Kubernetes takes.
+    /// Rejects a path with a name that Kubernetes does not accept.
     pub(crate) fn no_path(path: &str) -> Self {
         let message = format!(
-            "`{}` has a name that Kubernetes does not take",
+            "`{}` contains a name that Kubernetes does not accept",
             excerpt(path, SERVER_MESSAGE)
         );
         Self::Api {
@@ -99,7 +100,6 @@ impl Failure {
         }
     }
 
-    /// Fields that are to blame.
     pub fn fields(&self) -> &[Blame] {
         match self {
             Self::Api { fields, .. } => fields,
@@ -114,7 +114,8 @@ impl Failure {
         }
     }
 
-    /// Returns what only the API server's message tells.
+    /// Classifies the failure by the API server's message, for causes that have no reason of their
+    /// own.
     pub fn cause(&self) -> Option<RefusalCause> {
         match self {
             Self::Api { message, .. } => RefusalCause::of(message),
@@ -122,7 +123,7 @@ impl Failure {
         }
     }
 
-    /// Returns true when the namespace does not exist.
+    /// Whether the namespace does not exist.
     pub fn lacks_namespace(&self) -> bool {
         matches!(self, Self::Api { code: 404, resource, .. } if &**resource == "namespaces")
     }
@@ -134,7 +135,7 @@ impl Failure {
         }
     }
 
-    /// Returns true for what time may heal: a server that restarts, a network that comes back.
+    /// Whether a retry may succeed, as after a server restart or a network outage.
     pub fn is_transient(&self) -> bool {
         match self {
             Self::Unreachable { .. } | Self::TimedOut { .. } => true,

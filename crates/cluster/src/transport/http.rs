@@ -1,5 +1,5 @@
-//! Sends one request with timeouts and retries, reads the response into bytes, and tells errors
-//! apart.
+//! Sends one request with timeouts and retries, reads the response into memory, and classifies
+//! errors.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -22,7 +22,7 @@ use gpuctl_local::bundle::NotInBundle;
 use gpuctl_local::in_flight::{InFlight, NO_TURN};
 use gpuctl_local::request_log::{Api, SentRequest};
 
-/// Bytes of one answer.
+/// Maximum bytes of a response.
 const LARGEST: usize = 64 << 20;
 /// Read limit for an error response. A message can be long, but gpuctl shows only its beginning.
 const LARGEST_REFUSAL: usize = 32 << 20;
@@ -38,37 +38,37 @@ pub(crate) fn with_query(path: &str, parameters: &[(&str, &str)]) -> String {
     }
 }
 
-/// The encoding of answers that most requests take.
+/// Response encoding of most requests.
 pub(crate) const JSON: &str = "application/json";
 
-/// What is sent, and what may be answered.
+/// A request and the accepted encodings of its response.
 #[derive(Clone, Copy)]
 pub(crate) struct ApiRequest<'a> {
     pub method: &'a Method,
     pub path: &'a str,
     pub content_type: &'a str,
     pub body: &'a Bytes,
-    /// Encodings of the answer, as an `Accept` header lists them.
+    /// Value of the `Accept` header.
     pub accept: &'a str,
-    /// Takes the answer; that of an earlier one saves memory.
+    /// Buffer for the response; reusing that of an earlier response saves memory.
     pub buffer: &'a Cell<BytesMut>,
 }
 
-/// An answer whose status is a success.
+/// A response with a success status.
 pub struct ApiResponse {
     pub code: u16,
     pub body: Bytes,
-    /// Whether its body is protobuf, for a request that takes it, and not JSON.
+    /// Whether the body is protobuf instead of JSON.
     pub is_protobuf: bool,
 }
 
-/// An answer of whatever status.
+/// A response with any status.
 pub(crate) struct ApiReply {
     pub code: u16,
     /// The content type.
     pub media: String,
     pub body: Bytes,
-    /// Seconds after which the server wants to be asked again.
+    /// Value of `Retry-After` in seconds.
     pub after: Option<u64>,
 }
 
@@ -86,7 +86,7 @@ impl Connection {
             .json(&self.server)
     }
 
-    /// Returns the object, or `None` when it does not exist.
+    /// Reads the object; `None` if it does not exist.
     pub async fn find<T: DeserializeOwned>(&self, path: &str) -> Result<Option<T>, Failure> {
         match self.get(path).await {
             Ok(found) => Ok(Some(found)),
@@ -114,7 +114,7 @@ impl Connection {
         .await
     }
 
-    /// Asks, and again where that may help, within the time for a request.
+    /// Sends the request, and retries it if that may help. Each attempt has the request timeout.
     pub(crate) async fn answer(&self, request: ApiRequest<'_>) -> Result<ApiResponse, Failure> {
         self.must_only_read(request.method, request.path)?;
         path::check(request.path, Destination::ApiServer)?;
@@ -137,7 +137,7 @@ impl Connection {
                     });
                 }
             };
-            // A connection attempt that hung is not worth two more.
+            // A connection attempt that hung is not retried: it would hang again.
             let slow = outcome == TryOutcome::Broken && start.elapsed() > Duration::from_secs(4);
             match retry::wait(outcome, tries, waited).filter(|_| !slow) {
                 None => return Err(failure),
@@ -193,6 +193,7 @@ impl Connection {
         } = self.exchange(request).await?;
         let success = (200..300).contains(&code);
         let is_protobuf = media.starts_with(protobuf::MEDIA_TYPE);
+        // The login page of a proxy also has a success status, but it is HTML.
         if success && (media.contains("json") || (is_protobuf && request.accept != JSON)) {
             return Ok(ApiResponse {
                 code,
@@ -202,20 +203,21 @@ impl Connection {
         }
         let failure = self.failure(code, &media, &body);
         Err((
+            // A success status with the wrong content type is not retried.
             TryOutcome::Status(if success { 400 } else { code }, after),
             failure,
         ))
     }
 
-    /// Reads a response, of which `code` decides how large it may be.
+    /// Reads a response; `code` selects the size limit.
     async fn read_body(
         &self,
         mut parts: Body,
         code: u16,
         buffer: &Cell<BytesMut>,
     ) -> Result<Bytes, (TryOutcome, Failure)> {
-        // Collected parts would be there twice when they are put together, and a page is what most
-        // memory is needed for.
+        // Append to one buffer. Collecting the parts first would need twice the memory, and a page
+        // needs more memory than anything else.
         let mut body = buffer.take();
         body.clear();
         let mut in_flight = InFlight::default();
@@ -223,14 +225,15 @@ impl Connection {
             let part = part.map_err(|error| {
                 (
                     TryOutcome::Broken,
-                    self.broken(format!("the answer broke off: {error}")),
+                    self.broken(format!("the response was cut off: {error}")),
                 )
             })?;
             let data = part.data_ref().map_or(&[][..], |data| data);
+            // The beginning of an error suffices.
             if code >= 300 && body.len() + data.len() > LARGEST_REFUSAL {
                 break;
             }
-            // Another try would be as large.
+            // Not retried: the next response would be as large.
             if body.len() + data.len() > LARGEST {
                 return Err((
                     TryOutcome::Status(400, None),
@@ -296,6 +299,7 @@ impl Connection {
             self.server_time.set(Some(time.timestamp()));
         }
         let code = response.status().as_u16();
+        // RFC 9110 also allows a date; the API server sends seconds.
         let after = response
             .headers()
             .get(header::RETRY_AFTER)
@@ -322,7 +326,7 @@ impl Connection {
         }
     }
 
-    /// The innermost cause tells what happened; the layers above only that something did.
+    /// Describes a connection error by its innermost cause; the outer layers contain no detail.
     pub(crate) fn unreachable(&self, error: &kube::Error) -> Failure {
         if let kube::Error::Service(inner) = error
             && let Some(missing) = inner.downcast_ref::<NotInBundle>()
@@ -341,10 +345,7 @@ impl Connection {
             ),
             ("NotValidForName", "its certificate is for another host"),
             ("Expired", "its certificate has expired"),
-            (
-                "deadline has elapsed",
-                "no answer to the connection attempt",
-            ),
+            ("deadline has elapsed", "the connection attempt timed out"),
         ];
         let plain = known
             .iter()
@@ -356,7 +357,7 @@ impl Connection {
                 hint: None,
             };
         }
-        // Layers below can quote a proxy's address with its password.
+        // Lower layers can quote a proxy's address with its password.
         self.broken(plain.unwrap_or_else(|| shown_error(&text)))
     }
 }

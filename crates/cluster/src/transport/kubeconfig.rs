@@ -10,10 +10,10 @@ use kube::config::{Kubeconfig, KubeconfigError};
 use super::failure::Failure;
 use gpuctl_core::model::secrets::shown_error;
 
-/// Limit on a kubeconfig in bytes.
+/// Maximum size of a kubeconfig in bytes.
 const LARGEST: u64 = 16 << 20;
 
-/// Reads one file. kube would read a file of any size, or a device without an end, into memory.
+/// Reads one file. kube would read a file of any size, or an endless device, into memory.
 fn read_file(path: &Path) -> Result<Kubeconfig, KubeconfigError> {
     let failed = |source| KubeconfigError::ReadConfig(source, path.to_path_buf());
     let too_large = || {
@@ -30,7 +30,7 @@ fn read_file(path: &Path) -> Result<Kubeconfig, KubeconfigError> {
             Kubeconfig::read_from(path)
         };
     }
-    // kube resolves relative paths in a file. In a pipe they have no folder.
+    // kube resolves relative paths in a file. A pipe has no folder.
     let text = piped_text(path).map_err(failed)?;
     if text.len() as u64 > LARGEST {
         Err(too_large())
@@ -59,7 +59,7 @@ fn piped_text(path: &Path) -> io::Result<String> {
     Ok(text)
 }
 
-/// Returns the merged kubeconfig; `None` when there is no file at all.
+/// Reads and merges the files; `None` if `files` is empty.
 pub(super) fn read(files: &[PathBuf]) -> Result<Option<Kubeconfig>, Failure> {
     let mut merged: Option<Kubeconfig> = None;
     for path in files {
@@ -67,7 +67,7 @@ pub(super) fn read(files: &[PathBuf]) -> Result<Option<Kubeconfig>, Failure> {
             KubeconfigError::ReadConfig(cause, path) => Failure::Kubeconfig {
                 cause: format!("{}: {cause}", path.display()),
             },
-            // The parser quotes the file, and the file holds tokens.
+            // Never quote the parser's error: it contains parts of the file, which holds tokens.
             KubeconfigError::Parse(error) => {
                 let place = error.location().map_or(String::new(), |at| {
                     format!(":{}:{}", at.line(), at.column())
@@ -80,6 +80,7 @@ pub(super) fn read(files: &[PathBuf]) -> Result<Option<Kubeconfig>, Failure> {
                 cause: shown_error(&other.to_string()),
             },
         })?;
+        // The first file that sets a value wins, as with kubectl.
         merged = Some(match merged {
             None => next,
             Some(first) => first.merge(next).map_err(|error| Failure::Kubeconfig {

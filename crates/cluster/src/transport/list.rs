@@ -1,5 +1,6 @@
-//! Reads lists page by page: as protobuf where the kind and the server have it, which is a third of
-//! the bytes and of the server's work, and else as JSON. It knows no kind itself.
+//! Reads lists page by page, as protobuf if the kind and the server support it, otherwise as JSON.
+//! Protobuf needs a third of the bytes and of the server's work. This module does not depend on any
+//! kind.
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -23,14 +24,14 @@ use crate::{Connection, Failure};
 use gpuctl_core::model::values::left_out;
 use gpuctl_core::model::values::left_out::LeftOut;
 
-/// Objects of the first page: what kubectl asks for, and cheap for the server end to end.
+/// Objects of the first page. kubectl requests the same number, which is cheap for both sides.
 const PAGE: usize = 500;
-/// Objects of any page.
+/// Maximum objects of any page.
 const LARGEST: usize = 2000;
-/// Bytes of a page that are aimed at: each page costs the server a look at all it has, and us its
-/// memory.
+/// Target size of a page in bytes. The API server goes through the collection for every page, and
+/// gpuctl holds whole pages in memory.
 const BYTES: usize = 4 << 20;
-/// Protobuf where there is one, and what every kind has.
+/// Protobuf if supported, and JSON, which every kind supports.
 const EITHER: &str = "application/vnd.kubernetes.protobuf,application/json";
 
 /// Limit on the objects of one list. No cluster has more: a server that sends them exhausts memory.
@@ -46,10 +47,10 @@ const SMALLEST: usize = 60;
 const FEW: usize = 50_000;
 /// Share of the request timeout before the rate limit applies: 50 s of 60 s.
 const UNTIMED: f64 = 5.0 / 6.0;
-/// Objects a second of a list that takes longer. A slow connection brings thousands.
+/// Minimum objects per second of a list that takes longer. A slow connection transfers thousands.
 const SLOWEST: f64 = 100.0;
 
-/// What a server answered for one page.
+/// The response for one page.
 #[derive(Clone, Copy)]
 pub(crate) struct Page<'a> {
     bytes: &'a [u8],
@@ -60,7 +61,7 @@ pub(crate) struct Page<'a> {
 }
 
 impl<'a> Page<'a> {
-    /// Decodes the page into a struct that names what is read of it.
+    /// Decodes the page into a struct that declares the fields to read.
     pub(crate) fn decode<T: Deserialize<'a>>(self) -> serde_json::Result<T> {
         match self.message {
             Some(message) => protobuf::decode(self.bytes, message),
@@ -115,7 +116,7 @@ fn described(path: &str, item: &RawValue) -> String {
 struct PageHead<'a> {
     #[serde(borrow)]
     metadata: PageMetadata<'a>,
-    /// Objects that are counted here and decoded later. Go writes `null` for an empty list.
+    /// Objects, counted here and decoded later. Go writes `null` for an empty list.
     #[serde(default)]
     items: Option<Vec<IgnoredAny>>,
 }
@@ -131,7 +132,7 @@ struct PageMetadata<'a> {
 struct PagedList<'a> {
     path: &'a str,
     parameters: &'a [(&'a str, &'a str)],
-    /// The message of the list in protobuf; `None` asks for JSON.
+    /// The message of the list in protobuf; `None` requests JSON.
     message: Option<&'static Message>,
 }
 
@@ -146,13 +147,13 @@ enum ExceededLimit {
     EmptyPages,
     #[error("{pages} pages have only a few objects each", pages = SHORT_PAGES)]
     ShortPages,
-    #[error("after {seconds} s it has {objects} objects and goes on")]
+    #[error("after {seconds} s it has {objects} objects and continues")]
     Slow { seconds: u64, objects: usize },
     #[error("it returned to a page that was read before")]
     RepeatedPage,
 }
 
-/// Detects an endless list by the pages received up to now.
+/// Detects an endless list from the pages received up to now.
 struct PageLimits {
     begun: Instant,
     /// Time after which the rate limit applies.
@@ -198,8 +199,7 @@ impl PageLimits {
         Ok(token)
     }
 
-    /// Counts the objects of a page. Fails when a limit is exceeded, so that the page is not
-    /// decoded.
+    /// Counts the objects of a page. Fails if a limit is exceeded, so that the page is not decoded.
     fn count(&mut self, objects: usize, bytes: usize) -> Result<(), ExceededLimit> {
         (self.objects, self.bytes) = (self.objects + objects, self.bytes + bytes);
         if self.objects > MOST_OBJECTS {
@@ -213,7 +213,7 @@ impl PageLimits {
         Ok(())
     }
 
-    /// Accepts a page that is not the last one. Fails when the next page should not be requested.
+    /// Accepts a page that is not the last one. Fails if the next page should not be requested.
     fn take(
         &mut self,
         objects: usize,
@@ -258,7 +258,7 @@ impl Connection {
         self.list_as(list, take).await
     }
 
-    /// Reads a list of whole objects, of which no struct names what is wanted.
+    /// Reads a list as JSON, for callers that need fields without a protobuf number in `kinds.rs`.
     pub(crate) async fn list_whole(
         &self,
         path: &str,
@@ -280,8 +280,8 @@ impl Connection {
     ) -> Result<(), Failure> {
         let (mut next, mut resumed, mut size) = (String::new(), false, PAGE);
         let mut limits = PageLimits::new(self.request_timeout);
-        // Two pages are there at a time, and their buffers serve those that follow: large pieces
-        // that are given back and taken again leave holes between what is kept of each page.
+        // Two pages are in memory at a time, and later pages reuse their buffers. Freeing and
+        // allocating such large blocks would leave holes between the objects kept of each page.
         let buffer = Cell::default();
         let mut answer = self.page(list, &next, size, &buffer).await?;
         loop {
@@ -302,12 +302,13 @@ impl Connection {
             };
             // The server works on the next page while this one is decoded.
             let decoding = async {
+                // Let the request be sent before decoding blocks the thread.
                 tokio::task::yield_now().await;
                 take(page)
             };
             let (following, taken) = join(ahead, decoding).await;
             let following = match (token.and_then(|token| taken.map(|()| token)), following) {
-                // Who encodes otherwise than Kubernetes does is asked for JSON.
+                // If a server encodes protobuf differently from Kubernetes, request JSON.
                 (Err(_), _) if answer.is_protobuf => {
                     (list.message, size) = (None, PAGE);
                     // The same page arrives again, with the same token.
@@ -319,7 +320,10 @@ impl Connection {
                 }
                 (Err(error), _) => return Err(unreadable(&self.server, &error)),
                 (Ok(_), None) => return Ok(()),
-                // The list took longer than the server keeps its state; the rest is as of now.
+                // The continue token expired: its `resourceVersion` was compacted, after five
+                // minutes by default. `metadata.continue` of the 410 continues the list with the
+                // current state, so the whole is no longer consistent (API concepts, "Retrieving
+                // large results sets in chunks").
                 (
                     Ok(_),
                     Some(Err(Failure::Api {
@@ -349,7 +353,7 @@ impl Connection {
         }
     }
 
-    /// Asks for the page that a token names; an empty one names the first.
+    /// Requests the page of a continue token; an empty token requests the first page.
     async fn page(
         &self,
         list: PagedList<'_>,
@@ -358,8 +362,12 @@ impl Connection {
         buffer: &Cell<BytesMut>,
     ) -> Result<ApiResponse, Failure> {
         let limit = size.to_string();
+        // No `resourceVersion`: the list must include earlier writes of this command. With `0`, the
+        // watch cache may return stale objects (API concepts, "Resource versions").
         let mut all = list.parameters.to_vec();
         all.push(("limit", &limit));
+        // A token is valid only with the query parameters of the request that returned it
+        // (`ListOptions.continue`). The API server accepts a different limit nevertheless.
         if !token.is_empty() {
             all.push(("continue", token));
         }
@@ -378,7 +386,7 @@ impl Connection {
     }
 }
 
-/// Returns how many objects the page after one of so many objects and bytes has.
+/// Computes the size of the next page from the objects and bytes of the last one.
 fn next_size(size: usize, bytes: usize) -> usize {
     (size.saturating_mul(BYTES) / bytes.max(1)).clamp(PAGE, LARGEST)
 }

@@ -1,6 +1,6 @@
-//! Tells when pods of a job, or nodes and pods of the cluster, change, so that whoever waits need
-//! not ask all the time: two hundred people who wait would be an outage. It knows nothing of what
-//! changed; the one who waits looks.
+//! Notifies waiting commands when pods of a job, or nodes and pods of the cluster, change. Without
+//! notifications, hundreds of waiting commands would overload the API server by polling. A
+//! notification carries no data: the receiver reads again.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -18,57 +18,58 @@ use super::http::with_query;
 use crate::{Connection, Failure};
 use gpuctl_core::model::contract::labels::JOB;
 
-/// Shortest time between two looks at a job; changes of many pods come together.
+/// Minimum interval between two reads of a job, so that changes of many pods are handled together.
 const STEP: Duration = Duration::from_millis(500);
-/// The same for lists, whose every look is several requests.
+/// Minimum interval for lists, which need several requests per read.
 const LIST_STEP: Duration = Duration::from_secs(2);
-/// The same for everything that is in the cluster.
+/// Minimum interval for reads of the whole cluster.
 const NODES_STEP: Duration = Duration::from_secs(5);
-/// The same for events: those of others are heard, too.
+/// Minimum interval for events, which also report on objects of others.
 const EVENTS_STEP: Duration = Duration::from_secs(4);
-/// Looks after a change: controllers write their own status a moment after that of the pods.
+/// Further reads after a change: controllers update their own status shortly after that of the
+/// pods.
 const AFTER: [Duration; 3] = [
     Duration::from_millis(700),
     Duration::from_millis(1500),
     Duration::from_secs(3),
 ];
-/// Longest time for which what was read of nodes and pods is believed though no change was heard
-/// of.
+/// Maximum age of node and pod data without a notification.
 const OLDEST: Duration = Duration::from_secs(120);
-/// Longest time without a look: what no pod shows, and connections that died unnoticed.
+/// Maximum interval without a read: for changes that no pod shows, and for connections that died
+/// unnoticed.
 const QUIET: Duration = Duration::from_secs(20);
-/// The same for lists, which show metrics too.
+/// Maximum interval for lists, which also show metrics.
 const LIST_QUIET: Duration = Duration::from_secs(15);
-/// Time between two looks of somebody who may not watch.
+/// Polling interval without the right to watch.
 const UNWATCHED: Duration = Duration::from_secs(4);
-/// The same for lists of the whole cluster.
+/// Polling interval for lists of the whole cluster.
 const UNWATCHED_LIST: Duration = Duration::from_secs(10);
-/// Rest before a watch that ended is opened again: some proxies end each at once.
+/// Delay before a watch is reopened: some proxies close every watch immediately.
 const REST: Duration = Duration::from_secs(2);
-/// The server ends a watch after that many seconds; it is opened again.
+/// Duration in seconds after which the server ends a watch, which is then reopened.
 const LONGEST: &str = "300";
 
-/// Waits for changes of one job, or of all that may be seen.
+/// Waits for changes of one job, or of all visible objects.
 pub struct Doorbell<'c> {
     step: Duration,
     quiet: Duration,
     ringing: Pin<Box<dyn Future<Output = Infallible> + 'c>>,
     rung: Rc<Notify>,
-    /// Looks since the last change.
+    /// Number of reads since the last change.
     looks: usize,
-    /// Times of the looks that follow a change.
+    /// Delays of the reads that follow a change.
     after: &'static [Duration],
-    /// When it last said that something changed.
+    /// Time of the last notification.
     told: Instant,
 }
 
 impl Connection {
-    /// Returns a bell that rings when pods of the job change.
+    /// Subscribes to changes of the job's pods.
     pub fn doorbell<'c>(&'c self, namespace: &str, job: &str) -> Doorbell<'c> {
         self.bell(Some(namespace), &format!("{JOB}={job}"), STEP, QUIET)
     }
 
-    /// Returns a bell that rings when pods of any job change, in one namespace or in all.
+    /// Subscribes to changes of the pods of any job, for one namespace or for all.
     pub fn doorbell_of_jobs(&self, namespace: Option<&str>) -> Doorbell<'_> {
         self.bell(namespace, JOB, LIST_STEP, LIST_QUIET)
     }
@@ -87,7 +88,7 @@ impl Connection {
         ];
         let in_one =
             |namespace: &str| with_query(&format!("/api/v1/namespaces/{namespace}/pods"), &query);
-        // Whoever may not watch everywhere sees the jobs of the context's namespace.
+        // Without the right to watch all namespaces, watch the current one.
         let paths = match namespace {
             Some(namespace) => vec![in_one(namespace)],
             None => vec![with_query("/api/v1/pods", &query), in_one(&self.namespace)],
@@ -105,8 +106,7 @@ impl Connection {
         }
     }
 
-    /// Returns a bell that rings when nodes, or pods of anybody, change in what inventories show of
-    /// them.
+    /// Subscribes to changes of nodes and pods in fields that inventories show.
     pub fn doorbell_of_nodes(&self, quiet: Duration) -> Doorbell<'_> {
         let rung = Rc::new(Notify::new());
         let (nodes, pods) = (
@@ -125,8 +125,7 @@ impl Connection {
         }
     }
 
-    /// Returns a bell that rings when pods of the job change, or when anything is reported in its
-    /// namespace.
+    /// Subscribes to changes of the job's pods and to events in its namespace.
     pub fn doorbell_of_events<'c>(&'c self, namespace: &str, job: &str) -> Doorbell<'c> {
         let Doorbell { ringing, rung, .. } = self.doorbell(namespace, job);
         let heard = Rc::clone(&rung);
@@ -143,17 +142,19 @@ impl Connection {
         }
     }
 
-    /// Watches a collection from where it stands now: what is there already is no news.
+    /// Watches a collection from its current version, so that existing objects cause no
+    /// notification.
     async fn hear(&self, collection: &str, rung: Rc<Notify>) -> Infallible {
         let mut heard = HeardChanges::default();
         loop {
             if heard.version.is_none() {
                 match self.begin(collection, &mut heard).await {
+                    // Without the right to list, notify at fixed intervals.
                     Err(failure) if !failure.is_transient() => {
                         match ring_by_the_clock(&rung, UNWATCHED_LIST).await {}
                     }
                     Err(_) => {}
-                    // What changed between the last look and now is not known.
+                    // Changes between the caller's last read and this version are unknown.
                     Ok(()) => rung.notify_one(),
                 }
             }
@@ -161,6 +162,8 @@ impl Connection {
                 tokio::time::sleep(REST).await;
                 continue;
             };
+            // Bookmarks keep the version recent while nothing changes. Without them a quiet watch
+            // reopens with a version that etcd has compacted, which fails with 410.
             let query = [
                 ("watch", "1"),
                 ("resourceVersion", &version),
@@ -174,6 +177,7 @@ impl Connection {
                 }
             });
             match listened.await {
+                // The version was compacted: list again.
                 Err(failure) if failure.code() == Some(410) => heard.version = None,
                 Err(failure) if !failure.is_transient() => {
                     match ring_by_the_clock(&rung, UNWATCHED_LIST).await {}
@@ -184,8 +188,9 @@ impl Connection {
         }
     }
 
-    /// Finds out where a watch begins. Nodes are read, for kubelets write them every few minutes
-    /// and only what was there before tells that nothing is new; pods are written when they change.
+    /// Determines the version at which a watch begins. Lists nodes completely: kubelets update them
+    /// every few minutes, and only a comparison with the earlier state shows whether a field
+    /// changed. Pods are updated only on changes.
     async fn begin(&self, collection: &str, heard: &mut HeardChanges) -> Result<(), Failure> {
         let mut version = None;
         let mut take = |page: &Value| {
@@ -208,15 +213,18 @@ impl Connection {
             })
             .await?;
         } else {
+            // One object is enough: the page carries the `resourceVersion` of the whole collection.
             take(&self.get(&with_query(collection, &[("limit", "1")])).await?);
         }
         heard.version = version;
         Ok(())
     }
 
-    /// Watches at the first of the paths where that is allowed, again and again.
+    /// Watches the first of the paths that the user may watch, and reopens the watch when it ends.
     async fn ring(&self, paths: Vec<String>, rung: Rc<Notify>) -> Infallible {
         for path in paths {
+            // Without `resourceVersion` a watch begins with a synthetic ADDED event for each
+            // existing pod. They cost at most one extra read, because `notify_one` coalesces them.
             while self
                 .stream(&path, false, |_| rung.notify_one())
                 .await
@@ -229,7 +237,7 @@ impl Connection {
     }
 }
 
-/// Rings for somebody who may not watch.
+/// Notifies at fixed intervals, for users without the right to watch.
 async fn ring_by_the_clock(rung: &Notify, step: Duration) -> Infallible {
     loop {
         tokio::time::sleep(step).await;
@@ -238,8 +246,8 @@ async fn ring_by_the_clock(rung: &Notify, step: Duration) -> Infallible {
 }
 
 impl Doorbell<'_> {
-    /// Waits until it is time to look again, at the latest when something is `due`. True when what
-    /// was read before is to be read again: it has changed, or is old.
+    /// Waits until it is time to read again, at the latest when something is `due`. Returns true if
+    /// the data must be read again because it changed or is stale.
     pub async fn news(&mut self, due: Option<Instant>) -> bool {
         let (step, quiet) = (self.step, self.quiet);
         let left = due.map_or(quiet, |due| due.saturating_duration_since(Instant::now()));
@@ -271,24 +279,26 @@ impl Doorbell<'_> {
     }
 }
 
-/// What was heard of a collection.
+/// State of a watched collection.
 #[derive(Default)]
 pub(crate) struct HeardChanges {
-    /// Where the next watch goes on; `None` when that is not known any more.
+    /// Version at which the next watch continues; `None` if it is unknown.
     version: Option<String>,
-    /// What inventories show of each object that was heard of, as a hash.
+    /// Hash of the fields that inventories show, by the UID of the object.
     seen: HashMap<String, u64>,
 }
 
 impl HeardChanges {
-    /// Returns true for an event that changes what inventories show: kubelets write their nodes
-    /// every few minutes, and the times of those writes are no news.
+    /// Whether an event changes a field that inventories show. Kubelets update their nodes every
+    /// few minutes, and the times of these updates are not a change.
     pub(crate) fn is_news(&mut self, line: &[u8]) -> bool {
-        // A line too long to be kept whole is of an object all the same.
+        // A line that was truncated for its length is still an event about some object.
         let Ok(event) = serde_json::from_slice::<Value>(line) else {
             return true;
         };
         let object = &event["object"];
+        // The server reports errors within a watch as events, after a response status of 200. The
+        // most common one is 410 for a compacted version.
         if event["type"] == "ERROR" {
             self.version = None;
             return true;
@@ -304,6 +314,7 @@ impl HeardChanges {
             .and_then(Value::as_str)
             .unwrap_or_default();
         match event["type"].as_str() {
+            // A bookmark carries only the new `resourceVersion`.
             Some("BOOKMARK") => false,
             Some("DELETED") => {
                 self.seen.remove(uid);
@@ -317,10 +328,10 @@ impl HeardChanges {
     }
 }
 
-/// Returns a hash of what inventories show of a node or pod.
+/// Hashes the fields of a node, pod or event that inventories show.
 fn shown(object: &Value) -> u64 {
     const FIELDS: [&str; 10] = [
-        // Of an event.
+        // For events.
         "/count",
         "/series/count",
         "/metadata/labels",
@@ -373,7 +384,7 @@ mod tests {
         assert_eq!(
             tell("MODIFIED", 5, "True", "a"),
             (true, at(5)),
-            "what was there before is not known"
+            "the earlier state is unknown"
         );
         assert_eq!(tell("MODIFIED", 6, "True", "b"), (false, at(6)));
         assert_eq!(tell("BOOKMARK", 9, "True", "b"), (false, at(9)));
@@ -382,7 +393,7 @@ mod tests {
         assert_eq!(
             tell("ERROR", 0, "", ""),
             (true, None),
-            "what happened meanwhile is not known: it is read anew"
+            "changes in between are unknown, so the state is read again"
         );
     }
 }

@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 
 use crate::Failure;
 
-/// How long an outage may last.
+/// Maximum duration of an outage.
 const LONGEST: Duration = Duration::from_secs(300);
 
-/// Repeats a request until it is answered.
+/// Repeats a request until it succeeds or fails permanently.
 pub struct OutageRetry<N: FnMut(&Failure)> {
-    /// Told once for each outage.
+    /// Called once per outage.
     note: RefCell<N>,
 }
 
@@ -23,8 +23,7 @@ impl<N: FnMut(&Failure)> OutageRetry<N> {
         }
     }
 
-    /// Returns the answer of `ask`, which is asked again while the failure is one that time may
-    /// heal.
+    /// Calls `ask` until its failure is not transient or the outage lasts too long.
     pub async fn ask<T, F: Future<Output = Result<T, Failure>>>(
         &self,
         ask: impl Fn() -> F,

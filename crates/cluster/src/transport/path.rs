@@ -71,7 +71,7 @@ fn segments(resource: &str) -> Option<Vec<&str>> {
         .then_some(segments)
 }
 
-/// The segments after group and version: the plural, a name, a subresource.
+/// Returns the segments after group and version: the plural, a name, a subresource.
 fn below_namespace<'s, 'p>(segments: &'s [&'p str]) -> Option<&'s [&'p str]> {
     // Discovery and `/version` do not address objects.
     let (["api", _, rest @ ..] | ["apis", _, _, rest @ ..]) = segments else {
@@ -110,7 +110,7 @@ fn is_proxied(resource: &str) -> bool {
 }
 
 impl Connection {
-    /// Reads the object called `name` in a collection. Returns nothing for a name that is not one
+    /// Reads the object called `name` in a collection. Returns `None` for a name that is not one
     /// path segment.
     pub async fn find_in<T: DeserializeOwned>(
         &self,

@@ -7,10 +7,11 @@ use gpuctl_core::model::values::left_out::LeftOut;
 use gpuctl_core::model::{Container, GpuCount, Pod, PodPhase};
 
 impl WirePod<'_> {
-    /// Returns the index of the pod among those of a Job.
+    /// Returns the completion index of a pod of a Job.
     fn rank(&self) -> Option<u32> {
         let index = "batch.kubernetes.io/job-completion-index";
         let rank = self
+            // The label exists since Kubernetes 1.28; the annotation is older.
             .metadata
             .labels
             .get(index)
@@ -18,8 +19,8 @@ impl WirePod<'_> {
         rank.and_then(|rank| rank.parse().ok())
     }
 
-    /// Returns the job's own container first. Init containers matter only while they hold the pod
-    /// up.
+    /// Lists the job's containers first. Init containers are included only while they block the
+    /// pod.
     fn containers(&self) -> Vec<Container> {
         let inits = self
             .status
@@ -34,7 +35,6 @@ impl WirePod<'_> {
             .collect()
     }
 
-    /// Returns the pod as the model knows it.
     pub(crate) fn pod(&self) -> Pod {
         let status = &self.status;
         let condition = |kind: &str| {
@@ -79,11 +79,15 @@ impl WirePod<'_> {
             gpus: GpuCount(self.spec.devices()),
             unscheduled: unscheduled
                 .map(|condition| (condition.reason.to_string(), condition.message.to_string())),
+            // When a node stops reporting, the node controller sets `Ready` of its pods to False
+            // and leaves `ContainersReady` as it was. A readiness gate has the same effect.
             silent: phase == PodPhase::Running
                 && self.spec.readiness_gates.is_empty()
                 && condition("ContainersReady").is_some_and(Condition::holds)
                 && condition("Ready").is_some_and(|condition| condition.status == "False"),
             host_ip: Some(status.host_ip.to_string()).filter(|address| !address.is_empty()),
+            // Kubernetes sets this condition before an eviction, a preemption or a deletion by a
+            // taint.
             disrupted: condition("DisruptionTarget")
                 .filter(|condition| condition.holds())
                 .map(|condition| condition.reason.to_string()),

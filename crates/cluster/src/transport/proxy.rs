@@ -1,8 +1,8 @@
-//! Decides whether requests to the API server go through a proxy, as kubectl does: the kubeconfig's
-//! `proxy-url`, else `HTTPS_PROXY` or `HTTP_PROXY` unless `NO_PROXY` names the server.
+//! Chooses the proxy for requests to the API server like kubectl: the kubeconfig's `proxy-url`,
+//! otherwise `HTTPS_PROXY` or `HTTP_PROXY` unless `NO_PROXY` names the server.
 //!
-//! Note: kube 5.0 holds `NO_PROXY` against the address of the proxy instead of that of the server,
-//! so its answer is not used.
+//! kube 5.0 compares `NO_PROXY` with the address of the proxy instead of the server's, so its
+//! choice is not used.
 
 use http::Uri;
 use hyper_util::client::proxy::matcher::Matcher;
@@ -18,7 +18,7 @@ pub(crate) enum ProxyError {
     UnsupportedScheme { origin: &'static str, cause: String },
 }
 
-/// What the environment says of proxies.
+/// The environment's proxy variables.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ProxyEnvironment {
     https: Option<String>,
@@ -27,10 +27,11 @@ pub(crate) struct ProxyEnvironment {
 }
 
 impl ProxyEnvironment {
-    /// Reads the variables in capitals, else in small letters; an empty one is none.
+    /// Reads the variables in upper case, otherwise in lower case. An empty variable counts as
+    /// unset.
     #[expect(
         clippy::disallowed_methods,
-        reason = "these variables are of every program, not settings of ours"
+        reason = "these variables apply to all programs; they are not settings of gpuctl"
     )]
     pub(crate) fn of_process() -> Self {
         let set = |name: &str| {
@@ -63,7 +64,7 @@ impl ProxyEnvironment {
         };
         let Some(own) = own else { return Ok(None) };
         let no = self.no.as_deref().unwrap_or_default();
-        // The matcher takes a star for names only.
+        // The matcher accepts `*` only as part of a name.
         if no.split(',').any(|entry| entry.trim() == "*") {
             return Ok(None);
         }
@@ -157,7 +158,7 @@ mod tests {
         ] {
             assert_eq!(way(no, server), None, "NO_PROXY={no} {server}");
         }
-        // What names the proxy says nothing of the server.
+        // An entry for the proxy's own host must not match the server.
         assert_eq!(way("proxy.example.com", "https://10.1.2.3:6443"), through);
         assert_eq!(way("other.org", "https://api.k8s.example.com"), through);
     }

@@ -1,35 +1,36 @@
-//! Refuses what would change the cluster, before it is sent. What counts as reading is said here
-//! alone: GET, dry runs, reviews of rights, and questions to a Prometheus behind the API server.
+//! Rejects requests that would change the cluster before they are sent. Only this module defines
+//! which requests read: GET, dry runs, access reviews, and queries to a Prometheus behind the API
+//! server.
 
 use std::fmt;
 
 use http::Method;
 
-/// Who says that nothing may be changed.
+/// The reason why changes are forbidden.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReadOnly {
     Flag,
     Environment,
-    /// The config file, for everything or for this context.
+    /// The config file, for all contexts or for this one.
     File,
-    /// A setting cannot be read, and so might say so.
+    /// A setting that cannot be read and might forbid changes.
     Unclear(String),
 }
 
 impl fmt::Display for ReadOnly {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Flag => f.write_str("`--read-only` is given"),
+            Self::Flag => f.write_str("`--read-only` is set"),
             Self::Environment => f.write_str("GPUCTL_READ_ONLY is set"),
             Self::File => f.write_str("the config file has `safety.read_only`"),
-            Self::Unclear(why) => write!(f, "whether it may cannot be read: {why}"),
+            Self::Unclear(why) => write!(f, "cannot determine whether changes are allowed: {why}"),
         }
     }
 }
 
 pub(crate) fn only_reads(method: &Method, path: &str) -> bool {
     let (resource, query) = path.split_once('?').unwrap_or((path, ""));
-    // A command that runs in a container may do anything, whatever the method of its request.
+    // Exec and attach use GET for the WebSocket upgrade, but the process can do anything.
     let gets_inside = ["/exec", "/attach"]
         .iter()
         .any(|end| resource.ends_with(end));
@@ -40,6 +41,7 @@ pub(crate) fn only_reads(method: &Method, path: &str) -> bool {
     let is_review = asks_who_and_what
         .iter()
         .any(|start| resource.starts_with(start));
+    // Compare whole parameters: `fieldManager=dryRun=All` is not a dry run.
     let is_dry_run = query.split('&').any(|pair| pair == "dryRun=All");
     match *method {
         Method::GET => !gets_inside,

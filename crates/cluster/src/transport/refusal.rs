@@ -6,13 +6,13 @@ use super::protobuf;
 use crate::{Blame, Connection, Failure};
 use gpuctl_core::model::values::excerpt::{SERVER_MESSAGE, excerpt, shortened};
 
-/// Fields that gpuctl reads from an error response.
+/// Maximum number of causes that are read from an error response.
 const MOST_CAUSES: usize = 100;
 
 /// Limit in characters for a web page's title and for a response that is not a Status.
 const TITLE: usize = 200;
 
-/// Names the object that cannot be decoded. Another answer does not come from an API server.
+/// Names the object that cannot be decoded. Other responses do not come from an API server.
 pub(crate) fn unreadable_answer(server: &str, body: &[u8], error: &serde_json::Error) -> Failure {
     #[derive(Deserialize)]
     struct AnyObject {
@@ -39,11 +39,11 @@ pub(crate) fn unreadable_answer(server: &str, body: &[u8], error: &serde_json::E
 pub(crate) fn unreadable(server: &str, error: &serde_json::Error) -> Failure {
     let found = match error.classify() {
         serde_json::error::Category::Data => format!(
-            "an answer has another shape than expected at byte {}",
+            "a response has an unexpected structure at byte {}",
             error.column()
         ),
         _ => format!(
-            "an answer breaks off or is no JSON at byte {}",
+            "a response is truncated or not JSON at byte {}",
             error.column()
         ),
     };
@@ -53,7 +53,7 @@ pub(crate) fn unreadable(server: &str, error: &serde_json::Error) -> Failure {
     }
 }
 
-/// The fields that gpuctl reads from a Status.
+/// Fields of a Status that gpuctl reads.
 #[derive(Deserialize)]
 struct WireStatus {
     #[serde(default, deserialize_with = "or_default")]
@@ -90,7 +90,7 @@ impl WireStatus {
     }
 }
 
-/// Describes a web page that came in place of an object.
+/// Describes a web page that arrived instead of an object.
 fn web_page(body: &[u8]) -> String {
     let page = String::from_utf8_lossy(body);
     let title = page
@@ -126,7 +126,7 @@ struct StatusCause {
     message: String,
 }
 
-/// A field that an error response names.
+/// Converts a field that an error response names.
 fn blamed(StatusCause { field, message }: StatusCause) -> Blame {
     Blame {
         field: shortened(field, SERVER_MESSAGE),
@@ -134,7 +134,7 @@ fn blamed(StatusCause { field, message }: StatusCause) -> Blame {
     }
 }
 
-/// Deserializes `null` as an absent field.
+/// Decodes `null` like an absent field.
 fn or_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
     value: D,
 ) -> Result<T, D::Error> {
@@ -142,8 +142,9 @@ fn or_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
 }
 
 impl Connection {
-    /// Returns what the server's refusal says.
+    /// Converts the error response of a server.
     pub(crate) fn failure(&self, code: u16, media: &str, body: &[u8]) -> Failure {
+        // The API server encodes an error in the encoding that the request accepts.
         let status: Option<WireStatus> = match media.starts_with(protobuf::MEDIA_TYPE) {
             true => protobuf::decode(body, &protobuf::STATUS).ok(),
             false => serde_json::from_slice(body)

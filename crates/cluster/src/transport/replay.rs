@@ -1,5 +1,5 @@
-//! A client whose requests a bundle answers: everything above it, lists and logs included, does not
-//! know the difference.
+//! Provides a client whose requests are answered from a bundle. Code above it, including lists and
+//! logs, needs no special case.
 
 use std::sync::Arc;
 

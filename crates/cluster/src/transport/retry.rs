@@ -1,25 +1,25 @@
-//! Decides whether a request is sent again, and after which wait.
+//! Decides whether a request is sent again, and after which delay.
 //!
-//! Note: every request of gpuctl is idempotent, because it reads, applies or deletes one object.
+//! Every request of gpuctl can be repeated, because it reads, applies or deletes one object.
 
 use std::time::Duration;
 
 use crate::Failure;
 
-/// What became of one try.
+/// Outcome of one attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TryOutcome {
-    /// No connection, or it broke.
+    /// The connection failed or was lost.
     Broken,
-    /// The server said no, with this status and its `Retry-After` in seconds.
+    /// An error status with its `Retry-After` in seconds.
     Status(u16, Option<u64>),
 }
 
 impl TryOutcome {
-    /// What a failure says of a further try.
+    /// Classifies a failure for a retry.
     pub(crate) fn of(failure: &Failure) -> Self {
         match failure {
-            // Asking a bundle again gives the same answer.
+            // A bundle gives the same answer again.
             Failure::NotInBundle(_) => Self::Status(404, None),
             other => other
                 .code()
@@ -28,16 +28,18 @@ impl TryOutcome {
     }
 }
 
-/// A wait is never longer than this, whatever the server asks for.
+/// Maximum delay before an attempt, even if the server requests more.
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
-/// All waits of one request together.
+/// Maximum sum of the delays of one request.
 const ALL_WAITS: Duration = Duration::from_secs(30);
 
-/// Returns the wait before the next try, or `None` to give up. `tries` have been made, `waited` has
-/// passed between them.
+/// Returns the delay before the next attempt, or `None` to give up. `tries` attempts were made,
+/// with delays of `waited` in total.
 pub(crate) fn wait(outcome: TryOutcome, tries: u32, waited: Duration) -> Option<Duration> {
     let (most, asked) = match outcome {
         TryOutcome::Broken => (3, None),
+        // API Priority and Fairness rejects requests with 429 and `Retry-After`; they were not
+        // executed.
         TryOutcome::Status(429, after) => (8, after),
         TryOutcome::Status(502..=504, after) => (4, after),
         TryOutcome::Status(500, _) => (2, None),
@@ -52,7 +54,7 @@ pub(crate) fn wait(outcome: TryOutcome, tries: u32, waited: Duration) -> Option<
 mod tests {
     use super::*;
 
-    /// Tries until it gives up, and the sum of the waits.
+    /// Returns the number of attempts and the sum of the delays.
     fn spent(outcome: TryOutcome) -> (u32, Duration) {
         let (mut tries, mut waited) = (1, Duration::ZERO);
         while let Some(wait) = wait(outcome, tries, waited) {

@@ -1,15 +1,14 @@
-//! Keeps one copy of each text that many objects of a list have in common: their namespace, their
-//! node, their owner.
+//! Interns strings that many objects of a list share, such as namespaces, nodes and owners.
 
 use std::collections::HashSet;
 use std::rc::Rc;
 
-/// Texts that were seen before.
+/// Strings seen up to now.
 #[derive(Default)]
 pub(crate) struct SharedTexts(HashSet<Rc<str>>);
 
 impl SharedTexts {
-    /// Returns the copy that all have in common.
+    /// Returns the shared copy.
     pub(crate) fn of(&mut self, text: &str) -> Rc<str> {
         if let Some(known) = self.0.get(text) {
             return Rc::clone(known);

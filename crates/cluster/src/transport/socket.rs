@@ -1,5 +1,5 @@
-//! The WebSocket under exec, attach and port-forward. Both directions run independently, so that a
-//! full one never blocks the other, and a silent peer is noticed.
+//! The WebSocket of exec, attach and port-forward. Both directions run independently, so that a
+//! full one never blocks the other, and a silent peer is detected.
 
 use std::cell::Cell;
 use std::pin::Pin;
@@ -16,9 +16,9 @@ use super::path::Destination;
 use crate::{Connection, Failure};
 use gpuctl_local::request_log::{Api, SentRequest};
 
-/// An idle connection is kept open, and its peer asked whether it is there.
+/// Interval of pings, which keep an idle connection open and detect a lost peer.
 pub(crate) const PING: Duration = Duration::from_secs(20);
-/// A peer that has answered before and does not for this long is gone.
+/// A peer that has answered pings counts as lost after this silence.
 const GONE: Duration = Duration::from_secs(70);
 
 type Sending = Pin<Box<dyn Sink<Message, Error = Error>>>;
@@ -28,20 +28,19 @@ type Receiving = Pin<Box<dyn Stream<Item = Result<Message, Error>>>>;
 pub(crate) struct Socket {
     pub send: Sending,
     pub receive: Receiver,
-    /// One direction can be ended alone.
+    /// Whether one direction can be closed alone.
     pub half_close: bool,
 }
 
 /// The receiving half.
 pub(crate) struct Receiver {
     messages: Receiving,
-    /// When the peer was last heard of, once it has answered a ping.
+    /// When the peer last sent anything; `None` until it has answered a ping.
     heard: Cell<Option<Instant>>,
 }
 
 impl Connection {
-    /// Opens `path`. Credentials that have expired are renewed, and a server that does not answer
-    /// is given up.
+    /// Opens `path`. Renews expired credentials, and fails if the server does not respond in time.
     pub(crate) async fn upgrade(&self, path: &str) -> Result<Socket, Failure> {
         self.must_only_read(&Method::GET, path)?;
         path::check(path, Destination::ApiServer)?;
@@ -95,7 +94,7 @@ impl Connection {
                 resource: Box::default(),
             },
             kube::Error::UpgradeConnection(error) => {
-                let cause = format!("{error}; a proxy between may not let WebSockets through");
+                let cause = format!("{error}; a proxy on the path may block WebSockets");
                 Failure::Unreachable {
                     server: self.server.clone(),
                     cause,
@@ -107,10 +106,11 @@ impl Connection {
 }
 
 impl Receiver {
-    /// Returns the channel and the content of the next message; `None` when the connection has
-    /// ended, in whatever way.
+    /// Returns the channel and content of the next message; `None` after the connection has ended
+    /// for any reason.
     pub(crate) async fn next(&mut self) -> Option<(u8, Bytes)> {
         loop {
+            // Some peers never answer pings, so silence counts only after the first answer.
             let silence = self.heard.get().map(|heard| heard + GONE);
             let message = match silence {
                 Some(end) => tokio::time::timeout_at(end, self.messages.next())
@@ -134,7 +134,7 @@ impl Receiver {
     }
 }
 
-/// Returns a message for a channel.
+/// Builds a message for a channel.
 pub(crate) fn framed(channel: u8, content: &[u8]) -> Message {
     let mut bytes = Vec::with_capacity(content.len() + 1);
     bytes.push(channel);

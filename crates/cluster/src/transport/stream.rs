@@ -26,8 +26,8 @@ pub(crate) enum StreamEnd {
 }
 
 impl Connection {
-    /// Reads lines. `whole` takes a last line without its end too; in a followed log the rest may
-    /// still come.
+    /// Reads lines. `whole` also accepts a last line without a line break; in a followed log the
+    /// rest may still arrive.
     pub(crate) async fn stream(
         &self,
         path: &str,
@@ -68,12 +68,15 @@ impl Connection {
         };
         let code = response.status().as_u16();
         sent.opened(code);
-        // A pod without a node has no log, and that is no error.
+        // The API server answers 204 for a pod that has no node yet (`LogLocation` in
+        // pkg/registry/core/pod/strategy.go).
         if code == 204 {
             return Ok(None);
         }
         let mut body = response.into_body();
         if code == 401 && self.renew(used).await? {
+            // This failure is transient, so callers that follow a log retry with the new
+            // credentials.
             return Err(Failure::Unreachable {
                 server: self.server.clone(),
                 cause: "the credentials had expired".to_owned(),
@@ -100,7 +103,7 @@ impl Connection {
             (LineSplitter::default(), 0_usize, StreamEnd::Complete);
         while let Some(frame) = body.frame().await {
             let Ok(frame) = frame else {
-                let cause = "the log stream broke off".to_owned();
+                let cause = "the stream was interrupted".to_owned();
                 return Err(Failure::Unreachable {
                     server: self.server.clone(),
                     cause,

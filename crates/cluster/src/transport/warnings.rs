@@ -1,6 +1,5 @@
-//! Keeps what the API server warns of (`Warning:` headers of admission policies and of old
-//! versions) for the piece of work that asked: pieces run side by side on one connection. Warnings
-//! outside of such a piece are dropped.
+//! Collects the API server's warnings (`Warning` headers of admission policies and deprecated
+//! versions) per task, because several tasks share one connection. Drops warnings outside a task.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -10,15 +9,14 @@ use http::HeaderMap;
 
 use gpuctl_core::model::values::excerpt::{SERVER_MESSAGE, excerpt};
 
-/// Limit on the warnings of one task.
+/// Maximum number of warnings per task.
 const MOST: usize = 100;
 
 tokio::task_local! {
     static HEARD: RefCell<BTreeSet<String>>;
 }
 
-/// Runs `work` to its end. Returns with its outcome what the API server warned of meanwhile, each
-/// warning once.
+/// Runs `work` and returns its outcome with the API server's warnings during that time, each once.
 pub async fn with_warnings<T>(work: impl Future<Output = T>) -> (T, BTreeSet<String>) {
     let work = async {
         let outcome = work.await;
@@ -27,7 +25,7 @@ pub async fn with_warnings<T>(work: impl Future<Output = T>) -> (T, BTreeSet<Str
     HEARD.scope(RefCell::default(), work).await
 }
 
-/// Notes `299 - "text"` of an answer's headers.
+/// Records the text of each `Warning` header, which has the form `299 - "text"`.
 pub(crate) fn note(headers: &HeaderMap) {
     for header in headers.get_all("warning") {
         let text = header.to_str().unwrap_or_default();
@@ -37,7 +35,7 @@ pub(crate) fn note(headers: &HeaderMap) {
             .and_then(|rest| rest.strip_suffix('"'))
             .unwrap_or(quoted);
         if !inner.is_empty() {
-            // Fails outside of any piece of work.
+            // Fails outside a task.
             let _ = HEARD.try_with(|heard| {
                 let mut heard = heard.borrow_mut();
                 if heard.len() < MOST {

@@ -1,5 +1,5 @@
-//! Follows owner references to objects that are in no list: custom kinds, each found by discovery
-//! and read one by one.
+//! Follows owner references to objects that no list contained: custom kinds, each found by
+//! discovery and read one by one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -16,14 +16,14 @@ use gpuctl_core::model::facts::workload::{OwnerObject, Standing};
 use gpuctl_core::model::values::left_out;
 use gpuctl_core::model::values::left_out::LeftOut;
 
-/// Owners that are read at the same time.
+/// Maximum number of owners that are read concurrently.
 const AT_ONCE: usize = 16;
-/// References that are followed up.
+/// Maximum number of levels of owners.
 const HIGHEST: usize = 8;
 /// Time limit for all owners of a list, so that a hanging aggregated API server does not block it.
 const PATIENCE: Duration = Duration::from_secs(4);
 
-/// A reference to an owner that is not known yet.
+/// A reference to an owner that has not been read.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Reference {
     pub api_version: String,
@@ -103,7 +103,8 @@ impl WorkloadsApi<'_> {
             let mut found = stream::iter(asked).buffer_unordered(AT_ONCE);
             while let Some((owner, parent)) = found.next().await {
                 waiting.retain(|reference| reference.uid != owner.uid);
-                // The time may end at any step, and a parent that was found must stay known.
+                // The timeout can drop this future at any step, and parents found so far must not
+                // be lost.
                 waiting.extend(parent);
                 owners.insert(owner.uid.clone(), owner);
             }
@@ -144,8 +145,7 @@ impl WorkloadsApi<'_> {
         }
     }
 
-    /// Returns an object as it is now; `None` where it may not be read or another one has taken its
-    /// name.
+    /// Reads an object; `None` if it cannot be read or another object has its name now.
     async fn custom(self, owner: &OwnerObject, plural: &str) -> Option<Value> {
         let OwnerObject {
             api_version,
@@ -189,7 +189,7 @@ impl WorkloadsApi<'_> {
         read.ok().flatten()
     }
 
-    /// Returns an owner and the reference to its own.
+    /// Reads an owner and the reference to its own owner.
     async fn object(
         self,
         reference: &Reference,
@@ -243,8 +243,8 @@ impl WorkloadsApi<'_> {
     }
 }
 
-/// Returns how a custom object says that it has ended: by a condition, or by a phase under one of
-/// several names.
+/// Reads whether a custom object has ended, from its conditions or from a phase in one of several
+/// fields.
 fn verdict(status: &Value) -> Option<Standing> {
     let word = |text: &str| match text.to_ascii_lowercase().as_str() {
         "succeeded" | "complete" | "completed" | "finished" => Some(Standing::Completed),

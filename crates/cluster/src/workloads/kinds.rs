@@ -17,10 +17,10 @@ use crate::handles::WorkloadsApi;
 use crate::transport::path::{is_segment, is_version};
 use gpuctl_local::cache::Cache;
 
-/// Seconds for which kinds are believed.
+/// Seconds for which cached kinds are valid.
 const KEPT: i64 = 600;
 
-/// The plural of each kind; `None` for one that lives in no namespace.
+/// The plural of each kind; `None` for a cluster-scoped kind.
 pub(crate) type Kinds = BTreeMap<String, Option<String>>;
 
 impl WorkloadsApi<'_> {
@@ -35,7 +35,8 @@ impl WorkloadsApi<'_> {
         if !is_version(version) || !group_may_own(version) {
             return Kinds::new();
         }
-        // A bundle answers for another cluster than the one at its address.
+        // The cache is keyed by server, but a bundle describes a different cluster than the one at
+        // its address.
         let cache = if self.0.access.bundle.is_some() {
             Cache::none()
         } else {
@@ -55,6 +56,7 @@ impl WorkloadsApi<'_> {
             .ok()
             .flatten();
         let kinds = found.as_ref().map(kinds_in).unwrap_or_default();
+        // An empty result may come from a temporary failure, so it is not cached.
         if let Some(now) = now.filter(|_| !kinds.is_empty()) {
             cache.put(&question, &json!({"at": now, "kinds": kinds}));
         }
@@ -62,8 +64,8 @@ impl WorkloadsApi<'_> {
     }
 }
 
-/// Returns what was kept, if it is of the last minutes. A clock that was set back makes nothing
-/// young.
+/// Returns cached kinds that have not expired. A negative age, after the clock was set back, counts
+/// as expired.
 fn young(mut kept: Value, now: i64) -> Option<Kinds> {
     let is_young = (0..KEPT).contains(&(now - kept["at"].as_i64()?));
     is_young
@@ -124,7 +126,7 @@ pub(crate) fn may_own(api_version: &str, kind: &str, name: &str) -> bool {
     is_kind && is_owner && is_segment(name)
 }
 
-/// Reads an answer of discovery. A name with `/` is a part of a kind.
+/// Parses a discovery response. A name with `/` is a subresource.
 fn kinds_in(list: &Value) -> Kinds {
     let is_readable = |one: &&Value| {
         one["verbs"]
@@ -148,7 +150,7 @@ fn kinds_in(list: &Value) -> Kinds {
         .collect()
 }
 
-/// Returns where the versions of a group begin.
+/// Returns the path prefix of an API version.
 pub(crate) fn root_of(version: &str) -> &'static str {
     if version.contains('/') {
         "/apis"

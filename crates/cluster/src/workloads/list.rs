@@ -20,17 +20,17 @@ use crate::transport::list::Page;
 use crate::transport::shared_texts::SharedTexts;
 use crate::{Failure, InventorySnapshot, handles::WorkloadsApi};
 
-/// Owners and pods, and what could not be read.
+/// Owners and pods, and the kinds that could not be read.
 #[derive(Clone)]
 pub struct Owners {
     pub forest: Forest,
-    /// Kinds that may not be listed, so that workloads without pods are missing.
+    /// Kinds that the user cannot list, so that workloads without pods are missing.
     pub unreadable: Vec<String>,
-    /// Set when only this namespace could be read although all were wanted.
+    /// Set if all namespaces were requested but only this one could be read.
     pub narrowed_to: Option<String>,
 }
 
-/// Kinds that are listed: API and plural, kind, and whether the template is one level deeper.
+/// Kinds that are listed: (API version, plural, kind).
 const LISTED: [(&str, &str, &str); 6] = [
     ("apps/v1", "replicasets", "ReplicaSet"),
     ("apps/v1", "deployments", "Deployment"),
@@ -54,19 +54,19 @@ struct OwnedPod<'a> {
 #[derive(Clone)]
 pub struct OwnersAndStock {
     pub owners: Owners,
-    /// Refused when nodes may not be listed.
+    /// Forbidden if the user cannot list nodes.
     pub stock: Result<InventorySnapshot, Failure>,
 }
 
-/// What is kept of pods that ask for no devices, of which there are most.
+/// How to record pods that request no devices, which are the majority.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OtherPods {
     Named,
-    /// Their sums, for lists of workloads.
+    /// Only their sums, for lists of workloads.
     Summed,
 }
 
-/// Pods as they arrive, with references to the owners of those that have devices.
+/// Collects pods from pages, with references to the owners of pods with devices.
 struct OwnedPods {
     others_are: OtherPods,
     found: Vec<Rc<WorkPod>>,
@@ -90,7 +90,7 @@ impl OwnedPods {
     fn take(&mut self, page: Page<'_>) -> serde_json::Result<()> {
         let page: ListPage<OwnedPod<'_>> = page.objects()?;
         for pod in &page.items {
-            // Custom owners are asked for one by one, so only those of pods with devices are.
+            // Custom owners need one request each, so only those of pods with devices are read.
             let found = pod.pod(&mut self.texts);
             if found.gpus > GpuCount::ZERO {
                 self.references.extend(reference(&pod.metadata));
@@ -103,7 +103,7 @@ impl OwnedPods {
                     .entry(Rc::clone(parent))
                     .or_default()
                     .add(&found),
-                // A pod without an owner and without devices is of no workload.
+                // A pod without an owner and without devices belongs to no workload.
                 None => {}
             }
         }
@@ -118,7 +118,7 @@ type ListedOwners = (
 );
 
 impl WorkloadsApi<'_> {
-    /// Owners and pods of `namespace`, or of all.
+    /// Reads the owners and pods of `namespace`, or of all namespaces.
     pub async fn owners(
         self,
         namespace: Option<&str>,
@@ -132,7 +132,7 @@ impl WorkloadsApi<'_> {
         }
     }
 
-    /// Returns what can be seen by those who may not list the pods of all namespaces.
+    /// Reads the owners and pods of the current namespace, for users who cannot list all pods.
     async fn owners_at_home(self, others: OtherPods) -> Result<Owners, Failure> {
         let own = self.0.namespace.clone();
         let found = self.owners_in(Some(&own), others).await?;
@@ -142,7 +142,7 @@ impl WorkloadsApi<'_> {
         })
     }
 
-    /// Returns owners and the inventory. Pods of all namespaces are listed once for both.
+    /// Reads owners and the inventory. Lists the pods of all namespaces only once for both.
     pub async fn owners_and_stock(
         self,
         namespace: Option<&str>,
@@ -212,7 +212,7 @@ impl WorkloadsApi<'_> {
         join_all(lists).await
     }
 
-    /// Puts pods and owners together and reads custom owners of both.
+    /// Combines pods and owners, and reads the custom owners of both.
     async fn owners_above(
         self,
         pods: OwnedPods,
@@ -241,7 +241,7 @@ impl WorkloadsApi<'_> {
                 Err(failure) => return Err(failure),
             }
         }
-        // Only what stands above devices is looked at: a cluster is full of other owners.
+        // Follow only the owners of devices: a cluster has many other owners.
         let mut wanted: Vec<String> = owners
             .values()
             .filter(|owner| owner.gpus > GpuCount::ZERO)

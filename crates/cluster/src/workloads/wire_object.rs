@@ -31,7 +31,7 @@ struct ObjectSpec<'a> {
     suspend: bool,
     #[serde(borrow)]
     template: WireTemplate<'a>,
-    /// Of a CronJob.
+    /// For CronJobs.
     #[serde(borrow)]
     job_template: WireJobTemplate<'a>,
 }
@@ -77,7 +77,7 @@ impl ObjectStatus<'_> {
             .find(|condition| condition.kind == kind && condition.holds())
     }
 
-    /// Returns how a Job ended.
+    /// Returns the outcome of a Job.
     fn verdict(&self, kind: &str) -> Option<Standing> {
         match kind {
             "Job" if self.condition_that_holds("Complete").is_some() => Some(Standing::Completed),
@@ -88,12 +88,12 @@ impl ObjectStatus<'_> {
 }
 
 impl WireObject<'_> {
-    /// Returns why the object runs nothing now. `wanted` is how many pods it asks for.
+    /// Returns why the object runs no pods now. `wanted` is the number of pods that it requests.
     fn resting(&self, kind: &str, wanted: u64) -> Option<&'static str> {
         let Self { metadata, spec, .. } = self;
         match kind {
-            // A queue suspends what it has not let run; a person who pauses it says so on the
-            // job.
+            // Kueue suspends Jobs that it has not admitted. A pause by a user is recorded in an
+            // annotation.
             "Job"
                 if spec.suspend
                     && metadata.labels.contains_key(KUEUE_QUEUE)
@@ -121,11 +121,11 @@ impl WireObject<'_> {
         let wanted = match kind {
             "CronJob" => spec.job_template.spec.parallelism.unwrap_or(1),
             "Job" => spec.parallelism.unwrap_or(1),
+            // The number of nodes determines it, so it is only in the status.
             "DaemonSet" => status.desired_number_scheduled.unwrap_or(0),
             _ => spec.replicas.unwrap_or(1),
         };
-        // What the size was before it was put to rest is not known values: one of it would ask for
-        // this.
+        // The size before scaling to zero is unknown, so the requests are those of one replica.
         let size = if wanted == 0 { 1 } else { wanted };
         let mut gpus = GpuCount(each) * size;
         if gpus > GpuCount(MOST_PER_OWNER) || spec.template.spec.is_absurd() {
@@ -148,7 +148,7 @@ impl WireObject<'_> {
             created_at: metadata.creation_timestamp,
             started_at: status.start_time,
             ended_at: status.completion_time.or(failed_at),
-            // A ReplicaSet that its Deployment has left behind asks for nothing.
+            // A ReplicaSet that its Deployment has scaled to zero requests nothing.
             gpus: if kind == "ReplicaSet" && wanted == 0 {
                 GpuCount::ZERO
             } else {

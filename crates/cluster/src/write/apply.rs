@@ -15,22 +15,22 @@ use gpuctl_manifest::render::Object;
 const APPLY: &str = "application/apply-patch+yaml";
 const MANAGER: &str = "gpuctl";
 
-/// No object has this version. Where there is none the server takes no notice of it, and where
-/// there is one it refuses: so an apply creates and never changes.
+/// A `resourceVersion` that no object has. The server ignores it for a new object and reports a
+/// conflict for an existing one, so that an apply creates but never changes.
 const NEVER: &str = "1";
 
-/// What became of a creation.
+/// Outcome of a creation.
 #[derive(Clone, Debug)]
 pub enum Creation {
     Made(Value),
-    /// Something of that name was there.
+    /// An object with this name already existed.
     There(Value),
 }
 
-/// What an apply did.
+/// Outcome of an apply.
 #[derive(Clone, Debug)]
 pub struct Applied {
-    /// False when the object was there before.
+    /// Whether the apply created the object.
     pub created: bool,
     pub live: Value,
 }
@@ -38,16 +38,16 @@ pub struct Applied {
 /// How to delete one object.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Deletion<'a> {
-    /// Only the object with this UID; a namesake made since then stays.
+    /// Delete only the object with this UID, not a newer one with the same name.
     pub uid: Option<&'a str>,
-    /// Only the object at this resource version.
+    /// Delete only the object at this resource version.
     pub version: Option<&'a str>,
-    /// At once, without waiting for the containers to end.
+    /// Delete immediately, without waiting for the containers to end.
     pub force: bool,
 }
 
 impl<'a> Deletion<'a> {
-    /// Selects the object with this UID, with the grace period that its containers have.
+    /// Selects the object with this UID, with the grace period of its containers.
     pub fn of(uid: &'a str) -> Self {
         Self {
             uid: Some(uid),
@@ -56,7 +56,6 @@ impl<'a> Deletion<'a> {
     }
 }
 
-/// Returns the path of an object's collection.
 fn collection(object: &Object) -> String {
     let group = match object.api_version() {
         "v1" => "/api/v1".to_owned(),
@@ -68,25 +67,26 @@ fn collection(object: &Object) -> String {
     }
 }
 
-/// Returns the path of an object.
 pub(crate) fn path_of(object: &Object) -> String {
     format!("{}/{}", collection(object), object.name())
 }
 
 impl WritesApi<'_> {
-    /// Returns the live object of that name.
+    /// Reads the live object with this name.
     pub async fn live(self, object: &Object) -> Result<Option<Value>, Failure> {
         self.0.find(&path_of(object)).await
     }
 
-    /// Creates `object` as the field manager `gpuctl`, marked as this run's. What is there already
-    /// is not touched.
+    /// Creates `object` as the field manager `gpuctl` and marks it as created by this run. Does not
+    /// change an existing object.
     pub async fn create(self, object: &Object, run: &str) -> Result<Creation, Failure> {
         let mut marked = with_content(object);
         marked.body["metadata"]["resourceVersion"] = NEVER.into();
         marked.body["metadata"]["annotations"][RUN] = run.into();
         match self.apply(&marked, false).await {
             Ok(applied) => Ok(Creation::Made(applied.live)),
+            // The server returns this reason for the `resourceVersion` above. An earlier attempt of
+            // this run may have created the object and lost the response, which the mark shows.
             Err(failure) if failure.reason() == "Conflict" => {
                 match self.live_companion(object).await? {
                     Some(live) if is_of(&live, run) => Ok(Creation::Made(live)),
@@ -98,13 +98,13 @@ impl WritesApi<'_> {
         }
     }
 
-    /// Applies `object` as the field manager `gpuctl`. `dry_run` lets the server judge without
-    /// writing.
+    /// Applies `object` as the field manager `gpuctl`. With `dry_run`, the server validates it
+    /// without writing.
     pub async fn apply(self, object: &Object, dry_run: bool) -> Result<Applied, Failure> {
         self.apply_with(object, dry_run, false).await
     }
 
-    /// Returns the same; `force` takes over fields that others own.
+    /// Like `apply`; `force` takes over fields that other managers own.
     pub async fn apply_with(
         self,
         object: &Object,
@@ -128,17 +128,20 @@ impl WritesApi<'_> {
                 &Method::PATCH,
                 &path,
                 APPLY,
+                // The API server parses the body of an apply as YAML.
                 Bytes::from(for_yaml(&object.body)),
             )
             .await?;
         Ok(Applied {
+            // An apply answers 201 for a new object and 200 for an existing one.
             created: answer.code == 201,
             live: answer.json(&self.0.server)?,
         })
     }
 
-    /// Deletes `object`. False when it is not there. Pods of a Job go with it: without a policy the
-    /// API server would orphan them, and the GPUs would stay busy.
+    /// Deletes `object`. Returns false if it does not exist. Pods of a Job are deleted with it: by
+    /// default, `batch/v1` orphans them (`DefaultGarbageCollectionPolicy` in
+    /// pkg/registry/batch/job/strategy.go), and they would keep their GPUs.
     pub async fn delete(self, object: &Object, deletion: Deletion<'_>) -> Result<bool, Failure> {
         self.delete_at(
             &format!("{}/{}", collection(object), object.name()),
@@ -170,7 +173,8 @@ impl WritesApi<'_> {
             .await
         {
             Ok(_) => Ok(true),
-            // A conflict is a failed precondition: ours is gone, the namesake stays.
+            // A 409 is a failed precondition: the object was replaced or changed, so it is not ours
+            // to delete.
             Err(failure)
                 if failure.is_not_found()
                     || (failure.code() == Some(409)
@@ -197,8 +201,8 @@ impl WritesApi<'_> {
         answer.json(&self.0.server)
     }
 
-    /// Returns the API server's message when an unreachable webhook blocks changes of an object.
-    /// Asks by a patch as a dry run.
+    /// Returns the API server's message if an unreachable webhook blocks changes of an object.
+    /// Finds out with the dry run of a patch.
     pub async fn blocked_by(self, path: &str) -> Option<String> {
         let path = with_query(path, &[("dryRun", "All"), ("fieldManager", MANAGER)]);
         let patch = json!({"metadata": {"annotations": {RUN: "dry run"}}}).to_string();
@@ -216,8 +220,8 @@ impl WritesApi<'_> {
         (RefusalCause::of(&told) == Some(RefusalCause::WebhookUnreachable)).then_some(told)
     }
 
-    /// Creates an object that the server answers but does not keep, such as a review; or, with
-    /// `dry_run`, any object.
+    /// Creates an object that the server does not store, such as a review; or, with `dry_run`, any
+    /// object.
     pub async fn post(self, path: &str, body: &Value, dry_run: bool) -> Result<Value, Failure> {
         let parameters: &[(&str, &str)] = if dry_run {
             &[("dryRun", "All"), ("fieldManager", MANAGER)]
@@ -236,7 +240,7 @@ impl WritesApi<'_> {
         answer.json(&self.0.server)
     }
 
-    /// Lets the API server judge an object as if it were created now.
+    /// Lets the API server validate an object as if it were created now.
     pub async fn judge(self, object: &Object) -> Result<(), Failure> {
         self.post(&collection(object), &object.body, true)
             .await
@@ -244,7 +248,7 @@ impl WritesApi<'_> {
     }
 }
 
-/// Returns true when this run made it.
+/// Whether this run created the object.
 pub(crate) fn is_of(live: &Value, run: &str) -> bool {
     live.pointer("/metadata/annotations")
         .and_then(|all| all.get(RUN))

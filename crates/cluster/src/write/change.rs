@@ -18,7 +18,7 @@ use gpuctl_core::model::contract::labels::SOURCE;
 use gpuctl_core::model::contract::refusal::RefusalCause;
 use gpuctl_manifest::render::{Object, Rendered};
 
-/// Returns the YAML that an owner was made from.
+/// Reads the YAML that an owner was created from.
 fn source(owner: &Value) -> Option<Value> {
     owner
         .pointer("/metadata/annotations")
@@ -26,7 +26,7 @@ fn source(owner: &Value) -> Option<Value> {
         .cloned()
 }
 
-/// Returns the objects as they are to be applied, with their owner last, and the defaults that wait.
+/// Returns the objects to apply, with their owner last, and the defaults that wait.
 fn applied(rendered: &Rendered, owner: &Value, same: Sameness) -> (Vec<Object>, Vec<&'static str>) {
     let root = rendered.objects.last().expect("a document has an owner");
     let mut objects: Vec<Object> = rendered
@@ -47,7 +47,7 @@ fn applied(rendered: &Rendered, owner: &Value, same: Sameness) -> (Vec<Object>, 
     (objects, waiting)
 }
 
-/// How an update ended that did not end well: what had been written by then.
+/// An update that failed midway, and the objects written before.
 #[derive(Debug)]
 pub struct HalfChanged {
     pub failure: Failure,
@@ -57,15 +57,15 @@ pub struct HalfChanged {
 }
 
 impl WritesApi<'_> {
-    /// Returns the live owner of the document's pods, when it is a job of ours and of the same
-    /// kind.
+    /// Reads the live owner of the document's pods, if it is a gpuctl job of the same kind.
     pub async fn live_owner(self, rendered: &Rendered) -> Result<Option<Value>, Failure> {
         let root = rendered.objects.last().expect("a document has an owner");
         Ok(self.live(root).await?.filter(|live| belongs(root, live)))
     }
 
-    /// Returns what applying the objects would do. `owner` is what is there; `renew` gives it the
-    /// defaults that are newer than it. A training is never submitted again for those.
+    /// Computes the effects of applying the objects. `owner` is the live owner; with `renew` it
+    /// gets the defaults that are newer than it. A training is never submitted again for newer
+    /// defaults.
     pub async fn effects(
         self,
         rendered: &Rendered,
@@ -82,11 +82,11 @@ impl WritesApi<'_> {
         };
         let (objects, waiting) = applied(rendered, owner, same);
         let stale = self.stale(root, &objects, owner).await?;
-        // Until its autoscaler goes, the number of pods is that one's.
+        // Until its autoscaler is deleted, that autoscaler sets the number of pods.
         let scaled = stale
             .iter()
             .any(|one| one.address().starts_with("horizontalpodautoscalers/"));
-        // What the site now sets otherwise is no reason to touch what is there.
+        // Changed defaults of the site alone must not change existing objects.
         let stays =
             same_source && keeps_defaults && site_defaults(owner) != site_defaults(&root.body);
         let last = objects.len() - 1;
@@ -120,7 +120,7 @@ impl WritesApi<'_> {
         Ok(effects)
     }
 
-    /// Returns the objects of the job that are not among `objects`.
+    /// Lists the objects of the job that are not among `objects`.
     async fn stale(
         self,
         root: &Object,
@@ -160,13 +160,13 @@ impl WritesApi<'_> {
         self.effect_of(object, force, scaled).await
     }
 
-    /// Returns what applying one object would do.
+    /// Computes the effect of applying one object.
     pub async fn effect(self, object: &Object, force: bool) -> Result<Effect, Failure> {
         self.effect_of(object, force, false).await
     }
 
-    /// Applies over what `scale` and `pause` wrote, which is ours as well, and over the number of
-    /// an autoscaler that goes.
+    /// Applies an object. Overrides conflicts with gpuctl's own `scale` and `pause`, and with the
+    /// replicas that a removed autoscaler set.
     async fn apply_over_ours(
         self,
         object: &Object,
@@ -203,6 +203,8 @@ impl WritesApi<'_> {
                     Effect::Changed { live, wanted }
                 })
             }
+            // A conflict of field managers lists its fields as causes. A conflict of resource
+            // versions lists none.
             Err(failure) if failure.reason() == "Conflict" && !failure.fields().is_empty() => {
                 Ok(Effect::Conflict(of_others(&failure, scaled)))
             }
@@ -214,8 +216,8 @@ impl WritesApi<'_> {
         }
     }
 
-    /// Writes the changes, the owner last, which is returned if it changed. What was written stays
-    /// when a later one fails.
+    /// Writes the changes, the owner last, and returns the owner if it changed. Earlier changes
+    /// remain if a later one fails.
     pub async fn change(self, effects: &Effects) -> Result<Option<Value>, HalfChanged> {
         let (mut written, mut owner) = (Vec::new(), None);
         for (object, effect) in &effects.objects {
@@ -270,15 +272,17 @@ impl WritesApi<'_> {
     }
 }
 
-/// Returns true for a conflict in which nobody else has a part.
+/// Whether no other field manager takes part in the conflict.
 fn is_of_ours(failure: &Failure, scaled: bool) -> bool {
     failure.reason() == "Conflict"
         && !failure.fields().is_empty()
         && of_others(failure, scaled).is_empty()
 }
 
-/// Fields of a conflict that belong to somebody else.
+/// Selects the fields of a conflict that other managers own.
 fn of_others(failure: &Failure, scaled: bool) -> Vec<Blame> {
+    // Server-side apply tells managers apart by name and operation. The merge patches of gpuctl are
+    // updates, so gpuctl can conflict with itself.
     let ours = |blame: &Blame| blame.message.starts_with("conflict with \"gpuctl\"");
     let of_scaler = |blame: &Blame| {
         blame.field == ".spec.replicas"
@@ -294,7 +298,7 @@ fn of_others(failure: &Failure, scaled: bool) -> Vec<Blame> {
         .collect()
 }
 
-/// Returns true when the server says that what is there can never become that.
+/// Whether the server reports that the live object can never take the new values.
 fn is_fixed(failure: &Failure) -> bool {
     const WORDS: [&str; 4] = [
         "immutable",
@@ -303,13 +307,14 @@ fn is_fixed(failure: &Failure) -> bool {
         "can not be less than",
     ];
     let fixed = |text: &str| WORDS.iter().any(|word| text.contains(word));
-    // Kueue's webhook says so of the queue of a job that runs.
+    // Kueue's webhook reports it for the queue of a running job.
     let told = failure.to_string();
     if RefusalCause::of(&told) == Some(RefusalCause::WebhookDenied)
         && told.contains("field is immutable")
     {
         return true;
     }
+    // For invalid fields, the API server answers 422 with one cause per field.
     failure.code() == Some(422)
         && !failure.fields().is_empty()
         && failure.fields().iter().all(|blame| fixed(&blame.message))

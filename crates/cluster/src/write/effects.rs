@@ -1,4 +1,4 @@
-//! Says what applying the objects of a document would do.
+//! Describes the effects of applying the objects of a document.
 
 use serde_json::Value;
 
@@ -7,41 +7,41 @@ use super::repair::{FixedState, Repair};
 use crate::{Blame, Failure, OwnedObject};
 use gpuctl_manifest::render::Object;
 
-/// What applying one object does.
+/// Effect of applying one object.
 #[derive(Clone, Debug)]
 pub enum Effect {
-    /// It is not there yet.
+    /// The object does not exist yet.
     Made,
     Nothing,
-    /// What is there, and what would be.
+    /// The live state and the state after the apply.
     Changed {
         live: Value,
         wanted: Value,
     },
-    /// It differs in what cannot be changed; `wanted` is what was to be sent.
+    /// Immutable fields differ; `wanted` is the object that was to be sent.
     Fixed {
         live: Value,
         wanted: Value,
     },
     /// An immutable object that differs from its original state and can be repaired.
     Repaired(Box<Repair>),
-    /// Others own these fields and have other values there.
+    /// Other field managers own these fields and set other values.
     Conflict(Vec<Blame>),
 }
 
-/// What applying a document does.
+/// Effects of applying a document.
 #[derive(Clone, Debug)]
 pub struct Effects {
     pub objects: Vec<(Object, Effect)>,
-    /// Objects of the job that the document does not describe any more.
+    /// Objects of the job that the document no longer declares.
     pub stale: Vec<OwnedObject>,
-    /// Values of other field managers are to be overwritten.
+    /// Whether to overwrite the values of other field managers.
     pub force: bool,
-    /// An autoscaler goes, and its number of pods with it.
+    /// Whether an autoscaler is deleted, and with it the number of pods that it set.
     pub(super) scaled: bool,
-    /// The YAML is the one that was submitted.
+    /// Whether the YAML is unchanged since it was submitted.
     pub same_source: bool,
-    /// Defaults that are newer than the job, and wait for the next change of its YAML.
+    /// Defaults that are newer than the job and wait for the next change of its YAML.
     pub waiting: Vec<&'static str>,
     pub warnings: Vec<String>,
     /// Immutable objects that differ from their original state and cannot be repaired.
@@ -49,7 +49,7 @@ pub struct Effects {
 }
 
 impl Effects {
-    /// Adds the effect of one object, and warnings where it cannot be judged.
+    /// Adds the effect of one object, and warnings if it cannot be determined.
     pub(super) fn add(
         &mut self,
         object: Object,
@@ -69,9 +69,9 @@ impl Effects {
                 self.lost.push(message);
                 Effect::Nothing
             }
-            // A bundle has no Secrets.
+            // A bundle contains no Secrets.
             Err(Failure::NotInBundle(_)) if is_token(&object) => Effect::Nothing,
-            // Pods that run have the token already.
+            // Running pods already have the token.
             Err(failure) if is_token(&object) && failure.is_forbidden() => {
                 self.warnings
                     .push(format!("{} is not checked: {failure}", label(&object)));
@@ -95,10 +95,10 @@ impl Effects {
     }
 }
 
-/// What is known about applying one object.
+/// Result of examining one object.
 pub(super) enum Judged {
     Effect(Effect),
-    /// The object differs from its original state and cannot be repaired; says how.
+    /// The object differs from its original state and cannot be repaired. Holds the message.
     Lost(String),
 }
 

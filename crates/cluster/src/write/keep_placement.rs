@@ -1,4 +1,5 @@
-//! Preserves where the pods of a live job may run, how they claim devices and who schedules them.
+//! Preserves the placement of the pods of a live job, the form of their device claims, and their
+//! scheduler.
 
 use serde_json::Value;
 
@@ -6,8 +7,8 @@ use gpuctl_core::model::contract::labels::{
     GPU_TYPE, KUEUE_TOPOLOGY, VOLCANO_GROUP_SIZE, VOLCANO_QUEUE,
 };
 
-/// Where pods may run follows from the nodes that there are, and from who may see them. As long as
-/// the file says the same, that is no reason to restart anything.
+/// Preserves the placement. It depends on the nodes of the cluster and on the rights of the user,
+/// which may have changed. Such a change must not restart a job while its file is unchanged.
 pub(super) fn keep_placement(body: &mut Value, live: &Value) {
     for key in ["affinity", "tolerations"] {
         let pointer = format!("/spec/template/spec/{key}");
@@ -29,7 +30,7 @@ pub(super) fn keep_placement(body: &mut Value, live: &Value) {
     }
 }
 
-/// Keeps the way in which pods ask for devices: by claims, or by the name of a resource.
+/// Preserves whether pods request devices by claims or by the name of a resource.
 fn keep_claims(body: &mut Value, live: &Value) {
     const CLAIMS: &str = "/spec/template/spec/resourceClaims";
     let (there, wanted) = (live.pointer(CLAIMS), body.pointer(CLAIMS));
@@ -58,8 +59,8 @@ fn keep_claims(body: &mut Value, live: &Value) {
     }
 }
 
-/// Keeps who schedules the pods: a cluster may serve groups that it did not serve when the job was
-/// made.
+/// Preserves the scheduler and the pod group: the cluster may serve groups that it did not serve
+/// when the job was created.
 pub(super) fn keep_gang(body: &mut Value, live: &Value) {
     let Some(template) = body.pointer_mut("/spec/template") else {
         return;
@@ -69,6 +70,7 @@ pub(super) fn keep_gang(body: &mut Value, live: &Value) {
     };
     for (key, default) in [
         ("schedulingGroup", None),
+        // The API server fills in this default.
         ("schedulerName", Some("default-scheduler")),
     ] {
         match live
@@ -100,8 +102,8 @@ pub(super) fn keep_gang(body: &mut Value, live: &Value) {
         return;
     };
     keep_topology(template, live);
-    // Earlier versions did not write Volcano's queue on the pods of trainings, whose template
-    // cannot be changed.
+    // Earlier versions did not write Volcano's queue on the pods of trainings, whose template is
+    // immutable.
     let queue = live
         .pointer("/spec/template/metadata/annotations")
         .and_then(|all| all.get(VOLCANO_QUEUE));
@@ -114,7 +116,7 @@ pub(super) fn keep_gang(body: &mut Value, live: &Value) {
     }
 }
 
-/// Keeps whether Kueue places the pods by its topology: not everybody may see that it can.
+/// Preserves whether Kueue places the pods by its topology, which some users cannot read.
 fn keep_topology(template: &mut Value, live: &Value) {
     let there = live
         .pointer("/spec/template/metadata/annotations")
@@ -132,7 +134,7 @@ fn keep_topology(template: &mut Value, live: &Value) {
     }
 }
 
-/// Keeps the label with the type of GPU where it is known.
+/// Preserves the label with the GPU type.
 pub(crate) fn keep_type(body: &mut Value, labels: &str, owner: &Value) {
     let Some(own) = body.pointer_mut(labels).and_then(Value::as_object_mut) else {
         return;

@@ -9,22 +9,22 @@ use crate::{Failure, handles::WritesApi};
 use gpuctl_core::model::contract::refusal::RefusalCause;
 use gpuctl_manifest::render::{Object, Rendered};
 
-/// Longest time until the API server's admission knows a priority class that was just made: it
-/// hears of it by a watch.
+/// Maximum time until the API server's admission plugin knows a new priority class, which it learns
+/// from a watch.
 const CLASS_WITHIN: Duration = Duration::from_secs(2);
 
 #[derive(PartialEq, Eq)]
 enum Shared {
     There,
-    /// The user may not look, or may not make it.
+    /// The user cannot read it, or cannot create it.
     Unknown,
-    /// Only a dry run made it.
+    /// Only a dry run created it.
     Imagined,
 }
 
 impl WritesApi<'_> {
-    /// Lets the server judge a pod as the document makes them, after the priority classes that it
-    /// names are there. Returns warnings.
+    /// Lets the server validate a pod of the document, after creating the priority classes that it
+    /// names. Returns warnings.
     pub async fn judge_pod(
         self,
         rendered: &Rendered,
@@ -35,7 +35,7 @@ impl WritesApi<'_> {
             match self.ready_shared(class, dry_run).await? {
                 Shared::There => is_there = true,
                 Shared::Unknown => {}
-                // The class does not exist yet, and the server would refuse a pod that names it.
+                // The class does not exist yet, and the server would reject a pod that names it.
                 Shared::Imagined => drop(
                     probe.body["spec"]
                         .as_object_mut()
@@ -83,7 +83,7 @@ impl WritesApi<'_> {
         }
     }
 
-    /// Lists the image pull secrets that do not exist; none when the user may not read secrets.
+    /// Lists the image pull secrets that do not exist; none if the user cannot read secrets.
     async fn missing_secrets(self, pod: &Object) -> Vec<String> {
         let namespace = pod.namespace().unwrap_or_default();
         let named = pod
@@ -101,7 +101,7 @@ impl WritesApi<'_> {
                 .await
             {
                 missing.push(format!(
-                    "there is no secret `{name}` in namespace `{namespace}`; private images cannot be pulled without it"
+                    "secret `{name}` does not exist in namespace `{namespace}`; private images cannot be pulled without it"
                 ));
             }
         }
@@ -112,7 +112,7 @@ impl WritesApi<'_> {
         match self.live(object).await {
             Ok(Some(_)) => return Ok(Shared::There),
             Ok(None) => {}
-            // Whoever may not look may still use it: the judgement of the pod tells.
+            // A user who cannot read the class may still use it; the validation of the pod decides.
             Err(failure) if failure.is_forbidden() => return Ok(Shared::Unknown),
             Err(failure) => return Err(failure),
         }

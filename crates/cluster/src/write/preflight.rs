@@ -1,5 +1,5 @@
-//! Checks the objects of one document before anything is written: what already exists, and what the
-//! API server's dry run says of them and of a pod.
+//! Checks the objects of a document before anything is written: which ones already exist, and
+//! whether the API server accepts them and a pod in a dry run.
 
 use futures::future::join_all;
 use serde_json::Value;
@@ -12,31 +12,31 @@ use gpuctl_core::model::contract::refusal::RefusalCause;
 use gpuctl_core::model::values::quantity;
 use gpuctl_manifest::render::{Object, Rendered};
 
-/// Replicas whose names are looked up beforehand.
+/// Maximum number of replicas whose names are checked.
 const MOST_REPLICAS: u64 = 16;
 
 /// A reason why an object cannot be written, found before the first write.
 #[derive(Debug)]
 pub enum Obstacle {
-    /// An object of that name is there.
+    /// An object with this name exists.
     Exists {
         kind: String,
         name: String,
-        /// The job of ours that it belongs to.
+        /// The gpuctl job to which it belongs.
         ours: Option<String>,
     },
-    /// What is there is being deleted; it would be gone soon after it was used.
+    /// The existing object is being deleted and cannot be reused.
     Terminating {
         label: String,
     },
-    /// A claim of an earlier job of this name cannot be used as this one asks.
+    /// A claim of an earlier job with this name does not fit this job.
     Kept {
         label: String,
         difference: String,
     },
-    /// The priority class is not there and may not be made.
+    /// The priority class does not exist and the user cannot create it.
     NoPriorityClass,
-    /// The quota is used up now; pods pass when others have ended.
+    /// The quota is exhausted now; pods are admitted when others have ended.
     PodQuota(Failure),
     Failure(Failure),
 }
@@ -48,9 +48,9 @@ impl From<Failure> for Obstacle {
 }
 
 impl WritesApi<'_> {
-    /// Looks for obstacles without writing anything but shared priority classes (`dry_run` leaves
-    /// those out too). Returns warnings. `namesake` is the job that was there before the run, of
-    /// any kind: two would share a Service and its pods.
+    /// Looks for obstacles. Writes only shared priority classes, and not even these with `dry_run`.
+    /// Returns warnings. `namesake` is a job with this name that existed before the run, of any
+    /// kind: two jobs with one name would share a Service and its pods.
     pub async fn preflight(
         self,
         rendered: &Rendered,
@@ -61,7 +61,7 @@ impl WritesApi<'_> {
         self.names_of_replicas_are_free(rendered).await?;
         let objects = rendered.objects.iter().filter(|object| !object.shared);
         let judged = join_all(objects.map(|object| self.judge_new(rendered, object))).await;
-        // What is in the way tells more than how the server refuses a dry run beside it.
+        // An existing object explains more than an error of the dry run next to it.
         let (refused, found): (Vec<_>, Vec<_>) = judged
             .into_iter()
             .partition(|one| matches!(one, Err(Obstacle::Failure(_))));
@@ -73,8 +73,7 @@ impl WritesApi<'_> {
         Ok(warnings)
     }
 
-    /// Lets the server judge an object, and what is there of its name if anything is. Returns
-    /// warnings.
+    /// Validates an object and, if its name exists, the existing object. Returns warnings.
     async fn judge_new(
         self,
         rendered: &Rendered,
@@ -112,8 +111,8 @@ impl WritesApi<'_> {
             && let Some(live) = self.live(object).await?
             && let Err(obstacle) = self.may_use(rendered, object, &live, &mut warnings)
         {
-            // Another run may have made the job since it was looked for; then that is what is in
-            // the way.
+            // Another run may have created the job since the first check; then the job is the
+            // obstacle.
             self.name_is_free(rendered).await?;
             return Err(obstacle);
         }
@@ -127,8 +126,8 @@ impl WritesApi<'_> {
         Ok(warnings)
     }
 
-    /// Lets the server judge everything that takes the place of a job of another kind, which goes
-    /// first with what belongs to it. Returns warnings.
+    /// Validates all objects that replace a job of another kind; that job is deleted first with its
+    /// objects. Returns warnings.
     pub async fn judge_all(self, rendered: &Rendered) -> Result<Vec<String>, Obstacle> {
         let mut warnings = Vec::new();
         for object in rendered.objects.iter().filter(|object| !object.shared) {
@@ -154,8 +153,8 @@ impl WritesApi<'_> {
         Ok(warnings)
     }
 
-    /// Lets the server judge the owner of the pods as if its name were free: what is to take the
-    /// place of a job is known to be taken before that job goes. Returns warnings.
+    /// Validates the owner of the pods as if its name were free, so that a job is not deleted for a
+    /// replacement that the server rejects. Returns warnings.
     pub async fn judge_owner(self, rendered: &Rendered) -> Result<Vec<String>, Obstacle> {
         let mut owner = rendered
             .objects
@@ -163,6 +162,7 @@ impl WritesApi<'_> {
             .expect("a document has an owner")
             .clone();
         if let Some(meta) = owner.body["metadata"].as_object_mut() {
+            // With `generateName` the server chooses a free name. The dry run stores nothing.
             let name = meta.remove("name");
             meta.extend(name.map(|name| ("generateName".to_owned(), name)));
         }
@@ -173,24 +173,24 @@ impl WritesApi<'_> {
         }
     }
 
-    /// Requires that no job of any kind has the name now.
+    /// Fails if a job of any kind has this name.
     async fn name_is_free(self, rendered: &Rendered) -> Result<(), Obstacle> {
         let root = rendered.objects.last().expect("a document has an owner");
         let wanted = Wanted::one(root.namespace().unwrap_or_default(), root.name());
         let found = match self.0.jobs().list(&wanted).await {
-            // Whoever may not read jobs learns of a namesake from the server's own judgement.
+            // For users who cannot read jobs, the server's validation detects the existing job.
             Err(failure) if failure.is_forbidden() => return Ok(()),
             other => other?.jobs,
         };
-        // Pods that a deleted job has left, on a dead node for ever, take no name.
+        // Leftover pods of a deleted job, which stay on a dead node forever, do not block the name.
         found
             .iter()
             .find(|job| !job.owner_is_gone)
             .map_or(Ok(()), |job| Err(in_the_way(job)))
     }
 
-    /// Refuses the names of others' Services that the replicas of a service on several nodes need:
-    /// NAME-0, NAME-1, …. LeaderWorkerSet would take them as its own, and the pods would not find
+    /// Fails if foreign Services have the names that the replicas of a multi-node service need:
+    /// NAME-0, NAME-1, …. LeaderWorkerSet would use them as its own, and the pods would not find
     /// each other.
     async fn names_of_replicas_are_free(self, rendered: &Rendered) -> Result<(), Obstacle> {
         let root = rendered.objects.last().expect("a document has an owner");
@@ -209,7 +209,7 @@ impl WritesApi<'_> {
                 && matches!(self.0.find::<Value>(&path).await, Ok(Some(_)))
             {
                 let message = format!(
-                    "service `{name}` is there, and replica {index} of `{}` needs that name",
+                    "service `{name}` exists, but replica {index} of `{}` needs that name",
                     root.name()
                 );
                 return Err(Failure::conflict("AlreadyExists", message).into());
@@ -218,7 +218,7 @@ impl WritesApi<'_> {
         Ok(())
     }
 
-    /// Refuses a live object of that name unless it is a leftover or a kept claim of this very job.
+    /// Rejects the existing object unless it is a leftover or a kept claim of this same job.
     fn may_use(
         self,
         rendered: &Rendered,
@@ -243,7 +243,8 @@ impl WritesApi<'_> {
             .pointer("/metadata/ownerReferences")
             .and_then(Value::as_array)
             .is_some_and(|owners| !owners.is_empty());
-        // Its owner is gone, or may not be seen: either way it is not ours to use.
+        // Its owner was deleted or is invisible to the user; the object cannot be reused in either
+        // case.
         if same_job && owned && !root {
             return Err(Obstacle::Terminating {
                 label: label(object),
@@ -264,7 +265,7 @@ impl WritesApi<'_> {
                 });
             }
             warnings.push(format!(
-                "{} of an earlier job of this name is used again",
+                "{} of an earlier job with this name is reused",
                 label(object)
             ));
         }
@@ -272,7 +273,7 @@ impl WritesApi<'_> {
     }
 }
 
-/// Returns the obstacle that a job of the same name is.
+/// Describes an existing job with the same name as an obstacle.
 fn in_the_way(job: &Job) -> Obstacle {
     if job.deleting {
         return Obstacle::Terminating {
@@ -286,9 +287,9 @@ fn in_the_way(job: &Job) -> Obstacle {
     }
 }
 
-/// Returns a warning when Kueue left an object of its queues as it was: its integration for this
-/// kind is off, and nothing holds the pods back. Otherwise its webhook suspends a Job, and marks
-/// the pods of everything else.
+/// Warns if Kueue did not modify an object with a queue: its integration for this kind is off, so
+/// it does not hold the pods back. Otherwise its webhook suspends a Job, and labels the pods of
+/// other kinds.
 fn outside_queue(object: &Object, judged: &Value) -> Option<String> {
     let queue = object
         .body
@@ -311,12 +312,11 @@ fn outside_queue(object: &Object, judged: &Value) -> Option<String> {
     }
     let kind = object.kind().to_lowercase();
     Some(format!(
-        "Kueue takes no {kind}s here (its integration is off): the job runs outside of queue `{queue}` and of its quota"
+        "Kueue does not manage {kind}s here (its integration is off): the job runs outside queue `{queue}` and its quota"
     ))
 }
 
-/// Returns true when the API server refuses a dry run because a webhook with side effects would
-/// take part in it.
+/// Whether the API server rejects a dry run because a webhook with side effects would be called.
 pub(crate) fn refuses_dry_runs(failure: &Failure) -> bool {
     failure.code() == Some(400) && failure.cause() == Some(RefusalCause::NoDryRun)
 }
@@ -328,7 +328,7 @@ pub(super) fn not_judged(object: &Object, failure: &Failure) -> String {
     )
 }
 
-/// Returns what of a claim cannot be changed any more, where it matters.
+/// Describes an immutable field of a claim that differs and matters.
 fn differs(wanted: &Object, live: &Value) -> Option<String> {
     let text = |pointer: &str| {
         live.pointer(pointer)
@@ -338,14 +338,14 @@ fn differs(wanted: &Object, live: &Value) -> Option<String> {
     let mode = wanted.text("/spec/accessModes/0");
     if text("/spec/accessModes/0") != mode {
         return Some(format!(
-            "it is {} and this job asks for {mode}",
+            "it is {}, but this job requests {mode}",
             text("/spec/accessModes/0")
         ));
     }
     let class = wanted.text("/spec/storageClassName");
     if !class.is_empty() && text("/spec/storageClassName") != class {
         return Some(format!(
-            "it is of storage class {} and this job asks for {class}",
+            "it has storage class {}, but this job requests {class}",
             text("/spec/storageClassName")
         ));
     }
@@ -353,7 +353,7 @@ fn differs(wanted: &Object, live: &Value) -> Option<String> {
     let bytes = |text: &str| quantity::milli(text).unwrap_or_default();
     (bytes(wanted.text(size)) < bytes(text(size))).then(|| {
         format!(
-            "it has {} and this job asks for {}, and claims do not shrink",
+            "it has {}, but this job requests {}, and claims cannot shrink",
             text(size),
             wanted.text(size)
         )

@@ -1,5 +1,5 @@
-//! What of a job stays as it is when its unchanged file is applied again: where its pods run, how
-//! they claim devices, defaults that came later, and the number of pods that others decide.
+//! Preserves live fields that re-applying an unchanged file must not overwrite: placement, device
+//! claims, earlier defaults, and a number of pods that others set.
 
 use serde_json::Value;
 
@@ -9,20 +9,20 @@ use gpuctl_core::model::contract::labels::{
 };
 use gpuctl_manifest::render::{CACHES, Object, Rendered};
 
-/// What waits where the site's defaults are others than those of a job.
+/// Name of the pending change when the site's defaults differ from those of a job.
 pub const SITE_DEFAULTS_WAIT: &str = "changed defaults of the site";
 
-/// What is to stay as it is.
+/// The unchanged parts of a job.
 #[derive(Clone, Copy)]
 pub(crate) struct Sameness {
-    /// The file says the same as before, so that where its pods run is no news.
+    /// The file is unchanged, so its placement is preserved.
     pub source: bool,
-    /// Defaults that came later wait.
+    /// Newer defaults wait for the next change of the file.
     pub defaults: bool,
 }
 
-/// Returns the owner as it is to be applied, and the defaults that it is not given: what others
-/// decide about it meanwhile is left to them.
+/// Returns the owner to apply, and the defaults that it does not get. Fields that others have set
+/// since then are preserved.
 pub(crate) fn settled(
     root: &Object,
     live: &Value,
@@ -33,7 +33,7 @@ pub(crate) fn settled(
     let mut waiting = Vec::new();
     if same.source {
         each_template(&mut root.body, live, |body, live| {
-            // Whoever asks for the site's new defaults gets the tolerations among them.
+            // With the site's new defaults come their tolerations.
             if same.defaults || site_defaults(live) == site_defaults(body) {
                 keep_placement(body, live);
             }
@@ -51,15 +51,15 @@ pub(crate) fn settled(
     (root, waiting)
 }
 
-/// Where an owner has templates of pods: one, or those of the first pods and of the others of each
-/// replica.
+/// Paths of pod templates in an owner: one template, or those of the leader and of the workers of
+/// each replica.
 const TEMPLATES: [&str; 3] = [
     "/spec/template",
     "/spec/leaderWorkerTemplate/leaderTemplate",
     "/spec/leaderWorkerTemplate/workerTemplate",
 ];
 
-/// Settles each template of an owner as if it were its only one, at `/spec/template`.
+/// Calls `settle` for each pod template of an owner, moved to `/spec/template`.
 fn each_template(body: &mut Value, live: &Value, mut settle: impl FnMut(&mut Value, &Value)) {
     let original = body.clone();
     let mut settled = Vec::new();
@@ -86,13 +86,14 @@ fn each_template(body: &mut Value, live: &Value, mut settle: impl FnMut(&mut Val
     }
 }
 
-/// Leaves the number of pods, and whether they run, to whoever decides it.
+/// Preserves the number of pods, and whether they run, if others decide them.
 fn keep_size(root: &mut Object, live: &Value, rendered: &Rendered) {
     let Some(spec) = root.body["spec"].as_object_mut() else {
         return;
     };
-    // Pausing and queues decide whether it runs.
+    // Pausing and queues set this field.
     spec.remove("suspend");
+    // A pause without the right to write Kueue's Workload sets this field to 0.
     if spec.contains_key("parallelism")
         && live.pointer("/spec/parallelism") == Some(&Value::from(0))
     {
@@ -120,21 +121,21 @@ fn keep_size(root: &mut Object, live: &Value, rendered: &Rendered) {
     } else if scaled && size_is_of_others(live) {
         spec.remove("replicas");
     } else if scaled && !live_size.is_null() {
-        // Nobody else owns the number yet: without one it would fall back to 1.
+        // No other manager owns the field yet: omitting it would reset it to 1.
         spec.insert("replicas".to_owned(), live_size);
     }
 }
 
-/// Returns what an owner says of the site's defaults that it was made with.
+/// Returns the site's defaults that are recorded on an owner.
 pub(crate) fn site_defaults(body: &Value) -> Option<Value> {
     body.pointer("/metadata/annotations")
         .and_then(|all| all.get(DEFAULTS))
         .cloned()
 }
 
-/// Returns false for a template of claims or a group that the job does without: how its nodes give
-/// out devices and who places its pods is kept as long as its file says the same, whatever the
-/// cluster has by now and whoever may see it.
+/// Whether the job uses an object. Returns false for a claim template or a pod group that the live
+/// job does not use. While its file is unchanged, a job keeps its way to claim devices and its
+/// scheduler, even if the cluster offers others now.
 pub(crate) fn is_still_used(object: &Object, live: &Value, same_source: bool) -> bool {
     let field = match object.plural {
         "resourceclaimtemplates" => "/spec/resourceClaims",
@@ -152,8 +153,8 @@ pub(crate) fn is_still_used(object: &Object, live: &Value, same_source: bool) ->
             .any(|path| live.pointer(&format!("{path}{field}")).is_some())
 }
 
-/// Where the site's defaults are others than those that the job was made with, its pods stay as
-/// they are. Returns what waits then.
+/// Preserves the pods if the job was created with other defaults of the site. Returns the changes
+/// that wait.
 fn keep_site_defaults(body: &mut Value, live: &Value) -> Option<Vec<&'static str>> {
     let (before, now) = (site_defaults(live), site_defaults(body));
     if before == now {
@@ -166,7 +167,7 @@ fn keep_site_defaults(body: &mut Value, live: &Value) -> Option<Vec<&'static str
     };
     keep_gang(body, live);
     body["spec"]["template"] = live.pointer("/spec/template")?.clone();
-    // Neither does the job move to another pool or queue, nor end earlier.
+    // The labels hold the pool and the queue, which do not change either.
     body["metadata"]["labels"] = live.pointer("/metadata/labels")?.clone();
     let spec = body["spec"].as_object_mut()?;
     match live.pointer("/spec/ttlSecondsAfterFinished") {
@@ -176,8 +177,9 @@ fn keep_site_defaults(body: &mut Value, live: &Value) -> Option<Vec<&'static str
     Some(vec![SITE_DEFAULTS_WAIT])
 }
 
-/// Defaults that the job was made without, by an earlier version, come with the next change of its
-/// file: as long as the file says the same, nothing is restarted for them. Returns what waits.
+/// Removes defaults that an earlier version did not set when it created the job. They wait for the
+/// next change of the file, so that they alone do not restart the job. Returns the defaults that
+/// wait.
 fn keep_defaults(body: &mut Value, live: &Value) -> Vec<&'static str> {
     let mut waiting = Vec::new();
     let live = live.pointer("/spec/template/spec").unwrap_or(&Value::Null);
@@ -225,7 +227,7 @@ fn keep_defaults(body: &mut Value, live: &Value) -> Vec<&'static str> {
             waiting.push("folders of the model cache");
         }
     }
-    // Only the group is a default; whatever else stands there was asked for.
+    // Only the group is a default; the user requested the other fields.
     if live["securityContext"]["fsGroup"].is_null()
         && let Some(context) = spec
             .get_mut("securityContext")
@@ -241,8 +243,8 @@ fn keep_defaults(body: &mut Value, live: &Value) -> Vec<&'static str> {
     waiting
 }
 
-/// Returns true for the program that keeps ranks in step. Ranks of one training must run the same
-/// one: it comes and goes with its Job.
+/// Whether the object is the program that synchronizes ranks. All ranks of a training must run the
+/// same program, so its lifetime is that of its Job.
 pub(crate) fn is_supervisor(object: &Object) -> bool {
     object.plural == "configmaps"
         && object
@@ -285,7 +287,7 @@ fn keep_program_hash(root: &mut Object, live: &Value) {
     };
 }
 
-/// The hash of the program that a Job was created with. Earlier versions did not record it.
+/// Returns the hash of the program that a Job was created with. Earlier versions did not record it.
 pub(crate) fn program_hash(owner: &Value) -> Option<&str> {
     owner
         .pointer("/metadata/annotations")
@@ -293,8 +295,8 @@ pub(crate) fn program_hash(owner: &Value) -> Option<&str> {
         .and_then(Value::as_str)
 }
 
-/// Keeps how the ranks of a training are started and what their failures count: the program and its
-/// arguments are of the version that made the job. Returns what waits.
+/// Preserves the start command of ranks and their failure policy: the program and its arguments are
+/// of the version that created the job. Returns the change that waits.
 fn keep_supervision(body: &mut Value, live: &Value) -> Option<&'static str> {
     let command = |body: &Value| {
         body.pointer("/spec/template/spec/containers/0/command")
@@ -309,8 +311,9 @@ fn keep_supervision(body: &mut Value, live: &Value) -> Option<&'static str> {
     (!before).then_some("ranks that restart together")
 }
 
-/// Returns true when an autoscaler has taken over the number of pods.
+/// Whether another field manager, such as an autoscaler, owns the number of pods.
 fn size_is_of_others(live: &Value) -> bool {
+    // The autoscaler writes `replicas` through the `scale` subresource, as another field manager.
     let entries = live
         .pointer("/metadata/managedFields")
         .and_then(Value::as_array)

@@ -91,7 +91,7 @@ impl WritesApi<'_> {
         let original = program_hash(owner);
         let is_known = original.is_some() && original == wanted.as_deref();
         let Some(live) = live else {
-            let lost = || format!("{} of this job does not exist any more", label(object));
+            let lost = || format!("{} of this job no longer exists", label(object));
             // A Job without a supervisor has no program yet. Its template is immutable, so the Job
             // must be replaced.
             return Ok(if is_known || !is_supervised(owner) {
@@ -158,13 +158,13 @@ impl WritesApi<'_> {
             return Ok(live);
         }
         let uid = text("/metadata/uid").unwrap_or_default();
-        // The version protects an object that another run has given to its job by now.
+        // The version protects an object that another run has given to its job in the meantime.
         let deletion = Deletion {
             version: text("/metadata/resourceVersion"),
             ..Deletion::of(uid)
         };
         match self.delete(object, deletion).await {
-            // The garbage collector deletes an object whose owner is gone.
+            // The garbage collector deletes an object whose owner no longer exists.
             Err(failure) if failure.is_forbidden() && is_original => {
                 let patch = json!({"metadata": {"uid": uid, "ownerReferences": null}});
                 return self.merge_patch(&path_of(object), &patch).await;
@@ -172,7 +172,7 @@ impl WritesApi<'_> {
             Err(failure) if failure.is_forbidden() && is_token(object) => {
                 let name = label(object);
                 let message = format!(
-                    "{name} is left of an earlier job, and you may not delete it to make a new token: {failure}"
+                    "{name} remains from an earlier job, and you may not delete it to create a new token: {failure}"
                 );
                 return Err(Failure::conflict("AlreadyExists", message));
             }

@@ -1,4 +1,4 @@
-//! Creates the objects of one document in order, and removes them again when one of them fails.
+//! Creates the objects of one document in order, and deletes them again if one of them fails.
 
 use std::cell::RefCell;
 
@@ -9,12 +9,13 @@ use super::companions::{belongs, is_fixed, is_optional, label, tolerated};
 use crate::{Failure, handles::WritesApi};
 use gpuctl_manifest::render::{Object, Rendered};
 
-/// What a submission has made so far: whoever interrupts it has to say so, and to take it away.
+/// Objects that a submission has created so far. A caller that interrupts the submission must
+/// report or delete them.
 #[derive(Debug, Default)]
 pub struct Progress {
     /// With their UIDs.
     made: Vec<(Object, String)>,
-    /// Sent, and not answered yet; true for the owner.
+    /// The object whose creation was requested but not confirmed; true for the owner.
     doubtful: Option<(Object, bool)>,
     /// No further object may be sent.
     stopped: bool,
@@ -33,27 +34,27 @@ impl Progress {
     }
 }
 
-/// What is there after a submission that failed.
+/// Objects that remain after a failed submission.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Left {
     /// As `kind/name`.
     pub there: Vec<String>,
-    /// Nobody answers whether it is there.
+    /// An object that may exist: the server did not respond.
     pub doubtful: Option<String>,
 }
 
-/// A submission that failed on the way.
+/// A submission that failed midway.
 #[derive(Debug)]
 pub struct Broken {
     pub failure: Failure,
     /// The object that failed, as `kind/name`.
     pub object: String,
     pub left: Left,
-    /// Somebody else made the job meanwhile: what had been made for it is that job's.
+    /// Another run created the job in the meantime, and its job now uses the objects.
     pub taken: bool,
 }
 
-/// A document that is in the cluster.
+/// A document whose objects exist in the cluster.
 #[derive(Debug)]
 pub struct Submitted {
     /// The object that owns the pods.
@@ -79,8 +80,8 @@ impl From<Failure> for WriteStop {
 }
 
 impl WritesApi<'_> {
-    /// Writes the objects in order; the last owns the others. `run` marks what this run makes. What
-    /// was made when it failed is taken away again, unless it is to be kept.
+    /// Writes the objects in order; the last one owns the others. `run` marks the objects of this
+    /// run. Deletes them again after a failure, unless `keep_partial` is set.
     pub async fn submit(
         self,
         rendered: &Rendered,
@@ -131,7 +132,7 @@ impl WritesApi<'_> {
         unreachable!("the last object of a document is its owner")
     }
 
-    /// Creates one object. One that is there already is used if it is left over from this very job.
+    /// Creates one object. Reuses an existing one that is a leftover of this same job.
     async fn put(
         self,
         object: &Object,
@@ -146,7 +147,7 @@ impl WritesApi<'_> {
         let root = rendered.objects.last() == Some(object);
         progress.borrow_mut().doubtful = Some((object.clone(), root));
         let created = self.create(object, run).await;
-        // A first try may have been heard, whatever a second one was told.
+        // After an error the object may still exist: an earlier attempt may have succeeded.
         if created.is_ok() {
             progress.borrow_mut().doubtful = None;
         }
@@ -162,13 +163,16 @@ impl WritesApi<'_> {
             }
             Creation::There(live) => {
                 let ours = belongs(object, &live);
-                let message = format!("{} was created by somebody else meanwhile", label(object));
+                let message = format!(
+                    "{} was created by another run in the meantime",
+                    label(object)
+                );
                 let failure = Failure::conflict("AlreadyExists", message);
-                // What is going would be gone soon after it was used.
+                // Never reuse an object that is being deleted.
                 let ours = ours && live.pointer("/metadata/deletionTimestamp").is_none();
                 match (root, ours) {
                     (true, true) => Err(WriteStop::Taken(failure)),
-                    // Another run may have made the job, whose companion this is then.
+                    // Another run may have created the job; then the object belongs to its job.
                     (false, true)
                         if is_fixed(object) && self.live_owner(rendered).await?.is_some() =>
                     {
@@ -182,7 +186,8 @@ impl WritesApi<'_> {
         }
     }
 
-    /// Removes what this run made, newest first, or keeps it; says what is there then.
+    /// Deletes the objects of this run, newest first, unless `keep_partial` is set. Returns those
+    /// that remain.
     pub async fn take_back(
         self,
         run: &str,
@@ -193,7 +198,7 @@ impl WritesApi<'_> {
         let mut left = Left::default();
         if let Some((object, root)) = doubtful {
             match self.live_companion(&object).await {
-                // Another run was quicker: what was made for its job is that job's.
+                // Another run was faster: its job now uses the objects of this run.
                 Ok(Some(live)) if root && !is_of(&live, run) && belongs(&object, &live) => {
                     return left;
                 }
@@ -219,8 +224,8 @@ impl WritesApi<'_> {
         left
     }
 
-    /// Makes the owner own the rest, so that its end, by whatever hand, leaves nothing. Kept claims
-    /// stay their own. The job is there whether it succeeds or not, so a failure is a warning.
+    /// Makes the owner own the other objects, so that deleting it in any way also deletes them.
+    /// Kept claims get no owner. The job exists even if this fails, so a failure is only a warning.
     async fn adopt(self, rendered: &Rendered, owner: &Value, left_out: &[String]) -> Vec<String> {
         let mut warnings = Vec::new();
         for object in owned(rendered, owner)
@@ -233,14 +238,14 @@ impl WritesApi<'_> {
             };
             if let Err(failure) = adopted {
                 let name = label(&object);
-                warnings.push(format!("{name} was not tied to the job, so only `gpuctl delete` takes it away: {failure}"));
+                warnings.push(format!("{name} has no owner reference to the job, so only `gpuctl delete` removes it: {failure}"));
             }
         }
         warnings
     }
 }
 
-/// Returns what a job's owner owns, as it is written then.
+/// Returns the objects that the job's owner owns, with their owner reference.
 pub(crate) fn owned(rendered: &Rendered, owner: &Value) -> Vec<Object> {
     let text = |pointer: &str| {
         owner
@@ -248,6 +253,8 @@ pub(crate) fn owned(rendered: &Rendered, owner: &Value) -> Vec<Object> {
             .and_then(Value::as_str)
             .unwrap_or_default()
     };
+    // With `blockOwnerDeletion: true`, the admission plugin OwnerReferencesPermissionEnforcement
+    // would require the right to update the owner's finalizers.
     let reference = json!([{
         "apiVersion": text("/apiVersion"), "kind": text("/kind"), "name": text("/metadata/name"),
         "uid": text("/metadata/uid"), "blockOwnerDeletion": false,

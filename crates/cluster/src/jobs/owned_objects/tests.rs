@@ -6,7 +6,8 @@ use super::*;
 use crate::transport::protobuf::decode;
 use crate::transport::protobuf::encode::encoded_list;
 
-/// In protobuf a field without a number would be empty, so every kind says which it lacks.
+/// A kind whose protobuf fields have no numbers would decode to empty fields, so each kind is
+/// listed.
 #[test]
 fn every_kind_of_object_is_read_in_protobuf() {
     for kind in [

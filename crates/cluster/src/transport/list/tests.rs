@@ -54,14 +54,14 @@ fn pages_grow_with_small_objects() {
         ),
         (1310, 500, 2000)
     );
-    // The first objects are small and the others are not.
+    // The first objects are small, later ones are not.
     assert_eq!(
         (next_size(2000, 40_000_000), next_size(500, 0)),
         (500, 2000)
     );
 }
 
-/// Accepts pages until a limit refuses one. Returns their number and the reason.
+/// Accepts pages until a limit is exceeded. Returns their number and the reason.
 fn refused(objects: usize, token: impl Fn(usize) -> String, elapsed: Duration) -> (usize, String) {
     let mut limits = PageLimits::new(MINUTE);
     (0..10_000)
@@ -105,7 +105,7 @@ fn a_list_without_an_end_is_given_up() {
     );
     assert_eq!(
         slow,
-        (0, "after 51 s it has 2000 objects and goes on".to_owned())
+        (0, "after 51 s it has 2000 objects and continues".to_owned())
     );
 }
 

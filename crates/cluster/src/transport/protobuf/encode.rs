@@ -23,7 +23,7 @@ pub(super) fn number_field(number: u64, value: i64, to: &mut Vec<u8>) {
     varint(value.cast_unsigned(), to);
 }
 
-/// Writes a value as Go does: in the order of the numbers, with texts that are empty.
+/// Encodes a value as Go does: fields in the order of their numbers, including empty strings.
 pub(super) fn value(number: u64, kind: Kind, json: &Value, to: &mut Vec<u8>) {
     let mut inner = Vec::new();
     match kind {
@@ -65,7 +65,7 @@ pub(super) fn value(number: u64, kind: Kind, json: &Value, to: &mut Vec<u8>) {
 
 pub(super) fn encoded(message: &Message, json: &Value) -> Vec<u8> {
     let mut to = Vec::new();
-    // Something newer than this program, which is stepped over.
+    // A field that this version does not know, which the decoder must skip.
     bytes_field(900, b"newer", &mut to);
     for field in message.fields {
         match field.kind {

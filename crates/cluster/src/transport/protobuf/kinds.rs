@@ -1,6 +1,7 @@
-//! Names and numbers of the fields that are read in protobuf, of the kinds that are listed by the
-//! thousand. Every name that a struct asks for stands here; the rest is stepped over. Source:
-//! `generated.proto` of k8s.io/api and k8s.io/apimachinery 0.34, whose numbers never change.
+//! Declares names and numbers of the protobuf fields that gpuctl reads, for the kinds that a
+//! cluster has by the thousand. It covers every field that a struct decodes; the decoder skips all
+//! other fields. Source: `generated.proto` of k8s.io/api and k8s.io/apimachinery 0.34. Field
+//! numbers never change.
 
 use super::pod_messages::{CONDITION, POD_SPEC, POD_STATUS, field, message};
 use super::{Kind, Message};
@@ -16,7 +17,7 @@ macro_rules! list_of {
     }};
 }
 
-/// Declares the message of an object: its metadata, specification and status.
+/// Declares the message of an object: its metadata, spec and status.
 macro_rules! object {
     ($name:ident, $spec:expr, $status:expr) => {
         static $name: Message = message(&[
@@ -27,7 +28,7 @@ macro_rules! object {
     };
 }
 
-/// Returns the message of the list at this path of the API, where it is one that is read here.
+/// Finds the message of the list at this API path; `None` for a kind that is read as JSON.
 pub(crate) fn list_of(path: &str) -> Option<&'static Message> {
     let (core, batch, apps) = (
         path.strip_prefix("/api/v1/"),
@@ -70,7 +71,7 @@ static LIST_METADATA: Message = message(&[
     field(3, "continue", Kind::Text),
 ]);
 
-/// A refusal of the API server.
+/// The `Status` of an error response.
 pub(crate) static STATUS: Message = Message {
     fields: &[
         field(1, "metadata", Kind::Message(&LIST_METADATA)),
@@ -160,7 +161,7 @@ static NODE_INFO: Message = message(&[
     field(5, "osImage", Kind::Text),
 ]);
 
-/// Of the template of pods that an owner makes.
+/// Pod template of an owner.
 static TEMPLATE: Message = message(&[field(2, "spec", Kind::Message(&POD_SPEC))]);
 
 object!(JOB, &JOB_SPEC, &JOB_STATUS);
@@ -224,8 +225,8 @@ static CRON_JOB_STATUS: Message = Message {
     ],
 };
 
-/// What Deployments, StatefulSets, ReplicaSets and DaemonSets lack of what structs for all owners
-/// read.
+/// Fields that structs for all owners read, but that Deployments, StatefulSets, ReplicaSets and
+/// DaemonSets lack.
 const BESIDE_SETS: &[&str] = &[
     "parallelism",
     "completions",
@@ -248,7 +249,7 @@ object!(DEPLOYMENT, &SIZED_SPEC, &DEPLOYMENT_STATUS);
 object!(STATEFUL_SET, &SIZED_SPEC, &STATEFUL_SET_STATUS);
 object!(REPLICA_SET, &SIZED_SPEC, &REPLICA_SET_STATUS);
 
-/// Of Deployments, StatefulSets and ReplicaSets.
+/// For Deployments, StatefulSets and ReplicaSets.
 static SIZED_SPEC: Message = Message {
     fields: &[
         field(1, "replicas", Kind::Integer),
@@ -298,7 +299,7 @@ static DEPLOYMENT_CONDITION: Message = message(&[
     field(7, "lastTransitionTime", Kind::Time),
 ]);
 
-/// Of StatefulSets, ReplicaSets and DaemonSets.
+/// For StatefulSets, ReplicaSets and DaemonSets.
 static SET_CONDITION: Message = message(&[
     field(1, "type", Kind::Text),
     field(2, "status", Kind::Text),

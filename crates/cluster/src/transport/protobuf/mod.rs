@@ -1,7 +1,7 @@
-//! Reads answers of the API server in protobuf: a serde deserializer over their bytes, with the
-//! names and numbers of `kinds.rs`, so that the structs that read JSON read these as well. What has
-//! no name there is stepped over; text is borrowed. Source of the envelope: Kubernetes API
-//! Concepts, "Kubernetes Protobuf encoding".
+//! Decodes protobuf responses of the API server. It is a serde deserializer that maps field numbers
+//! to the names in `kinds.rs`, so that structs for JSON decode protobuf too. It skips fields that
+//! `kinds.rs` does not name, and borrows strings. Source of the envelope: Kubernetes API Concepts,
+//! "Kubernetes Protobuf encoding".
 
 mod kinds;
 mod pod_messages;
@@ -16,14 +16,14 @@ pub(crate) use kinds::{STATUS, list_of};
 
 use gpuctl_core::protobuf::{MessageReader, Scalar};
 
-/// What the API server calls this encoding.
+/// Media type of this encoding.
 pub(crate) const MEDIA_TYPE: &str = "application/vnd.kubernetes.protobuf";
 
-/// The fields of a message that are read, and names that kinds beside it have.
+/// The fields of a message that are read, and the names that only related kinds have.
 #[derive(Debug)]
 pub(crate) struct Message {
     pub fields: &'static [MessageField],
-    /// Names that a struct for several kinds asks for and this kind does not have.
+    /// Names that a struct for several kinds decodes and this kind does not have.
     pub absent: &'static [&'static str],
 }
 
@@ -40,15 +40,15 @@ pub(crate) enum Kind {
     Text,
     Integer,
     Flag,
-    /// Seconds since 1970; zero is no time.
+    /// Seconds since 1970; zero means no time.
     Time,
-    /// A text in a message of its own.
+    /// A string within a message.
     Quantity,
     Message(&'static Message),
-    /// A message whose fields are those of the message around it in JSON.
+    /// A message whose fields JSON puts into the surrounding object.
     Inline(&'static Message),
     List(&'static Kind),
-    /// Values under texts.
+    /// Values with string keys.
     Map(&'static Kind),
 }
 
@@ -57,7 +57,7 @@ impl Message {
         self.fields.iter().find(|field| field.number == number)
     }
 
-    /// Returns whether a struct may ask for a field of this name.
+    /// Whether a struct may decode a field of this name.
     fn names(&self, name: &str) -> bool {
         self.absent.contains(&name)
             || self.fields.iter().any(|field| match field.kind {
@@ -67,7 +67,7 @@ impl Message {
     }
 }
 
-/// Decodes an answer whose object is such a message.
+/// Decodes a response that contains such a message.
 pub(crate) fn decode<'de, T: Deserialize<'de>>(
     answer: &'de [u8],
     message: &'static Message,
@@ -78,30 +78,30 @@ pub(crate) fn decode<'de, T: Deserialize<'de>>(
     })
 }
 
-/// Takes the object out of its envelope: four bytes, then a message whose second field it is.
+/// Extracts the object from its envelope: four magic bytes, then a message (`runtime.Unknown`) with
+/// the object in field 2.
 fn object(answer: &[u8]) -> Result<&[u8]> {
     let envelope = answer
         .strip_prefix(b"k8s\0")
-        .ok_or_else(|| Error::custom("an answer in protobuf begins otherwise"))?;
+        .ok_or_else(|| Error::custom("a protobuf response lacks the prefix of Kubernetes"))?;
     let mut fields = MessageReader::new(envelope);
     while let Some((number, scalar)) = fields.field()? {
         if let (2, Scalar::Bytes(raw)) = (number, scalar) {
             return Ok(raw);
         }
     }
-    // An object without a field that is set.
+    // An object without any field set.
     Ok(&[])
 }
 
-/// A value and what it is.
+/// A value and its kind.
 struct Payload<'de> {
     kind: Kind,
     raw: Scalar<'de>,
 }
 
 impl Payload<'_> {
-    /// Returns whether JSON has no such field: Go leaves out empty texts, and writes the zero time
-    /// as `null`.
+    /// Whether JSON omits the field: Go omits empty strings, and writes the zero time as `null`.
     fn is_absent(&self) -> Result<bool> {
         Ok(match (self.kind, self.raw) {
             (Kind::Text, Scalar::Bytes(text)) => text.is_empty(),
@@ -122,25 +122,26 @@ fn bytes(raw: Scalar<'_>) -> Result<&[u8]> {
     match raw {
         Scalar::Bytes(bytes) => Ok(bytes),
         Scalar::Number(_) => Err(Error::custom(
-            "a number stands where a text or an object is",
+            "expected a string or an object, found a number",
         )),
     }
 }
 
 fn number(raw: Scalar<'_>) -> Result<i64> {
     match raw {
+        // Protobuf encodes negative numbers as 64-bit two's complement, even in `int32` fields.
         Scalar::Number(number) => Ok(number.cast_signed()),
         Scalar::Bytes(_) => Err(Error::custom(
-            "a text or an object stands where a number is",
+            "expected a number, found a string or an object",
         )),
     }
 }
 
 fn text(raw: Scalar<'_>) -> Result<&str> {
-    std::str::from_utf8(bytes(raw)?).map_err(|_| Error::custom("a text is no UTF-8"))
+    std::str::from_utf8(bytes(raw)?).map_err(|_| Error::custom("a string is not valid UTF-8"))
 }
 
-/// Returns the first field of a time or of a quantity.
+/// Returns the first field of a time or a quantity.
 fn first(raw: Scalar<'_>) -> Result<Option<Scalar<'_>>> {
     let mut fields = MessageReader::new(bytes(raw)?);
     while let Some((number, scalar)) = fields.field()? {
@@ -164,7 +165,7 @@ impl<'de> Deserializer<'de> for Payload<'de> {
             Kind::Integer => visitor.visit_i64(number(self.raw)?),
             Kind::Flag => visitor.visit_bool(number(self.raw)? != 0),
             Kind::Time => {
-                // The field decodes an empty text as an unknown value.
+                // The struct's field decodes an empty string as an unknown value.
                 let at = Timestamp::from_second(seconds(self.raw)?);
                 visitor.visit_string(at.map_or_else(|_| String::new(), |at| at.to_string()))
             }
@@ -205,7 +206,7 @@ impl<'de> Deserializer<'de> for Payload<'de> {
         fields: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value> {
-        // A field that is read from JSON and has no number here would be silently empty.
+        // Without a number here, a field that is read from JSON would silently stay empty.
         debug_assert!(
             self.message()
                 .is_none_or(|message| fields.iter().all(|field| message.names(field))),
@@ -224,11 +225,11 @@ impl<'de> Deserializer<'de> for Payload<'de> {
     }
 }
 
-/// The fields of a message, one after the other.
+/// Iterates over the fields of a message.
 struct MessageFields<'de> {
     message: &'static Message,
     rest: MessageReader<'de>,
-    /// Messages around an inline one, with what is left of them.
+    /// Messages around an inline one, with their remaining bytes.
     around: Vec<(&'static Message, MessageReader<'de>)>,
     next: Option<Payload<'de>>,
 }
@@ -255,7 +256,7 @@ impl<'de> MapAccess<'de> for MessageFields<'de> {
                     (self.message, self.rest) = (message, MessageReader::new(bytes(raw)?));
                     continue;
                 }
-                // All that follow each other with the same number, keys included.
+                // All consecutive fields with the same number, including their keys.
                 Kind::List(_) | Kind::Map(_) => {
                     let run = self.rest.run_since(start, number)?;
                     Payload {
@@ -282,12 +283,12 @@ impl<'de> MapAccess<'de> for MessageFields<'de> {
         seed.deserialize(
             self.next
                 .take()
-                .ok_or_else(|| Error::custom("a value was asked for before its name"))?,
+                .ok_or_else(|| Error::custom("a value was requested before its name"))?,
         )
     }
 }
 
-/// The items of a list.
+/// Iterates over the items of a list.
 struct Items<'de> {
     of: Kind,
     rest: MessageReader<'de>,
@@ -304,8 +305,7 @@ impl<'de> SeqAccess<'de> for Items<'de> {
     }
 }
 
-/// The entries of a map: messages with a key and a value, either of which may be left out when it
-/// is empty.
+/// Iterates over the entries of a map: messages with a key and a value, each omitted if empty.
 struct Entries<'de> {
     of: Kind,
     rest: MessageReader<'de>,
@@ -336,7 +336,7 @@ impl<'de> MapAccess<'de> for Entries<'de> {
         let raw = self
             .value
             .take()
-            .ok_or_else(|| Error::custom("a value was asked for before its key"))?;
+            .ok_or_else(|| Error::custom("a value was requested before its key"))?;
         seed.deserialize(Payload { kind: self.of, raw })
     }
 }

@@ -1,4 +1,4 @@
-//! Names and numbers of the fields of pods that are read in protobuf.
+//! Declares names and numbers of the protobuf fields of pods that gpuctl reads.
 
 use super::{Kind, Message, MessageField};
 
@@ -30,7 +30,7 @@ pub(super) static POD_SPEC: Message = message(&[
     field(40, "resources", Kind::Message(&RESOURCES)),
 ]);
 
-/// A message that only has to be there.
+/// A message that is read only for its presence.
 static UNREAD: Message = message(&[]);
 
 static POD_RESOURCE_CLAIM: Message = message(&[field(1, "name", Kind::Text)]);
@@ -87,7 +87,7 @@ pub(super) static POD_STATUS: Message = message(&[
     field(11, "nominatedNodeName", Kind::Text),
 ]);
 
-/// Of pods and Jobs.
+/// For pods and Jobs.
 pub(super) static CONDITION: Message = message(&[
     field(1, "type", Kind::Text),
     field(2, "status", Kind::Text),

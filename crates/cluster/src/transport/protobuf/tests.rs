@@ -1,6 +1,5 @@
-//! The same objects in both encodings are the same to whoever reads them, and no bytes break the
-//! reader. The encoder is `encode.rs`; `tests/cluster/encodings.rs` holds both against a real API
-//! server.
+//! Checks that both encodings decode to the same objects and that no bytes make the decoder panic.
+//! The encoder is `encode.rs`; `tests/cluster/encodings.rs` compares both with a real API server.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -110,7 +109,7 @@ proptest! {
             prop_assert_eq!(ours.metadata.controller().map(|owner| owner.uid.clone()), theirs.metadata.controller().map(|owner| owner.uid.clone()));
             prop_assert_eq!(ours.spec.volumes.len(), theirs.spec.volumes.len());
         }
-        // Everything that has a name comes out as it went in, in whatever struct.
+        // Every named field survives encoding and decoding, for any struct.
         let all: Value = decode(&in_protobuf, message).unwrap();
         prop_assert_eq!(sorted(&all), sorted(&without_empty(list)));
     }
@@ -136,8 +135,7 @@ proptest! {
     }
 }
 
-/// Texts that are empty are nowhere in JSON, except as values of maps; lists and maps without items
-/// neither.
+/// JSON omits empty strings, except as values of maps, and empty lists and maps.
 fn without_empty(value: Value) -> Value {
     match value {
         Value::Object(fields) => fields
@@ -213,7 +211,7 @@ fn a_refusal_is_read_and_times_that_are_none_are_none() {
     let message = list_of("/api/v1/pods").unwrap();
     let page: ListPage<WirePod<'_>> = decode(&envelope, message).unwrap();
     assert_eq!(page.items[0].metadata.creation_timestamp, None);
-    // MessageFields of one number that do not follow each other are no list that Kubernetes writes.
+    // Kubernetes never writes the items of one list apart from each other.
     let mut torn = Vec::new();
     bytes_field(14, b"a", &mut torn);
     bytes_field(1, b"name", &mut torn);
@@ -224,6 +222,6 @@ fn a_refusal_is_read_and_times_that_are_none_are_none() {
     bytes_field(2, &list, &mut envelope);
     assert!(
         decode::<ListPage<WirePod<'_>>>(&envelope, message).is_err(),
-        "so JSON is asked for"
+        "so the list is requested as JSON"
     );
 }

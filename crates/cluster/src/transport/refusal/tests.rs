@@ -18,12 +18,12 @@ fn an_object_that_cannot_be_decoded_is_named() {
         r#"{"kind": "Job", "metadata": {"name": "a", "namespace": "b"}, "size": "CANARY"}"#;
     assert_eq!(
         failure(object),
-        "Job b/a has a field of a wrong type or an impossible value, at byte 77 of its JSON"
+        "Job b/a has a field with a wrong type or an invalid value, at byte 77 of its JSON"
     );
     let node = r#"{"kind": "Node", "metadata": {"name": "a"}, "size": 1000}"#;
     assert_eq!(
         failure(node),
-        "Node a has a field of a wrong type or an impossible value, at byte 56 of its JSON"
+        "Node a has a field with a wrong type or an invalid value, at byte 56 of its JSON"
     );
     for other in [
         r#"{"login": "here", "size": ""}"#,
