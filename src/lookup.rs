@@ -1,4 +1,4 @@
-//! Finds the job or node that a user names, and suggests the nearest name when there is none.
+//! Finds the job or node that a user names, and suggests the nearest name if it does not exist.
 
 use gpuctl_cluster::{Connection, InventorySnapshot, Wanted};
 use gpuctl_core::error::{Error, ErrorName};
@@ -13,7 +13,8 @@ pub(crate) enum LookupPurpose {
     Change,
 }
 
-/// Splits `NS/NAME`, or `NAME` alone. Names that Kubernetes cannot have never get into a URL.
+/// Splits `NS/NAME`, or `NAME` alone. Rejects names that Kubernetes does not allow, so that they
+/// never reach a URL.
 pub(crate) fn split(text: &str) -> Result<(Option<&str>, &str), Error> {
     let (namespace, name) = text
         .split_once('/')
@@ -33,7 +34,7 @@ pub(crate) fn split(text: &str) -> Result<(Option<&str>, &str), Error> {
     Err(Error::usage(format!("`{text}` is not a valid job name")).hint("see `gpuctl get jobs`"))
 }
 
-/// Returns the job called `text`; an error names the nearest one.
+/// Finds the job called `text`; the error suggests the nearest name.
 pub(crate) async fn job(
     connection: &Connection,
     text: &str,
@@ -45,12 +46,12 @@ pub(crate) async fn job(
     }
 }
 
-/// Where a job of a name is looked for.
+/// The name of a job and the namespaces to search for it.
 struct JobScope<'t> {
     name: &'t str,
-    /// Its namespace where several have a job of that name.
+    /// The namespace preferred when several namespaces have a job with this name.
     home: String,
-    /// The only one.
+    /// The only namespace to search; `None` searches all.
     namespace: Option<String>,
 }
 
@@ -65,6 +66,7 @@ impl<'t> JobScope<'t> {
         let home = explicit
             .clone()
             .unwrap_or_else(|| connection.namespace.clone());
+        // A change never reaches a job in another namespace just because its name matches.
         let namespace = if purpose == LookupPurpose::Change {
             Some(home.clone())
         } else {
@@ -78,7 +80,7 @@ impl<'t> JobScope<'t> {
     }
 }
 
-/// Returns the job called `text`, or `None` where there is none.
+/// Finds the job called `text`; `None` if it does not exist.
 pub(crate) async fn find(
     connection: &Connection,
     text: &str,
@@ -125,7 +127,7 @@ pub(crate) async fn find(
     }
 }
 
-/// Says of a deleted job what is left of it.
+/// Builds the error for a deleted job whose pods are still terminating.
 fn deleted(job: &Job) -> Error {
     let (pods, verb) = (
         count(job.pods.len() as u64, "pod"),
@@ -144,8 +146,8 @@ fn deleted(job: &Job) -> Error {
     ))
 }
 
-/// Returns the error for a job that does not exist, with what there is instead: the namesake
-/// elsewhere, or names like it. All jobs are listed for it.
+/// Builds the error for a job that does not exist. Lists all jobs to suggest a job of the same name
+/// in another namespace, or a similar name.
 pub(crate) async fn missing(
     connection: &Connection,
     text: &str,
@@ -177,8 +179,8 @@ pub(crate) async fn missing(
     })
 }
 
-/// Returns the error for a job that was not found among the kinds that the user may list: it may
-/// still exist.
+/// Builds the error for a job that may still exist, because the user may not list all kinds of
+/// workloads.
 fn unknown(name: &str, unreadable: &[&str]) -> Error {
     let kinds = unreadable.join("s and ");
     let message =
@@ -186,7 +188,7 @@ fn unknown(name: &str, unreadable: &[&str]) -> Error {
     Error::new(ErrorName::Forbidden, message)
 }
 
-/// Returns the node of that name; an error names the nearest one.
+/// Finds the node of that name; the error suggests the nearest one.
 pub(crate) fn node<'s>(stock: &'s InventorySnapshot, name: &str) -> Result<&'s NodeUsage, Error> {
     let hosts = &stock.inventory.hosts;
     hosts
@@ -198,7 +200,7 @@ pub(crate) fn node<'s>(stock: &'s InventorySnapshot, name: &str) -> Result<&'s N
         })
 }
 
-/// Returns the error for a node that does not exist.
+/// Builds the error for a node that does not exist.
 pub(crate) fn missing_node(name: &str, names: &[&str]) -> Error {
     let error = Error::new(
         ErrorName::NodeNotFound,

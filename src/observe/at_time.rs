@@ -1,4 +1,4 @@
-//! Answers `--at TIME` and `who gpu`: the state at a moment, from kube-state-metrics and exporters
+//! Answers `--at TIME` and `who gpu`: the state at one time, from kube-state-metrics and exporters
 //! in Prometheus.
 
 use std::process::ExitCode;
@@ -15,11 +15,11 @@ use gpuctl_core::model::UnixSeconds;
 use gpuctl_view::history::at_time as view;
 use gpuctl_view::history::snapshot::At;
 
-/// Seconds before a moment in which something must have been recorded.
+/// Length of the window, in seconds before the requested time, that is searched for samples.
 const BEFORE: i64 = 300;
 
-/// Reads a moment of the past, or now, and returns what `read` finds in it; `None` means that there
-/// was no such GPU.
+/// Reads the state at a past time, or now, and passes it to `read`, which returns `None` if that
+/// GPU did not exist.
 pub(crate) async fn look<T>(
     at: Option<&str>,
     context: &Context,
@@ -66,7 +66,7 @@ pub(crate) async fn look<T>(
     })
 }
 
-/// Prints the nodes as they were.
+/// Prints the nodes in their past state.
 pub(crate) async fn nodes(
     at: &str,
     options: &ListOptions,
@@ -87,7 +87,7 @@ pub(crate) async fn nodes(
     .await
 }
 
-/// Prints the jobs as they were, of the namespace that `-n` names or of all.
+/// Prints the jobs of that time, in the namespace given by `-n` or in all.
 pub(crate) async fn jobs(
     at: &str,
     options: &ListOptions,

@@ -1,5 +1,5 @@
-//! Answers `get nodes --blame`: reads a history of pods hour by hour and says on which nodes jobs
-//! failed first.
+//! Answers `get nodes --blame`: reads the history of pods hour by hour and reports the nodes on
+//! which jobs failed first.
 
 use std::process::ExitCode;
 
@@ -14,10 +14,10 @@ use gpuctl_core::error::{Error, ErrorName};
 use gpuctl_core::stats::history::blame::BlameLedger;
 use gpuctl_view::history::blame as view;
 
-/// Hours that are read at the same time.
+/// Hours read concurrently.
 const AT_ONCE: usize = 4;
 
-/// Prints the nodes with the failures of this span before now.
+/// Prints the nodes with their failures between `since` and now.
 pub(crate) async fn nodes(
     since: &str,
     options: &ListOptions,

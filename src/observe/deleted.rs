@@ -1,6 +1,5 @@
-//! Reads what kube-state-metrics keeps of a job or a pod that is deleted, for `why`. Where nothing
-//! is kept, or nobody may be asked, there is no answer, and what was asked about simply does not
-//! exist.
+//! Reads the history that kube-state-metrics has of a deleted job or pod, for `why`. Without
+//! history, or without access to it, there is no answer, and the name is reported as not existing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -19,12 +18,12 @@ use gpuctl_core::stats::exporters::kube_state;
 use gpuctl_diagnosis::{Memory, Subject, remembered};
 use gpuctl_prometheus::Prometheus;
 
-/// Seconds of history that are looked at.
+/// Seconds of history to search.
 const KEPT: i64 = 7 * 86_400;
-/// Whoever mistyped a name does not wait long for this.
+/// A mistyped name must not cause a long wait.
 const WITHIN: Duration = Duration::from_secs(5);
 
-/// Returns why something ended that no longer exists.
+/// Explains why a job or pod ended that no longer exists.
 pub(crate) async fn found(context: &Context, connection: &Connection, text: &str) -> Option<Found> {
     let (namespace, name) = lookup::split(text).ok()?;
     let namespace = namespace.unwrap_or(&connection.namespace);
@@ -58,7 +57,7 @@ pub(crate) async fn found(context: &Context, connection: &Connection, text: &str
     })
 }
 
-/// Reads the pods of a Job, or the pod, and whether it is a Job.
+/// Reads the pods of a Job, or the single pod, and whether the name is that of a Job.
 async fn read(prometheus: &Prometheus<'_>, namespace: &str, name: &str) -> Option<(Memory, bool)> {
     let owners = prometheus.now(&kube_state::owned(name, KEPT)).await.ok()?;
     let own = |series: &&Series| kube_state::label(series, "namespace") == Some(namespace);
@@ -102,7 +101,7 @@ async fn read(prometheus: &Prometheus<'_>, namespace: &str, name: &str) -> Optio
         });
         add_to_pod(kept, &mut memory.ends, series);
     }
-    // A namesake that was deleted earlier had pods as well.
+    // A job of the same name that was deleted earlier also had pods.
     let begin = memory.job.created_at;
     memory.job.pods = pods
         .into_values()
@@ -111,7 +110,7 @@ async fn read(prometheus: &Prometheus<'_>, namespace: &str, name: &str) -> Optio
     (!memory.job.pods.is_empty()).then_some((memory, is_job))
 }
 
-/// Returns the value of a label that is set and not empty.
+/// Reads a label, treating an empty value as missing.
 fn label(series: &Series, name: &str) -> Option<String> {
     series
         .label(name)
@@ -119,7 +118,7 @@ fn label(series: &Series, name: &str) -> Option<String> {
         .map(ToOwned::to_owned)
 }
 
-/// Adds what a series says of the Job.
+/// Adds the facts of one series to the Job.
 fn add_to_job(memory: &mut Memory, series: &Series) {
     let holds = series.label("condition") == Some("true");
     match series.name() {
@@ -131,8 +130,8 @@ fn add_to_job(memory: &mut Memory, series: &Series) {
     }
 }
 
-/// Adds what a series says of a pod. Reasons of containers that ended go to `ends`, where the
-/// job's own container comes first.
+/// Adds the facts of one series to a pod. Termination reasons of containers go to `ends`, where the
+/// reason of the job's own container takes precedence.
 fn add_to_pod(pod: &mut Pod, ends: &mut BTreeMap<String, String>, series: &Series) {
     pod.uid = label(series, "uid").unwrap_or_else(|| pod.uid.clone());
     match series.name() {
@@ -173,7 +172,7 @@ fn phase(word: &str) -> PodPhase {
     }
 }
 
-/// Reads the rank of a pod of an Indexed Job from its name: `JOB-RANK-abcde`.
+/// Parses the rank of a pod of an Indexed Job from its name: `JOB-RANK-abcde`.
 fn rank(job: &str, pod: &str) -> Option<u32> {
     let (rank, _) = pod.strip_prefix(job)?.strip_prefix('-')?.split_once('-')?;
     rank.parse().ok()
