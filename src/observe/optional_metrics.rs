@@ -1,5 +1,5 @@
-//! Metrics for cells of answers that are given without them too: who has none is told once, or has
-//! the exporters asked themselves.
+//! Metrics for cells that may stay empty. Missing metrics are reported once, or are read directly
+//! from the exporters.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -21,18 +21,19 @@ use gpuctl_core::stats::exporters::dialect::Quantity;
 use gpuctl_core::stats::exporters::identity::ApiFacts;
 use gpuctl_prometheus::{Prometheus, QueryError};
 
-/// Longest time for cells of an inventory: without them it is an answer too.
+/// Timeout for metrics of optional cells: the rest of the answer must not wait longer.
 const CELLS_WITHIN: Duration = Duration::from_secs(10);
 
-/// Metrics for the cells of an inventory, which is an answer without them too: who has none is told
-/// once.
+/// Metrics for the cells of an inventory, which is useful without them too. Missing metrics are
+/// reported once.
 pub(crate) struct OptionalMetrics<'c> {
     context: &'c Context,
     connection: &'c Connection,
     found: OnceCell<Prometheus<'c>>,
     told: Cell<bool>,
     used: StoreUse,
-    /// Whether exporters are asked themselves where Prometheus does not answer, and why it did not.
+    /// Whether to query the exporters directly if Prometheus does not respond. The field below has
+    /// the reason why it did not.
     by_exporters: Cell<bool>,
     failure: RefCell<Option<String>>,
 }
@@ -50,14 +51,15 @@ impl<'c> OptionalMetrics<'c> {
         }
     }
 
-    /// Lets [`Self::or_exporters`] ask the exporters themselves; not in a watch, which would ask
-    /// again and again.
+    /// Lets [`Self::or_exporters`] query the exporters directly, but not in a watch, which would
+    /// repeat it at every refresh.
     pub(crate) fn with_exporters(self, watch: bool) -> Self {
         self.by_exporters.set(!watch);
         self
     }
 
-    /// Returns what Prometheus told; else what the exporters of these nodes expose, with a warning.
+    /// Returns the data from Prometheus, or else reads the exporters of these nodes and warns about
+    /// it.
     pub(crate) async fn or_exporters(
         &self,
         moment: Option<ExporterReading>,
@@ -98,8 +100,8 @@ impl<'c> OptionalMetrics<'c> {
         }
     }
 
-    /// Metrics that go by the names of pods or jobs, which other clusters may have as well: from a
-    /// store that is not clear there are none.
+    /// Creates metrics that are identified by the names of pods or jobs. Other clusters may use the
+    /// same names, so a store with unclear cluster labels yields none.
     pub(crate) fn by_names(context: &'c Context, connection: &'c Connection, seconds: i64) -> Self {
         let since = UnixSeconds::from(context.now()) - seconds;
         Self {
@@ -108,7 +110,7 @@ impl<'c> OptionalMetrics<'c> {
         }
     }
 
-    /// Returns what devices measure now. `None` when nobody can tell, which is an error with
+    /// Reads live metrics of devices. `None` when they are unavailable, which is an error with
     /// `--require-metrics`.
     pub(crate) async fn now(
         &self,
@@ -121,7 +123,7 @@ impl<'c> OptionalMetrics<'c> {
             .await
     }
 
-    /// Asks with a time limit of its own. A failure leaves cells empty.
+    /// Runs a query with a timeout of its own. After a failure, cells stay empty.
     pub(crate) async fn optional<T>(
         &self,
         ask: impl AsyncFnOnce(&Prometheus<'c>) -> Result<T, Error>,
@@ -176,7 +178,7 @@ impl<'c> OptionalMetrics<'c> {
         }
     }
 
-    /// Puts what devices measure into an inventory, and returns it for what it rests on.
+    /// Adds the measured values to an inventory, and returns the readings that they come from.
     pub(crate) fn measure(
         &self,
         stock: &mut InventorySnapshot,
@@ -195,7 +197,7 @@ impl<'c> OptionalMetrics<'c> {
         Some(readings)
     }
 
-    /// Returns the inventory with what its devices measure.
+    /// Reads the inventory together with the metrics of its devices.
     pub(crate) async fn stock(
         &self,
         quantities: &[Quantity],

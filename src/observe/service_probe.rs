@@ -1,4 +1,4 @@
-//! Asks a Service of the cluster whether it is a Prometheus, and which exporters it knows.
+//! Probes a Service in the cluster: whether it is a Prometheus, and which exporters it scrapes.
 
 use std::time::Duration;
 
@@ -11,19 +11,19 @@ use gpuctl_prometheus::{
     QueryRequest,
 };
 
-/// Longest time for a Service to answer.
+/// Timeout for a Service to respond.
 const PROBE_WITHIN: Duration = Duration::from_secs(4);
 
-/// A Service that may be a Prometheus, and what became of asking it.
+/// A Service that may be a Prometheus, and the result of probing it.
 pub(super) struct Probe<'c> {
     pub prometheus: Prometheus<'c>,
-    /// How it is reached.
+    /// How the Service is reached, for messages.
     pub how: &'static str,
-    /// Exporters that it knows, best first; an error says why it is not one.
+    /// The most useful exporters that it scrapes, or why it is not a Prometheus.
     pub answer: Result<Worth, QueryError>,
 }
 
-/// What a server knows.
+/// How useful a server is: it responds, it has kube-state-metrics, or it has GPU metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Worth {
     Answers,
@@ -31,7 +31,8 @@ pub(super) enum Worth {
     Gpus,
 }
 
-/// Asks a Service through the API server, or where that is forbidden through a port-forward.
+/// Probes a Service through the API server's proxy, or through a port-forward if the proxy is
+/// forbidden.
 pub(super) async fn probe(
     connection: &Connection,
     gate: PrometheusService,
@@ -62,7 +63,7 @@ pub(super) async fn probe(
     }
 }
 
-/// Asks a server which exporters it knows.
+/// Queries which exporters a server scrapes.
 async fn worth(prometheus: &Prometheus<'_>) -> Result<Worth, QueryError> {
     let asked = tokio::time::timeout(PROBE_WITHIN, prometheus.now(&query::inventory())).await;
     let late = || QueryError::TimedOut {
@@ -118,7 +119,8 @@ fn by_port_forward<'c>(
                 connection
                     .metrics()
                     .beside_pod(&gate.namespace, &pod, port, async |url| {
-                        // A Service with the right label is no reason to show it a password.
+                        // A matching label does not make a Service trustworthy, so send it no
+                        // credentials.
                         let address = PrometheusAddress::parse(
                             &format!("{url}{}", gate.base),
                             Credentials::default(),

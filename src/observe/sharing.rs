@@ -1,5 +1,5 @@
-//! The checks of `doctor` about GPUs that are divided: slices of MIG, shares, HAMi, and devices of
-//! dynamic resource allocation.
+//! Checks of `doctor` about divided GPUs: MIG slices, shares, HAMi, and devices of dynamic resource
+//! allocation.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,15 +8,15 @@ use gpuctl_core::model::contract::check::{CheckStatus, DoctorCheck};
 use gpuctl_core::model::values::text::count;
 use gpuctl_core::model::{Inventory, NodeUsage};
 
-/// What the MIG manager of NVIDIA's operator says of a node: `success`, `failed`, `pending`,
+/// Node label with the state of the GPU operator's MIG manager: `success`, `failed`, `pending`,
 /// `rebooting`.
 const MIG_STATE: &str = "nvidia.com/mig.config.state";
 const MIG_WANTED: &str = "nvidia.com/mig.config";
-/// By which HAMi's scheduler and device plugin tell each other that they live: `Reported …`,
+/// Node annotation for heartbeats between HAMi's scheduler and its device plugin: `Reported …`,
 /// `Requesting_…`, `Deleted_…`.
 const HANDSHAKE: &str = "hami.io/node-handshake";
 
-/// Checks the divided GPUs; nothing where there are none.
+/// Checks the divided GPUs; empty if there are none.
 pub(super) fn of_sharing(inventory: &Inventory, devices: &[Device]) -> Vec<DoctorCheck> {
     let mut found: Vec<DoctorCheck> = inventory
         .hosts

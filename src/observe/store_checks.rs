@@ -1,5 +1,5 @@
-//! The checks of `doctor` about Prometheus: how often it scrapes, how long it keeps samples, and of
-//! how many clusters it has GPUs.
+//! Checks of `doctor` about Prometheus: how often it scrapes, how long it retains samples, and the
+//! GPUs of how many clusters it has.
 
 use futures::future::{join, join3};
 use jiff::Timestamp;
@@ -12,16 +12,17 @@ use gpuctl_core::stats::exporters::dialect::Quantity;
 use gpuctl_core::stats::exporters::{query, recorded};
 use gpuctl_prometheus::Prometheus;
 
-/// Samples of five minutes below which short jobs are hardly seen.
+/// Samples per five minutes below which short jobs are hardly visible.
 const FEW_SAMPLES: f64 = 5.0;
-/// Seconds by which clocks may differ: one is read to a second, and requests take time.
+/// Tolerated clock difference in seconds: the other clock has a resolution of one second, and
+/// requests take time.
 const CLOCKS_DIFFER: i64 = 5;
-/// Days of history that commands look at without being asked for more.
+/// Days of history that commands read by default.
 const DAYS_NEEDED: f64 = 7.0;
-/// Seconds in which GPUs of other clusters are looked for.
+/// Seconds to search for GPUs of other clusters.
 const CLUSTERS_WITHIN: i64 = 86_400;
 
-/// Compares this machine's clock with another one, whose time is known to a second.
+/// Compares this machine's clock with another clock, which is known to the second.
 pub(crate) fn of_clock(
     whose: &str,
     theirs: Option<Timestamp>,
@@ -42,7 +43,7 @@ pub(crate) fn of_clock(
     )
 }
 
-/// Asks the store how often it scrapes, whether it knows pods, and of how many clusters it is.
+/// Checks the scrape interval, the retention, kube-state-metrics, and the number of clusters.
 pub(super) async fn of_store(
     prometheus: &Prometheus<'_>,
     connection: &Connection,
@@ -81,12 +82,11 @@ pub(super) async fn of_store(
     found
 }
 
-/// Returns the value of a series' last sample.
 fn newest(series: &Series) -> Option<f64> {
     series.points.last().map(|point| point.value)
 }
 
-/// Judges how often GPUs were sampled.
+/// Checks how often GPUs were sampled.
 fn of_scrapes(counted: &[Series]) -> Option<DoctorCheck> {
     let count = counted.iter().filter_map(newest).max_by(f64::total_cmp)?;
     let message = format!("GPUs were sampled {count:.0} times in the last five minutes");
@@ -98,7 +98,7 @@ fn of_scrapes(counted: &[Series]) -> Option<DoctorCheck> {
     })
 }
 
-/// Judges whether kube-state-metrics is scraped.
+/// Checks whether kube-state-metrics is scraped.
 fn of_pods(known: Option<f64>) -> DoctorCheck {
     match known {
         Some(pods) if pods > 0.0 => DoctorCheck::new(
@@ -115,7 +115,7 @@ fn of_pods(known: Option<f64>) -> DoctorCheck {
     }
 }
 
-/// Tells whose GPUs the store has.
+/// Checks which clusters' GPUs the store has.
 async fn of_clusters(
     prometheus: &Prometheus<'_>,
     connection: &Connection,
@@ -155,7 +155,7 @@ async fn of_clusters(
     }
 }
 
-/// Tells how long Prometheus keeps its samples; other stores do not say it.
+/// Checks the retention of Prometheus; other stores do not report it.
 fn of_retention(body: &[u8]) -> Option<DoctorCheck> {
     let answer: serde_json::Value = serde_json::from_slice(body).ok()?;
     let kept = answer
@@ -176,7 +176,7 @@ fn of_retention(body: &[u8]) -> Option<DoctorCheck> {
     })
 }
 
-/// Reads a duration of Prometheus, such as `15d` or `1w2d`, in days.
+/// Parses a Prometheus duration, such as `15d` or `1w2d`, into days.
 fn days(text: &str) -> Option<f64> {
     let (mut days, mut rest) = (0.0, text);
     while !rest.is_empty() {

@@ -1,5 +1,5 @@
-//! Finds the job that the argument of `why` names: one of gpuctl's first, then a pod, then any
-//! other workload.
+//! Finds the job that the argument of `why` names: a gpuctl job first, then a pod, then any other
+//! workload.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use gpuctl_core::model::contract::labels::{MANAGED_BY, MANAGED_BY_US};
 use gpuctl_core::model::{Inventory, Job};
 use gpuctl_diagnosis::Subject;
 
-/// Finds what was named, with its kind.
+/// Finds the named object and its kind.
 pub(crate) async fn subject(connection: &Connection, text: &str) -> Result<(Subject, Job), Error> {
     let parts: Vec<&str> = text.split('/').collect();
     let by_kind = parts.len() == 3 || matches!(parts[..], [first, _] if is_kind(first));
@@ -78,7 +78,7 @@ async fn by_name(
     }))
 }
 
-/// Looks for the name among the owners of all pods, as `gpuctl get workloads` lists them.
+/// Searches the owners of all pods, which are what `gpuctl get workloads` lists.
 async fn among_workloads(
     connection: &Connection,
     text: &str,

@@ -1,4 +1,3 @@
-//! Tests of the checks of Prometheus.
 
 use super::*;
 

@@ -73,7 +73,7 @@ pub(super) async fn print(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns the rights of the role, and remarks for the administrator.
+/// Collects the rights of the role, and remarks for the administrator.
 fn rights(tasks: Option<&[&'static Task]>, extent: RoleExtent) -> (BTreeSet<Right>, Vec<String>) {
     if let Some(person) = person(extent) {
         let remarks = vec![person.summary().to_owned()];

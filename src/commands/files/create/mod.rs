@@ -1,4 +1,4 @@
-//! `gpuctl create`: submits what files describe.
+//! `gpuctl create`: submits the jobs and other objects that files declare.
 
 pub(crate) mod secret;
 
