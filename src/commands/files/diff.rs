@@ -1,5 +1,5 @@
-//! `gpuctl diff`: prints what `apply` would change, as the API server's dry run tells it. It writes
-//! nothing.
+//! `gpuctl diff`: prints what `apply` would change, according to the API server's dry run. It
+//! writes nothing.
 
 mod pools;
 
@@ -89,7 +89,7 @@ pub(crate) async fn run(args: &Diff, context: &Context) -> Result<ExitCode, Erro
     })
 }
 
-/// Returns the differences, and warnings.
+/// Compares one job with its live objects. Returns the differences and warnings.
 async fn of_job(
     connection: &Connection,
     mut plan: Plan,
@@ -150,7 +150,7 @@ async fn of_job(
     Ok((found, warnings))
 }
 
-/// Returns the differences of a job that does not exist yet, and warnings.
+/// Builds the differences and warnings of a job that does not exist yet.
 async fn of_new_job(
     connection: &Connection,
     plan: &Plan,
@@ -173,7 +173,7 @@ async fn of_new_job(
     Ok((found, warnings))
 }
 
-/// Returns the difference of an effect; where others own fields, as if they were taken over.
+/// Builds the difference of one effect. In a conflict, shows the result of taking over the fields.
 async fn foreseen(
     connection: &Connection,
     object: &Object,
@@ -229,7 +229,7 @@ fn of_effect(object: &Object, effect: &Effect, masks: &Masks) -> Option<Differen
     }
 }
 
-/// Pools by what is written down of them, quotas by their objects.
+/// Compares pools by their definitions and labels, and quotas by their objects.
 async fn of_shared(
     connection: &Connection,
     document: &Document,
@@ -294,7 +294,8 @@ async fn of_shared(
     }
 }
 
-/// Returns the difference of two site's defaults, secrets masked; that one has changed is told.
+/// Compares the live defaults of a site with those of the file. Secrets are masked, so a change of
+/// only a secret is shown by a placeholder.
 fn of_defaults(label: &str, live: &Value, wanted: &Value) -> Difference {
     let text = |body: &Value| {
         body["data"][DEFAULTS_FILE]

@@ -1,4 +1,4 @@
-//! `gpuctl schema`: prints the JSON Schema of the specification file or of an answer.
+//! `gpuctl schema`: prints the JSON Schema of the specification file or of a command's output.
 
 use std::process::ExitCode;
 
@@ -34,7 +34,7 @@ pub(crate) async fn run(args: &Schema, context: &Context) -> Result<ExitCode, Er
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns true for a command that has `--watch`.
+/// Whether a command has `--watch`.
 fn is_watched(command: &str) -> bool {
     let cli = Cli::command();
     let found = command
@@ -58,7 +58,7 @@ mod tests {
     use crate::verbs::with_answer;
     use gpuctl_view::program::answers;
 
-    /// Returns the words of every command that has `-o json`, joined by `-`.
+    /// Collects the words of every command that has `-o json`, joined by `-`.
     fn with_json(command: &Command, words: &[&str], found: &mut BTreeSet<String>) {
         let formats = command
             .get_arguments()

@@ -1,4 +1,4 @@
-//! `gpuctl cp`: copies files into a running container and out of it, with the `tar` of the image.
+//! `gpuctl cp`: copies files into and out of a running container, with the `tar` of its image.
 
 mod container;
 mod download;
@@ -22,7 +22,7 @@ use gpuctl_view::document;
 use gpuctl_view::jobs::copied;
 use gpuctl_view::jobs::copied::CopyResult;
 
-/// Parses `JOB:PATH`. Text that begins like a path, or has no colon, is a local file.
+/// Parses `JOB:PATH`. Text that starts like a path, or has no colon, is a local file.
 fn remote(text: &str) -> Option<(&str, &str)> {
     let (job, path) = text.split_once(':')?;
     let local = job.starts_with(['.', '/', '~']) || job.matches('/').count() > 1 || job.is_empty();
@@ -37,7 +37,7 @@ struct RemoteSide<'a> {
 }
 
 impl<'a> RemoteSide<'a> {
-    /// Finds which of source and destination is in a job.
+    /// Finds out whether the source or the destination is in a job.
     fn of(args: &'a Copy) -> Result<Self, Error> {
         let (job, path, is_source) = match (remote(&args.from), remote(&args.to)) {
             (Some((job, path)), None) => (job, path, true),
@@ -95,7 +95,7 @@ pub(crate) async fn run(args: &Copy, context: &Context) -> Result<ExitCode, Erro
     report(args, copied, context)
 }
 
-/// Prints what was copied and warns of what was left out.
+/// Prints what was copied, and warns about skipped files.
 fn report(args: &Copy, copied: Copied, context: &Context) -> Result<ExitCode, Error> {
     let skipped = &copied.skipped;
     skipped

@@ -1,4 +1,4 @@
-//! `gpuctl events`: prints what the cluster reported about a job and its parts, in order of time.
+//! `gpuctl events`: prints the events of a job and its objects in order of time.
 
 use std::collections::BTreeSet;
 use std::process::ExitCode;
@@ -102,7 +102,7 @@ async fn list(
     .await
 }
 
-/// Prints a line for each event.
+/// Prints one line per event.
 fn print(found: &[Event], format: Format, context: &Context) -> Result<(), Error> {
     for event in found {
         let line = match format.is_document() {

@@ -1,4 +1,3 @@
-//! Tests the hours of a report and the names of its groups.
 
 use super::*;
 use crate::cli::history::report::by;

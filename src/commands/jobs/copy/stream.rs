@@ -88,7 +88,7 @@ impl Unpacking {
     }
 
     /// Moves the copy to its target in a thread of its own, because merging a large folder takes
-    /// long. `ended` is a signal, which stops it.
+    /// long. A signal (`ended`) stops it.
     ///
     /// # Errors
     /// The outer error means that the user interrupted it.
