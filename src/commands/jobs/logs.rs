@@ -1,4 +1,4 @@
-//! `gpuctl logs`: chooses the pods and lines, and prints them once or follows them.
+//! `gpuctl logs`: selects pods and lines, and prints them once or follows them.
 
 mod choice;
 mod follow;
@@ -20,7 +20,7 @@ use gpuctl_view::jobs::logs;
 use gpuctl_view::jobs::logs::{PodLogLine, Prefix};
 use gpuctl_view::{self as view, Format, document};
 
-/// Logs that are read at the same time.
+/// Logs read concurrently.
 const AT_ONCE: usize = 16;
 
 pub(crate) async fn run(args: &Logs, context: &Context) -> Result<ExitCode, Error> {
@@ -51,14 +51,14 @@ pub(crate) async fn run(args: &Logs, context: &Context) -> Result<ExitCode, Erro
     Ok(ExitCode::SUCCESS)
 }
 
-/// Lines of all pods, and the answer about a container that has no log.
+/// Lines of all pods, and the response for a container without a log.
 #[derive(Default)]
 struct PodLines {
     lines: Vec<PodLogLine>,
     silent: Option<Failure>,
 }
 
-/// Reads the logs of several pods at the same time.
+/// Reads the logs of several pods concurrently.
 async fn read(
     args: &Logs,
     connection: &Connection,
@@ -106,11 +106,11 @@ async fn read(
             Err(failure) if names_no_container(&failure) => {
                 return Err(no_container(&query.container, job));
             }
-            // A container that has not begun has no log.
+            // A container that has not started has no log.
             Err(failure) if matches!(failure.code(), Some(400 | 404)) => {
                 found.silent = Some(failure);
             }
-            // One node that does not answer must not hide what the other ranks say.
+            // A node that does not respond must not hide the logs of other ranks.
             Err(failure) if failure.is_transient() => broken.push((pod, failure)),
             Err(failure) => return Err(from_node(failure, pod)),
         }
@@ -192,7 +192,8 @@ fn log_query(args: &Logs, job: &Job) -> LogQuery {
         container: args.container.clone().unwrap_or_else(|| own.to_owned()),
         tail: args.grep.is_none().then_some(args.tail),
         since: args.since,
-        // A service's pod is restarted in place; a training's failed try is a pod of its own.
+        // A service's pod is restarted in place, but a failed attempt of a training has a pod of
+        // its own.
         previous: args.previous && job.kind.serves(),
         most_bytes: None,
     }
@@ -225,7 +226,7 @@ fn print(
     print_lines(args, &text, context)
 }
 
-/// Prints lines: only those that are asked for as they are may steer a terminal.
+/// Prints lines. Only `--raw` lets them send control sequences to the terminal.
 fn print_lines(args: &Logs, text: &str, context: &Context) -> Result<(), Error> {
     if args.raw {
         context.terminal.print_raw(text)
@@ -246,7 +247,7 @@ fn never_started(job: &Job) -> bool {
 fn explain_silence(job: &Job, failure: Option<&Failure>, context: &Context) {
     let state = State::of(job);
     match failure {
-        // A container that never started has an empty log, and no error says so.
+        // A container that never started has an empty log, and the API returns no error for it.
         _ if state.status == Status::Failed && never_started(job) => {
             context
                 .terminal

@@ -1,4 +1,3 @@
-//! Commands about jobs.
 
 pub(crate) mod attach;
 pub(crate) mod copy;

@@ -1,5 +1,5 @@
-//! `gpuctl restart`: gives a job new pods. Those of trainings and notebooks are evicted, for
-//! evictions are no failures.
+//! `gpuctl restart`: replaces the pods of a job. Pods of trainings and notebooks are evicted,
+//! because evictions do not count as failures.
 
 use std::collections::BTreeSet;
 use std::process::ExitCode;
@@ -62,7 +62,7 @@ pub(crate) async fn run(args: &Restarted, context: &Context) -> Result<ExitCode,
     answer(&job, change, args.output.into(), context)
 }
 
-/// Evicts pods one after the other. An error names those that are already evicted.
+/// Evicts pods one by one. An error lists those already evicted.
 async fn evict(connection: &Connection, job: &Job, pods: &[&Pod]) -> Result<(), Error> {
     for (index, pod) in pods.iter().enumerate() {
         let evicted = connection.jobs().evict(&job.namespace, pod).await;
@@ -96,7 +96,7 @@ fn message(job: &Job, rank: Option<u32>, pods: usize) -> String {
     }
 }
 
-/// Returns the pods that are to go.
+/// Selects the pods to replace.
 fn chosen<'j>(job: &'j Job, args: &Restarted) -> Result<Vec<&'j Pod>, Error> {
     let pods: Vec<&Pod> = job
         .current_pods()

@@ -39,7 +39,7 @@ pub(crate) async fn run(args: &Scale, context: &Context) -> Result<ExitCode, Err
         _ => {}
     }
     let before = if job.suspended { 0 } else { job.replicas() };
-    // Read beforehand: what was done must not look like a failure because of a warning.
+    // Read the autoscaler first: after scaling, a failed read must not make the command fail.
     let autoscaler = connection.services().autoscaler(&job).await?;
     if wanted != before {
         connection.jobs().scale(&job, wanted).await?;

@@ -1,4 +1,4 @@
-//! `gpuctl why`: says why a job waits, died or does not start.
+//! `gpuctl why`: explains why a job waits, failed or does not start.
 
 use std::process::ExitCode;
 
@@ -102,7 +102,7 @@ async fn all(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns true for a job that does not simply run, and was not put to rest by somebody.
+/// Whether a job may have a problem: it is not simply running, and it was not finished or paused.
 fn has_something_to_tell(job: &Job) -> bool {
     let state = State::of(job);
     match state.status {
