@@ -1,4 +1,4 @@
-//! `gpuctl free`: tells which free GPUs can be used.
+//! `gpuctl free`: reports the free GPUs that can be used.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! `gpuctl label node`: sets or removes a label, each node for itself, and reports which failed.
+//! `gpuctl label node`: sets or removes a label on each node independently, and reports failures.
 
 use std::process::ExitCode;
 
@@ -76,7 +76,7 @@ pub(crate) async fn run(args: &LabelNode, context: &Context) -> Result<ExitCode,
     })
 }
 
-/// Returns the key, and the value to set. What is no label is refused before anything is written.
+/// Parses the key, and the value to set. Invalid labels are rejected before anything is written.
 fn wanted<'a>(word: &'a str, args: &LabelNode) -> Result<(&'a str, Option<&'a str>), Error> {
     let (key, value) = word
         .split_once('=')

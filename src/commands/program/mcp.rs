@@ -1,4 +1,4 @@
-//! `gpuctl mcp` serves agents; `gpuctl skill` prints what they are told beforehand.
+//! `gpuctl mcp` serves agents over MCP; `gpuctl skill` prints the instructions for agents.
 
 use std::process::ExitCode;
 
@@ -31,7 +31,8 @@ pub(crate) async fn run(args: &Mcp, context: &Context) -> Result<ExitCode, Error
         .current_context()
         .filter(|_| access.context.is_none())
     {
-        // The context in the kubeconfig can change between calls.
+        // Pin the context now, because the current context of the kubeconfig can change between
+        // calls.
         cluster.push(format!("--context={current}").into());
         access.context = Some(current);
     }
@@ -43,7 +44,7 @@ pub(crate) async fn run(args: &Mcp, context: &Context) -> Result<ExitCode, Error
     Ok(ExitCode::SUCCESS)
 }
 
-/// Explains why `--allow-writes` has no effect in the read-only mode.
+/// Explains why `--allow-writes` conflicts with read-only mode.
 fn contradiction(by: ReadOnly) -> Error {
     let contradicts = || Error::usage("`--allow-writes` contradicts the read-only mode");
     match by {

@@ -1,4 +1,4 @@
-//! `gpuctl get queues`: lists the queues of Kueue and Volcano, or who was preempted for whom.
+//! `gpuctl get queues`: lists the queues of Kueue and Volcano, or the preemptions in them.
 
 use std::cmp::Reverse;
 use std::process::ExitCode;
@@ -141,7 +141,7 @@ impl ListRow for Preemption {
     type Key = QueueSortKey;
     type Facts = PreemptionCoverage;
 
-    /// The newest come first, whatever the key.
+    /// Preemptions are always sorted newest first.
     fn sort(_rows: &mut [Self], _key: Option<QueueSortKey>) {}
 
     fn names(page: &[Self]) -> Vec<String> {

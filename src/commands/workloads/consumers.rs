@@ -1,4 +1,4 @@
-//! `gpuctl get consumers`: lists who holds GPUs or waits for them, the biggest first.
+//! `gpuctl get consumers`: lists the workloads that hold GPUs or wait for them, largest first.
 
 use std::cmp::Reverse;
 use std::process::ExitCode;

@@ -1,6 +1,6 @@
-//! `gpuctl doctor --bundle FILE`: keeps the cluster's objects, then runs reading commands on what
-//! is kept and fetches what each of them missed, until none misses anything. So a bundle holds what
-//! those commands ask for, whatever that is.
+//! `gpuctl doctor --bundle FILE`: captures the cluster's objects, then runs reading commands on the
+//! capture and fetches what each of them misses, until none misses anything. So a bundle always
+//! contains what those commands read.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -25,13 +25,13 @@ use gpuctl_view::format::text::count;
 use gpuctl_view::program::bundle::BundleWritten;
 use gpuctl_view::{Format, document};
 
-/// Seconds of the past about which a replay may be asked.
+/// Seconds of history that a replay may query.
 const LONGEST: i64 = 31 * 86_400;
-/// Jobs that are asked about one by one.
+/// Maximum number of jobs to capture individually.
 const JOBS: usize = 30;
-/// A command asks at most this many questions one after the other.
+/// Maximum number of reads of a command that depend on each other.
 const ROUNDS: usize = 24;
-/// Questions that are fetched at the same time.
+/// Items fetched concurrently.
 const AT_ONCE: usize = 8;
 
 /// Captures the cluster and Prometheus into a file.
@@ -81,7 +81,8 @@ pub(crate) async fn write(
     report(file, &bundle, &unread, format, context)
 }
 
-/// Finds Prometheus, narrowed to this cluster, and notes in the bundle how it is asked.
+/// Finds Prometheus, restricted to this cluster's series, and records in the bundle how to query
+/// it.
 async fn find_store<'c>(
     connection: &'c Connection,
     bundle: &mut Bundle,
@@ -103,7 +104,7 @@ async fn find_store<'c>(
             return None;
         }
     };
-    // A replay answers about all of this time, and must add up no more than the live command.
+    // A replay may query all of this range, and its sums must not exceed those of the live command.
     let until = UnixSeconds::from(context.now());
     let clusters = match found.matchers().is_empty() {
         true => which(&found, connection, (until - LONGEST, until))
@@ -124,7 +125,7 @@ async fn find_store<'c>(
     Some(prometheus)
 }
 
-/// Prints that the bundle is written.
+/// Prints where the bundle was written and what it lacks.
 fn report(
     file: &Path,
     bundle: &Bundle,
@@ -162,8 +163,8 @@ fn report(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Fetches what commands miss, until none misses anything. Returns the number of questions without
-/// an answer.
+/// Fetches what commands miss until none misses anything. Returns the number of items that could
+/// not be fetched.
 async fn fill(
     bundle: &Arc<Bundle>,
     connection: &Connection,
@@ -217,7 +218,7 @@ async fn fill(
     Ok(failed.len() + pending.len())
 }
 
-/// Returns the commands that a bundle answers, as they are typed.
+/// Lists the command lines that a bundle answers.
 fn commands(jobs: &[String]) -> Vec<String> {
     let mut commands = Vec::new();
     for row in ROWS {
@@ -233,7 +234,7 @@ fn commands(jobs: &[String]) -> Vec<String> {
     commands
 }
 
-/// Runs one command on what is kept so far; only what it missed matters.
+/// Runs one command on the data captured so far, to find out what it misses.
 async fn ask(command: &str, bundle: &Arc<Bundle>, context: &Context) {
     let words = std::iter::once("gpuctl").chain(command.split(' '));
     let Ok(cli) = Cli::try_parse_from(words) else {
@@ -261,8 +262,8 @@ async fn fetch(
     }
 }
 
-/// Jobs of gpuctl, the newest first, as `NAMESPACE/NAME`; those that wait in a queue have no pods
-/// yet.
+/// Lists gpuctl's jobs as `NAMESPACE/NAME`, newest first. Owners are listed besides pods, because
+/// jobs that wait in a queue have no pods yet.
 fn jobs(bundle: &Bundle) -> Vec<String> {
     const KINDS: [(&str, &str); 4] = [
         ("/apis/batch/v1", "jobs"),
