@@ -36,6 +36,8 @@ impl<'w, T: 'w> SideBySide<'w, T> {
         let own = Rc::clone(&slots);
         let pieces = work.into_iter().map(move |piece| {
             let slot = ResultSlot::default();
+            // `buffered` takes futures from the iterator in order, so slots are in the order of the
+            // results.
             own.borrow_mut().push_back(Rc::clone(&slot));
             piece
                 .map(move |result| slot.set(Some(result)))

@@ -85,6 +85,7 @@ impl Context {
             connection.server(),
             connection.namespace
         ));
+        // Until now, a login program may have used the terminal.
         self.terminal.may_show_waiting();
         Ok(connection)
     }
@@ -206,7 +207,7 @@ impl Context {
         Ok(())
     }
 
-    /// The time from which ages count. For a bundle, this is the time of its creation.
+    /// The current time, to which ages refer. For a bundle, this is its creation time.
     #[expect(
         clippy::disallowed_methods,
         reason = "the one place where the program reads the clock"

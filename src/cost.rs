@@ -168,6 +168,7 @@ fn counted(path: &str) -> f64 {
         ])
         .arg(program);
     command
+        // Run nothing but the one test, so that the count contains nothing else.
         .args(["--exact", "cost::the_chosen_path", "--test-threads=1"])
         .env(CHOSEN, path);
     let output = command
@@ -193,6 +194,7 @@ fn counted(path: &str) -> f64 {
 #[test]
 #[ignore = "needs valgrind and a minute: `cargo test --lib cost -- --ignored`, which .ci/run does"]
 fn hot_paths_cost_what_they_did() {
+    // The cost of the test harness itself is subtracted.
     let start = counted("none");
     let mut dearer = Vec::new();
     for (name, _, expected) in PATHS {

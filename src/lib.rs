@@ -57,6 +57,8 @@ const FILES: usize = 16;
 
 /// Parses the command line, runs the verb and reports its failure.
 pub fn run() -> ExitCode {
+    // Completion scripts of shells run the program with `COMPLETE` set and expect nothing but
+    // candidates.
     complete::answer();
     let words: Vec<OsString> = std::env::args_os().collect();
     let called = CalledAs::by(words.first());
@@ -164,6 +166,7 @@ fn checked(cli: &Cli) -> Result<Option<Arc<Bundle>>, Error> {
 
 /// Runs the command to its end, then shows output that was collected for the pager.
 fn execute(cli: &Cli, context: &Context) -> Result<ExitCode, Error> {
+    // Futures of commands are not `Send`, so all of them run on this thread.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -206,6 +209,7 @@ fn beside_replay(cli: &Cli) -> Option<&'static str> {
 fn misused(error: &clap::Error, words: &[OsString]) -> ExitCode {
     if !error.use_stderr() {
         return match error.print() {
+            // A reader that closes the pipe early, such as `head`, is not an error.
             Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => refused(
                 &Error::new(
                     ErrorName::OutputFailed,
@@ -238,6 +242,7 @@ fn refused(error: &Error, words: &[OsString]) -> ExitCode {
     let asked = |pair: &[String]| {
         matches!(pair[0].as_str(), "-o" | "--output") && matches!(pair[1].as_str(), "json" | "yaml")
     };
+    // The spellings that put option and value into one argument.
     let joined = |word: &String| {
         matches!(
             word.as_str(),
@@ -282,6 +287,7 @@ fn context(cli: &Cli, bundle: Option<Arc<Bundle>>) -> Context {
         kubeconfig: global
             .kubeconfig
             .clone()
+            // Like in kubectl, `--kubeconfig` is one file and replaces the list in $KUBECONFIG.
             .map_or(environment.kubeconfig, |file| vec![file]),
         context: global.context.clone(),
         namespace: global.namespace.clone(),

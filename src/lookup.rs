@@ -19,6 +19,7 @@ pub(crate) fn split(text: &str) -> Result<(Option<&str>, &str), Error> {
     let (namespace, name) = text
         .split_once('/')
         .map_or((None, text), |(namespace, name)| (Some(namespace), name));
+    // An object name is a DNS subdomain of at most 253 characters (RFC 1123).
     let label = |part: &str| {
         !part.is_empty()
             && part.len() <= 253
@@ -98,6 +99,7 @@ pub(crate) async fn find(
     };
     let selection = connection.jobs().list(&wanted).await?;
     let mut found = selection.jobs;
+    // Pods of a deleted job still look like a job until they have terminated.
     if purpose == LookupPurpose::Change
         && let Some(left) = found.iter().find(|job| job.owner_is_gone)
     {

@@ -45,6 +45,7 @@ pub(crate) async fn look<T>(
         .await?;
     tell_warnings(context, &past.prometheus);
     let unknown = |message: String| Error::new(ErrorName::NoHistory, message);
+    // Without this check, missing data would look like an idle cluster.
     if ledger.looks() == 0 {
         let error = unknown(format!(
             "Prometheus at {} has no data about pods of that time",
@@ -87,7 +88,7 @@ pub(crate) async fn nodes(
     .await
 }
 
-/// Prints the jobs of that time, in the namespace given by `-n` or in all.
+/// Prints the jobs of that time, in the namespace of `-n` or in all.
 pub(crate) async fn jobs(
     at: &str,
     options: &ListOptions,

@@ -43,6 +43,7 @@ pub(crate) async fn nodes(
     }
     bar.finish_and_clear();
     tell_warnings(context, &past.prometheus);
+    // Hours without data must not count as hours without failures.
     if without == hours {
         let error = Error::new(
             ErrorName::NoHistory,

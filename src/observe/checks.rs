@@ -69,6 +69,7 @@ fn of_autoscaling(metrics: Option<usize>) -> DoctorCheck {
             "autoscaling",
             format!("{} of pods are served", count(metrics as u64, "metric")),
         ),
+        // Scaling by GPU use is optional, so its absence is not a warning.
         None => DoctorCheck::new(
             CheckStatus::Ok,
             "autoscaling",

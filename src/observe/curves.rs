@@ -42,6 +42,7 @@ pub(crate) async fn first_start(
     since: UnixSeconds,
     end: UnixSeconds,
 ) -> Option<UnixSeconds> {
+    // PromQL rejects a range of zero seconds.
     let query = kube_state::first_start(pods, (end - since).max(1));
     let found = prometheus.at(&query, end).await.ok()?;
     let begin = found.first()?.last()?.value;
@@ -76,6 +77,7 @@ pub(crate) async fn with_former(
             found
                 .iter()
                 .filter_map(|series| kube_state::label(series, "pod"))
+                // The names become a regex, and pod names may contain dots.
                 .map(regex::escape),
         );
     }

@@ -1,5 +1,5 @@
 //! Reads the history that kube-state-metrics has of a deleted job or pod, for `why`. Without
-//! history, or without access to it, there is no answer, and the name is reported as not existing.
+//! history, or without access to it, the name is reported as not existing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -86,6 +86,7 @@ async fn read(prometheus: &Prometheus<'_>, namespace: &str, name: &str) -> Optio
         },
         ..Memory::default()
     };
+    // If the name is that of a pod, a Job of the same name is unrelated.
     for series in of_job.iter().filter(own).filter(|_| is_job) {
         add_to_job(&mut memory, series);
     }
@@ -143,6 +144,7 @@ fn add_to_pod(pod: &mut Pod, ends: &mut BTreeMap<String, String>, series: &Serie
         }
         "kube_pod_status_reason" => pod.reason = label(series, "reason"),
         "kube_pod_container_status_terminated_reason" => {
+            // The kubelet reports `Completed` for exit code 0, which explains no failure.
             let Some(reason) = label(series, "reason").filter(|reason| reason != "Completed")
             else {
                 return;
@@ -159,6 +161,7 @@ fn add_to_pod(pod: &mut Pod, ends: &mut BTreeMap<String, String>, series: &Serie
 }
 
 fn seconds(series: &Series) -> Option<Timestamp> {
+    // kube-state-metrics exports times as Unix seconds.
     Timestamp::from_second(series.points.last()?.value as i64).ok()
 }
 

@@ -23,6 +23,7 @@ pub(crate) async fn plan(connection: &Connection, name: &str) -> Result<Vec<Drai
         Nodes::Listed(nodes) | Nodes::Published(nodes) => nodes,
         Nodes::Hidden => Vec::new(),
     };
+    // Without the right to list nodes, it is unknown whether the node exists.
     if !nodes.iter().any(|node| node.name == name) && !nodes.is_empty() {
         let names: Vec<&str> = nodes.iter().map(|node| node.name.as_str()).collect();
         return Err(missing_node(name, &names));
@@ -35,6 +36,7 @@ pub(crate) async fn plan(connection: &Connection, name: &str) -> Result<Vec<Drai
         .map(|selection| selection.jobs)
         .unwrap_or_default();
     let room = connection.inventory().room(&nodes).await?;
+    // The largest pods are the hardest to place, so they choose their nodes first.
     pods.sort_by(|a, b| {
         b.gpus
             .cmp(&a.gpus)
@@ -76,6 +78,7 @@ fn own<'j>(jobs: &'j [Job], namespace: &str, pod: &str) -> Option<(&'j Job, &'j 
 
 fn drained(pod: &PodOnNode, to: Option<String>, jobs: &[Job]) -> DrainedPod {
     let own = own(jobs, &pod.namespace, &pod.name);
+    // Ranks of a training depend on each other, so the other pods of the job end as well.
     let gang = own.filter(|(job, _)| job.kind == JobKind::Training);
     DrainedPod {
         namespace: pod.namespace.clone(),

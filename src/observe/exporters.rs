@@ -1,5 +1,5 @@
-//! Reads GPU metrics directly from exporter pods when there is no Prometheus, once and only for the
-//! nodes on display.
+//! Reads GPU metrics directly from exporter pods if no Prometheus is available. This is done once,
+//! and only for the nodes on display.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -55,6 +55,7 @@ pub(crate) async fn read(
         Ok::<_, ExporterError>(exposition::read(&text, &pod.node, now))
     };
     let answers = SideBySide::new(pods.iter().map(ask), AT_ONCE).all().await;
+    // Some exporters may fail: the nodes of the others are still shown.
     let (mut values, mut count, mut refused) = (Vec::new(), 0, None);
     for answer in answers {
         match answer {

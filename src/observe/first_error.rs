@@ -41,6 +41,7 @@ pub(crate) async fn first_error(
     pods: &[Pod],
     query: &LogQuery,
 ) -> LogsRead {
+    // A start time already limits how much is read.
     let tail = if query.since.is_some() {
         None
     } else {

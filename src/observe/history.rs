@@ -32,8 +32,8 @@ pub(crate) struct ClusterHistory<'c> {
     pub prometheus: Prometheus<'c>,
     /// Nodes as the API server reports them now.
     nodes: NodeNames,
-    /// Everything besides the question that determines the answers, as part of the cache key;
-    /// `None` when answers must not be cached.
+    /// All inputs of the results other than the query itself, as part of the cache key. `None`
+    /// disables caching.
     standing: Option<String>,
     connection: &'c Connection,
     /// Owners of existing objects, read only if kube-state-metrics does not export all of them.
@@ -77,7 +77,7 @@ pub(crate) fn clusters(
         .or_else(|| context.access.context.clone())
     {
         Some(name) => Ok(vec![of(&name)]),
-        // Inside a pod there is no kubeconfig and therefore no context.
+        // Inside a pod, in-cluster configuration replaces the kubeconfig and has no contexts.
         None => Ok(vec![(
             current.unwrap_or_else(|| "in-cluster".to_owned()),
             context.access.clone(),
@@ -106,7 +106,7 @@ impl<'c> ClusterHistory<'c> {
             Ok::<_, Error>((found, told))
         };
         let (found, stock) = join(found, connection.inventory().stock()).await;
-        // Prometheus has no history of which nodes share their devices. Only the API server knows,
+        // Prometheus does not record whether a node shares its devices. Only the API server knows,
         // for the present, and only with the right to list nodes.
         let known = stock.is_ok();
         if let Err(failure) = &stock {
@@ -115,6 +115,7 @@ impl<'c> ClusterHistory<'c> {
             ));
         }
         let inventory = stock.map(|stock| stock.inventory).unwrap_or_default();
+        // Exporters may report a node by its address instead of its name.
         let aliases = inventory.hosts.iter().flat_map(|host| {
             host.details
                 .addresses
@@ -135,6 +136,7 @@ impl<'c> ClusterHistory<'c> {
             context.terminal.warn(&warning);
         }
         let aliases: Vec<(&String, &String)> = nodes.aliases.iter().collect();
+        // Other credentials may get other series, so they are part of the cache key.
         let asked = context.metrics_of(connection)?.credentials.fingerprint();
         let standing = serde_json::json!([
             connection.server(),
@@ -145,6 +147,7 @@ impl<'c> ClusterHistory<'c> {
             prometheus.matchers().to_string()
         ])
         .to_string();
+        // Without the nodes, shares count as GPUs, so do not cache such results.
         let standing = (known && context.access.bundle.is_none()).then_some(standing);
         Ok(Self {
             cluster,
@@ -156,7 +159,7 @@ impl<'c> ClusterHistory<'c> {
         })
     }
 
-    /// Builds the cache key of an answer; `None` when it must not be cached.
+    /// Builds the cache key of a result; `None` disables caching.
     pub(crate) fn key(&self, question: &str, start: UnixSeconds) -> Option<String> {
         Some(
             serde_json::json!([self.standing.as_ref()?, self.cluster, question, start.0])

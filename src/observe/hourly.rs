@@ -34,7 +34,7 @@ const AT_ONCE: usize = 4;
 /// The same for queries that include memory, which return far more data.
 const AT_ONCE_WITH_MEMORY: usize = 2;
 
-/// Seconds after the end of an hour until no more of its samples arrive.
+/// Seconds after the end of an hour until all its samples have arrived.
 const SETTLED: i64 = 900;
 
 /// Number of samples above which a note warns of a long read.
@@ -184,11 +184,13 @@ pub(crate) async fn of_cluster(
     let (asked, silent) = (Cell::new(0_usize), Cell::new(0_usize));
     let one = async |start: UnixSeconds| {
         let end = (start + HOUR).min(now);
+        // Samples may still be added to an open hour, so it is not cached.
         let closed = start + HOUR + SETTLED < now;
         let key = past.key(&question.text(), start).filter(|_| closed);
         if let Some(kept) = key
             .as_ref()
             .and_then(|key| cache.get(key))
+            // A cached value that cannot be parsed any longer is read again.
             .and_then(|kept| HourlyRow::read(question.kind, kept))
         {
             bar.inc(1);
@@ -205,7 +207,7 @@ pub(crate) async fn of_cluster(
         };
         let rows = question.rows(&hour, &ledger, &usage);
         // Do not cache an hour without samples: the store may have been down and may still backfill
-        // them.
+        // them. A response with warnings may be partial.
         if let Some(key) = key.filter(|_| ledger.looks() > 0 && !past.prometheus.has_warned()) {
             cache.put(&key, &rows);
         }

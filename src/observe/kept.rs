@@ -8,7 +8,7 @@ use gpuctl_cluster::Failure;
 /// A response that is reused for later refreshes.
 pub(crate) struct KeptAnswer<T> {
     answer: RefCell<Option<T>>,
-    /// Whether later refreshes follow. If not, no copy is kept, because a copy of a large cluster
+    /// Whether later refreshes follow. If not, nothing is copied, because a copy of a large cluster
     /// costs memory.
     again: bool,
 }

@@ -16,6 +16,7 @@ const LOGS_WITHIN: Duration = Duration::from_secs(5);
 /// Reads the logs of the terminated pods: the first error, and the work lost since the last
 /// checkpoint.
 pub(crate) async fn last_words(connection: &Connection, job: &Job) -> Option<Vec<LastWord>> {
+    // A pod that never started has no log.
     let present = job
         .current_pods()
         .into_iter()

@@ -31,12 +31,12 @@ pub(crate) struct ListOptions {
     pub columns: Option<Vec<CustomColumn>>,
 }
 
-/// The page of a list to print; the whole list if neither number nor size is given.
+/// The page of a list to print. Without number and size, the whole list is printed.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct PageOptions {
     pub number: Option<u32>,
     pub size: Option<u32>,
-    /// Rows per page when only the number is given.
+    /// Default number of rows per page.
     pub usual: u32,
 }
 
@@ -62,15 +62,15 @@ pub(crate) struct Listing {
     names: Vec<String>,
     /// The rendered table; empty for other formats.
     table: String,
-    /// Printed when there are no rows.
+    /// The note on stderr for a list without rows.
     none: &'static str,
     /// Printed after the list.
     hints: Vec<String>,
 }
 
 impl Listing {
-    /// Builds a listing. `table` renders the rows for people or as CSV, and is called only if that
-    /// is printed.
+    /// Builds a listing. `table` renders the rows for people or as CSV. It is called only for
+    /// these formats.
     ///
     /// # Panics
     /// Never: gpuctl's documents always serialize to JSON.

@@ -66,6 +66,7 @@ pub(crate) async fn read(
     let others = async {
         let known = known(prometheus).await?;
         let faults = async {
+            // Query faults only for lists that show them.
             match quantities.contains(&Quantity::Xid) {
                 true => device_faults(prometheus, &known).await,
                 false => Ok(Vec::new()),
@@ -123,6 +124,7 @@ async fn stale_ages(
     known: &ExportedMetrics,
 ) -> Result<Vec<Series>, Error> {
     match known.utilization.is_empty() {
+        // Without utilization metrics, no sample ages can be queried.
         true => Ok(Vec::new()),
         false => Ok(prometheus
             .now(&query::stale_ages(&known.utilization))

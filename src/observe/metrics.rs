@@ -55,6 +55,7 @@ pub(crate) async fn find<'c>(
         Some(_) => straight(context, &source, within).await?,
         None => in_cluster(context, connection, within).await?.0,
     };
+    // Matchers of the user take precedence over the detection of clusters.
     if !source.matchers.is_empty() {
         context
             .terminal
@@ -126,6 +127,7 @@ async fn straight<'c>(
         .terminal
         .detail(&format!("prometheus {}, named by {}", address.shown(), by));
     let prometheus = Prometheus::straight_to(&address, within)?;
+    // Some managed stores do not support regexes on `__name__`.
     let is_exact = source.exact_names || address.wants_exact_names();
     Ok(if is_exact {
         prometheus.by_exact_names()
@@ -142,6 +144,7 @@ fn kept<'c>(bundle: &Arc<Bundle>, within: Duration) -> Result<Prometheus<'c>, Er
     let matchers = Matchers::new(bundle.matchers.clone());
     let bundle = Arc::clone(bundle);
     let ask = move |question: QueryRequest| -> LocalBoxFuture<'c, Result<HttpReply, QueryError>> {
+        // A bundle stores queries by their URL, so a POST form becomes a query string.
         let path = question.form.map_or_else(
             || question.path.clone(),
             |form| format!("{}?{form}", question.path),
@@ -198,6 +201,7 @@ async fn in_cluster<'c>(
     connection: &'c Connection,
     within: Duration,
 ) -> Result<(Prometheus<'c>, PrometheusService), Error> {
+    // A Service found in the cluster may belong to anyone, so it gets no credentials.
     if context.metrics()?.credentials.are_given() {
         context.terminal.warn(
             "credentials are sent only to an address given by `--prometheus URL`, not to a \
@@ -224,6 +228,8 @@ async fn in_cluster<'c>(
     let probes = gates
         .iter()
         .map(|gate| probe(connection, gate.clone(), within));
+    // Probe all Services at once: several may be Prometheus servers, but only one may have GPU
+    // metrics.
     let probes = join_all(probes).await;
     let answered = |probe: &Probe<'_>| probe.answer.as_ref().ok().copied();
     // On a tie the first Service wins, because the Services are in order of preference.
@@ -250,8 +256,8 @@ async fn in_cluster<'c>(
                 return Ok((probe.prometheus, gate.clone()));
             }
             (Err(trouble), None) => {
-                // If Services may not be listed, their names are guesses, and a guessed name that
-                // does not exist is no error.
+                // If Services may not be listed, their names are guesses. A guessed name that does
+                // not exist is not worth an error.
                 let counts = listed || matches!(trouble, QueryError::Forbidden { .. });
                 refused = refused.or(Some(trouble.clone()).filter(|_| counts));
             }

@@ -14,7 +14,8 @@ use gpuctl_core::model::{Inventory, NodeDetails, Reading, Readings};
 const STALE: f64 = 300.0;
 /// Maximum number of node names in a message.
 const SHOWN: usize = 4;
-/// Node labels that contain the driver version.
+/// Node labels with the driver version, set by NVIDIA's GPU feature discovery and AMD's node
+/// labeller.
 const DRIVERS: [&str; 2] = [
     "nvidia.com/cuda.driver-version.full",
     "amd.com/gpu.driver-version",

@@ -65,6 +65,7 @@ impl<'c> OptionalMetrics<'c> {
         moment: Option<ExporterReading>,
         nodes: BTreeSet<String>,
     ) -> Option<ExporterReading> {
+        // The exporters are queried at most once.
         if !self.by_exporters.replace(false) {
             return moment;
         }
@@ -123,7 +124,7 @@ impl<'c> OptionalMetrics<'c> {
             .await
     }
 
-    /// Runs a query with a timeout of its own. After a failure, cells stay empty.
+    /// Runs a query with a separate timeout. After a failure, cells stay empty.
     pub(crate) async fn optional<T>(
         &self,
         ask: impl AsyncFnOnce(&Prometheus<'c>) -> Result<T, Error>,
@@ -133,10 +134,12 @@ impl<'c> OptionalMetrics<'c> {
             connection,
             ..
         } = self;
+        // `--prometheus none` requests empty cells, so it needs no warning.
         if context.metrics()?.is_off() && !context.require_metrics {
             return Ok(None);
         }
         let within = CELLS_WITHIN.min(context.access.request_timeout);
+        // Finding Prometheus may need probes, so the result is reused. A failure is not stored.
         let answered = async {
             ask(self
                 .found
@@ -167,6 +170,7 @@ impl<'c> OptionalMetrics<'c> {
     }
 
     fn tell(&self, why: &str) {
+        // Delay the warning: the exporters may still provide the metrics.
         if self.by_exporters.get() {
             self.failure.replace(Some(why.to_owned()));
             return;

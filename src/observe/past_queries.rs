@@ -106,9 +106,8 @@ impl PastQueries<'_, '_> {
                 .filter_map(requested::claimant)
                 .map(|(_, pod)| pod),
         );
-        // If all pods have only resource claims, there is no request series that shows the label of
-        // pod names. Exporter series do not show how kube-state-metrics is scraped, so look up the
-        // label.
+        // If all pods have only resource claims, no request series shows the label of pod names.
+        // Exporter series do not show how kube-state-metrics is scraped, so look up the label.
         let label = match witness.requests.is_empty() && !witness.claimed.is_empty() {
             false => kube_state::label_name(&witness.requests, "pod"),
             true => self.label_of_pods().await?,
@@ -133,6 +132,7 @@ impl PastQueries<'_, '_> {
             names(About::Annotations),
         )
         .await?;
+        // Only pods that changed their phase within the range need the phases over time.
         let changed = kube_state::changed(&witness.phases_ever);
         let phases = self.about(About::Phases, &changed, &label);
         let owners = self.owners(std::mem::take(&mut witness.owners.pods), &label);
@@ -180,8 +180,8 @@ impl PastQueries<'_, '_> {
             custom: Vec::new(),
             groups,
         };
-        // Operators' own kinds own some objects. Only custom-resource metrics or the API server
-        // tell which.
+        // Custom resources own some of the objects. Only custom-resource metrics and the API server
+        // know these owners.
         if owners.has_open_ends() {
             let query = kube_state::custom_owners(self.seconds);
             let (custom, _) = join(

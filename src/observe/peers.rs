@@ -113,7 +113,7 @@ fn names_of_nodes(job: &Job) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// Seconds before and after a failure in which a device error may have caused it.
+/// A device error may have caused a failure within this many seconds before or after it.
 const AROUND: i64 = 300;
 
 /// Queries the device errors around the end of the pod that failed first, by device; empty without
@@ -131,6 +131,7 @@ pub(crate) async fn faults(
     let Some((ended, pod)) = failed.min_by_key(|(ended, _)| *ended) else {
         return Ok(Vec::new());
     };
+    // The range vector ends here and reaches back over both sides of the failure.
     let end = (UnixSeconds::from(ended) + AROUND).min(UnixSeconds::from(context.now()));
     let cells = OptionalMetrics::by_names(context, connection, WINDOW);
     let asked = query::xids(2 * AROUND);
@@ -149,6 +150,7 @@ pub(crate) async fn faults(
     };
     let fault = |one: &gpuctl_core::model::Series| {
         let (place, value) = (reader.place(one)?, one.points.last()?.value);
+        // 0 means that the device has reported no XID error.
         let code =
             (value.is_finite() && (1.0..100_000.0).contains(&value)).then_some(value as u32)?;
         Some((

@@ -19,7 +19,7 @@ pub(crate) struct PoolsFound {
     pub pools: Vec<PoolUse>,
     pub stock: InventorySnapshot,
     pub definitions: bool,
-    /// Which jobs the user may not list.
+    /// Describes the jobs that the user may not list.
     pub unseen_jobs: Option<String>,
 }
 
@@ -76,6 +76,7 @@ pub(crate) async fn look(
     let of_any: Vec<&PoolDefinition> = definitions.iter().flatten().collect();
     let mut names: BTreeSet<&str> = stock.inventory.pools();
     names.extend(of_any.iter().map(|pool| pool.name.as_str()));
+    // Finished jobs use nothing of a pool.
     let living: Vec<&Job> = jobs
         .iter()
         .flat_map(|found| &found.jobs)

@@ -1,6 +1,6 @@
-//! Queries the ranks of a job directly when the user requests it: NCCL's RAS subsystem over a
-//! port-forward, and `py-spy` or `gdb` in the containers for stacks. Each rank is queried once. A
-//! rank without a response is reported, but nothing is concluded from it.
+//! Queries the ranks of a job directly when the user requests it. NCCL's RAS subsystem is queried
+//! over a port-forward, and stacks are read by `py-spy` or `gdb` in the containers. Each rank is
+//! queried once. A missing response is reported, but nothing is concluded from it.
 
 use std::time::Duration;
 
@@ -106,6 +106,7 @@ async fn read_stacks(connection: &Connection, job: &Job, pods: &[&Pod], answers:
         let who = pod
             .rank
             .map_or_else(|| pod.name.clone(), |rank| format!("rank {rank}"));
+        // A dump may be incomplete and still contain stacks, so use both the text and the failure.
         let read = stacks::read(&text);
         let (is_empty, several) = (read.is_empty(), read.len() > 1);
         let name = |stack: &stacks::Stack| {
@@ -202,6 +203,8 @@ async fn ras_of(connection: &Connection, job: &Job, pod: &Pod) -> Result<ras::Ra
 
 /// Sends the RAS command and reads the response to its end.
 async fn question(address: String) -> std::io::Result<String> {
+    // The forwarded address is a URL, but RAS speaks a text protocol over plain TCP. NCCL's
+    // documentation sends the same command with `nc`.
     let mut stream = TcpStream::connect(address.trim_start_matches("http://")).await?;
     stream.write_all(b"verbose status\n").await?;
     let mut answer = Vec::new();
@@ -232,6 +235,7 @@ async fn dump(connection: &Connection, job: &Job, pod: &Pod) -> (String, Option<
                 &mut out
             };
             kept.extend_from_slice(bytes);
+            // `false` ends the session, because a container could print without end.
             out.len() + errors.len() < LARGEST
         });
         Ok::<SessionEnd, Failure>(end.await)

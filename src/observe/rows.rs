@@ -12,7 +12,7 @@ use gpuctl_view::Format;
 pub(crate) trait ListRow: Sized {
     /// The key of the rows in the JSON document.
     const ROWS: &'static str = "items";
-    /// The note on stderr when there are no rows: `no quotas found`.
+    /// The note on stderr for a list without rows, such as `no quotas found`.
     const NONE: &'static str;
     /// The sort keys of `--sort-by`.
     type Key;
@@ -56,8 +56,8 @@ pub(crate) fn listing<R: ListRow>(
         .hints(R::hint(&page, total).into_iter().collect())
 }
 
-/// Reads `what` in all namespaces, or in the one given by `-n`. Without the right to list all
-/// namespaces, reads the kubeconfig's namespace and warns.
+/// Reads `what` in all namespaces, or in the one of `-n`. Without the right to list all namespaces,
+/// reads the kubeconfig's namespace and warns.
 pub(crate) async fn of_namespaces<T>(
     what: &str,
     connection: &Connection,

@@ -40,6 +40,7 @@ pub(super) async fn probe(
 ) -> Probe<'_> {
     let by_proxy = by_proxy(connection, &gate, within);
     let answer = worth(&by_proxy).await;
+    // A port-forward needs other rights than the proxy. It does not help against other failures.
     if !matches!(answer, Err(QueryError::Forbidden { .. })) {
         return Probe {
             prometheus: by_proxy,
@@ -71,6 +72,7 @@ async fn worth(prometheus: &Prometheus<'_>) -> Result<Worth, QueryError> {
         seconds: PROBE_WITHIN.as_secs(),
     };
     let known = asked.unwrap_or_else(|_| Err(late()))?;
+    // The query selects only utilization metrics of GPUs and `kube_node_info`.
     let is_gpu = |name: &str| name != "kube_node_info";
     Ok(match known.iter().any(|series| is_gpu(series.name())) {
         true => Worth::Gpus,

@@ -50,6 +50,7 @@ pub(super) async fn of_store(
     now: Timestamp,
 ) -> Vec<DoctorCheck> {
     let server = join(
+        // Without a `time` parameter, queries are evaluated at the server's current time.
         prometheus.now("vector(time())"),
         prometheus.relay("api/v1/status/runtimeinfo"),
     );
@@ -59,6 +60,7 @@ pub(super) async fn of_store(
     );
     let ((counted, recorded), pods, (clusters, (time, about))) = join3(
         join(prometheus.now(&sampled), prometheus.now(&marked)),
+        // `count` of no series is an empty vector instead of 0.
         prometheus.now("count(kube_pod_info) or vector(0)"),
         join(of_clusters(prometheus, connection, now), server),
     )
@@ -163,6 +165,7 @@ fn of_retention(body: &[u8]) -> Option<DoctorCheck> {
         .as_str()
         .filter(|text| !text.is_empty())?;
     let message = format!("samples are kept for {kept}");
+    // With a size limit, the text is such as `15d or 10GiB`.
     let days = kept.split(' ').next().and_then(days);
     Some(match days {
         Some(days) if days < DAYS_NEEDED => {

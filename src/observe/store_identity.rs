@@ -32,7 +32,7 @@ const SHOWN: usize = 3;
 pub(crate) enum StoreClusters {
     /// GPUs of one cluster, as far as the labels show.
     One,
-    /// GPUs of several clusters, of which these matchers select this one.
+    /// GPUs of several clusters. These matchers select this one.
     Proven(Matchers),
     /// GPUs of several clusters, and it is unknown which is this one.
     Unclear {
@@ -152,6 +152,7 @@ pub(crate) async fn which(
         .await
         .into_iter()
         .collect::<Result<_, QueryError>>()?;
+    // A label with a single value does not separate clusters.
     let Some((label, values)) = values.into_iter().find(|(_, values)| values.len() > 1) else {
         return Ok(StoreClusters::One);
     };
@@ -237,6 +238,7 @@ async fn by_nodes(
             continue;
         }
         let is_own = nodes.any(|node| own.contains(node));
+        // A single node of another cluster rules the value out.
         *values
             .entry(series.label(label).unwrap_or_default().to_owned())
             .or_insert(true) &= is_own;

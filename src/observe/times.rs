@@ -1,5 +1,5 @@
-//! Parses times in the forms that users type: RFC 3339, Unix seconds or milliseconds, a duration
-//! before now such as `2h`, and words such as `yesterday`.
+//! Parses times on the command line: RFC 3339, Unix seconds or milliseconds, a duration before now
+//! such as `2h`, and words such as `yesterday`.
 
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp, ToSpan};
@@ -102,7 +102,7 @@ impl TimeRange {
 /// Maximum length of a range of history in seconds: two years.
 const LONGEST: i64 = 2 * 366 * 86_400;
 
-/// Seconds of history to read if no start is given.
+/// Default length of the history to read, in seconds.
 const DAY: i64 = 86_400;
 
 /// Resolves a range of the past, by default the last day, and cuts it off at now.
@@ -157,6 +157,7 @@ fn named(text: &str, now: Timestamp) -> Option<Timestamp> {
 }
 
 fn before(text: &str, now: Timestamp) -> Option<Timestamp> {
+    // `-2h` and `2h ago` are other spellings of `2h`.
     let span = quantity::duration(text.trim_start_matches('-').trim_end_matches(" ago"))?;
     now.checked_sub(SignedDuration::try_from(span).ok()?).ok()
 }

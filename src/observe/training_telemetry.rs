@@ -85,6 +85,7 @@ pub(crate) async fn by_logs(
             let Some(at) = line.at.map(jiff::Timestamp::as_millisecond) else {
                 continue;
             };
+            // The window has whole seconds, but log timestamps are more precise.
             if at < window.start.millis() || at > window.end.millis() + 999 {
                 continue;
             }

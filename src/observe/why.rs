@@ -49,6 +49,7 @@ pub(crate) async fn found(
     let devices = device_claims(connection, &job, reads.unplaced.as_ref(), &room.nodes).await;
     let is_read = reads.unplaced.as_ref().is_none_or(|pod| pod.spec.is_some());
     let mut pending = reads.unplaced.map(|pod| pending_pod(pod, &job));
+    // Devices of dynamic resource allocation are compared like any other resource.
     let with_devices = pending
         .as_mut()
         .and_then(|pending| room.with_devices(&devices, &mut pending.requests));
@@ -138,6 +139,7 @@ async fn diagnose_in_steps(
         facts.holders = join_all(held.map(|holder| times(connection, room, holder))).await;
         answer = diagnose(facts);
     }
+    // Logs and device errors are slow to read, so read them only for a job that has failed.
     if answer.situation == Situation::Dead {
         let (words, faults) = join(
             last_words(connection, facts.job),
@@ -199,6 +201,7 @@ async fn start(
 
 /// Reads the Volcano queue of a job; `None` also if the user may not read it.
 async fn queue_of_volcano(connection: &Connection, job: &Job) -> Option<Queue> {
+    // `queued` means that Kueue decides when the job runs.
     let name = job.queue.as_deref().filter(|_| !job.queued)?;
     let served = connection.queues().served().await.ok()?;
     let (queues, _) = connection
@@ -275,6 +278,7 @@ pub(crate) async fn all(
     });
     let answers = SideBySide::new(read, AT_ONCE).all().await;
     let mut found = Vec::new();
+    // A job that cannot be read must not hide the others.
     let mut last = None;
     for answer in answers {
         match answer {

@@ -42,6 +42,7 @@ impl ApiReads {
             Ok::<_, Error>(match (with_nodes, waits(job)) {
                 (false, _) => None,
                 (true, true) => Some(NodeRoom::of(connection).await?),
+                // Scheduled pods that are still pending may wait for their node.
                 (true, false) if starts => Some(NodeRoom::of_nodes(connection).await?),
                 (true, false) => Some(NodeRoom::hidden()),
             })
@@ -110,6 +111,7 @@ pub(crate) fn pending_pod(pod: UnplacedPod, job: &Job) -> PendingPod {
     let of_model = job.pods.iter().find(|one| one.name == pod.name);
     let spec = pod.spec.unwrap_or_default();
     let whole = serde_json::json!({"spec": spec});
+    // A scheduling group is placed as a gang by the Kubernetes scheduler.
     let grouped = spec["schedulingGroup"].is_object() && job.kind == JobKind::Training;
     // Volcano creates a PodGroup for the pods of any Job and places `members` of them together.
     let members = pod.group.as_ref().and_then(|group| group.members);

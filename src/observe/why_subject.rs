@@ -14,6 +14,7 @@ use gpuctl_diagnosis::Subject;
 /// Finds the named object and its kind.
 pub(crate) async fn subject(connection: &Connection, text: &str) -> Result<(Subject, Job), Error> {
     let parts: Vec<&str> = text.split('/').collect();
+    // A kind selects a Kubernetes object instead of a gpuctl job.
     let by_kind = parts.len() == 3 || matches!(parts[..], [first, _] if is_kind(first));
     let missing = if by_kind {
         Error::new(ErrorName::NotFound, format!("there is no `{text}`"))

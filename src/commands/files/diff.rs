@@ -85,6 +85,7 @@ pub(crate) async fn run(args: &Diff, context: &Context) -> Result<ExitCode, Erro
     Ok(if found.is_empty() {
         ExitCode::SUCCESS
     } else {
+        // Like `kubectl diff`, exit with 1 if there are differences.
         ExitCode::from(ErrorKind::Request.exit_code())
     })
 }
@@ -160,6 +161,7 @@ async fn of_new_job(
     let (mut found, mut warnings) = (Vec::new(), Vec::new());
     for object in plan.rendered.objects.iter().filter(|object| !object.shared) {
         match connection.writes().live(object).await? {
+            // Objects such as volume claims outlive their job and are reused by the next one.
             Some(live) if object.kept => drop(live),
             Some(_) => {
                 warnings.push(format!(

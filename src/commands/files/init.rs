@@ -23,6 +23,7 @@ pub(crate) async fn run(args: &Init, context: &Context) -> Result<ExitCode, Erro
     let shown = path.display();
     let written = match args.force {
         true => files::replace(path, text.as_bytes(), files::Purpose::Document).map(|()| true),
+        // Never overwrites: `false` means that the path already exists.
         false => files::create(path, text.as_bytes()),
     };
     if !written.map_err(|told| Error::new(ErrorName::FileNotWritten, told))? {

@@ -1,5 +1,5 @@
-//! `gpuctl get namespaces`, `get dimension-keys` and `get dimension-values`: list the values by
-//! which statistics can be grouped.
+//! `gpuctl get namespaces`, `get dimension-keys` and `get dimension-values`: list the possible
+//! groups of statistics.
 
 use std::collections::BTreeSet;
 use std::process::ExitCode;

@@ -27,7 +27,7 @@ use gpuctl_view::history::efficiency as view;
 use gpuctl_view::history::efficiency::Efficiency;
 use gpuctl_view::{Format, document};
 
-/// Seconds between two samples when searching for the time in which the workload existed.
+/// Seconds between two samples when searching for the lifetime of the workload.
 const STEP: i64 = 300;
 
 /// Hours read concurrently.
@@ -244,6 +244,7 @@ async fn meant(args: &Eff, connection: &Connection) -> Meant {
             name: name.to_owned(),
         };
     }
+    // A UUID in text form has 36 characters with 4 hyphens.
     let is_uid =
         args.name.len() == 36 && args.name.bytes().filter(|byte| *byte == b'-').count() == 4;
     if is_uid {
@@ -291,8 +292,7 @@ impl Wait {
     }
 }
 
-/// Extends the lifetime by the slots of one hour in which the workload held a GPU, in Unix
-/// milliseconds.
+/// Extends the lifetime, in Unix milliseconds, by the slots of one hour with a GPU held.
 fn spanned(
     life: Option<(i64, i64)>,
     ledger: &AllocationHistory,

@@ -74,6 +74,7 @@ pub(crate) async fn run(args: &Report, context: &Context) -> Result<ExitCode, Er
     let past = ClusterHistory::of(cluster, context, &connection, start).await?;
     let gathered = gather(args, &past, pieces(start, end), context).await?;
     let by_namespace = args.by == [GroupBy::Namespace];
+    // Quotas exist only for namespaces.
     let quotas = if by_namespace {
         quotas(&past, end).await?
     } else {

@@ -69,7 +69,7 @@ pub(crate) async fn latest(args: &Latest, context: &Context) -> Result<ExitCode,
     Ok(ExitCode::SUCCESS)
 }
 
-/// Builds the error for a time without kube-state-metrics data, in which GPU holders are unknown.
+/// Builds the error for a time without kube-state-metrics data, when GPU holders are unknown.
 fn silent(past: &ClusterHistory<'_>) -> Error {
     let error = Error::new(
         ErrorName::NoHistory,

@@ -195,10 +195,10 @@ fn names(rows: &[HourlyRow]) -> Vec<String> {
         .collect()
 }
 
-/// Builds the page of workloads: the first 20 rows if no page is given.
+/// Builds the selected page of workloads; the default is the first 20 rows.
 fn page(rows: Vec<HourlyRow>, options: &ListOptions, context: &Context) -> Listing {
     let total = rows.len();
-    // Output into a pipe or file is complete unless a page is given.
+    // Output into a pipe or file is complete unless the user selects a page.
     let whole = options.page.number.is_none()
         && options.page.size.is_none()
         && !context.terminal.out_is_terminal();

@@ -10,7 +10,7 @@ use gpuctl_core::error::Error;
 pub(crate) async fn run(args: &Attach, context: &Context) -> Result<ExitCode, Error> {
     context.must_change("omit `--replay` to reach the cluster")?;
     context.terminal.note("Ctrl-C detaches; the job continues");
-    // Containers of jobs have no TTY and no stdin, so there is no input to attach.
+    // Containers of jobs have no TTY and no stdin, so only their output can be attached.
     within(
         &args.target.name,
         args.target.choice(),

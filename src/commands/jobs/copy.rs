@@ -25,6 +25,7 @@ use gpuctl_view::jobs::copied::CopyResult;
 /// Parses `JOB:PATH`. Text that starts like a path, or has no colon, is a local file.
 fn remote(text: &str) -> Option<(&str, &str)> {
     let (job, path) = text.split_once(':')?;
+    // `NAMESPACE/JOB` contains at most one slash.
     let local = job.starts_with(['.', '/', '~']) || job.matches('/').count() > 1 || job.is_empty();
     (!local).then_some((job, path))
 }

@@ -210,7 +210,7 @@ impl DeletionRun<'_> {
         Ok(())
     }
 
-    /// Waits until the deleted jobs are gone.
+    /// Waits until the deleted jobs have disappeared.
     async fn end_jobs(&mut self, begun: Vec<(Begun, Instant)>) -> Result<(), Error> {
         let (connection, of_job, context) = (self.connection, self.of_job, self.context);
         let many = begun.len() > 1;

@@ -146,7 +146,7 @@ const STEP: i64 = 60;
 /// Minimum length of the time axis in seconds.
 const SHORTEST: i64 = 300;
 
-/// Computes the window of the curve, and the seconds of it in which the job existed.
+/// Computes the window of the curve, and how much of it the job has run, in seconds.
 fn curve_window(job: &Job, now: jiff::Timestamp) -> (Window, i64) {
     // A job that has run for seconds gets a shorter axis than an hour.
     let lived = job

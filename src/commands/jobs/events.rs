@@ -51,6 +51,7 @@ pub(crate) async fn run(args: &EventsArgs, context: &Context) -> Result<ExitCode
         }
         context.terminal.stream()?;
         found.retain(|event| {
+            // Kubernetes updates a repeated event in place, so its count is part of the key.
             seen.insert((
                 event.at,
                 event.object.clone(),
@@ -68,6 +69,7 @@ pub(crate) async fn run(args: &EventsArgs, context: &Context) -> Result<ExitCode
             .pop()
         {
             Some(found) => job = found,
+            // The job was deleted, so no more events follow.
             None => return Ok(ExitCode::SUCCESS),
         }
     }

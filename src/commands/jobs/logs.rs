@@ -34,6 +34,7 @@ pub(crate) async fn run(args: &Logs, context: &Context) -> Result<ExitCode, Erro
     }
     let pods = choice::chosen(args, &job)?;
     let query = LogQuery {
+        // The logs of all pods share the memory limit of one.
         most_bytes: Some(MOST_LOG_BYTES / pods.len().max(1)),
         ..log_query(args, &job)
     };
@@ -42,6 +43,7 @@ pub(crate) async fn run(args: &Logs, context: &Context) -> Result<ExitCode, Erro
     }
     let PodLines { mut lines, silent } =
         read(args, &connection, &job, &pods, &query, context).await?;
+    // Merge the pods by time. The sort is stable, so lines of a pod keep their order.
     lines.sort_by_key(|line| line.at);
     lines.drain(..lines.len().saturating_sub(args.tail as usize));
     print(args, &lines, pods.len() > 1, format, context)?;
@@ -190,6 +192,7 @@ fn log_query(args: &Logs, job: &Job) -> LogQuery {
         .map_or(OWN_CONTAINER, Pod::own_container);
     LogQuery {
         container: args.container.clone().unwrap_or_else(|| own.to_owned()),
+        // With `--grep`, the last lines of the log are not the last matches.
         tail: args.grep.is_none().then_some(args.tail),
         since: args.since,
         // A service's pod is restarted in place, but a failed attempt of a training has a pod of

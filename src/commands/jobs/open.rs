@@ -42,6 +42,7 @@ pub(crate) async fn run(args: &Open, context: &Context) -> Result<ExitCode, Erro
         .local_addr()
         .map_err(|error| taken(port, &error))?
         .port();
+    // The token belongs to the job's own port only.
     let token = token(&job).filter(|_| args.target_port.is_none_or(|port| Some(port) == job.port));
     let opened = Opened::new(
         &job,
@@ -169,11 +170,13 @@ fn route(args: &Open, job: &Job, port: u16) -> Result<Route, Error> {
 
 /// Listens on the requested port, or else on the job's own port, or else on any free port.
 async fn listen(asked: Option<u16>, own: u16) -> Result<TcpListener, Error> {
+    // Listen on the loopback interface only: the forwarded service may need no password.
     let bind = |port| TcpListener::bind(("127.0.0.1", port));
     match asked {
         Some(port) => bind(port).await.map_err(|error| taken(port, &error)),
         None => match bind(own).await {
             Ok(listener) => Ok(listener),
+            // The port may be in use, for example by another `gpuctl open`.
             Err(_) => bind(0).await.map_err(|error| taken(0, &error)),
         },
     }

@@ -39,11 +39,13 @@ pub(crate) async fn run(args: &Restarted, context: &Context) -> Result<ExitCode,
     let pods = chosen(&job, args)?;
     let lost: Vec<&Pod> = pods.iter().copied().filter(|pod| pod.is_lost()).collect();
     if job.kind.is_replicated() {
+        // Changes an annotation of the pod template, like `kubectl rollout restart`.
         connection.jobs().roll(&job, context.now()).await?;
     } else {
         evict(&connection, &job, &pods).await?;
     }
     for pod in &lost {
+        // The kubelet of a lost node cannot confirm a deletion, so delete the pod by force.
         connection.jobs().take_away(&job.namespace, pod).await?;
     }
     let nodes: BTreeSet<&str> = lost.iter().filter_map(|pod| pod.node.as_deref()).collect();

@@ -23,6 +23,7 @@ pub(crate) async fn run(args: &WhyArgs, context: &Context) -> Result<ExitCode, E
         stacks: args.stacks,
     };
     if questions.ras || questions.stacks {
+        // Both read from running containers, which a bundle does not have.
         context.must_change("omit `--ras` and `--stacks`")?;
     }
     let connection = context.connect().await?;

@@ -46,6 +46,7 @@ pub(crate) async fn run(args: &GetHeatmap, context: &Context) -> Result<ExitCode
         return Ok(ExitCode::SUCCESS);
     }
     let pause = async || {
+        // No watch reports changes of metrics, so poll them.
         tokio::time::sleep(METRICS_STEP).await;
         true
     };

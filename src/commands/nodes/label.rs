@@ -59,6 +59,7 @@ pub(crate) async fn run(args: &LabelNode, context: &Context) -> Result<ExitCode,
             }
         }
     }
+    // Users without the right to list nodes read published copies of some labels.
     if is_published(key) && !done.is_empty() {
         let reporter = TerminalReporter::new(&context.terminal, format);
         pools::publish(&connection, false, &reporter).await;
@@ -107,6 +108,7 @@ fn wanted<'a>(word: &'a str, args: &LabelNode) -> Result<(&'a str, Option<&'a st
         return Err(invalid(format!("`{value}` is no value of a label")));
     }
     let prefix = key.split_once('/').map_or("", |(prefix, _)| prefix);
+    // Kubernetes reserves these prefixes for its own components.
     let own = prefix.ends_with("kubernetes.io") || prefix.ends_with("k8s.io");
     if key == POOL_LABEL && !args.force {
         let error = Error::new(

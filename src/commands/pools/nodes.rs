@@ -131,6 +131,7 @@ async fn put_in(
         LabelOverwrite::Only(host.details.node.pool())
     };
     if let Err(error) = set_label(connection, &node, POOL_LABEL, &pool.name, over).await {
+        // Remove the record again, because the label was not set.
         let wanted = PoolDefinition {
             labels: [(node, set)].into(),
             ..PoolDefinition::default()

@@ -16,6 +16,7 @@ pub(crate) async fn run(args: &Mcp, context: &Context) -> Result<ExitCode, Error
     {
         return Err(contradiction(by));
     }
+    // Without this note, someone who starts the command by hand would see nothing happen.
     if context.terminal.in_is_terminal() {
         context
             .terminal

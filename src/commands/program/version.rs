@@ -28,6 +28,7 @@ pub(crate) async fn run(args: &VersionArgs, context: &Context) -> Result<ExitCod
     let url = context
         .flag("prometheus.url")
         .unwrap_or_else(|| value("prometheus.url"));
+    // A URL may contain a password.
     let url = url.as_str().map(without_credentials);
     let answer = version::Version {
         service: "gpuctl",

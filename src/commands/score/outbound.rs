@@ -63,6 +63,7 @@ pub(crate) async fn ask(
         };
         match asked {
             Ok(opinion) => {
+                // Only a confident opinion spares a device. Its score stays the same.
                 device.spared =
                     opinion.verdict == Activity::Active && opinion.confidence >= plan.threshold;
                 device.opinion = Some(opinion);
@@ -119,6 +120,7 @@ async fn ask_for_opinion(
     let patience = RetryPolicy {
         timeout: plan.timeout,
         retries: plan.retries,
+        // A question has no effects, so it may be sent twice.
         repeatable: true,
     };
     let text = plan.ai.said(&caller.post(&call, patience).await?)?;
@@ -165,6 +167,7 @@ pub(crate) async fn notify(
     let local = analysis.at.to_zoned(TimeZone::system());
     let minute =
         u16::try_from(i32::from(local.hour()) * 60 + i32::from(local.minute())).unwrap_or(0);
+    // Nothing is recorded as sent during quiet hours, so these devices are reported afterwards.
     let told: Vec<String> = if plan.quiet_hours.is_some_and(|hours| hours.hold(minute)) {
         context
             .terminal
@@ -282,6 +285,7 @@ pub(crate) async fn control(
     );
     Err(failed
         .into_iter()
+        // Report an error once, even if many calls failed with it.
         .collect::<BTreeSet<_>>()
         .into_iter()
         .fold(error, Error::cause))

@@ -126,6 +126,7 @@ impl ScoreWatch<'_> {
             let settings = self.settings.borrow().clone();
             let begun = Instant::now();
             let connected = Cell::default();
+            // Service account tokens are rotated while the watch runs.
             self.context.renew_credentials();
             let analyzed = tokio::select! {
                 analyzed = analyze(&settings, self.context, &connected) => analyzed,
@@ -170,6 +171,7 @@ impl ScoreWatch<'_> {
                     signal = &mut ended => return code(signal),
                 }
                 if self.read_again(&mut config) {
+                    // The new settings may name another chat.
                     memory = None;
                     break;
                 }
@@ -194,6 +196,7 @@ impl ScoreWatch<'_> {
             let asked = outbound::ask(
                 settings,
                 &mut analysis,
+                // A slow AI must not delay the next analysis.
                 Some(settings.interval / 2),
                 self.context,
             );

@@ -86,6 +86,7 @@ impl ListRow for ConsumerRow<'_> {
                 rows.sort_by_key(|row| Reverse(row.workload.gpus_held()));
             }
             Some(ConsumerSortKey::Utilization) => rows.sort_by(|a, b| {
+                // Unknown utilization sorts last.
                 let key = |row: &ConsumerRow<'_>| {
                     row.figures
                         .and_then(|figures| figures.utilization)

@@ -212,6 +212,7 @@ async fn proxy(
         remarks.push("list services outside of the namespace: finds Prometheus, whose Service has an unusual name".to_owned());
     }
     let mut names = vec![service.proxy_name()];
+    // The name of a proxied Service contains its scheme. If it is unknown, grant both.
     if both {
         names.push(
             PrometheusService {

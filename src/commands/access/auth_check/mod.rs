@@ -200,6 +200,7 @@ async fn access(
     )
     .await;
     let (mut here, mut everywhere, user) = (here?, everywhere?, user?);
+    // A Prometheus that responds needs no further right, whichever way it was reached.
     if trouble.is_none() {
         here.insert(PROXY, true);
         everywhere.insert(PROXY, true);

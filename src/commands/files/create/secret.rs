@@ -117,7 +117,7 @@ fn values(args: &CreateSecret) -> Result<BTreeMap<String, Vec<u8>>, Error> {
             || (own_name(), pair.as_str()),
             |(key, path)| (key.to_owned(), path),
         );
-        // Do not repeat an unreadable path: it may be a secret value that was passed by mistake.
+        // Do not repeat an unreadable path: it may be a secret value passed by mistake.
         let read = inputs::bytes(path).map_err(|error| {
             let told = Error::new(
                 error.name,
@@ -131,7 +131,7 @@ fn values(args: &CreateSecret) -> Result<BTreeMap<String, Vec<u8>>, Error> {
 }
 
 /// Reads an environment variable. If it is not set and its name looks unusual, the error omits the
-/// name: it may be a secret value that was passed by mistake.
+/// name, which may be a secret value passed by mistake.
 fn variable_value(variable: &str) -> Result<String, Error> {
     let shouted = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
     let looks_like_one = variable.len() <= 40
@@ -160,6 +160,7 @@ fn password(args: &CreateSecret) -> Result<String, Error> {
     }
     let text = String::from_utf8(inputs::bytes("-")?)
         .map_err(|_| Error::usage("the password on stdin is not text"))?;
+    // `echo` and editors append a newline that is not part of the password.
     let password = text.trim_end_matches(['\n', '\r']).to_owned();
     if password.is_empty() {
         Err(Error::usage("stdin has no password"))

@@ -176,6 +176,7 @@ pub(super) async fn gather(
     }
     drop(read);
     bar.finish_and_clear();
+    // Jobs span several hours, so their times are complete only after the last one.
     for (group, sum) in jobs.sums() {
         gathered.groups.entry(group).or_default().jobs = sum;
     }

@@ -69,6 +69,7 @@ impl TarContainer<'_> {
             .start(&call)
             .await
             .map_err(|failure| from_node(failure, self.pod))?;
+        // Without input, use a channel that is already closed.
         let input = input.unwrap_or_else(|| mpsc::channel(1).1);
         let ending = session
             .run_slowly(input, async |stream, bytes: &[u8]| match stream {

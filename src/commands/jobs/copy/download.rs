@@ -35,6 +35,7 @@ impl TarContainer<'_> {
         // Listen for signals from here on, so that none is missed between two steps.
         let mut signal = pin!(ended_from_outside());
         let (sender, mut unpacking) = Unpacking::start(name, &to, PIECES);
+        // Without the prefix, tar would read a name with a leading `-` as an option.
         let name = format!("./{name}");
         let command = ["tar", "cf", "-", "-C", folder, name.as_str()];
         let received = self

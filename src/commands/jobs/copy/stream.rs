@@ -87,7 +87,7 @@ impl Unpacking {
             .unwrap_or_else(|_| Err(io::Error::other("unpacking ended early")))
     }
 
-    /// Moves the copy to its target in a thread of its own, because merging a large folder takes
+    /// Moves the copy to its target in a separate thread, because merging a large folder takes
     /// long. A signal (`ended`) stops it.
     ///
     /// # Errors

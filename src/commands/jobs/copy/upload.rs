@@ -39,6 +39,7 @@ impl TarContainer<'_> {
                 _ = ended_from_outside() => Err(interrupted()),
             };
         }
+        // Unpack under a temporary name in the same folder, because `mv` within a folder is atomic.
         let arriving = format!(".gpuctl-cp-{}", suffix());
         let (temporary, place) = (format!("{folder}/{arriving}"), format!("{folder}/{name}"));
         let (sent, is_interrupted) = tokio::select! {
@@ -164,7 +165,7 @@ fn unreadable(from: &str, error: &io::Error) -> Error {
     }
 }
 
-/// Packs a file or folder as `name` in a thread of its own.
+/// Packs a file or folder as `name` in a separate thread.
 fn start_packing(from: &str, name: &str, sink: Sink) -> oneshot::Receiver<io::Result<Copied>> {
     let (source, name) = (from.to_owned(), name.to_owned());
     let (sender, packed) = oneshot::channel();
@@ -176,7 +177,7 @@ fn start_packing(from: &str, name: &str, sink: Sink) -> oneshot::Receiver<io::Re
 }
 
 /// Completes when the command has written to stderr and no longer reads its input. A warning alone
-/// is no reason to stop, because tar continues reading after it.
+/// does not count, because tar continues reading after it.
 async fn stalled(taken: &AtomicU64, stderr: &RefCell<Vec<u8>>) {
     let mut before = None;
     loop {

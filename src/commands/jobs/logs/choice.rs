@@ -41,6 +41,7 @@ fn earlier_try(job: &Job, pod: &Pod) -> Option<Pod> {
         .filter(|other| other.rank == pod.rank)
         .collect();
     tries.sort_by_key(|pod| (pod.created_at, pod.name.clone()));
+    // The last pod of a rank belongs to the current attempt.
     tries.iter().rev().nth(1).map(|pod| (*pod).clone())
 }
 

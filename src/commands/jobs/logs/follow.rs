@@ -99,6 +99,7 @@ pub(super) async fn follow(
     };
     let sink = RefCell::new(|event: LogEvent| match event {
         LogEvent::Line { pod, rank, line } => buffer.add(pod, rank, line),
+        // A note goes to stderr, so first write the lines that precede it.
         LogEvent::Note(text) => {
             buffer.write();
             context.terminal.note(&logs::remark(&text));

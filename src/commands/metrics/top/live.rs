@@ -30,7 +30,7 @@ pub(super) async fn live(
     connection: &Connection,
 ) -> Result<ExitCode, Error> {
     let reader = SnapshotReader::new(context, connection);
-    // Print warnings about missing metrics and rights before the screen is taken over.
+    // Print warnings about missing metrics and rights before the cockpit takes over the screen.
     let snapshot = reader.look(true).await?;
     let own = || {
         Connection::contexts(&context.access)
@@ -54,7 +54,9 @@ pub(super) async fn live(
         context.read_only().is_some(),
         snapshot,
     );
+    // Messages on stderr would garble the screen.
     let talk = context.terminal.swap_talk(Verbosity::Errors);
+    // Tasks that read the output of commands are not `Send`.
     let ended = tokio::task::LocalSet::new()
         .run_until(watch(args, &mut cockpit, connection, &reader, context))
         .await;
@@ -123,8 +125,7 @@ struct CockpitSession<'a> {
     output: Option<CommandOutput>,
     /// `None` while another command reads the keys.
     events: Option<InputEvents>,
-    // Must be the last field: fields drop in order, and the terminal is restored after all others
-    // are gone.
+    // Must be the last field: fields drop in order, and the terminal is restored after all others.
     screen: Screen,
 }
 
@@ -199,6 +200,7 @@ impl CockpitSession<'_> {
     /// Hands keys and screen over to a command until it exits. Returns the exit code after a
     /// signal.
     async fn hand_over(&mut self, words: &[String]) -> Result<Option<ExitCode>, Error> {
+        // Stop reading keys: from now on they belong to the command.
         drop(self.events.take());
         self.screen.leave();
         let code = tokio::select! {

@@ -32,6 +32,7 @@ impl OwnProgram {
 
     fn command(&self, words: &[String]) -> Command {
         let mut command = Command::new(&self.path);
+        // A command must not continue after the cockpit has closed its pane.
         command.args(&self.options).args(words).kill_on_drop(true);
         command
     }
@@ -40,6 +41,7 @@ impl OwnProgram {
     pub(super) fn answer(&self, words: &[String]) -> io::Result<CommandOutput> {
         let mut command = self.command(words);
         command
+            // The pane shows text without styles.
             .env("NO_COLOR", "1")
             .stdin(Stdio::null())
             .stdout(Stdio::piped())

@@ -1,6 +1,6 @@
 //! `gpuctl doctor --bundle FILE`: captures the cluster's objects, then runs reading commands on the
-//! capture and fetches what each of them misses, until none misses anything. So a bundle always
-//! contains what those commands read.
+//! capture and fetches the data that they miss. This is repeated until no data is missing, so a
+//! bundle always contains what those commands read.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -181,6 +181,7 @@ async fn fill(
             progress.set_message(format!("gpuctl {command}"));
             ask(&command, bundle, context).await;
             let mut own = bundle.take_missed();
+            // Do not fetch again what has failed before.
             own.retain(|question| !failed.contains(question));
             if !own.is_empty() {
                 again.push(command);
@@ -204,6 +205,7 @@ async fn fill(
         pending = again;
     }
     progress.finish_and_clear();
+    // From now on, missing data is an error instead of a note to fetch it.
     bundle.close();
     failed.iter().for_each(|question| {
         context
@@ -242,6 +244,7 @@ async fn ask(command: &str, bundle: &Arc<Bundle>, context: &Context) {
     };
     let mut silent = context.silent(Arc::clone(bundle));
     silent.all_namespaces = cli.global.all_namespaces;
+    // Boxed, because `doctor` is a command itself and its future would contain itself.
     let _ = Box::pin(cli.command.run(&silent)).await;
 }
 
@@ -262,8 +265,8 @@ async fn fetch(
     }
 }
 
-/// Lists gpuctl's jobs as `NAMESPACE/NAME`, newest first. Owners are listed besides pods, because
-/// jobs that wait in a queue have no pods yet.
+/// Lists gpuctl's jobs as `NAMESPACE/NAME`, newest first. Owners are listed too, because jobs that
+/// wait in a queue have no pods yet.
 fn jobs(bundle: &Bundle) -> Vec<String> {
     const KINDS: [(&str, &str); 4] = [
         ("/apis/batch/v1", "jobs"),

@@ -80,6 +80,7 @@ pub(crate) async fn run(args: &Doctor, context: &Context) -> Result<ExitCode, Er
         .terminal
         .print(&document(format, &report).unwrap_or_else(|| health::text(&report)))?;
     match failed {
+        // The printed report already contains the error.
         Some(error) if !format.is_document() => Ok(ExitCode::from(error.kind.exit_code())),
         Some(error) => Err(error),
         None => Ok(ExitCode::SUCCESS),
