@@ -67,7 +67,7 @@ impl Context {
         };
         let error = Error::new(
             ErrorName::NotInBundle,
-            format!("the bundle is of {} and does not change", bundle.at),
+            format!("the bundle was made at {} and does not change", bundle.at),
         );
         Err(error.hint(hint))
     }

@@ -138,7 +138,7 @@ fn deleted(job: &Job) -> Error {
     let error = Error::new(
         ErrorName::NotFound,
         format!(
-            "job `{}` was deleted; {pods} of it {verb} still ending",
+            "job `{}` was deleted, but {pods} {verb} still terminating",
             job.name
         ),
     );
@@ -177,7 +177,7 @@ pub(crate) async fn missing(
     let names: Vec<&str> = everywhere.iter().map(|job| job.name.as_str()).collect();
     Ok(match nearest(name, &names) {
         Some(near) => error.hint(format!("did you mean `{near}`?")),
-        None => error.hint("`gpuctl get jobs` lists what there is"),
+        None => error.hint("`gpuctl get jobs` lists all jobs"),
     })
 }
 
@@ -186,7 +186,7 @@ pub(crate) async fn missing(
 fn unknown(name: &str, unreadable: &[&str]) -> Error {
     let kinds = unreadable.join("s and ");
     let message =
-        format!("you may not list {kinds}s, so it is not known whether there is a job `{name}`");
+        format!("you may not list {kinds}s, so it is unknown whether job `{name}` exists");
     Error::new(ErrorName::Forbidden, message)
 }
 
@@ -210,6 +210,6 @@ pub(crate) fn missing_node(name: &str, names: &[&str]) -> Error {
     );
     match nearest(name, names) {
         Some(near) => error.hint(format!("did you mean `{near}`?")),
-        None => error.hint("`gpuctl get nodes` lists what there is"),
+        None => error.hint("`gpuctl get nodes` lists all nodes"),
     }
 }

@@ -48,10 +48,10 @@ pub(crate) async fn look<T>(
     // Without this check, missing data would look like an idle cluster.
     if ledger.looks() == 0 {
         let error = unknown(format!(
-            "Prometheus at {} has no data about pods of that time",
+            "Prometheus at {} has no data about pods for that time",
             past.prometheus.server
         ));
-        return Err(error.hint("it must have scraped kube-state-metrics then"));
+        return Err(error.hint("it must have scraped kube-state-metrics at that time"));
     }
     let time = time.timestamp();
     let then = At {
@@ -62,7 +62,7 @@ pub(crate) async fn look<T>(
     };
     read(&then).ok_or_else(|| {
         let nodes = format!("gpuctl get nodes --at {}", time.as_second());
-        unknown("there was no such GPU then".to_owned())
+        unknown("this GPU did not exist at that time".to_owned())
             .hint(format!("`{nodes}` lists nodes with their GPUs"))
     })
 }
@@ -83,7 +83,8 @@ pub(crate) async fn nodes(
         let table = |format, headers| {
             view::node_table(&found.items, format, headers, context.terminal.look())
         };
-        Ok(Listing::new(options, &found, "items", names, table).none("no node had GPUs then"))
+        Ok(Listing::new(options, &found, "items", names, table)
+            .none("no node had GPUs at that time"))
     })
     .await
 }
@@ -108,7 +109,8 @@ pub(crate) async fn jobs(
         let table = |format, headers| {
             view::job_table(&found.items, format, headers, context.terminal.look())
         };
-        Ok(Listing::new(options, &found, "items", names, table).none("no GPU was requested then"))
+        Ok(Listing::new(options, &found, "items", names, table)
+            .none("no GPU was requested at that time"))
     })
     .await
 }

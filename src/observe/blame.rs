@@ -48,15 +48,15 @@ pub(crate) async fn nodes(
         let error = Error::new(
             ErrorName::NoHistory,
             format!(
-                "Prometheus at {} has no data about pods of that time",
+                "Prometheus at {} has no data about pods for that time",
                 past.prometheus.server
             ),
         );
-        return Err(error.hint("it must have scraped kube-state-metrics then"));
+        return Err(error.hint("it must have scraped kube-state-metrics at that time"));
     }
     if without > 0 {
         context.terminal.warn(&format!(
-            "{without} of {hours} hours have no kube-state-metrics data and are left out"
+            "{without} of {hours} hours have no kube-state-metrics data and are excluded"
         ));
     }
     let found = ledger.nodes();
@@ -71,7 +71,8 @@ pub(crate) async fn nodes(
             to: end.timestamp(),
             hours_without_data: without,
         };
-        Ok(Listing::new(options, &answer, "items", names, table).none("no node held GPUs then"))
+        Ok(Listing::new(options, &answer, "items", names, table)
+            .none("no node held GPUs at that time"))
     })
     .await
 }

@@ -54,7 +54,7 @@ pub(crate) async fn checks(context: &Context, connection: &Connection) -> Vec<Do
 fn of_queues(served: &ServedQueueing) -> DoctorCheck {
     let names: Vec<&str> = served.systems().map(QueueSystem::name).collect();
     let message = if names.is_empty() {
-        "none is served".to_owned()
+        "the cluster serves no queues".to_owned()
     } else {
         names.join(", ")
     };
@@ -67,13 +67,13 @@ fn of_autoscaling(metrics: Option<usize>) -> DoctorCheck {
         Some(metrics) => DoctorCheck::new(
             CheckStatus::Ok,
             "autoscaling",
-            format!("{} of pods are served", count(metrics as u64, "metric")),
+            format!("the cluster serves {}", count(metrics as u64, "pod metric")),
         ),
         // Scaling by GPU use is optional, so its absence is not a warning.
         None => DoctorCheck::new(
             CheckStatus::Ok,
             "autoscaling",
-            "no metrics of pods are served: services cannot scale by GPU use".to_owned(),
+            "the cluster serves no pod metrics, so services cannot scale by GPU use".to_owned(),
         )
         .fix("gpuctl doctor --adapter-rules"),
     }

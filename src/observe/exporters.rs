@@ -28,7 +28,7 @@ pub(crate) struct Exposed {
 pub(crate) enum ExporterError {
     #[error("no GPU exporter runs on these nodes")]
     None,
-    #[error("it takes too long")]
+    #[error("an exporter did not respond in time")]
     TooSlow,
     #[error(transparent)]
     Failed(#[from] Failure),

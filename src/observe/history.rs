@@ -55,7 +55,7 @@ pub(crate) fn clusters(
         && *name != bundle.cluster
     {
         return Err(Error::usage(format!(
-            "the bundle is of cluster {}, not of {name}",
+            "the bundle was made from cluster {}, not from {name}",
             bundle.cluster
         )));
     }

@@ -22,8 +22,8 @@ use gpuctl_view::history::hourly as view;
 use gpuctl_view::history::hourly::{Hour, HourlyRow, RowKind};
 
 /// Printed when no series has the label.
-pub(crate) const NONE_SERVED: &str = "no pod with GPUs has it; \
-    kube-state-metrics must serve labels: --metric-labels-allowlist=pods=[*], \
+pub(crate) const NONE_SERVED: &str = "no pod with GPUs has this label or annotation; \
+    kube-state-metrics must export them: --metric-labels-allowlist=pods=[*], \
     --metric-annotations-allowlist=pods=[*]";
 
 const HOUR: i64 = 3600;
@@ -235,7 +235,7 @@ pub(crate) async fn of_cluster(
 
 fn warn_of_silence(past: &ClusterHistory<'_>, context: &Context) {
     context.terminal.warn(&format!(
-        "Prometheus at {} has no data about pods of this time{}: \
+        "Prometheus at {} has no data about pods for this time{}: \
          it must have scraped kube-state-metrics",
         past.prometheus.server,
         past.prometheus.matchers().suffix()

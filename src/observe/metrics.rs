@@ -59,7 +59,7 @@ pub(crate) async fn find<'c>(
     if !source.matchers.is_empty() {
         context
             .terminal
-            .detail(&format!("every series must have {}", source.matchers));
+            .detail(&format!("querying only series with {}", source.matchers));
         return Ok(found.narrowed_to(source.matchers));
     }
     let until = UnixSeconds::from(context.now());
@@ -71,7 +71,7 @@ pub(crate) async fn find<'c>(
         StoreClusters::One => Ok(found),
         StoreClusters::Proven(matchers) => {
             context.terminal.detail(&format!(
-                "of several clusters in it, {matchers} has this one's pods or nodes"
+                "it has several clusters; {matchers} selects this one's pods or nodes"
             ));
             Ok(found.narrowed_to(matchers))
         }
@@ -251,7 +251,7 @@ async fn in_cluster<'c>(
                 if best == Worth::Answers {
                     context
                         .terminal
-                        .detail("it has no metrics of GPUs and none of nodes");
+                        .detail("it has neither GPU nor node metrics");
                 }
                 return Ok((probe.prometheus, gate.clone()));
             }

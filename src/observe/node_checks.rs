@@ -68,13 +68,13 @@ fn of_stacks(
     let metrics = if readings.is_some() {
         ""
     } else {
-        "; metrics were not looked at"
+        "; metrics were not checked"
     };
     found.push(DoctorCheck::new(
         CheckStatus::Ok,
         "gpu-stack",
         format!(
-            "{} of {} nodes with GPUs are complete{metrics}",
+            "the GPU software is complete on {} of {} nodes with GPUs{metrics}",
             hosts.len() - found.len(),
             hosts.len()
         ),
@@ -87,11 +87,11 @@ fn of_rights(stock: &InventorySnapshot) -> Option<DoctorCheck> {
         return Some(DoctorCheck::new(
             CheckStatus::Ok,
             "rights",
-            "nodes and pods of all namespaces may be listed".to_owned(),
+            "you may list nodes, and pods of all namespaces".to_owned(),
         ));
     }
     let message = format!(
-        "you may not list {}: what is free is not known",
+        "you may not list {}, so free capacity is unknown",
         stock.unreadable.join(", ")
     );
     Some(
@@ -212,7 +212,7 @@ fn odd(
     let differs = |host: &&&NodeDetails| read(host).is_some_and(|value| value != *usual);
     let check = |host: &&NodeDetails| {
         let message = format!(
-            "{what} {}, and {most} of its {} siblings have {usual}",
+            "{what} {}, but {most} of {} nodes with the same GPUs have {usual}",
             read(host).unwrap_or_default(),
             hosts.len()
         );

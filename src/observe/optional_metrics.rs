@@ -76,7 +76,7 @@ impl<'c> OptionalMetrics<'c> {
         if nodes.len() > exporters::MOST {
             let most = exporters::MOST;
             self.tell(&format!(
-                "{why}; exporters are asked themselves for {most} nodes at most, and these are {}",
+                "{why}; exporters are queried directly for at most {most} nodes, but {} are shown",
                 nodes.len()
             ));
             return None;
@@ -88,9 +88,7 @@ impl<'c> OptionalMetrics<'c> {
                 } else {
                     format!("the exporters of {nodes} nodes")
                 };
-                self.tell(&format!(
-                    "{why}; figures are those of {from} at this moment"
-                ));
+                self.tell(&format!("{why}; values are read directly from {from}"));
                 Some(moment)
             }
             Err(lack) => {

@@ -76,7 +76,7 @@ pub(crate) async fn asked(connection: &Connection, job: &Job, questions: Questio
         .collect();
     if pods.len() > STACKS_READ && questions.stacks {
         answers.silent.push(format!(
-            "stacks of {}: only {STACKS_READ} pods are asked",
+            "stacks of {}: only {STACKS_READ} pods are queried",
             count((pods.len() - STACKS_READ) as u64, "more pod")
         ));
     }
@@ -150,13 +150,13 @@ fn reasons(silent: Vec<(String, Vec<String>)>) -> Vec<String> {
 /// Why NCCL's RAS subsystem returned no report.
 #[derive(Debug, thiserror::Error)]
 enum RasError {
-    #[error("no pod of it runs")]
+    #[error("no pod of the job is running")]
     NoPod,
-    #[error("{0} does not take connections at port {RAS_PORT} ({1})")]
+    #[error("{0} does not accept connections on port {RAS_PORT} ({1})")]
     Unreachable(String, Failure),
     #[error("{0} did not answer within {seconds} s", seconds = RAS_WITHIN.as_secs())]
     TimedOut(String),
-    #[error("{0} answers at port {RAS_PORT}, and not as NCCL 2.24 or later does")]
+    #[error("the response of {0} on port {RAS_PORT} is not that of NCCL 2.24 or later")]
     NotRas(String),
     #[error("{0}: {1}")]
     Unread(String, std::io::Error),
@@ -247,11 +247,11 @@ async fn dump(connection: &Connection, job: &Job, pod: &Pod) -> (String, Option<
             reason(&String::from_utf8_lossy(&errors))
                 .unwrap_or_else(|| format!("exit code {code}")),
         ),
-        Ok(Ok(SessionEnd::Unread)) => Some(format!("more than {} MiB of them", LARGEST >> 20)),
-        Ok(Ok(SessionEnd::Broken)) => Some("the connection broke off".to_owned()),
+        Ok(Ok(SessionEnd::Unread)) => Some(format!("the stacks exceed {} MiB", LARGEST >> 20)),
+        Ok(Ok(SessionEnd::Broken)) => Some("lost the connection".to_owned()),
         Ok(Ok(SessionEnd::Refused(why))) => Some(shortened(&why)),
         Ok(Err(failure)) => Some(shortened(&failure.to_string())),
-        Err(_) => Some(format!("no answer within {} s", STACKS_WITHIN.as_secs())),
+        Err(_) => Some(format!("no response within {} s", STACKS_WITHIN.as_secs())),
     };
     (String::from_utf8_lossy(&out).into_owned(), failure)
 }
@@ -274,7 +274,7 @@ fn reason(errors: &str) -> Option<String> {
             .iter()
             .any(|word| line.to_ascii_lowercase().contains(word))
     }) {
-        return Some("its processes may not be read: the container lacks SYS_PTRACE".to_owned());
+        return Some("its processes cannot be read: the container lacks SYS_PTRACE".to_owned());
     }
     lines.next_back().map(shortened)
 }
@@ -286,7 +286,7 @@ mod tests {
     #[test]
     fn what_a_tool_says_is_told_in_words_for_a_container() {
         let told = "Permission Denied: Try running again with elevated permissions by going 'sudo env \"PATH=$PATH\" !!'\n";
-        let denied = "its processes may not be read: the container lacks SYS_PTRACE";
+        let denied = "its processes cannot be read: the container lacks SYS_PTRACE";
         assert_eq!(reason(told).unwrap(), denied);
         assert_eq!(
             reason("Could not attach to process.\nptrace: Operation not permitted.\nNo stack.\n")

@@ -68,7 +68,7 @@ fn mig(host: &NodeUsage) -> Option<DoctorCheck> {
         .get(MIG_STATE)
         .filter(|state| *state != "success")?;
     let wanted = node.labels.get(MIG_WANTED).map_or(String::new(), |wanted| {
-        format!(" as {MIG_WANTED}={wanted} asks")
+        format!(" as {MIG_WANTED}={wanted} requests")
     });
     let told = format!("the GPUs are not divided{wanted}: {state}");
     let fix = "kubectl logs -A -l app=nvidia-mig-manager --tail 20";
@@ -85,7 +85,8 @@ fn hami(host: &NodeUsage) -> Option<DoctorCheck> {
         .get(HANDSHAKE)
         .filter(|told| told.starts_with("Deleted"))?;
     let told =
-        "HAMi's device plugin no longer answers its scheduler: no share is given out".to_owned();
+        "HAMi's device plugin no longer responds to its scheduler, so no shares are allocated"
+            .to_owned();
     Some(
         DoctorCheck::new(CheckStatus::Warn, "hami", told)
             .on(&node.name)
@@ -173,8 +174,8 @@ mod tests {
         assert_eq!(
             told,
             [
-                "\"the GPUs are not divided as nvidia.com/mig.config=all-1g.10gb asks: failed\"",
-                "\"HAMi's device plugin no longer answers its scheduler: no share is given out\"",
+                "\"the GPUs are not divided as nvidia.com/mig.config=all-1g.10gb requests: failed\"",
+                "\"HAMi's device plugin no longer responds to its scheduler, so no shares are allocated\"",
                 "\"14 × mig-1g.10gb on 2 nodes, HAMi on 2 nodes, 2 devices of gpu.nvidia.com to claim on 1 node\"",
             ]
         );

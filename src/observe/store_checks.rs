@@ -34,12 +34,12 @@ pub(crate) fn of_clock(
     }
     let side = if differs < 0 { "behind" } else { "ahead of" };
     let message = format!(
-        "this machine's clock is {} s {side} that of {whose}: ages and windows of time are wrong",
+        "this machine's clock is {} s {side} that of {whose}: ages and time ranges are wrong",
         differs.abs()
     );
     Some(
         DoctorCheck::new(CheckStatus::Warn, "clock", message)
-            .fix("synchronize the clock, such as by NTP"),
+            .fix("synchronize the clock, for example with NTP"),
     )
 }
 
@@ -106,12 +106,12 @@ fn of_pods(known: Option<f64>) -> DoctorCheck {
         Some(pods) if pods > 0.0 => DoctorCheck::new(
             CheckStatus::Ok,
             "kube-state-metrics",
-            format!("{pods:.0} pods are known to Prometheus"),
+            format!("Prometheus has data about {pods:.0} pods"),
         ),
         _ => DoctorCheck::new(
             CheckStatus::Warn,
             "kube-state-metrics",
-            "Prometheus knows no pods: nothing is known of the past".to_owned(),
+            "Prometheus has no data about pods, so history is unavailable".to_owned(),
         )
         .fix("install kube-state-metrics and let Prometheus scrape it"),
     }
@@ -128,7 +128,7 @@ async fn of_clusters(
         return Some(DoctorCheck::new(
             CheckStatus::Ok,
             "clusters",
-            format!("series with {matchers} are this cluster's"),
+            format!("series with {matchers} belong to this cluster"),
         ));
     }
     let until = UnixSeconds::from(now);
@@ -140,17 +140,17 @@ async fn of_clusters(
         StoreClusters::Proven(matchers) => Some(DoctorCheck::new(
             CheckStatus::Ok,
             "clusters",
-            format!("of several clusters in it, {matchers} is this one"),
+            format!("it has several clusters; series with {matchers} belong to this one"),
         )),
         StoreClusters::Unclear { label, values } => {
             let message = format!(
-                "Prometheus has GPUs of {} clusters ({label}: {}), and sums are refused",
+                "Prometheus has GPUs of {} clusters ({label}: {}), so sums are refused",
                 values.len(),
                 values.join(", ")
             );
             let fix = format!(
-                "name it by `--match {label}=NAME` or `contexts.NAME.prometheus.matchers` of the \
-                 config file"
+                "select this cluster with `--match {label}=NAME` or \
+                 `contexts.NAME.prometheus.matchers` in the config file"
             );
             Some(DoctorCheck::new(CheckStatus::Fail, "clusters", message).fix(&fix))
         }
@@ -164,7 +164,7 @@ fn of_retention(body: &[u8]) -> Option<DoctorCheck> {
         .pointer("/data/storageRetention")?
         .as_str()
         .filter(|text| !text.is_empty())?;
-    let message = format!("samples are kept for {kept}");
+    let message = format!("samples are retained for {kept}");
     // With a size limit, the text is such as `15d or 10GiB`.
     let days = kept.split(' ').next().and_then(days);
     Some(match days {

@@ -45,8 +45,8 @@ impl StoreClusters {
     /// Builds the error for a sum over devices of several clusters.
     pub(crate) fn refusal(label: &str, values: &[String], server: &str) -> Error {
         let told = format!(
-            "Prometheus at {server} has GPUs of {} clusters, and which of them is this one is not \
-             known: {}",
+            "Prometheus at {server} has GPUs of {} clusters, and it is unknown which one is \
+             this cluster: {}",
             values.len(),
             named(label, values)
         );
@@ -55,7 +55,7 @@ impl StoreClusters {
             .find(|value| !value.is_empty())
             .map_or("NAME", String::as_str);
         Error::usage(told).hint(format!(
-            "name it by `--match {label}={example}`, or for good by \
+            "select it with `--match {label}={example}`, or permanently with \
              `contexts.NAME.prometheus.matchers` in the config file"
         ))
     }
@@ -63,9 +63,9 @@ impl StoreClusters {
     /// Builds the warning for device lists, which match devices by node names.
     pub(crate) fn warning(label: &str, values: &[String], server: &str) -> String {
         format!(
-            "Prometheus at {server} has GPUs of {} clusters ({}), and which of them is this one \
-             is not known: devices are told by the names of their nodes; `--match {label}=NAME` \
-             names it",
+            "Prometheus at {server} has GPUs of {} clusters ({}), and it is unknown which one is \
+             this cluster: devices are matched by node name; `--match {label}=NAME` selects \
+             the cluster",
             values.len(),
             named(label, values)
         )
@@ -94,8 +94,8 @@ pub(crate) fn foreign(
     let is_foreign = !told.is_empty() && !own.is_empty() && told.is_disjoint(own);
     is_foreign.then(|| {
         format!(
-            "Prometheus at {server} tells of the nodes {}, and cluster {cluster} has {}: these \
-             may be the numbers of another cluster",
+            "Prometheus at {server} has data about the nodes {}, but cluster {cluster} has {}: \
+             the data may belong to another cluster",
             shown(told),
             shown(own)
         )
@@ -375,7 +375,7 @@ mod tests {
         };
         assert_eq!(
             of(&["a", "b", "c", "d"], &["x"]).unwrap(),
-            "Prometheus at http://p tells of the nodes a, b, c, …, and cluster lab has x: these may be the numbers of another cluster"
+            "Prometheus at http://p has data about the nodes a, b, c, …, but cluster lab has x: the data may belong to another cluster"
         );
         assert_eq!(
             (of(&["a"], &["a", "x"]), of(&[], &["x"]), of(&["a"], &[])),

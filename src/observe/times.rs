@@ -93,7 +93,7 @@ impl TimeRange {
                 "{} points are more than the limit",
                 (end - start) / step
             ))
-            .hint("ask for a larger `--step`"));
+            .hint("use a larger `--step`"));
         }
         Ok(Window { start, end, step })
     }
@@ -121,9 +121,7 @@ pub(crate) fn past(
     }
     if end - start > LONGEST {
         // Reading more would take longer than anyone would wait.
-        return Err(
-            Error::usage("the range is longer than two years").hint("ask for a later start")
-        );
+        return Err(Error::usage("the range is longer than two years").hint("use a later start"));
     }
     Ok((start, end.min(now.into())))
 }

@@ -115,7 +115,7 @@ async fn running(
     if questions.ras || questions.stacks {
         answers
             .silent
-            .push("its ranks: it does not run, so none was asked".to_owned());
+            .push("its ranks: it is not running, so none was queried".to_owned());
     }
     Ok((None, answers))
 }
@@ -286,7 +286,7 @@ pub(crate) async fn all(
             Err(error) => {
                 context
                     .terminal
-                    .warn(&format!("a job was left out: {error}"));
+                    .warn(&format!("a job was skipped: {error}"));
                 last = Some(error);
             }
         }

@@ -99,7 +99,7 @@ pub(crate) async fn device_claims(
     {
         // An existing claim no longer needs its template.
         Ok(DeviceClaims::TemplateMissing(_)) if pod.is_some_and(|pod| pod.claims_made) => {
-            DeviceClaims::NotEvaluated("device claims whose template is gone".to_owned())
+            DeviceClaims::NotEvaluated("device claims whose template was deleted".to_owned())
         }
         Ok(devices) => devices,
         Err(failure) => DeviceClaims::NotEvaluated(format!("device claims: {failure}")),

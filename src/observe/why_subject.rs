@@ -18,7 +18,7 @@ pub(crate) async fn subject(connection: &Connection, text: &str) -> Result<(Subj
     let by_kind = parts.len() == 3 || matches!(parts[..], [first, _] if is_kind(first));
     let missing = if by_kind {
         Error::new(ErrorName::NotFound, format!("there is no `{text}`"))
-            .hint("`gpuctl get workloads` lists what there is")
+            .hint("`gpuctl get workloads` lists all workloads")
     } else {
         match lookup::job(connection, text, LookupPurpose::Read).await {
             Ok(job) => return Ok((of_kind(job.kind.word(), true), job)),

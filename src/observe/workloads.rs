@@ -187,7 +187,7 @@ pub(crate) fn named<'f>(found: &'f [Workload], text: &str) -> Result<&'f Workloa
                 .and_then(|near| found.iter().find(|workload| workload.top.name == near));
             Err(match near {
                 Some(near) => error.hint(format!("did you mean `{}`?", full(&near))),
-                None => error.hint("`gpuctl get workloads` lists what there is"),
+                None => error.hint("`gpuctl get workloads` lists all workloads"),
             })
         }
         several => {

@@ -40,7 +40,7 @@ pub(crate) async fn run(args: &Convert, context: &Context) -> Result<ExitCode, E
             Ok(_) => {}
             Err(problems) => problems.list.iter().for_each(|problem| {
                 context.terminal.warn(&format!(
-                    "{}: to be corrected: {}",
+                    "{}: needs correction: {}",
                     one.from, problem.message
                 ));
             }),

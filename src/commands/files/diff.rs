@@ -126,7 +126,7 @@ async fn of_job(
             Effect::Fixed { .. } if effects.same_source => {}
             Effect::Fixed { .. } => {
                 warnings.push(format!(
-                    "{name} cannot be changed in place: `gpuctl apply --replace` submits it anew"
+                    "{name} cannot be changed in place: `gpuctl apply --replace` replaces it"
                 ));
                 found.extend(of_effect(object, effect, &masks));
             }
@@ -165,7 +165,7 @@ async fn of_new_job(
             Some(live) if object.kept => drop(live),
             Some(_) => {
                 warnings.push(format!(
-                    "{} in {space} exists and does not belong to this job: `apply` refuses",
+                    "{} in {space} exists but does not belong to this job: `apply` would fail",
                     label(object)
                 ));
             }

@@ -29,12 +29,12 @@ pub(crate) async fn run(args: &Init, context: &Context) -> Result<ExitCode, Erro
     if !written.map_err(|told| Error::new(ErrorName::FileNotWritten, told))? {
         let error = Error::new(
             ErrorName::AlreadyExists,
-            format!("there is a file `{shown}` already"),
+            format!("file `{shown}` already exists"),
         );
         return Err(error.hint("--force overwrites it"));
     }
     context
         .terminal
-        .note(&format!("{shown} is written; gpuctl validate -f {shown}"));
+        .note(&format!("{shown} was written; gpuctl validate -f {shown}"));
     Ok(ExitCode::SUCCESS)
 }

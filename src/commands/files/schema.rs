@@ -24,7 +24,7 @@ pub(crate) async fn run(args: &Schema, context: &Context) -> Result<ExitCode, Er
         {
             let message = format!("`{name}` has no lines: its command has no `--watch`");
             return Err(Error::usage(message).hint(format!(
-                "`gpuctl schema --output {name}` has its whole answer"
+                "`gpuctl schema --output {name}` prints the schema of its whole output"
             )));
         }
         Some(name) if args.lines => answers::line(name).expect("clap knows the names"),

@@ -85,7 +85,7 @@ fn look(
     let Some(first) = one.documents.first() else {
         return Err(Error::new(
             ErrorName::InvalidSpecification,
-            format!("`{name}` has no document"),
+            format!("`{name}` contains no documents"),
         ));
     };
     let (file, text) = (first.file.clone(), first.text.clone());

@@ -53,7 +53,7 @@ pub(crate) async fn run(args: &Eff, context: &Context) -> Result<ExitCode, Error
     };
     if let Some(other) = other {
         let error = Error::usage(format!(
-            "`{}` is several: {} {}/{}, {} {}/{}",
+            "`{}` is ambiguous: {} {}/{}, {} {}/{}",
             args.name, top.kind, top.namespace, top.name, other.kind, other.namespace, other.name
         ));
         return Err(error.hint("NAMESPACE/NAME, or -n NAMESPACE"));
@@ -225,11 +225,11 @@ impl Meant {
         let error = Error::new(
             ErrorName::NotFound,
             format!(
-                "`{}`{place} held no GPU since {start}, as far as Prometheus knows",
+                "according to Prometheus, `{}`{place} held no GPU since {start}",
                 self.name
             ),
         );
-        error.hint("--start 30d looks further back; `gpuctl stats workloads` lists what there was")
+        error.hint("--start 30d looks further back; `gpuctl stats workloads` lists past workloads")
     }
 }
 

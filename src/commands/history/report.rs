@@ -193,8 +193,8 @@ fn print(
     }
     if args.ettr && args.checkpoint.is_none() {
         context.terminal.note(
-            "what interruptions lost is not counted without --checkpoint, the time between two \
-             checkpoints",
+            "work lost in interruptions is not counted without --checkpoint, the time between \
+             two checkpoints",
         );
     }
     Ok(ExitCode::SUCCESS)

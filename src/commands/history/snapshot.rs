@@ -79,7 +79,7 @@ fn silent(past: &ClusterHistory<'_>) -> Error {
         ),
     );
     error.hint(
-        "it has to scrape kube-state-metrics; `gpuctl get nodes` shows the present without it",
+        "it has to scrape kube-state-metrics; `gpuctl get nodes` shows the current state without it",
     )
 }
 

@@ -102,10 +102,10 @@ fn report(args: &Copy, copied: Copied, context: &Context) -> Result<ExitCode, Er
     skipped
         .first
         .iter()
-        .for_each(|one| context.terminal.warn(&format!("left out {one}")));
+        .for_each(|one| context.terminal.warn(&format!("skipped {one}")));
     let unnamed = skipped.count - skipped.first.len() as u64;
     if unnamed > 0 {
-        context.terminal.warn(&format!("left out {unnamed} more"));
+        context.terminal.warn(&format!("skipped {unnamed} more"));
     }
     let whole = skipped.count == 0;
     let answer = CopyResult {

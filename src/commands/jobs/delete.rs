@@ -136,7 +136,7 @@ fn check_namespaces(items: &[DeleteItem], context: &Context) -> Result<(), Error
             (namespace, given.filter(|given| Some(*given) != namespace))
         {
             let message =
-                format!("`{job}` is in namespace `{namespace}`, and `-n {given}` says another");
+                format!("`{job}` is in namespace `{namespace}`, but `-n {given}` names another");
             return Err(Error::new(ErrorName::NamespaceConflict, message).hint("omit `-n`"));
         }
     }

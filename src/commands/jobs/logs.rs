@@ -84,7 +84,7 @@ async fn read(
             Ok(read) => {
                 if read.is_cut {
                     warn(format!(
-                        "the log of {} is too long: older lines are left out",
+                        "the log of {} is too long: older lines are omitted",
                         pod.name
                     ));
                 }

@@ -1,3 +1,4 @@
+//! Commands about jobs.
 
 pub(crate) mod attach;
 pub(crate) mod copy;

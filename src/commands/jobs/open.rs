@@ -57,7 +57,7 @@ pub(crate) async fn run(args: &Open, context: &Context) -> Result<ExitCode, Erro
     let sink = RefCell::new(|event: RouteEvent| match event {
         RouteEvent::Pod(pod) => context
             .terminal
-            .note(&format!("── {pod} takes connections ──")),
+            .note(&format!("── {pod} accepts connections ──")),
         RouteEvent::Waiting(why) => context.terminal.note(&format!("── {} ──", why.trim_end())),
         RouteEvent::Failed(why) => context
             .terminal
@@ -124,8 +124,8 @@ fn announce(
     }
     if !has_token && args.show_token {
         let note = format!(
-            "its token is not in its file: see `gpuctl logs {}/{} --grep token`, or the secret \
-             that it comes from",
+            "the notebook's token is not in its file: see `gpuctl logs {}/{} --grep token`, or the \
+             secret that contains it",
             job.namespace, job.name
         );
         context.terminal.note(&note);
@@ -137,7 +137,7 @@ fn announce(
             .terminal
             .warn(&format!("cannot start a browser: {error}"));
     }
-    context.terminal.note("Ctrl-C ends it");
+    context.terminal.note("Ctrl-C stops forwarding");
     Ok(())
 }
 

@@ -27,7 +27,10 @@ pub(crate) async fn run(args: &Restarted, context: &Context) -> Result<ExitCode,
     if state.status == Status::Paused || state.status.is_final() {
         let error = Error::new(
             ErrorName::NotRunning,
-            format!("job `{}` is {}", job.name, state.status),
+            format!(
+                "job `{}` cannot be restarted: its status is {}",
+                job.name, state.status
+            ),
         );
         let verb = if state.status == Status::Paused {
             "resume job"
@@ -90,7 +93,7 @@ fn message(job: &Job, rank: Option<u32>, pods: usize) -> String {
             "replacing {}; evictions cost no retry, and the command continues only if it loads a checkpoint",
             count(pods as u64, "pod")
         ),
-        (JobKind::Notebook, _) => "replacing its pod; what was only in memory is lost".to_owned(),
+        (JobKind::Notebook, _) => "replacing its pod; data only in memory is lost".to_owned(),
         _ => format!(
             "replacing {}, one after the other",
             count(job.pods_wanted.into(), "pod")
@@ -106,7 +109,10 @@ fn chosen<'j>(job: &'j Job, args: &Restarted) -> Result<Vec<&'j Pod>, Error> {
         .filter(|pod| !pod.ended())
         .collect();
     let none = |what: String| {
-        let error = Error::new(ErrorName::NotRunning, format!("{what} has no pod now"));
+        let error = Error::new(
+            ErrorName::NotRunning,
+            format!("{what} currently has no pods"),
+        );
         error.hint(format!(
             "gpuctl describe job {}/{}",
             job.namespace, job.name
@@ -120,10 +126,11 @@ fn chosen<'j>(job: &'j Job, args: &Restarted) -> Result<Vec<&'j Pod>, Error> {
         };
     };
     if job.kind != JobKind::Training {
-        return Err(
-            Error::usage(format!("`{}` is no training: it has no ranks", job.name))
-                .hint("omit `--rank`"),
-        );
+        return Err(Error::usage(format!(
+            "`{}` is not a training, so it has no ranks",
+            job.name
+        ))
+        .hint("omit `--rank`"));
     }
     if rank >= job.pods_wanted {
         let ranks = match job.pods_wanted {

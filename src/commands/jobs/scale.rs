@@ -21,18 +21,18 @@ pub(crate) async fn run(args: &Scale, context: &Context) -> Result<ExitCode, Err
             let error = Error::new(
                 ErrorName::NotScalable,
                 format!(
-                    "`{}` is a training: its ranks are fixed when it begins",
+                    "`{}` is a training: its ranks are fixed when it starts",
                     job.name
                 ),
             );
             return Err(error.hint(format!(
-                "`gpuctl pause job {full}`, or submit it anew with another `resources.node_count`"
+                "`gpuctl pause job {full}`, or submit it again with a different `resources.node_count`"
             )));
         }
         JobKind::Notebook if wanted > 1 => {
             let error = Error::new(
                 ErrorName::NotScalable,
-                format!("`{}` is a notebook: it is one pod", job.name),
+                format!("`{}` is a notebook, which always has one pod", job.name),
             );
             return Err(error.hint("submit a second notebook under another name"));
         }

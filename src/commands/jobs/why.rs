@@ -49,7 +49,7 @@ pub(crate) async fn run(args: &WhyArgs, context: &Context) -> Result<ExitCode, E
     if found.answer.coverage.events == "forbidden" {
         context
             .terminal
-            .lack("you may not list events: what only they tell is missing");
+            .lack("you may not list events: facts that only events show are missing");
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -88,7 +88,7 @@ async fn all(
     found.retain(|one| one.answer.situation != Situation::Fine);
     let rows: Vec<WhyRow<'_>> = found.iter().map(row).collect();
     if rows.is_empty() {
-        context.terminal.report("no job waits or died");
+        context.terminal.report("no job is waiting or has failed");
     }
     let answer = document(
         format,

@@ -45,7 +45,11 @@ async fn change(args: &PoolNodes, adding: bool, context: &Context) -> Result<Exi
         };
         match result {
             Ok(()) => {
-                let verb = if adding { "is in" } else { "is out of" };
+                let verb = if adding {
+                    "was added to"
+                } else {
+                    "was removed from"
+                };
                 if !format.is_document() {
                     context
                         .terminal

@@ -66,7 +66,7 @@ pub(crate) async fn view(args: &View, context: &Context) -> Result<ExitCode, Err
             |path| format!("at {}", path.display()),
         );
         context.terminal.hint(&format!(
-            "there is no config file {place}: gpuctl config set KEY VALUE makes one"
+            "there is no config file {place}: gpuctl config set KEY VALUE creates one"
         ));
     }
     Ok(if wrong.get() {

@@ -20,7 +20,7 @@ pub(crate) async fn run(args: &Mcp, context: &Context) -> Result<ExitCode, Error
     if context.terminal.in_is_terminal() {
         context
             .terminal
-            .note("waiting for an agent on stdin; `gpuctl mcp --help` shows how one is told of it");
+            .note("waiting for an agent on stdin; `gpuctl mcp --help` shows how to register it");
     }
     context.terminal.stream()?;
     let CarriedOptions {
@@ -39,8 +39,8 @@ pub(crate) async fn run(args: &Mcp, context: &Context) -> Result<ExitCode, Error
     }
     let target: KubeTarget = Box::new(move || Connection::place(&access));
     serve(cluster, namespace, args.allow_writes.iter().copied().map(area).collect(), target).await.map_err(|cause| {
-        let error = Error::new(ErrorName::SessionFailed, "no session with an agent came about").cause(cause.to_string());
-        error.hint("an agent starts this command and speaks first; `gpuctl mcp --help` shows how it is told of it")
+        let error = Error::new(ErrorName::SessionFailed, "the session with the agent could not be started").cause(cause.to_string());
+        error.hint("an agent starts this command and sends the first message; `gpuctl mcp --help` shows how to register it")
     })?;
     Ok(ExitCode::SUCCESS)
 }

@@ -79,7 +79,7 @@ async fn preempted(args: &GetQueues, context: &Context) -> Result<ExitCode, Erro
             .await?;
         for what in found.unreadable.iter().filter(|_| round.first) {
             context.terminal.lack(&format!(
-                "you may not list {what}: preemptions that they tell of are missing"
+                "you may not list {what}: preemptions recorded there are missing"
             ));
         }
         let coverage = PreemptionCoverage {
@@ -133,13 +133,13 @@ impl ListRow for QueueRow {
     fn hint(page: &[Self], _total: usize) -> Option<String> {
         let row = page.iter().find(|row| row.queue.waiting > Some(0))?;
         let name = queues::name(&row.queue);
-        Some(format!("who waits and why: gpuctl describe queue {name}"))
+        Some(format!("waiting jobs: gpuctl describe queue {name}"))
     }
 }
 
 impl ListRow for Preemption {
-    const NONE: &'static str = "no preemption is told of: Kueue keeps the last of each job, the \
-        scheduler's events are kept for an hour";
+    const NONE: &'static str = "no preemptions found: Kueue records the last one of each job, and \
+        events of the scheduler expire after an hour";
     type Key = QueueSortKey;
     type Facts = PreemptionCoverage;
 

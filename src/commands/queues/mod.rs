@@ -14,7 +14,7 @@ async fn served(connection: &Connection) -> Result<ServedQueueing, Error> {
             ErrorName::reported(ErrorKind::NotFound, "QueueNotServed"),
             "this cluster serves no queues",
         );
-        return Err(error.hint("Kueue and Volcano are known; without them `gpuctl get quotas` shows what namespaces may use"));
+        return Err(error.hint("gpuctl supports Kueue and Volcano; without them `gpuctl get quotas` shows what namespaces may use"));
     }
     Ok(served)
 }

@@ -57,7 +57,7 @@ pub(crate) async fn ask(
         let question = ai_question::question(device, &rules, plan.redact).to_string();
         // A server that rejects the key rejects it for every device.
         let asked = if key_refused.get() {
-            Err(anyhow!("the key is refused"))
+            Err(anyhow!("the API key was rejected"))
         } else {
             ask_for_opinion(plan, &caller, &question).await
         };
@@ -88,7 +88,7 @@ pub(crate) async fn ask(
     let failed = failed.into_inner();
     if let Some(first) = failed.first() {
         context.terminal.warn(&format!(
-            "no opinion on {} of {total} GPUs, whose scores stay as they are: {first}",
+            "no opinion on {} of {total} GPUs, whose scores are unchanged: {first}",
             failed.len()
         ));
     }
@@ -220,7 +220,7 @@ async fn send(
     let answer = Caller::new()?.post(&call, patience).await?;
     robot.took(&plan.address, &answer)?;
     context.terminal.detail(&format!(
-        "told {} of {} low GPUs",
+        "reported to {}: {} low GPUs",
         plan.address.shown(),
         low.len()
     ));
@@ -266,7 +266,7 @@ pub(crate) async fn control(
     }
     if let Some(by) = context.read_only() {
         return Err(read_only(
-            "`--execute` would have GPUs reclaimed, and gpuctl only reads".to_owned(),
+            "`--execute` may reclaim GPUs, but gpuctl is in read-only mode".to_owned(),
             &by,
         ));
     }
@@ -325,7 +325,7 @@ async fn post(
     };
     let posted = stream::iter(bodies).map(async |body| {
         if ending.get() {
-            return Err(anyhow!("not posted any more: it was told to end"));
+            return Err(anyhow!("not posted: the command is ending"));
         }
         let call = OutboundCall {
             address: plan.address.clone(),

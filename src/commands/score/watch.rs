@@ -270,7 +270,7 @@ impl ScoreWatch<'_> {
         self.textfile();
         let again = settings.interval.as_secs();
         self.context.terminal.warn(&format!(
-            "analysis failed: {error}; the next is in {again}s"
+            "analysis failed: {error}; next attempt in {again}s"
         ));
     }
 
@@ -325,7 +325,7 @@ impl ScoreWatch<'_> {
             }
             Err(error) => {
                 self.context.terminal.warn(&format!(
-                    "the changed config file is invalid, the previous settings stay: {error}"
+                    "the changed config file is invalid, the previous settings remain in use: {error}"
                 ));
                 false
             }

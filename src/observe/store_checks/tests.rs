@@ -1,3 +1,4 @@
+//! Tests the checks of Prometheus.
 
 use super::*;
 

@@ -191,17 +191,17 @@ async fn proxy(
     };
     let (service, both) = match path {
         PrometheusPath::Url => {
-            remarks.push("No right to a Service of Prometheus: your settings name its address, or turn metrics off.".to_owned());
+            remarks.push("No right to a Service of Prometheus: your settings contain its address or disable metrics.".to_owned());
             return Ok(None);
         }
         PrometheusPath::Service { service, is_exact } => (service, !is_exact),
         PrometheusPath::Unknown(why) => {
             let get = "--prometheus-service NAMESPACE/NAME:PORT adds it";
             remarks.push(format!(
-                "No right to ask Prometheus: its Service is not known. {get}."
+                "No right to query Prometheus: its Service is unknown. {get}."
             ));
             context.terminal.warn(&format!(
-                "no right to ask Prometheus is printed: {why}; {get}"
+                "the role has no right to query Prometheus: {why}; {get}"
             ));
             return Ok(None);
         }
@@ -263,7 +263,7 @@ async fn service_path(
         }
         Err(failure) if failure.is_forbidden() => {
             let error = Error::usage(format!(
-                "you may not read the Service `{namespace}/{name}`, so its port is not known"
+                "you may not read the Service `{namespace}/{name}`, so its port is unknown"
             ));
             Err(error.hint("name its port: --prometheus-service NAMESPACE/NAME:PORT"))
         }
@@ -333,7 +333,7 @@ async fn subjects(
             ));
         }
         None => {
-            context.terminal.warn("no binding is printed, because your own name is not known; name a subject with --user NAME");
+            context.terminal.warn("no binding is printed, because your own name is unknown; name a subject with --user NAME");
         }
     }
     Ok(user

@@ -46,7 +46,7 @@ async fn plan_pool(
         // Show the difference even if `apply` would reject it.
         Err(error) if matches!(error.kind, ErrorKind::Request | ErrorKind::Access) => {
             reporter.warn(&format!(
-                "`apply` refuses pool `{}`: {error}",
+                "`apply` would reject pool `{}`: {error}",
                 pool.name.value
             ));
             PoolPlan::without_nodes(
@@ -61,7 +61,7 @@ async fn plan_pool(
         Err(error) => return Err(error),
     };
     for node in std::mem::take(&mut planned.missing) {
-        reporter.warn(&format!("there is no node {node}: `apply` refuses"));
+        reporter.warn(&format!("node {node} does not exist: `apply` would fail"));
         planned.wanted.labels.insert(node, BTreeMap::new());
     }
     Ok(planned)

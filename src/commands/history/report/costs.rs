@@ -38,7 +38,8 @@ impl Costs {
             .transpose()?;
         if budget.as_ref().is_some_and(Budget::has_costs) && prices.is_none() {
             return Err(
-                Error::usage("the budget has costs, and nothing has a price").hint("--prices FILE"),
+                Error::usage("the budget limits costs, but there are no prices")
+                    .hint("--prices FILE"),
             );
         }
         Ok(Self { prices, budget })

@@ -1,3 +1,4 @@
+//! Tests the hours of a report and the names of its groups.
 
 use super::*;
 use crate::cli::history::report::by;

@@ -100,7 +100,7 @@ pub(super) fn parts(path: &str) -> Result<(&str, &str), Error> {
         });
     if name.is_empty() || name == "." || name == ".." {
         return Err(
-            Error::usage(format!("`{path}` ends in no file or folder name"))
+            Error::usage(format!("`{path}` does not end in a file or folder name"))
                 .hint("name one: JOB:/path/NAME"),
         );
     }

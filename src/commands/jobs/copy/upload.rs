@@ -72,13 +72,13 @@ impl TarContainer<'_> {
         if !is_folder && path.ends_with('/') {
             return Err(Error::new(
                 ErrorName::FileNotFound,
-                format!("there is no folder `{path}` in {}", self.pod.name),
+                format!("folder `{path}` does not exist in {}", self.pod.name),
             ));
         }
         let (folder, name) = match (is_folder, local_name) {
             (true, Some(name)) => (path.trim_end_matches('/'), name),
             (true, None) => {
-                let error = Error::usage(format!("`{from}` ends in no file name"));
+                let error = Error::usage(format!("`{from}` does not end in a file name"));
                 return Err(error.hint("name the copy: JOB:/path/NAME"));
             }
             (false, _) => parts(path)?,
@@ -159,7 +159,7 @@ fn unreadable(from: &str, error: &io::Error) -> Error {
     match error.kind() {
         io::ErrorKind::NotFound => Error::new(
             ErrorName::FileNotFound,
-            format!("there is no `{from}` here"),
+            format!("`{from}` does not exist on this machine"),
         ),
         _ => copy_failed(from).cause(error.to_string()),
     }

@@ -76,7 +76,7 @@ async fn watch(
         |error| {
             Error::new(
                 ErrorName::SessionFailed,
-                format!("cannot find the program itself: {error}"),
+                format!("cannot find the gpuctl executable: {error}"),
             )
         },
     )?;
@@ -216,7 +216,7 @@ impl CockpitSession<'_> {
         if let Some(trouble) = trouble {
             self.context
                 .terminal
-                .tell(&format!("{trouble}; Enter goes back"));
+                .tell(&format!("{trouble}; press Enter to go back"));
             let mut keys = self.screen.keys_alone()?;
             tokio::select! {
                 () = keys.key() => {}

@@ -66,8 +66,8 @@ pub(crate) async fn write(
     let left = fill(&bundle, &connection, prometheus.as_ref(), context).await?;
     if left > 0 {
         context.terminal.warn(&format!(
-            "{} could not be answered; a replay ends with 6 there",
-            count(left as u64, "question")
+            "{} could not be captured; a replay that needs them exits with 6",
+            count(left as u64, "item")
         ));
     }
     bundle
@@ -76,7 +76,7 @@ pub(crate) async fn write(
     if let Err(error) = Bundle::check_size(file) {
         context
             .terminal
-            .warn(&format!("`--replay` will refuse this bundle: {error}"));
+            .warn(&format!("`--replay` will reject this bundle: {error}"));
     }
     report(file, &bundle, &unread, format, context)
 }
@@ -100,7 +100,7 @@ async fn find_store<'c>(
         Err(error) => {
             context
                 .terminal
-                .warn(&format!("the bundle is without metrics: {error}"));
+                .warn(&format!("the bundle contains no metrics: {error}"));
             return None;
         }
     };
@@ -144,8 +144,8 @@ fn report(
     };
     let text = || {
         let mut text = format!(
-            "{} written, {} KiB; known forms of secrets are redacted, names, addresses and log \
-             lines are in it\n",
+            "{} written, {} KiB; known forms of secrets are redacted, but it contains names, \
+             addresses and log lines\n",
             file.display(),
             bytes.div_ceil(1024)
         );
