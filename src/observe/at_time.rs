@@ -89,7 +89,7 @@ pub(crate) async fn nodes(
     .await
 }
 
-/// Prints the jobs of that time, in the namespace of `-n` or in all.
+/// Prints the jobs of that time, limited to the namespace of `-n` if given.
 pub(crate) async fn jobs(
     at: &str,
     options: &ListOptions,

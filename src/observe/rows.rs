@@ -56,8 +56,8 @@ pub(crate) fn listing<R: ListRow>(
         .hints(R::hint(&page, total).into_iter().collect())
 }
 
-/// Reads `what` in all namespaces, or in the one of `-n`. Without the right to list all namespaces,
-/// reads the kubeconfig's namespace and warns.
+/// Reads `what` in all namespaces, or only in that of `-n`. Without the right to list all
+/// namespaces, reads the kubeconfig's namespace and warns.
 pub(crate) async fn of_namespaces<T>(
     what: &str,
     connection: &Connection,

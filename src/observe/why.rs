@@ -45,7 +45,7 @@ pub(crate) async fn found(
     let is_single = reads.room.is_some();
     let room = room
         .or(reads.room.as_ref())
-        .expect("nodes are given or read");
+        .expect("nodes come from the caller or were read");
     let devices = device_claims(connection, &job, reads.unplaced.as_ref(), &room.nodes).await;
     let is_read = reads.unplaced.as_ref().is_none_or(|pod| pod.spec.is_some());
     let mut pending = reads.unplaced.map(|pod| pending_pod(pod, &job));

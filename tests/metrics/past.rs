@@ -1084,7 +1084,7 @@ fn hours_that_are_over_in_every_telling() {
     ];
     ask(&plain, &cache, &budgeted)
         .exits(2)
-        .says("the budget limits costs, but there are no prices")
+        .says("the budget limits costs, but no prices are set")
         .says("--prices FILE");
     let left = ask(
         &plain,

@@ -131,7 +131,7 @@ mod tests {
     fn descriptions_name_no_document_that_users_do_not_have() {
         for name in names() {
             let schema = answers::schema(&name)
-                .expect("the name is one of ours")
+                .expect("gpuctl defines the name")
                 .to_string();
             assert!(
                 !schema.contains("contract's") && !schema.contains("document's"),

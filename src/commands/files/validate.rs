@@ -252,7 +252,7 @@ async fn ask_about_jobs(
         .collect();
     let planned = match plan_each(jobs, Some(connection), facts, reporter).await {
         Ok(planned) => planned,
-        // An outage is no problem of the files.
+        // An outage says nothing about the files.
         Err(error) if error.kind == ErrorKind::Unreachable => return Err(error),
         // Still print the results that need no cluster.
         Err(error) => {

@@ -69,7 +69,7 @@ pub(crate) async fn run(args: &EventsArgs, context: &Context) -> Result<ExitCode
             .pop()
         {
             Some(found) => job = found,
-            // The job was deleted, so no more events follow.
+            // The job was deleted, so it has no further events.
             None => return Ok(ExitCode::SUCCESS),
         }
     }

@@ -62,11 +62,11 @@ pub(crate) async fn view(args: &View, context: &Context) -> Result<ExitCode, Err
     context.terminal.print(&text)?;
     if file.is_none() {
         let place = usual().map_or_else(
-            || "in no config folder".to_owned(),
+            || "(no config folder found)".to_owned(),
             |path| format!("at {}", path.display()),
         );
         context.terminal.hint(&format!(
-            "there is no config file {place}: gpuctl config set KEY VALUE creates one"
+            "no config file exists {place}: gpuctl config set KEY VALUE creates one"
         ));
     }
     Ok(if wrong.get() {

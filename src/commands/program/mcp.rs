@@ -58,7 +58,7 @@ fn contradiction(by: ReadOnly) -> Error {
             .hint("omit `--allow-writes`, or change this setting with `gpuctl config set`"),
         ReadOnly::Unclear(why) => {
             let error =
-                Error::usage("cannot tell whether the read-only mode allows `--allow-writes`")
+                Error::usage("cannot determine whether the read-only mode allows `--allow-writes`")
                     .cause(why);
             error.hint("`gpuctl config view` shows what is wrong")
         }
@@ -95,7 +95,7 @@ mod tests {
         let unclear = contradiction(ReadOnly::Unclear("line 3 is not TOML".to_owned()));
         assert_eq!(unclear.causes, ["line 3 is not TOML"]);
         assert!(
-            unclear.message.starts_with("cannot tell whether")
+            unclear.message.starts_with("cannot determine whether")
                 && unclear.hints.iter().all(|hint| hint != "omit one")
         );
     }

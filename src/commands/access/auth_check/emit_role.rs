@@ -257,7 +257,7 @@ async fn service_path(
         Ok(None) => {
             let error = Error::new(
                 ErrorName::NotFound,
-                format!("there is no Service `{namespace}/{name}` with a port"),
+                format!("Service `{namespace}/{name}` does not exist or has no port"),
             );
             Err(error.hint("name its port: --prometheus-service NAMESPACE/NAME:PORT"))
         }

@@ -103,7 +103,7 @@ fn values(args: &CreateSecret) -> Result<BTreeMap<String, Vec<u8>>, Error> {
             );
         }
         match values.insert(key.to_owned(), value) {
-            Some(_) => Err(Error::usage(format!("the key `{key}` is given twice"))),
+            Some(_) => Err(Error::usage(format!("the key `{key}` occurs twice"))),
             None => Ok(()),
         }
     };

@@ -38,7 +38,7 @@ impl Costs {
             .transpose()?;
         if budget.as_ref().is_some_and(Budget::has_costs) && prices.is_none() {
             return Err(
-                Error::usage("the budget limits costs, but there are no prices")
+                Error::usage("the budget limits costs, but no prices are set")
                     .hint("--prices FILE"),
             );
         }
