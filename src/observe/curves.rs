@@ -119,7 +119,7 @@ pub(crate) fn milliseconds(at: Option<Timestamp>) -> Option<i64> {
     at.map(Timestamp::as_millisecond)
 }
 
-/// Maps each existing pod to the time since when series with its name belong to the job. Before the
+/// Determines for each existing pod from when on series with its name belong to the job. Before the
 /// current pod started, they belonged to the pod it replaced, so the time is the job's creation.
 pub(crate) fn lifetimes(job: &Job) -> Lifetimes {
     let since = |own: &Pod| milliseconds(job.created_at.or(own.created_at));

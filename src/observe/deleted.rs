@@ -23,7 +23,7 @@ const KEPT: i64 = 7 * 86_400;
 /// A mistyped name must not cause a long wait.
 const WITHIN: Duration = Duration::from_secs(5);
 
-/// Explains why a job or pod ended that no longer exists.
+/// Explains why a deleted job or pod ended.
 pub(crate) async fn found(context: &Context, connection: &Connection, text: &str) -> Option<Found> {
     let (namespace, name) = lookup::split(text).ok()?;
     let namespace = namespace.unwrap_or(&connection.namespace);

@@ -33,7 +33,7 @@ pub(crate) struct HistoryScope {
     pub names: bool,
 }
 
-/// Maximum number of pods in one query, so that its regex stays short.
+/// Maximum number of pods in one query.
 const AT_ONCE: usize = 150;
 
 /// Queries about pods that run concurrently.

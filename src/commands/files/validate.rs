@@ -202,7 +202,7 @@ impl ClusterFindings<'_> {
     }
 }
 
-/// Checks documents against the cluster that are valid on their own.
+/// Checks documents that are valid on their own against the cluster.
 async fn ask(
     inputs: Vec<InputDocument>,
     files: &mut [Validated],

@@ -41,6 +41,7 @@ pub(crate) async fn run(args: &EventsArgs, context: &Context) -> Result<ExitCode
     loop {
         let mut found = patience.ask(|| connection.events().of_job(&job)).await?;
         found.retain(|event| event.warning || !args.warnings);
+        // By default, the API server deletes events after an hour (`--event-ttl`).
         if first && found.is_empty() {
             context
                 .terminal

@@ -36,6 +36,7 @@ pub(crate) async fn run(args: &Paused, context: &Context) -> Result<ExitCode, Er
         // Kueue manages `suspend` of a queued job, so its Workload is deactivated instead.
         connection.queues().hold(&job).await?;
     } else {
+        // Suspending a Job deletes its active pods, which frees their GPUs.
         connection.jobs().suspend(&job, true).await?;
     }
     let freed = match job.gpus_held() {

@@ -44,6 +44,7 @@ pub(crate) async fn run(args: &Scale, context: &Context) -> Result<ExitCode, Err
     if wanted != before {
         connection.jobs().scale(&job, wanted).await?;
     }
+    // At 0 replicas, the HorizontalPodAutoscaler stops scaling until replicas are set again.
     if let Some(autoscaler) = autoscaler.filter(|_| wanted > 0) {
         let (low, high) = (autoscaler.min_replicas, autoscaler.max_replicas);
         context

@@ -298,7 +298,7 @@ fn low_devices<'a>(
 ) -> (Vec<&'a Scored>, Vec<&'a Scored>) {
     let Thresholds { idle, low, .. } = analysis.rules.thresholds;
     let below = if plan.idle_alone { idle } else { low };
-    // Never post serving pods: an idle server may get a request at any moment.
+    // Do not post serving pods by default: an idle server may get a request at any moment.
     let serves = |device: &&Scored| device.serving.is_some() && !plan.with_serving;
     let meant = |device: &&Scored| {
         device.is_low() && !serves(device) && (!plan.idle_alone || device.score.band == Band::Idle)

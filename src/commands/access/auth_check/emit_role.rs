@@ -228,7 +228,7 @@ async fn proxy(
     }))
 }
 
-/// Parses `NAMESPACE/NAME` or `NAMESPACE/NAME:PORT`.
+/// Resolves the Service of `--prometheus-service`, and reads its port if the user gives none.
 async fn service_path(
     named: &NamedService,
     connection: &Connection,

@@ -1,4 +1,4 @@
-//! Compares a pool with `diff`: its definition, and the labels of its nodes.
+//! Compares pools for `diff`: their definitions, and the labels of their nodes.
 
 use std::collections::BTreeMap;
 
