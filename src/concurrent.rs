@@ -1,6 +1,5 @@
-//! Does pieces of work concurrently, up to a number of them, and gives their results in order. It
-//! does not know what the work is: the types of all kinds of it are hidden behind one, which is
-//! compiled once.
+//! Runs futures concurrently, up to a limit, and yields their results in order. Boxes the futures,
+//! so the stream is monomorphized once instead of for each type of work.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -10,22 +9,23 @@ use std::rc::Rc;
 use futures::future::{FutureExt, LocalBoxFuture};
 use futures::stream::{self, Buffered, Iter, StreamExt};
 
-/// Makes the pieces when their turn comes: there may be thousands, and each takes some memory.
+/// Creates each future only when its turn comes: there may be thousands, and each uses memory.
 type WorkPieces<'w> = Box<dyn Iterator<Item = LocalBoxFuture<'w, ()>> + 'w>;
 
-/// A result, filled when its piece is done.
+/// A result, filled when its future completes.
 type ResultSlot<T> = Rc<Cell<Option<T>>>;
 
-/// Work that makes progress only while its next result is awaited. A slow piece holds up the
-/// results of those after it.
+/// Concurrent work that makes progress only while its next result is awaited. A slow future delays
+/// the results of those after it.
 pub(crate) struct SideBySide<'w, T> {
     running: Buffered<Iter<WorkPieces<'w>>>,
-    /// Of the pieces that were begun and not taken yet.
+    /// Slots of the futures that have started and whose results are not yet taken.
     slots: Rc<RefCell<VecDeque<ResultSlot<T>>>>,
 }
 
 impl<'w, T: 'w> SideBySide<'w, T> {
-    /// Has up to `at_once` pieces begun and not taken at a time.
+    /// Runs at most `at_once` futures at a time, counting completed ones whose results are not yet
+    /// taken.
     pub(crate) fn new<F, W>(work: W, at_once: usize) -> Self
     where
         F: Future<Output = T> + 'w,
@@ -36,6 +36,8 @@ impl<'w, T: 'w> SideBySide<'w, T> {
         let own = Rc::clone(&slots);
         let pieces = work.into_iter().map(move |piece| {
             let slot = ResultSlot::default();
+            // `buffered` takes futures from the iterator in order, so slots are in the order of the
+            // results.
             own.borrow_mut().push_back(Rc::clone(&slot));
             piece
                 .map(move |result| slot.set(Some(result)))
@@ -47,13 +49,12 @@ impl<'w, T: 'w> SideBySide<'w, T> {
         }
     }
 
-    /// Returns the result of the next piece in their order; `None` after the last.
+    /// Waits for the next result, in order; `None` after the last.
     pub(crate) async fn next(&mut self) -> Option<T> {
         self.running.next().await?;
         self.slots.borrow_mut().pop_front()?.take()
     }
 
-    /// Returns all results.
     pub(crate) async fn all(mut self) -> Vec<T> {
         let mut all = Vec::new();
         while let Some(result) = self.next().await {
@@ -64,8 +65,7 @@ impl<'w, T: 'w> SideBySide<'w, T> {
 }
 
 impl<'w, T: 'w, E: 'w> SideBySide<'w, Result<T, E>> {
-    /// Returns all results, or the first error in their order; work that is not done then is
-    /// dropped.
+    /// Collects all results, or stops at the first error in order and drops the unfinished futures.
     pub(crate) async fn all_or_error(mut self) -> Result<Vec<T>, E> {
         let mut all = Vec::new();
         while let Some(result) = self.next().await {
@@ -87,7 +87,7 @@ mod tests {
             async move {
                 running.set(running.get() + 1);
                 most.set(most.get().max(running.get()));
-                // Later pieces end sooner.
+                // Later futures complete sooner.
                 for _ in number..10 {
                     tokio::task::yield_now().await;
                 }

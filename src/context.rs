@@ -1,5 +1,5 @@
-//! What every command gets: the terminal, the way to the cluster, where metrics come from, the
-//! clock. Nothing is opened before a verb asks for it.
+//! The context that every command gets: the terminal, access to the cluster, the metrics source and
+//! the clock. Nothing is opened until a verb asks for it.
 
 use std::cell::{Cell, RefCell};
 use std::path::Path;
@@ -14,20 +14,19 @@ use gpuctl_core::error::{Error, ErrorName};
 use gpuctl_core::model::values::left_out;
 use gpuctl_local::bundle::Bundle;
 
-/// What a command works with.
 pub(crate) struct Context {
     pub terminal: Terminal,
     pub access: Access,
-    /// True when cells of metrics must not be empty.
+    /// Whether missing metrics are an error instead of empty cells (`--require-metrics`).
     pub require_metrics: bool,
-    /// True when all namespaces were asked for.
+    /// Whether the command covers all namespaces (`-A`).
     pub all_namespaces: bool,
-    /// Where metrics come from. An error is kept until a command asks for metrics, for many never
-    /// do.
+    /// The metrics source. An error is reported only when a command asks for metrics, because many
+    /// never do.
     metrics: RefCell<Result<MetricsSource, Error>>,
-    /// What the command line says of it.
+    /// The command line's settings for metrics.
     flags: MetricsFlags,
-    /// True once the user was told of unknown keys in the config file.
+    /// Whether the user was already warned about unknown keys in the config file.
     unknown_keys_told: Cell<bool>,
 }
 
@@ -52,7 +51,7 @@ impl Context {
         }
     }
 
-    /// Returns a context in which a command answers from a bundle, and says nothing.
+    /// Creates a context that answers from a bundle and prints nothing.
     pub(crate) fn silent(&self, bundle: Arc<Bundle>) -> Self {
         let access = Access {
             bundle: Some(bundle),
@@ -61,21 +60,20 @@ impl Context {
         Self::new(Terminal::silent(), access, self.flags.clone(), false)
     }
 
-    /// Refuses to wait for changes where a bundle answers: they never come.
+    /// Rejects waiting for changes when a bundle answers, because a bundle never changes.
     pub(crate) fn must_change(&self, hint: &str) -> Result<(), Error> {
         let Some(bundle) = &self.access.bundle else {
             return Ok(());
         };
         let error = Error::new(
             ErrorName::NotInBundle,
-            format!("the bundle is of {} and does not change", bundle.at),
+            format!("the bundle was made at {} and does not change", bundle.at),
         );
         Err(error.hint(hint))
     }
 
-    /// Connects to the API server.
     pub(crate) async fn connect(&self) -> Result<Connection, Error> {
-        // Check this before the first write.
+        // Warn before the first write: an unknown key may be a misspelled safety setting.
         self.warn_of_settings();
         let access = Access {
             read_only: self.read_only(),
@@ -87,6 +85,7 @@ impl Context {
             connection.server(),
             connection.namespace
         ));
+        // Until now, a login program may have used the terminal.
         self.terminal.may_show_waiting();
         Ok(connection)
     }
@@ -99,8 +98,8 @@ impl Context {
             .for_each(|message| self.terminal.warn(message));
     }
 
-    /// Returns why nothing may be changed; `None` where it may. A setting that cannot be read
-    /// allows nothing.
+    /// Finds the reason why the command must not change anything; `None` allows changes. A setting
+    /// that cannot be read forbids changes.
     pub(crate) fn read_only(&self) -> Option<ReadOnly> {
         if self.access.read_only.is_some() {
             return self.access.read_only.clone();
@@ -130,15 +129,15 @@ impl Context {
             .for_each(|warning| self.terminal.warn(warning));
     }
 
-    /// Returns where metrics come from. Warns once of keys in the config file that do not exist.
+    /// Resolves the metrics source, and warns once about unknown keys in the config file.
     pub(crate) fn metrics(&self) -> Result<MetricsSource, Error> {
         let source = self.metrics.borrow().clone()?;
         self.warn_of_settings();
         Ok(source)
     }
 
-    /// Returns where metrics of a cluster come from, which may be another one than the context's
-    /// own.
+    /// Resolves the metrics source of the connection's cluster, which need not be the cluster of
+    /// the current context.
     pub(crate) fn metrics_of(&self, connection: &Connection) -> Result<MetricsSource, Error> {
         let own = self.metrics()?;
         match connection.context() {
@@ -153,7 +152,7 @@ impl Context {
         }
     }
 
-    /// Returns whether one address of Prometheus is meant for every cluster.
+    /// Whether one Prometheus address is configured for all clusters.
     pub(crate) fn has_one_address(&self) -> Result<bool, Error> {
         Ok(MetricsSource::resolve(&self.flags, KubeContexts::default)
             .map_err(Error::usage)?
@@ -161,18 +160,18 @@ impl Context {
             .is_some())
     }
 
-    /// Reads the environment and the config file as they are now.
+    /// Reads the environment and the config file in their current state.
     pub(crate) fn config(&self) -> Result<Config, Error> {
         Config::read(self.flags.config.as_deref(), || contexts_of(&self.access))
             .map_err(Error::usage)
     }
 
-    /// Returns the config file that `--config` names.
+    /// The config file given by `--config`.
     pub(crate) fn config_file(&self) -> Option<&Path> {
         self.flags.config.as_deref()
     }
 
-    /// Returns what a global flag says of a setting.
+    /// The value that a global flag gives to a setting.
     pub(crate) fn flag(&self, key: &str) -> Option<serde_json::Value> {
         match key {
             "safety.read_only" => self.access.read_only.is_some().then_some(true.into()),
@@ -180,7 +179,7 @@ impl Context {
         }
     }
 
-    /// Returns the current context of the kubeconfig; `None` where a bundle answers.
+    /// The current context of the kubeconfig; `None` when a bundle answers.
     pub(crate) fn current_context(&self) -> Option<String> {
         if self.access.bundle.is_some() {
             return None;
@@ -191,8 +190,8 @@ impl Context {
             .filter(|name| !name.is_empty())
     }
 
-    /// Reads files with tokens again, because those are replaced while a program runs. A file that
-    /// cannot be read leaves the credentials as they were.
+    /// Reads token files again, because tokens are rotated while the program runs. If a file cannot
+    /// be read, the credentials stay the same.
     pub(crate) fn renew_credentials(&self) {
         if let Ok(source) = MetricsSource::resolve(&self.flags, || contexts_of(&self.access)) {
             *self.metrics.borrow_mut() = Ok(source);
@@ -208,7 +207,7 @@ impl Context {
         Ok(())
     }
 
-    /// Returns the time that ages count from: of a bundle the moment when it was made.
+    /// The current time, to which ages refer. For a bundle, this is its creation time.
     #[expect(
         clippy::disallowed_methods,
         reason = "the one place where the program reads the clock"
@@ -221,7 +220,7 @@ impl Context {
     }
 }
 
-/// Reads the contexts of the kubeconfig. An unreadable kubeconfig has none.
+/// Reads the contexts of the kubeconfig, or no contexts if the kubeconfig is unreadable.
 fn contexts_of(access: &Access) -> KubeContexts {
     let (all, current) = Connection::contexts(access).unwrap_or_default();
     KubeContexts {

@@ -1,6 +1,5 @@
-//! Counts the instructions of the paths on which time goes at a thousand nodes, so that one that
-//! becomes dearer is noticed. Times differ from machine to machine and from run to run;
-//! instructions hardly do. It knows nothing of what the paths are for.
+//! Counts the instructions of the hot paths at a thousand nodes to detect regressions. Durations
+//! vary between machines and runs; instruction counts hardly do.
 
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -16,8 +15,8 @@ use gpuctl_prometheus::fuzz::points_in;
 use gpuctl_view::format::table::{Cell, Table, left};
 use gpuctl_view::{Format, TextStyle};
 
-/// A path, and what it may cost: millions of instructions of a build for tests, a few times those
-/// of a release.
+/// Each path with its expected cost: millions of instructions of a test build, a few times as many
+/// as a release build executes.
 const PATHS: [(&str, fn(), f64); 5] = [
     ("ten pages of 200 pods in protobuf", protobuf_page, 620.0),
     ("ten pages of 200 pods in JSON", json_page, 404.0),
@@ -30,11 +29,10 @@ const PATHS: [(&str, fn(), f64); 5] = [
     ("ten answers of 100 series with 100 points", matrix, 367.0),
 ];
 
-/// How often a path is gone whose input costs about as much to make.
+/// Repetitions of a path whose input costs about as much to create as the path itself.
 const TIMES: usize = 10;
 
-/// By how much a count may differ from what is written above: processors, compilers and libraries
-/// differ a little.
+/// Tolerated deviation from the counts above: processors, compilers and libraries differ a little.
 const TOLERANCE: f64 = 0.25;
 
 fn pods() -> String {
@@ -140,7 +138,7 @@ fn matrix() {
     (0..TIMES).for_each(|_| assert_eq!(points_in(&answer), 10_000));
 }
 
-/// Names the path that a child of the test below takes.
+/// Environment variable that selects the path for the child process of the test below.
 const CHOSEN: &str = "GPUCTL_COST";
 
 #[test]
@@ -158,7 +156,7 @@ fn the_chosen_path() {
         .for_each(|(_, path, _)| path());
 }
 
-/// Returns how many millions of instructions a child takes that goes one path, or none.
+/// Counts the instructions, in millions, of a child process that runs one path or none.
 fn counted(path: &str) -> f64 {
     let program = std::env::current_exe().expect("a test has a program");
     let mut command = Command::new("valgrind");
@@ -170,6 +168,7 @@ fn counted(path: &str) -> f64 {
         ])
         .arg(program);
     command
+        // Run nothing but the one test, so that the count contains nothing else.
         .args(["--exact", "cost::the_chosen_path", "--test-threads=1"])
         .env(CHOSEN, path);
     let output = command
@@ -177,7 +176,7 @@ fn counted(path: &str) -> f64 {
         .expect("valgrind can be started: `apt-get install valgrind`");
     let told = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{path}: {told}");
-    // Versions differ in the spaces: `I   refs:`, `I refs:`.
+    // The number of spaces differs between valgrind versions: `I   refs:`, `I refs:`.
     let count = |line: &str| {
         line.split_once('I')?
             .1
@@ -195,6 +194,7 @@ fn counted(path: &str) -> f64 {
 #[test]
 #[ignore = "needs valgrind and a minute: `cargo test --lib cost -- --ignored`, which .ci/run does"]
 fn hot_paths_cost_what_they_did() {
+    // The cost of the test harness itself is subtracted.
     let start = counted("none");
     let mut dearer = Vec::new();
     for (name, _, expected) in PATHS {

@@ -1,11 +1,11 @@
-//! gpuctl: GPU jobs on Kubernetes from a short YAML. Two flows make up the program:
+//! gpuctl runs GPU jobs on Kubernetes from a short YAML file. The program consists of two flows:
 //!
 //! ```text
 //! submit:   file ─spec─▶ documents ─render─▶ objects ─deploy─▶ cluster ─view─▶ text
 //! observe:  cluster, prometheus ─observe─▶ model ─stats─▶ figures ─view─▶ text
 //! ```
 //!
-//! ARCHITECTURE.md says which module may name which; the modules follow in reading order.
+//! `ARCHITECTURE.md` lists which module may use which. The modules follow in reading order.
 #![warn(missing_docs, unreachable_pub)]
 
 #[macro_use]
@@ -52,12 +52,14 @@ use gpuctl_prometheus::Matchers;
 use gpuctl_view::Format;
 use gpuctl_view::format::text::{as_plugin, clean};
 
-/// Minimum number of open files for a command: six for the runtime, one or two for a connection,
-/// and one for a config file.
+/// Minimum number of open files that a command needs: six for the runtime, one or two for a
+/// connection, and one for a config file.
 const FILES: usize = 16;
 
-/// Parses the command line, runs the verb, reports its failure.
+/// Parses the command line, runs the verb and reports its failure.
 pub fn run() -> ExitCode {
+    // Completion scripts of shells run the program with `COMPLETE` set and expect nothing but
+    // candidates.
     complete::answer();
     let words: Vec<OsString> = std::env::args_os().collect();
     let called = CalledAs::by(words.first());
@@ -65,8 +67,8 @@ pub fn run() -> ExitCode {
         return print_candidates(words);
     }
     if called == CalledAs::Program && shorthand::asks_for_version(&words) {
-        // Scripts ask for the version, and most of its time would go into making the tree of
-        // commands.
+        // Scripts often query the version. Building the command tree would take most of the time,
+        // so answer before that.
         return print_page(cli::VERSION, &words);
     }
     let command = Cli::command();
@@ -109,7 +111,7 @@ pub fn run() -> ExitCode {
     }
 }
 
-/// Prints what kubectl's completion offers.
+/// Prints the completion candidates that kubectl asks its plugin for.
 fn print_candidates(words: Vec<OsString>) -> ExitCode {
     let terminal = Terminal::new(Environment::read().wishes());
     let command = complete::by_full_names(Cli::command());
@@ -119,7 +121,7 @@ fn print_candidates(words: Vec<OsString>) -> ExitCode {
     }
 }
 
-/// Prints a page that is an answer by itself.
+/// Prints a page, such as the version or a help topic, instead of running a command.
 fn print_page(page: &str, words: &[OsString]) -> ExitCode {
     match Terminal::new(Environment::read().wishes()).print(page) {
         Ok(()) => ExitCode::SUCCESS,
@@ -127,7 +129,7 @@ fn print_page(page: &str, words: &[OsString]) -> ExitCode {
     }
 }
 
-/// Returns a page of help where the words ask for nothing else.
+/// Finds the help page to print when the arguments name only a help topic.
 fn requested_page(command: &Command, called: CalledAs, words: &[OsString]) -> Option<String> {
     let word = shorthand::topic(command, words)?;
     let page = topics::text(word).or_else(|| search::found(command, &clean(word)))?;
@@ -138,7 +140,7 @@ fn requested_page(command: &Command, called: CalledAs, words: &[OsString]) -> Op
     })
 }
 
-/// Checks global options that clap cannot check, and reads the bundle of `--replay`.
+/// Checks global options that clap cannot check, and reads the `--replay` bundle.
 fn checked(cli: &Cli) -> Result<Option<Arc<Bundle>>, Error> {
     if cli.global.all_namespaces && cli.global.namespace.is_some() {
         return Err(Error::usage("`-n` and `-A` cannot be used together").hint("omit one"));
@@ -168,8 +170,9 @@ fn checked(cli: &Cli) -> Result<Option<Arc<Bundle>>, Error> {
     Ok(bundle.map(Arc::new))
 }
 
-/// Runs the command to its end and shows what waits for the pager.
+/// Runs the command to its end, then shows output that was collected for the pager.
 fn execute(cli: &Cli, context: &Context) -> Result<ExitCode, Error> {
+    // Futures of commands are not `Send`, so all of them run on this thread.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -181,6 +184,8 @@ fn execute(cli: &Cli, context: &Context) -> Result<ExitCode, Error> {
             context.warn_of_left_out();
             result
         };
+        // `biased` polls the command first, so a finished command never draws the progress line
+        // again.
         tokio::select! {
             biased;
             result = running => result,
@@ -191,7 +196,7 @@ fn execute(cli: &Cli, context: &Context) -> Result<ExitCode, Error> {
     context.terminal.show_paged().and(result)
 }
 
-/// Returns a flag that leads to a cluster or a Prometheus although a bundle is to answer.
+/// Finds a flag that conflicts with `--replay` because it selects a cluster or a Prometheus.
 fn beside_replay(cli: &Cli) -> Option<&'static str> {
     cli.global.replay.as_ref()?;
     let given = [
@@ -206,10 +211,11 @@ fn beside_replay(cli: &Cli) -> Option<&'static str> {
         .map(|(flag, _)| flag)
 }
 
-/// Help and version are data; everything else is wrong usage.
+/// Prints help and version to stdout, and reports everything else as a usage error.
 fn misused(error: &clap::Error, words: &[OsString]) -> ExitCode {
     if !error.use_stderr() {
         return match error.print() {
+            // A reader that closes the pipe early, such as `head`, is not an error.
             Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => refused(
                 &Error::new(
                     ErrorName::OutputFailed,
@@ -221,7 +227,7 @@ fn misused(error: &clap::Error, words: &[OsString]) -> ExitCode {
         };
     }
     if words.len() < 2 {
-        // Without a command, the help is printed.
+        // A call without a command prints the help, but its exit code is that of a usage error.
         let _ = error.print();
         return ExitCode::from(ErrorKind::Usage.exit_code());
     }
@@ -232,8 +238,8 @@ fn misused(error: &clap::Error, words: &[OsString]) -> ExitCode {
     refused(&misuse::explained(error, &typed), words)
 }
 
-/// Reports an error of the command line in the format that was asked for, as far as that can be
-/// read.
+/// Reports a usage error in the requested output format. Parsing has failed, so the format is
+/// looked up in the raw arguments.
 fn refused(error: &Error, words: &[OsString]) -> ExitCode {
     let words: Vec<String> = words
         .iter()
@@ -242,6 +248,7 @@ fn refused(error: &Error, words: &[OsString]) -> ExitCode {
     let asked = |pair: &[String]| {
         matches!(pair[0].as_str(), "-o" | "--output") && matches!(pair[1].as_str(), "json" | "yaml")
     };
+    // The spellings that put option and value into one argument.
     let joined = |word: &String| {
         matches!(
             word.as_str(),
@@ -259,7 +266,7 @@ fn refused(error: &Error, words: &[OsString]) -> ExitCode {
     ExitCode::from(error.kind.exit_code())
 }
 
-/// Returns true when kubectl called the program.
+/// Whether kubectl runs the program as its plugin.
 fn is_plugin() -> bool {
     CalledAs::by(std::env::args_os().next().as_ref()) == CalledAs::Plugin
 }
@@ -272,7 +279,7 @@ fn request_log(verbose: u8) -> Result<Option<Targets>, Error> {
     }
 }
 
-/// Builds what the command works with from the global options and the environment.
+/// Builds the command's context from the global options and the environment.
 fn context(cli: &Cli, bundle: Option<Arc<Bundle>>) -> Context {
     let global = &cli.global;
     let environment = Environment::read();
@@ -294,6 +301,7 @@ fn context(cli: &Cli, bundle: Option<Arc<Bundle>>) -> Context {
         kubeconfig: global
             .kubeconfig
             .clone()
+            // Like in kubectl, `--kubeconfig` is one file and replaces the list in $KUBECONFIG.
             .map_or(environment.kubeconfig, |file| vec![file]),
         context: global.context.clone(),
         namespace: global.namespace.clone(),

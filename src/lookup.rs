@@ -1,4 +1,4 @@
-//! Finds the job or node that a user names, and suggests the nearest name when there is none.
+//! Finds the job or node that a user names, and suggests the nearest name if it does not exist.
 
 use gpuctl_cluster::{Connection, InventorySnapshot, Wanted};
 use gpuctl_core::error::{Error, ErrorName};
@@ -13,11 +13,13 @@ pub(crate) enum LookupPurpose {
     Change,
 }
 
-/// Splits `NS/NAME`, or `NAME` alone. Names that Kubernetes cannot have never get into a URL.
+/// Splits `NS/NAME`, or `NAME` alone. Rejects names that Kubernetes does not allow, so that they
+/// never reach a URL.
 pub(crate) fn split(text: &str) -> Result<(Option<&str>, &str), Error> {
     let (namespace, name) = text
         .split_once('/')
         .map_or((None, text), |(namespace, name)| (Some(namespace), name));
+    // An object name is a DNS subdomain of at most 253 characters (RFC 1123).
     let label = |part: &str| {
         !part.is_empty()
             && part.len() <= 253
@@ -33,7 +35,7 @@ pub(crate) fn split(text: &str) -> Result<(Option<&str>, &str), Error> {
     Err(Error::usage(format!("`{text}` is not a valid job name")).hint("see `gpuctl get jobs`"))
 }
 
-/// Returns the job called `text`; an error names the nearest one.
+/// Finds the job called `text`; the error suggests the nearest name.
 pub(crate) async fn job(
     connection: &Connection,
     text: &str,
@@ -45,12 +47,12 @@ pub(crate) async fn job(
     }
 }
 
-/// Where a job of a name is looked for.
+/// The name of a job and the namespaces to search for it.
 struct JobScope<'t> {
     name: &'t str,
-    /// Its namespace where several have a job of that name.
+    /// The namespace preferred when several namespaces have a job with this name.
     home: String,
-    /// The only one.
+    /// The only namespace to search; `None` searches all.
     namespace: Option<String>,
 }
 
@@ -65,6 +67,7 @@ impl<'t> JobScope<'t> {
         let home = explicit
             .clone()
             .unwrap_or_else(|| connection.namespace.clone());
+        // A change never reaches a job in another namespace just because its name matches.
         let namespace = if purpose == LookupPurpose::Change {
             Some(home.clone())
         } else {
@@ -78,7 +81,7 @@ impl<'t> JobScope<'t> {
     }
 }
 
-/// Returns the job called `text`, or `None` where there is none.
+/// Finds the job called `text`; `None` if it does not exist.
 pub(crate) async fn find(
     connection: &Connection,
     text: &str,
@@ -96,6 +99,7 @@ pub(crate) async fn find(
     };
     let selection = connection.jobs().list(&wanted).await?;
     let mut found = selection.jobs;
+    // Pods of a deleted job still look like a job until they have terminated.
     if purpose == LookupPurpose::Change
         && let Some(left) = found.iter().find(|job| job.owner_is_gone)
     {
@@ -125,7 +129,7 @@ pub(crate) async fn find(
     }
 }
 
-/// Says of a deleted job what is left of it.
+/// Builds the error for a deleted job whose pods are still terminating.
 fn deleted(job: &Job) -> Error {
     let (pods, verb) = (
         count(job.pods.len() as u64, "pod"),
@@ -134,7 +138,7 @@ fn deleted(job: &Job) -> Error {
     let error = Error::new(
         ErrorName::NotFound,
         format!(
-            "job `{}` was deleted; {pods} of it {verb} still ending",
+            "job `{}` was deleted, but {pods} {verb} still terminating",
             job.name
         ),
     );
@@ -144,8 +148,8 @@ fn deleted(job: &Job) -> Error {
     ))
 }
 
-/// Returns the error for a job that does not exist, with what there is instead: the namesake
-/// elsewhere, or names like it. All jobs are listed for it.
+/// Builds the error for a job that does not exist. Lists all jobs to suggest a job of the same name
+/// in another namespace, or a similar name.
 pub(crate) async fn missing(
     connection: &Connection,
     text: &str,
@@ -173,20 +177,20 @@ pub(crate) async fn missing(
     let names: Vec<&str> = everywhere.iter().map(|job| job.name.as_str()).collect();
     Ok(match nearest(name, &names) {
         Some(near) => error.hint(format!("did you mean `{near}`?")),
-        None => error.hint("`gpuctl get jobs` lists what there is"),
+        None => error.hint("`gpuctl get jobs` lists all jobs"),
     })
 }
 
-/// Returns the error for a job that was not found among the kinds that the user may list: it may
-/// still exist.
+/// Builds the error for a job that may still exist, because the user may not list all kinds of
+/// workloads.
 fn unknown(name: &str, unreadable: &[&str]) -> Error {
     let kinds = unreadable.join("s and ");
     let message =
-        format!("you may not list {kinds}s, so it is not known whether there is a job `{name}`");
+        format!("you may not list {kinds}s, so it is unknown whether job `{name}` exists");
     Error::new(ErrorName::Forbidden, message)
 }
 
-/// Returns the node of that name; an error names the nearest one.
+/// Finds the node of that name; the error suggests the nearest one.
 pub(crate) fn node<'s>(stock: &'s InventorySnapshot, name: &str) -> Result<&'s NodeUsage, Error> {
     let hosts = &stock.inventory.hosts;
     hosts
@@ -198,7 +202,7 @@ pub(crate) fn node<'s>(stock: &'s InventorySnapshot, name: &str) -> Result<&'s N
         })
 }
 
-/// Returns the error for a node that does not exist.
+/// Builds the error for a node that does not exist.
 pub(crate) fn missing_node(name: &str, names: &[&str]) -> Error {
     let error = Error::new(
         ErrorName::NodeNotFound,
@@ -206,6 +210,6 @@ pub(crate) fn missing_node(name: &str, names: &[&str]) -> Error {
     );
     match nearest(name, names) {
         Some(near) => error.hint(format!("did you mean `{near}`?")),
-        None => error.hint("`gpuctl get nodes` lists what there is"),
+        None => error.hint("`gpuctl get nodes` lists all nodes"),
     }
 }

@@ -1,4 +1,4 @@
-//! Runs the command line and returns its exit code.
+//! Runs the command line and exits with its code.
 
 use std::process::ExitCode;
 

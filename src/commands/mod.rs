@@ -1,6 +1,6 @@
-//! What each verb does: it resolves its arguments, asks the cluster or Prometheus, calls the core,
-//! and hands text to the terminal. A command never names another one: what two of them need is a
-//! workflow (`deploy`, `observe`, `inside`) or the core.
+//! The implementation of each verb: it resolves arguments, queries the cluster or Prometheus, calls
+//! the core, and passes text to the terminal. A command never calls another one. Code that several
+//! commands share belongs to a workflow (`deploy`, `observe`, `inside`) or to the core.
 
 pub(crate) mod access;
 pub(crate) mod claims;
@@ -24,9 +24,8 @@ use crate::cli::command;
 use crate::context::Context;
 use gpuctl_core::error::Error;
 
-/// Makes the future of a command on the heap, and leaves nothing of it on the stack. Some commands
-/// run others, and without this those of all commands would have their places in each of their
-/// frames.
+/// Creates the future of a command on the heap. Some commands run others. Without boxing, every
+/// frame would reserve stack space for the futures of all commands.
 #[inline(never)]
 fn boxed<F: Future>(make: impl FnOnce() -> F) -> Pin<Box<F>> {
     Box::pin(make())
@@ -42,7 +41,7 @@ macro_rules! define_dispatch {
     ($($group:ident { $($(#[$attribute:meta])* $verb:ident($args:path) $fields:tt)* })*) => {
         $(
             impl command::$group {
-                /// Runs the verb that was typed.
+                /// Runs the selected verb.
                 pub(crate) async fn run(&self, context: &Context) -> Result<ExitCode, Error> {
                     match self {
                         $(Self::$verb(args) => boxed(|| run_of!($fields)(args, context)).await,)*

@@ -1,4 +1,4 @@
-//! Answers `--at TIME` and `who gpu`: the state at a moment, from kube-state-metrics and exporters
+//! Answers `--at TIME` and `who gpu`: the state at one time, from kube-state-metrics and exporters
 //! in Prometheus.
 
 use std::process::ExitCode;
@@ -15,11 +15,11 @@ use gpuctl_core::model::UnixSeconds;
 use gpuctl_view::history::at_time as view;
 use gpuctl_view::history::snapshot::At;
 
-/// Seconds before a moment in which something must have been recorded.
+/// Length of the window, in seconds before the requested time, that is searched for samples.
 const BEFORE: i64 = 300;
 
-/// Reads a moment of the past, or now, and returns what `read` finds in it; `None` means that there
-/// was no such GPU.
+/// Reads the state at a past time, or now, and passes it to `read`, which returns `None` if that
+/// GPU did not exist.
 pub(crate) async fn look<T>(
     at: Option<&str>,
     context: &Context,
@@ -45,12 +45,13 @@ pub(crate) async fn look<T>(
         .await?;
     tell_warnings(context, &past.prometheus);
     let unknown = |message: String| Error::new(ErrorName::NoHistory, message);
+    // Without this check, missing data would look like an idle cluster.
     if ledger.looks() == 0 {
         let error = unknown(format!(
-            "Prometheus at {} has no data about pods of that time",
+            "Prometheus at {} has no data about pods for that time",
             past.prometheus.server
         ));
-        return Err(error.hint("it must have scraped kube-state-metrics then"));
+        return Err(error.hint("it must have scraped kube-state-metrics at that time"));
     }
     let time = time.timestamp();
     let then = At {
@@ -61,12 +62,12 @@ pub(crate) async fn look<T>(
     };
     read(&then).ok_or_else(|| {
         let nodes = format!("gpuctl get nodes --at {}", time.as_second());
-        unknown("there was no such GPU then".to_owned())
+        unknown("this GPU did not exist at that time".to_owned())
             .hint(format!("`{nodes}` lists nodes with their GPUs"))
     })
 }
 
-/// Prints the nodes as they were.
+/// Prints the nodes in their past state.
 pub(crate) async fn nodes(
     at: &str,
     options: &ListOptions,
@@ -82,12 +83,13 @@ pub(crate) async fn nodes(
         let table = |format, headers| {
             view::node_table(&found.items, format, headers, context.terminal.look())
         };
-        Ok(Listing::new(options, &found, "items", names, table).none("no node had GPUs then"))
+        Ok(Listing::new(options, &found, "items", names, table)
+            .none("no node had GPUs at that time"))
     })
     .await
 }
 
-/// Prints the jobs as they were, of the namespace that `-n` names or of all.
+/// Prints the jobs of that time, limited to the namespace of `-n` if given.
 pub(crate) async fn jobs(
     at: &str,
     options: &ListOptions,
@@ -107,7 +109,8 @@ pub(crate) async fn jobs(
         let table = |format, headers| {
             view::job_table(&found.items, format, headers, context.terminal.look())
         };
-        Ok(Listing::new(options, &found, "items", names, table).none("no GPU was requested then"))
+        Ok(Listing::new(options, &found, "items", names, table)
+            .none("no GPU was requested at that time"))
     })
     .await
 }

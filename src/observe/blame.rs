@@ -1,5 +1,5 @@
-//! Answers `get nodes --blame`: reads a history of pods hour by hour and says on which nodes jobs
-//! failed first.
+//! Answers `get nodes --blame`: reads the history of pods hour by hour and reports the nodes on
+//! which jobs failed first.
 
 use std::process::ExitCode;
 
@@ -14,10 +14,10 @@ use gpuctl_core::error::{Error, ErrorName};
 use gpuctl_core::stats::history::blame::BlameLedger;
 use gpuctl_view::history::blame as view;
 
-/// Hours that are read at the same time.
+/// Hours read concurrently.
 const AT_ONCE: usize = 4;
 
-/// Prints the nodes with the failures of this span before now.
+/// Prints the nodes with their failures between `since` and now.
 pub(crate) async fn nodes(
     since: &str,
     options: &ListOptions,
@@ -43,19 +43,20 @@ pub(crate) async fn nodes(
     }
     bar.finish_and_clear();
     tell_warnings(context, &past.prometheus);
+    // Hours without data must not count as hours without failures.
     if without == hours {
         let error = Error::new(
             ErrorName::NoHistory,
             format!(
-                "Prometheus at {} has no data about pods of that time",
+                "Prometheus at {} has no data about pods for that time",
                 past.prometheus.server
             ),
         );
-        return Err(error.hint("it must have scraped kube-state-metrics then"));
+        return Err(error.hint("it must have scraped kube-state-metrics at that time"));
     }
     if without > 0 {
         context.terminal.warn(&format!(
-            "{without} of {hours} hours have no kube-state-metrics data and are left out"
+            "{without} of {hours} hours have no kube-state-metrics data and are excluded"
         ));
     }
     let found = ledger.nodes();
@@ -70,7 +71,8 @@ pub(crate) async fn nodes(
             to: end.timestamp(),
             hours_without_data: without,
         };
-        Ok(Listing::new(options, &answer, "items", names, table).none("no node held GPUs then"))
+        Ok(Listing::new(options, &answer, "items", names, table)
+            .none("no node held GPUs at that time"))
     })
     .await
 }

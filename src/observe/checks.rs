@@ -1,4 +1,4 @@
-//! The checks of `doctor` beyond whether the cluster answers: nodes, Prometheus, queues and
+//! Checks of `doctor` beyond whether the cluster responds: nodes, Prometheus, queues and
 //! autoscaling.
 
 use futures::future::{join, join3};
@@ -13,7 +13,7 @@ use gpuctl_core::model::QueueSystem;
 use gpuctl_core::model::contract::check::{CheckStatus, DoctorCheck};
 use gpuctl_core::model::values::text::count;
 
-/// Runs all of them.
+/// Runs all checks of this module concurrently.
 pub(crate) async fn checks(context: &Context, connection: &Connection) -> Vec<DoctorCheck> {
     let cells = OptionalMetrics::new(context, connection);
     let stock = cells.stock(&OF_DEVICES);
@@ -50,29 +50,30 @@ pub(crate) async fn checks(context: &Context, connection: &Connection) -> Vec<Do
     found
 }
 
-/// Names the systems of queues that the cluster serves.
+/// Lists the queueing systems that the cluster serves.
 fn of_queues(served: &ServedQueueing) -> DoctorCheck {
     let names: Vec<&str> = served.systems().map(QueueSystem::name).collect();
     let message = if names.is_empty() {
-        "none is served".to_owned()
+        "the cluster serves no queues".to_owned()
     } else {
         names.join(", ")
     };
     DoctorCheck::new(CheckStatus::Ok, "queues", message)
 }
 
-/// Checks whether services can scale by GPU use. `metrics` is the number of metrics of pods.
+/// Checks whether services can scale by GPU use. `metrics` is the number of pod metrics served.
 fn of_autoscaling(metrics: Option<usize>) -> DoctorCheck {
     match metrics {
         Some(metrics) => DoctorCheck::new(
             CheckStatus::Ok,
             "autoscaling",
-            format!("{} of pods are served", count(metrics as u64, "metric")),
+            format!("the cluster serves {}", count(metrics as u64, "pod metric")),
         ),
+        // Scaling by GPU use is optional, so its absence is not a warning.
         None => DoctorCheck::new(
             CheckStatus::Ok,
             "autoscaling",
-            "no metrics of pods are served: services cannot scale by GPU use".to_owned(),
+            "the cluster serves no pod metrics, so services cannot scale by GPU use".to_owned(),
         )
         .fix("gpuctl doctor --adapter-rules"),
     }

@@ -1,4 +1,4 @@
-//! Reads the curves of the devices that some pods hold, over a window.
+//! Reads time series of the devices that some pods hold, over a window.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ use gpuctl_core::stats::history::curves as history;
 use gpuctl_core::stats::history::curves::{History, Lifetimes};
 use gpuctl_prometheus::{Prometheus, Window};
 
-/// Finds the store that has the curves since a time.
+/// Finds the Prometheus that has the series since `since`.
 pub(crate) async fn store<'c>(
     context: &Context,
     connection: &'c Connection,
@@ -34,13 +34,15 @@ pub(crate) async fn store<'c>(
     .await
 }
 
-/// Returns when the first of some pods began since a time; `None` where nobody tells.
+/// Queries when the first of these pods started, at or after `since`; `None` if the start is
+/// unknown.
 pub(crate) async fn first_start(
     prometheus: &Prometheus<'_>,
     pods: &Pods,
     since: UnixSeconds,
     end: UnixSeconds,
 ) -> Option<UnixSeconds> {
+    // PromQL rejects a range of zero seconds.
     let query = kube_state::first_start(pods, (end - since).max(1));
     let found = prometheus.at(&query, end).await.ok()?;
     let begin = found.first()?.last()?.value;
@@ -50,8 +52,8 @@ pub(crate) async fn first_start(
         .then(|| UnixSeconds(begin as i64).max(since))
 }
 
-/// Adds the pods that objects of some kinds and names owned within the window, whether they still
-/// exist or not.
+/// Adds the pods that objects of these kinds and names owned within the window, including deleted
+/// pods.
 pub(crate) async fn with_former(
     prometheus: &Prometheus<'_>,
     pods: Pods,
@@ -75,6 +77,7 @@ pub(crate) async fn with_former(
             found
                 .iter()
                 .filter_map(|series| kube_state::label(series, "pod"))
+                // The names become a regex, and pod names may contain dots.
                 .map(regex::escape),
         );
     }
@@ -86,7 +89,7 @@ pub(crate) async fn with_former(
     })
 }
 
-/// Curves of the devices of some pods, and what these expose of their work.
+/// Reads time series of the pods' devices, and the metrics that the pods themselves expose.
 pub(crate) async fn curves(
     context: &Context,
     prometheus: &Prometheus<'_>,
@@ -95,7 +98,7 @@ pub(crate) async fn curves(
     window: Window,
     lifetimes: &Lifetimes,
 ) -> Result<(History, Vec<Series>), Error> {
-    // Without a name a selector would mean series of no pod.
+    // An empty regex also matches series without a pod label, so it would select other series.
     if pods.names.is_empty() {
         return Ok((History::default(), Vec::new()));
     }
@@ -116,8 +119,8 @@ pub(crate) fn milliseconds(at: Option<Timestamp>) -> Option<i64> {
     at.map(Timestamp::as_millisecond)
 }
 
-/// Returns when the job's pods lived, as far as the pods still exist. What was told of a name
-/// before its pod began was of the pod that it replaced, as long as the job existed.
+/// Determines for each existing pod from when on series with its name belong to the job. Before the
+/// current pod started, they belonged to the pod it replaced, so the time is the job's creation.
 pub(crate) fn lifetimes(job: &Job) -> Lifetimes {
     let since = |own: &Pod| milliseconds(job.created_at.or(own.created_at));
     job.pods

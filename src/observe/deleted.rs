@@ -1,6 +1,5 @@
-//! Reads what kube-state-metrics keeps of a job or a pod that is deleted, for `why`. Where nothing
-//! is kept, or nobody may be asked, there is no answer, and what was asked about simply does not
-//! exist.
+//! Reads the history that kube-state-metrics has of a deleted job or pod, for `why`. Without
+//! history, or without access to it, the name is reported as not existing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -19,12 +18,12 @@ use gpuctl_core::stats::exporters::kube_state;
 use gpuctl_diagnosis::{Memory, Subject, remembered};
 use gpuctl_prometheus::Prometheus;
 
-/// Seconds of history that are looked at.
+/// Seconds of history to search.
 const KEPT: i64 = 7 * 86_400;
-/// Whoever mistyped a name does not wait long for this.
+/// A mistyped name must not cause a long wait.
 const WITHIN: Duration = Duration::from_secs(5);
 
-/// Returns why something ended that no longer exists.
+/// Explains why a deleted job or pod ended.
 pub(crate) async fn found(context: &Context, connection: &Connection, text: &str) -> Option<Found> {
     let (namespace, name) = lookup::split(text).ok()?;
     let namespace = namespace.unwrap_or(&connection.namespace);
@@ -58,7 +57,7 @@ pub(crate) async fn found(context: &Context, connection: &Connection, text: &str
     })
 }
 
-/// Reads the pods of a Job, or the pod, and whether it is a Job.
+/// Reads the pods of a Job, or the single pod, and whether the name is that of a Job.
 async fn read(prometheus: &Prometheus<'_>, namespace: &str, name: &str) -> Option<(Memory, bool)> {
     let owners = prometheus.now(&kube_state::owned(name, KEPT)).await.ok()?;
     let own = |series: &&Series| kube_state::label(series, "namespace") == Some(namespace);
@@ -87,6 +86,7 @@ async fn read(prometheus: &Prometheus<'_>, namespace: &str, name: &str) -> Optio
         },
         ..Memory::default()
     };
+    // If the name is that of a pod, a Job of the same name is unrelated.
     for series in of_job.iter().filter(own).filter(|_| is_job) {
         add_to_job(&mut memory, series);
     }
@@ -102,7 +102,7 @@ async fn read(prometheus: &Prometheus<'_>, namespace: &str, name: &str) -> Optio
         });
         add_to_pod(kept, &mut memory.ends, series);
     }
-    // A namesake that was deleted earlier had pods as well.
+    // A job of the same name that was deleted earlier also had pods.
     let begin = memory.job.created_at;
     memory.job.pods = pods
         .into_values()
@@ -111,7 +111,7 @@ async fn read(prometheus: &Prometheus<'_>, namespace: &str, name: &str) -> Optio
     (!memory.job.pods.is_empty()).then_some((memory, is_job))
 }
 
-/// Returns the value of a label that is set and not empty.
+/// Reads a label, treating an empty value as missing.
 fn label(series: &Series, name: &str) -> Option<String> {
     series
         .label(name)
@@ -119,7 +119,7 @@ fn label(series: &Series, name: &str) -> Option<String> {
         .map(ToOwned::to_owned)
 }
 
-/// Adds what a series says of the Job.
+/// Adds the facts of one series to the Job.
 fn add_to_job(memory: &mut Memory, series: &Series) {
     let holds = series.label("condition") == Some("true");
     match series.name() {
@@ -131,8 +131,8 @@ fn add_to_job(memory: &mut Memory, series: &Series) {
     }
 }
 
-/// Adds what a series says of a pod. Reasons of containers that ended go to `ends`, where the
-/// job's own container comes first.
+/// Adds the facts of one series to a pod. Termination reasons of containers go to `ends`, where the
+/// reason of the job's own container takes precedence.
 fn add_to_pod(pod: &mut Pod, ends: &mut BTreeMap<String, String>, series: &Series) {
     pod.uid = label(series, "uid").unwrap_or_else(|| pod.uid.clone());
     match series.name() {
@@ -144,6 +144,7 @@ fn add_to_pod(pod: &mut Pod, ends: &mut BTreeMap<String, String>, series: &Serie
         }
         "kube_pod_status_reason" => pod.reason = label(series, "reason"),
         "kube_pod_container_status_terminated_reason" => {
+            // The kubelet reports `Completed` for exit code 0, which explains no failure.
             let Some(reason) = label(series, "reason").filter(|reason| reason != "Completed")
             else {
                 return;
@@ -160,6 +161,7 @@ fn add_to_pod(pod: &mut Pod, ends: &mut BTreeMap<String, String>, series: &Serie
 }
 
 fn seconds(series: &Series) -> Option<Timestamp> {
+    // kube-state-metrics exports times as Unix seconds.
     Timestamp::from_second(series.points.last()?.value as i64).ok()
 }
 
@@ -173,7 +175,7 @@ fn phase(word: &str) -> PodPhase {
     }
 }
 
-/// Reads the rank of a pod of an Indexed Job from its name: `JOB-RANK-abcde`.
+/// Parses the rank of a pod of an Indexed Job from its name: `JOB-RANK-abcde`.
 fn rank(job: &str, pod: &str) -> Option<u32> {
     let (rank, _) = pod.strip_prefix(job)?.strip_prefix('-')?.split_once('-')?;
     rank.parse().ok()

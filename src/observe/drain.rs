@@ -1,5 +1,5 @@
-//! Plans a drain: which pods a node has, what each would lose, and which node would take it, the
-//! largest first. It changes nothing.
+//! Plans a drain: lists the pods of a node, what each would lose, and which node could take it,
+//! largest pods first. It changes nothing.
 
 use crate::concurrent::SideBySide;
 use crate::lookup::missing_node;
@@ -11,17 +11,19 @@ use gpuctl_core::stats::logs::first_error::LogScan;
 use gpuctl_diagnosis::keeps_off;
 use gpuctl_manifest::render::PodRules;
 
-/// Logs that are read at the same time, and lines of each.
+/// Maximum number of concurrent log reads, and of lines read from each log.
 const AT_ONCE: usize = 16;
 const LINES: u32 = 5000;
 
-/// Returns the pods that a drain of the node would end, those with most GPUs first.
+/// Lists the pods that draining the node would end, those with the most GPUs first.
 pub(crate) async fn plan(connection: &Connection, name: &str) -> Result<Vec<DrainedPod>, Error> {
     let nodes = match connection.nodes().list().await? {
-        // Where nodes may not be listed the list of all pods is refused as well, with the reason.
+        // If the user may not list nodes, listing the node's pods fails too, and that error names
+        // the reason.
         Nodes::Listed(nodes) | Nodes::Published(nodes) => nodes,
         Nodes::Hidden => Vec::new(),
     };
+    // Without the right to list nodes, it is unknown whether the node exists.
     if !nodes.iter().any(|node| node.name == name) && !nodes.is_empty() {
         let names: Vec<&str> = nodes.iter().map(|node| node.name.as_str()).collect();
         return Err(missing_node(name, &names));
@@ -34,6 +36,7 @@ pub(crate) async fn plan(connection: &Connection, name: &str) -> Result<Vec<Drai
         .map(|selection| selection.jobs)
         .unwrap_or_default();
     let room = connection.inventory().room(&nodes).await?;
+    // The largest pods are the hardest to place, so they choose their nodes first.
     pods.sort_by(|a, b| {
         b.gpus
             .cmp(&a.gpus)
@@ -51,6 +54,7 @@ pub(crate) async fn plan(connection: &Connection, name: &str) -> Result<Vec<Drai
         };
         let to = nodes.iter().find(takes).map(|node| node.name.clone());
         if let Some(left) = to.as_ref().and_then(|to| free.get_mut(to)) {
+            // Reserve the capacity, so that the next pod is not placed on the same free GPUs.
             for (resource, amount) in &pod.requests {
                 *left.entry(resource.clone()).or_default() -= amount;
             }
@@ -74,6 +78,7 @@ fn own<'j>(jobs: &'j [Job], namespace: &str, pod: &str) -> Option<(&'j Job, &'j 
 
 fn drained(pod: &PodOnNode, to: Option<String>, jobs: &[Job]) -> DrainedPod {
     let own = own(jobs, &pod.namespace, &pod.name);
+    // Ranks of a training depend on each other, so the other pods of the job end as well.
     let gang = own.filter(|(job, _)| job.kind == JobKind::Training);
     DrainedPod {
         namespace: pod.namespace.clone(),
@@ -88,7 +93,7 @@ fn drained(pod: &PodOnNode, to: Option<String>, jobs: &[Job]) -> DrainedPod {
     }
 }
 
-/// Reads when a training last told of a saved checkpoint.
+/// Reads when a training last logged that it saved a checkpoint.
 async fn checkpoint(
     connection: &Connection,
     one: &DrainedPod,

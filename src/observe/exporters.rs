@@ -1,5 +1,5 @@
-//! Reads GPUs from their exporters' own pods where there is no Prometheus: of the nodes that are
-//! shown alone, and once.
+//! Reads GPU metrics directly from exporter pods if no Prometheus is available. This is done once,
+//! and only for the nodes on display.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -10,32 +10,31 @@ use gpuctl_cluster::{Connection, ExporterPod, Failure};
 use gpuctl_core::stats::exporters::devices::ExporterReading;
 use gpuctl_core::stats::exporters::exposition;
 
-/// Most nodes whose exporters are asked.
+/// Maximum number of nodes whose exporters are queried.
 pub(crate) const MOST: usize = 50;
-/// Exporters that are asked at the same time.
+/// Exporters queried concurrently.
 const AT_ONCE: usize = 25;
-/// Longest time for one of them.
+/// Timeout for one exporter.
 const EACH_WITHIN: Duration = Duration::from_secs(4);
 
-/// What exporters exposed, and how many of them did.
+/// Metrics read from exporters.
 pub(crate) struct Exposed {
     pub moment: ExporterReading,
     pub nodes: usize,
 }
 
-/// Why no exporter answered.
+/// Why no exporter returned metrics.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ExporterError {
     #[error("no GPU exporter runs on these nodes")]
     None,
-    #[error("it takes too long")]
+    #[error("an exporter did not respond in time")]
     TooSlow,
     #[error(transparent)]
     Failed(#[from] Failure),
 }
 
-/// Asks the exporters of these nodes, which are [`MOST`] at most; an error says why nobody
-/// answered.
+/// Queries the exporters of these nodes, at most [`MOST`]. Fails only if no exporter responds.
 pub(crate) async fn read(
     context: &Context,
     connection: &Connection,
@@ -56,6 +55,7 @@ pub(crate) async fn read(
         Ok::<_, ExporterError>(exposition::read(&text, &pod.node, now))
     };
     let answers = SideBySide::new(pods.iter().map(ask), AT_ONCE).all().await;
+    // Some exporters may fail: the nodes of the others are still shown.
     let (mut values, mut count, mut refused) = (Vec::new(), 0, None);
     for answer in answers {
         match answer {

@@ -1,5 +1,5 @@
-//! Reads the logs of all ranks, several at a time, and finds the first error of all. Nothing but
-//! the lines before it is kept.
+//! Scans the logs of all ranks concurrently and finds the earliest error. Keeps only that line and
+//! the lines before it.
 
 use jiff::Timestamp;
 
@@ -8,40 +8,40 @@ use gpuctl_cluster::{Connection, Failure, LogQuery};
 use gpuctl_core::model::Pod;
 use gpuctl_core::stats::logs::first_error::{LogError, LogScan, earliest};
 
-/// Logs that are read at the same time.
+/// Logs read concurrently.
 const AT_ONCE: usize = 16;
-/// Last lines of each rank that are looked at, unless a time says how far back.
+/// Number of last lines to read of each rank when the query has no start time.
 const LOOKED_AT: u32 = 20_000;
 
-/// The first error of a job.
+/// The earliest error of a job.
 #[derive(Debug)]
 pub(crate) struct FirstError {
     pub pod: Pod,
     pub error: LogError,
     /// Other pods whose first error is the same.
     pub same: usize,
-    /// Other pods with an error of their own.
+    /// Other pods whose first error is different.
     pub others: usize,
 }
 
-/// What was found in the logs of some pods.
+/// Findings in the logs of some pods.
 #[derive(Debug, Default)]
 pub(crate) struct LogsRead {
     pub first: Option<FirstError>,
     pub read: usize,
-    /// When the last line was written that tells of a saved checkpoint.
+    /// Time of the last line about a saved checkpoint.
     pub checkpoint: Option<Timestamp>,
-    /// Pods whose log could not be had, and why.
+    /// Pods whose log could not be read, with the reason.
     pub unread: Vec<(String, Failure)>,
 }
 
-/// Reads the logs of these pods.
 pub(crate) async fn first_error(
     connection: &Connection,
     namespace: &str,
     pods: &[Pod],
     query: &LogQuery,
 ) -> LogsRead {
+    // A start time already limits how much is read.
     let tail = if query.since.is_some() {
         None
     } else {

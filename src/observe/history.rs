@@ -1,5 +1,6 @@
-//! Reads a stretch of the past from Prometheus: who held which devices, and what those measured.
-//! Each query covers at most one hour, so that memory stays bounded however long the stretch is.
+//! Reads a time range of the past from Prometheus: which pods held which devices, and what the
+//! devices measured. Each query covers at most one hour, so memory use does not grow with the
+//! range.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,20 +27,20 @@ use gpuctl_prometheus::{Prometheus, SampleRange};
 
 /// A cluster whose history is read.
 pub(crate) struct ClusterHistory<'c> {
-    /// Its context in the kubeconfig.
+    /// The cluster's context in the kubeconfig.
     pub cluster: String,
     pub prometheus: Prometheus<'c>,
-    /// Nodes as the API server knows them now.
+    /// Nodes as the API server reports them now.
     nodes: NodeNames,
-    /// What answers depend on beside the question, for whoever keeps them; `None` when they are not
-    /// to be kept.
+    /// All inputs of the results other than the query itself, as part of the cache key. `None`
+    /// disables caching.
     standing: Option<String>,
     connection: &'c Connection,
-    /// Owners of what lives, read where kube-state-metrics does not tell all.
+    /// Owners of existing objects, read only if kube-state-metrics does not export all of them.
     live: OnceCell<LiveOwners>,
 }
 
-/// Returns which clusters are meant: the one of the context, or several.
+/// Selects the clusters to read: the one of the context, a named one or all.
 pub(crate) fn clusters(
     named: Option<&str>,
     all: bool,
@@ -54,7 +55,7 @@ pub(crate) fn clusters(
         && *name != bundle.cluster
     {
         return Err(Error::usage(format!(
-            "the bundle is of cluster {}, not of {name}",
+            "the bundle was made from cluster {}, not from {name}",
             bundle.cluster
         )));
     }
@@ -76,7 +77,7 @@ pub(crate) fn clusters(
         .or_else(|| context.access.context.clone())
     {
         Some(name) => Ok(vec![of(&name)]),
-        // Inside a pod there are no contexts.
+        // Inside a pod, in-cluster configuration replaces the kubeconfig and has no contexts.
         None => Ok(vec![(
             current.unwrap_or_else(|| "in-cluster".to_owned()),
             context.access.clone(),
@@ -85,7 +86,8 @@ pub(crate) fn clusters(
 }
 
 impl<'c> ClusterHistory<'c> {
-    /// Finds the store, whose series since this time are of one cluster alone or can be told apart.
+    /// Finds the Prometheus. Its series since `since` must belong to this cluster alone or be
+    /// attributable to a cluster.
     pub(crate) async fn of(
         cluster: String,
         context: &Context,
@@ -104,8 +106,8 @@ impl<'c> ClusterHistory<'c> {
             Ok::<_, Error>((found, told))
         };
         let (found, stock) = join(found, connection.inventory().stock()).await;
-        // Which nodes share their devices is known of the present alone, and without rights to it
-        // not at all.
+        // Prometheus does not record whether a node shares its devices. Only the API server knows,
+        // for the present, and only with the right to list nodes.
         let known = stock.is_ok();
         if let Err(failure) = &stock {
             context.terminal.warn(&format!(
@@ -113,6 +115,7 @@ impl<'c> ClusterHistory<'c> {
             ));
         }
         let inventory = stock.map(|stock| stock.inventory).unwrap_or_default();
+        // Exporters may report a node by its address instead of its name.
         let aliases = inventory.hosts.iter().flat_map(|host| {
             host.details
                 .addresses
@@ -133,6 +136,7 @@ impl<'c> ClusterHistory<'c> {
             context.terminal.warn(&warning);
         }
         let aliases: Vec<(&String, &String)> = nodes.aliases.iter().collect();
+        // Other credentials may get other series, so they are part of the cache key.
         let asked = context.metrics_of(connection)?.credentials.fingerprint();
         let standing = serde_json::json!([
             connection.server(),
@@ -143,6 +147,7 @@ impl<'c> ClusterHistory<'c> {
             prometheus.matchers().to_string()
         ])
         .to_string();
+        // Without the nodes, shares count as GPUs, so do not cache such results.
         let standing = (known && context.access.bundle.is_none()).then_some(standing);
         Ok(Self {
             cluster,
@@ -154,7 +159,7 @@ impl<'c> ClusterHistory<'c> {
         })
     }
 
-    /// Returns the name under which an answer may be kept; `None` when it is not to be kept.
+    /// Builds the cache key of a result; `None` disables caching.
     pub(crate) fn key(&self, question: &str, start: UnixSeconds) -> Option<String> {
         Some(
             serde_json::json!([self.standing.as_ref()?, self.cluster, question, start.0])
@@ -162,7 +167,8 @@ impl<'c> ClusterHistory<'c> {
         )
     }
 
-    /// Returns who held what between two times, and what it did; the end is not a part of it.
+    /// Reads who held which devices in the half-open range `[start, end)`, and what the devices
+    /// measured.
     pub(crate) async fn look(
         &self,
         start: UnixSeconds,
@@ -189,7 +195,7 @@ impl<'c> ClusterHistory<'c> {
             end,
         };
         let samples = async { Ok::<_, Error>(self.prometheus.samples(&range).await?) };
-        // What is small is asked, and answered, while the samples are on their way.
+        // The samples take longest, so run the small queries at the same time.
         let small = try_join(queries.pods(want), queries.nodes());
         let ((witness, nodes), devices) = try_join(small, samples).await?;
         let ledger = self.allocations(
@@ -205,7 +211,7 @@ impl<'c> ClusterHistory<'c> {
         Ok((ledger, usage))
     }
 
-    /// Returns what inference servers told of their requests between two times.
+    /// Reads what inference servers exported about their requests between two times.
     pub(crate) async fn servers(
         &self,
         start: UnixSeconds,
@@ -218,7 +224,7 @@ impl<'c> ClusterHistory<'c> {
         Ok(Servers::of(&answer, start.millis()))
     }
 
-    /// Reads who held what, without what the devices did.
+    /// Reads who held which devices, without what the devices measured.
     pub(crate) async fn pods(
         &self,
         start: UnixSeconds,
@@ -256,7 +262,7 @@ impl<'c> ClusterHistory<'c> {
         )
     }
 
-    /// Returns the queries about so many seconds before `end`.
+    /// Builds the queries over the `seconds` before `end`.
     pub(crate) fn queries(&self, seconds: i64, end: UnixSeconds) -> PastQueries<'_, 'c> {
         PastQueries {
             prometheus: &self.prometheus,
@@ -268,8 +274,8 @@ impl<'c> ClusterHistory<'c> {
     }
 }
 
-/// UIDs of the objects at the top, as far as they still exist: namespace, kind, name.
-/// One that came to be after `end` is another of the same name.
+/// Maps top-level owners (namespace, kind, name) that still exist to their UIDs. An owner created
+/// after `end` is a different object of the same name and is omitted.
 pub(crate) async fn uids(
     connection: &Connection,
     end: UnixSeconds,
@@ -290,10 +296,9 @@ pub(crate) async fn uids(
         .collect()
 }
 
-/// Seconds of an hour.
 const HOUR: i64 = 3600;
 
-/// Hours by the clock, the first and the last cut.
+/// Splits a time range at full clock hours; the first and the last piece may be shorter.
 pub(crate) fn pieces(start: UnixSeconds, end: UnixSeconds) -> Vec<(UnixSeconds, UnixSeconds)> {
     let hour = |number: i64| UnixSeconds(number * HOUR);
     let hours = start.spans_of(HOUR)..=(end - 1).spans_of(HOUR);

@@ -1,4 +1,4 @@
-//! Makes the hourly rows of one cluster: closed hours come from the cache, the others from
+//! Builds the hourly rows of one cluster: closed hours come from the cache, the others from
 //! Prometheus.
 
 use std::cell::Cell;
@@ -21,27 +21,26 @@ use gpuctl_local::cache::Cache;
 use gpuctl_view::history::hourly as view;
 use gpuctl_view::history::hourly::{Hour, HourlyRow, RowKind};
 
-/// When there is no such label.
-pub(crate) const NONE_SERVED: &str = "no pod with GPUs has it; \
-    kube-state-metrics must serve labels: --metric-labels-allowlist=pods=[*], \
+/// Printed when no series has the label.
+pub(crate) const NONE_SERVED: &str = "no pod with GPUs has this label or annotation; \
+    kube-state-metrics must export them: --metric-labels-allowlist=pods=[*], \
     --metric-annotations-allowlist=pods=[*]";
 
-/// Seconds of an hour.
 const HOUR: i64 = 3600;
 
-/// Hours that are asked for at the same time.
+/// Hours queried concurrently.
 const AT_ONCE: usize = 4;
 
-/// The same where memory is asked for as well, which is more by far than the rest.
+/// The same for queries that include memory, which return far more data.
 const AT_ONCE_WITH_MEMORY: usize = 2;
 
-/// Seconds after which no sample of an hour is still on its way.
+/// Seconds after the end of an hour until all its samples have arrived.
 const SETTLED: i64 = 900;
 
-/// Samples that take long enough to say so first.
+/// Number of samples above which a note warns of a long read.
 const MANY: f64 = 1e7;
 
-/// What pods are grouped by.
+/// Whether pods are grouped by a label or an annotation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, strum::IntoStaticStr)]
 #[strum(serialize_all = "lowercase")]
 pub(crate) enum Dimension {
@@ -56,16 +55,16 @@ impl Dimension {
     }
 }
 
-/// What rows are made of.
+/// The kind of rows to build and the pods that they cover.
 pub(crate) struct RowQuery<'a> {
     pub kind: RowKind,
-    /// Pods of this namespace alone, where a row does not say its own.
+    /// Limits rows to this namespace, unless a row has a namespace column.
     pub namespace: Option<&'a str>,
     pub dimension: Option<(Dimension, &'a str)>,
 }
 
 impl RowQuery<'_> {
-    /// As it is remembered.
+    /// Describes the query for the cache key.
     fn text(&self) -> String {
         let dimension = self.dimension.map_or(String::new(), |(dimension, key)| {
             format!(" {} {key}", dimension.word())
@@ -81,7 +80,6 @@ impl RowQuery<'_> {
         }
     }
 
-    /// Returns how many hours are asked for at the same time.
     fn at_once(&self) -> usize {
         if self.want().memory {
             AT_ONCE_WITH_MEMORY
@@ -153,7 +151,6 @@ impl RowQuery<'_> {
     }
 }
 
-/// Labels or annotations of a tenure.
 fn named(tenure: &Allocation, dimension: Dimension) -> Option<&BTreeMap<String, String>> {
     match dimension {
         Dimension::Label => tenure.labels.as_ref(),
@@ -161,7 +158,7 @@ fn named(tenure: &Allocation, dimension: Dimension) -> Option<&BTreeMap<String, 
     }
 }
 
-/// Rows of one cluster in order of time.
+/// Builds the rows of one cluster in order of time.
 pub(crate) async fn of_cluster(
     question: &RowQuery<'_>,
     cluster: String,
@@ -187,11 +184,13 @@ pub(crate) async fn of_cluster(
     let (asked, silent) = (Cell::new(0_usize), Cell::new(0_usize));
     let one = async |start: UnixSeconds| {
         let end = (start + HOUR).min(now);
+        // Samples may still be added to an open hour, so it is not cached.
         let closed = start + HOUR + SETTLED < now;
         let key = past.key(&question.text(), start).filter(|_| closed);
         if let Some(kept) = key
             .as_ref()
             .and_then(|key| cache.get(key))
+            // A cached value that cannot be parsed any longer is read again.
             .and_then(|kept| HourlyRow::read(question.kind, kept))
         {
             bar.inc(1);
@@ -207,14 +206,16 @@ pub(crate) async fn of_cluster(
             partial: start + HOUR > now,
         };
         let rows = question.rows(&hour, &ledger, &usage);
-        // An hour without samples may get some from a store that was away.
+        // Do not cache an hour without samples: the store may have been down and may still backfill
+        // them. A response with warnings may be partial.
         if let Some(key) = key.filter(|_| ledger.looks() > 0 && !past.prometheus.has_warned()) {
             cache.put(&key, &rows);
         }
         bar.inc(1);
         Ok::<_, Error>(rows)
     };
-    // A row that is ready makes room for the next; they are put in order afterwards.
+    // Unordered buffering starts the next hour as soon as any hour is ready. Rows are sorted by
+    // number afterwards.
     let numbered = async |(number, start)| Ok::<_, Error>((number, one(start).await?));
     let all = stream::iter(begins.into_iter().enumerate())
         .map(numbered)
@@ -234,14 +235,14 @@ pub(crate) async fn of_cluster(
 
 fn warn_of_silence(past: &ClusterHistory<'_>, context: &Context) {
     context.terminal.warn(&format!(
-        "Prometheus at {} has no data about pods of this time{}: \
+        "Prometheus at {} has no data about pods for this time{}: \
          it must have scraped kube-state-metrics",
         past.prometheus.server,
         past.prometheus.matchers().suffix()
     ));
 }
 
-/// Adds the UIDs of the workloads that still exist and are older than `end`.
+/// Adds the UIDs of workloads that still exist and were created before `end`.
 async fn add_uids(connection: &Connection, end: UnixSeconds, rows: &mut [HourlyRow]) {
     let uids = uids(connection, end).await;
     for row in rows {
@@ -257,7 +258,7 @@ async fn add_uids(connection: &Connection, end: UnixSeconds, rows: &mut [HourlyR
     }
 }
 
-/// Says how much there is to read, when it is much.
+/// Prints a note when there are many samples to read.
 async fn warn_of_many(
     past: &ClusterHistory<'_>,
     hours: usize,

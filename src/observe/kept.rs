@@ -1,19 +1,20 @@
-//! Keeps what was read of the cluster until it is to be read again, so that metrics can be asked
-//! more often than inventories.
+//! Caches what was read from the API server, so that a watch can refresh metrics more often than
+//! the inventory.
 
 use std::cell::RefCell;
 
 use gpuctl_cluster::Failure;
 
-/// An answer that is kept for the looks that follow.
+/// A response that is reused for later refreshes.
 pub(crate) struct KeptAnswer<T> {
     answer: RefCell<Option<T>>,
-    /// False when none follows: a copy of a large cluster costs memory.
+    /// Whether later refreshes follow. If not, nothing is copied, because a copy of a large cluster
+    /// costs memory.
     again: bool,
 }
 
 impl<T: Clone> KeptAnswer<T> {
-    /// Begins without an answer; keeps one if there will be looks `again`.
+    /// Starts without a cached response; caches one only if there will be another refresh.
     pub(crate) fn new(again: bool) -> Self {
         Self {
             answer: RefCell::new(None),
@@ -21,7 +22,7 @@ impl<T: Clone> KeptAnswer<T> {
         }
     }
 
-    /// Returns the answer that is kept; reads it when there is none, or a `fresh` one is wanted.
+    /// Returns the cached response, or reads a new one if there is none or `fresh` is set.
     pub(crate) async fn or(
         &self,
         fresh: bool,
@@ -30,7 +31,7 @@ impl<T: Clone> KeptAnswer<T> {
         if !fresh && let Some(kept) = self.answer.borrow().clone() {
             return Ok(kept);
         }
-        // What is out of date is not shown again when the new answer fails.
+        // Drop the old response first: if the read fails, stale data must not reappear.
         self.answer.replace(None);
         let answer = read.await?;
         if self.again {

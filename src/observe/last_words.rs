@@ -1,4 +1,4 @@
-//! Reads from the logs of a dead job how it ended.
+//! Reads the end of a dead job from its logs.
 
 use std::time::Duration;
 
@@ -8,13 +8,15 @@ use gpuctl_core::model::values::text::count;
 use gpuctl_core::model::{Job, Pod};
 use gpuctl_diagnosis::LastWord;
 
-/// Pods whose logs are read.
+/// Maximum number of pods whose logs are read.
 const LOGS_READ: usize = 64;
-/// Longest time to read them.
+/// Timeout for reading all logs.
 const LOGS_WITHIN: Duration = Duration::from_secs(5);
 
-/// Reads the logs of the pods that ended: the first error, and the work since the last checkpoint.
+/// Reads the logs of the terminated pods: the first error, and the work lost since the last
+/// checkpoint.
 pub(crate) async fn last_words(connection: &Connection, job: &Job) -> Option<Vec<LastWord>> {
+    // A pod that never started has no log.
     let present = job
         .current_pods()
         .into_iter()

@@ -1,6 +1,6 @@
-//! Prints lists, once or again and again, in every format that `-o` has. A verb says how its rows
-//! are read and how its table looks; pages, watching, custom columns and empty lists are the same
-//! for all of them.
+//! Prints lists, once or repeatedly, in every format of `-o`. A verb defines how to read its rows
+//! and how its table looks. Paging, watching, custom columns and empty lists work the same for all
+//! verbs.
 
 use std::future::Future;
 use std::process::ExitCode;
@@ -19,30 +19,29 @@ use gpuctl_view::format::columns::CustomColumn;
 use gpuctl_view::format::text::clean;
 use gpuctl_view::{Format, document};
 
-/// How a list is printed.
 #[derive(Clone, Debug)]
 pub(crate) struct ListOptions {
     pub page: PageOptions,
     pub watch: bool,
-    /// Time between two looks of a watch.
+    /// Time between two refreshes of a watch.
     pub interval: Duration,
     pub headers: bool,
     pub format: Format,
-    /// Columns of the user's own instead of a table.
+    /// Custom columns that replace the table.
     pub columns: Option<Vec<CustomColumn>>,
 }
 
-/// Which part of a list; everything when neither number nor size was given.
+/// The page of a list to print. Without number and size, the whole list is printed.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct PageOptions {
     pub number: Option<u32>,
     pub size: Option<u32>,
-    /// Rows on a page when only the number was given.
+    /// Default number of rows per page.
     pub usual: u32,
 }
 
 impl PageOptions {
-    /// Returns the rows of the page.
+    /// Selects the rows of the page.
     pub(crate) fn of<T>(self, rows: Vec<T>) -> Vec<T> {
         if self.number.is_none() && self.size.is_none() {
             return rows;
@@ -53,29 +52,28 @@ impl PageOptions {
     }
 }
 
-/// The rows of a list as they are printed.
 pub(crate) struct Listing {
-    /// The answer of `-o json`; null where the table alone is wanted, for that of a large cluster
-    /// is larger than all that was read.
+    /// The document of `-o json`. Null when only the table is needed: the document of a large
+    /// cluster is larger than all the data read.
     document: Value,
-    /// The key of the rows in it; empty where the answer is the list itself.
+    /// The key of the rows in the document; empty if the document itself is the list.
     rows: &'static str,
-    /// What `-o name` prints, a line per row. A watch tells rows apart by it.
+    /// The lines of `-o name`, one per row. A watch identifies rows by them.
     names: Vec<String>,
-    /// The table; empty where the format is another.
+    /// The rendered table; empty for other formats.
     table: String,
-    /// Said when there are no rows.
+    /// The note on stderr for a list without rows.
     none: &'static str,
-    /// Said after the list.
+    /// Printed after the list.
     hints: Vec<String>,
 }
 
 impl Listing {
-    /// Makes a listing. `table` renders the rows for people or as CSV and is called only when that
-    /// is what is printed.
+    /// Builds a listing. `table` renders the rows for people or as CSV. It is called only for
+    /// these formats.
     ///
     /// # Panics
-    /// Never: our documents are JSON.
+    /// Never: gpuctl's documents always serialize to JSON.
     pub(crate) fn new(
         options: &ListOptions,
         document: &impl Serialize,
@@ -92,8 +90,8 @@ impl Listing {
         let text_wanted = options.columns.is_none()
             && !options.format.is_document()
             && options.format != Format::Name;
-        // A header without rows would look like an answer to people; programs that read CSV want
-        // it.
+        // People would take a header without rows for a result, but programs that read CSV need the
+        // header.
         let table = if text_wanted && (!names.is_empty() || options.format == Format::Csv) {
             table(options.format, options.headers)
         } else {
@@ -109,12 +107,12 @@ impl Listing {
         }
     }
 
-    /// Says this on stderr when there are no rows.
+    /// Sets the note on stderr for a list without rows.
     pub(crate) fn none(self, none: &'static str) -> Self {
         Self { none, ..self }
     }
 
-    /// Says these on stderr after the list.
+    /// Sets the hints that are printed to stderr after the list.
     pub(crate) fn hints(self, hints: Vec<String>) -> Self {
         Self { hints, ..self }
     }
@@ -128,7 +126,7 @@ impl Listing {
         rows.as_array().map(Vec::as_slice).unwrap_or_default()
     }
 
-    /// Returns what stdout gets.
+    /// Renders the listing for stdout.
     fn text(&self, options: &ListOptions, context: &Context) -> Result<String, Error> {
         if let Some(own) = &options.columns {
             if let Some((key, known)) = columns::unknown(own, self.rows()) {
@@ -156,20 +154,20 @@ impl Listing {
     }
 }
 
-/// One look at the cluster. A watch outlives a restart of the API server; a single answer is an
-/// answer now.
+/// One read of the cluster. A watch waits out a restart of the API server; a single read fails at
+/// once.
 pub(crate) struct Round<'a> {
-    /// True when what was read before is to be read again.
+    /// Whether cached data must be read again.
     pub fresh: bool,
-    /// True the first time: warnings about missing rights are printed once.
+    /// Whether this is the first read: warnings about missing rights are printed once.
     pub first: bool,
-    /// Set in a watch that has shown something, for its warnings: a server that never answered is
-    /// told at once.
+    /// The context of a watch that has already shown something, for its warnings. Before that, an
+    /// unreachable server is reported at once.
     watching: Option<&'a Context>,
 }
 
 impl Round<'_> {
-    /// Returns the only look of a command that is no list.
+    /// The only read of a command that is not a list.
     pub(crate) fn single() -> Self {
         Self {
             fresh: true,
@@ -178,7 +176,7 @@ impl Round<'_> {
         }
     }
 
-    /// Sends a request; in a watch it waits out an outage.
+    /// Sends a request, waiting out an outage in a watch.
     pub(crate) async fn ask<T, F: Future<Output = Result<T, Failure>>>(
         &self,
         ask: impl Fn() -> F,
@@ -192,7 +190,7 @@ impl Round<'_> {
     }
 }
 
-/// Prints the list that `look` reads, once, or with `-w` again and again until it is interrupted.
+/// Prints the list that `look` reads. With `-w`, repeats this until the command is interrupted.
 pub(crate) async fn run(
     options: &ListOptions,
     context: &Context,
@@ -205,8 +203,8 @@ pub(crate) async fn run(
     run_after(options, context, pause, look).await
 }
 
-/// The same; `pause` lasts until there may be news, and says whether what was read before is to be
-/// read again.
+/// Like [`run`], but `pause` decides when to refresh. It resolves when something may have changed,
+/// to whether cached data must be read again.
 pub(crate) async fn run_after(
     options: &ListOptions,
     context: &Context,

@@ -1,5 +1,5 @@
-//! Reads what devices measure now: gauges of each, what is wrong with some, and which samples are
-//! old. Which Prometheus is asked is decided in `metrics.rs`.
+//! Reads live metrics: gauges per device, device faults and stale samples. `metrics.rs` decides
+//! which Prometheus to query.
 
 use futures::future::{join, try_join, try_join3};
 
@@ -16,7 +16,7 @@ use gpuctl_core::stats::exporters::query;
 use gpuctl_core::stats::exporters::query::Pods;
 use gpuctl_prometheus::Prometheus;
 
-/// What cells of nodes and pools show.
+/// Quantities shown for nodes and pools.
 pub(crate) const OF_NODES: [Quantity; 8] = [
     Quantity::Utilization,
     Quantity::MemoryUsed,
@@ -28,7 +28,7 @@ pub(crate) const OF_NODES: [Quantity; 8] = [
     Quantity::Share,
 ];
 
-/// What is shown of single devices.
+/// Quantities shown for single devices.
 pub(crate) const OF_DEVICES: [Quantity; 11] = [
     Quantity::Utilization,
     Quantity::MemoryUsed,
@@ -43,7 +43,7 @@ pub(crate) const OF_DEVICES: [Quantity; 11] = [
     Quantity::Share,
 ];
 
-/// What cells of jobs show.
+/// Quantities shown for jobs.
 pub(crate) const OF_JOBS: [Quantity; 6] = [
     Quantity::Utilization,
     Quantity::MemoryUsed,
@@ -53,10 +53,10 @@ pub(crate) const OF_JOBS: [Quantity; 6] = [
     Quantity::Share,
 ];
 
-/// What an overview asks of every device.
+/// Quantities that an overview queries for every device.
 const OF_OVERVIEW: [Quantity; 2] = [Quantity::Utilization, Quantity::Share];
 
-/// Returns what a server says about now.
+/// Reads the current values of `quantities`, of these pods or of all devices.
 pub(crate) async fn read(
     prometheus: &Prometheus<'_>,
     quantities: &[Quantity],
@@ -66,6 +66,7 @@ pub(crate) async fn read(
     let others = async {
         let known = known(prometheus).await?;
         let faults = async {
+            // Query faults only for lists that show them.
             match quantities.contains(&Quantity::Xid) {
                 true => device_faults(prometheus, &known).await,
                 false => Ok(Vec::new()),
@@ -79,8 +80,8 @@ pub(crate) async fn read(
     Ok(ExporterReading { values, stale_ages })
 }
 
-/// Returns as much of it as sums over nodes need: of a device that tells its utilization nothing
-/// else is asked.
+/// Reads only what sums over nodes need. Other gauges are queried only for devices without
+/// utilization.
 pub(crate) async fn of_overview(prometheus: &Prometheus<'_>) -> Result<ExporterReading, Error> {
     let gauges = query::gauges(&OF_OVERVIEW, None);
     let others = async {
@@ -104,8 +105,8 @@ async fn known(prometheus: &Prometheus<'_>) -> Result<ExportedMetrics, Error> {
     Ok(ExportedMetrics::of(&prometheus.now(&known::query()).await?))
 }
 
-/// Returns what is wrong with devices. A second question is for those whose highest error may hide
-/// a fatal one.
+/// Queries the faults of devices. The first query returns only the highest error number of a
+/// device; a second one finds fatal errors with lower numbers.
 async fn device_faults(
     prometheus: &Prometheus<'_>,
     known: &ExportedMetrics,
@@ -123,6 +124,7 @@ async fn stale_ages(
     known: &ExportedMetrics,
 ) -> Result<Vec<Series>, Error> {
     match known.utilization.is_empty() {
+        // Without utilization metrics, no sample ages can be queried.
         true => Ok(Vec::new()),
         false => Ok(prometheus
             .now(&query::stale_ages(&known.utilization))
@@ -130,7 +132,7 @@ async fn stale_ages(
     }
 }
 
-/// Devices as metrics tell them of a job's own pods, without a look at the rest of the cluster.
+/// Builds the devices of the jobs' own pods from metrics, without reading the rest of the cluster.
 pub(crate) fn of_jobs<'j>(
     moment: &ExporterReading,
     jobs: impl Iterator<Item = &'j Job>,
@@ -154,7 +156,7 @@ pub(crate) fn of_jobs<'j>(
     )
 }
 
-/// Means over the devices that a job holds now.
+/// Averages the metrics of the devices that a job holds now.
 pub(crate) fn figures_of(readings: &Readings, job: &Job) -> Figures {
     let pods: Vec<&str> = job
         .pods
@@ -165,7 +167,7 @@ pub(crate) fn figures_of(readings: &Readings, job: &Job) -> Figures {
     readings.figures_of(&job.namespace, &pods)
 }
 
-/// Means over the devices that several jobs hold now, each once.
+/// Averages the metrics of the devices that several jobs hold now, counting each device once.
 pub(crate) fn figures_of_all<'j>(
     readings: &Readings,
     jobs: impl Iterator<Item = &'j Job>,

@@ -1,6 +1,6 @@
-//! Finds Prometheus. The address comes from the flags or the config file; without one, Services of
-//! the cluster are probed through the API server's proxy, or through a port-forward where the proxy
-//! is forbidden.
+//! Finds Prometheus. The address comes from the flags or the config file. Without an address,
+//! Services in the cluster are probed through the API server's proxy, or through a port-forward if
+//! the proxy is forbidden.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,20 +21,20 @@ use gpuctl_prometheus::{
     HttpReply, Matchers, Prometheus, PrometheusAddress, QueryError, QueryRequest,
 };
 
-/// What becomes of the answers of a store, which may have those of several clusters.
+/// How results are used, which matters if one store has the series of several clusters.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum StoreUse {
-    /// Devices are added up from this time on, or are known by the names of pods: those of other
-    /// clusters would be in it.
+    /// Devices are summed from `since` on, or are identified by pod names: the devices of other
+    /// clusters would be counted too.
     Sums { since: UnixSeconds },
-    /// Devices are told one by one, and go by the names of nodes.
+    /// Devices are listed one by one and identified by their nodes' names.
     Devices,
 }
 
-/// Seconds within which other clusters are looked for where devices are told one by one.
+/// Seconds to search for series of other clusters when devices are listed one by one.
 const LATELY: i64 = 3600;
 
-/// Returns the Prometheus to ask, narrowed to this cluster.
+/// Finds the Prometheus to query, restricted to this cluster's series.
 pub(crate) async fn find<'c>(
     context: &Context,
     connection: &'c Connection,
@@ -55,10 +55,11 @@ pub(crate) async fn find<'c>(
         Some(_) => straight(context, &source, within).await?,
         None => in_cluster(context, connection, within).await?.0,
     };
+    // Matchers of the user take precedence over the detection of clusters.
     if !source.matchers.is_empty() {
         context
             .terminal
-            .detail(&format!("every series must have {}", source.matchers));
+            .detail(&format!("querying only series with {}", source.matchers));
         return Ok(found.narrowed_to(source.matchers));
     }
     let until = UnixSeconds::from(context.now());
@@ -70,7 +71,7 @@ pub(crate) async fn find<'c>(
         StoreClusters::One => Ok(found),
         StoreClusters::Proven(matchers) => {
             context.terminal.detail(&format!(
-                "of several clusters in it, {matchers} has this one's pods or nodes"
+                "it has several clusters; {matchers} selects this one's pods or nodes"
             ));
             Ok(found.narrowed_to(matchers))
         }
@@ -86,7 +87,7 @@ pub(crate) async fn find<'c>(
     }
 }
 
-/// Returns the Prometheus whose address was given.
+/// Connects to the Prometheus at the configured address.
 pub(crate) async fn named<'c>(
     context: &Context,
     within: Duration,
@@ -126,6 +127,7 @@ async fn straight<'c>(
         .terminal
         .detail(&format!("prometheus {}, named by {}", address.shown(), by));
     let prometheus = Prometheus::straight_to(&address, within)?;
+    // Some managed stores do not support regexes on `__name__`.
     let is_exact = source.exact_names || address.wants_exact_names();
     Ok(if is_exact {
         prometheus.by_exact_names()
@@ -134,7 +136,7 @@ async fn straight<'c>(
     })
 }
 
-/// Returns the Prometheus whose answers a bundle holds.
+/// Serves queries from the Prometheus responses in a bundle.
 fn kept<'c>(bundle: &Arc<Bundle>, within: Duration) -> Result<Prometheus<'c>, Error> {
     let Some(server) = bundle.prometheus.clone() else {
         return Err(QueryError::NotFound.into());
@@ -142,6 +144,7 @@ fn kept<'c>(bundle: &Arc<Bundle>, within: Duration) -> Result<Prometheus<'c>, Er
     let matchers = Matchers::new(bundle.matchers.clone());
     let bundle = Arc::clone(bundle);
     let ask = move |question: QueryRequest| -> LocalBoxFuture<'c, Result<HttpReply, QueryError>> {
+        // A bundle stores queries by their URL, so a POST form becomes a query string.
         let path = question.form.map_or_else(
             || question.path.clone(),
             |form| format!("{}?{form}", question.path),
@@ -159,16 +162,15 @@ fn kept<'c>(bundle: &Arc<Bundle>, within: Duration) -> Result<Prometheus<'c>, Er
     Ok(Prometheus::through(server, within, Box::new(ask)).narrowed_to(matchers))
 }
 
-/// How commands reach Prometheus.
 pub(crate) enum PrometheusPath {
-    /// By an address from the flags or the config file, or not at all.
+    /// By an address from the flags or the config file, or from a bundle.
     Url,
-    /// Through the API server; inexact if its scheme is unknown.
+    /// Through the API server. Not exact if the Service's scheme is unknown.
     Service {
         service: PrometheusService,
         is_exact: bool,
     },
-    /// No Service answers; the text gives the reason.
+    /// No Service responds, for this reason.
     Unknown(String),
 }
 
@@ -193,12 +195,13 @@ pub(crate) async fn path_to(
         .unwrap_or_else(|error| PrometheusPath::Unknown(error.to_string()))
 }
 
-/// Finds a Service of the cluster that answers like Prometheus.
+/// Finds a Service in the cluster that responds like Prometheus.
 async fn in_cluster<'c>(
     context: &Context,
     connection: &'c Connection,
     within: Duration,
 ) -> Result<(Prometheus<'c>, PrometheusService), Error> {
+    // A Service found in the cluster may belong to anyone, so it gets no credentials.
     if context.metrics()?.credentials.are_given() {
         context.terminal.warn(
             "credentials are sent only to an address given by `--prometheus URL`, not to a \
@@ -225,9 +228,11 @@ async fn in_cluster<'c>(
     let probes = gates
         .iter()
         .map(|gate| probe(connection, gate.clone(), within));
+    // Probe all Services at once: several may be Prometheus servers, but only one may have GPU
+    // metrics.
     let probes = join_all(probes).await;
     let answered = |probe: &Probe<'_>| probe.answer.as_ref().ok().copied();
-    // The first of equals: they are in order of preference.
+    // On a tie the first Service wins, because the Services are in order of preference.
     let best = probes.iter().filter_map(answered).max();
     let mut refused = None;
     for (probe, gate) in probes.into_iter().zip(&gates) {
@@ -246,12 +251,13 @@ async fn in_cluster<'c>(
                 if best == Worth::Answers {
                     context
                         .terminal
-                        .detail("it has no metrics of GPUs and none of nodes");
+                        .detail("it has neither GPU nor node metrics");
                 }
                 return Ok((probe.prometheus, gate.clone()));
             }
             (Err(trouble), None) => {
-                // A name that was only guessed says nothing by not being there.
+                // If Services may not be listed, their names are guesses. A guessed name that does
+                // not exist is not worth an error.
                 let counts = listed || matches!(trouble, QueryError::Forbidden { .. });
                 refused = refused.or(Some(trouble.clone()).filter(|_| counts));
             }
@@ -261,8 +267,8 @@ async fn in_cluster<'c>(
     Err(refused.unwrap_or(QueryError::NotFound).into())
 }
 
-/// Seconds for which a Service that was found is asked first. Its answer says whether it still is
-/// one.
+/// Seconds during which a Service found earlier is probed first. Its response shows whether it is
+/// still a Prometheus.
 const REMEMBERED: i64 = 600;
 
 fn remembered(kept: &Value, now: i64) -> Option<PrometheusService> {
@@ -270,7 +276,7 @@ fn remembered(kept: &Value, now: i64) -> Option<PrometheusService> {
     PrometheusService::remembered(&kept["service"]).filter(|_| (0..REMEMBERED).contains(&age))
 }
 
-/// Prints what Prometheus itself warned of: partial answers above all.
+/// Prints warnings of Prometheus itself, above all about partial responses.
 pub(crate) fn tell_warnings(context: &Context, prometheus: &Prometheus<'_>) {
     for warning in prometheus.take_warnings() {
         context

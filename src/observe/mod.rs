@@ -1,5 +1,5 @@
-//! The workflow of reading. It finds Prometheus, reads what devices measure now and measured in the
-//! past, and joins that with what the API server says. It renders nothing.
+//! Reads the state of the cluster. Finds Prometheus, reads live and past device metrics, and joins
+//! them with the objects of the API server. It renders nothing.
 
 pub(crate) mod at_time;
 pub(crate) mod blame;

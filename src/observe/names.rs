@@ -1,4 +1,4 @@
-//! Prints a list of bare names, one a line or as JSON.
+//! Prints a list of plain names, one per line or as JSON.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! The checks of `doctor` about nodes: rights, the chain of GPU programs on each, and nodes that
+//! Checks of `doctor` about nodes: rights, the GPU software stack of each node, and nodes that
 //! differ from their siblings.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,17 +10,19 @@ use gpuctl_core::model::facts::gpu_stack::{NodeMetrics, StackPod, broken, has_gp
 use gpuctl_core::model::values::text::count;
 use gpuctl_core::model::{Inventory, NodeDetails, Reading, Readings};
 
-/// Seconds without a sample after which a device's metrics are gone.
+/// Age in seconds above which a device's newest sample is stale.
 const STALE: f64 = 300.0;
-/// Names of nodes that a line shows.
+/// Maximum number of node names in a message.
 const SHOWN: usize = 4;
-/// Labels that tell a node's driver.
+/// Node labels with the driver version, set by NVIDIA's GPU feature discovery and AMD's node
+/// labeller.
 const DRIVERS: [&str; 2] = [
     "nvidia.com/cuda.driver-version.full",
     "amd.com/gpu.driver-version",
 ];
 
-/// Checks all nodes. `stack` are the pods of GPU programs; `None` where pods may not be listed.
+/// Checks all nodes. `stack` contains the pods of the GPU software; `None` if the user may not list
+/// pods.
 pub(super) fn of_nodes(
     stock: &InventorySnapshot,
     readings: Option<&Readings>,
@@ -34,7 +36,7 @@ pub(super) fn of_nodes(
     found
 }
 
-/// Checks the chain of GPU programs on each node with GPUs.
+/// Checks the GPU software stack of each node with GPUs.
 fn of_stacks(
     inventory: &Inventory,
     readings: Option<&Readings>,
@@ -48,7 +50,7 @@ fn of_stacks(
         .collect();
     let mut found = Vec::new();
     for host in &hosts {
-        // Where pods may not be listed, it is not known whether an exporter runs.
+        // Without the right to list pods, it is unknown whether an exporter runs.
         let metrics = match stack {
             Some(_) => metrics_of(&host.node.name, readings),
             None => NodeMetrics::Unknown,
@@ -66,13 +68,13 @@ fn of_stacks(
     let metrics = if readings.is_some() {
         ""
     } else {
-        "; metrics were not looked at"
+        "; metrics were not checked"
     };
     found.push(DoctorCheck::new(
         CheckStatus::Ok,
         "gpu-stack",
         format!(
-            "{} of {} nodes with GPUs are complete{metrics}",
+            "the GPU software is complete on {} of {} nodes with GPUs{metrics}",
             hosts.len() - found.len(),
             hosts.len()
         ),
@@ -85,11 +87,11 @@ fn of_rights(stock: &InventorySnapshot) -> Option<DoctorCheck> {
         return Some(DoctorCheck::new(
             CheckStatus::Ok,
             "rights",
-            "nodes and pods of all namespaces may be listed".to_owned(),
+            "you may list nodes, and pods of all namespaces".to_owned(),
         ));
     }
     let message = format!(
-        "you may not list {}: what is free is not known",
+        "you may not list {}, so free capacity is unknown",
         stock.unreadable.join(", ")
     );
     Some(
@@ -125,7 +127,7 @@ fn metrics_of(node: &str, readings: Option<&Readings>) -> NodeMetrics {
     }
 }
 
-/// Names what exporters of some nodes do not tell although those of others do.
+/// Lists quantities that the exporters of some nodes do not export although others do.
 fn of_families(readings: &Readings) -> Vec<DoctorCheck> {
     type Family = (&'static str, fn(&Reading) -> bool);
     const FAMILIES: [Family; 4] = [
@@ -167,7 +169,7 @@ fn of_families(readings: &Readings) -> Vec<DoctorCheck> {
     FAMILIES.into_iter().filter_map(without).collect()
 }
 
-/// Names nodes whose driver or kernel differs from that of most nodes with the same GPUs.
+/// Lists nodes whose driver or kernel differs from most nodes with the same GPUs.
 fn of_siblings(inventory: &Inventory) -> Vec<DoctorCheck> {
     let mut kinds: BTreeMap<String, Vec<&NodeDetails>> = BTreeMap::new();
     for host in inventory.hosts.iter().filter(|host| host.has_gpus()) {
@@ -203,14 +205,14 @@ fn odd(
     let Some((usual, most)) = counts.iter().max_by_key(|(_, count)| **count) else {
         return Vec::new();
     };
-    // Of two halves neither is the odd one.
+    // Without a majority, no node is an outlier.
     if most * 2 <= hosts.len() || counts.len() < 2 {
         return Vec::new();
     }
     let differs = |host: &&&NodeDetails| read(host).is_some_and(|value| value != *usual);
     let check = |host: &&NodeDetails| {
         let message = format!(
-            "{what} {}, and {most} of its {} siblings have {usual}",
+            "{what} {}, but {most} of {} nodes with the same GPUs have {usual}",
             read(host).unwrap_or_default(),
             hosts.len()
         );

@@ -1,4 +1,4 @@
-//! Reads the nodes and the free amounts on them.
+//! Reads nodes and their free capacity.
 
 use gpuctl_cluster::Connection;
 use gpuctl_core::error::Error;
@@ -7,10 +7,10 @@ use gpuctl_core::model::counting::candidates::Room;
 use gpuctl_core::model::counting::capacity::Amounts;
 use gpuctl_core::model::counting::device_demand::DeviceClaims;
 
-/// Nodes and the free amounts on them, which one run reads once.
+/// Nodes and their free capacity, read once per run.
 pub(crate) struct NodeRoom {
     pub nodes: Nodes,
-    /// `None` where not all pods may be listed.
+    /// `None` if the user may not list all pods.
     pub room: Option<Room>,
 }
 
@@ -24,8 +24,8 @@ impl NodeRoom {
         Ok(Self { nodes, room })
     }
 
-    /// Returns the same nodes with what they offer of the devices that a pod claims. Adds the
-    /// devices to its requests. `None` where it claims none.
+    /// Copies the nodes with their capacity of the devices that a pod claims, and adds the devices
+    /// to the pod's requests. `None` if the pod claims no devices that can be compared.
     pub(crate) fn with_devices(
         &self,
         devices: &DeviceClaims,
@@ -45,7 +45,7 @@ impl NodeRoom {
         })
     }
 
-    /// Knows the nodes alone: for a job whose pods all have one.
+    /// Reads nodes without free capacity; enough when every pod is scheduled.
     pub(crate) async fn of_nodes(connection: &Connection) -> Result<Self, Error> {
         Ok(Self {
             nodes: connection.nodes().list().await?,
@@ -53,7 +53,7 @@ impl NodeRoom {
         })
     }
 
-    /// Knows no nodes: for a job that needs none.
+    /// Reads nothing, for a job that needs no nodes.
     pub(crate) fn hidden() -> Self {
         Self {
             nodes: Nodes::Hidden,

@@ -3,7 +3,7 @@
 use crate::context::Context;
 use gpuctl_cluster::InventorySnapshot;
 
-/// Warns once of what could not be read of the cluster.
+/// Warns about each resource that could not be listed.
 pub(crate) fn warn_of(stock: &InventorySnapshot, context: &Context) {
     if stock.unreadable.contains(&"pods") {
         context.terminal.lack(

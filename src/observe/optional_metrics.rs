@@ -1,5 +1,5 @@
-//! Metrics for cells of answers that are given without them too: who has none is told once, or has
-//! the exporters asked themselves.
+//! Metrics for cells that may stay empty. Missing metrics are reported once, or are read directly
+//! from the exporters.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -21,18 +21,19 @@ use gpuctl_core::stats::exporters::dialect::Quantity;
 use gpuctl_core::stats::exporters::identity::ApiFacts;
 use gpuctl_prometheus::{Prometheus, QueryError};
 
-/// Longest time for cells of an inventory: without them it is an answer too.
+/// Timeout for metrics of optional cells: the rest of the answer must not wait longer.
 const CELLS_WITHIN: Duration = Duration::from_secs(10);
 
-/// Metrics for the cells of an inventory, which is an answer without them too: who has none is told
-/// once.
+/// Metrics for the cells of an inventory, which is useful without them too. Missing metrics are
+/// reported once.
 pub(crate) struct OptionalMetrics<'c> {
     context: &'c Context,
     connection: &'c Connection,
     found: OnceCell<Prometheus<'c>>,
     told: Cell<bool>,
     used: StoreUse,
-    /// Whether exporters are asked themselves where Prometheus does not answer, and why it did not.
+    /// Whether to query the exporters directly if Prometheus does not respond. The field below has
+    /// the reason why it did not.
     by_exporters: Cell<bool>,
     failure: RefCell<Option<String>>,
 }
@@ -50,19 +51,21 @@ impl<'c> OptionalMetrics<'c> {
         }
     }
 
-    /// Lets [`Self::or_exporters`] ask the exporters themselves; not in a watch, which would ask
-    /// again and again.
+    /// Lets [`Self::or_exporters`] query the exporters directly, but not in a watch, which would
+    /// repeat it at every refresh.
     pub(crate) fn with_exporters(self, watch: bool) -> Self {
         self.by_exporters.set(!watch);
         self
     }
 
-    /// Returns what Prometheus told; else what the exporters of these nodes expose, with a warning.
+    /// Returns the data from Prometheus, or else reads the exporters of these nodes and warns about
+    /// it.
     pub(crate) async fn or_exporters(
         &self,
         moment: Option<ExporterReading>,
         nodes: BTreeSet<String>,
     ) -> Option<ExporterReading> {
+        // The exporters are queried at most once.
         if !self.by_exporters.replace(false) {
             return moment;
         }
@@ -73,7 +76,7 @@ impl<'c> OptionalMetrics<'c> {
         if nodes.len() > exporters::MOST {
             let most = exporters::MOST;
             self.tell(&format!(
-                "{why}; exporters are asked themselves for {most} nodes at most, and these are {}",
+                "{why}; exporters are queried directly for at most {most} nodes, but {} are shown",
                 nodes.len()
             ));
             return None;
@@ -85,9 +88,7 @@ impl<'c> OptionalMetrics<'c> {
                 } else {
                     format!("the exporters of {nodes} nodes")
                 };
-                self.tell(&format!(
-                    "{why}; figures are those of {from} at this moment"
-                ));
+                self.tell(&format!("{why}; values are read directly from {from}"));
                 Some(moment)
             }
             Err(lack) => {
@@ -98,8 +99,8 @@ impl<'c> OptionalMetrics<'c> {
         }
     }
 
-    /// Metrics that go by the names of pods or jobs, which other clusters may have as well: from a
-    /// store that is not clear there are none.
+    /// Creates metrics that are identified by the names of pods or jobs. Other clusters may use the
+    /// same names, so a store with unclear cluster labels yields none.
     pub(crate) fn by_names(context: &'c Context, connection: &'c Connection, seconds: i64) -> Self {
         let since = UnixSeconds::from(context.now()) - seconds;
         Self {
@@ -108,7 +109,7 @@ impl<'c> OptionalMetrics<'c> {
         }
     }
 
-    /// Returns what devices measure now. `None` when nobody can tell, which is an error with
+    /// Reads live metrics of devices. `None` when they are unavailable, which is an error with
     /// `--require-metrics`.
     pub(crate) async fn now(
         &self,
@@ -121,7 +122,7 @@ impl<'c> OptionalMetrics<'c> {
             .await
     }
 
-    /// Asks with a time limit of its own. A failure leaves cells empty.
+    /// Runs a query with a separate timeout. After a failure, cells stay empty.
     pub(crate) async fn optional<T>(
         &self,
         ask: impl AsyncFnOnce(&Prometheus<'c>) -> Result<T, Error>,
@@ -131,10 +132,12 @@ impl<'c> OptionalMetrics<'c> {
             connection,
             ..
         } = self;
+        // `--prometheus none` requests empty cells, so it needs no warning.
         if context.metrics()?.is_off() && !context.require_metrics {
             return Ok(None);
         }
         let within = CELLS_WITHIN.min(context.access.request_timeout);
+        // Finding Prometheus may need probes, so the result is reused. A failure is not stored.
         let answered = async {
             ask(self
                 .found
@@ -165,6 +168,7 @@ impl<'c> OptionalMetrics<'c> {
     }
 
     fn tell(&self, why: &str) {
+        // Delay the warning: the exporters may still provide the metrics.
         if self.by_exporters.get() {
             self.failure.replace(Some(why.to_owned()));
             return;
@@ -176,7 +180,7 @@ impl<'c> OptionalMetrics<'c> {
         }
     }
 
-    /// Puts what devices measure into an inventory, and returns it for what it rests on.
+    /// Adds the measured values to an inventory, and returns the readings that they come from.
     pub(crate) fn measure(
         &self,
         stock: &mut InventorySnapshot,
@@ -195,7 +199,7 @@ impl<'c> OptionalMetrics<'c> {
         Some(readings)
     }
 
-    /// Returns the inventory with what its devices measure.
+    /// Reads the inventory together with the metrics of its devices.
     pub(crate) async fn stock(
         &self,
         quantities: &[Quantity],

@@ -1,4 +1,4 @@
-//! Asks Prometheus who held devices over a stretch of the past: pods, their owners, and nodes.
+//! Queries Prometheus for the pods that held devices in a time range, with their owners and nodes.
 
 use std::collections::BTreeSet;
 
@@ -19,13 +19,13 @@ use gpuctl_core::stats::history::requested;
 use gpuctl_core::stats::history::top_owner::{LiveOwners, OwnerSeries};
 use gpuctl_prometheus::Prometheus;
 
-/// What kube-state-metrics has of nodes.
+/// Series of kube-state-metrics about nodes.
 pub(crate) struct NodeSeries {
     pub capacity: Vec<Series>,
     pub labels: Vec<Series>,
 }
 
-/// What to read besides the pods that held devices.
+/// What to read in addition to the pods that held devices.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct HistoryScope {
     pub memory: bool,
@@ -33,19 +33,19 @@ pub(crate) struct HistoryScope {
     pub names: bool,
 }
 
-/// Pods that one query names.
+/// Maximum number of pods in one query.
 const AT_ONCE: usize = 150;
 
-/// Queries about pods at the same time.
+/// Queries about pods that run concurrently.
 const BESIDE: usize = 4;
 
-/// Queries about one stretch of the past.
+/// Queries about one time range of the past.
 pub(crate) struct PastQueries<'h, 'c> {
     pub prometheus: &'h Prometheus<'c>,
     pub connection: &'h Connection,
-    /// Owners of what lives, read where kube-state-metrics does not have all.
+    /// Owners of existing objects, read only if kube-state-metrics does not export all of them.
     pub live: &'h OnceCell<LiveOwners>,
-    /// The length of the stretch.
+    /// The length of the range.
     pub seconds: i64,
     pub end: UnixSeconds,
 }
@@ -55,7 +55,7 @@ impl PastQueries<'_, '_> {
         Ok(self.prometheus.at(query, self.end).await?)
     }
 
-    /// Asks for the capacities and the labels of nodes.
+    /// Queries the capacities and the labels of nodes.
     pub(crate) async fn nodes(&self) -> Result<NodeSeries, Error> {
         let (capacity, labels) = (
             kube_state::capacity(self.seconds),
@@ -65,7 +65,8 @@ impl PastQueries<'_, '_> {
         Ok(NodeSeries { capacity, labels })
     }
 
-    /// Returns the nodes of exporter pods: an exporter may call its host by its pod's name.
+    /// Maps exporter pods to their nodes, because an exporter may report its pod's name as the
+    /// hostname.
     pub(crate) async fn exporters(
         &self,
         devices: &[Series],
@@ -85,7 +86,7 @@ impl PastQueries<'_, '_> {
         Ok(found.iter().filter_map(place).collect())
     }
 
-    /// Asks which pods held devices, who owns them, and what they are called.
+    /// Queries the pods that held devices, with their owners, phases and names.
     pub(crate) async fn pods(&self, want: HistoryScope) -> Result<Witness, Error> {
         let (requests, claimed) = (
             kube_state::requests(self.seconds),
@@ -105,8 +106,8 @@ impl PastQueries<'_, '_> {
                 .filter_map(requested::claimant)
                 .map(|(_, pod)| pod),
         );
-        // Only exporters know of pods that have claims alone, and the labels of kube-state-metrics
-        // are those of the nodes.
+        // If all pods have only resource claims, no request series shows the label of pod names.
+        // Exporter series do not show how kube-state-metrics is scraped, so look up the label.
         let label = match witness.requests.is_empty() && !witness.claimed.is_empty() {
             false => kube_state::label_name(&witness.requests, "pod"),
             true => self.label_of_pods().await?,
@@ -131,6 +132,7 @@ impl PastQueries<'_, '_> {
             names(About::Annotations),
         )
         .await?;
+        // Only pods that changed their phase within the range need the phases over time.
         let changed = kube_state::changed(&witness.phases_ever);
         let phases = self.about(About::Phases, &changed, &label);
         let owners = self.owners(std::mem::take(&mut witness.owners.pods), &label);
@@ -138,14 +140,14 @@ impl PastQueries<'_, '_> {
         Ok(witness)
     }
 
-    /// Returns the label under which kube-state-metrics' pods have their names, where no request
-    /// shows it.
+    /// Finds the label that holds the pod name in series of kube-state-metrics, when there is no
+    /// request series to read it from.
     async fn label_of_pods(&self) -> Result<String, Error> {
         let pods = self.ask(&kube_state::any_pod(self.seconds)).await?;
         Ok(kube_state::label_name(&pods, "pod"))
     }
 
-    /// Asks who owns the owners of pods.
+    /// Queries the owners of the pods' owners.
     async fn owners(&self, pods: Vec<Series>, label: &str) -> Result<OwnerSeries, Error> {
         let (sets, jobs) = (
             OwnerSeries::names(&pods, "ReplicaSet"),
@@ -178,6 +180,8 @@ impl PastQueries<'_, '_> {
             custom: Vec::new(),
             groups,
         };
+        // Custom resources own some of the objects. Only custom-resource metrics and the API server
+        // know these owners.
         if owners.has_open_ends() {
             let query = kube_state::custom_owners(self.seconds);
             let (custom, _) = join(
@@ -190,7 +194,8 @@ impl PastQueries<'_, '_> {
         Ok(owners)
     }
 
-    /// Asks about these pods, ReplicaSets or Jobs, by the label that holds their names.
+    /// Queries series about these pods, ReplicaSets or Jobs. `label` is the label that holds their
+    /// names.
     pub(crate) async fn about(
         &self,
         what: About,
@@ -209,7 +214,7 @@ impl PastQueries<'_, '_> {
     }
 }
 
-/// Returns what all series have under a label.
+/// Collects the values of a label.
 fn names(answer: &[Series], label: &str) -> BTreeSet<String> {
     answer
         .iter()
@@ -218,7 +223,7 @@ fn names(answer: &[Series], label: &str) -> BTreeSet<String> {
         .collect()
 }
 
-/// Returns who owns what lives; nothing where it may not be read.
+/// Reads the owners of existing objects; empty if the user may not list them.
 async fn live_owners(connection: &Connection) -> LiveOwners {
     let Ok(found) = connection.workloads().owners(None, OtherPods::Summed).await else {
         return LiveOwners::new();

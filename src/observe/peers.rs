@@ -1,5 +1,5 @@
-//! Reads what the devices of one job did lately and when it told its last step, for `why` of a job
-//! that runs.
+//! Reads recent metrics of one job's devices and the time of its last logged step, for `why` of a
+//! running job.
 
 use std::collections::BTreeMap;
 
@@ -21,15 +21,15 @@ use gpuctl_core::stats::score::{bottlenecks, peers};
 use gpuctl_diagnosis::RunningFacts;
 use gpuctl_prometheus::Window;
 
-/// Seconds that are looked at, and between two samples.
+/// Seconds of metrics to read; below it the usual resolution in seconds.
 const WINDOW: i64 = 600;
 const STEP: i64 = 15;
 const SHORTEST_STEP: i64 = 5;
 const POINTS: i64 = 40;
-/// Lines of a log in which steps are looked for.
+/// Lines of a log to search for steps.
 const LINES: u32 = 200;
 
-/// Returns what is known of a job that runs; `None` for one without a pod that holds devices.
+/// Reads the facts about a running job; `None` if no pod holds devices.
 pub(crate) async fn running(
     context: &Context,
     connection: &Connection,
@@ -49,7 +49,8 @@ pub(crate) async fn running(
     let begin = job
         .started_at()
         .map_or(end - WINDOW, |at| UnixSeconds::from(at).max(end - WINDOW));
-    // A job that has just begun has few samples, and the newest one is at the end.
+    // A job that has just started needs a shorter step to have enough samples. The window must end
+    // at `end`, so its start is aligned to the step.
     let step = ((end - begin) / POINTS).clamp(SHORTEST_STEP, STEP);
     let window = Window {
         start: end - (end - begin) / step * step,
@@ -95,7 +96,7 @@ pub(crate) async fn running(
     Ok(Some(facts))
 }
 
-/// Returns the nodes of the job by their names and addresses.
+/// Maps the names and addresses of the job's nodes to the node names.
 fn names_of_nodes(job: &Job) -> BTreeMap<String, String> {
     let named = job
         .pods
@@ -112,11 +113,11 @@ fn names_of_nodes(job: &Job) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// Seconds around an end in which a device's error may have caused it.
+/// A device error may have caused a failure within this many seconds before or after it.
 const AROUND: i64 = 300;
 
-/// Returns the errors that devices told around the end of the pod that failed first, by device;
-/// none where no metrics tell.
+/// Queries the device errors around the end of the pod that failed first, by device; empty without
+/// metrics.
 pub(crate) async fn faults(
     context: &Context,
     connection: &Connection,
@@ -130,6 +131,7 @@ pub(crate) async fn faults(
     let Some((ended, pod)) = failed.min_by_key(|(ended, _)| *ended) else {
         return Ok(Vec::new());
     };
+    // The range vector ends here and reaches back over both sides of the failure.
     let end = (UnixSeconds::from(ended) + AROUND).min(UnixSeconds::from(context.now()));
     let cells = OptionalMetrics::by_names(context, connection, WINDOW);
     let asked = query::xids(2 * AROUND);
@@ -148,6 +150,7 @@ pub(crate) async fn faults(
     };
     let fault = |one: &gpuctl_core::model::Series| {
         let (place, value) = (reader.place(one)?, one.points.last()?.value);
+        // 0 means that the device has reported no XID error.
         let code =
             (value.is_finite() && (1.0..100_000.0).contains(&value)).then_some(value as u32)?;
         Some((

@@ -1,4 +1,4 @@
-//! Reads pools: nodes by their label, definitions from ConfigMaps, and the jobs in them.
+//! Reads pools: their nodes by label, their definitions from ConfigMaps, and their jobs.
 
 use std::collections::BTreeSet;
 
@@ -13,18 +13,18 @@ use gpuctl_core::stats::exporters::devices::ExporterReading;
 use gpuctl_view::format::coverage::Coverage;
 use gpuctl_view::nodes::pool_use::PoolUse;
 
-/// Pools, and what of them could not be seen.
+/// Pools, and which data about them was not readable.
 #[derive(Clone)]
 pub(crate) struct PoolsFound {
     pub pools: Vec<PoolUse>,
     pub stock: InventorySnapshot,
     pub definitions: bool,
-    /// Which jobs may not be seen.
+    /// Describes the jobs that the user may not list.
     pub unseen_jobs: Option<String>,
 }
 
 impl PoolsFound {
-    /// Puts what devices measure beside the nodes.
+    /// Adds the live metrics of devices to the nodes.
     pub(crate) fn measure(
         &mut self,
         cells: &OptionalMetrics<'_>,
@@ -38,7 +38,7 @@ impl PoolsFound {
     }
 }
 
-/// Warns once per missing right.
+/// Warns once about each missing right.
 pub(crate) fn warn_of(seen: &PoolsFound, context: &Context) {
     nodes::warn_of(&seen.stock, context);
     if !seen.definitions {
@@ -53,12 +53,12 @@ pub(crate) fn warn_of(seen: &PoolsFound, context: &Context) {
     }
 }
 
-/// Returns every pool, or the one called `only`.
+/// Reads all pools, or only the one called `only`.
 pub(crate) async fn look(
     connection: &Connection,
     only: Option<&str>,
 ) -> Result<PoolsFound, Failure> {
-    // Jobs that name no pool may sit on its nodes.
+    // List all jobs: a job that names no pool may have pods on the pool's nodes.
     let wanted = Wanted::default();
     let (stock, definitions, jobs) = join3(
         connection.inventory().stock(),
@@ -76,6 +76,7 @@ pub(crate) async fn look(
     let of_any: Vec<&PoolDefinition> = definitions.iter().flatten().collect();
     let mut names: BTreeSet<&str> = stock.inventory.pools();
     names.extend(of_any.iter().map(|pool| pool.name.as_str()));
+    // Finished jobs use nothing of a pool.
     let living: Vec<&Job> = jobs
         .iter()
         .flat_map(|found| &found.jobs)
@@ -106,7 +107,7 @@ pub(crate) async fn look(
     })
 }
 
-/// Returns the jobs that name a pool or have pods with GPUs on its nodes.
+/// Selects the jobs that name the pool or have pods with GPUs on its nodes.
 fn jobs_in(pool: &str, inventory: &Inventory, living: &[&Job]) -> Vec<Job> {
     let hosts: BTreeSet<&str> = inventory.pool(pool).map(NodeUsage::name).collect();
     let on =

@@ -1,5 +1,5 @@
-//! Reads the progress of running trainings from the newest lines of their logs, many jobs at the
-//! same time, within one second.
+//! Reads the progress of running trainings from the last lines of their logs, many jobs
+//! concurrently, within one second.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,14 +10,14 @@ use gpuctl_cluster::{Connection, LogLine, LogQuery};
 use gpuctl_core::model::{Job, JobKind, Percent, State, Status};
 use gpuctl_core::stats::logs::progress;
 
-/// All log tails of one page together.
+/// Timeout for all log tails of a page together.
 const PROGRESS_WITHIN: Duration = Duration::from_secs(1);
 
-/// Logs that are read at the same time.
+/// Logs read concurrently.
 const AT_ONCE: usize = 16;
 
-/// Returns percent by index: reads one tail of rank 0's log per running training, all within a
-/// second.
+/// Reads the progress in percent by job index, from one log tail of rank 0 per running training.
+/// All reads together take at most a second.
 pub(crate) async fn progress_of(
     connection: &Connection,
     jobs: &[(Job, State)],
@@ -42,16 +42,16 @@ pub(crate) async fn progress_of(
         .await
 }
 
-/// Lines of a log in which a progress bar or a throughput is looked for.
+/// Last lines of a log to search for a progress bar or a throughput.
 const FEW_LINES: u32 = 40;
 
-/// Returns the newest lines of the first rank; none where they cannot be had.
+/// Reads the last lines of the first rank; empty if the log is not readable.
 pub(crate) async fn tail(connection: &Connection, job: &Job) -> Vec<LogLine> {
     tail_of(connection, job, None, FEW_LINES).await
 }
 
-/// Returns so many of the newest lines of a pod, of the first rank where none is named; none where
-/// they cannot be had.
+/// Reads the last `lines` lines of a pod, by default the first rank; empty if the log is not
+/// readable.
 pub(crate) async fn tail_of(
     connection: &Connection,
     job: &Job,

@@ -1,5 +1,5 @@
-//! What the GPUs of the jobs in a queue do. Only gpuctl's jobs are known here: the GPUs of others
-//! count as used and not as sampled.
+//! Adds GPU metrics to queues. Only gpuctl's jobs are read, so other GPUs count as used but not as
+//! sampled.
 
 use super::live;
 use gpuctl_cluster::{Connection, Failure, Wanted};
@@ -7,8 +7,8 @@ use gpuctl_core::model::Queue;
 use gpuctl_core::stats::exporters::devices::ExporterReading;
 use gpuctl_view::queues::list::QueueRow;
 
-/// Puts the means of its jobs' devices beside each queue; without metrics no job is asked for, and
-/// who may not list jobs does not learn them.
+/// Adds the mean metrics of its jobs' devices to each queue. Without metrics, or without the right
+/// to list jobs, the means are unknown.
 pub(crate) async fn rows(
     connection: &Connection,
     namespace: Option<&str>,
@@ -40,7 +40,7 @@ pub(crate) async fn rows(
     let readings = live::of_jobs(moment, jobs.iter());
     let home = namespace.or(selection.narrowed_to.as_deref());
     let row = |queue: Queue| {
-        // A mean over a part of a queue's jobs would not be the queue's.
+        // A mean over some of a queue's jobs would be misleading.
         let all = selection.unreadable.is_empty()
             && home.is_none_or(|home| queue.namespace.as_deref() == Some(home));
         let figures = all

@@ -1,6 +1,6 @@
-//! Asks the ranks of a job themselves, when the user wants it: NCCL's RAS subsystem over a
-//! port-forward, and `py-spy` or `gdb` in their containers for their stacks. Each rank is asked
-//! once. What does not answer is told, and nothing is concluded from it.
+//! Queries the ranks of a job directly when the user requests it. NCCL's RAS subsystem is queried
+//! over a port-forward, and stacks are read by `py-spy` or `gdb` in the containers. Each rank is
+//! queried once. A missing response is reported, but nothing is concluded from it.
 
 use std::time::Duration;
 
@@ -15,32 +15,33 @@ use gpuctl_core::model::{Job, Pod, PodPhase};
 use gpuctl_core::stats::logs::{ras, stacks};
 use gpuctl_diagnosis::RankAnswers;
 
-/// What is to be asked.
+/// Which data to read from the ranks.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Questions {
     pub ras: bool,
     pub stacks: bool,
 }
 
-/// Where RAS listens unless `NCCL_RAS_ADDR` says otherwise.
+/// The port of RAS unless `NCCL_RAS_ADDR` sets another one.
 const RAS_PORT: u16 = 28028;
-/// RAS waits some seconds for processes that do not answer.
+/// RAS itself waits some seconds for processes that do not respond.
 const RAS_WITHIN: Duration = Duration::from_secs(20);
-/// Pods that are tried for RAS: the first may be the one that hangs, or have no process of NCCL.
+/// Number of pods to try for RAS: the first one may hang or may not run NCCL.
 const RAS_TRIED: usize = 3;
-/// Pods whose stacks are read, and how many at the same time.
+/// Number of pods whose stacks are read; below it, how many are read concurrently.
 const STACKS_READ: usize = 64;
 const AT_ONCE: usize = 16;
 const STACKS_WITHIN: Duration = Duration::from_secs(30);
-/// Bytes of one answer.
+/// Maximum size of one response in bytes.
 const LARGEST: usize = 4 << 20;
 
-/// Reasons why pods did not answer that are told, and characters of one.
+/// Number of reasons to report for missing responses; below it, the maximum characters of one.
 const REASONS: usize = 3;
 const LONGEST: usize = 160;
 
-/// Prints the stacks of the Python processes of a container that are ranks: a launcher told them
-/// theirs, or they hold a GPU. Variables of debuginfod would make `gdb` download symbols.
+/// Prints the stacks of those Python processes in a container that are ranks: a launcher has set
+/// their rank, or they hold a GPU. Unsets the debuginfod variable, because `gdb` would download
+/// symbols.
 const STACKS: &str = r#"unset DEBUGINFOD_URLS
 tool=
 command -v py-spy >/dev/null 2>&1 && tool=py-spy || { command -v gdb >/dev/null 2>&1 && tool=gdb; }
@@ -64,7 +65,7 @@ for folder in /proc/[0-9]*; do
 done
 exit $code"#;
 
-/// Asks the ranks of a job that run.
+/// Queries the running ranks of a job.
 pub(crate) async fn asked(connection: &Connection, job: &Job, questions: Questions) -> RankAnswers {
     let mut answers = RankAnswers::default();
     let current = job.current_pods();
@@ -75,7 +76,7 @@ pub(crate) async fn asked(connection: &Connection, job: &Job, questions: Questio
         .collect();
     if pods.len() > STACKS_READ && questions.stacks {
         answers.silent.push(format!(
-            "stacks of {}: only {STACKS_READ} pods are asked",
+            "stacks of {}: only {STACKS_READ} pods are queried",
             count((pods.len() - STACKS_READ) as u64, "more pod")
         ));
     }
@@ -92,7 +93,7 @@ pub(crate) async fn asked(connection: &Connection, job: &Job, questions: Questio
     answers
 }
 
-/// Reads the stacks of pods, and groups those that are alike.
+/// Reads the stacks of pods and groups equal ones.
 async fn read_stacks(connection: &Connection, job: &Job, pods: &[&Pod], answers: &mut RankAnswers) {
     let dumps = pods
         .iter()
@@ -105,6 +106,7 @@ async fn read_stacks(connection: &Connection, job: &Job, pods: &[&Pod], answers:
         let who = pod
             .rank
             .map_or_else(|| pod.name.clone(), |rank| format!("rank {rank}"));
+        // A dump may be incomplete and still contain stacks, so use both the text and the failure.
         let read = stacks::read(&text);
         let (is_empty, several) = (read.is_empty(), read.len() > 1);
         let name = |stack: &stacks::Stack| {
@@ -130,7 +132,7 @@ async fn read_stacks(connection: &Connection, job: &Job, pods: &[&Pod], answers:
     answers.silent.extend(reasons(silent));
 }
 
-/// Describes why pods did not answer, the first reasons each by itself.
+/// Describes why pods did not respond: the first reasons one by one, then the number of others.
 fn reasons(silent: Vec<(String, Vec<String>)>) -> Vec<String> {
     let more = silent.len().saturating_sub(REASONS);
     let first = silent
@@ -145,23 +147,23 @@ fn reasons(silent: Vec<(String, Vec<String>)>) -> Vec<String> {
     first.chain(rest).collect()
 }
 
-/// Why the RAS subsystem of NCCL tells nothing.
+/// Why NCCL's RAS subsystem returned no report.
 #[derive(Debug, thiserror::Error)]
 enum RasError {
-    #[error("no pod of it runs")]
+    #[error("no pod of the job is running")]
     NoPod,
-    #[error("{0} does not take connections at port {RAS_PORT} ({1})")]
+    #[error("{0} does not accept connections on port {RAS_PORT} ({1})")]
     Unreachable(String, Failure),
     #[error("{0} did not answer within {seconds} s", seconds = RAS_WITHIN.as_secs())]
     TimedOut(String),
-    #[error("{0} answers at port {RAS_PORT}, and not as NCCL 2.24 or later does")]
+    #[error("the response of {0} on port {RAS_PORT} is not that of NCCL 2.24 or later")]
     NotRas(String),
     #[error("{0}: {1}")]
     Unread(String, std::io::Error),
 }
 
-/// Asks the first pods. Returns the first report that reaches most processes, else the one that
-/// reaches most of those asked.
+/// Queries the first pods in turn. Returns the first report that reaches most processes, or else
+/// the report with the fewest unreachable processes.
 async fn ras(
     connection: &Connection,
     job: &Job,
@@ -186,7 +188,6 @@ async fn ras(
     best.ok_or(last)
 }
 
-/// Asks one pod.
 async fn ras_of(connection: &Connection, job: &Job, pod: &Pod) -> Result<ras::RasReport, RasError> {
     let name = || pod.name.clone();
     let asking = connection
@@ -200,8 +201,10 @@ async fn ras_of(connection: &Connection, job: &Job, pod: &Pod) -> Result<ras::Ra
     ras::read(&answer).ok_or_else(|| RasError::NotRas(name()))
 }
 
-/// Sends the question and reads to the end of the answer.
+/// Sends the RAS command and reads the response to its end.
 async fn question(address: String) -> std::io::Result<String> {
+    // The forwarded address is a URL, but RAS speaks a text protocol over plain TCP. NCCL's
+    // documentation sends the same command with `nc`.
     let mut stream = TcpStream::connect(address.trim_start_matches("http://")).await?;
     stream.write_all(b"verbose status\n").await?;
     let mut answer = Vec::new();
@@ -209,7 +212,8 @@ async fn question(address: String) -> std::io::Result<String> {
     Ok(String::from_utf8_lossy(&answer).into_owned())
 }
 
-/// Returns what the tool in a container printed, and why it is not everything.
+/// Runs the stack script in a container. Returns its output and the reason if the output is
+/// incomplete.
 async fn dump(connection: &Connection, job: &Job, pod: &Pod) -> (String, Option<String>) {
     let command = ["sh", "-c", STACKS].map(ToOwned::to_owned);
     let call = ExecRequest {
@@ -231,6 +235,7 @@ async fn dump(connection: &Connection, job: &Job, pod: &Pod) -> (String, Option<
                 &mut out
             };
             kept.extend_from_slice(bytes);
+            // `false` ends the session, because a container could print without end.
             out.len() + errors.len() < LARGEST
         });
         Ok::<SessionEnd, Failure>(end.await)
@@ -242,11 +247,11 @@ async fn dump(connection: &Connection, job: &Job, pod: &Pod) -> (String, Option<
             reason(&String::from_utf8_lossy(&errors))
                 .unwrap_or_else(|| format!("exit code {code}")),
         ),
-        Ok(Ok(SessionEnd::Unread)) => Some(format!("more than {} MiB of them", LARGEST >> 20)),
-        Ok(Ok(SessionEnd::Broken)) => Some("the connection broke off".to_owned()),
+        Ok(Ok(SessionEnd::Unread)) => Some(format!("the stacks exceed {} MiB", LARGEST >> 20)),
+        Ok(Ok(SessionEnd::Broken)) => Some("lost the connection".to_owned()),
         Ok(Ok(SessionEnd::Refused(why))) => Some(shortened(&why)),
         Ok(Err(failure)) => Some(shortened(&failure.to_string())),
-        Err(_) => Some(format!("no answer within {} s", STACKS_WITHIN.as_secs())),
+        Err(_) => Some(format!("no response within {} s", STACKS_WITHIN.as_secs())),
     };
     (String::from_utf8_lossy(&out).into_owned(), failure)
 }
@@ -255,21 +260,21 @@ fn shortened(text: &str) -> String {
     text.chars().take(LONGEST).collect()
 }
 
-/// Returns what a tool wrote to stderr, in words for a container: that it may not look, else its
-/// last line.
+/// Explains a tool's stderr output in terms of containers: a missing capability, or else its last
+/// line.
 fn reason(errors: &str) -> Option<String> {
     const DENIED: [&str; 3] = ["permission denied", "operation not permitted", "ptrace"];
     let mut lines = errors
         .lines()
         .map(str::trim)
         .filter(|line| !line.is_empty());
-    // Their advice is to use sudo.
+    // The tools advise `sudo`, which does not help in a container.
     if lines.clone().any(|line| {
         DENIED
             .iter()
             .any(|word| line.to_ascii_lowercase().contains(word))
     }) {
-        return Some("its processes may not be read: the container lacks SYS_PTRACE".to_owned());
+        return Some("its processes cannot be read: the container lacks SYS_PTRACE".to_owned());
     }
     lines.next_back().map(shortened)
 }
@@ -281,7 +286,7 @@ mod tests {
     #[test]
     fn what_a_tool_says_is_told_in_words_for_a_container() {
         let told = "Permission Denied: Try running again with elevated permissions by going 'sudo env \"PATH=$PATH\" !!'\n";
-        let denied = "its processes may not be read: the container lacks SYS_PTRACE";
+        let denied = "its processes cannot be read: the container lacks SYS_PTRACE";
         assert_eq!(reason(told).unwrap(), denied);
         assert_eq!(
             reason("Could not attach to process.\nptrace: Operation not permitted.\nNo stack.\n")

@@ -1,5 +1,5 @@
-//! Lists whose rows are read at once. A verb says how its rows are read; [`ListRow`] says how rows
-//! of that type are ordered, named and rendered. What all of them have in common is here.
+//! Prints lists whose rows are read all at once. A verb reads the rows; [`ListRow`] defines how
+//! rows of a type are sorted, named and rendered.
 
 use serde::Serialize;
 
@@ -8,37 +8,37 @@ use crate::context::Context;
 use gpuctl_cluster::{Connection, Failure};
 use gpuctl_view::Format;
 
-/// A row of a list.
+/// A row of a list, with the behavior that differs between lists.
 pub(crate) trait ListRow: Sized {
-    /// The key of the rows in the document.
+    /// The key of the rows in the JSON document.
     const ROWS: &'static str = "items";
-    /// What stderr gets when there are no rows: `no quotas found`.
+    /// The note on stderr for a list without rows, such as `no quotas found`.
     const NONE: &'static str;
-    /// What `--sort-by` takes.
+    /// The sort keys of `--sort-by`.
     type Key;
-    /// What the document has beside its rows, such as how many devices were measured.
+    /// Data that the document has in addition to its rows, such as the number of measured devices.
     type Facts;
 
-    /// Sorts the rows. Without a key they stay as they were read, unless the list has an order of
-    /// its own.
+    /// Sorts the rows. Without a key, rows keep the order in which they were read, unless the list
+    /// defines its own order.
     fn sort(rows: &mut [Self], key: Option<Self::Key>);
 
-    /// What `-o name` prints for each row. A watch tells rows apart by it.
+    /// The lines of `-o name`, one per row. A watch identifies rows by them.
     fn names(page: &[Self]) -> Vec<String>;
 
-    /// The answer of `-o json`: a page of `total` rows.
+    /// The document of `-o json`: one page of `total` rows.
     fn document(page: &[Self], total: usize, facts: Self::Facts) -> impl Serialize;
 
     /// The table for people, or CSV.
     fn table(page: &[Self], format: Format, headers: bool, context: &Context) -> String;
 
-    /// What to do about these rows.
+    /// The next step to suggest for these rows.
     fn hint(_page: &[Self], _total: usize) -> Option<String> {
         None
     }
 }
 
-/// Sorts rows, takes the page that was asked for, and renders it.
+/// Sorts the rows, selects the requested page and renders it.
 pub(crate) fn listing<R: ListRow>(
     mut rows: Vec<R>,
     key: Option<R::Key>,
@@ -56,8 +56,8 @@ pub(crate) fn listing<R: ListRow>(
         .hints(R::hint(&page, total).into_iter().collect())
 }
 
-/// Reads `what` of all namespaces, or of the one that `-n` names. Where all may not be listed, reads
-/// the namespace of the kubeconfig and warns.
+/// Reads `what` in all namespaces, or only in that of `-n`. Without the right to list all
+/// namespaces, reads the kubeconfig's namespace and warns.
 pub(crate) async fn of_namespaces<T>(
     what: &str,
     connection: &Connection,

@@ -1,4 +1,4 @@
-//! Asks a Service of the cluster whether it is a Prometheus, and which exporters it knows.
+//! Probes a Service in the cluster: whether it is a Prometheus, and which exporters it scrapes.
 
 use std::time::Duration;
 
@@ -11,19 +11,19 @@ use gpuctl_prometheus::{
     QueryRequest,
 };
 
-/// Longest time for a Service to answer.
+/// Timeout for a Service to respond.
 const PROBE_WITHIN: Duration = Duration::from_secs(4);
 
-/// A Service that may be a Prometheus, and what became of asking it.
+/// A Service that may be a Prometheus, and the result of probing it.
 pub(super) struct Probe<'c> {
     pub prometheus: Prometheus<'c>,
-    /// How it is reached.
+    /// How the Service is reached, for messages.
     pub how: &'static str,
-    /// Exporters that it knows, best first; an error says why it is not one.
+    /// The most useful exporters that it scrapes, or why it is not a Prometheus.
     pub answer: Result<Worth, QueryError>,
 }
 
-/// What a server knows.
+/// How useful a server is: it responds, it has kube-state-metrics, or it has GPU metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Worth {
     Answers,
@@ -31,7 +31,8 @@ pub(super) enum Worth {
     Gpus,
 }
 
-/// Asks a Service through the API server, or where that is forbidden through a port-forward.
+/// Probes a Service through the API server's proxy, or through a port-forward if the proxy is
+/// forbidden.
 pub(super) async fn probe(
     connection: &Connection,
     gate: PrometheusService,
@@ -39,6 +40,7 @@ pub(super) async fn probe(
 ) -> Probe<'_> {
     let by_proxy = by_proxy(connection, &gate, within);
     let answer = worth(&by_proxy).await;
+    // A port-forward needs other rights than the proxy. It does not help against other failures.
     if !matches!(answer, Err(QueryError::Forbidden { .. })) {
         return Probe {
             prometheus: by_proxy,
@@ -62,7 +64,7 @@ pub(super) async fn probe(
     }
 }
 
-/// Asks a server which exporters it knows.
+/// Queries which exporters a server scrapes.
 async fn worth(prometheus: &Prometheus<'_>) -> Result<Worth, QueryError> {
     let asked = tokio::time::timeout(PROBE_WITHIN, prometheus.now(&query::inventory())).await;
     let late = || QueryError::TimedOut {
@@ -70,6 +72,7 @@ async fn worth(prometheus: &Prometheus<'_>) -> Result<Worth, QueryError> {
         seconds: PROBE_WITHIN.as_secs(),
     };
     let known = asked.unwrap_or_else(|_| Err(late()))?;
+    // The query selects only utilization metrics of GPUs and `kube_node_info`.
     let is_gpu = |name: &str| name != "kube_node_info";
     Ok(match known.iter().any(|series| is_gpu(series.name())) {
         true => Worth::Gpus,
@@ -118,7 +121,8 @@ fn by_port_forward<'c>(
                 connection
                     .metrics()
                     .beside_pod(&gate.namespace, &pod, port, async |url| {
-                        // A Service with the right label is no reason to show it a password.
+                        // A matching label does not make a Service trustworthy, so send it no
+                        // credentials.
                         let address = PrometheusAddress::parse(
                             &format!("{url}{}", gate.base),
                             Credentials::default(),

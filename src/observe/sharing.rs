@@ -1,5 +1,5 @@
-//! The checks of `doctor` about GPUs that are divided: slices of MIG, shares, HAMi, and devices of
-//! dynamic resource allocation.
+//! Checks of `doctor` about divided GPUs: MIG slices, shares, HAMi, and devices of dynamic resource
+//! allocation.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,15 +8,15 @@ use gpuctl_core::model::contract::check::{CheckStatus, DoctorCheck};
 use gpuctl_core::model::values::text::count;
 use gpuctl_core::model::{Inventory, NodeUsage};
 
-/// What the MIG manager of NVIDIA's operator says of a node: `success`, `failed`, `pending`,
+/// Node label with the state of the GPU operator's MIG manager: `success`, `failed`, `pending`,
 /// `rebooting`.
 const MIG_STATE: &str = "nvidia.com/mig.config.state";
 const MIG_WANTED: &str = "nvidia.com/mig.config";
-/// By which HAMi's scheduler and device plugin tell each other that they live: `Reported …`,
+/// Node annotation for heartbeats between HAMi's scheduler and its device plugin: `Reported …`,
 /// `Requesting_…`, `Deleted_…`.
 const HANDSHAKE: &str = "hami.io/node-handshake";
 
-/// Checks the divided GPUs; nothing where there are none.
+/// Checks the divided GPUs; empty if there are none.
 pub(super) fn of_sharing(inventory: &Inventory, devices: &[Device]) -> Vec<DoctorCheck> {
     let mut found: Vec<DoctorCheck> = inventory
         .hosts
@@ -68,7 +68,7 @@ fn mig(host: &NodeUsage) -> Option<DoctorCheck> {
         .get(MIG_STATE)
         .filter(|state| *state != "success")?;
     let wanted = node.labels.get(MIG_WANTED).map_or(String::new(), |wanted| {
-        format!(" as {MIG_WANTED}={wanted} asks")
+        format!(" as {MIG_WANTED}={wanted} requests")
     });
     let told = format!("the GPUs are not divided{wanted}: {state}");
     let fix = "kubectl logs -A -l app=nvidia-mig-manager --tail 20";
@@ -85,7 +85,8 @@ fn hami(host: &NodeUsage) -> Option<DoctorCheck> {
         .get(HANDSHAKE)
         .filter(|told| told.starts_with("Deleted"))?;
     let told =
-        "HAMi's device plugin no longer answers its scheduler: no share is given out".to_owned();
+        "HAMi's device plugin no longer responds to its scheduler, so no shares are allocated"
+            .to_owned();
     Some(
         DoctorCheck::new(CheckStatus::Warn, "hami", told)
             .on(&node.name)
@@ -173,8 +174,8 @@ mod tests {
         assert_eq!(
             told,
             [
-                "\"the GPUs are not divided as nvidia.com/mig.config=all-1g.10gb asks: failed\"",
-                "\"HAMi's device plugin no longer answers its scheduler: no share is given out\"",
+                "\"the GPUs are not divided as nvidia.com/mig.config=all-1g.10gb requests: failed\"",
+                "\"HAMi's device plugin no longer responds to its scheduler, so no shares are allocated\"",
                 "\"14 × mig-1g.10gb on 2 nodes, HAMi on 2 nodes, 2 devices of gpu.nvidia.com to claim on 1 node\"",
             ]
         );

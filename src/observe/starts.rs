@@ -1,4 +1,4 @@
-//! Reads how long similar jobs waited, for `why` and `fit` of a job that waits.
+//! Reads how long similar jobs waited, for `why` and `fit` of a waiting job.
 
 use std::collections::BTreeSet;
 
@@ -14,11 +14,11 @@ use gpuctl_core::stats::exporters::kube_state::OfStart;
 use gpuctl_core::stats::history::starts;
 use gpuctl_core::stats::history::starts::StartSeries;
 
-/// Days of history that are looked at.
+/// Days of history to read.
 const DAYS: i64 = 7;
 
-/// Tells when a job of so many devices starts, which may run on these nodes and has waited so many
-/// seconds. `None` where no history tells of any start.
+/// Forecasts when a job of `gpus` devices starts that may run on `nodes` and has waited for
+/// `waited` seconds. `None` if the history has no starts.
 pub(crate) async fn forecast(
     context: &Context,
     connection: &Connection,

@@ -1,5 +1,5 @@
-//! The checks of `doctor` about Prometheus: how often it scrapes, how long it keeps samples, and of
-//! how many clusters it has GPUs.
+//! Checks of `doctor` about Prometheus: how often it scrapes, how long it retains samples, and the
+//! GPUs of how many clusters it has.
 
 use futures::future::{join, join3};
 use jiff::Timestamp;
@@ -12,16 +12,17 @@ use gpuctl_core::stats::exporters::dialect::Quantity;
 use gpuctl_core::stats::exporters::{query, recorded};
 use gpuctl_prometheus::Prometheus;
 
-/// Samples of five minutes below which short jobs are hardly seen.
+/// Samples per five minutes below which short jobs are hardly visible.
 const FEW_SAMPLES: f64 = 5.0;
-/// Seconds by which clocks may differ: one is read to a second, and requests take time.
+/// Tolerated clock difference in seconds: the other clock has a resolution of one second, and
+/// requests take time.
 const CLOCKS_DIFFER: i64 = 5;
-/// Days of history that commands look at without being asked for more.
+/// Days of history that commands read by default.
 const DAYS_NEEDED: f64 = 7.0;
-/// Seconds in which GPUs of other clusters are looked for.
+/// Seconds to search for GPUs of other clusters.
 const CLUSTERS_WITHIN: i64 = 86_400;
 
-/// Compares this machine's clock with another one, whose time is known to a second.
+/// Compares this machine's clock with another clock, which is known to the second.
 pub(crate) fn of_clock(
     whose: &str,
     theirs: Option<Timestamp>,
@@ -33,22 +34,23 @@ pub(crate) fn of_clock(
     }
     let side = if differs < 0 { "behind" } else { "ahead of" };
     let message = format!(
-        "this machine's clock is {} s {side} that of {whose}: ages and windows of time are wrong",
+        "this machine's clock is {} s {side} that of {whose}: ages and time ranges are wrong",
         differs.abs()
     );
     Some(
         DoctorCheck::new(CheckStatus::Warn, "clock", message)
-            .fix("synchronize the clock, such as by NTP"),
+            .fix("synchronize the clock, for example with NTP"),
     )
 }
 
-/// Asks the store how often it scrapes, whether it knows pods, and of how many clusters it is.
+/// Checks the scrape interval, the retention, kube-state-metrics, and the number of clusters.
 pub(super) async fn of_store(
     prometheus: &Prometheus<'_>,
     connection: &Connection,
     now: Timestamp,
 ) -> Vec<DoctorCheck> {
     let server = join(
+        // Without a `time` parameter, queries are evaluated at the server's current time.
         prometheus.now("vector(time())"),
         prometheus.relay("api/v1/status/runtimeinfo"),
     );
@@ -58,6 +60,7 @@ pub(super) async fn of_store(
     );
     let ((counted, recorded), pods, (clusters, (time, about))) = join3(
         join(prometheus.now(&sampled), prometheus.now(&marked)),
+        // `count` of no series is an empty vector instead of 0.
         prometheus.now("count(kube_pod_info) or vector(0)"),
         join(of_clusters(prometheus, connection, now), server),
     )
@@ -81,12 +84,11 @@ pub(super) async fn of_store(
     found
 }
 
-/// Returns the value of a series' last sample.
 fn newest(series: &Series) -> Option<f64> {
     series.points.last().map(|point| point.value)
 }
 
-/// Judges how often GPUs were sampled.
+/// Checks how often GPUs were sampled.
 fn of_scrapes(counted: &[Series]) -> Option<DoctorCheck> {
     let count = counted.iter().filter_map(newest).max_by(f64::total_cmp)?;
     let message = format!("GPUs were sampled {count:.0} times in the last five minutes");
@@ -98,24 +100,24 @@ fn of_scrapes(counted: &[Series]) -> Option<DoctorCheck> {
     })
 }
 
-/// Judges whether kube-state-metrics is scraped.
+/// Checks whether kube-state-metrics is scraped.
 fn of_pods(known: Option<f64>) -> DoctorCheck {
     match known {
         Some(pods) if pods > 0.0 => DoctorCheck::new(
             CheckStatus::Ok,
             "kube-state-metrics",
-            format!("{pods:.0} pods are known to Prometheus"),
+            format!("Prometheus has data about {pods:.0} pods"),
         ),
         _ => DoctorCheck::new(
             CheckStatus::Warn,
             "kube-state-metrics",
-            "Prometheus knows no pods: nothing is known of the past".to_owned(),
+            "Prometheus has no data about pods, so history is unavailable".to_owned(),
         )
         .fix("install kube-state-metrics and let Prometheus scrape it"),
     }
 }
 
-/// Tells whose GPUs the store has.
+/// Checks which clusters' GPUs the store has.
 async fn of_clusters(
     prometheus: &Prometheus<'_>,
     connection: &Connection,
@@ -126,7 +128,7 @@ async fn of_clusters(
         return Some(DoctorCheck::new(
             CheckStatus::Ok,
             "clusters",
-            format!("series with {matchers} are this cluster's"),
+            format!("series with {matchers} belong to this cluster"),
         ));
     }
     let until = UnixSeconds::from(now);
@@ -138,31 +140,32 @@ async fn of_clusters(
         StoreClusters::Proven(matchers) => Some(DoctorCheck::new(
             CheckStatus::Ok,
             "clusters",
-            format!("of several clusters in it, {matchers} is this one"),
+            format!("it has several clusters; series with {matchers} belong to this one"),
         )),
         StoreClusters::Unclear { label, values } => {
             let message = format!(
-                "Prometheus has GPUs of {} clusters ({label}: {}), and sums are refused",
+                "Prometheus has GPUs of {} clusters ({label}: {}), so sums are refused",
                 values.len(),
                 values.join(", ")
             );
             let fix = format!(
-                "name it by `--match {label}=NAME` or `contexts.NAME.prometheus.matchers` of the \
-                 config file"
+                "select this cluster with `--match {label}=NAME` or \
+                 `contexts.NAME.prometheus.matchers` in the config file"
             );
             Some(DoctorCheck::new(CheckStatus::Fail, "clusters", message).fix(&fix))
         }
     }
 }
 
-/// Tells how long Prometheus keeps its samples; other stores do not say it.
+/// Checks the retention of Prometheus; other stores do not report it.
 fn of_retention(body: &[u8]) -> Option<DoctorCheck> {
     let answer: serde_json::Value = serde_json::from_slice(body).ok()?;
     let kept = answer
         .pointer("/data/storageRetention")?
         .as_str()
         .filter(|text| !text.is_empty())?;
-    let message = format!("samples are kept for {kept}");
+    let message = format!("samples are retained for {kept}");
+    // With a size limit, the text is such as `15d or 10GiB`.
     let days = kept.split(' ').next().and_then(days);
     Some(match days {
         Some(days) if days < DAYS_NEEDED => {
@@ -176,7 +179,7 @@ fn of_retention(body: &[u8]) -> Option<DoctorCheck> {
     })
 }
 
-/// Reads a duration of Prometheus, such as `15d` or `1w2d`, in days.
+/// Parses a Prometheus duration, such as `15d` or `1w2d`, into days.
 fn days(text: &str) -> Option<f64> {
     let (mut days, mut rest) = (0.0, text);
     while !rest.is_empty() {

@@ -1,6 +1,6 @@
-//! Finds out which series of a store are this cluster's, where the store has those of several
-//! (Thanos, Mimir, VictoriaMetrics, managed ones). A label's value is believed only where this
-//! cluster's own pods or nodes are told under it and under no other.
+//! Finds the series of this cluster in a store with several clusters (Thanos, Mimir,
+//! VictoriaMetrics, managed services). A label value is trusted only if this cluster's own pods or
+//! nodes have it and no other value.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,8 +13,7 @@ use gpuctl_core::model::UnixSeconds;
 use gpuctl_core::stats::exporters::query;
 use gpuctl_prometheus::{Matchers, Prometheus, QueryError};
 
-/// Labels by which stores tell clusters apart: external labels of Prometheus, and those of managed
-/// services.
+/// Labels that identify clusters: external labels of Prometheus, and labels of managed services.
 const LABELS: [&str; 6] = [
     "cluster",
     "cluster_name",
@@ -24,18 +23,18 @@ const LABELS: [&str; 6] = [
     "prometheus_cluster",
 ];
 
-/// Values that a message names, and nodes.
+/// Maximum number of label values in a message; below it, of nodes.
 const NAMED: usize = 8;
 const SHOWN: usize = 3;
 
-/// Whose series a store has.
+/// The clusters whose series a store has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum StoreClusters {
-    /// GPUs of one cluster, as far as its labels tell.
+    /// GPUs of one cluster, as far as the labels show.
     One,
-    /// Of several, and this one's are told under these labels.
+    /// GPUs of several clusters. These matchers select this one.
     Proven(Matchers),
-    /// Of several, and which one is this cluster is not known.
+    /// GPUs of several clusters, and it is unknown which is this one.
     Unclear {
         label: &'static str,
         values: Vec<String>,
@@ -43,11 +42,11 @@ pub(crate) enum StoreClusters {
 }
 
 impl StoreClusters {
-    /// Returns the refusal to add up devices of several clusters.
+    /// Builds the error for a sum over devices of several clusters.
     pub(crate) fn refusal(label: &str, values: &[String], server: &str) -> Error {
         let told = format!(
-            "Prometheus at {server} has GPUs of {} clusters, and which of them is this one is not \
-             known: {}",
+            "Prometheus at {server} has GPUs of {} clusters, and it is unknown which one is \
+             this cluster: {}",
             values.len(),
             named(label, values)
         );
@@ -56,24 +55,24 @@ impl StoreClusters {
             .find(|value| !value.is_empty())
             .map_or("NAME", String::as_str);
         Error::usage(told).hint(format!(
-            "name it by `--match {label}={example}`, or for good by \
+            "select it with `--match {label}={example}`, or permanently with \
              `contexts.NAME.prometheus.matchers` in the config file"
         ))
     }
 
-    /// Returns what lists of devices say: they go by the names of nodes.
+    /// Builds the warning for device lists, which match devices by node names.
     pub(crate) fn warning(label: &str, values: &[String], server: &str) -> String {
         format!(
-            "Prometheus at {server} has GPUs of {} clusters ({}), and which of them is this one \
-             is not known: devices are told by the names of their nodes; `--match {label}=NAME` \
-             names it",
+            "Prometheus at {server} has GPUs of {} clusters ({}), and it is unknown which one is \
+             this cluster: devices are matched by node name; `--match {label}=NAME` selects \
+             the cluster",
             values.len(),
             named(label, values)
         )
     }
 }
 
-/// Warns where a store tells of nodes of which this cluster has none.
+/// Warns if a store has series of nodes, but of none of this cluster's nodes.
 pub(crate) fn foreign(
     told: &BTreeSet<&str>,
     own: &BTreeSet<&str>,
@@ -95,8 +94,8 @@ pub(crate) fn foreign(
     let is_foreign = !told.is_empty() && !own.is_empty() && told.is_disjoint(own);
     is_foreign.then(|| {
         format!(
-            "Prometheus at {server} tells of the nodes {}, and cluster {cluster} has {}: these \
-             may be the numbers of another cluster",
+            "Prometheus at {server} has data about the nodes {}, but cluster {cluster} has {}: \
+             the data may belong to another cluster",
             shown(told),
             shown(own)
         )
@@ -112,17 +111,18 @@ fn named(label: &str, values: &[String]) -> String {
     format!("{}{more}", each.collect::<Vec<_>>().join(", "))
 }
 
-/// Looks at the labels of GPU series since a time, and proves which of them are this cluster's.
+/// Reads the cluster labels of GPU series since a time, and determines which series are this
+/// cluster's.
 pub(crate) async fn which(
     prometheus: &Prometheus<'_>,
     connection: &Connection,
     (since, until): (UnixSeconds, UnixSeconds),
 ) -> Result<StoreClusters, QueryError> {
     let within = format!("start={since}&end={until}&{}", query::gpu_series());
-    // Where this part of the API may not be asked, the present values of all labels have to do.
+    // If the label API is unavailable, the current values of all candidate labels must suffice.
     let names = match texts(prometheus, &format!("api/v1/labels?{within}")).await {
-        // What was kept of closed hours is an answer without a server; every other question fails
-        // by itself.
+        // Hours in the cache are readable without a server. Any other query reports the outage
+        // itself.
         Err(QueryError::Unreachable { .. }) => return Ok(StoreClusters::One),
         other => other?,
     };
@@ -141,7 +141,7 @@ pub(crate) async fn which(
             Err(QueryError::Unreachable { .. }) if values.is_empty() => Vec::new(),
             other => other?,
         };
-        // Series without the label are of a cluster that is not named.
+        // Series without the label belong to an unnamed cluster.
         values.extend(
             now.iter()
                 .map(|series| series.label(label).unwrap_or_default().to_owned()),
@@ -152,6 +152,7 @@ pub(crate) async fn which(
         .await
         .into_iter()
         .collect::<Result<_, QueryError>>()?;
+    // A label with a single value does not separate clusters.
     let Some((label, values)) = values.into_iter().find(|(_, values)| values.len() > 1) else {
         return Ok(StoreClusters::One);
     };
@@ -171,8 +172,8 @@ pub(crate) async fn which(
     })
 }
 
-/// Returns the value that pods or nodes prove, where neither speaks against it. Only a value that
-/// GPUs have counts.
+/// Finds the value that pods or nodes prove without contradicting each other. Only values of GPU
+/// series count.
 fn agreed<'v>(
     values: &'v BTreeSet<String>,
     pods: &BTreeSet<String>,
@@ -186,7 +187,7 @@ fn agreed<'v>(
             .collect()
     };
     let (by_pods, by_nodes) = (of(pods), of(nodes));
-    // Pods that are told under none of the values came by another way, and prove nothing.
+    // Pods with none of these values were scraped by a different route and prove nothing.
     let candidates = if by_pods.is_empty() {
         &by_nodes
     } else {
@@ -201,8 +202,8 @@ fn agreed<'v>(
     both.next().filter(|_| both.next().is_none())
 }
 
-/// Returns the values under which kube-state-metrics tells pods of this cluster: no two clusters
-/// have a pod with the same UID.
+/// Finds the label values of this cluster's pods in kube-state-metrics: no two clusters have a pod
+/// with the same UID.
 async fn by_pods(
     prometheus: &Prometheus<'_>,
     connection: &Connection,
@@ -221,8 +222,7 @@ async fn by_pods(
         .collect())
 }
 
-/// Returns the values under which GPUs of this cluster's nodes are told, by their names, and of no
-/// others.
+/// Finds the label values whose GPU series belong only to nodes of this cluster, compared by name.
 async fn by_nodes(
     prometheus: &Prometheus<'_>,
     connection: &Connection,
@@ -238,6 +238,7 @@ async fn by_nodes(
             continue;
         }
         let is_own = nodes.any(|node| own.contains(node));
+        // A single node of another cluster rules the value out.
         *values
             .entry(series.label(label).unwrap_or_default().to_owned())
             .or_insert(true) &= is_own;
@@ -249,7 +250,7 @@ async fn by_nodes(
         .collect())
 }
 
-/// Returns the texts that a part of the API lists; `None` where it does not.
+/// Reads a list of strings from the API; `None` if the response is not a list.
 async fn texts(prometheus: &Prometheus<'_>, path: &str) -> Result<Option<Vec<String>>, QueryError> {
     let reply = prometheus.relay(path).await?;
     let document: Value = serde_json::from_slice(&reply.body).unwrap_or_default();
@@ -345,12 +346,12 @@ mod tests {
             (&["a"][..], &["a"][..], Some("a")),
             (&["a"], &[], Some("a")),
             (&[], &["b"], Some("b")),
-            // One kube-state-metrics that two servers scrape.
+            // Two servers scrape the same kube-state-metrics.
             (&["a", "b"], &["a"], Some("a")),
             (&["a", "b"], &[], None),
             (&["a"], &["b"], None),
             (&[], &["a", "b"], None),
-            // Pods that are told without the label.
+            // Pods whose series lack the label.
             (&[""], &[], None),
             (&[""], &["a"], Some("a")),
         ] {
@@ -374,7 +375,7 @@ mod tests {
         };
         assert_eq!(
             of(&["a", "b", "c", "d"], &["x"]).unwrap(),
-            "Prometheus at http://p tells of the nodes a, b, c, …, and cluster lab has x: these may be the numbers of another cluster"
+            "Prometheus at http://p has data about the nodes a, b, c, …, but cluster lab has x: the data may belong to another cluster"
         );
         assert_eq!(
             (of(&["a"], &["a", "x"]), of(&[], &["x"]), of(&["a"], &[])),

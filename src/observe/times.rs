@@ -1,5 +1,5 @@
-//! Parses times as users type them: RFC 3339, Unix seconds or milliseconds, a span before now such
-//! as `2h`, `yesterday`.
+//! Parses times on the command line: RFC 3339, Unix seconds or milliseconds, a duration before now
+//! such as `2h`, and words such as `yesterday`.
 
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp, ToSpan};
@@ -9,16 +9,16 @@ use gpuctl_core::model::UnixSeconds;
 use gpuctl_core::model::values::quantity;
 use gpuctl_prometheus::Window;
 
-/// Points of a curve when no step was asked for.
+/// Points of a curve without an explicit step.
 const POINTS: i64 = 1000;
 
-/// Points of a curve at most.
+/// Maximum number of points of a curve.
 const MOST_POINTS: i64 = 200_000;
 
-/// No exporter measures more often than this, in seconds.
+/// Minimum default step in seconds, because no exporter measures more often.
 const SHORTEST_STEP: i64 = 15;
 
-/// A stretch of time as it was typed, and the time between two points of a curve.
+/// A time range in the user's words, with the time between two points of a curve.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TimeRange {
     pub start: Option<String>,
@@ -27,7 +27,7 @@ pub(crate) struct TimeRange {
 }
 
 impl TimeRange {
-    /// Says what is wrong with what was typed, before anybody is asked.
+    /// Reports invalid times before any request is sent.
     pub(crate) fn check(&self, now: Timestamp) -> Result<(), Error> {
         for text in [&self.start, &self.end].into_iter().flatten() {
             instant(text, now)?;
@@ -39,7 +39,7 @@ impl TimeRange {
         }
     }
 
-    /// Returns the hour before the end, or what was asked for.
+    /// Resolves the requested range; the default is the hour before the end.
     pub(crate) fn window_of_an_hour(
         &self,
         now: Timestamp,
@@ -55,8 +55,7 @@ impl TimeRange {
         self.window(now, (start, end), step)
     }
 
-    /// Returns the window between two times, or what was asked for, with `step` seconds unless
-    /// others were.
+    /// Resolves the requested range and step; the defaults are `usual` and `step` seconds.
     pub(crate) fn window(
         &self,
         now: Timestamp,
@@ -87,26 +86,26 @@ impl TimeRange {
                 })?
             }
         };
-        // A longer step has one point, as the longest that fits.
+        // A step longer than the range yields one point anyway, so use the longest step that fits.
         let step = step.min((end - start).max(1));
         if (end - start) / step > MOST_POINTS {
             return Err(Error::usage(format!(
                 "{} points are more than the limit",
                 (end - start) / step
             ))
-            .hint("ask for a larger `--step`"));
+            .hint("use a larger `--step`"));
         }
         Ok(Window { start, end, step })
     }
 }
 
-/// Seconds of history that are read at most: two years.
+/// Maximum length of a range of history in seconds: two years.
 const LONGEST: i64 = 2 * 366 * 86_400;
 
-/// Seconds of history that are read where nobody says from when.
+/// Default length of the history to read, in seconds.
 const DAY: i64 = 86_400;
 
-/// Returns a stretch of the past: the last day, or what was asked for, as far as it has come.
+/// Resolves a range of the past, by default the last day, and cuts it off at now.
 pub(crate) fn past(
     start: Option<&str>,
     end: Option<&str>,
@@ -121,19 +120,17 @@ pub(crate) fn past(
         return Err(Error::usage("the start is after the end"));
     }
     if end - start > LONGEST {
-        // Nobody would wait for it.
-        return Err(
-            Error::usage("the range is longer than two years").hint("ask for a later start")
-        );
+        // Reading more would take longer than anyone would wait.
+        return Err(Error::usage("the range is longer than two years").hint("use a later start"));
     }
     Ok((start, end.min(now.into())))
 }
 
-/// Returns the moment that a text means.
+/// Parses a point in time.
 pub(crate) fn instant(text: &str, now: Timestamp) -> Result<Timestamp, Error> {
     let number = text.parse::<i64>().ok();
     let found = match number {
-        // Thirteen digits are milliseconds.
+        // Unix times with 13 digits are in milliseconds.
         Some(number) if text.len() >= 13 => Timestamp::from_millisecond(number).ok(),
         Some(number) => Timestamp::from_second(number).ok(),
         None => named(text, now)
@@ -158,11 +155,12 @@ fn named(text: &str, now: Timestamp) -> Option<Timestamp> {
 }
 
 fn before(text: &str, now: Timestamp) -> Option<Timestamp> {
+    // `-2h` and `2h ago` are other spellings of `2h`.
     let span = quantity::duration(text.trim_start_matches('-').trim_end_matches(" ago"))?;
     now.checked_sub(SignedDuration::try_from(span).ok()?).ok()
 }
 
-/// Returns a date, or a date with a time, as it is here.
+/// Parses a date, or a date with a time, in the local time zone.
 fn local(text: &str) -> Option<Timestamp> {
     let at: jiff::civil::DateTime = text.parse().ok().or_else(|| {
         text.parse::<jiff::civil::Date>()

@@ -21,7 +21,8 @@ pub(crate) fn speakers(job: &Job) -> Vec<LogSource> {
     job.current_pods().iter().map(speaker).collect()
 }
 
-/// Pods with devices; a launcher without any speaks where there are none.
+/// Selects the workload's pods with devices, or all its scheduled pods if none has devices, such as
+/// a launcher.
 pub(crate) fn speakers_of(workload: &Workload) -> Vec<LogSource> {
     let mut pods: Vec<_> = workload
         .pods
@@ -39,18 +40,17 @@ pub(crate) fn speakers_of(workload: &Workload) -> Vec<LogSource> {
     pods.into_iter().map(speaker).collect()
 }
 
-/// A pod whose log is read.
 pub(crate) struct LogSource {
     pub namespace: String,
     pub pod: String,
     pub container: String,
 }
 
-/// Lines of one log that are looked at.
+/// Maximum number of lines to read from one log.
 const LINES: u32 = 20_000;
 
-/// Returns what logs tell within a window. Trainers speak at one rank, the first or the last: the
-/// first of these that tells anything counts. A log that cannot be read tells nothing.
+/// Reads training metrics from logs within a window. Trainers usually log on one rank, the first or
+/// the last, so the first of these two with any metric is used. An unreadable log counts as empty.
 pub(crate) async fn by_logs(
     connection: &Connection,
     speakers: &[LogSource],
@@ -85,6 +85,7 @@ pub(crate) async fn by_logs(
             let Some(at) = line.at.map(jiff::Timestamp::as_millisecond) else {
                 continue;
             };
+            // The window has whole seconds, but log timestamps are more precise.
             if at < window.start.millis() || at > window.end.millis() + 999 {
                 continue;
             }
@@ -99,8 +100,8 @@ pub(crate) async fn by_logs(
     TrainingCurves::new()
 }
 
-/// Returns what a workload exposes itself; the mean where several of its pods do. Logs say more
-/// about when, so what both tell is taken from the metrics.
+/// Adds the metrics that a workload's pods expose, averaged over the pods. A measure from metrics
+/// replaces the same measure from logs.
 pub(crate) fn with_exposed(mut told: TrainingCurves, exposed: &[Series]) -> TrainingCurves {
     let mut found: BTreeMap<Measure, Vec<&[Point]>> = BTreeMap::new();
     for series in exposed {

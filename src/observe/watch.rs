@@ -1,4 +1,5 @@
-//! Repeats a list for `-w`: redrawn on a terminal, one JSON object per change in a pipe.
+//! Repeats a list for `-w`: redraws it on a terminal, and prints one JSON object per change into a
+//! pipe.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -10,16 +11,16 @@ use crate::context::Context;
 use gpuctl_core::error::Error;
 use gpuctl_view::{Format, json_line};
 
-/// How often a watch looks that hears of no changes.
+/// Poll interval of a watch without change notifications.
 pub(crate) const WATCH_STEP: Duration = Duration::from_secs(5);
-/// How often a watch that hears of changes asks for metrics.
+/// Interval at which a watch with change notifications queries metrics.
 pub(crate) const METRICS_STEP: Duration = Duration::from_secs(15);
 
-/// What a list shows at one time.
+/// The content of a list at one time.
 pub(crate) struct WatchFrame {
-    /// The list for people.
+    /// The list in the format for people.
     pub text: String,
-    /// Item → its JSON, on one line.
+    /// The JSON of each item on one line, by item name.
     pub lines: BTreeMap<String, String>,
 }
 
@@ -35,8 +36,8 @@ impl WatchFrame {
     }
 }
 
-/// Shows frames until it is interrupted. `look` is told whether it is the first time, and whether
-/// to read everything anew.
+/// Shows frames until interrupted. `look` receives whether it is the first frame, and whether to
+/// read everything again.
 pub(crate) async fn watch(
     format: Format,
     mut pause: impl AsyncFnMut() -> bool,
@@ -72,7 +73,7 @@ pub(crate) async fn watch(
     }
 }
 
-/// Returns the last line of an item that is gone, marked so.
+/// Marks the last line of a deleted item as such.
 fn gone(line: &str) -> String {
     let mut item: serde_json::Value = serde_json::from_str(line).expect("our own line");
     item["deleted"] = true.into();

@@ -1,5 +1,5 @@
-//! Reads what `why` needs to know of one job, several reads at a time, and hands it to the
-//! diagnosis. What may not be read is left out.
+//! Gathers the facts about one job for `why`, concurrently, and passes them to the diagnosis. Facts
+//! that the user may not read are omitted.
 
 use std::collections::BTreeSet;
 
@@ -22,17 +22,17 @@ use gpuctl_diagnosis::{
     Subject, diagnose, waits_for_room,
 };
 
-/// A job with the answer about it.
+/// A job with its diagnosis.
 pub(crate) struct Found {
     pub subject: Subject,
     pub job: Job,
     pub answer: Answer,
 }
 
-/// Jobs that are looked into at the same time.
+/// Jobs diagnosed concurrently.
 const AT_ONCE: usize = 8;
 
-/// Reads what is known of a job and finds out why it waits or died.
+/// Gathers the facts about a job and diagnoses why it waits, failed or is slow.
 pub(crate) async fn found(
     connection: &Connection,
     subject: Subject,
@@ -45,10 +45,11 @@ pub(crate) async fn found(
     let is_single = reads.room.is_some();
     let room = room
         .or(reads.room.as_ref())
-        .expect("nodes are given or read");
+        .expect("nodes come from the caller or were read");
     let devices = device_claims(connection, &job, reads.unplaced.as_ref(), &room.nodes).await;
     let is_read = reads.unplaced.as_ref().is_none_or(|pod| pod.spec.is_some());
     let mut pending = reads.unplaced.map(|pod| pending_pod(pod, &job));
+    // Devices of dynamic resource allocation are compared like any other resource.
     let with_devices = pending
         .as_mut()
         .and_then(|pending| room.with_devices(&devices, &mut pending.requests));
@@ -67,7 +68,7 @@ pub(crate) async fn found(
         events: reads.events.as_deref(),
         pending,
         nodes: &room.nodes,
-        // What a pod asks for that may not be read cannot be compared with what is free.
+        // Without the pod's spec, its requests cannot be compared with the free capacity.
         room: room.room.as_ref().filter(|_| is_read),
         claims,
         devices,
@@ -80,9 +81,10 @@ pub(crate) async fn found(
         asked,
     };
     let mut answer = diagnose_in_steps(&mut facts, room, context, connection).await?;
-    // For many jobs at once the past would be read many times over.
+    // Forecast only for a single job: for many jobs the same history would be read again for each.
     if let (true, true, Some(pod)) = (is_single, waits_for_room(&answer), &facts.pending) {
-        // Queues, gangs and what was not compared decide as well.
+        // Free capacity alone determines the start only without a queue, a gang and requirements
+        // that were not evaluated.
         let alone = answer.not_evaluated.is_empty() && pod.group.is_none() && job.queue.is_none();
         answer.start = start(context, connection, &facts, pod, room, alone).await?;
     }
@@ -94,7 +96,7 @@ pub(crate) async fn found(
     })
 }
 
-/// Reads how a running job does, and asks its ranks.
+/// Reads the metrics of a running job, and queries its ranks if requested.
 async fn running(
     context: &Context,
     connection: &Connection,
@@ -113,12 +115,12 @@ async fn running(
     if questions.ras || questions.stacks {
         answers
             .silent
-            .push("its ranks: it does not run, so none was asked".to_owned());
+            .push("its ranks: it is not running, so none was queried".to_owned());
     }
     Ok((None, answers))
 }
 
-/// Diagnoses, reads what the first answer calls for, and diagnoses again.
+/// Diagnoses, reads the facts that the first diagnosis needs in addition, and diagnoses again.
 async fn diagnose_in_steps(
     facts: &mut Facts<'_>,
     room: &NodeRoom,
@@ -137,6 +139,7 @@ async fn diagnose_in_steps(
         facts.holders = join_all(held.map(|holder| times(connection, room, holder))).await;
         answer = diagnose(facts);
     }
+    // Logs and device errors are slow to read, so read them only for a job that has failed.
     if answer.situation == Situation::Dead {
         let (words, faults) = join(
             last_words(connection, facts.job),
@@ -149,7 +152,7 @@ async fn diagnose_in_steps(
     Ok(answer)
 }
 
-/// Forecasts when the job starts, from the past and from the deadlines of running jobs.
+/// Forecasts when the job starts, from past starts and from the deadlines of running jobs.
 async fn start(
     context: &Context,
     connection: &Connection,
@@ -167,7 +170,7 @@ async fn start(
         .created_at
         .map_or(0.0, |at| facts.now.duration_since(at).as_secs_f64());
     let past = starts::forecast(context, connection, facts.job.gpus().0, &names, waited).await?;
-    // What others that wait take of the room is not known.
+    // It is unknown how much of the capacity other waiting pods will take.
     let Some(room) = room
         .room
         .as_ref()
@@ -196,8 +199,9 @@ async fn start(
     Ok(StartForecast::bounded(past, room_by, facts.now))
 }
 
-/// Returns the queue of a job that Volcano schedules; `None` also where it may not be read.
+/// Reads the Volcano queue of a job; `None` also if the user may not read it.
 async fn queue_of_volcano(connection: &Connection, job: &Job) -> Option<Queue> {
+    // `queued` means that Kueue decides when the job runs.
     let name = job.queue.as_deref().filter(|_| !job.queued)?;
     let served = connection.queues().served().await.ok()?;
     let (queues, _) = connection
@@ -210,7 +214,7 @@ async fn queue_of_volcano(connection: &Connection, job: &Job) -> Option<Queue> {
         .find(|queue| queue.system == QueueSystem::Volcano && queue.name == name)
 }
 
-/// Adds since when a holder runs and when it must end.
+/// Adds the start time and the deadline of a job that holds capacity.
 async fn times(connection: &Connection, room: Option<&Room>, holder: HolderTime) -> HolderTime {
     let Some((namespace, name)) = holder.name.split_once('/') else {
         return holder;
@@ -234,7 +238,7 @@ async fn times(connection: &Connection, room: Option<&Room>, holder: HolderTime)
     }
 }
 
-/// Reads the states of the volume claims that the pending pod names.
+/// Reads the states of the volume claims that the pending pod uses.
 async fn claims(
     connection: &Connection,
     job: &Job,
@@ -251,7 +255,7 @@ async fn claims(
     join_all(names.into_iter().map(read)).await
 }
 
-/// Finds out about every job of gpuctl that waits or is dead, those with most GPUs first.
+/// Diagnoses every gpuctl job in `jobs`, sharing one read of the nodes.
 pub(crate) async fn all(
     connection: &Connection,
     jobs: Vec<Job>,
@@ -274,6 +278,7 @@ pub(crate) async fn all(
     });
     let answers = SideBySide::new(read, AT_ONCE).all().await;
     let mut found = Vec::new();
+    // A job that cannot be read must not hide the others.
     let mut last = None;
     for answer in answers {
         match answer {
@@ -281,7 +286,7 @@ pub(crate) async fn all(
             Err(error) => {
                 context
                     .terminal
-                    .warn(&format!("a job was left out: {error}"));
+                    .warn(&format!("a job was skipped: {error}"));
                 last = Some(error);
             }
         }

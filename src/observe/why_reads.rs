@@ -1,4 +1,4 @@
-//! Reads what the API server says of the job that `why` explains.
+//! Reads the data of the API server about the job that `why` explains.
 
 use futures::future::join4;
 
@@ -10,28 +10,28 @@ use gpuctl_core::model::{Event, Job, JobKind, Nodes, Pod, PodPhase, QuotaUse};
 use gpuctl_diagnosis::PendingPod;
 use gpuctl_manifest::render::PodRules;
 
-/// The exit code of a container that SIGKILL ended.
+/// The exit code of a container that was ended by SIGKILL (128 + 9).
 const KILLED: i32 = 137;
 
-/// Returns true while a pod has no node.
+/// Whether a pod is still unscheduled.
 pub(crate) fn waits(job: &Job) -> bool {
     job.pods
         .iter()
         .any(|pod| pod.node.is_none() && !pod.ended())
 }
 
-/// What the API server says of a job.
+/// The API server's data about a job.
 pub(crate) struct ApiReads {
-    /// `None` where they may not be listed.
+    /// `None` if the user may not list events.
     pub events: Option<Vec<Event>>,
     pub unplaced: Option<UnplacedPod>,
-    /// `None` where the caller knows the nodes.
+    /// `None` if the caller has already read the nodes.
     pub room: Option<NodeRoom>,
     pub quotas: Vec<QuotaUse>,
 }
 
 impl ApiReads {
-    /// Reads all of it at the same time. Reads the nodes with `with_nodes` only.
+    /// Reads all data concurrently, and the nodes only if `with_nodes` is set.
     pub(crate) async fn of(
         connection: &Connection,
         job: &Job,
@@ -42,10 +42,12 @@ impl ApiReads {
             Ok::<_, Error>(match (with_nodes, waits(job)) {
                 (false, _) => None,
                 (true, true) => Some(NodeRoom::of(connection).await?),
+                // Scheduled pods that are still pending may wait for their node.
                 (true, false) if starts => Some(NodeRoom::of_nodes(connection).await?),
                 (true, false) => Some(NodeRoom::hidden()),
             })
         };
+        // Without any live pod, a quota may be the reason why none was created.
         let none_made =
             job.pods.iter().all(Pod::ended) && job.create_failure.is_none() && !job.suspended;
         let quotas = async {
@@ -76,7 +78,7 @@ impl ApiReads {
     }
 }
 
-/// Returns the devices that the unplaced pod claims.
+/// Reads the devices that the unplaced pod claims.
 pub(crate) async fn device_claims(
     connection: &Connection,
     job: &Job,
@@ -95,22 +97,23 @@ pub(crate) async fn device_claims(
         .device_claims(&job.namespace, spec, &[])
         .await
     {
-        // A claim that was made needs its template no more.
+        // An existing claim no longer needs its template.
         Ok(DeviceClaims::TemplateMissing(_)) if pod.is_some_and(|pod| pod.claims_made) => {
-            DeviceClaims::NotEvaluated("device claims whose template is gone".to_owned())
+            DeviceClaims::NotEvaluated("device claims whose template was deleted".to_owned())
         }
         Ok(devices) => devices,
         Err(failure) => DeviceClaims::NotEvaluated(format!("device claims: {failure}")),
     }
 }
 
-/// Returns what the unplaced pod asks for.
+/// Builds the facts about the unplaced pod from its spec.
 pub(crate) fn pending_pod(pod: UnplacedPod, job: &Job) -> PendingPod {
     let of_model = job.pods.iter().find(|one| one.name == pod.name);
     let spec = pod.spec.unwrap_or_default();
     let whole = serde_json::json!({"spec": spec});
+    // A scheduling group is placed as a gang by the Kubernetes scheduler.
     let grouped = spec["schedulingGroup"].is_object() && job.kind == JobKind::Training;
-    // Volcano makes a group of the pods of any Job, and places so many of them together.
+    // Volcano creates a PodGroup for the pods of any Job and places `members` of them together.
     let members = pod.group.as_ref().and_then(|group| group.members);
     PendingPod {
         created_at: pod.created_at,
@@ -128,8 +131,8 @@ pub(crate) fn pending_pod(pod: UnplacedPod, job: &Job) -> PendingPod {
     }
 }
 
-/// Returns the node of a container that was killed, but not for its memory limit: the node may have
-/// run out of memory.
+/// Finds the node of a container that was killed for another reason than its own memory limit. The
+/// node itself may have run out of memory.
 fn killed_on(job: &Job) -> Option<&str> {
     let killed = |pod: &&Pod| {
         pod.containers

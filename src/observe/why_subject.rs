@@ -1,5 +1,5 @@
-//! Finds the job that the argument of `why` names: one of gpuctl's first, then a pod, then any
-//! other workload.
+//! Finds the job that the argument of `why` names: a gpuctl job first, then a pod, then any other
+//! workload.
 
 use std::collections::BTreeSet;
 
@@ -11,13 +11,14 @@ use gpuctl_core::model::contract::labels::{MANAGED_BY, MANAGED_BY_US};
 use gpuctl_core::model::{Inventory, Job};
 use gpuctl_diagnosis::Subject;
 
-/// Finds what was named, with its kind.
+/// Finds the named object and its kind.
 pub(crate) async fn subject(connection: &Connection, text: &str) -> Result<(Subject, Job), Error> {
     let parts: Vec<&str> = text.split('/').collect();
+    // A kind selects a Kubernetes object instead of a gpuctl job.
     let by_kind = parts.len() == 3 || matches!(parts[..], [first, _] if is_kind(first));
     let missing = if by_kind {
         Error::new(ErrorName::NotFound, format!("there is no `{text}`"))
-            .hint("`gpuctl get workloads` lists what there is")
+            .hint("`gpuctl get workloads` lists all workloads")
     } else {
         match lookup::job(connection, text, LookupPurpose::Read).await {
             Ok(job) => return Ok((of_kind(job.kind.word(), true), job)),
@@ -78,7 +79,7 @@ async fn by_name(
     }))
 }
 
-/// Looks for the name among the owners of all pods, as `gpuctl get workloads` lists them.
+/// Searches the owners of all pods, which are what `gpuctl get workloads` lists.
 async fn among_workloads(
     connection: &Connection,
     text: &str,

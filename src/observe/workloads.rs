@@ -1,4 +1,4 @@
-//! Reads every workload once, with what its devices measure, and finds the one that a user names.
+//! Reads all workloads once, with their devices' metrics, and finds the one that a user names.
 
 use futures::future::join;
 
@@ -14,7 +14,7 @@ use gpuctl_core::stats::exporters::dialect::Quantity;
 use gpuctl_core::stats::exporters::query::Pods;
 use gpuctl_manifest::spec::nearest;
 
-/// Pods with devices, or all of them where none is left that has any.
+/// Selects the pods with devices, or all pods if none has devices any more.
 pub(crate) fn pods_of(workload: &Workload) -> Pods {
     let any = workload.pods.iter().any(|pod| pod.gpus > GpuCount::ZERO);
     let meant = workload
@@ -24,7 +24,7 @@ pub(crate) fn pods_of(workload: &Workload) -> Pods {
     Pods::named(&workload.top.namespace, meant.map(|pod| &*pod.name))
 }
 
-/// Everything that requests GPUs, as far as it may be seen.
+/// All workloads that request GPUs, as far as the user may list them.
 pub(crate) struct WorkloadsFound {
     pub workloads: Vec<Workload>,
     pub forest: Forest,
@@ -33,7 +33,7 @@ pub(crate) struct WorkloadsFound {
 }
 
 impl WorkloadsFound {
-    /// Means over the devices that a workload holds.
+    /// Averages the metrics of the devices that a workload holds.
     pub(crate) fn figures(&self, workload: &Workload) -> Option<Figures> {
         let pods: Vec<&str> = workload
             .pods
@@ -47,10 +47,10 @@ impl WorkloadsFound {
     }
 }
 
-/// Objects that are read again only when they have changed.
+/// Objects that are read again only after a change.
 pub(crate) type KeptObjects = KeptAnswer<OwnersAndStock>;
 
-/// Reads workloads for an answer that is given once.
+/// Reads workloads for a command that prints them once.
 pub(crate) async fn read_once(
     context: &Context,
     connection: &Connection,
@@ -69,7 +69,7 @@ pub(crate) async fn read_once(
     .await
 }
 
-/// Reads workloads of the namespace that was named, or of all; `quantities` only where metrics are
+/// Reads the workloads of the given namespace or of all. `quantities` is empty if no metrics are
 /// shown.
 pub(crate) async fn read(
     context: &Context,
@@ -139,8 +139,7 @@ pub(crate) async fn read(
     })
 }
 
-/// Returns the workload that was meant: by UID, KIND/NAME, NAMESPACE/KIND/NAME, or NAME where it is
-/// the only one.
+/// Finds a workload by UID, KIND/NAME or NAMESPACE/KIND/NAME, or by NAME if it is unique.
 pub(crate) fn named<'f>(found: &'f [Workload], text: &str) -> Result<&'f Workload, Error> {
     if let Some(workload) = found.iter().find(|workload| workload.top.uid == text) {
         return Ok(workload);
@@ -162,7 +161,7 @@ pub(crate) fn named<'f>(found: &'f [Workload], text: &str) -> Result<&'f Workloa
             _ => false,
         }
     };
-    // Spelled as in lists, so that a pasted hint runs only gpuctl.
+    // Use the spelling of lists, which is safe to paste into a shell: a hint must run only gpuctl.
     let full = |workload: &&Workload| {
         let top = &workload.top;
         format!(
@@ -188,7 +187,7 @@ pub(crate) fn named<'f>(found: &'f [Workload], text: &str) -> Result<&'f Workloa
                 .and_then(|near| found.iter().find(|workload| workload.top.name == near));
             Err(match near {
                 Some(near) => error.hint(format!("did you mean `{}`?", full(&near))),
-                None => error.hint("`gpuctl get workloads` lists what there is"),
+                None => error.hint("`gpuctl get workloads` lists all workloads"),
             })
         }
         several => {

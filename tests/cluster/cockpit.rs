@@ -80,12 +80,12 @@ fn logs_and_a_shell_are_a_key_away() {
     });
     // What fails is read before the cockpit takes the screen again.
     tty.press("5e");
-    tty.sees("exit code 1; Enter goes back");
+    tty.sees("exit code 1; press Enter to go back");
     tty.press("\r");
     tty.sees("WANTS");
     // What changes in the cluster changes on the screen.
     scene.gpuctl(&["delete", "job", "waits"]).ok();
-    tty.sees("no job waits");
+    tty.sees("no job is waiting");
     tty.press("q");
     let after = tty.sees("as before");
     assert!(after.contains("exit code 0") && !tty.is_taken(), "{after}");

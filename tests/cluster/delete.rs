@@ -239,7 +239,7 @@ fn a_deleted_job_is_seen_until_its_pods_have_given_their_gpus_back() {
     scene
         .gpuctl(&["pause", "job", "a"])
         .exits(4)
-        .says("was deleted; 1 pod of it is still ending")
+        .says("was deleted, but 1 pod is still terminating")
         .says("gpuctl delete job");
     scene
         .gpuctl(&["delete", "job", "a", "--timeout", "2s"])

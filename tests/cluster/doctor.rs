@@ -87,7 +87,7 @@ fn the_first_broken_link_of_each_node_is_named() {
     );
     assert_eq!(
         of("stack-d", "siblings"),
-        "warn driver 580.1, and 2 of its 3 siblings have 570.1"
+        "warn driver 580.1, but 2 of 3 nodes with the same GPUs have 570.1"
     );
     assert_eq!(
         of("stack-g", "mig"),
@@ -95,7 +95,7 @@ fn the_first_broken_link_of_each_node_is_named() {
     );
     assert_eq!(
         of("stack-g", "hami"),
-        "warn HAMi's device plugin no longer answers its scheduler: no share is given out"
+        "warn HAMi's device plugin no longer responds to its scheduler, so no shares are allocated"
     );
     let checks = report["checks"].as_array().unwrap();
     let sharing = checks.iter().find(|one| one["check"] == "sharing").unwrap();

@@ -37,7 +37,7 @@ fn labels_are_set_read_and_taken_away() {
         .ok();
     assert_eq!(
         again.out,
-        "labels-0: nvidia.com/gpu-type=a100-80g was set already\n"
+        "labels-0: nvidia.com/gpu-type=a100-80g was already set\n"
     );
     let read = scene
         .gpuctl(&[
@@ -168,15 +168,15 @@ fn what_is_no_label_or_not_ours_is_refused_before_anything_is_written() {
             .exits(code)
             .says(text);
     };
-    nodes("bad key=x", 2, "is no key of a label");
-    nodes("a=b c", 2, "is no value of a label");
-    nodes("a", 2, "says no value");
+    nodes("bad key=x", 2, "is not a valid label key");
+    nodes("a=b c", 2, "is not a valid label value");
+    nodes("a", 2, "has no value");
     nodes("gpuctl/pool=other", 2, "gpuctl add node NODE --pool POOL");
     nodes("kubernetes.io/arch=x", 2, "belongs to Kubernetes");
     scene
         .gpuctl(&["label", "node", "bad-labels-0", "a=b", "--delete"])
         .exits(2)
-        .says("--delete takes the key alone");
+        .says("--delete takes only the key");
     scene.gpuctl(&["label", "node", "bad-labels-0"]).exits(2);
     assert_eq!(label(&scene, "bad-labels-1", "a"), Value::Null);
     scene

@@ -99,7 +99,7 @@ fn a_notebook_is_one_pod() {
     scene
         .gpuctl(&["scale", "lab", "--replicas", "2"])
         .exits(1)
-        .says("is a notebook: it is one pod");
+        .says("is a notebook, which always has one pod");
     assert_eq!(
         scene.gpuctl(&["scale", "lab", "--replicas", "0"]).ok().out,
         "lab: paused; it had 1 replica\n"

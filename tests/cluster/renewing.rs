@@ -87,7 +87,7 @@ fn evicted_ranks_come_again_and_cost_no_retry() {
     scene
         .gpuctl(&["restart", "pair"])
         .exits(1)
-        .says("job `pair` is paused")
+        .says("job `pair` cannot be restarted: its status is paused")
         .says("gpuctl resume job renewed/pair");
     scene.gpuctl(&["restart", "nope"]).exits(4);
 }

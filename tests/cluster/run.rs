@@ -196,5 +196,5 @@ fn fields_are_set_on_the_command_line_and_checked_like_written_ones() {
     scene
         .gpuctl_with(&["create", "-f", "-", "--name", "x"], &two)
         .exits(2)
-        .says("`--name` is for one job");
+        .says("`--name` works with one job");
 }

@@ -874,7 +874,7 @@ fn what_may_not_be_seen_is_not_taken_for_absent_and_not_touched() {
     ] {
         dave.gpuctl(arguments)
             .exits(5)
-            .says("so it is not known whether there is a job `lab`");
+            .says("so it is unknown whether job `lab` exists");
     }
     dave.gpuctl_with(&["create", "-f", "-"], &scene.training("lab", ""))
         .exits(1)

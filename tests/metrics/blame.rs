@@ -142,7 +142,7 @@ fn nodes_are_blamed_for_jobs_that_failed_there_first() {
     );
     let told = run(&since, &[])
         .ok()
-        .says("have no kube-state-metrics data and are left out")
+        .says("have no kube-state-metrics data and are excluded")
         .out;
     assert!(
         told.lines().nth(1).unwrap().starts_with("blamed") && told.contains("stands out"),
@@ -157,7 +157,7 @@ fn nodes_are_blamed_for_jobs_that_failed_there_first() {
         .says("cannot be used");
     run("5m", &[])
         .exits(4)
-        .says("has no data about pods of that time");
+        .says("has no data about pods for that time");
     ask(
         "http://127.0.0.1:1",
         &PathBuf::from("/nonexistent"),

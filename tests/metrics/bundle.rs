@@ -142,7 +142,7 @@ fn a_bundle_answers_elsewhere_what_the_cluster_answered() {
         .says("cannot be used together");
     replay(&path, &["stats", "cluster", "--cluster", "prod"])
         .exits(2)
-        .says("the bundle is of cluster");
+        .says("the bundle was made from cluster");
     replay(&path, &["get", "jobs", "nope"]).exits(4);
     replay(Path::new("/nonexistent.gpuctl"), &["get", "jobs"])
         .exits(2)

@@ -113,7 +113,7 @@ fn one_of_two_clusters_is_answered_as_if_it_were_alone() {
         let refused = ask(&unclear, &cache("refused"), &command).exits(2);
         assert_eq!(refused.out, "");
         refused
-            .says("has GPUs of 2 clusters, and which of them is this one is not known: cluster=lab, cluster=prod")
+            .says("has GPUs of 2 clusters, and it is unknown which one is this cluster: cluster=lab, cluster=prod")
             .says("--match cluster=lab");
     }
     // What is kept of one cluster is never told of the other.
@@ -135,8 +135,8 @@ fn one_of_two_clusters_is_answered_as_if_it_were_alone() {
     )
     .ok();
     warned
-        .says("tells of the nodes elsewhere-7, and cluster admin has ")
-        .says("these may be the numbers of another cluster");
+        .says("has data about the nodes elsewhere-7, but cluster admin has ")
+        .says("the data may belong to another cluster");
     let stats = |name: &str| {
         let matcher = format!("cluster={name}");
         ask(
@@ -228,7 +228,7 @@ fn an_empty_store_is_told_and_the_estimate_counts_every_sample() {
             .iter()
             .all(|row| row["avg_utilization"].is_null())
     );
-    empty.says("has no data about pods of this time");
+    empty.says("has no data about pods for this time");
     // Its nodes are not those of this cluster.
     let (start, end) = (begin.to_string(), (begin + 3 * HOUR).to_string());
     let told = ask(

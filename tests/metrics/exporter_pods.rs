@@ -62,7 +62,7 @@ fn exporters_answer_where_there_is_no_prometheus() {
     }
     let told = |run: &Run, nodes: &str| {
         let expected = format!(
-            "no Prometheus was found in the cluster; figures are those of {nodes} at this moment"
+            "no Prometheus was found in the cluster; values are read directly from {nodes}"
         );
         assert!(run.err.contains(&expected), "{}", run.err);
         assert_eq!(run.err.lines().count(), 1, "{}", run.err);

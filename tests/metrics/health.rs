@@ -102,12 +102,12 @@ fn devices_that_contradict_healthy_and_nodes_without_metrics_are_named() {
     );
     assert_eq!(
         told("retention"),
-        ["samples are kept for 15d"],
+        ["samples are retained for 15d"],
         "{report:#}"
     );
     assert_eq!(
         told("autoscaling"),
-        ["no metrics of pods are served: services cannot scale by GPU use"],
+        ["the cluster serves no pod metrics, so services cannot scale by GPU use"],
         "{report:#}"
     );
     assert!(told("clock").is_empty(), "both are on this machine");

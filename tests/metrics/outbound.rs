@@ -798,7 +798,7 @@ fn an_ai_that_fails_or_answers_nonsense_leaves_the_score_and_says_so() {
         let run = score(&scene, &arguments, &[KEY])
             .ok()
             .says(told)
-            .says("whose scores stay as they are");
+            .says("whose scores are unchanged");
         assert!(!run.err.contains("canary"), "{}", run.err);
         assert_eq!(run.json()[0]["ai_analysis"], Value::Null);
         assert_eq!(without_opinions(run.json()), plain, "{told}");

@@ -1084,7 +1084,7 @@ fn hours_that_are_over_in_every_telling() {
     ];
     ask(&plain, &cache, &budgeted)
         .exits(2)
-        .says("the budget has costs, and nothing has a price")
+        .says("the budget limits costs, but no prices are set")
         .says("--prices FILE");
     let left = ask(
         &plain,
@@ -1310,7 +1310,7 @@ fn hours_that_are_over_in_every_telling() {
     );
     then(&["get", "nodes"], 3 * HOUR)
         .exits(4)
-        .says("has no data about pods of that time");
+        .says("has no data about pods for that time");
     ask(
         &plain,
         &cache,
@@ -1344,7 +1344,7 @@ fn hours_that_are_over_in_every_telling() {
     );
     then(&["who", "gpu", "n1/9"], 600)
         .exits(4)
-        .says("there was no such GPU then");
+        .says("this GPU did not exist at that time");
     then(&["who", "gpu", "n1"], 600).exits(2);
     let at = (begin + 600).to_string();
     let told = ask(&plain, &cache, &["who", "gpu", "n1/1", "--at", &at])

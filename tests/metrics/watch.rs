@@ -332,7 +332,7 @@ fn it_survives_restarts_and_serves_what_it_knows() {
         &scene.prometheus,
         "thresholds: {low_utilization: many}\n",
     );
-    watch.says("is invalid, the previous settings stay");
+    watch.says("is invalid, the previous settings remain in use");
     assert_eq!(get(&address, "/results/low")["threshold"], 60.0);
     config(
         &settings,

@@ -244,7 +244,7 @@ fn stores_answer_alike_and_for_one_cluster() {
     );
     let none = refused
         .ok()
-        .says("has no data about pods of this time")
+        .says("has no data about pods for this time")
         .json();
     assert!(
         none.as_array()

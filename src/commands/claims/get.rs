@@ -1,4 +1,4 @@
-//! `gpuctl get claims`: lists the volume claims that jobs left or use.
+//! `gpuctl get claims`: lists the volume claims that jobs use or have left behind.
 
 use std::cmp::Reverse;
 use std::process::ExitCode;

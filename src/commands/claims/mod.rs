@@ -1,3 +1,3 @@
-//! What the verbs about volume claims do.
+//! Commands about volume claims.
 
 pub(crate) mod get;

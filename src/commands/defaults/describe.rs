@@ -1,4 +1,5 @@
-//! `gpuctl describe defaults`: prints the site's defaults as they were written, and by whom.
+//! `gpuctl describe defaults`: prints the site's defaults in their original form, with their
+//! author.
 
 use std::process::ExitCode;
 

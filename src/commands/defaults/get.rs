@@ -1,4 +1,4 @@
-//! `gpuctl get defaults`: lists what this site sets for everybody's jobs.
+//! `gpuctl get defaults`: lists the defaults that the site sets for all jobs.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! `gpuctl apply`: changes the cluster to what files say.
+//! `gpuctl apply`: creates or updates the objects that files declare.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! `gpuctl convert`: translates job files of other tools, and says what the translation leaves out.
+//! `gpuctl convert`: translates job files of other tools, and reports what the translation omits.
 
 use std::process::ExitCode;
 
@@ -35,12 +35,12 @@ pub(crate) async fn run(args: &Convert, context: &Context) -> Result<ExitCode, E
                 .terminal
                 .warn(&format!("{}: not converted: {lost}", one.from));
         });
-        // What the reader would say of it is better heard now.
+        // Report now what `create` would reject in the converted file later.
         match spec::parse(&one.from, &yaml(&one.document)) {
             Ok(_) => {}
             Err(problems) => problems.list.iter().for_each(|problem| {
                 context.terminal.warn(&format!(
-                    "{}: to be corrected: {}",
+                    "{}: needs correction: {}",
                     one.from, problem.message
                 ));
             }),

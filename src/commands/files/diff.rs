@@ -1,5 +1,5 @@
-//! `gpuctl diff`: prints what `apply` would change, as the API server's dry run tells it. It writes
-//! nothing.
+//! `gpuctl diff`: prints what `apply` would change, according to the API server's dry run. It
+//! writes nothing.
 
 mod pools;
 
@@ -85,11 +85,12 @@ pub(crate) async fn run(args: &Diff, context: &Context) -> Result<ExitCode, Erro
     Ok(if found.is_empty() {
         ExitCode::SUCCESS
     } else {
+        // Like `kubectl diff`, exit with 1 if there are differences.
         ExitCode::from(ErrorKind::Request.exit_code())
     })
 }
 
-/// Returns the differences, and warnings.
+/// Compares one job with its live objects. Returns the differences and warnings.
 async fn of_job(
     connection: &Connection,
     mut plan: Plan,
@@ -125,7 +126,7 @@ async fn of_job(
             Effect::Fixed { .. } if effects.same_source => {}
             Effect::Fixed { .. } => {
                 warnings.push(format!(
-                    "{name} cannot be changed in place: `gpuctl apply --replace` submits it anew"
+                    "{name} cannot be changed in place: `gpuctl apply --replace` replaces it"
                 ));
                 found.extend(of_effect(object, effect, &masks));
             }
@@ -150,7 +151,7 @@ async fn of_job(
     Ok((found, warnings))
 }
 
-/// Returns the differences of a job that does not exist yet, and warnings.
+/// Builds the differences and warnings of a job that does not exist yet.
 async fn of_new_job(
     connection: &Connection,
     plan: &Plan,
@@ -160,10 +161,11 @@ async fn of_new_job(
     let (mut found, mut warnings) = (Vec::new(), Vec::new());
     for object in plan.rendered.objects.iter().filter(|object| !object.shared) {
         match connection.writes().live(object).await? {
+            // Objects such as volume claims outlive their job and are reused by the next one.
             Some(live) if object.kept => drop(live),
             Some(_) => {
                 warnings.push(format!(
-                    "{} in {space} exists and does not belong to this job: `apply` refuses",
+                    "{} in {space} exists but does not belong to this job: `apply` would fail",
                     label(object)
                 ));
             }
@@ -173,7 +175,7 @@ async fn of_new_job(
     Ok((found, warnings))
 }
 
-/// Returns the difference of an effect; where others own fields, as if they were taken over.
+/// Builds the difference of one effect. In a conflict, shows the result of taking over the fields.
 async fn foreseen(
     connection: &Connection,
     object: &Object,
@@ -229,7 +231,7 @@ fn of_effect(object: &Object, effect: &Effect, masks: &Masks) -> Option<Differen
     }
 }
 
-/// Pools by what is written down of them, quotas by their objects.
+/// Compares pools by their definitions and labels, and quotas by their objects.
 async fn of_shared(
     connection: &Connection,
     document: &Document,
@@ -294,7 +296,8 @@ async fn of_shared(
     }
 }
 
-/// Returns the difference of two site's defaults, secrets masked; that one has changed is told.
+/// Compares the live defaults of a site with those of the file. Secrets are masked, so a change of
+/// only a secret is shown by a placeholder.
 fn of_defaults(label: &str, live: &Value, wanted: &Value) -> Difference {
     let text = |body: &Value| {
         body["data"][DEFAULTS_FILE]

@@ -21,7 +21,7 @@ pub(crate) async fn run(args: &Explain, context: &Context) -> Result<ExitCode, E
         );
         match (nearest(&part, &known), known.is_empty()) {
             (Some(near), _) => error.hint(format!("did you mean `{near}`?")),
-            // A field is often known by its own name alone.
+            // Users often know only the last part of a field's path.
             _ if let Some(path) = reference::paths()
                 .iter()
                 .find(|path| path.rsplit('.').next() == Some(args.field.as_str())) =>
@@ -49,7 +49,7 @@ pub(crate) async fn run(args: &Explain, context: &Context) -> Result<ExitCode, E
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns what the site sets of a field; the last part of its path is its name there as well.
+/// Reads the site's defaults of a field. They are matched by the last part of the field's path.
 async fn of_site(field: &str, context: &Context) -> Result<Vec<DefaultRow>, Error> {
     let connection = context.connect().await?;
     let found = stored(connection.site().defaults().await?)?;

@@ -1,4 +1,4 @@
-//! `gpuctl fit`: says whether jobs fit. It writes nothing.
+//! `gpuctl fit`: reports whether jobs fit on the cluster. It writes nothing.
 
 use std::process::ExitCode;
 
@@ -34,7 +34,8 @@ pub(crate) async fn run(args: &FitArgs, context: &Context) -> Result<ExitCode, E
     for plan in plans {
         let fit = fit(&plan, args.by.as_deref(), &connection).await?;
         let start = match fit.verdict {
-            // Starts of the past were not bound to one value of a label.
+            // Past starts were not restricted to nodes with one label value, so `--by` gets no
+            // forecast.
             FitVerdict::NotNow if args.by.is_none() => {
                 let past = starts::forecast(context, &connection, fit.gpus(), &fit.possible(), 0.0)
                     .await?;

@@ -23,17 +23,18 @@ pub(crate) async fn run(args: &Init, context: &Context) -> Result<ExitCode, Erro
     let shown = path.display();
     let written = match args.force {
         true => files::replace(path, text.as_bytes(), files::Purpose::Document).map(|()| true),
+        // Never overwrites: `false` means that the path already exists.
         false => files::create(path, text.as_bytes()),
     };
     if !written.map_err(|told| Error::new(ErrorName::FileNotWritten, told))? {
         let error = Error::new(
             ErrorName::AlreadyExists,
-            format!("there is a file `{shown}` already"),
+            format!("file `{shown}` already exists"),
         );
         return Err(error.hint("--force overwrites it"));
     }
     context
         .terminal
-        .note(&format!("{shown} is written; gpuctl validate -f {shown}"));
+        .note(&format!("{shown} was written; gpuctl validate -f {shown}"));
     Ok(ExitCode::SUCCESS)
 }

@@ -1,4 +1,4 @@
-//! `gpuctl schema`: prints the JSON Schema of the specification file or of an answer.
+//! `gpuctl schema`: prints the JSON Schema of the specification file or of a command's output.
 
 use std::process::ExitCode;
 
@@ -24,7 +24,7 @@ pub(crate) async fn run(args: &Schema, context: &Context) -> Result<ExitCode, Er
         {
             let message = format!("`{name}` has no lines: its command has no `--watch`");
             return Err(Error::usage(message).hint(format!(
-                "`gpuctl schema --output {name}` has its whole answer"
+                "`gpuctl schema --output {name}` prints the schema of its whole output"
             )));
         }
         Some(name) if args.lines => answers::line(name).expect("clap knows the names"),
@@ -34,7 +34,7 @@ pub(crate) async fn run(args: &Schema, context: &Context) -> Result<ExitCode, Er
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns true for a command that has `--watch`.
+/// Whether a command has `--watch`.
 fn is_watched(command: &str) -> bool {
     let cli = Cli::command();
     let found = command
@@ -58,7 +58,7 @@ mod tests {
     use crate::verbs::with_answer;
     use gpuctl_view::program::answers;
 
-    /// Returns the words of every command that has `-o json`, joined by `-`.
+    /// Collects the words of every command that has `-o json`, joined by `-`.
     fn with_json(command: &Command, words: &[&str], found: &mut BTreeSet<String>) {
         let formats = command
             .get_arguments()
@@ -131,7 +131,7 @@ mod tests {
     fn descriptions_name_no_document_that_users_do_not_have() {
         for name in names() {
             let schema = answers::schema(&name)
-                .expect("the name is one of ours")
+                .expect("gpuctl defines the name")
                 .to_string();
             assert!(
                 !schema.contains("contract's") && !schema.contains("document's"),

@@ -1,5 +1,5 @@
-//! `gpuctl validate`: reports what is wrong with files, without a cluster or with `--server`. It
-//! writes nothing.
+//! `gpuctl validate`: reports errors in files, with `--server` also those that the cluster would
+//! report. It writes nothing.
 
 use std::process::ExitCode;
 
@@ -59,7 +59,7 @@ pub(crate) async fn run(args: &Validate, context: &Context) -> Result<ExitCode, 
     })
 }
 
-/// Returns what can be known of a file by itself.
+/// Checks a file without a cluster.
 fn look(
     name: &str,
     access: &FileAccess,
@@ -85,7 +85,7 @@ fn look(
     let Some(first) = one.documents.first() else {
         return Err(Error::new(
             ErrorName::InvalidSpecification,
-            format!("`{name}` has no document"),
+            format!("`{name}` contains no documents"),
         ));
     };
     let (file, text) = (first.file.clone(), first.text.clone());
@@ -103,7 +103,7 @@ fn look(
     list.retain(|problem| !silent.iter().any(|id| id == problem.id));
     list.extend(checks::found(&text, &documents));
     for input in one.documents.iter().filter(|input| job(input).is_some()) {
-        // A cluster that tells nothing refuses only what no cluster could take.
+        // Without a cluster, reject only what no cluster would accept.
         if let Err(error) = crate::deploy::plan::rendered_blindly(input) {
             list.push(of_error(&error, "unfit", Severity::Error));
         }
@@ -128,7 +128,7 @@ fn look(
     ))
 }
 
-/// Returns an error as a problem of its file, at its place where it has one.
+/// Converts an error to a problem of its file, at the error's position if it has one.
 fn of_error(error: &Error, id: &'static str, severity: Severity) -> Problem {
     let at = error
         .problems
@@ -162,13 +162,13 @@ fn of_error(error: &Error, id: &'static str, severity: Severity) -> Problem {
     }
 }
 
-/// How `--server` judges documents: as `apply` would.
+/// `--server` checks documents as `apply` would.
 const MODE: Mode = Mode::Apply {
     force_conflicts: true,
     replace: true,
 };
 
-/// Adds what the cluster says about documents to what is known of their files.
+/// Adds the cluster's errors and warnings to the results of the files.
 struct ClusterFindings<'f> {
     files: &'f mut [Validated],
 }
@@ -202,7 +202,7 @@ impl ClusterFindings<'_> {
     }
 }
 
-/// Asks the cluster about documents that are valid by themselves.
+/// Checks documents that are valid on their own against the cluster.
 async fn ask(
     inputs: Vec<InputDocument>,
     files: &mut [Validated],
@@ -232,7 +232,7 @@ async fn ask(
     ask_about_jobs(jobs, &connection, &facts, &mut findings, reporter).await
 }
 
-/// Judges jobs as `apply --dry-run=server` would.
+/// Checks jobs as `apply --dry-run=server` would.
 async fn ask_about_jobs(
     jobs: Vec<InputDocument>,
     connection: &Connection,
@@ -252,8 +252,9 @@ async fn ask_about_jobs(
         .collect();
     let planned = match plan_each(jobs, Some(connection), facts, reporter).await {
         Ok(planned) => planned,
+        // An outage says nothing about the files.
         Err(error) if error.kind == ErrorKind::Unreachable => return Err(error),
-        // What is known without the cluster is still printed.
+        // Still print the results that need no cluster.
         Err(error) => {
             named
                 .iter()

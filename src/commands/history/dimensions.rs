@@ -1,5 +1,5 @@
-//! `gpuctl get namespaces`, `get dimension-keys` and `get dimension-values`: list what statistics
-//! can be grouped by.
+//! `gpuctl get namespaces`, `get dimension-keys` and `get dimension-values`: list the possible
+//! groups of statistics.
 
 use std::collections::BTreeSet;
 use std::process::ExitCode;
@@ -63,7 +63,7 @@ pub(crate) async fn values(
 /// Ten years in seconds.
 const LONGEST: i64 = 315_360_000;
 
-/// Keys with values of pods that requested GPUs.
+/// Reads the label or annotation keys and values of pods that requested GPUs.
 pub(crate) async fn names(
     back: &LookbackArgs,
     kind: Dimension,
@@ -90,8 +90,8 @@ pub(crate) async fn names(
     .await
 }
 
-/// Asks about pods that requested GPUs lately: their namespaces, their names, and where and when to
-/// ask for more.
+/// Finds pods that requested GPUs recently. Passes their namespaces, their names, and the label and
+/// time range for further queries to `ask`.
 async fn pods<T>(
     back: &LookbackArgs,
     context: &Context,

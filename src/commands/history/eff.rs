@@ -1,4 +1,4 @@
-//! `gpuctl eff`: says how well a job or workload used its GPUs, also after its pods are gone.
+//! `gpuctl eff`: reports how well a job or workload used its GPUs, even after its pods are deleted.
 
 use std::collections::BTreeSet;
 use std::process::ExitCode;
@@ -27,10 +27,10 @@ use gpuctl_view::history::efficiency as view;
 use gpuctl_view::history::efficiency::Efficiency;
 use gpuctl_view::{Format, document};
 
-/// Seconds between two looks for when it lived.
+/// Seconds between two samples when searching for the lifetime of the workload.
 const STEP: i64 = 300;
 
-/// Hours that are read at the same time.
+/// Hours read concurrently.
 const AT_ONCE: usize = 3;
 
 pub(crate) async fn run(args: &Eff, context: &Context) -> Result<ExitCode, Error> {
@@ -53,7 +53,7 @@ pub(crate) async fn run(args: &Eff, context: &Context) -> Result<ExitCode, Error
     };
     if let Some(other) = other {
         let error = Error::usage(format!(
-            "`{}` is several: {} {}/{}, {} {}/{}",
+            "`{}` is ambiguous: {} {}/{}, {} {}/{}",
             args.name, top.kind, top.namespace, top.name, other.kind, other.namespace, other.name
         ));
         return Err(error.hint("NAMESPACE/NAME, or -n NAMESPACE"));
@@ -67,13 +67,14 @@ pub(crate) async fn run(args: &Eff, context: &Context) -> Result<ExitCode, Error
     Ok(ExitCode::SUCCESS)
 }
 
-/// Finds when it lived, within a range. It may have begun and ended between two looks.
+/// Finds when the workload existed within a range. It may have started or ended between two
+/// samples, so a step is added at both ends.
 async fn seen(
     meant: &Meant,
     past: &ClusterHistory<'_>,
     (start, end): (UnixSeconds, UnixSeconds),
 ) -> Result<Option<(UnixSeconds, UnixSeconds)>, Error> {
-    // The last look is at the end: each tells of the time since the one before.
+    // The last sample is at the end, because each sample covers the step before it.
     let looks = (end - start + STEP - 1) / STEP;
     let window = Window {
         start: end - looks * STEP,
@@ -103,7 +104,7 @@ async fn seen(
         .map(|(first, last)| ((first - STEP).max(start), (last + STEP).min(end))))
 }
 
-/// Reads the hours, several at the same time, and adds them up.
+/// Reads the hours concurrently and sums them.
 async fn sum(
     meant: &Meant,
     past: &ClusterHistory<'_>,
@@ -136,18 +137,18 @@ async fn sum(
     Ok(sums)
 }
 
-/// What it did in all hours.
+/// Sums over all hours.
 #[derive(Default)]
 struct Sums {
     account: GpuHours,
     works: Works,
     tops: BTreeSet<TopOwner>,
-    /// Devices that it held at the same time, at most.
+    /// Maximum number of devices held at the same time.
     most: u64,
     pods: BTreeSet<PodKey>,
     serving: Option<ServingHours>,
     wait: Wait,
-    /// The first and the last slot in which it held a GPU, in Unix milliseconds.
+    /// Start of the first and end of the last slot with a GPU, in Unix milliseconds.
     life: Option<(i64, i64)>,
     dropped: u64,
 }
@@ -199,7 +200,7 @@ impl Sums {
     }
 }
 
-/// Who is meant.
+/// The job or workload that the user names.
 struct Meant {
     namespace: Option<String>,
     kind: Option<String>,
@@ -224,11 +225,11 @@ impl Meant {
         let error = Error::new(
             ErrorName::NotFound,
             format!(
-                "`{}`{place} held no GPU since {start}, as far as Prometheus knows",
+                "according to Prometheus, `{}`{place} held no GPU since {start}",
                 self.name
             ),
         );
-        error.hint("--start 30d looks further back; `gpuctl stats workloads` lists what there was")
+        error.hint("--start 30d looks further back; `gpuctl stats workloads` lists past workloads")
     }
 }
 
@@ -243,6 +244,7 @@ async fn meant(args: &Eff, connection: &Connection) -> Meant {
             name: name.to_owned(),
         };
     }
+    // A UUID in text form has 36 characters with 4 hyphens.
     let is_uid =
         args.name.len() == 36 && args.name.bytes().filter(|byte| *byte == b'-').count() == 4;
     if is_uid {
@@ -265,7 +267,7 @@ async fn meant(args: &Eff, connection: &Connection) -> Meant {
     }
 }
 
-/// Time from the first request to the first device.
+/// Time from the first GPU request to the first GPU held.
 #[derive(Default)]
 struct Wait {
     seconds: f64,
@@ -290,7 +292,7 @@ impl Wait {
     }
 }
 
-/// Returns the first and the last slot in which it held a GPU, in Unix milliseconds.
+/// Extends the lifetime, in Unix milliseconds, by the slots of one hour with a GPU held.
 fn spanned(
     life: Option<(i64, i64)>,
     ledger: &AllocationHistory,
@@ -312,7 +314,7 @@ fn spanned(
     Some(life.map_or((from, to), |(begin, _)| (begin, to)))
 }
 
-/// Returns what its devices may draw, when they are all of one model that is known.
+/// The power limit of its devices, if all have the same known limit.
 fn usage_limit(works: &Works) -> Option<Watts> {
     let mut limits = works.values().map(|work| {
         work.model

@@ -1,4 +1,4 @@
-//! Commands about the past.
+//! Commands about past usage.
 
 pub(crate) mod clusters;
 pub(crate) mod dimensions;

@@ -1,5 +1,5 @@
-//! `gpuctl report`: sums GPU-hours that were held, used and wasted, by namespace, team, user, pool
-//! or label.
+//! `gpuctl report`: sums the GPU-hours held, used and wasted, by namespace, team, user, pool or
+//! label.
 
 mod costs;
 mod gather;
@@ -51,7 +51,7 @@ impl GroupBy {
     }
 }
 
-/// Seconds that are read at a time.
+/// Seconds of history per query.
 pub(crate) const HOUR: i64 = 3600;
 
 pub(crate) async fn run(args: &Report, context: &Context) -> Result<ExitCode, Error> {
@@ -74,6 +74,7 @@ pub(crate) async fn run(args: &Report, context: &Context) -> Result<ExitCode, Er
     let past = ClusterHistory::of(cluster, context, &connection, start).await?;
     let gathered = gather(args, &past, pieces(start, end), context).await?;
     let by_namespace = args.by == [GroupBy::Namespace];
+    // Quotas exist only for namespaces.
     let quotas = if by_namespace {
         quotas(&past, end).await?
     } else {
@@ -102,7 +103,7 @@ pub(crate) async fn run(args: &Report, context: &Context) -> Result<ExitCode, Er
     print(args, &report, format, context)
 }
 
-/// Warns where the cluster serves no labels, and of hours without data.
+/// Warns if the cluster exports no labels, and about hours without data.
 fn warn_of_gaps(args: &Report, gathered: &Gathered, context: &Context) {
     let groups = &gathered.groups;
     if !args.by.contains(&GroupBy::Namespace)
@@ -124,7 +125,7 @@ fn warn_of_gaps(args: &Report, gathered: &Gathered, context: &Context) {
     }
 }
 
-/// Builds the rows of the report, in order. Who has a budget is in it, used or not.
+/// Builds the rows of the report in order. Groups with a budget get a row even without usage.
 fn rows(
     args: &Report,
     mut groups: BTreeMap<GroupValues, GroupTotals>,
@@ -192,14 +193,14 @@ fn print(
     }
     if args.ettr && args.checkpoint.is_none() {
         context.terminal.note(
-            "what interruptions lost is not counted without --checkpoint, the time between two \
-             checkpoints",
+            "work lost in interruptions is not counted without --checkpoint, the time between \
+             two checkpoints",
         );
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// Reads how many devices each namespace may request, at the end.
+/// Reads how many devices each namespace may request at the end of the range.
 async fn quotas(
     past: &ClusterHistory<'_>,
     end: UnixSeconds,
@@ -214,7 +215,7 @@ async fn quotas(
     Ok(found.iter().filter_map(one).collect())
 }
 
-/// Maps each column to its query of an hour.
+/// Lists the query of each column for one hour.
 fn explained() -> String {
     let hour = HOUR;
     let columns = [

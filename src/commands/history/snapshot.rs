@@ -1,4 +1,4 @@
-//! `gpuctl snapshot`: prints who held which GPUs at one time or at many, from kube-state-metrics
+//! `gpuctl snapshot`: prints who held which GPUs at one or several times, from kube-state-metrics
 //! alone.
 
 use std::process::ExitCode;
@@ -19,12 +19,12 @@ use gpuctl_view::history::snapshot as view;
 use gpuctl_view::history::snapshot::{At, Details, Uids};
 use gpuctl_view::{Format, document};
 
-/// Seconds that are read at a time.
+/// Seconds of history per query.
 const HOUR: i64 = 3600;
 
-/// Hours that are read at the same time.
+/// Hours read concurrently.
 const AT_ONCE: usize = 3;
-/// Seconds in which the latest snapshot is looked for.
+/// Seconds to search back for the latest snapshot.
 const LATEST: i64 = 3600;
 
 pub(crate) async fn latest(args: &Latest, context: &Context) -> Result<ExitCode, Error> {
@@ -45,7 +45,7 @@ pub(crate) async fn latest(args: &Latest, context: &Context) -> Result<ExitCode,
         annotation: annotation.as_deref(),
     };
     let mut found = None;
-    // A cluster that is younger than the last five minutes has none there.
+    // A cluster that was created after the last full step has no data there, so try now as well.
     for time in [UnixSeconds(now.spans_of(STEP) * STEP), now] {
         let (ledger, usage) = past.look(time - STEP, time, want).await?;
         if ledger.looks() > 0 {
@@ -69,7 +69,7 @@ pub(crate) async fn latest(args: &Latest, context: &Context) -> Result<ExitCode,
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns the error for a time without kube-state-metrics: nobody knows who held what.
+/// Builds the error for a time without kube-state-metrics data, when GPU holders are unknown.
 fn silent(past: &ClusterHistory<'_>) -> Error {
     let error = Error::new(
         ErrorName::NoHistory,
@@ -79,7 +79,7 @@ fn silent(past: &ClusterHistory<'_>) -> Error {
         ),
     );
     error.hint(
-        "it has to scrape kube-state-metrics; `gpuctl get nodes` shows the present without it",
+        "it has to scrape kube-state-metrics; `gpuctl get nodes` shows the current state without it",
     )
 }
 
@@ -102,7 +102,7 @@ pub(crate) async fn list(args: &SnapshotList, context: &Context) -> Result<ExitC
     .await
 }
 
-/// Reads the snapshots of the stretch in order of time.
+/// Reads the snapshots of the range in order of time.
 async fn read(args: &SnapshotList, context: &Context) -> Result<Vec<view::Snapshot>, Error> {
     let now = context.now();
     let (start, last) = times::past(args.start.as_deref(), args.end.as_deref(), now)?;
@@ -123,8 +123,8 @@ async fn read(args: &SnapshotList, context: &Context) -> Result<Vec<view::Snapsh
         .map(|number| UnixSeconds(number * args.step))
         .filter(|time| (start..=last).contains(time))
         .collect();
-    // What is asked for together: a snapshot looks back, so one on the hour belongs to the hour
-    // before.
+    // Group the times whose snapshots are read together. A snapshot looks back, so one on the full
+    // hour belongs to the hour before.
     let hour = |time: &UnixSeconds| (*time - 1).spans_of(HOUR);
     let groups: Vec<Vec<UnixSeconds>> = times
         .chunk_by(|a, b| hour(a) == hour(b))

@@ -20,10 +20,9 @@ use gpuctl_view::Format;
 use gpuctl_view::history::hourly::{HourlyRow, RowKind};
 use gpuctl_view::history::hourly_table as view;
 
-/// Seconds of an hour.
 const HOUR: i64 = 3600;
 
-/// Hours that are asked about, and the time now.
+/// The requested hours, and the current time.
 #[derive(Clone, Copy)]
 struct Bounds {
     first: UnixSeconds,
@@ -31,7 +30,7 @@ struct Bounds {
     now: UnixSeconds,
 }
 
-/// Whose statistics are shown.
+/// The rows to show, with their arguments.
 #[derive(Clone, Copy)]
 enum StatsSubject<'a> {
     Cluster(&'a HourStatsArgs),
@@ -93,7 +92,7 @@ async fn show(subject: StatsSubject<'_>, context: &Context) -> Result<ExitCode, 
     .await
 }
 
-/// Returns the hours and the kind of rows that are asked for.
+/// Derives the hours and the kind of rows from the arguments.
 fn question<'a>(subject: StatsSubject<'a>, context: &'a Context) -> (&'a HourArgs, RowQuery<'a>) {
     let plain = |kind| RowQuery {
         kind,
@@ -115,7 +114,8 @@ fn question<'a>(subject: StatsSubject<'a>, context: &'a Context) -> (&'a HourArg
     }
 }
 
-/// Reads the rows of all clusters. One that fails is skipped, unless it is the only one.
+/// Reads the rows of all selected clusters. A cluster that fails is skipped, unless it is the only
+/// one.
 async fn read(
     question: &RowQuery<'_>,
     hours: &HourArgs,
@@ -168,7 +168,7 @@ fn retain(rows: &mut Vec<HourlyRow>, subject: StatsSubject<'_>, context: &Contex
     }
 }
 
-/// Lists rows of any kind but workloads; those of the cluster below their curve.
+/// Lists rows of any kind but workloads. The cluster's rows are printed below their curve.
 fn listing(
     rows: Vec<HourlyRow>,
     kind: RowKind,
@@ -188,17 +188,17 @@ fn listing(
     })
 }
 
-/// Returns `HOUR NAME` of each row, which no two rows of a cluster share.
+/// Builds the name `HOUR NAME` of each row, which is unique within a cluster.
 fn names(rows: &[HourlyRow]) -> Vec<String> {
     rows.iter()
         .map(|row| format!("{} {}", row.hour(), row.name()))
         .collect()
 }
 
-/// Returns the document's page of workloads: the first one of 20 rows when none was asked for.
+/// Builds the selected page of workloads; the default is the first 20 rows.
 fn page(rows: Vec<HourlyRow>, options: &ListOptions, context: &Context) -> Listing {
     let total = rows.len();
-    // A program gets everything unless it asks for a page.
+    // Output into a pipe or file is complete unless the user selects a page.
     let whole = options.page.number.is_none()
         && options.page.size.is_none()
         && !context.terminal.out_is_terminal();
@@ -250,7 +250,7 @@ fn page(rows: Vec<HourlyRow>, options: &ListOptions, context: &Context) -> Listi
 
 fn sort(rows: &mut [HourlyRow], key: StatsSortKey, descending: bool) {
     match key {
-        // Rows come in order of time; those of an hour stay as they are.
+        // The sort is stable, so rows of the same hour keep their order.
         StatsSortKey::Time if descending => rows.sort_by_key(|row| std::cmp::Reverse(row.hour())),
         StatsSortKey::Time => {}
         StatsSortKey::Name => rows.sort_by(|a, b| a.name().cmp(b.name())),
@@ -263,7 +263,7 @@ fn sort(rows: &mut [HourlyRow], key: StatsSortKey, descending: bool) {
             rows.sort_by(|a, b| match (a.avg_utilization(), b.avg_utilization()) {
                 (Some(a), Some(b)) if descending => b.0.total_cmp(&a.0),
                 (Some(a), Some(b)) => a.0.total_cmp(&b.0),
-                // Unknown comes last, whatever the direction.
+                // Unknown values sort last in both directions.
                 (a, b) => a.is_none().cmp(&b.is_none()),
             });
         }
@@ -278,7 +278,7 @@ impl HourArgs {
         }
     }
 
-    /// Returns the first hour that begins at or after the start, and the end.
+    /// Computes the start of the first full hour, and the end of the range.
     fn bounds(&self, now: Timestamp) -> Result<(UnixSeconds, UnixSeconds), Error> {
         let (start, end) = times::past(self.start.as_deref(), self.end.as_deref(), now)?;
         let first = UnixSeconds(start.spans_of(HOUR) * HOUR);
@@ -300,8 +300,8 @@ impl WorkloadStatsArgs {
                 .is_none_or(|kind| row.workload_type.eq_ignore_ascii_case(kind))
     }
 
-    /// Returns true when the order descends: by default the newest hour and the lowest utilization
-    /// come first.
+    /// Whether the order descends. By default, the newest hour or the lowest utilization comes
+    /// first.
     fn is_descending(&self) -> bool {
         let by_utilization = self.hours.sort_by == Some(StatsSortKey::Utilization);
         let usual = if by_utilization {

@@ -1,4 +1,4 @@
-//! `gpuctl who gpu`: says which pod has or had a GPU.
+//! `gpuctl who gpu`: reports which pod holds or held a GPU.
 
 use std::process::ExitCode;
 

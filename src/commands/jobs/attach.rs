@@ -1,4 +1,4 @@
-//! `gpuctl attach`: shows what a container prints from now on.
+//! `gpuctl attach`: streams the output of a container from now on.
 
 use std::process::ExitCode;
 
@@ -10,7 +10,7 @@ use gpuctl_core::error::Error;
 pub(crate) async fn run(args: &Attach, context: &Context) -> Result<ExitCode, Error> {
     context.must_change("omit `--replay` to reach the cluster")?;
     context.terminal.note("Ctrl-C detaches; the job continues");
-    // The containers of jobs have neither a terminal nor stdin that could be joined.
+    // Containers of jobs have no TTY and no stdin, so only their output can be attached.
     within(
         &args.target.name,
         args.target.choice(),

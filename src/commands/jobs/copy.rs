@@ -1,4 +1,4 @@
-//! `gpuctl cp`: copies files into a running container and out of it, with the `tar` of the image.
+//! `gpuctl cp`: copies files into and out of a running container, with the `tar` of its image.
 
 mod container;
 mod download;
@@ -22,9 +22,10 @@ use gpuctl_view::document;
 use gpuctl_view::jobs::copied;
 use gpuctl_view::jobs::copied::CopyResult;
 
-/// Parses `JOB:PATH`. Text that begins like a path, or has no colon, is a local file.
+/// Parses `JOB:PATH`. Text that starts like a path, or has no colon, is a local file.
 fn remote(text: &str) -> Option<(&str, &str)> {
     let (job, path) = text.split_once(':')?;
+    // `NAMESPACE/JOB` contains at most one slash.
     let local = job.starts_with(['.', '/', '~']) || job.matches('/').count() > 1 || job.is_empty();
     (!local).then_some((job, path))
 }
@@ -37,7 +38,7 @@ struct RemoteSide<'a> {
 }
 
 impl<'a> RemoteSide<'a> {
-    /// Finds which of source and destination is in a job.
+    /// Finds out whether the source or the destination is in a job.
     fn of(args: &'a Copy) -> Result<Self, Error> {
         let (job, path, is_source) = match (remote(&args.from), remote(&args.to)) {
             (Some((job, path)), None) => (job, path, true),
@@ -95,16 +96,16 @@ pub(crate) async fn run(args: &Copy, context: &Context) -> Result<ExitCode, Erro
     report(args, copied, context)
 }
 
-/// Prints what was copied and warns of what was left out.
+/// Prints what was copied, and warns about skipped files.
 fn report(args: &Copy, copied: Copied, context: &Context) -> Result<ExitCode, Error> {
     let skipped = &copied.skipped;
     skipped
         .first
         .iter()
-        .for_each(|one| context.terminal.warn(&format!("left out {one}")));
+        .for_each(|one| context.terminal.warn(&format!("skipped {one}")));
     let unnamed = skipped.count - skipped.first.len() as u64;
     if unnamed > 0 {
-        context.terminal.warn(&format!("left out {unnamed} more"));
+        context.terminal.warn(&format!("skipped {unnamed} more"));
     }
     let whole = skipped.count == 0;
     let answer = CopyResult {

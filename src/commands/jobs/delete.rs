@@ -1,5 +1,5 @@
-//! `gpuctl delete`: deletes jobs, pools and quotas by name or by file. Only what gpuctl made is
-//! deleted.
+//! `gpuctl delete`: deletes jobs, pools and quotas by name or by file. It deletes only objects that
+//! gpuctl created.
 
 use std::process::ExitCode;
 use std::time::Instant;
@@ -23,7 +23,7 @@ use gpuctl_manifest::spec::{Document, SiteDefaults};
 use gpuctl_view::jobs::deleted;
 use gpuctl_view::{Format, document};
 
-/// What is deleted.
+/// An object to delete.
 #[derive(Clone, Debug)]
 enum DeleteItem {
     Job(String),
@@ -124,7 +124,7 @@ async fn delete(
     })
 }
 
-/// Refuses jobs whose namespace is not the one of `-n`.
+/// Rejects jobs whose namespace differs from `-n`.
 fn check_namespaces(items: &[DeleteItem], context: &Context) -> Result<(), Error> {
     let given = context.access.namespace.as_deref();
     for item in items {
@@ -136,14 +136,14 @@ fn check_namespaces(items: &[DeleteItem], context: &Context) -> Result<(), Error
             (namespace, given.filter(|given| Some(*given) != namespace))
         {
             let message =
-                format!("`{job}` is in namespace `{namespace}`, and `-n {given}` says another");
+                format!("`{job}` is in namespace `{namespace}`, but `-n {given}` names another");
             return Err(Error::new(ErrorName::NamespaceConflict, message).hint("omit `-n`"));
         }
     }
     Ok(())
 }
 
-/// A run of `delete`, with what it did so far.
+/// A run of `delete`, with its results so far.
 struct DeletionRun<'a> {
     items: &'a [DeleteItem],
     how: &'a DeleteArgs,
@@ -156,7 +156,8 @@ struct DeletionRun<'a> {
 }
 
 impl DeletionRun<'_> {
-    /// Deletes the jobs. Returns those that still end, with the time when that began.
+    /// Deletes the jobs. Returns those that are still terminating, with the start time of their
+    /// deletion.
     async fn begin_jobs(&mut self) -> Result<Vec<(Begun, Instant)>, Error> {
         let Self {
             items,
@@ -165,7 +166,7 @@ impl DeletionRun<'_> {
             reporter,
             ..
         } = *self;
-        // Questions are asked one after the other.
+        // Ask for confirmation of one job at a time.
         let at_once = if of_job.ask { 1 } else { AT_ONCE };
         let jobs = items.iter().filter_map(|item| match item {
             DeleteItem::Job(name) => Some(name),
@@ -209,14 +210,14 @@ impl DeletionRun<'_> {
         Ok(())
     }
 
-    /// Waits for the end of jobs.
+    /// Waits until the deleted jobs have disappeared.
     async fn end_jobs(&mut self, begun: Vec<(Begun, Instant)>) -> Result<(), Error> {
         let (connection, of_job, context) = (self.connection, self.of_job, self.context);
         let many = begun.len() > 1;
         let progress = context.terminal.progress(begun.len() as u64, "jobs");
         progress.tick();
         let reporter = TerminalReporter::new(&context.terminal, self.how.output.into());
-        // The progress bar shows all of several jobs.
+        // For several jobs, the progress bar replaces the wait messages.
         let quiet =
             TerminalReporter::new(&context.terminal, self.how.output.into()).without_waiting();
         let reporter = if many { &quiet } else { &reporter };
@@ -248,7 +249,8 @@ impl DeletionRun<'_> {
         !Format::from(self.how.output).is_document()
     }
 
-    /// Keeps an error, so that the other items are still deleted. The only item returns it.
+    /// Records an error, so that the other items are still deleted. The error of a single item is
+    /// returned.
     fn fail(&mut self, name: &str, error: Error) -> Result<(), Error> {
         if self.items.len() == 1 {
             return Err(error);
@@ -259,7 +261,7 @@ impl DeletionRun<'_> {
     }
 }
 
-/// Returns what files describe, last first.
+/// Lists the objects in files, last first.
 fn items_in(files: &[String], reporter: &dyn Reporter) -> Result<Vec<DeleteItem>, Error> {
     let inputs = inputs::read(files, &[], &FileAccess::Unread)
         .map_err(|unreadable| unreadable.tell(reporter))?;
@@ -272,7 +274,7 @@ fn items_in(files: &[String], reporter: &dyn Reporter) -> Result<Vec<DeleteItem>
         Document::Quota(quota) => DeleteItem::Quota(quota.name.clone()),
         Document::Defaults(_) => DeleteItem::Defaults,
     };
-    // Jobs before the pools and quotas that they are in.
+    // Delete jobs before the pools and quotas that contain them.
     let (jobs, shared): (Vec<DeleteItem>, Vec<DeleteItem>) = inputs
         .documents
         .iter()
@@ -282,7 +284,7 @@ fn items_in(files: &[String], reporter: &dyn Reporter) -> Result<Vec<DeleteItem>
     Ok(jobs.into_iter().chain(shared).collect())
 }
 
-/// Takes a pool or a quota away.
+/// Deletes a pool, a quota or the defaults.
 async fn shared(
     connection: &Connection,
     item: &DeleteItem,

@@ -1,5 +1,4 @@
-//! `gpuctl describe job`: reads what is known about one job, several reads at a time, and prints
-//! it.
+//! `gpuctl describe job`: reads the details of one job concurrently and prints them.
 
 use std::process::ExitCode;
 
@@ -112,7 +111,7 @@ async fn log_figures(
     )
 }
 
-/// Reads the addresses and the autoscaler of a job that serves.
+/// Reads the addresses and the autoscaler of a job that serves requests.
 async fn endpoints(
     connection: &Connection,
     job: &Job,
@@ -139,17 +138,17 @@ fn suggest_next(job: &Job, state: &State, context: &Context) {
     }
 }
 
-/// Seconds of the curve, and between two of its points.
+/// Seconds of the curve; below it, seconds between two of its points.
 const HOUR: i64 = 3600;
 
 const STEP: i64 = 60;
 
-/// Seconds of the shortest axis.
+/// Minimum length of the time axis in seconds.
 const SHORTEST: i64 = 300;
 
-/// Returns the window of the curve, and the seconds of it that the job lived.
+/// Computes the window of the curve, and how much of it the job has run, in seconds.
 fn curve_window(job: &Job, now: jiff::Timestamp) -> (Window, i64) {
-    // A job of some seconds gets no axis of an hour.
+    // A job that has run for seconds gets a shorter axis than an hour.
     let lived = job
         .started_at()
         .map_or(0, |at| now.as_second() - at.as_second())
@@ -168,7 +167,7 @@ fn curve_window(job: &Job, now: jiff::Timestamp) -> (Window, i64) {
     (window, lived)
 }
 
-/// Returns what the job's devices do now, and did in the last hour.
+/// Reads the job's device metrics of now and of the last hour.
 async fn work(
     cells: &OptionalMetrics<'_>,
     job: &Job,

@@ -1,4 +1,4 @@
-//! `gpuctl events`: prints what the cluster reported about a job and its parts, in order of time.
+//! `gpuctl events`: prints the events of a job and its objects in order of time.
 
 use std::collections::BTreeSet;
 use std::process::ExitCode;
@@ -41,6 +41,7 @@ pub(crate) async fn run(args: &EventsArgs, context: &Context) -> Result<ExitCode
     loop {
         let mut found = patience.ask(|| connection.events().of_job(&job)).await?;
         found.retain(|event| event.warning || !args.warnings);
+        // By default, the API server deletes events after an hour (`--event-ttl`).
         if first && found.is_empty() {
             context
                 .terminal
@@ -51,6 +52,7 @@ pub(crate) async fn run(args: &EventsArgs, context: &Context) -> Result<ExitCode
         }
         context.terminal.stream()?;
         found.retain(|event| {
+            // Kubernetes updates a repeated event in place, so its count is part of the key.
             seen.insert((
                 event.at,
                 event.object.clone(),
@@ -68,6 +70,7 @@ pub(crate) async fn run(args: &EventsArgs, context: &Context) -> Result<ExitCode
             .pop()
         {
             Some(found) => job = found,
+            // The job was deleted, so it has no further events.
             None => return Ok(ExitCode::SUCCESS),
         }
     }
@@ -102,7 +105,7 @@ async fn list(
     .await
 }
 
-/// Prints a line for each event.
+/// Prints one line per event.
 fn print(found: &[Event], format: Format, context: &Context) -> Result<(), Error> {
     for event in found {
         let line = match format.is_document() {

@@ -48,7 +48,7 @@ pub(crate) async fn run(args: &GetJobs, context: &Context) -> Result<ExitCode, E
     .await
 }
 
-/// Returns what is asked of the API server.
+/// Builds the query for the API server from the arguments.
 async fn wanted(args: &GetJobs, connection: &Connection) -> Result<Wanted, Error> {
     let user = match args.mine {
         false => None,
@@ -75,7 +75,7 @@ async fn wanted(args: &GetJobs, connection: &Connection) -> Result<Wanted, Error
     })
 }
 
-/// Reads the jobs, once or for every round of a watch.
+/// Reads the jobs, once or for every refresh of a watch.
 struct JobListing<'a> {
     args: &'a GetJobs,
     options: &'a ListOptions,
@@ -115,9 +115,9 @@ impl JobListing<'_> {
         Ok(self.listing(&rows, total, readings.as_ref().map(Coverage::from)))
     }
 
-    /// Reads jobs and what their devices measure at the same time.
+    /// Reads jobs and the live metrics of their devices concurrently.
     async fn selection(&self, round: &Round<'_>) -> Result<(Selection, Option<Readings>), Error> {
-        // Names have no cells.
+        // `-o name` shows no metrics.
         let quantities: &[Quantity] = if self.options.format == Format::Name {
             &[]
         } else {
@@ -142,11 +142,11 @@ impl JobListing<'_> {
         Ok((selection, readings))
     }
 
-    /// Refuses a name that no job has.
+    /// Returns an error for a name that no job has.
     async fn check_names(&self, selection: &Selection) -> Result<(), Error> {
         let missing = |name: &&String| !selection.jobs.iter().any(|job| is_called(job, name));
         for name in self.args.names.iter().filter(missing) {
-            // Names the ones that exist.
+            // The lookup's error suggests existing names.
             lookup::job(self.connection, name, LookupPurpose::Read).await?;
         }
         Ok(())
@@ -185,7 +185,7 @@ impl JobListing<'_> {
     }
 }
 
-/// Warns of the jobs that the user may not list.
+/// Warns about the jobs that the user may not list.
 fn warn_of(selection: &Selection, context: &Context) {
     if let Some(namespace) = &selection.narrowed_to {
         context.terminal.lack(&format!(
@@ -200,7 +200,7 @@ fn warn_of(selection: &Selection, context: &Context) {
     }
 }
 
-/// Returns the namespace that all names have in front, where they have one.
+/// Extracts the namespace if all names are `NAMESPACE/NAME` with the same one.
 fn named_namespace(args: &GetJobs) -> Option<String> {
     let mut spaces = args
         .names
@@ -212,7 +212,7 @@ fn named_namespace(args: &GetJobs) -> Option<String> {
         .then(|| first.to_owned())
 }
 
-/// Returns true for the job that `name` means: NAME in any namespace, or NAMESPACE/NAME.
+/// Matches a job with NAME in any namespace, or with NAMESPACE/NAME.
 fn is_called(job: &Job, name: &str) -> bool {
     match name.split_once('/') {
         Some((namespace, name)) => job.namespace == namespace && job.name == name,
@@ -220,7 +220,7 @@ fn is_called(job: &Job, name: &str) -> bool {
     }
 }
 
-/// Returns the jobs that the filters leave, in order.
+/// Filters and sorts the jobs.
 fn chosen(args: &GetJobs, jobs: Vec<Job>, wanted: &Wanted) -> Vec<(Job, State)> {
     let status = args
         .status
@@ -232,7 +232,7 @@ fn chosen(args: &GetJobs, jobs: Vec<Job>, wanted: &Wanted) -> Vec<(Job, State)> 
             let state = State::of(&job);
             (job, state)
         })
-        // Labels cannot hold every name, so two users may share one.
+        // Label values cannot contain every user name, so different users may have the same label.
         .filter(|(job, _)| wanted.user.is_none() || job.user == wanted.user)
         .filter(|(job, _)| {
             args.names.is_empty() || args.names.iter().any(|name| is_called(job, name))

@@ -1,4 +1,4 @@
-//! `gpuctl logs`: chooses the pods and lines, and prints them once or follows them.
+//! `gpuctl logs`: selects pods and lines, and prints them once or follows them.
 
 mod choice;
 mod follow;
@@ -20,7 +20,7 @@ use gpuctl_view::jobs::logs;
 use gpuctl_view::jobs::logs::{PodLogLine, Prefix};
 use gpuctl_view::{self as view, Format, document};
 
-/// Logs that are read at the same time.
+/// Logs read concurrently.
 const AT_ONCE: usize = 16;
 
 pub(crate) async fn run(args: &Logs, context: &Context) -> Result<ExitCode, Error> {
@@ -34,6 +34,7 @@ pub(crate) async fn run(args: &Logs, context: &Context) -> Result<ExitCode, Erro
     }
     let pods = choice::chosen(args, &job)?;
     let query = LogQuery {
+        // The logs of all pods share the memory limit of one.
         most_bytes: Some(MOST_LOG_BYTES / pods.len().max(1)),
         ..log_query(args, &job)
     };
@@ -42,6 +43,7 @@ pub(crate) async fn run(args: &Logs, context: &Context) -> Result<ExitCode, Erro
     }
     let PodLines { mut lines, silent } =
         read(args, &connection, &job, &pods, &query, context).await?;
+    // Merge the pods by time. The sort is stable, so lines of a pod keep their order.
     lines.sort_by_key(|line| line.at);
     lines.drain(..lines.len().saturating_sub(args.tail as usize));
     print(args, &lines, pods.len() > 1, format, context)?;
@@ -51,14 +53,14 @@ pub(crate) async fn run(args: &Logs, context: &Context) -> Result<ExitCode, Erro
     Ok(ExitCode::SUCCESS)
 }
 
-/// Lines of all pods, and the answer about a container that has no log.
+/// Lines of all pods, and the response for a container without a log.
 #[derive(Default)]
 struct PodLines {
     lines: Vec<PodLogLine>,
     silent: Option<Failure>,
 }
 
-/// Reads the logs of several pods at the same time.
+/// Reads the logs of several pods concurrently.
 async fn read(
     args: &Logs,
     connection: &Connection,
@@ -82,7 +84,7 @@ async fn read(
             Ok(read) => {
                 if read.is_cut {
                     warn(format!(
-                        "the log of {} is too long: older lines are left out",
+                        "the log of {} is too long: older lines are omitted",
                         pod.name
                     ));
                 }
@@ -106,11 +108,11 @@ async fn read(
             Err(failure) if names_no_container(&failure) => {
                 return Err(no_container(&query.container, job));
             }
-            // A container that has not begun has no log.
+            // A container that has not started has no log.
             Err(failure) if matches!(failure.code(), Some(400 | 404)) => {
                 found.silent = Some(failure);
             }
-            // One node that does not answer must not hide what the other ranks say.
+            // A node that does not respond must not hide the logs of other ranks.
             Err(failure) if failure.is_transient() => broken.push((pod, failure)),
             Err(failure) => return Err(from_node(failure, pod)),
         }
@@ -190,9 +192,11 @@ fn log_query(args: &Logs, job: &Job) -> LogQuery {
         .map_or(OWN_CONTAINER, Pod::own_container);
     LogQuery {
         container: args.container.clone().unwrap_or_else(|| own.to_owned()),
+        // With `--grep`, the last lines of the log are not the last matches.
         tail: args.grep.is_none().then_some(args.tail),
         since: args.since,
-        // A service's pod is restarted in place; a training's failed try is a pod of its own.
+        // A service's pod is restarted in place, but a failed attempt of a training has a pod of
+        // its own.
         previous: args.previous && job.kind.serves(),
         most_bytes: None,
     }
@@ -225,7 +229,7 @@ fn print(
     print_lines(args, &text, context)
 }
 
-/// Prints lines: only those that are asked for as they are may steer a terminal.
+/// Prints lines. Only `--raw` lets them send control sequences to the terminal.
 fn print_lines(args: &Logs, text: &str, context: &Context) -> Result<(), Error> {
     if args.raw {
         context.terminal.print_raw(text)
@@ -246,7 +250,7 @@ fn never_started(job: &Job) -> bool {
 fn explain_silence(job: &Job, failure: Option<&Failure>, context: &Context) {
     let state = State::of(job);
     match failure {
-        // A container that never started has an empty log, and no error says so.
+        // A container that never started has an empty log, and the API returns no error for it.
         _ if state.status == Status::Failed && never_started(job) => {
             context
                 .terminal

@@ -25,7 +25,7 @@ pub(crate) async fn run(args: &Open, context: &Context) -> Result<ExitCode, Erro
     let job = lookup::job(&connection, &args.name, LookupPurpose::Change).await?;
     let port = target_port(args, &job)?;
     let route = route(args, &job, port)?;
-    // Rights that are missing show before an address is printed.
+    // Report missing rights before printing an address.
     connection
         .sessions()
         .try_route(&route, &job)
@@ -42,6 +42,7 @@ pub(crate) async fn run(args: &Open, context: &Context) -> Result<ExitCode, Erro
         .local_addr()
         .map_err(|error| taken(port, &error))?
         .port();
+    // The token belongs to the job's own port only.
     let token = token(&job).filter(|_| args.target_port.is_none_or(|port| Some(port) == job.port));
     let opened = Opened::new(
         &job,
@@ -49,13 +50,14 @@ pub(crate) async fn run(args: &Open, context: &Context) -> Result<ExitCode, Erro
         port,
         token.as_deref().filter(|_| args.show_token),
     );
-    // A reader of the address may end it at once.
+    // Listen for signals first: a script may interrupt the command as soon as it has read the
+    // address.
     let ended_from_outside = platform::ended_from_outside();
     announce(args, &job, &opened, token.is_some(), context)?;
     let sink = RefCell::new(|event: RouteEvent| match event {
         RouteEvent::Pod(pod) => context
             .terminal
-            .note(&format!("── {pod} takes connections ──")),
+            .note(&format!("── {pod} accepts connections ──")),
         RouteEvent::Waiting(why) => context.terminal.note(&format!("── {} ──", why.trim_end())),
         RouteEvent::Failed(why) => context
             .terminal
@@ -63,7 +65,7 @@ pub(crate) async fn run(args: &Open, context: &Context) -> Result<ExitCode, Erro
     });
     let gone = tokio::select! {
         ended = connection.sessions().serve(&route, &listener, &sink) => ended?,
-        // That is how it ends.
+        // An interrupt is the normal end of this command.
         number = ended_from_outside => {
             return Ok(if number == platform::INTERRUPT { ExitCode::SUCCESS } else { ExitCode::from(128 + number) });
         }
@@ -82,7 +84,7 @@ pub(crate) async fn run(args: &Open, context: &Context) -> Result<ExitCode, Erro
     }
 }
 
-/// Returns the port in the pod. Refuses a job that does not run.
+/// Determines the port in the pod. Returns an error if the job is finished or paused.
 fn target_port(args: &Open, job: &Job) -> Result<u16, Error> {
     let state = State::of(job);
     let full = format!("{}/{}", job.namespace, job.name);
@@ -103,7 +105,7 @@ fn target_port(args: &Open, job: &Job) -> Result<u16, Error> {
     })
 }
 
-/// Prints the address, explains the token, and starts the browser.
+/// Prints the address, explains the token and starts the browser.
 fn announce(
     args: &Open,
     job: &Job,
@@ -122,8 +124,8 @@ fn announce(
     }
     if !has_token && args.show_token {
         let note = format!(
-            "its token is not in its file: see `gpuctl logs {}/{} --grep token`, or the secret \
-             that it comes from",
+            "the notebook's token is not in its file: see `gpuctl logs {}/{} --grep token`, or the \
+             secret that contains it",
             job.namespace, job.name
         );
         context.terminal.note(&note);
@@ -135,11 +137,11 @@ fn announce(
             .terminal
             .warn(&format!("cannot start a browser: {error}"));
     }
-    context.terminal.note("Ctrl-C ends it");
+    context.terminal.note("Ctrl-C stops forwarding");
     Ok(())
 }
 
-/// Returns the way to the pod that is meant; a service's pods are told by number too.
+/// Determines the route to the selected pod. Pods of a service can also be selected by number.
 fn route(args: &Open, job: &Job, port: u16) -> Result<Route, Error> {
     let choice = ContainerChoice {
         rank: args.rank,
@@ -156,7 +158,7 @@ fn route(args: &Open, job: &Job, port: u16) -> Result<Route, Error> {
     };
     if args.pod.is_some() || args.rank.is_some() {
         let pod = pod(job, choice)?;
-        // A rank is found again in another pod; a pod is itself.
+        // A rank is followed to its next pod, but a pod selected by name is not replaced.
         (route.pod, route.rank) = if pod.rank.is_some() && args.pod.is_none() {
             (None, pod.rank)
         } else {
@@ -166,13 +168,15 @@ fn route(args: &Open, job: &Job, port: u16) -> Result<Route, Error> {
     Ok(route)
 }
 
-/// Returns the port that was asked for, else the job's own, else any.
+/// Listens on the requested port, or else on the job's own port, or else on any free port.
 async fn listen(asked: Option<u16>, own: u16) -> Result<TcpListener, Error> {
+    // Listen on the loopback interface only: the forwarded service may need no password.
     let bind = |port| TcpListener::bind(("127.0.0.1", port));
     match asked {
         Some(port) => bind(port).await.map_err(|error| taken(port, &error)),
         None => match bind(own).await {
             Ok(listener) => Ok(listener),
+            // The port may be in use, for example by another `gpuctl open`.
             Err(_) => bind(0).await.map_err(|error| taken(0, &error)),
         },
     }

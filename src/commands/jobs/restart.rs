@@ -1,5 +1,5 @@
-//! `gpuctl restart`: gives a job new pods. Those of trainings and notebooks are evicted, for
-//! evictions are no failures.
+//! `gpuctl restart`: replaces the pods of a job. Pods of trainings and notebooks are evicted,
+//! because evictions do not count as failures.
 
 use std::collections::BTreeSet;
 use std::process::ExitCode;
@@ -27,7 +27,10 @@ pub(crate) async fn run(args: &Restarted, context: &Context) -> Result<ExitCode,
     if state.status == Status::Paused || state.status.is_final() {
         let error = Error::new(
             ErrorName::NotRunning,
-            format!("job `{}` is {}", job.name, state.status),
+            format!(
+                "job `{}` cannot be restarted: its status is {}",
+                job.name, state.status
+            ),
         );
         let verb = if state.status == Status::Paused {
             "resume job"
@@ -39,11 +42,13 @@ pub(crate) async fn run(args: &Restarted, context: &Context) -> Result<ExitCode,
     let pods = chosen(&job, args)?;
     let lost: Vec<&Pod> = pods.iter().copied().filter(|pod| pod.is_lost()).collect();
     if job.kind.is_replicated() {
+        // Changes an annotation of the pod template, like `kubectl rollout restart`.
         connection.jobs().roll(&job, context.now()).await?;
     } else {
         evict(&connection, &job, &pods).await?;
     }
     for pod in &lost {
+        // The kubelet of a lost node cannot confirm a deletion, so delete the pod by force.
         connection.jobs().take_away(&job.namespace, pod).await?;
     }
     let nodes: BTreeSet<&str> = lost.iter().filter_map(|pod| pod.node.as_deref()).collect();
@@ -62,7 +67,7 @@ pub(crate) async fn run(args: &Restarted, context: &Context) -> Result<ExitCode,
     answer(&job, change, args.output.into(), context)
 }
 
-/// Evicts pods one after the other. An error names those that are already evicted.
+/// Evicts pods one by one. An error lists those already evicted.
 async fn evict(connection: &Connection, job: &Job, pods: &[&Pod]) -> Result<(), Error> {
     for (index, pod) in pods.iter().enumerate() {
         let evicted = connection.jobs().evict(&job.namespace, pod).await;
@@ -88,7 +93,7 @@ fn message(job: &Job, rank: Option<u32>, pods: usize) -> String {
             "replacing {}; evictions cost no retry, and the command continues only if it loads a checkpoint",
             count(pods as u64, "pod")
         ),
-        (JobKind::Notebook, _) => "replacing its pod; what was only in memory is lost".to_owned(),
+        (JobKind::Notebook, _) => "replacing its pod; data only in memory is lost".to_owned(),
         _ => format!(
             "replacing {}, one after the other",
             count(job.pods_wanted.into(), "pod")
@@ -96,7 +101,7 @@ fn message(job: &Job, rank: Option<u32>, pods: usize) -> String {
     }
 }
 
-/// Returns the pods that are to go.
+/// Selects the pods to replace.
 fn chosen<'j>(job: &'j Job, args: &Restarted) -> Result<Vec<&'j Pod>, Error> {
     let pods: Vec<&Pod> = job
         .current_pods()
@@ -104,7 +109,10 @@ fn chosen<'j>(job: &'j Job, args: &Restarted) -> Result<Vec<&'j Pod>, Error> {
         .filter(|pod| !pod.ended())
         .collect();
     let none = |what: String| {
-        let error = Error::new(ErrorName::NotRunning, format!("{what} has no pod now"));
+        let error = Error::new(
+            ErrorName::NotRunning,
+            format!("{what} currently has no pods"),
+        );
         error.hint(format!(
             "gpuctl describe job {}/{}",
             job.namespace, job.name
@@ -118,10 +126,11 @@ fn chosen<'j>(job: &'j Job, args: &Restarted) -> Result<Vec<&'j Pod>, Error> {
         };
     };
     if job.kind != JobKind::Training {
-        return Err(
-            Error::usage(format!("`{}` is no training: it has no ranks", job.name))
-                .hint("omit `--rank`"),
-        );
+        return Err(Error::usage(format!(
+            "`{}` is not a training, so it has no ranks",
+            job.name
+        ))
+        .hint("omit `--rank`"));
     }
     if rank >= job.pods_wanted {
         let ranks = match job.pods_wanted {

@@ -1,4 +1,4 @@
-//! `gpuctl resume`: lets a paused job go on.
+//! `gpuctl resume`: continues a paused job.
 
 use std::process::ExitCode;
 

@@ -1,5 +1,5 @@
-//! `gpuctl run`: submits a job without a file. The flags become the YAML that they stand for, which
-//! is then read like any other.
+//! `gpuctl run`: submits a job without a file. The flags are converted to YAML, which is then read
+//! like a file.
 
 use std::process::ExitCode;
 
@@ -41,7 +41,7 @@ pub(crate) async fn run(args: &RunArgs, context: &Context) -> Result<ExitCode, E
     }
     let mut problems = Vec::new();
     let input = |document| {
-        // The user named each file on the command line.
+        // Allow any path, because the user gave each file on the command line.
         let attached = attach(&document, FILE, &FileAccess::Any, &mut problems);
         InputDocument {
             document,
@@ -69,10 +69,10 @@ pub(crate) async fn run(args: &RunArgs, context: &Context) -> Result<ExitCode, E
     .await
 }
 
-/// The file name in errors about the YAML that `run` makes of its flags.
+/// The file name in errors about the YAML that `run` generates.
 const FILE: &str = "the YAML of this command (--dry-run -o spec)";
 
-/// Returns the document that the flags stand for; what was not said is left out.
+/// Converts the flags to a document without the fields that are not given.
 fn specification(args: &RunArgs) -> Value {
     let mut job = Map::from_iter([("name".to_owned(), json!(args.name))]);
     put(&mut job, "priority", args.priority.as_ref());

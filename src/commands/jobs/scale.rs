@@ -21,29 +21,30 @@ pub(crate) async fn run(args: &Scale, context: &Context) -> Result<ExitCode, Err
             let error = Error::new(
                 ErrorName::NotScalable,
                 format!(
-                    "`{}` is a training: its ranks are fixed when it begins",
+                    "`{}` is a training: its ranks are fixed when it starts",
                     job.name
                 ),
             );
             return Err(error.hint(format!(
-                "`gpuctl pause job {full}`, or submit it anew with another `resources.node_count`"
+                "`gpuctl pause job {full}`, or submit it again with a different `resources.node_count`"
             )));
         }
         JobKind::Notebook if wanted > 1 => {
             let error = Error::new(
                 ErrorName::NotScalable,
-                format!("`{}` is a notebook: it is one pod", job.name),
+                format!("`{}` is a notebook, which always has one pod", job.name),
             );
             return Err(error.hint("submit a second notebook under another name"));
         }
         _ => {}
     }
     let before = if job.suspended { 0 } else { job.replicas() };
-    // Read beforehand: what was done must not look like a failure because of a warning.
+    // Read the autoscaler first: after scaling, a failed read must not make the command fail.
     let autoscaler = connection.services().autoscaler(&job).await?;
     if wanted != before {
         connection.jobs().scale(&job, wanted).await?;
     }
+    // At 0 replicas, the HorizontalPodAutoscaler stops scaling until replicas are set again.
     if let Some(autoscaler) = autoscaler.filter(|_| wanted > 0) {
         let (low, high) = (autoscaler.min_replicas, autoscaler.max_replicas);
         context

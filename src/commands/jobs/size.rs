@@ -1,4 +1,4 @@
-//! Prints how the number of a job's pods has changed, for `scale`, `pause`, `resume` and `restart`.
+//! Prints the change of a job's number of pods, for `scale`, `pause`, `resume` and `restart`.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! `gpuctl why`: says why a job waits, died or does not start.
+//! `gpuctl why`: explains why a job waits, failed or does not start.
 
 use std::process::ExitCode;
 
@@ -23,6 +23,7 @@ pub(crate) async fn run(args: &WhyArgs, context: &Context) -> Result<ExitCode, E
         stacks: args.stacks,
     };
     if questions.ras || questions.stacks {
+        // Both read from running containers, which a bundle does not have.
         context.must_change("omit `--ras` and `--stacks`")?;
     }
     let connection = context.connect().await?;
@@ -48,7 +49,7 @@ pub(crate) async fn run(args: &WhyArgs, context: &Context) -> Result<ExitCode, E
     if found.answer.coverage.events == "forbidden" {
         context
             .terminal
-            .lack("you may not list events: what only they tell is missing");
+            .lack("you may not list events: facts that only events show are missing");
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -87,7 +88,7 @@ async fn all(
     found.retain(|one| one.answer.situation != Situation::Fine);
     let rows: Vec<WhyRow<'_>> = found.iter().map(row).collect();
     if rows.is_empty() {
-        context.terminal.report("no job waits or died");
+        context.terminal.report("no job is waiting or has failed");
     }
     let answer = document(
         format,
@@ -102,7 +103,7 @@ async fn all(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns true for a job that does not simply run, and was not put to rest by somebody.
+/// Whether a job may have a problem: it is not simply running, and it was not finished or paused.
 fn has_something_to_tell(job: &Job) -> bool {
     let state = State::of(job);
     match state.status {

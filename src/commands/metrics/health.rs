@@ -1,5 +1,4 @@
-//! `gpuctl get health`: lists devices whose counters contradict «healthy». Without Prometheus it
-//! fails.
+//! `gpuctl get health`: lists devices whose counters contradict «healthy». It requires Prometheus.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! `gpuctl get heatmap`: prints what every device measures now. Without Prometheus it fails.
+//! `gpuctl get heatmap`: prints the metrics of every device. It requires Prometheus.
 
 use std::process::ExitCode;
 
@@ -46,6 +46,7 @@ pub(crate) async fn run(args: &GetHeatmap, context: &Context) -> Result<ExitCode
         return Ok(ExitCode::SUCCESS);
     }
     let pause = async || {
+        // No watch reports changes of metrics, so poll them.
         tokio::time::sleep(METRICS_STEP).await;
         true
     };
@@ -59,7 +60,7 @@ pub(crate) async fn run(args: &GetHeatmap, context: &Context) -> Result<ExitCode
     .await
 }
 
-/// What every device measures, and where it is.
+/// Metrics of every device, and the nodes that have them.
 struct Seen {
     readings: Readings,
     inventory: Inventory,
@@ -82,7 +83,7 @@ async fn look(connection: &Connection, warns: bool, context: &Context) -> Result
     };
     let (moment, stock) = join(moment, connection.inventory().stock()).await;
     let (moment, stock) = (moment?, stock);
-    // Without rights to the inventory the exporters' own words stand.
+    // Without access to the inventory, the labels of the exporters must identify the devices.
     let (inventory, consumers) = match stock {
         Ok(stock) => (stock.inventory, stock.consumers),
         Err(failure) if failure.is_forbidden() => Default::default(),

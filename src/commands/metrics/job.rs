@@ -1,4 +1,4 @@
-//! `gpuctl get metrics job`: prints the curves of the GPUs of a job. Without Prometheus it fails.
+//! `gpuctl get metrics job`: prints GPU metrics of a job over time. It requires Prometheus.
 
 use std::process::ExitCode;
 
@@ -18,7 +18,7 @@ use gpuctl_view::document;
 use gpuctl_view::history::metrics as view;
 use gpuctl_view::history::metrics::{JobCurves, JobMetric};
 
-/// Measures of throughput with their units; the first one that a job logs is shown.
+/// Measures of throughput with their units. The first one that a job reports is shown.
 const THROUGHPUTS: [(Measure, &str); 2] = [
     (Measure::TokensPerSecond, "tokens/sec"),
     (Measure::SamplesPerSecond, "samples/sec"),
@@ -27,7 +27,7 @@ const THROUGHPUTS: [(Measure, &str); 2] = [
 pub(crate) async fn run(args: &JobMetricsArgs, context: &Context) -> Result<ExitCode, Error> {
     context.terminal.set_format(args.output.into());
     let now = context.now();
-    // What is wrong on the command line is told before anybody is asked.
+    // Report invalid arguments before sending requests.
     args.range.range().check(now)?;
     let connection = context.connect().await?;
     let found = lookup::job(&connection, &args.name, LookupPurpose::Read).await?;
@@ -45,7 +45,7 @@ pub(crate) async fn run(args: &JobMetricsArgs, context: &Context) -> Result<Exit
         found.kind,
         found.pods.iter().map(|pod| pod.name.as_str()),
     );
-    // A pod that was replaced began before those that are there.
+    // A replaced pod started before the existing ones.
     let first = match args.range.start {
         Some(_) => started,
         None => curves::first_start(&prometheus, &pods, created, now.into())

@@ -1,4 +1,4 @@
-//! Commands about what GPUs measure.
+//! Commands about GPU metrics.
 
 pub(crate) mod health;
 pub(crate) mod heatmap;

@@ -1,5 +1,4 @@
-//! `gpuctl get overview`: prints the inventory, what its devices measure, storage and network in
-//! one answer.
+//! `gpuctl get overview`: prints the inventory, live metrics, storage and network together.
 
 use std::process::ExitCode;
 
@@ -44,7 +43,7 @@ pub(crate) async fn run(args: &GetOverview, context: &Context) -> Result<ExitCod
     .await
 }
 
-/// Reads everything once; `warns` says what may not be seen.
+/// Reads all data once. Warns about missing rights if `warns` is set.
 async fn look(
     connection: &Connection,
     cells: &OptionalMetrics<'_>,

@@ -45,9 +45,9 @@ pub(crate) async fn run(args: &TrainingPerformance, context: &Context) -> Result
     .await;
     let exposed = match exposed {
         Err(error) if !told.is_empty() && !context.require_metrics => {
-            context.terminal.warn(&format!(
-                "{error}; what follows is what the logs tell alone"
-            ));
+            context
+                .terminal
+                .warn(&format!("{error}; the following data comes only from logs"));
             Vec::new()
         }
         other => other?,

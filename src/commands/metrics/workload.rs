@@ -1,5 +1,5 @@
-//! `gpuctl get metrics workload`: prints the curves of the GPUs of a workload. Without Prometheus
-//! it fails.
+//! `gpuctl get metrics workload`: prints GPU metrics of a workload over time. It requires
+//! Prometheus.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -18,7 +18,7 @@ use gpuctl_core::stats::exporters::dialect::Quantity;
 use gpuctl_view::document;
 use gpuctl_view::history::workload_graphs as view;
 
-/// Seconds between two points of a workload's curves: the document's default.
+/// Default seconds between two points of a workload's curves.
 const WORKLOAD_STEP: i64 = 60;
 
 pub(crate) async fn run(args: &WorkloadMetrics, context: &Context) -> Result<ExitCode, Error> {
@@ -46,8 +46,8 @@ pub(crate) async fn run(args: &WorkloadMetrics, context: &Context) -> Result<Exi
         window,
     )
     .await?;
-    // What was told of a name before its pod began was of the pod that it replaced, as long as the
-    // workload existed.
+    // Before the current pod started, series with its name belonged to the pod that it replaced, as
+    // long as the workload existed. So they count from the workload's creation.
     let since = |pod: &WorkPod| milliseconds(workload.top.created_at.or(pod.created_at));
     let lifetimes = workload
         .pods
@@ -76,7 +76,7 @@ pub(crate) async fn run(args: &WorkloadMetrics, context: &Context) -> Result<Exi
     Ok(ExitCode::SUCCESS)
 }
 
-/// Names of the objects of a workload that may own pods, by kind.
+/// Collects the names of a workload's objects that may own pods, by kind.
 fn owners_below(branch: &Branch) -> BTreeMap<String, Vec<String>> {
     let mut owners: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let mut open = vec![branch];

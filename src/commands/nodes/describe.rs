@@ -1,4 +1,4 @@
-//! `gpuctl describe node`: prints everything about one node.
+//! `gpuctl describe node`: prints all details of one node.
 
 use std::process::ExitCode;
 

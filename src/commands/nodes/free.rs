@@ -1,4 +1,4 @@
-//! `gpuctl free`: tells which free GPUs can be used.
+//! `gpuctl free`: reports the free GPUs that can be used.
 
 use std::process::ExitCode;
 
@@ -45,7 +45,7 @@ pub(crate) async fn run(args: &Free, context: &Context) -> Result<ExitCode, Erro
         };
         let error = Error::new(
             ErrorName::Forbidden,
-            format!("what is free is not known: you may not list {what}"),
+            format!("free capacity is unknown: you may not list {what}"),
         );
         return Err(error.hint("gpuctl auth check free --emit-role"));
     };
@@ -67,8 +67,8 @@ fn gpu_type(text: &str) -> Result<GpuType, Error> {
     GpuType::parse(text).ok_or_else(|| {
         let error = Error::new(
             ErrorName::reported(ErrorKind::Usage, "InvalidGpuType"),
-            format!("`{text}` is no GPU type"),
+            format!("`{text}` is not a GPU type"),
         );
-        error.hint("such as a100-80g; `gpuctl get nodes` shows the types that there are")
+        error.hint("such as a100-80g; `gpuctl get nodes` shows the types in this cluster")
     })
 }

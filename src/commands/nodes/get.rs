@@ -1,4 +1,4 @@
-//! `gpuctl get nodes`: filters, sorts and pages the inventory of GPUs.
+//! `gpuctl get nodes`: filters, sorts and pages the GPU inventory.
 
 use std::process::ExitCode;
 
@@ -72,7 +72,7 @@ pub(crate) async fn run(args: &GetNodes, context: &Context) -> Result<ExitCode, 
             .measure(&mut stock, moment.as_ref())
             .as_ref()
             .map(Coverage::from);
-        // The health of published nodes is unknown, so none can be chosen by it.
+        // The health of published nodes is unknown, so they cannot be filtered by it.
         let stock = if args.status.is_some() {
             stock.listed()?
         } else {
@@ -96,10 +96,10 @@ pub(crate) async fn run(args: &GetNodes, context: &Context) -> Result<ExitCode, 
     .await
 }
 
-/// Returns what the cells of the table need.
+/// Selects the quantities that the table needs.
 fn quantities(args: &GetNodes, format: Format) -> &'static [Quantity] {
     match format {
-        // Names have no cells.
+        // `-o name` shows no metrics.
         Format::Name => &[],
         _ if args.gpu_detail => &OF_DEVICES,
         _ => &OF_NODES,
@@ -152,13 +152,13 @@ fn nodes_listing(
     Listing::new(options, &document, "items", names, table)
 }
 
-/// Tells a label's key from a GPU type: `nvidia.com/gpu-type` is a key, `nvidia.com/a100-80g` a
-/// type.
+/// Distinguishes a label key from a GPU type: `nvidia.com/gpu-type` is a key, `nvidia.com/a100-80g`
+/// a type.
 fn is_key(text: &str) -> bool {
     is_type_label(text)
 }
 
-/// Returns the nodes that the filters leave, in order.
+/// Filters and sorts the nodes.
 fn chosen<'h>(args: &GetNodes, hosts: &'h [NodeUsage]) -> Result<Vec<&'h NodeUsage>, Error> {
     let kind = match args.gpu_type.as_deref().filter(|text| !is_key(text)) {
         None => None,

@@ -1,4 +1,4 @@
-//! `gpuctl label node`: sets or removes a label, each node for itself, and reports which failed.
+//! `gpuctl label node`: sets or removes a label on each node independently, and reports failures.
 
 use std::process::ExitCode;
 
@@ -59,6 +59,7 @@ pub(crate) async fn run(args: &LabelNode, context: &Context) -> Result<ExitCode,
             }
         }
     }
+    // Users without the right to list nodes read published copies of some labels.
     if is_published(key) && !done.is_empty() {
         let reporter = TerminalReporter::new(&context.terminal, format);
         pools::publish(&connection, false, &reporter).await;
@@ -76,22 +77,22 @@ pub(crate) async fn run(args: &LabelNode, context: &Context) -> Result<ExitCode,
     })
 }
 
-/// Returns the key, and the value to set. What is no label is refused before anything is written.
+/// Parses the key, and the value to set. Invalid labels are rejected before anything is written.
 fn wanted<'a>(word: &'a str, args: &LabelNode) -> Result<(&'a str, Option<&'a str>), Error> {
     let (key, value) = word
         .split_once('=')
         .map_or((word, None), |(key, value)| (key, Some(value)));
     if args.delete == value.is_some() {
         let hint = if args.delete {
-            format!("--delete takes the key alone: {key}")
+            format!("--delete takes only the key: {key}")
         } else {
             match word.strip_suffix('-') {
-                Some(key) => format!("`--delete {key}` takes the label away"),
+                Some(key) => format!("`--delete {key}` removes the label"),
                 None => format!("{word}=VALUE, or --delete"),
             }
         };
         return Err(Error::usage(format!(
-            "`{word}` says {} value",
+            "`{word}` has {} value",
             if args.delete { "a" } else { "no" }
         ))
         .hint(hint));
@@ -101,12 +102,13 @@ fn wanted<'a>(word: &'a str, args: &LabelNode) -> Result<(&'a str, Option<&'a st
             .hint("letters, digits, `-`, `_`, `.`, at most 63")
     };
     if !is_label_key(key) {
-        return Err(invalid(format!("`{key}` is no key of a label")));
+        return Err(invalid(format!("`{key}` is not a valid label key")));
     }
     if let Some(value) = value.filter(|value| !is_label_value(value)) {
-        return Err(invalid(format!("`{value}` is no value of a label")));
+        return Err(invalid(format!("`{value}` is not a valid label value")));
     }
     let prefix = key.split_once('/').map_or("", |(prefix, _)| prefix);
+    // Kubernetes reserves these prefixes for its own components.
     let own = prefix.ends_with("kubernetes.io") || prefix.ends_with("k8s.io");
     if key == POOL_LABEL && !args.force {
         let error = Error::new(
@@ -140,10 +142,10 @@ async fn one(
         LabelOverwrite::Only(None)
     };
     match connection.nodes().set_label(node, key, value, over).await? {
-        Labelling::Done if value.is_none() => Ok(format!("{key} taken away")),
+        Labelling::Done if value.is_none() => Ok(format!("{key} removed")),
         Labelling::Done => Ok(format!("{key}={} set", value.unwrap_or_default())),
         Labelling::Unchanged => Ok(format!(
-            "{key}={} was set already",
+            "{key}={} was already set",
             value.unwrap_or_default()
         )),
         Labelling::NoNode => Err(lookup::missing_node(node, &[])),
@@ -155,7 +157,7 @@ async fn one(
             let there = there.unwrap_or_default();
             let error = Error::new(
                 ErrorName::LabelConflict,
-                format!("node `{node}` has {key}={there} already"),
+                format!("node `{node}` already has {key}={there}"),
             );
             Err(error.hint("--overwrite replaces it"))
         }

@@ -1,4 +1,5 @@
-//! `gpuctl get label`, `get node-labels` and `get gpu-type`: print labels of one node or of all.
+//! `gpuctl get label`, `get node-labels` and `get gpu-type`: print labels of one node or of all
+//! nodes.
 
 use std::process::ExitCode;
 
@@ -72,7 +73,7 @@ async fn every_node(
     .await
 }
 
-/// Lists the values that `resources.gpu-type` can have here.
+/// Lists the values of `resources.gpu-type` that this cluster supports.
 async fn types(
     options: &ListOptions,
     connection: &Connection,
@@ -131,7 +132,7 @@ impl ListRow for GpuTypeItem {
     type Key = LabelSortKey;
     type Facts = ();
 
-    /// Types are in the order of their names, whatever the key.
+    /// Types are always sorted by name.
     fn sort(_rows: &mut [Self], _key: Option<LabelSortKey>) {}
 
     fn names(page: &[Self]) -> Vec<String> {

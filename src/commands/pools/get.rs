@@ -84,6 +84,6 @@ impl ListRow for PoolUse {
     }
 
     fn hint(_page: &[Self], total: usize) -> Option<String> {
-        (total == 0).then(|| "gpuctl create -f pool.yaml makes one".to_owned())
+        (total == 0).then(|| "gpuctl create -f pool.yaml creates one".to_owned())
     }
 }

@@ -1,4 +1,4 @@
-//! `gpuctl add node` and `gpuctl remove node`: put nodes into a pool and take them out.
+//! `gpuctl add node` and `gpuctl remove node`: add nodes to a pool and remove them from it.
 
 use std::collections::BTreeSet;
 use std::process::ExitCode;
@@ -45,7 +45,11 @@ async fn change(args: &PoolNodes, adding: bool, context: &Context) -> Result<Exi
         };
         match result {
             Ok(()) => {
-                let verb = if adding { "is in" } else { "is out of" };
+                let verb = if adding {
+                    "was added to"
+                } else {
+                    "was removed from"
+                };
                 if !format.is_document() {
                     context
                         .terminal
@@ -75,7 +79,7 @@ async fn change(args: &PoolNodes, adding: bool, context: &Context) -> Result<Exi
     })
 }
 
-/// Returns the definition of the pool. Creates it for a pool that so far was labels only.
+/// Reads the definition of the pool, and creates one for a pool that only had labels.
 async fn definition(
     args: &PoolNodes,
     adding: bool,
@@ -115,7 +119,7 @@ async fn put_in(
         host.name().to_owned(),
         taken_over(connection, host, &pool.name).await?,
     );
-    // Written down first: a label without a note would outlive the pool.
+    // Record the labels first: a label without a record would remain after the pool is deleted.
     connection
         .pools()
         .change(&pool.name, |pool| {
@@ -131,6 +135,7 @@ async fn put_in(
         LabelOverwrite::Only(host.details.node.pool())
     };
     if let Err(error) = set_label(connection, &node, POOL_LABEL, &pool.name, over).await {
+        // Remove the record again, because the label was not set.
         let wanted = PoolDefinition {
             labels: [(node, set)].into(),
             ..PoolDefinition::default()
@@ -148,7 +153,7 @@ async fn put_in(
             },
         );
     }
-    // The taint of the pool that it leaves goes, that of the one that it comes into is set.
+    // Replace the taint of the previous pool by that of the new one.
     let before = taken_by(&host.details.node).map(ToOwned::to_owned);
     let taint = TaintChange {
         node: host.name().to_owned(),
@@ -176,7 +181,8 @@ async fn take_out(
         .await?
         .and_then(|mut known| known.pool.labels.remove(node))
         .unwrap_or_default();
-    // What an earlier try left half done is finished.
+    // A node that is only recorded in the pool is the result of an interrupted removal, which is
+    // completed here.
     if host.details.node.pool() != Some(pool) && set.is_empty() {
         let place = host
             .details

@@ -11,7 +11,7 @@ use gpuctl_core::error::{Error, ErrorName};
 impl Shell {
     pub(crate) const ALL: [Self; 5] = [Self::Bash, Self::Elvish, Self::Fish, Self::Pwsh, Self::Zsh];
 
-    /// Returns the file that shells of this kind look for.
+    /// The file name under which the shell looks for completions.
     pub(crate) fn file_name(self) -> &'static str {
         match self {
             Self::Bash => "gpuctl.bash",
@@ -23,7 +23,7 @@ impl Shell {
     }
 }
 
-/// Returns the script that registers gpuctl with `shell`; the candidates come from the program
+/// Generates the script that registers gpuctl with `shell`. The candidates come from the program
 /// itself.
 pub(crate) fn script(shell: Shell) -> std::io::Result<String> {
     let completer: &dyn EnvCompleter = match shell {

@@ -25,7 +25,7 @@ pub(crate) async fn view(args: &View, context: &Context) -> Result<ExitCode, Err
         .iter()
         .for_each(|unknown| context.terminal.warn(unknown));
     let file = config.file.path().map(|path| path.display().to_string());
-    // What is wrong is told, and does not hide the rest.
+    // Warn about invalid settings, but still print the others.
     let wrong = Cell::new(false);
     let setting = |key: &'static SettingKey| {
         let (value, origin) = match context.flag(key.name) {
@@ -42,7 +42,8 @@ pub(crate) async fn view(args: &View, context: &Context) -> Result<ExitCode, Err
             Origin::File => format!("file {}", file.as_deref().unwrap_or_default()),
             Origin::Default => "default".to_owned(),
         };
-        // A variable holds what the file keeps in a file of its own.
+        // For a `*_file` key, the environment variable contains the secret itself instead of a
+        // path.
         let secret =
             key.secret || (key.name.ends_with("_file") && origin.starts_with("environment"));
         Setting {
@@ -61,11 +62,11 @@ pub(crate) async fn view(args: &View, context: &Context) -> Result<ExitCode, Err
     context.terminal.print(&text)?;
     if file.is_none() {
         let place = usual().map_or_else(
-            || "in no config folder".to_owned(),
+            || "(no config folder found)".to_owned(),
             |path| format!("at {}", path.display()),
         );
         context.terminal.hint(&format!(
-            "there is no config file {place}: gpuctl config set KEY VALUE makes one"
+            "no config file exists {place}: gpuctl config set KEY VALUE creates one"
         ));
     }
     Ok(if wrong.get() {
@@ -130,7 +131,7 @@ fn parsed(key: &SettingKey, value: &str) -> Result<Value, Error> {
     } else {
         value.to_owned()
     };
-    // Nothing takes a setting back.
+    // An empty value counts as not set, so it resets the setting.
     let value = if typed.is_empty() {
         Some(Value::String(String::new()))
     } else {

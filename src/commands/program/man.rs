@@ -1,4 +1,4 @@
-//! `gpuctl man`: prints manual pages, made from the help and the exit codes of `error.rs`.
+//! `gpuctl man`: prints manual pages, generated from the help and the exit codes of `error.rs`.
 
 use std::process::ExitCode;
 
@@ -12,7 +12,7 @@ use crate::context::Context;
 use gpuctl_core::error::{Error, ErrorKind, ErrorName};
 use gpuctl_local::files;
 
-/// Returns every page as (file name, text).
+/// Generates every page as (file name, text).
 pub(crate) fn pages() -> std::io::Result<Vec<(String, String)>> {
     let mut command = Cli::command().disable_help_subcommand(true);
     command.build();

@@ -1,4 +1,4 @@
-//! `gpuctl mcp` serves agents; `gpuctl skill` prints what they are told beforehand.
+//! `gpuctl mcp` serves agents over MCP; `gpuctl skill` prints the instructions for agents.
 
 use std::process::ExitCode;
 
@@ -16,10 +16,11 @@ pub(crate) async fn run(args: &Mcp, context: &Context) -> Result<ExitCode, Error
     {
         return Err(contradiction(by));
     }
+    // Without this note, someone who starts the command by hand would see nothing happen.
     if context.terminal.in_is_terminal() {
         context
             .terminal
-            .note("waiting for an agent on stdin; `gpuctl mcp --help` shows how one is told of it");
+            .note("waiting for an agent on stdin; `gpuctl mcp --help` shows how to register it");
     }
     context.terminal.stream()?;
     let CarriedOptions {
@@ -31,19 +32,20 @@ pub(crate) async fn run(args: &Mcp, context: &Context) -> Result<ExitCode, Error
         .current_context()
         .filter(|_| access.context.is_none())
     {
-        // The context in the kubeconfig can change between calls.
+        // Pin the context now, because the current context of the kubeconfig can change between
+        // calls.
         cluster.push(format!("--context={current}").into());
         access.context = Some(current);
     }
     let target: KubeTarget = Box::new(move || Connection::place(&access));
     serve(cluster, namespace, args.allow_writes.iter().copied().map(area).collect(), target).await.map_err(|cause| {
-        let error = Error::new(ErrorName::SessionFailed, "no session with an agent came about").cause(cause.to_string());
-        error.hint("an agent starts this command and speaks first; `gpuctl mcp --help` shows how it is told of it")
+        let error = Error::new(ErrorName::SessionFailed, "the session with the agent could not be started").cause(cause.to_string());
+        error.hint("an agent starts this command and sends the first message; `gpuctl mcp --help` shows how to register it")
     })?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Explains why `--allow-writes` has no effect in the read-only mode.
+/// Explains why `--allow-writes` conflicts with read-only mode.
 fn contradiction(by: ReadOnly) -> Error {
     let contradicts = || Error::usage("`--allow-writes` contradicts the read-only mode");
     match by {
@@ -56,7 +58,7 @@ fn contradiction(by: ReadOnly) -> Error {
             .hint("omit `--allow-writes`, or change this setting with `gpuctl config set`"),
         ReadOnly::Unclear(why) => {
             let error =
-                Error::usage("cannot tell whether the read-only mode allows `--allow-writes`")
+                Error::usage("cannot determine whether the read-only mode allows `--allow-writes`")
                     .cause(why);
             error.hint("`gpuctl config view` shows what is wrong")
         }
@@ -93,7 +95,7 @@ mod tests {
         let unclear = contradiction(ReadOnly::Unclear("line 3 is not TOML".to_owned()));
         assert_eq!(unclear.causes, ["line 3 is not TOML"]);
         assert!(
-            unclear.message.starts_with("cannot tell whether")
+            unclear.message.starts_with("cannot determine whether")
                 && unclear.hints.iter().all(|hint| hint != "omit one")
         );
     }

@@ -13,7 +13,7 @@ use gpuctl_view::program::version;
 pub(crate) async fn run(args: &VersionArgs, context: &Context) -> Result<ExitCode, Error> {
     context.terminal.set_format(args.output.into());
     let own_version = env!("CARGO_PKG_VERSION");
-    // A broken config file is no reason to keep the version secret.
+    // A broken config file must not prevent printing the version.
     let config = context.config().unwrap_or_default();
     let value = |key: &str| {
         config
@@ -28,6 +28,7 @@ pub(crate) async fn run(args: &VersionArgs, context: &Context) -> Result<ExitCod
     let url = context
         .flag("prometheus.url")
         .unwrap_or_else(|| value("prometheus.url"));
+    // A URL may contain a password.
     let url = url.as_str().map(without_credentials);
     let answer = version::Version {
         service: "gpuctl",

@@ -44,7 +44,7 @@ pub(crate) async fn run(args: &DescribeQueue, context: &Context) -> Result<ExitC
         .filter(|job| job.is_in(queue))
         .map(|job| (State::of(&job), job));
     let mut jobs: Vec<(State, Job)> = jobs.filter(|(state, _)| !state.status.is_final()).collect();
-    // Those that run come first, then those that wait, the oldest first.
+    // Running jobs come first, then waiting ones, the oldest first.
     jobs.sort_by_key(|(state, job)| (state.status != Status::Running, job.created_at));
     let moment = OptionalMetrics::new(context, &connection)
         .now(&OF_JOBS)
@@ -64,7 +64,7 @@ pub(crate) async fn run(args: &DescribeQueue, context: &Context) -> Result<ExitC
     Ok(ExitCode::SUCCESS)
 }
 
-/// Finds the only queue of this name; `space` is the namespace that was given.
+/// Finds the only queue of this name. `space` is the namespace that the user gave.
 fn named<'q>(
     queues: &'q [Queue],
     space: Option<&str>,

@@ -1,4 +1,4 @@
-//! `gpuctl get queues`: lists the queues of Kueue and Volcano, or who was preempted for whom.
+//! `gpuctl get queues`: lists the queues of Kueue and Volcano, or the preemptions in them.
 
 use std::cmp::Reverse;
 use std::process::ExitCode;
@@ -79,7 +79,7 @@ async fn preempted(args: &GetQueues, context: &Context) -> Result<ExitCode, Erro
             .await?;
         for what in found.unreadable.iter().filter(|_| round.first) {
             context.terminal.lack(&format!(
-                "you may not list {what}: preemptions that they tell of are missing"
+                "you may not list {what}: preemptions recorded there are missing"
             ));
         }
         let coverage = PreemptionCoverage {
@@ -103,7 +103,9 @@ impl ListRow for QueueRow {
             Some(QueueSortKey::Used) => rows.sort_by_key(|row| Reverse(row.queue.used)),
             Some(QueueSortKey::Waiting) => rows.sort_by_key(|row| Reverse(row.queue.waiting)),
             Some(QueueSortKey::Utilization) => rows.sort_by(|a, b| {
+                // Queues with borrowed GPUs come first, and of these the least utilized ones.
                 let borrows = |row: &QueueRow| row.queue.borrowed > Some(GpuCount::ZERO);
+                // Unknown utilization sorts last.
                 let busy = |row: &QueueRow| {
                     row.figures
                         .and_then(|figures| figures.utilization)
@@ -131,17 +133,17 @@ impl ListRow for QueueRow {
     fn hint(page: &[Self], _total: usize) -> Option<String> {
         let row = page.iter().find(|row| row.queue.waiting > Some(0))?;
         let name = queues::name(&row.queue);
-        Some(format!("who waits and why: gpuctl describe queue {name}"))
+        Some(format!("waiting jobs: gpuctl describe queue {name}"))
     }
 }
 
 impl ListRow for Preemption {
-    const NONE: &'static str = "no preemption is told of: Kueue keeps the last of each job, the \
-        scheduler's events are kept for an hour";
+    const NONE: &'static str = "no preemptions found: Kueue records the last one of each job, and \
+        events of the scheduler expire after an hour";
     type Key = QueueSortKey;
     type Facts = PreemptionCoverage;
 
-    /// The newest come first, whatever the key.
+    /// Preemptions are always sorted newest first.
     fn sort(_rows: &mut [Self], _key: Option<QueueSortKey>) {}
 
     fn names(page: &[Self]) -> Vec<String> {

@@ -1,4 +1,4 @@
-//! What the verbs about queues do.
+//! Commands about queues.
 
 pub(crate) mod describe;
 pub(crate) mod get;
@@ -6,7 +6,7 @@ pub(crate) mod get;
 use gpuctl_cluster::{Connection, ServedQueueing};
 use gpuctl_core::error::{Error, ErrorKind, ErrorName};
 
-/// Returns what the cluster serves; an error where it serves no queues.
+/// Reads which queueing systems the cluster serves. Returns an error if there are none.
 async fn served(connection: &Connection) -> Result<ServedQueueing, Error> {
     let served = connection.queues().served().await?;
     if served.systems().next().is_none() {
@@ -14,7 +14,7 @@ async fn served(connection: &Connection) -> Result<ServedQueueing, Error> {
             ErrorName::reported(ErrorKind::NotFound, "QueueNotServed"),
             "this cluster serves no queues",
         );
-        return Err(error.hint("Kueue and Volcano are known; without them `gpuctl get quotas` shows what namespaces may use"));
+        return Err(error.hint("gpuctl supports Kueue and Volcano; without them `gpuctl get quotas` shows what namespaces may use"));
     }
     Ok(served)
 }

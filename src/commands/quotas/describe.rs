@@ -1,4 +1,4 @@
-//! `gpuctl describe quota`: prints what one namespace may use and does use.
+//! `gpuctl describe quota`: prints the quotas of one namespace and their use.
 
 use std::process::ExitCode;
 

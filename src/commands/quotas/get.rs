@@ -1,4 +1,4 @@
-//! `gpuctl get quotas`: lists what namespaces may use and do use.
+//! `gpuctl get quotas`: lists the quotas of namespaces and their use.
 
 use std::cmp::Reverse;
 use std::process::ExitCode;

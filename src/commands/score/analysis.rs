@@ -1,4 +1,4 @@
-//! Analyzes the window once: reads Prometheus and the API server at the same time, and scores every
+//! Analyzes a window once: reads Prometheus and the API server concurrently, and scores every
 //! device.
 
 use std::cell::Cell;
@@ -25,7 +25,7 @@ use gpuctl_core::stats::score::selection::{Rules, Scored, scored};
 use gpuctl_core::stats::score::serving;
 use gpuctl_prometheus::Window;
 
-/// What a score is made of.
+/// The quantities that determine a score.
 const QUANTITIES: [Quantity; 8] = [
     Quantity::Utilization,
     Quantity::MemoryCopy,
@@ -37,21 +37,21 @@ const QUANTITIES: [Quantity; 8] = [
     Quantity::Clock,
 ];
 
-/// What Prometheus itself would repeat a value for, in seconds.
+/// The default lookback delta of Prometheus in seconds, for which it repeats a value.
 const LONGEST_LOOKBACK: i64 = 300;
 
-/// Devices with their scores as of a time.
+/// Devices with their scores at one time.
 #[derive(Clone, Debug)]
 pub(crate) struct Analysis {
     pub devices: Vec<Scored>,
     pub rules: Rules,
-    /// To the second.
+    /// Truncated to seconds.
     pub at: Timestamp,
     pub took: Duration,
 }
 
-/// Seconds for which a sample stands: two of the scrapes that came in lately, and no less than two
-/// steps.
+/// Computes for how many seconds a sample remains valid: two intervals of recent scrapes, but at
+/// least two steps.
 fn lookback(counted: &[Series], step: i64) -> i64 {
     let intervals = counted
         .iter()
@@ -61,7 +61,7 @@ fn lookback(counted: &[Series], step: i64) -> i64 {
     (2 * scrapes + 1).max(2 * step).min(LONGEST_LOOKBACK)
 }
 
-/// What Prometheus answered about a window.
+/// Data of Prometheus about a window.
 struct Measured {
     moment: devices::ExporterReading,
     series: Vec<Series>,
@@ -69,7 +69,7 @@ struct Measured {
     lookback: i64,
 }
 
-/// Reads the window from Prometheus. `connected` is set when it has answered.
+/// Reads the window from Prometheus. Sets `connected` when it has responded.
 async fn measured(
     connection: &Connection,
     context: &Context,
@@ -111,7 +111,7 @@ async fn measured(
     })
 }
 
-/// Analyzes once. `connected` is told whether Prometheus answered, whatever else failed.
+/// Analyzes once. `connected` reports whether Prometheus responded, even if something else fails.
 pub(crate) async fn analyze(
     settings: &Settings,
     context: &Context,
@@ -146,7 +146,7 @@ pub(crate) async fn analyze(
     let history = history::read(&measured.series, &facts, &Lifetimes::new());
     let own = match stock.consumers {
         Some(_) => None,
-        // Since when a pod runs is known of one's own namespace at least.
+        // Start times of pods are readable at least in the own namespace.
         None => connection
             .inventory()
             .consumers(&connection.namespace)
@@ -162,7 +162,7 @@ pub(crate) async fn analyze(
     let mut devices = scored(&readings, &history, &stock.inventory, pods, &rules);
     if connection.namespace_is_explicit {
         let namespace = &connection.namespace;
-        // Of a shared device this namespace's pods are the ones that are meant.
+        // Of a shared device, count only the pods of this namespace.
         devices
             .iter_mut()
             .for_each(|device| device.reading.holders.retain(|(own, _)| own == namespace));

@@ -1,5 +1,4 @@
-//! `gpuctl score`: scores how much of each held GPU is used over a window. Without Prometheus it
-//! fails.
+//! `gpuctl score`: scores how much of each held GPU is used over a window. It requires Prometheus.
 
 pub(crate) mod analysis;
 pub(crate) mod outbound;
@@ -26,7 +25,8 @@ use gpuctl_view::score::summary;
 use gpuctl_view::{Format, document};
 
 impl ScoreArgs {
-    /// Reads the environment and the config file as they are now.
+    /// Resolves the settings from the flags, the environment and the config file in their current
+    /// state.
     pub(crate) fn settings(&self, context: &Context) -> Result<Settings, Error> {
         let mut settings = Settings::of(
             &self.scoring,
@@ -36,13 +36,14 @@ impl ScoreArgs {
         )?;
         context.terminal.set_talk(settings.talk);
         if context.access.bundle.is_some() {
-            // Nobody is told of what was, least of all a system that acts on it.
+            // A bundle has past data. Do not send it to others, least of all to a system that acts
+            // on it.
             (settings.ai, settings.notify, settings.control) = (None, None, None);
         }
         Ok(settings)
     }
 
-    /// Returns the devices that are listed, in the order that was asked for.
+    /// Selects the devices to list, in the requested order.
     pub(crate) fn list(&self, devices: Vec<Scored>) -> Vec<Scored> {
         let all = self.all && self.what == ScoreView::Results;
         let mut list: Vec<Scored> = devices
@@ -63,7 +64,7 @@ impl ScoreArgs {
         list
     }
 
-    /// Returns what stdout gets of an analysis.
+    /// Renders an analysis for stdout.
     pub(crate) fn text(
         &self,
         analysis: &Analysis,
@@ -122,7 +123,7 @@ pub(crate) async fn run(args: &ScoreArgs, context: &Context) -> Result<ExitCode,
     outbound::ask(&settings, &mut analysis, None, context).await;
     let mut analyses = Analyses::default();
     analyses.succeeded(analysis.took.as_secs_f64());
-    // Others are told of what is held; what is listed here is another question.
+    // External systems get all held devices, whatever is selected for display.
     let told = analysis.clone();
     analysis.devices = args.list(std::mem::take(&mut analysis.devices));
     context
@@ -135,7 +136,7 @@ pub(crate) async fn run(args: &ScoreArgs, context: &Context) -> Result<ExitCode,
             context.terminal.note("no held GPU is low");
         }
     }
-    // All of it is tried, whatever became of the first.
+    // Attempt every output, even if an earlier one fails.
     let mut outcomes = Vec::new();
     if let Some(path) = &args.textfile {
         let text = exposition::text(
@@ -158,7 +159,7 @@ pub(crate) async fn run(args: &ScoreArgs, context: &Context) -> Result<ExitCode,
     last.map_or(Ok(ExitCode::SUCCESS), Err)
 }
 
-/// Writes a file that everybody may read: node-exporter runs as another user.
+/// Writes a world-readable file, because node-exporter runs as another user.
 pub(crate) fn write(path: &Path, text: &str) -> Result<(), Error> {
     let written = files::replace(path, text.as_bytes(), files::Purpose::Public);
     written.map_err(|told| Error::new(ErrorName::TextfileFailed, told))

@@ -1,5 +1,5 @@
-//! Tells others about scores: asks an AI for its opinion, sends a chat message, posts to a control
-//! system. No answer changes a score.
+//! Sends scores to external systems: asks an AI for its opinion, sends a chat message, posts to a
+//! control system. No response changes a score.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -28,8 +28,8 @@ use gpuctl_core::stats::score::value::{Band, Thresholds};
 use gpuctl_view::score::list::{control_body, item};
 use gpuctl_view::score::message::message;
 
-/// Asks for opinions on the lowest scores, for so long in all. A device without a score is not
-/// asked about.
+/// Asks for opinions on the devices with the lowest scores, for at most `within` altogether.
+/// Devices without a score are skipped.
 pub(crate) async fn ask(
     settings: &Settings,
     analysis: &mut Analysis,
@@ -55,14 +55,15 @@ pub(crate) async fn ask(
     let (done, key_refused) = (Cell::new(0), Cell::new(false));
     let all = stream::iter(asked).for_each_concurrent(settings.workers, async |device| {
         let question = ai_question::question(device, &rules, plan.redact).to_string();
-        // A server that refuses the key refuses it for every device.
+        // A server that rejects the key rejects it for every device.
         let asked = if key_refused.get() {
-            Err(anyhow!("the key is refused"))
+            Err(anyhow!("the API key was rejected"))
         } else {
             ask_for_opinion(plan, &caller, &question).await
         };
         match asked {
             Ok(opinion) => {
+                // Only a confident opinion spares a device. Its score stays the same.
                 device.spared =
                     opinion.verdict == Activity::Active && opinion.confidence >= plan.threshold;
                 device.opinion = Some(opinion);
@@ -87,13 +88,13 @@ pub(crate) async fn ask(
     let failed = failed.into_inner();
     if let Some(first) = failed.first() {
         context.terminal.warn(&format!(
-            "no opinion on {} of {total} GPUs, whose scores stay as they are: {first}",
+            "no opinion on {} of {total} GPUs, whose scores are unchanged: {first}",
             failed.len()
         ));
     }
 }
 
-/// Selects the held devices that have a score, the lowest first.
+/// Selects the held devices that have a score, lowest first.
 fn held_by_score(devices: &mut [Scored]) -> Vec<&mut Scored> {
     let mut held: Vec<&mut Scored> = devices
         .iter_mut()
@@ -108,7 +109,6 @@ fn held_by_score(devices: &mut [Scored]) -> Vec<&mut Scored> {
     held
 }
 
-/// Asks the AI one question.
 async fn ask_for_opinion(
     plan: &AiPlan,
     caller: &Caller,
@@ -120,6 +120,7 @@ async fn ask_for_opinion(
     let patience = RetryPolicy {
         timeout: plan.timeout,
         retries: plan.retries,
+        // A question has no effects, so it may be sent twice.
         repeatable: true,
     };
     let text = plan.ai.said(&caller.post(&call, patience).await?)?;
@@ -131,7 +132,7 @@ async fn ask_for_opinion(
     })
 }
 
-/// Tells a chat of low devices that it was not told of lately.
+/// Sends a chat message about low devices that were not reported recently.
 pub(crate) async fn notify(
     plan: &NotifyPlan,
     memory: &mut Option<SentMessages>,
@@ -166,6 +167,7 @@ pub(crate) async fn notify(
     let local = analysis.at.to_zoned(TimeZone::system());
     let minute =
         u16::try_from(i32::from(local.hour()) * 60 + i32::from(local.minute())).unwrap_or(0);
+    // Nothing is recorded as sent during quiet hours, so these devices are reported afterwards.
     let told: Vec<String> = if plan.quiet_hours.is_some_and(|hours| hours.hold(minute)) {
         context
             .terminal
@@ -178,7 +180,7 @@ pub(crate) async fn notify(
         let named = sent.map_err(|told| {
             Error::new(ErrorName::NotifyFailed, "the message was not sent").cause(told)
         })?;
-        // Those that the message had no room for are named by the next one.
+        // Devices that did not fit into the message are reported in the next one.
         new.iter().take(named).map(|device| about(device)).collect()
     };
     if told.is_empty() {
@@ -218,16 +220,17 @@ async fn send(
     let answer = Caller::new()?.post(&call, patience).await?;
     robot.took(&plan.address, &answer)?;
     context.terminal.detail(&format!(
-        "told {} of {} low GPUs",
+        "reported to {}: {} low GPUs",
         plan.address.shown(),
         low.len()
     ));
     Ok(named)
 }
 
-/// Tells a control system of every low device whose data are complete, or says what would be told.
+/// Posts every low device with complete data to a control system. Without `--execute`, prints what
+/// it would post.
 ///
-/// Nothing more is posted once `ending` is set.
+/// Posts nothing more once `ending` is set.
 pub(crate) async fn control(
     plan: &ControlPlan,
     workers: usize,
@@ -263,7 +266,7 @@ pub(crate) async fn control(
     }
     if let Some(by) = context.read_only() {
         return Err(read_only(
-            "`--execute` would have GPUs reclaimed, and gpuctl only reads".to_owned(),
+            "`--execute` may reclaim GPUs, but gpuctl is in read-only mode".to_owned(),
             &by,
         ));
     }
@@ -282,6 +285,7 @@ pub(crate) async fn control(
     );
     Err(failed
         .into_iter()
+        // Report an error once, even if many calls failed with it.
         .collect::<BTreeSet<_>>()
         .into_iter()
         .fold(error, Error::cause))
@@ -294,7 +298,7 @@ fn low_devices<'a>(
 ) -> (Vec<&'a Scored>, Vec<&'a Scored>) {
     let Thresholds { idle, low, .. } = analysis.rules.thresholds;
     let below = if plan.idle_alone { idle } else { low };
-    // Who serves may be needed at once, however long nobody asked.
+    // Do not post serving pods by default: an idle server may get a request at any moment.
     let serves = |device: &&Scored| device.serving.is_some() && !plan.with_serving;
     let meant = |device: &&Scored| {
         device.is_low() && !serves(device) && (!plan.idle_alone || device.score.band == Band::Idle)
@@ -306,7 +310,7 @@ fn low_devices<'a>(
         .partition(|device| device.is_certain(below))
 }
 
-/// Posts the bodies, several at the same time. Returns the errors.
+/// Posts the bodies concurrently. Returns the errors.
 async fn post(
     plan: &ControlPlan,
     bodies: Vec<String>,
@@ -321,7 +325,7 @@ async fn post(
     };
     let posted = stream::iter(bodies).map(async |body| {
         if ending.get() {
-            return Err(anyhow!("not posted any more: it was told to end"));
+            return Err(anyhow!("not posted: the command is ending"));
         }
         let call = OutboundCall {
             address: plan.address.clone(),

@@ -1,5 +1,5 @@
-//! Resolves the settings of `gpuctl score`: flags over environment over config file, with the rules
-//! that span several of them.
+//! Resolves the settings of `gpuctl score`: flags override the environment, which overrides the
+//! config file. Checks rules that span several settings.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::terminal::Verbosity;
 use gpuctl_core::error::Error;
 use gpuctl_core::stats::score::value::{Thresholds, Weights};
 
-/// An AI, and what its word is worth.
+/// An AI, and how to use its opinions.
 #[derive(Clone, Debug)]
 pub(crate) struct AiPlan {
     pub ai: Ai,
@@ -27,7 +27,7 @@ pub(crate) struct AiPlan {
     pub redact: bool,
 }
 
-/// A chat.
+/// A chat that receives messages.
 #[derive(Clone, Debug)]
 pub(crate) struct NotifyPlan {
     pub address: OutboundUrl,
@@ -38,42 +38,42 @@ pub(crate) struct NotifyPlan {
     pub timeout: Duration,
 }
 
-/// A control system.
+/// A control system that receives low devices.
 #[derive(Clone, Debug)]
 pub(crate) struct ControlPlan {
     pub address: OutboundUrl,
     pub headers: Vec<(String, String)>,
     pub idle_alone: bool,
-    /// Pods that serve requests are not spared.
+    /// Whether to post pods that serve requests, too.
     pub with_serving: bool,
     pub timeout: Duration,
     pub execute: bool,
 }
 
-/// Everything that a flag, the environment or the file may say.
+/// All settings of a flag, the environment or the config file.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
-    /// Seconds.
+    /// In seconds.
     pub window: i64,
-    /// Seconds.
+    /// In seconds.
     pub step: i64,
     pub weights: Weights,
     pub thresholds: Thresholds,
-    /// From one analysis to the next.
+    /// Time between the starts of two analyses.
     pub interval: Duration,
-    /// Calls at the same time.
+    /// Maximum number of concurrent calls.
     pub workers: usize,
     pub ai: Option<AiPlan>,
     pub notify: Option<NotifyPlan>,
     pub control: Option<ControlPlan>,
-    /// Address of the file to serve at.
+    /// The listen address from the config file.
     pub listen: Option<String>,
     /// Allowed hosts from the config file.
     pub hosts: Vec<String>,
     pub talk: Verbosity,
 }
 
-/// Half a second of work is the most that one asks of a Prometheus.
+/// Minimum interval between analyses, to limit the load on Prometheus.
 const SHORTEST_INTERVAL: Duration = Duration::from_secs(1);
 
 impl Settings {
@@ -179,7 +179,7 @@ impl OutboundArgs {
                 error.hint("--ai-url URL, or `ai.api_url` of the config file: https://api.openai.com/v1/chat/completions")
             );
         };
-        // A key of the file goes to no other address than the file's.
+        // Send the key from the config file only to the address from the config file.
         let foreign = set.key_of_file && set.url.as_ref().is_some_and(|own| *own != url);
         let (address, model) = (
             address(&url, "ai.api_url")?,
@@ -235,7 +235,7 @@ impl OutboundArgs {
         };
         Ok(Some(ControlPlan {
             address: address(&url, "control.api_url")?,
-            // What lets us in goes to the address that it was given for.
+            // Send credentials from the config file only to the address configured there.
             headers: if self.control_api.is_none() {
                 set.headers
             } else {

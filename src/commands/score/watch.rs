@@ -1,4 +1,4 @@
-//! `gpuctl score --watch`: analyzes again and again, prints, serves and writes the results. It
+//! `gpuctl score --watch`: repeats the analysis, and prints, serves and writes the results. It
 //! waits out outages and counts them.
 
 mod config;
@@ -33,21 +33,21 @@ use gpuctl_view::score::exposition::Analyses;
 use gpuctl_view::score::list as view;
 use gpuctl_view::score::summary;
 
-/// Time between two looks at the config file, and at how long an analysis takes.
+/// Interval for checking the config file and the duration of an analysis.
 const TICK: Duration = Duration::from_secs(1);
 
-/// Intervals after which what was found last is too old to be shown as present.
+/// Number of intervals after which the last results are too old to be shown.
 const STALE: u32 = 3;
 
-/// What came of it so far.
+/// Results so far.
 #[derive(Default)]
 struct WatchState {
     analyses: Analyses,
     last: Option<Analysis>,
     connected: bool,
-    /// When an analysis ended last, or the first one began.
+    /// When the last analysis ended, or the first one started.
     ended: Option<Instant>,
-    /// When one succeeded last.
+    /// When the last successful analysis ended.
     succeeded: Option<Instant>,
 }
 
@@ -57,7 +57,7 @@ struct ScoreWatch<'a> {
     settings: RefCell<Settings>,
     state: RefCell<WatchState>,
     pages: Pages,
-    /// Set once a signal came: what was begun for others is ended, and nothing more begun.
+    /// Set by a signal: calls in progress are completed, but no new ones are started.
     ending: Cell<bool>,
 }
 
@@ -116,7 +116,7 @@ pub(crate) async fn run(
 }
 
 impl ScoreWatch<'_> {
-    /// Analyzes until a signal comes.
+    /// Analyzes repeatedly until a signal arrives.
     async fn rounds(&self) -> Result<ExitCode, Error> {
         let mut ended = std::pin::pin!(platform::ended_from_outside());
         let mut memory = None;
@@ -126,6 +126,7 @@ impl ScoreWatch<'_> {
             let settings = self.settings.borrow().clone();
             let begun = Instant::now();
             let connected = Cell::default();
+            // Service account tokens are rotated while the watch runs.
             self.context.renew_credentials();
             let analyzed = tokio::select! {
                 analyzed = analyze(&settings, self.context, &connected) => analyzed,
@@ -150,7 +151,8 @@ impl ScoreWatch<'_> {
                         return code(signal);
                     }
                 }
-                // What a person has to mend does not mend itself.
+                // At the start, errors that only a person can fix end the command, because retrying
+                // is pointless.
                 Err(error) if first && !is_outage(&error) => return Err(error),
                 Err(error) => self.failed(&error, &settings),
             }
@@ -169,6 +171,7 @@ impl ScoreWatch<'_> {
                     signal = &mut ended => return code(signal),
                 }
                 if self.read_again(&mut config) {
+                    // The new settings may name another chat.
                     memory = None;
                     break;
                 }
@@ -188,11 +191,12 @@ impl ScoreWatch<'_> {
             .analyses
             .succeeded(analysis.took.as_secs_f64());
         if settings.ai.is_some() {
-            // What was measured is there for all to see while the AI thinks.
+            // Publish the measurements while the AI is responding.
             self.publish(analysis.clone());
             let asked = outbound::ask(
                 settings,
                 &mut analysis,
+                // A slow AI must not delay the next analysis.
                 Some(settings.interval / 2),
                 self.context,
             );
@@ -239,7 +243,7 @@ impl ScoreWatch<'_> {
         Ok(())
     }
 
-    /// Makes an analysis the last one.
+    /// Stores an analysis as the latest one.
     fn publish(&self, mut analysis: Analysis) {
         analysis.devices = self.args.list(std::mem::take(&mut analysis.devices));
         {
@@ -266,11 +270,11 @@ impl ScoreWatch<'_> {
         self.textfile();
         let again = settings.interval.as_secs();
         self.context.terminal.warn(&format!(
-            "analysis failed: {error}; the next is in {again}s"
+            "analysis failed: {error}; next attempt in {again}s"
         ));
     }
 
-    /// Returns what stdout gets: for programs one JSON object a line.
+    /// Renders the output: for programs, one JSON object per line.
     fn shown(&self, analysis: &Analysis, analyses: &Analyses, first: bool) -> String {
         let (rows, at) = (&analysis.devices, analysis.at);
         let line = |value: serde_json::Value| format!("{value}\n");
@@ -301,8 +305,8 @@ impl ScoreWatch<'_> {
         }
     }
 
-    /// Reads the config file again when it has changed. One that is wrong changes nothing. True
-    /// when there is something new.
+    /// Reloads the config file after a change. An invalid file keeps the previous settings. Returns
+    /// true after a successful reload.
     fn read_again(&self, config: &mut WatchedConfig) -> bool {
         if !config.has_changed(self.context) {
             return false;
@@ -321,7 +325,7 @@ impl ScoreWatch<'_> {
             }
             Err(error) => {
                 self.context.terminal.warn(&format!(
-                    "the changed config file is invalid, the previous settings stay: {error}"
+                    "the changed config file is invalid, the previous settings remain in use: {error}"
                 ));
                 false
             }
@@ -345,7 +349,7 @@ fn is_outage(error: &Error) -> bool {
     )
 }
 
-/// Maps signals to exit codes: Ctrl-C interrupts, SIGTERM is the normal end.
+/// Maps signals to exit codes: Ctrl-C interrupts, but SIGTERM is the normal end.
 fn code(signal: u8) -> Result<ExitCode, Error> {
     match signal {
         platform::INTERRUPT => Ok(ExitCode::from(ErrorKind::Interrupted.exit_code())),

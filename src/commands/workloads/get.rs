@@ -1,4 +1,4 @@
-//! `gpuctl get workloads`: lists everything that requests GPUs.
+//! `gpuctl get workloads`: lists all workloads that request GPUs.
 
 use std::cmp::Reverse;
 use std::process::ExitCode;
@@ -74,7 +74,7 @@ impl ListRow for &Workload {
             Some(WorkloadSortKey::Start) => {
                 rows.sort_by_key(|workload| Reverse(workload.started_at()));
             }
-            // A workload that still runs ends last.
+            // A workload that is still running sorts as the latest end.
             Some(WorkloadSortKey::End) => {
                 rows.sort_by_key(|workload| (workload.has_ended(), Reverse(workload.ended_at())));
             }

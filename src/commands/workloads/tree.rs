@@ -1,4 +1,4 @@
-//! `gpuctl tree`: prints the owners of a workload and what they own.
+//! `gpuctl tree`: prints the owners of a workload and the objects that they own.
 
 use std::process::ExitCode;
 

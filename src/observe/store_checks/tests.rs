@@ -1,4 +1,4 @@
-//! Tests of the checks of Prometheus.
+//! Tests the checks of Prometheus.
 
 use super::*;
 

@@ -73,7 +73,7 @@ pub(super) async fn print(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns the rights of the role, and remarks for the administrator.
+/// Collects the rights of the role, and remarks for the administrator.
 fn rights(tasks: Option<&[&'static Task]>, extent: RoleExtent) -> (BTreeSet<Right>, Vec<String>) {
     if let Some(person) = person(extent) {
         let remarks = vec![person.summary().to_owned()];
@@ -191,17 +191,17 @@ async fn proxy(
     };
     let (service, both) = match path {
         PrometheusPath::Url => {
-            remarks.push("No right to a Service of Prometheus: your settings name its address, or turn metrics off.".to_owned());
+            remarks.push("No right to a Service of Prometheus: your settings contain its address or disable metrics.".to_owned());
             return Ok(None);
         }
         PrometheusPath::Service { service, is_exact } => (service, !is_exact),
         PrometheusPath::Unknown(why) => {
             let get = "--prometheus-service NAMESPACE/NAME:PORT adds it";
             remarks.push(format!(
-                "No right to ask Prometheus: its Service is not known. {get}."
+                "No right to query Prometheus: its Service is unknown. {get}."
             ));
             context.terminal.warn(&format!(
-                "no right to ask Prometheus is printed: {why}; {get}"
+                "the role has no right to query Prometheus: {why}; {get}"
             ));
             return Ok(None);
         }
@@ -212,6 +212,7 @@ async fn proxy(
         remarks.push("list services outside of the namespace: finds Prometheus, whose Service has an unusual name".to_owned());
     }
     let mut names = vec![service.proxy_name()];
+    // The name of a proxied Service contains its scheme. If it is unknown, grant both.
     if both {
         names.push(
             PrometheusService {
@@ -227,7 +228,7 @@ async fn proxy(
     }))
 }
 
-/// Parses `NAMESPACE/NAME` or `NAMESPACE/NAME:PORT`.
+/// Resolves the Service of `--prometheus-service`, and reads its port if the user gives none.
 async fn service_path(
     named: &NamedService,
     connection: &Connection,
@@ -256,13 +257,13 @@ async fn service_path(
         Ok(None) => {
             let error = Error::new(
                 ErrorName::NotFound,
-                format!("there is no Service `{namespace}/{name}` with a port"),
+                format!("Service `{namespace}/{name}` does not exist or has no port"),
             );
             Err(error.hint("name its port: --prometheus-service NAMESPACE/NAME:PORT"))
         }
         Err(failure) if failure.is_forbidden() => {
             let error = Error::usage(format!(
-                "you may not read the Service `{namespace}/{name}`, so its port is not known"
+                "you may not read the Service `{namespace}/{name}`, so its port is unknown"
             ));
             Err(error.hint("name its port: --prometheus-service NAMESPACE/NAME:PORT"))
         }
@@ -332,7 +333,7 @@ async fn subjects(
             ));
         }
         None => {
-            context.terminal.warn("no binding is printed, because your own name is not known; name a subject with --user NAME");
+            context.terminal.warn("no binding is printed, because your own name is unknown; name a subject with --user NAME");
         }
     }
     Ok(user

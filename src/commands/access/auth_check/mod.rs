@@ -1,5 +1,5 @@
 //! `gpuctl auth check`: asks the API server which commands the user may use, and prints the roles
-//! that would allow them.
+//! that allow them.
 
 mod emit_role;
 
@@ -50,7 +50,7 @@ pub(crate) async fn run(args: &AuthCheck, context: &Context) -> Result<ExitCode,
     }
 }
 
-/// Replaces the aliases of commands by their names: `get wl` means `get workloads`.
+/// Replaces command aliases by command names, such as `get wl` by `get workloads`.
 fn without_aliases(words: &[String]) -> Vec<String> {
     let root = Cli::command();
     let mut parent = &root;
@@ -63,7 +63,7 @@ fn without_aliases(words: &[String]) -> Vec<String> {
             .unwrap_or(&root);
         found.map_or(word, |found| found.get_name()).to_owned()
     };
-    // Quotes can make one argument of several words.
+    // A quoted argument can contain several words.
     words
         .iter()
         .flat_map(|word| word.split_whitespace())
@@ -90,8 +90,8 @@ fn unknown(words: &str) -> Error {
     }
 }
 
-/// Returns why Prometheus cannot be asked; `None` when it answers, whether by its address or
-/// through the API server.
+/// Checks that Prometheus responds, by its address or through the API server. The result is the
+/// error, or `None` on success.
 async fn trouble(connection: &Connection, context: &Context) -> Option<String> {
     let asked = async {
         let prometheus = metrics::find(
@@ -171,7 +171,7 @@ async fn several(
 struct UserAccess {
     items: Vec<Checked>,
     user: Option<String>,
-    /// Why Prometheus cannot be asked, where a command needs it.
+    /// Why Prometheus is unavailable, if a command needs it.
     trouble: Option<String>,
 }
 
@@ -200,6 +200,7 @@ async fn access(
     )
     .await;
     let (mut here, mut everywhere, user) = (here?, everywhere?, user?);
+    // A Prometheus that responds needs no further right, whichever way it was reached.
     if trouble.is_none() {
         here.insert(PROXY, true);
         everywhere.insert(PROXY, true);
@@ -262,7 +263,7 @@ async fn one(
     })
 }
 
-/// Returns whether the pool is there and how full it is.
+/// Checks whether the pool exists and how many jobs it has.
 async fn room(connection: &Connection, pool: &str) -> Result<PoolRoom, Error> {
     let wanted = Wanted {
         pool: Some(pool.to_owned()),
@@ -287,14 +288,16 @@ async fn room(connection: &Connection, pool: &str) -> Result<PoolRoom, Error> {
     let all_seen = jobs.as_ref().is_some_and(|found| found.unseen().is_none());
     let labelled = nodes.all().iter().any(|node| node.pool() == Some(pool));
     let defined = known.as_ref().is_some_and(Option::is_some);
-    // Only who sees all nodes and all definitions can say that it is not there.
+    // A pool is known not to exist only if the user may list all nodes and read all pool
+    // definitions.
     let exists = match (&nodes, labelled || defined) {
         (_, true) => Some(true),
         (Nodes::Listed(_), false) if known.is_some() => Some(false),
         _ => None,
     };
     let definition = known.flatten().unwrap_or_default();
-    // Of jobs that may be seen in part only their number being too many already says something.
+    // If some jobs are not visible, the count is a lower bound. It is conclusive only once it
+    // reaches the limit.
     let full = definition
         .max_jobs
         .zip(counted)

@@ -1,4 +1,4 @@
-//! `gpuctl create`: submits what files describe.
+//! `gpuctl create`: submits the jobs and other objects that files declare.
 
 pub(crate) mod secret;
 
@@ -47,7 +47,7 @@ pub(crate) async fn run(args: &Create, context: &Context) -> Result<ExitCode, Er
     ));
     if args.name.is_some() && inputs.documents.len() != 1 {
         let message = format!(
-            "`--name` is for one job, and the files have {} documents",
+            "`--name` works with one job, but the files contain {} documents",
             inputs.documents.len()
         );
         return Err(Error::usage(message).hint("name them in the files, or use `--generate-name`"));

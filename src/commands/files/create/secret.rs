@@ -1,5 +1,6 @@
 //! `gpuctl create secret`: stores tokens and registry passwords. Values come from the environment,
-//! a file or stdin, never from the command line, which other users of the machine can read.
+//! a file or stdin. They never come from the command line, which other users of the machine can
+//! read.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -76,7 +77,7 @@ pub(crate) async fn run(args: &CreateSecret, context: &Context) -> Result<ExitCo
     Ok(ExitCode::SUCCESS)
 }
 
-/// Refuses to overwrite a secret without `--replace`, and one of somebody else.
+/// Rejects overwriting a secret without `--replace`, or one that gpuctl did not create.
 fn check_replacement(args: &CreateSecret, live: &Value, namespace: &str) -> Result<(), Error> {
     let name = &args.name;
     if !args.replace {
@@ -102,7 +103,7 @@ fn values(args: &CreateSecret) -> Result<BTreeMap<String, Vec<u8>>, Error> {
             );
         }
         match values.insert(key.to_owned(), value) {
-            Some(_) => Err(Error::usage(format!("the key `{key}` is given twice"))),
+            Some(_) => Err(Error::usage(format!("the key `{key}` occurs twice"))),
             None => Ok(()),
         }
     };
@@ -116,7 +117,7 @@ fn values(args: &CreateSecret) -> Result<BTreeMap<String, Vec<u8>>, Error> {
             || (own_name(), pair.as_str()),
             |(key, path)| (key.to_owned(), path),
         );
-        // A path that is none may be a value that was given by mistake.
+        // Do not repeat an unreadable path: it may be a secret value passed by mistake.
         let read = inputs::bytes(path).map_err(|error| {
             let told = Error::new(
                 error.name,
@@ -129,8 +130,8 @@ fn values(args: &CreateSecret) -> Result<BTreeMap<String, Vec<u8>>, Error> {
     Ok(values)
 }
 
-/// Returns the value of a variable. A name that does not look like one may be a value that was
-/// given by mistake, and is not repeated.
+/// Reads an environment variable. If it is not set and its name looks unusual, the error omits the
+/// name, which may be a secret value passed by mistake.
 fn variable_value(variable: &str) -> Result<String, Error> {
     let shouted = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
     let looks_like_one = variable.len() <= 40
@@ -159,6 +160,7 @@ fn password(args: &CreateSecret) -> Result<String, Error> {
     }
     let text = String::from_utf8(inputs::bytes("-")?)
         .map_err(|_| Error::usage("the password on stdin is not text"))?;
+    // `echo` and editors append a newline that is not part of the password.
     let password = text.trim_end_matches(['\n', '\r']).to_owned();
     if password.is_empty() {
         Err(Error::usage("stdin has no password"))

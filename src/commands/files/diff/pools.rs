@@ -1,4 +1,4 @@
-//! What `diff` shows of a pool: what is written down of it, and the labels of its nodes.
+//! Compares pools for `diff`: their definitions, and the labels of their nodes.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,6 @@ use gpuctl_core::model::{Noted, PoolDefinition};
 use gpuctl_manifest::spec::Pool;
 use gpuctl_view::files::changes::Difference;
 
-/// Labels by node.
 type LabelsByNode = BTreeMap<String, BTreeMap<String, String>>;
 
 fn labels_by_node(pool: &PoolDefinition) -> LabelsByNode {
@@ -28,7 +27,7 @@ fn labels_by_node(pool: &PoolDefinition) -> LabelsByNode {
         .collect()
 }
 
-/// Renders a pool as its difference shows it.
+/// Renders a pool in the form that its difference shows.
 fn pool_document(pool: &PoolDefinition, nodes: LabelsByNode) -> Value {
     json!({
         "description": pool.description, "gpu-type": pool.gpu_types, "exclusive": pool.exclusive,
@@ -36,7 +35,7 @@ fn pool_document(pool: &PoolDefinition, nodes: LabelsByNode) -> Value {
     })
 }
 
-/// Plans a pool. Warns where `apply` would refuse it.
+/// Plans a pool, and warns if `apply` would reject it.
 async fn plan_pool(
     connection: &Connection,
     pool: &Pool,
@@ -44,10 +43,10 @@ async fn plan_pool(
 ) -> Result<PoolPlan, Error> {
     let mut planned = match pool_plan::plan(connection, pool, false).await {
         Ok(planned) => planned,
-        // What `apply` would refuse is a difference all the same.
+        // Show the difference even if `apply` would reject it.
         Err(error) if matches!(error.kind, ErrorKind::Request | ErrorKind::Access) => {
             reporter.warn(&format!(
-                "`apply` refuses pool `{}`: {error}",
+                "`apply` would reject pool `{}`: {error}",
                 pool.name.value
             ));
             PoolPlan::without_nodes(
@@ -62,13 +61,13 @@ async fn plan_pool(
         Err(error) => return Err(error),
     };
     for node in std::mem::take(&mut planned.missing) {
-        reporter.warn(&format!("there is no node {node}: `apply` refuses"));
+        reporter.warn(&format!("node {node} does not exist: `apply` would fail"));
         planned.wanted.labels.insert(node, BTreeMap::new());
     }
     Ok(planned)
 }
 
-/// Returns the difference of what is written down of a pool and of the labels of its nodes.
+/// Compares a pool's definition and the labels of its nodes with the file.
 pub(super) async fn of_pool(
     connection: &Connection,
     pool: &Pool,
@@ -81,7 +80,8 @@ pub(super) async fn of_pool(
         return Ok(Some(Difference::new("", &name, &wanted)));
     };
     let after = before.changed_to(&planned.wanted);
-    // What is written down of a node and what it has are two things.
+    // The labels recorded for a node may differ from its actual labels. Compare with the actual
+    // ones.
     let mut live = labels_by_node(&before);
     for step in planned.steps {
         if let Some(labels) = live.get_mut(&step.node) {

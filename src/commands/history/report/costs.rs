@@ -1,4 +1,4 @@
-//! Reads the files of prices and budgets, and applies them to groups.
+//! Reads price and budget files, and applies them to groups.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use gpuctl_core::model::values::prices::{Budget, Prices};
 use gpuctl_core::stats::history::gpu_hours::GpuHours;
 use gpuctl_local::files;
 
-/// Prices and budgets that the user gave.
+/// The user's prices and budgets.
 pub(super) struct Costs {
     pub prices: Option<Prices>,
     pub budget: Option<Budget>,
@@ -38,14 +38,15 @@ impl Costs {
             .transpose()?;
         if budget.as_ref().is_some_and(Budget::has_costs) && prices.is_none() {
             return Err(
-                Error::usage("the budget has costs, and nothing has a price").hint("--prices FILE"),
+                Error::usage("the budget limits costs, but no prices are set")
+                    .hint("--prices FILE"),
             );
         }
         Ok(Self { prices, budget })
     }
 
-    /// Returns the cost of an account. What was drawn and not measured has no price, and neither
-    /// has a part of a device of unknown fraction.
+    /// Computes the cost of an account. `None` if energy has a price but was not measured, or if
+    /// the fraction of a GPU share is unknown.
     pub(super) fn of_account(&self, account: &GpuHours) -> Option<f64> {
         self.prices
             .as_ref()?
@@ -53,7 +54,7 @@ impl Costs {
     }
 }
 
-/// Reads a file of `what`. An error names the `keys` of such a file.
+/// Reads a file of `what`. Errors list the `keys` of such a file.
 fn read<T: DeserializeOwned>(
     path: &Path,
     what: &str,

@@ -1,4 +1,4 @@
-//! Adds up what each group of a report did, hour by hour.
+//! Sums the usage of each group of a report, hour by hour.
 
 use std::collections::BTreeMap;
 
@@ -18,11 +18,11 @@ use gpuctl_core::stats::history::job_time::{GroupValues, JobSum, JobTimes};
 use gpuctl_core::stats::history::serving_hours::ServingHours;
 use gpuctl_view::history::report::HourPoint;
 
-/// Hours that are read at the same time.
+/// Hours read concurrently.
 const AT_ONCE: usize = 3;
 
 impl GroupBy {
-    /// Returns the key as kube-state-metrics writes it.
+    /// Converts the key to the form that kube-state-metrics uses in label names.
     pub(super) fn written_key(&self) -> String {
         match self {
             Self::Namespace => String::new(),
@@ -30,8 +30,8 @@ impl GroupBy {
         }
     }
 
-    /// Returns the group of an allocation; `None` for one that has no such label, or where none are
-    /// served.
+    /// Determines the group of an allocation; `None` if it lacks the label, or if labels are not
+    /// exported.
     fn group_of(&self, allocation: &Allocation, key: &str) -> Option<String> {
         match self {
             Self::Namespace => Some(allocation.pod.0.clone()),
@@ -43,9 +43,9 @@ impl GroupBy {
 
 /// Selects the allocations of a report and assigns each to its group.
 struct Grouping<'a> {
-    /// What is grouped by, with its key as kube-state-metrics writes it.
+    /// The grouping dimensions, each with its key in the form of kube-state-metrics.
     by: Vec<(&'a GroupBy, String)>,
-    /// The only namespace, where one was given.
+    /// The namespace to which the report is restricted.
     namespace: Option<&'a str>,
 }
 
@@ -68,7 +68,6 @@ impl<'a> Grouping<'a> {
             .collect()
     }
 
-    /// Returns the allocations of each group.
     fn groups(&self, history: &AllocationHistory) -> BTreeMap<GroupValues, AllocationGroup> {
         let mut found: BTreeMap<GroupValues, AllocationGroup> = BTreeMap::new();
         for (index, allocation) in history
@@ -86,7 +85,6 @@ impl<'a> Grouping<'a> {
     }
 }
 
-/// Totals of a group.
 #[derive(Default)]
 pub(super) struct GroupTotals {
     pub account: GpuHours,
@@ -94,14 +92,14 @@ pub(super) struct GroupTotals {
     pub serving: Option<ServingHours>,
 }
 
-/// What one group did in one hour.
+/// Usage of one group in one hour.
 struct HourAccount {
     group: GroupValues,
     account: GpuHours,
     serving: Option<ServingHours>,
 }
 
-/// All groups, and how many hours were looked at.
+/// Totals of all groups, and the number of hours read.
 #[derive(Default)]
 pub(super) struct Gathered {
     pub groups: BTreeMap<GroupValues, GroupTotals>,
@@ -137,7 +135,7 @@ impl Gathered {
     }
 }
 
-/// Reads the hours, several at the same time, and adds up the groups of each.
+/// Reads the hours concurrently and sums the groups of each.
 pub(super) async fn gather(
     args: &Report,
     past: &ClusterHistory<'_>,
@@ -178,6 +176,7 @@ pub(super) async fn gather(
     }
     drop(read);
     bar.finish_and_clear();
+    // Jobs span several hours, so their times are complete only after the last one.
     for (group, sum) in jobs.sums() {
         gathered.groups.entry(group).or_default().jobs = sum;
     }

@@ -12,13 +12,13 @@ use gpuctl_core::error::{Error, ErrorName};
 use gpuctl_core::model::Pod;
 use gpuctl_core::model::contract::refusal::ContainerComplaint;
 
-/// Pieces of an archive on their way between the disk and the network.
+/// Maximum number of archive chunks in transit between disk and network.
 pub(super) const PIECES: usize = 16;
 
-/// Bytes that are kept of what a command says about its failure.
+/// Maximum bytes to keep of a command's error messages.
 const MOST_WORDS: usize = 16 << 10;
 
-/// How long tar may take to write the last of what it got.
+/// How long tar may take to write its last input or error messages.
 pub(super) const LAST_WORDS: Duration = Duration::from_secs(5);
 
 /// A container that runs commands for a copy.
@@ -31,8 +31,8 @@ pub(super) struct TarContainer<'a> {
 }
 
 impl TarContainer<'_> {
-    /// Runs a command and returns its end with its messages on stderr. A `sink` that returns false
-    /// ends it.
+    /// Runs a command. Returns how it ended, with its messages on stderr. A `sink` that returns
+    /// false ends the command.
     pub(super) async fn command(
         &self,
         command: &[&str],
@@ -46,7 +46,7 @@ impl TarContainer<'_> {
         Ok((ending, message(&stderr)))
     }
 
-    /// Runs a command. Its messages are in `stderr` as soon as they arrive.
+    /// Runs a command whose messages are added to `stderr` as they arrive.
     pub(super) async fn command_with_stderr(
         &self,
         command: &[&str],
@@ -69,6 +69,7 @@ impl TarContainer<'_> {
             .start(&call)
             .await
             .map_err(|failure| from_node(failure, self.pod))?;
+        // Without input, use a channel that is already closed.
         let input = input.unwrap_or_else(|| mpsc::channel(1).1);
         let ending = session
             .run_slowly(input, async |stream, bytes: &[u8]| match stream {
@@ -85,12 +86,11 @@ impl TarContainer<'_> {
     }
 }
 
-/// Decodes what a command wrote to stderr.
 pub(super) fn message(stderr: &RefCell<Vec<u8>>) -> String {
     String::from_utf8_lossy(&stderr.borrow()).trim().to_owned()
 }
 
-/// Returns the folder of a path in a container, and the last part, which may not climb.
+/// Splits a path in a container into its folder and its last part, which must not be `.` or `..`.
 pub(super) fn parts(path: &str) -> Result<(&str, &str), Error> {
     let trimmed = path.trim_end_matches('/');
     let (folder, name) = trimmed
@@ -100,7 +100,7 @@ pub(super) fn parts(path: &str) -> Result<(&str, &str), Error> {
         });
     if name.is_empty() || name == "." || name == ".." {
         return Err(
-            Error::usage(format!("`{path}` ends in no file or folder name"))
+            Error::usage(format!("`{path}` does not end in a file or folder name"))
                 .hint("name one: JOB:/path/NAME"),
         );
     }

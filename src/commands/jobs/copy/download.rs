@@ -1,4 +1,4 @@
-//! Copies a file or folder out of a container: unpacks the archive while it arrives.
+//! Copies a file or folder out of a container, unpacking the archive while it arrives.
 
 use std::io;
 use std::pin::{Pin, pin};
@@ -22,7 +22,7 @@ use gpuctl_view::jobs::copied;
 /// Time limit for tar to exit after the end of its archive.
 const AFTER_END: Duration = Duration::from_secs(10);
 
-/// The end of tar, where it came in time, and of the unpacking.
+/// The results of tar, if it exited in time, and of unpacking.
 struct Received {
     command: Option<Result<(SessionEnd, String), Error>>,
     staged: io::Result<Staged>,
@@ -32,9 +32,10 @@ impl TarContainer<'_> {
     pub(super) async fn download(&self, path: &str, to: &str) -> Result<Copied, Error> {
         let (folder, name) = parts(path)?;
         let to = target(to, name);
-        // A signal between two steps counts as well.
+        // Listen for signals from here on, so that none is missed between two steps.
         let mut signal = pin!(ended_from_outside());
         let (sender, mut unpacking) = Unpacking::start(name, &to, PIECES);
+        // Without the prefix, tar would read a name with a leading `-` as an option.
         let name = format!("./{name}");
         let command = ["tar", "cf", "-", "-C", folder, name.as_str()];
         let received = self
@@ -46,7 +47,8 @@ impl TarContainer<'_> {
         let (ending, message) = command.unwrap_or(Ok((SessionEnd::Unread, String::new())))?;
         let staged = match (ending, staged) {
             (SessionEnd::Exit(0), Ok(staged)) => staged,
-            // tar says so of a file that was written to meanwhile, as checkpoints and logs are.
+            // tar reports a file that was written to during the copy, as checkpoints and logs often
+            // are. GNU tar then exits with 1.
             (SessionEnd::Exit(1), Ok(staged))
                 if ContainerComplaint::of_tar(&message) == Some(ContainerComplaint::Changed) =>
             {

@@ -87,8 +87,8 @@ impl Unpacking {
             .unwrap_or_else(|_| Err(io::Error::other("unpacking ended early")))
     }
 
-    /// Moves the copy to its target in a thread of its own, because merging a large folder takes
-    /// long. `ended` is a signal, which stops it.
+    /// Moves the copy to its target in a separate thread, because merging a large folder takes
+    /// long. A signal (`ended`) stops it.
     ///
     /// # Errors
     /// The outer error means that the user interrupted it.
@@ -102,7 +102,7 @@ impl Unpacking {
         let target = to.to_owned();
         std::thread::spawn(move || tell.send(staged.place(&target)));
         tokio::select! {
-            placed = &mut placed => return Ok(placed.unwrap_or_else(|_| Err(io::Error::other("moving it ended early")))),
+            placed = &mut placed => return Ok(placed.unwrap_or_else(|_| Err(io::Error::other("moving the copy stopped early")))),
             _ = ended => {}
         }
         self.stop.store(true, Ordering::Relaxed);
@@ -111,7 +111,7 @@ impl Unpacking {
             Some(Ok(copied)) => Ok(Ok(copied)),
             _ => Err(self
                 .interrupted()
-                .cause(format!("{} may hold a part of the copy", to.display()))),
+                .cause(format!("{} may contain a part of the copy", to.display()))),
         }
     }
 
@@ -189,7 +189,7 @@ impl Write for Sink {
             .blocking_send(SessionInput::Bytes(Bytes::copy_from_slice(bytes)));
         self.taken.fetch_add(1, Ordering::Relaxed);
         sent.map(|()| bytes.len())
-            .map_err(|_| io::Error::new(io::ErrorKind::BrokenPipe, "the container reads no more"))
+            .map_err(|_| io::Error::new(io::ErrorKind::BrokenPipe, "the container stopped reading"))
     }
 
     fn flush(&mut self) -> io::Result<()> {

@@ -1,4 +1,4 @@
-//! Copies a file or folder into a container. A file takes its name only when it is whole.
+//! Copies a file or folder into a container. A file gets its final name only when it is complete.
 
 use std::cell::RefCell;
 use std::io;
@@ -22,7 +22,7 @@ use gpuctl_core::model::contract::refusal::ContainerComplaint;
 use gpuctl_local::files::archive::{Copied, is_file, pack};
 use gpuctl_local::platform::ended_from_outside;
 
-/// With which tar ends after a fatal error.
+/// Exit code of tar after a fatal error.
 const TAR_FAILED: i32 = 2;
 
 /// Time limit for an interrupted upload to remove its file in the container.
@@ -33,12 +33,13 @@ impl TarContainer<'_> {
         let file = is_file(from).map_err(|error| unreadable(from, &error))?;
         let (folder, name) = self.destination(from, path).await?;
         if !file {
-            // A folder grows in place.
+            // A folder is unpacked in place, so an interrupted copy leaves a part of it.
             return tokio::select! {
                 sent = self.send(from, folder, name, path) => sent,
                 _ = ended_from_outside() => Err(interrupted()),
             };
         }
+        // Unpack under a temporary name in the same folder, because `mv` within a folder is atomic.
         let arriving = format!(".gpuctl-cp-{}", suffix());
         let (temporary, place) = (format!("{folder}/{arriving}"), format!("{folder}/{name}"));
         let (sent, is_interrupted) = tokio::select! {
@@ -56,7 +57,7 @@ impl TarContainer<'_> {
         sent
     }
 
-    /// Returns the folder in the container and the name that the copy gets there.
+    /// Determines the folder in the container and the name of the copy there.
     async fn destination<'p>(
         &self,
         from: &'p str,
@@ -71,13 +72,13 @@ impl TarContainer<'_> {
         if !is_folder && path.ends_with('/') {
             return Err(Error::new(
                 ErrorName::FileNotFound,
-                format!("there is no folder `{path}` in {}", self.pod.name),
+                format!("folder `{path}` does not exist in {}", self.pod.name),
             ));
         }
         let (folder, name) = match (is_folder, local_name) {
             (true, Some(name)) => (path.trim_end_matches('/'), name),
             (true, None) => {
-                let error = Error::usage(format!("`{from}` ends in no file name"));
+                let error = Error::usage(format!("`{from}` does not end in a file name"));
                 return Err(error.hint("name the copy: JOB:/path/NAME"));
             }
             (false, _) => parts(path)?,
@@ -105,7 +106,7 @@ impl TarContainer<'_> {
         path: &str,
     ) -> Result<Copied, Error> {
         let (sender, receiver) = mpsc::channel(PIECES);
-        // Keeps the input of tar open until its grace period is over.
+        // Keep tar's input open until its grace period is over.
         let (open, taken) = (sender.clone(), Arc::new(AtomicU64::new(0)));
         let sink = Sink {
             sender,
@@ -117,17 +118,18 @@ impl TarContainer<'_> {
         let mut running =
             pin!(self.command_with_stderr(&extracting, Some(receiver), async |_| true, &stderr));
         let (ended, packed) = tokio::select! {
-            // containerd goes on reading nothing when the command has ended, and tells its end only
-            // when all is read.
+            // containerd stops reading the input after the command has exited, but reports the exit
+            // only once all input is read. So a stall with a message on stderr counts as a failed
+            // tar.
             () = stalled(&taken, &stderr) => (Ok(SessionEnd::Exit(TAR_FAILED)), None),
-            // It read no further: its own words say why, unless it had all.
+            // tar stopped reading. Its messages explain why, unless it had read everything.
             ended = &mut running => (ended, tokio::time::timeout(LAST_WORDS, &mut packed).await.ok()),
             packed = &mut packed => {
                 if let Ok(Err(error)) = packed {
                     return Err(copy_failed(from).cause(error.to_string()));
                 }
-                // Old servers end the process with its input, so tar gets a moment to end by
-                // itself.
+                // Old servers kill the process when its input is closed, so give tar time to exit
+                // first.
                 let ended = tokio::time::timeout(LAST_WORDS, &mut running).await;
                 drop(open);
                 (match ended { Ok(ended) => ended, Err(_) => running.await }, Some(packed))
@@ -157,13 +159,13 @@ fn unreadable(from: &str, error: &io::Error) -> Error {
     match error.kind() {
         io::ErrorKind::NotFound => Error::new(
             ErrorName::FileNotFound,
-            format!("there is no `{from}` here"),
+            format!("`{from}` does not exist on this machine"),
         ),
         _ => copy_failed(from).cause(error.to_string()),
     }
 }
 
-/// Packs a file or folder as `name` in a thread of its own.
+/// Packs a file or folder as `name` in a separate thread.
 fn start_packing(from: &str, name: &str, sink: Sink) -> oneshot::Receiver<io::Result<Copied>> {
     let (source, name) = (from.to_owned(), name.to_owned());
     let (sender, packed) = oneshot::channel();
@@ -174,8 +176,8 @@ fn start_packing(from: &str, name: &str, sink: Sink) -> oneshot::Receiver<io::Re
     packed
 }
 
-/// Ends when the command has complained and takes nothing more. A warning of tar's alone is no
-/// reason to stop.
+/// Completes when the command has written to stderr and no longer reads its input. A warning alone
+/// does not count, because tar continues reading after it.
 async fn stalled(taken: &AtomicU64, stderr: &RefCell<Vec<u8>>) {
     let mut before = None;
     loop {

@@ -1,10 +1,10 @@
-//! Chooses the pods whose logs are read.
+//! Selects the pods whose logs are read.
 
 use crate::cli::jobs::logs::Logs;
 use gpuctl_core::error::{Error, ErrorName};
 use gpuctl_core::model::{Job, Pod};
 
-/// Returns the pods to read: those of the present try, or of the one before.
+/// Selects the pods of the current attempt, or of the previous one.
 pub(super) fn chosen(args: &Logs, job: &Job) -> Result<Vec<Pod>, Error> {
     let current = job.current_pods();
     let mut pods: Vec<Pod> = if args.previous && !job.kind.serves() {
@@ -33,7 +33,7 @@ pub(super) fn chosen(args: &Logs, job: &Job) -> Result<Vec<Pod>, Error> {
     Ok(pods)
 }
 
-/// Finds the pod that had the rank of this one before.
+/// Finds the previous pod of the same rank.
 fn earlier_try(job: &Job, pod: &Pod) -> Option<Pod> {
     let mut tries: Vec<&Pod> = job
         .pods
@@ -41,10 +41,11 @@ fn earlier_try(job: &Job, pod: &Pod) -> Option<Pod> {
         .filter(|other| other.rank == pod.rank)
         .collect();
     tries.sort_by_key(|pod| (pod.created_at, pod.name.clone()));
+    // The last pod of a rank belongs to the current attempt.
     tries.iter().rev().nth(1).map(|pod| (*pod).clone())
 }
 
-/// Returns the error about a rank or pod that the job does not have.
+/// Builds the error for a rank or pod that the job does not have.
 fn no_such_pod(args: &Logs, job: &Job) -> Error {
     let what = args.rank.map_or_else(
         || format!("pod `{}`", args.pod.clone().unwrap_or_default()),
@@ -63,7 +64,7 @@ fn no_such_pod(args: &Logs, job: &Job) -> Error {
     error.hint(format!("available: {}", names.join(", ")))
 }
 
-/// Selects pods: a training's by rank, a service's by their number at the moment.
+/// Selects pods: those of a training by rank, those of a service by their current number.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct PodFilter {
     pod: Option<String>,
@@ -85,7 +86,7 @@ impl PodFilter {
             .map(|pod| pod.name.as_str())
             .collect();
         names.sort_unstable();
-        // A number that no pod has matches none.
+        // A number that no pod has selects none.
         let name = args
             .rank
             .and_then(|rank| names.get(rank as usize))

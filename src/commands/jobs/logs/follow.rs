@@ -1,4 +1,4 @@
-//! Prints log lines while they come, until the job ends.
+//! Prints log lines as they arrive, until the job ends.
 
 use std::cell::RefCell;
 use std::process::ExitCode;
@@ -16,11 +16,11 @@ use gpuctl_view::jobs::logs;
 use gpuctl_view::jobs::logs::{JsonLine, PodLogLine, Prefix};
 use gpuctl_view::{Format, json_line};
 
-/// Bytes that are kept before they are written, of lines that come faster than they are.
+/// Maximum bytes to buffer when lines arrive faster than they are written.
 const AT_MOST: usize = 1 << 16;
 
-/// Collects lines and writes those that came together at once: one system call for each is dearer
-/// than the line.
+/// Buffers lines, and writes those that arrive together at once: a system call per line costs more
+/// than the line itself.
 struct LineBuffer<'a> {
     args: &'a Logs,
     context: &'a Context,
@@ -66,7 +66,7 @@ impl LineBuffer<'_> {
         }
     }
 
-    /// Writes whenever lines have come. Has no end.
+    /// Writes whenever lines have arrived. Never completes.
     async fn write_news(&self) -> ! {
         loop {
             self.news.notified().await;
@@ -99,6 +99,7 @@ pub(super) async fn follow(
     };
     let sink = RefCell::new(|event: LogEvent| match event {
         LogEvent::Line { pod, rank, line } => buffer.add(pod, rank, line),
+        // A note goes to stderr, so first write the lines that precede it.
         LogEvent::Note(text) => {
             buffer.write();
             context.terminal.note(&logs::remark(&text));

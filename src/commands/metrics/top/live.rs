@@ -1,5 +1,5 @@
-//! Lets the cockpit live: draws it, hands it keys, snapshots and lines of other commands, and
-//! fulfils what it wishes.
+//! Runs the cockpit: draws it, passes it keys, snapshots and output of other commands, and carries
+//! out its requests.
 
 use std::pin::{Pin, pin};
 use std::process::ExitCode;
@@ -17,11 +17,11 @@ use gpuctl_core::error::{Error, ErrorName};
 use gpuctl_local::platform;
 use gpuctl_view::cockpit::{Cockpit, CockpitSnapshot, Curves, Tab, Wish, draw};
 
-/// How many times longer than it took to read them objects are believed, however often they change:
-/// in a large cluster they always do.
+/// Objects are read again only after this many times the duration of the last read. Without it, a
+/// large cluster, where something always changes, would be read continuously.
 const REST: u32 = 20;
 
-/// Nobody reads faster.
+/// Minimum refresh interval; people cannot read faster.
 const SHORTEST: Duration = Duration::from_millis(500);
 
 pub(super) async fn live(
@@ -30,7 +30,7 @@ pub(super) async fn live(
     connection: &Connection,
 ) -> Result<ExitCode, Error> {
     let reader = SnapshotReader::new(context, connection);
-    // What it has to say about missing metrics and rights is said before the screen is taken.
+    // Print warnings about missing metrics and rights before the cockpit takes over the screen.
     let snapshot = reader.look(true).await?;
     let own = || {
         Connection::contexts(&context.access)
@@ -54,7 +54,9 @@ pub(super) async fn live(
         context.read_only().is_some(),
         snapshot,
     );
+    // Messages on stderr would garble the screen.
     let talk = context.terminal.swap_talk(Verbosity::Errors);
+    // Tasks that read the output of commands are not `Send`.
     let ended = tokio::task::LocalSet::new()
         .run_until(watch(args, &mut cockpit, connection, &reader, context))
         .await;
@@ -62,7 +64,7 @@ pub(super) async fn live(
     ended
 }
 
-/// Goes on until somebody wants the end.
+/// Runs until the user quits or a signal arrives.
 async fn watch(
     args: &Top,
     cockpit: &mut Cockpit,
@@ -74,7 +76,7 @@ async fn watch(
         |error| {
             Error::new(
                 ErrorName::SessionFailed,
-                format!("cannot find the program itself: {error}"),
+                format!("cannot find the gpuctl executable: {error}"),
             )
         },
     )?;
@@ -92,7 +94,7 @@ async fn watch(
     };
     let mut bell = connection.doorbell_of_nodes(args.interval.max(SHORTEST));
     let mut past = Some(Box::pin(reader.past(&first)));
-    // What changed since objects were read, when that was, and how long it took.
+    // Whether something changed since objects were read, when that was, and how long it took.
     let (mut has_news, mut read_at, mut took) = (false, Instant::now(), Duration::ZERO);
     loop {
         let next = async {
@@ -111,7 +113,7 @@ async fn watch(
     }
 }
 
-/// A signal that ends the program.
+/// A signal that terminates the program.
 type Signal = Pin<Box<dyn Future<Output = u8>>>;
 
 /// The cockpit on the screen, with the command whose output it shows.
@@ -121,14 +123,15 @@ struct CockpitSession<'a> {
     context: &'a Context,
     ended: Signal,
     output: Option<CommandOutput>,
-    /// `None` while another command has the keys.
+    /// `None` while another command reads the keys.
     events: Option<InputEvents>,
-    // The last field: the screen is given back when all else is gone.
+    // Must be the last field: fields drop in order, and the terminal is restored after all others.
     screen: Screen,
 }
 
 impl CockpitSession<'_> {
-    /// Draws and handles keys until the next snapshot is read. Returns the exit code at the end.
+    /// Draws and handles keys until the next snapshot is read. Returns the exit code when the user
+    /// quits.
     async fn show_until(
         &mut self,
         mut next: Pin<&mut impl Future<Output = Result<CockpitSnapshot, Error>>>,
@@ -141,7 +144,7 @@ impl CockpitSession<'_> {
                 found = &mut next => {
                     match found {
                         Ok(snapshot) => self.cockpit.update(snapshot),
-                        // An outage passes; what was seen last stays.
+                        // Outages are usually short, so keep the last data on the screen.
                         Err(error) => self.cockpit.trouble = Some(error.to_string()),
                     }
                     return Ok(None);
@@ -167,7 +170,7 @@ impl CockpitSession<'_> {
         }
     }
 
-    /// Shows lines of the command in the pane, or its end.
+    /// Shows output lines of the command in the pane, or its end.
     fn show_lines(&mut self, lines: Result<Vec<String>, CommandEnd>) {
         match (lines, &mut self.cockpit.pane) {
             (Ok(lines), Some(pane)) => lines.into_iter().for_each(|line| pane.push(&line)),
@@ -179,7 +182,7 @@ impl CockpitSession<'_> {
         }
     }
 
-    /// Does what a key asked for. Returns the exit code at the end.
+    /// Carries out the request of a key press. Returns the exit code when the user quits.
     async fn fulfil(&mut self, wish: Option<Wish>) -> Result<Option<ExitCode>, Error> {
         match wish {
             None => {}
@@ -194,8 +197,10 @@ impl CockpitSession<'_> {
         Ok(None)
     }
 
-    /// Gives keys and screen to a command until it ends. Returns the exit code after a signal.
+    /// Hands keys and screen over to a command until it exits. Returns the exit code after a
+    /// signal.
     async fn hand_over(&mut self, words: &[String]) -> Result<Option<ExitCode>, Error> {
+        // Stop reading keys: from now on they belong to the command.
         drop(self.events.take());
         self.screen.leave();
         let code = tokio::select! {
@@ -211,7 +216,7 @@ impl CockpitSession<'_> {
         if let Some(trouble) = trouble {
             self.context
                 .terminal
-                .tell(&format!("{trouble}; Enter goes back"));
+                .tell(&format!("{trouble}; press Enter to go back"));
             let mut keys = self.screen.keys_alone()?;
             tokio::select! {
                 () = keys.key() => {}
@@ -224,7 +229,7 @@ impl CockpitSession<'_> {
     }
 }
 
-/// Waits for a future; without one it has no end.
+/// Awaits a future, or waits forever if there is none.
 async fn or_never<T>(future: Option<impl Future<Output = T>>) -> T {
     match future {
         Some(future) => future.await,
@@ -232,8 +237,8 @@ async fn or_never<T>(future: Option<impl Future<Output = T>>) -> T {
     }
 }
 
-/// Waits for a signal that ends this process while a child process has the terminal, and returns
-/// it. Ctrl-C is for the child process.
+/// Waits for a signal that terminates this process while a child process has the terminal. Ctrl-C
+/// belongs to the child process.
 async fn asked_to_end(ended: &mut Signal) -> u8 {
     loop {
         match ended.as_mut().await {
@@ -243,7 +248,7 @@ async fn asked_to_end(ended: &mut Signal) -> u8 {
     }
 }
 
-/// Shows in the pane why there is no answer.
+/// Shows in the pane why the command has no output.
 fn told(cockpit: &mut Cockpit, trouble: &str) {
     if let Some(pane) = &mut cockpit.pane {
         pane.ended = Some(trouble.to_owned());

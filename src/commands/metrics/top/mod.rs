@@ -1,5 +1,5 @@
-//! `gpuctl top`: a cockpit on a terminal (`live.rs`), a table of nodes, jobs or GPUs by utilization
-//! in a pipe.
+//! `gpuctl top`: a cockpit on a terminal (`live.rs`). In a pipe, it prints a table of nodes, jobs
+//! or GPUs by utilization.
 
 mod live;
 mod own_program;
@@ -25,7 +25,7 @@ use gpuctl_view::workloads::top::TopLine;
 pub(crate) async fn run(args: &Top, context: &Context) -> Result<ExitCode, Error> {
     let connection = context.connect().await?;
     let look = context.terminal.look();
-    // A screen that changes is no use to a screen reader.
+    // A screen that redraws itself is useless with a screen reader.
     let lives = look.width.is_some()
         && context.terminal.in_is_terminal()
         && !look.plain
@@ -51,7 +51,6 @@ pub(crate) async fn run(args: &Top, context: &Context) -> Result<ExitCode, Error
     Ok(ExitCode::SUCCESS)
 }
 
-/// Reads the lines of the table.
 async fn lines(
     args: &Top,
     connection: &Connection,

@@ -1,5 +1,5 @@
-//! Runs this program itself for the cockpit: an answer line by line in the pane, or with the whole
-//! terminal.
+//! Runs this program itself for the cockpit: with its output line by line in the pane, or with the
+//! whole terminal.
 
 use std::ffi::OsString;
 use std::io;
@@ -10,17 +10,19 @@ use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 use tokio::process::{Child, Command};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
-/// Lines that wait to be shown; a command that says more waits, too.
+/// Maximum number of lines that wait to be shown. A command with more output blocks until some are
+/// shown.
 const WAITING: usize = 1000;
 
-/// This program, with the options that it was started with.
+/// This program's path, with the options that it was started with.
 pub(super) struct OwnProgram {
     path: PathBuf,
     options: Vec<OsString>,
 }
 
 impl OwnProgram {
-    /// Finds it once: an upgrade takes the file away while the cockpit runs.
+    /// Finds the path once at startup, because an upgrade may remove the file while the cockpit
+    /// runs.
     pub(super) fn find(options: Vec<OsString>) -> io::Result<Self> {
         Ok(Self {
             path: std::env::current_exe()?,
@@ -30,14 +32,16 @@ impl OwnProgram {
 
     fn command(&self, words: &[String]) -> Command {
         let mut command = Command::new(&self.path);
+        // A command must not continue after the cockpit has closed its pane.
         command.args(&self.options).args(words).kill_on_drop(true);
         command
     }
 
-    /// Begins a command whose answer is shown while it comes.
+    /// Starts a command whose output is shown as it arrives.
     pub(super) fn answer(&self, words: &[String]) -> io::Result<CommandOutput> {
         let mut command = self.command(words);
         command
+            // The pane shows text without styles.
             .env("NO_COLOR", "1")
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -57,25 +61,26 @@ impl OwnProgram {
         Ok(CommandOutput { child, lines })
     }
 
-    /// Gives the terminal to a command until it ends. Returns its exit code; `None` after a signal.
+    /// Hands the terminal to a command until it exits. Returns its exit code; `None` after a
+    /// signal.
     pub(super) async fn hand_over(&self, words: &[String]) -> io::Result<Option<i32>> {
         Ok(self.command(words).status().await?.code())
     }
 }
 
-/// A command whose answer is shown while it comes.
+/// A running command whose output is shown as it arrives.
 pub(super) struct CommandOutput {
     child: Child,
     lines: Receiver<String>,
 }
 
-/// How a command ended, as the pane shows it.
+/// How a command ended, in the form that the pane shows.
 pub(super) struct CommandEnd {
     pub text: String,
 }
 
 impl CommandOutput {
-    /// Returns the lines that came, or how the command ended.
+    /// Waits for output lines, or for the end of the command.
     pub(super) async fn next(&mut self) -> Result<Vec<String>, CommandEnd> {
         if let Some(line) = self.lines.recv().await {
             let mut lines = vec![line];
@@ -100,7 +105,7 @@ impl CommandOutput {
     }
 }
 
-/// Passes lines on as they come, until nobody wants them.
+/// Forwards lines as they arrive until the receiver is dropped.
 fn read(from: impl AsyncRead + Unpin + 'static, to: Sender<String>) {
     tokio::task::spawn_local(async move {
         let mut lines = BufReader::new(from).lines();

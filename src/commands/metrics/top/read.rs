@@ -1,5 +1,5 @@
-//! Reads what the cockpit shows: objects when they have changed, metrics every time, and once the
-//! curves of the last half hour.
+//! Reads the cockpit's data: objects after a change, metrics at every refresh, and once the curves
+//! of the last half hour.
 
 use std::cell::{Cell, RefCell};
 
@@ -24,16 +24,16 @@ use gpuctl_view::cockpit::{CockpitSnapshot, Curves};
 /// Seconds between two points of the curves.
 const STEP: i64 = 60;
 
-/// Where snapshots come from.
+/// Reads snapshots for the cockpit.
 pub(super) struct SnapshotReader<'c> {
     context: &'c Context,
     connection: &'c Connection,
     cells: OptionalMetrics<'c>,
     kept: KeptObjects,
     served: OnceCell<ServedQueueing>,
-    /// The last queues that were read; an answer that fails does not make them none.
+    /// The queues of the last successful read. A failed read does not clear them.
     queues: RefCell<Option<Vec<Queue>>>,
-    /// True once it was told what may not be seen.
+    /// Whether the user was already warned about missing rights.
     told: Cell<bool>,
 }
 
@@ -50,7 +50,7 @@ impl<'c> SnapshotReader<'c> {
         }
     }
 
-    /// Reads a snapshot. Objects are read again when `fresh` ones are wanted.
+    /// Reads a snapshot. Objects are read again if `fresh` is set.
     pub(super) async fn look(&self, fresh: bool) -> Result<CockpitSnapshot, Error> {
         let connection = self.connection;
         let namespace = connection

@@ -1,6 +1,6 @@
-//! `gpuctl doctor --bundle FILE`: keeps the cluster's objects, then runs reading commands on what
-//! is kept and fetches what each of them missed, until none misses anything. So a bundle holds what
-//! those commands ask for, whatever that is.
+//! `gpuctl doctor --bundle FILE`: captures the cluster's objects, then runs reading commands on the
+//! capture and fetches the data that they miss. This is repeated until no data is missing, so a
+//! bundle always contains what those commands read.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -25,13 +25,13 @@ use gpuctl_view::format::text::count;
 use gpuctl_view::program::bundle::BundleWritten;
 use gpuctl_view::{Format, document};
 
-/// Seconds of the past about which a replay may be asked.
+/// Seconds of history that a replay may query.
 const LONGEST: i64 = 31 * 86_400;
-/// Jobs that are asked about one by one.
+/// Maximum number of jobs to capture individually.
 const JOBS: usize = 30;
-/// A command asks at most this many questions one after the other.
+/// Maximum number of reads of a command that depend on each other.
 const ROUNDS: usize = 24;
-/// Questions that are fetched at the same time.
+/// Items fetched concurrently.
 const AT_ONCE: usize = 8;
 
 /// Captures the cluster and Prometheus into a file.
@@ -66,8 +66,8 @@ pub(crate) async fn write(
     let left = fill(&bundle, &connection, prometheus.as_ref(), context).await?;
     if left > 0 {
         context.terminal.warn(&format!(
-            "{} could not be answered; a replay ends with 6 there",
-            count(left as u64, "question")
+            "{} could not be captured; a replay that needs them exits with 6",
+            count(left as u64, "item")
         ));
     }
     bundle
@@ -76,12 +76,13 @@ pub(crate) async fn write(
     if let Err(error) = Bundle::check_size(file) {
         context
             .terminal
-            .warn(&format!("`--replay` will refuse this bundle: {error}"));
+            .warn(&format!("`--replay` will reject this bundle: {error}"));
     }
     report(file, &bundle, &unread, format, context)
 }
 
-/// Finds Prometheus, narrowed to this cluster, and notes in the bundle how it is asked.
+/// Finds Prometheus, restricted to this cluster's series, and records in the bundle how to query
+/// it.
 async fn find_store<'c>(
     connection: &'c Connection,
     bundle: &mut Bundle,
@@ -99,11 +100,11 @@ async fn find_store<'c>(
         Err(error) => {
             context
                 .terminal
-                .warn(&format!("the bundle is without metrics: {error}"));
+                .warn(&format!("the bundle contains no metrics: {error}"));
             return None;
         }
     };
-    // A replay answers about all of this time, and must add up no more than the live command.
+    // A replay may query all of this range, and its sums must not exceed those of the live command.
     let until = UnixSeconds::from(context.now());
     let clusters = match found.matchers().is_empty() {
         true => which(&found, connection, (until - LONGEST, until))
@@ -124,7 +125,7 @@ async fn find_store<'c>(
     Some(prometheus)
 }
 
-/// Prints that the bundle is written.
+/// Prints where the bundle was written and what it lacks.
 fn report(
     file: &Path,
     bundle: &Bundle,
@@ -143,8 +144,8 @@ fn report(
     };
     let text = || {
         let mut text = format!(
-            "{} written, {} KiB; known forms of secrets are redacted, names, addresses and log \
-             lines are in it\n",
+            "{} written, {} KiB; known forms of secrets are redacted, but it contains names, \
+             addresses and log lines\n",
             file.display(),
             bytes.div_ceil(1024)
         );
@@ -162,8 +163,8 @@ fn report(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Fetches what commands miss, until none misses anything. Returns the number of questions without
-/// an answer.
+/// Fetches what commands miss until none misses anything. Returns the number of items that could
+/// not be fetched.
 async fn fill(
     bundle: &Arc<Bundle>,
     connection: &Connection,
@@ -180,6 +181,7 @@ async fn fill(
             progress.set_message(format!("gpuctl {command}"));
             ask(&command, bundle, context).await;
             let mut own = bundle.take_missed();
+            // Do not fetch again what has failed before.
             own.retain(|question| !failed.contains(question));
             if !own.is_empty() {
                 again.push(command);
@@ -203,6 +205,7 @@ async fn fill(
         pending = again;
     }
     progress.finish_and_clear();
+    // From now on, missing data is an error instead of a note to fetch it.
     bundle.close();
     failed.iter().for_each(|question| {
         context
@@ -217,7 +220,7 @@ async fn fill(
     Ok(failed.len() + pending.len())
 }
 
-/// Returns the commands that a bundle answers, as they are typed.
+/// Lists the command lines that a bundle answers.
 fn commands(jobs: &[String]) -> Vec<String> {
     let mut commands = Vec::new();
     for row in ROWS {
@@ -233,7 +236,7 @@ fn commands(jobs: &[String]) -> Vec<String> {
     commands
 }
 
-/// Runs one command on what is kept so far; only what it missed matters.
+/// Runs one command on the data captured so far, to find out what it misses.
 async fn ask(command: &str, bundle: &Arc<Bundle>, context: &Context) {
     let words = std::iter::once("gpuctl").chain(command.split(' '));
     let Ok(cli) = Cli::try_parse_from(words) else {
@@ -241,6 +244,7 @@ async fn ask(command: &str, bundle: &Arc<Bundle>, context: &Context) {
     };
     let mut silent = context.silent(Arc::clone(bundle));
     silent.all_namespaces = cli.global.all_namespaces;
+    // Boxed, because `doctor` is a command itself and its future would contain itself.
     let _ = Box::pin(cli.command.run(&silent)).await;
 }
 
@@ -261,8 +265,8 @@ async fn fetch(
     }
 }
 
-/// Jobs of gpuctl, the newest first, as `NAMESPACE/NAME`; those that wait in a queue have no pods
-/// yet.
+/// Lists gpuctl's jobs as `NAMESPACE/NAME`, newest first. Owners are listed too, because jobs that
+/// wait in a queue have no pods yet.
 fn jobs(bundle: &Bundle) -> Vec<String> {
     const KINDS: [(&str, &str); 4] = [
         ("/apis/batch/v1", "jobs"),

@@ -20,7 +20,7 @@ use gpuctl_view::{Format, document};
 /// The default of `scheduler.interval`.
 const USUAL_INTERVAL: Duration = Duration::from_secs(300);
 
-/// What `examples/autoscaling` has: one text, so that both stay the same.
+/// The file in `examples/autoscaling`, included so that the two cannot differ.
 const ADAPTER_RULES: &str =
     include_str!("../../../../examples/autoscaling/prometheus-adapter.yaml");
 
@@ -39,7 +39,7 @@ pub(crate) async fn run(args: &Doctor, context: &Context) -> Result<ExitCode, Er
         return bundle::write(file, format, context).await;
     }
     let config = context.config()?;
-    // What is wrong there is told, and is no reason to tell nothing else.
+    // An invalid setting is reported, but must not prevent the other checks.
     let told = |error: anyhow::Error| context.terminal.warn(&error.to_string());
     let interval = config
         .duration("scheduler.interval")
@@ -54,7 +54,7 @@ pub(crate) async fn run(args: &Doctor, context: &Context) -> Result<ExitCode, Er
         failed,
     } = check_cluster(context).await?;
     if context.metrics()?.url.is_some() {
-        // One with an address of its own is there without the cluster too.
+        // A Prometheus with a configured address may be reachable even if the cluster is not.
         ask(
             &mut prometheus,
             metrics::named(context, context.access.request_timeout),
@@ -80,13 +80,14 @@ pub(crate) async fn run(args: &Doctor, context: &Context) -> Result<ExitCode, Er
         .terminal
         .print(&document(format, &report).unwrap_or_else(|| health::text(&report)))?;
     match failed {
+        // The printed report already contains the error.
         Some(error) if !format.is_document() => Ok(ExitCode::from(error.kind.exit_code())),
         Some(error) => Err(error),
         None => Ok(ExitCode::SUCCESS),
     }
 }
 
-/// Summarizes whether the cluster and Prometheus answer.
+/// Summarizes whether the cluster and Prometheus respond.
 fn status(cluster: bool, prometheus: bool) -> &'static str {
     match (cluster, prometheus) {
         (false, _) => "unhealthy",
@@ -95,7 +96,7 @@ fn status(cluster: bool, prometheus: bool) -> &'static str {
     }
 }
 
-/// What the cluster answered, and its error.
+/// The results of the cluster's checks, and the error that ended them.
 #[derive(Default)]
 struct ClusterReport {
     cluster: ClusterHealth,
@@ -104,7 +105,7 @@ struct ClusterReport {
     failed: Option<Error>,
 }
 
-/// Checks the cluster, and the Prometheus in it unless the user names another one.
+/// Checks the cluster, and the Prometheus in it unless an address is configured.
 async fn check_cluster(context: &Context) -> Result<ClusterReport, Error> {
     let mut report = ClusterReport::default();
     let is_named = context.metrics()?.url.is_some();
@@ -163,7 +164,7 @@ async fn ask(
     }
 }
 
-/// Seconds to three decimals.
+/// Elapsed seconds, rounded to milliseconds.
 fn milliseconds(begun: Instant) -> f64 {
     (begun.elapsed().as_secs_f64() * 1000.0).round() / 1000.0
 }

@@ -1,16 +1,16 @@
-//! Notices when the config file has changed.
+//! Detects changes of the config file.
 
 use crate::config::Config;
 use crate::context::Context;
 
-/// The config file as it was read; one that cannot be read is known by its message.
+/// The parsed config file. An unreadable file is compared by its error message.
 #[derive(Clone, PartialEq)]
 enum ConfigSnapshot {
     Read(Box<Config>),
     Unreadable { message: String },
 }
 
-/// The config file as it is in use, and as it was when it was looked at last.
+/// The config file in use, and its state at the last check.
 pub(super) struct WatchedConfig {
     used: ConfigSnapshot,
     seen: ConfigSnapshot,
@@ -36,8 +36,8 @@ impl WatchedConfig {
         }
     }
 
-    /// Returns true when the file is another than the one in use, and the same as at the last look:
-    /// a file that is being written may be half there, or empty.
+    /// Whether the file differs from the one in use, and has not changed since the last check. A
+    /// file that is still being written may be incomplete or empty.
     pub(super) fn has_changed(&mut self, context: &Context) -> bool {
         let now = ConfigSnapshot::now(context);
         let still = std::mem::replace(&mut self.seen, now.clone()) == now;

@@ -1,4 +1,4 @@
-//! Serves and writes the latest scores: the pages of the server, and the text for Prometheus.
+//! Renders the latest scores: the pages of the HTTP server, and the text for Prometheus.
 
 use jiff::Timestamp;
 use serde_json::json;
@@ -21,7 +21,7 @@ fn json_page(code: u16, text: String) -> HttpPage {
 }
 
 impl ScoreWatch<'_> {
-    /// Returns true while what was found last may be shown as present.
+    /// Whether the last results are recent enough to be shown.
     fn is_fresh(&self, state: &WatchState) -> bool {
         let most = self.settings.borrow().interval.saturating_mul(STALE);
         state.succeeded.is_some_and(|at| at.elapsed() <= most)
@@ -58,7 +58,7 @@ impl ScoreWatch<'_> {
         }
     }
 
-    /// Brings the pages up to date.
+    /// Updates all pages to the current state.
     pub(super) fn refresh(&self) {
         let health = self.health();
         let code = if health.analysis_timeout { 503 } else { 200 };
@@ -82,7 +82,7 @@ impl ScoreWatch<'_> {
         };
         let mut pages = self.pages.borrow_mut();
         pages.insert("/metrics", metrics);
-        // The kubelet restarts a pod whose /health does not answer.
+        // The kubelet restarts a pod whose liveness probe gets no response from `/health`.
         pages.insert(
             "/health",
             HttpPage {
