@@ -1,5 +1,5 @@
-//! The site's defaults: written by administrators, read by whoever submits a job, and given to the
-//! jobs of a run.
+//! Handles the site's defaults: reads them for users who submit jobs, applies them to the jobs of a
+//! run, and writes them for administrators.
 
 use crate::deploy::events::{DeployEvent, Reporter};
 use crate::deploy::inputs::InputDocument;
@@ -18,7 +18,7 @@ use gpuctl_manifest::spec::{
 const FORBIDDEN: &str =
     "you may not `get configmaps/gpuctl-defaults` in the namespace gpuctl-system";
 
-/// What is known of the site's defaults.
+/// State of the site's defaults.
 #[derive(Debug, Default)]
 pub(crate) enum Site {
     /// There are none.
@@ -39,7 +39,7 @@ pub(crate) enum Site {
 }
 
 impl Site {
-    /// Asks the cluster.
+    /// Reads the defaults and checks that an administrator marked their namespace.
     pub(crate) async fn of(connection: &Connection) -> Result<Self, Error> {
         let (stored, mark) =
             futures::future::join(connection.site().defaults(), connection.site().home_mark())
@@ -50,7 +50,8 @@ impl Site {
             Err(failure) if failure.is_forbidden() => return Self::hidden(connection, mark?).await,
             Err(failure) => return Err(failure.into()),
         };
-        // Read the mark first: whatever a foreign object contains must not stop a submission.
+        // Check the mark first: the content of an object that anyone could have written must not
+        // block a submission.
         let mark = mark?;
         let site = read(&stored);
         let fields = site
@@ -111,7 +112,7 @@ impl Site {
         ))
     }
 
-    /// Says why none are applied, where there may be some.
+    /// Reports why no defaults are applied, if there may be some.
     pub(crate) fn tell(&self, connection: Option<&Connection>, reporter: &dyn Reporter) {
         match self {
             Self::Unreadable(problem) => {
@@ -129,7 +130,7 @@ impl Site {
                  --trust-namespace",
             )),
             Self::Hidden => {
-                // Once for each cluster: most of those who may not read them have none.
+                // Once per cluster: most clusters whose users may not read defaults have none.
                 let cache = Cache::usual();
                 let key = connection.map(|one| format!("hidden defaults of {}", one.server()));
                 let message = "you may not read the site's defaults in gpuctl-system, \
@@ -146,8 +147,7 @@ impl Site {
         }
     }
 
-    /// Gives a job what the site sets for it. Returns the error when the job is more than the site
-    /// allows.
+    /// Applies the site's defaults to a job. Returns an error if the job exceeds the site's limits.
     pub(crate) fn fill(&self, input: &mut InputDocument) -> Option<Error> {
         let (Self::Known(site), Document::Job(job)) = (self, &mut input.document) else {
             return None;
@@ -175,7 +175,7 @@ fn fields_of(site: &SiteDefaults) -> String {
     }
 }
 
-/// Returns the defaults and what is known of them; the error says why they cannot be read.
+/// Parses the stored defaults. The error says why they cannot be read.
 pub(crate) fn stored(
     kept: Option<StoredDefaults>,
 ) -> Result<Option<(SiteDefaults, StoredDefaults)>, Error> {
@@ -192,7 +192,8 @@ pub(crate) fn stored(
     read(&kept).map(|site| Some((site, kept))).map_err(refused)
 }
 
-/// Lets claims that are there keep the class that they have: the site's is for new ones.
+/// Keeps the storage class of claims that exist already: the site's class is for new claims only.
+/// Kubernetes does not allow changes of a claim's `storageClassName`.
 pub(crate) async fn keep_classes(
     connection: &Connection,
     namespace: &str,
@@ -223,7 +224,6 @@ fn not_applied(problem: &str) -> String {
     format!("the site's defaults are not applied, because they cannot be read: {problem}")
 }
 
-/// Why stored defaults cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum StoredDefaultsError {
     /// The first problem of the document.
@@ -272,7 +272,7 @@ pub(crate) fn replaced(input: &InputDocument) -> Vec<String> {
         .collect()
 }
 
-/// Returns what a job has from the site.
+/// Lists the values that a job got from the site.
 pub(crate) fn of_job(job: &JobDocument) -> Vec<FromSite> {
     let one = |one: &spec::Inherited| FromSite {
         field: one.field.clone(),
@@ -304,19 +304,19 @@ pub(crate) async fn trust_namespace(
     ))
 }
 
-/// How defaults are written.
+/// How to write the defaults.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DefaultsOptions {
-    /// An object that exists is changed.
+    /// Changes an object that already exists.
     pub change: bool,
-    /// Fields that others set are taken over.
+    /// Takes over fields that other managers set.
     pub force: bool,
-    /// Lets only administrators read what is in the namespace.
+    /// Lets only administrators read the namespace.
     pub private: bool,
     pub dry_run: bool,
 }
 
-/// Returns the object of the defaults, as this user writes it.
+/// Builds the object of the defaults, with this user as its author.
 pub(crate) async fn object(connection: &Connection, site: &SiteDefaults) -> Result<Object, Error> {
     let user = connection.discovery().user().await?;
     Ok(render::defaults(site, user.as_deref()))
@@ -373,7 +373,7 @@ pub(crate) async fn create(
     made(status, "set for every job that is submitted from now on")
 }
 
-/// Takes the defaults away.
+/// Deletes the defaults. Jobs that exist keep the values they got.
 pub(crate) async fn delete(
     connection: &Connection,
     ignore_not_found: bool,
@@ -388,7 +388,6 @@ pub(crate) async fn delete(
     }
 }
 
-/// Makes the error for a site without defaults.
 pub(crate) fn none() -> Error {
     Error::new(ErrorName::NotFound, "this site has no defaults")
         .hint("`gpuctl init defaults` prints a file to begin with")

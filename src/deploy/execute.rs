@@ -1,5 +1,5 @@
-//! Writes decided documents, several at once, and keeps count of what was created, what failed and
-//! what was not tried. An interruption removes what the documents in hand have created so far.
+//! Writes decided documents concurrently, and records which were created, which failed and which
+//! were not tried. After an interruption it removes what the unfinished documents have created.
 
 use std::cell::{Cell, RefCell};
 use std::time::Duration;
@@ -32,11 +32,11 @@ pub(crate) struct Writing<'w> {
     pub connection: &'w Connection,
     pub reporter: &'w dyn Reporter,
     interruption: Interruption,
-    /// Marks what this run makes.
+    /// Marks the objects that this run creates.
     run: String,
-    /// No further document is begun.
+    /// True if no further document may be started.
     over: Cell<bool>,
-    /// Held while a job is replaced: whoever interrupts the run loses one at most.
+    /// Held while a job is being replaced, so that an interrupted run loses at most one job.
     replacing: Mutex<()>,
 }
 
@@ -45,26 +45,26 @@ pub(crate) struct Writing<'w> {
 struct InHand {
     progress: RefCell<Progress>,
     phase: Cell<Phase>,
-    /// Told together with how the document ended.
+    /// Reported together with the result of the document.
     warnings: RefCell<Vec<String>>,
 }
 
-/// What is being done to a document in hand.
+/// The current step of a document.
 #[derive(Clone, Copy, Default)]
 enum Phase {
     #[default]
     Creating,
-    /// Nothing was done yet: another job is being replaced.
+    /// Nothing has been done yet, because another job is being replaced.
     Waiting,
     Changing,
-    /// What it replaces.
+    /// Deleting the previous job.
     Deleting,
     Deleted,
 }
 
 const GONE: &str = "the previous job was deleted";
 
-/// Longest time that the pods of a job that is replaced may take to end.
+/// Longest time that the pods of a replaced job may take to end, in addition to their grace period.
 const ENDING: Duration = Duration::from_secs(300);
 
 impl<'w> Writing<'w> {
@@ -88,9 +88,9 @@ impl<'w> Writing<'w> {
         }
     }
 
-    /// Writes the documents, begun and told in their order. After an outage or an interruption no
-    /// further one is tried: it would fail as well, or is not wanted. Returns false when nobody reads
-    /// any more.
+    /// Writes the documents concurrently, and starts and reports them in order. After an outage or
+    /// an interruption it starts no further document. Returns false if the reader of the output is
+    /// gone.
     pub(crate) async fn all(
         &self,
         judged: Vec<Decision>,
@@ -131,7 +131,7 @@ impl<'w> Writing<'w> {
                 .for_each(|warning| self.reporter.warn(warning));
             match outcome {
                 Ok(Some(created)) => {
-                    // Documents are written although nobody reads of them, as with `-o json`.
+                    // Writes go on even if nobody reads the output, as with `-o json`.
                     if matches!(heard, Ok(true)) {
                         heard = self.reporter.done(Done::Written(&created));
                     }
@@ -144,7 +144,7 @@ impl<'w> Writing<'w> {
         heard
     }
 
-    /// Writes one document; `None` when the run is over before its turn has come.
+    /// Writes one document. `None` if the run ended before its turn.
     async fn one(&self, judged: Decision, hand: &InHand) -> Result<Option<Created>, Error> {
         let Decision {
             plan, step, live, ..
@@ -177,7 +177,7 @@ impl<'w> Writing<'w> {
         }))
     }
 
-    /// Judges and writes a document whose namespace this run has made meanwhile.
+    /// Decides about and writes a document whose namespace was created by this run.
     async fn judge_again(&self, plan: Plan, hand: &InHand) -> Result<Option<Created>, Error> {
         let namesakes = Namesakes::of(self.connection, [&plan]).await;
         let again = self.judging.judge(plan, 0, &namesakes).await?;
@@ -201,6 +201,7 @@ impl<'w> Writing<'w> {
     ) -> Result<Option<Value>, Error> {
         hand.phase.set(Phase::Waiting);
         let _alone = self.replacing.lock().await;
+        // The run may have ended while this job waited for the lock.
         if self.over.get() {
             return Ok(None);
         }
@@ -216,7 +217,7 @@ impl<'w> Writing<'w> {
         created.map(Some).map_err(|error| error.cause(GONE))
     }
 
-    /// Changes a job in place. Returns the fields that changed, and its owner afterwards.
+    /// Changes a job in place. Returns the changed fields, and the owner after the change.
     async fn change(
         &self,
         plan: &Plan,
@@ -237,14 +238,15 @@ impl<'w> Writing<'w> {
         Ok((changes, live))
     }
 
-    /// Replaces the pod of a notebook that its controller leaves as it is. Returns what was done,
-    /// to be told.
+    /// Replaces a notebook's pod that its controller does not update. Returns a message if it did.
     async fn replace_stuck_pod(&self, plan: &Plan, hand: &InHand) -> Option<String> {
         let root = plan
             .rendered
             .objects
             .last()
             .filter(|root| root.kind() == "StatefulSet")?;
+        // The controller waits until a pod of an older revision is ready before it replaces the
+        // pod, which a broken pod never is (kubernetes#67250).
         match self.connection.jobs().replace_stuck_pod(root).await {
             Ok(pod) => pod
                 .map(|pod| format!("pod/{pod} of the old version was never ready and is replaced")),
@@ -258,7 +260,7 @@ impl<'w> Writing<'w> {
         }
     }
 
-    /// `create` says it by its name.
+    /// Omitted for `create`: its name already says it.
     fn action(&self, word: &'static str) -> Option<&'static str> {
         self.judging.mode.changes().then_some(word)
     }
@@ -275,8 +277,8 @@ impl<'w> Writing<'w> {
         Ok(submitted.owner)
     }
 
-    /// Returns what is there of a document in hand after an interruption. A second one ends the
-    /// program at once.
+    /// Describes what still exists of an unfinished document after an interruption. A second
+    /// interruption ends the cleanup.
     async fn stopped(&self, hand: &InHand) -> Error {
         let mut error = Error::new(ErrorName::Interrupted, "interrupted while writing");
         match hand.phase.get() {

@@ -13,22 +13,21 @@ use gpuctl_core::model::contract::submission::Made;
 use gpuctl_core::model::values::text::count;
 use gpuctl_manifest::spec::Pool;
 
-/// How a pool is made.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct PoolOptions {
-    /// The same, and move nodes that are in another one.
+    /// Changes an existing pool, and moves nodes that are in another one.
     pub force: bool,
-    /// Change a pool that is there.
+    /// Changes an existing pool.
     pub change: bool,
-    /// Do not let every user read the definitions.
+    /// Does not let every user read the definitions.
     pub private: bool,
-    /// Make the pool with the nodes that there are.
+    /// Creates the pool with those of its nodes that exist.
     pub keep_partial: bool,
     pub dry_run: bool,
 }
 
-/// Makes the pool of a file: its definition, then its labels. A pool that is there already is
-/// changed with `force` only. A failure on the way takes everything back.
+/// Creates the pool of a file: its definition, then its labels. Changes an existing pool only with
+/// `force` or `change`. Rolls back after a failure.
 pub(crate) async fn create(
     connection: &Connection,
     pool: &Pool,
@@ -82,7 +81,7 @@ pub(crate) async fn create(
     Ok(made(status, format!("{verb} with {nodes}")))
 }
 
-/// Fails if nodes of the file do not exist, or warns of each with `--keep-partial`.
+/// Fails if nodes of the file do not exist, or warns about each with `--keep-partial`.
 fn refuse_partial(
     missing: &[String],
     how: PoolOptions,
@@ -109,7 +108,7 @@ fn refuse_partial(
     Ok(())
 }
 
-/// Writes the definition, the labels and the taints. Takes all of it back after a failure.
+/// Writes the definition, the labels and the taints. Rolls back after a failure.
 async fn write(
     connection: &Connection,
     plan: &PoolPlan,
@@ -136,6 +135,8 @@ async fn write(
         for step in &plan.steps {
             let over = if how.force {
                 LabelOverwrite::Anything
+            // `Only` fails if the label has changed since it was read, so that a concurrent change
+            // is not overwritten.
             } else {
                 LabelOverwrite::Only(step.before.as_deref())
             };
@@ -159,7 +160,7 @@ async fn write(
     })
 }
 
-/// Says who may read what is written from now on.
+/// Reports who may read the definitions from now on.
 pub(crate) fn tell_home(home: PoolNamespace, private: bool, reporter: &dyn Reporter) {
     match home {
         PoolNamespace::Read => reporter.note(
@@ -174,8 +175,8 @@ pub(crate) fn tell_home(home: PoolNamespace, private: bool, reporter: &dyn Repor
     }
 }
 
-/// Undoes so many labels and taints, last first, and the definition. Returns the names of what
-/// could not be undone.
+/// Reverts the first `labelled` labels and `tainted` taints, newest first, and the definition.
+/// Returns the names of what could not be reverted.
 async fn take_back(
     connection: &Connection,
     plan: &PoolPlan,
@@ -216,7 +217,8 @@ async fn take_back(
     left
 }
 
-/// Facts are a help for others: that they could not be written is told, and no more.
+/// Publishes the facts about nodes that other users need. A failure is only a warning, because the
+/// pool itself has been written.
 pub(crate) async fn publish(connection: &Connection, begin: bool, reporter: &dyn Reporter) {
     if let Err(failure) = connection.pools().publish(begin).await {
         reporter.warn(&format!(
@@ -225,7 +227,7 @@ pub(crate) async fn publish(connection: &Connection, begin: bool, reporter: &dyn
     }
 }
 
-/// Returns the error for a pool that does not exist.
+/// The error for a pool that does not exist.
 pub(crate) async fn missing(name: &str, inventory: &Inventory, connection: &Connection) -> Error {
     let defined = connection.pools().list().await.unwrap_or_default();
     let mut names: Vec<&str> = inventory
