@@ -284,7 +284,7 @@ impl<'p> Demand<'p> {
     }
 }
 
-/// Names the three jobs that hold most devices of the given nodes.
+/// Names at most three jobs that hold most devices of the given nodes.
 fn held(free: &BTreeMap<String, Amounts>, room: &Room) -> String {
     let mut holders: BTreeMap<&str, u64> = BTreeMap::new();
     for (name, devices) in free.keys().filter_map(|node| room.held.get(node)).flatten() {

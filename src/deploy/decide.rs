@@ -17,7 +17,7 @@ use gpuctl_manifest::render::namespace;
 pub(crate) struct Decision {
     pub plan: Plan,
     pub step: Action,
-    /// The existing objects, as the API server returned them.
+    /// The owner of the existing job, as the API server returned it.
     pub live: Value,
     /// Reported before the document is written.
     pub warnings: Vec<String>,

@@ -131,7 +131,7 @@ impl<'w> Writing<'w> {
                 .for_each(|warning| self.reporter.warn(warning));
             match outcome {
                 Ok(Some(created)) => {
-                    // Writes go on even if nobody reads the output, as with `-o json`.
+                    // A closed output does not stop the writes, as with `-o json`.
                     if matches!(heard, Ok(true)) {
                         heard = self.reporter.done(Done::Written(&created));
                     }

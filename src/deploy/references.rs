@@ -1,6 +1,6 @@
 //! Looks up the objects that the pods of a job name and the job does not create: claims, secrets,
-//! ConfigMaps, service accounts. The API server accepts a pod that names an object which does not
-//! exist, and the pod never starts.
+//! ConfigMaps, service accounts. The API server accepts a pod that names a missing object, but the
+//! pod never starts.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -76,17 +76,17 @@ impl NamedKind {
     }
 }
 
-/// What a pod needs to start: names by kind, with the keys that it reads.
+/// Objects that a pod needs to start, by kind and name, with the keys that it reads.
 type Needs = BTreeMap<(NamedKind, String), BTreeSet<String>>;
 
-/// What is missing of the objects that pods name, and what could not be looked up.
+/// Objects that are missing, and objects that could not be looked up.
 #[derive(Default)]
 pub(super) struct ReferenceFindings {
     pub errors: Vec<Error>,
     pub warnings: Vec<String>,
 }
 
-/// Looks up every object that the pods name, but those that this run creates (`coming`).
+/// Looks up every object that the pods name, except those that this run creates (`coming`).
 pub(super) async fn check(
     plan: &Plan,
     coming: &BTreeSet<String>,
@@ -154,7 +154,7 @@ pub(super) async fn check(
     found
 }
 
-/// Returns the key under which an object that this run creates is noted.
+/// Identifies an object that this run creates.
 pub(super) fn brought(plural: &str, namespace: &str, name: &str) -> String {
     format!("{plural}/{namespace}/{name}")
 }
@@ -168,13 +168,14 @@ fn has_keys(object: &Value) -> BTreeSet<&str> {
             .map(|(key, _)| key.as_str())
             .collect::<Vec<_>>()
     };
+    // The API server merges `stringData` into `data`, but a manifest may still have it.
     ["data", "binaryData", "stringData"]
         .into_iter()
         .flat_map(of)
         .collect()
 }
 
-/// Lists what a pod needs by its spec.
+/// Collects the objects that a pod spec needs.
 fn needs(spec: &Value) -> Needs {
     let mut needs = Needs::new();
     for volume in list(&spec["volumes"]) {
@@ -195,7 +196,7 @@ fn list(value: &Value) -> &[Value] {
     value.as_array().map_or(&[], Vec::as_slice)
 }
 
-/// Adds the object that this field names, unless the pod can start without it.
+/// Adds the object that a field names, unless it is optional.
 fn add(needs: &mut Needs, kind: NamedKind, of: &Value, field: &str, keys: &[&str]) {
     if let Some(name) = of[field]
         .as_str()

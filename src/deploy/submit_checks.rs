@@ -5,7 +5,7 @@ use crate::deploy::options::{DocumentKind, SubmitOptions, WaitGoal};
 use crate::deploy::plan::job;
 use gpuctl_core::error::{Error, ErrorName};
 
-/// Refuses documents and options that contradict each other.
+/// Rejects documents and options that contradict each other.
 pub(crate) fn check(inputs: &[InputDocument], how: &SubmitOptions) -> Result<(), Error> {
     refuse_other_kinds(inputs, how)?;
     if how.wait == Some(WaitGoal::Complete)
@@ -32,7 +32,7 @@ pub(crate) fn check(inputs: &[InputDocument], how: &SubmitOptions) -> Result<(),
 }
 
 /// Enforces `--only-kind` before the first request. Checks the parsed documents, because no caller
-/// can determine the kind of a text as reliably as the YAML reader.
+/// can determine the kind of a text as reliably as the YAML parser.
 fn refuse_other_kinds(inputs: &[InputDocument], how: &SubmitOptions) -> Result<(), Error> {
     let Some(only) = how.only_kind else {
         return Ok(());
@@ -57,7 +57,7 @@ fn refuse_other_kinds(inputs: &[InputDocument], how: &SubmitOptions) -> Result<(
     Err(error.hint(hint))
 }
 
-/// Requires one job with a log that ends.
+/// Requires exactly one job, with a log that ends.
 fn followable(inputs: &[InputDocument]) -> Result<(), Error> {
     let jobs: Vec<&InputDocument> = inputs.iter().filter(|input| job(input).is_some()).collect();
     let [input] = jobs.as_slice() else {

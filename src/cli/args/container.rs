@@ -1,4 +1,4 @@
-//! Options of every verb that works inside a container of a job.
+//! Options of every command that works inside a container of a job.
 
 use clap::Args;
 use clap_complete::engine::ArgValueCandidates;
