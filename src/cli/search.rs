@@ -1,10 +1,9 @@
-//! `gpuctl help WORD` for a word that is neither a command nor a topic: commands whose help has it,
-//! and commands that words of other tools and Chinese words mean.
+//! Answers `gpuctl help WORD` for a word that is neither a command nor a topic. Lists commands
+//! whose help contains it, and the equivalents of words of other tools and of Chinese words.
 
 use clap::Command;
 
-/// Words, and the commands that whoever types them looks for. A test holds the commands against
-/// clap.
+/// Words, and the commands that match them. A test checks the commands against clap.
 const TERMS: [(&[&str], &[&str]); 26] = [
     (
         &["排队", "等待", "pending", "stuck", "queued"],
@@ -58,8 +57,8 @@ const TERMS: [(&[&str], &[&str]); 26] = [
     (&["诊断", "检查", "健康"], &["doctor", "get health", "why"]),
 ];
 
-/// Returns the commands that a word may mean, a line each; `None` where it is a command, or nothing
-/// is found.
+/// Lists the commands that match a word, one per line. `None` if the word is a command, or if
+/// nothing matches.
 pub(crate) fn found(command: &Command, word: &str) -> Option<String> {
     let wanted = word.to_lowercase();
     let is_command = command
@@ -68,7 +67,7 @@ pub(crate) fn found(command: &Command, word: &str) -> Option<String> {
     if is_command || word == "help" || wanted.len() < 3 {
         return None;
     }
-    // Letters within another word say nothing; Chinese words are not divided by spaces.
+    // A part of an English word is no match, but Chinese text has no spaces between words.
     let is_meant = |one: &str| {
         wanted == one || !one.is_ascii() && one.chars().nth(1).is_some() && wanted.contains(one)
     };
@@ -80,7 +79,7 @@ pub(crate) fn found(command: &Command, word: &str) -> Option<String> {
         .collect();
     let mut seen = std::collections::HashSet::new();
     paths.retain(|path| seen.insert(path.clone()));
-    // Letters of a word in the middle of another one say little.
+    // Only whole words of the help count.
     let says = |about: &str| {
         about
             .to_lowercase()

@@ -1,5 +1,5 @@
-//! What `gpuctl help TOPIC` says beyond the commands: variables, formats, files of jobs, metrics,
-//! exit codes. What the program has in a table is told from there.
+//! Texts of `gpuctl help TOPIC`: variables, formats, job files, metrics, exit codes. Generates the
+//! parts that the program has as tables.
 
 use crate::config::KEYS;
 use gpuctl_core::error::ErrorKind;
@@ -73,7 +73,7 @@ have are dropped and counted, and a value older than two scrapes says its age. W
 `docs/metrics.md` says how each number is computed.
 ";
 
-/// Returns a topic; `None` for a name that is none.
+/// Returns the text of a topic; `None` for an unknown name.
 pub(crate) fn text(name: &str) -> Option<String> {
     match name {
         "environment" => Some(environment()),
