@@ -69,6 +69,8 @@ impl<S: EnvCompleter> EnvCompleter for NamesFirst<S> {
         buf: &mut dyn Write,
     ) -> Result<(), Error> {
         let last = words.len().saturating_sub(1);
+        // clap's scripts for fish and PowerShell pass the completed word last, and set no
+        // variables.
         let (shell, index, separator) = match self.name() {
             "fish" => (Inserter::Unix, last, None),
             "powershell" => (Inserter::PowerShell, last, None),
@@ -78,6 +80,7 @@ impl<S: EnvCompleter> EnvCompleter for NamesFirst<S> {
                 Some(of_script("_CLAP_IFS")),
             ),
         };
+        // The shell passes no word if the cursor follows a space.
         if words.len() == index {
             words.push(OsString::new());
         }

@@ -5,7 +5,7 @@ use clap::{Arg, Command};
 
 use crate::verbs::{HelpGroup, ROWS};
 
-/// Titles of the groups, in the order in which users need them.
+/// Titles of the groups, in order of importance to users.
 const GROUPS: [(HelpGroup, &str); 7] = [
     (HelpGroup::Submit, "Submit"),
     (HelpGroup::WriteFiles, "Write files"),

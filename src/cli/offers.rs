@@ -85,8 +85,8 @@ struct TypedLine {
 fn offer(candidate: &CompletionCandidate, line: &TypedLine, shell: Inserter) -> Option<Offer> {
     let value = candidate.get_value().to_str()?;
     let safe = if value.starts_with('-') {
-        // Only the program's own options have such an ID. The shell's user would get a name that
-        // begins with a dash as an option.
+        // Only the program's own options have such an ID. Any other text with a leading dash is a
+        // name, which the program would read as an option.
         let own = candidate.get_id().is_some_and(|id| id.starts_with("arg::"));
         (own || extends_option(candidate, value, line))
             && is_plain(value.trim_start_matches('-'), shell)

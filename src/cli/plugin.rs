@@ -93,6 +93,7 @@ pub(crate) fn candidates(mut command: Command, words: Vec<OsString>) -> String {
         .filter(|one| !one.hidden && (typed || !one.is_option()))
         .map(line)
         .collect();
+    // Without candidates, the shell completes file names.
     let directive = if shown.is_empty() { ANYTHING } else { NO_FILES };
     shown + directive
 }

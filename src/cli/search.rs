@@ -64,10 +64,11 @@ pub(crate) fn found(command: &Command, word: &str) -> Option<String> {
     let is_command = command
         .get_subcommands()
         .any(|one| one.get_name() == word || one.get_all_aliases().any(|name| name == word));
+    // `len` counts bytes: one Chinese character has three, so it is long enough.
     if is_command || word == "help" || wanted.len() < 3 {
         return None;
     }
-    // A part of an English word is no match, but Chinese text has no spaces between words.
+    // A part of an English word does not match, but Chinese text has no spaces between words.
     let is_meant = |one: &str| {
         wanted == one || !one.is_ascii() && one.chars().nth(1).is_some() && wanted.contains(one)
     };

@@ -42,6 +42,7 @@ impl<'p> Demand<'p> {
     pub(super) fn of(plan: &'p Plan) -> Self {
         let mut requests = requests(&plan.rendered.probe.body);
         requests.retain(|resource, _| !NOT_ON_NODES.contains(&resource.as_str()));
+        // A claimed device is not a resource of the node, so it gets a name of its own.
         if let Some(claim) = &plan.rendered.choice.claim {
             requests.insert(claimed(&claim.class), i128::from(claim.count) * 1000);
         }
@@ -94,6 +95,7 @@ impl<'p> Demand<'p> {
             ));
         }
         let growing = self.may_grow(&nodes);
+        // Only a full list of nodes without an autoscaler proves that the pods never fit.
         if growing || !matches!(self.plan.target.nodes, Nodes::Listed(_)) {
             let unless = if growing {
                 "an autoscaler adds a larger node"
@@ -158,6 +160,7 @@ impl<'p> Demand<'p> {
 
     /// Describes what is missing now and which jobs hold it. `None` if the pods fit.
     pub(super) fn now(&self, room: &Room) -> Option<String> {
+        // Cordoned nodes accept no new pods.
         let usable = |node: &&Node| node.schedulable;
         let free: BTreeMap<String, Amounts> = self
             .nodes(&self.plan.rendered.choice.candidates)
@@ -217,6 +220,7 @@ impl<'p> Demand<'p> {
 
     fn never(&self, short: &Shortage) -> String {
         let wanted = self.amount(&short.resource, short.requested);
+        // `shortage` looks for CPU and memory only on nodes that have enough devices.
         let beside: Vec<String> = match is_device(&short.resource) {
             true => Vec::new(),
             false => {
@@ -291,6 +295,7 @@ fn held(free: &BTreeMap<String, Amounts>, room: &Room) -> String {
         *holders.entry(name).or_default() += devices;
     }
     let mut holders: Vec<(&str, u64)> = holders.into_iter().collect();
+    // Equal holders are sorted by name, so that the message stays the same between calls.
     holders.sort_by_key(|(name, devices)| (std::cmp::Reverse(*devices), *name));
     if holders.is_empty() {
         return String::new();

@@ -23,7 +23,7 @@ pub(crate) struct Decision {
     pub warnings: Vec<String>,
 }
 
-/// What a document is compared with.
+/// Settings and facts for deciding about documents.
 pub(crate) struct Judging<'r> {
     pub mode: Mode,
     pub facts: &'r PlanningFacts,
@@ -122,6 +122,7 @@ impl<'r> Judging<'r> {
             }
         };
         let exists = judged.is_some();
+        // Without an existing job, `apply` creates one as `create` does.
         if !exists {
             let (told, over_quota) = preflight(&mut plan, there, connection, self.dry_run).await?;
             warnings.extend(told);
@@ -159,6 +160,8 @@ impl<'r> Judging<'r> {
         warnings.extend(found.warnings);
         if let Some(failure) = quota.filter(|_| found.errors.is_empty() && found.now.is_none()) {
             let told = failure.to_string();
+            // Removes the start of the API server's message: `pods "x" is forbidden: exceeded
+            // quota:`.
             let told = told
                 .split_once("exceeded quota")
                 .map_or(told.as_str(), |(_, rest)| {

@@ -175,7 +175,7 @@ fn fields_of(site: &SiteDefaults) -> String {
     }
 }
 
-/// Parses the stored defaults. The error says why they cannot be read.
+/// Parses the stored defaults. Fails with the reason why they cannot be read.
 pub(crate) fn stored(
     kept: Option<StoredDefaults>,
 ) -> Result<Option<(SiteDefaults, StoredDefaults)>, Error> {
@@ -205,6 +205,7 @@ pub(crate) async fn keep_classes(
             continue;
         };
         let field = format!("storage.workdirs[{}].storageClass", workdir.path);
+        // Only an inherited class gives way. A class in the file itself must match the claim.
         if !job.site.inherited.iter().any(|one| one.field == field) {
             continue;
         }
@@ -342,6 +343,7 @@ pub(crate) async fn create(
     };
     let live = connection.writes().live(&object).await?;
     let status = match &live {
+        // Labels and annotations, such as the author, do not count as differences.
         Some(live) if live["data"] == object.body["data"] => {
             return made("unchanged", "are as the file says");
         }

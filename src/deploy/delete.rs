@@ -77,7 +77,7 @@ pub(crate) struct Begun {
     namespace: String,
     /// `None` if only leftovers were found.
     job: Option<Job>,
-    /// Claims that are kept, with their sizes.
+    /// Claims that stay, with their sizes.
     kept: Vec<String>,
     /// Claims that were deleted with their data.
     purged: Vec<String>,
@@ -96,6 +96,7 @@ pub(crate) async fn begin(
             return Err(replaced(&job));
         }
         Ok(Some(job)) => job,
+        // The UID names a job that the caller saw, so leftovers of other jobs must stay.
         Ok(None) if how.only_uid.is_some() => {
             return Err(lookup::missing(connection, name, LookupPurpose::Change).await?);
         }
@@ -294,7 +295,7 @@ async fn absent(
     }
 }
 
-/// Waits until no pod of the job is left, and shows progress.
+/// Waits until all pods of the job have ended, and shows progress.
 pub(crate) async fn end(
     connection: &Connection,
     begun: &Begun,
@@ -323,6 +324,7 @@ pub(crate) async fn end(
     }
     // Only objects of the first listing count: a new job with the same name may create others.
     let mut ours: Option<BTreeSet<String>> = None;
+    // A short outage of the API server does not end the wait.
     let patience = OutageRetry::new(|failure| reporter.warn(&format!("{failure}; retrying")));
     let line = WaitingLine::begin(reporter);
     let mut bell = connection.doorbell(&job.namespace, &job.name);

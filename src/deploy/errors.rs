@@ -179,7 +179,7 @@ pub(crate) fn as_warning(error: &Error) -> String {
 }
 
 /// Merges several errors into one: the first gives the message, the rest become its causes. `None`
-/// if there are no errors.
+/// for an empty list.
 pub(crate) fn combined(errors: Vec<Error>) -> Option<Error> {
     errors.into_iter().reduce(|mut error, other| {
         error.causes.push(as_warning(&other));

@@ -15,7 +15,7 @@ pub(crate) enum DeployEvent<'e> {
     LookingEnds,
     /// Something may be wrong.
     Warning(&'e str),
-    /// Something is left out because of a missing right.
+    /// Something was omitted because of a missing right.
     Lack(&'e str),
     /// For people only.
     Note(&'e str),
@@ -31,7 +31,7 @@ pub(crate) enum DeployEvent<'e> {
     Failed(&'e Error),
     /// A wait for something in the cluster has started.
     WaitBegins,
-    /// What the workflow is waiting for now.
+    /// The current reason for waiting.
     Waiting(&'e str),
     WaitEnds,
 }

@@ -74,6 +74,7 @@ impl<'w> Writing<'w> {
         reporter: &'w dyn Reporter,
         interruption: Interruption,
     ) -> Self {
+        // Two suffixes make it very unlikely that concurrent runs share a mark.
         let run = format!("{}{}", suffix(), suffix());
         let (over, replacing) = (Cell::default(), Mutex::default());
         Self {
@@ -103,6 +104,7 @@ impl<'w> Writing<'w> {
                 if self.over.get() {
                     return (document, hand, Ok(None));
                 }
+                // An interruption drops the write. `hand` still records the objects it has created.
                 let outcome = tokio::select! {
                     outcome = self.one(one, &hand) => outcome,
                     () = self.interruption.times(1) => {
@@ -189,6 +191,7 @@ impl<'w> Writing<'w> {
             );
             return Err(Error::new(ErrorName::NamespaceNotMade, message));
         }
+        // `one` and `judge_again` call each other, and a recursive future must be boxed.
         Box::pin(self.one(again, hand)).await
     }
 
@@ -267,6 +270,7 @@ impl<'w> Writing<'w> {
 
     async fn create(&self, plan: &Plan, hand: &InHand) -> Result<Value, Error> {
         let connection = self.connection;
+        // The API server keeps the pod group of a replaced job until its last pod has ended.
         connection.queues().without_group(&plan.rendered).await?;
         let submitted = connection
             .writes()

@@ -40,6 +40,7 @@ pub(crate) async fn fit(
     connection: &Connection,
 ) -> Result<Fit, Error> {
     let mut around = Surroundings::new(connection);
+    // Objects that the document itself creates count as existing.
     around.add(plan);
     let found = around.check(plan).await;
     let candidate = Candidate::of(plan, connection).await?;
@@ -62,6 +63,7 @@ pub(crate) async fn fit(
             .reasons
             .push(format!("device class `{class}` does not exist"));
     }
+    // Both forecasts consider all nodes, not the nodes of one label value.
     if by.is_none() {
         candidate.foresee_room(&mut answer, connection).await?;
     }

@@ -66,6 +66,7 @@ impl Inputs {
         self.warnings
             .iter()
             .for_each(|problems| reporter.tell(DeployEvent::Problems(problems)));
+        // Documents of one file are adjacent.
         for of_file in self.documents.chunk_by(|one, next| one.file == next.file) {
             let documents: Vec<Document> =
                 of_file.iter().map(|input| input.document.clone()).collect();
@@ -174,6 +175,7 @@ fn invalid(message: String) -> Error {
     reason = "this is the edge that reads the user's files"
 )]
 fn expand(name: &str) -> Result<Vec<String>, Error> {
+    // A missing file is reported when it is read.
     if name == "-" || !Path::new(name).is_dir() {
         return Ok(vec![name.to_owned()]);
     }
@@ -210,6 +212,7 @@ fn text(file: &str) -> Result<String, Error> {
         ErrorName::FileTooLarge => error.hint("a specification file has about thirty lines"),
         _ => error,
     })?;
+    // A NUL byte is valid UTF-8, but not valid in YAML.
     let binary = bytes.contains(&0);
     match String::from_utf8(bytes) {
         Ok(text) if !binary => Ok(text),

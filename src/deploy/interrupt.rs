@@ -12,7 +12,7 @@ pub(crate) struct Interruption(watch::Receiver<u32>);
 impl Interruption {
     pub(crate) fn listen() -> Self {
         let (count, seen) = watch::channel(0);
-        // Signals that the platform cannot deliver are left out.
+        // `all` skips signals that cannot be listened to.
         for mut endings in Endings::all() {
             let count = count.clone();
             tokio::spawn(async move {

@@ -212,6 +212,7 @@ fn content(file: fs::File, before: u64) -> Result<(u64, Vec<u8>), Refused> {
         return Ok((size, Vec::new()));
     }
     let mut content = Vec::new();
+    // The file can grow after the check of its size, so the read is limited too.
     file.take(most).read_to_end(&mut content)?;
     Ok((content.len() as u64, content))
 }

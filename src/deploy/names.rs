@@ -29,6 +29,7 @@ pub(crate) fn named(
             ),
             other => (None, other.name()),
         };
+        // Jobs of different kinds would share the same Service and pod names.
         let kind = if matches!(input.document, Document::Job(_)) {
             "job"
         } else {

@@ -86,7 +86,7 @@ impl DocumentKind {
     }
 }
 
-/// Where a dry run is evaluated.
+/// The place where a dry run is evaluated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DryRun {
     Client,

@@ -87,6 +87,7 @@ impl PlanningFacts {
                         .map(|node| (node.name.value.as_str(), node.gpu_type.clone()))
                         .collect();
                     if let Nodes::Listed(nodes) | Nodes::Published(nodes) = &mut self.nodes {
+                        // Jobs of this run are planned for the nodes as the pool will leave them.
                         for node in nodes {
                             let Some(kind) = labels.get(node.name.as_str()) else {
                                 continue;
@@ -175,6 +176,7 @@ pub(crate) async fn plan_each(
         .collect();
     let (mut queueing, mut served) = (None, None);
     if let Some(connection) = connection {
+        // Each of these reads costs requests, so only documents that need them cause them.
         let any = |test: fn(&JobDocument) -> bool| inputs.iter().filter_map(job).any(test);
         if any(Queueing::concerns) {
             queueing = Some(Queueing::of(connection).await?);

@@ -92,6 +92,7 @@ pub(crate) async fn plan(
     let (stock, before) =
         futures::future::try_join(connection.inventory().stock(), connection.pools().get(name))
             .await?;
+    // A pool without nodes in its file can be written without the right to list nodes.
     let stock = if pool.nodes.is_empty() {
         stock
     } else {

@@ -66,6 +66,7 @@ pub(crate) async fn create(
         return Ok(made(status, format!("would be {verb} with {nodes}")));
     }
     write(connection, &plan, how, reporter).await?;
+    // After the writes above, because their rollback must leave the previous pool intact.
     for node in &pool.nodes {
         if let Some(host) = find(&plan.inventory, &node.name.value) {
             leave_other(connection, host, name).await?;
@@ -160,7 +161,7 @@ async fn write(
     })
 }
 
-/// Reports who may read the definitions from now on.
+/// Reports which users may read the definitions.
 pub(crate) fn tell_home(home: PoolNamespace, private: bool, reporter: &dyn Reporter) {
     match home {
         PoolNamespace::Read => reporter.note(

@@ -118,6 +118,7 @@ async fn resources(
             .filter_map(Node::whole_resource)
             .map(ToOwned::to_owned),
     );
+    // The quota needs a resource name, so assume the most common one.
     if resources.is_empty() {
         resources.insert(WHOLE[0].to_owned());
         reporter.warn(&format!(

@@ -13,7 +13,7 @@ use gpuctl_core::model::{GpuCount, Job, JobKind, State};
 use gpuctl_manifest::compare::{Masks, changes_asked_for};
 use gpuctl_manifest::render::{Object, Refusal, Rendered, render};
 
-/// What to do with a document.
+/// The action for a document.
 #[derive(Debug)]
 pub(crate) enum Action {
     Create,
@@ -46,7 +46,7 @@ pub(crate) struct ApplyOptions {
 }
 
 /// Decides what applying a document does to the job. Also returns the live owner object of the job.
-/// `None` if there is no job.
+/// `None` if the job does not exist.
 pub(crate) async fn reapply(
     plan: &mut Plan,
     job: Option<Job>,
@@ -67,6 +67,7 @@ pub(crate) async fn reapply(
         if !how.replace {
             return Err(other_owner(plan, &job));
         }
+        // The new owner is of another kind, so the API server checks it like a new job.
         let judged = connection
             .writes()
             .judge_pod(&plan.rendered, how.dry_run)
@@ -143,7 +144,7 @@ fn in_place(effects: Effects) -> Action {
 
 /// Reports updates that a running job gets only with its next change.
 fn report_waiting(effects: &Effects, job: &Job, plan: &mut Plan, warnings: &mut Vec<String>) {
-    // The pods of a training are immutable, so nothing is waiting for a change in place.
+    // The pods of a training are immutable, so no later change in place would bring these updates.
     if effects.waiting.is_empty() || job.kind == JobKind::Training {
         return;
     }
@@ -245,7 +246,7 @@ pub(crate) async fn compare(
         .effects(&plan.rendered, live, how.force, how.renew)
         .await?;
     warnings.extend(effects.warnings.iter().cloned());
-    // Nothing changes, so there is no pod to check.
+    // Without a change, no pod has to be checked.
     if effects.is_nothing() {
         return Ok(effects);
     }

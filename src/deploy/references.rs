@@ -168,7 +168,6 @@ fn has_keys(object: &Value) -> BTreeSet<&str> {
             .map(|(key, _)| key.as_str())
             .collect::<Vec<_>>()
     };
-    // The API server merges `stringData` into `data`, but a manifest may still have it.
     ["data", "binaryData", "stringData"]
         .into_iter()
         .flat_map(of)

@@ -58,6 +58,7 @@ pub(crate) fn outcome(plan: &Plan, live: &Value, dry_run: bool) -> Created {
         job_id: job.id().to_owned(),
         name: job.name.value.clone(),
         kind: job.kind.word(),
+        // A new job has no pods yet.
         status: "pending".to_owned(),
         created_at: made_at.and_then(|text| text.parse::<Timestamp>().ok()),
         message: if dry_run {

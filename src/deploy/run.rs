@@ -73,6 +73,7 @@ impl Run<'_> {
                 return Err(error.cause("no document was written"));
             }
         };
+        // A job that already exists fails alone. Any other error stops the whole run.
         let refused = failed
             .iter()
             .any(|failed| failed.error.name != ErrorName::AlreadyExists);
@@ -104,6 +105,7 @@ impl Run<'_> {
         } else {
             Ok(())
         };
+        // `judging` borrows the connection, which moves into the result.
         drop(judging);
         Ok(WrittenRun {
             connection: self.connection,
@@ -130,7 +132,6 @@ impl Run<'_> {
         failed: &[FailedDocument],
     ) -> Vec<DocumentName> {
         let mut names = rest;
-        // Keep the order: jobs that were not judged, pools and quotas, then judged jobs.
         names.extend(self.shared.iter().map(InputDocument::name));
         names.extend(judged.iter().map(|one| one.plan.input.name()));
         names.retain(|document| !failed.iter().any(|failed| failed.document == *document));
@@ -194,7 +195,7 @@ impl Run<'_> {
         Ok((made, heard))
     }
 
-    /// Waits for the jobs if the options say so.
+    /// Waits for the jobs if requested.
     async fn wait(&self, account: &mut RunSummary) -> Result<(), Error> {
         let task = account
             .done
@@ -224,8 +225,8 @@ impl Run<'_> {
     }
 }
 
-/// Decides about every job, several at once. Appends those that must not be written to `failed`.
-/// Also returns the documents without an answer.
+/// Decides about every job concurrently. Appends those that must not be written to `failed`. Also
+/// returns the documents without an answer.
 async fn judge_all(
     plans: Vec<Plan>,
     judging: &Judging<'_>,
@@ -255,6 +256,7 @@ async fn judge_all(
                     .notes
                     .iter()
                     .for_each(|note| reporter.tell(DeployEvent::Report(note)));
+                // An unchanged job is not written, so its warnings are not repeated.
                 if !matches!(one.step, Action::Nothing) {
                     warned.add(one.plan.job_name(), &one.warnings);
                 }

@@ -1,4 +1,4 @@
-//! Counts the documents of a run by outcome, and derives the exit code.
+//! Collects the documents of a run by outcome, and determines how the run failed.
 
 use gpuctl_core::error::ErrorKind;
 use gpuctl_core::model::contract::submission::{Created, DocumentName, FailedDocument};

@@ -1,5 +1,5 @@
 //! Submits documents: plans and decides all of them, writes each completely or not at all, then
-//! waits if the options say so.
+//! waits if requested.
 
 use crate::context::Context;
 use crate::deploy::defaults;
@@ -94,6 +94,7 @@ async fn shared_alone(
     reporter: &dyn Reporter,
 ) -> Result<SharedOutcome, Error> {
     let only = shared.len() == 1;
+    // A single document is checked when it is written.
     let mut refused = if only {
         Vec::new()
     } else {

@@ -215,7 +215,6 @@ impl JobWait<'_> {
 /// Returns true for a pod that is older than the submission.
 fn is_older(pod: &Pod, now: Timestamp) -> bool {
     pod.created_at
-        // Ten seconds allow for the time between the write and the first listing.
         .is_none_or(|at| now.duration_since(at).as_secs() > 10)
 }
 

@@ -2,7 +2,7 @@
 
 use crate::deploy::events::Reporter;
 
-/// Warnings in the order in which they were found.
+/// Warnings, in order of discovery.
 #[derive(Default)]
 pub(crate) struct Warned(Vec<Warning>);
 

@@ -139,7 +139,7 @@ macro_rules! jobs_verbs {
                         next: "gpuctl get pools",
                         answers: [jobs::deleted::Deleted, jobs::deleted::DeletionBatch<'_>],
                     }
-                    /// Delete quotas of gpuctl in all their namespaces
+                    /// Delete quotas that gpuctl manages, in all their namespaces
                     #[command(visible_alias = "quotas")]
                     Quota(jobs::delete::QuotaNames) {
                         run: jobs::delete::quotas,

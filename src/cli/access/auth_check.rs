@@ -58,7 +58,7 @@ pub(crate) struct AuthCheck {
 /// What the printed roles allow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum RoleExtent {
-    /// The least that the commands need with any arguments
+    /// Rights that the commands need with any arguments
     Minimal,
     /// Also the rights that make their output complete
     Full,

@@ -1,4 +1,5 @@
-//! Options of every list: order, page, watch, header, format.
+//! Options of every list: order, page, watch, header, format. A list either has all of them or says
+//! why not.
 
 use clap::{Args, ValueEnum};
 
@@ -49,7 +50,7 @@ pub(crate) const PAGE_SIZE: u32 = 20;
 pub(crate) const WORKLOADS_PAGE_SIZE: u32 = 10;
 
 impl PageArgs {
-    /// The requested page. `usual` is the page size if only the number is given.
+    /// The requested page. `usual` is its size if only its number is set.
     pub(crate) fn page(&self, usual: u32) -> PageOptions {
         PageOptions {
             number: self.page,
@@ -60,8 +61,8 @@ impl PageArgs {
 }
 
 impl<K: ValueEnum + Clone + Send + Sync + 'static> ListArgs<K> {
-    /// Converts to the options of the list workflow. `page_size` is the page size if only the
-    /// number is given.
+    /// Converts to the options of the list workflow. `page_size` applies if only the number of the
+    /// page is set.
     pub(crate) fn options(&self, page_size: u32) -> ListOptions {
         ListOptions {
             page: self.page.page(page_size),

@@ -11,7 +11,7 @@ use gpuctl_manifest::spec::Override;
 ///
 /// Replicas, autoscaling, labels and the image of a service change in place. The pods of a training
 /// are immutable: apply prints the differences, and --replace resubmits the job. Sizes set by an
-/// autoscaler and pauses are kept.
+/// autoscaler and pauses do not change.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl apply -f service.yaml

@@ -33,6 +33,6 @@ pub(crate) enum QueueSortKey {
     Used,
     /// The most jobs first
     Waiting,
-    /// The least utilized first; among these, the ones that borrow first
+    /// Queues that borrow first; in both groups the least utilized first
     Utilization,
 }
