@@ -136,9 +136,9 @@ async fn write(
         for step in &plan.steps {
             let over = if how.force {
                 LabelOverwrite::Anything
-            // `Only` fails if the label has changed since it was read, so that a concurrent change
-            // is not overwritten.
             } else {
+                // `Only` fails if the label has changed since it was read, so that a concurrent
+                // change is not overwritten.
                 LabelOverwrite::Only(step.before.as_deref())
             };
             set_label(connection, &step.node, &step.key, &step.value, over).await?;

@@ -141,8 +141,8 @@ impl<'c> Queueing<'c> {
         namespace: &str,
     ) -> Result<Option<BTreeSet<String>>, Error> {
         let key = (
-            // Kueue's LocalQueues are namespaced; Volcano's queues are not.
             system,
+            // Kueue's LocalQueues are namespaced; Volcano's queues are not.
             if system == QueueSystem::Kueue {
                 namespace.to_owned()
             } else {
