@@ -17,14 +17,14 @@ const GROUPS: [(HelpGroup, &str); 7] = [
 ];
 
 const FIRST_STEPS: &str = "First steps:
-  gpuctl create job.yaml         submit what a file describes
+  gpuctl create job.yaml         submit the job in a file
   gpuctl get jobs                see it wait, run and end
-  gpuctl logs NAME -f            read what it says
+  gpuctl logs NAME -f            read its log
   gpuctl delete NAME             free its GPUs";
 
 const MORE: &str = "`gpuctl COMMAND --help` has options and examples; `gpuctl options` lists the options of every command.
-`gpuctl help WORD` finds commands (words of other tools and Chinese ones too: 排队, 日志, squeue).
-`gpuctl help TOPIC` says more: environment, output, manifest, metrics, exit-codes.";
+`gpuctl help WORD` finds commands, also by words of other tools and in Chinese (排队, 日志, squeue).
+`gpuctl help TOPIC` explains a topic: environment, output, manifest, metrics, exit-codes.";
 
 /// Returns the command line with its help arranged.
 pub(crate) fn arranged(command: Command) -> Command {

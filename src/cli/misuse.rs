@@ -134,9 +134,9 @@ impl Misuse<'_> {
             );
         let singular = |noun: &&str| noun.strip_suffix('s').unwrap_or(noun) == word;
         if self.path.is_empty() {
-            let error = Error::usage(format!("there is no command `{word}`"));
+            let error = Error::usage(format!("unknown command `{word}`"));
             if let Some((_, command)) = ELSEWHERE.iter().find(|(elsewhere, _)| *elsewhere == word) {
-                return error.hint(format!("here it is {command}"));
+                return error.hint(format!("use {command}"));
             }
             if let Some(noun) = NOUNS.iter().find(|noun| **noun == word || singular(noun)) {
                 return error.hint(format!("verbs come first: `gpuctl get {noun}`"));
@@ -159,7 +159,7 @@ impl Misuse<'_> {
     fn missing_noun(self) -> Error {
         let name = self.command();
         let jobs = matches!(name, "pause" | "resume" | "restart" | "describe");
-        let error = Error::usage(format!("`gpuctl {name}` needs to know what"));
+        let error = Error::usage(format!("`gpuctl {name}` needs a type of object"));
         error.hint(if jobs {
             format!("`gpuctl {name} NAME` for a job, or {}", self.help)
         } else {
@@ -208,7 +208,7 @@ impl Misuse<'_> {
             self.text(ContextKind::PriorArg),
         );
         let message = match one == other || other.is_empty() {
-            true => format!("`{one}` cannot be given here, or not twice"),
+            true => format!("`{one}` is not allowed here, or is given twice"),
             false => format!("`{one}` and `{other}` cannot be used together"),
         };
         Error::usage(message).hint(self.help)

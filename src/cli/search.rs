@@ -114,7 +114,7 @@ pub(crate) fn found(command: &Command, word: &str) -> Option<String> {
         .map(|path| format!("  gpuctl {path:<16} {}\n", about(path)))
         .collect();
     Some(format!(
-        "`{word}` is no command; these are about it:\n\n{lines}\n`gpuctl COMMAND --help` has options and examples.\n"
+        "unknown command `{word}`; related commands:\n\n{lines}\n`gpuctl COMMAND --help` has options and examples.\n"
     ))
 }
 
@@ -149,7 +149,7 @@ mod tests {
         assert_eq!(found(&command, "a"), None, "two letters say nothing");
         assert!(
             lines("utilization")
-                .starts_with("`utilization` is no command; these are about it:\n\n  gpuctl top ")
+                .starts_with("unknown command `utilization`; related commands:\n\n  gpuctl top ")
         );
         assert_eq!(
             (

@@ -73,11 +73,11 @@ impl<'p> Demand<'p> {
                 held if held >= self.together => return CapacityVerdict::Possible,
                 held => (
                     format!(
-                        "the nodes that qualify hold {held} such pods at once, and the job needs \
-                         {} together",
+                        "the eligible nodes hold {held} such pods at once, but the job needs {} at \
+                         the same time",
                         self.together
                     ),
-                    format!("set `resources.node_count: {held}`, or ask for less per pod"),
+                    format!("set `resources.node_count: {held}`, or request less per pod"),
                 ),
             },
         };
@@ -100,7 +100,7 @@ impl<'p> Demand<'p> {
             let unless = if growing {
                 "an autoscaler adds a larger node"
             } else {
-                "the published list of nodes is old"
+                "the published list of nodes is out of date"
             };
             return CapacityVerdict::Doubtful(format!(
                 "{message}; the job never starts unless {unless}"
@@ -186,14 +186,14 @@ impl<'p> Demand<'p> {
                     Some(Gang::Native(_) | Gang::Volcano) => "none starts before all fit",
                     Some(Gang::Kueue) => "the queue decides when they start",
                     // Pods of a partly placed gang hold GPUs without doing work.
-                    None => "those that start hold their GPUs while they wait for the others",
+                    None => "pods that start hold their GPUs while they wait for the rest",
                 };
                 format!("only {fit} of {pods} pods fit now; {then}")
             }
             _ if pods > 1 => format!("only {fit} of {pods} pods fit now"),
             None => return None,
             Some(short) => match &short.node {
-                None => "no node that qualifies takes new pods now".to_owned(),
+                None => "no eligible node accepts new pods now".to_owned(),
                 Some(node) => format!(
                     "no node has {} free now; {node} has most: {}",
                     self.amount(&short.resource, short.requested),
@@ -254,7 +254,7 @@ impl<'p> Demand<'p> {
             "memory" => "memory",
             resource if is_device(resource) => "gpu",
             _ => {
-                return "ask for less, or submit it all the same with `--allow-pending`".to_owned();
+                return "request less, or submit it anyway with `--allow-pending`".to_owned();
             }
         };
         let less = if short.most > 0 {
@@ -262,7 +262,7 @@ impl<'p> Demand<'p> {
         } else {
             String::new()
         };
-        format!("{less}submit it all the same with `--allow-pending`")
+        format!("{less}submit it anyway with `--allow-pending`")
     }
 
     /// Formats an amount for people: `8 a100-80g`, `96 CPUs`, `1Ti of memory`.

@@ -94,8 +94,8 @@ impl<'r> Judging<'r> {
         {
             if self.dry_run {
                 warnings.push(format!(
-                    "namespace `{space}` comes with this run, so the server could not \
-                     check what goes into it"
+                    "this run creates namespace `{space}`, so the API server could not \
+                     check the objects in it"
                 ));
             }
             return Ok(Decision {
@@ -168,7 +168,7 @@ impl<'r> Judging<'r> {
                     rest.trim_start_matches(':').trim_start()
                 });
             warnings.push(format!(
-                "a quota does not allow its pods now, and they wait until it does: {told}"
+                "a quota does not allow its pods now, so they wait: {told}"
             ));
         }
         if changes || self.allow_pending {
@@ -215,8 +215,8 @@ async fn preflight(
                 other => (other.map_err(|obstacle| in_the_way(obstacle, plan))?, None),
             };
             warnings.push(
-                "`job.priority` has no effect: its priority class is not there and you may \
-                 not create it"
+                "`job.priority` has no effect: its priority class does not exist, and you \
+                 may not create it"
                     .to_owned(),
             );
             Ok((warnings, quota))
@@ -235,8 +235,8 @@ async fn class_warning(plan: &Plan, connection: &Connection) -> Option<String> {
         .await;
     (!known).then(|| {
         format!(
-            "the nodes give out their GPUs by dynamic resource allocation, and there is no \
-             DeviceClass `{}`: pods wait until an administrator makes it",
+            "the nodes offer their GPUs through dynamic resource allocation, but DeviceClass \
+             `{}` does not exist: pods wait until an administrator creates it",
             claim.class
         )
     })

@@ -88,8 +88,8 @@ impl Site {
         let (cause, hint) = match self {
             Self::Unreadable(problem) => (
                 problem.as_str(),
-                "ask your administrator: `gpuctl describe defaults` shows the problem, a newer \
-                 gpuctl may read them",
+                "ask your administrator; `gpuctl describe defaults` shows the problem, and a \
+                 newer gpuctl may be able to read them",
             ),
             Self::Forbidden => (
                 FORBIDDEN,
@@ -187,7 +187,7 @@ pub(crate) fn stored(
         );
         error
             .cause(problem)
-            .hint("a newer gpuctl can; `gpuctl version` tells yours")
+            .hint("use a newer gpuctl; `gpuctl version` shows your version")
     };
     read(&kept).map(|site| Some((site, kept))).map_err(refused)
 }
@@ -230,7 +230,7 @@ pub(crate) enum StoredDefaultsError {
     /// The first problem of the document.
     #[error("{0}")]
     Invalid(String),
-    #[error("the object holds no document of `kind: defaults`")]
+    #[error("the object does not contain a document of `kind: defaults`")]
     NoDocument,
 }
 
@@ -260,7 +260,7 @@ pub(crate) fn replaced(input: &InputDocument) -> Vec<String> {
     };
     let told = |one: &spec::Inherited| {
         format!(
-            "`{}` is {} and not what the file says: the site enforces it (defaults, {})",
+            "`{}` is {} instead of the value in the file: the site enforces it (defaults, {})",
             one.field, one.value, one.scope
         )
     };
@@ -301,7 +301,7 @@ pub(crate) async fn trust_namespace(
     );
     Err(error.hint(
         "the mark is a ClusterRole `gpuctl-home` and its binding, which an administrator of \
-         the cluster can make",
+         the cluster can create",
     ))
 }
 
@@ -345,7 +345,7 @@ pub(crate) async fn create(
     let status = match &live {
         // Labels and annotations, such as the author, do not count as differences.
         Some(live) if live["data"] == object.body["data"] => {
-            return made("unchanged", "are as the file says");
+            return made("unchanged", "match the file");
         }
         Some(_) if !how.change => {
             let error = Error::new(
@@ -381,7 +381,7 @@ pub(crate) async fn delete(
     ignore_not_found: bool,
 ) -> Result<Option<String>, Error> {
     if connection.site().remove_defaults().await? {
-        return Ok(Some("jobs keep what they have".to_owned()));
+        return Ok(Some("existing jobs keep their values".to_owned()));
     }
     if ignore_not_found {
         Ok(None)

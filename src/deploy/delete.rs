@@ -55,7 +55,10 @@ pub(crate) async fn away(
         .await
         .is_ok_and(|found| found.uid != job.uid)
     {
-        let message = format!("job `{}` was replaced by somebody else meanwhile", job.name);
+        let message = format!(
+            "job `{}` was replaced by another user in the meantime",
+            job.name
+        );
         return Err(Error::new(ErrorName::AlreadyExists, message));
     }
     if let Some(begun) = begin(
@@ -151,10 +154,10 @@ pub(crate) async fn begin(
 /// The error for a job that was created after the user looked at one with the same name.
 fn replaced(job: &Job) -> Error {
     let message = format!(
-        "job `{}` in namespace `{}` is not the one that was shown: it was created since",
+        "job `{}` in namespace `{}` is not the job that was shown: it was created later",
         job.name, job.namespace
     );
-    Error::new(ErrorName::NotFound, message).hint("look at it again before you delete it")
+    Error::new(ErrorName::NotFound, message).hint("check it again before you delete it")
 }
 
 /// Asks for confirmation before data is deleted, if a user can answer.
@@ -173,13 +176,13 @@ fn confirm(
         return Ok(());
     }
     let question = format!(
-        "delete the data of job `{job}` for good: {}?",
+        "delete the data of job `{job}` permanently: {}?",
         claims.join(", ")
     );
     match reporter.confirm(&question) {
         true => Ok(()),
         false => Err(Error::new(ErrorName::NotConfirmed, "nothing was deleted")
-            .hint("without `--purge` the data is kept")),
+            .hint("omit `--purge` to keep the data")),
     }
 }
 
@@ -286,7 +289,7 @@ async fn absent(
         true => Err(error),
         false => Err(error
             .cause(format!(
-                "of a deleted job of this name there is still {}",
+                "{} of a deleted job with this name still exists",
                 kept.join(", ")
             ))
             .hint(format!(
@@ -311,7 +314,10 @@ pub(crate) async fn end(
         ..Deleted::new(status, message)
     };
     let Some(job) = &begun.job else {
-        return Ok(answer("deleted", "what it had left is gone".to_owned()));
+        return Ok(answer(
+            "deleted",
+            "its remaining objects were deleted".to_owned(),
+        ));
     };
     let gpus = job.gpus_held();
     let freed = match gpus {
@@ -342,7 +348,7 @@ pub(crate) async fn end(
         if start.elapsed() >= how.timeout {
             drop(line);
             let message = format!(
-                "job `{}` is still there after {} s",
+                "job `{}` still exists after {} s",
                 job.name,
                 start.elapsed().as_secs()
             );
@@ -352,7 +358,7 @@ pub(crate) async fn end(
             let blocked = connection.writes().blocked_by(&left[0].path).await;
             if let Some(webhook) = blocked {
                 return Err(error.cause(webhook).hint(
-                    "it goes when the webhook answers again: tell the cluster's administrator",
+                    "it is deleted when the webhook responds again; tell the cluster's administrator",
                 ));
             }
             return Err(error.hint(format!(

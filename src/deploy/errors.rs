@@ -16,8 +16,8 @@ pub(crate) fn in_the_way(obstacle: Obstacle, plan: &Plan) -> Error {
             );
             match ours {
                 Some(_) => error.hint(
-                    "`gpuctl apply` changes it, `apply --replace` submits it anew, \
-                     `--generate-name` makes another",
+                    "`gpuctl apply` changes it, `apply --replace` resubmits it, \
+                     `--generate-name` creates another",
                 ),
                 None => error.hint("it was not created by gpuctl; choose another `job.name`"),
             }
@@ -32,15 +32,15 @@ pub(crate) fn in_the_way(obstacle: Obstacle, plan: &Plan) -> Error {
             let message =
                 format!("{label} was kept from an earlier job of this name: {difference}");
             Error::new(ErrorName::ClaimConflict, message).hint(format!(
-                "ask for what it is in `storage.workdirs`, or `gpuctl delete job \
-                 {namespace}/{job} --purge` to lose its files"
+                "change `storage.workdirs` to match it, or run `gpuctl delete job \
+                 {namespace}/{job} --purge` to delete it with its files"
             ))
         }
         Obstacle::NoPriorityClass => {
             let class = plan.rendered.probe.text("/spec/priorityClassName");
             Error::new(
                 ErrorName::PriorityClassNotFound,
-                format!("there is no priority class `{class}`"),
+                format!("priority class `{class}` does not exist"),
             )
             .hint(
                 "`kubectl get priorityclasses` lists them; without `job.priority` the \
@@ -130,7 +130,7 @@ pub(crate) fn half_changed(half: HalfChanged) -> Error {
         true => error.cause("nothing was changed"),
         false => error
             .cause(format!("changed before that: {}", half.written.join(", ")))
-            .hint("`gpuctl apply` again goes on"),
+            .hint("run `gpuctl apply` again to continue"),
     }
 }
 
@@ -200,5 +200,5 @@ pub(crate) fn quota_too_small(message: String) -> Error {
         ErrorName::reported(ErrorKind::Request, "QuotaTooSmall"),
         message,
     )
-    .hint("ask for less, or submit it all the same with `--allow-pending`")
+    .hint("request less, or submit it anyway with `--allow-pending`")
 }

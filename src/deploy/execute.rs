@@ -186,7 +186,7 @@ impl<'w> Writing<'w> {
         hand.warnings.borrow_mut().extend(again.warnings.clone());
         if matches!(again.step, Action::Later) {
             let message = format!(
-                "its namespace `{}` of the same run could not be made",
+                "its namespace `{}` could not be created by this run",
                 again.plan.target.namespace
             );
             return Err(Error::new(ErrorName::NamespaceNotMade, message));
@@ -255,7 +255,7 @@ impl<'w> Writing<'w> {
                 .map(|pod| format!("pod/{pod} of the old version was never ready and is replaced")),
             Err(failure) => {
                 let message = format!(
-                    "whether a pod of the old version is in the way is not known: {failure}"
+                    "cannot check whether a pod of the old version blocks the update: {failure}"
                 );
                 hand.warnings.borrow_mut().push(message);
                 None
@@ -290,18 +290,18 @@ impl<'w> Writing<'w> {
             Phase::Changing => {
                 return error
                     .cause("some changes may have been written")
-                    .hint("`gpuctl apply` again goes on");
+                    .hint("run `gpuctl apply` again to continue");
             }
             Phase::Deleting => {
                 return error
                     .cause("the previous job is being deleted")
-                    .hint("`gpuctl apply` again submits the new one");
+                    .hint("run `gpuctl apply` again to submit the new one");
             }
             Phase::Deleted => error = error.cause(GONE),
         }
         tokio::select! {
             left = self.connection.writes().take_back(&self.run, self.keep_partial, &hand.progress) => with_left(error, &left),
-            () = self.interruption.times(2) => error.cause("objects that were already created still exist").hint("`gpuctl delete -f` takes it away"),
+            () = self.interruption.times(2) => error.cause("objects that were already created still exist").hint("`gpuctl delete -f` removes them"),
         }
     }
 }

@@ -97,8 +97,8 @@ impl<'r> Surroundings<'r> {
                 class.message,
             )
             .hint(
-                "choose another `storageClass:` in `storage.workdirs`, or leave it out \
-                 where there is a default",
+                "choose another `storageClass:` in `storage.workdirs`, or omit it if there \
+                 is a default",
             )
         });
         found.errors.extend(missing);
@@ -178,7 +178,7 @@ fn by_quota(plan: &Plan, quotas: &[QuotaUse]) -> (Option<String>, Option<String>
             if wanted > hard_milli {
                 never = never.or_else(|| {
                     Some(format!(
-                        "quota `{}` allows {hard} of {key} at most, and the job needs {written}",
+                        "quota `{}` allows at most {hard} of {key}, but the job needs {written}",
                         quota.name
                     ))
                 });
@@ -186,8 +186,8 @@ fn by_quota(plan: &Plan, quotas: &[QuotaUse]) -> (Option<String>, Option<String>
                 let left = text(key, (hard_milli - used).max(0));
                 now = now.or_else(|| {
                     Some(format!(
-                        "quota `{}` has {left} of {hard} {key} left and the job needs {written}: \
-                         it waits until others end (gpuctl get jobs -n {})",
+                        "quota `{}` has {left} of {hard} {key} left, but the job needs {written}: \
+                         it waits until other jobs end (gpuctl get jobs -n {})",
                         quota.name, quota.namespace
                     ))
                 });

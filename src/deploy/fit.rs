@@ -55,7 +55,7 @@ pub(crate) async fn fit(
         answer.verdict = FitVerdict::Unknown;
         answer
             .not_evaluated
-            .push("nodes as they are now: you may not list them".to_owned());
+            .push("current nodes, which you may not list".to_owned());
     }
     if let DeviceClaims::ClassMissing(class) = &candidate.devices {
         answer.verdict = FitVerdict::Never;
@@ -262,12 +262,12 @@ fn judged(pod: &PodRules, wanted: &Amounts, pods: u64, nodes: &[Node], room: Opt
         _ if nodes.is_empty() => (FitVerdict::Unknown, Some("nodes, which you may not list")),
         _ if ever < pods && growing => (
             FitVerdict::Unknown,
-            Some("nodes that an autoscaler may bring"),
+            Some("nodes that an autoscaler may add"),
         ),
         _ if ever < pods => (FitVerdict::Never, None),
         None => (
             FitVerdict::Unknown,
-            Some("what is free: you may not list all nodes and pods"),
+            Some("free resources: you may not list all nodes and pods"),
         ),
         Some(_) if now >= pods => (FitVerdict::Now, None),
         Some(_) => (FitVerdict::NotNow, None),

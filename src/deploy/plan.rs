@@ -363,7 +363,7 @@ fn namespace_of(document: &Document, connection: Option<&Connection>) -> Result<
     match (written, given) {
         (Some(written), Some(given)) if written != given => {
             let message = format!(
-                "`{}` is for namespace `{written}`, and `-n {given}` says another",
+                "`{}` is for namespace `{written}`, but `-n {given}` names another",
                 document.name()
             );
             Err(Error::new(ErrorName::NamespaceConflict, message)

@@ -74,7 +74,7 @@ pub(crate) async fn delete(
     Ok(Some(if how.keep_labels {
         "its labels stay".to_owned()
     } else {
-        format!("labels taken from {taken}")
+        format!("labels removed from {taken}")
     }))
 }
 

@@ -71,14 +71,14 @@ pub(crate) async fn set_label(
         Labelling::NoNode => Err(lookup::missing_node(node, &[])),
         Labelling::Conflict(there) => {
             let there = there.map_or_else(
-                || "none by now".to_owned(),
-                |there| format!("`{there}` by now"),
+                || "now missing".to_owned(),
+                |there| format!("now `{there}`"),
             );
             let error = Error::new(
                 ErrorName::LabelConflict,
                 format!("label {key} of node `{node}` is {there}"),
             );
-            Err(error.hint("somebody else changed it; check the node, or use --force"))
+            Err(error.hint("it was changed in the meantime; check the node, or use --force"))
         }
         _ => Ok(()),
     }
@@ -157,7 +157,7 @@ pub(crate) fn fits(
         && let Some(other) = there.iter().find(|kind| !kind.matches(written))
     {
         let message =
-            format!("node `{node}` has {other} by its labels, and the file says {written}");
+            format!("node `{node}` has {other} by its labels, but the file says {written}");
         return Err(Error::new(ErrorName::LabelConflict, message)
             .hint("--force writes the value of the file"));
     }
@@ -166,7 +166,7 @@ pub(crate) fn fits(
         let error = Error::new(
             ErrorName::GpuTypeNotAllowed,
             format!(
-                "node `{node}` has {kind}, which pool `{}` does not take",
+                "node `{node}` has {kind}, which pool `{}` does not allow",
                 pool.name
             ),
         );

@@ -73,7 +73,7 @@ async fn count_jobs(
     let selection = match jobs_of_pools.get(pool, read).await {
         Err(failure) if failure.is_forbidden() => {
             warnings.push(format!(
-                "you may not list jobs: how many are in pool `{pool}` was not checked"
+                "you may not list jobs, so the number of jobs in pool `{pool}` was not checked"
             ));
             return Ok(None);
         }
@@ -81,7 +81,7 @@ async fn count_jobs(
     };
     if let Some(unseen) = selection.unseen() {
         warnings.push(format!(
-            "{unseen}: others were not counted against the quota of pool `{pool}`"
+            "{unseen}: other jobs were not counted against the quota of pool `{pool}`"
         ));
     }
     // A job that is applied again must not count twice.

@@ -45,7 +45,7 @@ pub(crate) async fn create(
         dry_run: how.dry_run,
     };
     if plan.is_done() {
-        return Ok(made("unchanged", "is as the file says".to_owned()));
+        return Ok(made("unchanged", "matches the file".to_owned()));
     }
     if plan.before.is_some() && !how.force && !how.change {
         let error = Error::new(
@@ -75,8 +75,8 @@ pub(crate) async fn create(
     publish(connection, true, reporter).await;
     if plan.wanted.exclusive && plan.before.is_some_and(|before| !before.exclusive) {
         reporter.note(
-            "jobs of the pool that an earlier version made do not tolerate its taint: \
-             pods that they make anew wait",
+            "jobs that an earlier version created do not tolerate the taint of the pool: \
+             their new pods stay pending",
         );
     }
     Ok(made(status, format!("{verb} with {nodes}")))
@@ -98,7 +98,7 @@ fn refuse_partial(
             message,
         );
         return Err(error.hint(
-            "`gpuctl get nodes` lists what there is; --keep-partial makes the pool with the others",
+            "`gpuctl get nodes` lists all nodes; --keep-partial creates the pool with the others",
         ));
     }
     for node in missing {
@@ -128,7 +128,10 @@ async fn write(
             .change(&wanted.name, |pool| *pool = pool.changed_to(wanted))
             .await?;
     } else if !connection.pools().add(wanted).await? {
-        let message = format!("pool `{}` was made by somebody else meanwhile", wanted.name);
+        let message = format!(
+            "pool `{}` was created by another user in the meantime",
+            wanted.name
+        );
         return Err(Error::new(ErrorName::AlreadyExists, message));
     }
     let (mut labelled, mut tainted) = (0, 0);
@@ -223,7 +226,7 @@ async fn take_back(
 pub(crate) async fn publish(connection: &Connection, begin: bool, reporter: &dyn Reporter) {
     if let Err(failure) = connection.pools().publish(begin).await {
         reporter.warn(&format!(
-            "users who may not read nodes will not see this change: {failure}"
+            "users without the right to read nodes will not see this change: {failure}"
         ));
     }
 }

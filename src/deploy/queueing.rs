@@ -84,7 +84,7 @@ impl<'c> Queueing<'c> {
     ) -> Result<(), Error> {
         if let Some(wanted) = wanted.filter(|wanted| self.served.of(*wanted).is_none()) {
             let message = format!(
-                "`job.queue_system: {}` asks for {}, and this cluster does not serve it",
+                "`job.queue_system: {}` names {}, but this cluster does not serve it",
                 wanted.word(),
                 wanted.name()
             );
@@ -116,8 +116,8 @@ impl<'c> Queueing<'c> {
         match (having.as_slice(), unknown.as_slice()) {
             ([_], []) => {}
             ([one], [other, ..]) => choice.warnings.push(format!(
-                "queue `{queue}` is taken from {}: you may not list queues of {}; \
-                 `job.queue_system` says which is meant",
+                "assuming that queue `{queue}` belongs to {}, because you may not list queues of \
+                 {}; set `job.queue_system` to choose",
                 one.name(),
                 other.name()
             )),
@@ -126,7 +126,7 @@ impl<'c> Queueing<'c> {
             }
             ([], [unknown, ..]) => {
                 choice.warnings.push(format!(
-                    "whether queue `{queue}` exists was not checked: you may not list queues of {}",
+                    "could not check whether queue `{queue}` exists: you may not list queues of {}",
                     unknown.name()
                 ));
             }
@@ -258,10 +258,9 @@ fn ambiguous(queue: &str, one: QueueSystem, other: QueueSystem) -> Error {
 }
 
 fn not_served(wish: &str) -> Error {
-    let message =
-        format!("`job.gang: {wish}` asks for a scheduler that this cluster does not serve");
+    let message = format!("`job.gang: {wish}` needs a scheduler that this cluster does not serve");
     specification_error("GangNotServed", message)
-        .hint("omit `job.gang` for the best that the cluster has")
+        .hint("omit `job.gang` to use the best scheduler of the cluster")
 }
 
 fn conflict(wish: &str, system: QueueSystem) -> Error {
@@ -273,9 +272,9 @@ fn conflict(wish: &str, system: QueueSystem) -> Error {
 }
 
 fn no_kueue_queue() -> Error {
-    let message = "`job.gang: kueue` needs a queue of Kueue's".to_owned();
+    let message = "`job.gang: kueue` needs a Kueue queue".to_owned();
     specification_error("GangConflict", message)
-        .hint("name it by `job.queue`; `gpuctl get queues` lists them")
+        .hint("set `job.queue`; `gpuctl get queues` lists the queues")
 }
 
 fn is_gang(job: &JobDocument) -> bool {

@@ -74,14 +74,14 @@ pub(crate) async fn delete(
             {
                 Namespace::Deleted => gone.push(quota.namespace.clone()),
                 Namespace::Kept(held) => kept.push(format!("{} has {held}", quota.namespace)),
-                Namespace::NotOurs => kept.push(format!("{} was made by others", quota.namespace)),
+                Namespace::NotOurs => kept.push(format!("{} belongs to others", quota.namespace)),
             }
         }
     }
-    let mut message = format!("it bound in {}", spaces.join(", "));
+    let mut message = format!("it applied in {}", spaces.join(", "));
     for (what, names) in [
         ("empty namespaces deleted", gone),
-        ("namespaces that stay", kept),
+        ("namespaces kept", kept),
     ] {
         if !names.is_empty() {
             message.push_str(&format!("; {what}: {}", names.join(", ")));

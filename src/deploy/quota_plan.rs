@@ -135,14 +135,14 @@ async fn resources(
     if !sliced.is_empty() {
         let sliced: Vec<&str> = sliced.into_iter().collect();
         reporter.warn(&format!(
-            "slices ({}) are not counted by `gpu`",
+            "slices ({}) do not count towards `gpu`",
             sliced.join(", ")
         ));
     }
     if resources.len() > 1 {
         let names: Vec<&str> = resources.iter().map(String::as_str).collect();
         let message = format!(
-            "{} are counted each by themselves: a namespace may use as many of each",
+            "{} are counted separately: a namespace may use the full amount of each",
             names.join(" and ")
         );
         reporter.warn(&message);

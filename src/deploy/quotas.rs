@@ -51,9 +51,9 @@ pub(crate) async fn create(
         .map(|(space, _)| space.as_str())
         .collect();
     let verb = match (status, dry_run) {
-        ("unchanged", _) => "is as the file says",
-        (_, true) => "would bind",
-        (_, false) => "binds",
+        ("unchanged", _) => "matches the file",
+        (_, true) => "would apply",
+        (_, false) => "applies",
     };
     Ok(Made {
         kind: "quota",
@@ -106,7 +106,7 @@ async fn write(
             ));
             return Err(error
                 .cause("the rest of the quota is written")
-                .hint("`gpuctl apply` again goes on"));
+                .hint("run `gpuctl apply` again to continue"));
         }
     }
     Ok(())
@@ -129,8 +129,8 @@ pub(crate) async fn tell_elsewhere(
         let space = &quota.namespace;
         if wanted.namespaces.iter().all(|(own, _)| own != space) {
             reporter.warn(&format!(
-                "quota `{0}` also binds in {space}, which the file does not name; `gpuctl delete \
-                 quota {0} -n {space}` takes it out",
+                "quota `{0}` also applies in {space}, which the file does not name; `gpuctl delete \
+                 quota {0} -n {space}` removes it there",
                 wanted.name
             ));
         }

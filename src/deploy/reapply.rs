@@ -149,7 +149,7 @@ fn report_waiting(effects: &Effects, job: &Job, plan: &mut Plan, warnings: &mut 
         return;
     }
     let message = format!(
-        "`{}` stays as it is: {} come with the next change of its file, or with `--replace`",
+        "`{}` does not change: {} apply with the next change of its file, or with `--replace`",
         job.name,
         effects.waiting.join(" and ")
     );
@@ -166,19 +166,19 @@ fn other_owner(plan: &Plan, job: &Job) -> Error {
     let message = if job.kind.word() == kind {
         let nodes = count(job.group_size.max(1).into(), "node");
         format!(
-            "`{}` is there with {nodes} for each replica, and this {kind} asks for another number",
+            "`{}` exists with {nodes} per replica, but this {kind} asks for another number",
             job.name
         )
     } else {
         format!(
-            "`{}` is there as {}, and the file says {kind}",
+            "`{}` exists with kind {}, but the file declares kind {kind}",
             job.name,
             job.kind.word()
         )
     };
     let error = Error::new(ErrorName::KindConflict, message);
     error.cause(lost(job)).hint(format!(
-        "`--replace` takes it away first, or `gpuctl delete job {}/{}`",
+        "`--replace` deletes it first, or run `gpuctl delete job {}/{}`",
         job.namespace, job.name
     ))
 }
@@ -192,7 +192,7 @@ fn fixed_claim(claim: &FixedFields<'_>, job: &Job, masks: &Masks) -> Error {
     Error::new(ErrorName::ClaimConflict, message)
         .cause(changes_asked_for(claim.live, claim.wanted, masks).join("; "))
         .hint(format!(
-            "ask for what it is, or `gpuctl delete job {}/{} --purge` to lose its files",
+            "keep its current value, or run `gpuctl delete job {}/{} --purge` to delete it with its files",
             job.namespace, job.name
         ))
 }
@@ -216,7 +216,7 @@ fn immutable(job: &Job, fixed: &[FixedFields<'_>], masks: &Masks) -> Error {
     let now = if job.suspended {
         ""
     } else {
-        "; a paused training takes other resources"
+        "; a paused training accepts other resources"
     };
     error
         .cause(lost(job))
@@ -274,7 +274,9 @@ fn is_well(
     match judged {
         Ok(found) => warnings.extend(found),
         Err(Obstacle::PodQuota(failure)) => {
-            warnings.push(format!("beside what runs now it would not fit: {failure}"));
+            warnings.push(format!(
+                "the new pods exceed the quota until the old ones end: {failure}"
+            ));
         }
         Err(obstacle) => return Err(in_the_way(obstacle, plan)),
     }
@@ -314,12 +316,12 @@ pub(crate) fn lost(job: &Job) -> String {
         (0, _) => "replacing it loses its events".to_owned(),
         (_, GpuCount::ZERO) => {
             format!(
-                "replacing it ends {}: their logs, and what they have not saved, are lost",
+                "replacing it stops {}: their logs and unsaved data are lost",
                 count(pods, "pod")
             )
         }
         (_, gpus) => format!(
-            "replacing it ends {} on {}: their logs, and what they have not saved, are lost",
+            "replacing it stops {} on {}: their logs and unsaved data are lost",
             count(pods, "pod"),
             count(gpus.0, "GPU")
         ),

@@ -51,7 +51,7 @@ impl NamedKind {
     fn hint(self, name: &str, keys: &BTreeSet<String>) -> String {
         match self {
             Self::Claim => {
-                "`gpuctl get claims` lists those that are there; one with a `size:` is made \
+                "`gpuctl get claims` lists existing claims; a claim with `size:` is created \
                  with the job"
                     .to_owned()
             }
@@ -68,7 +68,7 @@ impl NamedKind {
                 format!("gpuctl create secret {name}{options}")
             }
             Self::ConfigMap | Self::ServiceAccount => {
-                "ask whoever runs the namespace for it, or submit all the same with \
+                "ask the administrator of the namespace for it, or submit it anyway with \
                  `--allow-pending`"
                     .to_owned()
             }
@@ -142,12 +142,12 @@ pub(super) async fn check(
             }
             Err(failure) if failure.is_forbidden() => {
                 found.warnings.push(format!(
-                    "whether {words} `{name}` exists was not checked: you may not read {}",
+                    "could not check whether {words} `{name}` exists: you may not read {}",
                     kind.plural()
                 ));
             }
             Err(failure) => found.warnings.push(format!(
-                "whether {words} `{name}` exists was not checked: {failure}"
+                "could not check whether {words} `{name}` exists: {failure}"
             )),
         }
     }

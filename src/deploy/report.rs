@@ -39,7 +39,7 @@ pub(crate) fn changed_fields(plan: &Plan, live: &Value, effects: &Effects) -> Ve
         effects
             .stale
             .iter()
-            .map(|one| format!("{} goes", one.label())),
+            .map(|one| format!("{} is deleted", one.label())),
     );
     found
 }

@@ -24,7 +24,7 @@ pub(crate) fn check(inputs: &[InputDocument], how: &SubmitOptions) -> Result<(),
     }
     if how.timeout.is_some() && how.wait.is_none() && !how.follow {
         return Err(
-            Error::usage("`--timeout` is the time that `--wait` or `--follow` may take")
+            Error::usage("`--timeout` limits `--wait` and `--follow`, but neither is set")
                 .hint("add `--wait`"),
         );
     }
@@ -62,7 +62,7 @@ fn followable(inputs: &[InputDocument]) -> Result<(), Error> {
     let jobs: Vec<&InputDocument> = inputs.iter().filter(|input| job(input).is_some()).collect();
     let [input] = jobs.as_slice() else {
         let message = format!(
-            "`--follow` prints the log of one job, and here are {}",
+            "`--follow` works with one job, but the files define {}",
             jobs.len()
         );
         return Err(Error::usage(message).hint("`--wait=complete` waits for several"));

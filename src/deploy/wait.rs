@@ -126,7 +126,7 @@ impl JobWait<'_> {
             if let Some((reason, message)) = why {
                 let message = format!("job `{}` cannot start, {reason}: {message}", created.job_id);
                 let error = ended(self.connection, &job, &reason, message).await;
-                return Err(error.cause("the job exists and goes on trying"));
+                return Err(error.cause("the job exists and keeps trying"));
             }
             if self
                 .deadline
@@ -160,7 +160,7 @@ impl JobWait<'_> {
             }
             (Status::Succeeded, _) | (Status::Running, WaitGoal::Running | WaitGoal::Started) => {
                 created.message = reached(job, state, self.start.elapsed());
-                let message = format!("{} is {}", created.job_id, created.message);
+                let message = format!("{}: {}", created.job_id, created.message);
                 self.reporter.tell(DeployEvent::Announcement(&message));
                 Ok(true)
             }

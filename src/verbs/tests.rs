@@ -51,7 +51,7 @@ fn words_of_every_task_are_a_command() {
                 .find_subcommand(word)
                 .or_else(|| command.find_subcommand(singular))
                 .cloned();
-            command = next.unwrap_or_else(|| panic!("`{}` is no command: {word}", task.words));
+            command = next.unwrap_or_else(|| panic!("`{}` is not a command: {word}", task.words));
         }
     }
     assert_eq!(task("logs jobs").unwrap().words, "logs");

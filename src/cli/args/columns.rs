@@ -79,8 +79,7 @@ impl TypedValueParser for OutputParser {
     }
 
     fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
-        let custom =
-            PossibleValue::new(CUSTOM).help("columns of your own: TITLE:.field,TITLE:.field");
+        let custom = PossibleValue::new(CUSTOM).help("custom columns: TITLE:.field,TITLE:.field");
         Some(Box::new(
             ListFormat::value_variants()
                 .iter()

@@ -15,7 +15,7 @@ use gpuctl_manifest::spec::Override;
 /// not count as free.
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Exit codes: 0 fits now, 8 not now, 9 never here, 1 not known; of several documents the first of 9, 1, 8, 0.
+    after_help = "Exit codes: 0 fits now, 8 not now, 9 never here, 1 not known; for several documents, the first of 9, 1, 8, 0 that occurs.
 
 Examples:
   gpuctl fit -f job.yaml

@@ -19,7 +19,7 @@ use gpuctl_view::program::answers;
   gpuctl schema training
   gpuctl schema --output get-jobs
   gpuctl schema --output get-jobs --lines   what `get jobs -w -o json` prints on each line
-  gpuctl schema --output error              what stderr gets beside -o json")]
+  gpuctl schema --output error              what -o json prints on stderr")]
 pub(crate) struct Schema {
     /// Only the schema of this kind
     #[arg(value_name = "KIND", value_parser = kinds())]

@@ -17,8 +17,8 @@ use crate::cli::candidates;
 #[command(after_help = "Examples:
   gpuctl why llama3-8b
   gpuctl why team-a/llama3-8b -o json
-  gpuctl why deployment/web          a workload that gpuctl did not make
-  gpuctl why llama3-8b --stacks      where each of its ranks stands
+  gpuctl why deployment/web          a workload that gpuctl did not create
+  gpuctl why llama3-8b --stacks      where each of its ranks is executing
   gpuctl why --all                   every job that waits or died")]
 pub(crate) struct WhyArgs {
     /// Job, pod or workload, as NAME, NAMESPACE/NAME, KIND/NAME or NAMESPACE/KIND/NAME

@@ -10,7 +10,7 @@ use crate::cli::args::format::OneFormat;
 /// plugin, feature discovery, exporter, scrape.
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Exit codes: 0 when the cluster answers, also without Prometheus; 6 when it does not.
+    after_help = "Exit codes: 0 if the cluster answers, even without Prometheus; 6 if it does not.
 
 Examples:
   gpuctl doctor

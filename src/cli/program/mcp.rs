@@ -14,7 +14,7 @@ use clap::{Args, ValueEnum};
   claude mcp add gpuctl -- gpuctl mcp
   gpuctl mcp --context lab -n team-a
   gpuctl mcp --allow-writes                   # also create, apply and delete jobs
-  gpuctl mcp --allow-writes=jobs,pools        # pools as well, with tools of their own")]
+  gpuctl mcp --allow-writes=jobs,pools        # also pools, with their own tools")]
 pub(crate) struct Mcp {
     /// Also offer tools that change the cluster; without a value, those for jobs
     #[arg(long, value_enum, value_name = "WHAT", num_args = 0..=1, require_equals = true, value_delimiter = ',', default_missing_value = "jobs")]

@@ -120,7 +120,7 @@ pub(crate) fn seconds(text: &str) -> Result<Duration, Expected> {
         .map(Duration::from_secs)
         .or_else(|_| duration(text))?;
     if span.is_zero() {
-        Err(Expected("more than no time"))
+        Err(Expected("a duration above zero"))
     } else {
         Ok(span)
     }
