@@ -144,7 +144,7 @@ impl Misuse<'_> {
             return error.hint(suggested);
         }
         let verb = self.command();
-        let error = Error::usage(format!("`gpuctl {verb}` does not know `{word}`"));
+        let error = Error::usage(format!("`gpuctl {verb}` has no subcommand `{word}`"));
         match verb {
             "get" if suggested == self.help => error.hint(format!(
                 "a job of that name: `gpuctl get job {word}`; all: `gpuctl get --help`"
@@ -208,7 +208,7 @@ impl Misuse<'_> {
             self.text(ContextKind::PriorArg),
         );
         let message = match one == other || other.is_empty() {
-            true => format!("`{one}` is not allowed here, or is given twice"),
+            true => format!("`{one}` is not allowed here, or is repeated"),
             false => format!("`{one}` and `{other}` cannot be used together"),
         };
         Error::usage(message).hint(self.help)

@@ -392,7 +392,7 @@ pub(crate) async fn delete(
 
 pub(crate) fn none() -> Error {
     Error::new(ErrorName::NotFound, "this site has no defaults")
-        .hint("`gpuctl init defaults` prints a file to begin with")
+        .hint("`gpuctl init defaults` prints a starter file")
 }
 
 #[cfg(test)]

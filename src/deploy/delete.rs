@@ -289,7 +289,7 @@ async fn absent(
         true => Err(error),
         false => Err(error
             .cause(format!(
-                "{} of a deleted job with this name still exists",
+                "kept from a deleted job with this name: {}",
                 kept.join(", ")
             ))
             .hint(format!(

@@ -51,8 +51,8 @@ pub(crate) enum Done<'d> {
 pub(crate) trait Reporter {
     fn tell(&self, event: DeployEvent<'_>);
 
-    /// Receives each document as soon as it is done. Returns false if the reader of the output is
-    /// gone.
+    /// Receives each document as soon as it is done. Returns false if the output has no reader
+    /// anymore.
     fn done(&self, document: Done<'_>) -> Result<bool, Error>;
 
     /// Asks the user. Anything but a clear yes is false.

@@ -90,8 +90,8 @@ impl<'w> Writing<'w> {
     }
 
     /// Writes the documents concurrently, and starts and reports them in order. After an outage or
-    /// an interruption it starts no further document. Returns false if the reader of the output is
-    /// gone.
+    /// an interruption it starts no further document. Returns false if the output has no reader
+    /// anymore.
     pub(crate) async fn all(
         &self,
         judged: Vec<Decision>,

@@ -40,8 +40,8 @@ pub(super) struct Surroundings<'r> {
     connection: &'r Connection,
     /// Objects that the run will create.
     coming: BTreeSet<String>,
-    /// Free resources of the nodes, read on first use. The inner `None` is for users who may not
-    /// list all pods.
+    /// Free resources of the nodes, read on first use. The inner `None` is for users without the
+    /// right to list all pods.
     room: OnceCell<Option<Room>>,
     /// Quotas by namespace, read when its first document is checked.
     quotas: OncePer<Result<Rc<[QuotaUse]>, Failure>>,

@@ -113,7 +113,7 @@ pub(crate) async fn leave(
     Ok(())
 }
 
-/// Restores the previous value of a label, or removes it, if nobody has changed it since.
+/// Restores the previous value of a label, or removes it, unless it has been changed since.
 async fn unset(connection: &Connection, node: &str, key: &str, note: &Noted) -> Result<(), Error> {
     connection
         .nodes()

@@ -27,7 +27,7 @@ pub(crate) fn taken_by(node: &Node) -> Option<&str> {
 }
 
 /// Compares the taints of a pool's nodes with its definition. `named` holds the nodes that the file
-/// lists; other nodes count only if their label says so. `was` is true if the pool was exclusive
+/// lists; other nodes count only if they have its label. `was` is true if the pool was exclusive
 /// before; otherwise someone else set its taint, which stays.
 pub(crate) fn missing(
     pool: &PoolDefinition,

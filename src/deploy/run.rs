@@ -44,7 +44,7 @@ pub(crate) struct WrittenRun {
     /// Pools, quotas and defaults.
     pub shared: Vec<Created>,
     pub jobs: RunSummary,
-    /// False if the reader of the output is gone. In this case the run did not wait.
+    /// False if the output has no reader anymore. In this case the run did not wait.
     pub is_read: bool,
     pub waited: Result<(), Error>,
 }

@@ -62,7 +62,7 @@ pub(crate) enum RoleExtent {
     Minimal,
     /// Also the rights that make their output complete
     Full,
-    /// A user who reads all views of a namespace, and nodes and pools
+    /// A user with read access to all views of a namespace, and to nodes and pools
     Viewer,
     /// A viewer who also submits, watches and deletes jobs in the namespace
     Researcher,

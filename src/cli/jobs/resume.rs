@@ -8,7 +8,7 @@ use crate::cli::candidates;
 
 /// Resume a paused job with its previous size
 ///
-/// A notebook that mounts folders of its node resumes on that node, because its files are there.
+/// A notebook that mounts folders of its node resumes on the same node, which has its files.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl resume job data-prep

@@ -167,11 +167,11 @@ pub(crate) enum ControlStatus {
 }
 
 pub(crate) fn points(text: &str) -> Result<f64, Expected> {
-    let number: f64 = text.parse().map_err(|_| Expected("a number of 0 to 100"))?;
+    let number: f64 = text.parse().map_err(|_| Expected("a number from 0 to 100"))?;
     if (0.0..=100.0).contains(&number) {
         Ok(number)
     } else {
-        Err(Expected("a number of 0 to 100"))
+        Err(Expected("a number from 0 to 100"))
     }
 }
 
