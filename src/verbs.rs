@@ -256,6 +256,7 @@ pub(crate) fn named_tasks(words: &[String]) -> Result<Vec<&'static Task>, Unknow
     let mut rest = words;
     while let Some(first) = rest.first() {
         // The longest name wins, so that `get nodes` is not read as `get` and another command.
+        // No name has more than three words.
         let longest = (1..=rest.len().min(3))
             .rev()
             .find_map(|count| Some((task(&rest[..count].join(" "))?, count)));

@@ -27,6 +27,7 @@ impl CarriedOptions {
     /// Reads them from the words of a command line, program first. Omits options about the output.
     pub(crate) fn of(words: Vec<OsString>) -> Self {
         let command = Cli::command();
+        // clap accepts only the expanded form of shorthand.
         let Ok(matches) = command
             .clone()
             .try_get_matches_from(spelled_out(&command, words))

@@ -180,6 +180,7 @@ impl<'p> Demand<'p> {
         if fit >= pods {
             return None;
         }
+        // For a gang, the number of pods that fit matters more than the first shortage.
         let missing = match shortage(&self.requests, &free) {
             _ if self.is_gang() => {
                 let then = match &self.plan.target.gang {

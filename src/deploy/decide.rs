@@ -178,6 +178,7 @@ impl<'r> Judging<'r> {
         if let Some(error) = combined(found.errors) {
             return Err(error);
         }
+        // Waiting for resources is normal, so this is a note and not a warning.
         plan.notes.extend(found.now);
         Ok(())
     }

@@ -290,6 +290,7 @@ pub(crate) async fn trust_namespace(
     private: bool,
     reporter: &dyn Reporter,
 ) -> Result<(), Error> {
+    // The mark contains the UID of the namespace, so the namespace must exist first.
     connection.pools().ensure_home(private).await?;
     if connection.site().mark_home(private).await? {
         reporter.note("namespace gpuctl-system is marked: its defaults apply to all jobs");

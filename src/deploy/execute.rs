@@ -124,6 +124,8 @@ impl<'w> Writing<'w> {
                 (document, hand, outcome)
             }
         });
+        // Results arrive in the order of the documents, so a slow one delays the reports of later
+        // ones.
         let mut written = SideBySide::new(written, AT_ONCE);
         let mut heard = Ok(true);
         while let Some((document, hand, outcome)) = written.next().await {
@@ -154,6 +156,8 @@ impl<'w> Writing<'w> {
         let (action, changes, live) = match step {
             Action::Later => return self.judge_again(plan, hand).await,
             Action::Nothing => {
+                // A pod of an earlier version can still block a change that was written before this
+                // run.
                 let replaced = self.replace_stuck_pod(&plan, hand).await;
                 let action = if replaced.is_none() {
                     "unchanged"

@@ -143,6 +143,7 @@ impl<'r> Surroundings<'r> {
             return;
         };
         match demand.now(room) {
+            // A partly placed gang can block GPUs for a long time, so this is a warning.
             Some(line) if demand.is_gang() => found.warnings.push(line),
             line => found.now = line,
         }
@@ -159,6 +160,7 @@ fn by_quota(plan: &Plan, quotas: &[QuotaUse]) -> (Option<String>, Option<String>
     for quota in quotas.iter().filter(|quota| !quota.scoped) {
         for (key, hard) in &quota.hard {
             let wanted = match key.as_str() {
+                // In thousandths, like the amounts of other resources.
                 "pods" => pods * 1000,
                 // The probe's requests say nothing about limits.
                 "limits.cpu" | "limits.memory" => continue,

@@ -115,5 +115,6 @@ fn code(job: &Job, state: &State) -> u8 {
     // Look at the job's own container first: a sidecar is killed by a signal after the command has
     // failed.
     let failed = ends(true).or_else(|| ends(false));
+    // A process can pass on only 8 bits of an exit code.
     failed.and_then(|code| u8::try_from(code).ok()).unwrap_or(1)
 }

@@ -192,6 +192,7 @@ fn expand(name: &str) -> Result<Vec<String>, Error> {
         })
         .map(|path| path.display().to_string())
         .collect();
+    // Directory entries have no defined order.
     found.sort();
     if found.is_empty() {
         return Err(invalid(format!("the folder `{name}` has no *.yaml file"))

@@ -36,6 +36,7 @@ impl Interruption {
             .await
             .is_err()
         {
+            // The channel is closed, which is not an interruption.
             std::future::pending::<()>().await;
         }
     }

@@ -54,6 +54,7 @@ pub(crate) fn named(
 /// Makes a random suffix of five characters. Without vowels, it never spells a word.
 pub(crate) fn suffix() -> String {
     use std::hash::{BuildHasher, Hasher, RandomState};
+    // The alphabet of the suffixes of `generateName` in Kubernetes (apimachinery, `util/rand`).
     const LETTERS: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
     // `RandomState` is seeded by the operating system, so no crate for random numbers is needed.
     let mut random = RandomState::new().build_hasher().finish();

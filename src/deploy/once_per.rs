@@ -18,6 +18,7 @@ impl<V> Default for OncePer<V> {
 impl<V: Clone> OncePer<V> {
     /// Returns the answer for `key`. Runs `ask` if no caller has asked before.
     pub(super) async fn get(&self, key: &str, ask: impl AsyncFnOnce() -> V) -> V {
+        // The borrow must end before the `await`, because other documents use the map in between.
         let cell = Rc::clone(self.0.borrow_mut().entry(key.to_owned()).or_default());
         cell.get_or_init(|| ask()).await.clone()
     }

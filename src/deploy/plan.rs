@@ -338,6 +338,7 @@ pub(crate) fn rendered_blindly(input: &InputDocument) -> Result<(), Error> {
         .map_err(|refusal| refusal.in_file(&input.file, &input.text))
 }
 
+// LeaderWorkerSet, autoscalers and ingress depend on the APIs that the cluster serves.
 fn needs_more_than_the_core(job: &JobDocument) -> bool {
     job.kind == JobKind::Inference && job.resources.node_count > 1
         || job

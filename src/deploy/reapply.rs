@@ -256,6 +256,7 @@ pub(crate) async fn compare(
         .await
     {
         Err(Obstacle::NoPriorityClass) if !plan.target.without_priority => {
+            // The guard of this arm makes sure that the comparison is repeated only once.
             plan.target.without_priority = true;
             render_again(plan)?;
             Box::pin(compare(plan, live, how, warnings, connection)).await

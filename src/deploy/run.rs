@@ -60,12 +60,14 @@ impl Run<'_> {
         let (how, mode, reporter) = (self.how, self.how.mode, self.reporter);
         let single = plans.len() == 1 && self.shared.is_empty();
         let mut judging = Judging::new(how, facts, &self.connection);
+        // Documents can refer to objects of later documents in the same run.
         plans.iter().for_each(|plan| judging.foresee(plan));
         let looking = async {
             let mut failed = shared::judge(self.shared, how, self.context, reporter).await?;
             let (judged, rest) = judge_all(plans, &judging, reporter, &mut failed).await;
             Ok::<_, Error>((judged, rest, failed))
         };
+        // Nothing has been written yet, so an interruption needs no cleanup.
         let (judged, rest, failed) = tokio::select! {
             found = looking => found?,
             () = self.interruption.times(1) => {

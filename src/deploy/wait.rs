@@ -164,6 +164,7 @@ impl JobWait<'_> {
                 self.reporter.tell(DeployEvent::Announcement(&message));
                 Ok(true)
             }
+            // A training that failed after it started has a log that can be followed.
             (Status::Failed, WaitGoal::Started)
                 if job.pods.iter().any(|pod| pod.started_at.is_some()) =>
             {

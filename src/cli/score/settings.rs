@@ -167,7 +167,9 @@ pub(crate) enum ControlStatus {
 }
 
 pub(crate) fn points(text: &str) -> Result<f64, Expected> {
-    let number: f64 = text.parse().map_err(|_| Expected("a number from 0 to 100"))?;
+    let number: f64 = text
+        .parse()
+        .map_err(|_| Expected("a number from 0 to 100"))?;
     if (0.0..=100.0).contains(&number) {
         Ok(number)
     } else {
