@@ -6,8 +6,8 @@ use clap_complete::engine::ArgValueCandidates;
 use crate::cli::args::list::PrintArgs;
 use crate::cli::candidates;
 
-/// Show what draining a node would do: which pods stop, their last checkpoints, and where each
-/// could run. Changes nothing
+/// Show which pods a drain would stop, their last checkpoints, and where they could run. Changes
+/// nothing
 ///
 /// Places the pods on the other nodes as the scheduler would place them now, those with most GPUs
 /// first. Ignores disruption budgets, volumes and rules about other pods. Pods of DaemonSets stay.

@@ -7,8 +7,7 @@ use crate::cli::args::format::OneFormat;
 use crate::cli::args::value;
 use crate::cli::candidates;
 
-/// Show which free GPUs are usable: blocks per node, the largest gang, and stranded GPUs with their
-/// cause
+/// Show usable free GPUs: blocks per node, the largest gang, and stranded GPUs with their cause
 ///
 /// Counts whole GPUs, by type. A free GPU is stranded if its node is cordoned or tainted (as faulty
 /// nodes are), or has too little free CPU or memory. BLOCKS shows how many nodes have how many free
