@@ -62,7 +62,8 @@ impl SubmitArgs {
         flags || self.dry_run.is_some() || self.wait.is_some() || self.timeout.is_some()
     }
 
-    /// Converts to the options of the workflow. `mode` determines how the command treats existing jobs.
+    /// Converts to the options of the workflow. `mode` determines how the command treats existing
+    /// jobs.
     pub(crate) fn options(&self, mode: Mode) -> SubmitOptions {
         let Self {
             dry_run,
