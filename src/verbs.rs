@@ -1,36 +1,36 @@
-//! The table of verbs. A row is everything that the program has to know about a verb; the other
-//! files and tables that list verbs are made from it:
+//! The table of verbs. Each row holds everything the program needs to know about a verb; macros
+//! generate the other lists of verbs from these rows:
 //!
-//! - the name, as clap makes it from the identifier (`GpuType` is `gpu-type`), and in parentheses
-//!   the arguments, a path below `cli`;
+//! - the name, as clap derives it from the identifier (`GpuType` becomes `gpu-type`), and in
+//!   parentheses the type of its arguments, a path below `cli`;
 //! - `run`: the function, a path below `commands`;
-//! - `help`: the group in `gpuctl --help` and the place in it, for verbs of the first level;
+//! - `help`: the group in `gpuctl --help` and the position in it, for verbs of the first level;
 //! - `rights`: what the verb needs in the cluster, see below;
-//! - `next`: the command that people usually type after it, `""` where the verb itself says what
-//!   follows;
+//! - `next`: the command that users usually type after it, `""` if the verb itself suggests the
+//!   next command;
 //! - `answers`: the types that `-o json` prints, paths below `gpuctl_view`;
-//! - `bundle`: options with which `doctor --bundle` asks the verb, `JOB` for each job.
+//! - `bundle`: options with which `doctor --bundle` runs the verb; `JOB` runs it for each job.
 //!
-//! `help` is missing below the first level; `next` where only nouns follow; `answers` and `bundle`
-//! where there are none.
+//! Rows below the first level have no `help`, and rows that only lead to nouns have no `next`.
+//! `answers` and `bundle` are omitted when they would be empty.
 //!
 //! The rights are one of
-//! - `()`: the verb asks the cluster for nothing, or `auth check` has no word for it;
-//! - `("get nodes" [HOLDERS, METRICS])`: the words of `auth check`, and lists of
+//! - `()`: the verb sends no request to the cluster, or `auth check` has no name for it;
+//! - `("get nodes" [HOLDERS, METRICS])`: the name in `auth check`, and lists of
 //!   `model/contract/rights.rs`;
 //! - `(as "get nodes")`: the rights of another row;
-//! - `(by Create::task, "create secrets" [SECRET], …)`: the arguments decide which of the words it
-//!   is;
-//! - `(by_file "apply jobs" [MAKE_JOB, FIND, AWAIT], …)`: the document's kind decides, after
+//! - `(by Create::task, "create secrets" [SECRET], …)`: the arguments decide which of the names
+//!   applies;
+//! - `(by_file "apply jobs" [MAKE_JOB, FIND, AWAIT], …)`: the kind of the document decides, after
 //!   parsing.
 //!
-//! The order of the rows is that of `auth check` and of the manual pages. A file of rows hands them
-//! on to the next file, and the last one to the macro that asked for them.
+//! `auth check` and the manual pages list the rows in this order. Each file of rows passes its rows
+//! on to the next file, and the last file passes all of them to the macro that asked for them.
 
 use gpuctl_core::model::contract::rights;
 use gpuctl_core::model::contract::rights::Task;
 
-/// Hands every row to the macro `$make`.
+/// Passes every row to the macro `$make`.
 macro_rules! verbs {
     ($make:ident) => {
         files_verbs! { $make {} {} }
@@ -54,7 +54,7 @@ mod administer;
 #[macro_use]
 mod program;
 
-/// What `gpuctl --help` calls a group of verbs.
+/// The groups of verbs in `gpuctl --help`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HelpGroup {
     Submit,
@@ -66,28 +66,28 @@ pub(crate) enum HelpGroup {
     Program,
 }
 
-/// A row, without the arguments, the function and the types of its answers.
+/// A row, without the arguments, the function and the output types.
 pub(crate) struct VerbRow {
-    /// The enum of the row: `GetMetrics` for `get metrics job`.
+    /// The enum that has the row: `GetMetrics` for `get metrics job`.
     group: &'static str,
     /// The variant of the enum.
     verb: &'static str,
-    /// The group in `--help`, and the place in it.
+    /// The group in `--help`, and the position in it.
     pub help: Option<(HelpGroup, u8)>,
     tasks: &'static [Task],
     needs_rights: bool,
-    /// The words of another row with the same rights.
+    /// Name of another row with the same rights.
     same_as: Option<&'static str>,
-    /// What people usually type next.
+    /// The command that users usually type next.
     pub next: Option<&'static str>,
     /// The types that `-o json` prints.
     answers: &'static [&'static str],
-    /// Options with which a bundle asks the verb.
+    /// Options with which `doctor --bundle` runs the verb.
     pub bundle: &'static [&'static str],
 }
 
 impl VerbRow {
-    /// Returns the words of the command line: `get gpu-type`.
+    /// Joins the words of the command line: `get gpu-type`.
     pub(crate) fn words(&self) -> String {
         let verb = lower(self.verb, '-');
         match self.group {
@@ -97,7 +97,7 @@ impl VerbRow {
     }
 }
 
-/// Writes `GpuType` as `gpu-type`.
+/// Converts `GpuType` to `gpu-type`.
 fn lower(name: &str, between: char) -> String {
     let mut text = String::with_capacity(name.len() + 2);
     for letter in name.chars() {
@@ -121,7 +121,7 @@ macro_rules! tasks_of {
     };
 }
 
-/// The words of another row with the same rights.
+/// The name of another row with the same rights.
 macro_rules! same_as {
     ((as $words:literal)) => {
         Some($words)
@@ -131,6 +131,7 @@ macro_rules! same_as {
     };
 }
 
+// A row needs rights unless it says `()`.
 macro_rules! needs_rights {
     (()) => {
         false
@@ -140,7 +141,7 @@ macro_rules! needs_rights {
     };
 }
 
-/// The value of a field that a row may lack.
+/// The value of an optional field of a row.
 macro_rules! optional {
     () => {
         None
@@ -176,7 +177,7 @@ macro_rules! define_rows {
 
 verbs!(define_rows);
 
-/// Returns the commands that have an answer of `-o json`, in the order of the alphabet.
+/// Lists the commands that support `-o json`, in alphabetical order.
 pub(crate) fn with_answer() -> Vec<String> {
     let mut all: Vec<String> = ROWS
         .iter()
@@ -187,7 +188,7 @@ pub(crate) fn with_answer() -> Vec<String> {
     all
 }
 
-/// Returns the commands that need rights in the cluster.
+/// Lists the commands that need rights in the cluster.
 pub(crate) fn with_rights() -> Vec<String> {
     ROWS.iter()
         .filter(|row| row.needs_rights && row.next.is_some())
@@ -195,13 +196,14 @@ pub(crate) fn with_rights() -> Vec<String> {
         .collect()
 }
 
-/// Returns what each command needs, in the order of the table.
+/// Iterates over the rights that each command needs, in the order of the table.
 pub(crate) fn tasks() -> impl Iterator<Item = &'static Task> {
     ROWS.iter().flat_map(|row| row.tasks)
 }
 
-/// Finds the task of these words. Accepts a singular noun and a superfluous noun.
+/// Finds the task with this name. Accepts a singular noun and a superfluous noun.
 pub(crate) fn task(words: &str) -> Option<&'static Task> {
+    // `get node` is the task `get nodes`.
     let same = |task: &&Task| task.words == words || task.words.strip_suffix('s') == Some(words);
     tasks()
         .find(same)
@@ -240,10 +242,9 @@ fn as_job(words: &str) -> Option<&'static Task> {
     tasks().find(|task| is_kind && task.words.strip_suffix(" jobs") == Some(verb))
 }
 
-/// Words that are not a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct UnknownCommand {
-    /// The first words that do not begin a command.
+    /// The first words that do not start a command.
     pub words: String,
 }
 
@@ -254,6 +255,8 @@ pub(crate) fn named_tasks(words: &[String]) -> Result<Vec<&'static Task>, Unknow
     let mut named: Vec<&'static Task> = Vec::new();
     let mut rest = words;
     while let Some(first) = rest.first() {
+        // The longest name wins, so that `get nodes` is not read as `get` and another command.
+        // No name has more than three words.
         let longest = (1..=rest.len().min(3))
             .rev()
             .find_map(|count| Some((task(&rest[..count].join(" "))?, count)));

@@ -1,6 +1,6 @@
-//! Completes live names: jobs, workloads, nodes, pools and quotas of the current context. It ends
-//! after 300 ms with what has arrived, and prints no errors, because a shell waits for it at every
-//! press of the tab key. Names of the namespace at hand do not wait for those of a large cluster.
+//! Completes live names: jobs, workloads, nodes, pools and quotas of the current context. Stops
+//! after 300 ms with the names that have arrived, and prints no errors, because the shell waits for
+//! it at every Tab. Names in the current namespace do not wait for the names in the whole cluster.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -16,10 +16,10 @@ use gpuctl_view::files::reference;
 
 use super::completion_cache::KeptNames;
 
-/// A person waits for the next keystroke.
+/// Time limit for one press of Tab.
 pub(crate) const WITHIN: Duration = Duration::from_millis(300);
 
-/// Names of jobs, for the shell. Any trouble gives no candidates and no message.
+/// Completes names of jobs. An error gives no candidates and no message.
 pub(crate) fn job_names() -> Vec<CompletionCandidate> {
     candidates_near("jobs", async |connection, namespace| {
         let jobs = connection
@@ -39,7 +39,7 @@ pub(crate) fn job_names() -> Vec<CompletionCandidate> {
     })
 }
 
-/// Returns how a job is named where `home` is the namespace at hand.
+/// Names a job: without its namespace if it is in `home`, the current namespace.
 fn spoken(job: &Job, home: &str) -> String {
     if job.namespace == home {
         job.name.clone()
@@ -48,7 +48,7 @@ fn spoken(job: &Job, home: &str) -> String {
     }
 }
 
-/// Workloads by kind and name, for the shell.
+/// Completes workloads as NAMESPACE/KIND/NAME.
 pub(crate) fn workload_names() -> Vec<CompletionCandidate> {
     candidates_near("workloads", async |connection, namespace| {
         let owners = connection
@@ -63,7 +63,7 @@ pub(crate) fn workload_names() -> Vec<CompletionCandidate> {
     })
 }
 
-/// Names of namespaces, for the shell; those of jobs where namespaces may not be listed.
+/// Completes names of namespaces, or the namespaces of jobs if the user may not list namespaces.
 pub(crate) fn namespace_names() -> Vec<CompletionCandidate> {
     candidates("namespaces", async |connection| {
         if let Ok(names) = connection.namespaces().names().await {
@@ -75,13 +75,13 @@ pub(crate) fn namespace_names() -> Vec<CompletionCandidate> {
     })
 }
 
-/// Contexts of the kubeconfig, for the shell.
+/// Completes contexts of the kubeconfig.
 pub(crate) fn context_names() -> Vec<CompletionCandidate> {
     let (names, _) = Connection::contexts(&access()).unwrap_or_default();
     names.into_iter().map(CompletionCandidate::new).collect()
 }
 
-/// Types of the GPUs that are there, for the shell.
+/// Completes the GPU types of the cluster.
 pub(crate) fn gpu_types() -> Vec<CompletionCandidate> {
     candidates("gpu types", async |connection| {
         let nodes = connection.nodes().list().await.ok()?;
@@ -94,7 +94,7 @@ pub(crate) fn gpu_types() -> Vec<CompletionCandidate> {
     })
 }
 
-/// Pods of jobs, for the shell.
+/// Completes pods of jobs.
 pub(crate) fn pod_names() -> Vec<CompletionCandidate> {
     candidates_near("pods", async |connection, namespace| {
         let jobs = connection
@@ -115,7 +115,7 @@ pub(crate) fn pod_names() -> Vec<CompletionCandidate> {
     })
 }
 
-/// GPUs as `who gpu` takes them, for the shell.
+/// Completes GPUs in the form that `who gpu` expects.
 pub(crate) fn device_names() -> Vec<CompletionCandidate> {
     candidates("devices", async |connection| {
         let nodes = connection.nodes().list().await.ok()?;
@@ -131,7 +131,7 @@ pub(crate) fn device_names() -> Vec<CompletionCandidate> {
     })
 }
 
-/// Fields of the specification file, for the shell.
+/// Completes fields of the specification file.
 pub(crate) fn field_names() -> Vec<CompletionCandidate> {
     reference::paths()
         .into_iter()
@@ -139,7 +139,7 @@ pub(crate) fn field_names() -> Vec<CompletionCandidate> {
         .collect()
 }
 
-/// Jobs as places to copy from and to, for the shell.
+/// Completes jobs as the source or destination of a copy.
 pub(crate) fn copy_places() -> Vec<CompletionCandidate> {
     candidates_near("places to copy", async |connection, namespace| {
         let jobs = connection
@@ -159,7 +159,7 @@ pub(crate) fn copy_places() -> Vec<CompletionCandidate> {
     })
 }
 
-/// Names of nodes, for the shell.
+/// Completes names of nodes.
 pub(crate) fn node_names() -> Vec<CompletionCandidate> {
     candidates("nodes", async |connection| {
         Some(
@@ -176,7 +176,7 @@ pub(crate) fn node_names() -> Vec<CompletionCandidate> {
     })
 }
 
-/// Names of pools, for the shell.
+/// Completes names of pools.
 pub(crate) fn pool_names() -> Vec<CompletionCandidate> {
     candidates("pools", async |connection| {
         let (nodes, defined) = join(connection.nodes().list(), connection.pools().list()).await;
@@ -196,7 +196,7 @@ pub(crate) fn pool_names() -> Vec<CompletionCandidate> {
     })
 }
 
-/// Names of gpuctl's quotas, for the shell.
+/// Completes names of gpuctl's quotas.
 pub(crate) fn quota_names() -> Vec<CompletionCandidate> {
     candidates("quotas", async |connection| {
         let found = connection.quotas().list(None).await.ok()?;
@@ -205,7 +205,7 @@ pub(crate) fn quota_names() -> Vec<CompletionCandidate> {
     })
 }
 
-/// Namespaces that have a quota, for the shell.
+/// Completes namespaces that have a quota.
 pub(crate) fn quota_namespaces() -> Vec<CompletionCandidate> {
     candidates("namespaces with quotas", async |connection| {
         let found = connection.quotas().list(None).await.ok()?;
@@ -214,7 +214,7 @@ pub(crate) fn quota_namespaces() -> Vec<CompletionCandidate> {
     })
 }
 
-/// Queues, for the shell.
+/// Completes names of queues.
 pub(crate) fn queues() -> Vec<CompletionCandidate> {
     candidates("queues", async |connection| {
         let served = connection.queues().served().await.ok()?;
@@ -223,7 +223,7 @@ pub(crate) fn queues() -> Vec<CompletionCandidate> {
     })
 }
 
-/// Returns the cluster and the namespace that are typed already, else those of the environment.
+/// Uses the cluster and namespace options typed so far, else the environment.
 fn access() -> Access {
     let words: Vec<String> = std::env::args_os()
         .map(|word| word.to_string_lossy().into_owned())
@@ -238,8 +238,8 @@ fn access() -> Access {
     }
 }
 
-/// Returns the value of an option on an unfinished command line. Its last word is only about to be
-/// typed.
+/// Returns the value of an option on an unfinished command line. Ignores the last word, because the
+/// user is still typing it.
 fn typed(words: &[String], long: &str, short: Option<&str>) -> Option<String> {
     let words = words.split_last().map_or(&[][..], |(_, before)| before);
     let value = |(place, word): (usize, &String)| {
@@ -256,6 +256,7 @@ fn typed(words: &[String], long: &str, short: Option<&str>) -> Option<String> {
             })
             .map(ToOwned::to_owned)
     };
+    // clap uses the last value of a repeated option.
     words
         .iter()
         .enumerate()
@@ -264,15 +265,16 @@ fn typed(words: &[String], long: &str, short: Option<&str>) -> Option<String> {
         .filter(|value| !value.is_empty())
 }
 
-/// Names, and whether they are all that there are.
+/// Names, and whether they are complete.
 type Names = (Vec<String>, bool);
 
-/// Returns what `ask` finds in every namespace; where the whole cluster takes too long, in the one
-/// at hand, beside what it said before.
+/// Completes names of all namespaces. If the whole cluster takes too long, completes the names in
+/// the current namespace and the cached ones.
 fn candidates_near(
     kind: &str,
     ask: impl AsyncFn(&Connection, Option<String>) -> Option<Vec<String>>,
 ) -> Vec<CompletionCandidate> {
+    // Leaves some of the time limit for the answer itself.
     let end = Instant::now() + WITHIN.mul_f64(0.95);
     answered(kind, async |connection| {
         let home = timeout_at(end, ask(&connection, Some(connection.namespace.clone())));
@@ -285,7 +287,7 @@ fn candidates_near(
     })
 }
 
-/// Returns what `ask` finds in the cluster.
+/// Completes names of the whole cluster.
 pub(crate) fn candidates(
     kind: &str,
     ask: impl AsyncFnOnce(Connection) -> Option<Vec<String>>,
@@ -295,13 +297,13 @@ pub(crate) fn candidates(
     })
 }
 
-/// Returns what is found in time for the next keystroke. What was found a moment ago is not asked
-/// for again, and what a cluster said before stands for it while it takes too long.
+/// Completes names within the time limit. Reuses names that are a few seconds old, and falls back
+/// to older ones if the cluster is slow.
 fn answered(
     kind: &str,
     ask: impl AsyncFnOnce(Connection) -> Option<Names>,
 ) -> Vec<CompletionCandidate> {
-    // A bundle is of another time, and perhaps of another cluster.
+    // A bundle was recorded earlier, possibly in another cluster.
     if std::env::args_os().any(|word| word.to_string_lossy().starts_with("--replay")) {
         return Vec::new();
     }
@@ -330,7 +332,7 @@ fn answered(
                 .collect::<BTreeSet<_>>()
                 .into_iter()
                 .collect(),
-            // It answered that there are none to be had.
+            // The cluster answered in time, but without names.
             Ok(None) => Vec::new(),
             Err(_) => kept.usable().unwrap_or_default(),
         }

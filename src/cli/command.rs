@@ -1,4 +1,4 @@
-//! The commands that clap parses, made from the table of verbs.
+//! Generates the commands that clap parses from the table of verbs.
 
 use clap::Subcommand;
 
@@ -7,7 +7,7 @@ use super::{
     queues, quotas, score, workloads,
 };
 
-/// The words that `auth check` has for a row of the table.
+/// The name that `auth check` has for a row of the table.
 macro_rules! task_of {
     ($args:ident, { run: $run:path, $(help: $help:ident $place:literal,)? rights: $rights:tt,
         $($rest:tt)* }) => {
@@ -43,8 +43,8 @@ macro_rules! define_commands {
             }
 
             impl $group {
-                /// Returns the words that `auth check` has for this command line; `None` when it
-                /// needs no rights, or when files decide.
+                /// The name that `auth check` has for this command line; `None` if it needs no
+                /// rights, or if files decide.
                 pub(crate) fn task(&self) -> Option<&'static str> {
                     match self {
                         $(Self::$verb(args) => task_of!(args, $fields),)*

@@ -1,5 +1,5 @@
-//! Answers completion requests of shells: names before options, and only candidates that `offers`
-//! has filtered.
+//! Answers completion requests of shells: names before options, and only candidates that passed the
+//! filter in `offers`.
 
 use std::ffi::OsString;
 use std::io::{Error, Write};
@@ -11,7 +11,7 @@ use clap_complete::env::{Bash, Elvish, EnvCompleter, Fish, Powershell, Shells, Z
 
 use super::offers::{Inserter, Offer, names_first, offers};
 
-/// Answers and ends the program when a shell asks; returns when a person does.
+/// Answers a completion request of a shell, and exits. Returns if this is not such a request.
 pub(crate) fn answer() {
     let shells: [&dyn EnvCompleter; 5] = [
         &NamesFirst(Bash),
@@ -25,7 +25,7 @@ pub(crate) fn answer() {
         .complete();
 }
 
-/// Hides the other names of commands: a shell would be given `jo` instead of `jobs`.
+/// Hides aliases of commands: a shell would otherwise complete `jo` instead of `jobs`.
 pub(crate) fn by_full_names(command: Command) -> Command {
     let others: Vec<String> = command
         .get_visible_aliases()
@@ -37,7 +37,7 @@ pub(crate) fn by_full_names(command: Command) -> Command {
         .mut_subcommands(by_full_names)
 }
 
-/// A shell of clap's that gets filtered candidates, and no options where names were found.
+/// Wraps a shell of clap: filters candidates, and omits options if there are names.
 struct NamesFirst<S>(S);
 
 impl<S: EnvCompleter> EnvCompleter for NamesFirst<S> {
@@ -60,7 +60,7 @@ impl<S: EnvCompleter> EnvCompleter for NamesFirst<S> {
         self.0.write_registration(var, name, bin, completer, buf)
     }
 
-    /// Writes what clap's own shells write, which would not let a filter see single candidates.
+    /// Writes the same as clap's shells, which do not let a filter see single candidates.
     fn write_complete(
         &self,
         command: &mut Command,
@@ -69,6 +69,8 @@ impl<S: EnvCompleter> EnvCompleter for NamesFirst<S> {
         buf: &mut dyn Write,
     ) -> Result<(), Error> {
         let last = words.len().saturating_sub(1);
+        // clap's scripts for fish and PowerShell pass the completed word last, and set no
+        // variables.
         let (shell, index, separator) = match self.name() {
             "fish" => (Inserter::Unix, last, None),
             "powershell" => (Inserter::PowerShell, last, None),
@@ -78,6 +80,7 @@ impl<S: EnvCompleter> EnvCompleter for NamesFirst<S> {
                 Some(of_script("_CLAP_IFS")),
             ),
         };
+        // The shell passes no word if the cursor follows a space.
         if words.len() == index {
             words.push(OsString::new());
         }
@@ -86,7 +89,7 @@ impl<S: EnvCompleter> EnvCompleter for NamesFirst<S> {
     }
 }
 
-/// Returns a variable that the registered script sets for the program.
+/// Reads a variable that the registered script sets for the program.
 #[expect(
     clippy::disallowed_methods,
     reason = "only the script of a shell sets these"
@@ -95,7 +98,7 @@ fn of_script(variable: &str) -> String {
     std::env::var(variable).unwrap_or_default()
 }
 
-/// Writes candidates as the script of `shell` reads them.
+/// Formats candidates for the script of `shell`.
 fn written(shell: &str, offers: &[Offer], separator: Option<&str>) -> String {
     let help = |before: char, offer: &Offer| {
         offer
@@ -106,6 +109,8 @@ fn written(shell: &str, offers: &[Offer], separator: Option<&str>) -> String {
     };
     let line = |offer: &Offer| match shell {
         "zsh" => {
+            // zsh's `_describe` splits a candidate at the first colon, so colons in the value are
+            // escaped.
             offer.value.replace('\\', "\\\\").replace(':', "\\:")
                 + &help(':', offer).replace('\\', "\\\\")
         }

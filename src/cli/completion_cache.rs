@@ -1,6 +1,6 @@
-//! Names that the tab key was answered with: a second press within seconds asks no cluster, and a
-//! cluster that takes too long is answered for by what it said some minutes ago. Only names are
-//! kept, in a file that only the user can read.
+//! Completion cache: repeated Tab presses reuse the last names for some seconds. A slow cluster
+//! falls back to names that are a few minutes old. Stores only names, in a file that only the user
+//! can read.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -8,12 +8,12 @@ use serde_json::{Value, json};
 use gpuctl_cluster::{Access, Connection};
 use gpuctl_local::cache::Cache;
 
-/// Seconds for which names are believed: while somebody presses the key again.
+/// Seconds for which names are used without asking the cluster again.
 const FRESH: i64 = 10;
-/// Seconds for which names are better than none.
+/// Seconds for which names are used if the cluster is slow.
 const USABLE: i64 = 600;
 
-/// What was answered to one kind of question.
+/// The cached names of one kind.
 pub(super) struct KeptNames {
     cache: Cache,
     question: String,
@@ -21,8 +21,8 @@ pub(super) struct KeptNames {
 }
 
 impl KeptNames {
-    /// Finds what was kept of `kind` for a server, a user and a namespace; nothing is kept where
-    /// the kubeconfig does not name them.
+    /// Opens the cache of `kind` for a server, a user and a namespace. Caches nothing if the
+    /// kubeconfig does not name them.
     pub(super) fn of(kind: &str, access: &Access, now: Timestamp) -> Self {
         let place = Connection::place(access);
         let cache = place
@@ -38,14 +38,14 @@ impl KeptNames {
     fn younger_than(&self, seconds: i64) -> Option<Vec<String>> {
         let mut kept = self.cache.get(&self.question)?;
         let at = kept["at"].as_i64()?;
-        // A clock that was set back makes nothing young.
+        // A clock that was set back gives a negative age, which is not young.
         let is_young = (0..seconds).contains(&(self.now - at));
         is_young
             .then(|| serde_json::from_value(Value::take(&mut kept["names"])).ok())
             .flatten()
     }
 
-    /// Returns names that need not be asked for again.
+    /// Returns names that are recent enough to use without a request.
     pub(super) fn fresh(&self) -> Option<Vec<String>> {
         self.younger_than(FRESH)
     }

@@ -1,11 +1,11 @@
-//! Arranges help for people: commands in groups by what they are for, and the options of every
-//! command on a page of their own, so that a command's examples stand right below its options.
+//! Arranges the help: groups commands by purpose, and moves the global options to a separate page,
+//! so that a command's examples directly follow its own options.
 
 use clap::{Arg, Command};
 
 use crate::verbs::{HelpGroup, ROWS};
 
-/// Titles of the groups of commands, in the order in which people need them.
+/// Titles of the groups, in order of importance to users.
 const GROUPS: [(HelpGroup, &str); 7] = [
     (HelpGroup::Submit, "Submit"),
     (HelpGroup::WriteFiles, "Write files"),
@@ -17,16 +17,16 @@ const GROUPS: [(HelpGroup, &str); 7] = [
 ];
 
 const FIRST_STEPS: &str = "First steps:
-  gpuctl create job.yaml         submit what a file describes
+  gpuctl create job.yaml         submit the job in a file
   gpuctl get jobs                see it wait, run and end
-  gpuctl logs NAME -f            read what it says
+  gpuctl logs NAME -f            read its log
   gpuctl delete NAME             free its GPUs";
 
 const MORE: &str = "`gpuctl COMMAND --help` has options and examples; `gpuctl options` lists the options of every command.
-`gpuctl help WORD` finds commands (words of other tools and Chinese ones too: 排队, 日志, squeue).
-`gpuctl help TOPIC` says more: environment, output, manifest, metrics, exit-codes.";
+`gpuctl help WORD` finds commands, also by words of other tools and in Chinese (排队, 日志, squeue).
+`gpuctl help TOPIC` explains a topic: environment, output, manifest, metrics, exit-codes.";
 
-/// Returns the command line as it shows its help.
+/// Returns the command line with its help arranged.
 pub(crate) fn arranged(command: Command) -> Command {
     let listing = grouped(&command);
     command
@@ -41,7 +41,7 @@ pub(crate) fn arranged(command: Command) -> Command {
         .after_help(format!("{listing}{FIRST_STEPS}\n\n{MORE}"))
 }
 
-/// Returns the commands in their groups, a line each.
+/// Lists the commands in their groups, one per line.
 fn grouped(command: &Command) -> String {
     let mut text = String::new();
     for (group, title) in GROUPS {
@@ -61,7 +61,7 @@ fn grouped(command: &Command) -> String {
     text
 }
 
-/// Returns the names of the commands of a group, in their order.
+/// Lists the names of the commands in a group, in their order.
 fn names(group: HelpGroup) -> impl Iterator<Item = String> {
     let mut rows: Vec<_> = ROWS
         .iter()
@@ -72,7 +72,7 @@ fn names(group: HelpGroup) -> impl Iterator<Item = String> {
     rows.into_iter().map(|(.., row)| row.words())
 }
 
-/// Returns the page of the options that every command has.
+/// Renders the page of the global options.
 pub(crate) fn options_page(command: &Command) -> String {
     let globals: Vec<Arg> = command
         .get_arguments()

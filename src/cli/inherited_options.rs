@@ -1,5 +1,5 @@
-//! The global options of a command line, for this program when it runs itself: the cockpit asks
-//! other verbs about the same cluster, and an agent's every question does.
+//! Finds the global options of a command line, to pass them on when the program runs itself: the
+//! cockpit and each call of an agent run other commands against the same cluster.
 
 use std::ffi::OsString;
 
@@ -9,32 +9,33 @@ use clap::{ArgAction, CommandFactory};
 use super::Cli;
 use super::shorthand::spelled_out;
 
-/// What each run decides by itself.
+/// Options that each run sets itself.
 const NOT_CARRIED: [&str; 5] = ["color", "pager", "plain", "quiet", "verbose"];
-/// Which part of the cluster is meant.
+/// Options that choose the namespace.
 const NAMESPACES: [&str; 2] = ["namespace", "all_namespaces"];
 
-/// Global options as they were typed, each as `--name=value`.
+/// Global options as the user typed them, each as `--name=value`.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CarriedOptions {
-    /// Which cluster, which Prometheus, who asks, what is allowed.
+    /// Options for the cluster, Prometheus, the user, and what is allowed.
     pub cluster: Vec<OsString>,
-    /// Which namespaces; a question about one job has its own.
+    /// Options for namespaces; a query about one job has its own namespace.
     pub namespace: Vec<OsString>,
 }
 
 impl CarriedOptions {
-    /// Reads them from the words of a command line, program first. Those that say how to print are
-    /// left out.
+    /// Reads them from the words of a command line, program first. Omits options about the output.
     pub(crate) fn of(words: Vec<OsString>) -> Self {
         let command = Cli::command();
+        // clap accepts only the expanded form of shorthand.
         let Ok(matches) = command
             .clone()
             .try_get_matches_from(spelled_out(&command, words))
         else {
             return Self::default();
         };
-        // A global option counts wherever it stands: the innermost verb knows it.
+        // clap stores a global option in the matches of the innermost command, wherever the user
+        // typed it.
         let mut innermost = &matches;
         while let Some((_, below)) = innermost.subcommand() {
             innermost = below;

@@ -1,12 +1,12 @@
-//! Converts clap's errors into ours: what is wrong in one line, and the command that was probably
-//! meant, also for words of other tools.
+//! Converts clap's errors into one line with the problem, and suggests the command that the user
+//! probably wanted, including for words of other tools.
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use gpuctl_core::error::Error;
 use gpuctl_core::model::secrets::{scrubbed, shown_origin};
 
-/// Commands of other tools, and ours that do the same.
+/// Commands of other tools, and the equivalent commands of gpuctl.
 const ELSEWHERE: [(&str, &str); 26] = [
     (
         "stop",
@@ -45,7 +45,7 @@ const ELSEWHERE: [(&str, &str); 26] = [
     ("nvidia-smi", "`gpuctl top gpus`"),
 ];
 
-/// Nouns that are typed before the verb, or without one.
+/// Nouns that users type before the verb, or without one.
 const NOUNS: [&str; 9] = [
     "jobs",
     "nodes",
@@ -58,7 +58,7 @@ const NOUNS: [&str; 9] = [
     "overview",
 ];
 
-/// Converts clap's error into ours; `words` are those that were typed.
+/// Converts clap's error into ours. `words` is the command line.
 pub(crate) fn explained(error: &clap::Error, words: &[String]) -> Error {
     let path = command_path(words);
     let misuse = Misuse {
@@ -90,10 +90,10 @@ pub(crate) fn explained(error: &clap::Error, words: &[String]) -> Error {
     }
 }
 
-/// A command line that clap does not take.
+/// A command line that clap rejected.
 struct Misuse<'a> {
     error: &'a clap::Error,
-    /// The verbs that were understood, with a space after each.
+    /// The recognized verbs, with a space after each.
     path: String,
     /// The command that prints the help.
     help: String,
@@ -124,7 +124,7 @@ impl Misuse<'_> {
     /// Explains a word that is not a command.
     fn unknown_word(self) -> Error {
         let word = self.text(ContextKind::InvalidSubcommand);
-        // The nearest comes last.
+        // clap sorts suggestions by similarity, the most similar last.
         let suggested = self
             .list(ContextKind::SuggestedSubcommand)
             .last()
@@ -134,9 +134,9 @@ impl Misuse<'_> {
             );
         let singular = |noun: &&str| noun.strip_suffix('s').unwrap_or(noun) == word;
         if self.path.is_empty() {
-            let error = Error::usage(format!("there is no command `{word}`"));
+            let error = Error::usage(format!("unknown command `{word}`"));
             if let Some((_, command)) = ELSEWHERE.iter().find(|(elsewhere, _)| *elsewhere == word) {
-                return error.hint(format!("here it is {command}"));
+                return error.hint(format!("use {command}"));
             }
             if let Some(noun) = NOUNS.iter().find(|noun| **noun == word || singular(noun)) {
                 return error.hint(format!("verbs come first: `gpuctl get {noun}`"));
@@ -144,7 +144,7 @@ impl Misuse<'_> {
             return error.hint(suggested);
         }
         let verb = self.command();
-        let error = Error::usage(format!("`gpuctl {verb}` does not know `{word}`"));
+        let error = Error::usage(format!("`gpuctl {verb}` has no subcommand `{word}`"));
         match verb {
             "get" if suggested == self.help => error.hint(format!(
                 "a job of that name: `gpuctl get job {word}`; all: `gpuctl get --help`"
@@ -159,7 +159,7 @@ impl Misuse<'_> {
     fn missing_noun(self) -> Error {
         let name = self.command();
         let jobs = matches!(name, "pause" | "resume" | "restart" | "describe");
-        let error = Error::usage(format!("`gpuctl {name}` needs to know what"));
+        let error = Error::usage(format!("`gpuctl {name}` needs a type of object"));
         error.hint(if jobs {
             format!("`gpuctl {name} NAME` for a job, or {}", self.help)
         } else {
@@ -181,7 +181,7 @@ impl Misuse<'_> {
         }
     }
 
-    /// Explains a value that is not one of the possible ones.
+    /// Explains a value that is not one of the possible values.
     fn invalid_value(self) -> Error {
         let (option, value) = (
             self.text(ContextKind::InvalidArg),
@@ -208,13 +208,13 @@ impl Misuse<'_> {
             self.text(ContextKind::PriorArg),
         );
         let message = match one == other || other.is_empty() {
-            true => format!("`{one}` cannot be given here, or not twice"),
+            true => format!("`{one}` is not allowed here, or is repeated"),
             false => format!("`{one}` and `{other}` cannot be used together"),
         };
         Error::usage(message).hint(self.help)
     }
 
-    /// Explains a value that the parser of its option refused.
+    /// Explains a value that the parser of its option rejected.
     fn refused_value(self) -> Error {
         let (option, value) = (
             self.text(ContextKind::InvalidArg),
@@ -222,7 +222,7 @@ impl Misuse<'_> {
         );
         let why = std::error::Error::source(self.error)
             .map_or(String::new(), |source| format!(": {source}"));
-        // A webhook's path is its password, and CI keeps what commands print.
+        // The path of a webhook's URL is its password, and CI systems store what commands print.
         let value = if value.contains("://") {
             shown_origin(&value)
         } else {
@@ -232,7 +232,7 @@ impl Misuse<'_> {
     }
 }
 
-/// Returns the verbs that were understood, with a space after each.
+/// Returns the recognized verbs, with a space after each.
 fn command_path(words: &[String]) -> String {
     let mut command = <crate::cli::Cli as clap::CommandFactory>::command();
     let mut path = String::new();

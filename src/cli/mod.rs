@@ -1,5 +1,5 @@
-//! What can be typed: clap's structs and their help, a folder per noun. What a verb does is in the
-//! file of the same name in `commands`.
+//! Defines the command line: clap's structs and their help, one folder per noun. The file of the
+//! same name in `commands` implements each command.
 
 pub(crate) mod access;
 pub(crate) mod args;
@@ -41,13 +41,13 @@ use args::metrics::MetricsArgs;
 use args::value::{duration, object_name};
 use command::Command;
 
-/// The answer to `--version`.
+/// The output of `--version`.
 pub(crate) const VERSION: &str = concat!("gpuctl ", env!("CARGO_PKG_VERSION"), "\n");
 
-/// Run and watch GPU jobs on Kubernetes from a short YAML
+/// Run and watch GPU jobs on Kubernetes from a short YAML file
 ///
 /// gpuctl turns a small file into Kubernetes objects on your own machine, applies them with your
-/// kubeconfig, and answers who holds which GPU and why a job waits. Nothing is installed in the
+/// kubeconfig, and shows which pods hold which GPUs and why a job waits. It installs nothing in the
 /// cluster.
 #[derive(Debug, Parser)]
 #[command(
@@ -82,7 +82,7 @@ pub(crate) struct Global {
     /// Namespace to use
     #[arg(short, long, global = true, value_name = "NAME", value_parser = object_name, help_heading = "Global options", add = ArgValueCandidates::new(candidates::namespace_names))]
     pub namespace: Option<String>,
-    /// All namespaces: what most lists show without -n
+    /// Use all namespaces; most lists do this without -n
     #[arg(
         short = 'A',
         long,
@@ -91,7 +91,7 @@ pub(crate) struct Global {
         help_heading = "Global options"
     )]
     pub all_namespaces: bool,
-    /// Answer from a bundle that `gpuctl doctor --bundle` wrote, without a cluster
+    /// Read from a bundle that `gpuctl doctor --bundle` wrote, without a cluster
     #[arg(
         long,
         global = true,
@@ -139,7 +139,7 @@ pub(crate) struct Global {
     /// Draw bars and boxes with ASCII characters
     #[arg(long, global = true, help_heading = "Global options")]
     pub plain: bool,
-    /// Show data a screen at a time: with GPUCTL_PAGER, PAGER or less
+    /// Show data one screen at a time, with GPUCTL_PAGER, PAGER or less
     #[arg(long, global = true, help_heading = "Global options")]
     pub pager: bool,
     /// Print only data and errors

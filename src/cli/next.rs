@@ -1,11 +1,11 @@
-//! What people usually type after a command that says nothing of it itself. It knows commands by
-//! their names, not what they found.
+//! Suggests the command that users usually type next, for commands that suggest none themselves. It
+//! depends only on the name of the command, not on its output.
 
 use clap::ArgMatches;
 
 use crate::verbs::ROWS;
 
-/// Returns what follows a command that was parsed.
+/// Returns the command that usually follows a parsed command.
 pub(crate) fn after(matches: &ArgMatches) -> Option<&'static str> {
     let (mut name, mut within) = (String::new(), matches);
     while let Some((word, inner)) = within.subcommand() {

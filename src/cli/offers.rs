@@ -1,7 +1,7 @@
 //! Filters completion candidates: every candidate passes through `offers` on its way to a shell.
 //! Names come from clusters, kubeconfigs, folders and caches, and bash inserts them into the
 //! command line without quotes. A name such as `$(reboot)` would run as soon as the user presses
-//! Enter, so only text that every shell passes through unchanged is offered.
+//! Enter. So only text that every shell leaves unchanged is offered.
 
 use std::ffi::OsString;
 use std::io::Error;
@@ -67,8 +67,8 @@ pub(crate) fn offers(
         .collect())
 }
 
-/// Leaves options out where there are names: shells sort candidates, and a list of options would
-/// hide the names.
+/// Omits options if there are names: shells sort candidates, and a list of options would hide the
+/// names.
 pub(crate) fn names_first(mut offers: Vec<Offer>) -> Vec<Offer> {
     if offers.iter().any(|offer| !offer.is_option()) {
         offers.retain(|offer| !offer.is_option());
@@ -85,8 +85,8 @@ struct TypedLine {
 fn offer(candidate: &CompletionCandidate, line: &TypedLine, shell: Inserter) -> Option<Offer> {
     let value = candidate.get_value().to_str()?;
     let safe = if value.starts_with('-') {
-        // Only the program's own options have such an id. A name that begins with a dash would be
-        // read as an option.
+        // Only the program's own options have such an ID. Any other text with a leading dash is a
+        // name, which the program would read as an option.
         let own = candidate.get_id().is_some_and(|id| id.starts_with("arg::"));
         (own || extends_option(candidate, value, line))
             && is_plain(value.trim_start_matches('-'), shell)
@@ -125,9 +125,9 @@ fn extends_option(candidate: &CompletionCandidate, value: &str, line: &TypedLine
         && value.starts_with(&option)
 }
 
-/// Whether bash, zsh, fish and PowerShell read the text as one word and change nothing. `=` begins
-/// the path of a command in zsh, also behind another `=` or `:` with `magic_equal_subst`; a leading
-/// `@`, `%`, `+` or `,` means something in one of them.
+/// Whether bash, zsh, fish and PowerShell read the text as one word and do not change it. In zsh,
+/// `=` starts the path of a command, also after another `=` or `:` with `magic_equal_subst`. A
+/// leading `@`, `%`, `+` or `,` is special in at least one of them.
 fn is_plain(text: &str, shell: Inserter) -> bool {
     let is_inner = |c: char| {
         let ascii =
@@ -154,7 +154,8 @@ fn is_plain(text: &str, shell: Inserter) -> bool {
         && text.len() <= LONGEST
 }
 
-/// Letters of other scripts, for file names. Hangul fillers are invisible letters.
+/// Whether `c` is a letter of another script, for file names. Hangul fillers are excluded, because
+/// they are invisible.
 fn is_letter(c: char) -> bool {
     let is_filler = matches!(c, '\u{115f}' | '\u{1160}' | '\u{3164}' | '\u{ffa0}');
     !c.is_ascii() && c.is_alphabetic() && !is_filler && c.width().is_some_and(|width| width > 0)
@@ -290,7 +291,7 @@ mod tests {
         const NAMES: [&str; 2] = ["a,b", "a\\b"];
         assert_eq!(values(&NAMES, &[""], Inserter::Unix), ["a,b"]);
         assert_eq!(values(&NAMES, &[""], Inserter::PowerShell), ["a\\b"]);
-        // Without a name the options remain.
+        // Without matching names, options remain.
         assert_eq!(values(&NAMES, &["a"], Inserter::Any), [""; 0]);
     }
 

@@ -1,6 +1,6 @@
-//! The program as a plugin of kubectl: called `kubectl-gpuctl` it is `kubectl gpuctl` in help and
-//! messages, and called `kubectl_complete-gpuctl` it answers kubectl's completion. Source: kubectl,
-//! "Extend kubectl with plugins" and `completion`.
+//! Runs the program as a plugin of kubectl. As `kubectl-gpuctl`, it calls itself `kubectl gpuctl`
+//! in help and messages. As `kubectl_complete-gpuctl`, it answers kubectl's completion requests.
+//! Source: kubectl, "Extend kubectl with plugins" and `completion`.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -11,17 +11,17 @@ use gpuctl_view::format::text::as_plugin;
 
 use super::offers::{Inserter, Offer, offers};
 
-/// What the program is called by.
+/// The name under which the program runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CalledAs {
     Program,
     Plugin,
-    /// By kubectl, for the shell's completion.
+    /// Run by kubectl, for the shell's completion.
     Completion,
 }
 
 impl CalledAs {
-    /// Returns how the program was called, by the first word of its command line.
+    /// Determines the name from the first word of the command line.
     pub(crate) fn by(first: Option<&OsString>) -> Self {
         match first
             .and_then(|first| Path::new(first).file_stem())
@@ -34,7 +34,7 @@ impl CalledAs {
     }
 }
 
-/// Returns the command line whose help names the command as a user of kubectl types it.
+/// Adapts the help of a command line to users of kubectl, who type `kubectl gpuctl`.
 pub(crate) fn called_by_kubectl(command: Command) -> Command {
     fn argument(argument: Arg) -> Arg {
         let told = argument.get_help().map(|text| as_plugin(&text.to_string()));
@@ -69,10 +69,11 @@ pub(crate) fn called_by_kubectl(command: Command) -> Command {
     each(command).bin_name("kubectl gpuctl")
 }
 
-/// Returns what kubectl's completion wants to hear: a candidate a line, what it is about behind a
-/// tab, and last what the shell does about files.
+/// Formats candidates for kubectl's completion: one per line, with the description after a tab. The
+/// last line is a directive about file names.
 pub(crate) fn candidates(mut command: Command, words: Vec<OsString>) -> String {
-    /// Cobra's words: 4 is «no names of files», 0 leaves it to the shell.
+    /// Directives of Cobra: 4 is `ShellCompDirectiveNoFileComp`, 0 is `ShellCompDirectiveDefault`,
+    /// which lets the shell complete files.
     const NO_FILES: &str = ":4\n";
     const ANYTHING: &str = ":0\n";
     let last = words.len().saturating_sub(1);
@@ -92,6 +93,7 @@ pub(crate) fn candidates(mut command: Command, words: Vec<OsString>) -> String {
         .filter(|one| !one.hidden && (typed || !one.is_option()))
         .map(line)
         .collect();
+    // Without candidates, the shell completes file names.
     let directive = if shown.is_empty() { ANYTHING } else { NO_FILES };
     shown + directive
 }

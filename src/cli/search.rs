@@ -1,10 +1,9 @@
-//! `gpuctl help WORD` for a word that is neither a command nor a topic: commands whose help has it,
-//! and commands that words of other tools and Chinese words mean.
+//! Answers `gpuctl help WORD` for a word that is neither a command nor a topic. Lists commands
+//! whose help contains it, and the equivalents of words of other tools and of Chinese words.
 
 use clap::Command;
 
-/// Words, and the commands that whoever types them looks for. A test holds the commands against
-/// clap.
+/// Words, and the commands that match them. A test checks the commands against clap.
 const TERMS: [(&[&str], &[&str]); 26] = [
     (
         &["排队", "等待", "pending", "stuck", "queued"],
@@ -58,17 +57,18 @@ const TERMS: [(&[&str], &[&str]); 26] = [
     (&["诊断", "检查", "健康"], &["doctor", "get health", "why"]),
 ];
 
-/// Returns the commands that a word may mean, a line each; `None` where it is a command, or nothing
-/// is found.
+/// Lists the commands that match a word, one per line. `None` if the word is a command, or if
+/// nothing matches.
 pub(crate) fn found(command: &Command, word: &str) -> Option<String> {
     let wanted = word.to_lowercase();
     let is_command = command
         .get_subcommands()
         .any(|one| one.get_name() == word || one.get_all_aliases().any(|name| name == word));
+    // `len` counts bytes: one Chinese character has three, so it is long enough.
     if is_command || word == "help" || wanted.len() < 3 {
         return None;
     }
-    // Letters within another word say nothing; Chinese words are not divided by spaces.
+    // A part of an English word does not match, but Chinese text has no spaces between words.
     let is_meant = |one: &str| {
         wanted == one || !one.is_ascii() && one.chars().nth(1).is_some() && wanted.contains(one)
     };
@@ -80,7 +80,7 @@ pub(crate) fn found(command: &Command, word: &str) -> Option<String> {
         .collect();
     let mut seen = std::collections::HashSet::new();
     paths.retain(|path| seen.insert(path.clone()));
-    // Letters of a word in the middle of another one say little.
+    // Only whole words of the help count.
     let says = |about: &str| {
         about
             .to_lowercase()
@@ -114,7 +114,7 @@ pub(crate) fn found(command: &Command, word: &str) -> Option<String> {
         .map(|path| format!("  gpuctl {path:<16} {}\n", about(path)))
         .collect();
     Some(format!(
-        "`{word}` is no command; these are about it:\n\n{lines}\n`gpuctl COMMAND --help` has options and examples.\n"
+        "unknown command `{word}`; related commands:\n\n{lines}\n`gpuctl COMMAND --help` has options and examples.\n"
     ))
 }
 
@@ -149,7 +149,7 @@ mod tests {
         assert_eq!(found(&command, "a"), None, "two letters say nothing");
         assert!(
             lines("utilization")
-                .starts_with("`utilization` is no command; these are about it:\n\n  gpuctl top ")
+                .starts_with("unknown command `utilization`; related commands:\n\n  gpuctl top ")
         );
         assert_eq!(
             (

@@ -1,6 +1,6 @@
-//! Reads command lines as people type them: a bare name where a verb has one obvious noun, files
-//! without `-f`. What comes out is what clap parses, so completion, help and errors know one
-//! grammar only.
+//! Expands shorthand on the command line: a bare name if a verb has one obvious noun, and files
+//! without `-f`. clap parses the expanded form, so completion, help and errors need only one
+//! grammar.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -9,14 +9,14 @@ use clap::Command;
 
 use gpuctl_manifest::spec::nearest;
 
-/// Verbs whose files may be typed without `-f`.
+/// Verbs that accept files without `-f`.
 const OF_FILES: [&str; 5] = ["create", "apply", "diff", "validate", "convert"];
 
-/// Nouns that neither a verb of jobs nor a list of the same thing has.
+/// Nouns that are neither nouns of the job verbs nor lists of `get` with the same name.
 const OTHER_NOUNS: [&str; 4] = ["claim", "claims", "secret", "help"];
 
-/// Kinds of Kubernetes and of files, which are not taken for names of jobs, with or without an `s`
-/// behind them.
+/// Kinds of Kubernetes and of files. They are not treated as names of jobs, also with `s` or `es`
+/// at the end.
 const KINDS: [&str; 24] = [
     "pod",
     "pvc",
@@ -44,7 +44,7 @@ const KINDS: [&str; 24] = [
     "label",
 ];
 
-/// Returns the words that clap is to parse with this command; the first is the program.
+/// Expands the words of a command line for clap; the first is the program.
 pub(crate) fn spelled_out(command: &Command, words: Vec<OsString>) -> Vec<OsString> {
     let positions = positionals(command, &words);
     let Some((verb, rest)) = positions.split_first() else {
@@ -54,7 +54,7 @@ pub(crate) fn spelled_out(command: &Command, words: Vec<OsString>) -> Vec<OsStri
     let typed = text(*verb).into_owned();
     let nouns = nouns(command);
     let is_noun = |index: &usize| nouns.contains(&text(*index).as_ref());
-    // `delete qouta team-a` must not delete a job that is called `team-a`.
+    // `delete qouta team-a` must not delete a job with the name `team-a`.
     let is_kind = |index: &usize| {
         let word = text(*index).to_lowercase();
         let named = |kind: &&str| {
@@ -87,12 +87,12 @@ pub(crate) fn spelled_out(command: &Command, words: Vec<OsString>) -> Vec<OsStri
     words
 }
 
-/// Returns true when the command line is `gpuctl --version` or `gpuctl -V`.
+/// Returns true if the command line is `gpuctl --version` or `gpuctl -V`.
 pub(crate) fn asks_for_version(words: &[OsString]) -> bool {
     matches!(words, [_, only] if only == "--version" || only == "-V")
 }
 
-/// Returns the topic that `help` is asked about, where it is one word.
+/// Returns the argument of `help` if it is one word.
 pub(crate) fn topic<'w>(command: &Command, words: &'w [OsString]) -> Option<&'w str> {
     match positionals(command, words).as_slice() {
         [verb, topic] if words[*verb] == "help" => words[*topic].to_str(),
@@ -120,7 +120,7 @@ fn positionals(command: &Command, words: &[OsString]) -> Vec<usize> {
     found
 }
 
-/// Returns the verbs whose names are those of jobs unless another noun is typed.
+/// Verbs that treat a name as a job unless another noun is typed.
 fn of_jobs(command: &Command) -> impl Iterator<Item = &Command> {
     command
         .get_subcommands()
@@ -131,8 +131,8 @@ fn job_noun(verb: &Command) -> Option<&Command> {
     verb.get_subcommands().find(|noun| noun.get_name() == "job")
 }
 
-/// Returns every noun, as it may be typed. What only `get` lists, such as `consumers`, may be the
-/// name of a job.
+/// Returns every noun, with its aliases. A noun that only `get` has, such as `consumers`, may be
+/// the name of a job.
 fn nouns(command: &Command) -> Vec<&str> {
     let mut nouns = OTHER_NOUNS.to_vec();
     for noun in of_jobs(command).flat_map(Command::get_subcommands) {
@@ -154,11 +154,11 @@ fn names(command: &Command) -> impl Iterator<Item = &str> {
     std::iter::once(command.get_name()).chain(command.get_all_aliases())
 }
 
-/// Returns true for an option whose value is the next word: one of those before a verb, or of the
-/// verbs whose words are read here.
+/// Returns true for an option whose value is the next word. Knows the global options and the
+/// options of the verbs that accept shorthand.
 fn takes_value(command: &Command, word: &str) -> bool {
     let is_meant = |option: &clap::Arg| {
-        // Values after `=` are part of the word.
+        // Such values follow `=` in the same word.
         let takes = !option.is_positional()
             && option.get_action().takes_values()
             && !option.is_require_equals_set();
@@ -179,7 +179,7 @@ fn takes_value(command: &Command, word: &str) -> bool {
             .any(|command| command.get_arguments().any(is_meant))
 }
 
-/// Returns true for what can only be meant as a file.
+/// Returns true for a word that can only be a file.
 fn is_file(word: &str) -> bool {
     word == "-" || word.contains(['.', '/']) || Path::new(word).exists()
 }

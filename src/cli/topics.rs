@@ -1,5 +1,5 @@
-//! What `gpuctl help TOPIC` says beyond the commands: variables, formats, files of jobs, metrics,
-//! exit codes. What the program has in a table is told from there.
+//! Texts of `gpuctl help TOPIC`: variables, formats, job files, metrics, exit codes. Generates the
+//! parts that the program has as tables.
 
 use crate::config::KEYS;
 use gpuctl_core::error::ErrorKind;
@@ -9,19 +9,19 @@ use gpuctl_core::error::ErrorKind;
 pub(crate) const TOPICS: [&str; 5] = ["environment", "output", "manifest", "metrics", "exit-codes"];
 
 const OUTPUT: &str = "\
-Answers go to stdout; warnings, errors and progress to stderr. On a terminal a line says so where answers take more than a second, without
-`--quiet` and `--plain`. There a command ends with what is usually typed next, without `--quiet`.
+Results go to stdout; warnings, errors and progress go to stderr. On a terminal, a line on stderr shows when a result takes more than a second
+(off with `--quiet` and `--plain`), and a command ends by suggesting the usual next command (off with `--quiet`).
 
-  -o table           lists for people, the default; in a pipe without colors and without cut columns
-  -o text            the same of a single thing
+  -o table           lists for people, the default; in a pipe without colors and truncation
+  -o text            the same for a single object
   -o wide            every column
-  -o json, -o yaml   one document; warnings and errors on stderr are JSON, one object a line
-  -o csv             the table's columns, or every field; numbers without units; quoted as in RFC 4180
-  -o name            one name a line
+  -o json, -o yaml   one document; warnings and errors on stderr are JSON, one object per line
+  -o csv             the columns of the table, or every field; numbers without units; quoted as in RFC 4180
+  -o name            one name per line
   -o custom-columns=TITLE:.field,...
 
-Unknown is `-` in tables, null in JSON and empty in CSV, never 0. Percentages are 0 to 100, except in `get overview`, `get consumers` and the
-workload commands (0 to 1). `-w` prints the list again when it changes: on a terminal in place, with `-o json` an object for each change.
+Unknown values are `-` in tables, null in JSON and empty in CSV, never 0. Percentages are 0 to 100, except in `get overview`, `get consumers`
+and the workload commands (0 to 1). `-w` prints the list again when it changes: in place on a terminal, one object per change with `-o json`.
 
   --color=auto|always|never, --plain, --pager, --quiet, -v, --no-headers
 
@@ -29,13 +29,13 @@ Examples:
   gpuctl get jobs -A -o json | jq -r '.items[] | select(.status == \"pending\") | .jobId'
   gpuctl get nodes -o custom-columns=NODE:.nodeName,FREE:.gpuFree
   gpuctl get jobs -o name | xargs -r gpuctl delete job
-  gpuctl schema --output get-jobs         the JSON Schema of an answer
+  gpuctl schema --output get-jobs         the JSON Schema of an output
 
-`docs/scripts.md` has the rules that hold between versions.
+`docs/scripts.md` lists what stays stable between versions.
 ";
 
 const MANIFEST: &str = "\
-A file has one or more documents, each of a kind: training, inference, notebook, compute (jobs); pool, quota, defaults (for administrators).
+A file has one or more documents. Their kinds are training, inference, notebook, compute (jobs), and pool, quota, defaults (for administrators).
 
   kind: training
   version: v0.1
@@ -44,36 +44,36 @@ A file has one or more documents, each of a kind: training, inference, notebook,
   resources: {gpu: 8, gpu_type: h100-80g, node_count: 2}
   storage: {workdirs: [{path: /data, size: 200Gi}]}
 
-  gpuctl init training            a file to begin with, every field explained
-  gpuctl explain resources.gpu    what a field means, its values and its default
+  gpuctl init training            a starter file that explains every field
+  gpuctl explain resources.gpu    the meaning, values and default of a field
   gpuctl schema > gpuctl.json     the JSON Schema for an editor
-  gpuctl validate -f FILE         every problem with line and column; --server asks the cluster as well
-  gpuctl fit -f FILE              whether and when it would run
-  gpuctl convert FILE             a Job, PyTorchJob, Slurm script, task of SkyPilot or dstack as such a file
+  gpuctl validate -f FILE         every problem with line and column; --server also checks the cluster
+  gpuctl fit -f FILE              whether it fits now, later or never
+  gpuctl convert FILE             converts a Job, PyTorchJob, Slurm script, SkyPilot task or dstack task
 ";
 
 const METRICS: &str = "\
-Which GPUs there are and who holds them comes from the Kubernetes API; how busy they are from Prometheus, which scrapes an exporter
-(dcgm-exporter, AMD's device-metrics-exporter, HAMi, nvidia_gpu_exporter).
+The Kubernetes API says which GPUs exist and which pods hold them. Their utilization comes from Prometheus, which scrapes an exporter
+(dcgm-exporter, AMD's device-metrics-exporter, HAMi, nvidia_gpu_exporter). gpuctl uses the first of these sources:
 
-  1. --prometheus URL, GPUCTL_PROMETHEUS, prometheus.url of the config file: that one
-  2. else one that is found in the cluster, through the API server
-  3. else the exporters' own pods, for lists of jobs, nodes and consumers
+  1. the URL in --prometheus, GPUCTL_PROMETHEUS, or prometheus.url of the config file
+  2. a Prometheus that gpuctl finds in the cluster, through the API server
+  3. the exporters' own pods, for lists of jobs, nodes and consumers
 
-`none` as the URL turns metrics off; `--require-metrics` makes it an error that there are none. A store of several clusters is narrowed to this
-one, or told so: --match cluster=prod.
+The URL `none` turns metrics off; with `--require-metrics`, missing metrics are an error. If the store has several clusters, gpuctl selects
+this one; if it cannot, set it: --match cluster=prod.
 
-Utilization is the mean over the GPUs that a pod holds and that were sampled; how many of how many stands beside it. Samples that no device can
-have are dropped and counted, and a value older than two scrapes says its age. What is not known is no number.
+Utilization is the mean over the GPUs that pods hold and that have samples; the output shows how many of them have samples. Impossible values
+are dropped and counted, and a value older than two scrapes is shown with its age. Unknown values are never shown as numbers.
 
-  gpuctl doctor                   whether the cluster, Prometheus and the exporters answer, and what is missing
+  gpuctl doctor                   checks the cluster, Prometheus and the exporters, and lists problems
   gpuctl get metrics job NAME     one job over time
-  gpuctl stats cluster            GPU-hours held, and how busy they were
+  gpuctl stats cluster            GPU-hours held, and their utilization
 
-`docs/metrics.md` says how each number is computed.
+`docs/metrics.md` explains how each number is computed.
 ";
 
-/// Returns a topic; `None` for a name that is none.
+/// Returns the text of a topic; `None` for an unknown name.
 pub(crate) fn text(name: &str) -> Option<String> {
     match name {
         "environment" => Some(environment()),
@@ -89,34 +89,34 @@ fn environment() -> String {
     const OTHERS: [(&str, &str); 9] = [
         (
             "KUBECONFIG",
-            "kubeconfig files, merged as kubectl merges them; --kubeconfig comes before it",
+            "kubeconfig files, merged as kubectl does; --kubeconfig overrides it",
         ),
         (
             "HTTPS_PROXY, NO_PROXY",
-            "the way to servers outside; kubeconfigs may name their own",
+            "proxies for servers outside; kubeconfigs may name their own",
         ),
         (
             "NO_COLOR, CLICOLOR_FORCE",
-            "colors never, or always; --color comes before them",
+            "colors never, or always; --color overrides them",
         ),
         (
             "GPUCTL_PAGER, PAGER",
-            "the first: what shows data of every command on a terminal a screen at a time; either: what --pager shows it with",
+            "GPUCTL_PAGER pages the output of every command on a terminal; --pager uses GPUCTL_PAGER or PAGER",
         ),
         (
             "GPUCTL_LOG",
             "logs requests on stderr, as -vv does: debug, or for example gpuctl::prometheus=debug",
         ),
-        ("COLUMNS", "the width of tables on a terminal"),
+        ("COLUMNS", "width of tables on a terminal"),
         (
             "AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN",
             "sign queries to Amazon Managed Prometheus",
         ),
         (
             "XDG_CONFIG_HOME, XDG_CACHE_HOME",
-            "where gpuctl/config.yaml and its cache are, on Linux",
+            "folders of gpuctl/config.yaml and of the cache, on Linux",
         ),
-        ("TZ", "the zone of times that are read and shown"),
+        ("TZ", "time zone of times on input and output"),
     ];
     let own = KEYS.iter().filter(|key| !key.variables.is_empty());
     let own = own.map(|key| {
@@ -130,7 +130,7 @@ fn environment() -> String {
         .map(|(name, meaning)| format!("  {name}\n      {meaning}\n"))
         .collect();
     format!(
-        "Variables that gpuctl reads, with the setting of the config file that each stands for. A flag comes before a variable, a variable before the\nconfig file.\n\n{lines}\nExamples:\n  GPUCTL_PROMETHEUS=http://localhost:9090 gpuctl top\n  GPUCTL_READ_ONLY=1 gpuctl delete job sft      refused before it is sent\n  gpuctl config view --show-origin              every setting with who gave its value\n"
+        "Variables that gpuctl reads, with the equivalent setting of the config file. A flag overrides a variable, and a variable overrides the config\nfile.\n\n{lines}\nExamples:\n  GPUCTL_PROMETHEUS=http://localhost:9090 gpuctl top\n  GPUCTL_READ_ONLY=1 gpuctl delete job sft      rejected before it is sent\n  gpuctl config view --show-origin              every setting with the origin of its value\n"
     )
 }
 
@@ -144,7 +144,7 @@ fn exit_codes() -> String {
         .map(|(code, sentence)| format!("  {code:>3}  {sentence}\n"))
         .collect();
     format!(
-        "{lines}\n`gpuctl fit` ends with 0 (fits now), 8 (not now), 9 (never on these nodes) or 1 (not known); `gpuctl diff` with 1 when something differs;\n`gpuctl exec` and `create --follow` with the code of the job's own command.\n\nExamples:\n  gpuctl fit -f job.yaml; case $? in 0) gpuctl create job.yaml;; 8) echo later;; esac\n  gpuctl get jobs NAME >/dev/null || [ $? -eq 4 ]\n"
+        "{lines}\n`gpuctl fit` exits with 0 (fits now), 8 (not now), 9 (never on these nodes) or 1 (not known); `gpuctl diff` with 1 if there are differences;\n`gpuctl exec` and `create --follow` with the exit code of the job's own command.\n\nExamples:\n  gpuctl fit -f job.yaml; case $? in 0) gpuctl create job.yaml;; 8) echo later;; esac\n  gpuctl get jobs NAME >/dev/null || [ $? -eq 4 ]\n"
     )
 }
 

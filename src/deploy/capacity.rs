@@ -1,6 +1,6 @@
-//! Compares the pods of a job with the nodes: whether an empty cluster could hold them, and whether
-//! they fit now and, if not, which jobs hold the devices. Cordoned nodes and nodes with a broken
-//! device plugin count as capacity. Taints are not looked at.
+//! Compares the pods of a job with the nodes. Finds out whether an empty cluster could hold them
+//! and whether they fit now. If they do not fit now, it names the jobs that hold the devices.
+//! Cordoned nodes and nodes with a broken device plugin count as capacity. Taints are ignored.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use gpuctl_core::model::values::text::count;
 use gpuctl_core::model::{Gang, Node, Nodes};
 use gpuctl_manifest::render::{Refusal, pods_in_all};
 
-/// Resources of HAMi's own scheduler, which no node reports.
+/// Resources that only HAMi's own scheduler accounts for: no node reports them.
 const NOT_ON_NODES: [&str; 3] = [
     "nvidia.com/gpumem",
     "nvidia.com/gpumem-percentage",
@@ -26,14 +26,14 @@ const NOT_ON_NODES: [&str; 3] = [
 pub(super) struct Demand<'p> {
     plan: &'p Plan,
     requests: Amounts,
-    /// Pods that must run at the same time.
+    /// Number of pods that must run at the same time.
     together: u64,
 }
 
 /// Whether the nodes can hold the pods when nothing else runs.
 pub(super) enum CapacityVerdict {
     Possible,
-    /// They cannot now; nodes that an autoscaler adds may.
+    /// They do not fit now, but may fit on nodes that an autoscaler adds.
     Doubtful(String),
     Impossible(Box<Error>),
 }
@@ -42,6 +42,7 @@ impl<'p> Demand<'p> {
     pub(super) fn of(plan: &'p Plan) -> Self {
         let mut requests = requests(&plan.rendered.probe.body);
         requests.retain(|resource, _| !NOT_ON_NODES.contains(&resource.as_str()));
+        // A claimed device is not a resource of the node, so it gets a name of its own.
         if let Some(claim) = &plan.rendered.choice.claim {
             requests.insert(claimed(&claim.class), i128::from(claim.count) * 1000);
         }
@@ -53,14 +54,14 @@ impl<'p> Demand<'p> {
         }
     }
 
-    /// Returns true when the pods request devices.
     pub(super) fn has_devices(&self) -> bool {
         self.requests.keys().any(|resource| is_device(resource))
     }
 
-    /// Compares the pods with the capacity of the nodes.
+    /// Compares the pods with the total capacity of the nodes.
     pub(super) fn ever(&self) -> CapacityVerdict {
         let nodes: Vec<&Node> = self.nodes(&self.plan.rendered.choice.qualified).collect();
+        // No node is known to qualify, so there is nothing to compare with.
         if nodes.is_empty() {
             return CapacityVerdict::Possible;
         }
@@ -72,14 +73,16 @@ impl<'p> Demand<'p> {
                 held if held >= self.together => return CapacityVerdict::Possible,
                 held => (
                     format!(
-                        "the nodes that qualify hold {held} such pods at once, and the job needs \
-                         {} together",
+                        "the eligible nodes hold {held} such pods at once, but the job needs {} at \
+                         the same time",
                         self.together
                     ),
-                    format!("set `resources.node_count: {held}`, or ask for less per pod"),
+                    format!("set `resources.node_count: {held}`, or request less per pod"),
                 ),
             },
         };
+        // A scheduler extension can provide a resource that no node reports, as HAMi does, so this
+        // is only a warning.
         let unreported = short.is_some_and(|short| {
             short.most == 0
                 && !is_device(&short.resource)
@@ -92,11 +95,12 @@ impl<'p> Demand<'p> {
             ));
         }
         let growing = self.may_grow(&nodes);
+        // Only a full list of nodes without an autoscaler proves that the pods never fit.
         if growing || !matches!(self.plan.target.nodes, Nodes::Listed(_)) {
             let unless = if growing {
                 "an autoscaler adds a larger node"
             } else {
-                "the published list of nodes is old"
+                "the published list of nodes is out of date"
             };
             return CapacityVerdict::Doubtful(format!(
                 "{message}; the job never starts unless {unless}"
@@ -114,7 +118,7 @@ impl<'p> Demand<'p> {
         ))
     }
 
-    /// Returns the capacity of each node, with the devices that its claim asks for.
+    /// Returns the capacity of each node, including the devices that the job's claim can use.
     fn amounts(&self, nodes: &[&Node]) -> BTreeMap<String, Amounts> {
         let mut amounts: BTreeMap<String, Amounts> = nodes
             .iter()
@@ -140,7 +144,7 @@ impl<'p> Demand<'p> {
         amounts
     }
 
-    /// Returns true when an autoscaler may add nodes for the pods.
+    /// Returns true if an autoscaler may add nodes for the pods.
     fn may_grow(&self, nodes: &[&Node]) -> bool {
         let all = self.plan.target.nodes.all();
         nodes.iter().any(|node| node.is_autoscaled())
@@ -149,13 +153,14 @@ impl<'p> Demand<'p> {
                 .any(|node| node.is_autoscaled() && self.in_pool(node))
     }
 
-    /// Returns true when all pods must run at the same time.
+    /// Returns true if all pods must run at the same time.
     pub(super) fn is_gang(&self) -> bool {
         self.together > 1
     }
 
-    /// Returns what is missing now and who holds it; `None` when the pods fit.
+    /// Describes what is missing now and which jobs hold it. `None` if the pods fit.
     pub(super) fn now(&self, room: &Room) -> Option<String> {
+        // Cordoned nodes accept no new pods.
         let usable = |node: &&Node| node.schedulable;
         let free: BTreeMap<String, Amounts> = self
             .nodes(&self.plan.rendered.choice.candidates)
@@ -163,7 +168,8 @@ impl<'p> Demand<'p> {
             .filter_map(|node| Some((node.name.clone(), room.free.get(&node.name)?.clone())))
             .collect();
         if self.plan.rendered.choice.claim.is_some() {
-            // Allocations say which claimed devices are in use, and are not read here.
+            // ResourceClaim allocations tell which claimed devices are in use, but they are not
+            // read here.
             return None;
         }
         let (fit, pods) = (
@@ -174,20 +180,21 @@ impl<'p> Demand<'p> {
         if fit >= pods {
             return None;
         }
+        // For a gang, the number of pods that fit matters more than the first shortage.
         let missing = match shortage(&self.requests, &free) {
             _ if self.is_gang() => {
                 let then = match &self.plan.target.gang {
                     Some(Gang::Native(_) | Gang::Volcano) => "none starts before all fit",
                     Some(Gang::Kueue) => "the queue decides when they start",
-                    // A gang that is placed in part holds GPUs for nothing.
-                    None => "those that start hold their GPUs while they wait for the others",
+                    // Pods of a partly placed gang hold GPUs without doing work.
+                    None => "pods that start hold their GPUs while they wait for the rest",
                 };
                 format!("only {fit} of {pods} pods fit now; {then}")
             }
             _ if pods > 1 => format!("only {fit} of {pods} pods fit now"),
             None => return None,
             Some(short) => match &short.node {
-                None => "no node that qualifies takes new pods now".to_owned(),
+                None => "no eligible node accepts new pods now".to_owned(),
                 Some(node) => format!(
                     "no node has {} free now; {node} has most: {}",
                     self.amount(&short.resource, short.requested),
@@ -214,6 +221,7 @@ impl<'p> Demand<'p> {
 
     fn never(&self, short: &Shortage) -> String {
         let wanted = self.amount(&short.resource, short.requested);
+        // `shortage` looks for CPU and memory only on nodes that have enough devices.
         let beside: Vec<String> = match is_device(&short.resource) {
             true => Vec::new(),
             false => {
@@ -247,7 +255,7 @@ impl<'p> Demand<'p> {
             "memory" => "memory",
             resource if is_device(resource) => "gpu",
             _ => {
-                return "ask for less, or submit it all the same with `--allow-pending`".to_owned();
+                return "request less, or submit it anyway with `--allow-pending`".to_owned();
             }
         };
         let less = if short.most > 0 {
@@ -255,10 +263,10 @@ impl<'p> Demand<'p> {
         } else {
             String::new()
         };
-        format!("{less}submit it all the same with `--allow-pending`")
+        format!("{less}submit it anyway with `--allow-pending`")
     }
 
-    /// Formats an amount as people say it: `8 a100-80g`, `96 CPUs`, `1Ti of memory`.
+    /// Formats an amount for people: `8 a100-80g`, `96 CPUs`, `1Ti of memory`.
     fn amount(&self, resource: &str, milli: i128) -> String {
         let kind = self
             .plan
@@ -281,13 +289,14 @@ impl<'p> Demand<'p> {
     }
 }
 
-/// Names the jobs that hold most devices of the nodes with these free amounts.
+/// Names at most three jobs that hold most devices of the given nodes.
 fn held(free: &BTreeMap<String, Amounts>, room: &Room) -> String {
     let mut holders: BTreeMap<&str, u64> = BTreeMap::new();
     for (name, devices) in free.keys().filter_map(|node| room.held.get(node)).flatten() {
         *holders.entry(name).or_default() += devices;
     }
     let mut holders: Vec<(&str, u64)> = holders.into_iter().collect();
+    // Equal holders are sorted by name, so that the message stays the same between calls.
     holders.sort_by_key(|(name, devices)| (std::cmp::Reverse(*devices), *name));
     if holders.is_empty() {
         return String::new();
@@ -304,6 +313,7 @@ fn held(free: &BTreeMap<String, Amounts>, room: &Room) -> String {
     format!("; {}{more}", shown.join(", "))
 }
 
+// Suffix that keeps claimed devices apart from resources that a device plugin reports.
 const CLAIMED: &str = "/claimed";
 
 fn claimed(class: &str) -> String {
@@ -313,6 +323,7 @@ fn claimed(class: &str) -> String {
 fn bare(resource: &str, milli: i128) -> String {
     let whole = u64::try_from(milli / 1000).unwrap_or(0);
     match resource {
+        // Rounds down to whole MiB, because `quantity::binary` would print odd amounts in bytes.
         "memory" | "ephemeral-storage" => quantity::binary(whole >> 20 << 20),
         "cpu" if milli % 1000 != 0 => format!("{}.{}", milli / 1000, milli % 1000 / 100),
         _ => whole.to_string(),

@@ -1,5 +1,5 @@
-//! Decides for every job of a run, before the first is written, whether it is created, changed,
-//! replaced or left alone. The API server's dry run is asked for each.
+//! Decides for every job of a run whether to create, change or replace it or to leave it alone. All
+//! decisions are made before the first write. Each one includes a server-side dry run.
 
 use serde_json::Value;
 
@@ -14,23 +14,22 @@ use gpuctl_cluster::{Connection, Failure, Obstacle, with_warnings};
 use gpuctl_core::error::Error;
 use gpuctl_manifest::render::namespace;
 
-/// A document that may be written.
 pub(crate) struct Decision {
     pub plan: Plan,
     pub step: Action,
-    /// What the server answered about what is there.
+    /// The owner of the existing job, as the API server returned it.
     pub live: Value,
-    /// To be told before it is written.
+    /// Reported before the document is written.
     pub warnings: Vec<String>,
 }
 
-/// What the documents of a run are judged by.
+/// Settings and facts for deciding about documents.
 pub(crate) struct Judging<'r> {
     pub mode: Mode,
     pub facts: &'r PlanningFacts,
     pub connection: &'r Connection,
     pub dry_run: bool,
-    /// Submits what can never run here, with a warning.
+    /// Submits jobs that can never run here, with a warning.
     pub allow_pending: bool,
     around: Surroundings<'r>,
     jobs_of_pools: JobsOfPools,
@@ -55,18 +54,20 @@ impl<'r> Judging<'r> {
         }
     }
 
-    /// Counts what a document of the run brings as existing.
+    /// Treats the objects of another document of the run as existing.
     pub(crate) fn foresee(&mut self, plan: &Plan) {
         self.around.add(plan);
     }
 
-    /// Judges one document. `beside` jobs of the same pool come with the run.
+    /// Decides about one document. `beside` is the number of other jobs for the same pool in this
+    /// run.
     pub(crate) async fn judge(
         &self,
         plan: Plan,
         beside: usize,
         there: &Namesakes,
     ) -> Result<Decision, Error> {
+        // `with_warnings` collects the `Warning` headers of the API server's responses.
         let (judged, said) = with_warnings(self.decide(plan, beside, there)).await;
         judged.map(|mut judged| {
             judged.warnings.extend(said);
@@ -74,7 +75,7 @@ impl<'r> Judging<'r> {
         })
     }
 
-    /// Returns the same without the API server's warnings.
+    /// Decides like `judge`, but without the API server's warnings.
     async fn decide(
         &self,
         mut plan: Plan,
@@ -86,13 +87,15 @@ impl<'r> Judging<'r> {
         let mut warnings =
             pool_rules::check(connection, &plan, pools, beside, &self.jobs_of_pools).await?;
         let space = &plan.target.namespace;
+        // The API server rejects a dry run in a namespace that does not exist yet, so this document
+        // is judged again after the namespace has been created.
         if self.facts.coming.contains(space)
             && connection.writes().live(&namespace(space)).await?.is_none()
         {
             if self.dry_run {
                 warnings.push(format!(
-                    "namespace `{space}` comes with this run, so the server could not \
-                     check what goes into it"
+                    "this run creates namespace `{space}`, so the API server could not \
+                     check the objects in it"
                 ));
             }
             return Ok(Decision {
@@ -119,6 +122,7 @@ impl<'r> Judging<'r> {
             }
         };
         let exists = judged.is_some();
+        // Without an existing job, `apply` creates one as `create` does.
         if !exists {
             let (told, over_quota) = preflight(&mut plan, there, connection, self.dry_run).await?;
             warnings.extend(told);
@@ -128,7 +132,7 @@ impl<'r> Judging<'r> {
         }
         let (step, live) = judged.expect("it was just filled");
         if !matches!(step, Action::Nothing) {
-            // A replacement ends what runs, so it is judged like a new job.
+            // A replacement stops the running pods first, so it is checked like a new job.
             let changes = exists && !matches!(step, Action::Replace(_));
             self.possible(&mut plan, changes, quota, &mut warnings)
                 .await?;
@@ -142,9 +146,9 @@ impl<'r> Judging<'r> {
         })
     }
 
-    /// Refuses what can never run here. A job that is changed in place is only warned of, for it
-    /// may be about to change for the better. The API server's refusal for a quota is passed on
-    /// where the quotas' own numbers do not show it.
+    /// Rejects a job that can never run here. A job that is changed in place only gets a warning,
+    /// because the change may be an improvement. If the API server rejected a pod for a quota, this
+    /// reports its message unless the quotas' own numbers already explain it.
     async fn possible(
         &self,
         plan: &mut Plan,
@@ -156,13 +160,15 @@ impl<'r> Judging<'r> {
         warnings.extend(found.warnings);
         if let Some(failure) = quota.filter(|_| found.errors.is_empty() && found.now.is_none()) {
             let told = failure.to_string();
+            // Removes the start of the API server's message: `pods "x" is forbidden: exceeded
+            // quota:`.
             let told = told
                 .split_once("exceeded quota")
                 .map_or(told.as_str(), |(_, rest)| {
                     rest.trim_start_matches(':').trim_start()
                 });
             warnings.push(format!(
-                "a quota does not allow its pods now, and they wait until it does: {told}"
+                "a quota does not allow its pods now, so they wait: {told}"
             ));
         }
         if changes || self.allow_pending {
@@ -172,12 +178,14 @@ impl<'r> Judging<'r> {
         if let Some(error) = combined(found.errors) {
             return Err(error);
         }
+        // Waiting for resources is normal, so this is a note and not a warning.
         plan.notes.extend(found.now);
         Ok(())
     }
 }
 
-/// Requires that nothing is in the way, and that the API server accepts the objects and a pod.
+/// Checks that no existing object is in the way, and that the API server accepts the objects and
+/// one pod.
 async fn preflight(
     plan: &mut Plan,
     there: &Namesakes,
@@ -185,7 +193,8 @@ async fn preflight(
     dry_run: bool,
 ) -> Result<(Vec<String>, Option<Failure>), Error> {
     let namesake = match there.get(plan) {
-        // Whoever may not read jobs learns of a namesake from the server's own judgement.
+        // Without the right to read jobs, the server-side dry run still detects an existing job
+        // with this name.
         Err(failure) if failure.is_forbidden() => None,
         other => other?,
     };
@@ -195,6 +204,7 @@ async fn preflight(
         .await
     {
         Err(Obstacle::NoPriorityClass) => {
+            // The job can run without its priority class, so render it again without one.
             plan.target.without_priority = true;
             render_again(plan)?;
             let found = connection
@@ -206,8 +216,8 @@ async fn preflight(
                 other => (other.map_err(|obstacle| in_the_way(obstacle, plan))?, None),
             };
             warnings.push(
-                "`job.priority` has no effect: its priority class is not there and you may \
-                 not create it"
+                "`job.priority` has no effect: its priority class does not exist, and you \
+                 may not create it"
                     .to_owned(),
             );
             Ok((warnings, quota))
@@ -217,7 +227,7 @@ async fn preflight(
     }
 }
 
-/// Warns where a claim names a class of devices that is not there: its pods never start.
+/// Warns if a claim names a DeviceClass that does not exist: its pods would never start.
 async fn class_warning(plan: &Plan, connection: &Connection) -> Option<String> {
     let claim = plan.rendered.choice.claim.as_ref()?;
     let known = connection
@@ -226,8 +236,8 @@ async fn class_warning(plan: &Plan, connection: &Connection) -> Option<String> {
         .await;
     (!known).then(|| {
         format!(
-            "the nodes give out their GPUs by dynamic resource allocation, and there is no \
-             DeviceClass `{}`: pods wait until an administrator makes it",
+            "the nodes offer their GPUs through dynamic resource allocation, but DeviceClass \
+             `{}` does not exist: pods wait until an administrator creates it",
             claim.class
         )
     })

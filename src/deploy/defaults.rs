@@ -1,5 +1,5 @@
-//! The site's defaults: written by administrators, read by whoever submits a job, and given to the
-//! jobs of a run.
+//! Handles the site's defaults: reads them for users who submit jobs, applies them to the jobs of a
+//! run, and writes them for administrators.
 
 use crate::deploy::events::{DeployEvent, Reporter};
 use crate::deploy::inputs::InputDocument;
@@ -18,7 +18,7 @@ use gpuctl_manifest::spec::{
 const FORBIDDEN: &str =
     "you may not `get configmaps/gpuctl-defaults` in the namespace gpuctl-system";
 
-/// What is known of the site's defaults.
+/// State of the site's defaults.
 #[derive(Debug, Default)]
 pub(crate) enum Site {
     /// There are none.
@@ -39,7 +39,7 @@ pub(crate) enum Site {
 }
 
 impl Site {
-    /// Asks the cluster.
+    /// Reads the defaults and checks that an administrator marked their namespace.
     pub(crate) async fn of(connection: &Connection) -> Result<Self, Error> {
         let (stored, mark) =
             futures::future::join(connection.site().defaults(), connection.site().home_mark())
@@ -50,7 +50,8 @@ impl Site {
             Err(failure) if failure.is_forbidden() => return Self::hidden(connection, mark?).await,
             Err(failure) => return Err(failure.into()),
         };
-        // Read the mark first: whatever a foreign object contains must not stop a submission.
+        // Check the mark first: the content of an object that anyone could have written must not
+        // block a submission.
         let mark = mark?;
         let site = read(&stored);
         let fields = site
@@ -87,8 +88,8 @@ impl Site {
         let (cause, hint) = match self {
             Self::Unreadable(problem) => (
                 problem.as_str(),
-                "ask your administrator: `gpuctl describe defaults` shows the problem, a newer \
-                 gpuctl may read them",
+                "ask your administrator; `gpuctl describe defaults` shows the problem, and a \
+                 newer gpuctl may be able to read them",
             ),
             Self::Forbidden => (
                 FORBIDDEN,
@@ -111,7 +112,7 @@ impl Site {
         ))
     }
 
-    /// Says why none are applied, where there may be some.
+    /// Reports why no defaults are applied, if there may be some.
     pub(crate) fn tell(&self, connection: Option<&Connection>, reporter: &dyn Reporter) {
         match self {
             Self::Unreadable(problem) => {
@@ -129,7 +130,7 @@ impl Site {
                  --trust-namespace",
             )),
             Self::Hidden => {
-                // Once for each cluster: most of those who may not read them have none.
+                // Once per cluster: most clusters whose users may not read defaults have none.
                 let cache = Cache::usual();
                 let key = connection.map(|one| format!("hidden defaults of {}", one.server()));
                 let message = "you may not read the site's defaults in gpuctl-system, \
@@ -146,8 +147,7 @@ impl Site {
         }
     }
 
-    /// Gives a job what the site sets for it. Returns the error when the job is more than the site
-    /// allows.
+    /// Applies the site's defaults to a job. Returns an error if the job exceeds the site's limits.
     pub(crate) fn fill(&self, input: &mut InputDocument) -> Option<Error> {
         let (Self::Known(site), Document::Job(job)) = (self, &mut input.document) else {
             return None;
@@ -175,7 +175,7 @@ fn fields_of(site: &SiteDefaults) -> String {
     }
 }
 
-/// Returns the defaults and what is known of them; the error says why they cannot be read.
+/// Parses the stored defaults. Fails with the reason why they cannot be read.
 pub(crate) fn stored(
     kept: Option<StoredDefaults>,
 ) -> Result<Option<(SiteDefaults, StoredDefaults)>, Error> {
@@ -187,12 +187,13 @@ pub(crate) fn stored(
         );
         error
             .cause(problem)
-            .hint("a newer gpuctl can; `gpuctl version` tells yours")
+            .hint("use a newer gpuctl; `gpuctl version` shows your version")
     };
     read(&kept).map(|site| Some((site, kept))).map_err(refused)
 }
 
-/// Lets claims that are there keep the class that they have: the site's is for new ones.
+/// Keeps the storage class of claims that exist already: the site's class is for new claims only.
+/// Kubernetes does not allow changes of a claim's `storageClassName`.
 pub(crate) async fn keep_classes(
     connection: &Connection,
     namespace: &str,
@@ -204,6 +205,7 @@ pub(crate) async fn keep_classes(
             continue;
         };
         let field = format!("storage.workdirs[{}].storageClass", workdir.path);
+        // Only an inherited class gives way. A class in the file itself must match the claim.
         if !job.site.inherited.iter().any(|one| one.field == field) {
             continue;
         }
@@ -223,13 +225,12 @@ fn not_applied(problem: &str) -> String {
     format!("the site's defaults are not applied, because they cannot be read: {problem}")
 }
 
-/// Why stored defaults cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum StoredDefaultsError {
     /// The first problem of the document.
     #[error("{0}")]
     Invalid(String),
-    #[error("the object holds no document of `kind: defaults`")]
+    #[error("the object does not contain a document of `kind: defaults`")]
     NoDocument,
 }
 
@@ -259,7 +260,7 @@ pub(crate) fn replaced(input: &InputDocument) -> Vec<String> {
     };
     let told = |one: &spec::Inherited| {
         format!(
-            "`{}` is {} and not what the file says: the site enforces it (defaults, {})",
+            "`{}` is {} instead of the value in the file: the site enforces it (defaults, {})",
             one.field, one.value, one.scope
         )
     };
@@ -272,7 +273,7 @@ pub(crate) fn replaced(input: &InputDocument) -> Vec<String> {
         .collect()
 }
 
-/// Returns what a job has from the site.
+/// Lists the values that a job got from the site.
 pub(crate) fn of_job(job: &JobDocument) -> Vec<FromSite> {
     let one = |one: &spec::Inherited| FromSite {
         field: one.field.clone(),
@@ -289,6 +290,7 @@ pub(crate) async fn trust_namespace(
     private: bool,
     reporter: &dyn Reporter,
 ) -> Result<(), Error> {
+    // The mark contains the UID of the namespace, so the namespace must exist first.
     connection.pools().ensure_home(private).await?;
     if connection.site().mark_home(private).await? {
         reporter.note("namespace gpuctl-system is marked: its defaults apply to all jobs");
@@ -300,23 +302,23 @@ pub(crate) async fn trust_namespace(
     );
     Err(error.hint(
         "the mark is a ClusterRole `gpuctl-home` and its binding, which an administrator of \
-         the cluster can make",
+         the cluster can create",
     ))
 }
 
-/// How defaults are written.
+/// How to write the defaults.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DefaultsOptions {
-    /// An object that exists is changed.
+    /// Changes an object that already exists.
     pub change: bool,
-    /// Fields that others set are taken over.
+    /// Takes over fields that other managers set.
     pub force: bool,
-    /// Lets only administrators read what is in the namespace.
+    /// Lets only administrators read the namespace.
     pub private: bool,
     pub dry_run: bool,
 }
 
-/// Returns the object of the defaults, as this user writes it.
+/// Builds the object of the defaults, with this user as its author.
 pub(crate) async fn object(connection: &Connection, site: &SiteDefaults) -> Result<Object, Error> {
     let user = connection.discovery().user().await?;
     Ok(render::defaults(site, user.as_deref()))
@@ -342,8 +344,9 @@ pub(crate) async fn create(
     };
     let live = connection.writes().live(&object).await?;
     let status = match &live {
+        // Labels and annotations, such as the author, do not count as differences.
         Some(live) if live["data"] == object.body["data"] => {
-            return made("unchanged", "are as the file says");
+            return made("unchanged", "match the file");
         }
         Some(_) if !how.change => {
             let error = Error::new(
@@ -373,13 +376,13 @@ pub(crate) async fn create(
     made(status, "set for every job that is submitted from now on")
 }
 
-/// Takes the defaults away.
+/// Deletes the defaults. Jobs that exist keep the values they got.
 pub(crate) async fn delete(
     connection: &Connection,
     ignore_not_found: bool,
 ) -> Result<Option<String>, Error> {
     if connection.site().remove_defaults().await? {
-        return Ok(Some("jobs keep what they have".to_owned()));
+        return Ok(Some("existing jobs keep their values".to_owned()));
     }
     if ignore_not_found {
         Ok(None)
@@ -388,10 +391,9 @@ pub(crate) async fn delete(
     }
 }
 
-/// Makes the error for a site without defaults.
 pub(crate) fn none() -> Error {
     Error::new(ErrorName::NotFound, "this site has no defaults")
-        .hint("`gpuctl init defaults` prints a file to begin with")
+        .hint("`gpuctl init defaults` prints a starter file")
 }
 
 #[cfg(test)]

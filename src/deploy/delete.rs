@@ -1,4 +1,5 @@
-//! Deletes a job by UID and waits until its pods are gone, for only then are its GPUs free.
+//! Deletes a job by UID and waits until its pods have ended, because its GPUs are in use until
+//! then.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -11,27 +12,27 @@ use gpuctl_core::model::contract::deletion::Deleted;
 use gpuctl_core::model::values::text::count;
 use gpuctl_core::model::{GpuCount, Job};
 
-/// How a job is deleted.
+/// How to delete a job.
 #[derive(Clone, Debug)]
 pub(crate) struct DeleteOptions {
-    /// Ends the containers without their grace period.
+    /// Stops the containers without their grace period.
     pub force: bool,
-    /// Deletes claims that `size:` made, with their data.
+    /// Deletes claims that `size:` created, with their data.
     pub purge: bool,
-    /// Asks a person before data is deleted.
+    /// Asks for confirmation before it deletes data.
     pub ask: bool,
-    /// Returns before the pods are gone.
+    /// Returns before the pods have ended.
     pub no_wait: bool,
-    /// A job that does not exist is no error.
+    /// Succeeds if the job does not exist.
     pub ignore_not_found: bool,
     /// Longest time to wait for the pods.
     pub timeout: Duration,
-    /// The UID of the job that was shown before. Another job of the same name stays.
+    /// The UID of the job that the user saw. A newer job with the same name is not deleted.
     pub only_uid: Option<String>,
 }
 
-/// Takes a job away to make room for another of its name: its claims stay. Waits until its pods are
-/// gone.
+/// Deletes a job so that a new one can take its name, and waits until its pods have ended. Keeps
+/// its claims.
 pub(crate) async fn away(
     connection: &Connection,
     job: &Job,
@@ -49,11 +50,15 @@ pub(crate) async fn away(
     };
     let start = Instant::now();
     let name = format!("{}/{}", job.namespace, job.name);
+    // Do not delete a newer job that took the name after the decision.
     if lookup::job(connection, &name, LookupPurpose::Change)
         .await
         .is_ok_and(|found| found.uid != job.uid)
     {
-        let message = format!("job `{}` was replaced by somebody else meanwhile", job.name);
+        let message = format!(
+            "job `{}` was replaced by another user in the meantime",
+            job.name
+        );
         return Err(Error::new(ErrorName::AlreadyExists, message));
     }
     if let Some(begun) = begin(
@@ -69,11 +74,11 @@ pub(crate) async fn away(
     Ok(())
 }
 
-/// A deletion that has begun.
+/// A deletion that has started.
 pub(crate) struct Begun {
     pub name: String,
     namespace: String,
-    /// `None` where only leftovers were found.
+    /// `None` if only leftovers were found.
     job: Option<Job>,
     /// Claims that stay, with their sizes.
     kept: Vec<String>,
@@ -81,8 +86,8 @@ pub(crate) struct Begun {
     purged: Vec<String>,
 }
 
-/// Starts the deletion. `None` when there is nothing and that is no error. Data is deleted only
-/// when a person at a terminal agreed.
+/// Starts the deletion. Returns `None` if there was nothing to delete and this is not an error.
+/// Deletes data only after a user at a terminal has confirmed it.
 pub(crate) async fn begin(
     connection: &Connection,
     name: &str,
@@ -94,6 +99,7 @@ pub(crate) async fn begin(
             return Err(replaced(&job));
         }
         Ok(Some(job)) => job,
+        // The UID names a job that the caller saw, so leftovers of other jobs must stay.
         Ok(None) if how.only_uid.is_some() => {
             return Err(lookup::missing(connection, name, LookupPurpose::Change).await?);
         }
@@ -112,6 +118,7 @@ pub(crate) async fn begin(
     connection.jobs().delete_owner(&job).await?;
     let (kept, purged) = clear(connection, &belongings, how).await?;
     if how.force {
+        // A ReplicaSet would replace the pods that are deleted below.
         if job.kind.is_replicated() {
             connection.jobs().delete_replica_sets(&job).await?;
         }
@@ -144,16 +151,16 @@ pub(crate) async fn begin(
     }))
 }
 
-/// Returns the error for a job that was created in place of the one that was shown.
+/// The error for a job that was created after the user looked at one with the same name.
 fn replaced(job: &Job) -> Error {
     let message = format!(
-        "job `{}` in namespace `{}` is not the one that was shown: it was created since",
+        "job `{}` in namespace `{}` is not the job that was shown: it was created later",
         job.name, job.namespace
     );
-    Error::new(ErrorName::NotFound, message).hint("look at it again before you delete it")
+    Error::new(ErrorName::NotFound, message).hint("check it again before you delete it")
 }
 
-/// Asks before data is deleted, where somebody can answer.
+/// Asks for confirmation before data is deleted, if a user can answer.
 fn confirm(
     job: &str,
     belongings: &[OwnedObject],
@@ -169,17 +176,17 @@ fn confirm(
         return Ok(());
     }
     let question = format!(
-        "delete the data of job `{job}` for good: {}?",
+        "delete the data of job `{job}` permanently: {}?",
         claims.join(", ")
     );
     match reporter.confirm(&question) {
         true => Ok(()),
         false => Err(Error::new(ErrorName::NotConfirmed, "nothing was deleted")
-            .hint("without `--purge` the data is kept")),
+            .hint("omit `--purge` to keep the data")),
     }
 }
 
-/// Deletes what belongs to a job; returns the claims that stay and those that went.
+/// Deletes the objects of a job. Returns the claims that were kept and those that were deleted.
 async fn clear(
     connection: &Connection,
     belongings: &[OwnedObject],
@@ -196,7 +203,7 @@ async fn clear(
     Ok((kept, purged))
 }
 
-/// Says which data stays, how it is deleted, and which is gone.
+/// Reports which claims were kept, how to delete them, and which were deleted.
 pub(crate) fn told(begun: &Begun, reporter: &dyn Reporter) {
     let Begun {
         name,
@@ -220,8 +227,8 @@ pub(crate) fn told(begun: &Begun, reporter: &dyn Reporter) {
     }
 }
 
-/// Handles a name without a job: an object of somebody else stays, leftovers of an interrupted
-/// create are deleted. `known` is what is already known to be wrong.
+/// Handles a name without a job. Deletes the leftovers of an interrupted `create`, but no object
+/// that gpuctl did not create. `known` is the error of an earlier lookup.
 async fn absent(
     connection: &Connection,
     text: &str,
@@ -241,7 +248,7 @@ async fn absent(
     confirm(name, &belongings, how, reporter)?;
     let (kept, purged) = clear(connection, &belongings, how).await?;
     let mut removed = belongings.len() > kept.len();
-    // Pods outlive a job whose deletion was not waited for, or was orphaning.
+    // Pods outlive their job if its deletion was not awaited, or orphaned its dependents.
     let left = connection
         .jobs()
         .list(&Wanted::one(namespace, name))
@@ -282,7 +289,7 @@ async fn absent(
         true => Err(error),
         false => Err(error
             .cause(format!(
-                "of a deleted job of this name there is still {}",
+                "kept from a deleted job with this name: {}",
                 kept.join(", ")
             ))
             .hint(format!(
@@ -291,7 +298,7 @@ async fn absent(
     }
 }
 
-/// Waits until nothing of the job runs, and says meanwhile what is left.
+/// Waits until all pods of the job have ended, and shows progress.
 pub(crate) async fn end(
     connection: &Connection,
     begun: &Begun,
@@ -307,7 +314,10 @@ pub(crate) async fn end(
         ..Deleted::new(status, message)
     };
     let Some(job) = &begun.job else {
-        return Ok(answer("deleted", "what it had left is gone".to_owned()));
+        return Ok(answer(
+            "deleted",
+            "its remaining objects were deleted".to_owned(),
+        ));
     };
     let gpus = job.gpus_held();
     let freed = match gpus {
@@ -318,8 +328,9 @@ pub(crate) async fn end(
     if how.no_wait {
         return Ok(answer("terminating", "its pods are ending".to_owned()));
     }
-    // What is there at the first look is ours; what a namesake makes later is not.
+    // Only objects of the first listing count: a new job with the same name may create others.
     let mut ours: Option<BTreeSet<String>> = None;
+    // A short outage of the API server does not end the wait.
     let patience = OutageRetry::new(|failure| reporter.warn(&format!("{failure}; retrying")));
     let line = WaitingLine::begin(reporter);
     let mut bell = connection.doorbell(&job.namespace, &job.name);
@@ -337,15 +348,17 @@ pub(crate) async fn end(
         if start.elapsed() >= how.timeout {
             drop(line);
             let message = format!(
-                "job `{}` is still there after {} s",
+                "job `{}` still exists after {} s",
                 job.name,
                 start.elapsed().as_secs()
             );
             let error = Error::new(ErrorName::Timeout, message).cause(labels(&left));
+            // An unreachable admission webhook blocks changes of the object, and with them its
+            // deletion.
             let blocked = connection.writes().blocked_by(&left[0].path).await;
             if let Some(webhook) = blocked {
                 return Err(error.cause(webhook).hint(
-                    "it goes when the webhook answers again: tell the cluster's administrator",
+                    "it is deleted when the webhook responds again; tell the cluster's administrator",
                 ));
             }
             return Err(error.hint(format!(
@@ -357,7 +370,7 @@ pub(crate) async fn end(
     }
 }
 
-/// Says where containers may still run although the API server has forgotten their pods.
+/// Warns about nodes where containers may still run although their pods were force-deleted.
 fn warn_of_lost(job: &Job, how: &DeleteOptions, reporter: &dyn Reporter) {
     let nodes: BTreeSet<&str> = job
         .pods

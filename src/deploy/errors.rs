@@ -1,11 +1,11 @@
-//! Turns what prevents a submission into errors that say what to do about it.
+//! Converts the reasons why a submission failed into errors with a hint.
 
 use crate::deploy::plan::Plan;
 use gpuctl_cluster::{Blame, Broken, Effect, Effects, Failure, HalfChanged, Left, Obstacle, label};
 use gpuctl_core::error::{Error, ErrorKind, ErrorName};
 use gpuctl_manifest::render::Object;
 
-/// Returns what was there before anything was written.
+/// The error for an object that already exists, or that the API server rejected.
 pub(crate) fn in_the_way(obstacle: Obstacle, plan: &Plan) -> Error {
     let namespace = &plan.target.namespace;
     match obstacle {
@@ -16,8 +16,8 @@ pub(crate) fn in_the_way(obstacle: Obstacle, plan: &Plan) -> Error {
             );
             match ours {
                 Some(_) => error.hint(
-                    "`gpuctl apply` changes it, `apply --replace` submits it anew, \
-                     `--generate-name` makes another",
+                    "`gpuctl apply` changes it, `apply --replace` resubmits it, \
+                     `--generate-name` creates another",
                 ),
                 None => error.hint("it was not created by gpuctl; choose another `job.name`"),
             }
@@ -32,15 +32,15 @@ pub(crate) fn in_the_way(obstacle: Obstacle, plan: &Plan) -> Error {
             let message =
                 format!("{label} was kept from an earlier job of this name: {difference}");
             Error::new(ErrorName::ClaimConflict, message).hint(format!(
-                "ask for what it is in `storage.workdirs`, or `gpuctl delete job \
-                 {namespace}/{job} --purge` to lose its files"
+                "change `storage.workdirs` to match it, or run `gpuctl delete job \
+                 {namespace}/{job} --purge` to delete it with its files"
             ))
         }
         Obstacle::NoPriorityClass => {
             let class = plan.rendered.probe.text("/spec/priorityClassName");
             Error::new(
                 ErrorName::PriorityClassNotFound,
-                format!("there is no priority class `{class}`"),
+                format!("priority class `{class}` does not exist"),
             )
             .hint(
                 "`kubectl get priorityclasses` lists them; without `job.priority` the \
@@ -51,7 +51,7 @@ pub(crate) fn in_the_way(obstacle: Obstacle, plan: &Plan) -> Error {
     }
 }
 
-/// The error for a program that differs from the one that the job was created with.
+/// The error for a supervisor program that differs from the one the job was created with.
 pub(crate) fn lost_companion(effects: &Effects, plan: &Plan) -> Option<Error> {
     let message = effects.lost.first()?;
     let job = format!(
@@ -70,9 +70,9 @@ pub(crate) fn lost_companion(effects: &Effects, plan: &Plan) -> Option<Error> {
     )))
 }
 
-/// Returns the API server's refusal, with what to do about the usual ones.
+/// The error for a request that the API server rejected, with hints for the usual reasons.
 fn refused(failure: Failure, namespace: &str) -> Error {
-    // A quota's error has another wording.
+    // The message of an exceeded quota has a different form.
     let message = failure.to_string();
     let no_secret =
         failure.is_forbidden() && message.starts_with("secrets ") && message.contains(" cannot ");
@@ -96,7 +96,7 @@ fn refused(failure: Failure, namespace: &str) -> Error {
     error
 }
 
-/// Returns what failed on the way, and what is left of it.
+/// The error for a submission that failed part way, with the objects that still exist.
 pub(crate) fn broken(broken: Broken) -> Error {
     let error =
         Error::from(broken.failure).during(format!("{} could not be created", broken.object));
@@ -106,7 +106,7 @@ pub(crate) fn broken(broken: Broken) -> Error {
     }
 }
 
-/// Says what is there of a document that was not written whole.
+/// Adds which objects of a partly written document still exist.
 pub(crate) fn with_left(error: Error, left: &Left) -> Error {
     let error = match left.there.is_empty() {
         true => error.cause("everything created before was removed again"),
@@ -122,19 +122,19 @@ pub(crate) fn with_left(error: Error, left: &Left) -> Error {
     }
 }
 
-/// Returns the error for an update that ended half way: nothing is undone, because the previous
-/// state is gone.
+/// The error for an update that failed part way. Nothing is rolled back, because the previous state
+/// is no longer known.
 pub(crate) fn half_changed(half: HalfChanged) -> Error {
     let error = Error::from(half.failure).during(format!("{} could not be changed", half.object));
     match half.written.is_empty() {
         true => error.cause("nothing was changed"),
         false => error
             .cause(format!("changed before that: {}", half.written.join(", ")))
-            .hint("`gpuctl apply` again goes on"),
+            .hint("run `gpuctl apply` again to continue"),
     }
 }
 
-/// Fields that others own and have other values in.
+/// The error for fields that other managers own and set to other values.
 pub(crate) fn conflicting(effects: &Effects) -> Option<Error> {
     let of = |(object, effect): &(Object, Effect)| match effect {
         Effect::Conflict(fields) => blamed(object, fields),
@@ -144,7 +144,7 @@ pub(crate) fn conflicting(effects: &Effects) -> Option<Error> {
     (!conflicts.is_empty()).then(|| in_conflict(conflicts))
 }
 
-/// Returns the same of one object.
+/// Like `conflicting`, for one object.
 pub(crate) fn conflict(object: &Object, fields: &[Blame]) -> Error {
     in_conflict(blamed(object, fields))
 }
@@ -165,7 +165,7 @@ fn in_conflict(conflicts: Vec<String>) -> Error {
     error.hint("remove them from the file, or take them over with `--force-conflicts`")
 }
 
-/// Returns what an error says, for whoever submits all the same.
+/// Formats an error as a warning, for `--allow-pending` and similar options.
 pub(crate) fn as_warning(error: &Error) -> String {
     match &error.problems {
         Some(problems) => problems
@@ -178,8 +178,8 @@ pub(crate) fn as_warning(error: &Error) -> String {
     }
 }
 
-/// Makes one error of several: the first is the message, the others are its causes. `None` when
-/// there is none.
+/// Merges several errors into one: the first gives the message, the rest become its causes. `None`
+/// for an empty list.
 pub(crate) fn combined(errors: Vec<Error>) -> Option<Error> {
     errors.into_iter().reduce(|mut error, other| {
         error.causes.push(as_warning(&other));
@@ -194,11 +194,11 @@ pub(crate) fn combined(errors: Vec<Error>) -> Option<Error> {
     })
 }
 
-/// Returns the error about a quota that is too small for a job even when nothing else uses it.
+/// The error for a quota that is too small for a job even if nothing else uses it.
 pub(crate) fn quota_too_small(message: String) -> Error {
     Error::new(
         ErrorName::reported(ErrorKind::Request, "QuotaTooSmall"),
         message,
     )
-    .hint("ask for less, or submit it all the same with `--allow-pending`")
+    .hint("request less, or submit it anyway with `--allow-pending`")
 }

@@ -1,60 +1,61 @@
-//! What a workflow says while it runs. Its caller decides what becomes of it: text on a terminal,
-//! objects for programs, or nothing.
+//! Events that a workflow reports while it runs. The caller decides whether to print them as text,
+//! to encode them as objects, or to drop them.
 
 use gpuctl_core::error::Error;
 use gpuctl_core::model::contract::submission::{Created, Made};
 use gpuctl_manifest::spec::Problems;
 
-/// Something that happened on the way.
+/// Something that happened during a workflow.
 #[derive(Clone, Copy)]
 pub(crate) enum DeployEvent<'e> {
-    /// What is done from now on, as `auth check` names it. Refusals need the rights for it.
+    /// The task that starts now, by its name in `auth check`. Errors about missing rights use it.
     Task(Option<&'static str>),
-    /// From now on the workflow only looks: it says the same again when it does it.
+    /// From now on the workflow only reads. It repeats these reports when it writes.
     LookingBegins,
     LookingEnds,
     /// Something may be wrong.
     Warning(&'e str),
-    /// Something is left out for lack of a right.
+    /// Something was omitted because of a missing right.
     Lack(&'e str),
-    /// For people.
+    /// For people only.
     Note(&'e str),
-    /// For people and programs alike.
+    /// For people and for programs.
     Report(&'e str),
-    /// For people, and for programs that want details.
+    /// For people, and for programs that ask for details.
     Announcement(&'e str),
-    /// For those who want details.
+    /// For people and programs that ask for details.
     Detail(&'e str),
     /// Warnings about a file.
     Problems(&'e Problems),
-    /// A part failed; the whole goes on, or fails with another error.
+    /// One part failed. The rest continues, or fails with another error.
     Failed(&'e Error),
-    /// Something in the cluster is awaited.
+    /// A wait for something in the cluster has started.
     WaitBegins,
-    /// What the wait is for now.
+    /// The current reason for waiting.
     Waiting(&'e str),
     WaitEnds,
 }
 
-/// A document that is done.
+/// A document that has been processed.
 #[derive(Clone, Copy)]
 pub(crate) enum Done<'d> {
-    /// A pool, a quota or defaults.
+    /// A pool, a quota or the defaults.
     Shared(&'d Made),
-    /// A job that would be written.
+    /// A job of a dry run.
     Foreseen(&'d Created),
-    /// A job that is written.
+    /// A job that was written.
     Written(&'d Created),
 }
 
-/// Whoever called a workflow.
+/// Receives the events of a workflow.
 pub(crate) trait Reporter {
     fn tell(&self, event: DeployEvent<'_>);
 
-    /// Takes a document as soon as it is done. Returns false when nobody reads any more.
+    /// Receives each document as soon as it is done. Returns false if the output has no reader
+    /// anymore.
     fn done(&self, document: Done<'_>) -> Result<bool, Error>;
 
-    /// Asks a person. Anything but a clear yes is false.
+    /// Asks the user. Anything but a clear yes is false.
     fn confirm(&self, question: &str) -> bool;
 
     fn warn(&self, message: &str) {
@@ -66,7 +67,7 @@ pub(crate) trait Reporter {
     }
 }
 
-/// Says that something is awaited, until it is dropped.
+/// Shows a waiting line until it is dropped.
 pub(crate) struct WaitingLine<'r>(&'r dyn Reporter);
 
 impl<'r> WaitingLine<'r> {

@@ -1,5 +1,5 @@
-//! Writes decided documents, several at once, and keeps count of what was created, what failed and
-//! what was not tried. An interruption removes what the documents in hand have created so far.
+//! Writes decided documents concurrently, and records which were created, which failed and which
+//! were not tried. After an interruption it removes what the unfinished documents have created.
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
@@ -35,11 +35,11 @@ pub(crate) struct Writing<'w> {
     pub connection: &'w Connection,
     pub reporter: &'w dyn Reporter,
     interruption: Interruption,
-    /// Marks what this run makes.
+    /// Marks the objects that this run creates.
     run: String,
-    /// No further document is begun.
+    /// True if no further document may be started.
     over: Cell<bool>,
-    /// Held while a job is replaced: whoever interrupts the run loses one at most.
+    /// Held while a job is being replaced, so that an interrupted run loses at most one job.
     replacing: Mutex<()>,
 }
 
@@ -48,19 +48,19 @@ pub(crate) struct Writing<'w> {
 struct InHand {
     progress: RefCell<Progress>,
     phase: Cell<Phase>,
-    /// Told together with how the document ended.
+    /// Reported together with the result of the document.
     warnings: RefCell<Vec<String>>,
 }
 
-/// What is being done to a document in hand.
+/// The current step of a document.
 #[derive(Clone, Copy, Default)]
 enum Phase {
     #[default]
     Creating,
-    /// Nothing was done yet: another job is being replaced.
+    /// Nothing has been done yet, because another job is being replaced.
     Waiting,
     Changing,
-    /// What it replaces.
+    /// Deleting the previous job.
     Deleting,
     Deleted,
 }
@@ -70,7 +70,7 @@ const GONE: &str = "the previous job was deleted";
 /// How long an interrupted run waits for the answer to a request that was already sent.
 const ANSWER: Duration = Duration::from_secs(10);
 
-/// Longest time that the pods of a job that is replaced may take to end.
+/// Longest time that the pods of a replaced job may take to end, in addition to their grace period.
 const ENDING: Duration = Duration::from_secs(300);
 
 impl<'w> Writing<'w> {
@@ -80,6 +80,7 @@ impl<'w> Writing<'w> {
         reporter: &'w dyn Reporter,
         interruption: Interruption,
     ) -> Self {
+        // Two suffixes make it very unlikely that concurrent runs share a mark.
         let run = format!("{}{}", suffix(), suffix());
         let (over, replacing) = (Cell::default(), Mutex::default());
         Self {
@@ -94,9 +95,9 @@ impl<'w> Writing<'w> {
         }
     }
 
-    /// Writes the documents, begun and told in their order. After an outage or an interruption no
-    /// further one is tried: it would fail as well, or is not wanted. Returns false when nobody reads
-    /// any more.
+    /// Writes the documents concurrently, and starts and reports them in order. After an outage or
+    /// an interruption it starts no further document. Returns false if the output has no reader
+    /// anymore.
     pub(crate) async fn all(
         &self,
         judged: Vec<Decision>,
@@ -119,6 +120,8 @@ impl<'w> Writing<'w> {
                 (document, hand, outcome)
             }
         });
+        // Results arrive in the order of the documents, so a slow one delays the reports of later
+        // ones.
         let mut written = SideBySide::new(written, AT_ONCE);
         let mut heard = Ok(true);
         while let Some((document, hand, outcome)) = written.next().await {
@@ -128,7 +131,7 @@ impl<'w> Writing<'w> {
                 .for_each(|warning| self.reporter.warn(warning));
             match outcome {
                 Ok(Some(created)) => {
-                    // Documents are written although nobody reads of them, as with `-o json`.
+                    // A closed output does not stop the writes, as with `-o json`.
                     if matches!(heard, Ok(true)) {
                         heard = self.reporter.done(Done::Written(&created));
                     }
@@ -166,7 +169,7 @@ impl<'w> Writing<'w> {
         Err(self.stopped(hand).await)
     }
 
-    /// Writes one document; `None` when the run is over before its turn has come.
+    /// Writes one document. `None` if the run ended before its turn.
     async fn one(&self, judged: Decision, hand: &InHand) -> Result<Option<Created>, Error> {
         let Decision {
             plan, step, live, ..
@@ -174,6 +177,8 @@ impl<'w> Writing<'w> {
         let (action, changes, live) = match step {
             Action::Later => return self.judge_again(plan, hand).await,
             Action::Nothing => {
+                // A pod of an earlier version can still block a change that was written before this
+                // run.
                 let replaced = self.replace_stuck_pod(&plan, hand).await;
                 let action = if replaced.is_none() {
                     "unchanged"
@@ -199,18 +204,19 @@ impl<'w> Writing<'w> {
         }))
     }
 
-    /// Judges and writes a document whose namespace this run has made meanwhile.
+    /// Decides about and writes a document whose namespace was created by this run.
     async fn judge_again(&self, plan: Plan, hand: &InHand) -> Result<Option<Created>, Error> {
         let namesakes = Namesakes::of(self.connection, [&plan]).await;
         let again = self.judging.judge(plan, 0, &namesakes).await?;
         hand.warnings.borrow_mut().extend(again.warnings.clone());
         if matches!(again.step, Action::Later) {
             let message = format!(
-                "its namespace `{}` of the same run could not be made",
+                "its namespace `{}` could not be created by this run",
                 again.plan.target.namespace
             );
             return Err(Error::new(ErrorName::NamespaceNotMade, message));
         }
+        // `one` and `judge_again` call each other, and a recursive future must be boxed.
         Box::pin(self.one(again, hand)).await
     }
 
@@ -223,6 +229,7 @@ impl<'w> Writing<'w> {
     ) -> Result<Option<Value>, Error> {
         hand.phase.set(Phase::Waiting);
         let _alone = self.replacing.lock().await;
+        // The run may have ended while this job waited for the lock.
         if self.over.get() {
             return Ok(None);
         }
@@ -238,7 +245,7 @@ impl<'w> Writing<'w> {
         created.map(Some).map_err(|error| error.cause(GONE))
     }
 
-    /// Changes a job in place. Returns the fields that changed, and its owner afterwards.
+    /// Changes a job in place. Returns the changed fields, and the owner after the change.
     async fn change(
         &self,
         plan: &Plan,
@@ -259,20 +266,21 @@ impl<'w> Writing<'w> {
         Ok((changes, live))
     }
 
-    /// Replaces the pod of a notebook that its controller leaves as it is. Returns what was done,
-    /// to be told.
+    /// Replaces a notebook's pod that its controller does not update. Returns a message if it did.
     async fn replace_stuck_pod(&self, plan: &Plan, hand: &InHand) -> Option<String> {
         let root = plan
             .rendered
             .objects
             .last()
             .filter(|root| root.kind() == "StatefulSet")?;
+        // The controller waits until a pod of an older revision is ready before it replaces the
+        // pod, which a broken pod never is (kubernetes#67250).
         match self.connection.jobs().replace_stuck_pod(root).await {
             Ok(pod) => pod
                 .map(|pod| format!("pod/{pod} of the old version was never ready and is replaced")),
             Err(failure) => {
                 let message = format!(
-                    "whether a pod of the old version is in the way is not known: {failure}"
+                    "cannot check whether a pod of the old version blocks the update: {failure}"
                 );
                 hand.warnings.borrow_mut().push(message);
                 None
@@ -280,13 +288,14 @@ impl<'w> Writing<'w> {
         }
     }
 
-    /// `create` says it by its name.
+    /// Omitted for `create`: its name already says it.
     fn action(&self, word: &'static str) -> Option<&'static str> {
         self.judging.mode.changes().then_some(word)
     }
 
     async fn create(&self, plan: &Plan, hand: &InHand) -> Result<Value, Error> {
         let connection = self.connection;
+        // The API server keeps the pod group of a replaced job until its last pod has ended.
         connection.queues().without_group(&plan.rendered).await?;
         let submitted = connection
             .writes()
@@ -297,8 +306,8 @@ impl<'w> Writing<'w> {
         Ok(submitted.owner)
     }
 
-    /// Returns what is there of a document in hand after an interruption. A second one ends the
-    /// program at once.
+    /// Describes what still exists of an unfinished document after an interruption. A second
+    /// interruption ends the cleanup.
     async fn stopped(&self, hand: &InHand) -> Error {
         let mut error = Error::new(ErrorName::Interrupted, "interrupted while writing");
         match hand.phase.get() {
@@ -306,18 +315,18 @@ impl<'w> Writing<'w> {
             Phase::Changing => {
                 return error
                     .cause("some changes may have been written")
-                    .hint("`gpuctl apply` again goes on");
+                    .hint("run `gpuctl apply` again to continue");
             }
             Phase::Deleting => {
                 return error
                     .cause("the previous job is being deleted")
-                    .hint("`gpuctl apply` again submits the new one");
+                    .hint("run `gpuctl apply` again to submit the new one");
             }
             Phase::Deleted => error = error.cause(GONE),
         }
         tokio::select! {
             left = self.connection.writes().take_back(&self.run, self.keep_partial, &hand.progress) => with_left(error, &left),
-            () = self.interruption.times(2) => error.cause("objects that were already created still exist").hint("`gpuctl delete -f` takes it away"),
+            () = self.interruption.times(2) => error.cause("objects that were already created still exist").hint("`gpuctl delete -f` removes them"),
         }
     }
 }

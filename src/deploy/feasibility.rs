@@ -1,6 +1,6 @@
-//! Checks before a job is written whether it can ever run: nodes that hold its pods, quotas that
-//! allow them, and the claims, secrets and ConfigMaps that they name. It also finds what is only
-//! busy now. `decide.rs` chooses between an error and a warning.
+//! Checks before a job is written whether it can ever run: whether nodes can hold its pods, quotas
+//! allow them, and the claims, secrets and ConfigMaps it names exist. It also finds what is missing
+//! only now. `decide.rs` chooses between an error and a warning.
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -21,29 +21,29 @@ use gpuctl_core::model::counting::candidates::Room;
 use gpuctl_core::model::values::quantity;
 use gpuctl_manifest::render::pods_in_all;
 
-/// What was found out about a job before it is written.
+/// Results of the checks before a job is written.
 #[derive(Default)]
 pub(super) struct Possibility {
-    /// What is never possible.
+    /// Reasons why the job can never run.
     pub errors: Vec<Error>,
-    /// What could not be checked, or depends on nodes that may come.
+    /// Checks that were not possible, or that depend on nodes an autoscaler may add.
     pub warnings: Vec<String>,
-    /// What is missing now, and who holds it.
+    /// What is missing now, and which jobs hold it.
     pub now: Option<String>,
 }
 
-/// Longest time to read which jobs hold the GPUs; it is read once per run.
+/// Longest time to read which jobs hold the GPUs. They are read once per run.
 const ROOM_WITHIN: Duration = Duration::from_secs(5);
 
 /// The cluster and the other documents of a run.
 pub(super) struct Surroundings<'r> {
     connection: &'r Connection,
-    /// Objects that the run makes.
+    /// Objects that the run will create.
     coming: BTreeSet<String>,
-    /// Free resources of the nodes, read when first needed; `None` inside for users who may not
-    /// list all pods.
+    /// Free resources of the nodes, read on first use. The inner `None` is for users without the
+    /// right to list all pods.
     room: OnceCell<Option<Room>>,
-    /// Quotas by namespace, read when a document of it is first judged.
+    /// Quotas by namespace, read when its first document is checked.
     quotas: OncePer<Result<Rc<[QuotaUse]>, Failure>>,
 }
 
@@ -57,7 +57,7 @@ impl<'r> Surroundings<'r> {
         }
     }
 
-    /// Adds what a document of the run brings.
+    /// Adds the objects that a document of the run will create.
     pub(super) fn add(&mut self, plan: &Plan) {
         let name = |object: &gpuctl_manifest::render::Object| {
             brought(object.plural, &plan.target.namespace, object.name())
@@ -65,7 +65,7 @@ impl<'r> Surroundings<'r> {
         self.coming.extend(plan.rendered.objects.iter().map(name));
     }
 
-    /// Looks at everything that a job that is not there yet needs.
+    /// Checks everything that a new job needs.
     pub(super) async fn check(&self, plan: &Plan) -> Possibility {
         let mut found = Possibility::default();
         let demand = Demand::of(plan);
@@ -97,8 +97,8 @@ impl<'r> Surroundings<'r> {
                 class.message,
             )
             .hint(
-                "choose another `storageClass:` in `storage.workdirs`, or leave it out \
-                 where there is a default",
+                "choose another `storageClass:` in `storage.workdirs`, or omit it if there \
+                 is a default",
             )
         });
         found.errors.extend(missing);
@@ -119,6 +119,7 @@ impl<'r> Surroundings<'r> {
                 "the quotas of the namespace were not checked: {failure}"
             )),
         }
+        // Who holds the GPUs only matters if nothing else prevents the job from starting.
         if found.errors.is_empty()
             && found.now.is_none()
             && demand.has_devices()
@@ -142,23 +143,26 @@ impl<'r> Surroundings<'r> {
             return;
         };
         match demand.now(room) {
+            // A partly placed gang can block GPUs for a long time, so this is a warning.
             Some(line) if demand.is_gang() => found.warnings.push(line),
             line => found.now = line,
         }
     }
 }
 
-/// Returns the limit that the job exceeds by itself, and the one that it exceeds beside what is in
-/// use now.
+/// Compares the job with the quotas. Returns the limit that it exceeds even if nothing else runs,
+/// and the limit that it exceeds with current usage.
 fn by_quota(plan: &Plan, quotas: &[QuotaUse]) -> (Option<String>, Option<String>) {
     let pods = job(&plan.input).map_or(1, |job| i128::from(pods_in_all(job)));
     let requests = requests(&plan.rendered.probe.body);
     let (mut never, mut now) = (None, None);
-    // Whether a scoped quota counts a pod is for the API server to say.
+    // Only the API server knows whether a scoped quota counts a pod.
     for quota in quotas.iter().filter(|quota| !quota.scoped) {
         for (key, hard) in &quota.hard {
             let wanted = match key.as_str() {
+                // In thousandths, like the amounts of other resources.
                 "pods" => pods * 1000,
+                // The probe's requests say nothing about limits.
                 "limits.cpu" | "limits.memory" => continue,
                 key => requests
                     .get(key.strip_prefix("requests.").unwrap_or(key))
@@ -176,7 +180,7 @@ fn by_quota(plan: &Plan, quotas: &[QuotaUse]) -> (Option<String>, Option<String>
             if wanted > hard_milli {
                 never = never.or_else(|| {
                     Some(format!(
-                        "quota `{}` allows {hard} of {key} at most, and the job needs {written}",
+                        "quota `{}` allows at most {hard} of {key}, but the job needs {written}",
                         quota.name
                     ))
                 });
@@ -184,8 +188,8 @@ fn by_quota(plan: &Plan, quotas: &[QuotaUse]) -> (Option<String>, Option<String>
                 let left = text(key, (hard_milli - used).max(0));
                 now = now.or_else(|| {
                     Some(format!(
-                        "quota `{}` has {left} of {hard} {key} left and the job needs {written}: \
-                         it waits until others end (gpuctl get jobs -n {})",
+                        "quota `{}` has {left} of {hard} {key} left, but the job needs {written}: \
+                         it waits until other jobs end (gpuctl get jobs -n {})",
                         quota.name, quota.namespace
                     ))
                 });

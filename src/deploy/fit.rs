@@ -1,7 +1,9 @@
-//! Tells whether a job fits: now, later, or never on these nodes, and what binds on which of them.
-//! A pod is compared with each node as the scheduler does: selector and required affinity, taints,
-//! cordons, and what is requested of what is free. What is not compared (volumes, claims, pods
-//! beside pods) makes a «fits now» unknown; a «does not fit» stays true.
+//! Finds out whether a job fits now, later or never on these nodes, and what limits it on which of
+//! them.
+//!
+//! Compares a pod with each node as the scheduler does: node selector and required affinity,
+//! taints, cordons, and requests with free resources. Volumes, claims and affinity between pods are
+//! not compared: they turn «fits now» into unknown, but «does not fit» stays true.
 
 use std::collections::BTreeMap;
 
@@ -21,23 +23,24 @@ use gpuctl_core::model::{Node, Nodes};
 use gpuctl_diagnosis::insufficient;
 use gpuctl_manifest::render::{PodRules, pods_in_all};
 
-/// What one node says of a pod.
+/// Result of comparing a pod with one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct NodeVerdict {
     cause: Option<(&'static str, Option<String>)>,
     now: u64,
-    /// When nobody else uses it, cordoned or not.
+    /// Number of pods that fit if the node runs no others, even if it is cordoned.
     ever: u64,
 }
 
-/// Judges one job that is not there yet; with `by` it has to fit into one value of this label of
-/// nodes.
+/// Checks one job that does not exist yet. With `by`, all its pods must run on nodes with the same
+/// value of this label.
 pub(crate) async fn fit(
     plan: &Plan,
     by: Option<&str>,
     connection: &Connection,
 ) -> Result<Fit, Error> {
     let mut around = Surroundings::new(connection);
+    // Objects that the document itself creates count as existing.
     around.add(plan);
     let found = around.check(plan).await;
     let candidate = Candidate::of(plan, connection).await?;
@@ -48,11 +51,11 @@ pub(crate) async fn fit(
         });
     }
     if answer.verdict == FitVerdict::Never && !matches!(plan.target.nodes, Nodes::Listed(_)) {
-        // What was published may be old.
+        // The published list of nodes may be out of date.
         answer.verdict = FitVerdict::Unknown;
         answer
             .not_evaluated
-            .push("nodes as they are now: you may not list them".to_owned());
+            .push("current nodes, which you may not list".to_owned());
     }
     if let DeviceClaims::ClassMissing(class) = &candidate.devices {
         answer.verdict = FitVerdict::Never;
@@ -60,6 +63,7 @@ pub(crate) async fn fit(
             .reasons
             .push(format!("device class `{class}` does not exist"));
     }
+    // Both forecasts consider all nodes, not the nodes of one label value.
     if by.is_none() {
         candidate.foresee_room(&mut answer, connection).await?;
     }
@@ -74,27 +78,28 @@ pub(crate) async fn fit(
             .reasons
             .extend(found.errors.iter().map(ToString::to_string));
     } else if let Some(quota) = found.now.filter(|line| line.starts_with("quota ")) {
+        // Any other message in `now` only repeats the comparison with nodes.
         answer.verdict = answer.verdict.max(FitVerdict::NotNow);
         answer.reasons.push(quota);
     }
     Ok(answer)
 }
 
-/// A job with the nodes that its pods are compared with.
+/// A job and the nodes that its pods are compared with.
 struct Candidate<'p> {
     plan: &'p Plan,
     rules: PodRules,
-    /// Requests of one pod, with the devices that it claims.
+    /// Requests of one pod, including the devices that it claims.
     wanted: Amounts,
     pods: u64,
     nodes: Vec<Node>,
-    /// `None` where the free amounts are unknown.
+    /// `None` if the free resources are unknown.
     room: Option<Room>,
     devices: DeviceClaims,
 }
 
 impl<'p> Candidate<'p> {
-    /// Reads the free amounts and the devices that the job claims.
+    /// Reads the free resources and the devices that the job claims.
     async fn of(plan: &'p Plan, connection: &Connection) -> Result<Self, Error> {
         let mut wanted = requests(&plan.rendered.probe.body);
         let mut room = match &plan.target.nodes {
@@ -138,8 +143,8 @@ impl<'p> Candidate<'p> {
         u64::try_from(gpus).unwrap_or(0)
     }
 
-    /// Adds victims and the time by which there is room, for a job that waits now. Both are
-    /// computed from the requests of pods, which do not contain claimed devices.
+    /// For a job that does not fit now, adds the pods it would preempt and the time when it may
+    /// fit. Both are computed from the requests of pods, which do not include claimed devices.
     async fn foresee_room(&self, answer: &mut Fit, connection: &Connection) -> Result<(), Error> {
         let claims_nothing = matches!(self.devices, DeviceClaims::None);
         let Some(room) = self
@@ -159,6 +164,7 @@ impl<'p> Candidate<'p> {
             .iter()
             .filter(|node| nodes.contains_key(&node.name))
             .collect();
+        // A gang, or a condition that is not compared here, makes a forecast unreliable.
         let beyond = self.plan.target.gang.is_some() || !self.beyond_nodes().is_empty();
         answer.room_by = if beyond || room.has_rivals("", &open) {
             None
@@ -171,7 +177,7 @@ impl<'p> Candidate<'p> {
         Ok(())
     }
 
-    /// Returns the pods that would be ended for it; `None` for a job that preempts nobody.
+    /// Lists the pods that the scheduler would preempt for the job; `None` if it preempts none.
     async fn victims(
         &self,
         nodes: BTreeMap<String, NodeLoad>,
@@ -179,7 +185,7 @@ impl<'p> Candidate<'p> {
     ) -> Result<Option<Vec<Victim>>, Error> {
         let plan = self.plan;
         let spec = &plan.rendered.probe.body["spec"];
-        // Schedulers of gangs and queues choose whom they end in ways of their own.
+        // Schedulers of gangs and queues choose their own victims.
         let others =
             plan.target.gang.is_some() || job(&plan.input).is_some_and(|job| job.queue.is_some());
         let never = others
@@ -198,7 +204,7 @@ impl<'p> Candidate<'p> {
         Ok(victims(&self.wanted, priority, self.pods, nodes))
     }
 
-    /// Returns the nodes on which its pods may run, with the pods there.
+    /// Returns the nodes on which the pods may run, with the pods already on them.
     fn load(&self, room: &Room) -> BTreeMap<String, NodeLoad> {
         let pod = &self.rules;
         let open = |node: &&Node| {
@@ -217,7 +223,7 @@ impl<'p> Candidate<'p> {
         nodes.filter(open).filter_map(load).collect()
     }
 
-    /// Lists what decides besides nodes and is not compared here.
+    /// Lists conditions other than nodes that are not compared here.
     fn beyond_nodes(&self) -> Vec<String> {
         let queue = job(&self.plan.input).and_then(|job| job.queue.as_ref());
         let queue = queue.map(|queue| format!("queue `{queue}`: gpuctl describe queue {queue}"));
@@ -226,7 +232,7 @@ impl<'p> Candidate<'p> {
     }
 }
 
-/// Compares pods with nodes; `room` is `None` where it is not known what is free.
+/// Compares pods with nodes. `room` is `None` if the free resources are unknown.
 fn judged(pod: &PodRules, wanted: &Amounts, pods: u64, nodes: &[Node], room: Option<&Room>) -> Fit {
     let mut groups: BTreeMap<Option<(&'static str, Option<String>)>, NodeGroup> = BTreeMap::new();
     let (mut now, mut ever) = (0_u64, 0_u64);
@@ -248,7 +254,7 @@ fn judged(pod: &PodRules, wanted: &Amounts, pods: u64, nodes: &[Node], room: Opt
         group.nodes.push(node.name.clone());
         group.pods_now = group.pods_now.saturating_add(verdict.now);
     }
-    // A group of nodes that grows brings more of the nodes that it has.
+    // An autoscaler that extends a node group adds nodes of the same kind.
     let takes =
         |node: &&Node| pod.off_selector(node).is_none() && pod.not_tolerated(node).is_none();
     let growing = nodes.iter().filter(takes).any(Node::is_autoscaled);
@@ -256,12 +262,12 @@ fn judged(pod: &PodRules, wanted: &Amounts, pods: u64, nodes: &[Node], room: Opt
         _ if nodes.is_empty() => (FitVerdict::Unknown, Some("nodes, which you may not list")),
         _ if ever < pods && growing => (
             FitVerdict::Unknown,
-            Some("nodes that an autoscaler may bring"),
+            Some("nodes that an autoscaler may add"),
         ),
         _ if ever < pods => (FitVerdict::Never, None),
         None => (
             FitVerdict::Unknown,
-            Some("what is free: you may not list all nodes and pods"),
+            Some("free resources: you may not list all nodes and pods"),
         ),
         Some(_) if now >= pods => (FitVerdict::Now, None),
         Some(_) => (FitVerdict::NotNow, None),
@@ -280,8 +286,8 @@ fn judged(pod: &PodRules, wanted: &Amounts, pods: u64, nodes: &[Node], room: Opt
     }
 }
 
-/// Judges each value of a label by itself; the best of them decides, and what binds is told of its
-/// nodes.
+/// Checks the nodes of each value of a label separately. The best value decides the verdict, and
+/// the answer describes its nodes.
 fn within(answer: &mut Fit, label: &str, nodes: &[Node], judge: impl Fn(&[Node]) -> Fit) {
     let mut parts: BTreeMap<&str, Vec<Node>> = BTreeMap::new();
     for node in nodes {
@@ -339,7 +345,8 @@ fn on_node(pod: &PodRules, wanted: &Amounts, node: &Node, free: Option<&Amounts>
     };
     let ever = on(&node.most());
     if let Some(taint) = pod.not_tolerated(node) {
-        // Taints of a node's own state come and go.
+        // Kubernetes sets and removes these taints with the state of the node, for example
+        // `not-ready` or `disk-pressure`.
         let ever = if taint.key.starts_with("node.kubernetes.io/") {
             ever
         } else {

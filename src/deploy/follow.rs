@@ -1,5 +1,5 @@
-//! Follows the log of a training that was just submitted, until it ends, and returns the exit code
-//! of its command as ours, as `docker run` does.
+//! Follows the log of a training that was just submitted until it ends, and passes on the exit code
+//! of its command, as `docker run` does.
 
 use std::cell::RefCell;
 
@@ -18,11 +18,11 @@ pub(crate) struct SubmittedLog {
     name: String,
 }
 
-/// How a training ended that was followed.
+/// The end of a training whose log was followed.
 pub(crate) struct JobEnd {
     pub name: String,
     pub state: State,
-    /// The exit code of the command that failed first.
+    /// Exit code of the command that failed first.
     pub code: u8,
 }
 
@@ -48,7 +48,7 @@ impl SubmittedLog {
         })
     }
 
-    /// Passes on the log of all pods as it is written, and waits for the end of the job.
+    /// Forwards the logs of all pods as they are written, and waits until the job ends.
     pub(crate) async fn follow(
         &self,
         connection: &Connection,
@@ -90,12 +90,13 @@ impl SubmittedLog {
     }
 }
 
-/// Returns the exit code of the command that failed first; 1 where no container tells one.
+/// Returns the exit code of the command that failed first; 1 if no container reports one.
 fn code(job: &Job, state: &State) -> u8 {
     if state.status == Status::Succeeded {
         return 0;
     }
     let mut pods = job.current_pods();
+    // Pods that have not ended sort last.
     pods.sort_by_key(|pod| (pod.ended_at.is_none(), pod.ended_at));
     let ends = |own: bool| {
         let of = move |pod: &&Pod| {
@@ -111,7 +112,9 @@ fn code(job: &Job, state: &State) -> u8 {
         };
         pods.iter().find_map(of)
     };
-    // A sidecar ends by a signal when the command has failed.
+    // Look at the job's own container first: a sidecar is killed by a signal after the command has
+    // failed.
     let failed = ends(true).or_else(|| ends(false));
+    // A process can pass on only 8 bits of an exit code.
     failed.and_then(|code| u8::try_from(code).ok()).unwrap_or(1)
 }

@@ -1,4 +1,4 @@
-//! Reads what `-f` names: files, folders, stdin. It checks sizes before it reads.
+//! Reads the arguments of `-f`: files, folders, stdin. Checks sizes before it reads.
 
 use std::fs;
 use std::io::Read;
@@ -11,10 +11,10 @@ use gpuctl_core::model::contract::submission::{DocumentName, FailedDocument};
 use gpuctl_manifest::spec::checks::plain_secrets;
 use gpuctl_manifest::spec::{self, Document, FILE_BYTES, Override, Problems, nearest};
 
-/// Files of one folder.
+/// Limit on the files of one folder.
 const MOST_FILES: usize = 1000;
 
-/// A document and the file that it came from.
+/// A document and its source file.
 #[derive(Clone, Debug)]
 pub(crate) struct InputDocument {
     pub document: Document,
@@ -25,7 +25,6 @@ pub(crate) struct InputDocument {
 }
 
 impl InputDocument {
-    /// Returns the document's kind and name.
     pub(crate) fn name(&self) -> DocumentName {
         DocumentName {
             kind: self.document.kind(),
@@ -34,7 +33,7 @@ impl InputDocument {
     }
 }
 
-/// Files of which some could not be read, and the documents of the others.
+/// The files that could not be read, and the documents of the other files.
 #[derive(Debug)]
 pub(crate) struct Unreadable {
     /// In the order of the files; never empty.
@@ -43,7 +42,7 @@ pub(crate) struct Unreadable {
 }
 
 impl Unreadable {
-    /// Reports every error but the last, and returns that one.
+    /// Reports every error except the last, and returns that one.
     pub(crate) fn tell(mut self, reporter: &dyn Reporter) -> Error {
         let last = self.failed.pop().expect("an unreadable file has an error");
         self.failed
@@ -53,7 +52,7 @@ impl Unreadable {
     }
 }
 
-/// What was read; warnings beside it.
+/// The documents of all files, with warnings about the files.
 #[derive(Debug, Default)]
 pub(crate) struct Inputs {
     pub documents: Vec<InputDocument>,
@@ -61,12 +60,13 @@ pub(crate) struct Inputs {
 }
 
 impl Inputs {
-    /// Reports the warnings about the files. A plain-text secret must not reach the cluster without
-    /// a warning.
+    /// Reports the warnings about the files. A secret in plain text must not reach the cluster
+    /// without one.
     pub(crate) fn warn(&self, reporter: &dyn Reporter) {
         self.warnings
             .iter()
             .for_each(|problems| reporter.tell(DeployEvent::Problems(problems)));
+        // Documents of one file are adjacent.
         for of_file in self.documents.chunk_by(|one, next| one.file == next.file) {
             let documents: Vec<Document> =
                 of_file.iter().map(|input| input.document.clone()).collect();
@@ -78,8 +78,8 @@ impl Inputs {
     }
 }
 
-/// Reads everything, with `overrides` put into each document. Every problem of every file comes
-/// back, not the first.
+/// Reads all files, and applies `overrides` to each document. Returns every problem of every file,
+/// not only the first.
 pub(crate) fn read(
     names: &[String],
     overrides: &[Override],
@@ -154,7 +154,7 @@ fn documents(
     }
 }
 
-/// Returns the files that names stand for, folders opened.
+/// Expands folders into the files they contain.
 pub(crate) fn names(names: &[String]) -> Result<Vec<String>, Error> {
     let found: Result<Vec<Vec<String>>, Error> = names.iter().map(|name| expand(name)).collect();
     Ok(found?.into_iter().flatten().collect())
@@ -168,12 +168,14 @@ fn invalid(message: String) -> Error {
     Error::new(ErrorName::InvalidSpecification, message)
 }
 
-/// Expands a folder to its YAML files, by name; links that lead out of it are not followed.
+/// Expands a folder to its YAML files, sorted by name. Skips symlinks, because their target may be
+/// outside the folder.
 #[expect(
     clippy::disallowed_methods,
     reason = "this is the edge that reads the user's files"
 )]
 fn expand(name: &str) -> Result<Vec<String>, Error> {
+    // A missing file is reported when it is read.
     if name == "-" || !Path::new(name).is_dir() {
         return Ok(vec![name.to_owned()]);
     }
@@ -190,6 +192,7 @@ fn expand(name: &str) -> Result<Vec<String>, Error> {
         })
         .map(|path| path.display().to_string())
         .collect();
+    // Directory entries have no defined order.
     found.sort();
     if found.is_empty() {
         return Err(invalid(format!("the folder `{name}` has no *.yaml file"))
@@ -204,12 +207,13 @@ fn expand(name: &str) -> Result<Vec<String>, Error> {
     Ok(found)
 }
 
-/// Returns the text of a file: at most a mebibyte of UTF-8.
+/// Reads a file of at most 1 MiB as UTF-8.
 fn text(file: &str) -> Result<String, Error> {
     let bytes = bytes(file).map_err(|error| match error.name {
         ErrorName::FileTooLarge => error.hint("a specification file has about thirty lines"),
         _ => error,
     })?;
+    // A NUL byte is valid UTF-8, but not valid in YAML.
     let binary = bytes.contains(&0);
     match String::from_utf8(bytes) {
         Ok(text) if !binary => Ok(text),
@@ -218,7 +222,7 @@ fn text(file: &str) -> Result<String, Error> {
     }
 }
 
-/// Suggests the file of the same folder whose name is nearest, or how to get one.
+/// Suggests the file in the same folder with the most similar name, or how to create one.
 #[expect(
     clippy::disallowed_methods,
     reason = "this is the edge that reads the user's files"
@@ -249,7 +253,7 @@ fn no_such_file(file: &str) -> Error {
     })
 }
 
-/// Returns the content of a file, or of stdin: at most a mebibyte.
+/// Reads a file, or stdin, of at most 1 MiB.
 #[expect(
     clippy::disallowed_methods,
     reason = "this is the edge that reads the user's files"
@@ -259,6 +263,7 @@ pub(crate) fn bytes(file: &str) -> Result<Vec<u8>, Error> {
     let read = if file == "-" {
         std::io::stdin()
             .lock()
+            // One byte more than the limit tells a file of exactly that size from a larger one.
             .take(FILE_BYTES + 1)
             .read_to_end(&mut bytes)
     } else {

@@ -1,18 +1,18 @@
-//! Waits for Ctrl-C or SIGTERM, so that a command can say what exists in the cluster before it
-//! ends.
+//! Waits for Ctrl-C or SIGTERM, so that a command can report what exists in the cluster before it
+//! exits.
 
 use tokio::sync::watch;
 
 use gpuctl_local::platform::Endings;
 
-/// Listens from its making on: a signal that comes while nobody waits for it is not lost.
+/// Listens from its creation, so that no signal is lost between two waits.
 #[derive(Clone)]
 pub(crate) struct Interruption(watch::Receiver<u32>);
 
 impl Interruption {
     pub(crate) fn listen() -> Self {
         let (count, seen) = watch::channel(0);
-        // Where a signal cannot be heard there is none to wait for.
+        // `all` skips signals that cannot be listened to.
         for mut endings in Endings::all() {
             let count = count.clone();
             tokio::spawn(async move {
@@ -21,12 +21,13 @@ impl Interruption {
                 }
             });
         }
-        // The sender lives as long as whoever listens, also where no signal can be heard.
+        // Keeps the sender alive as long as there are receivers, even if no signal can be received:
+        // the channel would otherwise close.
         tokio::spawn(async move { count.closed().await });
         Self(seen)
     }
 
-    /// Ends when somebody has wanted the program to end this many times.
+    /// Returns after the user has interrupted the program this many times.
     pub(crate) async fn times(&self, times: u32) {
         if self
             .0
@@ -35,6 +36,7 @@ impl Interruption {
             .await
             .is_err()
         {
+            // The channel is closed, which is not an interruption.
             std::future::pending::<()>().await;
         }
     }

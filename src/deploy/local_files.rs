@@ -1,7 +1,7 @@
-//! Reads the local files that `files:` names. Job files are often written by others, and everyone
-//! who can read the namespace can read these files. So `files:` accepts only regular files in the
-//! folder of the job file, after resolving symlinks, and in folders that the user allows. Refusals
-//! do not depend on whether a file outside exists.
+//! Reads the local files that `files:` names. A job file often comes from another person, and
+//! everyone who can read the namespace can read the files it copies there. So `files:` accepts only
+//! regular files in the folder of the job file, after resolving symlinks, and in folders that the
+//! user allows. Errors do not reveal whether a file outside these folders exists.
 
 use std::ffi::OsString;
 use std::fs;
@@ -105,7 +105,7 @@ impl From<io::Error> for Refused {
 }
 
 fn is_special(path: &Path) -> bool {
-    // Programs keep ordinary files in shared memory.
+    // Programs keep ordinary files in `/dev/shm`, which is shared memory.
     SPECIAL.iter().any(|folder| path.starts_with(folder)) && !path.starts_with("/dev/shm")
 }
 
@@ -212,6 +212,7 @@ fn content(file: fs::File, before: u64) -> Result<(u64, Vec<u8>), Refused> {
         return Ok((size, Vec::new()));
     }
     let mut content = Vec::new();
+    // The file can grow after the check of its size, so the read is limited too.
     file.take(most).read_to_end(&mut content)?;
     Ok((content.len() as u64, content))
 }

@@ -1,5 +1,5 @@
-//! The workflow of writing: inputs are read, planned, decided, written and waited for; pools and
-//! quotas as well. It knows nothing of clap.
+//! Implements the commands that write to the cluster: reads the files, plans and decides each
+//! document, writes it, and waits. Also handles pools and quotas. Independent of clap.
 
 mod capacity;
 pub(crate) mod decide;
@@ -42,5 +42,5 @@ pub(crate) mod submit_checks;
 pub(crate) mod wait;
 pub(crate) mod warnings;
 
-/// Documents of one run that are judged, written or deleted at the same time.
+/// Number of documents of one run that are decided, written or deleted concurrently.
 pub(crate) const AT_ONCE: usize = 16;

@@ -1,10 +1,11 @@
-//! Checks that the names of one run differ, and makes random suffixes for `--generate-name`.
+//! Checks that names in one run are unique, and makes random suffixes for `--generate-name`.
 
 use crate::deploy::inputs::InputDocument;
 use gpuctl_core::error::{Error, ErrorName};
 use gpuctl_manifest::spec::Document;
 
-/// Names of one run must differ; `--generate-name` makes them.
+/// Refuses two documents with the same name. With `generate`, first appends a random suffix to the
+/// names of jobs.
 pub(crate) fn named(
     mut inputs: Vec<InputDocument>,
     generate: bool,
@@ -28,6 +29,7 @@ pub(crate) fn named(
             ),
             other => (None, other.name()),
         };
+        // Jobs of different kinds would share the same Service and pod names.
         let kind = if matches!(input.document, Document::Job(_)) {
             "job"
         } else {
@@ -49,10 +51,12 @@ pub(crate) fn named(
     Ok(inputs)
 }
 
-/// Makes five characters that no other run has chosen, from letters that make no words.
+/// Makes a random suffix of five characters. Without vowels, it never spells a word.
 pub(crate) fn suffix() -> String {
     use std::hash::{BuildHasher, Hasher, RandomState};
+    // The alphabet of the suffixes of `generateName` in Kubernetes (apimachinery, `util/rand`).
     const LETTERS: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
+    // `RandomState` is seeded by the operating system, so no crate for random numbers is needed.
     let mut random = RandomState::new().build_hasher().finish();
     (0..5)
         .map(|_| {

@@ -1,5 +1,5 @@
-//! Finds the jobs that have the names of a run's documents, of any kind, by one selector for many
-//! names. It does not know what a document is to do about its namesake.
+//! Finds existing jobs of any kind with the names of a run's documents. One selector covers many
+//! names.
 
 use std::collections::BTreeMap;
 
@@ -8,14 +8,13 @@ use crate::deploy::plan::Plan;
 use gpuctl_cluster::{Connection, Failure, NAMES_AT_ONCE, Wanted};
 use gpuctl_core::model::Job;
 
-/// Selectors on the way at once; each is a list of every kind of owner.
+/// Number of concurrent selectors; each of them lists every kind of owner.
 const AT_ONCE: usize = 4;
 
-/// Jobs that were there before the run, by namespace and name.
+/// Jobs that existed before the run, by namespace and name.
 pub(crate) struct Namesakes(BTreeMap<String, Result<BTreeMap<String, Job>, Failure>>);
 
 impl Namesakes {
-    /// Asks the cluster.
     pub(crate) async fn of(
         connection: &Connection,
         plans: impl IntoIterator<Item = &Plan>,
@@ -47,7 +46,8 @@ impl Namesakes {
             let there = all.entry(namespace).or_insert_with(|| Ok(BTreeMap::new()));
             match (answer, &mut *there) {
                 (Ok(found), Ok(there)) => {
-                    // Pods that a deleted job has left, on a dead node for ever, take no name.
+                    // Pods of a deleted job can stay on a dead node forever, but do not occupy its
+                    // name.
                     let jobs = found.jobs.into_iter().filter(|job| !job.owner_is_gone);
                     there.extend(jobs.map(|job| (job.name.clone(), job)));
                 }
@@ -58,8 +58,8 @@ impl Namesakes {
         Self(all)
     }
 
-    /// Returns the job that has the name of this document's. Fails where jobs may not be listed, or
-    /// could not be.
+    /// Returns the existing job with this document's name. Fails if the jobs could not be listed,
+    /// for example because of missing rights.
     pub(crate) fn get(&self, plan: &Plan) -> Result<Option<&Job>, Failure> {
         match self.0.get(&plan.target.namespace) {
             Some(Ok(jobs)) => Ok(jobs.get(plan.job_name())),

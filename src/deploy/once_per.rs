@@ -1,5 +1,5 @@
-//! Asks once for what many documents of a run need, by a key such as the namespace: documents are
-//! judged side by side, and the first that needs an answer fetches it for all.
+//! Caches an asynchronous answer by key, such as a namespace. Documents of a run are checked
+//! concurrently, and the first that needs an answer fetches it for all.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -7,7 +7,6 @@ use std::rc::Rc;
 
 use tokio::sync::OnceCell;
 
-/// Answers by key.
 pub(super) struct OncePer<V>(RefCell<BTreeMap<String, Rc<OnceCell<V>>>>);
 
 impl<V> Default for OncePer<V> {
@@ -17,8 +16,9 @@ impl<V> Default for OncePer<V> {
 }
 
 impl<V: Clone> OncePer<V> {
-    /// Returns the answer for `key`; `ask` is run when nobody has asked before.
+    /// Returns the answer for `key`. Runs `ask` if no caller has asked before.
     pub(super) async fn get(&self, key: &str, ask: impl AsyncFnOnce() -> V) -> V {
+        // The borrow must end before the `await`, because other documents use the map in between.
         let cell = Rc::clone(self.0.borrow_mut().entry(key.to_owned()).or_default());
         cell.get_or_init(|| ask()).await.clone()
     }

@@ -1,17 +1,16 @@
-//! How documents are submitted, as a command decided it. The command line that says so is in
-//! `cli/args/submit.rs`.
+//! Options of a submission, independent of the command line, which `cli/args/submit.rs` parses.
 
 use std::time::Duration;
 
 use gpuctl_manifest::spec::Document;
 
-/// What people asked for.
+/// How to treat objects that exist.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Mode {
-    /// An object that exists is an error.
+    /// An existing object is an error.
     #[default]
     Create,
-    /// An object that exists is changed.
+    /// An existing object is changed.
     Apply {
         force_conflicts: bool,
         replace: bool,
@@ -19,16 +18,14 @@ pub(crate) enum Mode {
 }
 
 impl Mode {
-    /// Returns true when what is there already is changed.
     pub(crate) fn changes(self) -> bool {
         self != Self::Create
     }
 }
 
-/// How documents are submitted.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SubmitOptions {
-    /// What is done about jobs that exist.
+    /// How to treat jobs that exist.
     pub mode: Mode,
     /// Shows what would be written instead of writing it.
     pub dry_run: Option<DryRun>,
@@ -40,7 +37,7 @@ pub(crate) struct SubmitOptions {
     pub private: bool,
     /// Submits jobs although the site's defaults cannot be read.
     pub ignore_defaults: bool,
-    /// Marks the namespace of definitions as an administrator's.
+    /// Adds the administrator's mark to the namespace of definitions.
     pub trust_namespace: bool,
     /// Submits jobs that can never run here, with a warning.
     pub allow_pending: bool,
@@ -74,12 +71,11 @@ impl DocumentKind {
         word.parse().ok()
     }
 
-    /// Its value of `--only-kind`.
     pub(crate) fn word(self) -> &'static str {
         self.into()
     }
 
-    /// The kind of a document that the YAML reader has accepted.
+    /// The kind of a parsed document.
     pub(crate) fn of(document: &Document) -> Self {
         match document {
             Document::Job(_) => Self::Job,
@@ -90,18 +86,18 @@ impl DocumentKind {
     }
 }
 
-/// Who judges a dry run.
+/// The place where a dry run is evaluated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DryRun {
     Client,
     Server,
 }
 
-/// The state of a job that is waited for.
+/// The state of a job to wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WaitGoal {
     Running,
     Complete,
-    /// Its containers have begun, and may have ended: its log can be read.
+    /// Its containers have started, and may have ended. Its log can be read.
     Started,
 }

@@ -18,19 +18,19 @@ use gpuctl_core::model::{GpuType, JobKind, Nodes, PoolDefinition, Taint};
 use gpuctl_manifest::render::{OtherPolicies, Rendered, Served, Target, policy_name, render};
 use gpuctl_manifest::spec::{Document, JobDocument};
 
-/// A document with its objects.
+/// A document and its rendered objects.
 pub(crate) struct Plan {
     pub input: InputDocument,
     pub target: Target,
     pub rendered: Rendered,
-    /// What is told even when nothing is to be done.
+    /// Notes that are reported even if the job does not change.
     pub notes: Vec<String>,
-    /// The error of a queue that does not exist.
+    /// The error for a queue that does not exist.
     pub missing_queue: Option<Error>,
 }
 
 impl Plan {
-    /// Returns the name of the job, which its owner has too.
+    /// The name of the job and of its owner object.
     pub(crate) fn job_name(&self) -> &str {
         self.rendered
             .objects
@@ -40,21 +40,20 @@ impl Plan {
     }
 }
 
-/// What the cluster tells before anything is rendered.
+/// Facts about the cluster that are read before rendering.
 #[derive(Default)]
 pub(crate) struct PlanningFacts {
     nodes: Nodes,
     user: Option<String>,
-    /// Pools that are defined; `None` when definitions may not be read.
+    /// The defined pools; `None` if the user may not read the definitions.
     pub pools: Option<Vec<PoolDefinition>>,
-    /// Namespaces that quotas of this run make.
+    /// Namespaces that quotas of this run create.
     pub coming: BTreeSet<String>,
-    /// What the site sets for everybody's jobs.
+    /// The site's defaults for all jobs.
     pub site: Site,
 }
 
 impl PlanningFacts {
-    /// Asks the cluster.
     pub(crate) async fn of(connection: &Connection) -> Result<Self, Error> {
         let (nodes, user, pools, site) = join4(
             connection.nodes().list(),
@@ -76,7 +75,7 @@ impl PlanningFacts {
         })
     }
 
-    /// Adds what pools and quotas of this run bring.
+    /// Adds what the pools, quotas and defaults of this run will create.
     pub(crate) fn foresee(&mut self, shared: &[InputDocument]) {
         for input in shared {
             match &input.document {
@@ -88,6 +87,7 @@ impl PlanningFacts {
                         .map(|node| (node.name.value.as_str(), node.gpu_type.clone()))
                         .collect();
                     if let Nodes::Listed(nodes) | Nodes::Published(nodes) = &mut self.nodes {
+                        // Jobs of this run are planned for the nodes as the pool will leave them.
                         for node in nodes {
                             let Some(kind) = labels.get(node.name.as_str()) else {
                                 continue;
@@ -109,6 +109,7 @@ impl PlanningFacts {
                     }
                     let definition = crate::deploy::pool_plan::definition(pool);
                     let pools = self.pools.get_or_insert_default();
+                    // A pool of the file replaces the stored definition of the same name.
                     pools.retain(|known| known.name != *name);
                     pools.push(definition);
                 }
@@ -130,7 +131,7 @@ pub(crate) fn job(input: &InputDocument) -> Option<&JobDocument> {
     }
 }
 
-/// Reports all but the last error and returns that one.
+/// Reports every error except the last, and returns that one.
 pub(crate) fn all(reporter: &dyn Reporter, mut errors: Vec<Error>) -> Error {
     let last = errors.pop().expect("a failed reading has an error");
     errors
@@ -139,7 +140,7 @@ pub(crate) fn all(reporter: &dyn Reporter, mut errors: Vec<Error>) -> Error {
     last
 }
 
-/// Renders every document for this cluster; all refusals come back together.
+/// Renders every document for this cluster. Reports all errors, not only the first.
 pub(crate) async fn plan(
     inputs: Vec<InputDocument>,
     connection: Option<&Connection>,
@@ -160,8 +161,8 @@ pub(crate) async fn plan(
     }
 }
 
-/// Renders every document for this cluster, or returns why it cannot be. Errors when the cluster
-/// does not tell what rendering depends on.
+/// Renders every document for this cluster; each result is the plan or the reason why there is
+/// none. Fails as a whole if the cluster cannot be read.
 pub(crate) async fn plan_each(
     mut inputs: Vec<InputDocument>,
     connection: Option<&Connection>,
@@ -175,6 +176,7 @@ pub(crate) async fn plan_each(
         .collect();
     let (mut queueing, mut served) = (None, None);
     if let Some(connection) = connection {
+        // Each of these reads costs requests, so only documents that need them cause them.
         let any = |test: fn(&JobDocument) -> bool| inputs.iter().filter_map(job).any(test);
         if any(Queueing::concerns) {
             queueing = Some(Queueing::of(connection).await?);
@@ -197,6 +199,7 @@ pub(crate) async fn plan_each(
             Err(error) => Err(error),
         };
         match planned {
+            // Every other document would fail with the same error.
             Err(error) if matches!(error.kind, ErrorKind::Unreachable | ErrorKind::Access) => {
                 return Err(error);
             }
@@ -206,15 +209,15 @@ pub(crate) async fn plan_each(
     Ok(each)
 }
 
-/// Plans one document after the other for the same cluster.
+/// Plans documents one after another for the same cluster.
 struct Planner<'c> {
     connection: Option<&'c Connection>,
     facts: &'c PlanningFacts,
-    /// `None` where no document needs it.
+    /// `None` if no document needs it.
     queueing: Option<Queueing<'c>>,
-    /// `None` where no document needs it.
+    /// `None` if no document needs it.
     served: Option<Served>,
-    /// Whether a namespace has NetworkPolicies of others.
+    /// Whether a namespace has NetworkPolicies that gpuctl did not create.
     isolated: OncePer<Result<bool, Failure>>,
 }
 
@@ -265,8 +268,8 @@ impl Planner<'_> {
         })
     }
 
-    /// Looks for NetworkPolicies of others where the job gets a policy. Returns a warning if the
-    /// user may not list them.
+    /// Looks for NetworkPolicies of others if the job gets a policy. Returns a warning if the user
+    /// may not list them.
     async fn other_policies(
         &self,
         document: &Document,
@@ -301,20 +304,20 @@ impl Planner<'_> {
     }
 }
 
-/// Returns what rendering a job says where nothing is known of the cluster: only what no cluster
-/// could take is refused.
+/// Renders a job without any knowledge of a cluster. Refuses only what no cluster could accept.
 pub(crate) fn rendered_blindly(input: &InputDocument) -> Result<(), Error> {
     let facts = PlanningFacts::default();
     let Document::Job(job) = &input.document else {
         return Ok(());
     };
-    // A queue is the cluster's to serve.
+    // Only the cluster knows which queues it serves.
     let mut blind = job.clone();
     blind.queue = None;
     let target = Target {
         namespace: "default".to_owned(),
         nodes: facts.nodes,
         user: None,
+        // The pool may exist, so it must not count as missing.
         pools: blind
             .resources
             .pool
@@ -335,6 +338,7 @@ pub(crate) fn rendered_blindly(input: &InputDocument) -> Result<(), Error> {
         .map_err(|refusal| refusal.in_file(&input.file, &input.text))
 }
 
+// LeaderWorkerSet, autoscalers and ingress depend on the APIs that the cluster serves.
 fn needs_more_than_the_core(job: &JobDocument) -> bool {
     job.kind == JobKind::Inference && job.resources.node_count > 1
         || job
@@ -347,8 +351,8 @@ fn needs_more_than_the_core(job: &JobDocument) -> bool {
             .is_some_and(|service| service.host.is_some())
 }
 
-/// Chooses `job.namespace`, else `-n`, else the context's; a `-n` that contradicts the file is an
-/// error.
+/// Chooses `job.namespace`, else `-n`, else the namespace of the context. A `-n` that contradicts
+/// the file is an error.
 fn namespace_of(document: &Document, connection: Option<&Connection>) -> Result<String, Error> {
     let written = match document {
         Document::Job(job) => job.namespace.as_ref().map(|space| space.value.clone()),
@@ -360,7 +364,7 @@ fn namespace_of(document: &Document, connection: Option<&Connection>) -> Result<
     match (written, given) {
         (Some(written), Some(given)) if written != given => {
             let message = format!(
-                "`{}` is for namespace `{written}`, and `-n {given}` says another",
+                "`{}` is for namespace `{written}`, but `-n {given}` names another",
                 document.name()
             );
             Err(Error::new(ErrorName::NamespaceConflict, message)

@@ -10,10 +10,10 @@ use gpuctl_cluster::Connection;
 use gpuctl_core::error::Error;
 use gpuctl_manifest::spec::Override;
 
-/// The documents of some files, and the cluster that they are for.
+/// The documents of some files, and the cluster they are planned for.
 pub(crate) struct Planned {
     pub connection: Connection,
-    /// Documents that are no jobs.
+    /// Documents that are not jobs.
     pub shared: Vec<InputDocument>,
     pub plans: Vec<Plan>,
 }

@@ -1,4 +1,4 @@
-//! Deletes pools: the labels that the definition records, then the definition.
+//! Deletes pools: first the labels that the definition records, then the definition.
 
 use std::collections::BTreeSet;
 
@@ -10,16 +10,16 @@ use gpuctl_core::error::{Error, ErrorName};
 use gpuctl_core::model::State;
 use gpuctl_core::model::values::text::count;
 
-/// How a pool goes.
+/// Options for deleting a pool.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PoolDeletion {
-    /// Although jobs are in it.
+    /// Deletes the pool even if it has jobs.
     pub force: bool,
     pub keep_labels: bool,
     pub ignore_not_found: bool,
 }
 
-/// Deletes a pool: its labels, then its definition. Jobs in it forbid that.
+/// Deletes the labels of a pool, then its definition. Fails if the pool has jobs, unless forced.
 pub(crate) async fn delete(
     connection: &Connection,
     name: &str,
@@ -56,7 +56,7 @@ pub(crate) async fn delete(
             pool_labels::leave(connection, reporter, name, &host.node, notes, &mut warned).await?;
             taken.insert(node.clone());
         }
-        // A change since then may have set more labels.
+        // The definition may have changed since it was read, with more labels.
         match connection
             .pools()
             .remove(name, Some(&known.version))
@@ -74,7 +74,7 @@ pub(crate) async fn delete(
     Ok(Some(if how.keep_labels {
         "its labels stay".to_owned()
     } else {
-        format!("labels taken from {taken}")
+        format!("labels removed from {taken}")
     }))
 }
 

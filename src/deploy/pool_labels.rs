@@ -1,5 +1,5 @@
-//! Sets and removes the labels that put a node into a pool, and checks whether the node may be in
-//! it. A node is in one pool at most.
+//! Sets and removes the labels that assign a node to a pool, and checks whether the node may be in
+//! it. A node is in at most one pool.
 
 use std::collections::BTreeSet;
 
@@ -11,8 +11,8 @@ use gpuctl_core::model::contract::labels::POOL_LABEL;
 use gpuctl_core::model::facts::pool::leaving;
 use gpuctl_core::model::{GpuType, Inventory, Node, NodeUsage, Noted, Notes, PoolDefinition};
 
-/// Returns the labels of a node that comes into `pool`: the pool's own, and what the pool that it
-/// comes from set on it.
+/// Returns the labels of a node that is added to `pool`: the pool's own label, and the labels that
+/// its previous pool set on it.
 pub(crate) async fn taken_over(
     connection: &Connection,
     host: &NodeUsage,
@@ -41,7 +41,7 @@ pub(crate) async fn taken_over(
     Ok(set)
 }
 
-/// Removes a node from the definition of the pool that it leaves.
+/// Removes a node from the definition of its previous pool.
 pub(crate) async fn leave_other(
     connection: &Connection,
     host: &NodeUsage,
@@ -71,14 +71,14 @@ pub(crate) async fn set_label(
         Labelling::NoNode => Err(lookup::missing_node(node, &[])),
         Labelling::Conflict(there) => {
             let there = there.map_or_else(
-                || "none by now".to_owned(),
-                |there| format!("`{there}` by now"),
+                || "now missing".to_owned(),
+                |there| format!("now `{there}`"),
             );
             let error = Error::new(
                 ErrorName::LabelConflict,
                 format!("label {key} of node `{node}` is {there}"),
             );
-            Err(error.hint("somebody else changed it; check the node, or use --force"))
+            Err(error.hint("it was changed in the meantime; check the node, or use --force"))
         }
         _ => Ok(()),
     }
@@ -113,7 +113,7 @@ pub(crate) async fn leave(
     Ok(())
 }
 
-/// Takes a label away that still has the value that was set; what was there before comes back.
+/// Restores the previous value of a label, or removes it, unless it has been changed since.
 async fn unset(connection: &Connection, node: &str, key: &str, note: &Noted) -> Result<(), Error> {
     connection
         .nodes()
@@ -131,8 +131,8 @@ pub(crate) fn find<'i>(inventory: &'i Inventory, node: &str) -> Option<&'i NodeU
     inventory.hosts.iter().find(|host| host.name() == node)
 }
 
-/// A node gets in when it is in no other pool and its devices are of an allowed type; `written` is
-/// the type that the file says, which must not contradict the node's labels.
+/// Checks that a node is in no other pool and has devices of an allowed type. `written` is the type
+/// in the file, which must not contradict the node's labels.
 pub(crate) fn fits(
     host: &NodeUsage,
     pool: &PoolDefinition,
@@ -157,7 +157,7 @@ pub(crate) fn fits(
         && let Some(other) = there.iter().find(|kind| !kind.matches(written))
     {
         let message =
-            format!("node `{node}` has {other} by its labels, and the file says {written}");
+            format!("node `{node}` has {other} by its labels, but the file says {written}");
         return Err(Error::new(ErrorName::LabelConflict, message)
             .hint("--force writes the value of the file"));
     }
@@ -166,7 +166,7 @@ pub(crate) fn fits(
         let error = Error::new(
             ErrorName::GpuTypeNotAllowed,
             format!(
-                "node `{node}` has {kind}, which pool `{}` does not take",
+                "node `{node}` has {kind}, which pool `{}` does not allow",
                 pool.name
             ),
         );

@@ -10,7 +10,7 @@ use gpuctl_core::model::facts::gpu::TYPE_LABELS;
 use gpuctl_core::model::{Inventory, NodeUsage, Noted, Notes, PoolDefinition};
 use gpuctl_manifest::spec::Pool;
 
-/// Returns what a file says of a pool, without its nodes.
+/// Builds the definition that a file describes, without its nodes.
 pub(crate) fn definition(pool: &Pool) -> PoolDefinition {
     PoolDefinition {
         name: pool.name.value.clone(),
@@ -23,14 +23,14 @@ pub(crate) fn definition(pool: &Pool) -> PoolDefinition {
     }
 }
 
-/// What making a pool comes to.
+/// The changes that create or update a pool.
 pub(crate) struct PoolPlan {
     pub wanted: PoolDefinition,
-    /// What is written down of it now.
+    /// The stored definition.
     pub before: Option<PoolDefinition>,
-    /// Labels that are not as they are wanted.
+    /// Labels that differ from the wanted ones.
     pub steps: Vec<LabelChange>,
-    /// Taints that are not as they are wanted.
+    /// Taints that differ from the wanted ones.
     pub taints: Vec<TaintChange>,
     /// Nodes that do not exist.
     pub missing: Vec<String>,
@@ -38,20 +38,20 @@ pub(crate) struct PoolPlan {
 }
 
 impl PoolPlan {
-    /// Returns the definition as it will be written.
+    /// The definition as it will be written.
     pub(crate) fn after(&self) -> PoolDefinition {
         let before = self.before.clone().unwrap_or_default();
         before.changed_to(&self.wanted)
     }
 
-    /// Returns true when the pool is as the file says.
+    /// Returns true if nothing has to change.
     pub(crate) fn is_done(&self) -> bool {
         self.before.as_ref() == Some(&self.after())
             && self.steps.is_empty()
             && self.taints.is_empty()
     }
 
-    /// Plans from the file alone, with the names of its nodes.
+    /// Plans from the file alone, using only the names of its nodes.
     pub(crate) fn without_nodes(pool: &Pool, before: Option<PoolDefinition>) -> Self {
         let labels = pool
             .nodes
@@ -73,12 +73,12 @@ impl PoolPlan {
     }
 }
 
-/// A label that a node gets.
+/// A label to set on a node.
 pub(crate) struct LabelChange {
     pub node: String,
     pub key: String,
     pub value: String,
-    /// What the node has now.
+    /// The current value.
     pub before: Option<String>,
 }
 
@@ -92,6 +92,7 @@ pub(crate) async fn plan(
     let (stock, before) =
         futures::future::try_join(connection.inventory().stock(), connection.pools().get(name))
             .await?;
+    // A pool without nodes in its file can be written without the right to list nodes.
     let stock = if pool.nodes.is_empty() {
         stock
     } else {
@@ -132,8 +133,8 @@ pub(crate) async fn plan(
     })
 }
 
-/// Adds the label of the GPU type, unless the node has it: then others set it, and it stays when
-/// the pool is deleted.
+/// Adds the label of the GPU type, unless the node already has it: in that case others set it, and
+/// it stays when the pool is deleted.
 fn note_type(kind: &str, host: &NodeUsage, before: Option<&PoolDefinition>, labels: &mut Notes) {
     let key = TYPE_LABELS[0];
     let current = host.details.node.labels.get(key);
@@ -149,7 +150,7 @@ fn note_type(kind: &str, host: &NodeUsage, before: Option<&PoolDefinition>, labe
     labels.insert(key.to_owned(), note);
 }
 
-/// Returns the labels that the node does not have yet.
+/// Lists the labels that the node does not have yet.
 fn label_changes(node: &str, host: &NodeUsage, labels: &Notes) -> Vec<LabelChange> {
     let current = &host.details.node.labels;
     labels

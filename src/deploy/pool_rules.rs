@@ -10,11 +10,11 @@ use gpuctl_core::model::{GpuCount, Job, PoolDefinition, State};
 use gpuctl_manifest::render::pods_in_all;
 use gpuctl_manifest::spec::{Document, JobDocument};
 
-/// The jobs of each pool that limits how many there may be.
+/// The jobs of each pool that limits their number.
 pub(super) type JobsOfPools = OncePer<Result<Rc<Selection>, Failure>>;
 
-/// Refuses a job that its pool does not take. Returns warnings about what could not be checked.
-/// `beside` other jobs of that pool are submitted with it.
+/// Refuses a job that its pool does not accept. Returns warnings about what could not be checked.
+/// `beside` is the number of other jobs submitted to the pool with it.
 pub(super) async fn check(
     connection: &Connection,
     plan: &Plan,
@@ -34,6 +34,7 @@ pub(super) async fn check(
             pool.value
         )]);
     };
+    // The renderer has already refused an unknown pool.
     let Some(definition) = pools.iter().find(|known| known.name == pool.value) else {
         return Ok(Vec::new());
     };
@@ -56,7 +57,7 @@ pub(super) async fn check(
     }
 }
 
-/// Counts the other jobs of a pool that have not ended; `None` where jobs may not be listed.
+/// Counts the other jobs of a pool that have not ended; `None` if the user may not list jobs.
 async fn count_jobs(
     connection: &Connection,
     pool: &str,
@@ -72,7 +73,7 @@ async fn count_jobs(
     let selection = match jobs_of_pools.get(pool, read).await {
         Err(failure) if failure.is_forbidden() => {
             warnings.push(format!(
-                "you may not list jobs: how many are in pool `{pool}` was not checked"
+                "you may not list jobs, so the number of jobs in pool `{pool}` was not checked"
             ));
             return Ok(None);
         }
@@ -80,10 +81,10 @@ async fn count_jobs(
     };
     if let Some(unseen) = selection.unseen() {
         warnings.push(format!(
-            "{unseen}: others were not counted against the quota of pool `{pool}`"
+            "{unseen}: other jobs were not counted against the quota of pool `{pool}`"
         ));
     }
-    // A job that is applied again is counted once.
+    // A job that is applied again must not count twice.
     let name = job(&plan.input).map(JobDocument::id);
     let is_same =
         |other: &Job| name == Some(other.name.as_str()) && other.namespace == plan.target.namespace;

@@ -1,5 +1,5 @@
-//! The taint of an exclusive pool, which keeps the jobs of others off its nodes. It evicts nobody,
-//! and goes with the pool.
+//! Manages the taint of an exclusive pool, which keeps other jobs off its nodes. The taint does not
+//! evict running pods. Deleting the pool removes it.
 
 use crate::lookup;
 use gpuctl_cluster::Connection;
@@ -7,17 +7,17 @@ use gpuctl_core::error::Error;
 use gpuctl_core::model::contract::labels::POOL_LABEL;
 use gpuctl_core::model::{Inventory, Node, NodeUsage, PoolDefinition};
 
-/// A taint that a node gets or loses.
+/// A taint to set on a node, or to remove from it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TaintChange {
     pub node: String,
-    /// The pool that the node is for from now on; `None` when it is for everybody.
+    /// The pool that may use the node from now on; `None` if every job may.
     pub wanted: Option<String>,
-    /// The pool that it is for now.
+    /// The pool that may use it now.
     pub before: Option<String>,
 }
 
-/// Returns the pool whose jobs alone a node takes.
+/// Returns the pool that has exclusive use of a node.
 pub(crate) fn taken_by(node: &Node) -> Option<&str> {
     let taint = node
         .taints
@@ -26,9 +26,9 @@ pub(crate) fn taken_by(node: &Node) -> Option<&str> {
     taint.and_then(|taint| taint.value.as_deref())
 }
 
-/// Returns what differs on the nodes of a pool from what its definition says. `named` are the nodes
-/// that a file puts into it; the others count as long as their label says so. A taint that somebody
-/// else set stays: `was` tells whether the pool had set one.
+/// Compares the taints of a pool's nodes with its definition. `named` holds the nodes that the file
+/// lists; other nodes count only if they have its label. `was` is true if the pool was exclusive
+/// before; otherwise someone else set its taint, which stays.
 pub(crate) fn missing(
     pool: &PoolDefinition,
     named: &PoolDefinition,
@@ -62,7 +62,7 @@ pub(crate) fn missing(
         .collect()
 }
 
-/// Writes one change, or takes it back.
+/// Writes one change, or reverts it.
 pub(crate) async fn write(
     connection: &Connection,
     change: &TaintChange,
@@ -83,7 +83,7 @@ pub(crate) async fn write(
     }
 }
 
-/// Takes the taint of `pool` from a node that leaves it.
+/// Removes the taint of `pool` from a node that leaves it.
 pub(crate) async fn leave(connection: &Connection, node: &str, pool: &str) -> Result<(), Error> {
     connection
         .nodes()

@@ -13,22 +13,21 @@ use gpuctl_core::model::contract::submission::Made;
 use gpuctl_core::model::values::text::count;
 use gpuctl_manifest::spec::Pool;
 
-/// How a pool is made.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct PoolOptions {
-    /// The same, and move nodes that are in another one.
+    /// Changes an existing pool, and moves nodes that are in another one.
     pub force: bool,
-    /// Change a pool that is there.
+    /// Changes an existing pool.
     pub change: bool,
-    /// Do not let every user read the definitions.
+    /// Does not let every user read the definitions.
     pub private: bool,
-    /// Make the pool with the nodes that there are.
+    /// Creates the pool with those of its nodes that exist.
     pub keep_partial: bool,
     pub dry_run: bool,
 }
 
-/// Makes the pool of a file: its definition, then its labels. A pool that is there already is
-/// changed with `force` only. A failure on the way takes everything back.
+/// Creates the pool of a file: its definition, then its labels. Changes an existing pool only with
+/// `force` or `change`. Rolls back after a failure.
 pub(crate) async fn create(
     connection: &Connection,
     pool: &Pool,
@@ -46,7 +45,7 @@ pub(crate) async fn create(
         dry_run: how.dry_run,
     };
     if plan.is_done() {
-        return Ok(made("unchanged", "is as the file says".to_owned()));
+        return Ok(made("unchanged", "matches the file".to_owned()));
     }
     if plan.before.is_some() && !how.force && !how.change {
         let error = Error::new(
@@ -67,6 +66,7 @@ pub(crate) async fn create(
         return Ok(made(status, format!("would be {verb} with {nodes}")));
     }
     write(connection, &plan, how, reporter).await?;
+    // After the writes above, because their rollback must leave the previous pool intact.
     for node in &pool.nodes {
         if let Some(host) = find(&plan.inventory, &node.name.value) {
             leave_other(connection, host, name).await?;
@@ -75,14 +75,14 @@ pub(crate) async fn create(
     publish(connection, true, reporter).await;
     if plan.wanted.exclusive && plan.before.is_some_and(|before| !before.exclusive) {
         reporter.note(
-            "jobs of the pool that an earlier version made do not tolerate its taint: \
-             pods that they make anew wait",
+            "jobs that an earlier version created do not tolerate the taint of the pool: \
+             their new pods stay pending",
         );
     }
     Ok(made(status, format!("{verb} with {nodes}")))
 }
 
-/// Fails if nodes of the file do not exist, or warns of each with `--keep-partial`.
+/// Fails if nodes of the file do not exist, or warns about each with `--keep-partial`.
 fn refuse_partial(
     missing: &[String],
     how: PoolOptions,
@@ -98,7 +98,7 @@ fn refuse_partial(
             message,
         );
         return Err(error.hint(
-            "`gpuctl get nodes` lists what there is; --keep-partial makes the pool with the others",
+            "`gpuctl get nodes` lists all nodes; --keep-partial creates the pool with the others",
         ));
     }
     for node in missing {
@@ -109,7 +109,7 @@ fn refuse_partial(
     Ok(())
 }
 
-/// Writes the definition, the labels and the taints. Takes all of it back after a failure.
+/// Writes the definition, the labels and the taints. Rolls back after a failure.
 async fn write(
     connection: &Connection,
     plan: &PoolPlan,
@@ -128,7 +128,10 @@ async fn write(
             .change(&wanted.name, |pool| *pool = pool.changed_to(wanted))
             .await?;
     } else if !connection.pools().add(wanted).await? {
-        let message = format!("pool `{}` was made by somebody else meanwhile", wanted.name);
+        let message = format!(
+            "pool `{}` was created by another user in the meantime",
+            wanted.name
+        );
         return Err(Error::new(ErrorName::AlreadyExists, message));
     }
     let (mut labelled, mut tainted) = (0, 0);
@@ -137,6 +140,8 @@ async fn write(
             let over = if how.force {
                 LabelOverwrite::Anything
             } else {
+                // `Only` fails if the label has changed since it was read, so that a concurrent
+                // change is not overwritten.
                 LabelOverwrite::Only(step.before.as_deref())
             };
             set_label(connection, &step.node, &step.key, &step.value, over).await?;
@@ -159,7 +164,7 @@ async fn write(
     })
 }
 
-/// Says who may read what is written from now on.
+/// Reports which users may read the definitions.
 pub(crate) fn tell_home(home: PoolNamespace, private: bool, reporter: &dyn Reporter) {
     match home {
         PoolNamespace::Read => reporter.note(
@@ -174,8 +179,8 @@ pub(crate) fn tell_home(home: PoolNamespace, private: bool, reporter: &dyn Repor
     }
 }
 
-/// Undoes so many labels and taints, last first, and the definition. Returns the names of what
-/// could not be undone.
+/// Reverts the first `labelled` labels and `tainted` taints, newest first, and the definition.
+/// Returns the names of what could not be reverted.
 async fn take_back(
     connection: &Connection,
     plan: &PoolPlan,
@@ -216,16 +221,17 @@ async fn take_back(
     left
 }
 
-/// Facts are a help for others: that they could not be written is told, and no more.
+/// Publishes the facts about nodes that other users need. A failure is only a warning, because the
+/// pool itself has been written.
 pub(crate) async fn publish(connection: &Connection, begin: bool, reporter: &dyn Reporter) {
     if let Err(failure) = connection.pools().publish(begin).await {
         reporter.warn(&format!(
-            "users who may not read nodes will not see this change: {failure}"
+            "users without the right to read nodes will not see this change: {failure}"
         ));
     }
 }
 
-/// Returns the error for a pool that does not exist.
+/// The error for a pool that does not exist.
 pub(crate) async fn missing(name: &str, inventory: &Inventory, connection: &Connection) -> Error {
     let defined = connection.pools().list().await.unwrap_or_default();
     let mut names: Vec<&str> = inventory

@@ -1,6 +1,6 @@
-//! Chooses for each job of a run who admits it (`job.queue`) and who places its pods together
-//! (`job.gang`), by what the cluster serves. A queue that does not exist is found here and refused
-//! by `possible`.
+//! Chooses for each job of a run which queue system admits it (`job.queue`) and which scheduler
+//! places its pods together (`job.gang`), from what the cluster serves. Detects a queue that does
+//! not exist; `feasibility.rs` then rejects the job.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,22 +11,22 @@ use gpuctl_core::model::contract::rights::{Right, RightScope};
 use gpuctl_core::model::{Gang, GangWish, JobKind, QueueSystem};
 use gpuctl_manifest::spec::JobDocument;
 
-/// Who a job is left to.
+/// The queue system and the gang scheduler of a job.
 #[derive(Default)]
 pub(super) struct QueueChoice {
     pub system: Option<QueueSystem>,
     pub gang: Option<Gang>,
-    /// Labels by which the queue places pods near each other.
+    /// Node labels that the queue uses to place pods near each other.
     pub levels: BTreeSet<String>,
-    /// The error where the queue does not exist.
+    /// The error for a queue that does not exist.
     pub missing: Option<Error>,
     pub warnings: Vec<String>,
 }
 
-/// Names of queues by system and namespace; `None` where they may not be listed.
+/// Names of queues by system and namespace; `None` if the user may not list them.
 type QueueNames = BTreeMap<(QueueSystem, String), Option<BTreeSet<String>>>;
 
-/// What the cluster serves, read once for a run.
+/// The queue systems and gang schedulers of the cluster, read once per run.
 pub(super) struct Queueing<'c> {
     connection: &'c Connection,
     served: ServedQueueing,
@@ -34,7 +34,6 @@ pub(super) struct Queueing<'c> {
 }
 
 impl<'c> Queueing<'c> {
-    /// Asks the cluster.
     pub(super) async fn of(connection: &'c Connection) -> Result<Self, Failure> {
         Ok(Self {
             connection,
@@ -43,12 +42,12 @@ impl<'c> Queueing<'c> {
         })
     }
 
-    /// Returns true when the job names a queue or is a training over several nodes.
+    /// Returns true if the job names a queue or is a training on several nodes.
     pub(super) fn concerns(job: &JobDocument) -> bool {
         job.queue.is_some() || is_gang(job) && job.training.gang != GangWish::None
     }
 
-    /// Decides for one job.
+    /// Chooses the queue system and the gang scheduler of one job.
     pub(super) async fn choose(
         &self,
         job: &JobDocument,
@@ -85,7 +84,7 @@ impl<'c> Queueing<'c> {
     ) -> Result<(), Error> {
         if let Some(wanted) = wanted.filter(|wanted| self.served.of(*wanted).is_none()) {
             let message = format!(
-                "`job.queue_system: {}` asks for {}, and this cluster does not serve it",
+                "`job.queue_system: {}` names {}, but this cluster does not serve it",
                 wanted.word(),
                 wanted.name()
             );
@@ -100,7 +99,7 @@ impl<'c> Queueing<'c> {
             .systems()
             .filter(|system| wanted.is_none_or(|wanted| wanted == *system))
             .collect();
-        // Without any the renderer refuses the field.
+        // Without any queue system, the renderer rejects the field.
         let Some(first) = systems.first().copied() else {
             return Ok(());
         };
@@ -112,12 +111,13 @@ impl<'c> Queueing<'c> {
                 Some(names) => there.push((*system, names)),
             }
         }
+        // Prefers a system that has the queue over one whose queues the user may not list.
         choice.system = Some(having.first().or(unknown.first()).copied().unwrap_or(first));
         match (having.as_slice(), unknown.as_slice()) {
             ([_], []) => {}
             ([one], [other, ..]) => choice.warnings.push(format!(
-                "queue `{queue}` is taken from {}: you may not list queues of {}; \
-                 `job.queue_system` says which is meant",
+                "assuming that queue `{queue}` belongs to {}, because you may not list queues of \
+                 {}; set `job.queue_system` to choose",
                 one.name(),
                 other.name()
             )),
@@ -126,7 +126,7 @@ impl<'c> Queueing<'c> {
             }
             ([], [unknown, ..]) => {
                 choice.warnings.push(format!(
-                    "whether queue `{queue}` exists was not checked: you may not list queues of {}",
+                    "could not check whether queue `{queue}` exists: you may not list queues of {}",
                     unknown.name()
                 ));
             }
@@ -142,6 +142,7 @@ impl<'c> Queueing<'c> {
     ) -> Result<Option<BTreeSet<String>>, Error> {
         let key = (
             system,
+            // Kueue's LocalQueues are namespaced; Volcano's queues are not.
             if system == QueueSystem::Kueue {
                 namespace.to_owned()
             } else {
@@ -160,7 +161,7 @@ impl<'c> Queueing<'c> {
         {
             Ok(names) => Some(names),
             Err(failure) if failure.is_forbidden() => None,
-            // The group is served, its queues are not.
+            // The API group is served, but its queues are not.
             Err(failure) if failure.is_not_found() => Some(BTreeSet::new()),
             Err(failure) => return Err(failure.into()),
         };
@@ -168,7 +169,7 @@ impl<'c> Queueing<'c> {
         Ok(names)
     }
 
-    /// Decides who places the pods of a training over several nodes.
+    /// Chooses what places the pods of a training on several nodes.
     async fn gang(
         &self,
         job: &JobDocument,
@@ -180,7 +181,7 @@ impl<'c> Queueing<'c> {
             QueueSystem::Volcano => Gang::Volcano,
         });
         Ok(match job.training.gang {
-            // Volcano's queues admit groups only.
+            // Volcano's queues admit only pod groups.
             GangWish::None => of_queue.filter(|gang| *gang == Gang::Volcano),
             GangWish::Kueue => match of_queue {
                 Some(Gang::Kueue) => of_queue,
@@ -203,6 +204,8 @@ impl<'c> Queueing<'c> {
             GangWish::Native => self.native(),
             GangWish::Auto if of_queue.is_some() => of_queue,
             GangWish::Auto if self.served.pod_groups.is_none() => None,
+            // Without the right to create pod groups the submission would fail, so `auto` goes
+            // without.
             GangWish::Auto => match self.may_make_groups(namespace).await? {
                 true => self.native(),
                 false => {
@@ -255,10 +258,9 @@ fn ambiguous(queue: &str, one: QueueSystem, other: QueueSystem) -> Error {
 }
 
 fn not_served(wish: &str) -> Error {
-    let message =
-        format!("`job.gang: {wish}` asks for a scheduler that this cluster does not serve");
+    let message = format!("`job.gang: {wish}` needs a scheduler that this cluster does not serve");
     specification_error("GangNotServed", message)
-        .hint("omit `job.gang` for the best that the cluster has")
+        .hint("omit `job.gang` to use the best scheduler of the cluster")
 }
 
 fn conflict(wish: &str, system: QueueSystem) -> Error {
@@ -270,9 +272,9 @@ fn conflict(wish: &str, system: QueueSystem) -> Error {
 }
 
 fn no_kueue_queue() -> Error {
-    let message = "`job.gang: kueue` needs a queue of Kueue's".to_owned();
+    let message = "`job.gang: kueue` needs a Kueue queue".to_owned();
     specification_error("GangConflict", message)
-        .hint("name it by `job.queue`; `gpuctl get queues` lists them")
+        .hint("set `job.queue`; `gpuctl get queues` lists the queues")
 }
 
 fn is_gang(job: &JobDocument) -> bool {

@@ -1,11 +1,11 @@
-//! Deletes quotas, and with `--purge` the empty namespaces that gpuctl made for them.
+//! Deletes quotas, and with `--purge` the empty namespaces that gpuctl created for them.
 
 use crate::deploy::events::{DeployEvent, Reporter};
 use gpuctl_cluster::{Connection, Failure, Namespace};
 use gpuctl_core::error::{Error, ErrorName};
 use gpuctl_core::model::QuotaUse;
 
-/// Reads the quotas of `-n`, or of all namespaces. Without the right to list those, reads the
+/// Reads the quotas of `-n`, or of all namespaces. Without the right to list all of them, reads the
 /// quotas of the current namespace, and returns the refusal too.
 async fn in_reach(connection: &Connection) -> Result<(Vec<QuotaUse>, Option<Failure>), Failure> {
     let named = connection
@@ -23,7 +23,7 @@ async fn in_reach(connection: &Connection) -> Result<(Vec<QuotaUse>, Option<Fail
     }
 }
 
-/// Returns every part of a quota that `delete` would delete.
+/// Lists every part of a quota that `delete` would delete.
 pub(crate) async fn deletable(connection: &Connection, name: &str) -> Result<Vec<QuotaUse>, Error> {
     let (mut all, unseen) = in_reach(connection).await?;
     if all.iter().any(|quota| quota.quota.as_deref() == Some(name)) {
@@ -33,8 +33,8 @@ pub(crate) async fn deletable(connection: &Connection, name: &str) -> Result<Vec
     Err(unseen.map_or_else(|| missing(name, &all), Into::into))
 }
 
-/// Deletes a quota in the namespace that was named, or in every one. With `purge` it also deletes
-/// the empty namespaces that gpuctl made.
+/// Deletes a quota in the namespace of `-n`, or in every namespace. With `purge` it also deletes
+/// the empty namespaces that gpuctl created.
 pub(crate) async fn delete(
     connection: &Connection,
     name: &str,
@@ -74,14 +74,14 @@ pub(crate) async fn delete(
             {
                 Namespace::Deleted => gone.push(quota.namespace.clone()),
                 Namespace::Kept(held) => kept.push(format!("{} has {held}", quota.namespace)),
-                Namespace::NotOurs => kept.push(format!("{} was made by others", quota.namespace)),
+                Namespace::NotOurs => kept.push(format!("{} belongs to others", quota.namespace)),
             }
         }
     }
-    let mut message = format!("it bound in {}", spaces.join(", "));
+    let mut message = format!("it applied in {}", spaces.join(", "));
     for (what, names) in [
         ("empty namespaces deleted", gone),
-        ("namespaces that stay", kept),
+        ("namespaces kept", kept),
     ] {
         if !names.is_empty() {
             message.push_str(&format!("; {what}: {}", names.join(", ")));

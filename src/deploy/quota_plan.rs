@@ -12,20 +12,20 @@ use gpuctl_core::model::facts::node::Node;
 use gpuctl_manifest::render::{Object, namespace, quota};
 use gpuctl_manifest::spec::Quota;
 
-/// What one quota writes: the namespaces that are missing, then the objects in them.
+/// The namespaces that a quota creates, then the objects in them.
 pub(crate) struct QuotaPlan {
     pub new: Vec<String>,
     pub objects: Vec<Object>,
-    /// Some of it exists.
+    /// Some of its objects exist.
     pub exists: bool,
-    /// All that exists is as the file says.
+    /// All existing objects match the file.
     pub same: bool,
-    /// What the file describes no more.
+    /// Objects that the file no longer declares.
     pub stale: Vec<QuotaPart>,
 }
 
-/// Looks into every namespace before anything is written. With `change` the objects of this quota
-/// may exist; with `force` fields that others set are taken over.
+/// Reads every namespace before anything is written. With `change`, objects of this quota may
+/// exist. With `force`, it takes over fields that other managers set.
 pub(crate) async fn plan(
     connection: &Connection,
     wanted: &Quota,
@@ -96,7 +96,7 @@ fn already_exists(object: &Object, space: &str, ours: bool, quota: &str) -> Erro
     }
 }
 
-/// Returns the names under which the cluster offers whole GPUs.
+/// Returns the resource names of whole GPUs in the cluster.
 async fn resources(
     connection: &Connection,
     wanted: &Quota,
@@ -118,6 +118,7 @@ async fn resources(
             .filter_map(Node::whole_resource)
             .map(ToOwned::to_owned),
     );
+    // The quota needs a resource name, so assume the most common one.
     if resources.is_empty() {
         resources.insert(WHOLE[0].to_owned());
         reporter.warn(&format!(
@@ -134,14 +135,14 @@ async fn resources(
     if !sliced.is_empty() {
         let sliced: Vec<&str> = sliced.into_iter().collect();
         reporter.warn(&format!(
-            "slices ({}) are not counted by `gpu`",
+            "slices ({}) do not count towards `gpu`",
             sliced.join(", ")
         ));
     }
     if resources.len() > 1 {
         let names: Vec<&str> = resources.iter().map(String::as_str).collect();
         let message = format!(
-            "{} are counted each by themselves: a namespace may use as many of each",
+            "{} are counted separately: a namespace may use the full amount of each",
             names.join(" and ")
         );
         reporter.warn(&message);
@@ -172,7 +173,7 @@ pub(crate) async fn objects(
         .collect())
 }
 
-/// Objects of this quota that limits of the file do not need any more.
+/// Lists the objects of this quota that the file no longer needs.
 pub(crate) async fn stale(
     connection: &Connection,
     wanted: &Quota,

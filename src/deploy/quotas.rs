@@ -9,18 +9,18 @@ use gpuctl_core::model::contract::submission::Made;
 use gpuctl_manifest::render::{Object, namespace};
 use gpuctl_manifest::spec::Quota;
 
-/// How a quota is written.
+/// How to write a quota.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct QuotaOptions {
-    /// An object that exists is changed.
+    /// Changes an object that already exists.
     pub change: bool,
-    /// Fields that others set are taken over.
+    /// Takes over fields that other managers set.
     pub force: bool,
     pub keep_partial: bool,
     pub dry_run: bool,
 }
 
-/// Writes a quota into each of its namespaces, which are made where they are missing.
+/// Writes a quota into each of its namespaces, and creates the namespaces that do not exist.
 pub(crate) async fn create(
     connection: &Connection,
     wanted: &Quota,
@@ -51,9 +51,9 @@ pub(crate) async fn create(
         .map(|(space, _)| space.as_str())
         .collect();
     let verb = match (status, dry_run) {
-        ("unchanged", _) => "is as the file says",
-        (_, true) => "would bind",
-        (_, false) => "binds",
+        ("unchanged", _) => "matches the file",
+        (_, true) => "would apply",
+        (_, false) => "applies",
     };
     Ok(Made {
         kind: "quota",
@@ -64,7 +64,7 @@ pub(crate) async fn create(
     })
 }
 
-/// Writes the namespaces and objects, then removes what the file describes no more.
+/// Writes the namespaces and objects, then removes the objects that the file no longer declares.
 async fn write(
     connection: &Connection,
     wanted: &Quota,
@@ -74,7 +74,7 @@ async fn write(
     let mut done = Vec::new();
     let spaces = plan.new.iter().map(|space| namespace(space));
     for object in spaces.chain(plan.objects) {
-        // A namespace is only made, whatever manages it.
+        // Another manager may own the namespace, so its fields are never taken over.
         let force = making.force && object.kind() != "Namespace";
         match connection.writes().apply_with(&object, false, force).await {
             Ok(applied) => {
@@ -106,14 +106,14 @@ async fn write(
             ));
             return Err(error
                 .cause("the rest of the quota is written")
-                .hint("`gpuctl apply` again goes on"));
+                .hint("run `gpuctl apply` again to continue"));
         }
     }
     Ok(())
 }
 
-/// Says where else a quota of this name binds. Another file may have made it there, so nothing of
-/// it is taken away.
+/// Warns about other namespaces with a quota of this name. They may come from another file, so
+/// nothing there is deleted.
 pub(crate) async fn tell_elsewhere(
     connection: &Connection,
     wanted: &Quota,
@@ -129,18 +129,19 @@ pub(crate) async fn tell_elsewhere(
         let space = &quota.namespace;
         if wanted.namespaces.iter().all(|(own, _)| own != space) {
             reporter.warn(&format!(
-                "quota `{0}` also binds in {space}, which the file does not name; `gpuctl delete \
-                 quota {0} -n {space}` takes it out",
+                "quota `{0}` also applies in {space}, which the file does not name; `gpuctl delete \
+                 quota {0} -n {space}` removes it there",
                 wanted.name
             ));
         }
     }
 }
 
-/// Removes what was made, last first, and tells what is left.
+/// Removes the created objects, newest first, and describes what could not be removed.
 async fn take_back(connection: &Connection, done: Vec<(Object, String)>) -> String {
     let mut left = Vec::new();
     for (object, uid) in done.into_iter().rev() {
+        // The UID protects an object that someone else has created again under this name.
         let deletion = Deletion::of(&uid);
         if connection.writes().delete(&object, deletion).await.is_err() {
             left.push(format!(

@@ -1,4 +1,4 @@
-//! Decides what applying a document does to the job that exists under its name.
+//! Decides what applying a document does to the existing job with its name.
 
 use serde_json::Value;
 
@@ -13,24 +13,24 @@ use gpuctl_core::model::{GpuCount, Job, JobKind, State};
 use gpuctl_manifest::compare::{Masks, changes_asked_for};
 use gpuctl_manifest::render::{Object, Refusal, Rendered, render};
 
-/// What is to be done for a document.
+/// The action for a document.
 #[derive(Debug)]
 pub(crate) enum Action {
     Create,
     Change(Effects),
     Nothing,
-    /// Delete the job that exists, then create.
+    /// Deletes the existing job, then creates the new one.
     Replace(Box<Job>),
-    /// Its namespace comes with this run, and the job can be judged only after that.
+    /// The run creates its namespace first. Only then can the job be checked.
     Later,
 }
 
-/// How a document is compared with the job that exists.
+/// How to compare a document with the existing job.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Comparison {
-    /// Fields that others own are taken over.
+    /// Takes over fields that other managers own.
     pub force: bool,
-    /// Defaults that are newer than the job are given to it, though its file says the same.
+    /// Applies defaults that are newer than the job, even if its file has not changed.
     pub renew: bool,
     pub dry_run: bool,
 }
@@ -38,15 +38,15 @@ pub(crate) struct Comparison {
 /// How `apply` treats a job that exists.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ApplyOptions {
-    /// Fields that others own are taken over.
+    /// Takes over fields that other managers own.
     pub force: bool,
-    /// A job whose pods cannot be changed is deleted and submitted anew.
+    /// Deletes and resubmits a job whose pods cannot be changed.
     pub replace: bool,
     pub dry_run: bool,
 }
 
-/// Returns what applying a document does to the job, and the job's owner as the server has it.
-/// `None` when there is no job.
+/// Decides what applying a document does to the job. Also returns the live owner object of the job.
+/// `None` if the job does not exist.
 pub(crate) async fn reapply(
     plan: &mut Plan,
     job: Option<Job>,
@@ -62,10 +62,12 @@ pub(crate) async fn reapply(
         )
         .hint("try again in a moment"));
     }
+    // The job exists, but not with the kind of owner that the document renders.
     let Some(live) = connection.writes().live_owner(&plan.rendered).await? else {
         if !how.replace {
             return Err(other_owner(plan, &job));
         }
+        // The new owner is of another kind, so the API server checks it like a new job.
         let judged = connection
             .writes()
             .judge_pod(&plan.rendered, how.dry_run)
@@ -90,6 +92,7 @@ pub(crate) async fn reapply(
         return Err(error);
     }
     let fixed: Vec<FixedFields> = effects.objects.iter().filter_map(fixed_fields).collect();
+    // A kept claim holds data, so not even `--replace` deletes it.
     if let Some(claim) = fixed.iter().find(|one| one.object.kept) {
         return Err(fixed_claim(claim, &job, &masks));
     }
@@ -110,7 +113,7 @@ pub(crate) async fn reapply(
     Err(immutable(&job, &fixed, &masks))
 }
 
-/// Fields of an object that the API server does not let anyone change.
+/// Changes to fields of an object that are immutable in the API server.
 struct FixedFields<'e> {
     object: &'e Object,
     live: &'e Value,
@@ -128,8 +131,8 @@ fn fixed_fields((object, effect): &(Object, Effect)) -> Option<FixedFields<'_>> 
     }
 }
 
-/// Returns what is done to a job that needs no replacement. The cluster's knowledge of its nodes
-/// may have changed since it was submitted, so fixed fields alone are no change.
+/// Decides between a change and none for a job that needs no replacement. Facts about the nodes may
+/// have changed since the submission, so differences in immutable fields alone are not a change.
 fn in_place(effects: Effects) -> Action {
     let idle = |(_, effect): &(_, Effect)| matches!(effect, Effect::Nothing | Effect::Fixed { .. });
     if effects.stale.is_empty() && effects.objects.iter().all(idle) {
@@ -139,13 +142,14 @@ fn in_place(effects: Effects) -> Action {
     }
 }
 
-/// Reports what a running job gets with its next change only.
+/// Reports updates that a running job gets only with its next change.
 fn report_waiting(effects: &Effects, job: &Job, plan: &mut Plan, warnings: &mut Vec<String>) {
+    // The pods of a training are immutable, so no later change in place would bring these updates.
     if effects.waiting.is_empty() || job.kind == JobKind::Training {
         return;
     }
     let message = format!(
-        "`{}` stays as it is: {} come with the next change of its file, or with `--replace`",
+        "`{}` does not change: {} apply with the next change of its file, or with `--replace`",
         job.name,
         effects.waiting.join(" and ")
     );
@@ -156,30 +160,30 @@ fn report_waiting(effects: &Effects, job: &Job, plan: &mut Plan, warnings: &mut 
     }
 }
 
-/// Returns the error for a job whose owner is an object of another kind than the file's.
+/// The error for a job whose owner has another kind than the document renders.
 fn other_owner(plan: &Plan, job: &Job) -> Error {
     let kind = plan.input.document.kind();
     let message = if job.kind.word() == kind {
         let nodes = count(job.group_size.max(1).into(), "node");
         format!(
-            "`{}` is there with {nodes} for each replica, and this {kind} asks for another number",
+            "`{}` exists with {nodes} per replica, but this {kind} asks for another number",
             job.name
         )
     } else {
         format!(
-            "`{}` is there as {}, and the file says {kind}",
+            "`{}` exists with kind {}, but the file declares kind {kind}",
             job.name,
             job.kind.word()
         )
     };
     let error = Error::new(ErrorName::KindConflict, message);
     error.cause(lost(job)).hint(format!(
-        "`--replace` takes it away first, or `gpuctl delete job {}/{}`",
+        "`--replace` deletes it first, or run `gpuctl delete job {}/{}`",
         job.namespace, job.name
     ))
 }
 
-/// Returns the error for a volume claim whose fields cannot change.
+/// The error for a volume claim whose fields cannot change.
 fn fixed_claim(claim: &FixedFields<'_>, job: &Job, masks: &Masks) -> Error {
     let message = format!(
         "claim `{}` cannot be changed: this field is immutable or cannot shrink",
@@ -188,12 +192,12 @@ fn fixed_claim(claim: &FixedFields<'_>, job: &Job, masks: &Masks) -> Error {
     Error::new(ErrorName::ClaimConflict, message)
         .cause(changes_asked_for(claim.live, claim.wanted, masks).join("; "))
         .hint(format!(
-            "ask for what it is, or `gpuctl delete job {}/{} --purge` to lose its files",
+            "keep its current value, or run `gpuctl delete job {}/{} --purge` to delete it with its files",
             job.namespace, job.name
         ))
 }
 
-/// Returns the error for a job whose pods cannot be changed.
+/// The error for a job whose pods cannot be changed.
 fn immutable(job: &Job, fixed: &[FixedFields<'_>], masks: &Masks) -> Error {
     let differences = fixed
         .iter()
@@ -212,15 +216,15 @@ fn immutable(job: &Job, fixed: &[FixedFields<'_>], masks: &Masks) -> Error {
     let now = if job.suspended {
         ""
     } else {
-        "; a paused training takes other resources"
+        "; a paused training accepts other resources"
     };
     error
         .cause(lost(job))
         .hint(format!("`--replace` deletes and resubmits it{now}"))
 }
 
-/// Returns what applying a document again would change in the job that exists. Its user stays the
-/// one who submitted it. A priority class that may not be made is left out, as it was when the job
+/// Computes what applying a document again would change in the existing job. The job keeps the user
+/// who submitted it. If the user may not create the priority class, it is left out, as when the job
 /// was created.
 pub(crate) async fn compare(
     plan: &mut Plan,
@@ -242,6 +246,7 @@ pub(crate) async fn compare(
         .effects(&plan.rendered, live, how.force, how.renew)
         .await?;
     warnings.extend(effects.warnings.iter().cloned());
+    // Without a change, no pod has to be checked.
     if effects.is_nothing() {
         return Ok(effects);
     }
@@ -251,6 +256,7 @@ pub(crate) async fn compare(
         .await
     {
         Err(Obstacle::NoPriorityClass) if !plan.target.without_priority => {
+            // The guard of this arm makes sure that the comparison is repeated only once.
             plan.target.without_priority = true;
             render_again(plan)?;
             Box::pin(compare(plan, live, how, warnings, connection)).await
@@ -259,8 +265,8 @@ pub(crate) async fn compare(
     }
 }
 
-/// Refuses a change when the API server refuses its pods or their owner. An exceeded quota is only
-/// a warning: the pods that the change replaces still count against it.
+/// Rejects a change if the API server rejects its pods or their owner. An exceeded quota is only a
+/// warning: the pods that the change replaces still count against it.
 fn is_well(
     judged: Result<Vec<String>, Obstacle>,
     plan: &Plan,
@@ -269,14 +275,15 @@ fn is_well(
     match judged {
         Ok(found) => warnings.extend(found),
         Err(Obstacle::PodQuota(failure)) => {
-            warnings.push(format!("beside what runs now it would not fit: {failure}"));
+            warnings.push(format!(
+                "the new pods exceed the quota until the old ones end: {failure}"
+            ));
         }
         Err(obstacle) => return Err(in_the_way(obstacle, plan)),
     }
     Ok(())
 }
 
-/// Renders a document again after a change of its target.
 pub(crate) fn render_again(plan: &mut Plan) -> Result<(), Error> {
     let refused = |refusal: Refusal| refusal.in_file(&plan.input.file, &plan.input.text);
     plan.rendered = render(&plan.input.document, &plan.target).map_err(refused)?;
@@ -284,13 +291,13 @@ pub(crate) fn render_again(plan: &mut Plan) -> Result<(), Error> {
     Ok(())
 }
 
-/// Collects the secrets of the job that exists and of the one that is wanted.
+/// Collects the secrets of the existing job and of the new one.
 pub(crate) fn masks(rendered: &Rendered, live: &Value) -> Masks {
     let (before, after) = sources(rendered, live);
     Masks::of(&before, &after)
 }
 
-/// Returns the YAML that was submitted and the one at hand; empty where none is kept.
+/// Returns the YAML of the existing job and of the new one. Each is empty if no YAML is stored.
 pub(crate) fn sources(rendered: &Rendered, live: &Value) -> (String, String) {
     let source = |body: &Value| {
         let found = body
@@ -303,19 +310,19 @@ pub(crate) fn sources(rendered: &Rendered, live: &Value) -> (String, String) {
     (source(live), source(&root.body))
 }
 
-/// Describes what replacing a job loses.
+/// Describes what is lost if a job is replaced.
 pub(crate) fn lost(job: &Job) -> String {
     let pods = job.current_pods().len() as u64;
     match (pods, job.gpus_held()) {
         (0, _) => "replacing it loses its events".to_owned(),
         (_, GpuCount::ZERO) => {
             format!(
-                "replacing it ends {}: their logs, and what they have not saved, are lost",
+                "replacing it stops {}: their logs and unsaved data are lost",
                 count(pods, "pod")
             )
         }
         (_, gpus) => format!(
-            "replacing it ends {} on {}: their logs, and what they have not saved, are lost",
+            "replacing it stops {} on {}: their logs and unsaved data are lost",
             count(pods, "pod"),
             count(gpus.0, "GPU")
         ),

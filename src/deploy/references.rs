@@ -1,6 +1,6 @@
 //! Looks up the objects that the pods of a job name and the job does not create: claims, secrets,
-//! ConfigMaps, service accounts. The API server accepts a pod that names an object which does not
-//! exist, and the pod never starts.
+//! ConfigMaps, service accounts. The API server accepts a pod that names a missing object, but the
+//! pod never starts.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -51,7 +51,7 @@ impl NamedKind {
     fn hint(self, name: &str, keys: &BTreeSet<String>) -> String {
         match self {
             Self::Claim => {
-                "`gpuctl get claims` lists those that are there; one with a `size:` is made \
+                "`gpuctl get claims` lists existing claims; a claim with `size:` is created \
                  with the job"
                     .to_owned()
             }
@@ -68,7 +68,7 @@ impl NamedKind {
                 format!("gpuctl create secret {name}{options}")
             }
             Self::ConfigMap | Self::ServiceAccount => {
-                "ask whoever runs the namespace for it, or submit all the same with \
+                "ask the administrator of the namespace for it, or submit it anyway with \
                  `--allow-pending`"
                     .to_owned()
             }
@@ -76,17 +76,17 @@ impl NamedKind {
     }
 }
 
-/// What a pod needs to start: names by kind, with the keys that it reads.
+/// Objects that a pod needs to start, by kind and name, with the keys that it reads.
 type Needs = BTreeMap<(NamedKind, String), BTreeSet<String>>;
 
-/// What is missing of the objects that pods name, and what could not be looked up.
+/// Objects that are missing, and objects that could not be looked up.
 #[derive(Default)]
 pub(super) struct ReferenceFindings {
     pub errors: Vec<Error>,
     pub warnings: Vec<String>,
 }
 
-/// Looks up every object that the pods name, but those that this run creates (`coming`).
+/// Looks up every object that the pods name, except those that this run creates (`coming`).
 pub(super) async fn check(
     plan: &Plan,
     coming: &BTreeSet<String>,
@@ -142,19 +142,19 @@ pub(super) async fn check(
             }
             Err(failure) if failure.is_forbidden() => {
                 found.warnings.push(format!(
-                    "whether {words} `{name}` exists was not checked: you may not read {}",
+                    "could not check whether {words} `{name}` exists: you may not read {}",
                     kind.plural()
                 ));
             }
             Err(failure) => found.warnings.push(format!(
-                "whether {words} `{name}` exists was not checked: {failure}"
+                "could not check whether {words} `{name}` exists: {failure}"
             )),
         }
     }
     found
 }
 
-/// Returns the key under which an object that this run creates is noted.
+/// Identifies an object that this run creates.
 pub(super) fn brought(plural: &str, namespace: &str, name: &str) -> String {
     format!("{plural}/{namespace}/{name}")
 }
@@ -174,7 +174,7 @@ fn has_keys(object: &Value) -> BTreeSet<&str> {
         .collect()
 }
 
-/// Lists what a pod needs by its spec.
+/// Collects the objects that a pod spec needs.
 fn needs(spec: &Value) -> Needs {
     let mut needs = Needs::new();
     for volume in list(&spec["volumes"]) {
@@ -195,7 +195,7 @@ fn list(value: &Value) -> &[Value] {
     value.as_array().map_or(&[], Vec::as_slice)
 }
 
-/// Adds the object that this field names, unless the pod can start without it.
+/// Adds the object that a field names, unless it is optional.
 fn add(needs: &mut Needs, kind: NamedKind, of: &Value, field: &str, keys: &[&str]) {
     if let Some(name) = of[field]
         .as_str()

@@ -1,4 +1,4 @@
-//! Describes what was done to a job, or would be, for the answer of a command.
+//! Describes what was done to a job, or would be done, for the output of a command.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -12,7 +12,7 @@ use gpuctl_core::model::contract::submission::Created;
 use gpuctl_manifest::compare::changes;
 use gpuctl_manifest::render::pods_in_all;
 
-/// Lists the fields that change, by object.
+/// Lists the changed fields of each object.
 pub(crate) fn changed_fields(plan: &Plan, live: &Value, effects: &Effects) -> Vec<String> {
     let masks = masks(&plan.rendered, live);
     let mut found = Vec::new();
@@ -39,12 +39,12 @@ pub(crate) fn changed_fields(plan: &Plan, live: &Value, effects: &Effects) -> Ve
         effects
             .stale
             .iter()
-            .map(|one| format!("{} goes", one.label())),
+            .map(|one| format!("{} is deleted", one.label())),
     );
     found
 }
 
-/// Returns a document as it is reported.
+/// Describes a submitted job.
 pub(crate) fn outcome(plan: &Plan, live: &Value, dry_run: bool) -> Created {
     let job = job(&plan.input).expect("only jobs are rendered");
     let pool = job.resources.pool.as_ref().map(|pool| pool.value.clone());
@@ -58,6 +58,7 @@ pub(crate) fn outcome(plan: &Plan, live: &Value, dry_run: bool) -> Created {
         job_id: job.id().to_owned(),
         name: job.name.value.clone(),
         kind: job.kind.word(),
+        // A new job has no pods yet.
         status: "pending".to_owned(),
         created_at: made_at.and_then(|text| text.parse::<Timestamp>().ok()),
         message: if dry_run {

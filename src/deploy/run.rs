@@ -1,4 +1,4 @@
-//! Judges every job of a run, then writes them and waits.
+//! Decides about every job of a run, then writes them and waits.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -35,23 +35,23 @@ pub(crate) struct Run<'r> {
     pub interruption: Interruption,
 }
 
-/// What a run of `create` or `apply` came to.
+/// The result of a run of `create` or `apply`.
 pub(crate) struct WrittenRun {
     pub connection: Connection,
     pub interruption: Interruption,
-    /// The run had one document only: its answer is the command's own.
+    /// True if the run had only one document, whose result is the result of the command.
     pub single: bool,
     /// Pools, quotas and defaults.
     pub shared: Vec<Created>,
     pub jobs: RunSummary,
-    /// False when nobody reads the answers any more; then nothing was waited for.
+    /// False if the output has no reader anymore. In this case the run did not wait.
     pub is_read: bool,
     pub waited: Result<(), Error>,
 }
 
 impl Run<'_> {
-    /// Judges every document, then writes them. Nothing is written when one of them cannot be: a
-    /// job that exists already is in the way of itself alone.
+    /// Decides about every document, then writes them. Writes nothing if one of them has an error.
+    /// A job that already exists does not stop the others.
     pub(crate) async fn write(
         self,
         plans: Vec<Plan>,
@@ -60,12 +60,14 @@ impl Run<'_> {
         let (how, mode, reporter) = (self.how, self.how.mode, self.reporter);
         let single = plans.len() == 1 && self.shared.is_empty();
         let mut judging = Judging::new(how, facts, &self.connection);
+        // Documents can refer to objects of later documents in the same run.
         plans.iter().for_each(|plan| judging.foresee(plan));
         let looking = async {
             let mut failed = shared::judge(self.shared, how, self.context, reporter).await?;
             let (judged, rest) = judge_all(plans, &judging, reporter, &mut failed).await;
             Ok::<_, Error>((judged, rest, failed))
         };
+        // Nothing has been written yet, so an interruption needs no cleanup.
         let (judged, rest, failed) = tokio::select! {
             found = looking => found?,
             () = self.interruption.times(1) => {
@@ -73,6 +75,7 @@ impl Run<'_> {
                 return Err(error.cause("no document was written"));
             }
         };
+        // A job that already exists fails alone. Any other error stops the whole run.
         let refused = failed
             .iter()
             .any(|failed| failed.error.name != ErrorName::AlreadyExists);
@@ -104,6 +107,7 @@ impl Run<'_> {
         } else {
             Ok(())
         };
+        // `judging` borrows the connection, which moves into the result.
         drop(judging);
         Ok(WrittenRun {
             connection: self.connection,
@@ -116,14 +120,13 @@ impl Run<'_> {
         })
     }
 
-    /// Returns the shared documents that may be written. Those that exist already have failed by
-    /// themselves.
+    /// Returns the shared documents that may be written, without those that already exist.
     fn fresh(&self, failed: &[FailedDocument]) -> Vec<InputDocument> {
         let fresh = |input: &&InputDocument| !is_among(failed, input);
         self.shared.iter().filter(fresh).cloned().collect()
     }
 
-    /// Names the documents of a refused run that did not fail themselves.
+    /// Names the documents of a rejected run that have no error themselves.
     fn untried(
         &self,
         rest: Vec<DocumentName>,
@@ -153,8 +156,8 @@ impl Run<'_> {
         Ok(made.created())
     }
 
-    /// Writes the shared documents, then the jobs. Returns the shared documents, and whether
-    /// anybody still reads the output.
+    /// Writes the shared documents, then the jobs. Returns the shared documents, and whether the
+    /// output still has a reader.
     async fn write_all(
         &self,
         judging: &Judging<'_>,
@@ -173,6 +176,7 @@ impl Run<'_> {
             }
         };
         let made = before.created();
+        // Pods of a job in a pool that could not be created would wait without an explanation.
         let lost: Vec<String> = before
             .failed
             .iter()
@@ -193,7 +197,7 @@ impl Run<'_> {
         Ok((made, heard))
     }
 
-    /// Waits if asked to.
+    /// Waits for the jobs if requested.
     async fn wait(&self, account: &mut RunSummary) -> Result<(), Error> {
         let task = account
             .done
@@ -223,7 +227,8 @@ impl Run<'_> {
     }
 }
 
-/// Judges every job, several at once; those that may not be written are in `failed` then.
+/// Decides about every job concurrently. Appends those that must not be written to `failed`. Also
+/// returns the documents without an answer.
 async fn judge_all(
     plans: Vec<Plan>,
     judging: &Judging<'_>,
@@ -235,6 +240,7 @@ async fn judge_all(
     let mut rest: VecDeque<DocumentName> = plans.iter().map(|plan| plan.input.name()).collect();
     let mut of_pools = BTreeMap::<String, usize>::new();
     let asked = plans.into_iter().map(|plan| {
+        // Jobs of one run count against the quota of a pool in their order.
         let pool = job(&plan.input).and_then(|job| job.resources.pool.as_ref());
         let others = pool.map_or(0, |pool| of_pools.get(&pool.value).copied().unwrap_or(0));
         if let Some(pool) = pool.filter(|_| !matches!(namesakes.get(&plan), Ok(Some(_)))) {
@@ -252,13 +258,14 @@ async fn judge_all(
                     .notes
                     .iter()
                     .for_each(|note| reporter.tell(DeployEvent::Report(note)));
+                // An unchanged job is not written, so its warnings are not repeated.
                 if !matches!(one.step, Action::Nothing) {
                     warned.add(one.plan.job_name(), &one.warnings);
                 }
                 judged.push(one);
             }
             Err(error) => {
-                // Without the cluster nothing more can be found out.
+                // Without the cluster, nothing more can be checked.
                 let over = error.kind == ErrorKind::Unreachable;
                 failed.push(FailedDocument { document, error });
                 if over {
@@ -281,12 +288,11 @@ pub(crate) fn tell_failed(failed: &[FailedDocument], mode: Mode, reporter: &dyn 
     }
 }
 
-/// Returns true when the document is among the failed ones.
 pub(crate) fn is_among(failed: &[FailedDocument], input: &InputDocument) -> bool {
     failed.iter().any(|failed| failed.document == input.name())
 }
 
-/// Returns what would become of a document.
+/// Describes what would happen to a document.
 fn foreseen(judged: &Decision, mode: Mode) -> Created {
     let (action, changes) = match &judged.step {
         Action::Create | Action::Later => ("created", Vec::new()),
@@ -304,8 +310,7 @@ fn foreseen(judged: &Decision, mode: Mode) -> Created {
     }
 }
 
-/// Returns the job's pool when that could not be created: the job's pods would wait without an
-/// explanation.
+/// Returns the job's pool if that could not be created: the pods would wait without an explanation.
 fn lost_pool<'p>(plan: &'p Plan, lost: &[String]) -> Option<&'p str> {
     job(&plan.input)?
         .resources

@@ -1,9 +1,8 @@
-//! What became of the documents of a run.
+//! Collects the documents of a run by outcome, and determines how the run failed.
 
 use gpuctl_core::error::ErrorKind;
 use gpuctl_core::model::contract::submission::{Created, DocumentName, FailedDocument};
 
-/// What became of the documents of a run.
 #[derive(Default)]
 pub(crate) struct RunSummary {
     pub done: Vec<Created>,
@@ -12,7 +11,7 @@ pub(crate) struct RunSummary {
 }
 
 impl RunSummary {
-    /// Returns how the run failed, if it did. An interruption differs from a failure.
+    /// Returns how the run failed, if it did. An interruption is a separate kind of failure.
     pub(crate) fn kind(&self) -> Option<ErrorKind> {
         let worst = |failed: &FailedDocument| match failed.error.kind {
             ErrorKind::Interrupted => ErrorKind::Interrupted,
@@ -23,7 +22,7 @@ impl RunSummary {
             .iter()
             .map(worst)
             .max_by_key(|kind| kind.exit_code());
-        // Documents that were not tried although none failed were stopped by an interruption.
+        // If nothing failed but some documents were not tried, the run was interrupted.
         worst.or_else(|| (!self.not_tried.is_empty()).then_some(ErrorKind::Interrupted))
     }
 }

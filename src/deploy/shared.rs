@@ -1,4 +1,5 @@
-//! Writes the documents that are no jobs, pools and quotas, before the jobs that may need them.
+//! Writes the documents that are not jobs (pools, quotas and defaults) before the jobs that may
+//! need them.
 
 use crate::context::Context;
 use crate::deploy::defaults;
@@ -14,24 +15,24 @@ use gpuctl_core::model::contract::rights::Task;
 use gpuctl_core::model::contract::submission::{Created, DocumentName, FailedDocument, Made};
 use gpuctl_manifest::spec::Document;
 
-/// What became of them.
+/// The result of writing them.
 #[derive(Default)]
 pub(crate) struct SharedOutcome {
     pub made: Vec<Made>,
     pub failed: Vec<FailedDocument>,
     pub not_tried: Vec<DocumentName>,
-    /// There was one document only: its answer is the command's own.
+    /// True if the run had only one document, whose result is the result of the command.
     pub only: bool,
 }
 
 impl SharedOutcome {
-    /// As documents of a batch.
+    /// Converts them to documents of a batch.
     pub(crate) fn created(&self) -> Vec<Created> {
         self.made.iter().map(Made::created).collect()
     }
 }
 
-/// Returns why they cannot be created, looked up before anything is written.
+/// Checks which of them cannot be created, before anything is written.
 pub(crate) async fn judge(
     inputs: &[InputDocument],
     how: &SubmitOptions,
@@ -45,7 +46,7 @@ pub(crate) async fn judge(
         .collect())
 }
 
-/// Returns the same, with the documents.
+/// Like `judge`, with the documents.
 pub(crate) async fn refusals<'i>(
     inputs: &'i [InputDocument],
     how: &SubmitOptions,
@@ -77,7 +78,7 @@ pub(crate) async fn refusals<'i>(
     Ok(failed)
 }
 
-/// Makes them in order. The error of an only document is the command's own.
+/// Writes them in order. If there is only one document, its error is the error of the command.
 pub(crate) async fn make(
     inputs: &[InputDocument],
     how: &SubmitOptions,

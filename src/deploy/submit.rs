@@ -1,5 +1,5 @@
-//! Submits documents: plans and decides all of them, writes each whole or not at all, then waits if
-//! that was asked for.
+//! Submits documents: plans and decides all of them, writes each completely or not at all, then
+//! waits if requested.
 
 use crate::context::Context;
 use crate::deploy::defaults;
@@ -13,9 +13,9 @@ use crate::deploy::shared::{self, SharedOutcome};
 use gpuctl_cluster::Connection;
 use gpuctl_core::error::{Error, ErrorKind, ErrorName};
 
-/// What a submission came to.
+/// The result of a submission.
 pub(crate) enum Submission {
-    /// Objects exactly as they would be sent. Nothing was asked of the server but what exists.
+    /// The objects exactly as they would be sent. Only reads were sent to the API server.
     Rendered {
         plans: Vec<Plan>,
         shared: SharedOutcome,
@@ -26,7 +26,7 @@ pub(crate) enum Submission {
     Written(Box<WrittenRun>),
 }
 
-/// Submits the documents, or tells what would be submitted. The caller has checked the options.
+/// Submits the documents, or reports what would be submitted. The caller has checked the options.
 pub(crate) async fn submit(
     inputs: Vec<InputDocument>,
     how: &SubmitOptions,
@@ -43,6 +43,7 @@ pub(crate) async fn submit(
         return Ok(Submission::Shared(outcome));
     }
     let (connection, mut facts) = match known(context).await {
+        // A client-side dry run also works without a cluster.
         Ok((connection, facts)) => (Some(connection), facts),
         Err(error)
             if how.dry_run == Some(DryRun::Client) && error.kind == ErrorKind::Unreachable =>
@@ -56,8 +57,7 @@ pub(crate) async fn submit(
     };
     facts.foresee(&shared);
     facts.site.require_readable(how.ignore_defaults)?;
-    // Nothing is written before every job of the run is known to be one that this cluster has a
-    // place for.
+    // Nothing is written before every job of the run has been rendered for this cluster.
     let plans = plan(inputs, connection.as_ref(), &facts, reporter).await?;
     match (how.dry_run, connection) {
         (Some(DryRun::Client), _) | (_, None) => {
@@ -86,7 +86,7 @@ async fn known(context: &Context) -> Result<(Connection, PlanningFacts), Error> 
     Ok((connection, facts))
 }
 
-/// Pools and quotas without a job.
+/// Writes pools, quotas and defaults without a job.
 async fn shared_alone(
     shared: &[InputDocument],
     how: &SubmitOptions,
@@ -94,6 +94,7 @@ async fn shared_alone(
     reporter: &dyn Reporter,
 ) -> Result<SharedOutcome, Error> {
     let only = shared.len() == 1;
+    // A single document is checked when it is written.
     let mut refused = if only {
         Vec::new()
     } else {

@@ -5,7 +5,7 @@ use crate::deploy::options::{DocumentKind, SubmitOptions, WaitGoal};
 use crate::deploy::plan::job;
 use gpuctl_core::error::{Error, ErrorName};
 
-/// Refuses documents and options that contradict each other.
+/// Rejects documents and options that contradict each other.
 pub(crate) fn check(inputs: &[InputDocument], how: &SubmitOptions) -> Result<(), Error> {
     refuse_other_kinds(inputs, how)?;
     if how.wait == Some(WaitGoal::Complete)
@@ -24,7 +24,7 @@ pub(crate) fn check(inputs: &[InputDocument], how: &SubmitOptions) -> Result<(),
     }
     if how.timeout.is_some() && how.wait.is_none() && !how.follow {
         return Err(
-            Error::usage("`--timeout` is the time that `--wait` or `--follow` may take")
+            Error::usage("`--timeout` limits `--wait` and `--follow`, but neither is set")
                 .hint("add `--wait`"),
         );
     }
@@ -32,7 +32,7 @@ pub(crate) fn check(inputs: &[InputDocument], how: &SubmitOptions) -> Result<(),
 }
 
 /// Enforces `--only-kind` before the first request. Checks the parsed documents, because no caller
-/// can determine the kind of a text as reliably as the YAML reader.
+/// can determine the kind of a text as reliably as the YAML parser.
 fn refuse_other_kinds(inputs: &[InputDocument], how: &SubmitOptions) -> Result<(), Error> {
     let Some(only) = how.only_kind else {
         return Ok(());
@@ -57,12 +57,12 @@ fn refuse_other_kinds(inputs: &[InputDocument], how: &SubmitOptions) -> Result<(
     Err(error.hint(hint))
 }
 
-/// Requires one job with a log that ends.
+/// Requires exactly one job, with a log that ends.
 fn followable(inputs: &[InputDocument]) -> Result<(), Error> {
     let jobs: Vec<&InputDocument> = inputs.iter().filter(|input| job(input).is_some()).collect();
     let [input] = jobs.as_slice() else {
         let message = format!(
-            "`--follow` prints the log of one job, and here are {}",
+            "`--follow` works with one job, but the files define {}",
             jobs.len()
         );
         return Err(Error::usage(message).hint("`--wait=complete` waits for several"));

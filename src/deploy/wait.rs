@@ -16,8 +16,8 @@ use gpuctl_core::model::contract::submission::Created;
 use gpuctl_core::model::{Job, Pod, PodPhase, State, Status, cannot_start};
 use gpuctl_manifest::spec::{Document, parse};
 
-/// Waits for every job; a failed one, the timeout and Ctrl-C are errors. The statuses in `jobs` are
-/// brought up to date.
+/// Waits for every job. A failed job, the timeout and Ctrl-C are errors. Updates the statuses in
+/// `jobs`.
 pub(crate) async fn wait(
     connection: &Connection,
     jobs: &mut [Created],
@@ -30,7 +30,7 @@ pub(crate) async fn wait(
     let line = WaitingLine::begin(reporter);
     let start = Instant::now();
     let deadline = timeout.map(|timeout| start + timeout);
-    // Set while a gang has given its GPUs back: it must come back whatever ends the waiting.
+    // Set while a gang has released its GPUs: it must be resumed no matter how the wait ends.
     let paused = RefCell::new(None);
     let wait = JobWait {
         connection,
@@ -118,7 +118,7 @@ impl JobWait<'_> {
             }
             let refused = mounts.observe(&state);
             let overdue = refused.filter(|(_, until)| Instant::now() >= *until);
-            // Pods of the version before an update do not count against the update.
+            // Pods of the version before an update say nothing about the update.
             let old = old.get_or_insert_with(|| self.older_pods(&job, created));
             let why = cannot_start(&job, |pod| !old.contains(&pod.uid)).or_else(|| {
                 overdue.map(|(reason, _)| (reason.to_owned(), created.message.clone()))
@@ -126,7 +126,7 @@ impl JobWait<'_> {
             if let Some((reason, message)) = why {
                 let message = format!("job `{}` cannot start, {reason}: {message}", created.job_id);
                 let error = ended(self.connection, &job, &reason, message).await;
-                return Err(error.cause("the job exists and goes on trying"));
+                return Err(error.cause("the job exists and keeps trying"));
             }
             if self
                 .deadline
@@ -144,7 +144,7 @@ impl JobWait<'_> {
         }
     }
 
-    /// Returns true when the goal is reached; a job that failed is an error.
+    /// Returns true if the goal is reached. A failed job is an error.
     async fn is_over(
         &self,
         job: &Job,
@@ -152,7 +152,7 @@ impl JobWait<'_> {
         created: &mut Created,
     ) -> Result<bool, Error> {
         match (state.status, self.goal) {
-            // A service runs when all of it runs in the version that was submitted.
+            // A service is running only if all its pods run the submitted version.
             (Status::Running, _)
                 if job.kind.serves() && (job.rolling_out || state.running < state.wanted) =>
             {
@@ -160,16 +160,17 @@ impl JobWait<'_> {
             }
             (Status::Succeeded, _) | (Status::Running, WaitGoal::Running | WaitGoal::Started) => {
                 created.message = reached(job, state, self.start.elapsed());
-                let message = format!("{} is {}", created.job_id, created.message);
+                let message = format!("{}: {}", created.job_id, created.message);
                 self.reporter.tell(DeployEvent::Announcement(&message));
                 Ok(true)
             }
+            // A training that failed after it started has a log that can be followed.
             (Status::Failed, WaitGoal::Started)
                 if job.pods.iter().any(|pod| pod.started_at.is_some()) =>
             {
                 Ok(true)
             }
-            // It was created with no replicas.
+            // The service was created with no replicas.
             (Status::Paused, _) if job.kind.serves() => Ok(true),
             (Status::Failed, _) => {
                 let reason = state.reason.as_deref().unwrap_or("Failed");
@@ -222,19 +223,19 @@ fn is_older(pod: &Pod, now: Timestamp) -> bool {
 /// attached to another node.
 const MOUNT_REFUSED: [&str; 3] = ["FailedMount", "FailedAttachVolume", "FailedMapVolume"];
 
-/// How long a mount may be refused before that counts as the answer.
+/// A mount that keeps failing for this long counts as an error.
 const MOUNT_PATIENCE: Duration = Duration::from_secs(30);
-/// The same for a disk that may still be attached to another node.
+/// Like `MOUNT_PATIENCE`, for a disk that may still be attached to another node.
 const ATTACH_PATIENCE: Duration = Duration::from_secs(300);
 
-/// Since when the kubelet has refused to mount a volume.
+/// How long mounts of a job have been failing.
 #[derive(Default)]
 struct MountRefusals {
     since: Option<Instant>,
 }
 
 impl MountRefusals {
-    /// Returns the reason of a refusal, and the time at which it counts as the answer.
+    /// Returns the reason of a failed mount, and the time when it counts as an error.
     fn observe<'s>(&mut self, state: &'s State) -> Option<(&'s str, Instant)> {
         let reason = state
             .reason
@@ -257,7 +258,7 @@ fn patience_with(reason: &str) -> Duration {
     }
 }
 
-/// Says what was waited for: `running on gpu-a-02 after 4 s`.
+/// Describes the state after the wait: `running on gpu-a-02 after 4 s`.
 fn reached(job: &Job, state: &State, after: Duration) -> String {
     let nodes: BTreeSet<&str> = job
         .current_pods()
@@ -272,7 +273,7 @@ fn reached(job: &Job, state: &State, after: Duration) -> String {
     format!("{state}{place} after {} s", after.as_secs())
 }
 
-/// Returns the error of a job that failed or cannot start, with the last lines of its log.
+/// Builds the error for a job that failed or cannot start, with the last lines of its log.
 async fn ended(connection: &Connection, job: &Job, reason: &str, message: String) -> Error {
     let error = Error::new(ErrorName::reported(ErrorKind::Request, reason), message);
     let lines = connection.logs().last_lines(job, 5).await;
@@ -287,7 +288,7 @@ async fn ended(connection: &Connection, job: &Job, reason: &str, message: String
     error.hint(format!("gpuctl {verb} {}/{}", job.namespace, job.name))
 }
 
-/// Describes where most pods are: scheduling, pulling, running 3/4.
+/// Describes the phase of most pods: scheduling, pulling, running 3/4.
 fn doing(job: &Job, state: &State) -> String {
     if state.status != Status::Pending {
         return state.to_string();
@@ -307,8 +308,8 @@ fn doing(job: &Job, state: &State) -> String {
     }
 }
 
-/// `job.gang_timeout`: a gang that cannot be placed whole gives its GPUs back for a while, so that
-/// another can finish.
+/// Implements `job.gang_timeout`: a gang that cannot be placed completely releases its GPUs for a
+/// while, so that another one can finish.
 struct GangTimeout<'a> {
     since: Option<Instant>,
     /// The job that is paused now.
@@ -317,7 +318,7 @@ struct GangTimeout<'a> {
 }
 
 impl GangTimeout<'_> {
-    /// Returns when the gang has waited for as long as it may.
+    /// Returns the time when the gang has waited long enough.
     fn due(&self, job: &Job) -> Option<Instant> {
         self.since
             .and_then(|since| Some(since + gang_timeout(job)?))
@@ -329,7 +330,7 @@ impl GangTimeout<'_> {
         job: &Job,
         state: &State,
     ) -> Result<(), Error> {
-        // A queue decides by itself when a job of its runs.
+        // A queue system decides itself when its jobs run.
         if job.queued || state.reason.as_deref() != Some("WaitingForPeers") {
             self.since = None;
             return Ok(());
@@ -338,11 +339,12 @@ impl GangTimeout<'_> {
         let Some(limit) = gang_timeout(job).filter(|limit| since.elapsed() >= *limit) else {
             return Ok(());
         };
+        // Remember the job first, so that it is resumed even if the request is interrupted.
         self.since = None;
         self.paused.replace(Some(job.clone()));
         connection.jobs().suspend(job, true).await?;
-        // Two gangs that gave up together must not come back together; the names differ, so do the
-        // waits.
+        // Two gangs that paused at the same time must not resume at the same time. Their names
+        // differ, so their pauses differ.
         let spread = job
             .name
             .bytes()

@@ -1,9 +1,8 @@
-//! Warnings about the documents of a run, told together: each once, with the documents that it is
-//! about.
+//! Collects the warnings of a run and reports each once, with the documents it concerns.
 
 use crate::deploy::events::Reporter;
 
-/// What was found so far, in the order in which it was found.
+/// Warnings, in order of discovery.
 #[derive(Default)]
 pub(crate) struct Warned(Vec<Warning>);
 
@@ -14,7 +13,6 @@ struct Warning {
 }
 
 impl Warned {
-    /// Adds the warnings of one document.
     pub(crate) fn add(&mut self, document: &str, messages: &[String]) {
         for message in messages {
             match self
@@ -31,7 +29,8 @@ impl Warned {
         }
     }
 
-    /// Tells them. `of` is the number of documents of the run: of a single one the name is known.
+    /// Reports the warnings. `of` is the number of documents in the run: a single document is not
+    /// named.
     pub(crate) fn tell(&self, of: usize, reporter: &dyn Reporter) {
         self.0
             .iter()
@@ -39,7 +38,7 @@ impl Warned {
     }
 }
 
-/// Documents that are named; of more their number is told.
+/// Number of documents to name; the rest are only counted.
 const NAMED: usize = 3;
 
 impl Warning {

@@ -1,4 +1,4 @@
-//! Rows of the verbs that administer a cluster, and of the settings.
+//! Rows of the commands that administer a cluster, and of the settings.
 
 macro_rules! administer_verbs {
     ($make:ident { $($commands:tt)* } { $($groups:tt)* }) => {
@@ -62,7 +62,7 @@ macro_rules! administer_verbs {
                 Add {
                     /// Add nodes to a pool
                     ///
-                    /// A node that is in another pool stays there unless --force.
+                    /// A node of another pool is moved only with --force.
                     #[command(
                         visible_alias = "nodes",
                         after_help = "Examples:

@@ -1,4 +1,4 @@
-//! Rows of the verbs that read or write files, and of `run`.
+//! Rows of the commands that read or write files, and of `run`.
 
 macro_rules! files_verbs {
     ($make:ident { $($commands:tt)* } { $($groups:tt)* }) => {

@@ -144,7 +144,7 @@ macro_rules! get_verbs {
                         next: "",
                         answers: [workloads::list::WorkloadMetadata],
                     }
-                    /// Show what GPUs did over a time
+                    /// Show metrics of GPUs over a time range
                     #[command(subcommand)]
                     Metrics(command::GetMetrics) {
                         run: command::GetMetrics::run,

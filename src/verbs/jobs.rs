@@ -1,4 +1,4 @@
-//! Rows of the verbs that work with one job, and of `delete`.
+//! Rows of the commands that work with one job, and of `delete`.
 
 macro_rules! jobs_verbs {
     ($make:ident { $($commands:tt)* } { $($groups:tt)* }) => {
@@ -131,7 +131,7 @@ macro_rules! jobs_verbs {
                         next: "gpuctl free",
                         answers: [jobs::deleted::Deleted, jobs::deleted::DeletionBatch<'_>],
                     }
-                    /// Delete pools: the labels that were set for them, and their definition
+                    /// Delete pools: their definition, and the labels that were set for them
                     #[command(visible_alias = "pools")]
                     Pool(jobs::delete::PoolNames) {
                         run: jobs::delete::pools,
@@ -139,7 +139,7 @@ macro_rules! jobs_verbs {
                         next: "gpuctl get pools",
                         answers: [jobs::deleted::Deleted, jobs::deleted::DeletionBatch<'_>],
                     }
-                    /// Delete quotas of gpuctl's in every namespace that they bind
+                    /// Delete quotas that gpuctl manages, in all their namespaces
                     #[command(visible_alias = "quotas")]
                     Quota(jobs::delete::QuotaNames) {
                         run: jobs::delete::quotas,
@@ -147,7 +147,7 @@ macro_rules! jobs_verbs {
                         next: "gpuctl get quotas",
                         answers: [jobs::deleted::Deleted, jobs::deleted::DeletionBatch<'_>],
                     }
-                    /// Delete the site's defaults; jobs keep what they have
+                    /// Delete the site's defaults; existing jobs keep their values
                     Defaults(jobs::delete::DeleteDefaults) {
                         run: jobs::delete::defaults,
                         rights: (as "delete defaults"),

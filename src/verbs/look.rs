@@ -1,4 +1,4 @@
-//! Rows of the verbs that show the present.
+//! Rows of the commands that show the current state.
 
 macro_rules! look_verbs {
     ($make:ident { $($commands:tt)* } { $($groups:tt)* }) => {
@@ -6,7 +6,7 @@ macro_rules! look_verbs {
             $make
             {
                 $($commands)*
-                /// List jobs, nodes, pools, workloads, and what GPUs do
+                /// List jobs, nodes, pools and workloads, and metrics of GPUs
                 #[command(subcommand)]
                 Get(command::Get) {
                     run: command::Get::run,

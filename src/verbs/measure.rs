@@ -1,4 +1,4 @@
-//! Rows of the verbs that measure use, now and in the past.
+//! Rows of the commands that measure usage, now and in the past.
 
 macro_rules! measure_verbs {
     ($make:ident { $($commands:tt)* } { $($groups:tt)* }) => {
@@ -47,7 +47,7 @@ macro_rules! measure_verbs {
                     answers: [history::report_document::ReportDocument<'_>],
                     bundle: [""],
                 }
-                /// Show who held which GPUs at a point in time
+                /// Show which workloads held GPUs at a point in time
                 #[command(subcommand)]
                 Snapshot(command::Snapshot) {
                     run: command::Snapshot::run,

@@ -38,7 +38,7 @@ fn arguments_decide_which_task_a_command_line_is() {
 fn words_of_every_task_are_a_command() {
     for task in tasks() {
         let mut command = Cli::command();
-        // What files decide has a noun that is no word of the command line.
+        // The noun of these tasks is the kind of a document, not a word of the command line.
         let words: Vec<&str> = task.words.split(' ').collect();
         let spoken = if matches!(words[0], "create" | "apply") {
             &words[..1]
@@ -51,7 +51,7 @@ fn words_of_every_task_are_a_command() {
                 .find_subcommand(word)
                 .or_else(|| command.find_subcommand(singular))
                 .cloned();
-            command = next.unwrap_or_else(|| panic!("`{}` is no command: {word}", task.words));
+            command = next.unwrap_or_else(|| panic!("`{}` is not a command: {word}", task.words));
         }
     }
     assert_eq!(task("logs jobs").unwrap().words, "logs");

@@ -341,7 +341,7 @@ fn a_training_is_replaced_only_when_asked() {
         .says("--replace");
     assert_eq!(refused.out, "");
     assert!(
-        refused.err.contains("replacing it ends 1 pod on 1 GPU"),
+        refused.err.contains("replacing it stops 1 pod on 1 GPU"),
         "{}",
         refused.err
     );
@@ -399,7 +399,7 @@ fn a_training_is_replaced_only_when_asked() {
     apply(&scene, &other)
         .exits(1)
         .says("KindConflict")
-        .says("`t` is there as training");
+        .says("`t` exists with kind training");
     // Whatever of it is refused, the one that is there stays.
     let before = scene.get(&["job", "t"])["metadata"]["uid"].clone();
     let shrunk = format!("{other}storage: {{workdirs: [{{path: /out, size: 1Mi}}]}}\n");
@@ -586,7 +586,7 @@ fn pools_and_quotas_are_applied_too() {
             .gpuctl_with(&["apply", "-f", "-"], pool)
             .ok()
             .out
-            .contains("is as the file says")
+            .contains("matches the file")
     );
     scene
         .gpuctl_with(&["apply", "-f", "-"], &pool.replace("one", "two"))
@@ -672,12 +672,12 @@ fn pools_and_quotas_are_applied_too() {
     scene
         .gpuctl_with(&["apply", "-f", "-", "--dry-run=server"], &fewer)
         .ok()
-        .says("`app-quota` also binds in apppool-two");
+        .says("`app-quota` also applies in apppool-two");
     assert_eq!(items(&scene.get(&["limitrange"])).len(), 1);
     scene
         .gpuctl_with(&["apply", "-f", "-"], &fewer)
         .ok()
-        .says("`gpuctl delete quota app-quota -n apppool-two` takes it out");
+        .says("`gpuctl delete quota app-quota -n apppool-two` removes it there");
     assert_eq!(
         (
             &hard("apppool-two").unwrap()["requests.cpu"],
@@ -692,7 +692,7 @@ fn pools_and_quotas_are_applied_too() {
     assert_eq!(hard("apppool-two"), None);
     let again = scene.gpuctl_with(&["apply", "-f", "-"], &fewer).ok();
     assert!(
-        again.out.contains("is as the file says") && again.err.is_empty(),
+        again.out.contains("matches the file") && again.err.is_empty(),
         "{}{}",
         again.out,
         again.err
@@ -758,7 +758,7 @@ fn newer_defaults_restart_nothing_until_the_file_changes() {
         assert!(!before.to_string().contains("/dev/shm"), "{before:#}");
         let first = apply(&scene, yaml).ok();
         assert_eq!(
-            first.err.contains("stays as it is"),
+            first.err.contains("does not change"),
             kind != "job",
             "{}",
             first.err

@@ -56,7 +56,7 @@ fn what_is_kept_is_told_listed_and_purged_when_asked_for() {
     scene
         .gpuctl(&["delete", "job", "a"])
         .exits(4)
-        .says("of a deleted job of this name there is still claim/a-out (3Gi)");
+        .says("kept from a deleted job with this name: claim/a-out (3Gi)");
     let purged = scene
         .gpuctl(&["delete", "job", "a", "--purge", "-o", "json"])
         .ok()

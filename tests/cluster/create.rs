@@ -29,7 +29,7 @@ fn what_exists_already_says_so_and_a_generated_name_gets_around_it() {
     assert!(again.out.is_empty());
     assert_eq!(
         again.err,
-        "error: job `a` already exists in namespace `exists`\n\nhint: `gpuctl apply` changes it, `apply --replace` submits it anew, `--generate-name` makes another\n"
+        "error: job `a` already exists in namespace `exists`\n\nhint: `gpuctl apply` changes it, `apply --replace` resubmits it, `--generate-name` creates another\n"
     );
     let other = scene
         .gpuctl_with(
@@ -80,8 +80,8 @@ fn a_quota_refuses_before_anything_is_written() {
             &scene.training("a", "resources: {pool: POOL, gpu: 4}"),
         )
         .exits(1)
-        .says("quota `q` allows 2 of requests.nvidia.com/gpu at most, and the job needs 4")
-        .says("hint: ask for less");
+        .says("quota `q` allows at most 2 of requests.nvidia.com/gpu, but the job needs 4")
+        .says("hint: request less");
     nothing_is_left(&scene);
 }
 
@@ -356,7 +356,7 @@ fn a_queue_needs_something_that_serves_it() {
     scene
         .gpuctl_with(&["create", "-f", "-"], &other)
         .exits(3)
-        .says("asks for Volcano, and this cluster does not serve it");
+        .says("names Volcano, but this cluster does not serve it");
     scene.gpuctl_with(&["create", "-f", "-"], &yaml).ok();
     assert_eq!(
         scene.get(&["job", "a"])["metadata"]["labels"]["kueue.x-k8s.io/queue-name"],

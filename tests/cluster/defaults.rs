@@ -184,7 +184,7 @@ fn defaults_are_written_given_to_jobs_limited_changed_and_deleted() {
     let told = make("create", &own, &[]).ok();
     assert!(
         told.err
-            .contains("`job.labels.site` is berlin and not what the file says"),
+            .contains("`job.labels.site` is berlin instead of the value in the file"),
         "{}",
         told.err
     );
@@ -396,7 +396,7 @@ fn defaults_are_written_given_to_jobs_limited_changed_and_deleted() {
             .gpuctl(&["delete", "defaults", "-o", "json"])
             .ok()
             .json()["message"],
-        "jobs keep what they have"
+        "existing jobs keep their values"
     );
     scene
         .gpuctl(&["delete", "defaults", "--ignore-not-found"])

@@ -125,7 +125,7 @@ fn a_dry_run_shows_the_group(scene: &Scene) {
     scene
         .create(&training("shown", ", gang: volcano"))
         .exits(3)
-        .says("`job.gang: volcano` asks for a scheduler that this cluster does not serve");
+        .says("`job.gang: volcano` needs a scheduler that this cluster does not serve");
 }
 
 /// 64 of 96 GPUs each: without gangs the second would hold 32 of them and wait for ever.

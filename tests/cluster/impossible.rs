@@ -38,7 +38,7 @@ fn what_no_node_holds_is_refused_by_every_verb_that_submits() {
         ),
         (
             "gpu: 8, node_count: 3",
-            "the nodes that qualify hold 2 such pods at once, and the job needs 3 together",
+            "the eligible nodes hold 2 such pods at once, but the job needs 3 at the same time",
         ),
     ] {
         scene
@@ -126,7 +126,7 @@ fn cordoned_and_broken_nodes_count_and_growing_groups_only_warn() {
     let cordoned = scene
         .gpuctl_with(&CREATE, &job("cordoned", "capacity", 16))
         .ok();
-    cordoned.says("no node that qualifies takes new pods now");
+    cordoned.says("no eligible node accepts new pods now");
     scene
         .gpuctl_with(&CREATE, &job("over", "capacity", 17))
         .exits(3)
@@ -178,7 +178,7 @@ fn what_can_run_later_is_accepted_with_who_holds_it() {
             &scene.training("e", "resources: {pool: POOL, gpu: 8, node_count: 2}"),
         )
         .ok();
-    gang.says("only 0 of 2 pods fit now; those that start hold their GPUs while they wait for the others; later/two holds 8");
+    gang.says("only 0 of 2 pods fit now; pods that start hold their GPUs while they wait for the rest; later/two holds 8");
     // Programs get it as a warning object; stdout is one document.
     let run = scene
         .gpuctl_with(
@@ -285,7 +285,7 @@ fn quotas_that_never_allow_a_job_refuse_it() {
     scene
         .gpuctl_with(&CREATE, &two)
         .exits(1)
-        .says("quota `team` allows 8 of requests.nvidia.com/gpu at most, and the job needs 16");
+        .says("quota `team` allows at most 8 of requests.nvidia.com/gpu, but the job needs 16");
     nothing_is_written(&scene);
     scene.create("one", "resources: {pool: POOL, gpu: 6}");
     scene.until("one", "running", None);
@@ -299,7 +299,7 @@ fn quotas_that_never_allow_a_job_refuse_it() {
         )
         .ok();
     let later =
-        later.says("quota `team` has 2 of 8 requests.nvidia.com/gpu left and the job needs 4");
+        later.says("quota `team` has 2 of 8 requests.nvidia.com/gpu left, but the job needs 4");
     assert!(!later.err.contains("probe"), "{}", later.err);
 }
 
@@ -329,6 +329,6 @@ fn whoever_may_not_look_is_warned_and_served() {
     frank
         .gpuctl_with(&CREATE, job)
         .ok()
-        .says("whether claim `models` exists was not checked: you may not read persistentvolumeclaims")
+        .says("could not check whether claim `models` exists: you may not read persistentvolumeclaims")
         .says("the quotas of the namespace were not checked");
 }

@@ -62,7 +62,7 @@ nodes:
     let again = make(&scene, yaml, &["-o", "json"]).ok().json();
     assert_eq!(
         (&again["status"], &again["message"]),
-        (&json!("unchanged"), &json!("is as the file says"))
+        (&json!("unchanged"), &json!("matches the file"))
     );
     let changed = yaml
         .replace("maxJobs: 2", "maxJobs: 3")
@@ -143,7 +143,7 @@ nodes:
     ]);
     assert_eq!(
         scene.gpuctl(&["delete", "pool", "pool-life"]).ok().out,
-        "pool-life deleted: labels taken from 2 nodes\n"
+        "pool-life deleted: labels removed from 2 nodes\n"
     );
     let (first, second) = (labels(&scene, "pool-life-0"), labels(&scene, "pool-life-1"));
     assert_eq!(
@@ -227,7 +227,7 @@ fn a_missing_node_or_one_in_another_pool_writes_nothing() {
     let wrong = "kind: pool\nversion: v0.1\npool: {name: whole-c, gpu-type: h100-80g}\nnodes: [pool-whole-1]\n";
     make(&scene, wrong, &["--force"])
         .exits(1)
-        .says("node `pool-whole-1` has a100-80g, which pool `whole-c` does not take");
+        .says("node `pool-whole-1` has a100-80g, which pool `whole-c` does not allow");
     make(
         &scene,
         &yaml("whole-d", "pool-whole-1"),
@@ -369,7 +369,7 @@ nodes: [pool-quota-0, pool-quota-1]
     scene.gpuctl(&["delete", "job", "first"]).ok();
     make(&alice, &scene.training("second", ""), &[])
         .ok()
-        .says("you may list jobs of namespace `pool-quota` only: others were not counted against the quota");
+        .says("you may list jobs of namespace `pool-quota` only: other jobs were not counted against the quota");
     let pools = alice.gpuctl(&["get", "pools"]).exits(0);
     assert!(
         pools.out.contains("pool-quota") && pools.err.contains("without their status"),
@@ -460,7 +460,7 @@ fn a_type_of_somebody_else_s_is_kept_and_comes_back() {
     let yaml = "kind: pool\nversion: v0.1\npool: {name: pool-types}\nnodes: {pool-types-0: {gpu-type: a100-80g}}\n";
     make(&scene, yaml, &[])
         .exits(1)
-        .says("node `pool-types-0` has h100 by its labels, and the file says a100-80g");
+        .says("node `pool-types-0` has h100 by its labels, but the file says a100-80g");
     make(&scene, yaml, &["--force"]).ok();
     assert_eq!(
         labels(&scene, "pool-types-0")["nvidia.com/gpu-type"],
@@ -567,7 +567,7 @@ fn nothing_of_a_run_is_written_when_a_job_of_it_cannot_be() {
         .ok();
     assert!(
         dry.err
-            .contains("namespace `pool-order-new` comes with this run"),
+            .contains("this run creates namespace `pool-order-new`"),
         "{}",
         dry.err
     );

@@ -21,7 +21,7 @@ namespace:
         .json();
     assert_eq!(
         made,
-        json!({"name": "teams", "status": "created", "message": "binds in quota-a, quota-new"})
+        json!({"name": "teams", "status": "created", "message": "applies in quota-a, quota-new"})
     );
     let hard = scene.get_until(&["resourcequota", "teams"], |quota| {
         quota["status"]["hard"].is_object()
@@ -41,7 +41,7 @@ namespace:
     let waits = scene
         .gpuctl_with(&["create", "-f", "-"], &scene.training("b", ""))
         .ok();
-    waits.says("quota `teams` has 0 of 2 requests.nvidia.com/gpu left and the job needs 1");
+    waits.says("quota `teams` has 0 of 2 requests.nvidia.com/gpu left, but the job needs 1");
     scene.until("b", "pending", Some("QuotaExceeded"));
     scene.gpuctl(&["delete", "job", "b"]).ok();
     let quotas = scene.gpuctl(&["get", "quotas", "-o", "json"]).ok().json();
@@ -102,10 +102,10 @@ namespace:
     let path = crate::support::file("quota-teams.yaml", yaml);
     let anywhere = |arguments: &[&str]| scene.gpuctl_anywhere(arguments).ok().out;
     let kept = anywhere(&["delete", "quota", "teams", "--purge"]);
-    let stay = "namespaces that stay: quota-a was made by others, quota-new has secrets";
+    let stay = "namespaces kept: quota-a belongs to others, quota-new has secrets";
     assert_eq!(
         kept,
-        format!("teams deleted: it bound in quota-a, quota-new; {stay}\n")
+        format!("teams deleted: it applied in quota-a, quota-new; {stay}\n")
     );
     scene
         .admin
@@ -114,12 +114,12 @@ namespace:
     // In one namespace only, when one is named.
     assert_eq!(
         scene.gpuctl(&["delete", "quota", "teams"]).ok().out,
-        "teams deleted: it bound in quota-a\n"
+        "teams deleted: it applied in quota-a\n"
     );
     let deleted = anywhere(&["delete", "quota", "teams", "--purge"]);
     assert_eq!(
         deleted,
-        "teams deleted: it bound in quota-new; empty namespaces deleted: quota-new\n"
+        "teams deleted: it applied in quota-new; empty namespaces deleted: quota-new\n"
     );
     assert!(items(&scene.get(&["resourcequota,limitrange"])).is_empty());
     assert_eq!(scene.job("a")["status"], "running", "what runs goes on");

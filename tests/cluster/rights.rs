@@ -54,7 +54,7 @@ fn a_priority_class_of_somebody_else_s_must_exist() {
     scene
         .gpuctl_with(&["create", "-f", "-"], &yaml)
         .exits(1)
-        .says("there is no priority class `nobody-made-this`");
+        .says("priority class `nobody-made-this` does not exist");
     scene.create("b", "job: {name: NAME, priority: system-cluster-critical}");
     assert_eq!(scene.pods("b")[0]["spec"]["priority"], 2_000_000_000);
 }

@@ -925,7 +925,7 @@ fn a_pod_behind_a_volume_for_one_node_is_replaced_in_place() {
     let refused = scene.gpuctl_with(&["create", "-f", "-"], &two).exits(1);
     assert_eq!(
         refused.err,
-        "error: persistentvolumeclaim/db-data was kept from an earlier job of this name: it is ReadWriteOnce, but this job requests ReadWriteMany\n\nhint: ask for what it is in `storage.workdirs`, or `gpuctl delete job one-volume/db --purge` to lose its files\n"
+        "error: persistentvolumeclaim/db-data was kept from an earlier job of this name: it is ReadWriteOnce, but this job requests ReadWriteMany\n\nhint: change `storage.workdirs` to match it, or run `gpuctl delete job one-volume/db --purge` to delete it with its files\n"
     );
     let smaller = yaml("db", "{path: /data, size: 500Mi}");
     scene
@@ -982,5 +982,5 @@ fn wait_is_for_the_version_that_was_submitted() {
     apply("bad/image:missing", "60s")
         .exits(1)
         .says("ImagePullBackOff")
-        .says("the job exists and goes on trying");
+        .says("the job exists and keeps trying");
 }

@@ -111,10 +111,10 @@ fn words_of_other_tools_lead_to_ours() {
     for (typed, told) in [
         (
             &["stop", "x"][..],
-            "here it is `gpuctl pause NAME` (keeps the job) or `gpuctl delete NAME`",
+            "use `gpuctl pause NAME` (keeps the job) or `gpuctl delete NAME`",
         ),
-        (&["squeue"], "here it is `gpuctl get jobs`"),
-        (&["sbatch", "a.sh"], "here it is `gpuctl create FILE`"),
+        (&["squeue"], "use `gpuctl get jobs`"),
+        (&["sbatch", "a.sh"], "use `gpuctl create FILE`"),
         (&["jobs"], "verbs come first: `gpuctl get jobs`"),
         (&["job", "list"], "verbs come first: `gpuctl get jobs`"),
         (

@@ -32,10 +32,7 @@ fn waiting_ends_at_once_when_a_job_cannot_start() {
             .starts_with("job `a` cannot start, ImagePullBackOff: rank 0 cannot start: "),
         "{error}"
     );
-    assert_eq!(
-        error["causes"],
-        json!(["the job exists and goes on trying"])
-    );
+    assert_eq!(error["causes"], json!(["the job exists and keeps trying"]));
     // stdout is the whole answer all the same.
     assert_eq!(run.json()["status"], "pending");
     let crashing = scene.service("b", "crash/image:loop", 1, "");
@@ -56,8 +53,7 @@ fn success_names_node_and_time_and_failure_its_last_lines() {
     let wait = ["create", "-f", "-", "--wait", "--timeout", "60s"];
     let run = scene.gpuctl_with(&wait, &scene.training("a", "")).ok();
     assert!(
-        run.err.starts_with("a is running on reached-0 after ")
-            && run.err.trim_end().ends_with(" s"),
+        run.err.starts_with("a: running on reached-0 after ") && run.err.trim_end().ends_with(" s"),
         "{}",
         run.err
     );
@@ -162,7 +158,7 @@ fn following_prints_the_log_and_ends_with_the_job_s_own_code() {
     scene
         .gpuctl_with(&follow, &two)
         .exits(2)
-        .says("`--follow` prints the log of one job, and here are 2");
+        .says("`--follow` works with one job, but the files define 2");
     scene
         .gpuctl_with(&[&follow[..], &["-o", "json"]].concat(), &yaml("p", 0))
         .exits(2)

@@ -108,7 +108,7 @@ fn a_deletion_previews_the_object_that_it_deletes() {
         "{answer}"
     );
     let answer = agent.confirmed("delete_quota", json!({"quota": "q-elsewhere"}));
-    assert!(answer.contains("it bound in agent-elsewhere"), "{answer}");
+    assert!(answer.contains("it applied in agent-elsewhere"), "{answer}");
     // A job that somebody created in place of the one in the preview stays.
     let arguments = json!({"job": "elsewhere", "namespace": "agent-elsewhere"});
     let preview = agent.text("delete_job", arguments.clone());
@@ -128,7 +128,7 @@ fn a_deletion_previews_the_object_that_it_deletes() {
     create("agent-elsewhere", &training("elsewhere", ""));
     let confirmed = json!({"job": "elsewhere", "namespace": "agent-elsewhere", "confirm": word(&preview).unwrap()});
     let answer = agent.text("delete_job", confirmed);
-    assert!(answer.contains("is not the one that was shown"), "{answer}");
+    assert!(answer.contains("is not the job that was shown"), "{answer}");
     assert!(exists(&admin, "job", "elsewhere", "agent-elsewhere"));
     agent.confirmed("delete_job", arguments);
     assert!(!exists(&admin, "job", "elsewhere", "agent-elsewhere"));

@@ -10,16 +10,16 @@ use crate::cli::args::value::{Expected, object_name};
 use crate::cli::candidates;
 use crate::verbs::tasks;
 
-/// Check which commands you may use, in this namespace and in all
+/// Check which commands you may use, in this namespace and in all namespaces
 ///
-/// Without a command: all of them. With commands: exit code 0 when all are allowed, 5 when one is
-/// not. A verb without a noun stands for all of its nouns; `create`, `apply` and `delete` then
-/// stand for jobs, services and notebooks.
+/// Without arguments it checks all commands. With commands, it exits with 0 if all are allowed, and
+/// with 5 if one is not. A verb without a noun stands for all its nouns; for `create`, `apply` and
+/// `delete` these are jobs, services and notebooks.
 ///
 /// `--emit-role` prints roles and bindings for kubectl, and writes nothing. The bindings name the
-/// user, group or service account of the flags. Without one they name you, so that you can send the
-/// output to an administrator. Prometheus is granted by the name of its Service;
-/// `--prometheus-service` names one that is not found.
+/// user, group or service account of the flags. Without these flags they name you, so that you can
+/// send the output to an administrator. The role for Prometheus names its Service; set
+/// `--prometheus-service` if gpuctl does not find it.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl auth check
@@ -48,7 +48,7 @@ pub(crate) struct AuthCheck {
     /// Service account that the bindings name; may be repeated
     #[arg(long = "serviceaccount", value_name = "NAMESPACE:NAME", requires = "emit_role", value_parser = service_account)]
     pub service_accounts: Vec<(String, String)>,
-    /// Service of Prometheus to grant, instead of the one that is found
+    /// Service of Prometheus to grant, instead of the discovered one
     #[arg(long, value_name = "NAMESPACE/NAME[:PORT]", requires = "emit_role", value_parser = named_service)]
     pub prometheus_service: Option<NamedService>,
     #[command(flatten)]
@@ -58,11 +58,11 @@ pub(crate) struct AuthCheck {
 /// What the printed roles allow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum RoleExtent {
-    /// What the commands need with any arguments
+    /// Rights that the commands need with any arguments
     Minimal,
-    /// Also what makes their answers complete
+    /// Also the rights that make their output complete
     Full,
-    /// A person who reads all views of a namespace, and nodes and pools
+    /// A user with read access to all views of a namespace, and to nodes and pools
     Viewer,
     /// A viewer who also submits, watches and deletes jobs in the namespace
     Researcher,
@@ -70,7 +70,7 @@ pub(crate) enum RoleExtent {
     Operator,
 }
 
-/// A Service as a user writes it.
+/// A Service on the command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NamedService {
     pub namespace: String,
@@ -78,7 +78,7 @@ pub(crate) struct NamedService {
     pub port: Option<u16>,
 }
 
-/// Accepts any name that identity providers use: the API server knows no rule, but a control
+/// Accepts any name that identity providers use. The API server has no rule for them, but a control
 /// character could hide a part of the role from its reader.
 fn subject_name(text: &str) -> Result<String, Expected> {
     let good = !text.trim().is_empty() && !text.chars().any(char::is_control);
@@ -117,7 +117,7 @@ fn named_service(text: &str) -> Result<NamedService, Expected> {
     })
 }
 
-/// Words of all commands, for the shell.
+/// Completes the words of all commands.
 fn words() -> Vec<CompletionCandidate> {
     let words: BTreeSet<&str> = tasks().flat_map(|task| task.words.split(' ')).collect();
     words.into_iter().map(CompletionCandidate::new).collect()

@@ -1,3 +1,3 @@
-//! What can be typed about rights and secrets.
+//! Arguments of commands about access rights.
 
 pub(crate) mod auth_check;

@@ -15,7 +15,7 @@ pub(crate) enum ListOutput {
 }
 
 impl ListOutput {
-    /// Returns the nearest of the usual formats.
+    /// The built-in format that is nearest to this output.
     pub(crate) fn format(&self) -> ListFormat {
         match self {
             Self::Usual(format) => *format,
@@ -23,7 +23,7 @@ impl ListOutput {
         }
     }
 
-    /// Returns the columns that were named, if any.
+    /// The custom columns, if any.
     pub(crate) fn columns(&self) -> Option<Vec<CustomColumn>> {
         match self {
             Self::Usual(_) => None,
@@ -34,7 +34,7 @@ impl ListOutput {
 
 pub(crate) const CUSTOM: &str = "custom-columns=";
 
-/// Reads `-o`.
+/// Parses the value of `-o`.
 #[derive(Clone)]
 pub(crate) struct OutputParser;
 
@@ -79,8 +79,7 @@ impl TypedValueParser for OutputParser {
     }
 
     fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
-        let custom =
-            PossibleValue::new(CUSTOM).help("columns of your own: TITLE:.field,TITLE:.field");
+        let custom = PossibleValue::new(CUSTOM).help("custom columns: TITLE:.field,TITLE:.field");
         Some(Box::new(
             ListFormat::value_variants()
                 .iter()

@@ -1,4 +1,4 @@
-//! Output formats, as `-o` names them.
+//! Output formats of `-o`.
 
 use clap::ValueEnum;
 
@@ -29,7 +29,7 @@ impl From<ListFormat> for Format {
     }
 }
 
-/// Formats of commands that answer about one thing.
+/// Formats of commands that describe one object.
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
 pub enum OneFormat {
     #[default]

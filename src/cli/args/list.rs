@@ -1,5 +1,5 @@
-//! Options of every list: order, page, watch, header, format. A list has all of them or says why
-//! not.
+//! Options of every list: order, page, watch, header, format. A list either has all of them or says
+//! why not.
 
 use clap::{Args, ValueEnum};
 
@@ -7,7 +7,7 @@ use super::columns::{ListOutput, OutputParser};
 use crate::observe::list::{ListOptions, PageOptions};
 use crate::observe::watch::WATCH_STEP;
 
-/// Options of every list. `K` is the enum of keys that the list can be sorted by.
+/// Options of every list. `K` is the enum of its sort keys.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct ListArgs<K: ValueEnum + Clone + Send + Sync + 'static> {
     /// Sort the list by this key
@@ -22,7 +22,7 @@ pub(crate) struct ListArgs<K: ValueEnum + Clone + Send + Sync + 'static> {
     pub print: PrintArgs,
 }
 
-/// Which part of a list
+/// Page of a list
 #[derive(Args, Clone, Copy, Debug, Default)]
 pub(crate) struct PageArgs {
     /// Print this page, counted from 1
@@ -33,7 +33,7 @@ pub(crate) struct PageArgs {
     pub page_size: Option<u32>,
 }
 
-/// How a list is printed
+/// Format of a list
 #[derive(Args, Clone, Debug)]
 pub(crate) struct PrintArgs {
     /// Omit the header row
@@ -44,14 +44,13 @@ pub(crate) struct PrintArgs {
     pub output: ListOutput,
 }
 
-/// Rows on a page when only `--page` is given: the number of the contract.
+/// Default rows per page if only `--page` is given; the API contract defines this number.
 pub(crate) const PAGE_SIZE: u32 = 20;
-/// The same for workloads: the number of the workloads document.
+/// The same for workloads, as defined in the document about workloads.
 pub(crate) const WORKLOADS_PAGE_SIZE: u32 = 10;
 
 impl PageArgs {
-    /// Returns the page that was asked for; `usual` rows are on a page of which only the number was
-    /// given.
+    /// The requested page. `usual` is its size if only its number is set.
     pub(crate) fn page(&self, usual: u32) -> PageOptions {
         PageOptions {
             number: self.page,
@@ -62,8 +61,8 @@ impl PageArgs {
 }
 
 impl<K: ValueEnum + Clone + Send + Sync + 'static> ListArgs<K> {
-    /// Returns what the workflow of lists is told; `page_size` rows are on a page of which only the
-    /// number was given.
+    /// Converts to the options of the list workflow. `page_size` applies if only the number of the
+    /// page is set.
     pub(crate) fn options(&self, page_size: u32) -> ListOptions {
         ListOptions {
             page: self.page.page(page_size),
@@ -74,7 +73,7 @@ impl<K: ValueEnum + Clone + Send + Sync + 'static> ListArgs<K> {
 }
 
 impl PrintArgs {
-    /// Returns the options of a list that is printed once and whole.
+    /// Options of a list that is printed once and without pages.
     pub(crate) fn options(&self) -> ListOptions {
         ListOptions {
             page: PageOptions::default(),

@@ -21,7 +21,7 @@ impl LocalFileArgs {
         !self.allow_files_from.is_empty()
     }
 
-    /// Opens the folders.
+    /// Opens the allowed folders.
     pub(crate) fn access(&self) -> Result<FileAccess, Error> {
         FileAccess::from(&self.allow_files_from)
     }

@@ -1,4 +1,4 @@
-//! Where metrics come from: options of every command that may show them.
+//! Options for the source of metrics, shared by every command that may show them.
 
 use clap::Args;
 
@@ -61,7 +61,7 @@ pub(crate) struct MetricsArgs {
 }
 
 impl MetricsArgs {
-    /// Returns what was typed, for the config to resolve.
+    /// The options as the user typed them; the config resolves them.
     pub(crate) fn flags(&self) -> MetricsFlags {
         MetricsFlags {
             config: self.config.clone(),

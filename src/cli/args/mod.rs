@@ -1,4 +1,4 @@
-//! Groups of arguments that many verbs share.
+//! Groups of arguments that many commands share.
 
 pub(crate) mod columns;
 pub(crate) mod container;

@@ -1,4 +1,4 @@
-//! Options of every verb that submits documents.
+//! Options of every command that submits documents.
 
 use std::time::Duration;
 
@@ -10,51 +10,51 @@ use crate::deploy::options::{DocumentKind, DryRun, SubmitOptions, WaitGoal};
 
 use super::value::duration;
 
-/// How jobs are submitted
+/// How to submit jobs
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct SubmitArgs {
     /// Print the objects without sending them (client), or let the API server validate them too
     /// (server)
     #[arg(long, value_parser = dry_run(), value_name = "WHERE", num_args = 0..=1, require_equals = true, default_missing_value = "client")]
     pub dry_run: Option<DryRun>,
-    /// Keep the objects of a document that fails half way
+    /// Keep the objects of a document that fails part way
     #[arg(long)]
     pub keep_partial: bool,
     /// For pools: move nodes that are in another pool
     #[arg(long)]
     pub force: bool,
-    /// Make pool definitions readable by administrators only
+    /// Let only administrators read pool definitions
     #[arg(long)]
     pub private: bool,
-    /// Submit jobs although the site's defaults cannot be read; its limits and enforced values then
-    /// do not apply either
+    /// Submit jobs even if the site's defaults cannot be read; its limits and enforced values then
+    /// do not apply
     #[arg(long)]
     pub ignore_defaults: bool,
     /// For administrators: mark the namespace gpuctl-system as yours, so that the site's defaults
-    /// apply to jobs. Look first at who may write there: `gpuctl describe defaults`
+    /// apply to jobs. First check who may write there: `gpuctl describe defaults`
     #[arg(long)]
     pub trust_namespace: bool,
-    /// Submit jobs that can never run here as it is now: no node or quota is large enough, or what
-    /// they name does not exist
+    /// Submit jobs that can never run in the current cluster: no node or quota is large enough, or
+    /// an object they name does not exist
     #[arg(long)]
     pub allow_pending: bool,
-    /// Wait until the jobs are running, or until they are complete; ends at once when they cannot
+    /// Wait until the jobs are running, or until they are complete; fails at once if they cannot
     /// start
     #[arg(long, value_parser = goal(), value_name = "UNTIL", num_args = 0..=1, require_equals = true, default_missing_value = "running", conflicts_with = "dry_run")]
     pub wait: Option<WaitGoal>,
     /// Print the log of the training until it ends, and exit with the exit code of its command
     #[arg(long, conflicts_with_all = ["wait", "dry_run"])]
     pub follow: bool,
-    /// Timeout of --wait and --follow until the jobs run; the jobs are kept
+    /// Timeout of --wait, and of --follow until the job runs; the jobs are kept
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub timeout: Option<Duration>,
-    /// Submit nothing unless every document is of this kind; `gpuctl mcp` runs its tools with it
+    /// Submit nothing unless every document is of this kind; the tools of `gpuctl mcp` use it
     #[arg(long, hide = true, value_parser = only_kind(), value_name = "KIND")]
     pub only_kind: Option<DocumentKind>,
 }
 
 impl SubmitArgs {
-    /// Returns true when any of the options was typed.
+    /// Returns true if any of the options was typed.
     pub(crate) fn is_given(&self) -> bool {
         let flags =
             self.keep_partial || self.force || self.private || self.allow_pending || self.follow;
@@ -62,7 +62,8 @@ impl SubmitArgs {
         flags || self.dry_run.is_some() || self.wait.is_some() || self.timeout.is_some()
     }
 
-    /// Returns what the workflow is told, with what the verb does about jobs that exist.
+    /// Converts to the options of the workflow. `mode` determines how the command treats existing
+    /// jobs.
     pub(crate) fn options(&self, mode: Mode) -> SubmitOptions {
         let Self {
             dry_run,

@@ -1,10 +1,10 @@
-//! Options of every verb that shows a stretch of time.
+//! Options of every command that shows a time range.
 
 use clap::Args;
 
 use crate::observe::times::TimeRange;
 
-/// Which time is meant
+/// Time range
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct TimeRangeArgs {
     /// Start time: RFC 3339, Unix seconds, a span before now such as 1h, or yesterday
@@ -19,7 +19,7 @@ pub(crate) struct TimeRangeArgs {
 }
 
 impl TimeRangeArgs {
-    /// Returns what was typed, for the workflow to resolve against the clock.
+    /// The range as the user typed it; the workflow resolves it against the clock.
     pub(crate) fn range(&self) -> TimeRange {
         TimeRange {
             start: self.start.clone(),

@@ -1,4 +1,4 @@
-//! Values of options: how names and durations are written.
+//! Parsers of option values: names, durations, quantities, selectors.
 
 use std::time::Duration;
 
@@ -7,16 +7,17 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use crate::observe::hourly::Dimension;
 use gpuctl_core::model::values::selector::Selector;
 
-/// What a value should have been, for clap's message about one that is not.
+/// The expected form of a value, for clap's error message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("expected {0}")]
 pub(crate) struct Expected(pub &'static str);
 
-/// Returns what Kubernetes' names look like: anything else would only get lost in a URL or a
-/// selector.
+/// Accepts the characters of Kubernetes names. Any other text could not name an object, and could
+/// change the meaning of a URL or a selector.
 pub(crate) fn object_name(text: &str) -> Result<String, Expected> {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_');
     let edge = |c: char| c.is_ascii_alphanumeric();
+    // Names of objects have at most 253 characters, like DNS subdomains.
     let good = text.len() <= 253
         && text.bytes().all(plain)
         && text.starts_with(edge)
@@ -29,27 +30,25 @@ pub(crate) fn object_name(text: &str) -> Result<String, Expected> {
     }
 }
 
-/// Parses `30s`, `5m`, `2d` on the command line.
+/// Parses durations such as `30s`, `5m` and `2d`.
 pub(crate) fn duration(text: &str) -> Result<Duration, Expected> {
     gpuctl_core::model::values::quantity::duration(text)
         .ok_or(Expected("a duration such as 30s, 5m or 2h"))
 }
 
-/// Parses a quantity as Kubernetes writes it, in thousandths of its unit.
+/// Parses a Kubernetes quantity, in thousandths of its unit.
 pub(crate) fn thousandths(text: &str) -> Result<u64, Expected> {
     let amount = gpuctl_core::model::values::quantity::milli(text)
         .and_then(|milli| u64::try_from(milli).ok());
     amount.ok_or(Expected("a quantity such as 2, 500m or 16Gi"))
 }
 
-/// Parses a label selector.
 pub(crate) fn selector(text: &str) -> Result<Selector, Expected> {
     Selector::parse(text).ok_or(Expected(
         "a selector such as team=nlp, tier!=test or zone in (a,b)",
     ))
 }
 
-/// Parses `label` or `annotation`.
 pub(crate) fn dimension() -> impl TypedValueParser<Value = Dimension> {
     PossibleValuesParser::new(["label", "annotation"]).map(|word| {
         if word == "label" {

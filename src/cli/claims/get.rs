@@ -4,11 +4,11 @@ use clap::{Args, ValueEnum};
 
 use crate::cli::args::list::ListArgs;
 
-/// List volume claims: size, job, who uses them
+/// List volume claims: size, job, and the pods that use them
 ///
-/// Claims that `size:` made stay when their job is deleted, and so does their data. Lists all
-/// namespaces, or the one that -n names. Kubernetes keeps no record of uses: LAST USE is what pods
-/// tell that are still listed.
+/// Claims that `size:` created outlive their job, and so does their data. Lists all namespaces, or
+/// only the namespace of -n. Kubernetes does not record when a claim was used: LAST USE comes from
+/// pods that still exist.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl get claims

@@ -1,3 +1,3 @@
-//! Arguments of the verbs about volume claims.
+//! Arguments of commands about volume claims.
 
 pub(crate) mod get;

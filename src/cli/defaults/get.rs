@@ -4,10 +4,10 @@ use clap::{Args, ValueEnum};
 
 use crate::cli::args::list::ListArgs;
 
-/// List what this site sets for everybody's jobs, and what it limits
+/// List the defaults and limits that this site sets for all jobs
 ///
-/// The nearest scope holds: the job's pool, its kind, all. A file may say otherwise, except where a
-/// field is enforced.
+/// The most specific scope wins: the job's pool, then its kind, then all jobs. A file can override
+/// a default, unless the field is enforced.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl get defaults

@@ -1,4 +1,4 @@
-//! What can be typed about the site's defaults.
+//! Arguments of commands about the site's defaults.
 
 pub(crate) mod describe;
 pub(crate) mod get;

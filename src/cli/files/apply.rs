@@ -7,11 +7,11 @@ use crate::cli::args::local::LocalFileArgs;
 use crate::cli::args::submit::SubmitArgs;
 use gpuctl_manifest::spec::Override;
 
-/// Apply files: submit what is missing, change what differs
+/// Apply files: create missing objects, update changed ones
 ///
 /// Replicas, autoscaling, labels and the image of a service change in place. The pods of a training
-/// are immutable: apply prints what differs, and --replace resubmits the job. Sizes set by an
-/// autoscaler and pauses are kept.
+/// are immutable: apply prints the differences, and --replace resubmits the job. Sizes set by an
+/// autoscaler and pauses do not change.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl apply -f service.yaml
@@ -31,7 +31,7 @@ pub(crate) struct Apply {
     /// Delete and resubmit a job whose changes cannot be applied in place
     #[arg(long)]
     pub replace: bool,
-    /// Overwrite fields that are managed by somebody else
+    /// Overwrite fields that another manager owns
     #[arg(long)]
     pub force_conflicts: bool,
     #[command(flatten)]

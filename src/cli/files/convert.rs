@@ -4,7 +4,8 @@ use clap::Args;
 
 /// Convert job files of other tools: Kubernetes, Kubeflow, Slurm, SkyPilot, dstack
 ///
-/// What cannot be converted is listed as a comment in the result and as a warning on stderr.
+/// Anything that cannot be converted is listed as a comment in the result and as a warning on
+/// stderr.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl convert job.yaml > train.yaml
@@ -17,7 +18,7 @@ pub(crate) struct Convert {
     /// Container image, for scripts that name none
     #[arg(long, value_name = "IMAGE")]
     pub image: Option<String>,
-    /// Output format; json lists what is left out beside each document
+    /// Output format; json also lists what each document leaves out
     #[arg(short, long, value_parser = ["yaml", "json"], default_value = "yaml", value_name = "FORMAT")]
     pub output: String,
 }

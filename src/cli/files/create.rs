@@ -8,11 +8,11 @@ use crate::cli::args::submit::SubmitArgs;
 use crate::cli::command;
 use gpuctl_manifest::spec::Override;
 
-/// Submit the jobs, pools, quotas and site defaults that files describe
+/// Submit the jobs, pools, quotas and site defaults in files
 ///
-/// Every document is validated before anything is written: first all problems of the YAML, then by
-/// the API server in a dry run of the objects and of a pod. A document whose objects fail half way
-/// is removed again.
+/// Every document is validated before anything is written: first the YAML, reporting all its
+/// problems, then the objects and one pod in a dry run of the API server. A document that fails
+/// part way is removed again.
 #[derive(Args, Debug)]
 #[command(
     subcommand_negates_reqs = true,
@@ -38,7 +38,7 @@ pub(crate) struct Create {
     /// Name of the one job in the files, instead of job.name
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
-    /// Append a random suffix to each job's name, so that a file can be submitted many times
+    /// Append a random suffix to each job's name, so that a file can be submitted repeatedly
     #[arg(long)]
     pub generate_name: bool,
     #[command(flatten)]
@@ -49,7 +49,7 @@ pub(crate) struct Create {
 }
 
 impl Create {
-    /// As `auth check` names it; `None` where files decide.
+    /// Name in `auth check`; `None` if files decide.
     pub(crate) fn task(&self) -> Option<&'static str> {
         self.what.as_ref()?.task()
     }

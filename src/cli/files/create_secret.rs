@@ -7,8 +7,9 @@ use crate::cli::args::value::object_name;
 
 /// Store tokens or a registry login in a Secret
 ///
-/// With --from-env and --from-file a job reads the keys as `env: [{name: HF_TOKEN, secret: NAME}]`;
-/// with --registry it pulls private images by `imagePullSecret: NAME`. No value is ever printed.
+/// With --from-env and --from-file, a job reads the keys as `env: [{name: HF_TOKEN, secret:
+/// NAME}]`. With --registry, it pulls private images with `imagePullSecret: NAME`. No value is ever
+/// printed.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl create secret hub --from-env HF_TOKEN --from-env WANDB_API_KEY
@@ -17,7 +18,8 @@ pub(crate) struct CreateSecret {
     /// Name of the secret
     #[arg(value_parser = object_name)]
     pub name: String,
-    /// Key to set from the environment variable of that name, or KEY=VARIABLE; may be repeated
+    /// Key to set from the environment variable with the same name, or KEY=VARIABLE; may be
+    /// repeated
     #[arg(long, value_name = "VARIABLE", required_unless_present_any = ["from_file", "registry"])]
     pub from_env: Vec<String>,
     /// Key to set from a file, as PATH or KEY=PATH; may be repeated

@@ -8,8 +8,8 @@ use gpuctl_manifest::spec::Override;
 
 /// Show what `apply` would change
 ///
-/// The API server computes the result in a dry run, so its defaults are not shown as differences.
-/// Values that look like secrets are masked. Exits with 0 when nothing differs and with 1
+/// The API server computes the result in a dry run, so its defaults do not appear as differences.
+/// Values that look like secrets are masked. Exits with 0 if there are no differences, and with 1
 /// otherwise; stdout is empty on errors.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:

@@ -6,15 +6,16 @@ use crate::cli::args::format::OneFormat;
 use crate::cli::args::local::LocalFileArgs;
 use gpuctl_manifest::spec::Override;
 
-/// Say whether a job fits: now, later, or never on these nodes, and what binds where
+/// Check whether a job fits now, later, or never on these nodes, and what limits it
 ///
 /// Compares the job's pods with every node as the scheduler does: selectors, taints, cordons, GPUs,
-/// CPU, memory, and the namespace's quotas. Nothing is written. Volumes, device claims and rules
-/// about other pods are not compared; where they decide, the answer is «not known». Each document
-/// is judged alone, and as a new job: what an earlier one of its name holds is not free.
+/// CPU and memory. Also checks the namespace's quotas. Nothing is written. Volumes, device claims
+/// and rules about other pods are not compared; if they matter, the answer is "not known". Each
+/// document is checked alone and as a new job: resources of an earlier job with the same name do
+/// not count as free.
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Exit codes: 0 fits now, 8 not now, 9 never here, 1 not known; of several documents the first of 9, 1, 8, 0.
+    after_help = "Exit codes: 0 fits now, 8 not now, 9 never here, 1 not known; for several documents, the first of 9, 1, 8, 0 that occurs.
 
 Examples:
   gpuctl fit -f job.yaml
@@ -30,7 +31,7 @@ pub(crate) struct FitArgs {
     pub sets: Vec<Override>,
     #[command(flatten)]
     pub local: LocalFileArgs,
-    /// Tell the nodes apart by this label: the job has to fit into one value of it
+    /// Group the nodes by this label: all pods of the job must run in one group
     #[arg(long, value_name = "LABEL")]
     pub by: Option<String>,
     /// Output format

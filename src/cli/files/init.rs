@@ -18,10 +18,10 @@ pub(crate) struct Init {
     /// Kind of the document
     #[arg(value_name = "KIND", value_parser = kinds(), required_unless_present = "preset")]
     pub kind: Option<String>,
-    /// Begin with the file of a well-known program instead
+    /// Start from the file of a well-known program instead
     #[arg(long, value_name = "NAME", value_parser = PossibleValuesParser::new(preset::names()), conflicts_with = "kind")]
     pub preset: Option<String>,
-    /// File to write; stdout without it
+    /// File to write [default: stdout]
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     pub output: Option<PathBuf>,
     /// Overwrite an existing file

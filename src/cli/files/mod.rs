@@ -1,4 +1,4 @@
-//! What can be typed about specification files.
+//! Arguments of commands about specification files.
 
 pub(crate) mod apply;
 pub(crate) mod convert;
@@ -13,7 +13,7 @@ pub(crate) mod validate;
 
 use gpuctl_manifest::spec::reference::KINDS;
 
-/// Kinds as words of the command line.
+/// Kinds as values of an argument.
 pub(crate) fn kinds() -> clap::builder::PossibleValuesParser {
     clap::builder::PossibleValuesParser::new(
         KINDS

@@ -7,24 +7,25 @@ use crate::cli::files::kinds;
 use crate::verbs;
 use gpuctl_view::program::answers;
 
-/// Print the JSON Schema of the specification file, or of the answer of a command
+/// Print the JSON Schema of the specification file, or of the output of a command
 ///
-/// Draft 2020-12. That of the file accepts what gpuctl accepts, but for rules that compare two
-/// values of a file. That of an answer describes what the command prints with `-o json`: each
-/// field, its type, and whether it may be null. Within a minor version fields are added and none is
-/// taken away.
+/// The schemas use Draft 2020-12. The schema of the file accepts what gpuctl accepts, except for
+/// rules that compare two values of a file. The schema of an output describes what the command
+/// prints with `-o json`: each field, its type, and whether it may be null. Minor versions add
+/// fields but remove none.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl schema > gpuctl.schema.json
   gpuctl schema training
   gpuctl schema --output get-jobs
   gpuctl schema --output get-jobs --lines   what `get jobs -w -o json` prints on each line
-  gpuctl schema --output error              what stderr gets beside -o json")]
+  gpuctl schema --output error              what -o json prints on stderr")]
 pub(crate) struct Schema {
-    /// Only of this kind
+    /// Only the schema of this kind
     #[arg(value_name = "KIND", value_parser = kinds())]
     pub kind: Option<String>,
-    /// Print the schema of the answer of this command instead: its words joined by `-`, or `error`
+    /// Print the schema of a command's output instead; COMMAND is its words joined by `-`, or
+    /// `error`
     #[arg(
         long,
         value_name = "COMMAND",
@@ -33,12 +34,12 @@ pub(crate) struct Schema {
         conflicts_with = "kind"
     )]
     pub output: Option<String>,
-    /// Print the schema of a line of the command's --watch: a row as it is now, or one that is gone
+    /// Print the schema of one line of the command's --watch: a current row, or a removed one
     #[arg(long, requires = "output")]
     pub lines: bool,
 }
 
-/// Returns the names of all answers.
+/// Names of all outputs that have a schema.
 pub(crate) fn names() -> Vec<String> {
     let of_verbs = verbs::with_answer();
     let mut names: Vec<String> = of_verbs.iter().map(|words| answers::name(words)).collect();

@@ -8,8 +8,8 @@ use gpuctl_manifest::spec::checks::{self};
 
 /// Validate files without a cluster
 ///
-/// Everything at once, with line and column. A finding that is meant is silenced by the comment `#
-/// gpuctl: ignore ID` in its document. Exits with 3 when a file is invalid.
+/// Reports every problem at once, with line and column. To silence a finding, add the comment `#
+/// gpuctl: ignore ID` to its document. Exits with 3 if a file is invalid.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl validate -f job.yaml
@@ -22,7 +22,7 @@ pub(crate) struct Validate {
     pub files: Vec<String>,
     #[command(flatten)]
     pub local: LocalFileArgs,
-    /// Ask the cluster as well: what `create` would be told
+    /// Also check against the cluster, as `create` would
     #[arg(long)]
     pub server: bool,
     /// Treat warnings as errors

@@ -8,13 +8,13 @@ use crate::cli::args::value::dimension;
 use crate::cli::candidates;
 use crate::observe::hourly::Dimension;
 
-/// Where and how far back names are looked for
+/// Range to search for names
 #[derive(Args, Clone, Debug)]
 pub(crate) struct LookbackArgs {
     /// Context of the kubeconfig to query
     #[arg(long, value_name = "NAME", add = ArgValueCandidates::new(candidates::context_names))]
     pub cluster: Option<String>,
-    /// How far to look back
+    /// How far back to search
     #[arg(long, alias = "since", value_name = "TIME", default_value = "24h", value_parser = crate::cli::args::value::duration)]
     pub start: std::time::Duration,
     /// Output format
@@ -48,7 +48,7 @@ pub(crate) struct GetDimensionKeys {
 #[command(after_help = "Example:
   gpuctl get dimension-values team -o json")]
 pub(crate) struct GetDimensionValues {
-    /// The key, such as team
+    /// Key, such as team
     #[arg(value_name = "KEY")]
     pub key: String,
     /// Label or annotation

@@ -6,10 +6,10 @@ use clap_complete::engine::ArgValueCandidates;
 use crate::cli::args::format::OneFormat;
 use crate::cli::candidates;
 
-/// Show how well a job or workload used its GPUs, also after it was deleted
+/// Show how efficiently a job or workload used its GPUs, even after it was deleted
 ///
-/// GPU-hours held, used and wasted, every device, memory, energy, how long it waited, and what to
-/// change. All of it is from Prometheus' history.
+/// Reports GPU-hours held, used and wasted, every device, memory, energy, the waiting time, and
+/// what to change. All of it comes from Prometheus' history.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl eff bert-ft
@@ -19,7 +19,7 @@ pub(crate) struct Eff {
     /// Job or workload: NAME, NAMESPACE/NAME, or the UID of one that still exists
     #[arg(value_name = "NAME", add = ArgValueCandidates::new(candidates::job_names))]
     pub name: String,
-    /// How far back to look for it: RFC 3339, Unix seconds, a span before now such as 7d
+    /// How far back to search: RFC 3339, Unix seconds, a span before now such as 7d
     #[arg(long, value_name = "TIME", default_value = "7d")]
     pub start: String,
     /// End time, in the same formats [default: now]

@@ -1,4 +1,4 @@
-//! What can be typed about the past.
+//! Arguments of commands about the past.
 
 pub(crate) mod clusters;
 pub(crate) mod dimensions;

@@ -12,12 +12,13 @@ use crate::cli::candidates;
 /// Report GPU-hours held, used and wasted, by team, namespace, user, pool, label or annotation
 ///
 /// HELD is the time that pods were bound to GPUs, image pulls included. USED is HELD times
-/// utilization: an hour at 40 % is 0.4. WASTED was measured and not used. UNKNOWN was not measured
-/// and counts as neither. PARTS are MIG slices and shares, in GPU-hours by their fraction of a GPU,
-/// and COVERED is how much of all that was held is measured.
+/// utilization: an hour at 40 % counts as 0.4. WASTED was measured but not used. UNKNOWN was not
+/// measured and counts as neither. PARTS are MIG slices and shares, in GPU-hours by their fraction
+/// of a GPU. COVERED is the measured fraction of all held GPU-hours.
 ///
-/// With --ettr it says what jobs did with their time instead: the effective training time ratio is
-/// the part of it, waiting included, in which they ran and kept what they learned.
+/// With --ettr it reports how jobs spent their time instead. The effective training time ratio is
+/// the fraction of that time, waiting included, in which jobs ran without losing their progress
+/// later.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl report
@@ -51,13 +52,13 @@ pub(crate) struct Report {
     /// File with the prices of a GPU-hour and a kWh
     #[arg(long, value_name = "FILE")]
     pub prices: Option<PathBuf>,
-    /// File with what groups may use in this time, to show what is left of it
+    /// File with the budget of each group in this time range, to show how much remains
     #[arg(long, value_name = "FILE")]
     pub budget: Option<PathBuf>,
     /// Show the effective training time ratio of jobs, goodput, waits and interruptions
     #[arg(long)]
     pub ettr: bool,
-    /// Time between two checkpoints of a job, of which an interruption loses half in the mean
+    /// Time between two checkpoints of a job; an interruption loses half of it on average
     #[arg(long, value_name = "SPAN", value_parser = duration)]
     pub checkpoint: Option<Duration>,
     /// Print the PromQL behind the columns without running it
@@ -66,7 +67,7 @@ pub(crate) struct Report {
     /// Context of the kubeconfig to query
     #[arg(long, value_name = "NAME", add = ArgValueCandidates::new(candidates::context_names))]
     pub cluster: Option<String>,
-    /// Sort the groups by this key; without it by name
+    /// Sort the groups by this key [default: by name]
     #[arg(long, value_enum, value_name = "KEY")]
     pub sort_by: Option<ReportSortKey>,
     /// Omit the header row
@@ -85,7 +86,7 @@ pub(crate) enum ReportFormat {
     Yaml,
     Csv,
     Markdown,
-    /// One page with plots that needs no network
+    /// A single page with plots that works offline
     Html,
 }
 
@@ -98,11 +99,11 @@ pub(crate) enum ReportSortKey {
     Wasted,
 }
 
-/// What is grouped by.
+/// The key of a grouping.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum GroupBy {
     Namespace,
-    /// What was typed, and the key in it.
+    /// The text of the argument, and the key in it.
     Label(String, String),
     Annotation(String, String),
 }

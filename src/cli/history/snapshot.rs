@@ -9,7 +9,7 @@ use crate::cli::args::value::Expected;
 use crate::cli::candidates;
 use gpuctl_core::model::values::quantity;
 
-/// The latest snapshot: namespaces with their workloads
+/// Show the latest snapshot: namespaces with their workloads
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl snapshot latest
@@ -18,7 +18,7 @@ pub(crate) struct Latest {
     /// Context of the kubeconfig to query
     #[arg(long, value_name = "NAME", add = ArgValueCandidates::new(candidates::context_names))]
     pub cluster: Option<String>,
-    /// Group by this annotation of pods as well
+    /// Also group by this annotation of pods
     #[arg(long, value_name = "KEY")]
     pub annotation: Option<String>,
     /// Output format
@@ -26,7 +26,7 @@ pub(crate) struct Latest {
     pub output: OneFormat,
 }
 
-/// Snapshots every five minutes, of the last day or any range
+/// Show snapshots every five minutes, of the last day or any range
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl snapshot list --start 6h
@@ -42,10 +42,10 @@ pub(crate) struct SnapshotList {
     /// Time between two snapshots, a multiple of 5m
     #[arg(long, value_name = "TIME", default_value = "5m", value_parser = step)]
     pub step: i64,
-    /// Include who held what
+    /// Include which workloads held GPUs
     #[arg(long)]
     pub details: bool,
-    /// Group by this annotation of pods as well
+    /// Also group by this annotation of pods
     #[arg(long, value_name = "KEY", requires = "details")]
     pub annotation: Option<String>,
     /// Context of the kubeconfig to query
@@ -62,7 +62,7 @@ pub(crate) enum SnapshotSortKey {
     Held,
 }
 
-/// Seconds between two snapshots: those of the contract.
+/// Seconds between two snapshots, as the API contract defines.
 pub(crate) const STEP: i64 = 300;
 
 pub(crate) fn step(text: &str) -> Result<i64, Expected> {

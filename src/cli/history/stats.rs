@@ -8,7 +8,7 @@ use crate::cli::args::value::dimension;
 use crate::cli::candidates;
 use crate::observe::hourly::Dimension;
 
-/// Which hours of which clusters
+/// Hours and clusters to report
 #[derive(Args, Clone, Debug)]
 pub(crate) struct HourArgs {
     /// Start time: RFC 3339, Unix seconds, a span before now such as 24h, or yesterday [default:
@@ -28,7 +28,7 @@ pub(crate) struct HourArgs {
     /// Do not use the cache of closed hours
     #[arg(long)]
     pub no_cache: bool,
-    /// Sort the rows by this key; without it they are in order of time
+    /// Sort the rows by this key [default: by time]
     #[arg(long, alias = "order-by", value_enum, value_name = "KEY")]
     pub sort_by: Option<StatsSortKey>,
     #[command(flatten)]
@@ -37,7 +37,7 @@ pub(crate) struct HourArgs {
     pub print: PrintArgs,
 }
 
-/// Hourly statistics of the cluster or its namespaces
+/// Show hourly statistics of the cluster or its namespaces
 ///
 /// Utilization covers GPUs held by a pod: an hour has twelve five-minute means. An hour without
 /// data is listed with empty cells; the current hour is marked.
@@ -51,7 +51,7 @@ pub(crate) struct HourStatsArgs {
     pub hours: HourArgs,
 }
 
-/// Hourly statistics by the value of a label or annotation of pods
+/// Show hourly statistics by the value of a label or annotation of pods
 ///
 /// Requires kube-state-metrics with --metric-labels-allowlist=pods=[*] and
 /// --metric-annotations-allowlist=pods=[*].
@@ -62,7 +62,7 @@ pub(crate) struct LabelStatsArgs {
     /// Label or annotation
     #[arg(long, value_parser = dimension(), default_value = "label", value_name = "TYPE")]
     pub dimension_type: Dimension,
-    /// Its key, such as team
+    /// Key, such as team
     #[arg(long, value_name = "KEY")]
     pub dimension_key: String,
     /// Only this value
@@ -72,13 +72,13 @@ pub(crate) struct LabelStatsArgs {
     pub hours: HourArgs,
 }
 
-/// Hourly statistics of workloads, deleted ones included
+/// Show hourly statistics of workloads, including deleted ones
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl stats workloads --start 24h --sort-by utilization --page-size 10
   gpuctl stats workloads -n team-a --workload-name bert --start 7d -o json")]
 pub(crate) struct WorkloadStatsArgs {
-    /// Only the workload of this name
+    /// Only workloads with this name
     #[arg(long, value_name = "NAME")]
     pub workload_name: Option<String>,
     /// Only workloads of this kind, such as Job or Deployment
@@ -99,7 +99,7 @@ pub(crate) enum Direction {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum StatsSortKey {
-    /// In order of time; workloads begin with the newest
+    /// By time; for workloads, the newest first
     Time,
     /// The name of the namespace, value or workload
     Name,

@@ -14,7 +14,7 @@ use gpuctl_core::model::DeviceId;
   gpuctl who gpu gpu-a-01/3
   gpuctl who gpu gpu-a-01/3 --at 2026-01-31T03:00:00Z -o json")]
 pub(crate) struct WhoGpu {
-    /// Node and number of the GPU
+    /// Node and index of the GPU
     #[arg(value_name = "NODE/INDEX", value_parser = place, add = ArgValueCandidates::new(candidates::device_names))]
     pub gpu: (String, DeviceId),
     /// Time: RFC 3339, Unix seconds, a span before now such as 2h, or yesterday [default: now]

@@ -8,9 +8,10 @@ use crate::cli::candidates;
 
 /// Copy files into a job or out of it
 ///
-/// One of the two is JOB:PATH or NAMESPACE/JOB:PATH. A folder is copied with all that is in it. Out
-/// of a job, links that lead out of the folder are left out, and only a whole copy is put into
-/// place; into a job a file is whole or absent, a folder grows in place. The image needs `tar`.
+/// One of the two arguments is JOB:PATH or NAMESPACE/JOB:PATH. A folder is copied with all its
+/// content. A copy out of a job skips links that lead out of the folder, and appears only when it
+/// is complete. A copy into a job writes each file completely or not at all, but a folder file by
+/// file. The image needs `tar`.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl cp qwen2-7b-sft:/output/checkpoint-100 ./checkpoint-100
@@ -19,16 +20,16 @@ pub(crate) struct Copy {
     /// Source
     #[arg(add = ArgValueCandidates::new(candidates::copy_places))]
     pub from: String,
-    /// Destination; an existing folder receives the copy
+    /// Destination; a copy to an existing folder goes into it
     #[arg(add = ArgValueCandidates::new(candidates::copy_places))]
     pub to: String,
-    /// Rank of a training, or number of a service's pod, from 0
+    /// Rank of a training, or index of a service's pod, from 0
     #[arg(long, value_name = "N", conflicts_with = "pod")]
     pub rank: Option<u32>,
-    /// Pod by its name
+    /// Name of the pod
     #[arg(long, value_name = "NAME")]
     pub pod: Option<String>,
-    /// Container instead of the job's own
+    /// Container to use instead of the job's own
     #[arg(short, long, value_name = "NAME")]
     pub container: Option<String>,
     /// Output format

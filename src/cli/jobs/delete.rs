@@ -12,9 +12,9 @@ use crate::deploy::delete::DeleteOptions;
 
 /// Delete jobs, pools, quotas and the site's defaults
 ///
-/// Waits until the pods have ended, because only then their GPUs are free. Claims created by
-/// `size:` are kept with their data, and named; --purge deletes them too, after a question on a
-/// terminal.
+/// Waits until the pods have ended, because their GPUs are in use until then. Claims created by
+/// `size:` are kept with their data and listed. With --purge they are deleted too, after a
+/// confirmation on a terminal.
 #[derive(Args, Debug)]
 #[command(
     args_conflicts_with_subcommands = true,
@@ -26,7 +26,7 @@ use crate::deploy::delete::DeleteOptions;
 pub(crate) struct Delete {
     #[command(subcommand)]
     pub what: Option<command::Delete>,
-    /// Delete what these files describe; - reads stdin
+    /// Delete the objects in these files; - reads stdin
     #[arg(short, long = "filename", value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     pub files: Vec<String>,
     #[command(flatten)]
@@ -44,7 +44,7 @@ pub(crate) struct PoolNames {
 
 #[derive(Args, Debug)]
 pub(crate) struct QuotaNames {
-    /// Quotas, as `quota.name` says
+    /// Quotas, by their `quota.name`
     #[arg(required = true, value_parser = crate::cli::args::value::object_name, add = ArgValueCandidates::new(candidates::quota_names))]
     pub names: Vec<String>,
     #[command(flatten)]
@@ -52,7 +52,7 @@ pub(crate) struct QuotaNames {
 }
 
 impl Delete {
-    /// As `auth check` names it; `None` where files decide.
+    /// Name in `auth check`; `None` if files decide.
     pub(crate) fn task(&self) -> Option<&'static str> {
         self.what.as_ref()?.task()
     }
@@ -69,7 +69,7 @@ pub(crate) struct JobNames {
     /// Jobs, as NAME or NAMESPACE/NAME
     #[arg(required = true, add = ArgValueCandidates::new(candidates::job_names))]
     pub names: Vec<String>,
-    /// Delete the job only if it has this UID; for agents, which saw that one
+    /// Delete the job only if it has this UID; agents set it to the job they saw
     #[arg(long, hide = true, require_equals = true, value_name = "UID")]
     pub only_uid: Option<String>,
     #[command(flatten)]
@@ -85,7 +85,7 @@ pub(crate) struct DeleteArgs {
     /// that gpuctl created
     #[arg(long)]
     pub purge: bool,
-    /// Do not ask before data is deleted
+    /// Do not ask before deleting data
     #[arg(short, long)]
     pub yes: bool,
     /// Keep the pool's labels on its nodes
@@ -106,7 +106,7 @@ pub(crate) struct DeleteArgs {
 }
 
 impl DeleteArgs {
-    /// Returns what the workflow is told of a job.
+    /// Converts to the options for deleting a job.
     pub(crate) fn of_job(&self) -> DeleteOptions {
         let Self {
             force,

@@ -6,7 +6,7 @@ use clap_complete::engine::ArgValueCandidates;
 use crate::cli::args::format::OneFormat;
 use crate::cli::candidates;
 
-/// Show everything about one job: state, pods, nodes, GPUs, events and the YAML that was submitted
+/// Show everything about one job: state, pods, nodes, GPUs, events and the submitted YAML
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl describe job qwen2-7b-sft
@@ -15,7 +15,7 @@ pub(crate) struct DescribeJob {
     /// Job, as NAME or NAMESPACE/NAME
     #[arg(add = ArgValueCandidates::new(candidates::job_names))]
     pub name: String,
-    /// Look for the job only where `delete job` does; for the previews of agents
+    /// Search for the job only where `delete job` does; for the previews of agents
     #[arg(long, hide = true)]
     pub to_delete: bool,
     /// Output format

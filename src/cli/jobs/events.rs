@@ -6,9 +6,9 @@ use clap_complete::engine::ArgValueCandidates;
 use crate::cli::args::list::PrintArgs;
 use crate::cli::candidates;
 
-/// Show the events of a job: scheduling, image pulls, restarts, refusals
+/// Show the events of a job: scheduling, image pulls, restarts, errors
 ///
-/// Clusters keep events for about an hour.
+/// Clusters usually keep events for about an hour.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl events llama3-8b
@@ -21,7 +21,7 @@ pub(crate) struct EventsArgs {
     /// Only warnings
     #[arg(long)]
     pub warnings: bool,
-    /// Keep watching and print new events, one a line
+    /// Keep watching and print each new event on a line
     #[arg(short, long)]
     pub watch: bool,
     #[command(flatten)]

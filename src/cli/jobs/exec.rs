@@ -19,10 +19,10 @@ pub(crate) struct Exec {
     /// Forward stdin
     #[arg(short = 'i', long)]
     pub stdin: bool,
-    /// Give the command this terminal
+    /// Attach the command to this terminal
     #[arg(short, long)]
     pub tty: bool,
-    /// Command and its arguments; options of the command are taken as they are
+    /// Command and its arguments, including options of the command
     #[arg(trailing_var_arg = true, value_name = "COMMAND")]
     pub command: Vec<String>,
 }

@@ -10,8 +10,8 @@ use gpuctl_core::model::values::selector::Selector;
 
 /// List jobs with their state
 ///
-/// The state comes from the pods: a job is running when all its pods are running. Without -n
-/// all namespaces that you may read are listed.
+/// The state comes from the pods: a job is running when all its pods are running. Without -n, lists
+/// all namespaces that you may read.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl get jobs

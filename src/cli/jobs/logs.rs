@@ -39,14 +39,14 @@ pub(crate) struct Logs {
     /// Only this pod
     #[arg(long, value_name = "NAME", conflicts_with = "rank", add = ArgValueCandidates::new(candidates::pod_names))]
     pub pod: Option<String>,
-    /// Only this rank of a training, or this pod of a service, from 0
+    /// Only this rank of a training, or the pod of a service with this index, from 0
     #[arg(long, value_name = "N")]
     pub rank: Option<u32>,
     /// Container to read instead of the job's own
     #[arg(short, long, value_name = "NAME")]
     pub container: Option<String>,
-    /// Print only the earliest error over all pods, with the 30 lines before it; looks at the last
-    /// 20,000 lines of each
+    /// Print only the earliest error of all pods, with the 30 lines before it; reads the last
+    /// 20,000 lines of each pod
     #[arg(long, conflicts_with_all = ["follow", "grep", "tail", "timestamps", "raw"])]
     pub first_error: bool,
     /// Prefix each line with its timestamp

@@ -1,4 +1,4 @@
-//! What can be typed about jobs.
+//! Arguments of commands about jobs.
 
 pub(crate) mod attach;
 pub(crate) mod copy;

@@ -8,9 +8,9 @@ use crate::cli::candidates;
 
 /// Open a notebook or service on this machine
 ///
-/// Forwards a local port and prints the URL; connections go on with the next pod when one is
-/// replaced. It ends with Ctrl-C. A port that is free is chosen, the job's own if possible. The
-/// token of a notebook is printed only with --show-token.
+/// Forwards a local port and prints the URL; if the pod is replaced, new connections go to its
+/// successor. Ctrl-C ends it. It uses the job's own port if that is free, otherwise another free
+/// port. The token of a notebook is printed only with --show-token.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl open data-prep --show-token
@@ -23,10 +23,10 @@ pub(crate) struct Open {
     /// Local port; 0 chooses a free one
     #[arg(long, value_name = "PORT")]
     pub local_port: Option<u16>,
-    /// Port of the pod, if not the job's own
+    /// Port of the pod, instead of the job's own
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     pub target_port: Option<u16>,
-    /// Rank of a training, or number of a service's pod, from 0
+    /// Rank of a training, or index of a service's pod, from 0
     #[arg(long, value_name = "N", conflicts_with = "pod")]
     pub rank: Option<u32>,
     /// Only this pod
@@ -35,7 +35,7 @@ pub(crate) struct Open {
     /// Print the URL including the notebook's token
     #[arg(long)]
     pub show_token: bool,
-    /// Open the URL in a browser; with --show-token other users of this machine may see it while
+    /// Open the URL in a browser; with --show-token, other users of this machine may see it while
     /// the browser starts
     #[arg(long)]
     pub browser: bool,

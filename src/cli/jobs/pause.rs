@@ -6,10 +6,10 @@ use clap_complete::engine::ArgValueCandidates;
 use crate::cli::args::format::OneFormat;
 use crate::cli::candidates;
 
-/// Pause a job: its pods end; files, claims and addresses are kept
+/// Pause a job: stops its pods, and keeps its files, claims and addresses
 ///
-/// On resume the command of a training restarts: it continues only if it loads a checkpoint.
-/// Whatever a pod kept in memory or in its own folders is lost, its log included.
+/// On resume, the command of a training starts again: it continues only if it loads a checkpoint.
+/// Everything in a pod's memory and in its own folders is lost, including its log.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl pause job data-prep

@@ -6,12 +6,12 @@ use clap_complete::engine::ArgValueCandidates;
 use crate::cli::args::format::OneFormat;
 use crate::cli::candidates;
 
-/// Restart the pods of a job, and free a job whose node is dead
+/// Restart the pods of a job, or free a job whose node is dead
 ///
-/// Pods of a training and of a notebook are evicted, which costs no retry; with `job.restart:
-/// rank`, a rank that fails because its peer is gone costs its own. The pods of a service are
-/// replaced one after the other. A pod on a node that does not answer is taken away by force:
-/// its containers may still run there.
+/// Pods of a training or notebook are evicted, which does not count as a retry. With `job.restart:
+/// rank`, a rank that fails because its peer is missing does use up one of its own retries. The
+/// pods of a service are replaced one after another. A pod on a node that does not answer is
+/// deleted by force: its containers may still run there.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl restart job llama3-8b

@@ -9,7 +9,7 @@ use crate::cli::candidates;
 
 /// Run a command on GPUs, without a file
 ///
-/// Everything is as if the YAML that the flags stand for had been given to `gpuctl create`.
+/// Equivalent to passing the YAML of these flags to `gpuctl create`.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl run --name sft --gpus 1 --image pytorch/pytorch:2.9.0 --file train.py -- python train.py
@@ -28,7 +28,7 @@ pub(crate) struct RunArgs {
     /// Type of the GPUs, such as a100-80g
     #[arg(long, value_name = "TYPE", add = ArgValueCandidates::new(candidates::gpu_types))]
     pub gpu_type: Option<String>,
-    /// Nodes
+    /// Number of nodes
     #[arg(long, value_name = "N")]
     pub node_count: Option<u32>,
     /// Pool to run in
@@ -46,7 +46,7 @@ pub(crate) struct RunArgs {
     /// Environment variable, as NAME=VALUE; may be repeated
     #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
     pub env: Vec<(String, String)>,
-    /// Secret whose key of the same name becomes a variable, as NAME=SECRET; may be repeated
+    /// Secret with a key of the same name that becomes a variable, as NAME=SECRET; may be repeated
     #[arg(long, value_name = "NAME=SECRET", value_parser = variable)]
     pub env_secret: Vec<(String, String)>,
     /// Priority: high, medium, low, or an existing class
@@ -55,15 +55,15 @@ pub(crate) struct RunArgs {
     /// Retries of each pod
     #[arg(long, value_name = "N")]
     pub retries: Option<u32>,
-    /// Append a random suffix to the name, so that a command can be run many times
+    /// Append a random suffix to the name, so that the command can be run repeatedly
     #[arg(long)]
     pub generate_name: bool,
     #[command(flatten)]
     pub submit: SubmitArgs,
-    /// Output format; spec is the YAML that this command stands for
+    /// Output format; spec is the YAML that is equivalent to this command
     #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
     pub output: RunFormat,
-    /// Command and its arguments, after `--`; the image's own if there is none
+    /// Command and its arguments, after `--` [default: the command of the image]
     #[arg(last = true, value_name = "COMMAND")]
     pub command: Vec<String>,
 }

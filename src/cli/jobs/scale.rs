@@ -8,8 +8,7 @@ use crate::cli::candidates;
 
 /// Set the number of replicas of a service
 ///
-/// With 0 the service is paused and its GPUs are freed. An autoscaler may change any other number
-/// again.
+/// 0 pauses the service and frees its GPUs. An autoscaler may change any other number again.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl scale llama3-8b 4
@@ -21,7 +20,7 @@ pub(crate) struct Scale {
     /// Number of replicas
     #[arg(value_name = "REPLICAS", required_unless_present = "replicas", value_parser = clap::value_parser!(u32).range(0..=10_000))]
     pub number: Option<u32>,
-    /// The same as an option
+    /// Number of replicas, as an option
     #[arg(long, value_name = "N", conflicts_with = "number", value_parser = clap::value_parser!(u32).range(0..=10_000))]
     pub replicas: Option<u32>,
     /// Output format

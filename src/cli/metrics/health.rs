@@ -4,11 +4,11 @@ use clap::Args;
 
 use crate::cli::args::list::PrintArgs;
 
-/// List GPUs whose counters contradict «healthy», the worst first
+/// List GPUs with signs of a problem, the worst first
 ///
-/// Faults (XID, row remapping), uncorrected and corrected memory errors and repeated PCIe transfers
-/// within a day, heat, use without a pod, and devices that have fallen silent. A GPU that is not
-/// listed has none of these as far as its exporter tells.
+/// Signs are faults (XID, row remapping), uncorrected and corrected memory errors and repeated PCIe
+/// transfers within a day, overheating, use without a pod, and devices without recent samples. A
+/// GPU that is not listed shows none of these, as far as its exporter reports them.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl get health

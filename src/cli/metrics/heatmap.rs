@@ -7,7 +7,8 @@ use gpuctl_view::nodes::heatmap::HeatmapMetric;
 
 /// Show the GPUs with the highest utilization, power or temperature
 ///
-/// Prints a grid of all devices by node; with -o json the highest of each metric.
+/// Prints a grid of all devices by node; with -o json, the devices with the highest values of each
+/// metric.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl get heatmap
@@ -20,7 +21,7 @@ pub(crate) struct GetHeatmap {
     /// Devices per metric in JSON
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     pub top: u32,
-    /// What the grid shows
+    /// Metric of the grid
     #[arg(long, value_enum, value_name = "METRIC", default_value_t)]
     pub metric: HeatmapMetricArg,
     /// Output format

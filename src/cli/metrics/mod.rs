@@ -1,4 +1,4 @@
-//! What can be typed about what GPUs measure.
+//! Arguments of commands about metrics of GPUs.
 
 pub(crate) mod health;
 pub(crate) mod heatmap;

@@ -7,11 +7,11 @@ use clap::{Args, ValueEnum};
 use crate::cli::args::value::duration;
 use gpuctl_view::workloads::top::TopOrder;
 
-/// Watch jobs, nodes, GPUs and queues, and step into them
+/// Watch jobs, nodes, GPUs and queues, and inspect them
 ///
-/// A cockpit on a terminal: lists that live, a heat map, filters, `why`, logs and a shell of what
-/// is selected; `?` shows the keys. Jobs are all workloads that hold GPUs or wait for them. In a
-/// pipe, and with --once or --plain, it is a table of nodes, of workloads that hold GPUs, or of
+/// Opens a cockpit on a terminal: live lists, a heat map, filters, and `why`, logs and a shell for
+/// the selected item; `?` shows the keys. Jobs are all workloads that hold or wait for GPUs. In a
+/// pipe, and with --once or --plain, it prints a table of nodes, of workloads that hold GPUs, or of
 /// GPUs.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
@@ -19,16 +19,16 @@ use gpuctl_view::workloads::top::TopOrder;
   gpuctl top gpus --sort-by power
   gpuctl top jobs -n team-a | head")]
 pub(crate) struct Top {
-    /// What to show first: jobs in the cockpit, nodes in the table
+    /// First view [default: jobs in the cockpit, nodes in the table]
     #[arg(value_enum, value_name = "WHAT")]
     pub what: Option<TopView>,
     /// Sort by this key, the highest first
     #[arg(long, value_enum, default_value_t, value_name = "KEY")]
     pub sort_by: TopSortKey,
-    /// Refresh interval of metrics; changes of nodes and pods are shown when they happen
+    /// Refresh interval of metrics; changes of nodes and pods appear immediately
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration)]
     pub interval: Duration,
-    /// Print the table once, also on a terminal
+    /// Print the table once, even on a terminal
     #[arg(long)]
     pub once: bool,
 }

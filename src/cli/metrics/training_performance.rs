@@ -9,7 +9,7 @@ use crate::cli::candidates;
 
 /// Show loss, speed and iteration of a training, from its own metrics and from its log
 ///
-/// Lines of the common trainers are understood; what is not understood is left out.
+/// Parses the log lines of common trainers and ignores all other lines.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl get training-performance Job/qwen2-7b-sft

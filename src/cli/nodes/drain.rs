@@ -6,12 +6,12 @@ use clap_complete::engine::ArgValueCandidates;
 use crate::cli::args::list::PrintArgs;
 use crate::cli::candidates;
 
-/// Show what draining a node would do: whose pods end, since which checkpoint, and where each could
-/// run. Changes nothing
+/// Show which pods a drain would stop, their last checkpoints, and where they could run. Changes
+/// nothing
 ///
-/// Pods are placed on the other nodes as the scheduler would place them now, those with most GPUs
-/// first; budgets of disruption, volumes and rules about other pods are not looked at. Pods of
-/// daemons stay. `kubectl drain` does it.
+/// Places the pods on the other nodes as the scheduler would place them now, those with most GPUs
+/// first. Ignores disruption budgets, volumes and rules about other pods. Pods of DaemonSets stay.
+/// To drain the node, use `kubectl drain`.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl drain gpu-a-07 --plan
@@ -20,7 +20,7 @@ pub(crate) struct Drain {
     /// Node
     #[arg(add = ArgValueCandidates::new(candidates::node_names))]
     pub node: String,
-    /// Only show the plan; there is nothing else that this command does
+    /// Only show the plan; required, because this command does nothing else
     #[arg(long, required = true)]
     pub plan: bool,
     #[command(flatten)]

@@ -7,14 +7,13 @@ use crate::cli::args::format::OneFormat;
 use crate::cli::args::value;
 use crate::cli::candidates;
 
-/// Show which free GPUs can be used: blocks per node, the largest gang, what is stranded and by
-/// whom
+/// Show usable free GPUs: blocks per node, the largest gang, and stranded GPUs with their cause
 ///
-/// Counts whole GPUs, by type. A free GPU is stranded where its node is cordoned or tainted (as
-/// faulty ones are), and where no CPU or memory is left for it. BLOCKS tells on how many nodes how
-/// many GPUs are free; the largest gang is the most GPUs in equal blocks. A job of more GPUs than a
-/// node has takes whole nodes. The scheduler knows more: quotas, selectors, volumes and other
-/// limits of a job are not looked at here.
+/// Counts whole GPUs, by type. A free GPU is stranded if its node is cordoned or tainted (as faulty
+/// nodes are), or has too little free CPU or memory. BLOCKS shows how many nodes have how many free
+/// GPUs; the largest gang is the most GPUs in equal blocks. A job with more GPUs than a node has
+/// takes whole nodes. Unlike the scheduler, it ignores quotas, selectors, volumes and other limits
+/// of a job.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl free
@@ -27,16 +26,16 @@ pub(crate) struct Free {
     /// Only nodes of this pool
     #[arg(long, value_name = "POOL", add = ArgValueCandidates::new(candidates::pool_names))]
     pub pool: Option<String>,
-    /// Tell how many jobs of N GPUs fit, and which pods to move for one more
+    /// Show how many jobs of N GPUs fit, and which pods to move for one more
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub slots: Option<u64>,
-    /// Tell the nodes apart by this label: a job has to fit into one value of it
+    /// Group the nodes by this label: a job must run in one group
     #[arg(long, value_name = "LABEL")]
     pub by: Option<String>,
-    /// CPUs that a job needs beside each GPU
+    /// CPUs that a job needs for each GPU
     #[arg(long, value_name = "CPUS", default_value = "1", value_parser = value::thousandths)]
     pub cpu: u64,
-    /// Memory that a job needs beside each GPU
+    /// Memory that a job needs for each GPU
     #[arg(long, value_name = "BYTES", default_value = "4Gi", value_parser = value::thousandths)]
     pub memory: u64,
     /// Output format

@@ -8,9 +8,9 @@ use crate::cli::args::value::selector;
 use crate::cli::candidates;
 use gpuctl_core::model::values::selector::Selector;
 
-/// List nodes, their GPUs, and how many of them are free
+/// List nodes, their GPUs, and how many are free
 ///
-/// Whole devices and slices (MIG, shares) are counted apart. A pod holds its GPUs from the moment
+/// Counts whole devices and slices (MIG, shares) separately. A pod holds its GPUs from the moment
 /// it is scheduled until it ends.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
@@ -30,7 +30,7 @@ pub(crate) struct GetNodes {
     /// Only nodes of this pool
     #[arg(long, value_name = "NAME", value_parser = crate::cli::args::value::object_name, add = ArgValueCandidates::new(candidates::pool_names))]
     pub pool: Option<String>,
-    /// Only nodes with GPUs of this type, in any spelling; given a label key, list its values
+    /// Only nodes with GPUs of this type, in any spelling; for a label key, list its values
     #[arg(long, value_name = "TYPE", add = ArgValueCandidates::new(candidates::gpu_types))]
     pub gpu_type: Option<String>,
     /// Only nodes in this state

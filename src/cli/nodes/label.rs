@@ -8,8 +8,8 @@ use crate::cli::candidates;
 
 /// Set or remove a label of nodes
 ///
-/// A label with another value is left alone unless --overwrite. Kubernetes' own labels and the
-/// pool's need --force.
+/// An existing label with another value changes only with --overwrite. Labels of Kubernetes and of
+/// pools need --force.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl label node gpu-a-01 nvidia.com/gpu-type=a100-80g
@@ -25,7 +25,7 @@ pub(crate) struct LabelNode {
     /// Remove the label
     #[arg(long)]
     pub delete: bool,
-    /// Also where the key belongs to Kubernetes or to pools
+    /// Also change labels that belong to Kubernetes or to pools
     #[arg(long)]
     pub force: bool,
     /// Output format

@@ -9,7 +9,7 @@ use gpuctl_core::model::facts::gpu::TYPE_LABELS;
 
 /// List the GPU types of this cluster, or show one label of a node, or the GPU labels of all nodes
 ///
-/// Without a node the types are listed as files write them in `resources.gpu-type`.
+/// Without a node, it lists the types as files write them in `resources.gpu-type`.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl get gpu-type

@@ -1,4 +1,4 @@
-//! What can be typed about nodes.
+//! Arguments of commands about nodes.
 
 pub(crate) mod describe;
 pub(crate) mod drain;

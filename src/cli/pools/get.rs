@@ -8,8 +8,8 @@ use crate::cli::candidates;
 
 /// List pools: their GPUs, how many are free, their types
 ///
-/// A pool is the nodes with its label; its definition adds a description, allowed types and a
-/// quota.
+/// A pool is the set of nodes with its label. Its definition adds a description, allowed types and
+/// a quota.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl get pools

@@ -1,4 +1,4 @@
-//! What can be typed about pools.
+//! Arguments of commands about pools.
 
 pub(crate) mod describe;
 pub(crate) mod get;

@@ -2,7 +2,7 @@
 
 use clap::{Args, ValueEnum};
 
-/// Print the completion script of a shell, which completes live names
+/// Print the completion script of a shell; it completes live names
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   source <(gpuctl completion bash)

@@ -6,7 +6,8 @@ use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
 use crate::cli::args::format::OneFormat;
 use crate::config::KEYS;
 
-/// Show the current settings: flags over environment over file over default
+/// Show the current settings; flags override the environment, which overrides the file and the
+/// defaults
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl config view

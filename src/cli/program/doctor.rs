@@ -4,13 +4,13 @@ use clap::Args;
 
 use crate::cli::args::format::OneFormat;
 
-/// Check the cluster, Prometheus, and the GPU programs of every node, each with what repairs it
+/// Check the cluster, Prometheus, and the GPU software of every node, and suggest repairs
 ///
-/// Of each node with GPUs it names the first broken link: driver, container toolkit, device plugin,
-/// feature discovery, exporter, scrape.
+/// For each node with GPUs, it names the first broken link: driver, container toolkit, device
+/// plugin, feature discovery, exporter, scrape.
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Exit codes: 0 when the cluster answers, also without Prometheus; 6 when it does not.
+    after_help = "Exit codes: 0 if the cluster answers, even without Prometheus; 6 if it does not.
 
 Examples:
   gpuctl doctor
@@ -23,12 +23,12 @@ pub(crate) struct Doctor {
     /// Print rules for prometheus-adapter that serve GPU utilization and memory to autoscaling
     #[arg(long, conflicts_with = "output")]
     pub adapter_rules: bool,
-    /// Print recording rules for Prometheus, which spare it work where thousands of GPUs are asked
-    /// about
+    /// Print recording rules for Prometheus, which reduce its load in clusters with thousands of
+    /// GPUs
     #[arg(long, conflicts_with_all = ["output", "adapter_rules"])]
     pub recording_rules: bool,
-    /// Write what reading commands ask for into one file, known forms of secrets redacted; --replay
-    /// FILE answers from it
+    /// Write everything that reading commands need into one file, with known forms of secrets
+    /// redacted; --replay FILE reads from it
     #[arg(long, value_name = "FILE", conflicts_with_all = ["adapter_rules", "recording_rules"])]
     pub bundle: Option<std::path::PathBuf>,
     /// Output format

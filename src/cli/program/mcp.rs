@@ -2,21 +2,21 @@
 
 use clap::{Args, ValueEnum};
 
-/// Answer agents over the Model Context Protocol, on stdin and stdout
+/// Serve agents with the Model Context Protocol, on stdin and stdout
 ///
-/// The tools ask what people ask: why a job waits, what is free, who holds what. Text of the
-/// cluster is fenced by a random marker and split into pages of at most 2 KB; values of environment
-/// variables and credentials are masked. Nothing is changed without --allow-writes, and then only
-/// after the same call has shown the change and the agent has confirmed it with the word of that
-/// answer.
+/// The tools answer the usual questions: why a job waits, what is free, which pods hold which GPUs.
+/// Text from the cluster is fenced by a random marker and split into pages of at most 2 KB. Values
+/// of environment variables and credentials are masked. Nothing changes without --allow-writes.
+/// Even then, the same call first shows the change, and the agent must confirm it with a word from
+/// that answer.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   claude mcp add gpuctl -- gpuctl mcp
   gpuctl mcp --context lab -n team-a
   gpuctl mcp --allow-writes                   # also create, apply and delete jobs
-  gpuctl mcp --allow-writes=jobs,pools        # pools as well, with tools of their own")]
+  gpuctl mcp --allow-writes=jobs,pools        # also pools, with their own tools")]
 pub(crate) struct Mcp {
-    /// Also offer tools that change the cluster; without a value those of jobs
+    /// Also offer tools that change the cluster; without a value, those for jobs
     #[arg(long, value_enum, value_name = "WHAT", num_args = 0..=1, require_equals = true, value_delimiter = ',', default_missing_value = "jobs")]
     pub allow_writes: Vec<WriteScope>,
 }

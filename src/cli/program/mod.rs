@@ -1,4 +1,4 @@
-//! What can be typed about the program itself.
+//! Arguments of commands about the program itself.
 
 pub(crate) mod completion;
 pub(crate) mod config;

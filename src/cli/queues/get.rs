@@ -4,11 +4,11 @@ use clap::{Args, ValueEnum};
 
 use crate::cli::args::list::ListArgs;
 
-/// List queues of Kueue and Volcano: quota, usage, how many jobs run and wait
+/// List queues of Kueue and Volcano: quota, usage, running and waiting jobs
 ///
-/// Lists all namespaces, or the one that -n names. QUOTA and BORROWED are those of the
-/// ClusterQueue, which several queues may share; USED is what the jobs of this queue use; UTIL is
-/// the mean utilization of the GPUs that gpuctl's jobs in it hold now. Volcano's queues are in no
+/// Lists all namespaces, or only the namespace of -n. QUOTA and BORROWED belong to the
+/// ClusterQueue, which several queues may share. USED is what the jobs of this queue use. UTIL is
+/// the mean utilization of the GPUs that gpuctl's jobs in it hold now. Volcano's queues have no
 /// namespace.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
@@ -20,8 +20,8 @@ use crate::cli::args::list::ListArgs;
 pub(crate) struct GetQueues {
     #[command(flatten)]
     pub list: ListArgs<QueueSortKey>,
-    /// List who was preempted for whom instead, as far as Kueue's conditions and the scheduler's
-    /// events still tell
+    /// List which workloads were preempted for which others instead, if Kueue's conditions and the
+    /// scheduler's events still show it
     #[arg(long, conflicts_with = "sort_by")]
     pub preemptions: bool,
 }
@@ -33,6 +33,6 @@ pub(crate) enum QueueSortKey {
     Used,
     /// The most jobs first
     Waiting,
-    /// The least utilized first, and of those that borrow before the others
+    /// Queues that borrow first; in both groups the least utilized first
     Utilization,
 }

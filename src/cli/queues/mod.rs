@@ -1,4 +1,4 @@
-//! What can be typed about queues.
+//! Arguments of commands about queues.
 
 pub(crate) mod describe;
 pub(crate) mod get;

@@ -6,7 +6,7 @@ use clap_complete::engine::ArgValueCandidates;
 use crate::cli::args::format::OneFormat;
 use crate::cli::candidates;
 
-/// Show what one namespace may use and what it does use
+/// Show what one namespace may use, and what it uses
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl describe quota team-a
@@ -16,8 +16,8 @@ pub(crate) struct DescribeQuota {
     // Called `namespace`, it would also set the global option of that name.
     #[arg(value_name = "NAMESPACE", value_parser = crate::cli::args::value::object_name, add = ArgValueCandidates::new(candidates::quota_namespaces))]
     pub name: String,
-    /// Treat the argument as the name of a quota, and show what `delete quota` deletes; for the
-    /// previews of agents
+    /// Treat the argument as the name of a quota, and show what `delete quota` would delete; for
+    /// the previews of agents
     #[arg(long, hide = true)]
     pub to_delete: bool,
     /// Output format

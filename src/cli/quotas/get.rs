@@ -4,9 +4,9 @@ use clap::{Args, ValueEnum};
 
 use crate::cli::args::list::ListArgs;
 
-/// List quotas of namespaces: what is allowed and what is used
+/// List quotas of namespaces: limits and usage
 ///
-/// Lists all namespaces, or the one that -n names.
+/// Lists all namespaces, or only the namespace of -n.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl get quotas
@@ -21,6 +21,6 @@ pub(crate) struct GetQuotas {
 pub(crate) enum QuotaSortKey {
     Namespace,
     Name,
-    /// The fullest first
+    /// The most used first
     Used,
 }

@@ -1,4 +1,4 @@
-//! What can be typed about quotas.
+//! Arguments of commands about quotas.
 
 pub(crate) mod describe;
 pub(crate) mod get;

@@ -15,10 +15,10 @@ use gpuctl_view::Format;
 
 /// Score the utilization of every held GPU: idle, low, normal, high or unknown
 ///
-/// score = 0.5·utilization + 0.2·memory copy + 0.2·memory used + 0.1·power, each the mean over the
-/// window in percent of what the GPU's capacity. Below 10 is idle, below 20 low, above 70 high. A
-/// GPU with less than half of the expected samples is unknown, never idle; the weight of a term
-/// without data is spread over the others, and the term is named.
+/// score = 0.5·utilization + 0.2·memory copy + 0.2·memory used + 0.1·power, each as the mean over
+/// the window in percent of the GPU's capacity. Below 10 is idle, below 20 low, above 70 high. A
+/// GPU with less than half of the expected samples is unknown, never idle. If a term has no data,
+/// its weight is spread over the remaining terms, and the output names the term.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl score
@@ -38,13 +38,13 @@ pub(crate) struct ScoreArgs {
     pub all: bool,
     #[command(flatten)]
     pub scoring: ScoringArgs,
-    /// Sort the list by this key; `score` has the lowest first
+    /// Sort the list by this key [default: the lowest score first]
     #[arg(long, value_enum, value_name = "KEY")]
     pub sort_by: Option<ScoreSortKey>,
     #[command(flatten)]
     pub page: PageArgs,
-    /// Repeat the analysis until SIGTERM, every 5m unless an interval is given; a changed config
-    /// file is reloaded
+    /// Repeat the analysis until SIGTERM, every 5m or at the given interval; reloads a changed
+    /// config file
     #[arg(long, num_args = 0..=1, require_equals = true, value_name = "INTERVAL", value_parser = seconds)]
     pub watch: Option<Option<Duration>>,
     #[arg(
@@ -68,7 +68,7 @@ pub(crate) struct ScoreArgs {
     /// Omit the header row
     #[arg(long)]
     pub no_headers: bool,
-    /// Output format; prometheus is the text format that it scrapes
+    /// Output format; prometheus is the text format that Prometheus scrapes
     #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
     pub output: ScoreFormat,
     #[command(flatten)]
@@ -113,14 +113,14 @@ pub(crate) enum ScoreSortKey {
     Node,
 }
 
-/// Parses `5m`, or seconds as the variable INTERVAL has them.
+/// Parses `5m`, or seconds as in the variable INTERVAL.
 pub(crate) fn seconds(text: &str) -> Result<Duration, Expected> {
     let span = text
         .parse()
         .map(Duration::from_secs)
         .or_else(|_| duration(text))?;
     if span.is_zero() {
-        Err(Expected("more than no time"))
+        Err(Expected("a duration above zero"))
     } else {
         Ok(span)
     }

@@ -1,4 +1,4 @@
-//! Options of `gpuctl score`: how scores are computed, and who is told about them.
+//! Options of `gpuctl score`: how to compute scores, and where to send them.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use crate::cli::args::value::{Expected, duration};
 use crate::config::{QuietHours, SettingKey};
 use crate::outbound::OutboundUrl;
 
-/// How scores are computed.
+/// How to compute scores.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct ScoringArgs {
     #[arg(
@@ -52,7 +52,7 @@ pub(crate) struct ScoringArgs {
     pub weights: Option<[f64; 4]>,
 }
 
-/// Whom scores are told to.
+/// Where to send scores.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct OutboundArgs {
     #[arg(
@@ -143,7 +143,7 @@ pub(crate) struct OutboundArgs {
     /// Also post GPUs of pods that serve requests (vLLM, SGLang, TGI, Triton)
     #[arg(long, help_heading = "Control options")]
     pub control_serving: bool,
-    /// Really post
+    /// Actually send the requests
     #[arg(long, help_heading = "Control options")]
     pub execute: bool,
 }
@@ -167,11 +167,13 @@ pub(crate) enum ControlStatus {
 }
 
 pub(crate) fn points(text: &str) -> Result<f64, Expected> {
-    let number: f64 = text.parse().map_err(|_| Expected("a number of 0 to 100"))?;
+    let number: f64 = text
+        .parse()
+        .map_err(|_| Expected("a number from 0 to 100"))?;
     if (0.0..=100.0).contains(&number) {
         Ok(number)
     } else {
-        Err(Expected("a number of 0 to 100"))
+        Err(Expected("a number from 0 to 100"))
     }
 }
 

@@ -14,7 +14,7 @@ pub(crate) struct GetConsumers {
     pub list: ListArgs<ConsumerSortKey>,
 }
 
-/// Without a key the largest request comes first.
+/// The default order is the largest request first.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum ConsumerSortKey {
     Name,

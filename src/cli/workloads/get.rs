@@ -11,7 +11,7 @@ use crate::cli::args::list::ListArgs;
   gpuctl get workloads --kind PyTorchJob --sort-by start
   gpuctl get workloads -n team-a -o json --page 2")]
 pub(crate) struct GetWorkloads {
-    /// Only workloads with this in their name
+    /// Only workloads whose name contains this text
     #[arg(long, value_name = "TEXT")]
     pub name: Option<String>,
     /// Only workloads of this kind, such as Job or PyTorchJob
@@ -24,7 +24,7 @@ pub(crate) struct GetWorkloads {
     pub list: ListArgs<WorkloadSortKey>,
 }
 
-/// Without a key the list is sorted by namespace and name.
+/// The default order is by namespace and name.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum WorkloadSortKey {
     Name,

@@ -1,4 +1,4 @@
-//! What can be typed about workloads of everybody.
+//! Arguments of commands about all workloads, including those that gpuctl did not create.
 
 pub(crate) mod consumers;
 pub(crate) mod describe;

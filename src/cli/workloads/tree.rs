@@ -6,7 +6,7 @@ use clap_complete::engine::ArgValueCandidates;
 use crate::cli::args::format::OneFormat;
 use crate::cli::candidates;
 
-/// Show what a workload owns, down to its pods
+/// Show the objects that a workload owns, down to its pods
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   gpuctl tree Deployment/llama3-8b

@@ -1,5 +1,3 @@
-//! Tests of defaults that cannot be read.
-
 use super::Site;
 
 #[test]

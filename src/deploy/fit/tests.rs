@@ -1,5 +1,3 @@
-//! Tests of the comparison of jobs with nodes.
-
 use serde_json::json;
 
 use super::*;
@@ -20,7 +18,7 @@ fn node(name: &str) -> Node {
     }
 }
 
-/// Three nodes of eight: one with five free, one cordoned, one full.
+/// Three nodes with eight GPUs each: one with five free, one cordoned, one full.
 #[test]
 fn now_later_and_never() {
     let mut cordoned = node("b");
@@ -57,8 +55,8 @@ fn now_later_and_never() {
             (Some("insufficient-gpu"), 1, 0)
         ]
     );
-    // Five and eight free in one rack, four in the other: three pods of three fit in the first
-    // alone.
+    // Two racks: five and eight GPUs free in one, four in the other. Three pods of three GPUs fit
+    // only into the first rack.
     let racked = |name: &str, rack: &str| {
         let mut node = node(name);
         node.labels.insert("rack".to_owned(), rack.to_owned());
@@ -101,7 +99,8 @@ fn now_later_and_never() {
             2
         )
     );
-    // When nobody else uses them the racks hold 2 + 2 and 2 pods, so five have to be spread.
+    // Without other jobs the racks hold 2 + 2 pods and 2 pods, so five pods need more than one
+    // rack.
     assert_eq!(in_rack(5, "rack").0, Never);
     assert_eq!(in_rack(1, "row").0, Unknown, "no node has this label");
     assert_eq!(judged(&pod, &wanted(1), 1, &nodes, None).verdict, Unknown);
