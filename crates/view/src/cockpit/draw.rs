@@ -1,5 +1,4 @@
-//! Draws the cockpit: a line of sums, the lists' names, one list or a command's answer, and the
-//! keys.
+//! Draws the cockpit: a summary line, the tabs, one list or the output of a command, and the keys.
 
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -18,10 +17,11 @@ use super::{Cockpit, Pane};
 use crate::format::coverage::percent;
 use crate::format::text::{clean, count, or_dash};
 
-/// Keys that are always said.
+/// The keys that the last line always shows.
 const KEYS: &str = "? keys  q back  Enter step into  w why  l logs  d describe  g GPUs  e exec  o open  / filter  s sort";
 
-/// Draws everything, and notes what is where.
+/// Draws the whole screen and records where the list was drawn, so that mouse clicks can be mapped
+/// to rows.
 pub fn draw(cockpit: &mut Cockpit, frame: &mut Frame<'_>) {
     let [head, tabs, body, keys] = Layout::vertical([
         Constraint::Length(1),
@@ -30,6 +30,7 @@ pub fn draw(cockpit: &mut Cockpit, frame: &mut Frame<'_>) {
         Constraint::Length(1),
     ])
     .areas(frame.area());
+    // `Cockpit::answer` wraps the lines of a new pane at this width.
     cockpit.width = usize::from(body.width);
     frame.render_widget(
         Paragraph::new(head_line(cockpit, usize::from(head.width))),
@@ -48,7 +49,8 @@ pub fn draw(cockpit: &mut Cockpit, frame: &mut Frame<'_>) {
     }
 }
 
-/// Who, how much of it is held, how busy it is, who waits, and when that was.
+/// Renders the summary line: cluster, nodes, held GPUs, utilization, waiting jobs, and the time of
+/// the snapshot.
 fn head_line(cockpit: &Cockpit, width: usize) -> Line<'static> {
     let snapshot = &cockpit.snapshot;
     let (waiting, lacking) = snapshot.waiting();
@@ -91,6 +93,7 @@ fn head_line(cockpit: &Cockpit, width: usize) -> Line<'static> {
         .to_zoned(jiff::tz::TimeZone::system())
         .strftime("%H:%M:%S")
         .to_string();
+    // Cut by characters, not bytes: names in this line can contain non-ASCII text.
     let left = format!(" {}", parts.join("   "));
     let left: String = left
         .chars()
@@ -191,7 +194,9 @@ fn draw_list(cockpit: &mut Cockpit, frame: &mut Frame<'_>, area: Rect) {
         frame.render_widget(Paragraph::new(lines), above);
         area = below;
     }
+    // The first row of the area holds the column titles.
     let height = usize::from(area.height.saturating_sub(1));
+    // Keep the old scroll position unless the selected row would be out of view.
     let first = cockpit
         .sight
         .0
@@ -227,7 +232,7 @@ fn draw_list(cockpit: &mut Cockpit, frame: &mut Frame<'_>, area: Rect) {
     frame.render_widget(Paragraph::new(lines), area);
 }
 
-/// Says why a list is empty.
+/// Explains why a list is empty.
 fn nothing(cockpit: &Cockpit) -> &'static str {
     match cockpit.tab {
         _ if !cockpit.filter.is_empty() => "nothing matches the filter",
@@ -245,10 +250,11 @@ fn nothing(cockpit: &Cockpit) -> &'static str {
     }
 }
 
-/// Columns by their places, with the widths that they get.
+/// Columns with their positions, and their widths.
 type Fitted = (Vec<(usize, CockpitColumn)>, Vec<usize>);
 
-/// Returns the columns that have room, and their widths; names are shortened last.
+/// Picks the columns that fit into `width`, and their widths. Hides columns before it shortens
+/// names.
 fn fitted(tab: Tab, rows: &[Row], width: usize) -> Fitted {
     let mut columns: Vec<(usize, CockpitColumn)> = columns(tab).into_iter().enumerate().collect();
     let natural = |(place, column): &(usize, CockpitColumn)| {
@@ -261,7 +267,7 @@ fn fitted(tab: Tab, rows: &[Row], width: usize) -> Fitted {
     };
     loop {
         let widths: Vec<usize> = columns.iter().map(natural).collect();
-        // A mark before them, and a space after each.
+        // One column for the selection mark, and a space after each cell.
         let surplus =
             (1 + widths.iter().map(|width| width + 1).sum::<usize>()).saturating_sub(width);
         if surplus == 0 {
@@ -278,7 +284,7 @@ fn fitted(tab: Tab, rows: &[Row], width: usize) -> Fitted {
             Some(at) => drop(columns.remove(at)),
             None => {
                 let mut widths = widths;
-                // The widest texts on the left give the rest.
+                // Shorten left-aligned texts, from left to right, to at least 12 columns.
                 for at in (0..columns.len())
                     .filter(|at| !columns[*at].1.right)
                     .collect::<Vec<_>>()
@@ -320,7 +326,7 @@ fn line(
     }
 }
 
-/// Cuts a text that has no room, and says so.
+/// Shortens a text to `width` terminal columns and marks the cut with `…`.
 fn shortened(text: &str, width: usize) -> String {
     if text.width() <= width {
         return text.to_owned();

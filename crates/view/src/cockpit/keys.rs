@@ -1,4 +1,4 @@
-//! What each key and each click does.
+//! Handles the keys and mouse events of the cockpit.
 
 use crossterm::event::{
     Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers, MouseButton, MouseEvent, MouseEventKind,
@@ -7,7 +7,7 @@ use crossterm::event::{
 use super::lists::Tab;
 use super::{Cockpit, Wish};
 
-/// Every key, for the page that `?` shows.
+/// Every key, for the help page of `?`.
 pub(super) const HELP: [(&str, &str); 15] = [
     ("1 … 6, Tab", "jobs, nodes, GPUs, queues, waiting, overview"),
     ("↑ ↓ k j", "select; PgUp, PgDn, Home and End go further"),
@@ -42,9 +42,11 @@ pub(super) const HELP: [(&str, &str); 15] = [
 ];
 
 impl Cockpit {
-    /// Takes what was typed or clicked.
+    /// Handles a key press or a mouse event.
     pub fn take(&mut self, event: &Event) -> Option<Wish> {
         match event {
+            // Windows always reports the release of a key as well (crossterm's docs of
+            // `KeyEvent::kind`).
             Event::Key(key) if key.kind != KeyEventKind::Release => {
                 self.remark = None;
                 self.key(*key)
@@ -107,7 +109,7 @@ impl Cockpit {
         None
     }
 
-    /// Takes away the filter, else goes a step back; false when there is nothing to leave.
+    /// Clears the filter, or else goes one step back. Returns false when there is neither.
     fn leave(&mut self) -> bool {
         if self.filter.is_empty() {
             return self.step_back();
@@ -125,6 +127,7 @@ impl Cockpit {
     }
 
     fn page(&self) -> isize {
+        // One row of overlap between pages, as pagers do.
         isize::try_from(self.sight.1.max(2) - 1).unwrap_or(1)
     }
 
@@ -179,6 +182,7 @@ impl Cockpit {
         if self.pane.is_some() || self.is_helping {
             return;
         }
+        // Row 0 is the summary line, row 1 the tabs.
         if row == 1 {
             let chosen = self
                 .tabs()
@@ -197,7 +201,7 @@ impl Cockpit {
         }
     }
 
-    /// Returns what the second line says of each list, and the columns where it stands.
+    /// Lists the tabs with their titles and the half-open range of screen columns of each.
     pub(super) fn tabs(&self) -> Vec<(Tab, String, u16, u16)> {
         let mut at = 1;
         let title = |(place, tab): (usize, Tab)| {
@@ -213,7 +217,6 @@ impl Cockpit {
         Tab::ALL.into_iter().enumerate().map(title).collect()
     }
 
-    /// Shows the GPUs of the selected node or job.
     fn gpus(&mut self) {
         use super::lists::{Place, Scope};
         let rows = self.rows();

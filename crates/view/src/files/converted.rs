@@ -1,5 +1,5 @@
-//! What `convert` answers programs: each document, and what of its original could not be carried
-//! over.
+//! The answer of `convert` for programs: each document, and the fields of its original that have no
+//! equivalent.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -9,10 +9,10 @@ use serde_json::Value;
 #[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ConvertedItem<'a> {
-    /// What it came from, as `Job/train`.
+    /// The original object, as `Job/train`.
     pub from: &'a str,
-    /// A specification file.
+    /// A job file.
     pub document: &'a Value,
-    /// Fields of the original that have no place, with the reason where there is one.
+    /// Fields of the original that have no equivalent in the file, with the reason if there is one.
     pub not_carried_over: &'a [String],
 }
