@@ -43,6 +43,7 @@ pub fn paths() -> Vec<String> {
 }
 
 /// Looks up a path with or without the kind in front: `training.resources.gpu`, `resources.gpu`.
+///
 /// The error contains the unknown part and the names that are valid in its place.
 pub fn find(path: &str) -> Result<FieldLookup, (String, Vec<&'static str>)> {
     let mut parts: Vec<&str> = path.split('.').collect();

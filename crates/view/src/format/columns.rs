@@ -15,6 +15,7 @@ pub struct CustomColumn {
 
 /// Finds the first column whose outermost key does not exist in the rows, and lists the keys that
 /// do.
+///
 /// Without rows it cannot tell, so it reports nothing.
 pub fn unknown<'c, 'r>(
     columns: &'c [CustomColumn],

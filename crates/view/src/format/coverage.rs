@@ -74,6 +74,7 @@ pub fn memory_of(figures: &Figures) -> Option<String> {
 }
 
 /// Formats as `87% mean, 34% lowest, of 15 of 16 GPUs; memory 68Gi/80Gi per GPU; 4992 W in all`.
+///
 /// `held` is the number of held GPUs, which can be higher than the number that exporters report.
 /// `None` when nothing was sampled.
 pub(crate) fn use_of(figures: &Figures, held: u64) -> Option<String> {
