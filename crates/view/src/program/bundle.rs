@@ -1,4 +1,5 @@
-//! What `doctor --bundle` answers programs: the file it wrote, and what is not in it.
+//! The answer of `doctor --bundle` for programs: the file that it wrote, and what is missing from
+//! it.
 
 use jiff::Timestamp;
 use schemars::JsonSchema;
@@ -11,7 +12,7 @@ pub struct BundleWritten<'a> {
     pub file: String,
     pub bytes: u64,
     pub captured_at: Timestamp,
-    /// Collections that were not read, with the reason.
+    /// Collections that could not be read, with the reason.
     pub unread: &'a [String],
     /// `null` without a Prometheus.
     pub prometheus: Option<&'a str>,

@@ -12,24 +12,24 @@ use crate::format::text::{clean, count, wrapped};
 use crate::{Format, TextStyle};
 use colored::Color;
 
-/// A command and what of its rights is missing.
+/// A command and the rights that it lacks.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Checked {
     pub command: String,
     verb: &'static str,
     resource: &'static str,
-    /// In the namespace.
+    /// Whether it works in the namespace.
     pub allowed: bool,
-    /// In all namespaces.
+    /// Whether it works in all namespaces.
     allowed_everywhere: bool,
-    /// Rights without which it fails in the namespace.
+    /// Missing rights without which it fails in the namespace.
     pub missing: Vec<String>,
-    /// Rights without which it fails for some arguments or files only.
+    /// Missing rights without which it fails only for some arguments or files.
     missing_for: Vec<MissingFor>,
     #[serde(skip)]
     said: Vec<String>,
-    /// What the command does without there for lack of further rights.
+    /// Features that the command lacks in the namespace because optional rights are missing.
     without: Vec<&'static str>,
 }
 
@@ -37,7 +37,7 @@ pub struct Checked {
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MissingFor {
-    /// Such as `trainings on several nodes`.
+    /// For example `trainings on several nodes`.
     pub used: &'static str,
     pub missing: Vec<String>,
 }
@@ -98,11 +98,11 @@ pub fn checked(
     }
 }
 
-/// The table's word for a command that has all rights and no metrics.
+/// Shown as missing for a command that has all rights but no metrics.
 const PROMETHEUS: &str = "Prometheus";
 
 impl Checked {
-    /// Whether the command works for some arguments and files only.
+    /// Whether the command works only for some arguments and files.
     fn is_partial(&self) -> bool {
         self.missing.is_empty() && !self.missing_for.is_empty()
     }
@@ -116,7 +116,7 @@ impl Checked {
             .join("; ")
     }
 
-    /// Notes why Prometheus cannot be asked, which the command needs.
+    /// Records why Prometheus cannot be queried, for a command that needs it.
     #[must_use]
     pub fn without(mut self, trouble: Option<&str>) -> Self {
         if let Some(trouble) = trouble {
@@ -185,14 +185,14 @@ pub fn table(items: &[Checked], format: Format, headers: bool, look: TextStyle) 
     table.show(format, headers, look)
 }
 
-/// Whether a pool takes one more job.
+/// Whether a pool accepts one more job.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PoolRoom {
     pub name: String,
-    /// `null` when neither nodes nor definitions may be seen.
+    /// `null` when neither nodes nor definitions are visible.
     pub exists: Option<bool>,
-    /// Jobs that have not ended, as far as they may be seen.
+    /// Visible jobs that have not ended.
     pub jobs: Option<usize>,
     pub max_jobs: Option<u32>,
     pub max_gpu_per_job: Option<u32>,
@@ -296,7 +296,7 @@ impl PoolRoom {
     }
 }
 
-/// Returns the answer for people.
+/// Renders the answer for people.
 pub fn text(verdict: &Verdict, look: TextStyle) -> String {
     let answer = match (
         verdict.allowed,
