@@ -1,5 +1,5 @@
-//! Defines the columns of each list of the cockpit, and the order in which they are hidden on
-//! narrow screens.
+//! Defines the columns of each list of the cockpit, and which of them to hide first on narrow
+//! screens.
 
 use super::lists::Tab;
 

@@ -40,7 +40,7 @@ impl Tab {
     }
 }
 
-/// What a list is sorted by, highest first. Names are sorted from A to Z.
+/// The sort key of a list. Values are sorted from highest to lowest, names from A to Z.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Order {
     #[default]
@@ -113,7 +113,7 @@ impl Order {
     }
 }
 
-/// What a list is limited to after the user opened a row.
+/// Limits a list to the row that the user opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Scope {
     Node(String),

@@ -55,7 +55,7 @@ pub struct Cockpit {
     /// Name of the kubeconfig context or of the server.
     title: String,
     look: TextStyle,
-    /// True in read-only mode, in which `exec` is refused.
+    /// True in read-only mode, which refuses `exec`.
     is_read_only: bool,
     pub snapshot: CockpitSnapshot,
     pub curves: Curves,

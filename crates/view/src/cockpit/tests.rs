@@ -177,7 +177,7 @@ fn cockpit(tab: Tab, width: usize) -> Cockpit {
         snapshot(),
     );
     let mut curves = Curves::default();
-    // Half an hour in which the utilization rises from 0.
+    // The utilization rises from 0 within half an hour.
     let points = (0..30)
         .map(|minute| Point {
             at: (NOW - 60 * (30 - minute)) * 1000,
@@ -336,7 +336,7 @@ fn keys_ask_other_verbs_about_what_is_selected() {
     let mut free = cockpit(Tab::Gpus, 100);
     press(&mut free, "/ f r e e enter enter");
     assert!(body(&mut free, 100, 14).contains("nobody that may be seen holds this GPU"));
-    // gpuctl reads logs only of its own jobs.
+    // `logs` only works with jobs that gpuctl created.
     let mut foreign = cockpit(Tab::Jobs, 100);
     assert_eq!(press(&mut foreign, "down l"), None);
     assert!(body(&mut foreign, 100, 9).contains("`logs` is for jobs that gpuctl made"));

@@ -1,5 +1,5 @@
 //! Renders the difference between two objects as a list of fields and as a unified diff. Callers
-//! pass objects in which secrets are already masked.
+//! mask secrets before they pass objects here.
 
 use colored::Color;
 use schemars::JsonSchema;

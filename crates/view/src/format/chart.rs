@@ -59,7 +59,7 @@ pub fn chart(points: &[Point], frame: ChartFrame, note: &str, look: TextStyle) -
         middle
     };
     text.push_str(&format!("{}{start}{middle}{end}\n", " ".repeat(AXIS)));
-    // A note that does not fit on the time axis gets a line of its own.
+    // A note that does not fit on the time axis gets a separate line.
     if middle.trim().is_empty() && !note.is_empty() {
         text.push_str(&format!("{}{note}\n", " ".repeat(AXIS)));
     }
@@ -84,7 +84,7 @@ fn levels(points: &[Point], frame: ChartFrame, halves: usize) -> Vec<Option<usiz
         *sum = (sum.0 + point.value, sum.1 + 1);
     }
     // When samples are rarer than half columns, a sample counts until the next one. The smallest
-    // distance between two samples is taken as their interval.
+    // distance between two samples serves as their interval.
     let step = points
         .windows(2)
         .map(|pair| pair[1].at - pair[0].at)

@@ -38,7 +38,7 @@ fn defused(cell: Cow<'_, str>) -> Cow<'_, str> {
     };
     let starts_formula = match cell.chars().next() {
         Some('=' | '@') => true,
-        // A single dash stands for an unknown value.
+        // A single dash means an unknown value.
         Some('+' | '-') => cell.len() > 1 && !is_amount(&cell[1..]),
         _ => false,
     };

@@ -32,7 +32,7 @@ pub struct BlameItem<'a> {
     failures: u64,
     /// Pods on this node that failed after another pod of their job, or at the same time.
     followed: u64,
-    /// Hours in which a pod held GPUs of this node.
+    /// Hours during which a pod held GPUs of this node.
     node_hours: f64,
     /// Jobs per 1,000 of these hours; `null` when the node held no job.
     jobs_per_thousand_hours: Option<f64>,

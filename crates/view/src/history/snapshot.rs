@@ -1,4 +1,4 @@
-//! Renders snapshots of which pod held which GPUs at one time.
+//! Renders snapshots: the pods that held GPUs at one time.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -25,7 +25,7 @@ pub struct Description {
     pub events: Vec<Event>,
     /// Objects of the job except its pods, as KIND/NAME.
     pub objects: Vec<String>,
-    /// Where the job can be reached.
+    /// Addresses of the job.
     pub addresses: Vec<Endpoint>,
     pub autoscaler: Option<Autoscaler>,
     /// Speed that its log reports: `245 tokens/sec`.

@@ -63,8 +63,8 @@ pub struct JobItem {
     queue_reason: Option<String>,
     /// Position among the waiting jobs of `queue`, starting at 1; `null` when it is unknown.
     queue_position: Option<u64>,
-    /// Position among the waiting jobs of all queues of its ClusterQueue, starting at 1. This is
-    /// the order in which Kueue admits jobs.
+    /// Position among the waiting jobs of all queues of its ClusterQueue, starting at 1. Kueue
+    /// admits jobs in this order.
     cluster_queue_position: Option<u64>,
     /// Number of its running pods.
     pods_running: u32,

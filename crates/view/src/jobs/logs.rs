@@ -133,7 +133,7 @@ pub fn ending(job: &str, ended: &State) -> String {
 
 /// Removes escape sequences and control characters. Keeps colors if `colors` is true.
 ///
-/// Of a line that a progress bar redraws with carriage returns, only the last state is kept.
+/// Progress bars redraw their line with carriage returns; only its last state is kept.
 pub fn visible(text: &str, colors: bool) -> String {
     let text = text.trim_end_matches('\r');
     let text = text.rsplit('\r').next().unwrap_or(text);

@@ -101,7 +101,7 @@ pub fn table(
         right("RUNS"),
         percentages("UTIL"),
     ]);
-    // Every try of a rank has a pod of its own.
+    // Every try of a rank has a new pod.
     let mut tries: BTreeMap<Option<u32>, u32> = BTreeMap::new();
     job.pods
         .iter()

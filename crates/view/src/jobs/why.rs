@@ -148,7 +148,7 @@ pub fn item<'a>(row: &WhyRow<'a>) -> WhyItem<'a> {
 }
 
 /// Drops one part of the answer. Returns false when only the first cause with one piece of evidence
-/// is left.
+/// remains.
 fn shorten(item: &mut WhyItem<'_>) -> bool {
     let causes = &mut item.causes;
     let long = causes

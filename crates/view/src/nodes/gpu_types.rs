@@ -1,5 +1,4 @@
-//! Renders the GPU types of a cluster: their number, how many are free, and in which pools they
-//! are.
+//! Renders the GPU types of a cluster: their total and free numbers, and their pools.
 
 use std::collections::{BTreeMap, BTreeSet};
 

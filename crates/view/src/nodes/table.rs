@@ -162,7 +162,7 @@ fn compact(hosts: &[&NodeUsage], headers: bool, look: TextStyle) -> String {
     table.show(Format::Table, headers, look)
 }
 
-/// Formats as `2/8`, `8/8 cordoned`, `4/7 1g.10gb`. Of several profiles, only the first is named.
+/// Formats as `2/8`, `8/8 cordoned`, `4/7 1g.10gb`. Names only the first of several profiles.
 fn free(host: &NodeUsage) -> String {
     const REASON: usize = 14;
     let part = |count: Count| format!("{}/{}", or_dash(count.free()), count.total);
