@@ -123,6 +123,8 @@ fn tab_line(cockpit: &Cockpit) -> Line<'static> {
 fn last_line(cockpit: &Cockpit) -> Line<'static> {
     let cursor = if cockpit.is_typing { "▏" } else { "" };
     let text = match (&cockpit.trouble, &cockpit.remark) {
+        // An active filter stays visible, and so does an outage. A remark hides the filter until
+        // the next key.
         _ if cockpit.is_typing
             || (!cockpit.filter.is_empty()
                 && cockpit.pane.is_none()
@@ -174,6 +176,7 @@ fn draw_list(cockpit: &mut Cockpit, frame: &mut Frame<'_>, area: Rect) {
     let place = cockpit.place(&rows);
     let mut area = area;
     if cockpit.tab == Tab::Gpus && !rows.is_empty() {
+        // The map shows the same GPUs as the list below it.
         let shown: std::collections::BTreeSet<&str> =
             rows.iter().map(|row| row.key.as_str()).collect();
         let gpus = cockpit
@@ -181,6 +184,7 @@ fn draw_list(cockpit: &mut Cockpit, frame: &mut Frame<'_>, area: Rect) {
             .gpus
             .iter()
             .filter(|gpu| shown.contains(super::gpu_name(gpu).as_str()));
+        // At most half of the screen, so that the list keeps some rows.
         let size = (usize::from(area.width), usize::from(area.height / 2));
         let lines = map(
             gpus,

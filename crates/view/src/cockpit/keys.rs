@@ -61,9 +61,11 @@ impl Cockpit {
 
     fn key(&mut self, key: KeyEvent) -> Option<Wish> {
         if key.modifiers.contains(KeyModifiers::CONTROL) {
+            // In raw mode the terminal sends Ctrl-C as a key instead of raising SIGINT.
             return matches!(key.code, KeyCode::Char('c' | 'd')).then_some(Wish::Quit);
         }
         if self.is_helping {
+            // Any key closes the help page.
             self.is_helping = false;
             return None;
         }

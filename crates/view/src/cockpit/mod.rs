@@ -237,6 +237,8 @@ impl Cockpit {
                     .map_or_else(|| name.clone(), |namespace| format!("{namespace}/{name}"));
                 self.answer(&["describe", "queue", &name], false)
             }
+            // This row groups nodes of several types or of unknown type, but `--gpu-type` takes one
+            // type.
             Place::GpuType(kind) if kind.is_empty() || kind.contains(',') => {
                 self.remark = Some("these nodes have no one type; Enter lists them".to_owned());
                 None
@@ -281,7 +283,10 @@ impl Cockpit {
             .find(|job| job.full_name() == full)
             .and_then(|job| job.is_ours);
         match verb {
+            // `why` works with the workloads of any tool.
             "why" => self.answer(&["why", "-n", &namespace, &full], false),
+            // If it is unknown whether gpuctl created the job, let the command itself report an
+            // error.
             _ if is_ours == Some(false) => {
                 self.remark = Some(format!(
                     "`{verb}` is for jobs that gpuctl made; `w` and `d` tell of every workload"

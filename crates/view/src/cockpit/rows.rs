@@ -139,6 +139,7 @@ fn job_status(job: &JobLine) -> (String, Tint) {
         |reason| format!("{word} {}", clean(reason)),
     );
     let tint = match job.standing {
+        // The reason of a job that does not wait is the trouble of one of its pods.
         _ if job.reason.is_some() && !job.waits() => Tint::Bad,
         Standing::Running => Tint::Good,
         Standing::Pending => Tint::Waiting,

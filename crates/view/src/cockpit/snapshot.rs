@@ -228,6 +228,7 @@ fn line(
         pods: pods.into_iter().map(ToOwned::to_owned).collect(),
         is_ours: labels.filter(|_| living().next().is_some()).map(|labels| {
             living().any(|pod| {
+                // gpuctl labels the pods that it creates with the name of their job.
                 labels.get(&(&*pod.namespace, &*pod.name)) == Some(&Some(one.top.name.as_str()))
             })
         }),

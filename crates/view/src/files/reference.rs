@@ -51,6 +51,7 @@ pub fn find(path: &str) -> Result<FieldLookup, (String, Vec<&'static str>)> {
     let given = kinds
         .into_iter()
         .find(|kind| *kind == parts[0])
+        // `resource` is another spelling of the kind `pool`.
         .or((parts[0] == "resource").then_some("pool"));
     // The kinds `quota` and `pool` have fields of these names, as in `pool.quota.maxJobs`. A first
     // part that names both is the field if the second part is not a field of the kind.
@@ -68,6 +69,7 @@ pub fn find(path: &str) -> Result<FieldLookup, (String, Vec<&'static str>)> {
             }
             kind
         }
+        // A path without a kind belongs to the first kind that has its first part.
         None => kinds
             .into_iter()
             .find(|kind| below(of_kind(kind), parts[0], kind))

@@ -39,6 +39,7 @@ fn fill(text: &mut String, fields: &[Field], kind: &str, before: &str, depth: us
         } else {
             format!("{before}.{}", field.name())
         };
+        // Everything below a commented-out block is commented out too.
         let on = on
             && (field.is_needed(kind)
                 || field.name() == "version" && depth == 0

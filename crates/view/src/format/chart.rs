@@ -80,6 +80,7 @@ fn levels(points: &[Point], frame: ChartFrame, halves: usize) -> Vec<Option<usiz
             reason = "a share of the columns"
         )]
         let half = ((point.at - frame.from) as f64 / span * halves as f64) as usize;
+        // A point on the right edge belongs to the last half column.
         let sum = &mut sums[half.min(halves - 1)];
         *sum = (sum.0 + point.value, sum.1 + 1);
     }
@@ -166,6 +167,7 @@ pub(crate) fn round_top(highest: f64) -> f64 {
 pub(crate) fn spark(points: &[Point], frame: ChartFrame, look: TextStyle) -> String {
     const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     const PLAIN: [char; 4] = ['_', '.', 'o', '#'];
+    // Two rows of four dots give the eight heights of the block characters.
     let levels = levels(points, ChartFrame { height: 2, ..frame }, frame.width);
     levels
         .into_iter()

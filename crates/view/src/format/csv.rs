@@ -30,6 +30,7 @@ pub fn records(records: impl IntoIterator<Item = Vec<String>>) -> String {
 /// Puts an apostrophe in front of text that a spreadsheet would evaluate as a formula. Numbers stay
 /// as they are, including negative ones with a unit.
 fn defused(cell: Cow<'_, str>) -> Cow<'_, str> {
+    // An amount may have a unit, but no operator and no parenthesis.
     let is_amount = |rest: &str| {
         rest.starts_with(|first: char| first.is_ascii_digit() || first == '.')
             && rest
@@ -37,6 +38,7 @@ fn defused(cell: Cow<'_, str>) -> Cow<'_, str> {
                 .all(|letter| letter.is_ascii_alphanumeric() || ".%: ".contains(letter))
     };
     let starts_formula = match cell.chars().next() {
+        // `clean` has already replaced tabs and carriage returns, which start formulas as well.
         Some('=' | '@') => true,
         // A single dash means an unknown value.
         Some('+' | '-') => cell.len() > 1 && !is_amount(&cell[1..]),
@@ -56,6 +58,7 @@ pub fn rows<T: Serialize>(rows: &[T], headers: bool) -> String {
         .iter()
         .map(|row| serde_json::to_value(row).expect("our structs are JSON"))
         .collect();
+    // All rows have the same type, so the fields of the first one are the header.
     let Some(keys) = rows
         .first()
         .and_then(Value::as_object)

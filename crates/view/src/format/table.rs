@@ -176,6 +176,7 @@ impl Table {
     /// Computes the natural width of each column.
     fn widths(&self) -> Vec<usize> {
         let widest = |index: usize| {
+            // Measure the escaped text, because escapes make it wider.
             let cells = self.rows.iter().map(|row| clean(&row[index].text).width());
             cells
                 .chain([self.columns[index].title.width()])
@@ -240,6 +241,8 @@ impl Table {
             builder.push_record(shown.iter().map(|index| {
                 let cell = &row[*index];
                 let text = clean(&cell.text);
+                // A text with spaces is a sentence, which is wrapped; other texts are names, which
+                // are cut.
                 let text = match shown.last() == Some(index)
                     && text.contains(' ')
                     && !self.columns[*index].right
@@ -249,6 +252,7 @@ impl Table {
                     true => folded(&text, widths[*index]),
                     false => shortened(&text, widths[*index]),
                 };
+                // Color after cutting: color sequences would count as characters.
                 text::paint(&text, cell.color, look)
             }));
         }

@@ -226,6 +226,7 @@ pub fn jobs(then: &At<'_>) -> ListAt<JobAt> {
             name: top.name.clone(),
             namespace: top.namespace.clone(),
             workload_type: top.kind.clone(),
+            // kube-state-metrics replaces the `/` of the label `gpuctl/pool` by `_`.
             pool: label("gpuctl_pool"),
             status: if running.is_empty() {
                 "pending"
@@ -252,6 +253,7 @@ pub fn device(then: &At<'_>, node: &str, index: u32) -> Option<DeviceAt> {
         .devices
         .iter()
         .position(|place| place.node == node && place.index == Some(index));
+    // A device without samples exists if the node had that many devices.
     if place.is_none() && u64::from(index) >= total {
         return None;
     }

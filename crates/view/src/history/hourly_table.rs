@@ -193,6 +193,7 @@ pub struct RowPage {
     pub page: usize,
     pub page_size: usize,
     pub total_pages: usize,
+    // Only `stats workloads` prints pages.
     #[schemars(with = "Vec<WorkloadRow>")]
     pub data: Vec<HourlyRow>,
 }

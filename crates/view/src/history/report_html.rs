@@ -51,6 +51,7 @@ pub fn page(report: &GpuHourReport<'_>) -> String {
     groups.sort_by(|a, b| b.account.held.total_cmp(&a.account.held));
     groups.truncate(MOST_GROUPS);
     let bars: Vec<Bar> = groups.iter().map(|group| Bar::of(group)).collect();
+    // Writing to a `String` never fails.
     let _ = writeln!(page, "<p class=\"key\">{}</p>", key.concat());
     let _ = writeln!(
         page,
@@ -187,6 +188,7 @@ fn draw(svg: &mut String, bars: &[Bar], highest: f64) -> Result<(), PlotError> {
             below += part;
         }
     }
+    // The chart borrows the area, which `present` needs.
     drop(chart);
     area.present()
 }

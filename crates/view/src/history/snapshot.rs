@@ -42,6 +42,8 @@ impl At<'_> {
     /// Finds the slot that ends at this time, or else the last observed slot before it. `None` if
     /// that is more than five minutes ago.
     pub(crate) fn slot(&self) -> Option<usize> {
+        // Slots are half-open ranges, so the slot that ends at this time contains the millisecond
+        // before.
         let slot = self.ledger.slot_of(self.time.as_millisecond() - 1)?;
         let seen = (0..=slot).rev().find(|slot| self.ledger.observed[*slot])?;
         let begin = self.ledger.stretch.start

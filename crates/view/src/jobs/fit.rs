@@ -199,6 +199,8 @@ fn verdict_text(fit: &Fit, by: &str) -> String {
             format!("not now: {now} of {} fit{more}", count(fit.pods, "pod"))
         }
         (FitVerdict::NotNow, _) => "not now".to_owned(),
+        // Nothing speaks against the job itself, so only the limit to one domain makes it
+        // impossible.
         (FitVerdict::Never, _) if !fit.domains.is_empty() && fit.reasons.is_empty() => {
             format!("never within one {by}")
         }

@@ -89,6 +89,7 @@ pub fn text(line: &PodLogLine, prefix: Prefix, look: TextStyle, raw: bool) -> St
                 let name = line.pod.rsplit('-').next().unwrap_or(&line.pod);
                 (
                     name.to_owned(),
+                    // A replica gets the same color in every run.
                     COLORS[name.bytes().map(usize::from).sum::<usize>() % COLORS.len()],
                 )
             }
@@ -135,6 +136,7 @@ pub fn ending(job: &str, ended: &State) -> String {
 ///
 /// Progress bars redraw their line with carriage returns; only its last state is kept.
 pub fn visible(text: &str, colors: bool) -> String {
+    // A carriage return before the line feed is not a redraw.
     let text = text.trim_end_matches('\r');
     let text = text.rsplit('\r').next().unwrap_or(text);
     let mut result = String::new();

@@ -151,6 +151,7 @@ pub fn item<'a>(row: &WhyRow<'a>) -> WhyItem<'a> {
 /// remains.
 fn shorten(item: &mut WhyItem<'_>) -> bool {
     let causes = &mut item.causes;
+    // Causes are sorted by weight, so the last ones matter least.
     let long = causes
         .iter_mut()
         .rev()

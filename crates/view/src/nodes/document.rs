@@ -182,6 +182,7 @@ pub fn gpus(host: &NodeUsage) -> Vec<GpuItem> {
         .types
         .iter()
         .flat_map(|(kind, count)| std::iter::repeat_n(kind, usize::try_from(*count).unwrap_or(0)));
+    // It is unknown which types the measured devices have, so the rest gets the last types.
     let rest = types
         .skip(known.len())
         .zip((0_u32..).filter(|index| !known.contains(index)));

@@ -170,6 +170,7 @@ pub fn document(host: &NodeUsage) -> NodeDocument {
         running_jobs: jobs(host.holders.iter()),
         holders: host.holders.iter().map(holder_item).collect(),
         created_at: host.details.created_at,
+        // The newest heartbeat of a condition is the last update of the node's status.
         last_updated_at: host
             .details
             .conditions

@@ -88,6 +88,7 @@ enum Fill {
 }
 
 fn fill(host: &NodeUsage) -> Option<Fill> {
+    // A node whose slices are held is not idle, even if its whole GPUs are free.
     let all = inventory::total(host.slices.values().copied().chain([host.gpus]));
     Some(match all.used? {
         0 => Fill::Idle,

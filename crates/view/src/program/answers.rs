@@ -52,6 +52,7 @@ pub fn from_types(commands: &[(String, &[MakeSchema])]) -> String {
 }
 
 fn of_types(command: &str, shapes: &[MakeSchema]) -> Value {
+    // The contract for serialization marks fields with `skip_serializing_if` as optional.
     let mut generator = SchemaSettings::draft2020_12()
         .for_serialize()
         .into_generator();
@@ -86,6 +87,7 @@ pub fn line(name: &str) -> Option<Value> {
             .as_str()
             .and_then(|place| whole.pointer(place.strip_prefix('#')?))
             .unwrap_or(shape);
+        // An answer with rows is a list, or an object with `items` or `data`.
         let rows = [
             "/items",
             "/properties/items/items",

@@ -31,6 +31,7 @@ impl Setting {
                 .collect::<Map<_, _>>()
                 .into(),
             _ if self.secret => json!(MASK),
+            // Before `url`, because `api_url` also ends with `url`.
             Value::String(text) if self.name.ends_with("api_url") => json!(origin_of(text)),
             Value::String(text) if self.name.ends_with("url") => json!(without_credentials(text)),
             Value::String(text) if self.name.ends_with("command") => json!(program_of(text)),
@@ -83,6 +84,7 @@ fn program_of(command: &str) -> String {
     let mut words = command.split_whitespace();
     match words
         .next()
+        // A first word like `TOKEN=secret` is a variable, not the program.
         .filter(|program| !program.contains(['=', '"', '\'', '$', '`']))
     {
         Some(program) if words.next().is_none() => program.to_owned(),

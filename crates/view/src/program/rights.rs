@@ -62,6 +62,7 @@ pub fn checked(
         match rule.need {
             Need::Optional(lost) if !lacks.is_empty() => drop(without.insert(lost)),
             Need::For(used) => {
+                // The rights that every use needs are already in `missing`.
                 let lacks = lacks
                     .iter()
                     .filter(|right| !absent.contains(right) && !needed.contains(right));
