@@ -1,6 +1,6 @@
-//! Renders the answers of commands: tables, text, JSON, YAML, CSV.
+//! Renders the output of commands: tables, text, JSON, YAML, CSV.
 //!
-//! The structs of JSON answers are separate from the model, so that internal changes do not break
+//! The structs of JSON output are separate from the model, so that internal changes do not break
 //! scripts.
 #![warn(unreachable_pub)]
 #![cfg_attr(not(test), warn(clippy::too_many_lines))]

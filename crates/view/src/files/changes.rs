@@ -26,7 +26,7 @@ pub struct Difference {
     after: String,
 }
 
-/// An entry of the answer of `diff`.
+/// An entry of the JSON output of `diff`.
 #[derive(JsonSchema, Serialize)]
 pub struct DifferenceItem<'a> {
     /// KIND/NAME.

@@ -1,11 +1,11 @@
-//! The answer of `convert` for programs: each document, and the fields of its original that have no
+//! The JSON output of `convert`: each document, and the fields of its original that have no
 //! equivalent.
 
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-/// An entry of the answer of `convert`.
+/// An entry of the JSON output of `convert`.
 #[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ConvertedItem<'a> {

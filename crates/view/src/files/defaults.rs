@@ -10,7 +10,7 @@ use crate::format::text::clean;
 use crate::{Format, TextStyle};
 use gpuctl_manifest::spec::{DefaultRow, SiteDefaults, masked};
 
-/// The answer of `get defaults`.
+/// The JSON output of `get defaults`.
 #[derive(JsonSchema, Serialize)]
 pub struct DefaultsList<'a> {
     total: usize,
@@ -31,7 +31,7 @@ pub struct DefaultsOrigin<'a> {
     pub created_at: Option<Timestamp>,
 }
 
-/// The answer of `describe defaults`.
+/// The JSON output of `describe defaults`.
 #[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WholeDefaults<'a> {

@@ -214,7 +214,7 @@ pub fn explained(path: &str, found: FieldLookup) -> String {
     }
 }
 
-/// The answer of `explain`.
+/// The JSON output of `explain`.
 #[derive(JsonSchema, Serialize)]
 pub struct Explanation<'a> {
     kind: &'a str,

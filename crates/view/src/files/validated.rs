@@ -90,7 +90,7 @@ pub fn text(files: &[Validated], look: TextStyle) -> String {
     text
 }
 
-/// The answer of `validate`.
+/// The JSON output of `validate`.
 #[derive(JsonSchema, Serialize)]
 pub struct Validation<'a> {
     errors: u64,
@@ -131,7 +131,7 @@ struct ProblemItem<'a> {
     column: Option<usize>,
 }
 
-/// The answer of `validate --explain`.
+/// The JSON output of `validate --explain`.
 #[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CheckItem<'a> {

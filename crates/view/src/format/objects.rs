@@ -4,7 +4,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-/// The answer of commands that print objects: `create --dry-run=client`, `auth check --emit-role`.
+/// The JSON output of commands that print objects: `create --dry-run=client`,
+/// `auth check --emit-role`.
 #[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ObjectList<'a> {

@@ -9,7 +9,7 @@ use crate::format::table::{Cell, Table, left, right};
 use crate::{Format, TextStyle};
 use gpuctl_core::stats::history::blame::{NodeBlame, Rate};
 
-/// The answer of `get nodes --blame -o json`.
+/// The JSON output of `get nodes --blame`.
 #[derive(JsonSchema, Serialize)]
 pub struct BlameList<'a> {
     pub total: usize,

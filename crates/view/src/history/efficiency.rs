@@ -77,7 +77,7 @@ fn advice_text(advice: &Advice) -> (&'static str, String, Option<String>) {
     }
 }
 
-/// The answer of `eff`.
+/// The JSON output of `eff`.
 #[derive(JsonSchema, Serialize)]
 pub struct EfficiencyDocument<'a> {
     namespace: &'a str,

@@ -88,7 +88,7 @@ fn timed(points: &[Point]) -> Vec<TimedValue> {
     points.iter().filter_map(one).collect()
 }
 
-/// The answer of `get metrics job`; with `--metric`, only the requested metrics.
+/// The JSON output of `get metrics job`; with `--metric`, only the requested metrics.
 #[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct JobMetrics {
@@ -108,7 +108,7 @@ pub struct JobMetrics {
     coverage: Option<Rests>,
 }
 
-/// Builds the answer; if `only` is not empty, with these metrics alone.
+/// Builds the JSON output; if `only` is not empty, with these metrics alone.
 pub fn job(curves: &JobCurves<'_>, only: &[JobMetric]) -> JobMetrics {
     let is_whole = only.is_empty();
     let series =

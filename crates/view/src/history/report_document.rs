@@ -1,4 +1,4 @@
-//! The answer of `report -o json`. Hours have two decimals, and unknown values are `null`.
+//! The JSON output of `report`. Hours have two decimals, and unknown values are `null`.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use gpuctl_core::model::Percent;
 use gpuctl_core::model::values::prices::Allowance;
 use gpuctl_core::stats::history::job_time::JobSum;
 
-/// The answer of `report -o json`.
+/// The JSON output of `report`.
 #[derive(JsonSchema, Serialize)]
 pub struct ReportDocument<'a> {
     by: &'a str,

@@ -9,7 +9,7 @@ use crate::format::text::{age, clean};
 use crate::{Format, TextStyle};
 use gpuctl_core::model::Claim;
 
-/// The answer of `get claims`.
+/// The JSON output of `get claims`.
 #[derive(JsonSchema, Serialize)]
 pub struct ClaimList<'a> {
     total: usize,

@@ -57,7 +57,7 @@ struct BatchItem<'a> {
     local_files: &'a [LocalFile],
 }
 
-/// The answer for several documents.
+/// The JSON output for several documents.
 #[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SubmissionBatch<'a> {

@@ -13,7 +13,7 @@ struct NotDeleted {
     message: String,
 }
 
-/// The answer for several names.
+/// The JSON output for several names.
 #[derive(JsonSchema, Serialize)]
 pub struct DeletionBatch<'a> {
     success: &'a [Deleted],

@@ -50,7 +50,7 @@ pub struct JobWork {
     pub note: Option<String>,
 }
 
-/// The answer of `describe job`. `resources.gpu` is per pod; `gpuTotal` is for all pods.
+/// The JSON output of `describe job`. `resources.gpu` is per pod; `gpuTotal` is for all pods.
 #[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct JobDescription<'a> {

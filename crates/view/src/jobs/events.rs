@@ -22,7 +22,7 @@ pub struct EventDocument<'a> {
     count: u32,
 }
 
-/// The answer of `events -o json`.
+/// The JSON output of `events`.
 #[derive(JsonSchema, Serialize)]
 pub struct EventList<'a> {
     pub total: usize,

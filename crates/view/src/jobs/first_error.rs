@@ -9,7 +9,7 @@ use crate::TextStyle;
 use crate::format::text::{clean, count, paint};
 use gpuctl_core::stats::logs::first_error::LogError;
 
-/// The answer of `logs --first-error -o json`.
+/// The JSON output of `logs --first-error`.
 #[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FirstErrorItem<'a> {

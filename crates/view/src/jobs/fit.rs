@@ -12,7 +12,7 @@ use gpuctl_core::model::counting::victims::Victim;
 /// Maximum number of node names in a line.
 const SHOWN: usize = 4;
 
-/// The answer of `fit` for one job.
+/// The JSON output of `fit` for one job.
 #[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FitItem<'a> {

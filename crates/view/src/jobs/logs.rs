@@ -21,7 +21,7 @@ pub struct PodLogLine {
     pub text: String,
 }
 
-/// The answer of `logs -o json`.
+/// The JSON output of `logs`.
 #[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LogDocument<'a> {

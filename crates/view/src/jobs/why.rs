@@ -19,7 +19,7 @@ const LONGEST: usize = 240;
 /// Maximum number of stacks in JSON.
 const STACKS: usize = 3;
 
-/// The answer of `why -o json`.
+/// The JSON output of `why`.
 #[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WhyItem<'a> {
@@ -91,7 +91,7 @@ struct CoverageItem {
     events: &'static str,
 }
 
-/// The answer of `why --all -o json`.
+/// The JSON output of `why --all`.
 #[derive(JsonSchema, Serialize)]
 pub struct WhyList<'a> {
     pub total: usize,

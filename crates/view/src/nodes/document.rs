@@ -235,7 +235,7 @@ fn measured(host: &NodeUsage, reading: &Reading) -> GpuItem {
     }
 }
 
-/// The answer of `get nodes --gpu-detail`.
+/// The JSON output of `get nodes --gpu-detail`.
 #[derive(JsonSchema, Serialize)]
 pub struct DetailList {
     total: usize,

@@ -9,7 +9,7 @@ use crate::format::text::age;
 use crate::{Format, TextStyle};
 use gpuctl_core::model::counting::drain::DrainedPod;
 
-/// The answer of `drain NODE --plan -o json`.
+/// The JSON output of `drain NODE --plan`.
 #[derive(JsonSchema, Serialize)]
 pub struct DrainPlan<'a> {
     pub node: &'a str,

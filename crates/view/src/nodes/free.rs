@@ -15,7 +15,7 @@ use gpuctl_core::model::values::quantity;
 /// Maximum number of pods to suggest for moving.
 const MOST_MOVES: usize = 5;
 
-/// The answer of `free`.
+/// The JSON output of `free`.
 #[derive(JsonSchema, Serialize)]
 pub struct FreeAnswer<'a> {
     groups: Vec<FreeItem<'a>>,

@@ -10,7 +10,7 @@ use crate::format::text::or_dash;
 use crate::{Format, TextStyle};
 use gpuctl_core::model::NodeUsage;
 
-/// The answer of `get gpu-type` without a node.
+/// The JSON output of `get gpu-type` without a node.
 #[derive(JsonSchema, Serialize)]
 pub struct GpuTypeList {
     total: usize,

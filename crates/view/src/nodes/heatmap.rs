@@ -86,7 +86,7 @@ impl HeatmapMetric {
     }
 }
 
-/// The answer of `get heatmap`: one panel per metric.
+/// The JSON output of `get heatmap`: one panel per metric.
 #[derive(JsonSchema, Serialize)]
 pub struct Heatmap {
     power: HeatmapPanel,

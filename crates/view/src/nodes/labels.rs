@@ -179,7 +179,7 @@ pub struct Labelled<'a> {
     pub message: String,
 }
 
-/// The answer for several nodes.
+/// The JSON output for several nodes.
 #[derive(JsonSchema, Serialize)]
 pub struct NodeBatch {
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -38,7 +38,7 @@ pub fn jobs<'a>(holders: impl Iterator<Item = &'a Holder>) -> Vec<RunningJob> {
     held.into_iter().map(item).collect()
 }
 
-/// The answer of `describe node -o json`.
+/// The JSON output of `describe node`.
 #[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeDocument {

@@ -21,7 +21,7 @@ pub struct OverviewSource<'a> {
     pub coverage: Option<Coverage>,
 }
 
-/// The answer of `get overview`: the nodes with GPUs, and the use of their GPUs.
+/// The JSON output of `get overview`: the nodes with GPUs, and the use of their GPUs.
 #[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Overview {

@@ -17,7 +17,7 @@ use crate::format::table::{Table, left, right};
 use crate::format::text::{clean, count, or_dash, plain_name};
 use crate::{Format, TextStyle};
 
-/// The answer of `describe pool -o json`.
+/// The JSON output of `describe pool`.
 #[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PoolDocument {

@@ -15,7 +15,7 @@ use crate::format::table::{Table, left, percentages, right};
 use crate::format::text::{joined, or_dash, plain_name};
 use crate::{Format, TextStyle};
 
-/// The answer of `get pools`.
+/// The JSON output of `get pools`.
 #[derive(JsonSchema, Serialize)]
 pub struct PoolList {
     total: usize,

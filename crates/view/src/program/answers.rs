@@ -1,4 +1,5 @@
-//! Provides the JSON Schema of each answer of `-o json`.
+//! Provides the JSON Schema of the output of each command with `-o json`, which is called an
+//! answer here.
 //!
 //! The program embeds the schemas as text instead of generating them, because the code that
 //! generates them is several times as large.

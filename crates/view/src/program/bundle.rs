@@ -1,11 +1,10 @@
-//! The answer of `doctor --bundle` for programs: the file that it wrote, and what is missing from
-//! it.
+//! The JSON output of `doctor --bundle`: the file that it wrote, and what is missing from it.
 
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// The answer of `doctor --bundle`.
+/// The JSON output of `doctor --bundle`.
 #[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BundleWritten<'a> {

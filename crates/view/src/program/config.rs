@@ -140,7 +140,7 @@ pub fn table(settings: &[Setting], format: Format, look: TextStyle) -> String {
     table.show(format, true, look)
 }
 
-/// The answer of `config set`.
+/// The JSON output of `config set`.
 #[derive(JsonSchema, Serialize)]
 pub struct SettingItem<'a> {
     /// Section and key, such as `prometheus.url`.

@@ -1,4 +1,4 @@
-//! Renders the answer of `doctor -o json` and of `/health`.
+//! Renders the output of `doctor` and the response of `/health`.
 
 use jiff::Timestamp;
 use schemars::JsonSchema;
@@ -47,7 +47,7 @@ pub struct PrometheusHealth {
     pub error: Option<String>,
 }
 
-/// The answer of `doctor`: the verdict, and the facts behind it.
+/// The JSON output of `doctor`: the verdict, and the facts behind it.
 #[derive(Debug, JsonSchema, Serialize)]
 pub struct DoctorReport {
     #[serde(flatten)]

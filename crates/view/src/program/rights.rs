@@ -131,7 +131,7 @@ impl Checked {
     }
 }
 
-/// The answer of `auth check`.
+/// The JSON output of `auth check`.
 #[derive(JsonSchema, Serialize)]
 pub struct RightsList<'a> {
     user: Option<&'a str>,
@@ -199,7 +199,7 @@ pub struct PoolRoom {
     pub max_gpu_per_job: Option<u32>,
 }
 
-/// The answer about one command.
+/// The JSON output of `auth check` for one command.
 #[derive(JsonSchema, Serialize)]
 pub struct Verdict {
     pub allowed: bool,
@@ -297,7 +297,7 @@ impl PoolRoom {
     }
 }
 
-/// Renders the answer for people.
+/// Renders a verdict for people.
 pub fn text(verdict: &Verdict, look: TextStyle) -> String {
     let answer = match (
         verdict.allowed,

@@ -1,10 +1,10 @@
-//! The answer of `version` for programs: the program, and the settings that decide what it can do.
+//! The JSON output of `version`: the program, and the settings that decide what it can do.
 
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-/// The answer of `version`.
+/// The JSON output of `version`.
 #[derive(JsonSchema, Serialize)]
 pub struct Version<'a> {
     pub service: &'static str,
@@ -21,7 +21,7 @@ pub struct Features {
     pub control_api: Value,
 }
 
-/// Settings that affect the answers of other commands.
+/// Settings that affect the output of other commands.
 #[derive(JsonSchema, Serialize)]
 pub struct Configured<'a> {
     /// Without user, password and parameters.

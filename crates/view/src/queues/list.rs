@@ -17,7 +17,7 @@ pub struct QueueRow {
     pub figures: Option<Figures>,
 }
 
-/// The answer of `get queues`.
+/// The JSON output of `get queues`.
 #[derive(JsonSchema, Serialize)]
 pub struct QueueList<'a> {
     total: usize,
@@ -47,7 +47,7 @@ struct QueueItem<'a> {
     jobs_waiting: Option<u64>,
 }
 
-/// The answer of `describe queue`.
+/// The JSON output of `describe queue`.
 #[derive(JsonSchema, Serialize)]
 pub struct QueueDescription<'a> {
     #[serde(flatten)]

@@ -9,7 +9,7 @@ use crate::format::text::clean;
 use crate::{Format, TextStyle};
 use gpuctl_core::model::Preemption;
 
-/// The answer of `get queues --preemptions`.
+/// The JSON output of `get queues --preemptions`.
 #[derive(JsonSchema, Serialize)]
 pub struct PreemptionList<'a> {
     total: usize,

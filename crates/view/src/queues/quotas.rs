@@ -13,7 +13,7 @@ use crate::format::table::{Table, left, right};
 use crate::format::text::{bar, clean};
 use crate::{Format, TextStyle};
 
-/// The answer of `get quotas`.
+/// The JSON output of `get quotas`.
 #[derive(JsonSchema, Serialize)]
 pub struct QuotaList<'a> {
     total: usize,

@@ -9,7 +9,7 @@ use crate::format::table::{Cell, Table, left};
 use crate::{Format, TextStyle};
 use gpuctl_core::stats::score::gpu_health::{FindingSeverity, HealthFinding};
 
-/// The answer of `get health -o json`.
+/// The JSON output of `get health`.
 #[derive(JsonSchema, Serialize)]
 pub struct HealthList<'a> {
     pub total: usize,
