@@ -178,8 +178,8 @@ impl Cockpit {
         true
     }
 
-    /// Opens the selected row: the nodes of a GPU type, the GPUs of a node, the job of a GPU, the
-    /// jobs of a queue, the logs of a job.
+    /// Opens the selected row: from a GPU type to its nodes, to their GPUs, to the job of a GPU, to
+    /// its logs; from a queue to its jobs.
     fn enter(&mut self) -> Option<Wish> {
         let rows = self.rows();
         let place = rows.get(self.place(&rows))?.place.clone();

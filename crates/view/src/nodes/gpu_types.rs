@@ -43,7 +43,7 @@ pub fn items(hosts: &[NodeUsage]) -> Vec<GpuTypeItem> {
     }
     let item = |(gpu_type, hosts): (String, Vec<&NodeUsage>)| {
         let total = |host: &NodeUsage| host.types.get(&gpu_type).copied().unwrap_or(0);
-        // The devices that pods hold on a node are not known by type, so the use of a type is
+        // The devices that pods hold on a node are not known by type. So the use of a type is
         // unknown if one of its nodes has several types.
         let single = hosts.iter().all(|host| host.types.len() == 1);
         let sum = |of: fn(&NodeUsage) -> Option<u64>| {

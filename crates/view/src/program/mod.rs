@@ -1,4 +1,4 @@
-//! Renders facts about gpuctl itself: settings, rights, version, and the schemas of its JSON output.
+//! Renders facts about gpuctl itself: settings, rights, version, and schemas of its JSON output.
 
 pub mod answers;
 pub mod bundle;
