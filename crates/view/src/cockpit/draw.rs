@@ -137,7 +137,7 @@ fn last_line(cockpit: &Cockpit) -> Line<'static> {
                     format!("   as of the time above: {trouble}")
                 });
             format!(
-                " /{}{cursor}   Esc takes the filter away{}",
+                " /{}{cursor}   Esc clears the filter{}",
                 clean(&cockpit.filter),
                 clean(&trouble)
             )
@@ -241,16 +241,16 @@ fn nothing(cockpit: &Cockpit) -> &'static str {
     match cockpit.tab {
         _ if !cockpit.filter.is_empty() => "nothing matches the filter",
         Tab::Jobs => "no workload holds GPUs or waits for them",
-        Tab::Waiting => "no job waits",
-        Tab::Nodes | Tab::Overview => "no node has GPUs that may be seen",
+        Tab::Waiting => "no job is waiting",
+        Tab::Nodes | Tab::Overview => "no nodes with GPUs are visible",
         Tab::Gpus if cockpit.snapshot.gpus.is_empty() => {
-            "no metrics of GPUs; `gpuctl doctor` says what is missing"
+            "no GPU metrics; run `gpuctl doctor` to find out why"
         }
-        Tab::Gpus => "no GPU is known of it",
+        Tab::Gpus => "no known GPUs in this scope",
         Tab::Queues if cockpit.snapshot.queues.is_none() => {
-            "no queueing system that may be seen (Kueue, Volcano)"
+            "no queueing system is visible (Kueue, Volcano)"
         }
-        Tab::Queues => "no queue",
+        Tab::Queues => "no queues",
     }
 }
 

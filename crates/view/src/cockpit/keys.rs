@@ -12,33 +12,33 @@ pub(super) const HELP: [(&str, &str); 15] = [
     ("1 … 6, Tab", "jobs, nodes, GPUs, queues, waiting, overview"),
     ("↑ ↓ k j", "select; PgUp, PgDn, Home and End go further"),
     ("Enter", "step into it: type → nodes → GPUs → job → logs"),
-    ("Esc, q", "go back; at the beginning q ends the program"),
-    ("/", "filter: rows that have these letters in a cell"),
+    ("Esc, q", "go back; in the first list, q quits"),
+    ("/", "filter: rows with a cell that contains the text"),
     (
         "s",
         "sort by the next key: utilization, GPUs, memory, power, age, name",
     ),
-    ("w", "why the job waits, died or is slow"),
+    ("w", "why the job waits, failed or is slow"),
     ("d", "describe what is selected"),
     (
         "l",
-        "logs of the job, followed; of jobs that gpuctl made, as are e and o",
+        "follow the logs of the job; l, e and o need a job that gpuctl created",
     ),
     ("g", "GPUs of the node or the job"),
     (
         "e",
-        "a shell in the job (exec); the cockpit comes back when it ends",
+        "a shell in the job (exec); the cockpit returns when it ends",
     ),
     (
         "o",
-        "open the notebook or the service of the job; Ctrl-C ends it",
+        "open the notebook or the service of the job; Ctrl-C stops it",
     ),
     (
         "mouse",
-        "a click selects or chooses a list, the wheel scrolls",
+        "click to select a row or a list, use the wheel to scroll",
     ),
     ("?", "this page"),
-    ("Ctrl-C", "end the program"),
+    ("Ctrl-C", "quit"),
 ];
 
 impl Cockpit {
@@ -84,7 +84,7 @@ impl Cockpit {
             KeyCode::Char('?') => self.is_helping = true,
             KeyCode::Char('/') => self.is_typing = true,
             KeyCode::Char('s') if matches!(self.tab, Tab::Queues | Tab::Overview) => {
-                self.remark = Some("this list has one order".to_owned());
+                self.remark = Some("this list has a fixed order".to_owned());
             }
             KeyCode::Char('s') => {
                 self.order = self.order.next();

@@ -202,7 +202,7 @@ impl Cockpit {
                 });
                 match job {
                     Some(job) => self.step(Tab::Jobs, Scope::Job(job)),
-                    None => self.remark = Some("nobody that may be seen holds this GPU".to_owned()),
+                    None => self.remark = Some("free, or held by a pod you cannot see".to_owned()),
                 }
             }
             Place::Job { .. } => return self.of_job("logs"),
@@ -240,7 +240,8 @@ impl Cockpit {
             // This row groups nodes of several types or of unknown type, but `--gpu-type` takes one
             // type.
             Place::GpuType(kind) if kind.is_empty() || kind.contains(',') => {
-                self.remark = Some("these nodes have no one type; Enter lists them".to_owned());
+                self.remark =
+                    Some("these nodes have no single GPU type; Enter lists them".to_owned());
                 None
             }
             Place::GpuType(kind) => self.answer(&["get", "nodes", "--gpu-type", &kind], false),
@@ -271,7 +272,7 @@ impl Cockpit {
     fn of_job(&mut self, verb: &str) -> Option<Wish> {
         let Some((namespace, kind, name)) = self.job() else {
             self.remark = Some(format!(
-                "`{verb}` is for a job; Enter leads from a node to its GPUs and from a GPU to its job"
+                "`{verb}` needs a job; Enter goes from a node to its GPUs and from a GPU to its job"
             ));
             return None;
         };
@@ -289,7 +290,7 @@ impl Cockpit {
             // error.
             _ if is_ours == Some(false) => {
                 self.remark = Some(format!(
-                    "`{verb}` is for jobs that gpuctl made; `w` and `d` tell of every workload"
+                    "`{verb}` only works with jobs that gpuctl created; `w` and `d` work with every workload"
                 ));
                 None
             }

@@ -332,14 +332,14 @@ fn keys_ask_other_verbs_about_what_is_selected() {
     // A node has no logs.
     let mut nodes = cockpit(Tab::Nodes, 100);
     assert_eq!(press(&mut nodes, "l"), None);
-    assert!(body(&mut nodes, 100, 9).contains("`logs` is for a job"));
+    assert!(body(&mut nodes, 100, 9).contains("`logs` needs a job"));
     let mut free = cockpit(Tab::Gpus, 100);
     press(&mut free, "/ f r e e enter enter");
-    assert!(body(&mut free, 100, 14).contains("nobody that may be seen holds this GPU"));
+    assert!(body(&mut free, 100, 14).contains("free, or held by a pod you cannot see"));
     // `logs` only works with jobs that gpuctl created.
     let mut foreign = cockpit(Tab::Jobs, 100);
     assert_eq!(press(&mut foreign, "down l"), None);
-    assert!(body(&mut foreign, 100, 9).contains("`logs` is for jobs that gpuctl made"));
+    assert!(body(&mut foreign, 100, 9).contains("`logs` only works with jobs that gpuctl created"));
     let mut careful = Cockpit {
         is_read_only: true,
         ..cockpit(Tab::Jobs, 100)
@@ -473,7 +473,7 @@ fn curves_of_nodes_and_jobs_are_means_of_their_gpus() {
     assert_eq!(
         (values("gpu-a-02"), values("lab/Job/notebook")),
         (vec![], vec![]),
-        "unknown is no curve, not zero"
+        "unknown utilization has no curve, rather than zeros"
     );
 }
 
@@ -526,7 +526,7 @@ fn an_outage_is_told_and_the_last_answer_stays() {
     press(&mut cockpit, "/ b enter");
     assert!(
         body(&mut cockpit, 100, 9).contains("as of the time above"),
-        "a filter hides no outage"
+        "a filter does not hide an outage"
     );
     cockpit.update(snapshot());
     assert!(!body(&mut cockpit, 100, 9).contains("as of the time"));

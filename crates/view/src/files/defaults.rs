@@ -121,7 +121,7 @@ pub fn below(rows: &[DefaultRow]) -> String {
     format!(
         "\nHERE:\n{}",
         if lines.is_empty() {
-            "  the site's defaults say nothing of it\n"
+            "  the site's defaults do not set it\n"
         } else {
             &lines
         }

@@ -297,9 +297,9 @@ pub(super) fn sample(field: &Field, kind: &str, path: &str) -> String {
 pub fn markdown() -> String {
     const JOBS: [&str; 4] = ["training", "inference", "notebook", "compute"];
     let mut text = String::from(
-        "# The specification file\n\nThis page is made from the table of fields behind `gpuctl explain`, `gpuctl init` and\n\
-         `gpuctl schema`; `gpuctl explain FIELD` prints one of them with an example. Several documents\n\
-         may stand in a file, separated by `---`.\n",
+        "# The specification file\n\nThis page is generated from the table of fields behind `gpuctl explain`, `gpuctl init` and\n\
+         `gpuctl schema`; `gpuctl explain FIELD` prints one of them with an example. A file can contain\n\
+         several documents, separated by `---`.\n",
     );
     for (title, kinds) in [
         ("Jobs", &JOBS[..]),

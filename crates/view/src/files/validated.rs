@@ -190,7 +190,7 @@ pub fn check_document(check: &Check) -> CheckItem<'_> {
 pub fn explained(check: &Check) -> String {
     let silence = match can_be_silenced(check) {
         true => format!(
-            "\n\nSilence it in a file by the comment\n  # gpuctl: ignore {}",
+            "\n\nSilence it in a file with the comment\n  # gpuctl: ignore {}",
             check.id
         ),
         false => String::new(),

@@ -73,7 +73,7 @@ pub fn memory_of(figures: &Figures) -> Option<String> {
     memory(figures.memory_used, figures.memory_total)
 }
 
-/// Formats as `87% mean, 34% lowest, of 15 of 16 GPUs; memory 68Gi/80Gi per GPU; 4992 W in all`.
+/// Formats as `87% mean, 34% lowest, of 15 of 16 GPUs; memory 68Gi/80Gi per GPU; 4992 W in total`.
 ///
 /// `held` is the number of held GPUs, which can be higher than the number that exporters report.
 /// `None` when nothing was sampled.
@@ -91,7 +91,7 @@ pub(crate) fn use_of(figures: &Figures, held: u64) -> Option<String> {
         text.push_str(&format!("; memory {memory}{each}"));
     }
     if let Some(Watts(watts)) = figures.power_in_all {
-        let all = if figures.devices > 1 { " in all" } else { "" };
+        let all = if figures.devices > 1 { " in total" } else { "" };
         text.push_str(&format!("; {watts:.0} W{all}"));
     }
     Some(text)

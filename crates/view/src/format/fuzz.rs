@@ -16,7 +16,7 @@ pub fn shown(bytes: &[u8]) {
         !shown.contains([
             '\u{202a}', '\u{202e}', '\u{2066}', '\u{2069}', '\u{200e}', '\u{2028}'
         ]),
-        "a mark of direction"
+        "a direction mark"
     );
     let file = csv::records([vec![told.clone().into_owned(), "1".to_owned()]]);
     let mut reader = ::csv::ReaderBuilder::new()

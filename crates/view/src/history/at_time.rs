@@ -361,8 +361,8 @@ pub fn sentence(device: &DeviceAt) -> String {
     };
     let who = match (names(&device.holders), names(&device.possible_holders)) {
         (held, _) if !held.is_empty() => held,
-        (_, possible) if possible.is_empty() => "nobody".to_owned(),
-        (_, possible) => format!("nobody, or one of {possible}: the exporter names no pod"),
+        (_, possible) if possible.is_empty() => "no pod".to_owned(),
+        (_, possible) => format!("no pod, or one of {possible} (the exporter names no pod)"),
     };
     let busy = device
         .utilization

@@ -40,7 +40,7 @@ fn advice_text(advice: &Advice) -> (&'static str, String, Option<String>) {
             let patch = alone.then(|| format!("resources:\n  gpu: {}\n", all - idle));
             (
                 "fewer-gpus",
-                format!("{idle} of {all} GPUs did nothing"),
+                format!("{idle} of {all} GPUs were idle"),
                 patch,
             )
         }
@@ -48,7 +48,7 @@ fn advice_text(advice: &Advice) -> (&'static str, String, Option<String>) {
             let gib = memory_peak.gibibytes().ceil();
             (
                 "slice",
-                format!("{gib} GiB and little work would fit into a slice of a GPU"),
+                format!("{gib} GiB of memory and low utilization fit on a slice of a GPU"),
                 Some("resources:\n  gpu: 1\n  gpu_share: 0.125\n".to_owned()),
             )
         }
@@ -58,12 +58,12 @@ fn advice_text(advice: &Advice) -> (&'static str, String, Option<String>) {
             others,
         } => (
             "straggler",
-            format!("{device} drew {power:.0} W, its peers {others:.0} W: it may hold them up"),
+            format!("{device} drew {power:.0} W, its peers {others:.0} W: it may slow them down"),
             None,
         ),
         Advice::NoRequests { idle, held } => {
             let told = format!(
-                "nothing was asked of it in {idle:.1} of {held:.1} GPU-hours: fewer replicas, or a queue-based autoscaler"
+                "no requests in {idle:.1} of {held:.1} GPU-hours: use fewer replicas, or a queue-based autoscaler"
             );
             ("no-requests", told, None)
         }
@@ -199,8 +199,8 @@ fn span(seconds: f64) -> String {
 /// Renders the line of the parts with one name.
 fn part_line(name: &str, hours: &PartHours) -> String {
     let worth = hours.equivalent.map_or_else(
-        || "of a size that nobody tells".to_owned(),
-        |all| format!("as much as {all:.1} GPU-hours"),
+        || "of unknown size".to_owned(),
+        |all| format!("equal to {all:.1} GPU-hours"),
     );
     let used = match hours.used().zip(hours.utilization()) {
         Some((used, Percent(utilization))) => format!(", {used:.1} used ({utilization:.0}%)"),
@@ -235,7 +235,7 @@ pub fn text(of: &Efficiency, look: TextStyle) -> String {
         String::new()
     };
     text.push_str(&format!(
-        "  rests on {share:.0}% of the GPU-hours, {}{dropped}\n",
+        "  based on {share:.0}% of the GPU-hours, {}{dropped}\n",
         count(of.works.len() as u64, "GPU")
     ));
     text
@@ -287,7 +287,7 @@ fn serving_line(sum: &ServingHours) -> String {
     });
     format!(
         "  requests    {:.0} tokens generated{rate}; \
-         nothing was asked of it in {:.1} of {:.1} GPU-hours\n",
+         no requests in {:.1} of {:.1} GPU-hours\n",
         sum.generated_tokens, sum.idle, sum.held
     )
 }
@@ -314,7 +314,7 @@ fn device_lines(works: &Works, look: TextStyle) -> String {
             |peak| format!("{:.1}{total} GiB", peak.gibibytes()),
         );
         let shared = if work.shared {
-            "   shared: the figures of all who use it"
+            "   shared: the values include other pods"
         } else {
             ""
         };

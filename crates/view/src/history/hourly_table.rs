@@ -178,12 +178,7 @@ pub fn curve(rows: &[HourlyRow], start: UnixSeconds, end: UnixSeconds, look: Tex
         height: 5,
         width,
     };
-    chart(
-        &points,
-        frame,
-        "utilization of held GPUs by the hour, %",
-        look,
-    )
+    chart(&points, frame, "hourly utilization of held GPUs, %", look)
 }
 
 /// A page of rows.

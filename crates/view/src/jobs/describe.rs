@@ -75,7 +75,7 @@ fn add_trouble(lines: &mut NamedLines, description: &Description) {
         lines.add(
             "advice",
             format!(
-                "{limit}host memory were not enough, GPU memory is another matter: \
+                "{limit}host memory was not enough (this is not GPU memory): \
                  raise `resources.memory`"
             ),
         );
@@ -243,7 +243,7 @@ fn queue_position(position: QueuePosition) -> String {
         .waiting
         .map_or(String::new(), |waiting| format!(" of {waiting}"));
     format!(
-        ": place {}{of} in it, place {} in its cluster queue",
+        ": position {}{of}, position {} in the cluster queue",
         position.in_queue, position.in_cluster_queue
     )
 }

@@ -172,8 +172,8 @@ fn plain_words(event: &Event) -> String {
     match event.reason.as_str() {
         // "Successfully assigned NAMESPACE/POD to NODE"
         "Scheduled" => format!("placed on {last_word}"),
-        "SuccessfulCreate" => "made a pod".to_owned(),
-        "SuccessfulDelete" => "removed a pod".to_owned(),
+        "SuccessfulCreate" => "created a pod".to_owned(),
+        "SuccessfulDelete" => "deleted a pod".to_owned(),
         "FailedScheduling" => format!(
             "does not fit: {}",
             gpuctl_core::model::facts::state::scheduler_words(&message)
@@ -235,7 +235,7 @@ mod tests {
             lines,
             [
                 "EVENTS",
-                "-  made a pod (×2)",
+                "-  created a pod (×2)",
                 "-  placed on gpu-1",
                 "-  does not fit: 0/1 nodes are available: 1 Insufficient nvidia.com/gpu"
             ]

@@ -264,7 +264,7 @@ fn victim_lines(fit: &Fit) -> Vec<String> {
             String::new()
         };
         format!(
-            "would end a pod of {} on {}, priority {}{what}",
+            "would preempt a pod of {} on {}, priority {}{what}",
             clean(&pod.holder),
             clean(node),
             pod.priority
@@ -273,6 +273,6 @@ fn victim_lines(fit: &Fit) -> Vec<String> {
     let victims = fit.victims.as_deref().unwrap_or_default();
     let mut lines: Vec<String> = victims.iter().take(SHOWN).map(line).collect();
     let more = victims.len().saturating_sub(SHOWN);
-    lines.extend((more > 0).then(|| format!("would end {}", count(more as u64, "more pod"))));
+    lines.extend((more > 0).then(|| format!("would preempt {}", count(more as u64, "more pod"))));
     lines
 }

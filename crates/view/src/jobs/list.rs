@@ -162,7 +162,7 @@ pub fn table(
 /// The columns of a list, and how their cells are rendered.
 #[expect(
     clippy::struct_excessive_bools,
-    reason = "each decides on a column of its own"
+    reason = "each controls a separate column"
 )]
 struct ShownColumns {
     namespaces: bool,

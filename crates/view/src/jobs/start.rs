@@ -48,7 +48,7 @@ pub(crate) fn start_text(start: &StartForecast) -> String {
     let time = |seconds: f64| span(SignedDuration::from_secs(seconds as i64));
     let latest = start.latest.map(|seconds| {
         format!(
-            "within {} at the latest, by deadlines of jobs that run",
+            "within {} at the latest, from deadlines of running jobs",
             time(seconds)
         )
     });
@@ -64,6 +64,6 @@ pub(crate) fn start_text(start: &StartForecast) -> String {
             )
         }
         (None, Some(latest)) => format!("start: {latest}"),
-        (None, None) => format!("start: unknown, {from} are too few"),
+        (None, None) => format!("start: unknown, only {from}"),
     }
 }

@@ -63,7 +63,7 @@ fn add_devices(lines: &mut NamedLines, host: &NodeUsage) {
     lines.add(
         "GPUs",
         match host.gpus.total {
-            0 => "none whole".to_owned(),
+            0 => "no whole GPUs".to_owned(),
             _ => format!(
                 "{}: {} held, {} free",
                 types.join(", "),

@@ -87,7 +87,7 @@ pub fn table(
                 .into(),
             pod.moves_to
                 .clone()
-                .unwrap_or_else(|| "nowhere now".to_owned())
+                .unwrap_or_else(|| "no node now".to_owned())
                 .into(),
         ]);
     }

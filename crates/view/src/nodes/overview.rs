@@ -246,7 +246,7 @@ pub fn text(overview: &Overview, look: TextStyle) -> String {
         line(
             "Store",
             format!(
-                "{used} of {total} used ({share}), as {} tells",
+                "{used} of {total} used ({share}), according to {}",
                 storage.source.unwrap_or("a metric")
             ),
         );
@@ -287,7 +287,7 @@ fn node_text(overview: &Overview, look: TextStyle) -> String {
     ];
     if overview.unknown_nodes > 0 {
         parts = vec![format!(
-            "how {} of them are is not known",
+            "the state of {} is unknown",
             overview.unknown_nodes
         )];
     }

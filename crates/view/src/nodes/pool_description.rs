@@ -169,7 +169,7 @@ fn add_limits(lines: &mut NamedLines, pool: &PoolUse, definition: &PoolDefinitio
     if definition.exclusive {
         lines.add(
             "exclusive",
-            "a taint keeps jobs of other pools, and of none, off its nodes",
+            "a taint keeps jobs of other pools and jobs without a pool off its nodes",
         );
     }
 }

@@ -233,7 +233,7 @@ pub fn footer(hosts: &[&NodeUsage]) -> String {
         count(sum.total, "GPU")
     );
     match sum.free() {
-        None => text.push_str(": how many are free is not known"),
+        None => text.push_str(": number of free GPUs unknown"),
         Some(free) => {
             text.push_str(&format!(": {free} free"));
             let (cordoned, faulty) = (
@@ -246,7 +246,7 @@ pub fn footer(hosts: &[&NodeUsage]) -> String {
                 .map(|(number, what)| format!("{number} {what}"))
                 .collect();
             if !parts.is_empty() {
-                text.push_str(&format!(", of which {}", parts.join(" and ")));
+                text.push_str(&format!(", including {}", parts.join(" and ")));
             }
         }
     }

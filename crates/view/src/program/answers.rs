@@ -102,7 +102,7 @@ pub fn line(name: &str) -> Option<Value> {
         "$schema": whole["$schema"],
         "title": format!("a line of {} --watch", whole["title"].as_str().unwrap_or_default()),
         "anyOf": shapes.into_iter().map(line).collect::<Vec<_>>(),
-        "properties": {"deleted": {"const": true, "description": "The row is gone, and this is how it was."}},
+        "properties": {"deleted": {"const": true, "description": "The row was deleted; this is its last state."}},
         "$defs": whole["$defs"],
     }))
 }

@@ -111,15 +111,15 @@ fn prometheus_line(prometheus: &PrometheusHealth) -> String {
         }
         (Some(false), _) => (
             CheckStatus::Warn,
-            format!("{server} has no metrics of GPUs; is a GPU exporter running and scraped?"),
+            format!("{server} has no GPU metrics; is a GPU exporter running and scraped?"),
         ),
         (None, Some(error)) => (
             CheckStatus::Warn,
-            format!("{error}; what GPUs do is not known"),
+            format!("{error}; GPU metrics are unavailable"),
         ),
         (None, None) => (
             CheckStatus::Warn,
-            "not asked: it is found through the cluster".to_owned(),
+            "not queried, because it is discovered through the cluster".to_owned(),
         ),
     };
     line(status, "prometheus", &message)

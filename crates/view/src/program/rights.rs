@@ -269,7 +269,7 @@ impl PoolRoom {
             .zip(self.jobs)
             .filter(|(most, jobs)| *jobs >= *most as usize);
         match (self.exists, full) {
-            (Some(false), _) => Some(format!("there is no pool `{}`", self.name)),
+            (Some(false), _) => Some(format!("pool `{}` does not exist", self.name)),
             (_, Some((most, jobs))) => Some(format!(
                 "pool `{}` has {jobs} jobs and allows {most}",
                 self.name
@@ -283,14 +283,14 @@ impl PoolRoom {
     fn text(&self) -> String {
         let name = clean(&self.name);
         if self.exists.is_none() {
-            return format!("whether there is a pool {name} is not known");
+            return format!("whether pool {name} exists is unknown");
         }
         let jobs = self.jobs.map_or_else(
             || "an unknown number of jobs".to_owned(),
             |jobs| count(jobs as u64, "job"),
         );
         let most = self.max_jobs.map_or_else(
-            || "no limit is known".to_owned(),
+            || "no known limit".to_owned(),
             |most| format!("{most} allowed"),
         );
         format!("{jobs} in {name}, {most}")

@@ -291,7 +291,7 @@ mod tests {
         );
         assert!(
             !text.contains("\ngpu_total_count"),
-            "what is not known has no sample: {text}"
+            "unknown values have no sample: {text}"
         );
     }
 }

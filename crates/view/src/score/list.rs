@@ -284,10 +284,12 @@ fn footer(rows: &[Scored]) -> String {
         .iter()
         .any(|row| row.score.value.is_some() && row.score.terms().len() < TERMS.len())
     {
-        text.push_str("* without every term, re-weighted; -o wide says which\n");
+        text.push_str(
+            "* some terms are missing, so the others weigh more; -o wide shows the terms\n",
+        );
     }
     if rows.iter().any(|row| row.score.band == Band::Unknown) {
-        text.push_str("unknown: less than half of the window was sampled since the pod began\n");
+        text.push_str("unknown: less than half of the window was sampled since the pod started\n");
     }
     text
 }
