@@ -367,6 +367,7 @@ fn draw_help(frame: &mut Frame<'_>) {
         width,
         height,
     );
+    // Without it, the list would show through the box.
     frame.render_widget(Clear, place);
     frame.render_widget(
         Paragraph::new(lines).block(Block::bordered().title(" keys ")),

@@ -20,6 +20,7 @@ fn cell(gpu: &Reading, color: bool) -> (char, Style) {
         (None, Some(false), _) => ('·', Tint::Dim),
         (None, _, None) => ('?', Tint::Dim),
         (None, _, Some(Percent(value))) => {
+            // 100 % belongs to the last of the eight steps.
             let step = ((value.clamp(0.0, 100.0) / 100.0 * 8.0) as usize).min(7);
             (BLOCKS[step], tint_of(gpu.utilization))
         }
@@ -42,6 +43,7 @@ pub(super) fn map<'g>(
         .map(|name| clean(name).chars().count())
         .max()
         .unwrap_or(0)
+        // Cut longer node names, so that more GPUs fit on a line.
         .min(32);
     let cells = nodes.values().map(Vec::len).max().unwrap_or(0);
     // Two spaces separate the nodes of a line.

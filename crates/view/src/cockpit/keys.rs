@@ -205,6 +205,8 @@ impl Cockpit {
 
     /// Lists the tabs with their titles and the half-open range of screen columns of each.
     pub(super) fn tabs(&self) -> Vec<(Tab, String, u16, u16)> {
+        // The positions must match `tab_line` in `draw.rs`: one space in front, two after each
+        // title.
         let mut at = 1;
         let title = |(place, tab): (usize, Tab)| {
             let count = match tab {

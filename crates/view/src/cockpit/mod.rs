@@ -112,6 +112,7 @@ impl Cockpit {
             remark: None,
             sight: (0, 0),
             list_row: 0,
+            // Until the first draw sets it.
             width: look.width.unwrap_or(80),
         }
     }

@@ -248,6 +248,7 @@ fn kind_of(node: &NodeUsage) -> String {
 fn of_gpu(gpu: &Reading, order: Order, curve: &dyn Fn(&str) -> (String, Tint)) -> Row {
     let figures = Figures::of(std::iter::once(gpu));
     let holder = gpu.holders.first().cloned();
+    // A fault is more important than the holder.
     let told = match (&holder, gpu.held, &gpu.fault) {
         (_, _, Some(fault)) => (clean(fault).into_owned(), Tint::Bad),
         (Some((namespace, pod)), _, None) => plain(format!("{}/{}", clean(namespace), clean(pod))),
@@ -307,6 +308,7 @@ fn of_queue(queue: &Queue) -> Row {
         plain(or_dash(queue.running)),
         (or_dash(queue.waiting), tint),
     ];
+    // Queues with the most waiting jobs come first, whatever the order of other lists.
     let number = queue.waiting.map(|waiting| waiting as f64);
     Row {
         key,

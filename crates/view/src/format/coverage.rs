@@ -79,6 +79,7 @@ pub fn memory_of(figures: &Figures) -> Option<String> {
 /// `None` when nothing was sampled.
 pub(crate) fn use_of(figures: &Figures, held: u64) -> Option<String> {
     let mut text = format!("{} mean", percent(Some(figures.utilization?)));
+    // With one sampled device, the lowest value is the mean.
     if let Some(lowest) = figures.lowest.filter(|_| figures.sampled > 1) {
         text.push_str(&format!(", {} lowest", percent(Some(lowest))));
     }

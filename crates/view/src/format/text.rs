@@ -233,6 +233,7 @@ pub fn as_plugin(text: &str) -> String {
         told.push_str(before);
         // Only where a command starts: `gpuctl` also occurs as a name in sentences.
         let is_command = before.is_empty() && told.is_empty()
+            // A colored `hint:` ends with a reset sequence.
             || ["`", "\"", "(", "\n  ", "hint: ", "-- ", "&& ", "\u{1b}[0m "]
                 .iter()
                 .any(|sign| told.ends_with(sign));

@@ -262,6 +262,7 @@ pub fn device(then: &At<'_>, node: &str, index: u32) -> Option<DeviceAt> {
         .runs()
         .iter()
         .filter(|run| Some(run.device) == place);
+    // The newest sample names the holders.
     let last = runs
         .filter_map(|run| Some((&run.holders, run.values.last()?)))
         .max_by_key(|(_, point)| point.at);

@@ -167,6 +167,7 @@ pub fn curve(rows: &[HourlyRow], start: UnixSeconds, end: UnixSeconds, look: Tex
         })
     };
     let points: Vec<Point> = rows.iter().filter_map(of).collect();
+    // A single point does not make a curve.
     if look.width.is_none() || points.len() < 2 {
         return String::new();
     }

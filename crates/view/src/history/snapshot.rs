@@ -268,6 +268,7 @@ pub fn snapshot(at: &At<'_>, details: Option<Details<'_>>, whole: bool) -> Snaps
         cluster_name: at.cluster.to_owned(),
         snapshot_time: at.time,
         dimension_type: "cluster",
+        // A snapshot covers the whole cluster, so its dimension has no key and no value.
         dimension_key: whole.then_some(""),
         dimension_value: whole.then_some(""),
         total_gpu_capacity: at.capacity(),

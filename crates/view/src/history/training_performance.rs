@@ -65,6 +65,7 @@ pub fn performance_text(told: &TrainingCurves, from: i64, to: i64, look: TextSty
         let frame = ChartFrame {
             from,
             to,
+            // The range of a constant curve is 0, by which heights would be divided.
             top: (highest - lowest).max(f64::MIN_POSITIVE),
             height: 2,
             width,

@@ -37,6 +37,7 @@ pub fn size(bytes: u64) -> String {
         value /= 1024.0;
         unit += 1;
     }
+    // Bytes have no fraction.
     if unit == 0 {
         format!("{bytes} B")
     } else {

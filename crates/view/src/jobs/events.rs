@@ -189,6 +189,7 @@ fn plain_words(event: &Event) -> String {
         "Suspended" => "paused, or held back by its queue".to_owned(),
         "Resumed" => "resumed".to_owned(),
         "Completed" => "completed".to_owned(),
+        // These messages are clear without the reason in front.
         "SuccessfulRescale" | "Started" | "Created" | "Pulling" | "Pulled" | "Killing"
         | "Failed" | "BackOff" => message.into_owned(),
         reason => format!("{}: {message}", clean(reason)),

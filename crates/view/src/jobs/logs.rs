@@ -150,6 +150,7 @@ pub fn visible(text: &str, colors: bool) -> String {
                 Some(']' | 'P' | '_' | '^' | 'X') => skip_string(&mut chars),
                 _ => {}
             },
+            // The same as 8-bit C1 controls: CSI, then DCS, OSC, PM and APC.
             '\u{9b}' => result.push_str(&control_sequence(&mut chars, colors)),
             '\u{90}' | '\u{9d}' | '\u{9e}' | '\u{9f}' => skip_string(&mut chars),
             c if is_unsafe(c) => {}

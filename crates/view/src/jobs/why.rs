@@ -141,6 +141,7 @@ pub fn item<'a>(row: &WhyRow<'a>) -> WhyItem<'a> {
             events: answer.coverage.events,
         },
     };
+    // Measures the indented form, which `-o json` prints.
     while serde_json::to_string_pretty(&item).map_or(0, |text| text.len()) >= LARGEST
         && shorten(&mut item)
     {}

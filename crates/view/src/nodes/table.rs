@@ -236,6 +236,7 @@ pub fn footer(hosts: &[&NodeUsage]) -> String {
         None => text.push_str(": number of free GPUs unknown"),
         Some(free) => {
             text.push_str(&format!(": {free} free"));
+            // Free GPUs on these nodes cannot be used.
             let (cordoned, faulty) = (
                 free_on(NodeHealth::Maintaining),
                 free_on(NodeHealth::Faulty),

@@ -80,6 +80,7 @@ impl MetricsText {
     /// Writes a metric family with at most one sample.
     fn gauge(&mut self, name: &str, help: &str, value: Option<f64>) {
         self.family(name, "gauge", help);
+        // Prometheus marks a series as stale when a scrape no longer contains it.
         if let Some(value) = value {
             self.sample(name, &[], value);
         }

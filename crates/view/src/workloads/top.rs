@@ -65,6 +65,7 @@ pub fn sort(lines: &mut [TopLine], key: TopOrder) {
         TopOrder::Name => None,
     };
     lines.sort_by(|a, b| {
+        // In descending order, negative infinity sorts unknown values last.
         let known = number(b)
             .unwrap_or(f64::NEG_INFINITY)
             .total_cmp(&number(a).unwrap_or(f64::NEG_INFINITY));
