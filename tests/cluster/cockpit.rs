@@ -97,9 +97,9 @@ fn what_is_not_there_is_told_and_nothing_may_be_changed() {
     let mut tty = start(&scene, "--read-only");
     tty.sees("no workload holds GPUs or waits for them");
     tty.press("3");
-    tty.sees("no metrics of GPUs");
+    tty.sees("no GPU metrics");
     tty.press("4");
-    tty.sees("no queueing system that may be seen");
+    tty.sees("no queueing system is visible");
     tty.press("?");
     tty.sees("type → nodes → GPUs → job → logs");
     tty.press("x1");

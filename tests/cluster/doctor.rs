@@ -188,7 +188,7 @@ fn a_drain_is_planned_and_nothing_is_changed() {
             .gpuctl(&["drain", "drained-0", "--plan"])
             .ok()
             .out
-            .contains("nowhere now")
+            .contains("no node now")
     );
     assert_eq!(scene.job("big")["status"], "running");
     assert!(scene.get(&["node", "drained-0"])["spec"]["unschedulable"].is_null());

@@ -315,7 +315,7 @@ fn who_gives_way_is_named_beforehand() {
         .out;
     assert!(
         text.contains(
-            "\n  would end a pod of giving-way/low on giving-way-a, priority 0: 4 GPUs\n"
+            "\n  would preempt a pod of giving-way/low on giving-way-a, priority 0: 4 GPUs\n"
         ),
         "{text}"
     );

@@ -486,7 +486,7 @@ fn hours_of_parts(address: &str, cache: &std::path::PathBuf, begin: i64, seconds
     .ok()
     .out;
     assert!(
-        text.contains("mig-1g.10gb") && text.contains("as much as"),
+        text.contains("mig-1g.10gb") && text.contains("equal to"),
         "{text}"
     );
     let at = ask(

@@ -135,7 +135,7 @@ fn a_waiting_job_is_told_how_long_similar_ones_waited() {
     );
     let told = with(&["why", "little"], "").ok().out;
     assert!(
-        told.contains("start: unknown, 5 similar starts within 7 days are too few"),
+        told.contains("start: unknown, only 5 similar starts within 7 days"),
         "{told}"
     );
     assert_eq!(why("holder")["start"], Value::Null);
@@ -208,7 +208,7 @@ fn deadlines_of_those_that_run_bound_the_wait() {
     .ok();
     let told = with(&["why", "next"], "").ok().out;
     assert!(
-        told.contains("start: within 59m at the latest, by deadlines of jobs that run"),
+        told.contains("start: within 59m at the latest, from deadlines of running jobs"),
         "{told}"
     );
     // Another job that waits for the same node may come first.

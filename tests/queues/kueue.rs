@@ -338,7 +338,7 @@ fn places_in_the_queue_are_told(scene: &Scene) {
     );
     let described = scene.gpuctl(&["describe", "large"], "").ok().out;
     assert!(
-        described.contains("research: place 2 of 2 in it, place 2 in its cluster queue"),
+        described.contains("research: position 2 of 2, position 2 in the cluster queue"),
         "{described}"
     );
 }

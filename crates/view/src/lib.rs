@@ -1,5 +1,7 @@
-//! How an answer looks: tables, text, JSON, YAML, CSV. JSON structs are separate from the model, so
-//! that an internal change breaks no script.
+//! Renders the output of commands: tables, text, JSON, YAML, CSV.
+//!
+//! The structs of JSON output are separate from the model, so that internal changes do not break
+//! scripts.
 #![warn(unreachable_pub)]
 #![cfg_attr(not(test), warn(clippy::too_many_lines))]
 
@@ -18,43 +20,44 @@ pub mod workloads;
 
 use serde::Serialize;
 
-/// What `-o` asks for.
+/// The output format of `-o`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Format {
-    /// Columns for people.
+    /// Aligned columns for people.
     #[default]
     Table,
-    /// Columns for people, all of them.
+    /// Aligned columns for people, with the optional ones.
     Wide,
     /// One JSON document.
     Json,
     /// One YAML document.
     Yaml,
-    /// A name a line.
+    /// One name per line.
     Name,
-    /// RFC 4180.
+    /// CSV as in RFC 4180.
     Csv,
 }
 
 impl Format {
-    /// Returns true where stdout is one document and talk on stderr is objects.
+    /// Whether stdout is one document. Messages on stderr are JSON objects then.
     pub fn is_document(self) -> bool {
         matches!(self, Self::Json | Self::Yaml)
     }
 }
 
-/// How text for people may look: decided once from flags, environment and the stream.
+/// How text for people is formatted. Determined once from flags, environment variables and the
+/// output stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TextStyle {
-    /// Columns of the terminal; `None` in a pipe, where nothing is cut or wrapped.
+    /// Width of the terminal in columns; `None` in a pipe, where nothing is cut or wrapped.
     pub width: Option<usize>,
-    /// True when colors are shown.
+    /// Whether colors are enabled.
     pub color: bool,
-    /// `#` and `.` instead of block characters.
+    /// Whether to draw with ASCII, such as `#` and `.`, instead of block characters.
     pub plain: bool,
 }
 
-/// `value` as a JSON document.
+/// Serializes `value` as a JSON document.
 ///
 /// # Panics
 /// Never: our structs have only string keys.
@@ -65,7 +68,7 @@ pub fn json(value: &impl Serialize) -> String {
     text
 }
 
-/// `value` as JSON on one line, without its end.
+/// Serializes `value` as JSON on one line, without a line break.
 ///
 /// # Panics
 /// Never: our structs have only string keys.
@@ -73,14 +76,14 @@ pub fn json_line(value: &impl Serialize) -> String {
     format::text::escaped(serde_json::to_string(value).expect("our structs are JSON"))
 }
 
-/// `value` as a YAML document.
+/// Serializes `value` as a YAML document.
 ///
 /// # Panics
 /// Never: our structs have only string keys.
 pub fn yaml(value: &impl Serialize) -> String {
     let text = serde_saphyr::to_string(value).expect("our structs are YAML");
-    // YAML leaves such characters as they are, also outside of quotes. JSON is YAML, and has them
-    // in quotes, where they can be escaped.
+    // The YAML serializer writes unsafe characters unescaped, even outside of quotes. JSON is valid
+    // YAML, and its strings are quoted, so there they can be escaped.
     match format::text::is_escaped_in(&text) {
         true => format::text::escaped_in_yaml(format!(
             "{}\n",
@@ -90,7 +93,7 @@ pub fn yaml(value: &impl Serialize) -> String {
     }
 }
 
-/// Returns a document in the format asked for, or `None` where the format is for people.
+/// Serializes a document as JSON or YAML; `None` for formats for people.
 pub fn document(format: Format, value: &impl Serialize) -> Option<String> {
     match format {
         Format::Json => Some(json(value)),

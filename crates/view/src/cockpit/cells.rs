@@ -1,11 +1,11 @@
-//! The cells of the cockpit: texts with the color that each gets.
+//! Builds the cells of the cockpit's lists: text with a color.
 
 use ratatui::style::{Color, Style};
 
 use crate::format::coverage::{memory_of, percent};
 use gpuctl_core::model::{Figures, Percent, Watts};
 
-/// How a cell looks where there are colors.
+/// How a cell is styled on a terminal with colors.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Tint {
     #[default]
@@ -16,7 +16,7 @@ pub(crate) enum Tint {
     Dim,
 }
 
-/// Returns how a tint is drawn; without colors all look alike.
+/// Converts a tint to a ratatui style: the default style for every tint when colors are off.
 pub(super) fn style(tint: Tint, color: bool) -> Style {
     match tint {
         _ if !color => Style::new(),
@@ -28,7 +28,7 @@ pub(super) fn style(tint: Tint, color: bool) -> Style {
     }
 }
 
-/// Returns the color of a utilization: red for idle, yellow for low, green above.
+/// Colors a utilization: red below 5 %, yellow below 40 %, green above, dim when unknown.
 pub(super) fn tint_of(utilization: Option<Percent>) -> Tint {
     match utilization {
         None => Tint::Dim,

@@ -1,9 +1,10 @@
-//! The columns of each list of the cockpit, and which of them give way where there is no room.
+//! Defines the columns of each list of the cockpit, and which of them to hide first on narrow
+//! screens.
 
 use super::lists::Tab;
 
-/// A column: its title, whether numbers stand right, and in which order columns give way on narrow
-/// screens; 0 never does.
+/// A column. `right` aligns it to the right. On narrow screens, columns with a higher `yields` are
+/// hidden first; 0 is never hidden.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CockpitColumn {
     pub title: &'static str,
@@ -29,7 +30,7 @@ const fn right(title: &'static str, yields: u8) -> CockpitColumn {
 
 const CURVE: CockpitColumn = left("LAST 30 MIN", 3);
 
-/// Returns the columns of a list, from the left.
+/// Lists the columns of a tab from left to right.
 pub(crate) fn columns(tab: Tab) -> Vec<CockpitColumn> {
     match tab {
         Tab::Jobs => vec![

@@ -1,5 +1,4 @@
-//! Draws the cockpit: a line of sums, the lists' names, one list or a command's answer, and the
-//! keys.
+//! Draws the cockpit: a summary line, the tabs, one list or the output of a command, and the keys.
 
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -18,10 +17,11 @@ use super::{Cockpit, Pane};
 use crate::format::coverage::percent;
 use crate::format::text::{clean, count, or_dash};
 
-/// Keys that are always said.
+/// The keys that the last line always shows.
 const KEYS: &str = "? keys  q back  Enter step into  w why  l logs  d describe  g GPUs  e exec  o open  / filter  s sort";
 
-/// Draws everything, and notes what is where.
+/// Draws the whole screen and records where the list was drawn, so that mouse clicks can be mapped
+/// to rows.
 pub fn draw(cockpit: &mut Cockpit, frame: &mut Frame<'_>) {
     let [head, tabs, body, keys] = Layout::vertical([
         Constraint::Length(1),
@@ -30,6 +30,7 @@ pub fn draw(cockpit: &mut Cockpit, frame: &mut Frame<'_>) {
         Constraint::Length(1),
     ])
     .areas(frame.area());
+    // `Cockpit::answer` wraps the lines of a new pane at this width.
     cockpit.width = usize::from(body.width);
     frame.render_widget(
         Paragraph::new(head_line(cockpit, usize::from(head.width))),
@@ -48,7 +49,8 @@ pub fn draw(cockpit: &mut Cockpit, frame: &mut Frame<'_>) {
     }
 }
 
-/// Who, how much of it is held, how busy it is, who waits, and when that was.
+/// Renders the summary line: cluster, nodes, held GPUs, utilization, waiting jobs, and the time of
+/// the snapshot.
 fn head_line(cockpit: &Cockpit, width: usize) -> Line<'static> {
     let snapshot = &cockpit.snapshot;
     let (waiting, lacking) = snapshot.waiting();
@@ -91,6 +93,7 @@ fn head_line(cockpit: &Cockpit, width: usize) -> Line<'static> {
         .to_zoned(jiff::tz::TimeZone::system())
         .strftime("%H:%M:%S")
         .to_string();
+    // Cut by characters, not bytes: names in this line can contain non-ASCII text.
     let left = format!(" {}", parts.join("   "));
     let left: String = left
         .chars()
@@ -120,6 +123,8 @@ fn tab_line(cockpit: &Cockpit) -> Line<'static> {
 fn last_line(cockpit: &Cockpit) -> Line<'static> {
     let cursor = if cockpit.is_typing { "▏" } else { "" };
     let text = match (&cockpit.trouble, &cockpit.remark) {
+        // An active filter stays visible, and so does an outage. A remark hides the filter until
+        // the next key.
         _ if cockpit.is_typing
             || (!cockpit.filter.is_empty()
                 && cockpit.pane.is_none()
@@ -132,7 +137,7 @@ fn last_line(cockpit: &Cockpit) -> Line<'static> {
                     format!("   as of the time above: {trouble}")
                 });
             format!(
-                " /{}{cursor}   Esc takes the filter away{}",
+                " /{}{cursor}   Esc clears the filter{}",
                 clean(&cockpit.filter),
                 clean(&trouble)
             )
@@ -171,6 +176,7 @@ fn draw_list(cockpit: &mut Cockpit, frame: &mut Frame<'_>, area: Rect) {
     let place = cockpit.place(&rows);
     let mut area = area;
     if cockpit.tab == Tab::Gpus && !rows.is_empty() {
+        // The map shows the same GPUs as the list below it.
         let shown: std::collections::BTreeSet<&str> =
             rows.iter().map(|row| row.key.as_str()).collect();
         let gpus = cockpit
@@ -178,6 +184,7 @@ fn draw_list(cockpit: &mut Cockpit, frame: &mut Frame<'_>, area: Rect) {
             .gpus
             .iter()
             .filter(|gpu| shown.contains(super::gpu_name(gpu).as_str()));
+        // At most half of the screen, so that the list keeps some rows.
         let size = (usize::from(area.width), usize::from(area.height / 2));
         let lines = map(
             gpus,
@@ -191,7 +198,9 @@ fn draw_list(cockpit: &mut Cockpit, frame: &mut Frame<'_>, area: Rect) {
         frame.render_widget(Paragraph::new(lines), above);
         area = below;
     }
+    // The first row of the area holds the column titles.
     let height = usize::from(area.height.saturating_sub(1));
+    // Keep the old scroll position unless the selected row would be out of view.
     let first = cockpit
         .sight
         .0
@@ -227,28 +236,29 @@ fn draw_list(cockpit: &mut Cockpit, frame: &mut Frame<'_>, area: Rect) {
     frame.render_widget(Paragraph::new(lines), area);
 }
 
-/// Says why a list is empty.
+/// Explains why a list is empty.
 fn nothing(cockpit: &Cockpit) -> &'static str {
     match cockpit.tab {
         _ if !cockpit.filter.is_empty() => "nothing matches the filter",
         Tab::Jobs => "no workload holds GPUs or waits for them",
-        Tab::Waiting => "no job waits",
-        Tab::Nodes | Tab::Overview => "no node has GPUs that may be seen",
+        Tab::Waiting => "no job is waiting",
+        Tab::Nodes | Tab::Overview => "no nodes with GPUs are visible",
         Tab::Gpus if cockpit.snapshot.gpus.is_empty() => {
-            "no metrics of GPUs; `gpuctl doctor` says what is missing"
+            "no GPU metrics; run `gpuctl doctor` to find out why"
         }
-        Tab::Gpus => "no GPU is known of it",
+        Tab::Gpus => "no known GPUs in this scope",
         Tab::Queues if cockpit.snapshot.queues.is_none() => {
-            "no queueing system that may be seen (Kueue, Volcano)"
+            "no queueing system is visible (Kueue, Volcano)"
         }
-        Tab::Queues => "no queue",
+        Tab::Queues => "no queues",
     }
 }
 
-/// Columns by their places, with the widths that they get.
+/// Columns with their positions, and their widths.
 type Fitted = (Vec<(usize, CockpitColumn)>, Vec<usize>);
 
-/// Returns the columns that have room, and their widths; names are shortened last.
+/// Picks the columns that fit into `width`, and their widths. Hides columns before it shortens
+/// names.
 fn fitted(tab: Tab, rows: &[Row], width: usize) -> Fitted {
     let mut columns: Vec<(usize, CockpitColumn)> = columns(tab).into_iter().enumerate().collect();
     let natural = |(place, column): &(usize, CockpitColumn)| {
@@ -261,7 +271,7 @@ fn fitted(tab: Tab, rows: &[Row], width: usize) -> Fitted {
     };
     loop {
         let widths: Vec<usize> = columns.iter().map(natural).collect();
-        // A mark before them, and a space after each.
+        // One column for the selection mark, and a space after each cell.
         let surplus =
             (1 + widths.iter().map(|width| width + 1).sum::<usize>()).saturating_sub(width);
         if surplus == 0 {
@@ -278,7 +288,7 @@ fn fitted(tab: Tab, rows: &[Row], width: usize) -> Fitted {
             Some(at) => drop(columns.remove(at)),
             None => {
                 let mut widths = widths;
-                // The widest texts on the left give the rest.
+                // Shorten left-aligned texts, from left to right, to at least 12 columns.
                 for at in (0..columns.len())
                     .filter(|at| !columns[*at].1.right)
                     .collect::<Vec<_>>()
@@ -320,7 +330,7 @@ fn line(
     }
 }
 
-/// Cuts a text that has no room, and says so.
+/// Shortens a text to `width` terminal columns and marks the cut with `…`.
 fn shortened(text: &str, width: usize) -> String {
     if text.width() <= width {
         return text.to_owned();
@@ -357,6 +367,7 @@ fn draw_help(frame: &mut Frame<'_>) {
         width,
         height,
     );
+    // Without it, the list would show through the box.
     frame.render_widget(Clear, place);
     frame.render_widget(
         Paragraph::new(lines).block(Block::bordered().title(" keys ")),

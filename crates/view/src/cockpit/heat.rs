@@ -1,5 +1,5 @@
-//! The heat map of the cockpit: every GPU as one cell, its node's name before it. Height and color
-//! are its utilization.
+//! Draws the heat map of the cockpit: one character per GPU after the name of its node. Its height
+//! and color show the utilization.
 
 use std::collections::BTreeMap;
 
@@ -11,8 +11,8 @@ use super::snapshot::gpu_name;
 use crate::format::text::clean;
 use gpuctl_core::model::{Percent, Reading};
 
-/// Returns what stands for a GPU: `▁` to `█` by its utilization, `·` where nobody holds it, `!`
-/// where it is broken, `?` unknown.
+/// Draws one GPU: `▁` to `█` by utilization, `·` when it is free, `!` when it is faulty, `?` when
+/// its utilization is unknown.
 fn cell(gpu: &Reading, color: bool) -> (char, Style) {
     const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let (letter, tint) = match (&gpu.fault, gpu.held, gpu.utilization) {
@@ -20,6 +20,7 @@ fn cell(gpu: &Reading, color: bool) -> (char, Style) {
         (None, Some(false), _) => ('·', Tint::Dim),
         (None, _, None) => ('?', Tint::Dim),
         (None, _, Some(Percent(value))) => {
+            // 100 % belongs to the last of the eight steps.
             let step = ((value.clamp(0.0, 100.0) / 100.0 * 8.0) as usize).min(7);
             (BLOCKS[step], tint_of(gpu.utilization))
         }
@@ -27,7 +28,8 @@ fn cell(gpu: &Reading, color: bool) -> (char, Style) {
     (letter, style(tint, color))
 }
 
-/// Returns the map in lines of `width`, at most `height` of them, those around the selected GPU.
+/// Draws the map with lines of `width`. If it needs more than `height` lines, it shows the lines
+/// around the selected GPU.
 pub(super) fn map<'g>(
     gpus: impl Iterator<Item = &'g Reading>,
     selected: Option<&str>,
@@ -41,8 +43,10 @@ pub(super) fn map<'g>(
         .map(|name| clean(name).chars().count())
         .max()
         .unwrap_or(0)
+        // Cut longer node names, so that more GPUs fit on a line.
         .min(32);
     let cells = nodes.values().map(Vec::len).max().unwrap_or(0);
+    // Two spaces separate the nodes of a line.
     let block = name_width + 1 + cells + 2;
     let beside = (width.saturating_sub(1) / block.max(1)).max(1);
     let (mut lines, mut of_selected) = (Vec::new(), 0);

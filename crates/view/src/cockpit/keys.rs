@@ -1,4 +1,4 @@
-//! What each key and each click does.
+//! Handles the keys and mouse events of the cockpit.
 
 use crossterm::event::{
     Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers, MouseButton, MouseEvent, MouseEventKind,
@@ -7,44 +7,46 @@ use crossterm::event::{
 use super::lists::Tab;
 use super::{Cockpit, Wish};
 
-/// Every key, for the page that `?` shows.
+/// Every key, for the help page of `?`.
 pub(super) const HELP: [(&str, &str); 15] = [
     ("1 … 6, Tab", "jobs, nodes, GPUs, queues, waiting, overview"),
     ("↑ ↓ k j", "select; PgUp, PgDn, Home and End go further"),
     ("Enter", "step into it: type → nodes → GPUs → job → logs"),
-    ("Esc, q", "go back; at the beginning q ends the program"),
-    ("/", "filter: rows that have these letters in a cell"),
+    ("Esc, q", "go back; in the first list, q quits"),
+    ("/", "filter: rows with a cell that contains the text"),
     (
         "s",
         "sort by the next key: utilization, GPUs, memory, power, age, name",
     ),
-    ("w", "why the job waits, died or is slow"),
+    ("w", "why the job waits, failed or is slow"),
     ("d", "describe what is selected"),
     (
         "l",
-        "logs of the job, followed; of jobs that gpuctl made, as are e and o",
+        "follow the logs of the job; l, e and o need a job that gpuctl created",
     ),
     ("g", "GPUs of the node or the job"),
     (
         "e",
-        "a shell in the job (exec); the cockpit comes back when it ends",
+        "a shell in the job (exec); the cockpit returns when it ends",
     ),
     (
         "o",
-        "open the notebook or the service of the job; Ctrl-C ends it",
+        "open the notebook or the service of the job; Ctrl-C stops it",
     ),
     (
         "mouse",
-        "a click selects or chooses a list, the wheel scrolls",
+        "click to select a row or a list, use the wheel to scroll",
     ),
     ("?", "this page"),
-    ("Ctrl-C", "end the program"),
+    ("Ctrl-C", "quit"),
 ];
 
 impl Cockpit {
-    /// Takes what was typed or clicked.
+    /// Handles a key press or a mouse event.
     pub fn take(&mut self, event: &Event) -> Option<Wish> {
         match event {
+            // Windows always reports the release of a key as well (crossterm's docs of
+            // `KeyEvent::kind`).
             Event::Key(key) if key.kind != KeyEventKind::Release => {
                 self.remark = None;
                 self.key(*key)
@@ -59,9 +61,11 @@ impl Cockpit {
 
     fn key(&mut self, key: KeyEvent) -> Option<Wish> {
         if key.modifiers.contains(KeyModifiers::CONTROL) {
+            // In raw mode the terminal sends Ctrl-C as a key instead of raising SIGINT.
             return matches!(key.code, KeyCode::Char('c' | 'd')).then_some(Wish::Quit);
         }
         if self.is_helping {
+            // Any key closes the help page.
             self.is_helping = false;
             return None;
         }
@@ -80,7 +84,7 @@ impl Cockpit {
             KeyCode::Char('?') => self.is_helping = true,
             KeyCode::Char('/') => self.is_typing = true,
             KeyCode::Char('s') if matches!(self.tab, Tab::Queues | Tab::Overview) => {
-                self.remark = Some("this list has one order".to_owned());
+                self.remark = Some("this list has a fixed order".to_owned());
             }
             KeyCode::Char('s') => {
                 self.order = self.order.next();
@@ -107,7 +111,7 @@ impl Cockpit {
         None
     }
 
-    /// Takes away the filter, else goes a step back; false when there is nothing to leave.
+    /// Clears the filter, or else goes one step back. Returns false when there is neither.
     fn leave(&mut self) -> bool {
         if self.filter.is_empty() {
             return self.step_back();
@@ -125,6 +129,7 @@ impl Cockpit {
     }
 
     fn page(&self) -> isize {
+        // One row of overlap between pages, as pagers do.
         isize::try_from(self.sight.1.max(2) - 1).unwrap_or(1)
     }
 
@@ -179,6 +184,7 @@ impl Cockpit {
         if self.pane.is_some() || self.is_helping {
             return;
         }
+        // Row 0 is the summary line, row 1 the tabs.
         if row == 1 {
             let chosen = self
                 .tabs()
@@ -197,8 +203,10 @@ impl Cockpit {
         }
     }
 
-    /// Returns what the second line says of each list, and the columns where it stands.
+    /// Lists the tabs with their titles and the half-open range of screen columns of each.
     pub(super) fn tabs(&self) -> Vec<(Tab, String, u16, u16)> {
+        // The positions must match `tab_line` in `draw.rs`: one space in front, two after each
+        // title.
         let mut at = 1;
         let title = |(place, tab): (usize, Tab)| {
             let count = match tab {
@@ -213,7 +221,6 @@ impl Cockpit {
         Tab::ALL.into_iter().enumerate().map(title).collect()
     }
 
-    /// Shows the GPUs of the selected node or job.
     fn gpus(&mut self) {
         use super::lists::{Place, Scope};
         let rows = self.rows();

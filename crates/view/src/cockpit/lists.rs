@@ -1,4 +1,4 @@
-//! The lists of the cockpit: which there are, how they are sorted, and what narrows them.
+//! Defines the lists of the cockpit, their sort orders, and their scopes.
 
 use jiff::Timestamp;
 
@@ -6,7 +6,7 @@ use crate::workloads::top::TopOrder;
 use gpuctl_core::model::Figures;
 use gpuctl_core::model::values::units::UnitValue;
 
-/// The lists, as the keys 1 to 6 choose them.
+/// The lists, in the order of the keys 1 to 6.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Tab {
     #[default]
@@ -40,7 +40,7 @@ impl Tab {
     }
 }
 
-/// What a list is sorted by, the highest first; names from A to Z.
+/// The sort key of a list. Values are sorted from highest to lowest, names from A to Z.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Order {
     #[default]
@@ -93,7 +93,7 @@ impl Order {
         }
     }
 
-    /// Returns the value of a row by which the list is sorted.
+    /// Extracts the sort value of a row; `None` sorts last, by name.
     pub(super) fn number(
         self,
         figures: &Figures,
@@ -105,19 +105,20 @@ impl Order {
             Self::Gpus => gpus.map(|gpus| gpus as f64),
             Self::Memory => figures.memory_used.map(UnitValue::value),
             Self::Power => figures.power_in_all.map(UnitValue::value),
+            // Negated, because the highest value comes first: the oldest row has the smallest
+            // timestamp.
             Self::Age => since.map(|since| -(since.as_second() as f64)),
             Self::Name => None,
         }
     }
 }
 
-/// What a list is narrowed to after a step into something.
+/// Limits a list to the row that the user opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Scope {
     Node(String),
-    /// A job by its full name.
+    /// Full name of a job: NAMESPACE/KIND/NAME.
     Job(String),
-    /// Jobs in a queue's namespace.
     Namespace(String),
     GpuType(String),
 }
@@ -132,7 +133,7 @@ impl Scope {
     }
 }
 
-/// What a row stands for.
+/// The object behind a row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     Job {

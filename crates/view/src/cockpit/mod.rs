@@ -1,6 +1,8 @@
-//! What `gpuctl top` shows on a terminal, and what keys do to it: lists of jobs, nodes, GPUs and
-//! queues, steps from one into the other, and answers of other commands beside them. Snapshots and
-//! keys go in, screens and wishes come out; it knows no cluster, no stream and no clock.
+//! Holds the state of `gpuctl top` on a terminal: lists of jobs, nodes, GPUs and queues, and the
+//! output of other commands.
+//!
+//! Snapshots and keys go in, screens and requests ([`Wish`]) come out. The module does no I/O and
+//! reads no clock, so tests can drive it.
 
 mod cells;
 mod columns;
@@ -29,19 +31,19 @@ use crate::workloads::top::TopOrder;
 use lists::{Order, Place, Scope};
 use rows::{ListRequest, Row};
 
-/// What a key asks for beyond the screen itself. Words are arguments of gpuctl.
+/// A request of the user that the cockpit cannot serve itself. The words are arguments of gpuctl.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wish {
     Quit,
-    /// Show in the pane what this command answers.
+    /// Run this command and show its output in the pane.
     Show(Vec<String>),
-    /// End the command that the pane shows.
+    /// Stop the command whose output the pane shows.
     Stop,
-    /// Give the terminal to this command until it ends.
+    /// Hand the terminal over to this command until it ends.
     Hand(Vec<String>),
 }
 
-/// Where somebody came from.
+/// A list to go back to.
 #[derive(Clone, Debug)]
 struct StepBack {
     tab: Tab,
@@ -49,35 +51,35 @@ struct StepBack {
     filter: String,
 }
 
-/// The cockpit.
 pub struct Cockpit {
-    /// Name of the context or of the server.
+    /// Name of the kubeconfig context or of the server.
     title: String,
     look: TextStyle,
-    /// True when nothing may be changed: `exec` is not offered.
+    /// True in read-only mode, which refuses `exec`.
     is_read_only: bool,
     pub snapshot: CockpitSnapshot,
     pub curves: Curves,
-    /// Why the snapshot is not of now.
+    /// Why the snapshot is out of date.
     pub trouble: Option<String>,
     pub pane: Option<Pane>,
     tab: Tab,
     scope: Option<Scope>,
     back: Vec<StepBack>,
-    /// Key of the selected row of each list.
+    /// Key of the selected row, per list.
     selected: BTreeMap<Tab, String>,
     order: Order,
     filter: String,
-    /// True while the filter is typed.
+    /// True while the user types the filter.
     is_typing: bool,
     is_helping: bool,
-    /// Said in the last line until the next key.
+    /// Shown in the last line until the next key.
     remark: Option<String>,
-    /// Rows of the list that are in sight: the first, and how many; what the mouse points at.
+    /// Visible rows of the list: the index of the first, and their number. Maps mouse clicks to
+    /// rows.
     sight: (usize, usize),
-    /// Row of the screen where the list begins.
+    /// Screen row of the first row of the list, below the column titles.
     list_row: u16,
-    /// Columns of the screen.
+    /// Width of the screen in columns.
     width: usize,
 }
 
@@ -110,11 +112,12 @@ impl Cockpit {
             remark: None,
             sight: (0, 0),
             list_row: 0,
+            // Until the first draw sets it.
             width: look.width.unwrap_or(80),
         }
     }
 
-    /// Shows another moment.
+    /// Replaces the snapshot with a newer one.
     pub fn update(&mut self, snapshot: CockpitSnapshot) {
         snapshot.note(&mut self.curves);
         self.snapshot = snapshot;
@@ -131,7 +134,8 @@ impl Cockpit {
         rows::rows(request, &self.snapshot, &self.curves, self.look)
     }
 
-    /// Returns the place of the selected row. A row that is gone gives way to the first.
+    /// Finds the position of the selected row; falls back to the first row when the selected one
+    /// has disappeared.
     fn place(&self, rows: &[Row]) -> usize {
         let key = self.selected.get(&self.tab);
         key.and_then(|key| rows.iter().position(|row| row.key == *key))
@@ -156,7 +160,7 @@ impl Cockpit {
         self.filter.clear();
     }
 
-    /// Steps into something; `back` leads out again.
+    /// Opens a list with a scope; `step_back` returns to the current one.
     fn step(&mut self, tab: Tab, scope: Scope) {
         self.back.push(StepBack {
             tab: self.tab,
@@ -166,7 +170,7 @@ impl Cockpit {
         (self.tab, self.scope) = (tab, Some(scope));
     }
 
-    /// Goes back where somebody came from; false when this is the beginning.
+    /// Returns to the previous list. Returns false when there is none.
     fn step_back(&mut self) -> bool {
         let Some(step) = self.back.pop() else {
             return false;
@@ -175,8 +179,8 @@ impl Cockpit {
         true
     }
 
-    /// Opens what the selected row stands for: a type's nodes, a node's GPUs, a GPU's job, a job's
-    /// logs.
+    /// Opens the selected row: from a GPU type to its nodes, to their GPUs, to the job of a GPU, to
+    /// its logs; from a queue to its jobs.
     fn enter(&mut self) -> Option<Wish> {
         let rows = self.rows();
         let place = rows.get(self.place(&rows))?.place.clone();
@@ -199,7 +203,7 @@ impl Cockpit {
                 });
                 match job {
                     Some(job) => self.step(Tab::Jobs, Scope::Job(job)),
-                    None => self.remark = Some("nobody that may be seen holds this GPU".to_owned()),
+                    None => self.remark = Some("free, or held by a pod you cannot see".to_owned()),
                 }
             }
             Place::Job { .. } => return self.of_job("logs"),
@@ -207,7 +211,7 @@ impl Cockpit {
         None
     }
 
-    /// Asks a verb about the selected row.
+    /// Describes the selected row with another command.
     fn describe(&mut self) -> Option<Wish> {
         let rows = self.rows();
         let place = rows.get(self.place(&rows))?.place.clone();
@@ -234,15 +238,18 @@ impl Cockpit {
                     .map_or_else(|| name.clone(), |namespace| format!("{namespace}/{name}"));
                 self.answer(&["describe", "queue", &name], false)
             }
+            // This row groups nodes of several types or of unknown type, but `--gpu-type` takes one
+            // type.
             Place::GpuType(kind) if kind.is_empty() || kind.contains(',') => {
-                self.remark = Some("these nodes have no one type; Enter lists them".to_owned());
+                self.remark =
+                    Some("these nodes have no single GPU type; Enter lists them".to_owned());
                 None
             }
             Place::GpuType(kind) => self.answer(&["get", "nodes", "--gpu-type", &kind], false),
         }
     }
 
-    /// Returns the selected job, or the job that holds the selected GPU.
+    /// Finds the selected job, or the job that holds the selected GPU.
     fn job(&self) -> Option<(String, String, String)> {
         let rows = self.rows();
         match rows.get(self.place(&rows))?.place.clone() {
@@ -262,11 +269,11 @@ impl Cockpit {
         }
     }
 
-    /// Runs a verb that takes a job.
+    /// Runs a command on the selected job.
     fn of_job(&mut self, verb: &str) -> Option<Wish> {
         let Some((namespace, kind, name)) = self.job() else {
             self.remark = Some(format!(
-                "`{verb}` is for a job; Enter leads from a node to its GPUs and from a GPU to its job"
+                "`{verb}` needs a job; Enter goes from a node to its GPUs and from a GPU to its job"
             ));
             return None;
         };
@@ -278,10 +285,13 @@ impl Cockpit {
             .find(|job| job.full_name() == full)
             .and_then(|job| job.is_ours);
         match verb {
+            // `why` works with the workloads of any tool.
             "why" => self.answer(&["why", "-n", &namespace, &full], false),
+            // If it is unknown whether gpuctl created the job, let the command itself report an
+            // error.
             _ if is_ours == Some(false) => {
                 self.remark = Some(format!(
-                    "`{verb}` is for jobs that gpuctl made; `w` and `d` tell of every workload"
+                    "`{verb}` only works with jobs that gpuctl created; `w` and `d` work with every workload"
                 ));
                 None
             }
@@ -306,7 +316,8 @@ impl Cockpit {
         }
     }
 
-    /// Asks gpuctl itself. `follows` stays at the end of what comes.
+    /// Runs gpuctl and shows its output in a new pane. With `follows`, the pane stays at the end of
+    /// the output.
     fn answer(&mut self, words: &[&str], follows: bool) -> Option<Wish> {
         self.pane = Some(Pane::new(
             format!("gpuctl {}", words.join(" ")),

@@ -1,29 +1,29 @@
-//! A text in the cockpit: what another command answers, line by line as it comes.
+//! A pane of the cockpit: the output of another command, line by line as it arrives.
 
 use std::borrow::Cow;
 
 use crate::format::text::clean;
 
-/// Lines that are kept; older ones are forgotten.
+/// Maximum number of lines; older ones are dropped.
 const MOST: usize = 10_000;
 
-/// What a command says.
+/// The output of a command.
 #[derive(Clone, Debug, Default)]
 pub struct Pane {
-    /// The command as it would be typed.
+    /// The command as a user would type it.
     pub title: String,
     lines: Vec<String>,
-    /// The first line that is shown; `None` follows the end.
+    /// Index of the first visible line; `None` follows the end.
     top: Option<usize>,
-    /// How it ended; `None` while it goes on.
+    /// How the command ended; `None` while it runs.
     pub ended: Option<String>,
-    /// Columns and rows that it had when it was drawn last.
+    /// Width and height when the pane was last drawn.
     width: usize,
     rows: usize,
 }
 
 impl Pane {
-    /// Begins one. `follows` stays at the end, as for logs.
+    /// Creates an empty pane. With `follows`, it stays at the end of the output, as for logs.
     pub fn new(title: String, width: usize, follows: bool) -> Self {
         Self {
             title,
@@ -33,8 +33,9 @@ impl Pane {
         }
     }
 
-    /// Adds a line, in pieces where it is too long.
+    /// Appends a line, wrapped at the width of the pane.
     pub fn push(&mut self, line: &str) {
+        // Continuation lines keep the indentation of the line, up to half of the width.
         let indent = " ".repeat(
             line.chars()
                 .take_while(|letter| *letter == ' ')
@@ -49,12 +50,13 @@ impl Pane {
         );
         let surplus = self.lines.len().saturating_sub(MOST);
         if surplus > 0 {
+            // Shift the scroll position, so that the visible lines stay the same.
             self.lines.drain(..surplus);
             self.top = self.top.map(|top| top.saturating_sub(surplus));
         }
     }
 
-    /// Scrolls by lines; past the end it follows again what comes.
+    /// Scrolls by lines. Scrolling past the end follows the output again.
     pub(crate) fn scroll(&mut self, by: isize) {
         let last = self.last();
         let top = self.top.unwrap_or(last).saturating_add_signed(by);
@@ -69,12 +71,12 @@ impl Pane {
         self.top = None;
     }
 
-    /// Rows of a page.
+    /// Number of lines to scroll for a page.
     pub fn page(&self) -> isize {
         isize::try_from(self.rows.saturating_sub(1).max(1)).unwrap_or(1)
     }
 
-    /// Returns the lines that are in sight where there is room for `rows`.
+    /// Slices the visible lines for a pane of this size, and remembers the size.
     pub(crate) fn in_sight(&mut self, width: usize, rows: usize) -> &[String] {
         (self.width, self.rows) = (width, rows);
         let top = self.top.unwrap_or_else(|| self.last()).min(self.last());

@@ -1,4 +1,5 @@
-//! The curves of the last half hour, from what a store kept before the cockpit began.
+//! Builds the curves of the last half hour from the metrics store, for the time before the cockpit
+//! started.
 
 use std::collections::BTreeMap;
 
@@ -8,8 +9,8 @@ use gpuctl_core::stats::exporters::dialect::Quantity;
 use gpuctl_core::stats::history::curves::{History, Trace};
 
 impl CockpitSnapshot {
-    /// Returns the utilization of each GPU, and its mean in percent over the GPUs of each node and
-    /// of each job. A GPU counts for a job from the time on at which the job began.
+    /// Computes the utilization of each GPU, and its mean in percent over the GPUs of each node and
+    /// of each job. A GPU counts for a job only from the start of the job.
     pub fn curves(&self, history: &History) -> Curves {
         let mut sums: BTreeMap<String, BTreeMap<i64, (f64, f64)>> = BTreeMap::new();
         let mut add = |line: String, points: &[Point], since: i64| {
@@ -39,6 +40,7 @@ impl CockpitSnapshot {
                 .map(|job| {
                     (
                         job.full_name(),
+                        // A job without a start time gets no curve from history.
                         job.since.map_or(i64::MAX, jiff::Timestamp::as_millisecond),
                     )
                 })

@@ -1,4 +1,4 @@
-//! The rows of each list of the cockpit: what is in scope, matches the filter, and in which order.
+//! Builds the rows of each list of the cockpit: those in scope that match the filter, sorted.
 
 use std::cmp::Ordering;
 
@@ -12,7 +12,6 @@ use crate::format::text::{age, clean, joined, or_dash};
 use gpuctl_core::model::facts::workload::Standing;
 use gpuctl_core::model::{Figures, NodeHealth, NodeUsage, Queue, Reading};
 
-/// A row of a list.
 #[derive(Clone, Debug)]
 pub(crate) struct Row {
     pub key: String,
@@ -21,20 +20,19 @@ pub(crate) struct Row {
     number: Option<f64>,
 }
 
-/// Cells of a curve.
+/// Width of a curve in characters.
 const CURVE_WIDTH: usize = 12;
 
-/// What the user asks of a list.
+/// The list that the user asked for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ListRequest<'a> {
     pub tab: Tab,
     pub scope: Option<&'a Scope>,
-    /// Text that a row must contain; empty for every row.
+    /// Text that a row must contain in one of its cells; empty matches every row.
     pub filter: &'a str,
     pub order: Order,
 }
 
-/// Returns the rows of a list.
 pub(crate) fn rows(
     request: ListRequest<'_>,
     snapshot: &CockpitSnapshot,
@@ -61,7 +59,7 @@ pub(crate) fn rows(
                 .iter()
                 .any(|(text, _)| text.to_lowercase().contains(&wanted))
     });
-    // Known ones first, whatever the order; equal ones by name.
+    // Rows with a value come before rows without one. Equal values are sorted by key.
     rows.sort_by(|a, b| match (a.number, b.number) {
         (Some(a_number), Some(b_number)) => b_number
             .total_cmp(&a_number)
@@ -73,7 +71,7 @@ pub(crate) fn rows(
     rows
 }
 
-/// Returns the rows that the scope leaves, in no order.
+/// Selects the rows within the scope, unsorted.
 fn rows_in_scope(
     request: ListRequest<'_>,
     snapshot: &CockpitSnapshot,
@@ -106,7 +104,7 @@ fn rows_in_scope(
     }
 }
 
-/// Selects the GPUs of the node or job that the list is narrowed to.
+/// Selects the GPUs of the node or of the job in scope.
 fn gpus_in_scope<'a>(
     snapshot: &'a CockpitSnapshot,
     scope: Option<&'a Scope>,
@@ -141,6 +139,7 @@ fn job_status(job: &JobLine) -> (String, Tint) {
         |reason| format!("{word} {}", clean(reason)),
     );
     let tint = match job.standing {
+        // The reason of a job that does not wait is the trouble of one of its pods.
         _ if job.reason.is_some() && !job.waits() => Tint::Bad,
         Standing::Running => Tint::Good,
         Standing::Pending => Tint::Waiting,
@@ -190,7 +189,7 @@ fn of_job(
             since,
         ]
     };
-    // The job that has waited longest comes first.
+    // Waiting jobs have no utilization, so the default order sorts them by age, longest wait first.
     let order = if tab == Tab::Waiting && order == Order::Utilization {
         Order::Age
     } else {
@@ -241,7 +240,7 @@ fn of_node(node: &NodeUsage, order: Order, curve: &dyn Fn(&str) -> (String, Tint
     }
 }
 
-/// The types of a node's GPUs.
+/// The GPU types of a node, joined by commas.
 fn kind_of(node: &NodeUsage) -> String {
     joined(&node.kinds())
 }
@@ -249,6 +248,7 @@ fn kind_of(node: &NodeUsage) -> String {
 fn of_gpu(gpu: &Reading, order: Order, curve: &dyn Fn(&str) -> (String, Tint)) -> Row {
     let figures = Figures::of(std::iter::once(gpu));
     let holder = gpu.holders.first().cloned();
+    // A fault is more important than the holder.
     let told = match (&holder, gpu.held, &gpu.fault) {
         (_, _, Some(fault)) => (clean(fault).into_owned(), Tint::Bad),
         (Some((namespace, pod)), _, None) => plain(format!("{}/{}", clean(namespace), clean(pod))),
@@ -256,7 +256,7 @@ fn of_gpu(gpu: &Reading, order: Order, curve: &dyn Fn(&str) -> (String, Tint)) -
         (None, _, None) => ("-".to_owned(), Tint::Dim),
     };
     let key = gpu_name(gpu);
-    // What nobody holds need not work.
+    // A free GPU is expected to be idle, so its utilization is not colored as a problem.
     let use_of = if gpu.held == Some(false) {
         (percent(gpu.utilization), Tint::Dim)
     } else {
@@ -308,6 +308,7 @@ fn of_queue(queue: &Queue) -> Row {
         plain(or_dash(queue.running)),
         (or_dash(queue.waiting), tint),
     ];
+    // Queues with the most waiting jobs come first, whatever the order of other lists.
     let number = queue.waiting.map(|waiting| waiting as f64);
     Row {
         key,

@@ -1,5 +1,5 @@
-//! Everything that the cockpit shows of a cluster at one moment: jobs, nodes, GPUs and queues as
-//! lines, and sums over them.
+//! A snapshot of the cluster for the cockpit: jobs, nodes, GPUs and queues as lines, with their
+//! totals.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -14,7 +14,7 @@ use gpuctl_core::model::{
 
 /// How far back curves go, in milliseconds.
 pub(crate) const PAST: i64 = 30 * 60 * 1000;
-/// Time between two points that are kept; a curve has twelve cells.
+/// Minimum time between two stored points, in milliseconds. A curve has only twelve cells.
 const APART: i64 = 30 * 1000;
 
 /// A workload that holds GPUs or waits for them.
@@ -24,24 +24,24 @@ pub struct JobLine {
     pub kind: String,
     pub name: String,
     pub standing: Standing,
-    /// Why it waits or does not work, in Kubernetes' word.
+    /// Why it waits or fails: a reason of Kubernetes.
     pub reason: Option<String>,
-    /// Devices and slices.
+    /// Held devices and slices.
     pub held: GpuCount,
     pub requested: GpuCount,
     pub types: String,
     pub figures: Figures,
-    /// Since when it runs, or waits.
+    /// When it started to run or to wait.
     pub since: Option<Timestamp>,
-    /// Whether gpuctl made it, by its pods with devices; `None` where pods may not be seen, or none
-    /// is left.
+    /// Whether gpuctl created it, according to the labels of its pods with devices. `None` when the
+    /// pods are not visible or no pod is left.
     pub is_ours: Option<bool>,
-    /// Its pods that have not ended.
+    /// Its pods that have not terminated.
     pub pods: BTreeSet<String>,
 }
 
 impl JobLine {
-    /// As `why` and `describe workload` take it.
+    /// NAMESPACE/KIND/NAME, which `why` and `describe workload` accept.
     pub(crate) fn full_name(&self) -> String {
         format!("{}/{}/{}", self.namespace, self.kind, self.name)
     }
@@ -51,12 +51,12 @@ impl JobLine {
     }
 }
 
-/// Utilizations in percent by line, oldest first, with their times in Unix milliseconds.
+/// Utilization in percent per line, oldest point first. Times are in Unix milliseconds.
 #[derive(Clone, Debug, Default)]
 pub struct Curves(BTreeMap<String, Vec<Point>>);
 
 impl Curves {
-    /// Adds curves that are older than these.
+    /// Adds older curves before these.
     pub fn precede(&mut self, older: Self) {
         older
             .0
@@ -64,20 +64,20 @@ impl Curves {
             .for_each(|(line, points)| self.prepend(line, points));
     }
 
-    /// Adds points that are older than those that are there.
+    /// Adds older points before the existing ones; skips points that overlap with them.
     pub(crate) fn prepend(&mut self, line: String, mut points: Vec<Point>) {
         let known = self.0.entry(line).or_default();
         points.retain(|point| known.first().is_none_or(|first| point.at < first.at));
         known.splice(0..0, points);
     }
 
-    /// Adds what is measured now, and forgets what is too old.
+    /// Adds the current measurement of a line.
     fn extend(&mut self, line: String, at: i64, utilization: Option<Percent>) {
         let Some(Percent(value)) = utilization else {
             return;
         };
         let points = self.0.entry(line).or_default();
-        // The newest gives way until it is far enough from the one before.
+        // Replace the newest point until it is at least `APART` after the one before it.
         if points.len() > 1 && at - points[points.len() - 2].at < APART {
             points.pop();
         }
@@ -89,22 +89,22 @@ impl Curves {
     }
 }
 
-/// A cluster at one moment.
 #[derive(Clone, Debug, Default)]
 pub struct CockpitSnapshot {
     pub at: Timestamp,
     /// Whole devices.
     pub count: Count,
-    /// Mean over the GPUs that were sampled; `None` without metrics.
+    /// Mean of the GPUs with a sample; `None` without metrics.
     pub utilization: Option<Percent>,
-    /// GPUs with a utilization.
+    /// Number of GPUs with a utilization.
     pub sampled: u64,
     pub jobs: Vec<JobLine>,
     pub nodes: Vec<NodeUsage>,
     pub gpus: Vec<Reading>,
-    /// `None` where the cluster has no queueing system, or its queues may not be listed.
+    /// `None` when the cluster has no queueing system, or when the user may not list its queues.
     pub queues: Option<Vec<Queue>>,
-    /// The only namespace whose jobs may be seen although all were wanted.
+    /// The only namespace whose jobs are visible, when the user asked for all namespaces but may
+    /// not list all.
     pub narrowed_to: Option<String>,
 }
 
@@ -152,7 +152,7 @@ impl CockpitSnapshot {
         }
     }
 
-    /// Counts the jobs that wait, and the GPUs that these lack.
+    /// Counts the waiting jobs and the GPUs that they still lack.
     pub fn waiting(&self) -> (u64, GpuCount) {
         let waiting = || self.jobs.iter().filter(|job| job.waits());
         let lacking = waiting()
@@ -161,7 +161,7 @@ impl CockpitSnapshot {
         (waiting().count() as u64, lacking)
     }
 
-    /// Notes what is measured now beside what was measured before.
+    /// Adds the current measurements to the curves, and drops points older than `PAST`.
     pub fn note(&self, curves: &mut Curves) {
         let at = self.at.as_millisecond();
         self.jobs
@@ -180,7 +180,7 @@ impl CockpitSnapshot {
         curves.0.retain(|_, points| !points.is_empty());
     }
 
-    /// Returns the job whose pod this is.
+    /// Finds the job that a pod belongs to.
     pub(crate) fn job_of(&self, namespace: &str, pod: &str) -> Option<&JobLine> {
         self.jobs
             .iter()
@@ -193,7 +193,7 @@ impl CockpitSnapshot {
     }
 }
 
-/// As `who gpu` takes it.
+/// NODE/DEVICE, which `who gpu` accepts.
 pub(crate) fn gpu_name(gpu: &Reading) -> String {
     format!("{}/{}", gpu.node, gpu.id())
 }
@@ -228,6 +228,7 @@ fn line(
         pods: pods.into_iter().map(ToOwned::to_owned).collect(),
         is_ours: labels.filter(|_| living().next().is_some()).map(|labels| {
             living().any(|pod| {
+                // gpuctl labels the pods that it creates with the name of their job.
                 labels.get(&(&*pod.namespace, &*pod.name)) == Some(&Some(one.top.name.as_str()))
             })
         }),

@@ -1,4 +1,4 @@
-//! Screens of the cockpit as they are drawn, and what keys do.
+//! Tests the screens of the cockpit and the effect of keys.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -81,7 +81,7 @@ fn job(
     }
 }
 
-/// Two nodes of four GPUs: one busy job, one idle notebook, one job that waits.
+/// Two nodes with four GPUs each: one busy job, one idle notebook, one waiting job.
 fn snapshot() -> CockpitSnapshot {
     let mut gpus: Vec<Reading> = (0..4)
         .map(|index| {
@@ -177,7 +177,7 @@ fn cockpit(tab: Tab, width: usize) -> Cockpit {
         snapshot(),
     );
     let mut curves = Curves::default();
-    // Half an hour in which it rose from nothing.
+    // The utilization rises from 0 within half an hour.
     let points = (0..30)
         .map(|minute| Point {
             at: (NOW - 60 * (30 - minute)) * 1000,
@@ -193,7 +193,7 @@ fn screen(cockpit: &mut Cockpit, width: u16, height: u16) -> String {
     let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
     terminal.draw(|frame| draw(cockpit, frame)).unwrap();
     let text = terminal.backend().to_string();
-    // The time of day is that of the machine's zone.
+    // The first line contains the local time, so the tests of whole screens skip it.
     let lines = text.lines().map(|line| {
         line.trim_start_matches('"')
             .trim_end_matches('"')
@@ -226,7 +226,7 @@ fn words(wish: Option<Wish>) -> String {
     }
 }
 
-/// A screen without its first line, whose clock is the machine's.
+/// A screen without its first line, which contains the local time.
 fn body(cockpit: &mut Cockpit, width: u16, height: u16) -> String {
     screen(cockpit, width, height)
         .split_once('\n')
@@ -255,7 +255,7 @@ fn the_first_line_has_sums_that_are_right() {
         .next()
         .unwrap()
         .to_owned();
-    // (90 + 91 + 92 + 93 + 1 + 0 + 0) ÷ 7 = 52.4, and one of eight does not tell.
+    // (90 + 91 + 92 + 93 + 1 + 0 + 0) ÷ 7 = 52.4; the eighth GPU has no sample.
     assert!(
         head.starts_with(
             " lab   2 nodes   6 of 8 GPUs held   52% used of 7 measured   1 job waits for 16 "
@@ -327,19 +327,19 @@ fn keys_ask_other_verbs_about_what_is_selected() {
     assert_eq!(ask(Tab::Nodes, "d"), "describe node gpu-a-01");
     assert_eq!(ask(Tab::Queues, "d"), "describe queue team-b/research");
     assert_eq!(ask(Tab::Overview, "d"), "get nodes --gpu-type a100-80g");
-    // A GPU stands for its job.
+    // On a GPU, keys apply to the job that holds it.
     assert_eq!(ask(Tab::Gpus, "w"), "why -n team-a team-a/Job/bert");
-    // A node is no job.
+    // A node has no logs.
     let mut nodes = cockpit(Tab::Nodes, 100);
     assert_eq!(press(&mut nodes, "l"), None);
-    assert!(body(&mut nodes, 100, 9).contains("`logs` is for a job"));
+    assert!(body(&mut nodes, 100, 9).contains("`logs` needs a job"));
     let mut free = cockpit(Tab::Gpus, 100);
     press(&mut free, "/ f r e e enter enter");
-    assert!(body(&mut free, 100, 14).contains("nobody that may be seen holds this GPU"));
-    // gpuctl knows logs of its own jobs.
+    assert!(body(&mut free, 100, 14).contains("free, or held by a pod you cannot see"));
+    // `logs` only works with jobs that gpuctl created.
     let mut foreign = cockpit(Tab::Jobs, 100);
     assert_eq!(press(&mut foreign, "down l"), None);
-    assert!(body(&mut foreign, 100, 9).contains("`logs` is for jobs that gpuctl made"));
+    assert!(body(&mut foreign, 100, 9).contains("`logs` only works with jobs that gpuctl created"));
     let mut careful = Cockpit {
         is_read_only: true,
         ..cockpit(Tab::Jobs, 100)
@@ -362,7 +362,7 @@ fn filters_and_orders_change_what_comes_first() {
             .to_owned()
     };
     assert_eq!(first(&mut cockpit), ">team-a/bert");
-    // By GPUs: 16, 4, 2.
+    // Sorted by GPUs: 16, 4, 2.
     press(&mut cockpit, "s");
     assert_eq!(
         body(&mut cockpit, 100, 9)
@@ -399,7 +399,7 @@ fn the_selected_row_stays_selected_when_rows_move() {
         screen.lines().nth(2).unwrap().starts_with(">lab/notebook"),
         "{screen}"
     );
-    // What is gone gives way to the first.
+    // When the selected row disappears, the first row is selected.
     let mut without = snapshot();
     without.jobs.remove(1);
     cockpit.update(without);
@@ -417,7 +417,7 @@ fn curves_keep_a_point_each_half_minute_and_the_newest() {
         cockpit.update(later);
     }
     let points = cockpit.curves.of("gpu-a-01/gpu-0");
-    // Ten minutes.
+    // Ten minutes at one point per half minute.
     assert!(
         (before + 19..=before + 21).contains(&points.len()),
         "{}",
@@ -453,7 +453,7 @@ fn curves_of_nodes_and_jobs_are_means_of_their_gpus() {
         trace("gpu-a-01", 1, [30.0, 80.0, 100.0]),
     ];
     let mut snapshot = snapshot();
-    // The job began 250 s ago: what its GPUs did before was the work of somebody else.
+    // The job began 250 s ago. Earlier samples of its GPUs belong to another job.
     snapshot.jobs[0].since = Timestamp::from_second(NOW - 250).ok();
     let curves = snapshot.curves(&History {
         traces,
@@ -473,7 +473,7 @@ fn curves_of_nodes_and_jobs_are_means_of_their_gpus() {
     assert_eq!(
         (values("gpu-a-02"), values("lab/Job/notebook")),
         (vec![], vec![]),
-        "unknown is no curve, not zero"
+        "unknown utilization has no curve, rather than zeros"
     );
 }
 
@@ -494,7 +494,7 @@ fn the_mouse_selects_rows_and_lists() {
     assert!(body(&mut cockpit, 100, 9).contains(">lab/notebook"));
     click(&mut cockpit, 10, 1);
     assert_eq!(cockpit.tab, Tab::Nodes);
-    // Below the list is nothing.
+    // A click below the list has no effect.
     body(&mut cockpit, 100, 9);
     click(&mut cockpit, 5, 7);
     assert!(body(&mut cockpit, 100, 9).contains(">gpu-a-01"));
@@ -526,7 +526,7 @@ fn an_outage_is_told_and_the_last_answer_stays() {
     press(&mut cockpit, "/ b enter");
     assert!(
         body(&mut cockpit, 100, 9).contains("as of the time above"),
-        "a filter hides no outage"
+        "a filter does not hide an outage"
     );
     cockpit.update(snapshot());
     assert!(!body(&mut cockpit, 100, 9).contains("as of the time"));
@@ -554,7 +554,7 @@ fn texts_of_a_cluster_steer_nothing() {
     let list = screen(&mut cockpit, 100, 9);
     cockpit.pane = Some(pane);
     let shown = screen(&mut cockpit, 100, 9);
-    // The library would leave them out silently; they are told instead.
+    // ratatui would drop control characters silently; they must be shown escaped.
     assert!(
         list.contains("a\\u{1b}]0;x\\u{7}\\u{202e}b") && list.contains("\\u{9b}2J"),
         "{list}"

@@ -1,5 +1,5 @@
-//! Renders the difference between two objects, field by field or as a unified diff. Values that
-//! look like secrets are masked.
+//! Renders the difference between two objects as a list of fields and as a unified diff. Callers
+//! mask secrets before they pass objects here.
 
 use colored::Color;
 use schemars::JsonSchema;
@@ -12,36 +12,36 @@ use gpuctl_manifest::compare::{Masks, changes, changes_asked_for};
 use crate::format::text::{clean, paint};
 use crate::{TextStyle, yaml};
 
-/// What would become of an object.
+/// The difference between a live object and the object of a file.
 #[derive(Clone, Debug)]
 pub struct Difference {
-    /// Empty for what is in none.
+    /// Empty for cluster-scoped objects.
     namespace: String,
-    /// `kind/name`.
+    /// KIND/NAME.
     object: String,
-    /// `created`, `updated`, `removed`, `replaced`.
+    /// `created`, `updated`, `removed`, `replaced`, or `file` for the job file itself.
     change: &'static str,
     fields: Vec<String>,
     before: String,
     after: String,
 }
 
-/// An entry of the answer of `diff`.
+/// An entry of the JSON output of `diff`.
 #[derive(JsonSchema, Serialize)]
 pub struct DifferenceItem<'a> {
-    /// `kind/name`.
+    /// KIND/NAME.
     object: &'a str,
     namespace: Option<&'a str>,
     /// `created`, `updated`, `removed`, `replaced`.
     change: &'static str,
-    /// Paths that change.
+    /// Paths of the fields that change.
     fields: &'a [String],
-    /// As `diff -u` writes it.
+    /// Unified diff, as `diff -u` prints it.
     diff: String,
 }
 
 impl Difference {
-    /// Lists the fields of an object that does not exist yet.
+    /// An object that does not exist yet.
     pub fn new(namespace: &str, object: &str, wanted: &Value) -> Self {
         Self::between(
             namespace,
@@ -53,7 +53,7 @@ impl Difference {
         )
     }
 
-    /// Lists the fields of an object that the file no longer describes.
+    /// An object that the file no longer declares.
     pub fn gone(namespace: &str, object: &str) -> Self {
         Self::between(
             namespace,
@@ -65,17 +65,18 @@ impl Difference {
         )
     }
 
-    /// Compares the file that was submitted with the one at hand; people look at that first.
+    /// The difference between the submitted file and the current one, which people read first.
     pub fn of_file(namespace: &str, document: &str, before: String, after: String) -> Self {
         Self::between(namespace, document, "file", before, after, Vec::new())
     }
 
-    /// Returns true for the difference of a file, which is for people: programs have the objects.
+    /// Whether this is the difference of a file. Programs do not get it, because the objects
+    /// contain the same changes.
     pub fn is_of_file(&self) -> bool {
         self.change == "file"
     }
 
-    /// Lists the fields that change in place.
+    /// An object whose fields can be changed in place.
     pub fn changed(namespace: &str, object: &str, live: &Value, wanted: &Value) -> Self {
         let fields = changes(live, wanted, &Masks::default());
         Self::between(
@@ -88,7 +89,8 @@ impl Difference {
         )
     }
 
-    /// Lists the fields that cannot be changed: `wanted` has only what was asked for.
+    /// An object with immutable fields that change, so it must be replaced. `wanted` contains only
+    /// the fields of the file.
     pub fn fixed(namespace: &str, object: &str, live: &Value, wanted: &Value) -> Self {
         let fields = changes_asked_for(live, wanted, &Masks::default());
         Self::between(
@@ -145,7 +147,6 @@ impl Difference {
             .to_string()
     }
 
-    /// Formats it for programs.
     pub fn document(&self) -> DifferenceItem<'_> {
         let namespace = Some(&*self.namespace).filter(|namespace| !namespace.is_empty());
         DifferenceItem {
@@ -158,7 +159,7 @@ impl Difference {
     }
 }
 
-/// Differences one after the other, as `diff -u` writes them.
+/// Renders the differences one after the other, as `diff -u` prints them.
 pub fn text(found: &[Difference], look: TextStyle) -> String {
     let mut text = String::new();
     for line in found
@@ -179,7 +180,7 @@ pub fn text(found: &[Difference], look: TextStyle) -> String {
     text
 }
 
-/// Servers and we write keys in different orders, which is no difference.
+/// Sorts the keys of all maps: the API server and gpuctl write them in different orders.
 fn in_order(value: &Value) -> Value {
     match value {
         Value::Object(map) => {
@@ -197,7 +198,8 @@ fn in_order(value: &Value) -> Value {
     }
 }
 
-/// Returns what of `live` stands where `wanted` says something.
+/// Keeps only the fields of `live` that `wanted` sets too, because the API server adds defaults.
+/// Items of lists are matched by their `name`.
 fn asked(live: &Value, wanted: &Value) -> Value {
     match (live, wanted) {
         (Value::Object(live), Value::Object(wanted)) => wanted

@@ -1,18 +1,18 @@
-//! What `convert` answers programs: each document, and what of its original could not be carried
-//! over.
+//! The JSON output of `convert`: each document, and the fields of its original that have no
+//! equivalent.
 
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-/// An entry of the answer of `convert`.
+/// An entry of the JSON output of `convert`.
 #[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ConvertedItem<'a> {
-    /// What it came from, as `Job/train`.
+    /// The original object, as `Job/train`.
     pub from: &'a str,
-    /// A specification file.
+    /// A job file.
     pub document: &'a Value,
-    /// Fields of the original that have no place, with the reason where there is one.
+    /// Fields of the original that have no equivalent in the file, with the reason if there is one.
     pub not_carried_over: &'a [String],
 }

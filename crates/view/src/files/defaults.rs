@@ -1,4 +1,4 @@
-//! Renders the site's defaults, and what of them a job or a field has.
+//! Renders the site's defaults, and the defaults of a job or a field.
 
 use jiff::Timestamp;
 use schemars::JsonSchema;
@@ -10,7 +10,7 @@ use crate::format::text::clean;
 use crate::{Format, TextStyle};
 use gpuctl_manifest::spec::{DefaultRow, SiteDefaults, masked};
 
-/// The answer of `get defaults`.
+/// The JSON output of `get defaults`.
 #[derive(JsonSchema, Serialize)]
 pub struct DefaultsList<'a> {
     total: usize,
@@ -25,17 +25,17 @@ struct DefaultsItem<'a> {
     enforced: bool,
 }
 
-/// Who wrote the defaults, and when they were made.
+/// Who wrote the defaults, and when they were created.
 pub struct DefaultsOrigin<'a> {
     pub user: Option<&'a str>,
     pub created_at: Option<Timestamp>,
 }
 
-/// The answer of `describe defaults`.
+/// The JSON output of `describe defaults`.
 #[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WholeDefaults<'a> {
-    /// `null` where nobody is named.
+    /// `null` when the object names no user.
     user: Option<&'a str>,
     created_at: Option<Timestamp>,
     source: String,
@@ -51,7 +51,6 @@ fn item(row: &DefaultRow) -> DefaultsItem<'_> {
     }
 }
 
-/// Returns a page of `total` rows.
 pub fn list(rows: &[DefaultRow], total: usize) -> DefaultsList<'_> {
     DefaultsList {
         total,
@@ -65,7 +64,7 @@ pub fn names(rows: &[DefaultRow]) -> Vec<String> {
         .collect()
 }
 
-/// Returns a value in one line; text without quotes.
+/// Formats a value in one line; text without quotes.
 pub fn plain(value: &Value) -> String {
     match value {
         Value::String(text) => clean(text).into_owned(),
@@ -88,7 +87,7 @@ pub fn table(rows: &[DefaultRow], format: Format, headers: bool, look: TextStyle
     ]);
     for row in rows {
         let enforced = if row.enforced { "yes" } else { "no" };
-        // A line for each entry of a map, so that many variables fit a terminal.
+        // One row for each entry of a map, so that a long list of variables fits on a terminal.
         let entries: Vec<(String, String)> = match &row.value {
             Value::Object(map) => map
                 .iter()
@@ -108,7 +107,7 @@ pub fn table(rows: &[DefaultRow], format: Format, headers: bool, look: TextStyle
     table.show(format, headers, look)
 }
 
-/// Returns what the site sets of one field, to stand below its description.
+/// Renders the site's defaults for one field, to print below its description.
 pub fn below(rows: &[DefaultRow]) -> String {
     let line = |row: &DefaultRow| {
         let enforced = if row.enforced { ", enforced" } else { "" };
@@ -122,14 +121,13 @@ pub fn below(rows: &[DefaultRow]) -> String {
     format!(
         "\nHERE:\n{}",
         if lines.is_empty() {
-            "  the site's defaults say nothing of it\n"
+            "  the site's defaults do not set it\n"
         } else {
             &lines
         }
     )
 }
 
-/// Returns the defaults with their file.
 pub fn whole<'a>(site: &'a SiteDefaults, origin: &DefaultsOrigin<'a>) -> WholeDefaults<'a> {
     let value = |row: &DefaultRow| serde_json::to_value(item(row)).expect("our structs are JSON");
     WholeDefaults {
@@ -140,7 +138,7 @@ pub fn whole<'a>(site: &'a SiteDefaults, origin: &DefaultsOrigin<'a>) -> WholeDe
     }
 }
 
-/// Returns the file for people, below who wrote it.
+/// Renders the file of the defaults for people, after a comment with its author.
 pub fn text(site: &SiteDefaults, origin: &DefaultsOrigin<'_>) -> String {
     let by = origin.user.map_or_else(String::new, |user| {
         format!("# written by {}\n", clean(user))

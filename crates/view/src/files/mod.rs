@@ -1,4 +1,4 @@
-//! Renders what is known about a job file before it is submitted.
+//! Renders job files before they are submitted: differences, checks, references and starters.
 
 pub mod changes;
 pub mod converted;

@@ -1,4 +1,4 @@
-//! Renders the table of fields: `explain` and `init`.
+//! Renders the table of fields for `explain`, `init` and the reference in docs.
 
 use std::collections::BTreeSet;
 
@@ -10,15 +10,15 @@ use gpuctl_manifest::spec::shape::{Field, Shape};
 
 use super::defaults::DefaultsList;
 
-/// A field that was looked up.
+/// The result of looking up a path.
 #[derive(Clone, Copy, Debug)]
 pub enum FieldLookup {
-    /// The document itself.
+    /// The whole document of a kind.
     Document(&'static str),
     Field(&'static str, &'static Field),
 }
 
-/// Returns the paths of all fields, each once, without the kind before them.
+/// Lists the paths of all fields without the kind in front, each path once.
 pub fn paths() -> Vec<String> {
     fn walk(fields: &[Field], kind: &str, before: &str, found: &mut Vec<String>) {
         for field in fields.iter().filter(|field| field.is_of(kind)) {
@@ -42,16 +42,19 @@ pub fn paths() -> Vec<String> {
     found
 }
 
-/// Looks a path up, with or without the kind before it: `training.resources.gpu`, `resources.gpu`.
-/// The error says which part is not known, and what is known there.
+/// Looks up a path with or without the kind in front: `training.resources.gpu`, `resources.gpu`.
+///
+/// The error contains the unknown part and the names that are valid in its place.
 pub fn find(path: &str) -> Result<FieldLookup, (String, Vec<&'static str>)> {
     let mut parts: Vec<&str> = path.split('.').collect();
     let kinds = KINDS.map(|(kind, _)| kind);
     let given = kinds
         .into_iter()
         .find(|kind| *kind == parts[0])
+        // `resource` is another spelling of the kind `pool`.
         .or((parts[0] == "resource").then_some("pool"));
-    // `quota.name` and `pool.name` are fields of the kinds of these names.
+    // The kinds `quota` and `pool` have fields of these names, as in `pool.quota.maxJobs`. A first
+    // part that names both is the field if the second part is not a field of the kind.
     let named_alike = |kind: &&str| {
         below(of_kind(kind), kind, kind)
             && !below(of_kind(kind), parts.get(1).unwrap_or(kind), kind)
@@ -66,6 +69,7 @@ pub fn find(path: &str) -> Result<FieldLookup, (String, Vec<&'static str>)> {
             }
             kind
         }
+        // A path without a kind belongs to the first kind that has its first part.
         None => kinds
             .into_iter()
             .find(|kind| below(of_kind(kind), parts[0], kind))
@@ -165,7 +169,7 @@ fn list(fields: &[Field], kind: &str) -> String {
     text
 }
 
-/// As `kubectl explain` shows a field.
+/// Renders a field as `kubectl explain` does.
 pub fn explained(path: &str, found: FieldLookup) -> String {
     match found {
         FieldLookup::Document(kind) => {
@@ -210,18 +214,18 @@ pub fn explained(path: &str, found: FieldLookup) -> String {
     }
 }
 
-/// The answer of `explain`.
+/// The JSON output of `explain`.
 #[derive(JsonSchema, Serialize)]
 pub struct Explanation<'a> {
     kind: &'a str,
-    /// The path that was asked for; null for a whole document.
+    /// The requested path; `null` for a whole document.
     field: Option<&'a str>,
-    /// What it says of the field itself.
+    /// The description of the field itself.
     #[serde(flatten)]
     about: Option<FieldItem<'a>>,
     /// Names of the fields below it.
     fields: Vec<&'a str>,
-    /// Values of the site's defaults for it.
+    /// The site's defaults for this field.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub defaults: Option<DefaultsList<'a>>,
 }
@@ -231,12 +235,11 @@ struct FieldItem<'a> {
     r#type: String,
     required: bool,
     description: &'a str,
-    /// Names under which it is known.
+    /// All accepted spellings of the name.
     spellings: &'a [&'a str],
     example: Option<String>,
 }
 
-/// Returns the same for programs.
 pub fn document(path: &str, found: FieldLookup) -> Explanation<'_> {
     let names = |fields: &'static [Field], kind: &str| {
         fields
@@ -269,7 +272,7 @@ pub fn document(path: &str, found: FieldLookup) -> Explanation<'_> {
     }
 }
 
-/// Returns an example of a field that works without changes.
+/// Picks an example value for a field.
 pub(super) fn sample(field: &Field, kind: &str, path: &str) -> String {
     // A starter file must run without changes.
     let own = match (kind, path) {
@@ -290,13 +293,13 @@ pub(super) fn sample(field: &Field, kind: &str, path: &str) -> String {
     own.replace("NAME", &format!("my-{kind}"))
 }
 
-/// Returns the reference of all fields as Markdown.
+/// Renders the reference of all fields as Markdown.
 pub fn markdown() -> String {
     const JOBS: [&str; 4] = ["training", "inference", "notebook", "compute"];
     let mut text = String::from(
-        "# The specification file\n\nThis page is made from the table of fields behind `gpuctl explain`, `gpuctl init` and\n\
-         `gpuctl schema`; `gpuctl explain FIELD` prints one of them with an example. Several documents\n\
-         may stand in a file, separated by `---`.\n",
+        "# The specification file\n\nThis page is generated from the table of fields behind `gpuctl explain`, `gpuctl init` and\n\
+         `gpuctl schema`; `gpuctl explain FIELD` prints one of them with an example. A file can contain\n\
+         several documents, separated by `---`.\n",
     );
     for (title, kinds) in [
         ("Jobs", &JOBS[..]),
@@ -317,7 +320,7 @@ pub fn markdown() -> String {
     text
 }
 
-/// A row for each field that `seen` does not have yet, and below it those that it holds.
+/// Adds a table row for each field that is not in `seen` yet, followed by its nested fields.
 fn rows(
     fields: &[Field],
     prefix: &str,

@@ -1,11 +1,11 @@
-//! Writes a file to begin with: `init`.
+//! Generates the starter files of `init`.
 
 use gpuctl_manifest::spec::reference::{KINDS, of_kind};
 use gpuctl_manifest::spec::shape::{Field, Shape};
 
 use super::reference::sample;
 
-/// Fields that a starter sets although they need not be.
+/// Whether a starter sets an optional field.
 fn begins_with(kind: &str, path: &str) -> bool {
     match path {
         "resources" | "resources.gpu" => !matches!(kind, "compute"),
@@ -18,7 +18,7 @@ fn begins_with(kind: &str, path: &str) -> bool {
     }
 }
 
-/// Renders a file to begin with: fields that are needed are set, all others are comments.
+/// Renders a starter file: required fields are set, all other fields are commented out.
 pub fn starter(kind: &str) -> String {
     let about = KINDS
         .iter()
@@ -39,6 +39,7 @@ fn fill(text: &mut String, fields: &[Field], kind: &str, before: &str, depth: us
         } else {
             format!("{before}.{}", field.name())
         };
+        // Everything below a commented-out block is commented out too.
         let on = on
             && (field.is_needed(kind)
                 || field.name() == "version" && depth == 0

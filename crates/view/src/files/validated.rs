@@ -1,4 +1,5 @@
-//! What `validate` found, and the list of checks: for people, for programs, for the README.
+//! Renders the results of `validate` and the list of checks: for people, for programs, and for the
+//! docs.
 
 use colored::Color;
 use schemars::JsonSchema;
@@ -13,14 +14,14 @@ use crate::format::errors::checked_text;
 use crate::format::text::{count, paint};
 use crate::jobs::local_files::lines;
 
-/// One file after it was looked at.
+/// One file after its validation.
 #[derive(Clone, Debug)]
 pub struct Validated {
-    /// Problems of the file, warnings included.
+    /// Problems of the file, including warnings.
     pub problems: Problems,
-    /// Kind and name of each document; empty when the file could not be read.
+    /// Kind and name of each document; empty when the file could not be parsed.
     pub documents: Vec<(&'static str, String)>,
-    /// Local files that the documents send to the cluster.
+    /// Local files whose content the documents send to the cluster.
     pub files: Vec<LocalFile>,
 }
 
@@ -34,7 +35,7 @@ impl Validated {
     }
 }
 
-/// Errors and warnings of all files.
+/// Counts the errors and warnings of all files.
 pub fn counted(files: &[Validated]) -> (u64, u64) {
     let sum = |severity| files.iter().map(|file| file.counted(severity)).sum();
     (sum(Severity::Error), sum(Severity::Warning))
@@ -48,7 +49,7 @@ fn word(severity: Severity) -> &'static str {
     }
 }
 
-/// Formats it for people: each problem with its place, and a line for each valid file.
+/// Renders each problem with its position, after a line with the verdict of the file.
 pub fn text(files: &[Validated], look: TextStyle) -> String {
     let mut text = String::new();
     for file in files {
@@ -89,7 +90,7 @@ pub fn text(files: &[Validated], look: TextStyle) -> String {
     text
 }
 
-/// The answer of `validate`.
+/// The JSON output of `validate`.
 #[derive(JsonSchema, Serialize)]
 pub struct Validation<'a> {
     errors: u64,
@@ -101,7 +102,7 @@ pub struct Validation<'a> {
 #[serde(rename_all = "camelCase")]
 struct FileItem<'a> {
     file: &'a str,
-    /// Empty when the file could not be read.
+    /// Empty when the file could not be parsed.
     documents: Vec<DocumentItem<'a>>,
     valid: bool,
     problems: Vec<ProblemItem<'a>>,
@@ -118,19 +119,19 @@ struct DocumentItem<'a> {
 
 #[derive(JsonSchema, Serialize)]
 struct ProblemItem<'a> {
-    /// Of the check that found it.
+    /// ID of the check that found the problem.
     id: &'a str,
     /// `error`, `warning`.
     severity: &'static str,
     message: &'a str,
     hint: Option<&'a str>,
-    /// From 1; null for what `--set` wrote.
+    /// Starts at 1; `null` for values of `--set`.
     line: Option<usize>,
-    /// From 1; null for what `--set` wrote.
+    /// Starts at 1; `null` for values of `--set`.
     column: Option<usize>,
 }
 
-/// The answer of `validate --explain`.
+/// The JSON output of `validate --explain`.
 #[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CheckItem<'a> {
@@ -142,9 +143,9 @@ pub struct CheckItem<'a> {
     can_be_silenced: bool,
 }
 
-/// Formats it for programs.
 pub fn document(files: &[Validated], strict: bool) -> Validation<'_> {
     fn problem(problem: &Problem) -> ProblemItem<'_> {
+        // Values of `--set` have line 0, because they are not in the file.
         let is_in_file = problem.at.line > 0;
         ProblemItem {
             id: problem.id,
@@ -175,7 +176,6 @@ pub fn document(files: &[Validated], strict: bool) -> Validation<'_> {
     }
 }
 
-/// Returns one check for programs.
 pub fn check_document(check: &Check) -> CheckItem<'_> {
     CheckItem {
         id: check.id,
@@ -186,11 +186,11 @@ pub fn check_document(check: &Check) -> CheckItem<'_> {
     }
 }
 
-/// Returns one check in full.
+/// Renders the explanation of one check.
 pub fn explained(check: &Check) -> String {
     let silence = match can_be_silenced(check) {
         true => format!(
-            "\n\nSilence it in a file by the comment\n  # gpuctl: ignore {}",
+            "\n\nSilence it in a file with the comment\n  # gpuctl: ignore {}",
             check.id
         ),
         false => String::new(),
@@ -204,7 +204,7 @@ pub fn explained(check: &Check) -> String {
     )
 }
 
-/// Returns the checks as a table in Markdown.
+/// Renders the checks as a Markdown table.
 pub fn reference() -> String {
     let mut text = "| Check | | Finds |\n|---|---|---|\n".to_owned();
     for check in &CHECKS {

@@ -1,4 +1,4 @@
-//! Draws curves in a terminal: lines of braille dots, or of `#` in ASCII.
+//! Draws curves in a terminal, with braille dots or with `#` in ASCII.
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -7,26 +7,27 @@ use gpuctl_core::model::Point;
 
 use crate::TextStyle;
 
-/// The frame of a chart: what is shown of time and of values.
+/// The ranges and the size of a chart.
 #[derive(Clone, Copy, Debug)]
 pub struct ChartFrame {
-    /// Unix milliseconds.
+    /// Start of the time axis in Unix milliseconds.
     pub from: i64,
     pub to: i64,
     /// Value at the upper edge; the lower edge is 0.
     pub top: f64,
-    /// Rows of text.
+    /// Height of the plot in rows of text, without the time axis.
     pub height: usize,
-    /// Columns of text, axis included.
+    /// Width in columns of text, including the value axis.
     pub width: usize,
 }
 
-/// Columns that the axis takes.
+/// Width of the value axis in columns.
 const AXIS: usize = 7;
 
-/// Returns the chart, a line of text per row, with `note` beside the time axis.
+/// Draws a chart of one line per row, with `note` in the middle of the time axis.
 pub fn chart(points: &[Point], frame: ChartFrame, note: &str, look: TextStyle) -> String {
     let columns = frame.width.saturating_sub(AXIS).max(10);
+    // A braille character has two columns of four dots.
     let spans = spans(&levels(points, frame, columns * 2), frame.height * 4);
     let mut text = String::new();
     for row in (0..frame.height).rev() {
@@ -58,13 +59,14 @@ pub fn chart(points: &[Point], frame: ChartFrame, note: &str, look: TextStyle) -
         middle
     };
     text.push_str(&format!("{}{start}{middle}{end}\n", " ".repeat(AXIS)));
+    // A note that does not fit on the time axis gets a separate line.
     if middle.trim().is_empty() && !note.is_empty() {
         text.push_str(&format!("{}{note}\n", " ".repeat(AXIS)));
     }
     text
 }
 
-/// Dots of height per half column, 0 to 4 times the rows; `None` where nothing was sampled.
+/// Height of the curve in each half column, in dots; `None` where nothing was sampled.
 fn levels(points: &[Point], frame: ChartFrame, halves: usize) -> Vec<Option<usize>> {
     let span = (frame.to - frame.from).max(1) as f64;
     let mut sums = vec![(0.0, 0_u32); halves];
@@ -78,10 +80,12 @@ fn levels(points: &[Point], frame: ChartFrame, halves: usize) -> Vec<Option<usiz
             reason = "a share of the columns"
         )]
         let half = ((point.at - frame.from) as f64 / span * halves as f64) as usize;
+        // A point on the right edge belongs to the last half column.
         let sum = &mut sums[half.min(halves - 1)];
         *sum = (sum.0 + point.value, sum.1 + 1);
     }
-    // A sample stands until the next where samples are rarer than columns.
+    // When samples are rarer than half columns, a sample counts until the next one. The smallest
+    // distance between two samples serves as their interval.
     let step = points
         .windows(2)
         .map(|pair| pair[1].at - pair[0].at)
@@ -113,8 +117,8 @@ fn levels(points: &[Point], frame: ChartFrame, halves: usize) -> Vec<Option<usiz
         .collect()
 }
 
-/// Returns the dots of each half column, lowest and highest, so that neighbors touch: a jump is a
-/// vertical line.
+/// Turns heights into ranges of dots per half column. Each range starts next to the previous
+/// height, so that a jump becomes a vertical line.
 fn spans(levels: &[Option<usize>], dots: usize) -> Vec<Option<(usize, usize)>> {
     let mut before = None;
     let span = |level: &Option<usize>| {
@@ -129,9 +133,11 @@ fn spans(levels: &[Option<usize>], dots: usize) -> Vec<Option<(usize, usize)>> {
     levels.iter().map(span).collect()
 }
 
-/// Returns one character: two columns of four dots. A value of nothing is a dot on the ground, no
-/// value is no dot.
+/// Renders one character from two half columns. Height 0 is drawn as the lowest dot, a missing
+/// value as no dot.
 fn cell(pair: &[Option<(usize, usize)>], row: usize, look: TextStyle) -> char {
+    // Bits of the braille dots from the bottom up; U+2800 plus the sum of the bits is the
+    // character.
     const LEFT: [u32; 4] = [0x40, 0x04, 0x02, 0x01];
     const RIGHT: [u32; 4] = [0x80, 0x20, 0x10, 0x08];
     let drawn = |span: Option<(usize, usize)>, bits: [u32; 4]| -> u32 {
@@ -147,7 +153,7 @@ fn cell(pair: &[Option<(usize, usize)>], row: usize, look: TextStyle) -> char {
     }
 }
 
-/// Returns the upper edge for values up to `highest`: 1, 2, 2.5, 5 or 10 times a power of ten.
+/// Rounds `highest` up to 1, 2, 2.5, 5 or 10 times a power of ten, for the upper edge of a chart.
 pub(crate) fn round_top(highest: f64) -> f64 {
     let power = 10_f64.powf(highest.max(1.0).log10().floor());
     [1.0, 2.0, 2.5, 5.0]
@@ -157,10 +163,11 @@ pub(crate) fn round_top(highest: f64) -> f64 {
         .unwrap_or(power * 10.0)
 }
 
-/// Returns a few points as one line of blocks, for lists: `▂▅█▇`.
+/// Draws a curve as one line of block characters, for lists: `▂▅█▇`.
 pub(crate) fn spark(points: &[Point], frame: ChartFrame, look: TextStyle) -> String {
     const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     const PLAIN: [char; 4] = ['_', '.', 'o', '#'];
+    // Two rows of four dots give the eight heights of the block characters.
     let levels = levels(points, ChartFrame { height: 2, ..frame }, frame.width);
     levels
         .into_iter()
@@ -180,7 +187,7 @@ fn number(value: f64) -> String {
     }
 }
 
-/// Returns the time of day, with the day where the frame is longer than one.
+/// Formats a time of day, with the date if the chart spans more than a day.
 fn clock(at: i64, frame: ChartFrame) -> String {
     let format = if frame.to - frame.from > 86_400_000 {
         "%m-%d %H:%M"
@@ -243,7 +250,7 @@ mod tests {
         let rows: Vec<&str> = text.lines().collect();
         assert_eq!((rows[0], rows[1]), ("  100 ┤", "      ┤⣀⣀⣀⣀⣀⣀⣀⣀⣀⣀"));
         assert_eq!(rows[2], "    0 ┴──────────");
-        // From the ground to the top within a column, and back.
+        // From the bottom to the top within one column, and back.
         let values: Vec<f64> = (0..20)
             .map(|index| if (4..8).contains(&index) { 100.0 } else { 0.0 })
             .collect();

@@ -1,19 +1,22 @@
-//! `-o custom-columns`: fields of the JSON under titles of the user's own, for any list.
+//! Renders `-o custom-columns`: fields of the JSON output under titles of the user's choice, for
+//! any list.
 
 use serde_json::Value;
 
 use super::table::{Table, left};
 use crate::{Format, TextStyle};
 
-/// A column: its title, and the keys that lead to its field, outermost first.
+/// A column: its title, and the path of keys to its field, outermost key first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CustomColumn {
     pub title: String,
     pub path: Vec<String>,
 }
 
-/// Returns the first key of a column that no row has, and the keys that there are. Without rows
-/// nothing is known to be wrong.
+/// Finds the first column whose outermost key does not exist in the rows, and lists the keys that
+/// do.
+///
+/// Without rows it cannot tell, so it reports nothing.
 pub fn unknown<'c, 'r>(
     columns: &'c [CustomColumn],
     rows: &'r [Value],
@@ -31,9 +34,9 @@ pub fn unknown<'c, 'r>(
     Some((first, known))
 }
 
-/// Renders the fields of the rows; a field that is missing or null is `-`.
+/// Renders the fields of the rows. Missing and null fields are `-`.
 pub fn table(rows: &[Value], columns: &[CustomColumn], headers: bool, look: TextStyle) -> String {
-    // Titles of the user's own are not static, so they are a row like any other.
+    // Column titles are `&'static str`, and these are not, so the titles are an ordinary row.
     let mut table = Table::new(columns.iter().map(|_| left("")));
     if headers {
         table.row(

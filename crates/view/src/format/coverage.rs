@@ -1,4 +1,5 @@
-//! Rounds measured numbers in one way for JSON and cells, with the number of samples they rest on.
+//! Rounds measured values in the same way for JSON and for cells, and counts the samples behind
+//! them.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -6,24 +7,25 @@ use serde::Serialize;
 pub use gpuctl_core::model::values::units::rounded;
 use gpuctl_core::model::{Figures, Mebibytes, Percent, Reading, Readings, Watts};
 
-/// Returns a fraction of one with four decimals.
+/// Rounds a fraction to four decimals.
 pub(crate) fn fine(fraction: f64) -> f64 {
     (fraction * 10_000.0).round() / 10_000.0
 }
 
-/// What measured numbers rest on.
+/// The number of devices and samples behind measured values.
 #[derive(Clone, Copy, Debug, Default, JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Coverage {
-    /// Devices that the exporters know.
+    /// Devices that the exporters report.
     pub gpus: u64,
-    /// Those of them with a fresh sample.
+    /// Devices with a fresh sample.
     pub gpus_sampled: u64,
-    /// Those whose newest sample is older than two scrapes.
+    /// Devices whose newest sample is older than two scrapes.
     pub gpus_stale: u64,
-    /// Samples that were used: more where more is shown, and of what is well none.
+    /// Samples that were used. More are read when more values are shown, and none for devices
+    /// without problems.
     pub samples: u64,
-    /// Samples that no device can have.
+    /// Samples with values outside the physically possible range.
     pub samples_dropped: u64,
 }
 
@@ -46,17 +48,17 @@ impl From<&Readings> for Coverage {
     }
 }
 
-/// Turns percent into a rate of 0 to 1, to four decimals.
+/// Converts percent to a rate from 0 to 1, rounded to four decimals.
 pub fn rate(percent: Percent) -> f64 {
     (percent.0 * 100.0).round() / 10_000.0
 }
 
-/// Formats as `87%`, or `-`.
+/// Formats as `87%`, or as `-` when unknown.
 pub fn percent(value: Option<Percent>) -> String {
     value.map_or_else(|| "-".to_owned(), |Percent(value)| format!("{value:.0}%"))
 }
 
-/// `68Gi/80Gi`: used of what there is, to a tenth; `None` where one of the two is not known.
+/// Formats used and total memory in tenths: `68Gi/80Gi`. `None` when one of the two is unknown.
 pub fn memory(used: Option<Mebibytes>, total: Option<Mebibytes>) -> Option<String> {
     let (used, total) = used.zip(total)?;
     Some(format!(
@@ -66,15 +68,18 @@ pub fn memory(used: Option<Mebibytes>, total: Option<Mebibytes>) -> Option<Strin
     ))
 }
 
-/// Formats the mean memory per device of several.
+/// Formats the mean memory per device.
 pub fn memory_of(figures: &Figures) -> Option<String> {
     memory(figures.memory_used, figures.memory_total)
 }
 
-/// `87% mean, 34% lowest, of 15 of 16 GPUs; memory 68Gi/80Gi per GPU; 4992 W in all`: of those that
-/// are held, whoever names them. `None` where nothing was sampled.
+/// Formats as `87% mean, 34% lowest, of 15 of 16 GPUs; memory 68Gi/80Gi per GPU; 4992 W in total`.
+///
+/// `held` is the number of held GPUs, which can be higher than the number that exporters report.
+/// `None` when nothing was sampled.
 pub(crate) fn use_of(figures: &Figures, held: u64) -> Option<String> {
     let mut text = format!("{} mean", percent(Some(figures.utilization?)));
+    // With one sampled device, the lowest value is the mean.
     if let Some(lowest) = figures.lowest.filter(|_| figures.sampled > 1) {
         text.push_str(&format!(", {} lowest", percent(Some(lowest))));
     }
@@ -87,7 +92,7 @@ pub(crate) fn use_of(figures: &Figures, held: u64) -> Option<String> {
         text.push_str(&format!("; memory {memory}{each}"));
     }
     if let Some(Watts(watts)) = figures.power_in_all {
-        let all = if figures.devices > 1 { " in all" } else { "" };
+        let all = if figures.devices > 1 { " in total" } else { "" };
         text.push_str(&format!("; {watts:.0} W{all}"));
     }
     Some(text)

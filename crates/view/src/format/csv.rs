@@ -1,6 +1,7 @@
 //! Renders CSV as in RFC 4180, with line feeds: the columns of a table, or every field of rows.
-//! Control characters are made visible, and a text that a spreadsheet would compute gets an
-//! apostrophe before it (OWASP, "CSV Injection"); JSON alters nothing.
+//!
+//! Control characters are escaped. Text that a spreadsheet would evaluate as a formula gets an
+//! apostrophe in front (OWASP, "CSV Injection"). JSON output does not need this.
 
 use std::borrow::Cow;
 
@@ -11,9 +12,6 @@ use serde_json::Value;
 use super::text::clean;
 
 /// Renders records.
-///
-/// # Panics
-/// Never: the writer is a vector.
 pub fn records(records: impl IntoIterator<Item = Vec<String>>) -> String {
     let mut writer = WriterBuilder::new()
         .terminator(Terminator::Any(b'\n'))
@@ -29,9 +27,10 @@ pub fn records(records: impl IntoIterator<Item = Vec<String>>) -> String {
     String::from_utf8(bytes).expect("cells are text")
 }
 
-/// Puts an apostrophe before what a spreadsheet would take for a formula. A number stays one, also
-/// a negative one with a unit.
+/// Puts an apostrophe in front of text that a spreadsheet would evaluate as a formula. Numbers stay
+/// as they are, including negative ones with a unit.
 fn defused(cell: Cow<'_, str>) -> Cow<'_, str> {
+    // An amount may have a unit, but no operator and no parenthesis.
     let is_amount = |rest: &str| {
         rest.starts_with(|first: char| first.is_ascii_digit() || first == '.')
             && rest
@@ -39,8 +38,9 @@ fn defused(cell: Cow<'_, str>) -> Cow<'_, str> {
                 .all(|letter| letter.is_ascii_alphanumeric() || ".%: ".contains(letter))
     };
     let starts_formula = match cell.chars().next() {
+        // `clean` has already replaced tabs and carriage returns, which start formulas as well.
         Some('=' | '@') => true,
-        // A dash alone says that nothing is known.
+        // A single dash means an unknown value.
         Some('+' | '-') => cell.len() > 1 && !is_amount(&cell[1..]),
         _ => false,
     };
@@ -51,16 +51,14 @@ fn defused(cell: Cow<'_, str>) -> Cow<'_, str> {
     }
 }
 
-/// Renders every field of every row; maps and lists are JSON in their cell, unknown values are
+/// Renders every field of every row. Maps and lists are JSON within their cell; unknown values are
 /// empty.
-///
-/// # Panics
-/// Never: our rows are JSON objects.
 pub fn rows<T: Serialize>(rows: &[T], headers: bool) -> String {
     let rows: Vec<Value> = rows
         .iter()
         .map(|row| serde_json::to_value(row).expect("our structs are JSON"))
         .collect();
+    // All rows have the same type, so the fields of the first one are the header.
     let Some(keys) = rows
         .first()
         .and_then(Value::as_object)

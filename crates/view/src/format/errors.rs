@@ -1,5 +1,5 @@
-//! Renders errors, warnings and the problems of a file: text for people, one JSON object a line for
-//! programs.
+//! Renders errors, warnings and the problems of a file: text for people, one JSON object per line
+//! for programs.
 
 use colored::Color;
 use schemars::JsonSchema;
@@ -12,7 +12,7 @@ use gpuctl_manifest::spec::{Problem, Problems, Severity, secrets_in};
 use super::text::{clean, paint};
 use crate::TextStyle;
 
-/// Formats `error: …` with causes, problems and hints.
+/// Renders `error: …` with its causes, problems and hints.
 pub fn error_text(error: &Error, look: TextStyle) -> String {
     let mut text = format!(
         "{} {}\n",
@@ -40,8 +40,7 @@ pub fn error_text(error: &Error, look: TextStyle) -> String {
     text
 }
 
-/// Breaks a text between words where a terminal would break it within them. A command stays on its
-/// line, for it is copied.
+/// Wraps a text at words. A command stays on one line, so that users can copy it.
 fn wrapped(text: &str, indent: usize, look: TextStyle) -> String {
     let text = clean(text);
     let is_command = text.starts_with("gpuctl ") || text.starts_with("kubectl ");
@@ -52,12 +51,12 @@ fn wrapped(text: &str, indent: usize, look: TextStyle) -> String {
     }
 }
 
-/// Returns a problem with its place and its line.
+/// Renders a problem with its position and its source line.
 pub fn problem_text(problems: &Problems, problem: &Problem, look: TextStyle) -> String {
     rendered(problems, problem, "", look)
 }
 
-/// Returns the same with the id of the check that found it.
+/// Renders a problem with the ID of its check as well.
 pub(crate) fn checked_text(problems: &Problems, problem: &Problem, look: TextStyle) -> String {
     rendered(problems, problem, &format!(" [{}]", problem.id), look)
 }
@@ -69,7 +68,7 @@ fn rendered(problems: &Problems, problem: &Problem, id: &str, look: TextStyle) -
     } else {
         (Color::Yellow, "warning: ")
     };
-    // A value of `--set` has no place in the file.
+    // A value of `--set` has no position in the file.
     let place = if at.line == 0 {
         "--set".to_owned()
     } else {
@@ -105,7 +104,7 @@ fn rendered(problems: &Problems, problem: &Problem, id: &str, look: TextStyle) -
     let indent = number.len() + 7;
     let end = indent + excerpt.before + excerpt.marked + columns(&note);
     match look.width.filter(|width| end > *width) {
-        // A note without room on the line of the marks goes below it.
+        // A note that does not fit after the marks goes below them.
         Some(_) => {
             let note = super::text::wrapped(note.trim_start(), indent, look).replace(
                 &format!("\n{}", " ".repeat(indent)),
@@ -121,14 +120,14 @@ fn rendered(problems: &Problems, problem: &Problem, id: &str, look: TextStyle) -
 /// The part of a source line around a problem.
 struct Excerpt {
     shown: String,
-    /// Columns before the problem.
+    /// Width of the text before the problem, in terminal columns.
     before: usize,
-    /// Columns of the problem, at least one.
+    /// Width of the problem in terminal columns, at least one.
     marked: usize,
 }
 
 impl Excerpt {
-    /// Cuts a long line around the place that matters.
+    /// Cuts a long line around the problem.
     fn around(line: &str, problem: &Problem, look: TextStyle) -> Self {
         let at = problem.at;
         let first = at.column.saturating_sub(1);
@@ -157,13 +156,13 @@ impl Excerpt {
     }
 }
 
-/// Counts the columns that a terminal gives to a text.
+/// Width of a text in terminal columns.
 fn columns(text: &str) -> usize {
     clean(text).chars().map(width).sum()
 }
 
-/// Replaces each character of a secret in a source line by a star. This preserves columns. CI
-/// prints and stores these messages.
+/// Replaces each character of a secret in a source line by a star, so that columns stay right. CI
+/// systems print and store these messages.
 fn starred(line: &str, problems: &Problems, problem: &Problem) -> String {
     let stars = |secret: &str| "*".repeat(secret.chars().count());
     let mut shown = String::with_capacity(line.len());
@@ -186,32 +185,33 @@ fn starred(line: &str, problems: &Problems, problem: &Problem) -> String {
         .fold(shown, |shown, secret| shown.replace(secret, &stars(secret)))
 }
 
-/// Characters of a source line that are shown.
+/// Maximum number of characters of a source line.
 const LINE: usize = 100;
 
-/// Columns that a terminal gives to a character.
+/// Width of a character in terminal columns.
 fn width(c: char) -> usize {
     unicode_width::UnicodeWidthChar::width(c).unwrap_or(1)
 }
 
-/// A line of stderr where stdout is a document.
+/// A line of stderr when stdout is a document.
 #[derive(JsonSchema, Serialize)]
 pub(crate) struct ErrorDocument<'a> {
-    /// The error's own name, `NotFound`; `Warning` for a warning.
+    /// Name of the error, such as `NotFound`; `Warning` for a warning.
     error: String,
     kind: &'static str,
     message: &'a str,
     causes: &'a [String],
     hints: &'a [String],
-    /// The file that has the problem; null where it is no problem of a file.
+    /// The file with the problem; `null` when the problem is not in a file.
     file: Option<&'a str>,
-    /// From 1.
+    /// Starts at 1.
     line: Option<usize>,
-    /// From 1.
+    /// Starts at 1.
     column: Option<usize>,
 }
 
-/// Returns the error as objects, one a line: one for each problem of a file, else one.
+/// Renders the error as JSON objects, one per line: one object for each problem of a file, or else
+/// one in total.
 pub fn error_json(error: &Error) -> String {
     let object = |message: &str, hints: &[String], place: Option<(&Problems, &Problem)>| {
         let warning = place.is_some_and(|(_, problem)| problem.severity == Severity::Warning);
@@ -250,7 +250,6 @@ pub fn error_json(error: &Error) -> String {
     }
 }
 
-/// Returns a warning as text.
 pub fn warning_text(message: &str, hint: Option<&str>, look: TextStyle) -> String {
     let mut text = format!(
         "{} {}\n",
@@ -267,7 +266,7 @@ pub fn warning_text(message: &str, hint: Option<&str>, look: TextStyle) -> Strin
     text
 }
 
-/// Returns a warning as an object.
+/// Renders a warning as a JSON object on one line.
 pub fn warning_json(message: &str, hints: &[String]) -> String {
     let document = ErrorDocument {
         error: "Warning".to_owned(),

@@ -1,8 +1,8 @@
-//! Text of strangers, as it is shown. Built for tests and fuzzers.
+//! Checks that hostile text is displayed safely, for tests and fuzzers.
 
 use super::{csv, text};
 
-/// Shows any text on a terminal and in a spreadsheet.
+/// Renders any text for a terminal and for a spreadsheet, and panics if the result is unsafe.
 pub fn shown(bytes: &[u8]) {
     let told = String::from_utf8_lossy(bytes);
     let shown = text::clean(&told);
@@ -16,7 +16,7 @@ pub fn shown(bytes: &[u8]) {
         !shown.contains([
             '\u{202a}', '\u{202e}', '\u{2066}', '\u{2069}', '\u{200e}', '\u{2028}'
         ]),
-        "a mark of direction"
+        "a direction mark"
     );
     let file = csv::records([vec![told.clone().into_owned(), "1".to_owned()]]);
     let mut reader = ::csv::ReaderBuilder::new()

@@ -1,4 +1,4 @@
-//! Builds output from parts: tables, text, CSV, charts, numbers and errors.
+//! Building blocks of output: tables, text, CSV, charts, numbers and errors.
 
 pub mod chart;
 pub mod columns;

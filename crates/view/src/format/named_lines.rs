@@ -1,9 +1,9 @@
-//! Collects the lines that describe one object to people: a name and a value in each.
+//! Collects the lines that describe one object to people: a name and a value per line.
 
 use super::text::{status_line, wrapped};
 use crate::TextStyle;
 
-/// Column in which values begin.
+/// Column where values begin.
 const VALUE_COLUMN: usize = 15;
 
 /// A heading with named values below it.
@@ -13,7 +13,7 @@ pub(crate) struct NamedLines {
 }
 
 impl NamedLines {
-    /// Starts with a heading, which ends with a line break.
+    /// Starts with a heading, which must end with a line break.
     pub(crate) fn below(heading: String, look: TextStyle) -> Self {
         Self {
             text: heading,
@@ -21,7 +21,7 @@ impl NamedLines {
         }
     }
 
-    /// Adds a line, and wraps a long value.
+    /// Adds a line. Wraps a long value.
     pub(crate) fn add(&mut self, name: &str, value: impl AsRef<str>) {
         let value = wrapped(value.as_ref(), VALUE_COLUMN, self.look);
         self.text.push_str(&status_line(name, &value));

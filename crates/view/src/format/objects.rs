@@ -1,10 +1,11 @@
-//! Objects of Kubernetes as one document, as `kubectl apply -f` takes them.
+//! Kubernetes objects as one document that `kubectl apply -f` accepts.
 
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-/// The answer of what prints objects: `create --dry-run=client`, `auth check --emit-role`.
+/// The JSON output of commands that print objects: `create --dry-run=client`,
+/// `auth check --emit-role`.
 #[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ObjectList<'a> {

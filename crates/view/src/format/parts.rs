@@ -1,5 +1,5 @@
-//! Renders parts of devices: instances, partitions and shares, beside whole GPUs and never among
-//! them.
+//! Renders parts of devices: MIG instances, partitions and shares. They are listed next to whole
+//! GPUs and never added to them.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -8,18 +8,18 @@ use super::coverage::{fine, rounded};
 use gpuctl_core::model::Percent;
 use gpuctl_core::stats::history::part_hours::{PartHours, PartSum};
 
-/// Hours of parts of one name.
+/// Hours of the parts with one name.
 #[derive(JsonSchema, Serialize)]
 pub(crate) struct PartHoursItem {
     part: String,
-    /// What one is of a GPU, 0 to 1, in the mean; `null` where nobody tells.
+    /// Mean fraction of a GPU that one part is, 0 to 1; `null` when it is unknown.
     fraction: Option<f64>,
     held_part_hours: f64,
     waited_part_hours: f64,
-    /// Those held by their fraction, in GPU-hours.
+    /// The held part-hours converted to GPU-hours by their fraction.
     gpu_equivalent_hours: Option<f64>,
     measured_part_hours: f64,
-    /// `null` for shares: what one of several pods did on a device, nobody measures.
+    /// `null` for shares, because nothing measures how much each of several pods used of a device.
     used_part_hours: Option<f64>,
     utilization: Option<Percent>,
 }
@@ -39,29 +39,28 @@ impl From<(&String, &PartHours)> for PartHoursItem {
     }
 }
 
-/// An hour of parts of one name.
+/// One hour of the parts with one name.
 #[derive(Clone, Debug, JsonSchema, Serialize, Deserialize)]
 pub(crate) struct PartItem {
     part: String,
-    /// What one is of a GPU, 0 to 1, in the mean; `null` where nobody tells.
+    /// Mean fraction of a GPU that one part is, 0 to 1; `null` when it is unknown.
     fraction: Option<f64>,
-    /// How many there are in the cluster; `null` in rows of a part of it.
+    /// Number of these parts in the cluster; `null` in rows of a part of the cluster.
     capacity: Option<u64>,
-    /// Parts held, weighted by time.
+    /// Held parts, weighted by time.
     allocated_count: f64,
     requested_count: f64,
-    /// `null` for shares: what one of several pods did on a device, nobody measures.
+    /// `null` for shares, because nothing measures how much each of several pods used of a device.
     avg_utilization: Option<Percent>,
     sample_count: usize,
 }
 
 impl PartItem {
-    /// Returns those of a group.
     pub(crate) fn of(sums: &[PartSum]) -> Vec<Self> {
         sums.iter().map(Self::from).collect()
     }
 
-    /// Returns the parts of a cluster: those that somebody held, and those of which there are some.
+    /// Lists the parts of a cluster: the ones that were held, and the ones that nodes offered.
     pub(crate) fn of_cluster(sums: &[PartSum], capacities: &[(String, u64)]) -> Vec<Self> {
         let mut items = Self::of(sums);
         for (name, capacity) in capacities {
@@ -92,11 +91,11 @@ impl From<&PartSum> for PartItem {
     }
 }
 
-/// Parts of one name at a moment.
+/// The parts with one name at a point in time.
 #[derive(JsonSchema, Serialize)]
 pub(crate) struct PartAt {
     pub part: String,
-    /// How many there are; `null` where nobody tells.
+    /// Number of these parts; `null` when it is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub capacity: Option<u64>,
     #[serde(rename = "allocated_count")]

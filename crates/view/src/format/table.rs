@@ -1,4 +1,4 @@
-//! Renders lists in columns: aligned for people, bare for pipes, CSV for programs.
+//! Renders lists in columns: aligned for people, unwrapped for pipes, CSV for programs.
 
 use jiff::Timestamp;
 use tabled::builder::Builder;
@@ -11,12 +11,12 @@ use super::text::clean;
 use crate::{Format, TextStyle};
 use colored::Color;
 
-/// One cell: what it says and how it may be colored.
+/// A cell of a table.
 #[derive(Clone, Debug, Default)]
 pub struct Cell {
     text: String,
     color: Option<Color>,
-    /// What CSV has instead: a number in the unit of the column's header.
+    /// The value in CSV: a number in the unit of the column's CSV header.
     number: Option<String>,
 }
 
@@ -29,7 +29,7 @@ impl Cell {
         }
     }
 
-    /// Makes a cell that is a number in CSV; `None` is unknown there.
+    /// Creates a cell with a number for CSV; `None` is empty there.
     pub fn measured(text: impl Into<String>, number: Option<impl ToString>) -> Self {
         let number = number.map(|number| number.to_string());
         Self {
@@ -39,7 +39,7 @@ impl Cell {
         }
     }
 
-    /// Returns how long ago a time was: in one unit for people, in seconds in CSV.
+    /// Shows how long ago a time was: in one unit for people, in seconds in CSV.
     pub fn age(from: Option<Timestamp>, now: Timestamp) -> Self {
         Self::measured(
             text::age(from, now),
@@ -47,7 +47,7 @@ impl Cell {
         )
     }
 
-    /// What CSV has below a header that says the unit.
+    /// Formats the value for CSV, where the header names the unit.
     fn plain(&self, column: &Column) -> String {
         match &self.number {
             Some(number) => number.clone(),
@@ -68,16 +68,16 @@ impl<T: Into<String>> From<T> for Cell {
     }
 }
 
-/// A column's title and side.
+/// A column of a table.
 #[derive(Clone, Copy, Debug)]
 pub struct Column {
     pub title: &'static str,
     pub right: bool,
-    /// Left out where a terminal is too narrow for it.
+    /// Hidden when the terminal is too narrow.
     pub yields: bool,
-    /// The header in CSV, which says the unit.
+    /// Header in CSV if it differs from the title, for example because it names the unit.
     pub in_csv: Option<&'static str>,
-    /// Its cells end in `%`, which CSV has in the header.
+    /// Whether cells end in `%`. In CSV the header names the unit instead.
     percentage: bool,
 }
 
@@ -96,8 +96,7 @@ impl Column {
         }
     }
 
-    /// Returns the header of CSV: that of the table in small letters, with the unit of what stands
-    /// below it.
+    /// Formats the header for CSV: the title in lower case, with the unit of the values.
     fn header(&self) -> String {
         let name = || self.title.to_lowercase().replace(' ', "_");
         match self.in_csv {
@@ -125,7 +124,7 @@ pub const fn right(title: &'static str) -> Column {
     }
 }
 
-/// A column of percentages.
+/// A right-aligned column of percentages.
 pub(crate) const fn percentages(title: &'static str) -> Column {
     Column {
         percentage: true,
@@ -133,12 +132,12 @@ pub(crate) const fn percentages(title: &'static str) -> Column {
     }
 }
 
-/// Rows under titles.
+/// Rows below column titles.
 #[derive(Debug, Default)]
 pub struct Table {
     columns: Vec<Column>,
     rows: Vec<Vec<Cell>>,
-    /// True where `-o wide` shows every column.
+    /// Whether `-o wide` shows every column, so that the note about hidden columns can point to it.
     wide: bool,
 }
 
@@ -151,7 +150,7 @@ impl Table {
         }
     }
 
-    /// Says under the table which columns had no room, for `-o wide` has them.
+    /// Enables the note about hidden columns, for lists with `-o wide`.
     pub(crate) fn with_wide(self) -> Self {
         Self { wide: true, ..self }
     }
@@ -165,7 +164,7 @@ impl Table {
         self.rows.push(cells);
     }
 
-    /// Returns the table in the format asked for.
+    /// Renders the table in a format.
     pub fn show(&self, format: Format, headers: bool, look: TextStyle) -> String {
         if format == Format::Csv {
             self.csv(headers)
@@ -174,9 +173,10 @@ impl Table {
         }
     }
 
-    /// Returns the width of each column, with all its cells.
+    /// Computes the natural width of each column.
     fn widths(&self) -> Vec<usize> {
         let widest = |index: usize| {
+            // Measure the escaped text, because escapes make it wider.
             let cells = self.rows.iter().map(|row| clean(&row[index].text).width());
             cells
                 .chain([self.columns[index].title.width()])
@@ -186,16 +186,18 @@ impl Table {
         (0..self.columns.len()).map(widest).collect()
     }
 
-    /// Returns the columns that `width` has room for, with their widths. Columns that yield go from
-    /// the right on; then long texts are cut; then the rightmost columns go, but the first two.
+    /// Picks the columns that fit into `width`, and their widths. Drops yielding columns from the
+    /// right first, then shortens long texts, then drops the rightmost columns except the first
+    /// two.
     fn fitting(&self, width: usize) -> (Vec<usize>, Vec<usize>) {
-        /// Names are not cut to fewer characters.
+        /// Shortest length to which a name is cut.
         const SHORTEST: usize = 12;
         let mut widths = self.widths();
         let mut shown: Vec<usize> = (0..self.columns.len()).collect();
         let sum = |shown: &[usize], widths: &[usize]| {
             shown.iter().map(|index| widths[*index] + 1).sum::<usize>()
         };
+        // Each column has one space after it, but the last one does not need it.
         while sum(&shown, &widths) > width + 1 {
             if let Some(place) = shown.iter().rposition(|index| self.columns[*index].yields) {
                 shown.remove(place);
@@ -239,15 +241,18 @@ impl Table {
             builder.push_record(shown.iter().map(|index| {
                 let cell = &row[*index];
                 let text = clean(&cell.text);
+                // A text with spaces is a sentence, which is wrapped; other texts are names, which
+                // are cut.
                 let text = match shown.last() == Some(index)
                     && text.contains(' ')
                     && !self.columns[*index].right
                 {
                     _ if text.is_empty() => "-".into(),
-                    // A sentence in the last column is wrapped within the column.
+                    // Wrap a sentence in the last column within its column.
                     true => folded(&text, widths[*index]),
                     false => shortened(&text, widths[*index]),
                 };
+                // Color after cutting: color sequences would count as characters.
                 text::paint(&text, cell.color, look)
             }));
         }
@@ -280,7 +285,7 @@ impl Table {
         result
     }
 
-    /// Formats as CSV. Unknown cells are empty: `-` is for people.
+    /// Renders CSV. Unknown cells are empty, because `-` is for people.
     fn csv(&self, headers: bool) -> String {
         let titles = || self.columns.iter().map(Column::header).collect();
         let cells = |row: &Vec<Cell>| {
@@ -306,7 +311,7 @@ fn folded(text: &str, width: usize) -> std::borrow::Cow<'_, str> {
     }
 }
 
-/// Cuts a text in its middle: names differ at both ends.
+/// Cuts a text in the middle, because names often differ at both ends.
 fn shortened(text: &str, width: usize) -> std::borrow::Cow<'_, str> {
     if text.width() <= width {
         return text.into();

@@ -1,4 +1,4 @@
-//! Formats words and numbers, and replaces control characters in text from the cluster.
+//! Formats words and numbers, and escapes unsafe characters of text from the cluster.
 
 use std::borrow::Cow;
 
@@ -13,8 +13,10 @@ use crate::TextStyle;
 pub(crate) use gpuctl_core::model::values::text::is_unsafe;
 pub use gpuctl_core::model::values::text::{clean, count, plain_name};
 
-/// Makes whole output safe that may have lines, tabs and, where `color` is on, colors: the last
-/// look at what a view has put together, should it have left a text of the cluster as it was.
+/// Makes the whole output of a command safe, which may contain line breaks, tabs and, with `color`,
+/// color sequences.
+///
+/// This is the last line of defense, in case a view forgot to escape a text of the cluster.
 pub fn harmless(output: &str, color: bool) -> Cow<'_, str> {
     let is_line = |c: char| matches!(c, '\n' | '\t');
     if output
@@ -51,7 +53,7 @@ pub(crate) fn in_markdown(text: &str) -> String {
             c => result.push(c),
         }
     }
-    // Markdown turns these into links without any markup.
+    // Markdown renderers turn these into links without any markup.
     result
         .replace("://", "&#58;//")
         .replace("www.", "www&#46;")
@@ -76,15 +78,15 @@ pub(crate) fn in_chat(text: &str) -> String {
         .replace("://", ":/ /")
 }
 
-/// Returns the length of the sequence that sets colors, where the text begins with one.
+/// Measures the color sequence at the start of a text; `None` if there is none.
 fn of_color(text: &str) -> Option<usize> {
     let codes = text.strip_prefix("\u{1b}[")?;
     let end = codes.find(|c: char| !matches!(c, '0'..='9' | ';' | ':'))?;
     codes[end..].starts_with('m').then_some(end + 3)
 }
 
-/// Escapes in JSON what its grammar allows and a terminal may obey: C1, marks of direction, tags.
-/// The values stay what they are.
+/// Escapes the characters in JSON that its grammar allows and a terminal may interpret: C1
+/// controls, direction marks, tags. The values stay the same.
 pub fn escaped(json: String) -> String {
     with_escapes(json, |c, result| {
         c.encode_utf16(&mut [0; 2])
@@ -93,14 +95,14 @@ pub fn escaped(json: String) -> String {
     })
 }
 
-/// The same for JSON that is read as YAML, which knows no pairs of surrogates.
+/// Escapes JSON that will be read as YAML. YAML has no surrogate pairs, so it needs `\U` escapes.
 pub(crate) fn escaped_in_yaml(json: String) -> String {
     with_escapes(json, |c, result| {
         result.push_str(&format!("\\U{:08x}", u32::from(c)));
     })
 }
 
-/// Returns true when a text has something that a terminal may obey, apart from ends of lines.
+/// Whether a text contains characters that `escaped` replaces.
 pub(crate) fn is_escaped_in(text: &str) -> bool {
     !text.bytes().all(|byte| byte < 0x7f) && text.contains(is_escaped)
 }
@@ -121,17 +123,19 @@ fn with_escapes(json: String, write: impl Fn(char, &mut String)) -> String {
     result
 }
 
-/// Returns true for what is unsafe and not part of the grammar of JSON, as line ends are.
+/// Whether a character is unsafe and above ASCII. JSON already escapes control characters in
+/// strings, and line breaks between values must stay.
 fn is_escaped(c: char) -> bool {
     (is_unsafe(c) || is_joiner(c)) && c >= '\u{7f}'
 }
 
-/// Returns a span of time as `45s`, `12m`, `3h`, `2d`. Clocks differ: a negative one is `0s`.
+/// Formats how long ago a time was: `45s`, `12m`, `3h`, `2d`. A time in the future, from a clock
+/// that is ahead, is `0s`.
 pub fn age(from: Option<Timestamp>, now: Timestamp) -> String {
     from.map_or_else(|| "-".to_owned(), |from| span(now.duration_since(from)))
 }
 
-/// Returns a duration in one unit.
+/// Formats a duration in one unit.
 pub fn span(duration: SignedDuration) -> String {
     let seconds = duration.as_secs().max(0);
     match seconds {
@@ -142,7 +146,7 @@ pub fn span(duration: SignedDuration) -> String {
     }
 }
 
-/// Writes `text` in a color, where colors are wanted.
+/// Colors a text if colors are enabled.
 pub fn paint(text: &str, color: Option<Color>, look: TextStyle) -> String {
     match color.filter(|_| look.color) {
         Some(color) => text.color(color).to_string(),
@@ -150,7 +154,8 @@ pub fn paint(text: &str, color: Option<Color>, look: TextStyle) -> String {
     }
 }
 
-/// Returns red for broken, yellow for waiting, green for running; what is over or paused is dim.
+/// Colors a status: red for failed, yellow for pending, green for running, dim for finished or
+/// paused.
 pub(crate) fn status_color(status: Status) -> Option<Color> {
     match status {
         Status::Running => Some(Color::Green),
@@ -162,7 +167,7 @@ pub(crate) fn status_color(status: Status) -> Option<Color> {
     }
 }
 
-/// Returns a line of a description: its name and what it says.
+/// Formats one line of a description.
 pub(crate) fn status_line(name: &str, value: &str) -> String {
     format!("  {name:<12} {value}\n")
 }
@@ -181,12 +186,12 @@ pub fn joined(values: &[impl std::fmt::Display]) -> String {
         .join(",")
 }
 
-/// Returns a bar with its number: `███▎ 65%`. `cells` wide; a part is at least visible.
+/// Draws a bar of `cells` characters with its number: `███▎ 65%`.
 pub fn bar(percent: Percent, cells: usize, look: TextStyle) -> String {
     format!("{} {percent:.0}%", blocks(percent, cells, look))
 }
 
-/// Returns a bar of `cells` for whoever writes its number beside it.
+/// Draws a bar of `cells` characters without a number; the caller adds it.
 pub fn blocks(percent: Percent, cells: usize, look: TextStyle) -> String {
     let eighths = (percent.ratio().clamp(0.0, 1.0) * cells as f64 * 8.0).round() as usize;
     if look.plain {
@@ -199,7 +204,8 @@ pub fn blocks(percent: Percent, cells: usize, look: TextStyle) -> String {
     format!("{text}{}", " ".repeat(pad))
 }
 
-/// Breaks a long text at words, so that it stays beside its title on a terminal.
+/// Wraps a long text at words, with continuation lines indented below its start. Does nothing
+/// without a terminal.
 pub fn wrapped(text: &str, indent: usize, look: TextStyle) -> String {
     let Some(room) = look
         .width
@@ -208,7 +214,7 @@ pub fn wrapped(text: &str, indent: usize, look: TextStyle) -> String {
     else {
         return text.to_owned();
     };
-    // A name of an object is never cut: it is there to be copied.
+    // Never break the name of an object, so that users can copy it.
     let options = textwrap::Options::new(room)
         .break_words(false)
         .word_separator(textwrap::WordSeparator::AsciiSpace);
@@ -216,8 +222,8 @@ pub fn wrapped(text: &str, indent: usize, look: TextStyle) -> String {
     textwrap::wrap(text, options).join(&format!("\n{}", " ".repeat(indent)))
 }
 
-/// Returns a text whose commands are those that a user of kubectl types: `gpuctl logs` is `kubectl
-/// gpuctl logs` there.
+/// Rewrites the commands in a text for users of the kubectl plugin: `gpuctl logs` becomes `kubectl
+/// gpuctl logs`.
 pub fn as_plugin(text: &str) -> String {
     const NAME: &str = "gpuctl ";
     let mut told = String::with_capacity(text.len() + 64);
@@ -225,7 +231,9 @@ pub fn as_plugin(text: &str) -> String {
     while let Some(at) = rest.find(NAME) {
         let (before, behind) = rest.split_at(at);
         told.push_str(before);
+        // Only where a command starts: `gpuctl` also occurs as a name in sentences.
         let is_command = before.is_empty() && told.is_empty()
+            // A colored `hint:` ends with a reset sequence.
             || ["`", "\"", "(", "\n  ", "hint: ", "-- ", "&& ", "\u{1b}[0m "]
                 .iter()
                 .any(|sign| told.ends_with(sign));

@@ -1,5 +1,5 @@
-//! Renders nodes, jobs and single devices at a moment of the past. Fields have the names of the
-//! present lists; what history does not record is left out.
+//! Renders nodes, jobs and single devices at a time in the past. Fields have the names of the
+//! current lists; fields that history does not record are missing.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,7 +18,7 @@ use crate::format::table::{Table, left, percentages, right};
 use crate::format::text::or_dash;
 use crate::{Format, TextStyle};
 
-/// A list as it was at a moment.
+/// A list at a time in the past.
 #[derive(JsonSchema, Serialize)]
 pub struct ListAt<T> {
     total: usize,
@@ -35,7 +35,7 @@ impl<T> ListAt<T> {
         }
     }
 
-    /// Keeps the items that `is_meant` accepts.
+    /// Keeps the items that match `is_meant`.
     #[must_use]
     pub fn only(mut self, is_meant: impl Fn(&T) -> bool) -> Self {
         self.items.retain(is_meant);
@@ -49,12 +49,12 @@ impl<T> ListAt<T> {
 pub struct NodeAt {
     pub node_name: String,
     gpu_total: u64,
-    /// Instances, partitions and shares, which are in none of the counts of GPUs.
+    /// MIG instances, partitions and shares, which are not included in the counts of GPUs.
     gpu_slices: BTreeMap<String, Count>,
-    /// `null` when no allocation was recorded then.
+    /// `null` when no allocation was recorded at that time.
     gpu_used: Option<u64>,
     gpu_free: Option<u64>,
-    /// Mean in percent of the five minutes before, over the devices that were held.
+    /// Mean over the previous five minutes, in percent, of the devices that were held.
     gpu_utilization: Option<Percent>,
     holders: Option<Vec<HolderAt>>,
 }
@@ -68,7 +68,7 @@ pub(crate) struct HolderAt {
     workload: String,
     workload_type: String,
     gpu: GpuCount,
-    /// Parts of devices, as `gpuSlices` of the node.
+    /// Parts of devices, as in `gpuSlices` of the node.
     gpu_slices: BTreeMap<String, u64>,
 }
 
@@ -107,14 +107,14 @@ pub struct JobAt {
     status: &'static str,
     gpu: GpuCount,
     gpu_held: GpuCount,
-    /// Parts of devices that it requested, as `gpuSlices` of nodes.
+    /// Parts of devices that it requested, as in `gpuSlices` of nodes.
     gpu_slices: BTreeMap<String, u64>,
     user: Option<String>,
     pods_running: usize,
     gpu_utilization: Option<Percent>,
 }
 
-/// A device, and who held it.
+/// A device and its holders.
 #[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DeviceAt {
@@ -124,11 +124,11 @@ pub struct DeviceAt {
     /// Percent.
     utilization: Option<Percent>,
     holders: Vec<HolderAt>,
-    /// Pods of the node that may have held it, where the exporter names no pod.
+    /// Pods of the node that may have held it, when the exporter names no pod.
     possible_holders: Vec<HolderAt>,
 }
 
-/// Returns every node that had GPUs then.
+/// Lists every node that had GPUs at that time.
 pub fn nodes(then: &At<'_>) -> ListAt<NodeAt> {
     let held = then.held();
     let node = |name: &String| {
@@ -162,7 +162,7 @@ pub fn nodes(then: &At<'_>) -> ListAt<NodeAt> {
     ListAt::new(then.time, names.into_iter().map(node).collect())
 }
 
-/// Returns the parts of a node that there were, and those of them that were held.
+/// Counts the parts of a node's devices, in total and held.
 fn node_slices(then: &At<'_>, node: &str, held: Option<&[usize]>) -> BTreeMap<String, Count> {
     let own = held.map(|held| slices(&then.parts(held)));
     let all = then.ledger.parts_of_nodes.get(node);
@@ -188,7 +188,7 @@ fn slices(parts: &[PartAt]) -> BTreeMap<String, u64> {
         .collect()
 }
 
-/// Returns every workload that requested GPUs then.
+/// Lists every workload that requested GPUs at that time.
 pub fn jobs(then: &At<'_>) -> ListAt<JobAt> {
     let Some(slot) = then.slot() else {
         return ListAt::new(then.time, Vec::new());
@@ -226,6 +226,7 @@ pub fn jobs(then: &At<'_>) -> ListAt<JobAt> {
             name: top.name.clone(),
             namespace: top.namespace.clone(),
             workload_type: top.kind.clone(),
+            // kube-state-metrics replaces the `/` of the label `gpuctl/pool` by `_`.
             pool: label("gpuctl_pool"),
             status: if running.is_empty() {
                 "pending"
@@ -243,7 +244,7 @@ pub fn jobs(then: &At<'_>) -> ListAt<JobAt> {
     ListAt::new(then.time, tops.into_iter().map(job).collect())
 }
 
-/// Returns who had a device then; `None` when there was no such device.
+/// Finds the holders of a device at that time; `None` when the node had no such device.
 pub fn device(then: &At<'_>, node: &str, index: u32) -> Option<DeviceAt> {
     let held = then.held()?;
     let total = *then.ledger.of_nodes.get(node)?;
@@ -252,6 +253,7 @@ pub fn device(then: &At<'_>, node: &str, index: u32) -> Option<DeviceAt> {
         .devices
         .iter()
         .position(|place| place.node == node && place.index == Some(index));
+    // A device without samples exists if the node had that many devices.
     if place.is_none() && u64::from(index) >= total {
         return None;
     }
@@ -260,6 +262,7 @@ pub fn device(then: &At<'_>, node: &str, index: u32) -> Option<DeviceAt> {
         .runs()
         .iter()
         .filter(|run| Some(run.device) == place);
+    // The newest sample names the holders.
     let last = runs
         .filter_map(|run| Some((&run.holders, run.values.last()?)))
         .max_by_key(|(_, point)| point.at);
@@ -282,7 +285,7 @@ pub fn device(then: &At<'_>, node: &str, index: u32) -> Option<DeviceAt> {
         _ => known,
     };
     let holders = |of: &[usize]| of.iter().map(|index| then.tenure(*index).into()).collect();
-    // Any pod of the node may hold a device whose holder is not named.
+    // Any pod of the node may hold a device whose holder the exporter does not name.
     let possible: &[usize] = if sure.is_empty() { &there } else { &[] };
     Some(DeviceAt {
         node: node.to_owned(),
@@ -294,7 +297,6 @@ pub fn device(then: &At<'_>, node: &str, index: u32) -> Option<DeviceAt> {
     })
 }
 
-/// Renders nodes for people.
 pub fn node_table(items: &[NodeAt], format: Format, headers: bool, look: TextStyle) -> String {
     let columns = [
         left("NAME"),
@@ -323,7 +325,6 @@ pub fn node_table(items: &[NodeAt], format: Format, headers: bool, look: TextSty
     table.show(format, headers, look)
 }
 
-/// Renders jobs for people.
 pub fn job_table(items: &[JobAt], format: Format, headers: bool, look: TextStyle) -> String {
     let mut table = Table::new([
         left("NAMESPACE"),
@@ -348,7 +349,7 @@ pub fn job_table(items: &[JobAt], format: Format, headers: bool, look: TextStyle
     table.show(format, headers, look)
 }
 
-/// Returns one sentence about a device.
+/// Describes the holders and the utilization of a device in one sentence.
 pub fn sentence(device: &DeviceAt) -> String {
     let names = |holders: &[HolderAt]| {
         let one = |holder: &HolderAt| {
@@ -361,8 +362,8 @@ pub fn sentence(device: &DeviceAt) -> String {
     };
     let who = match (names(&device.holders), names(&device.possible_holders)) {
         (held, _) if !held.is_empty() => held,
-        (_, possible) if possible.is_empty() => "nobody".to_owned(),
-        (_, possible) => format!("nobody, or one of {possible}: the exporter names no pod"),
+        (_, possible) if possible.is_empty() => "no pod".to_owned(),
+        (_, possible) => format!("no pod, or one of {possible} (the exporter names no pod)"),
     };
     let busy = device
         .utilization

@@ -1,4 +1,4 @@
-//! Renders which nodes end jobs more often than others.
+//! Renders how often jobs failed on each node, to find nodes that fail more often than others.
 
 use colored::Color;
 use jiff::Timestamp;
@@ -9,36 +9,36 @@ use crate::format::table::{Cell, Table, left, right};
 use crate::{Format, TextStyle};
 use gpuctl_core::stats::history::blame::{NodeBlame, Rate};
 
-/// The answer of `get nodes --blame -o json`.
+/// The JSON output of `get nodes --blame`.
 #[derive(JsonSchema, Serialize)]
 pub struct BlameList<'a> {
     pub total: usize,
     pub items: Vec<BlameItem<'a>>,
     pub from: Timestamp,
     pub to: Timestamp,
-    /// Hours without data of kube-state-metrics, which are left out.
+    /// Hours without data from kube-state-metrics, which are excluded.
     #[serde(rename = "hoursWithoutData")]
     pub hours_without_data: u64,
 }
 
-/// What a node did to jobs.
+/// The failures of jobs on one node.
 #[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BlameItem<'a> {
     node_name: &'a str,
-    /// Jobs whose first pod to fail was there.
+    /// Jobs whose first failed pod ran on this node.
     jobs: u64,
-    /// Pods that failed there first of their job; a job that is tried again counts again.
+    /// Pods on this node that failed first in their job. Each try of a job counts.
     failures: u64,
-    /// Pods that failed there after another of their job, or at the same time.
+    /// Pods on this node that failed after another pod of their job, or at the same time.
     followed: u64,
-    /// Hours in which a pod held GPUs there.
+    /// Hours during which a pod held GPUs of this node.
     node_hours: f64,
-    /// Failures for each thousand of these hours; `null` where it held no job.
+    /// Jobs per 1,000 of these hours; `null` when the node held no job.
     jobs_per_thousand_hours: Option<f64>,
-    /// The lower bound of the rate.
+    /// Lower bound of the 95 % interval of the rate.
     low: Option<f64>,
-    /// The upper bound of the rate.
+    /// Upper bound of the 95 % interval of the rate.
     high: Option<f64>,
     stands_out: bool,
 }

@@ -16,31 +16,31 @@ use crate::format::coverage::rounded;
 use crate::format::parts::PartHoursItem;
 use crate::format::text::{blocks, clean, count};
 
-/// All that is known of it.
+/// The use of GPUs by one workload.
 pub struct Efficiency {
     pub top: TopOwner,
-    /// When it held a device first and last.
+    /// When it first held a device, and when it last did.
     pub from: Option<Timestamp>,
     pub to: Option<Timestamp>,
     pub wait_seconds: f64,
     pub account: GpuHours,
     pub works: Works,
     pub advice: Vec<Advice>,
-    /// What it told of its requests, if it is a server.
+    /// Request metrics, if it is a server that exports them.
     pub serving: Option<ServingHours>,
-    /// Samples of everybody's devices that none can have.
+    /// Samples of all devices with values outside the physically possible range.
     pub dropped: u64,
 }
 
-/// Returns a sentence, and what to change in the YAML.
+/// Formats a piece of advice: its kind, a sentence, and a change to the job file.
 fn advice_text(advice: &Advice) -> (&'static str, String, Option<String>) {
     match advice {
         Advice::FewerGpus { idle, all, alone } => {
-            // What is right for each of several pods is not known from their sum.
+            // With several pods, the sum does not show how many GPUs each pod needs.
             let patch = alone.then(|| format!("resources:\n  gpu: {}\n", all - idle));
             (
                 "fewer-gpus",
-                format!("{idle} of {all} GPUs did nothing"),
+                format!("{idle} of {all} GPUs were idle"),
                 patch,
             )
         }
@@ -48,7 +48,7 @@ fn advice_text(advice: &Advice) -> (&'static str, String, Option<String>) {
             let gib = memory_peak.gibibytes().ceil();
             (
                 "slice",
-                format!("{gib} GiB and little work would fit into a slice of a GPU"),
+                format!("{gib} GiB of memory and low utilization fit on a slice of a GPU"),
                 Some("resources:\n  gpu: 1\n  gpu_share: 0.125\n".to_owned()),
             )
         }
@@ -58,12 +58,12 @@ fn advice_text(advice: &Advice) -> (&'static str, String, Option<String>) {
             others,
         } => (
             "straggler",
-            format!("{device} drew {power:.0} W, its peers {others:.0} W: it may hold them up"),
+            format!("{device} drew {power:.0} W, its peers {others:.0} W: it may slow them down"),
             None,
         ),
         Advice::NoRequests { idle, held } => {
             let told = format!(
-                "nothing was asked of it in {idle:.1} of {held:.1} GPU-hours: fewer replicas, or a queue-based autoscaler"
+                "no requests in {idle:.1} of {held:.1} GPU-hours: use fewer replicas, or a queue-based autoscaler"
             );
             ("no-requests", told, None)
         }
@@ -77,15 +77,15 @@ fn advice_text(advice: &Advice) -> (&'static str, String, Option<String>) {
     }
 }
 
-/// The answer of `eff`.
+/// The JSON output of `eff`.
 #[derive(JsonSchema, Serialize)]
 pub struct EfficiencyDocument<'a> {
     namespace: &'a str,
     name: &'a str,
     kind: &'a str,
-    /// When it held a device first.
+    /// When it first held a device.
     from: Option<Timestamp>,
-    /// When it held a device last.
+    /// When it last held a device.
     to: Option<Timestamp>,
     wait_seconds: f64,
     held_gpu_hours: f64,
@@ -96,13 +96,13 @@ pub struct EfficiencyDocument<'a> {
     utilization: Option<Percent>,
     energy_kwh: Option<f64>,
     gpu_parts: Vec<PartHoursItem>,
-    /// What it told of its requests, if it is a server.
+    /// Request metrics, if it is a server that exports them.
     serving: Option<ServingHoursItem>,
-    /// The part of the GPU-hours that was measured.
+    /// Percentage of the GPU-hours that was measured.
     coverage_percent: Option<Percent>,
     devices: Vec<DeviceItem>,
     advice: Vec<AdviceItem>,
-    /// Samples of everybody's devices that none can have.
+    /// Samples of all devices with values outside the physically possible range.
     samples_dropped: u64,
 }
 
@@ -116,7 +116,7 @@ struct DeviceItem {
     memory_total_gib: Option<f64>,
     power_watts: Option<Watts>,
     measured_hours: f64,
-    /// Others use it, too: the figures are those of all.
+    /// Other pods use the device too, so its values include theirs.
     shared: bool,
 }
 
@@ -125,7 +125,7 @@ struct AdviceItem {
     /// `fewer-gpus`, `slice`, `straggler`, `no-requests`, `stuck`.
     kind: &'static str,
     message: String,
-    /// What to change in the YAML.
+    /// Change to the job file, in YAML.
     patch: Option<String>,
 }
 
@@ -196,11 +196,11 @@ fn span(seconds: f64) -> String {
     }
 }
 
-/// Returns the line of parts of one name.
+/// Renders the line of the parts with one name.
 fn part_line(name: &str, hours: &PartHours) -> String {
     let worth = hours.equivalent.map_or_else(
-        || "of a size that nobody tells".to_owned(),
-        |all| format!("as much as {all:.1} GPU-hours"),
+        || "of unknown size".to_owned(),
+        |all| format!("equal to {all:.1} GPU-hours"),
     );
     let used = match hours.used().zip(hours.utilization()) {
         Some((used, Percent(utilization))) => format!(", {used:.1} used ({utilization:.0}%)"),
@@ -213,7 +213,6 @@ fn part_line(name: &str, hours: &PartHours) -> String {
     )
 }
 
-/// Formats it for people.
 pub fn text(of: &Efficiency, look: TextStyle) -> String {
     let mut text = format!("{}\n{}\n", heading(of), hours_line(&of.account));
     for (name, hours) in &of.account.parts {
@@ -236,7 +235,7 @@ pub fn text(of: &Efficiency, look: TextStyle) -> String {
         String::new()
     };
     text.push_str(&format!(
-        "  rests on {share:.0}% of the GPU-hours, {}{dropped}\n",
+        "  based on {share:.0}% of the GPU-hours, {}{dropped}\n",
         count(of.works.len() as u64, "GPU")
     ));
     text
@@ -272,6 +271,7 @@ fn hours_line(account: &GpuHours) -> String {
     {
         text.push_str(&format!(", {used:.1} used, {wasted:.1} wasted"));
     }
+    // Smaller values would be shown as 0.0.
     if account.unknown() >= 0.05 {
         text.push_str(&format!(", {:.1} not measured", account.unknown()));
     }
@@ -287,7 +287,7 @@ fn serving_line(sum: &ServingHours) -> String {
     });
     format!(
         "  requests    {:.0} tokens generated{rate}; \
-         nothing was asked of it in {:.1} of {:.1} GPU-hours\n",
+         no requests in {:.1} of {:.1} GPU-hours\n",
         sum.generated_tokens, sum.idle, sum.held
     )
 }
@@ -314,7 +314,7 @@ fn device_lines(works: &Works, look: TextStyle) -> String {
             |peak| format!("{:.1}{total} GiB", peak.gibibytes()),
         );
         let shared = if work.shared {
-            "   shared: the figures of all who use it"
+            "   shared: the values include other pods"
         } else {
             ""
         };

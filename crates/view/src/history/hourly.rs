@@ -1,5 +1,6 @@
-//! The rows of `stats` with the field names of the aggregation document. Percentages are 0 to 100,
-//! hours are UTC, memory is in GiB, unknown is null.
+//! Builds the hourly rows of `stats`, with the field names of the aggregation document.
+//!
+//! Percentages are 0 to 100, hours are UTC, memory is in GiB, and unknown values are `null`.
 
 use std::collections::BTreeMap;
 
@@ -15,31 +16,33 @@ use crate::format::parts::PartItem;
 use gpuctl_core::model::{Mebibytes, Percent};
 use gpuctl_core::stats::history::hourly::{OfWorkload, Sum};
 
-/// The hour that a row is about.
+/// The hour of a row.
 #[derive(Clone, Debug)]
 pub struct Hour<'a> {
     pub cluster: &'a str,
     pub start: Timestamp,
-    /// When it ends; for the present hour, when it was looked at.
+    /// End of the hour; for the current hour, the time of the query.
     pub end: Timestamp,
     pub partial: bool,
 }
 
-/// Returns a number for a row: the same for the same row, below 2^53 so that every reader of JSON
-/// keeps it whole. FNV-1a.
+/// Hashes the identity of a row to a number with FNV-1a. The same row always gets the same number.
+/// It is below 2^53, so that JSON readers that use doubles keep it exact.
 pub fn id(parts: &[&str]) -> u64 {
+    // The offset basis and the prime of 64-bit FNV-1a.
     let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
+    // The separator keeps `["a", "bc"]` and `["ab", "c"]` apart.
     for byte in parts.join("\u{0}").bytes() {
         hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     }
     hash & ((1 << 53) - 1)
 }
 
-/// What every row ends with. A closed hour is stamped with its end, so that equal input gives equal
-/// bytes.
+/// The last fields of every row. A complete hour is stamped with its end instead of the current
+/// time, so that equal input gives equal bytes.
 #[derive(Clone, Debug, JsonSchema, Serialize, Deserialize)]
 pub(crate) struct Stamp {
-    /// True for the present hour, which is not over.
+    /// True for the current hour, which is not complete.
     pub partial: bool,
     created_at: Timestamp,
     updated_at: Timestamp,
@@ -55,7 +58,7 @@ impl From<&Hour<'_>> for Stamp {
     }
 }
 
-/// An hour of a cluster.
+/// One hour of a cluster.
 #[derive(Clone, Debug, JsonSchema, Serialize, Deserialize)]
 pub struct ClusterRow {
     id: u64,
@@ -63,7 +66,7 @@ pub struct ClusterRow {
     stat_hour: Timestamp,
     pub(crate) total_gpu_capacity: Option<u64>,
     pub(crate) allocated_gpu_count: Option<f64>,
-    /// Percent of the capacity.
+    /// Percentage of the capacity that was held.
     pub(crate) allocation_rate: Option<Percent>,
     #[serde(flatten)]
     pub(crate) group: GroupUtilization,
@@ -73,7 +76,7 @@ pub struct ClusterRow {
     stamp: Stamp,
 }
 
-/// An hour of a namespace.
+/// One hour of a namespace.
 #[derive(Clone, Debug, JsonSchema, Serialize, Deserialize)]
 pub struct NamespaceRow {
     id: u64,
@@ -90,7 +93,7 @@ pub struct NamespaceRow {
     stamp: Stamp,
 }
 
-/// An hour of the pods with one value of a label or annotation.
+/// One hour of all pods with the same value of a label or annotation.
 #[derive(Clone, Debug, JsonSchema, Serialize, Deserialize)]
 pub struct DimensionRow {
     id: u64,
@@ -108,7 +111,7 @@ pub struct DimensionRow {
     stamp: Stamp,
 }
 
-/// An hour of a workload. Memory is in GiB.
+/// One hour of a workload. Memory is in GiB.
 #[derive(Clone, Debug, JsonSchema, Serialize, Deserialize)]
 pub struct WorkloadRow {
     id: u64,
@@ -118,7 +121,7 @@ pub struct WorkloadRow {
     pub workload_type: String,
     stat_hour: Timestamp,
     pub(crate) allocated_gpu_count: f64,
-    /// GPUs that it requested, weighted by time.
+    /// Requested GPUs, weighted by time.
     requested_gpu_count: f64,
     #[serde(flatten)]
     utilization: Utilization,
@@ -128,14 +131,14 @@ pub struct WorkloadRow {
     max_gpu_memory_used: Option<f64>,
     /// GiB per device.
     avg_gpu_memory_total: Option<f64>,
-    /// Its pods on the average.
+    /// Mean number of its pods.
     pub(crate) avg_replica_count: Option<f64>,
     max_replica_count: Option<i64>,
     min_replica_count: Option<i64>,
     pub(crate) workload_status: Option<String>,
-    /// Samples of utilization that the figures rest on.
+    /// Number of samples behind the utilization.
     sample_count: usize,
-    /// Unknown to history; set from the cluster where the object still exists.
+    /// Not part of history; filled in from the cluster if the object still exists.
     pub owner_uid: Option<String>,
     owner_name: String,
     labels: Option<BTreeMap<String, String>>,
@@ -145,7 +148,6 @@ pub struct WorkloadRow {
     stamp: Stamp,
 }
 
-/// A row of any kind.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 #[serde(untagged)]
 pub enum HourlyRow {
@@ -156,7 +158,7 @@ pub enum HourlyRow {
 }
 
 impl HourlyRow {
-    /// Reads rows of one kind back from the cache; `None` when they are not of it.
+    /// Parses cached rows of one kind; `None` when they have another format.
     pub fn read(kind: RowKind, kept: Value) -> Option<Vec<Self>> {
         fn of<T: DeserializeOwned>(kept: Value, row: fn(T) -> HourlyRow) -> Option<Vec<HourlyRow>> {
             Some(
@@ -193,7 +195,6 @@ impl HourlyRow {
         }
     }
 
-    /// Returns the namespace of a row that has one.
     pub fn namespace(&self) -> Option<&str> {
         match self {
             Self::Namespace(row) => Some(&row.namespace),
@@ -202,7 +203,6 @@ impl HourlyRow {
         }
     }
 
-    /// Returns the value of a row of labels.
     pub fn dimension_value(&self) -> Option<&str> {
         if let Self::Dimension(row) = self {
             Some(&row.dimension_value)
@@ -211,12 +211,11 @@ impl HourlyRow {
         }
     }
 
-    /// Returns the mean.
     pub fn avg_utilization(&self) -> Option<Percent> {
         self.utilization().avg_utilization
     }
 
-    /// Returns the mean number of GPUs that were held.
+    /// Mean number of held GPUs.
     pub fn allocated(&self) -> Option<f64> {
         match self {
             Self::Cluster(row) => row.allocated_gpu_count,
@@ -226,7 +225,7 @@ impl HourlyRow {
         }
     }
 
-    /// Returns what tells the row from others of its hour.
+    /// The name that identifies the row within its hour.
     pub fn name(&self) -> &str {
         match self {
             Self::Cluster(row) => &row.cluster_name,
@@ -255,7 +254,7 @@ impl HourlyRow {
     }
 }
 
-/// Returns the number of a row: of its kind, cluster, hour and names.
+/// Computes the ID of a row from its kind, cluster, hour and names.
 fn row_id(hour: &Hour<'_>, kind: &str, names: &[&str]) -> u64 {
     let start = hour.start.to_string();
     let parts: Vec<&str> = [kind, hour.cluster, &start]
@@ -310,7 +309,7 @@ pub fn of_namespace(
     })
 }
 
-/// `dimension` is its type (`label` or `annotation`), key and value.
+/// Creates the row of one value. `dimension` is its type (`label` or `annotation`), key and value.
 pub fn of_dimension(hour: &Hour<'_>, dimension: [&str; 3], sum: &Sum) -> HourlyRow {
     let [kind, key, value] = dimension.map(ToOwned::to_owned);
     HourlyRow::Dimension(DimensionRow {
@@ -369,7 +368,7 @@ pub fn of_workload(hour: &Hour<'_>, workload: &OfWorkload) -> HourlyRow {
     }))
 }
 
-/// What is listed.
+/// The kinds of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RowKind {
     Cluster,

@@ -1,4 +1,5 @@
-//! Renders hourly rows for people: a table per kind, and the curve of a cluster.
+//! Renders hourly rows for people: one table per kind of row, and the utilization of a cluster as a
+//! curve.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +15,7 @@ use crate::format::text::or_dash;
 use crate::{Format, TextStyle};
 use gpuctl_core::model::{Percent, Point, UnixSeconds};
 
-/// Renders rows for people, or as CSV with every field of the rows.
+/// Renders rows for people, or as CSV with every field.
 pub fn table(
     kind: RowKind,
     rows: &[HourlyRow],
@@ -37,12 +38,14 @@ pub fn table(
     .with_wide();
     for row in rows {
         let mut cells: Vec<Cell> = several.then(|| row.cluster().into()).into_iter().collect();
+        // An RFC 3339 timestamp up to the minute.
         let short = row
             .hour()
             .to_string()
             .get(..16)
             .unwrap_or_default()
             .replace('T', " ");
+        // `…` marks the current hour, which is not complete.
         cells.push(
             if row.is_partial() {
                 format!("{short} …")
@@ -57,7 +60,7 @@ pub fn table(
     table.show(format, headers, look)
 }
 
-/// Returns the columns behind cluster and hour.
+/// Lists the columns after cluster and hour.
 fn figure_columns(kind: RowKind) -> Vec<Column> {
     match kind {
         RowKind::Cluster => vec![
@@ -101,7 +104,7 @@ fn figure_columns(kind: RowKind) -> Vec<Column> {
     }
 }
 
-/// Returns the cells of a row behind cluster and hour.
+/// Renders the cells of a row after cluster and hour.
 fn figure_cells(row: &HourlyRow) -> Vec<Cell> {
     let windows = row.utilization();
     let share = |value: Option<Percent>| Cell::from(percent(value));
@@ -150,12 +153,12 @@ fn figure_cells(row: &HourlyRow) -> Vec<Cell> {
     }
 }
 
-/// Renders a number as JSON writes it; `-` when it is unknown.
+/// Formats a number as in JSON; `-` when it is unknown.
 fn number(value: Option<impl Serialize>) -> Cell {
     or_dash(value.map(|value| serde_json::to_string(&value).unwrap_or_default())).into()
 }
 
-/// Draws the utilization of a cluster by the hour, for a terminal.
+/// Draws the hourly utilization of a cluster on a terminal.
 pub fn curve(rows: &[HourlyRow], start: UnixSeconds, end: UnixSeconds, look: TextStyle) -> String {
     let of = |row: &HourlyRow| {
         Some(Point {
@@ -164,6 +167,7 @@ pub fn curve(rows: &[HourlyRow], start: UnixSeconds, end: UnixSeconds, look: Tex
         })
     };
     let points: Vec<Point> = rows.iter().filter_map(of).collect();
+    // A single point does not make a curve.
     if look.width.is_none() || points.len() < 2 {
         return String::new();
     }
@@ -175,12 +179,7 @@ pub fn curve(rows: &[HourlyRow], start: UnixSeconds, end: UnixSeconds, look: Tex
         height: 5,
         width,
     };
-    chart(
-        &points,
-        frame,
-        "utilization of held GPUs by the hour, %",
-        look,
-    )
+    chart(&points, frame, "hourly utilization of held GPUs, %", look)
 }
 
 /// A page of rows.
@@ -190,6 +189,7 @@ pub struct RowPage {
     pub page: usize,
     pub page_size: usize,
     pub total_pages: usize,
+    // Only `stats workloads` prints pages.
     #[schemars(with = "Vec<WorkloadRow>")]
     pub data: Vec<HourlyRow>,
 }

@@ -1,4 +1,4 @@
-//! Renders `get metrics`: curves as each document defines them, and charts for people.
+//! Renders `get metrics job`: its curves as JSON, and as charts for people.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,7 @@ use crate::format::chart::{ChartFrame, chart, round_top, spark};
 use crate::format::coverage::{percent, rounded};
 use crate::format::text::clean;
 
-/// What the PRD calls them.
+/// The metrics of a job, as the PRD names them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum JobMetric {
     GpuUtilization,
@@ -28,13 +28,14 @@ impl JobMetric {
     const ALL: [Self; 3] = [Self::GpuUtilization, Self::MemoryUsage, Self::Throughput];
 }
 
-/// The curves of a job: percent, GiB per device, and what its log says of its speed.
+/// The curves of a job: utilization in percent, memory in GiB per device, and the throughput that
+/// its log reports.
 pub struct JobCurves<'a> {
     pub history: &'a History,
     pub throughput: Vec<Point>,
-    /// `tokens/sec`, `samples/sec`.
+    /// `tokens/sec` or `samples/sec`.
     pub throughput_unit: Option<&'static str>,
-    /// Unix milliseconds.
+    /// Start of the curves in Unix milliseconds.
     pub from: i64,
     pub to: i64,
 }
@@ -87,27 +88,27 @@ fn timed(points: &[Point]) -> Vec<TimedValue> {
     points.iter().filter_map(one).collect()
 }
 
-/// The answer of `get metrics job`; with `--metric`, only what was named.
+/// The JSON output of `get metrics job`; with `--metric`, only the requested metrics.
 #[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct JobMetrics {
-    /// Percent, 0 to 100: the mean of its devices.
+    /// Mean of its devices in percent, 0 to 100.
     #[serde(skip_serializing_if = "Option::is_none")]
     gpu_utilization: Option<Vec<TimedValue>>,
     /// GiB per device.
     #[serde(skip_serializing_if = "Option::is_none")]
     memory_usage: Option<Vec<TimedValue>>,
-    /// What its log says, in `throughputUnit`.
+    /// Throughput that its log reports, in `throughputUnit`.
     #[serde(skip_serializing_if = "Option::is_none")]
     throughput: Option<Vec<TimedValue>>,
-    /// `tokens/sec`, `samples/sec`; null where its log says nothing.
+    /// `tokens/sec` or `samples/sec`; `null` when the log reports no throughput.
     #[serde(skip_serializing_if = "Option::is_none")]
     throughput_unit: Option<Option<&'static str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     coverage: Option<Rests>,
 }
 
-/// Returns the contract's series; with `only`, those that were named.
+/// Builds the JSON output; if `only` is not empty, with these metrics alone.
 pub fn job(curves: &JobCurves<'_>, only: &[JobMetric]) -> JobMetrics {
     let is_whole = only.is_empty();
     let series =
@@ -130,7 +131,7 @@ pub fn job(curves: &JobCurves<'_>, only: &[JobMetric]) -> JobMetrics {
     }
 }
 
-/// Charts of a job; `each` shows every device by itself.
+/// Draws the charts of a job; with `each`, one line per device instead of the mean.
 pub fn job_text(curves: &JobCurves<'_>, only: &[JobMetric], each: bool, look: TextStyle) -> String {
     let width = look.width.map_or(80, |width| width.min(110));
     let frame = |top: f64| ChartFrame {
@@ -175,7 +176,7 @@ pub fn job_text(curves: &JobCurves<'_>, only: &[JobMetric], each: bool, look: Te
     text
 }
 
-/// Returns a line of blocks per device.
+/// Draws one line of block characters per device.
 fn lines(curves: &JobCurves<'_>, metric: JobMetric, frame: ChartFrame, look: TextStyle) -> String {
     let quantity = if metric == JobMetric::GpuUtilization {
         Quantity::Utilization
@@ -187,6 +188,7 @@ fn lines(curves: &JobCurves<'_>, metric: JobMetric, frame: ChartFrame, look: Tex
     let room = frame.width.saturating_sub(widest + 9).max(10);
     let mut text = String::new();
     for (trace, name) in curves.history.traces.iter().zip(&names) {
+        // Mebibytes to gibibytes.
         let scale = if metric == JobMetric::GpuUtilization {
             1.0
         } else {
@@ -222,7 +224,7 @@ fn lines(curves: &JobCurves<'_>, metric: JobMetric, frame: ChartFrame, look: Tex
     text
 }
 
-/// Names the devices, with the node where there are several.
+/// Names the devices, with their node if they are on several nodes.
 pub(super) fn names(history: &History) -> Vec<String> {
     let nodes: BTreeSet<&str> = history
         .traces
@@ -236,7 +238,7 @@ pub(super) fn names(history: &History) -> Vec<String> {
             trace.id().to_string()
         }
     };
-    // Whoever is scraped may call a node anything.
+    // Names come from metrics, so they can contain any character.
     history
         .traces
         .iter()

@@ -1,4 +1,4 @@
-//! Renders the past: reports, statistics, snapshots and curves.
+//! Renders history: reports, statistics, snapshots and curves.
 
 pub mod at_time;
 pub mod blame;

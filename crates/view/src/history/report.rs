@@ -1,4 +1,4 @@
-//! Renders `report` as a table, CSV and Markdown: GPU-hours of groups, or what their jobs did with
+//! Renders `report` as a table, CSV and Markdown: the GPU-hours of groups, or how their jobs spent
 //! their time.
 
 use jiff::{SignedDuration, Timestamp};
@@ -13,26 +13,26 @@ use gpuctl_core::stats::history::gpu_hours::GpuHours;
 use gpuctl_core::stats::history::job_time::JobSum;
 use gpuctl_core::stats::history::serving_hours::ServingHours;
 
-/// A group with its account.
+/// A group with its GPU-hours.
 #[derive(Default)]
 pub struct Group {
-    /// `None` for pods that are in no group.
+    /// `None` for the pods that belong to no group.
     pub name: Option<String>,
-    /// What is grouped by, with the group's value of it.
+    /// The keys that the report groups by, with the values of this group.
     pub keys: Vec<(String, Option<String>)>,
-    /// Devices that it may request.
+    /// Number of devices that its quota allows.
     pub quota: Option<f64>,
     pub cost: Option<f64>,
-    /// What it may use within this time.
+    /// Its budget for the time of the report.
     pub allowance: Option<Allowance>,
     pub account: GpuHours,
     pub jobs: JobSum,
-    /// `None` where no server of it told of its requests.
+    /// `None` when none of its servers exports request metrics.
     pub serving: Option<ServingHours>,
 }
 
 impl Group {
-    /// Adds what another group did; quota, cost and budget stay its own.
+    /// Adds the sums of another group; keeps its own quota, cost and budget.
     pub fn add(&mut self, other: &Self) {
         self.account.add(other.account.clone());
         self.jobs.add(&other.jobs);
@@ -41,8 +41,8 @@ impl Group {
         }
     }
 
-    /// Returns what is left of the budget: GPU-hours, parts by their fraction, and cost. What is
-    /// not known has no rest.
+    /// Computes the rest of the budget in GPU-hours and in cost. Parts of devices count by their
+    /// fraction. `None` when the budget or the use is unknown.
     pub fn left(&self) -> (Option<f64>, Option<f64>) {
         let used = self
             .account
@@ -56,14 +56,15 @@ impl Group {
         )
     }
 
-    /// Returns the cost of so many of its GPU-hours for each of so many things.
+    /// Divides the cost of `gpu_hours` GPU-hours by a number of `things`, such as jobs or tokens.
+    /// `None` when a number is unknown or zero.
     pub(crate) fn cost_of(&self, gpu_hours: f64, things: f64) -> Option<f64> {
         let all = self.account.held + self.account.part_equivalent()?;
         (all > 0.0 && things > 0.0).then_some(self.cost? * (gpu_hours / all).min(1.0) / things)
     }
 }
 
-/// Returns the name of a group of several values; `None` where it has none of them.
+/// Joins the values of a group to its name; `None` when all are missing.
 pub fn joined(values: &[Option<String>]) -> Option<String> {
     let name = |value: &Option<String>| value.clone().unwrap_or_else(|| "(none)".to_owned());
     values
@@ -72,18 +73,18 @@ pub fn joined(values: &[Option<String>]) -> Option<String> {
         .then(|| values.iter().map(name).collect::<Vec<_>>().join(", "))
 }
 
-/// GPU-hours of an hour of the report.
+/// The GPU-hours of one hour of the report.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct HourPoint {
-    /// Hours since the report's begin.
+    /// Hours since the start of the report.
     pub hour: u32,
     pub held: f64,
     pub used: f64,
-    /// Held and not measured.
+    /// Held, but not measured.
     pub unknown: f64,
 }
 
-/// All of them.
+/// The content of a report.
 pub struct GpuHourReport<'a> {
     pub by: &'a str,
     pub from: Timestamp,
@@ -93,11 +94,11 @@ pub struct GpuHourReport<'a> {
     pub total: Group,
     /// Seconds between two checkpoints.
     pub checkpoint: Option<f64>,
-    /// True where groups have budgets, which are shown.
+    /// Whether any group has a budget, so that budgets are shown.
     pub budgeted: bool,
-    /// True where what jobs did is shown instead of GPU-hours.
+    /// Shows how jobs spent their time instead of GPU-hours.
     pub of_jobs: bool,
-    /// In order of time.
+    /// Sorted by time.
     pub over_time: Vec<HourPoint>,
 }
 
@@ -118,7 +119,7 @@ const OF_HOURS: [Column; 13] = [
     right("WORKLOADS"),
 ];
 
-/// Columns of budgets, which stand behind the name.
+/// Columns of budgets, which follow the name of the group.
 const OF_BUDGETS: [Column; 4] = [
     right("BUDGET"),
     right("LEFT"),
@@ -126,7 +127,7 @@ const OF_BUDGETS: [Column; 4] = [
     right("COST LEFT"),
 ];
 
-/// Columns of jobs; hours are GPU-hours, waits are seconds.
+/// Columns of jobs. Hours are GPU-hours; waits are seconds in CSV.
 const OF_JOBS: [Column; 12] = [
     left("GROUP"),
     right("ETTR"),
@@ -143,7 +144,7 @@ const OF_JOBS: [Column; 12] = [
 ];
 
 impl GpuHourReport<'_> {
-    /// Makes one of nothing but groups.
+    /// A report with nothing but groups, for tests.
     #[cfg(test)]
     pub fn made(at: Timestamp, groups: Vec<Group>, total: Group) -> Self {
         Self {
@@ -171,7 +172,8 @@ impl GpuHourReport<'_> {
         columns
     }
 
-    /// Cells of a row, in the order of the columns; `shown` to people.
+    /// Renders the cells of a row in the order of the columns, for people if `shown` is true, or
+    /// else for CSV.
     pub(crate) fn cells(&self, group: &Group, none: &str, shown: bool) -> Vec<String> {
         if self.of_jobs {
             job_cells(group, none, shown)
@@ -181,7 +183,7 @@ impl GpuHourReport<'_> {
     }
 }
 
-/// A number that may not be known.
+/// Formats a number that can be unknown.
 fn optional(value: Option<f64>, shown: bool) -> String {
     value.map_or_else(
         || if shown { "-".to_owned() } else { String::new() },
@@ -275,7 +277,7 @@ fn job_cells(group: &Group, none: &str, shown: bool) -> Vec<String> {
     ]
 }
 
-/// Formats it for people with the sum below; CSV has the groups alone.
+/// Renders the table for people with a total row below; CSV contains only the groups.
 pub fn table(report: &GpuHourReport<'_>, format: Format, headers: bool, look: TextStyle) -> String {
     let mut table = Table::new(report.columns());
     let shown = format != Format::Csv;
@@ -301,9 +303,9 @@ pub fn table(report: &GpuHourReport<'_>, format: Format, headers: bool, look: Te
     table.show(format, headers, look)
 }
 
-/// Returns a table for a wiki or an issue.
+/// Renders a Markdown table, for a wiki or an issue.
 pub fn markdown(report: &GpuHourReport<'_>) -> String {
-    // Names come from the cluster.
+    // Names come from the cluster, so they may contain markup.
     let line = |cells: Vec<String>| {
         cells
             .iter()
@@ -334,7 +336,7 @@ pub fn markdown(report: &GpuHourReport<'_>) -> String {
     )
 }
 
-/// The last row, whose title is the only cell with markup.
+/// Renders the total row. Only its title may contain markup.
 fn totals(report: &GpuHourReport<'_>) -> Vec<String> {
     let mut cells = report.cells(&report.total, "total", true);
     if let Some(title) = cells.first_mut() {

@@ -1,4 +1,4 @@
-//! The answer of `report -o json`. Hours have two decimals; unknown is null.
+//! The JSON output of `report`. Hours have two decimals, and unknown values are `null`.
 
 use std::collections::BTreeMap;
 
@@ -14,24 +14,25 @@ use gpuctl_core::model::Percent;
 use gpuctl_core::model::values::prices::Allowance;
 use gpuctl_core::stats::history::job_time::JobSum;
 
-/// The answer of `report -o json`.
+/// The JSON output of `report`.
 #[derive(JsonSchema, Serialize)]
 pub struct ReportDocument<'a> {
     by: &'a str,
     from: Timestamp,
     to: Timestamp,
     currency: Option<&'a str>,
-    /// Time between two checkpoints; `null` where none was named, and then nothing counts as lost.
+    /// Time between two checkpoints in seconds; `null` when it is not given. Without it, no
+    /// GPU-hours count as lost.
     checkpoint_seconds: Option<f64>,
     groups: Vec<GroupItem<'a>>,
     total: GroupItem<'a>,
 }
 
-/// An account in JSON.
+/// The GPU-hours of a group.
 #[derive(JsonSchema, Serialize)]
 struct GroupItem<'a> {
     group: Option<&'a str>,
-    /// The same by what is grouped by.
+    /// The values of the group by the keys of `--by`.
     keys: BTreeMap<&'a str, Option<&'a str>>,
     quota_gpus: Option<f64>,
     waited_gpu_hours: f64,
@@ -44,21 +45,21 @@ struct GroupItem<'a> {
     energy_kwh: Option<f64>,
     cost: Option<f64>,
     workload_count: usize,
-    /// Parts of devices, which are in none of the hours above.
+    /// Parts of devices, which are not included in the hours above.
     gpu_parts: Vec<PartHoursItem>,
-    /// What they are worth in GPU-hours; `null` where the fraction of one is not known.
+    /// The parts in GPU-hours; `null` when the fraction of a part is unknown.
     part_gpu_equivalent_hours: Option<f64>,
-    /// How much of all that was held was measured, parts by their fraction.
+    /// Percentage of the held time that was measured. Parts count by their fraction.
     coverage_percent: Option<Percent>,
-    /// What jobs did with their time; `null` where there were none.
+    /// How jobs spent their time; `null` when there were no jobs.
     jobs: Option<JobsItem>,
-    /// What inference servers did; `null` where none told of its requests.
+    /// Sums over inference servers; `null` when no server exports request metrics.
     serving: Option<ServingItem>,
-    /// `null` where the group has none.
+    /// `null` when the group has no budget.
     budget: Option<BudgetItem>,
 }
 
-/// Hours are GPU-hours of what jobs requested.
+/// How the jobs of a group spent their time. Hours are GPU-hours of the requested GPUs.
 #[derive(JsonSchema, Serialize)]
 struct JobsItem {
     job_count: u64,
@@ -69,12 +70,12 @@ struct JobsItem {
     starting_gpu_hours: f64,
     running_gpu_hours: f64,
     lost_gpu_hours: f64,
-    /// 0 to 1.
+    /// From 0 to 1.
     effective_training_time_ratio: Option<f64>,
     goodput: Option<f64>,
     queue_wait_p50_seconds: Option<f64>,
     queue_wait_p90_seconds: Option<f64>,
-    /// By the share of the group's cost that jobs have of its GPU-hours.
+    /// Share of the group's cost, by the GPU-hours of its jobs.
     cost_per_succeeded_job: Option<f64>,
 }
 
@@ -82,14 +83,14 @@ struct JobsItem {
 struct ServingItem {
     #[serde(flatten)]
     hours: ServingHoursItem,
-    /// By the share of the group's cost that servers have of its GPU-hours.
+    /// Share of the group's cost, by the GPU-hours of its servers.
     cost_per_million_generated_tokens: Option<f64>,
 }
 
 #[derive(JsonSchema, Serialize)]
 struct BudgetItem {
     gpu_hours: Option<f64>,
-    /// Negative where more was used.
+    /// Negative when the budget is exceeded.
     gpu_hours_left: Option<f64>,
     cost: Option<f64>,
     cost_left: Option<f64>,

@@ -1,4 +1,4 @@
-//! Renders `report -o html`: one file with its plots and styles inside, that needs nothing of any
+//! Renders `report -o html` as one file with inline plots and styles, which loads nothing from any
 //! network.
 
 use std::fmt::Write as _;
@@ -16,9 +16,9 @@ const USED: RGBColor = RGBColor(46, 125, 50);
 const WASTED: RGBColor = RGBColor(198, 40, 40);
 const UNKNOWN: RGBColor = RGBColor(158, 158, 158);
 
-/// Most groups that a plot has room for: those that held the most.
+/// Maximum number of groups in a plot; the ones that held the most are shown.
 const MOST_GROUPS: usize = 20;
-/// Most bars of the plot over time; hours are added up to as many.
+/// Maximum number of bars in the plot over time; several hours share a bar if there are more.
 const MOST_BARS: usize = 96;
 
 /// Width and height of a plot in pixels.
@@ -29,7 +29,6 @@ h1{font-size:1.4em}h2{font-size:1.1em;margin-top:1.6em}table{border-collapse:col
 th,td{padding:.3em .6em;border-bottom:1px solid #ddd;text-align:right}th:first-child,td:first-child{text-align:left}\
 tr:last-child td{font-weight:600}svg{max-width:100%;height:auto}.key span{display:inline-block;width:.9em;height:.9em;margin:0 .3em 0 1em}";
 
-/// Returns the whole page.
 pub fn page(report: &GpuHourReport<'_>) -> String {
     let title = format!("GPU-hours by {}", report.by);
     let mut page = format!(
@@ -52,6 +51,7 @@ pub fn page(report: &GpuHourReport<'_>) -> String {
     groups.sort_by(|a, b| b.account.held.total_cmp(&a.account.held));
     groups.truncate(MOST_GROUPS);
     let bars: Vec<Bar> = groups.iter().map(|group| Bar::of(group)).collect();
+    // Writing to a `String` never fails.
     let _ = writeln!(page, "<p class=\"key\">{}</p>", key.concat());
     let _ = writeln!(
         page,
@@ -86,7 +86,7 @@ pub fn page(report: &GpuHourReport<'_>) -> String {
     page
 }
 
-/// One bar of a plot, from below.
+/// One bar of a plot. Its parts are stacked from the bottom up.
 struct Bar {
     name: String,
     parts: [(f64, RGBColor); 3],
@@ -116,7 +116,7 @@ impl Bar {
     }
 }
 
-/// Bars of equal times, as few as there is room for.
+/// Groups the hours into at most `MOST_BARS` bars of the same number of hours.
 fn over_time(report: &GpuHourReport<'_>) -> Vec<Bar> {
     let each = report.over_time.len().div_ceil(MOST_BARS).max(1);
     let bar = |hours: &[HourPoint]| {
@@ -132,7 +132,7 @@ fn over_time(report: &GpuHourReport<'_>) -> Vec<Bar> {
     report.over_time.chunks(each).map(bar).collect()
 }
 
-/// Returns a plot as SVG; a sentence where there is nothing to plot.
+/// Draws a plot as SVG, or returns a sentence when there is nothing to plot.
 fn plot(bars: &[Bar]) -> String {
     let highest = bars.iter().map(Bar::height).fold(0.0, f64::max);
     if highest <= 0.0 {
@@ -148,12 +148,12 @@ fn plot(bars: &[Bar]) -> String {
     }
 }
 
-/// Why the plotting library could not draw.
+/// The error type of the plotting library.
 type PlotError = DrawingAreaErrorKind<std::io::Error>;
 
 fn draw(svg: &mut String, bars: &[Bar], highest: f64) -> Result<(), PlotError> {
     let area = SVGBackend::with_string(svg, SIZE).into_drawing_area();
-    // Its end belongs to a range here.
+    // plotters includes the end of a range of integers.
     let places = (0..bars.len().saturating_sub(1)).into_segmented();
     let mut chart = ChartBuilder::on(&area)
         .margin(10)
@@ -188,11 +188,12 @@ fn draw(svg: &mut String, bars: &[Bar], highest: f64) -> Result<(), PlotError> {
             below += part;
         }
     }
+    // The chart borrows the area, which `present` needs.
     drop(chart);
     area.present()
 }
 
-/// Names come from the cluster: nothing of them is markup.
+/// Escapes a text for HTML, because names come from the cluster.
 fn escaped(text: &str) -> String {
     let mut safe = String::new();
     for letter in clean(text).chars() {
@@ -244,14 +245,14 @@ mod tests {
         for outside in ["src=", "href=", "@import", "url("] {
             assert!(!page.contains(outside), "{outside}");
         }
-        // 200 hours make 67 bars of three: 1.5 used of each hour that held 2.
+        // 200 hours make 67 bars of up to three hours. Each hour held 2 and used 1.
         assert_eq!(super::over_time(&report).len(), 67);
         assert_eq!(
             super::over_time(&report)[0].parts.map(|(part, _)| part),
             [3.0, 1.5, 1.5]
         );
         assert!(plot(&[]).contains("No GPU was held"));
-        // Whatever the number of bars and their height, the library draws.
+        // The library can draw any number of bars of any height.
         for count in (1..=MOST_BARS).chain([500]) {
             for height in [1e-6, 0.01, 3.0, 1e7] {
                 let bars: Vec<Bar> = (0..count)

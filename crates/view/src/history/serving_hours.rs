@@ -1,4 +1,4 @@
-//! What servers told of their requests, in `eff` and in `report`: the same fields in both.
+//! The request metrics of servers, with the same fields in `eff` and in `report`.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -10,7 +10,7 @@ use crate::format::coverage::rounded;
 #[derive(JsonSchema, Serialize)]
 pub(crate) struct ServingHoursItem {
     held_gpu_hours: f64,
-    /// Nothing ran, waited or was answered.
+    /// GPU-hours without a running, waiting or answered request.
     idle_gpu_hours: f64,
     prompt_tokens: f64,
     generated_tokens: f64,

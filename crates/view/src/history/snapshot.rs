@@ -1,4 +1,4 @@
-//! Makes and renders snapshots: who held what at one time.
+//! Renders snapshots: the pods that held GPUs at one time.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,10 +19,10 @@ use gpuctl_core::stats::history::collectors::WINDOW;
 use gpuctl_core::stats::history::top_owner::TopOwner;
 use gpuctl_core::stats::history::usage::{Usage, windows};
 
-/// UIDs of the objects at the top, as far as they still exist, by namespace, kind and name.
+/// UIDs of the top-level owners that still exist, by namespace, kind and name.
 pub type Uids = BTreeMap<(String, String, String), String>;
 
-/// One time of a stretch of history.
+/// A point in time within a window of history.
 pub struct At<'a> {
     pub cluster: &'a str,
     pub time: Timestamp,
@@ -30,18 +30,20 @@ pub struct At<'a> {
     pub usage: &'a Usage,
 }
 
-/// What is told of who held what.
+/// Options for the details of a snapshot.
 #[derive(Clone, Copy, Debug)]
 pub struct Details<'a> {
     pub uids: &'a Uids,
-    /// A key of annotations, as kube-state-metrics writes it.
+    /// The key of an annotation, in the form that kube-state-metrics exports.
     pub annotation: Option<&'a str>,
 }
 
 impl At<'_> {
-    /// Returns the slot that ends at this time, or the last before it in which somebody looked, not
-    /// longer ago than five minutes.
+    /// Finds the slot that ends at this time, or else the last observed slot before it. `None` if
+    /// that is more than five minutes ago.
     pub(crate) fn slot(&self) -> Option<usize> {
+        // Slots are half-open ranges, so the slot that ends at this time contains the millisecond
+        // before.
         let slot = self.ledger.slot_of(self.time.as_millisecond() - 1)?;
         let seen = (0..=slot).rev().find(|slot| self.ledger.observed[*slot])?;
         let begin = self.ledger.stretch.start
@@ -52,7 +54,7 @@ impl At<'_> {
         (ago <= WINDOW).then_some(seen)
     }
 
-    /// Devices that there were then.
+    /// Number of devices at that time: the last known value.
     fn capacity(&self) -> Option<u64> {
         self.ledger
             .capacities
@@ -62,7 +64,7 @@ impl At<'_> {
             .find_map(|capacity| *capacity)
     }
 
-    /// Tenures that held devices then, by their place.
+    /// Indexes of the allocations that held devices at that time.
     pub(crate) fn held(&self) -> Option<Vec<usize>> {
         let slot = self.slot()?;
         Some(
@@ -76,7 +78,7 @@ impl At<'_> {
         &self.ledger.tenures[index]
     }
 
-    /// Returns the parts of devices of these allocations by name.
+    /// Sums the parts of devices of these allocations by name.
     pub(crate) fn parts(&self, held: &[usize]) -> Vec<PartAt> {
         let mut names: BTreeMap<&str, u64> = BTreeMap::new();
         for (part, units) in held
@@ -95,7 +97,7 @@ impl At<'_> {
             .collect()
     }
 
-    /// Returns all parts of devices that there were then, held or not.
+    /// Lists all parts of devices at that time, held or not.
     fn all_parts(&self, held: &[usize]) -> Vec<PartAt> {
         let own = self.parts(held);
         let slot = self.slot();
@@ -125,7 +127,8 @@ impl At<'_> {
         held.iter().map(|index| self.tenure(*index).gpus).sum()
     }
 
-    /// Returns the mean of the five minutes before, over the whole devices of these tenures.
+    /// Mean utilization of the five-minute window before, over the whole devices of these
+    /// allocations.
     pub(crate) fn utilization(&self, held: &[usize]) -> Option<Percent> {
         let window =
             (self.time.as_millisecond() - 1 - self.ledger.stretch.start).div_euclid(WINDOW);
@@ -193,29 +196,29 @@ impl At<'_> {
     }
 }
 
-/// Who held what at a moment.
+/// The held GPUs at a point in time.
 #[derive(JsonSchema, Serialize)]
 pub struct Snapshot {
     id: u64,
     cluster_name: String,
     snapshot_time: Timestamp,
     dimension_type: &'static str,
-    /// Only in the snapshot of now: the document has them there, and not in lists.
+    /// Only in the current snapshot: the document defines it there, but not in lists.
     #[serde(skip_serializing_if = "Option::is_none")]
     dimension_key: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     dimension_value: Option<&'static str>,
     total_gpu_capacity: Option<u64>,
     allocated_gpu_count: Option<GpuCount>,
-    /// Instances, partitions and shares, which are in none of the counts of GPUs; `null` where
-    /// nobody looked.
+    /// MIG instances, partitions and shares, which are not included in the counts of GPUs; `null`
+    /// when nothing was recorded at that time.
     gpu_parts: Option<Vec<PartAt>>,
     allocation_details: Allocations,
     created_at: Timestamp,
 }
 
 impl Snapshot {
-    /// Returns what tells it from others.
+    /// CLUSTER/TIME, which identifies the snapshot.
     pub fn name(&self) -> String {
         format!("{}/{}", self.cluster_name, self.snapshot_time)
     }
@@ -238,7 +241,7 @@ pub(crate) struct Allocations {
 struct GroupAllocation {
     allocated_gpu: GpuCount,
     gpu_parts: Vec<PartAt>,
-    /// Mean in percent of the five minutes before.
+    /// Mean of the previous five minutes in percent.
     utilization: Option<Percent>,
     workload_count: usize,
     workloads: Vec<WorkloadAllocation>,
@@ -256,8 +259,8 @@ struct WorkloadAllocation {
     utilization: Option<Percent>,
 }
 
-/// Makes a snapshot. In a list it has no details unless they are asked for; the one of now has
-/// them, and its dimension.
+/// Creates a snapshot. `whole` adds the fields of the current snapshot, which snapshots in lists do
+/// not have.
 pub fn snapshot(at: &At<'_>, details: Option<Details<'_>>, whole: bool) -> Snapshot {
     let held = at.held();
     Snapshot {
@@ -265,6 +268,7 @@ pub fn snapshot(at: &At<'_>, details: Option<Details<'_>>, whole: bool) -> Snaps
         cluster_name: at.cluster.to_owned(),
         snapshot_time: at.time,
         dimension_type: "cluster",
+        // A snapshot covers the whole cluster, so its dimension has no key and no value.
         dimension_key: whole.then_some(""),
         dimension_value: whole.then_some(""),
         total_gpu_capacity: at.capacity(),
@@ -278,7 +282,7 @@ pub fn snapshot(at: &At<'_>, details: Option<Details<'_>>, whole: bool) -> Snaps
     }
 }
 
-/// Renders a snapshot for people.
+/// Renders a snapshot with its workloads for people.
 pub fn text(snapshot: &Snapshot, look: TextStyle) -> String {
     let (held, all) = (
         or_dash(snapshot.allocated_gpu_count),
@@ -309,8 +313,8 @@ pub fn text(snapshot: &Snapshot, look: TextStyle) -> String {
     text
 }
 
-/// Renders snapshots for people, or as CSV with every field. A terminal does not get the times of
-/// which nothing is known.
+/// Renders snapshots for people, or as CSV with every field. On a terminal, times without data are
+/// counted instead of listed.
 pub fn table(rows: &[Snapshot], format: Format, headers: bool, look: TextStyle) -> String {
     if format == Format::Csv {
         return csv::rows(rows, headers);

@@ -1,4 +1,4 @@
-//! Renders `get metrics training-performance`: values that a workload logs about its own training.
+//! Renders `get metrics training-performance`: metrics that a workload logs about its own training.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -10,7 +10,7 @@ use crate::TextStyle;
 use crate::format::chart::{ChartFrame, spark};
 use crate::format::coverage::rounded;
 
-/// One value of training performance.
+/// A value of a training metric.
 #[derive(JsonSchema, Serialize)]
 pub struct Performance {
     metric: &'static str,
@@ -19,7 +19,7 @@ pub struct Performance {
     timestamp: i64,
 }
 
-/// Groups by metric, each in order of time.
+/// Lists the values by metric, each sorted by time.
 pub fn performance(told: &TrainingCurves) -> Vec<Performance> {
     let of = |measure: Measure| {
         let points = told.get(&measure).into_iter().flatten();
@@ -32,7 +32,7 @@ pub fn performance(told: &TrainingCurves) -> Vec<Performance> {
     Measure::ALL.iter().copied().flat_map(of).collect()
 }
 
-/// Returns a line per metric for people: the newest value, its beginning, a curve.
+/// Renders a line per metric for people: its name, the last value, and a curve.
 pub fn performance_text(told: &TrainingCurves, from: i64, to: i64, look: TextStyle) -> String {
     let mut text = String::new();
     for &measure in Measure::ALL {
@@ -53,7 +53,8 @@ pub fn performance_text(told: &TrainingCurves, from: i64, to: i64, look: TextSty
         let width = look
             .width
             .map_or(40, |width| width.saturating_sub(50).clamp(10, 60));
-        // From the lowest to the highest: how it changes is what people look for.
+        // The curve runs from the lowest to the highest value, because people look for how it
+        // changes.
         let raised: Vec<Point> = points
             .iter()
             .map(|point| Point {
@@ -64,6 +65,7 @@ pub fn performance_text(told: &TrainingCurves, from: i64, to: i64, look: TextSty
         let frame = ChartFrame {
             from,
             to,
+            // The range of a constant curve is 0, by which heights would be divided.
             top: (highest - lowest).max(f64::MIN_POSITIVE),
             height: 2,
             width,
@@ -79,7 +81,7 @@ pub fn performance_text(told: &TrainingCurves, from: i64, to: i64, look: TextSty
     text
 }
 
-/// A learning rate needs its exponent, a throughput does not.
+/// Formats small values, such as a learning rate, with an exponent.
 fn figure(value: f64) -> String {
     if value != 0.0 && value.abs() < 0.01 {
         format!("{value:.2e}")

@@ -1,4 +1,4 @@
-//! The utilization of an hour, as rows of `stats` have it.
+//! The utilization of an hour, as in the rows of `stats`.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -30,7 +30,7 @@ impl From<Option<&ValueSummary<Percent>>> for Utilization {
     }
 }
 
-/// Utilization of a group of GPUs: of its five-minute windows, and of the single samples of its
+/// Utilization of a group of GPUs: of its five-minute windows, and of the individual samples of its
 /// devices.
 #[derive(Clone, Debug, Default, JsonSchema, Serialize, Deserialize)]
 pub(crate) struct GroupUtilization {

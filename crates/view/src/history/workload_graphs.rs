@@ -1,4 +1,5 @@
-//! Renders `get metrics workload`: the four graphs of the workloads document, and charts for people.
+//! Renders `get metrics workload`: the four graphs that the workloads document defines, and charts
+//! for people.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -22,7 +23,7 @@ struct Graph {
 #[derive(JsonSchema, Serialize)]
 struct GraphLine {
     name: String,
-    /// Value and Unix milliseconds.
+    /// Pairs of a value and its time in Unix milliseconds.
     points: Vec<(f64, i64)>,
 }
 
@@ -32,8 +33,8 @@ struct ChartConfig {
     y_axis_unit: &'static str,
 }
 
-/// Returns the workloads document's graphs: shares are 0 to 1 although their axis says percent, as
-/// there.
+/// Builds the graphs of the workloads document. As in that document, ratios are 0 to 1 although the
+/// unit of the axis is `%`.
 pub fn workload(history: &History, told: &TrainingCurves) -> Graphs {
     let names = names(history);
     let graph = |serial, unit, points: &dyn Fn(&Trace) -> Vec<(f64, i64)>| {
@@ -95,7 +96,7 @@ pub struct Graphs {
     training: Graph,
 }
 
-/// Returns the same for people: utilization as a chart, each device below.
+/// Draws charts for people: utilization and memory, then the utilization of each device.
 pub fn workload_text(history: &History, from: i64, to: i64, look: TextStyle) -> String {
     let curves = JobCurves {
         history,

@@ -1,4 +1,4 @@
-//! Renders volume claims.
+//! Renders PersistentVolumeClaims.
 
 use jiff::Timestamp;
 use schemars::JsonSchema;
@@ -9,7 +9,7 @@ use crate::format::text::{age, clean};
 use crate::{Format, TextStyle};
 use gpuctl_core::model::Claim;
 
-/// The answer of `get claims`.
+/// The JSON output of `get claims`.
 #[derive(JsonSchema, Serialize)]
 pub struct ClaimList<'a> {
     total: usize,
@@ -21,9 +21,9 @@ pub struct ClaimList<'a> {
 struct ClaimItem<'a> {
     name: &'a str,
     namespace: &'a str,
-    /// The job that it was made for; `null` for claims that gpuctl did not create.
+    /// The job that the claim was created for; `null` for claims that gpuctl did not create.
     job_id: Option<&'a str>,
-    /// `null` when that is not known.
+    /// Whether that job still exists; `null` when jobs may not be listed.
     job_exists: Option<bool>,
     size: Option<&'a str>,
     status: &'a str,
@@ -31,12 +31,12 @@ struct ClaimItem<'a> {
     access_modes: &'a [String],
     /// Pods that mount it now; `null` when pods may not be listed.
     pods: Option<&'a [String]>,
-    /// `null` while a pod mounts it, and where no ended pod is left that tells it.
+    /// When the last pod that mounted it ended. `null` while a pod mounts it, and when no such
+    /// ended pod still exists.
     last_used_at: Option<Timestamp>,
     created_at: Option<Timestamp>,
 }
 
-/// Returns a page of `total` claims.
 pub fn list(claims: &[Claim], total: usize) -> ClaimList<'_> {
     ClaimList {
         total,

@@ -1,11 +1,11 @@
-//! Renders what `cp` did.
+//! Renders the result of `cp`.
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::format::text::count;
 
-/// A copy that is whole.
+/// A complete copy.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CopyResult {
@@ -13,13 +13,12 @@ pub struct CopyResult {
     pub to: String,
     pub files: u64,
     pub bytes: u64,
-    /// The first members that were left out, with the reason.
+    /// The first archive members that were skipped, with the reason.
     pub skipped: Vec<String>,
-    /// How many were left out.
+    /// Number of skipped members.
     pub skipped_count: u64,
 }
 
-/// Formats it for people.
 pub fn text(answer: &CopyResult) -> String {
     format!(
         "copied {}, {}, to {}\n",
@@ -29,7 +28,7 @@ pub fn text(answer: &CopyResult) -> String {
     )
 }
 
-/// Bytes in binary units: `12 B`, `1.5 MiB`.
+/// Formats bytes in binary units: `12 B`, `1.5 MiB`.
 pub fn size(bytes: u64) -> String {
     const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
     let mut value = bytes as f64;
@@ -38,6 +37,7 @@ pub fn size(bytes: u64) -> String {
         value /= 1024.0;
         unit += 1;
     }
+    // Bytes have no fraction.
     if unit == 0 {
         format!("{bytes} B")
     } else {

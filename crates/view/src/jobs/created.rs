@@ -1,4 +1,4 @@
-//! Renders what `create` and `apply` did.
+//! Renders the results of `create` and `apply`.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -9,7 +9,7 @@ use gpuctl_core::model::GpuCount;
 pub use gpuctl_core::model::contract::submission::{Created, Made};
 use gpuctl_core::model::contract::submission::{DocumentName, FailedDocument, FromSite, LocalFile};
 
-/// Returns a line for each value from the site, for people.
+/// Renders a line for each value that the site's defaults set, for people.
 pub fn site_lines(defaults: &[FromSite]) -> Vec<String> {
     let instead = |one: &FromSite| {
         if one.enforced {
@@ -32,7 +32,7 @@ pub fn site_lines(defaults: &[FromSite]) -> Vec<String> {
         .collect()
 }
 
-/// A failed document in JSON.
+/// A document that could not be created.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub(crate) struct NotCreated {
     pub kind: &'static str,
@@ -45,19 +45,19 @@ pub(crate) struct NotCreated {
 #[serde(rename_all = "camelCase")]
 struct BatchItem<'a> {
     kind: &'a str,
-    /// `null` for pools and quotas, which belong to no namespace either.
+    /// `null` for pools and quotas, which have no namespace either.
     job_id: Option<&'a str>,
     name: &'a str,
     namespace: Option<&'a str>,
-    /// What `apply` did.
+    /// `created`, `updated`, `unchanged` or `replaced`; only for `apply`.
     #[serde(skip_serializing_if = "Option::is_none")]
     action: Option<&'a str>,
-    /// Files of this machine that became part of it.
+    /// Local files whose content became part of the job.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     local_files: &'a [LocalFile],
 }
 
-/// The answer to several documents.
+/// The JSON output for several documents.
 #[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SubmissionBatch<'a> {
@@ -92,14 +92,15 @@ pub fn batch<'a>(
     }
 }
 
-/// Returns a pool, a quota or defaults for people.
+/// Renders a pool, a quota or the site's defaults for people.
 pub fn made_text(made: &Made) -> String {
     format!("{}/{} {}\n", made.kind, made.name, made.message)
 }
 
-/// Returns one created document for people.
+/// Renders a created job for people.
 pub fn text(created: &Created) -> String {
     let unit = match created.kind {
+        // The noun that users of each kind expect for its pods.
         "training" if created.gpus_per_pod > GpuCount::ZERO => "node",
         "inference" | "compute" => "replica",
         _ => "pod",

@@ -1,4 +1,4 @@
-//! Renders what `delete` did.
+//! Renders the result of `delete`.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -13,7 +13,7 @@ struct NotDeleted {
     message: String,
 }
 
-/// The answer to several names.
+/// The JSON output for several names.
 #[derive(JsonSchema, Serialize)]
 pub struct DeletionBatch<'a> {
     success: &'a [Deleted],
@@ -32,7 +32,6 @@ pub fn batch<'a>(deleted: &'a [Deleted], failed: &[(String, Error)]) -> Deletion
     }
 }
 
-/// Returns one job for people.
 pub fn text(deleted: &Deleted) -> String {
     let name = deleted
         .job_id

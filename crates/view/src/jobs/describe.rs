@@ -16,7 +16,7 @@ use crate::format::coverage;
 use crate::format::named_lines::NamedLines;
 use crate::format::text::{age, bar, clean, count, paint, span, status_color};
 
-/// Returns the job for people: the answer first, the detail after.
+/// Renders a job for people: the summary first, then the details.
 pub fn text(description: &Description, look: TextStyle, now: Timestamp) -> String {
     let job = &description.job;
     let mut lines = NamedLines::below(heading(description, look, now), look);
@@ -61,7 +61,7 @@ fn heading(description: &Description, look: TextStyle, now: Timestamp) -> String
     )
 }
 
-/// Adds why the job has its status, and what helps.
+/// Adds the reason for the job's status, and advice.
 fn add_trouble(lines: &mut NamedLines, description: &Description) {
     let Description {
         job, state: found, ..
@@ -75,14 +75,14 @@ fn add_trouble(lines: &mut NamedLines, description: &Description) {
         lines.add(
             "advice",
             format!(
-                "{limit}host memory were not enough, GPU memory is another matter: \
+                "{limit}host memory was not enough (this is not GPU memory): \
                  raise `resources.memory`"
             ),
         );
     }
 }
 
-/// Adds what the job requests, and what its pods hold.
+/// Adds the requested resources, and the GPUs that its pods hold.
 fn add_request(lines: &mut NamedLines, job: &Job) {
     let kind = job
         .gpu_type
@@ -124,7 +124,7 @@ fn held_on_nodes(job: &Job) -> String {
     }
 }
 
-/// Adds how far the job is, and how fast it works.
+/// Adds the progress and the speed of the job.
 fn add_work(lines: &mut NamedLines, description: &Description, look: TextStyle) {
     let progress = description.progress.map(|percent| bar(percent, 20, look));
     lines.add_known("progress", progress);
@@ -141,7 +141,7 @@ fn add_work(lines: &mut NamedLines, description: &Description, look: TextStyle) 
     }
 }
 
-/// Adds how users reach the job, who submitted it and through which queue.
+/// Adds how users reach the job, its user and its queue.
 fn add_access(lines: &mut NamedLines, description: &Description) {
     let job = &description.job;
     lines.add_known("description", job.description.as_deref().map(clean));
@@ -179,7 +179,7 @@ fn add_conditions(lines: &mut NamedLines, job: &Job) {
     lines.add_list("conditions", &conditions);
 }
 
-/// Draws the utilization of the last hour on a terminal.
+/// Draws the utilization of the last hour, only on a terminal.
 fn utilization_chart(description: &Description, look: TextStyle) -> String {
     let measured = description
         .work
@@ -203,7 +203,7 @@ fn utilization_chart(description: &Description, look: TextStyle) -> String {
     chart(&work.curve, frame, &sampled, look)
 }
 
-/// Renders lines of another origin below a title.
+/// Indents lines of external text below a title.
 fn indented<'a>(title: &str, lines: impl Iterator<Item = &'a str>) -> String {
     let mut text = format!("{title}\n");
     for line in lines {
@@ -237,13 +237,13 @@ fn autoscaler_text(autoscaler: &Autoscaler) -> String {
     text
 }
 
-/// Renders the position of a job, to follow the name of its queue.
+/// Formats the position of a job, to follow the name of its queue.
 fn queue_position(position: QueuePosition) -> String {
     let of = position
         .waiting
         .map_or(String::new(), |waiting| format!(" of {waiting}"));
     format!(
-        ": place {}{of} in it, place {} in its cluster queue",
+        ": position {}{of}, position {} in the cluster queue",
         position.in_queue, position.in_cluster_queue
     )
 }

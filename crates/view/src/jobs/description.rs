@@ -1,4 +1,4 @@
-//! Holds what is known about one job, and renders it as JSON for `describe job`.
+//! Collects the facts about one job, and renders them as JSON for `describe job`.
 
 use jiff::Timestamp;
 use schemars::JsonSchema;
@@ -14,7 +14,7 @@ use super::pods;
 use super::pods::PodDocument;
 use crate::format::coverage::{Coverage, memory_of, rounded};
 
-/// What is known of a job.
+/// The facts about one job.
 #[derive(Clone, Debug)]
 pub struct Description {
     pub job: Job,
@@ -23,34 +23,34 @@ pub struct Description {
     pub progress: Option<Percent>,
     /// Oldest first.
     pub events: Vec<Event>,
-    /// Objects of the job besides its pods, as `kind/name`.
+    /// Objects of the job except its pods, as KIND/NAME.
     pub objects: Vec<String>,
-    /// Where it answers.
+    /// Addresses of the job.
     pub addresses: Vec<Endpoint>,
     pub autoscaler: Option<Autoscaler>,
-    /// What it says of its own speed: `245 tokens/sec`.
+    /// Speed that its log reports: `245 tokens/sec`.
     pub throughput: Option<String>,
-    /// What its devices do; `None` without metrics.
+    /// Use of its devices; `None` without metrics.
     pub work: Option<JobWork>,
-    /// Of the pod that failed first; none of a job that did not fail.
+    /// Last lines of the pod that failed first; empty unless the job failed.
     pub last_lines: Vec<String>,
 }
 
-/// What a job's devices do, now and in the last hour.
+/// The use of a job's devices, now and in the last hour.
 #[derive(Clone, Debug)]
 pub struct JobWork {
     pub readings: Readings,
     pub figures: Figures,
     /// Mean utilization of its devices in percent.
     pub curve: Vec<Point>,
-    /// Unix milliseconds.
+    /// Start of the curve in Unix milliseconds.
     pub from: i64,
     pub to: i64,
-    /// What the devices' figures suggest.
+    /// A finding from the metrics of its devices.
     pub note: Option<String>,
 }
 
-/// The answer of `describe job`. `resources.gpu` is per pod, `gpuTotal` the product with the pods.
+/// The JSON output of `describe job`. `resources.gpu` is per pod; `gpuTotal` is for all pods.
 #[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct JobDescription<'a> {
@@ -60,7 +60,7 @@ pub struct JobDescription<'a> {
     uid: &'a str,
     kind: &'static str,
     version: &'a str,
-    /// `job.description`.
+    /// `job.description` of the job file.
     description: Option<&'a str>,
     yaml_content: Option<&'a str>,
     status: &'static str,
@@ -85,7 +85,7 @@ pub struct JobDescription<'a> {
     pods: Vec<PodDocument<'a>>,
     conditions: Vec<ConditionDocument<'a>>,
     events: Vec<EventDocument<'a>>,
-    /// Of the pod that failed first; only of a failed job.
+    /// Last lines of the pod that failed first; only for failed jobs.
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
     last_lines: &'a [String],
 }
@@ -96,22 +96,22 @@ struct JobResourceItem<'a> {
     gpu: GpuCount,
     gpu_total: GpuCount,
     gpu_type: Option<&'a str>,
-    /// Whole or part of CPUs.
+    /// CPUs, possibly a fraction.
     cpu: Option<f64>,
     memory: Option<&'a str>,
     node_count: u32,
 }
 
-/// Measured values; unknown without a metrics source.
+/// Measured values; `null` without a metrics source.
 #[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct MeasuredValues {
     gpu_utilization: Option<Percent>,
     memory_usage: Option<String>,
-    /// No exporter tells it.
+    /// Always `null`: no exporter measures it.
     network_latency: Option<String>,
     throughput: Option<String>,
-    /// The lowest of its devices in percent.
+    /// Lowest utilization among its devices in percent.
     gpu_utilization_lowest: Option<Percent>,
     power_watts: Option<Watts>,
     gpu_sampled: Option<u64>,
@@ -127,7 +127,7 @@ struct KubernetesResources<'a> {
     objects: &'a [String],
 }
 
-/// A way to the job; without a URL it is still being made.
+/// An address of the job. Its URL is `null` while the address is pending.
 #[derive(JsonSchema, Serialize)]
 struct AddressDocument<'a> {
     r#type: &'static str,
@@ -151,7 +151,7 @@ struct ScalingDocument<'a> {
     /// In the unit of the metric: percent, or requests.
     current: Option<f64>,
     target: Option<f64>,
-    /// The same where it is percent.
+    /// `current` if the metric is a percentage.
     current_percent: Option<f64>,
     target_percent: Option<f64>,
 }
@@ -163,7 +163,6 @@ struct ConditionDocument<'a> {
     message: &'a str,
 }
 
-/// Returns the job as JSON.
 pub fn document(description: &Description) -> JobDescription<'_> {
     let Description {
         job,

@@ -1,4 +1,5 @@
-//! Renders the events of a job in words that need no knowledge of Kubernetes, and as JSON.
+//! Renders the events of a job as JSON, and for people in words that need no knowledge of
+//! Kubernetes.
 
 use colored::Color;
 use jiff::Timestamp;
@@ -21,7 +22,7 @@ pub struct EventDocument<'a> {
     count: u32,
 }
 
-/// The answer of `events -o json`.
+/// The JSON output of `events`.
 #[derive(JsonSchema, Serialize)]
 pub struct EventList<'a> {
     pub total: usize,
@@ -35,7 +36,6 @@ pub fn list(events: &[Event]) -> EventList<'_> {
     }
 }
 
-/// Returns one event as JSON.
 pub fn event_document(event: &Event) -> EventDocument<'_> {
     EventDocument {
         timestamp: event.at,
@@ -47,7 +47,7 @@ pub fn event_document(event: &Event) -> EventDocument<'_> {
     }
 }
 
-/// Returns all of them under each other, the newest last.
+/// Renders events as a table, newest last.
 pub fn table(
     events: &[Event],
     format: Format,
@@ -74,8 +74,8 @@ pub fn table(
     table.show(format, headers, look)
 }
 
-/// Returns all of them for a terminal: whose it is, what it means, wrapped beside its title. `job`
-/// is left out of the names.
+/// Renders events for a terminal: age, object, and a wrapped message. Object names are shortened by
+/// the name of the `job`.
 pub fn listing(events: &[Event], job: &str, look: TextStyle, now: Timestamp) -> String {
     let part = |event: &Event| {
         let (kind, name) = event
@@ -116,7 +116,7 @@ pub fn listing(events: &[Event], job: &str, look: TextStyle, now: Timestamp) -> 
     text
 }
 
-/// Returns one event in a line, for those who watch.
+/// Renders one event in a line, for `--watch`.
 pub fn line(event: &Event, look: TextStyle) -> String {
     let at = event
         .at
@@ -129,8 +129,8 @@ pub fn line(event: &Event, look: TextStyle) -> String {
     format!("{at} {} {words}\n", clean(&event.object))
 }
 
-/// Returns the last things that happened, in plain words; what happened to several pods alike is
-/// one line. The newest last.
+/// Renders the last events in plain words, newest last. Events with the same words, such as those
+/// of several pods, share a line.
 pub fn recent(events: &[Event], look: TextStyle, now: Timestamp) -> String {
     const SHOWN: usize = 8;
     let mut lines: Vec<(&Event, String, u32)> = Vec::new();
@@ -164,29 +164,32 @@ pub fn recent(events: &[Event], look: TextStyle, now: Timestamp) -> String {
     text
 }
 
-/// Returns what an event means to somebody who knows no Kubernetes; unknown ones in their own
-/// words.
+/// Translates an event for people who do not know Kubernetes. Unknown events keep their own
+/// message.
 fn plain_words(event: &Event) -> String {
     let message = clean(&event.message);
     let last_word = message.rsplit(' ').next().unwrap_or_default();
     match event.reason.as_str() {
+        // "Successfully assigned NAMESPACE/POD to NODE"
         "Scheduled" => format!("placed on {last_word}"),
-        "SuccessfulCreate" => "made a pod".to_owned(),
-        "SuccessfulDelete" => "removed a pod".to_owned(),
+        "SuccessfulCreate" => "created a pod".to_owned(),
+        "SuccessfulDelete" => "deleted a pod".to_owned(),
         "FailedScheduling" => format!(
             "does not fit: {}",
             gpuctl_core::model::facts::state::scheduler_words(&message)
         ),
+        // "Scaled up replica set NAME from 1 to 2", and "Scaled down …"
         "ScalingReplicaSet" if message.contains(" from ") => {
             format!(
                 "scaled{} pods",
                 message.find(" from ").map_or("", |at| &message[at..])
             )
         }
-        // The controller does not say who suspended it.
+        // The event of the job controller does not say who suspended the job.
         "Suspended" => "paused, or held back by its queue".to_owned(),
         "Resumed" => "resumed".to_owned(),
         "Completed" => "completed".to_owned(),
+        // These messages are clear without the reason in front.
         "SuccessfulRescale" | "Started" | "Created" | "Pulling" | "Pulled" | "Killing"
         | "Failed" | "BackOff" => message.into_owned(),
         reason => format!("{}: {message}", clean(reason)),
@@ -233,7 +236,7 @@ mod tests {
             lines,
             [
                 "EVENTS",
-                "-  made a pod (×2)",
+                "-  created a pod (×2)",
                 "-  placed on gpu-1",
                 "-  does not fit: 0/1 nodes are available: 1 Insufficient nvidia.com/gpu"
             ]

@@ -1,4 +1,4 @@
-//! Renders the first error over the logs of a job.
+//! Renders the first error in the logs of a job.
 
 use colored::Color;
 use jiff::Timestamp;
@@ -9,18 +9,18 @@ use crate::TextStyle;
 use crate::format::text::{clean, count, paint};
 use gpuctl_core::stats::logs::first_error::LogError;
 
-/// The answer of `logs --first-error -o json`.
+/// The JSON output of `logs --first-error`.
 #[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FirstErrorItem<'a> {
-    /// Pods whose log was read, of how many.
+    /// Number of pods whose log was read, out of `pods`.
     pub pods_read: usize,
     pub pods: usize,
-    /// `null` where no line looks like an error.
+    /// `null` when no line looks like an error.
     pub first: Option<FirstErrorLine<'a>>,
 }
 
-/// The line with where it came from.
+/// The line with the error and its origin.
 #[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FirstErrorLine<'a> {
@@ -30,7 +30,7 @@ pub struct FirstErrorLine<'a> {
     pub timestamp: Option<Timestamp>,
     pub line: &'a str,
     pub before: &'a [String],
-    /// Other pods that told the same, and something else.
+    /// Number of other pods with the same error. `others_on` counts those with a different error.
     pub same_on: usize,
     pub others_on: usize,
 }
@@ -56,7 +56,7 @@ impl<'a> FirstErrorLine<'a> {
     }
 }
 
-/// Returns the error with the lines before it.
+/// Renders the error and the lines before it.
 pub fn text(line: &FirstErrorLine<'_>, look: TextStyle) -> String {
     let who = line.rank.map_or_else(
         || clean(line.pod).into_owned(),

@@ -9,10 +9,10 @@ use gpuctl_core::model::counting::fit::{Domain, Fit, FitVerdict, NodeGroup};
 use gpuctl_core::model::counting::start::StartForecast;
 use gpuctl_core::model::counting::victims::Victim;
 
-/// Names of nodes that a line shows.
+/// Maximum number of node names in a line.
 const SHOWN: usize = 4;
 
-/// The answer of `fit` for one job.
+/// The JSON output of `fit` for one job.
 #[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FitItem<'a> {
@@ -22,16 +22,17 @@ pub struct FitItem<'a> {
     /// `now`, `not-now`, `never`, `unknown`.
     verdict: &'static str,
     pods: u64,
-    /// `null` where it is not known what is free.
+    /// `null` when the free capacity is unknown.
     pods_now: Option<u64>,
     gpus_per_pod: u64,
     nodes: Vec<FitGroupItem<'a>>,
     /// `null` without `--by`.
     domains: Option<Vec<DomainItem<'a>>>,
-    /// `null` where nobody is ended for it, or that is not known.
+    /// Pods that the scheduler would preempt for it; `null` when there are none, or when they are
+    /// unknown.
     victims: Option<Vec<VictimItem<'a>>>,
     reasons: &'a [String],
-    /// `null` for one that fits or never will, and without a history.
+    /// `null` when the job fits now or never fits, and without a history.
     start: Option<StartItem>,
     not_evaluated: &'a [String],
 }
@@ -40,7 +41,7 @@ pub struct FitItem<'a> {
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "GroupItem")]
 struct FitGroupItem<'a> {
-    /// `null` for nodes with room.
+    /// Why no more pods fit; `null` for nodes with free capacity.
     cause: Option<&'static str>,
     detail: Option<&'a str>,
     names: &'a [String],
@@ -52,7 +53,7 @@ struct FitGroupItem<'a> {
 struct DomainItem<'a> {
     value: &'a str,
     verdict: &'static str,
-    /// `null` where it is not known what is free.
+    /// `null` when the free capacity is unknown.
     pods_now: Option<u64>,
     nodes: usize,
 }
@@ -66,13 +67,13 @@ struct VictimItem<'a> {
     node: &'a str,
 }
 
-/// A job with its answer.
+/// A job with its fit.
 pub struct FitRow {
     pub name: String,
     pub namespace: String,
     pub kind: &'static str,
     pub fit: Fit,
-    /// When it would start.
+    /// When it is expected to start.
     pub start: Option<StartForecast>,
 }
 
@@ -147,7 +148,7 @@ fn domain_item(domain: &Domain) -> DomainItem<'_> {
     }
 }
 
-/// `by` is the label of the domains.
+/// Renders jobs for people. `by` is the label that separates the domains.
 pub fn text(rows: &[FitRow], by: &str) -> String {
     rows.iter().map(|row| one(row, &clean(by))).collect()
 }
@@ -198,6 +199,8 @@ fn verdict_text(fit: &Fit, by: &str) -> String {
             format!("not now: {now} of {} fit{more}", count(fit.pods, "pod"))
         }
         (FitVerdict::NotNow, _) => "not now".to_owned(),
+        // Nothing speaks against the job itself, so only the limit to one domain makes it
+        // impossible.
         (FitVerdict::Never, _) if !fit.domains.is_empty() && fit.reasons.is_empty() => {
             format!("never within one {by}")
         }
@@ -261,7 +264,7 @@ fn victim_lines(fit: &Fit) -> Vec<String> {
             String::new()
         };
         format!(
-            "would end a pod of {} on {}, priority {}{what}",
+            "would preempt a pod of {} on {}, priority {}{what}",
             clean(&pod.holder),
             clean(node),
             pod.priority
@@ -270,6 +273,6 @@ fn victim_lines(fit: &Fit) -> Vec<String> {
     let victims = fit.victims.as_deref().unwrap_or_default();
     let mut lines: Vec<String> = victims.iter().take(SHOWN).map(line).collect();
     let more = victims.len().saturating_sub(SHOWN);
-    lines.extend((more > 0).then(|| format!("would end {}", count(more as u64, "more pod"))));
+    lines.extend((more > 0).then(|| format!("would preempt {}", count(more as u64, "more pod"))));
     lines
 }

@@ -11,74 +11,73 @@ use crate::format::table::{Cell, Column, Table, left, percentages, right};
 use crate::format::text::{bar, clean, status_color};
 use crate::{Format, TextStyle};
 
-/// A job with what was found out about it.
+/// A job with its state and its metrics.
 #[derive(Clone, Debug)]
 pub struct JobRow {
     pub job: Job,
     pub state: State,
     /// Percent.
     pub progress: Option<Percent>,
-    /// What its devices do; `None` without metrics.
+    /// Use of its devices; `None` without metrics.
     pub figures: Option<Figures>,
 }
 
-/// The page of a list.
+/// A page of jobs.
 #[derive(JsonSchema, Serialize)]
 pub struct JobList {
-    /// Jobs that match, on all pages.
+    /// Number of matching jobs on all pages.
     pub total: usize,
     pub items: Vec<JobItem>,
     /// `null` without metrics.
     coverage: Option<Coverage>,
 }
 
-/// One job in JSON. Counts of GPUs are what is requested in all, and what is held now.
+/// A job. Counts of GPUs are what it requests in total, and what it holds now.
 #[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct JobItem {
-    /// Its name, as commands take it.
+    /// Name that commands accept.
     job_id: String,
     name: String,
     namespace: String,
     /// `training`, `inference`, `notebook`, `compute`.
     kind: &'static str,
     pool: Option<String>,
-    /// What its pods do, in the words of `gpuctl get jobs`: `pending`, `running`, `succeeded`,
-    /// `failed`, ….
+    /// State as in `gpuctl get jobs`: `pending`, `running`, `succeeded`, `failed`, ….
     status: &'static str,
-    /// Why it has this status, in one word: `Unschedulable`, `OOMKilled`.
+    /// Why it has this status, as one word: `Unschedulable`, `OOMKilled`.
     reason: Option<String>,
-    /// The same in a sentence.
+    /// Why it has this status, as a sentence.
     message: Option<String>,
-    /// What it requests in all.
+    /// GPUs that all its pods request.
     gpu: GpuCount,
-    /// What its pods hold now.
+    /// GPUs that its pods hold now.
     gpu_held: GpuCount,
-    /// As `resources.gpu-type` is written: `a100-80g`.
+    /// GPU type in the form of `resources.gpu-type`: `a100-80g`.
     gpu_type: Option<String>,
-    /// Who submitted it.
+    /// User who submitted it.
     user: Option<String>,
-    /// `job.queue`.
+    /// `job.queue` of the job file.
     queue: Option<String>,
-    /// The queue's own word for why it holds the job back; `null` for jobs that it does not.
+    /// Reason of the queue for holding the job back; `null` if it does not.
     queue_reason: Option<String>,
-    /// From 1 on, among those that wait in `queue`; `null` where that is not known.
+    /// Position among the waiting jobs of `queue`, starting at 1; `null` when it is unknown.
     queue_position: Option<u64>,
-    /// From 1 on, among those that wait in all queues of its ClusterQueue: the order in which Kueue
-    /// admits.
+    /// Position among the waiting jobs of all queues of its ClusterQueue, starting at 1. Kueue
+    /// admits jobs in this order.
     cluster_queue_position: Option<u64>,
-    /// Pods of it that run.
+    /// Number of its running pods.
     pods_running: u32,
-    /// Pods that it shall have.
+    /// Desired number of pods.
     pods_wanted: u32,
     created_at: Option<Timestamp>,
     started_at: Option<Timestamp>,
     finished_at: Option<Timestamp>,
-    /// Whole percent done.
+    /// Progress in whole percent.
     progress: Option<u8>,
-    /// Mean in percent over the devices that it holds and that were sampled.
+    /// Mean in percent over the devices that it holds and that have a sample.
     gpu_utilization: Option<Percent>,
-    /// Devices behind the means.
+    /// Number of devices in the means.
     gpu_sampled: Option<u64>,
     /// Mean per device.
     memory_usage: Option<String>,
@@ -125,7 +124,7 @@ impl From<&JobRow> for JobItem {
     }
 }
 
-/// Rounds down: 99.9 % is not done yet.
+/// Rounds down: 99.9 % is not complete.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -135,7 +134,6 @@ pub(crate) fn whole_percent(Percent(percent): Percent) -> u8 {
     percent.clamp(0.0, 100.0).floor() as u8
 }
 
-/// Returns the list as JSON.
 pub fn list(rows: &[JobRow], total: usize, coverage: Option<Coverage>) -> JobList {
     JobList {
         total,
@@ -144,8 +142,8 @@ pub fn list(rows: &[JobRow], total: usize, coverage: Option<Coverage>) -> JobLis
     }
 }
 
-/// Returns the list for people. A column appears when it tells something: the namespace with more
-/// than one, the user likewise.
+/// Renders jobs for people. The columns for namespace and user are shown only when they differ
+/// between jobs.
 pub fn table(
     rows: &[JobRow],
     format: Format,
@@ -161,18 +159,18 @@ pub fn table(
     table.show(format, headers, look)
 }
 
-/// Which columns a list has, and how their cells are written.
+/// The columns of a list, and how their cells are rendered.
 #[expect(
     clippy::struct_excessive_bools,
-    reason = "each decides on a column of its own"
+    reason = "each controls a separate column"
 )]
 struct ShownColumns {
     namespaces: bool,
     users: bool,
     messages: bool,
-    /// Progress as a bar: next to measured numbers it would only take their room.
+    /// Progress as a bar. Next to metrics it would only take up space.
     bars: bool,
-    /// States as programs read them, without a position.
+    /// States for programs, without the position in the queue.
     bare_states: bool,
 }
 
@@ -263,7 +261,7 @@ impl ShownColumns {
     }
 }
 
-/// Returns the names for `-o name`, which other commands accept.
+/// Lists the names for `-o name`, which other commands accept.
 pub fn names(rows: &[JobRow]) -> Vec<String> {
     rows.iter()
         .map(|row| format!("{}/{}", clean(&row.job.namespace), clean(&row.job.name)))

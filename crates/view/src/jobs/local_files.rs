@@ -1,10 +1,9 @@
-//! Lists the local files that a job file sends to the cluster.
+//! Lists the local files whose content a job file sends to the cluster.
 
 use super::copied::size;
 use crate::format::text::clean;
 use gpuctl_core::model::contract::submission::LocalFile;
 
-/// Returns a line for each file.
 pub fn lines(files: &[LocalFile]) -> Vec<String> {
     let line = |file: &LocalFile| {
         format!(

@@ -1,4 +1,5 @@
-//! Renders log lines of several pods: rank prefix and colors, and nothing that moves the cursor.
+//! Renders log lines of several pods with a rank prefix and colors. Removes every sequence that
+//! moves the cursor.
 
 use colored::Color;
 use jiff::Timestamp;
@@ -10,7 +11,7 @@ use gpuctl_core::model::State;
 use crate::TextStyle;
 use crate::format::text::{is_unsafe, paint};
 
-/// A line with where it came from.
+/// A log line with its origin.
 #[derive(Clone, Debug)]
 pub struct PodLogLine {
     pub pod: String,
@@ -20,7 +21,7 @@ pub struct PodLogLine {
     pub text: String,
 }
 
-/// The answer of `logs -o json`.
+/// The JSON output of `logs`.
 #[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LogDocument<'a> {
@@ -29,7 +30,7 @@ pub struct LogDocument<'a> {
     pub lines: Vec<JsonLine<'a>>,
 }
 
-/// A line with its origin; followed logs print one a line.
+/// A log line with its origin; with `--follow`, one per line of output.
 #[derive(JsonSchema, Serialize)]
 pub struct JsonLine<'a> {
     pub pod: &'a str,
@@ -59,10 +60,10 @@ pub fn document(lines: &[PodLogLine]) -> LogDocument<'_> {
     }
 }
 
-/// How lines are shown.
+/// What to print before a line.
 #[derive(Clone, Copy, Debug)]
 pub struct Prefix {
-    /// Ranks are told apart when there are several.
+    /// The rank or the replica, when there are several.
     pub rank: bool,
     pub timestamps: bool,
 }
@@ -76,17 +77,19 @@ const COLORS: [Color; 6] = [
     Color::BrightRed,
 ];
 
-/// Returns one line for people. `raw` keeps the program's own bytes; without colors its own go too.
+/// Renders one line for people. `raw` keeps all bytes of the program. Without colors, the program's
+/// own colors are removed too.
 pub fn text(line: &PodLogLine, prefix: Prefix, look: TextStyle, raw: bool) -> String {
     let mut result = String::new();
     if prefix.rank {
         let (name, color) = match line.rank {
             Some(rank) => (format!("{rank:>2}"), COLORS[rank as usize % COLORS.len()]),
-            // The part that tells replicas apart.
+            // The last part of the pod's name, which differs between replicas.
             None => {
                 let name = line.pod.rsplit('-').next().unwrap_or(&line.pod);
                 (
                     name.to_owned(),
+                    // A replica gets the same color in every run.
                     COLORS[name.bytes().map(usize::from).sum::<usize>() % COLORS.len()],
                 )
             }
@@ -107,6 +110,7 @@ pub fn text(line: &PodLogLine, prefix: Prefix, look: TextStyle, raw: bool) -> St
         visible(&line.text, look.color)
     };
     result.push_str(&text);
+    // The program may leave its colors on at the end of a line.
     if !raw && look.color && text.contains('\u{1b}') {
         result.push_str("\u{1b}[0m");
     }
@@ -114,12 +118,12 @@ pub fn text(line: &PodLogLine, prefix: Prefix, look: TextStyle, raw: bool) -> St
     result
 }
 
-/// Returns a remark of ours between the lines of a log.
+/// Formats a remark of gpuctl between log lines.
 pub fn remark(text: &str) -> String {
     format!("── {text} ──")
 }
 
-/// Returns the remark behind the last line of a job that has ended.
+/// Formats the remark after the last line of a job that has ended.
 pub fn ending(job: &str, ended: &State) -> String {
     let why = ended
         .message
@@ -128,9 +132,11 @@ pub fn ending(job: &str, ended: &State) -> String {
     remark(&format!("{job} {ended}{why}"))
 }
 
-/// Keeps only the last state of a line that a progress bar redraws with carriage returns. Colors
-/// stay, every other escape sequence goes. Without `colors` they go too.
+/// Removes escape sequences and control characters. Keeps colors if `colors` is true.
+///
+/// Progress bars redraw their line with carriage returns; only its last state is kept.
 pub fn visible(text: &str, colors: bool) -> String {
+    // A carriage return before the line feed is not a redraw.
     let text = text.trim_end_matches('\r');
     let text = text.rsplit('\r').next().unwrap_or(text);
     let mut result = String::new();
@@ -140,9 +146,11 @@ pub fn visible(text: &str, colors: bool) -> String {
             '\t' => result.push('\t'),
             '\u{1b}' => match chars.next() {
                 Some('[') => result.push_str(&control_sequence(&mut chars, colors)),
+                // OSC, DCS, APC, PM and SOS are followed by a string (ECMA-48).
                 Some(']' | 'P' | '_' | '^' | 'X') => skip_string(&mut chars),
                 _ => {}
             },
+            // The same as 8-bit C1 controls: CSI, then DCS, OSC, PM and APC.
             '\u{9b}' => result.push_str(&control_sequence(&mut chars, colors)),
             '\u{90}' | '\u{9d}' | '\u{9e}' | '\u{9f}' => skip_string(&mut chars),
             c if is_unsafe(c) => {}
@@ -152,10 +160,11 @@ pub fn visible(text: &str, colors: bool) -> String {
     result
 }
 
-/// Returns the sequence when it only sets colors, else nothing.
+/// Consumes a control sequence, and returns it if it only sets colors and `keep` is true.
 fn control_sequence(chars: &mut impl Iterator<Item = char>, keep: bool) -> String {
     let mut parameters = String::new();
     for c in chars {
+        // The final byte of a control sequence (ECMA-48, section 5.4).
         if ('\u{40}'..='\u{7e}').contains(&c) {
             let colors = keep
                 && c == 'm'
@@ -175,6 +184,7 @@ fn control_sequence(chars: &mut impl Iterator<Item = char>, keep: bool) -> Strin
 
 fn skip_string(chars: &mut std::iter::Peekable<impl Iterator<Item = char>>) {
     while let Some(c) = chars.next() {
+        // BEL ends the string in xterm. ECMA-48 only knows ST, which is U+009C or `ESC \`.
         if c == '\u{7}' || c == '\u{9c}' {
             return;
         }

@@ -1,4 +1,4 @@
-//! Renders jobs and what commands did with them.
+//! Renders jobs, and the results of commands that change them.
 
 pub mod claims;
 pub mod copied;

@@ -1,4 +1,5 @@
-//! Renders where `open` leads. The token is in the URL only with `--show-token`.
+//! Renders the local address that `open` serves. The URL contains the token only with
+//! `--show-token`.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -37,7 +38,7 @@ impl Opened {
     }
 }
 
-/// For people: the URL alone in its line, for terminals make it a link.
+/// Prints only the URL in its line, so that terminals turn it into a link.
 pub fn text(opened: &Opened) -> String {
     format!("{}\n", opened.url)
 }

@@ -25,7 +25,7 @@ pub(crate) struct PodDocument<'a> {
     gpu: GpuCount,
     restarts: u32,
     started_at: Option<Timestamp>,
-    /// Mean in percent over its devices.
+    /// Mean of its devices in percent.
     gpu_utilization: Option<Percent>,
     memory_usage: Option<String>,
 }
@@ -45,7 +45,7 @@ pub(crate) fn pod_document(pod: &Pod, figures: Option<Figures>) -> PodDocument<'
     }
 }
 
-/// Returns what a pod does, in a word or two.
+/// Summarizes the state of a pod in a few words.
 fn pod_status(pod: &Pod) -> String {
     let ended = pod
         .containers
@@ -57,7 +57,8 @@ fn pod_status(pod: &Pod) -> String {
         .find_map(|container| container.waiting.as_ref());
     match (pod.phase, ended, waiting) {
         (PodPhase::Succeeded, ..) => "succeeded".to_owned(),
-        // A program that ends well when it is told to end has still run too long.
+        // The kubelet sets a reason such as `DeadlineExceeded` on a pod that it ended. A program
+        // that then exits with 0 has still failed.
         (PodPhase::Failed, Some(end), _) if end.code != 0 || pod.reason.is_none() => {
             format!("failed {} (exit {})", end.reason, end.code)
         }
@@ -80,8 +81,8 @@ fn pod_status(pod: &Pod) -> String {
     }
 }
 
-/// Returns the pods of the present try. What tells more of a training is its tries, of a service
-/// its restarts in place.
+/// Renders the pods of the current try. Trainings show the number of tries, servers the number of
+/// restarts in place.
 pub fn table(
     job: &Job,
     look: TextStyle,
@@ -100,6 +101,7 @@ pub fn table(
         right("RUNS"),
         percentages("UTIL"),
     ]);
+    // Every try of a rank has a new pod.
     let mut tries: BTreeMap<Option<u32>, u32> = BTreeMap::new();
     job.pods
         .iter()

@@ -1,4 +1,4 @@
-//! Renders what `create secret` did, without values.
+//! Renders the result of `create secret`, without values.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -10,11 +10,10 @@ pub struct Written {
     pub namespace: String,
     pub r#type: &'static str,
     pub keys: Vec<String>,
-    /// False when one of that name was replaced.
+    /// False when an existing secret of this name was replaced.
     pub created: bool,
 }
 
-/// Returns one secret for people.
 pub fn text(written: &Written) -> String {
     let verb = if written.created {
         "created"

@@ -1,4 +1,4 @@
-//! Renders when a waiting job starts.
+//! Renders the forecast of when a waiting job starts.
 
 use jiff::SignedDuration;
 use schemars::JsonSchema;
@@ -7,21 +7,22 @@ use serde::Serialize;
 use crate::format::text::{count, span};
 use gpuctl_core::model::counting::start::StartForecast;
 
-/// How long it still takes; numbers are `null` where too few similar starts are known.
+/// Expected remaining time until the job starts. Times are `null` when there were too few similar
+/// starts.
 #[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct StartItem {
-    /// A tenth of similar jobs waited no longer.
+    /// Remaining seconds within which 10 % of similar jobs started.
     p10_seconds: Option<f64>,
-    /// Half of similar jobs waited no longer.
+    /// Remaining seconds within which 50 % of similar jobs started.
     p50_seconds: Option<f64>,
-    /// Nine tenths of similar jobs waited no longer.
+    /// Remaining seconds within which 90 % of similar jobs started.
     p90_seconds: Option<f64>,
-    /// Jobs that this rests on.
+    /// Number of starts of similar jobs that waited at least as long.
     similar_starts: u64,
     days: i64,
-    /// Within which deadlines of those that run make room; `null` where they do not, or where
-    /// others wait as well.
+    /// Seconds within which the deadlines of running jobs free enough capacity; `null` when they do
+    /// not, or when other jobs wait too.
     latest_seconds: Option<f64>,
 }
 
@@ -37,7 +38,7 @@ pub(crate) fn start_item(start: &StartForecast) -> StartItem {
     }
 }
 
-/// Says it in one line.
+/// Formats the forecast in one line.
 pub(crate) fn start_text(start: &StartForecast) -> String {
     let from = format!(
         "{} within {}",
@@ -47,7 +48,7 @@ pub(crate) fn start_text(start: &StartForecast) -> String {
     let time = |seconds: f64| span(SignedDuration::from_secs(seconds as i64));
     let latest = start.latest.map(|seconds| {
         format!(
-            "within {} at the latest, by deadlines of jobs that run",
+            "within {} at the latest, from deadlines of running jobs",
             time(seconds)
         )
     });
@@ -63,6 +64,6 @@ pub(crate) fn start_text(start: &StartForecast) -> String {
             )
         }
         (None, Some(latest)) => format!("start: {latest}"),
-        (None, None) => format!("start: unknown, {from} are too few"),
+        (None, None) => format!("start: unknown, only {from}"),
     }
 }

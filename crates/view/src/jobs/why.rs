@@ -1,4 +1,4 @@
-//! Renders why a job waits, died, hangs or is slow: a sentence, the causes with what they rest on,
+//! Renders why a job waits, failed, hangs or is slow: a sentence, the causes with their evidence,
 //! and commands that help.
 
 use jiff::Timestamp;
@@ -11,15 +11,15 @@ use crate::format::text::{age, clean, count, span, wrapped};
 use gpuctl_core::stats::logs::stacks::StackGroup;
 use gpuctl_diagnosis::{Answer, Cause, HolderTime};
 
-/// Bytes of one answer in JSON, so that hundreds of them can be read at once; less the indentation
-/// that a list adds.
+/// Maximum size of an answer in bytes of JSON, so that hundreds of them can be read at once. It
+/// leaves room within 2 KB for the indentation of a list.
 const LARGEST: usize = 1800;
-/// Bytes of one text in JSON.
+/// Maximum size of a text in bytes of JSON.
 const LONGEST: usize = 240;
-/// Places at which ranks stand that JSON tells.
+/// Maximum number of stacks in JSON.
 const STACKS: usize = 3;
 
-/// The answer of `why -o json`.
+/// The JSON output of `why`.
 #[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WhyItem<'a> {
@@ -30,10 +30,9 @@ pub struct WhyItem<'a> {
     since: Option<Timestamp>,
     sentence: String,
     causes: Vec<CauseItem>,
-    /// `null` for one that does not wait for room, and without a history.
+    /// `null` when the job does not wait for capacity, and without a history.
     start: Option<StartItem>,
-    /// Ranks that stand in the same place, empty when none told; `null` when they were not asked:
-    /// `--stacks`.
+    /// Ranks grouped by equal stacks. `null` without `--stacks`; empty when no stack could be read.
     stacks: Option<Vec<StackItem>>,
     not_evaluated: Vec<String>,
     coverage: CoverageItem,
@@ -53,9 +52,9 @@ struct CauseItem {
 #[derive(JsonSchema, Serialize)]
 struct StackItem {
     processes: usize,
-    /// The first of them.
+    /// The first of these processes.
     first: String,
-    /// From the inside to the outside.
+    /// Stack frames, innermost first.
     place: String,
 }
 
@@ -87,19 +86,19 @@ struct HelpItem {
 
 #[derive(JsonSchema, Serialize)]
 struct CoverageItem {
-    /// `null` where nodes may not be listed.
+    /// `null` when nodes may not be listed.
     nodes: Option<usize>,
     events: &'static str,
 }
 
-/// The answer of `why --all -o json`.
+/// The JSON output of `why --all`.
 #[derive(JsonSchema, Serialize)]
 pub struct WhyList<'a> {
     pub total: usize,
     pub items: Vec<WhyItem<'a>>,
 }
 
-/// A job with the answer about it.
+/// A job with its answer.
 #[derive(Clone, Copy)]
 pub struct WhyRow<'a> {
     pub name: &'a str,
@@ -120,7 +119,7 @@ fn cut(text: &str) -> String {
     format!("{}…", &text[..end])
 }
 
-/// Returns the answer, at most 2 KB of it: what weighs least is left out first.
+/// Builds the answer, shortened to at most 2 KB. The least important parts are dropped first.
 pub fn item<'a>(row: &WhyRow<'a>) -> WhyItem<'a> {
     let answer = row.answer;
     let mut item = WhyItem {
@@ -142,15 +141,18 @@ pub fn item<'a>(row: &WhyRow<'a>) -> WhyItem<'a> {
             events: answer.coverage.events,
         },
     };
+    // Measures the indented form, which `-o json` prints.
     while serde_json::to_string_pretty(&item).map_or(0, |text| text.len()) >= LARGEST
         && shorten(&mut item)
     {}
     item
 }
 
-/// Leaves out one thing; false when only the first cause with one evidence is left.
+/// Drops one part of the answer. Returns false when only the first cause with one piece of evidence
+/// remains.
 fn shorten(item: &mut WhyItem<'_>) -> bool {
     let causes = &mut item.causes;
+    // Causes are sorted by weight, so the last ones matter least.
     let long = causes
         .iter_mut()
         .rev()
@@ -193,7 +195,7 @@ fn cause_item(cause: &Cause) -> CauseItem {
         helps: cause
             .helps
             .iter()
-            // A command that was cut would be another command.
+            // A truncated command would be a different command.
             .filter(|help| {
                 help.command
                     .as_ref()
@@ -228,7 +230,7 @@ fn holder_item(holder: &HolderTime) -> BlockingHolderItem {
     }
 }
 
-/// Returns the answer for people.
+/// Renders the answer for people.
 pub fn text(row: &WhyRow<'_>, look: TextStyle, now: Timestamp) -> String {
     let answer = row.answer;
     let sentence = clean(&answer.sentence);
@@ -238,7 +240,7 @@ pub fn text(row: &WhyRow<'_>, look: TextStyle, now: Timestamp) -> String {
         let skipped = usize::from(index == 0);
         text.push_str(&cause_text(cause, skipped, look, now));
     }
-    // Causes already show the stacks where these matter.
+    // Do not repeat stacks that a cause already shows.
     let in_causes = answer
         .causes
         .iter()
@@ -264,7 +266,7 @@ pub fn text(row: &WhyRow<'_>, look: TextStyle, now: Timestamp) -> String {
     text
 }
 
-/// Renders a line, and wraps it behind its indentation.
+/// Renders an indented line; continuation lines are indented by two more columns.
 fn line(indent: usize, what: &str, look: TextStyle) -> String {
     format!(
         "{}{}\n",
@@ -314,7 +316,7 @@ fn held(holder: &HolderTime, now: Timestamp) -> String {
     )
 }
 
-/// Returns one line for each job: `why --all`.
+/// Renders one line per job, for `why --all`.
 pub fn lines(rows: &[WhyRow<'_>], look: TextStyle) -> String {
     rows.iter()
         .map(|row| {
@@ -338,7 +340,7 @@ pub fn lines(rows: &[WhyRow<'_>], look: TextStyle) -> String {
 mod tests {
     use super::*;
 
-    /// However much there is to tell, the situation, the sentence and the first cause stay.
+    /// The situation, the sentence and the first cause stay, however long the answer is.
     #[test]
     fn an_answer_keeps_within_its_bytes() {
         let long = "x".repeat(4000);

@@ -12,7 +12,7 @@ use crate::format::table::{Cell, Table, left, percentages, right};
 use crate::format::text::{age, clean, or_dash, paint};
 use crate::{Format, TextStyle};
 
-/// Renders one node: its state, its resources, who holds its devices, and its labels.
+/// Renders one node: its state, its resources, the holders of its devices, and its labels.
 pub fn text(host: &NodeUsage, look: TextStyle, now: Timestamp) -> String {
     let mut lines = NamedLines::below(heading(host, look), look);
     add_devices(&mut lines, host);
@@ -53,7 +53,7 @@ fn heading(host: &NodeUsage, look: TextStyle) -> String {
     format!("{}   {status}   {pool}\n", clean(&node.name))
 }
 
-/// Adds the GPUs and slices, and how they are used.
+/// Adds the GPUs and slices, and their use.
 fn add_devices(lines: &mut NamedLines, host: &NodeUsage) {
     let types: Vec<String> = host
         .types
@@ -63,7 +63,7 @@ fn add_devices(lines: &mut NamedLines, host: &NodeUsage) {
     lines.add(
         "GPUs",
         match host.gpus.total {
-            0 => "none whole".to_owned(),
+            0 => "no whole GPUs".to_owned(),
             _ => format!(
                 "{}: {} held, {} free",
                 types.join(", "),
@@ -88,7 +88,7 @@ fn add_devices(lines: &mut NamedLines, host: &NodeUsage) {
     }
 }
 
-/// Adds how much CPU and memory the pods request.
+/// Adds the CPU and memory that pods request.
 fn add_requests(lines: &mut NamedLines, host: &NodeUsage) {
     let cpus =
         |milli: Option<i128>| or_dash(milli.map(|milli| format!("{:.1}", milli as f64 / 1000.0)));
@@ -118,12 +118,13 @@ fn add_requests(lines: &mut NamedLines, host: &NodeUsage) {
     );
 }
 
-/// Adds conditions that are not as they should be, and taints.
+/// Adds unhealthy conditions, and taints.
 fn add_conditions(lines: &mut NamedLines, host: &NodeUsage) {
     let bad: Vec<String> = host
         .details
         .conditions
         .iter()
+        // `Ready` is healthy when it is True, all other conditions of a node when they are not.
         .filter(|condition| (condition.kind == "Ready") == (condition.status != "True"))
         .map(|condition| {
             format!(

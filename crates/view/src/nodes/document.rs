@@ -1,4 +1,4 @@
-//! Renders nodes as documents. Unknown is null, never 0.
+//! Renders nodes as documents. Unknown values are `null`, never 0.
 
 use std::collections::BTreeMap;
 
@@ -22,35 +22,35 @@ pub struct NodeList {
     coverage: Option<Coverage>,
 }
 
-/// One node; counts of GPUs are whole devices, slices stand apart.
+/// A node. Counts of GPUs are whole devices; slices are counted separately.
 #[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeItem {
     pub node_name: String,
-    /// `null` when the node may not be seen.
+    /// `null` when the node is not visible.
     status: Option<&'static str>,
-    /// Why it is not active.
+    /// Why the node is not active.
     reason: Option<String>,
-    /// Whole devices that it offers.
+    /// Whole devices of the node.
     gpu_total: u64,
     /// Whole devices that pods hold; `null` when the pods of all namespaces may not be listed.
     gpu_used: Option<u64>,
-    /// Whole devices that nobody holds.
+    /// Whole devices that no pod holds.
     gpu_free: Option<u64>,
     gpu_slices: BTreeMap<String, SliceItem>,
-    /// Pools that it belongs to.
+    /// Pools that the node belongs to.
     bound_pools: Vec<String>,
-    /// CPUs of the machine, as Kubernetes writes them.
+    /// CPU capacity of the node, as in its status.
     cpu: Option<String>,
-    /// Memory of the machine, with its unit.
+    /// Memory capacity of the node, with its unit.
     memory: Option<String>,
-    /// As `resources.gpu-type` is written: `a100-80g`; `null` with several types.
+    /// GPU type in the form of `resources.gpu-type`: `a100-80g`; `null` for several types.
     gpu_type: Option<GpuType>,
-    /// Mean in percent over the devices that a pod holds and that were sampled.
+    /// Mean in percent over the devices that a pod holds and that have a sample.
     gpu_utilization: Option<Percent>,
-    /// Devices behind the means.
+    /// Number of devices in the means.
     gpu_sampled: u64,
-    /// Memory of its devices in use and in all, with the unit.
+    /// Used and total memory of its devices, with the unit.
     memory_usage: Option<String>,
     created_at: Option<Timestamp>,
 }
@@ -71,7 +71,7 @@ impl From<Count> for SliceItem {
     }
 }
 
-/// Returns the slices of a node or of several.
+/// Converts the slices of one or several nodes.
 pub fn slices(found: &BTreeMap<String, Count>) -> BTreeMap<String, SliceItem> {
     found
         .iter()
@@ -121,7 +121,6 @@ pub fn list(hosts: &[&NodeUsage], total: usize, coverage: Option<Coverage>) -> N
     }
 }
 
-/// Returns the names for `-o name`.
 pub fn names(hosts: &[&NodeUsage]) -> Vec<String> {
     hosts
         .iter()
@@ -129,8 +128,7 @@ pub fn names(hosts: &[&NodeUsage]) -> Vec<String> {
         .collect()
 }
 
-/// A device of a node, or an instance of one that is cut. Which of several is taken is known from
-/// metrics alone.
+/// A device of a node, or a MIG instance. Only metrics show which of several devices is held.
 #[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GpuItem {
@@ -140,14 +138,14 @@ pub struct GpuItem {
     /// Percent.
     pub(crate) utilization: Option<Percent>,
     pub(crate) memory_usage: Option<String>,
-    /// As its exporter calls it.
+    /// Model name that the exporter reports.
     model: Option<String>,
     uuid: Option<String>,
     pub(crate) power_watts: Option<Watts>,
     pub(crate) temperature_celsius: Option<Celsius>,
-    /// Why it is broken.
+    /// Why the device is faulty.
     pub(crate) fault: Option<String>,
-    /// True when its newest sample is too old to mean anything.
+    /// True when its newest sample is older than two scrapes, so that its values are unknown.
     pub(crate) stale: bool,
     pub(crate) holders: Vec<HolderKey>,
 }
@@ -159,9 +157,10 @@ pub(crate) struct HolderKey {
     pub pod: String,
 }
 
-/// Returns the devices of a node, one by one: those that are measured, and those that only the node
+/// Lists the devices of a node: the ones with metrics, then the ones that only the node's capacity
 /// counts.
 pub fn gpus(host: &NodeUsage) -> Vec<GpuItem> {
+    // Without metrics, the state of a single device is only known if all devices are held, or none.
     let unmeasured = match host.gpus.used {
         Some(0) => "free",
         Some(used) if used >= host.gpus.total => "used",
@@ -184,6 +183,7 @@ pub fn gpus(host: &NodeUsage) -> Vec<GpuItem> {
         .types
         .iter()
         .flat_map(|(kind, count)| std::iter::repeat_n(kind, usize::try_from(*count).unwrap_or(0)));
+    // It is unknown which types the measured devices have, so the rest gets the last types.
     let rest = types
         .skip(known.len())
         .zip((0_u32..).filter(|index| !known.contains(index)));
@@ -236,7 +236,7 @@ fn measured(host: &NodeUsage, reading: &Reading) -> GpuItem {
     }
 }
 
-/// `get nodes --gpu-detail`.
+/// The JSON output of `get nodes --gpu-detail`.
 #[derive(JsonSchema, Serialize)]
 pub struct DetailList {
     total: usize,

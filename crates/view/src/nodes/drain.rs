@@ -1,4 +1,4 @@
-//! Renders what draining a node would do.
+//! Renders the effects of draining a node.
 
 use jiff::Timestamp;
 use schemars::JsonSchema;
@@ -9,7 +9,7 @@ use crate::format::text::age;
 use crate::{Format, TextStyle};
 use gpuctl_core::model::counting::drain::DrainedPod;
 
-/// The answer of `drain NODE --plan -o json`.
+/// The JSON output of `drain NODE --plan`.
 #[derive(JsonSchema, Serialize)]
 pub struct DrainPlan<'a> {
     pub node: &'a str,
@@ -22,15 +22,15 @@ pub struct DrainPlan<'a> {
 pub struct DrainItem<'a> {
     namespace: &'a str,
     pod: &'a str,
-    /// `null` for a pod that gpuctl did not make.
+    /// `null` for a pod that gpuctl did not create.
     job: Option<&'a str>,
     rank: Option<u32>,
     gpu: u64,
-    /// Other pods of the training, which start anew with it.
+    /// Number of other pods of the training, which restart together with this one.
     peers: u32,
     since: Option<Timestamp>,
     last_checkpoint: Option<Timestamp>,
-    /// `null` where no node has room for it now, or where that is not known.
+    /// `null` when no node has capacity for it now, or when that is unknown.
     moves_to: Option<&'a str>,
 }
 
@@ -87,7 +87,7 @@ pub fn table(
                 .into(),
             pod.moves_to
                 .clone()
-                .unwrap_or_else(|| "nowhere now".to_owned())
+                .unwrap_or_else(|| "no node now".to_owned())
                 .into(),
         ]);
     }

@@ -1,4 +1,4 @@
-//! Renders which free GPUs can be used.
+//! Renders which free GPUs are usable.
 
 use std::collections::BTreeMap;
 
@@ -12,10 +12,10 @@ use gpuctl_core::model::counting::free::{FreeGpus, Move};
 use gpuctl_core::model::counting::stranded::{Stranded, StrandedBy};
 use gpuctl_core::model::values::quantity;
 
-/// Most pods that are named as ones to move.
+/// Maximum number of pods to suggest for moving.
 const MOST_MOVES: usize = 5;
 
-/// The answer of `free`.
+/// The JSON output of `free`.
 #[derive(JsonSchema, Serialize)]
 pub struct FreeAnswer<'a> {
     groups: Vec<FreeItem<'a>>,
@@ -25,14 +25,14 @@ pub struct FreeAnswer<'a> {
 #[serde(rename_all = "camelCase")]
 struct FreeItem<'a> {
     gpu_type: &'a str,
-    /// The value of the label of `--by`; `null` without it.
+    /// Value of the label of `--by`; `null` without it.
     domain: Option<&'a str>,
-    /// The pool whose jobs alone may use them; `null` for everybody's.
+    /// The exclusive pool whose jobs may use these GPUs; `null` when jobs of any pool may.
     exclusive_pool: Option<&'a str>,
     gpu_total: u64,
-    /// Free GPUs that a pod can have.
+    /// Free GPUs that a pod can use.
     gpu_free: u64,
-    /// Free GPUs that no pod can have.
+    /// Free GPUs that no pod can use.
     gpu_stranded: u64,
     blocks: Vec<BlockItem>,
     largest_gang: GangItem,
@@ -41,7 +41,7 @@ struct FreeItem<'a> {
     slots: Option<SlotsItem>,
 }
 
-/// Nodes with equally many free GPUs.
+/// Nodes with the same number of free GPUs.
 #[derive(JsonSchema, Serialize)]
 struct BlockItem {
     gpus: u64,
@@ -62,7 +62,7 @@ struct StrandedItem<'a> {
     gpus: u64,
     cause: &'static str,
     detail: Option<&'a str>,
-    /// What holds most of the CPUs or of the memory there.
+    /// NAMESPACE/NAME of the holder of most of the missing CPU or memory there.
     holder: Option<&'a str>,
 }
 
@@ -71,7 +71,7 @@ struct StrandedItem<'a> {
 struct SlotsItem {
     gpus: u64,
     jobs_now: u64,
-    /// Pods to move so that one more job fits; empty where that is not possible.
+    /// Pods to move so that one more job fits; empty when that is impossible.
     moves: Vec<MoveItem>,
 }
 
@@ -142,7 +142,8 @@ fn stranded_item(one: &Stranded) -> StrandedItem<'_> {
     }
 }
 
-/// Returns the groups for people, what is stranded below them, then what fits of `slots`.
+/// Renders the groups for people, the stranded GPUs below them, then how many jobs of `slots` GPUs
+/// fit.
 pub fn text(groups: &[FreeGpus], slots: Option<u64>, look: TextStyle) -> String {
     if groups.is_empty() {
         return String::new();
@@ -208,16 +209,16 @@ fn dash(text: &str) -> String {
     }
 }
 
-/// What is stranded in the same way on several nodes.
+/// GPUs that are stranded for the same reason on several nodes.
 #[derive(Default)]
 struct Together<'a> {
     gpus: u64,
     nodes: Vec<&'a str>,
-    /// What the holder has of the missing resource.
+    /// Amount of the missing resource that the holder has.
     amount: u64,
 }
 
-/// Says what is stranded, a line for each cause with the same detail and holder.
+/// Renders the stranded GPUs, one line per cause, detail and holder.
 fn stranded(group: &FreeGpus) -> Vec<String> {
     let mut lines: BTreeMap<(StrandedBy, Option<&str>, Option<&str>), Together<'_>> =
         BTreeMap::new();

@@ -1,4 +1,4 @@
-//! Renders the GPU types of a cluster: how many of each there are, how many are free, and where.
+//! Renders the GPU types of a cluster: their total and free numbers, and their pools.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,29 +10,30 @@ use crate::format::text::or_dash;
 use crate::{Format, TextStyle};
 use gpuctl_core::model::NodeUsage;
 
-/// The answer of `get gpu-type` without a node.
+/// The JSON output of `get gpu-type` without a node.
 #[derive(JsonSchema, Serialize)]
 pub struct GpuTypeList {
     total: usize,
     items: Vec<GpuTypeItem>,
 }
 
-/// A GPU type, as files write it.
+/// A GPU type, in the form that job files use.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GpuTypeItem {
     pub gpu_type: String,
     nodes: u64,
     gpu_total: u64,
-    /// `null` for users who may not see all pods.
+    /// `null` for users who may not list all pods.
     gpu_used: Option<u64>,
     gpu_free: Option<u64>,
-    /// GPUs of the node that has most.
+    /// Number of GPUs of the node with the most.
     largest_node: u64,
     pools: BTreeSet<String>,
 }
 
-/// Returns the types by name. A node with devices of several types counts for each.
+/// Groups nodes by GPU type, sorted by name. A node with devices of several types counts for each
+/// of them.
 pub fn items(hosts: &[NodeUsage]) -> Vec<GpuTypeItem> {
     let mut found: BTreeMap<String, Vec<&NodeUsage>> = BTreeMap::new();
     for host in hosts.iter().filter(|host| host.gpus.total > 0) {
@@ -42,7 +43,8 @@ pub fn items(hosts: &[NodeUsage]) -> Vec<GpuTypeItem> {
     }
     let item = |(gpu_type, hosts): (String, Vec<&NodeUsage>)| {
         let total = |host: &NodeUsage| host.types.get(&gpu_type).copied().unwrap_or(0);
-        // Which of a node's devices are held is not told by type.
+        // The devices that pods hold on a node are not known by type. So the use of a type is
+        // unknown if one of its nodes has several types.
         let single = hosts.iter().all(|host| host.types.len() == 1);
         let sum = |of: fn(&NodeUsage) -> Option<u64>| {
             hosts
@@ -67,7 +69,6 @@ pub fn items(hosts: &[NodeUsage]) -> Vec<GpuTypeItem> {
     found.into_iter().map(item).collect()
 }
 
-/// Returns a page of `total` types.
 pub fn list(items: &[GpuTypeItem], total: usize) -> GpuTypeList {
     GpuTypeList {
         total,

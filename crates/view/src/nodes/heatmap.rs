@@ -1,4 +1,4 @@
-//! Renders `get heatmap`: the highest values in JSON, a grid of all devices for people.
+//! Renders `get heatmap`: the highest values in JSON, and a grid of all devices for people.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::TextStyle;
 use crate::format::coverage::{Coverage, rounded};
 use crate::format::text::{clean, paint};
 
-/// What is shown of a device.
+/// The metric of a heat map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HeatmapMetric {
     Power,
@@ -38,7 +38,7 @@ impl HeatmapMetric {
         }
     }
 
-    /// Returns the order in which the document wants them shown.
+    /// Position of the panel in the document.
     fn serial(self) -> u8 {
         match self {
             Self::Utilization => 1,
@@ -55,8 +55,8 @@ impl HeatmapMetric {
         }
     }
 
-    /// Ends of the axis: what the devices can draw, measured or by their model, else a round number
-    /// above what they do.
+    /// The range of the axis. For power it ends at the highest limit, measured or known for the
+    /// model, or else at a round number above the highest value.
     fn axis(self, devices: &[Reading]) -> (i64, i64) {
         #[expect(
             clippy::cast_possible_truncation,
@@ -86,7 +86,7 @@ impl HeatmapMetric {
     }
 }
 
-/// The answer of `get heatmap`: a panel for each quantity.
+/// The JSON output of `get heatmap`: one panel per metric.
 #[derive(JsonSchema, Serialize)]
 pub struct Heatmap {
     power: HeatmapPanel,
@@ -112,7 +112,7 @@ struct Spot {
     device_id: u32,
     value: f64,
     gpu_model: Option<String>,
-    /// Profile of an instance.
+    /// MIG profile.
     slice: Option<String>,
 }
 
@@ -122,7 +122,7 @@ pub fn document(devices: &[Reading], coverage: Coverage, top: usize) -> Heatmap 
             .iter()
             .filter_map(|reading| Some((metric.value(reading)?, reading)))
             .collect();
-        // The devices are in order, and the sort is stable.
+        // The devices are already in order, and the sort is stable, so equal values stay in order.
         found.sort_by(|a, b| b.0.total_cmp(&a.0));
         let (lowest, highest) = metric.axis(devices);
         HeatmapPanel {
@@ -151,8 +151,8 @@ pub fn document(devices: &[Reading], coverage: Coverage, top: usize) -> Heatmap 
     }
 }
 
-/// Returns every device in its place: a row per node, a column per number. Nodes with devices of
-/// which nobody tells anything have their row too.
+/// Draws a grid with one row per node and one column per device number. Nodes whose devices have no
+/// metrics get a row too.
 pub fn grid(
     devices: &[Reading],
     hosts: &[NodeUsage],
@@ -209,7 +209,7 @@ fn readings_by_node<'a>(
         let row = nodes.entry(&reading.node).or_default();
         let place = usize::try_from(reading.index).unwrap_or(WIDEST);
         match row.get(place) {
-            // The instances of a device follow each other.
+            // MIG instances share the number of their device, so they are appended.
             _ if reading.slice.is_some() || place >= WIDEST => row.push(Some(reading)),
             Some(Some(_)) => row.push(Some(reading)),
             Some(None) => row[place] = Some(reading),
@@ -231,10 +231,12 @@ fn cell(
 ) -> String {
     match reading.and_then(|reading| metric.value(reading)) {
         None => "    -".to_owned(),
-        // `·` marks a device that nobody holds.
+        // `·` marks a free device.
         Some(_) if metric == HeatmapMetric::Utilization && is_free(reading) => "    ·".to_owned(),
         Some(value) => {
             let share = if metric == HeatmapMetric::Utilization {
+                // Inverted: low utilization is the problem to show, unlike low power or
+                // temperature.
                 1.0 - value / 100.0
             } else {
                 (value - lowest as f64) / (highest - lowest).max(1) as f64
@@ -244,7 +246,7 @@ fn cell(
     }
 }
 
-/// Says how many devices of a node have no value, and why.
+/// Notes how many devices of a node have no value, and why.
 fn missing(readings: &[Option<&Reading>], metric: HeatmapMetric, look: TextStyle) -> String {
     let missing = readings
         .iter()
@@ -265,7 +267,7 @@ fn missing(readings: &[Option<&Reading>], metric: HeatmapMetric, look: TextStyle
     )
 }
 
-/// Names the device with the highest value, and the held one with the lowest.
+/// Names the device with the highest value, and the held device with the lowest.
 fn extremes(devices: &[Reading], metric: HeatmapMetric) -> String {
     let sampled = || {
         devices
@@ -300,10 +302,11 @@ fn is_free(reading: Option<&Reading>) -> bool {
     reading.is_some_and(|reading| reading.held == Some(false))
 }
 
-/// Devices of a node that have a column by their number.
+/// Maximum number of devices per node that are placed by their number. Devices
+/// with a higher number are appended, so that a wrong number does not allocate a huge row.
 const WIDEST: usize = 64;
 
-/// Returns a number on its color: red where somebody should look, blue and green where all is well.
+/// Colors a number by its share of the scale, from blue over green to red.
 fn tile(text: &str, share: f64, look: TextStyle) -> String {
     use colored::Colorize;
     if !look.color {

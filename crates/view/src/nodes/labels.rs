@@ -1,4 +1,4 @@
-//! Renders labels of nodes: read, written, removed.
+//! Renders the labels of nodes: read, written, removed.
 
 use jiff::Timestamp;
 use schemars::JsonSchema;
@@ -12,7 +12,7 @@ use super::node_description::LabelItem;
 use crate::format::table::{Table, left};
 use crate::{Format, TextStyle};
 
-/// A label of one node, with the times that the API server knows.
+/// A label of one node, with the time of its last write.
 #[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeLabel {
@@ -25,7 +25,7 @@ pub struct NodeLabel {
 struct TimedLabel {
     key: String,
     value: String,
-    /// Never known: only the last write is kept.
+    /// Always `null`: the API server only records the last write.
     created_at: Option<Timestamp>,
     last_updated_at: Option<Timestamp>,
 }
@@ -54,7 +54,7 @@ pub struct LabelList {
 struct NodeValue {
     node_name: String,
     label_key: String,
-    /// `None` on a node without the label.
+    /// `null` on a node without the label.
     label_value: Option<String>,
 }
 
@@ -167,7 +167,7 @@ pub fn of_gpus_table(
     table.show(format, headers, look)
 }
 
-/// A label that was written.
+/// A label that was written or removed.
 #[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Labelled<'a> {
@@ -179,7 +179,7 @@ pub struct Labelled<'a> {
     pub message: String,
 }
 
-/// The answer to several nodes.
+/// The JSON output for several nodes.
 #[derive(JsonSchema, Serialize)]
 pub struct NodeBatch {
     #[serde(skip_serializing_if = "Option::is_none")]

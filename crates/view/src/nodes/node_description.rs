@@ -21,7 +21,7 @@ pub struct RunningJob {
     pub gpu: GpuCount,
 }
 
-/// Lists the jobs of gpuctl among the holders, with what they hold there.
+/// Sums the GPUs that each job of gpuctl holds, given the holders of one or several nodes.
 pub fn jobs<'a>(holders: impl Iterator<Item = &'a Holder>) -> Vec<RunningJob> {
     let mut held: BTreeMap<(&str, &str), GpuCount> = BTreeMap::new();
     for holder in holders {
@@ -38,7 +38,7 @@ pub fn jobs<'a>(holders: impl Iterator<Item = &'a Holder>) -> Vec<RunningJob> {
     held.into_iter().map(item).collect()
 }
 
-/// `describe node -o json`.
+/// The JSON output of `describe node`.
 #[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeDocument {
@@ -80,7 +80,7 @@ struct ConditionItem {
 #[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct NodeResources {
-    /// Whole or part of CPUs.
+    /// CPUs, possibly a fraction.
     cpu_total: Option<f64>,
     cpu_used: Option<f64>,
     memory_total: Option<String>,
@@ -170,6 +170,7 @@ pub fn document(host: &NodeUsage) -> NodeDocument {
         running_jobs: jobs(host.holders.iter()),
         holders: host.holders.iter().map(holder_item).collect(),
         created_at: host.details.created_at,
+        // The newest heartbeat of a condition is the last update of the node's status.
         last_updated_at: host
             .details
             .conditions

@@ -1,4 +1,4 @@
-//! Renders `get overview`. Rates are 0 to 1 in JSON; unknown is null, and `-` for people.
+//! Renders `get overview`. Rates are 0 to 1 in JSON. Unknown values are `null`, and `-` for people.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -12,7 +12,7 @@ use crate::TextStyle;
 use crate::format::coverage::{Coverage, percent, rate};
 use crate::format::text::{bar, clean, count, or_dash, paint};
 
-/// What the answer is made of.
+/// The data of an overview.
 pub struct OverviewSource<'a> {
     pub inventory: &'a Inventory,
     /// `None` when pods may not be listed.
@@ -21,23 +21,24 @@ pub struct OverviewSource<'a> {
     pub coverage: Option<Coverage>,
 }
 
-/// The answer of `get overview`: the nodes with GPUs, and what is held of them.
+/// The JSON output of `get overview`: the nodes with GPUs, and the use of their GPUs.
 #[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Overview {
-    /// Nodes with GPUs.
+    /// Number of nodes with GPUs.
     total_nodes: usize,
     healthy_nodes: usize,
     faulty_nodes: usize,
     fully_idle_nodes: Option<usize>,
     partially_idle_nodes: Option<usize>,
     busy_nodes: Option<usize>,
-    /// Healthy ones that take no new pods.
+    /// Healthy nodes that accept no new pods.
     maintaining_nodes: usize,
-    /// Those that were published and may not be seen: how they are is not known.
+    /// Nodes that are known from published data but are not visible, so that their state is
+    /// unknown.
     unknown_nodes: usize,
     allocation_rate: Option<f64>,
-    /// Mean over the devices that a pod holds and that were sampled.
+    /// Mean over the devices that a pod holds and that have a sample.
     utilization: Option<f64>,
     gpu_total: u64,
     gpu_allocated: Option<u64>,
@@ -57,7 +58,7 @@ struct Fault {
     reason: Option<String>,
 }
 
-/// Null where no metric tells.
+/// Values are `null` when no metric provides them.
 #[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct StorageStat {
@@ -74,11 +75,11 @@ struct StorageStat {
 struct RdmaStat {
     total_ports: Option<u64>,
     active_ports: Option<u64>,
-    /// Of the fastest active port.
+    /// Speed of the fastest active port.
     bandwidth: Option<String>,
 }
 
-/// How a healthy node is used; `None` when pods may not be listed.
+/// How full a healthy node is.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fill {
     Idle,
@@ -87,6 +88,7 @@ enum Fill {
 }
 
 fn fill(host: &NodeUsage) -> Option<Fill> {
+    // A node whose slices are held is not idle, even if its whole GPUs are free.
     let all = inventory::total(host.slices.values().copied().chain([host.gpus]));
     Some(match all.used? {
         0 => Fill::Idle,
@@ -105,7 +107,7 @@ fn bytes(value: f64) -> String {
     format!("{}{unit}", text.trim_end_matches(".0"))
 }
 
-/// Returns everything about the cluster, counted once for both forms.
+/// Counts everything about the cluster, for JSON and for people.
 pub fn document(cluster: &OverviewSource<'_>) -> Overview {
     let hosts: Vec<&NodeUsage> = cluster
         .inventory
@@ -144,7 +146,7 @@ pub fn document(cluster: &OverviewSource<'_>) -> Overview {
         utilization: figures.utilization.map(rate),
         gpu_total: gpus.total,
         gpu_allocated: gpus.used,
-        // Of whole devices, as what is allocated counts them.
+        // Whole devices only, like the allocated count.
         gpu_sampled: cluster.coverage.map(|_| {
             held.iter()
                 .filter(|reading| reading.slice.is_none() && reading.utilization.is_some())
@@ -194,7 +196,7 @@ fn rdma_stat(rdma: Option<FabricPorts>) -> RdmaStat {
     }
 }
 
-/// Selects pods that want devices and are on no node yet.
+/// Selects the pods that request devices and have no node yet.
 fn waiting(consumers: &Consumers) -> Vec<&Consumer> {
     consumers
         .with_devices
@@ -211,7 +213,7 @@ fn devices(consumer: &Consumer) -> u64 {
     whole.map(|(_, amount)| amount).sum()
 }
 
-/// Formats it for people: bars with their numbers, then what needs attention.
+/// Renders the overview for people: bars with their numbers, then what needs attention.
 pub fn text(overview: &Overview, look: TextStyle) -> String {
     let cells = look
         .width
@@ -244,7 +246,7 @@ pub fn text(overview: &Overview, look: TextStyle) -> String {
         line(
             "Store",
             format!(
-                "{used} of {total} used ({share}), as {} tells",
+                "{used} of {total} used ({share}), according to {}",
                 storage.source.unwrap_or("a metric")
             ),
         );
@@ -264,7 +266,7 @@ pub fn text(overview: &Overview, look: TextStyle) -> String {
     text
 }
 
-/// Says how many devices the mean utilization includes.
+/// Notes how many devices the mean utilization includes.
 fn sampled_text(overview: &Overview) -> String {
     match (overview.gpu_sampled, overview.gpu_allocated) {
         (Some(sampled), Some(held)) if held > sampled => format!(
@@ -276,7 +278,7 @@ fn sampled_text(overview: &Overview) -> String {
     }
 }
 
-/// Counts the nodes by how they are used, and names faulty ones.
+/// Counts the nodes by their use, and names the faulty ones.
 fn node_text(overview: &Overview, look: TextStyle) -> String {
     let mut parts = vec![
         format!("{} idle", or_dash(overview.fully_idle_nodes)),
@@ -285,7 +287,7 @@ fn node_text(overview: &Overview, look: TextStyle) -> String {
     ];
     if overview.unknown_nodes > 0 {
         parts = vec![format!(
-            "how {} of them are is not known",
+            "the state of {} is unknown",
             overview.unknown_nodes
         )];
     }

@@ -17,13 +17,13 @@ use crate::format::table::{Table, left, right};
 use crate::format::text::{clean, count, or_dash, plain_name};
 use crate::{Format, TextStyle};
 
-/// `describe pool -o json`.
+/// The JSON output of `describe pool`.
 #[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PoolDocument {
     name: String,
     description: Option<String>,
-    /// `null` when the nodes may not be seen.
+    /// `null` when the nodes are not visible.
     status: Option<&'static str>,
     nodes: Vec<String>,
     gpu_total: u64,
@@ -31,20 +31,20 @@ pub struct PoolDocument {
     gpu_free: Option<u64>,
     gpu_type: BTreeMap<String, u64>,
     gpu_slices: BTreeMap<String, SliceItem>,
-    /// Mean in percent over the devices that a pod holds and that were sampled.
+    /// Mean in percent over the devices that a pod holds and that have a sample.
     gpu_utilization: Option<Percent>,
     gpu_sampled: u64,
     memory_usage: Option<String>,
-    /// Empty allows all; `null` when definitions may not be read.
+    /// Empty when all types are allowed; `null` when pool definitions may not be read.
     allowed_gpu_type: Option<Vec<GpuType>>,
-    /// `null` when definitions may not be read.
+    /// `null` when pool definitions may not be read.
     quota: Option<PoolLimitsDocument>,
-    /// `null` when definitions may not be read.
+    /// `null` when pool definitions may not be read.
     exclusive: Option<bool>,
     jobs: Vec<RunningJob>,
 }
 
-/// `null` is no limit.
+/// Limits of a pool; `null` means no limit.
 #[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct PoolLimitsDocument {
@@ -91,7 +91,7 @@ pub fn document(pool: &PoolUse) -> PoolDocument {
     }
 }
 
-/// Returns one pool for people.
+/// Renders one pool for people.
 pub fn text(pool: &PoolUse, look: TextStyle) -> String {
     let heading = format!(
         "{}   {}   {}\n",
@@ -109,7 +109,7 @@ pub fn text(pool: &PoolUse, look: TextStyle) -> String {
     lines.into_text() + &job_table(pool, look) + &guest_table(pool, look)
 }
 
-/// Adds the GPUs and slices, and how they are used.
+/// Adds the GPUs and slices, and their use.
 fn add_devices(lines: &mut NamedLines, pool: &PoolUse) {
     let gpus = pool.gpus();
     let types: Vec<String> = pool
@@ -145,7 +145,7 @@ fn add_devices(lines: &mut NamedLines, pool: &PoolUse) {
     }
 }
 
-/// Adds what the definition of the pool allows.
+/// Adds the limits from the definition of the pool.
 fn add_limits(lines: &mut NamedLines, pool: &PoolUse, definition: &PoolDefinition) {
     if !definition.gpu_types.is_empty() {
         lines.add("allowed", definition.type_names().join(", "));
@@ -169,7 +169,7 @@ fn add_limits(lines: &mut NamedLines, pool: &PoolUse, definition: &PoolDefinitio
     if definition.exclusive {
         lines.add(
             "exclusive",
-            "a taint keeps jobs of other pools, and of none, off its nodes",
+            "a taint keeps jobs of other pools and jobs without a pool off its nodes",
         );
     }
 }

@@ -1,4 +1,4 @@
-//! Holds a pool with its nodes and jobs, and sums up how it is used.
+//! Combines a pool with its nodes and jobs, and sums up their use.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,13 +12,13 @@ use gpuctl_core::model::{
 pub struct PoolUse {
     pub name: String,
     pub hosts: Vec<NodeUsage>,
-    /// `None` for a pool of labels alone, or when definitions may not be read.
+    /// `None` for a pool that only exists as node labels, or when definitions may not be read.
     pub definition: Option<PoolDefinition>,
     /// False when definitions may not be read.
     pub defined: bool,
-    /// Jobs that have not ended and name the pool or run on its nodes, as far as they may be seen.
+    /// Visible jobs that have not ended and that name the pool or run on its nodes.
     pub jobs: Vec<Job>,
-    /// True when there are no others.
+    /// Whether these are all jobs of the pool.
     pub all_jobs: bool,
 }
 
@@ -27,13 +27,12 @@ impl PoolUse {
         inventory::total(self.hosts.iter().map(|host| host.gpus))
     }
 
-    /// Returns how many jobs are in it; `None` when some may not be seen.
+    /// Number of jobs; `None` when some are not visible.
     pub fn job_count(&self) -> Option<u64> {
         self.all_jobs.then_some(self.jobs.len() as u64)
     }
 
-    /// Returns pods that hold devices of its nodes without being part of a listed job, with their
-    /// nodes.
+    /// Lists the pods that hold devices of its nodes but belong to no listed job, with their nodes.
     pub(super) fn guests(&self) -> Vec<(&str, &Holder)> {
         let listed = |holder: &Holder| {
             let is = |job: &Job| {
@@ -77,7 +76,7 @@ impl PoolUse {
         types
     }
 
-    /// Types of devices and slices, as far as labels tell.
+    /// Types of devices and slices, as far as labels show them.
     pub(super) fn kinds(&self) -> Vec<GpuType> {
         self.hosts
             .iter()
@@ -87,7 +86,7 @@ impl PoolUse {
             .collect()
     }
 
-    /// Returns `active` while a node takes jobs; `None` when the nodes may not be seen.
+    /// State of the pool: `active` if any node accepts jobs; `None` when the nodes are not visible.
     pub(super) fn status(&self) -> Option<&'static str> {
         let any = |health: NodeHealth| self.hosts.iter().any(|host| host.health == health);
         if self.hosts.is_empty() {

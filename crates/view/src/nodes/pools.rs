@@ -15,7 +15,7 @@ use crate::format::table::{Table, left, percentages, right};
 use crate::format::text::{joined, or_dash, plain_name};
 use crate::{Format, TextStyle};
 
-/// The answer of `get pools`.
+/// The JSON output of `get pools`.
 #[derive(JsonSchema, Serialize)]
 pub struct PoolList {
     total: usize,
@@ -34,18 +34,17 @@ pub(crate) struct PoolItem {
     gpu_free: Option<u64>,
     gpu_slices: BTreeMap<String, SliceItem>,
     gpu_type: Vec<GpuType>,
-    /// Mean in percent over the devices that a pod holds and that were sampled.
+    /// Mean in percent over the devices that a pod holds and that have a sample.
     gpu_utilization: Option<Percent>,
     gpu_sampled: u64,
     memory_usage: Option<String>,
     nodes: usize,
-    /// `null` when some may not be seen.
+    /// `null` when some jobs are not visible.
     jobs: Option<u64>,
-    /// `null` when the nodes may not be seen.
+    /// `null` when the nodes are not visible.
     status: Option<&'static str>,
 }
 
-/// Returns a page of `total` pools.
 pub fn list(pools: &[PoolUse], total: usize, coverage: Option<Coverage>) -> PoolList {
     PoolList {
         total,

@@ -1,4 +1,5 @@
-//! Renders nodes for people: what is free, and why it may not be usable. Unknown is `-`, never 0.
+//! Renders nodes for people: their free GPUs, and why these may be unusable. Unknown values are
+//! `-`, never 0.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +15,7 @@ use crate::format::table::{Cell, Table, left, percentages, right};
 use crate::format::text::{count, joined, or_dash};
 use crate::{Format, TextStyle};
 
-/// Formats the percentage of a resource that pods request.
+/// Formats the requested part of a resource in percent.
 fn share(used_milli: Option<u128>, total: Option<i128>) -> String {
     match (
         used_milli,
@@ -22,6 +23,7 @@ fn share(used_milli: Option<u128>, total: Option<i128>) -> String {
             .and_then(|total| u128::try_from(total).ok())
             .filter(|total| *total > 0),
     ) {
+        // Half of the total is added to round to the nearest percent.
         (Some(used), Some(total)) => format!("{}%", (used * 100 + total / 2) / total),
         _ => "-".to_owned(),
     }
@@ -36,7 +38,7 @@ fn health_color(health: NodeHealth) -> Option<Color> {
     }
 }
 
-/// Formats the CPU and memory that pods request, in percent of the node's.
+/// Formats the CPU and memory that pods request, in percent of the node's capacity.
 fn requested(host: &NodeUsage) -> [Cell; 2] {
     let cpu = share(
         host.cpu_used_milli.map(u128::from),
@@ -49,7 +51,7 @@ fn requested(host: &NodeUsage) -> [Cell; 2] {
     [cpu.into(), memory.into()]
 }
 
-/// Formats the mean over the devices that are held.
+/// Formats the mean over the held devices.
 fn utilization(host: &NodeUsage) -> Cell {
     percent(host.figures().utilization).into()
 }
@@ -58,7 +60,7 @@ fn types(host: &NodeUsage) -> String {
     joined(&host.kinds())
 }
 
-/// Returns a table for a terminal, or one for a pipe, where each cell is one fact.
+/// Renders nodes in a compact form for a terminal, or with one fact per cell for a pipe.
 pub fn table(
     hosts: &[&NodeUsage],
     format: Format,
@@ -115,7 +117,8 @@ pub fn table(
     table.show(format, headers, look)
 }
 
-/// Slices and reasons stand beside what is free, so that a line stays a line.
+/// Renders nodes for a terminal. Slices and reasons share a column with the free GPUs, so that a
+/// node fits on one line.
 fn compact(hosts: &[&NodeUsage], headers: bool, look: TextStyle) -> String {
     let mut table = Table::new([
         left("NAME"),
@@ -159,7 +162,7 @@ fn compact(hosts: &[&NodeUsage], headers: bool, look: TextStyle) -> String {
     table.show(Format::Table, headers, look)
 }
 
-/// Formats as `2/8`, `8/8 cordoned`, `4/7 1g.10gb`; of several profiles the first.
+/// Formats as `2/8`, `8/8 cordoned`, `4/7 1g.10gb`. Names only the first of several profiles.
 fn free(host: &NodeUsage) -> String {
     const REASON: usize = 14;
     let part = |count: Count| format!("{}/{}", or_dash(count.free()), count.total);
@@ -187,7 +190,7 @@ fn free(host: &NodeUsage) -> String {
     parts.join(" ")
 }
 
-/// Draws taken and free devices as squares, where there are few enough to count.
+/// Draws held and free devices as squares if there are few enough to count.
 fn squares(gpus: Count, look: TextStyle) -> String {
     const MOST: u64 = 16;
     let (full, open) = if look.plain {
@@ -214,7 +217,7 @@ fn slices_text(slices: &BTreeMap<String, Count>) -> String {
     slices.iter().map(one).collect::<Vec<_>>().join(", ")
 }
 
-/// Returns what all of it comes to, for a terminal.
+/// Sums up the nodes and their free GPUs, for a terminal.
 pub fn footer(hosts: &[&NodeUsage]) -> String {
     let sum = inventory::total(hosts.iter().map(|host| host.gpus));
     let free_on = |health: NodeHealth| {
@@ -230,9 +233,10 @@ pub fn footer(hosts: &[&NodeUsage]) -> String {
         count(sum.total, "GPU")
     );
     match sum.free() {
-        None => text.push_str(": how many are free is not known"),
+        None => text.push_str(": number of free GPUs unknown"),
         Some(free) => {
             text.push_str(&format!(": {free} free"));
+            // Free GPUs on these nodes cannot be used.
             let (cordoned, faulty) = (
                 free_on(NodeHealth::Maintaining),
                 free_on(NodeHealth::Faulty),
@@ -243,7 +247,7 @@ pub fn footer(hosts: &[&NodeUsage]) -> String {
                 .map(|(number, what)| format!("{number} {what}"))
                 .collect();
             if !parts.is_empty() {
-                text.push_str(&format!(", of which {}", parts.join(" and ")));
+                text.push_str(&format!(", including {}", parts.join(" and ")));
             }
         }
     }
@@ -259,7 +263,7 @@ pub fn footer(hosts: &[&NodeUsage]) -> String {
     text
 }
 
-/// Returns the devices of several nodes for people.
+/// Renders the devices of several nodes for people.
 pub fn detail_table(
     hosts: &[&NodeUsage],
     format: Format,

@@ -1,5 +1,8 @@
-//! The JSON Schema of every answer of `-o json`. The program says which command prints which types,
-//! and keeps the text that is made of them: the code that makes it is several times as large.
+//! Provides the JSON Schema of the output of each command with `-o json`, which is called an
+//! answer here.
+//!
+//! The program embeds the schemas as text instead of generating them, because the code that
+//! generates them is several times as large.
 
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
@@ -7,33 +10,33 @@ use serde_json::{Map, Value, json};
 
 use crate::format::errors::ErrorDocument;
 
-/// Makes the schema of one type.
+/// A function that generates the schema of a type.
 pub type MakeSchema = fn(&mut SchemaGenerator) -> Schema;
 
-/// Returns the function that makes the schema of a type.
+/// Generates the schema of `T`. Its function pointers are the [`MakeSchema`] of a command.
 pub fn shape<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
     generator.subschema_for::<T>()
 }
 
-/// Returns the name of a command's answer.
+/// Converts the words of a command to the name of its answer.
 pub fn name(command: &str) -> String {
     command.replace(' ', "-")
 }
 
-/// The name of the answer that every command may have.
+/// Name of the error answer, which every command can print.
 pub const ERROR: &str = "error";
 
-/// What [`from_types`] made.
+/// The output of [`from_types`].
 const TEXT: &str = include_str!("../../../../schemas/answers.json");
 
-/// Returns the schema of an answer by its name; `None` where no command has it.
+/// Looks up the schema of an answer by its name.
 pub fn schema(name: &str) -> Option<Value> {
     let mut all: Map<String, Value> = serde_json::from_str(TEXT).expect("the schemas are JSON");
     all.remove(name)
 }
 
-/// Returns the schemas of these commands, and of an error, which every command may print, as the
-/// text of a JSON object: an answer on each line, in the order of the alphabet.
+/// Generates the text of a JSON object with the schemas of these commands and of an error. Each
+/// answer is on one line, sorted by name.
 pub fn from_types(commands: &[(String, &[MakeSchema])]) -> String {
     let mut all: Vec<(&str, &[MakeSchema])> = vec![(ERROR, &[shape::<ErrorDocument<'_>>])];
     all.extend(
@@ -50,6 +53,7 @@ pub fn from_types(commands: &[(String, &[MakeSchema])]) -> String {
 }
 
 fn of_types(command: &str, shapes: &[MakeSchema]) -> Value {
+    // The contract for serialization marks fields with `skip_serializing_if` as optional.
     let mut generator = SchemaSettings::draft2020_12()
         .for_serialize()
         .into_generator();
@@ -71,8 +75,9 @@ fn of_types(command: &str, shapes: &[MakeSchema]) -> Value {
     Value::Object(schema)
 }
 
-/// Returns the schema of a line that a command prints with `--watch`, by the name of its answer: a
-/// row, or the whole answer where it has no rows. Any of them where options choose between several.
+/// Builds the schema of a line that a command prints with `--watch`: a row of its answer, or the
+/// whole answer if it has no rows. If options choose between several answers, each of them is
+/// accepted.
 pub fn line(name: &str) -> Option<Value> {
     let whole = schema(name)?;
     let shapes = whole["anyOf"]
@@ -83,6 +88,7 @@ pub fn line(name: &str) -> Option<Value> {
             .as_str()
             .and_then(|place| whole.pointer(place.strip_prefix('#')?))
             .unwrap_or(shape);
+        // An answer with rows is a list, or an object with `items` or `data`.
         let rows = [
             "/items",
             "/properties/items/items",
@@ -96,7 +102,7 @@ pub fn line(name: &str) -> Option<Value> {
         "$schema": whole["$schema"],
         "title": format!("a line of {} --watch", whole["title"].as_str().unwrap_or_default()),
         "anyOf": shapes.into_iter().map(line).collect::<Vec<_>>(),
-        "properties": {"deleted": {"const": true, "description": "The row is gone, and this is how it was."}},
+        "properties": {"deleted": {"const": true, "description": "The row was deleted; this is its last state."}},
         "$defs": whole["$defs"],
     }))
 }

@@ -1,17 +1,17 @@
-//! What `doctor --bundle` answers programs: the file it wrote, and what is not in it.
+//! The JSON output of `doctor --bundle`: the file that it wrote, and what is missing from it.
 
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// The answer of `doctor --bundle`.
+/// The JSON output of `doctor --bundle`.
 #[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BundleWritten<'a> {
     pub file: String,
     pub bytes: u64,
     pub captured_at: Timestamp,
-    /// Collections that were not read, with the reason.
+    /// Collections that could not be read, with the reason.
     pub unread: &'a [String],
     /// `null` without a Prometheus.
     pub prometheus: Option<&'a str>,

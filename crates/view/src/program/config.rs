@@ -1,4 +1,4 @@
-//! Renders `config view`: settings with their origin, secrets masked.
+//! Renders `config view`: settings with their origin, and masked secrets.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -8,21 +8,20 @@ use crate::format::table::{Table, left};
 use crate::{Format, TextStyle};
 use gpuctl_core::model::secrets::{shown_origin, shown_url};
 
-/// One setting.
 pub struct Setting {
-    /// `prometheus.url`.
+    /// Section and key, such as `prometheus.url`.
     pub name: &'static str,
     pub value: Value,
-    /// `file /path`, `environment PROM_URL`, `default`.
+    /// `file /path`, `environment PROM_URL` or `default`.
     pub origin: String,
     pub secret: bool,
 }
 
-/// In place of a secret, whatever its length.
+/// Replaces a secret of any length, because even the length would be a hint.
 const MASK: &str = "********";
 
 impl Setting {
-    /// Returns the value, without what nobody may see.
+    /// Masks the secret parts of the value.
     fn masked(&self) -> Value {
         match &self.value {
             Value::Null => Value::Null,
@@ -32,6 +31,7 @@ impl Setting {
                 .collect::<Map<_, _>>()
                 .into(),
             _ if self.secret => json!(MASK),
+            // Before `url`, because `api_url` also ends with `url`.
             Value::String(text) if self.name.ends_with("api_url") => json!(origin_of(text)),
             Value::String(text) if self.name.ends_with("url") => json!(without_credentials(text)),
             Value::String(text) if self.name.ends_with("command") => json!(program_of(text)),
@@ -39,7 +39,7 @@ impl Setting {
         }
     }
 
-    /// Formats it for people.
+    /// Formats the value for people.
     pub fn shown(&self) -> String {
         match self.masked() {
             Value::Null => "-".to_owned(),
@@ -54,7 +54,7 @@ impl Setting {
     }
 }
 
-/// Returns an address without user, password and parameters, which may hold a key.
+/// Masks the user and password of a URL, and drops its query and fragment, which may contain a key.
 pub fn without_credentials(url: &str) -> String {
     let shown = shown_url(url);
     let login = if url.contains('@') {
@@ -69,7 +69,7 @@ pub fn without_credentials(url: &str) -> String {
     }
 }
 
-/// An address without its path, because the path of a webhook is its password.
+/// Cuts a URL after its origin, because the path of a webhook is its password.
 fn origin_of(url: &str) -> String {
     let origin = shown_origin(url);
     if url.trim_end_matches('/') == origin {
@@ -79,11 +79,12 @@ fn origin_of(url: &str) -> String {
     }
 }
 
-/// The program of a command. Omits arguments and variables, which can be secrets of any form.
+/// Cuts a command after its program. Its arguments and variables can be secrets of any form.
 fn program_of(command: &str) -> String {
     let mut words = command.split_whitespace();
     match words
         .next()
+        // A first word like `TOKEN=secret` is a variable, not the program.
         .filter(|program| !program.contains(['=', '"', '\'', '$', '`']))
     {
         Some(program) if words.next().is_none() => program.to_owned(),
@@ -92,7 +93,7 @@ fn program_of(command: &str) -> String {
     }
 }
 
-/// Nests as section → key → value, or value and origin.
+/// Nests settings as section → key → value, or with `origins` as section → key → value and origin.
 pub fn nested(settings: &[Setting], origins: bool) -> Map<String, Value> {
     let mut all = Map::new();
     for setting in settings {
@@ -109,7 +110,7 @@ pub fn nested(settings: &[Setting], origins: bool) -> Map<String, Value> {
     all
 }
 
-/// As a config file would say it; what has no value is left out.
+/// Renders settings as a config file, without the ones that have no value.
 pub fn yaml(settings: &[Setting]) -> String {
     let known: Map<String, Value> = nested(settings, false)
         .into_iter()
@@ -139,14 +140,14 @@ pub fn table(settings: &[Setting], format: Format, look: TextStyle) -> String {
     table.show(format, true, look)
 }
 
-/// The answer of `config set`.
+/// The JSON output of `config set`.
 #[derive(JsonSchema, Serialize)]
 pub struct SettingItem<'a> {
-    /// `prometheus.url`.
+    /// Section and key, such as `prometheus.url`.
     key: &'static str,
-    /// Masked where it is a secret; null where it is not set.
+    /// Masked if it is secret; `null` if it is not set.
     value: Value,
-    /// `file /path`, `environment PROM_URL`, `default`.
+    /// `file /path`, `environment PROM_URL` or `default`.
     origin: &'a str,
 }
 

@@ -1,4 +1,4 @@
-//! Renders the answer of `doctor -o json` and of `/health`.
+//! Renders the output of `doctor` and the response of `/health`.
 
 use jiff::Timestamp;
 use schemars::JsonSchema;
@@ -7,57 +7,58 @@ use serde::Serialize;
 use crate::format::text::clean;
 use gpuctl_core::model::contract::check::{CheckStatus, DoctorCheck};
 
-/// What is known of them.
+/// The state of gpuctl's analysis and of its connections.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct HealthStatus {
-    /// `healthy`; `degraded` without Prometheus; `unhealthy` when nothing goes on.
+    /// `healthy`; `degraded` without Prometheus; `unhealthy` when the cluster does not answer or
+    /// analyses do not finish.
     pub status: &'static str,
     pub prometheus_connected: bool,
-    /// Null before the first one has succeeded, and where nobody analyzes.
+    /// `null` before the first successful analysis, and in `doctor`, which runs none.
     pub last_analysis: Option<Timestamp>,
-    /// True when none has ended for three intervals.
+    /// True when no analysis has finished for three intervals.
     pub analysis_timeout: bool,
     pub ai_enabled: bool,
     /// Seconds from one analysis to the next.
     pub interval: u64,
 }
 
-/// The cluster as a caller meets it.
+/// The connection to the Kubernetes API server.
 #[derive(Debug, Default, JsonSchema, Serialize)]
 pub struct ClusterHealth {
     pub connected: bool,
     pub server: Option<String>,
     pub version: Option<String>,
-    /// The context that was named.
+    /// The context that the user named.
     pub context: Option<String>,
-    /// Of one small request.
+    /// Seconds that one small request took.
     pub seconds: Option<f64>,
     pub error: Option<String>,
 }
 
-/// Prometheus as a caller meets it.
+/// The connection to Prometheus.
 #[derive(Debug, Default, JsonSchema, Serialize)]
 pub struct PrometheusHealth {
     pub server: Option<String>,
-    /// Null when it did not answer.
+    /// Whether it has metrics of GPUs; `null` when it did not answer.
     pub has_gpus: Option<bool>,
-    /// To find it and to ask once.
+    /// Seconds to find Prometheus and to run one query.
     pub seconds: Option<f64>,
     pub error: Option<String>,
 }
 
-/// The answer of `doctor`: whether all is well, and what that rests on.
+/// The JSON output of `doctor`: the verdict, and the facts behind it.
 #[derive(Debug, JsonSchema, Serialize)]
 pub struct DoctorReport {
     #[serde(flatten)]
     pub health: HealthStatus,
     pub kubernetes: ClusterHealth,
     pub prometheus: PrometheusHealth,
-    /// What was looked at beyond that; empty where the cluster does not answer.
+    /// Further checks; empty when the cluster does not answer.
     pub checks: Vec<DoctorCheck>,
 }
 
-/// Returns one line per piece, and what repairs it below.
+/// Renders one line per check, and below it the command that fixes it.
 pub fn text(report: &DoctorReport) -> String {
     let mut text = kubernetes_line(&report.kubernetes) + &prometheus_line(&report.prometheus);
     for check in &report.checks {
@@ -82,7 +83,7 @@ fn line(status: CheckStatus, piece: &str, message: &str) -> String {
     format!("{:<5} {piece:<11} {}\n", status.word(), clean(message))
 }
 
-/// Renders how long an answer took, to follow its server.
+/// Formats the duration of a request, to follow the name of its server.
 fn milliseconds(seconds: Option<f64>) -> String {
     seconds.map_or(String::new(), |seconds| {
         format!(", {:.0} ms", seconds * 1000.0)
@@ -110,15 +111,15 @@ fn prometheus_line(prometheus: &PrometheusHealth) -> String {
         }
         (Some(false), _) => (
             CheckStatus::Warn,
-            format!("{server} has no metrics of GPUs; is a GPU exporter running and scraped?"),
+            format!("{server} has no GPU metrics; is a GPU exporter running and scraped?"),
         ),
         (None, Some(error)) => (
             CheckStatus::Warn,
-            format!("{error}; what GPUs do is not known"),
+            format!("{error}; GPU metrics are unavailable"),
         ),
         (None, None) => (
             CheckStatus::Warn,
-            "not asked: it is found through the cluster".to_owned(),
+            "not queried, because it is discovered through the cluster".to_owned(),
         ),
     };
     line(status, "prometheus", &message)

@@ -1,4 +1,4 @@
-//! Renders what is known about gpuctl itself: settings, rights, version, schemas of answers.
+//! Renders facts about gpuctl itself: settings, rights, version, and schemas of its JSON output.
 
 pub mod answers;
 pub mod bundle;

@@ -12,24 +12,24 @@ use crate::format::text::{clean, count, wrapped};
 use crate::{Format, TextStyle};
 use colored::Color;
 
-/// A command and what of its rights is missing.
+/// A command and the rights that it lacks.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Checked {
     pub command: String,
     verb: &'static str,
     resource: &'static str,
-    /// In the namespace.
+    /// Whether it works in the namespace.
     pub allowed: bool,
-    /// In all namespaces.
+    /// Whether it works in all namespaces.
     allowed_everywhere: bool,
-    /// Rights without which it fails in the namespace.
+    /// Missing rights without which it fails in the namespace.
     pub missing: Vec<String>,
-    /// Rights without which it fails for some arguments or files only.
+    /// Missing rights without which it fails only for some arguments or files.
     missing_for: Vec<MissingFor>,
     #[serde(skip)]
     said: Vec<String>,
-    /// What the command does without there for lack of further rights.
+    /// Features that the command lacks in the namespace because optional rights are missing.
     without: Vec<&'static str>,
 }
 
@@ -37,7 +37,7 @@ pub struct Checked {
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MissingFor {
-    /// Such as `trainings on several nodes`.
+    /// For example `trainings on several nodes`.
     pub used: &'static str,
     pub missing: Vec<String>,
 }
@@ -62,6 +62,7 @@ pub fn checked(
         match rule.need {
             Need::Optional(lost) if !lacks.is_empty() => drop(without.insert(lost)),
             Need::For(used) => {
+                // The rights that every use needs are already in `missing`.
                 let lacks = lacks
                     .iter()
                     .filter(|right| !absent.contains(right) && !needed.contains(right));
@@ -98,11 +99,11 @@ pub fn checked(
     }
 }
 
-/// The table's word for a command that has all rights and no metrics.
+/// Shown as missing for a command that has all rights but no metrics.
 const PROMETHEUS: &str = "Prometheus";
 
 impl Checked {
-    /// Whether the command works for some arguments and files only.
+    /// Whether the command works only for some arguments and files.
     fn is_partial(&self) -> bool {
         self.missing.is_empty() && !self.missing_for.is_empty()
     }
@@ -116,7 +117,7 @@ impl Checked {
             .join("; ")
     }
 
-    /// Notes why Prometheus cannot be asked, which the command needs.
+    /// Records why Prometheus cannot be queried, for a command that needs it.
     #[must_use]
     pub fn without(mut self, trouble: Option<&str>) -> Self {
         if let Some(trouble) = trouble {
@@ -130,7 +131,7 @@ impl Checked {
     }
 }
 
-/// The answer of `auth check`.
+/// The JSON output of `auth check`.
 #[derive(JsonSchema, Serialize)]
 pub struct RightsList<'a> {
     user: Option<&'a str>,
@@ -185,20 +186,20 @@ pub fn table(items: &[Checked], format: Format, headers: bool, look: TextStyle) 
     table.show(format, headers, look)
 }
 
-/// Whether a pool takes one more job.
+/// Whether a pool accepts one more job.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PoolRoom {
     pub name: String,
-    /// `null` when neither nodes nor definitions may be seen.
+    /// `null` when neither nodes nor definitions are visible.
     pub exists: Option<bool>,
-    /// Jobs that have not ended, as far as they may be seen.
+    /// Visible jobs that have not ended.
     pub jobs: Option<usize>,
     pub max_jobs: Option<u32>,
     pub max_gpu_per_job: Option<u32>,
 }
 
-/// The answer about one command.
+/// The JSON output of `auth check` for one command.
 #[derive(JsonSchema, Serialize)]
 pub struct Verdict {
     pub allowed: bool,
@@ -268,7 +269,7 @@ impl PoolRoom {
             .zip(self.jobs)
             .filter(|(most, jobs)| *jobs >= *most as usize);
         match (self.exists, full) {
-            (Some(false), _) => Some(format!("there is no pool `{}`", self.name)),
+            (Some(false), _) => Some(format!("pool `{}` does not exist", self.name)),
             (_, Some((most, jobs))) => Some(format!(
                 "pool `{}` has {jobs} jobs and allows {most}",
                 self.name
@@ -282,21 +283,21 @@ impl PoolRoom {
     fn text(&self) -> String {
         let name = clean(&self.name);
         if self.exists.is_none() {
-            return format!("whether there is a pool {name} is not known");
+            return format!("whether pool {name} exists is unknown");
         }
         let jobs = self.jobs.map_or_else(
             || "an unknown number of jobs".to_owned(),
             |jobs| count(jobs as u64, "job"),
         );
         let most = self.max_jobs.map_or_else(
-            || "no limit is known".to_owned(),
+            || "no known limit".to_owned(),
             |most| format!("{most} allowed"),
         );
         format!("{jobs} in {name}, {most}")
     }
 }
 
-/// Returns the answer for people.
+/// Renders a verdict for people.
 pub fn text(verdict: &Verdict, look: TextStyle) -> String {
     let answer = match (
         verdict.allowed,

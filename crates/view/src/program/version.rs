@@ -1,10 +1,10 @@
-//! What `version` answers programs: the program, and the settings that decide what it can do.
+//! The JSON output of `version`: the program, and the settings that decide what it can do.
 
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-/// The answer of `version`.
+/// The JSON output of `version`.
 #[derive(JsonSchema, Serialize)]
 pub struct Version<'a> {
     pub service: &'static str,
@@ -13,7 +13,7 @@ pub struct Version<'a> {
     pub config: Configured<'a>,
 }
 
-/// Which parts are at work. Settings are shown as they are written, which may be wrong.
+/// The enabled features. Settings are shown as they are written, even if they are invalid.
 #[derive(JsonSchema, Serialize)]
 pub struct Features {
     pub ai_analysis: Value,
@@ -21,12 +21,12 @@ pub struct Features {
     pub control_api: Value,
 }
 
-/// Settings that decide what other commands answer.
+/// Settings that affect the output of other commands.
 #[derive(JsonSchema, Serialize)]
 pub struct Configured<'a> {
     /// Without user, password and parameters.
     pub prometheus_url: Option<&'a str>,
-    /// Percent below which a GPU is told to be used little.
+    /// A GPU below this percentage is reported as underused.
     pub threshold: Value,
     /// Seconds between two analyses.
     pub interval: Option<u64>,

@@ -10,21 +10,21 @@ use crate::format::text::{clean, or_dash, status_color, status_line};
 use crate::{Format, TextStyle};
 use gpuctl_core::model::{Figures, GpuCount, Job, Percent, Queue, State};
 
-/// A queue with what the GPUs of its jobs do; `None` without metrics.
+/// A queue with the metrics of its jobs' GPUs; `None` without metrics.
 #[derive(Clone, Debug)]
 pub struct QueueRow {
     pub queue: Queue,
     pub figures: Option<Figures>,
 }
 
-/// The answer of `get queues`.
+/// The JSON output of `get queues`.
 #[derive(JsonSchema, Serialize)]
 pub struct QueueList<'a> {
     total: usize,
     items: Vec<QueueItem<'a>>,
 }
 
-/// A queue in JSON. GPUs are `null` where they are not known or not limited.
+/// A queue. Numbers of GPUs are `null` when they are unknown or unlimited.
 #[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct QueueItem<'a> {
@@ -39,7 +39,7 @@ struct QueueItem<'a> {
     gpu_quota: Option<GpuCount>,
     gpu_used: Option<GpuCount>,
     gpu_borrowed: Option<GpuCount>,
-    /// Mean in percent over the GPUs that gpuctl's jobs of the queue hold and that were sampled;
+    /// Mean in percent over the GPUs that gpuctl's jobs of the queue hold and that have a sample;
     /// `null` without metrics.
     gpu_utilization: Option<Percent>,
     gpu_sampled: Option<u64>,
@@ -47,12 +47,12 @@ struct QueueItem<'a> {
     jobs_waiting: Option<u64>,
 }
 
-/// The answer of `describe queue`.
+/// The JSON output of `describe queue`.
 #[derive(JsonSchema, Serialize)]
 pub struct QueueDescription<'a> {
     #[serde(flatten)]
     queue: QueueItem<'a>,
-    /// Jobs of gpuctl's, those that run first.
+    /// Jobs of gpuctl in the queue, running ones first.
     jobs: Vec<QueuedJob<'a>>,
 }
 
@@ -72,7 +72,6 @@ struct QueuedJob<'a> {
     created_at: Option<Timestamp>,
 }
 
-/// Returns a page of `total` queues.
 pub fn list(rows: &[QueueRow], total: usize) -> QueueList<'_> {
     QueueList {
         total,
@@ -101,7 +100,7 @@ fn item(queue: &Queue, figures: Option<Figures>) -> QueueItem<'_> {
     }
 }
 
-/// Returns the name as `describe queue` takes it.
+/// Formats the name that `describe queue` accepts.
 pub fn name(queue: &Queue) -> String {
     match &queue.namespace {
         Some(namespace) => format!("{}/{}", clean(namespace), clean(&queue.name)),
@@ -109,7 +108,7 @@ pub fn name(queue: &Queue) -> String {
     }
 }
 
-/// Returns a count for a sentence.
+/// Formats a count for a sentence.
 fn or_unknown(count: Option<impl ToString>) -> String {
     count.map_or_else(|| "an unknown number".to_owned(), |count| count.to_string())
 }
@@ -157,7 +156,6 @@ pub fn table(rows: &[QueueRow], format: Format, headers: bool, look: TextStyle) 
     table.show(format, headers, look)
 }
 
-/// Returns a queue with its jobs as JSON.
 pub fn description<'a>(
     queue: &'a Queue,
     figures: Option<Figures>,
@@ -185,7 +183,7 @@ pub fn description<'a>(
     }
 }
 
-/// Returns a queue with its jobs for people.
+/// Renders a queue with its jobs for people.
 pub fn text(
     queue: &Queue,
     figures: Option<Figures>,
@@ -216,7 +214,7 @@ pub fn text(
     text
 }
 
-/// Renders how many GPUs of its quota a queue uses.
+/// Formats the number of used GPUs and the quota of a queue.
 fn gpu_use(queue: &Queue, figures: Option<Figures>) -> String {
     let beyond = queue.borrowed.filter(|borrowed| *borrowed > GpuCount::ZERO);
     let beyond = beyond.map_or(String::new(), |borrowed| {

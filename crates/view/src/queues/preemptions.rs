@@ -1,4 +1,4 @@
-//! Renders who was preempted for whom.
+//! Renders preempted jobs, and the jobs that they were preempted for.
 
 use jiff::Timestamp;
 use schemars::JsonSchema;
@@ -9,7 +9,7 @@ use crate::format::text::clean;
 use crate::{Format, TextStyle};
 use gpuctl_core::model::Preemption;
 
-/// The answer of `get queues --preemptions`.
+/// The JSON output of `get queues --preemptions`.
 #[derive(JsonSchema, Serialize)]
 pub struct PreemptionList<'a> {
     total: usize,
@@ -22,26 +22,27 @@ pub struct PreemptionList<'a> {
 struct PreemptionItem<'a> {
     job_id: &'a str,
     namespace: &'a str,
-    /// NAMESPACE/NAME of the job that it made room for; `null` where that is not told, or the job
-    /// is gone.
+    /// NAMESPACE/NAME of the job that it was preempted for; `null` when that is unknown, or when
+    /// that job was deleted.
     preempted_by: Option<&'a str>,
     queue: Option<&'a str>,
-    /// `null` for one that is over, of which only the end is told.
+    /// `null` when the job was admitted again, because Kueue then overwrites the time.
     preempted_at: Option<Timestamp>,
-    /// How often this job was; `null` where nobody counts.
+    /// Number of times that this job was preempted; `null` when nothing counts them.
     times: Option<u64>,
     /// `null` for pods that the scheduler preempted.
     admitted_again: Option<bool>,
     message: &'a str,
 }
 
-/// What the list rests on.
+/// The data behind the list.
 #[derive(Clone, Copy, JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PreemptionCoverage {
-    /// Workloads of Kueue's that were looked at; `null` where there are none to look at.
+    /// Number of Kueue workloads that were read; `null` when there are none, or when they may not
+    /// be read.
     pub workloads: Option<usize>,
-    /// Time of the oldest event that tells of a preemption; events are kept for an hour.
+    /// Time of the oldest preemption event. The API server deletes events after an hour by default.
     pub events_since: Option<Timestamp>,
 }
 

@@ -1,4 +1,4 @@
-//! Renders quotas with bars.
+//! Renders quotas, with bars for people.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::format::table::{Table, left, right};
 use crate::format::text::{bar, clean};
 use crate::{Format, TextStyle};
 
-/// The answer of `get quotas`.
+/// The JSON output of `get quotas`.
 #[derive(JsonSchema, Serialize)]
 pub struct QuotaList<'a> {
     total: usize,
@@ -24,14 +24,13 @@ pub struct QuotaList<'a> {
 pub struct QuotaItem<'a> {
     namespace: &'a str,
     name: &'a str,
-    /// The quota of gpuctl's that it belongs to.
+    /// The quota document of gpuctl that it belongs to.
     quota: Option<&'a str>,
     hard: &'a BTreeMap<String, String>,
-    /// `null` for what the cluster has not counted yet.
+    /// Values are `null` for resources that the cluster has not counted yet.
     used: BTreeMap<&'a str, Option<&'a str>>,
 }
 
-/// Returns a page of `total` quotas.
 pub fn list(quotas: &[QuotaUse], total: usize) -> QuotaList<'_> {
     QuotaList {
         total,
@@ -39,7 +38,7 @@ pub fn list(quotas: &[QuotaUse], total: usize) -> QuotaList<'_> {
     }
 }
 
-/// Returns one quota as a document.
+/// Renders one quota as a document.
 pub fn item(quota: &QuotaUse) -> QuotaItem<'_> {
     QuotaItem {
         namespace: &quota.namespace,
@@ -61,21 +60,22 @@ pub fn names(quotas: &[QuotaUse]) -> Vec<String> {
         .collect()
 }
 
-/// Returns the percentage of a limit that is used; `None` where the limit is zero or not counted.
+/// Computes the used percentage of a limit; `None` when the limit is zero or the use is not counted
+/// yet.
 fn percent(quota: &QuotaUse, key: &str) -> Option<Percent> {
     let hard = quantity::milli(quota.hard.get(key)?)?;
     let used = quantity::milli(quota.used.get(key)?)?;
     Percent::of_whole(used as f64, hard as f64)
 }
 
-/// Returns the largest part of a limit that is used, in thousandths; `None` where nothing was
-/// counted yet.
+/// The highest use among the limits, in thousandths of the limit; `None` when nothing is counted
+/// yet.
 pub fn fullest(quota: &QuotaUse) -> Option<u64> {
     let parts = quota.hard.keys().filter_map(|key| percent(quota, key));
     parts.map(|percent| (percent.0 * 10.0) as u64).max()
 }
 
-/// Shortens `requests.nvidia.com/gpu` to the name that people use.
+/// Shortens `requests.nvidia.com/gpu` to `nvidia.com/gpu`.
 fn short(key: &str) -> &str {
     key.strip_prefix("requests.").unwrap_or(key)
 }
@@ -107,7 +107,7 @@ pub fn table(quotas: &[QuotaUse], format: Format, headers: bool, look: TextStyle
     table.show(format, headers, look)
 }
 
-/// Returns one namespace for people.
+/// Renders the quotas of one namespace for people.
 pub fn text(namespace: &str, quotas: &[QuotaUse], look: TextStyle) -> String {
     let mut text = format!("{}\n", clean(namespace));
     let widest = quotas

@@ -1,5 +1,5 @@
-//! Renders scores in Prometheus' text format, under the names of the utilization monitor. Unknown
-//! values have no sample.
+//! Renders scores in the Prometheus text format, with the metric names of the utilization monitor.
+//! Unknown values have no sample.
 
 use std::collections::VecDeque;
 
@@ -9,18 +9,18 @@ use gpuctl_core::stats::score::value::Band;
 
 use super::summary::ScoreStats;
 
-/// What analyses came to so far.
+/// Statistics of the analyses so far.
 #[derive(Clone, Debug, Default)]
 pub struct Analyses {
     pub total: u64,
     pub errors: u64,
-    /// Times of those that succeeded lately, in seconds.
+    /// Durations of the most recent successful analyses, in seconds.
     recent: VecDeque<f64>,
     sum: f64,
     count: u64,
 }
 
-/// Times that quantiles are of.
+/// Maximum number of durations behind the quantiles.
 const RECENT: usize = 1000;
 const QUANTILES: [f64; 3] = [0.5, 0.9, 0.99];
 
@@ -40,7 +40,8 @@ impl Analyses {
         self.errors += 1;
     }
 
-    /// Returns the smallest time that so large a part of them does not exceed; `None` without any.
+    /// Computes the smallest duration that a fraction `part` of the durations does not exceed;
+    /// `None` without any.
     fn quantile(&self, part: f64) -> Option<f64> {
         let mut sorted: Vec<f64> = self.recent.iter().copied().collect();
         sorted.sort_by(f64::total_cmp);
@@ -54,7 +55,7 @@ impl Analyses {
     }
 }
 
-/// The text of the metrics so far.
+/// Metrics in the Prometheus text format.
 struct MetricsText(String);
 
 impl MetricsText {
@@ -76,16 +77,17 @@ impl MetricsText {
         self.0.push_str(&format!("{name}{labels} {value}\n"));
     }
 
-    /// Writes a family of one sample.
+    /// Writes a metric family with at most one sample.
     fn gauge(&mut self, name: &str, help: &str, value: Option<f64>) {
         self.family(name, "gauge", help);
+        // Prometheus marks a series as stale when a scrape no longer contains it.
         if let Some(value) = value {
             self.sample(name, &[], value);
         }
     }
 }
 
-/// Returns a label's value as the format wants it.
+/// Escapes a label value for the text format.
 fn escaped(value: &str) -> String {
     value
         .replace('\\', "\\\\")
@@ -93,7 +95,7 @@ fn escaped(value: &str) -> String {
         .replace('\n', "\\n")
 }
 
-/// A family of one sample per device: name, help, value.
+/// A metric family with one sample per device: name, help text, and value.
 type Family = (&'static str, &'static str, fn(&Scored) -> Option<f64>);
 
 const OF_DEVICES: [Family; 8] = [
@@ -143,6 +145,7 @@ fn device(text: &mut MetricsText, name: &str, row: &Scored, value: f64) {
         .slice
         .as_ref()
         .map(|(profile, number)| format!("{profile}-{number}"));
+    // The label names are those of the utilization monitor.
     let mut labels = vec![("gpu_id", id.as_str())];
     let holder = [
         ("pod", pod.unwrap_or_default()),
@@ -154,7 +157,7 @@ fn device(text: &mut MetricsText, name: &str, row: &Scored, value: f64) {
         }
         _ => labels.extend(holder),
     }
-    // Instances share the UUID of their device.
+    // MIG instances share the UUID of their device.
     labels.extend(slice.as_deref().map(|slice| ("slice", slice)));
     if name == "gpu_utilization_score" {
         labels.push(("status", row.score.band.word()));
@@ -162,7 +165,7 @@ fn device(text: &mut MetricsText, name: &str, row: &Scored, value: f64) {
     text.sample(name, &labels, value);
 }
 
-/// Returns all families; without samples of devices where nothing new is known of them.
+/// Renders all metric families. Without `known`, the families of devices have no samples.
 pub fn text(known: Option<(&[Scored], &ScoreStats)>, analyses: &Analyses) -> String {
     let mut text = MetricsText(String::new());
     for (name, help, value) in OF_DEVICES {
@@ -236,7 +239,7 @@ fn write_namespaces(text: &mut MetricsText, stats: Option<&ScoreStats>) {
     }
 }
 
-/// Writes how many analyses there were, and how long they took.
+/// Writes the number of analyses and their durations.
 fn write_analyses(text: &mut MetricsText, analyses: &Analyses) {
     text.family("gpu_analysis_total", "counter", "Analyses so far");
     text.sample("gpu_analysis_total", &[], analyses.total as f64);
@@ -289,7 +292,7 @@ mod tests {
         );
         assert!(
             !text.contains("\ngpu_total_count"),
-            "what is not known has no sample: {text}"
+            "unknown values have no sample: {text}"
         );
     }
 }

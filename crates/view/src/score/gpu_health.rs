@@ -1,4 +1,4 @@
-//! Renders devices whose counters contradict «healthy».
+//! Renders the devices whose counters show a fault, although Kubernetes may consider them healthy.
 
 use colored::Color;
 use schemars::JsonSchema;
@@ -9,7 +9,7 @@ use crate::format::table::{Cell, Table, left};
 use crate::{Format, TextStyle};
 use gpuctl_core::stats::score::gpu_health::{FindingSeverity, HealthFinding};
 
-/// The answer of `get health -o json`.
+/// The JSON output of `get health`.
 #[derive(JsonSchema, Serialize)]
 pub struct HealthList<'a> {
     pub total: usize,
@@ -17,14 +17,14 @@ pub struct HealthList<'a> {
     pub coverage: Coverage,
 }
 
-/// A device and what was found.
+/// A device with a finding.
 #[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HealthItem<'a> {
     node_name: &'a str,
     device: String,
     uuid: Option<&'a str>,
-    /// `fail`: it must not be used; `warn`: somebody should look.
+    /// `fail`: do not use the device; `warn`: have a look at it.
     severity: &'static str,
     finding: &'static str,
     message: &'a str,
@@ -88,7 +88,7 @@ pub fn table(found: &[HealthFinding], format: Format, headers: bool, look: TextS
     table.show(format, headers, look)
 }
 
-/// Names what `-o name` prints.
+/// Lists the names for `-o name`.
 pub fn names(found: &[HealthFinding]) -> Vec<String> {
     found
         .iter()

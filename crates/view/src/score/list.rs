@@ -1,4 +1,4 @@
-//! Renders `score` with the field names of the utilization monitor, and a table.
+//! Renders `score` as JSON with the field names of the utilization monitor, and as a table.
 
 use jiff::Timestamp;
 use schemars::JsonSchema;
@@ -15,41 +15,41 @@ use crate::format::table::{Cell, Column, Table, left, percentages, right};
 use crate::format::text::{blocks, count, or_dash};
 use crate::{Format, TextStyle};
 
-/// One result. Percent, MB as the exporters count them (MiB), watts, MHz.
+/// The score of a device. Units are percent, MiB (called MB, as exporters do), watts and MHz.
 #[derive(Clone, JsonSchema, Serialize)]
 pub struct ScoreItem {
-    /// Null for a device that a pod holds and no exporter tells of.
+    /// `null` for a device that a pod holds but no exporter reports.
     gpu_id: Option<String>,
     pod: Option<String>,
     namespace: Option<String>,
-    /// The node.
+    /// Name of the node.
     hostname: String,
     model_name: Option<String>,
-    /// Mean of the window.
+    /// Mean over the window.
     gpu_util: Option<Percent>,
-    /// Utilization of the memory's bandwidth, mean of the window.
+    /// Mean utilization of the memory bandwidth over the window.
     mem_copy: Option<Percent>,
-    /// Mean of the window, in MiB.
+    /// Mean over the window, in MiB.
     mem_used_mb: Option<Mebibytes>,
     power_usage: Option<Watts>,
-    /// MHz, mean of the window.
+    /// Mean over the window, in MHz.
     sm_clock: Option<f64>,
-    /// 0 (idle) to 100; `null` where too little was measured.
+    /// 0 (idle) to 100; `null` when too little was measured.
     score: Option<f64>,
     /// `idle`, `low`, `normal`, `high`, `unknown`.
     status: &'static str,
     timestamp: Timestamp,
     ai_analysis: Option<Opinion>,
-    /// What the score is made of; what is missing was shared among the others.
+    /// Terms that the score consists of. The weights of missing terms are distributed among these.
     terms: Vec<&'static str>,
-    /// Samples of utilization in the window.
+    /// Number of samples of the utilization in the window.
     samples: usize,
-    /// Samples that a whole window has.
+    /// Number of samples that a complete window has.
     expected_samples: usize,
     device_index: Option<u32>,
     slice: Option<String>,
-    /// `idle` or `active`: what its pods told of requests; null where they serve nobody, as far as
-    /// is known.
+    /// `idle` or `active`, from the request metrics of its pods; `null` when these are not known to
+    /// be servers.
     serving: Option<&'static str>,
 }
 
@@ -103,7 +103,7 @@ pub fn control_body(row: &Scored, now: Timestamp) -> String {
     body.to_string()
 }
 
-/// Those below the threshold, idle ones among them.
+/// Devices below the threshold, including idle ones.
 #[derive(JsonSchema, Serialize)]
 pub struct Low {
     count: usize,
@@ -125,7 +125,7 @@ pub fn low(rows: &[Scored], threshold: f64, now: Timestamp) -> Low {
 }
 
 impl Low {
-    /// Keeps some of the GPUs; the count is of all.
+    /// Keeps some of the GPUs. The count still includes all.
     #[must_use]
     pub fn only(self, keep: impl FnOnce(Vec<ScoreItem>) -> Vec<ScoreItem>) -> Self {
         Self {
@@ -143,7 +143,7 @@ fn color(band: Band) -> Option<colored::Color> {
     }
 }
 
-/// Returns the results for people, with what they come to on a terminal.
+/// Renders scores for people, followed by a summary on a terminal.
 pub fn table(rows: &[Scored], format: Format, headers: bool, look: TextStyle) -> String {
     let shown = ScoreColumns {
         bars: look.width.is_some() && format == Format::Table,
@@ -161,9 +161,9 @@ pub fn table(rows: &[Scored], format: Format, headers: bool, look: TextStyle) ->
     text
 }
 
-/// Which columns a list has, and how its scores are written.
+/// The columns of a list, and how its scores are rendered.
 struct ScoreColumns {
-    /// Scores as bars, for a terminal.
+    /// Whether scores are bars, for a terminal.
     bars: bool,
     opinions: bool,
     details: bool,
@@ -237,7 +237,7 @@ impl ScoreColumns {
         cells
     }
 
-    /// Renders the score; `*` marks one that lacks terms.
+    /// Formats the score; `*` marks one with missing terms.
     fn score(&self, row: &Scored, look: TextStyle) -> String {
         let mark = if row.score.terms().len() < TERMS.len() {
             "*"
@@ -284,10 +284,12 @@ fn footer(rows: &[Scored]) -> String {
         .iter()
         .any(|row| row.score.value.is_some() && row.score.terms().len() < TERMS.len())
     {
-        text.push_str("* without every term, re-weighted; -o wide says which\n");
+        text.push_str(
+            "* some terms are missing, so the others weigh more; -o wide shows the terms\n",
+        );
     }
     if rows.iter().any(|row| row.score.band == Band::Unknown) {
-        text.push_str("unknown: less than half of the window was sampled since the pod began\n");
+        text.push_str("unknown: less than half of the window was sampled since the pod started\n");
     }
     text
 }

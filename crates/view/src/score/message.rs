@@ -1,15 +1,15 @@
-//! Renders the chat message about low devices.
+//! Renders the chat message about underused devices.
 
 use gpuctl_core::stats::score::selection::Scored;
 use gpuctl_core::stats::score::value::Score;
 
 use crate::format::text::{count, in_chat};
 
-/// Letters of an AI's reason in a message.
+/// Maximum number of characters of an AI's reason.
 const REASON: usize = 120;
 
-/// Renders a chat message about low devices in at most so many bytes. Returns it with the number of
-/// devices that it names.
+/// Renders a chat message about underused devices, in at most `longest` bytes. Also returns the
+/// number of devices that it names.
 pub fn message(rows: &[&Scored], threshold: f64, longest: usize) -> (String, usize) {
     let mut text = format!(
         "{} with a utilization score below {threshold}\n",
@@ -39,7 +39,7 @@ pub fn message(rows: &[&Scored], threshold: f64, longest: usize) -> (String, usi
             line.push_str(&format!("  AI: {}, {reason}\n", opinion.verdict.word()));
         }
         let rest = format!("and {} more\n", rows.len() - named);
-        // The last one may take the room of the sentence about the rest.
+        // The last device may use the space that is reserved for the note about the rest.
         let room = if named + 1 == rows.len() {
             longest
         } else {

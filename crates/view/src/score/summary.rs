@@ -1,4 +1,4 @@
-//! Renders `score stats`: sums and means over all devices.
+//! Renders `score stats`: totals and means over all devices.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,8 @@ use gpuctl_core::stats::score::value::Band;
 use crate::format::coverage::rounded;
 use crate::format::text::{clean, count};
 
-/// Sums and means over the devices that a pod holds; unknown ones are counted, and lower no mean.
+/// Totals and means over the devices that pods hold. Devices with an unknown score count, but do
+/// not lower a mean.
 #[derive(JsonSchema, Serialize)]
 pub struct ScoreStats {
     pub(crate) total_gpus: usize,
@@ -89,7 +90,7 @@ pub fn stats(rows: &[Scored]) -> ScoreStats {
     }
 }
 
-/// Formats `score stats` for people.
+/// Renders `score stats` for people.
 pub fn stats_text(stats: &ScoreStats) -> String {
     let number =
         |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| format!("{value:.1}"));

@@ -1,5 +1,4 @@
-//! Tables of the lists as they look on terminals of 80 and 120 columns and in a pipe, kept as
-//! snapshots.
+//! Snapshot tests of the lists at 80 columns, at 120 columns, and in a pipe.
 
 mod past;
 
@@ -35,7 +34,7 @@ fn now() -> Timestamp {
     "2026-01-31T12:00:00Z".parse().unwrap()
 }
 
-/// Returns the same table at 80 and at 120 columns, in a pipe, and with every column.
+/// Renders a table at 80 and at 120 columns, in a pipe, with every column, and as CSV.
 fn at_widths(table: impl Fn(Format, TextStyle) -> String) -> String {
     let style = |width| TextStyle {
         width,
@@ -119,7 +118,7 @@ fn workload(kind: &str, name: &str, standing: Standing, held: u64) -> Workload {
             uid: "7c1f9f52-0d3c-4a53-9a6e-6f1d5a0a9d51".to_owned(),
             ..OwnerObject::default()
         },
-        // One that waits has begun nothing.
+        // A waiting workload has no start time.
         pods: Vec::new(),
         sums: PodSums::of([&WorkPod {
             started_at: "2026-01-31T09:00:00Z"

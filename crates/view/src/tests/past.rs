@@ -1,4 +1,4 @@
-//! Tables of the past as they look at every width, from an hour of history that is written here.
+//! Snapshot tests of lists of the past at every width, from one hour of made-up history.
 
 use std::collections::BTreeMap;
 
@@ -113,8 +113,8 @@ fn hourly_rows_fit() {
     }
 }
 
-/// Returns an hour in which a training holds four of eight devices of one node and another pod
-/// waits, with its samples.
+/// One hour of history: a training holds four of the eight devices of a node, and another pod
+/// waits.
 fn an_hour_of_the_past() -> (AllocationHistory, Usage) {
     let tenure = |name: &str, node: &str, gpus: u64, held: bool| Allocation {
         pod: ("ml-research".to_owned(), format!("{name}-0-2gsvl")),

@@ -12,7 +12,7 @@ use crate::format::table::{Cell, Table, left, percentages, right};
 use crate::format::text::plain_name;
 use crate::{Format, TextStyle};
 
-/// A workload with what its devices do.
+/// A workload with the metrics of its devices.
 pub struct ConsumerRow<'a> {
     pub workload: &'a Workload,
     /// `None` without metrics.
@@ -43,7 +43,7 @@ struct ConsumerItem {
 struct Stat {
     gpu_request: GpuCount,
     gpu_allocated: GpuCount,
-    /// Mean over the devices that it holds and that were sampled.
+    /// Mean over the devices that it holds and that have a sample.
     gpu_utilization: Option<f64>,
     gpu_sampled: Option<u64>,
 }
@@ -77,7 +77,7 @@ pub fn consumers(
     }
 }
 
-/// Consumers for people.
+/// Renders consumers for people.
 pub fn consumer_table(
     rows: &[ConsumerRow<'_>],
     format: Format,

@@ -1,4 +1,4 @@
-//! Renders `describe workload`. Times are Unix seconds in JSON, rates 0 to 1.
+//! Renders `describe workload`. In JSON, times are Unix seconds and rates are 0 to 1.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ use crate::format::table::{Table, left, right};
 use crate::format::text::{age, clean, paint, plain_name};
 use crate::{Format, TextStyle};
 
-/// One workload in full.
+/// A workload in full.
 #[derive(JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WorkloadDocument {
@@ -31,7 +31,7 @@ pub struct WorkloadDocument {
     gpu_slices: BTreeMap<String, u64>,
     gpu_allocated: GpuCount,
     gpu_requested: GpuCount,
-    /// Mean over the devices that it holds and that were sampled, 0 to 1.
+    /// Mean over the devices that it holds and that have a sample, 0 to 1.
     gpu_utilization: Option<f64>,
     gpu_sampled: Option<u64>,
     memory_usage: Option<String>,
@@ -90,7 +90,7 @@ pub fn document(row: &ConsumerRow<'_>) -> WorkloadDocument {
     }
 }
 
-/// Returns one workload for people.
+/// Renders one workload for people.
 pub fn text(row: &ConsumerRow<'_>, look: TextStyle, now: Timestamp) -> String {
     let ConsumerRow { workload, figures } = row;
     let mut lines = NamedLines::below(heading(workload, look), look);

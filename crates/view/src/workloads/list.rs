@@ -1,4 +1,5 @@
-//! Renders lists of workloads as the workloads document describes them, whichever tool made them.
+//! Renders lists of workloads as the workloads document defines them, whichever tool created them.
+//!
 //! Times are Unix seconds in JSON.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -30,22 +31,22 @@ struct WorkloadItem {
     uid: String,
     /// Whole devices that it holds now.
     gpu_allocated: GpuCount,
-    /// The same by product.
+    /// Whole devices that it holds now, by product.
     gpu_allocation: BTreeMap<String, GpuCount>,
     gpu_slices: BTreeMap<String, u64>,
-    /// What it asks for, held or not.
+    /// Devices that it requests, whether it holds them or not.
     gpu_requested: GpuCount,
     status: &'static str,
     status_color: &'static str,
-    /// `Suspended`, `ScaledToZero`.
+    /// `Suspended` or `ScaledToZero`.
     reason: Option<&'static str>,
     start_at: Option<i64>,
-    /// 0 while it goes on; `null` when it ended and nobody wrote down when.
+    /// 0 while the workload has not ended; `null` when it has ended and its end was not recorded.
     end_at: Option<i64>,
     source: &'static str,
 }
 
-/// Returns Unix seconds; 0 while it goes on.
+/// End of the workload in Unix seconds; 0 while it has not ended.
 pub(super) fn end(workload: &Workload) -> Option<i64> {
     if workload.has_ended() {
         workload.ended_at().map(Timestamp::as_second)
@@ -80,11 +81,11 @@ pub fn list(found: &[&Workload], total: usize) -> WorkloadList {
     }
 }
 
-/// Where all of them come from.
+/// The data source of every workload.
 pub(super) const SOURCE: &str = "k8s";
 
-/// Returns the state, or why a pod does not work: a word of the document would say that all is
-/// well.
+/// Shows why a pod of the workload fails, or else its state. The states of the document would hide
+/// such a failure.
 pub(super) fn status_cell(workload: &Workload) -> Cell {
     match workload.trouble() {
         Some(trouble) => Cell::colored(trouble, Some(colored::Color::Red)),
@@ -101,7 +102,7 @@ pub(super) fn color(standing: Standing) -> Option<colored::Color> {
     }
 }
 
-/// Returns the list for people.
+/// Renders workloads for people.
 pub fn table(
     found: &[&Workload],
     format: Format,
@@ -149,7 +150,7 @@ pub(super) fn held(workload: &Workload) -> GpuCount {
     workload.gpus_held() + GpuCount(workload.slices.values().sum())
 }
 
-/// Returns the names for `-o name`, which `describe workload` accepts.
+/// Lists the names for `-o name`, which `describe workload` accepts.
 pub fn names(found: &[&Workload]) -> Vec<String> {
     let name = |workload: &&Workload| {
         format!(
@@ -162,7 +163,7 @@ pub fn names(found: &[&Workload]) -> Vec<String> {
     found.iter().map(name).collect()
 }
 
-/// What filters can be set to.
+/// The values that filters accept.
 #[derive(JsonSchema, Serialize)]
 pub struct WorkloadMetadata {
     namespaces: BTreeSet<String>,

@@ -1,4 +1,4 @@
-//! Renders workloads of any origin.
+//! Renders workloads that any tool created.
 
 pub mod consumers;
 pub mod describe;

@@ -1,4 +1,4 @@
-//! Renders the table of `top`: what is busy now, the busiest first, with a bar of each.
+//! Renders the table of `top`: current use, the busiest first, with a bar for each.
 
 use gpuctl_core::model::values::units::UnitValue;
 use gpuctl_core::model::{Figures, NodeUsage, Reading, Watts};
@@ -8,19 +8,19 @@ use crate::format::table::{Cell, Table, left, percentages, right};
 use crate::format::text::{bar, joined};
 use crate::{Format, TextStyle};
 
-/// A line of the view.
+/// A line of the table.
 #[derive(Clone, Debug)]
 pub struct TopLine {
     pub name: String,
-    /// Namespace, type or node: what tells one from another.
+    /// Namespace, GPU type or node, to distinguish lines.
     pub about: String,
-    /// Devices that are held, and of how many.
+    /// Number of held devices, out of `total`.
     pub held: Option<u64>,
     pub total: u64,
     pub figures: Figures,
 }
 
-/// What lines are sorted by.
+/// The sort key of the lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TopOrder {
     #[default]
@@ -55,7 +55,7 @@ pub fn of_gpu(reading: &Reading) -> TopLine {
     }
 }
 
-/// Sorts the busiest first; unknown ones last, whatever the key.
+/// Sorts lines from highest to lowest. Lines without a value come last.
 pub fn sort(lines: &mut [TopLine], key: TopOrder) {
     let number = |line: &TopLine| match key {
         TopOrder::Utilization => line.figures.utilization.map(UnitValue::value),
@@ -65,6 +65,7 @@ pub fn sort(lines: &mut [TopLine], key: TopOrder) {
         TopOrder::Name => None,
     };
     lines.sort_by(|a, b| {
+        // In descending order, negative infinity sorts unknown values last.
         let known = number(b)
             .unwrap_or(f64::NEG_INFINITY)
             .total_cmp(&number(a).unwrap_or(f64::NEG_INFINITY));
@@ -74,7 +75,6 @@ pub fn sort(lines: &mut [TopLine], key: TopOrder) {
     });
 }
 
-/// Returns the lines as a table.
 pub fn table(lines: &[TopLine], titles: (&'static str, &'static str), look: TextStyle) -> String {
     let mut columns = vec![left(titles.0), left(titles.1).yielding(), right("GPUS")];
     columns.push(if look.width.is_some() {

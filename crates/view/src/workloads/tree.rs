@@ -1,4 +1,4 @@
-//! `tree`: what an object owns, down to its pods.
+//! Renders `tree`: the objects that an object owns, down to its pods.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -8,7 +8,7 @@ use gpuctl_core::model::counting::forest::Branch;
 use crate::TextStyle;
 use crate::format::text::plain_name;
 
-/// An object and what it owns, down to its pods.
+/// An object and the objects that it owns, down to its pods.
 #[derive(JsonSchema, Serialize)]
 pub struct TreeItem<'a> {
     kind: &'a str,
@@ -28,7 +28,7 @@ pub fn document(branch: &Branch) -> TreeItem<'_> {
     }
 }
 
-/// Returns the tree with lines, or with ASCII ones.
+/// Renders a tree with box-drawing characters, or with ASCII.
 pub fn text(branch: &Branch, look: TextStyle) -> String {
     let mut lines = format!(
         "{}/{}\n",

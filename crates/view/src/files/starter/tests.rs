@@ -1,4 +1,4 @@
-//! Tests that a starter file has no problem.
+//! Tests that starter files pass all checks.
 
 use gpuctl_manifest::spec::{checks, parse};
 

@@ -1,4 +1,4 @@
-//! Tests how columns fit a terminal, and what CSV has in their place.
+//! Tests how tables fit a terminal, and how CSV differs from them.
 
 use super::*;
 
@@ -49,7 +49,7 @@ fn columns_that_yield_go_where_there_is_no_room() {
             .collect::<Vec<_>>()
             .join(" ")
     };
-    // 4 + 3 + 3 + 5 characters and a space between each.
+    // 4 + 3 + 3 + 5 characters, and a space between columns.
     assert_eq!(
         (first(18), first(17)),
         ("NAME CPU GPU ABOUT".to_owned(), "NAME CPU GPU".to_owned())
@@ -104,7 +104,7 @@ fn long_names_are_cut_in_the_middle_before_columns_go() {
             },
         )
     };
-    // 20 characters of the name, and two columns of three.
+    // 20 characters of the name, and two columns of three characters.
     assert_eq!(
         text(28).lines().nth(1),
         Some("default/ll…n-0-gs2hw   8 59m")

@@ -1,4 +1,4 @@
-//! Tests of the texts that a terminal, Markdown and chats get.
+//! Tests how text is escaped for terminals, Markdown and chats.
 
 use crate::format::text::*;
 

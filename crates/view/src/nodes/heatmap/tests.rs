@@ -1,4 +1,4 @@
-//! Tests the axis of a heat map, and which devices come first.
+//! Tests the axis of heat maps, and the order of their devices.
 
 use super::*;
 
