@@ -161,8 +161,10 @@ fn every_example_runs() {
 
 /// Output of the README's commands, word by word; ages differ from run to run.
 fn the_readme_s_session_is_real(ok: &dyn Fn(&[&str]) -> String) {
-    let readme =
-        std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md")).unwrap();
+    let page = |name: &str| {
+        std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(name)).unwrap()
+    };
+    let readme = page("README.md") + &page("docs/commands.md");
     let session = |text: &str| -> Vec<Vec<String>> {
         let word = |word: &str| {
             let age = word

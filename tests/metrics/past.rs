@@ -511,9 +511,9 @@ fn readme_has_the_shape_of(command: &str, printed: &str) {
         }
         words.join(" ").replace(" (0 samples dropped)", "")
     };
-    let readme =
-        std::fs::read_to_string(std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md"))
-            .unwrap();
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    let page = |name: &str| std::fs::read_to_string(root.join(name)).unwrap();
+    let readme = page("README.md") + &page("docs/metrics.md");
     let begin = readme
         .find(&format!("$ gpuctl {command}\n"))
         .unwrap_or_else(|| panic!("the README has no `{command}`"));
