@@ -1,4 +1,4 @@
-//! The rights of commands about nodes, pools, quotas, defaults and Prometheus.
+//! Rights of commands about nodes, pools, quotas, defaults and Prometheus.
 
 use super::RightScope::{Cluster, Home, Namespace};
 use super::rules::{LIST, MAKE, NEWS, WATCH, rule};
@@ -12,7 +12,7 @@ pub const QUOTA: &[Rule] = &[
     rule(Cluster, "", "nodes", LIST).or("GPUs of other vendors than NVIDIA"),
 ];
 
-/// What is free, which is not known without all pods.
+/// Computing free capacity, which requires all pods.
 pub const FREE: &[Rule] = &[
     rule(Cluster, "", "nodes", LIST),
     rule(Cluster, "", "pods", LIST),
@@ -20,7 +20,7 @@ pub const FREE: &[Rule] = &[
     rule(Cluster, "resource.k8s.io", "resourceclaims", LIST).or("devices of dynamic allocation"),
 ];
 
-/// What draining a node would do.
+/// Simulating the drain of a node.
 pub const DRAIN: &[Rule] = &[
     rule(Cluster, "", "nodes", LIST),
     rule(Cluster, "", "pods", LIST),
@@ -28,7 +28,7 @@ pub const DRAIN: &[Rule] = &[
     rule(Cluster, "", "pods/log", &["get"]).or("when trainings saved their last checkpoint"),
 ];
 
-/// Whether a job fits.
+/// Checking whether a job fits.
 pub const FIT: &[Rule] = &[
     rule(Cluster, "", "nodes", LIST),
     rule(Cluster, "", "pods", LIST),
@@ -61,16 +61,15 @@ pub const HOLDERS: &[Rule] = &[
     rule(Cluster, "", "pods", WATCH).or(NEWS),
 ];
 
-/// Listing nodes.
 pub const NODES: &[Rule] = &[rule(Cluster, "", "nodes", LIST)];
 
-/// Hearing of changes of nodes and pods.
+/// Watching nodes and pods.
 pub const LIVE: &[Rule] = &[
     rule(Cluster, "", "nodes", WATCH).or(NEWS),
     rule(Cluster, "", "pods", WATCH).or(NEWS),
 ];
 
-/// Who holds which GPU, and since when.
+/// Finding which pod holds which GPU, and since when.
 pub const SCORED: &[Rule] = &[
     rule(Cluster, "", "nodes", LIST),
     rule(Cluster, "", "pods", LIST).or("scores of pods in other namespaces"),
@@ -78,14 +77,14 @@ pub const SCORED: &[Rule] = &[
     rule(Cluster, "resource.k8s.io", "resourceclaims", LIST).or("devices of dynamic allocation"),
 ];
 
-/// Finding Prometheus and asking it through the API server.
+/// Discovering Prometheus and querying it through the API server.
 pub const METRICS: &[Rule] = &[
     rule(Cluster, "", "services", LIST).or("a Prometheus under another name than the usual ones"),
     rule(Cluster, "", "services/proxy", &["get"])
         .or("utilization, unless `--prometheus` names a server"),
 ];
 
-/// The right to ask a Prometheus in the cluster through the API server.
+/// The right to query a Prometheus in the cluster through the API server.
 pub const PROXY: Right = Right {
     place: Cluster,
     group: "",
@@ -95,7 +94,7 @@ pub const PROXY: Right = Right {
 
 const SHARED: &str = "which nodes share their GPUs";
 
-/// Current nodes and devices, for comparison with past values.
+/// Reading the current nodes and devices, to compare them with past values.
 pub const PRESENT: &[Rule] = &[
     rule(Cluster, "", "nodes", LIST).or(SHARED),
     rule(Cluster, "", "pods", LIST).or(SHARED),
@@ -103,7 +102,7 @@ pub const PRESENT: &[Rule] = &[
     rule(Cluster, "resource.k8s.io", "resourceclaims", LIST).or("devices of dynamic allocation"),
 ];
 
-/// Finding a Prometheus whose Service has an unusual name.
+/// Discovering a Prometheus whose Service has an unusual name.
 pub const fn service_list() -> Right {
     Right {
         place: Cluster,
@@ -113,13 +112,13 @@ pub const fn service_list() -> Right {
     }
 }
 
-/// Access to Prometheus, for commands that have no answer without it.
+/// Access to Prometheus, for commands that cannot answer without it.
 pub const ROAD: &[Rule] = &[
     rule(PROXY.place, PROXY.group, PROXY.resource, &["get"]),
     rule(Cluster, "", "services", LIST).or("a Prometheus under another name than the usual ones"),
 ];
 
-/// Owners of everybody's pods.
+/// Reading the owners of all pods in the cluster.
 pub const OWNERS: &[Rule] = &[
     rule(Cluster, "", "pods", LIST),
     rule(Cluster, "apps", "replicasets", LIST).or("what Deployments own"),
@@ -157,10 +156,11 @@ pub const DEFINITION: &[Rule] = &[
     rule(Cluster, "", "pods", LIST).or("how many GPUs are held"),
 ];
 
-/// The first pool makes the namespace of all, with the right of everybody to read it.
+/// Creating the first pool, which also creates the namespace of all pools and lets all users read
+/// it.
 pub const FIRST: &[Rule] = &[
     rule(Cluster, "", "namespaces", MAKE).or("the first pool"),
-    // Nobody may grant what they may not do themselves.
+    // RBAC prevents privilege escalation: a user can only grant rights that the user has.
     rule(Home, "", "configmaps", &["list", "watch"])
         .or("opening the definitions of pools to all users"),
     rule(Home, "rbac.authorization.k8s.io", "roles", MAKE)

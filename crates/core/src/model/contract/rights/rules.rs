@@ -1,4 +1,4 @@
-//! The rights of commands about jobs and their objects. A row of the table of verbs names some of
+//! Rights of commands about jobs and their objects. Each row of the verb table refers to some of
 //! these lists.
 
 use super::RightScope::{Cluster, Home, Namespace};
@@ -44,15 +44,15 @@ pub(super) const NEWS: &str = "news without delay in `-w`";
 pub(super) const MAKE: &[&str] = &["get", "create", "patch"];
 /// Access of a multi-node training to its supervisor's Secret.
 const TOKEN: &[&str] = &["get", "create", "patch", "delete"];
-/// Access of a multi-node training to its NetworkPolicy. It depends on the other policies of the
+/// Access of a multi-node training to its NetworkPolicy, which depends on the other policies of the
 /// namespace.
 const POLICY: &[&str] = &["get", "list", "create", "patch", "delete"];
 const CALL: &[&str] = &["get", "create"];
 
-/// What LeaderWorkerSets are for.
+/// The purpose of LeaderWorkerSets.
 const SPANNING: &str = "services on several nodes";
 
-/// Finding jobs: what every command about a job begins with.
+/// Finding jobs: every command about a job starts with this.
 pub const FIND: &[Rule] = &[
     rule(Namespace, "batch", "jobs", LIST),
     rule(Namespace, "", "pods", LIST),
@@ -78,7 +78,7 @@ pub const FIND: &[Rule] = &[
     .or("where jobs stand in a queue of Kueue's"),
 ];
 
-/// Finding one job by its name, whatever its kind.
+/// Finding a job by its name, whatever its kind.
 pub const ANY_KIND: &[Rule] = &[
     rule(Namespace, "apps", "deployments", LIST).when("services"),
     rule(
@@ -91,7 +91,7 @@ pub const ANY_KIND: &[Rule] = &[
     rule(Namespace, "apps", "statefulsets", LIST).when("notebooks"),
 ];
 
-/// Placing a job.
+/// Submitting a job: the objects around it, and the checks before it.
 pub const PLACE: &[Rule] = &[
     rule(Namespace, "", "services", MAKE),
     rule(Namespace, "", "pods", &["create"]).or("the check of pods beforehand"),
@@ -150,7 +150,7 @@ pub const AWAIT: &[Rule] = &[
     rule(Namespace, "", "pods/log", &["get"]).when("`--follow`"),
 ];
 
-/// What a service has beside its Service.
+/// Objects of a service other than its workload and its Service.
 pub const SERVE: &[Rule] = &[
     rule(Namespace, "autoscaling", "horizontalpodautoscalers", MAKE).when("`autoscaling`"),
     rule(Namespace, "networking.k8s.io", "ingresses", MAKE).when("`service.host`"),
@@ -159,7 +159,7 @@ pub const SERVE: &[Rule] = &[
 const REMOVE: &[&str] = &["list", "delete"];
 pub(super) const OLD: &str = "taking away what the file no longer describes";
 
-/// Taking away what a file describes no more.
+/// Pruning objects that the file no longer declares.
 pub const STALE: &[Rule] = &[
     rule(Namespace, "", "services", REMOVE).or(OLD),
     rule(Namespace, "", "configmaps", REMOVE).or(OLD),
@@ -182,7 +182,7 @@ pub const SWITCH: &[Rule] = &[
     rule(Namespace, "kueue.x-k8s.io", "workloads", LIST).or("jobs in a queue of Kueue's"),
 ];
 
-/// Taking pods away so that new ones are made.
+/// Evicting or deleting pods so that their controller replaces them.
 pub const RENEW: &[Rule] = &[
     rule(Namespace, "", "pods/eviction", &["create"]),
     rule(Namespace, "", "pods", &["get", "delete", "patch"]).or("pods on nodes that do not answer"),
@@ -196,7 +196,7 @@ pub const RENEW: &[Rule] = &[
     .or(SPANNING),
 ];
 
-/// Why a job waits or died, beside finding it.
+/// Explaining why a job waits or died, in addition to finding it.
 pub const EXPLAIN: &[Rule] = &[
     rule(Namespace, "", "pods", &["get"]).or("what a pod without a node asks for"),
     rule(Cluster, "", "nodes", LIST).or("which nodes lack what"),
@@ -233,7 +233,7 @@ pub const MAKE_SERVICE: &[Rule] = &[
     )
     .or(SPANNING),
 ];
-/// The dry runs of `diff` for documents other than trainings.
+/// Dry runs of `diff` for documents other than trainings.
 pub const COMPARE: &[Rule] = &[
     rule(Namespace, "apps", "deployments", MAKE).when("services"),
     rule(
@@ -260,7 +260,7 @@ pub const REPAIR_NOTEBOOK: &[Rule] = &[rule(Namespace, "", "pods", &["get", "del
     .or("the replacement of a pod that was never ready")];
 pub const SECRET: &[Rule] = &[rule(Namespace, "", "secrets", MAKE)];
 
-/// Progress, read from the newest lines of a log.
+/// Reading the progress of a training from its newest log lines.
 pub const PROGRESS: &[Rule] = &[rule(Namespace, "", "pods/log", &["get"]).or("progress")];
 pub const THROUGHPUT: &[Rule] = &[rule(Namespace, "", "pods/log", &["get"]).or("throughput")];
 pub const LOGS: &[Rule] = &[rule(Namespace, "", "pods/log", &["get"])];
@@ -322,7 +322,7 @@ pub const CLAIMS: &[Rule] = &[
     rule(Namespace, "", "pods", LIST).or("who uses claims"),
     rule(Namespace, "batch", "jobs", LIST).or("whether jobs are still there"),
 ];
-/// Lookups of the objects that jobs name, before they are submitted.
+/// Checking that objects a job refers to exist, before it is submitted.
 pub const LOOK: &[Rule] = &[
     rule(Namespace, "", "resourcequotas", LIST).or("the check of quotas"),
     rule(Namespace, "", "persistentvolumeclaims", &["get"]).or("the check of claims"),
