@@ -1,6 +1,6 @@
-//! Defines what can fail between gpuctl and Prometheus.
+//! Errors between gpuctl and Prometheus.
 //!
-//! Note: URLs are shown without user and password.
+//! URLs in messages contain no user and no password.
 
 use gpuctl_core::error::{Error, ErrorName};
 use gpuctl_local::bundle::NotInBundle;
@@ -32,7 +32,7 @@ pub enum QueryError {
         server: String,
         /// HTTP status.
         code: u16,
-        /// Prometheus' word: `execution`, `bad_data`, `timeout`.
+        /// Prometheus' error type: `execution`, `bad_data`, `timeout`.
         kind: String,
         told: String,
     },

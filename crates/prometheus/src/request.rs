@@ -1,5 +1,5 @@
-//! A request to a Prometheus and its answer as values, whoever carries them. It knows neither
-//! addresses nor PromQL.
+//! Requests and responses as plain values, independent of the transport, of addresses and of
+//! PromQL.
 
 use bytes::Bytes;
 use futures::future::LocalBoxFuture;
@@ -9,7 +9,7 @@ use super::QueryError;
 use gpuctl_core::model::secrets::shown_error;
 use gpuctl_local::in_flight::{InFlight, NO_TURN};
 
-/// An answer of whatever status.
+/// A response with any status.
 #[derive(Clone, Debug)]
 pub struct HttpReply {
     pub code: u16,
@@ -18,27 +18,27 @@ pub struct HttpReply {
     pub body: Bytes,
 }
 
-/// What is asked by a road of the caller's: a path below the API, and its parameters as a form, or
-/// as a part of the path.
+/// A request for the caller's transport: a path below the API, and its parameters as a form or as
+/// part of the path.
 #[derive(Clone, Debug)]
 pub struct QueryRequest {
     pub path: String,
     pub form: Option<String>,
 }
 
-/// Asks by a road of the caller's, such as the API server's proxy.
+/// A transport of the caller, such as the API server's proxy.
 pub type Ask<'a> =
     Box<dyn Fn(QueryRequest) -> LocalBoxFuture<'a, Result<HttpReply, QueryError>> + 'a>;
 
-/// Bytes of one answer: more would fill the memory before they are read.
+/// Limit on a response in bytes, because it is held in memory before it is parsed.
 const LARGEST: usize = 96 << 20;
-/// Read limit for an error response in bytes.
+/// Limit on the bytes read of an error response.
 const LARGEST_REFUSAL: usize = 8 << 20;
 
-/// The content type of parameters in a body.
+/// The content type of a form in the request body.
 pub const FORM: &str = "application/x-www-form-urlencoded";
 
-/// Reads a response; one that leads to another host is an error.
+/// Reads a response. A redirect to another host is an error.
 pub(super) async fn received(
     server: &str,
     mut response: Response,
@@ -92,8 +92,8 @@ pub(super) async fn received(
     })
 }
 
-/// The innermost cause tells what happened; the layers above quote the URL, which may hold a
-/// password.
+/// Keeps only the innermost cause, which states what happened. The outer ones quote the URL, which
+/// may contain a password.
 pub(super) fn unreachable(server: &str, error: &dyn std::error::Error) -> QueryError {
     let mut source = error;
     while let Some(inner) = source.source() {
@@ -105,7 +105,7 @@ pub(super) fn unreachable(server: &str, error: &dyn std::error::Error) -> QueryE
     }
 }
 
-/// Returns the host of an address, without what could be a secret.
+/// The host of an address, without parts that could be secret.
 fn host_of(location: &str) -> String {
     let url = Url::parse(location).ok();
     url.and_then(|url| url.host_str().map(ToOwned::to_owned))
