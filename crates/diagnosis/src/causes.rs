@@ -1,6 +1,6 @@
-//! The words of causes and what each means. docs/why.md is held against this list.
+//! The names of causes with their meanings. A test compares docs/why.md with this list.
 
-/// Every word that an answer may name, with its meaning.
+/// All causes that an answer may contain, with their meanings.
 pub(crate) const CAUSES: &[(&str, &str)] = &[
     (
         "insufficient-gpu",

@@ -1,6 +1,6 @@
-//! Why no node takes a pod. Where nodes and all pods may be listed, every node is compared with the
-//! pod and every obstacle counted: first comes the one whose removal alone gives most nodes. Where
-//! they may not, the scheduler's sentence is what there is.
+//! Explains why no node accepts a pod. If the user can list nodes and all pods, the pod is compared
+//! with every node and every obstacle is counted. The obstacle whose removal alone frees the most
+//! nodes comes first. Otherwise the scheduler's message is the only source.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ use gpuctl_core::model::counting::capacity::pods_held;
 use gpuctl_core::model::facts::gpu::is_type_label;
 use gpuctl_core::model::{GpuType, Node};
 
-/// Returns why the pod has no node.
+/// Explains why the pod has no node.
 pub(super) fn causes(facts: &Facts<'_>, pending: &PendingPod) -> Vec<Cause> {
     let told = pending
         .unscheduled
@@ -64,7 +64,7 @@ fn by_nodes(
     if candidates.is_empty() {
         return vec![too_large(facts, pending, &labelled)];
     }
-    // A node that takes some pods of a gang still lacks room for more of them.
+    // A node that takes some pods of a gang still lacks capacity for the remaining ones.
     let open = |one: &&&CandidateNode<'_>| one.obstacles.iter().all(|(word, _)| is_shortage(word));
     let takes: u64 = candidates
         .iter()
@@ -76,8 +76,7 @@ fn by_nodes(
     }
     let mut found = counted(&candidates);
     found.extend(unseen_obstacle(&found, said));
-    // Without this obstacle the nodes have room for all pods of a gang, and not only for more of
-    // them.
+    // Whether all pods of a gang fit once this obstacle is removed, and not just more of them.
     let whole = |word: &str| {
         let left = candidates.iter().filter(|one| {
             one.obstacles
@@ -149,8 +148,8 @@ fn of_obstacle(
     Cause { nodes, ..cause }
 }
 
-/// Returns an obstacle that the scheduler names and the comparison of nodes cannot see. Its filters
-/// come last: the nodes that they rule out passed all others.
+/// An obstacle that the scheduler reports but this comparison cannot evaluate. These filters run
+/// last, so the nodes that they exclude have passed all other filters.
 fn unseen_obstacle(found: &[CountedObstacle], said: &[SchedulerReason]) -> Option<CountedObstacle> {
     let is_known = |word: &str| found.iter().any(|one| one.word == word);
     let reason = said
@@ -165,7 +164,7 @@ fn unseen_obstacle(found: &[CountedObstacle], said: &[SchedulerReason]) -> Optio
     })
 }
 
-/// Returns the cause of nodes that are cordoned, `alone` of which lack nothing else.
+/// The cause of cordoned nodes; `alone` of them have no other obstacle.
 fn cordoned(names: &[&str], on: &[&CandidateNode<'_>], alone: usize) -> Cause {
     let cause = Cause::new("cordoned", format!("{} cordoned", are(names)), "inventory");
     let best = on
@@ -203,7 +202,7 @@ fn faulty(names: &[&str], taint: Option<&str>) -> Cause {
     )
 }
 
-/// Says «gpu-a-01 and gpu-a-02 are», «5 nodes are».
+/// Formats `gpu-a-01 and gpu-a-02 are` or `5 nodes are`.
 fn are(names: &[&str]) -> String {
     match names {
         [one] => format!("{one} is"),
@@ -213,7 +212,7 @@ fn are(names: &[&str]) -> String {
     }
 }
 
-/// Returns the cause of a pod whose labels no node has: the GPU type, or others.
+/// The cause of a pod whose labels no node has: the GPU type, or other labels.
 fn no_label(
     facts: &Facts<'_>,
     pending: &PendingPod,
@@ -257,8 +256,8 @@ fn no_label(
     )
 }
 
-/// Returns true when a node of the job's pool has GPUs of a type. A node of the type that fails on
-/// another label shows that the type exists.
+/// Whether a node of the job's pool has GPUs of a type. If such a node lacks another label, the
+/// type is not what is missing.
 fn has_type(facts: &Facts<'_>, all: &[CandidateNode<'_>], kind: &str) -> bool {
     let pool = facts.job.pool.as_deref();
     let kind = GpuType::parse(kind).map_or_else(|| kind.to_owned(), |kind| kind.to_string());
@@ -268,7 +267,7 @@ fn has_type(facts: &Facts<'_>, all: &[CandidateNode<'_>], kind: &str) -> bool {
         .any(|found| found.to_string() == kind)
 }
 
-/// Returns the cause of a job whose GPU type none of `nodes` nodes has.
+/// The cause of a job with a GPU type that none of `nodes` nodes has.
 fn type_absent(
     facts: &Facts<'_>,
     pending: &PendingPod,
@@ -296,7 +295,7 @@ fn type_absent(
     }
 }
 
-/// Returns a type of which there is room now.
+/// Another GPU type with enough free capacity now.
 fn other_type(facts: &Facts<'_>, pending: &PendingPod, room: &Room) -> Option<(String, String)> {
     let any = pending.rules.without(is_type_label);
     let mut types: BTreeMap<String, (usize, u64)> = BTreeMap::new();
@@ -328,7 +327,8 @@ fn other_type(facts: &Facts<'_>, pending: &PendingPod, room: &Room) -> Option<(S
     ))
 }
 
-/// By what is compared here it fits: the scheduler knows more, or has not looked again yet.
+/// The causes when the pod fits according to this comparison. Then the scheduler evaluates more
+/// constraints, or has not retried yet.
 fn beyond(pending: &PendingPod, said: &[SchedulerReason]) -> Vec<Cause> {
     let known: Vec<Cause> = said
         .iter()
@@ -356,7 +356,7 @@ fn beyond(pending: &PendingPod, said: &[SchedulerReason]) -> Vec<Cause> {
         .collect()
 }
 
-/// Pods of higher priority that wait for devices as well, or for which a node is being freed.
+/// Pods of higher priority that also wait for devices, or for which a node is being freed.
 fn ahead(facts: &Facts<'_>, pending: &PendingPod, room: &Room) -> Option<Cause> {
     let own = facts.full_name();
     let before = room.waiting.iter().filter(|one| {

@@ -1,4 +1,4 @@
-//! Volume claims and quotas that hold a pod up.
+//! PersistentVolumeClaims and ResourceQuotas that block a pod.
 
 use super::answer::Cause;
 use super::facts::{ClaimFact, Facts};
@@ -7,7 +7,7 @@ use gpuctl_core::model::counting::capacity::Amounts;
 use gpuctl_core::model::facts::gpu::is_device;
 use gpuctl_core::model::values::quantity;
 
-/// Returns what keeps its volume claims from being mounted.
+/// Explains why its PersistentVolumeClaims cannot be mounted.
 pub(super) fn claims(facts: &Facts<'_>) -> Vec<Cause> {
     let namespace = &facts.job.namespace;
     let cause = |claim: &ClaimFact| {
@@ -58,7 +58,7 @@ pub(super) fn claims(facts: &Facts<'_>) -> Vec<Cause> {
     facts.claims.iter().filter_map(cause).collect()
 }
 
-/// Returns the quota that leaves too little for one more pod, where no event tells of a refusal.
+/// Finds a quota without capacity for one more pod, for when no event reports a refusal.
 pub(super) fn by_quota(facts: &Facts<'_>) -> Option<Cause> {
     let job = facts.job;
     let requests: Amounts = [("cpu", &job.cpu), ("memory", &job.memory)]
@@ -77,8 +77,8 @@ pub(super) fn by_quota(facts: &Facts<'_>) -> Option<Cause> {
             let resource = key.strip_prefix("requests.").unwrap_or(key);
             let wanted = match resource {
                 "pods" => 1000,
-                // A quota may count several kinds of devices; the job does not tell which of them
-                // it requests.
+                // With several kinds of devices in a quota, it is unknown which of them the job
+                // requests.
                 resource if is_device(resource) && devices > 1 => {
                     continue;
                 }

@@ -1,11 +1,11 @@
-//! What a queue says of a job that it does not let run. Words of Kueue 0.18 (pkg/scheduler,
+//! Explains why a queue does not admit a job. Messages are those of Kueue 0.18 (pkg/scheduler,
 //! pkg/controller/core).
 
 use super::answer::Cause;
 use super::facts::Facts;
 use gpuctl_core::model::QueueVerdict;
 
-/// Returns why its queue holds the job back.
+/// Explains why its queue holds back the job.
 pub(super) fn causes(facts: &Facts<'_>) -> Vec<Cause> {
     let job = facts.job;
     let queue = job.queue.as_deref().unwrap_or("its queue");
@@ -17,7 +17,7 @@ pub(super) fn causes(facts: &Facts<'_>) -> Vec<Cause> {
         (position.in_cluster_queue, place)
     });
     let Some(verdict) = &job.queue_verdict else {
-        // Without the verdict a full queue, a stopped one and a missing one look the same.
+        // Without a verdict, a full queue, a stopped one and a missing one look the same.
         let behind = position.filter(|(place, _)| *place > 1);
         return behind
             .map(|(_, told)| Cause::new("queue-position", told, "queue"))
@@ -36,11 +36,11 @@ pub(super) fn causes(facts: &Facts<'_>) -> Vec<Cause> {
     }
 }
 
-/// Why a queue does not admit a job.
+/// The reason why a queue does not admit a job.
 enum AdmissionRefusal {
-    /// Others ahead of the job do not matter.
+    /// A reason that applies regardless of jobs ahead in the queue.
     Final(Cause),
-    /// The quota is used up; others may be ahead.
+    /// The quota is exhausted; other jobs may be ahead.
     Quota(Cause),
 }
 

@@ -1,10 +1,11 @@
-//! Why pods were never made: the API server refused them, and the controller keeps its words.
+//! Explains why pods were never created: the API server rejected them, and the controller records
+//! its message.
 
 use super::answer::Cause;
 use super::facts::Facts;
 use gpuctl_core::model::contract::refusal::RefusalCause;
 
-/// Returns the cause of a refusal in the API server's words.
+/// Classifies a rejection by the API server's message.
 pub(super) fn cause(facts: &Facts<'_>, message: &str) -> Cause {
     let at = facts.event(&["FailedCreate"]).and_then(|event| event.at);
     let namespace = &facts.job.namespace;
@@ -104,7 +105,7 @@ fn jobs_of(namespace: &str) -> String {
     format!("gpuctl get jobs -n {namespace}")
 }
 
-/// Returns the command that submits a job with one field changed.
+/// The command that submits a job with one field changed.
 pub(super) fn set(facts: &Facts<'_>, field: &str) -> String {
     if !facts.subject.ours {
         return format!(
@@ -120,7 +121,7 @@ pub(super) fn set(facts: &Facts<'_>, field: &str) -> String {
     format!("gpuctl apply -f FILE --set {field}{replace}")
 }
 
-/// Returns the word behind some words.
+/// The word that follows a phrase.
 fn after<'m>(message: &'m str, words: &str) -> Option<&'m str> {
     let rest = &message[message.find(words)? + words.len()..];
     Some(
@@ -131,7 +132,7 @@ fn after<'m>(message: &'m str, words: &str) -> Option<&'m str> {
     )
 }
 
-/// Returns what stands behind some words up to a comma and a blank.
+/// The text that follows a phrase, up to the next comma and space.
 fn after_words<'m>(message: &'m str, words: &str) -> Option<&'m str> {
     let rest = &message[message.find(words)? + words.len()..];
     Some(rest.split(", ").next().unwrap_or(rest))
@@ -142,7 +143,7 @@ fn between<'m>(message: &'m str, start: &str, end: &str) -> Option<&'m str> {
     Some(&rest[..rest.find(end)?])
 }
 
-/// Returns the words without the name of the pod in front.
+/// The message without the leading name of the pod.
 fn tail(message: &str) -> &str {
     message
         .split_once("is forbidden: ")

@@ -1,5 +1,5 @@
-//! Says of which resource there is too little, who holds it, and with how much less the pod would
-//! fit now.
+//! Explains which resource is short, who holds it, and with which smaller request the pod would fit
+//! now.
 
 use std::collections::BTreeMap;
 
@@ -17,10 +17,10 @@ use gpuctl_core::model::counting::victims::victims;
 use gpuctl_core::model::facts::gpu::is_device;
 use gpuctl_core::model::values::quantity;
 
-/// Holders and nodes that one cause names.
+/// Limit on the holders and nodes in one cause.
 const NAMED: usize = 3;
 
-/// Returns the cause of too few GPUs: full nodes, or enough in all and not on one.
+/// The cause of a shortage of GPUs: full nodes, or enough free GPUs that are not on one node.
 pub(super) fn gpus(
     facts: &Facts<'_>,
     pending: &PendingPod,
@@ -56,7 +56,7 @@ pub(super) fn gpus(
     }
 }
 
-/// Adds the first nodes, and those who hold their GPUs.
+/// Adds the first nodes as evidence, and the holders of their GPUs.
 fn with_holders(
     facts: &Facts<'_>,
     pending: &PendingPod,
@@ -99,7 +99,7 @@ fn with_holders(
     }
 }
 
-/// Returns with how many GPUs a pod would fit now, and the command for that.
+/// The number of GPUs with which the pod would fit now, and the command for it.
 fn with_fewer(
     facts: &Facts<'_>,
     pending: &PendingPod,
@@ -137,8 +137,8 @@ fn with_fewer(
     ))
 }
 
-/// Names pods of lower priority that hold enough, where the pod's own class preempts nobody;
-/// otherwise the scheduler ends them itself.
+/// Names pods of lower priority that hold enough, if the pod's PriorityClass does not preempt.
+/// Otherwise the scheduler preempts them without help.
 fn lower(pending: &PendingPod, on: &[&CandidateNode<'_>], room: &Room) -> Option<String> {
     if pending.rules.preempts() {
         return None;
@@ -193,7 +193,7 @@ fn holder(facts: &Facts<'_>, name: String, gpus: u64) -> HolderTime {
     }
 }
 
-/// Returns another pool that has room for all the pods now.
+/// Another pool with enough free capacity for all pods.
 fn elsewhere(facts: &Facts<'_>, pending: &PendingPod, room: &Room) -> Option<(String, String)> {
     facts.job.pool.as_ref()?;
     let anywhere = pending.rules.without(|key| key == POOL_LABEL);
@@ -223,7 +223,7 @@ fn elsewhere(facts: &Facts<'_>, pending: &PendingPod, room: &Room) -> Option<(St
     ))
 }
 
-/// Too little CPU, memory, disk, pods or devices of other kinds.
+/// The cause of a shortage of CPU, memory, disk, pod slots or other devices.
 pub(super) fn machine(
     facts: &Facts<'_>,
     pending: &PendingPod,
@@ -282,7 +282,7 @@ pub(super) fn machine(
     cause
 }
 
-/// Writes an amount as people write it: `16`, `500m`, `64Gi`.
+/// Formats an amount as in manifests: `16`, `500m`, `64Gi`.
 fn amount(resource: &str, milli: i128) -> String {
     let whole = u64::try_from(milli / 1000).unwrap_or(0);
     match resource {
@@ -292,7 +292,7 @@ fn amount(resource: &str, milli: i128) -> String {
     }
 }
 
-/// Every node with the labels is too small.
+/// The cause when all nodes with the labels are too small.
 pub(super) fn too_large(
     facts: &Facts<'_>,
     pending: &PendingPod,

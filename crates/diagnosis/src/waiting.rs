@@ -1,5 +1,5 @@
-//! Why a job waits: a queue, a refusal, no room, or containers that do not start; in the order in
-//! which a pod comes to life.
+//! Explains why a job waits: a queue, a rejection, missing capacity, or containers that do not
+//! start, in the order of a pod's life.
 
 use super::answer::{Cause, Evidence};
 use super::facts::{Facts, PendingPod};
@@ -7,15 +7,15 @@ use super::prerequisites::{by_quota, claims};
 use super::{containers, ends, placement, queued, refused};
 use gpuctl_core::model::{Event, GroupVerdict, Pod, PodPhase, State};
 
-/// Seconds that a scheduler takes to look at a new pod, at the most.
+/// Maximum time in seconds until a scheduler processes a new pod.
 const LOOKED_AT_WITHIN: i64 = 20;
-/// What Volcano's scheduler says of the pods of a gang (pkg/scheduler/plugins/gang).
+/// The message of Volcano's scheduler about the pods of a gang (pkg/scheduler/plugins/gang).
 const GROUP_NOT_READY: &str = "pod group is not ready";
-/// Reasons of KAI for a group whose queue may not have more (pkg/apis/scheduling/v2alpha2).
+/// Reasons of KAI Scheduler for a group whose queue is at its limit (pkg/apis/scheduling/v2alpha2).
 const OVER_QUOTA: [&str; 2] = ["OverLimit", "NonPreemptibleOverQuota"];
-/// Seconds within which a node that an autoscaler announced is usually there.
+/// Seconds within which a node that an autoscaler announced usually joins the cluster.
 const NODE_COMES_WITHIN: i64 = 900;
-/// What autoscalers say of a pod: cluster-autoscaler and Karpenter.
+/// Event reasons of autoscalers about a pod: cluster-autoscaler and Karpenter.
 const SCALING: [&str; 4] = [
     "TriggeredScaleUp",
     "Nominated",
@@ -23,7 +23,7 @@ const SCALING: [&str; 4] = [
     "FailedScaleUp",
 ];
 
-/// Says who stopped a job that a person can let go again.
+/// The cause of a job that was paused and that a user can resume.
 pub(super) fn paused(facts: &Facts<'_>) -> Cause {
     let job = facts.job;
     if facts.subject.ours {
@@ -47,7 +47,7 @@ pub(super) fn paused(facts: &Facts<'_>) -> Cause {
             "kubectl patch {kind} {} -n {} {patch}",
             job.name, job.namespace
         );
-        // Other kinds have their switch elsewhere.
+        // Other kinds are suspended through other fields.
         (
             "it is suspended".to_owned(),
             Some(command).filter(|_| matches!(kind.as_str(), "job" | "jobset")),
@@ -56,7 +56,7 @@ pub(super) fn paused(facts: &Facts<'_>) -> Cause {
     Cause::new("suspended", told, "job").helps("let it go on", command)
 }
 
-/// Returns why a job waits.
+/// Explains why a job waits.
 pub(super) fn causes(facts: &Facts<'_>) -> Vec<Cause> {
     let job = facts.job;
     if job.waits_in_queue() {
@@ -81,7 +81,7 @@ pub(super) fn causes(facts: &Facts<'_>) -> Vec<Cause> {
         .copied()
         .filter(|pod| pod.node.is_some())
         .collect();
-    // What one rank cannot do its peers wait for; each cause is told once.
+    // Peers wait for a rank that cannot start; duplicate causes are removed later.
     found.extend(placed.iter().flat_map(|pod| containers::causes(facts, pod)));
     if !placed.is_empty()
         && placed.len() < job.pods_wanted as usize
@@ -106,7 +106,7 @@ pub(super) fn causes(facts: &Facts<'_>) -> Vec<Cause> {
     found
 }
 
-/// Returns why some pods of a service that serves are not ready.
+/// Explains why some pods of a running service are not ready.
 pub(super) fn of_some(facts: &Facts<'_>, state: &State) -> Vec<Cause> {
     if state.running >= state.wanted && state.reason.is_none() {
         return Vec::new();
@@ -119,7 +119,7 @@ pub(super) fn of_some(facts: &Facts<'_>, state: &State) -> Vec<Cause> {
     found
 }
 
-/// Returns why a pod has no node.
+/// Explains why a pod has no node.
 fn unplaced(facts: &Facts<'_>) -> Vec<Cause> {
     let Some(pending) = &facts.pending else {
         return Vec::new();
@@ -148,7 +148,7 @@ fn unplaced(facts: &Facts<'_>) -> Vec<Cause> {
         return vec![Cause::new("preemption-pending", told, "pod")];
     }
     let mut found = claims(facts);
-    // A claim that waits for its first pod does not hold the pod up.
+    // An unbound claim with `WaitForFirstConsumer` does not block the pod.
     if found.is_empty() {
         found = queue
             .into_iter()
@@ -176,8 +176,8 @@ fn unplaced(facts: &Facts<'_>) -> Vec<Cause> {
     found
 }
 
-/// Returns why a pod waits of which no scheduler has said anything. Schedulers of queues and gangs
-/// set no condition while the pod's group waits.
+/// Explains why a pod waits that no scheduler has processed. Gang and queue schedulers set no
+/// condition while the pod's group waits.
 fn unseen(facts: &Facts<'_>, pending: &PendingPod, queue: Option<Cause>) -> Vec<Cause> {
     let age = pending
         .created_at
@@ -201,7 +201,7 @@ fn unseen(facts: &Facts<'_>, pending: &PendingPod, queue: Option<Cause>) -> Vec<
     )]
 }
 
-/// Adds what the scheduler of its gang says: a cause of its own, or evidence for the first one.
+/// Adds the status from the gang scheduler: as a separate cause, or as evidence for the first one.
 fn grouped(group: &GroupVerdict, found: &mut Vec<Cause>) {
     if group.message.is_empty() {
         return;
@@ -210,7 +210,7 @@ fn grouped(group: &GroupVerdict, found: &mut Vec<Cause>) {
     if OVER_QUOTA.contains(&group.reason.as_str()) {
         found.insert(0, Cause::new("queue-quota", told, "queue"));
     } else if let Some(first) = found.first_mut() {
-        // The last lines go first where the answer has to be short.
+        // Insert it early, because short output omits the last lines.
         first.evidence.insert(
             1.min(first.evidence.len()),
             Evidence {
@@ -224,7 +224,7 @@ fn grouped(group: &GroupVerdict, found: &mut Vec<Cause>) {
     }
 }
 
-/// Returns what its queue of Volcano leaves too little for, where it is a queue of Volcano.
+/// The cause of a Volcano queue with too little quota left; `None` for other queues.
 fn volcano(facts: &Facts<'_>) -> Option<Cause> {
     let (queue, job) = (facts.queue.as_ref()?, facts.job);
     let name = &queue.name;
@@ -256,8 +256,8 @@ fn volcano(facts: &Facts<'_>) -> Option<Cause> {
     (used + wanted > quota).then_some(cause)
 }
 
-/// Returns the event by which an autoscaler said that it brings a node for the pod, unless that is
-/// long ago or it gave up.
+/// The event in which an autoscaler announced a node for the pod, unless it is old or the
+/// autoscaler gave up.
 fn scaling_up<'f>(facts: &Facts<'f>, pod: &str) -> Option<&'f Event> {
     let object = format!("Pod/{pod}");
     let own = facts
@@ -274,7 +274,7 @@ fn scaling_up<'f>(facts: &Facts<'f>, pod: &str) -> Option<&'f Event> {
         .then_some(newest)
 }
 
-/// Returns what ended the last try of a job that tries again.
+/// The cause of the last failed attempt of a job that retries.
 fn between_tries(facts: &Facts<'_>, pods: &[&Pod]) -> Vec<Cause> {
     let failed = pods
         .iter()
