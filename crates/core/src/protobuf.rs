@@ -52,6 +52,7 @@ impl<'de> MessageReader<'de> {
 
     /// Skips the following fields with this number, and returns the bytes since `start`.
     pub fn run_since(&mut self, start: Self, number: u64) -> Result<&'de [u8]> {
+        // The reader is `Copy`, so a field is only consumed after its number has matched.
         let mut ahead = *self;
         while let Some((next, _)) = ahead.field()?
             && next == number

@@ -223,6 +223,7 @@ fn gone(facts: &Facts<'_>, condition: Option<&(String, String)>) -> Vec<Cause> {
         return Vec::new();
     };
     let at = facts.job.finished_at;
+    // The message of a matched pod failure policy contains the exit code.
     let code = message.split_once("exit code ").map(|(_, rest)| {
         rest.split(|c: char| !c.is_ascii_digit())
             .next()

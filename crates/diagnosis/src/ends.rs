@@ -42,6 +42,8 @@ pub(super) fn of_pod(facts: &Facts<'_>, pod: &Pod) -> Cause {
     let who = pod_name(pod);
     let message = pod.message.as_deref().unwrap_or("");
     let found = |word, told: String| Cause::new(word, told, "pod").at(pod.ended_at);
+    // Check the reason first: a graceful node shutdown also sets the condition
+    // `TerminationByKubelet`, which usually means an eviction.
     if let Some("NodeShutdown" | "Terminated" | "NodeLost") = pod.reason.as_deref() {
         return found(
             "node-lost",
@@ -190,6 +192,7 @@ fn killed_by_node(facts: &Facts<'_>, pod: &Pod, code: i32) -> Option<Cause> {
 
 /// True for the exit code of a program that was ended by a signal.
 pub(super) fn is_signal(code: i32) -> bool {
+    // Linux has 64 signals.
     code > SIGNALS && code <= SIGNALS + 64
 }
 

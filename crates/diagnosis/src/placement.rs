@@ -312,6 +312,7 @@ fn other_type(facts: &Facts<'_>, pending: &PendingPod, room: &Room) -> Option<(S
             );
         }
     }
+    // Only a type that takes all pods together is worth suggesting.
     let fitting = types
         .into_iter()
         .filter(|(_, (_, takes))| *takes >= pending.together);

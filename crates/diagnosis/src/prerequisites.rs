@@ -74,6 +74,7 @@ pub(super) fn by_quota(facts: &Facts<'_>) -> Option<Cause> {
             .filter(|key| is_device(key.trim_start_matches("requests.")))
             .count();
         for (key, hard) in &quota.hard {
+            // `cpu` and `requests.cpu` mean the same in a ResourceQuota.
             let resource = key.strip_prefix("requests.").unwrap_or(key);
             let wanted = match resource {
                 "pods" => 1000,

@@ -267,6 +267,7 @@ pub(super) fn machine(
         let value = amount(
             resource,
             if resource == "cpu" {
+                // Rounded down to whole CPUs, which still fit.
                 most / 1000 * 1000
             } else {
                 most

@@ -87,6 +87,7 @@ impl Credentials {
                 .map_err(|_| HeaderError::Name(name.to_string()))?;
             let mut value = HeaderValue::from_str(value.trim())
                 .map_err(|_| HeaderError::Value(name.to_string()))?;
+            // Excludes the value from debug output.
             value.set_sensitive(true);
             map.insert(name, value);
             Ok::<_, HeaderError>(())
@@ -206,6 +207,8 @@ impl PrometheusAddress {
                     .map_err(|error| bad(error.to_string()))?,
             )
             .redirect(Policy::custom(|attempt| {
+                // Compare with the first URL and not the previous one, so that several hops cannot
+                // leave the host.
                 let first = attempt.previous().first();
                 let same = first.is_some_and(|first| {
                     let next = attempt.url();

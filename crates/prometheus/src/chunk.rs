@@ -60,6 +60,7 @@ impl Bits<'_> {
 
     /// Reads the difference between this time delta and the previous one.
     fn change_of_distance(&mut self) -> Option<i64> {
+        // Length in bits after the prefixes 10, 110 and 1110.
         const LENGTHS: [u32; 3] = [14, 17, 20];
         let mut ones = 0;
         while ones < 4 && self.take(1)? == 1 {
@@ -94,6 +95,7 @@ impl Bits<'_> {
                 some => some,
             };
         }
+        // A malformed chunk can claim more than 64 bits.
         let below = 64_u32.checked_sub(value.leading + value.length)?;
         value.bits ^= self.take(value.length)?.checked_shl(below).unwrap_or(0);
         Some(())

@@ -91,6 +91,7 @@ impl Window {
             let end = (start + (MOST_POINTS - 1).saturating_mul(step)).min(self.end);
             pieces.push(Self { start, end, step });
             start = start + MOST_POINTS.saturating_mul(step);
+            // Additions saturate, so the loop would not end at the latest possible time.
             if start == UnixSeconds::NEVER {
                 break;
             }

@@ -101,6 +101,7 @@ impl Matchers {
                     at += selector;
                     continue;
                 }
+                // Durations and steps in brackets contain no selectors.
                 b'[' => rest.find(']').map_or(rest.len(), |end| end + 1),
                 // Numbers and durations can contain letters: 1e3, 5m.
                 byte if byte.is_ascii_digit() => rest
@@ -168,6 +169,7 @@ fn of_text(rest: &str, quote: u8) -> usize {
     let bytes = rest.as_bytes();
     let mut at = 1;
     while at < bytes.len() && bytes[at] != quote {
+        // Strings in backticks have no escapes.
         at += if bytes[at] == b'\\' && quote != b'`' {
             2
         } else {

@@ -66,6 +66,7 @@ pub(super) async fn received(
         .await
         .map_err(|error| unreachable(server, &error))?
     {
+        // Only the beginning of an error is quoted, so the rest need not be read.
         if code >= 300 && body.len() + piece.len() > LARGEST_REFUSAL {
             break;
         }

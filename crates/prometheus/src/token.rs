@@ -50,6 +50,7 @@ pub(super) async fn printed_by(command: &str) -> Result<String, CommandFailure> 
     let mut program = Command::new(shell);
     program
         .args([option, command])
+        // A command that asks for input fails instead of waiting. Its errors may contain the token.
         .stdin(Stdio::null())
         .stderr(Stdio::null());
     let output = tokio::time::timeout(LONGEST, output_within(&mut program, LARGEST))

@@ -165,6 +165,7 @@ async fn asked(ask: &Ask<'_>, query: &str, moment: QueryTime) -> Result<HttpRepl
     })
     .await
     {
+        // The API server maps POST to `create services/proxy` and GET to `get services/proxy`.
         Err(QueryError::Forbidden { .. }) => ask(short).await,
         other => other,
     }

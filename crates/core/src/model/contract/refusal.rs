@@ -56,8 +56,8 @@ const REFUSALS: [(&str, RefusalCause); 13] = [
         "cannot create resource \"pods\"",
         RefusalCause::NoRightToPods,
     ),
-    // kubernetes, pkg/registry/core/pod/strategy.go: «container x is not valid for pod y»; the same
-    // 400 says that a container has not begun.
+    // kubernetes, pkg/registry/core/pod/strategy.go: «container x is not valid for pod y». The
+    // status 400 alone is not enough: a container that has not started yet has the same one.
     ("is not valid for pod", RefusalCause::NoSuchContainer),
 ];
 

@@ -231,6 +231,7 @@ fn meets(terms: &[Term], device: &OfferedDevice) -> Option<bool> {
 
 /// Parses the comparisons of an expression; `None` for an expression that contains anything else.
 fn terms(expression: &str) -> Option<Vec<Term>> {
+    // String literals without escapes. Others make the expression «not evaluated».
     const TEXT: &str = r#"(?:"[^"\\]*"|'[^'\\]*')"#;
     static DRIVER: LazyLock<Regex> = LazyLock::new(|| {
         Regex::new(&format!(r"^device\.driver\s*==\s*({TEXT})$")).expect("the pattern is valid")
@@ -261,6 +262,8 @@ fn terms(expression: &str) -> Option<Vec<Term>> {
             values,
         ))
     };
+    // A `&&` inside a string literal leaves parts that match no pattern, so such an expression is
+    // not evaluated either.
     expression.split("&&").map(term).collect()
 }
 

@@ -125,6 +125,8 @@ impl Forest {
                     top,
                     ..OwnerGroup::default()
                 });
+            // A pod can hold devices through a claim without requesting any as an extended
+            // resource.
             group.is_wanted |= pod.gpus > GpuCount::ZERO || holds(pod);
             group.pods.push(pod);
         }

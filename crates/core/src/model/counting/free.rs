@@ -1,4 +1,4 @@
-//! Analyzes which free GPUs are usable: the free blocks per node, how many jobs of a size fit,
+//! Analyzes which free GPUs are usable: the free blocks per node, and how many jobs of a size fit,
 //! which GPUs are stranded and why, and which pods would have to move for one more job. Only whole
 //! GPUs count. Of the scheduler's constraints, only CPU, memory, taints and health are considered.
 
@@ -299,6 +299,7 @@ fn left(host: &NodeUsage, resource: &str, used: u64) -> Option<u64> {
 
 /// How many times `each` fits. A resource that the node does not report is not a limit.
 fn within(left: Option<u64>, each: u64) -> u64 {
+    // Nothing needed per GPU means no limit: division by 0 gives `None`.
     left.and_then(|left| left.checked_div(each))
         .unwrap_or(u64::MAX)
 }

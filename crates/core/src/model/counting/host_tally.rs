@@ -127,6 +127,7 @@ impl<'h> HostTally<'h> {
             else {
                 continue;
             };
+            // One absurd amount would dominate every sum over the cluster.
             if amount > MOST_PER_NODE {
                 left_out::note(
                     LeftOut::AbsurdAmount,

@@ -47,6 +47,7 @@ pub fn room_by(
     nodes: &BTreeMap<String, NodeLoad>,
     ends: &BTreeMap<String, Timestamp>,
 ) -> Option<Timestamp> {
+    // Capacity is only freed when a holder ends, so no other time can be the first one.
     let moments: BTreeSet<Timestamp> = ends.values().copied().collect();
     moments.into_iter().find(|at| {
         let has_ended = |holder: &String| ends.get(holder).is_some_and(|end| end <= at);

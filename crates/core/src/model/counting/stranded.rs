@@ -60,6 +60,7 @@ pub(super) fn closed(host: &NodeUsage) -> Option<(StrandedBy, Option<String>)> {
     };
     let taint = node.taints.iter().find(|taint| !is_expected(taint))?;
     Some(match host.health {
+        // A faulty node is usually tainted because of its fault, so the fault explains more.
         NodeHealth::Faulty => (StrandedBy::NodeFaulty, host.reason.clone()),
         _ => (StrandedBy::Taint, Some(taint.key.clone())),
     })

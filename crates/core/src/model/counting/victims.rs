@@ -30,6 +30,7 @@ pub fn victims(
 ) -> Option<Vec<Victim>> {
     let mut ended = Vec::new();
     for _ in 0..pods {
+        // The scheduler only preempts when no node fits the pod without preemption.
         let free = nodes
             .iter()
             .find(|(_, (free, _))| lacking(wanted, free).is_empty())
@@ -86,6 +87,7 @@ fn on_node(wanted: &Amounts, priority: i64, (free, placed): &NodeLoad) -> Option
         free.clone(),
     );
     lower.iter().for_each(|pod| add(&mut left, &pod.amounts, 1));
+    // The pod would not fit even without all pods of lower priority.
     if lower.is_empty() || !lacking(wanted, &left).is_empty() {
         return None;
     }

@@ -130,6 +130,7 @@ impl GpuType {
             .split(|c: char| !c.is_ascii_alphanumeric())
             .filter(|word| !word.is_empty())
         {
+            // The memory size follows the model, so a first word such as `80g` is not a size.
             if let Some(size) = memory_word(word).filter(|_| !model.is_empty()) {
                 gigabytes = Some(size);
             } else if !NOISE.contains(&word) {
@@ -181,6 +182,7 @@ impl GpuType {
 
     /// The extended resource that counts devices of this type, depending on the vendor.
     pub fn resource(&self) -> &'static str {
+        // AMD's Instinct models are named MI plus a number.
         let amd = self
             .model
             .strip_prefix("mi")

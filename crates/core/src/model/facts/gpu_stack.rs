@@ -60,6 +60,7 @@ pub enum NodeMetrics {
 /// Labels that mark a node as having GPUs, set by feature discovery or by an administrator.
 const PRESENT: [&str; 3] = [
     "nvidia.com/gpu.present",
+    // PCI vendor IDs: 10de is NVIDIA, 1002 is AMD.
     "feature.node.kubernetes.io/pci-10de.present",
     "feature.node.kubernetes.io/pci-1002.present",
 ];

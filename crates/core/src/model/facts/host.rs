@@ -82,6 +82,7 @@ pub fn unit(node: &Node, resource: &str) -> Option<Unit> {
     if resource == SHARED_MEMORY {
         return slice("gpu-mem");
     }
+    // The name of shares with `renameByDefault` in the configuration of NVIDIA's device plugin.
     if resource.ends_with("/gpu.shared") {
         return slice("gpu.shared");
     }
@@ -99,6 +100,7 @@ pub fn unit(node: &Node, resource: &str) -> Option<Unit> {
         .labels
         .get(REPLICAS_LABEL)
         .and_then(|text| text.parse::<u32>().ok());
+    // Without `renameByDefault`, shares have the resource name of whole devices.
     let shared = resource == WHOLE[0]
         && (replicas.is_some_and(|replicas| replicas > 1)
             || node.annotations.contains_key(HAMI_REGISTER));
@@ -111,6 +113,7 @@ pub fn unit(node: &Node, resource: &str) -> Option<Unit> {
         .get("nvidia.com/gpu.product")
         .filter(|_| resource == WHOLE[0]);
     match product.and_then(|product| product.split_once("-MIG-")) {
+        // GPU feature discovery appends `-SHARED` to the product of shared devices.
         Some((_, profile)) => slice(&format!("mig-{}", profile.trim_end_matches("-SHARED"))),
         None => Some(Unit::Whole),
     }
@@ -172,6 +175,7 @@ fn condition_fault(condition: &HostCondition) -> Option<String> {
         "True" if PRESSURE.contains(&kind) => Some(kind.to_owned()),
         "True" if of_gpus && !is_good => Some(kind.to_owned()),
         "False" if of_gpus && is_good => Some(format!("not {kind}")),
+        // The node controller sets `Unknown` when the kubelet stops posting its status.
         "False" | "Unknown" if kind == "Ready" => Some("NotReady".to_owned()),
         _ => None,
     }

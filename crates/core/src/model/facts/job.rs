@@ -164,6 +164,7 @@ impl Job {
 
     /// True for a pod that receives requests: the leader of its group, or any pod without a group.
     pub fn answers(pod: &Pod) -> bool {
+        // LeaderWorkerSet gives the leader index 0.
         pod.group.is_none_or(|(_, number)| number == 0)
     }
 
@@ -237,6 +238,7 @@ impl Job {
             (a.rank, &b.created_at, &a.name).cmp(&(b.rank, &a.created_at, &b.name))
         });
         let mut last = None;
+        // The sort puts the newest pod of a rank first, so only the first one of each rank stays.
         pods.retain(|pod| pod.rank.is_none() || std::mem::replace(&mut last, pod.rank) != pod.rank);
         pods
     }

@@ -127,6 +127,7 @@ pub struct ContainerEnd {
 impl ContainerEnd {
     /// True for a container whose command never ran.
     pub fn never_started(&self) -> bool {
+        // containerd reports `StartError`, Docker reports `ContainerCannotRun`.
         matches!(self.reason.as_str(), "StartError" | "ContainerCannotRun")
     }
 

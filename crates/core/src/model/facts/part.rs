@@ -45,6 +45,7 @@ impl Part {
                     .and_then(|text| quantity::units(text))
                     .filter(|amount| *amount > 0)
             };
+            // One unit is 1 GiB, so its fraction of a device is the number of devices per GiB.
             let fraction = amount("aliyun.com/gpu-count")
                 .zip(amount(SHARED_MEMORY))
                 .map(|(count, all)| count as f64 / all as f64);
@@ -174,6 +175,7 @@ fn mig_fraction(profile: &str, product: Option<&GpuType>) -> Option<f64> {
         Some(product) if product.starts_with("a30") || product.contains("pro-") => 4.0,
         Some(_) => 7.0,
         None => match sizes.as_slice() {
+            // Profiles of the A30 (24 GB) and the RTX PRO 6000 (96 GB), which have four slices.
             ["1g", "6gb"] | ["2g", "12gb" | "48gb"] | ["4g", "24gb" | "96gb"] => 4.0,
             // Both an H100 with 96 GB and an RTX PRO 6000 have this profile.
             ["1g", "24gb"] => return None,

@@ -84,6 +84,7 @@ fn trouble(job: &Job, pods: &[&Pod]) -> Option<Why> {
     }
     if let Some((reason, message)) = present.iter().find_map(|pod| pod.unscheduled.as_ref()) {
         return Some(match &job.pinned {
+            // Kueue holds back single pods by a scheduling gate.
             _ if job.queued && reason == "SchedulingGated" => why("Queued", job.queue_words()),
             Some(node) => {
                 let way = format!(

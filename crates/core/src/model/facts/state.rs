@@ -116,7 +116,7 @@ pub(crate) fn pod_failure(pod: &Pod) -> Option<Why> {
         (Some(reason), _) if reason == "DeadlineExceeded" => {
             why(reason, format!("{name} ran longer than `job.max_runtime`"))
         }
-        // The kubelet's own eviction has no DisruptionTarget condition.
+        // Not every eviction by the kubelet sets a DisruptionTarget condition.
         (Some(reason), _) if reason == "Evicted" => {
             why(reason, format!("{name} was evicted by its node{told}"))
         }
@@ -189,7 +189,7 @@ pub(crate) fn stuck(pod: &Pod) -> Option<Why> {
     pod.containers.iter().find_map(waits)
 }
 
-/// Explains why a pod of the job does not start and is not expected to: its image cannot be pulled,
+/// Explains why a pod of the job does not start and is not expected to. Its image cannot be pulled,
 /// or its container crashes or is rejected by the runtime. `counts` excludes pods of an older
 /// version.
 pub fn cannot_start(job: &Job, counts: impl Fn(&Pod) -> bool) -> Option<Why> {

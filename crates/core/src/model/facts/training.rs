@@ -19,9 +19,12 @@ impl State {
         let running = count(&pods, |pod| {
             pod.phase == PodPhase::Running && !pod.deleting && !pod.own_ended()
         });
+        // Succeeded pods can be deleted, but the Job's status still counts them.
         let done = count(&pods, |pod| pod.phase == PodPhase::Succeeded).max(job.pods_done);
         let (status, why) = if job.deleting {
             (Status::Terminating, None)
+        // The Job controller adds `SuccessCriteriaMet` and `FailureTarget` as soon as the outcome
+        // is certain, but `Complete` and `Failed` only after all pods have terminated.
         } else if holds(job, &["Complete", "SuccessCriteriaMet"]).is_some() {
             (Status::Succeeded, None)
         } else if let Some(why) = holds(job, &["Failed", "FailureTarget"]) {

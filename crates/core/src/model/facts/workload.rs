@@ -16,7 +16,7 @@ pub struct OwnerObject {
     pub namespace: String,
     pub name: String,
     pub uid: String,
-    /// The UID of its own owner.
+    /// The UID of its owner.
     pub parent: Option<String>,
     pub created_at: Option<Timestamp>,
     /// When the object started and ended, according to its status.

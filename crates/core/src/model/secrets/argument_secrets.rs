@@ -33,7 +33,7 @@ pub fn argument_secrets(words: &[&str]) -> Vec<usize> {
     found
 }
 
-/// Whether `word` is the value of a flag that announces a secret.
+/// Whether `word` is the value of a flag whose name indicates a secret.
 fn follows_secret_flag(flag: &str, word: &str) -> bool {
     let is_flag = flag.starts_with('-') && !flag.contains(['=', ' ', '\n']);
     let counts_tokens = flag.trim_end_matches('s').ends_with("token") && is_count(word);

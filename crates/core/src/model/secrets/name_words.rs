@@ -1,14 +1,14 @@
 //! Word lists for the recognition of secrets by the name of a variable, flag or key.
 
-/// Suffixes that announce a secret wherever they appear, in the singular. `PGPASSWORD` and
-/// `hftoken` have no separator.
+/// Suffixes that always indicate a secret, in the singular. They need no separator before them:
+/// `PGPASSWORD`, `hftoken`.
 #[rustfmt::skip]
 pub(super) const STRONG_ENDS: [&str; 21] = [
     "token", "password", "passwd", "passphrase", "passcode", "secret", "apikey", "accesskey", "secretkey",
     "privatekey", "accountkey", "licensekey", "authkey", "credential", "authorization", "pswd", "psswd",
     "passwrd", "pword", "secretid", "connectionstring",
 ];
-/// Words that announce a secret in the name of a flag or variable, in the singular.
+/// Words that indicate a secret in the name of a flag or variable, in the singular.
 #[rustfmt::skip]
 pub(super) const WEAK: [&str; 20] = [
     "key", "auth", "pat", "license", "licence", "login", "pwd", "pw", "pass", "cred", "bearer", "jwt",

@@ -8,6 +8,7 @@ use aws_lc_rs::digest::{SHA256, digest};
 /// Computes the 64-bit FNV-1a hash, which is stable across machines and versions. The standard
 /// library does not guarantee that of its hasher.
 pub fn fnv(text: &str) -> u64 {
+    // The offset basis and the prime of 64-bit FNV.
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
     })

@@ -18,6 +18,7 @@ const FIELD: usize = size_of::<String>() + 2 * size_of::<usize>();
 
 impl WithinWeight {
     fn add<E: Error>(self, sum: usize, more: usize) -> Result<usize, E> {
+        // Checking after every value stops the parser as soon as the limit is exceeded.
         match sum.saturating_add(more) {
             sum if sum > self.0 => Err(E::custom(format!(
                 "its values need more than {} MiB of memory",

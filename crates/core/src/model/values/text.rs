@@ -49,6 +49,7 @@ pub fn is_hidden(before: Option<char>, c: char, after: &str) -> bool {
 
 /// True for characters that a terminal may interpret or hide.
 pub fn is_unsafe(c: char) -> bool {
+    // Bidirectional controls can reorder a whole line. The other characters are invisible.
     c.is_control()
         || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{2028}' | '\u{2029}' | '\u{200e}' | '\u{200f}' | '\u{61c}')
         || matches!(c, '\u{feff}' | '\u{e0000}'..='\u{e0fff}' | '\u{200b}' | '\u{2060}'..='\u{206f}' | '\u{ad}')
