@@ -1,6 +1,7 @@
-//! Analyzes which free GPUs are usable: the free blocks per node, and how many jobs of a size fit,
-//! which GPUs are stranded and why, and which pods would have to move for one more job. Only whole
-//! GPUs count. Of the scheduler's constraints, only CPU, memory, taints and health are considered.
+//! Analyzes which free GPUs are usable: the free blocks per node, and how many jobs of a size fit.
+//! It also finds stranded GPUs with the reason, and the pods that would have to move for one more
+//! job. Only whole GPUs count. Of the scheduler's constraints, only CPU, memory, taints and health
+//! are considered.
 
 use std::collections::BTreeMap;
 
