@@ -72,7 +72,7 @@ impl<'de> MessageReader<'de> {
                 return Ok(value);
             }
         }
-        Err(Error::custom("a number does not end"))
+        Err(Error::custom("a varint is too long"))
     }
 
     /// Consumes the next `length` bytes.
@@ -82,7 +82,7 @@ impl<'de> MessageReader<'de> {
             .filter(|end| *end <= self.0.len());
         let (taken, rest) = self
             .0
-            .split_at(end.ok_or_else(|| Error::custom("protobuf breaks off"))?);
+            .split_at(end.ok_or_else(|| Error::custom("the protobuf message is truncated"))?);
         self.0 = rest;
         Ok(taken)
     }

@@ -200,15 +200,12 @@ pub(super) fn sentence(name: &str, state: &State, answer: &Answer) -> String {
         (_, Some(told)) => format!("{name}: {told}"),
         (Situation::Fine, None) => match state.status {
             Status::Succeeded => format!("{name} succeeded"),
-            _ => format!("{name} runs; nothing stands in its way"),
+            _ => format!("{name} runs without known problems"),
         },
         (_, None) => {
             let reason = state.message.as_ref().or(state.reason.as_ref());
             let reason = reason.map_or(String::new(), |reason| format!(" ({reason})"));
-            format!(
-                "{name} is {}{reason}; nothing that was seen tells why",
-                state.status
-            )
+            format!("{name} is {}{reason}; the cause is unknown", state.status)
         }
     }
 }

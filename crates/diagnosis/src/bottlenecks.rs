@@ -56,7 +56,7 @@ pub(super) fn causes(facts: &Facts<'_>, running: &RunningFacts) -> Vec<Cause> {
             .as_deref()
             .map_or(String::new(), |limit| format!(" of {limit}"));
         let told = format!(
-            "its CPU limit{limit} stopped {who} in {percent:.0} % of the time slices of ten minutes, and its GPUs are at {utilization:.0} % utilization"
+            "its CPU limit{limit} throttled {who} in {percent:.0} % of the periods of ten minutes, and its GPUs are at {utilization:.0} % utilization"
         );
         let more = held.count();
         let cause = Cause::new("cpu-starved", told, "prometheus").helps(
@@ -84,7 +84,7 @@ fn port(fault: &PortFault) -> String {
         failures,
     } = fault;
     match failures {
-        None => format!("network port {port} of {node} is down, and active on its peers"),
+        None => format!("network port {port} of {node} is down, but active on its peers"),
         Some(times) => format!(
             "the link of network port {port} of {node} went down {times:.0} times within ten minutes"
         ),

@@ -86,7 +86,7 @@ fn rank(word: &str) -> u8 {
 pub(super) fn of_words(pending: &PendingPod, word: &'static str, text: &str) -> Cause {
     let told = match word {
         "gpu-type-absent" => "no node has GPUs of the type".to_owned(),
-        _ => format!("the scheduler says of {}: {text}", pending.name),
+        _ => format!("the scheduler reports for {}: {text}", pending.name),
     };
     Cause::new(word, told, "scheduler")
 }

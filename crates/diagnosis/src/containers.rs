@@ -88,7 +88,7 @@ pub(super) fn causes(facts: &Facts<'_>, pod: &Pod) -> Vec<Cause> {
 /// The cause of a pod whose program has ended while a sidecar keeps the GPUs.
 fn kept_by(pod: &Pod, sidecar: &str) -> Cause {
     let what = format!(
-        "{} has ended, and its container {sidecar} still runs and keeps the GPUs",
+        "{} has ended, but its container {sidecar} still runs and keeps the GPUs",
         pod_name(pod)
     );
     Cause::new("sidecar-running", what, "pod").helps(
@@ -101,7 +101,7 @@ fn kept_by(pod: &Pod, sidecar: &str) -> Cause {
 /// unknown here.
 fn being_made(facts: &Facts<'_>, pod: &Pod) -> Option<Cause> {
     let age = facts.now.as_second() - pod.created_at?.as_second();
-    let what = format!("the container of {} is being made", pod_name(pod));
+    let what = format!("the container of {} is being created", pod_name(pod));
     (age < MADE_WITHIN).then(|| Cause::new("container-creating", what, "pod").at(pod.created_at))
 }
 
@@ -155,16 +155,16 @@ fn crashing(facts: &Facts<'_>, pod: &Pod, container: &Container) -> Vec<Cause> {
         .or(container.last_ended.as_ref());
     let told = match end {
         Some(end) => format!(
-            "{who} ended again and again ({} restarts), last with {}",
+            "{who} keeps exiting ({} restarts), last with {}",
             container.restarts,
             ends::in_words(end)
         ),
-        None => format!("{who} ends again and again"),
+        None => format!("{who} keeps exiting"),
     };
     // If the container has not started again, its last run is the current one, and `--previous`
     // would show an older one.
     let logs = facts.logs(pod, container.terminated.is_none());
-    let crash = Cause::new("crash-loop", told, "pod").helps("read what it said", Some(logs));
+    let crash = Cause::new("crash-loop", told, "pod").helps("read its log", Some(logs));
     let why = end.map(|end| ends::of_end(facts, pod, end));
     std::iter::once(crash).chain(why).collect()
 }
@@ -247,11 +247,11 @@ fn image(facts: &Facts<'_>, pod: &Pod, reason: &str, message: &str) -> Option<Ca
     let field = super::refused::set(facts, "environment.image=IMAGE");
     Some(match word {
         "image-auth" => cause.helps(
-            "name a Secret with the registry's credentials",
+            "set a Secret with credentials of the registry",
             Some("gpuctl explain environment.image_pull_secret".to_owned()),
         ),
         "registry-unreachable" => cause.helps(
-            "the nodes must reach the registry; an image that is on the node needs none",
+            "the nodes must reach the registry, unless they already have the image",
             None,
         ),
         _ => cause.helps("correct the image", Some(field)),
@@ -274,13 +274,13 @@ fn config(facts: &Facts<'_>, told: &str, message: &str, seen_in: &'static str) -
     let namespace = &facts.job.namespace;
     match word {
         "secret-missing" => cause.helps(
-            "make it",
+            "create it",
             Some(format!(
                 "gpuctl create secret NAME -n {namespace} --from-env KEY"
             )),
         ),
         "configmap-missing" => cause.helps(
-            "make it",
+            "create it",
             Some(format!(
                 "kubectl create configmap NAME -n {namespace} --from-file FILE"
             )),
@@ -301,7 +301,7 @@ fn on_faulty_node(facts: &Facts<'_>, pod: &Pod) -> Option<Cause> {
         .find(|taint| of_taint(&taint.key) == "node-faulty")
         .filter(|_| pod.phase == PodPhase::Pending)?;
     let told = format!(
-        "{} is on {}, which is not well: {}",
+        "{} is on {}, which is unhealthy: {}",
         pod_name(pod),
         node.name,
         taint.key
@@ -352,28 +352,28 @@ fn of_running(facts: &Facts<'_>, pod: &Pod) -> Vec<Cause> {
         && !(facts.job.checked && container.started)
     {
         let told = format!(
-            "{who} ended again and again ({} restarts), last with {}",
+            "{who} keeps exiting ({} restarts), last with {}",
             container.restarts,
             ends::in_words(end)
         );
         let logs = facts.logs(pod, true);
-        let crash = Cause::new("crash-loop", told, "pod").helps("read what it said", Some(logs));
+        let crash = Cause::new("crash-loop", told, "pod").helps("read its log", Some(logs));
         return vec![crash, ends::of_end(facts, pod, end)];
     }
     let failing = newest(facts, pod, &["Unhealthy"]);
     let told = match failing {
         Some(event) => format!(
-            "{who} runs, and its check has not passed: {}",
+            "{who} runs, but its probe has not succeeded: {}",
             event.message
         ),
-        None => format!("{who} runs, and its check has not passed"),
+        None => format!("{who} runs, but its probe has not succeeded"),
     };
     let logs = facts.logs(pod, false);
     let seen_in = if failing.is_some() { "events" } else { "pod" };
     vec![
         Cause::new("probe-starting", told, seen_in)
             .at(failing.and_then(|event| event.at))
-            .helps("see how far it is", Some(logs)),
+            .helps("see its progress", Some(logs)),
     ]
 }
 

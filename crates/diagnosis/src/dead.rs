@@ -98,7 +98,7 @@ fn node_lost(facts: &Facts<'_>) -> Option<Cause> {
     let cause = Cause::new("node-lost", message, "pod")
         .helps("see the node", Some(format!("gpuctl describe node {node}")));
     Some(cause.helps(
-        "its pods can be made elsewhere",
+        "its pods can be recreated elsewhere",
         Some(format!("gpuctl restart job {}", facts.full_name())),
     ))
 }
@@ -121,7 +121,7 @@ fn with_evidence(
     }
     for (device, code) in facts.faults.iter().filter(|(_, code)| !is_fatal_xid(*code)) {
         cause = cause.and(
-            format!("{device} told XID {code} within five minutes of its end"),
+            format!("{device} reported XID {code} within five minutes of its end"),
             "prometheus",
         );
     }
@@ -132,7 +132,7 @@ fn with_evidence(
 fn gpu_fault(facts: &Facts<'_>, pod: &Pod) -> Option<Cause> {
     let (device, code) = facts.faults.iter().find(|(_, code)| is_fatal_xid(*code))?;
     let what = format!(
-        "{device}, which {} used, told XID {code} within five minutes of its end",
+        "{device}, which {} used, reported XID {code} within five minutes of its end",
         pod_name(pod)
     );
     let elsewhere = pod
@@ -142,7 +142,7 @@ fn gpu_fault(facts: &Facts<'_>, pod: &Pod) -> Option<Cause> {
     Some(
         Cause::new("gpu-fault", what, "prometheus")
             .at(pod.ended_at)
-            .helps("leave the node out, and tell who runs it", elsewhere),
+            .helps("exclude the node, and tell its administrator", elsewhere),
     )
 }
 
@@ -210,7 +210,7 @@ fn exhausted(facts: &Facts<'_>, ended: &[&Pod], first: &Pod) -> Cause {
         .map(|pod| of_pod(facts, pod).word.to_owned())
         .collect();
     let told = format!(
-        "all {} retries were used; its tries ended by {}",
+        "all {} retries were used; its attempts ended by {}",
         facts.job.retries,
         tries.join(", ")
     );
@@ -235,14 +235,24 @@ fn gone(facts: &Facts<'_>, condition: Option<&(String, String)>) -> Vec<Cause> {
     vec![match (reason.as_str(), code) {
         (_, Some(code)) if is_signal(code) => Cause::new(
             "signal",
-            format!("a pod was ended by {} (exit code {code}); its pods are gone", signal(code - SIGNALS)),
+            format!(
+                "a pod was ended by {} (exit code {code}); its pods are deleted",
+                signal(code - SIGNALS)
+            ),
             "job",
         )
         .at(at),
-        (_, Some(code)) => Cause::new("exit-code", format!("a pod ended with exit code {code}; its pods are gone"), "job").at(at),
+        (_, Some(code)) => Cause::new(
+            "exit-code",
+            format!("a pod ended with exit code {code}; its pods are deleted"),
+            "job",
+        )
+        .at(at),
         (reason, None) if supervised || EXHAUSTED.contains(&reason) => Cause::new(
             "retries-exhausted",
-            format!("all retries were used ({message}); its pods are gone, and what ended them with them"),
+            format!(
+                "all retries were used ({message}); its pods are deleted, so the cause is unknown"
+            ),
             "job",
         )
         .at(at),
@@ -256,7 +266,7 @@ pub(super) fn deleted(facts: &Facts<'_>) -> Cause {
     let told = if left == 0 {
         "it was deleted".to_owned()
     } else {
-        format!("it was deleted; {left} of its pods still end")
+        format!("it was deleted; {left} of its pods are still terminating")
     };
     let cause = Cause::new("deleted", told, "job");
     match facts.job.pods.iter().find(|pod| pod.is_lost()) {
@@ -266,7 +276,7 @@ pub(super) fn deleted(facts: &Facts<'_>) -> Cause {
                 "pod",
             )
             .helps(
-                "forget its pods",
+                "remove its pods without waiting for the node",
                 Some(format!("gpuctl delete job {} --force", facts.full_name())),
             ),
         None => cause,

@@ -69,12 +69,12 @@ pub fn remembered(memory: &Memory, now: Timestamp) -> Answer {
         .and_then(|cause| cause.evidence.first())
         .map(|one| one.what.as_str());
     let sentence = match (situation, told) {
-        (Situation::Fine, _) => format!("{name} succeeded, and is deleted since"),
+        (Situation::Fine, _) => format!("{name} succeeded and was then deleted"),
         (_, None) => {
-            format!("{name} failed, and is deleted since; nothing that was kept tells why")
+            format!("{name} failed and was then deleted; the remaining records do not show why")
         }
         (_, Some(told)) if causes[0].word == "deleted" => format!("{name}: {told}"),
-        (_, Some(told)) => format!("{name} failed: {told}; it is deleted since"),
+        (_, Some(told)) => format!("{name} failed: {told}; it was then deleted"),
     };
     Answer {
         situation: if causes.is_empty() && situation == Situation::Dead {
@@ -85,7 +85,7 @@ pub fn remembered(memory: &Memory, now: Timestamp) -> Answer {
         since: first.and_then(|pod| pod.ended_at),
         sentence,
         causes: weighed(causes),
-        not_evaluated: vec!["exit codes and logs: they went with its pods".to_owned()],
+        not_evaluated: vec!["exit codes and logs: they were deleted with its pods".to_owned()],
         coverage: Basis {
             nodes: None,
             events: events_word(memory, now),
@@ -115,7 +115,7 @@ fn events_word(memory: &Memory, now: Timestamp) -> &'static str {
 fn deadline(who: &str) -> Cause {
     Cause::new(
         "deadline",
-        format!("{who} ran longer than it may (activeDeadlineSeconds)"),
+        format!("{who} exceeded its deadline (activeDeadlineSeconds)"),
         "prometheus",
     )
 }
@@ -150,7 +150,7 @@ fn of_pod(memory: &Memory, pod: &Pod) -> Vec<Cause> {
             None => ["evicted-memory", "evicted-disk"]
                 .into_iter()
                 .map(|word| {
-                    let told = format!("{who} was evicted by its node{place}; whether for memory or disk was not kept");
+                    let told = format!("{who} was evicted by its node{place}; the records do not show whether for memory or disk");
                     Cause { weight: 1.0, ..Cause::new(word, told, "prometheus").at(pod.ended_at) }
                 })
                 .collect(),
@@ -251,7 +251,7 @@ mod tests {
             (
                 Situation::Unknown,
                 Vec::new(),
-                "t failed, and is deleted since; nothing that was kept tells why".into()
+                "t failed and was then deleted; the remaining records do not show why".into()
             )
         );
     }

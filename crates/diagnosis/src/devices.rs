@@ -15,17 +15,17 @@ pub(super) fn missing(facts: &Facts<'_>) -> Option<Cause> {
             let told = format!("device class {class}, which it claims, does not exist");
             let cause = Cause::new("device-claim", told, "inventory");
             Some(cause.helps(
-                "choose one that there is",
+                "use an existing class",
                 Some("kubectl get deviceclasses".to_owned()),
             ))
         }
         DeviceClaims::TemplateMissing(template) => {
             let namespace = &facts.job.namespace;
-            let told = format!("template {template} of its claims does not exist");
+            let told = format!("ResourceClaimTemplate {template} of its claims does not exist");
             let look = format!("kubectl get resourceclaimtemplates -n {namespace}");
             Some(
                 Cause::new("device-claim", told, "inventory")
-                    .helps("see which there are", Some(look)),
+                    .helps("list the existing templates", Some(look)),
             )
         }
         DeviceClaims::None | DeviceClaims::NotEvaluated(_) | DeviceClaims::Compared(_) => None,
@@ -34,10 +34,10 @@ pub(super) fn missing(facts: &Facts<'_>) -> Option<Cause> {
 
 /// The cause of a claim for devices that no driver offers.
 fn none_offered(each: &str, room: &ClassRoom) -> Option<Cause> {
-    let what = format!("{each}; no node that qualifies offers one");
+    let what = format!("{each}; no eligible node offers one");
     (room.all == 0).then(|| {
         Cause::new("device-claim", what, "inventory").helps(
-            "see who offers devices",
+            "list the offered devices",
             Some("kubectl get resourceslices".to_owned()),
         )
     })

@@ -53,7 +53,7 @@ pub(super) fn of_pod(facts: &Facts<'_>, pod: &Pod) -> Cause {
     match pod.disrupted.as_deref() {
         Some("PreemptionByScheduler") => {
             return found("preempted", preempted(facts, pod, &who)).helps(
-                "a job of higher priority is not preempted by that one",
+                "with a higher priority, that job does not preempt it",
                 Some(super::refused::set(facts, "job.priority=high")),
             );
         }
@@ -61,7 +61,7 @@ pub(super) fn of_pod(facts: &Facts<'_>, pod: &Pod) -> Cause {
             return found(
                 "node-lost",
                 format!(
-                    "{who} was ended because its node {} does not answer, is gone, or was tainted NoExecute",
+                    "{who} was ended because its node {} does not respond, was deleted, or was tainted NoExecute",
                     node(pod)
                 ),
             );
@@ -70,7 +70,7 @@ pub(super) fn of_pod(facts: &Facts<'_>, pod: &Pod) -> Cause {
             return found(
                 "node-drained",
                 format!(
-                    "{who} was evicted from {}: its node was drained, or somebody evicted it",
+                    "{who} was evicted from {}: its node was drained, or it was evicted through the API",
                     node(pod)
                 ),
             );
@@ -165,7 +165,7 @@ fn killed_by_node(facts: &Facts<'_>, pod: &Pod, code: i32) -> Option<Cause> {
     // Kubelets send SIGTERM first, and SIGKILL after the grace period.
     if let Some(event) = by_probe.filter(|_| matches!(code, 137 | 143)) {
         let what = format!(
-            "{who} was killed because its check failed: {}",
+            "{who} was killed because its probe failed: {}",
             event.message
         );
         return Some(Cause::new("probe-killed", what, "events").at(event.at));

@@ -70,7 +70,7 @@ impl FreeDevices {
         };
         match on {
             _ if self.are_fragmented(pending) => {
-                format!("{each}: {in_all} are free in all, at most {most} on one node")
+                format!("{each}: {in_all} are free in total, but at most {most} on one node")
             }
             [one] => format!(
                 "{each}; {} has {} free",
@@ -78,11 +78,11 @@ impl FreeDevices {
                 devices(one.free, pending)
             ),
             several if most == 0 => format!(
-                "{each}; none is free on the {} nodes that qualify",
+                "{each}; none is free on the {} eligible nodes",
                 several.len()
             ),
             several => format!(
-                "{each}; of {} nodes none has more than {most} free",
+                "{each}; none of {} nodes has more than {most} free",
                 several.len()
             ),
         }

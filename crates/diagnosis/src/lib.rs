@@ -98,10 +98,7 @@ pub fn diagnose(facts: &Facts<'_>) -> Answer {
             answer
                 .not_evaluated
                 .extend(is_unasked.then(|| running::unasked(facts)));
-            format!(
-                "{} logged {silence}; nothing that was seen tells why",
-                job.name
-            )
+            format!("{} logged {silence}; the cause is unknown", job.name)
         }
         _ => answer::sentence(&job.name, &state, &answer),
     };
@@ -137,7 +134,7 @@ fn gap_of_devices(facts: &Facts<'_>, state: &State) -> Option<&'static str> {
         .running
         .as_ref()
         .is_some_and(|running| !running.traces.is_empty());
-    (state.status == Status::Running && !is_measured).then_some("what its GPUs do: no metrics")
+    (state.status == Status::Running && !is_measured).then_some("activity of its GPUs: no metrics")
 }
 
 /// The gap in the answer when only links, ports and CPU limits have no metrics.

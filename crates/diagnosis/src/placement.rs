@@ -93,7 +93,7 @@ fn by_nodes(
         .collect();
     if takes > 0 && pending.together > 1 {
         let told = format!(
-            "{takes} of {} pods fit now, and they are placed together or not at all",
+            "{takes} of {} pods fit now, but they are scheduled together or not at all",
             pending.together
         );
         causes.push(Cause::new("gang-incomplete", told, "inventory"));
@@ -178,7 +178,10 @@ fn cordoned(names: &[&str], on: &[&CandidateNode<'_>], alone: usize) -> Cause {
     if alone > 0 {
         cause.proven("it fits there", Some(uncordon))
     } else {
-        cause.helps("it fits there when more is free as well", Some(uncordon))
+        cause.helps(
+            "it fits there once more resources are free, too",
+            Some(uncordon),
+        )
     }
 }
 
@@ -187,12 +190,14 @@ fn tainted(facts: &Facts<'_>, names: &[&str], taint: Option<&str>) -> Cause {
     let what = format!("{} tainted {taint}, which it does not tolerate", are(names));
     let tolerate = format!("pod.tolerations=[{{key: {taint}, operator: Exists}}]");
     let command = set(facts, &format!("'{tolerate}'"));
-    Cause::new("taint", what, "inventory")
-        .helps("tolerate it, where whoever set it agrees", Some(command))
+    Cause::new("taint", what, "inventory").helps(
+        "tolerate it, if the owner of the nodes agrees",
+        Some(command),
+    )
 }
 
 fn faulty(names: &[&str], taint: Option<&str>) -> Cause {
-    let what = format!("{} not well: {}", are(names), taint.unwrap_or("a taint"));
+    let what = format!("{} unhealthy: {}", are(names), taint.unwrap_or("a taint"));
     Cause::new("node-faulty", what, "inventory").helps(
         "see the node",
         Some(format!(
@@ -243,7 +248,7 @@ fn no_label(
         .map_or("the labels", |(label, _)| label.as_str());
     let cause = Cause::new(
         "node-selector",
-        format!("no node has {label}, which the pod asks for"),
+        format!("no node has {label}, which the pod requires"),
         "inventory",
     );
     let cause = Cause {
@@ -285,7 +290,7 @@ fn type_absent(
         format!("no node{pool} has GPUs of type {kind}"),
         "inventory",
     );
-    let cause = cause.helps("see which types there are", Some("gpuctl free".to_owned()));
+    let cause = cause.helps("list the available types", Some("gpuctl free".to_owned()));
     match other_type(facts, pending, room) {
         Some((text, command)) => cause.proven(text, Some(command)),
         None => Cause {
@@ -349,7 +354,7 @@ fn beyond(pending: &PendingPod, said: &[SchedulerReason]) -> Vec<Cause> {
             Cause {
                 nodes: one.nodes,
                 ..cause.and(
-                    "there is room by now: the scheduler has not looked again yet",
+                    "enough capacity is free now, but the scheduler has not retried yet",
                     "inventory",
                 )
             }
@@ -372,7 +377,7 @@ fn ahead(facts: &Facts<'_>, pending: &PendingPod, room: &Room) -> Option<Cause> 
         String::new()
     };
     let told = format!(
-        "{}{more} of higher priority wait for GPUs as well, and come first",
+        "{}{more} of higher priority also wait for GPUs, and come first",
         first.holder
     );
     let cause = Cause::new("priority-lower", told, "inventory");

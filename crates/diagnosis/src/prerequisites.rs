@@ -19,7 +19,7 @@ pub(super) fn claims(facts: &Facts<'_>) -> Vec<Cause> {
                 "inventory",
             )
             .helps(
-                "see which there are",
+                "list the existing claims",
                 Some(format!("gpuctl get claims --all -n {namespace}")),
             ),
             ClaimState::Unbound {
@@ -28,10 +28,10 @@ pub(super) fn claims(facts: &Facts<'_>) -> Vec<Cause> {
                 ..
             } => {
                 let told = format!(
-                    "volume claim {name} wants storage class {class}, which does not exist"
+                    "volume claim {name} requests storage class {class}, which does not exist"
                 );
                 Cause::new("storage-class-missing", told, "inventory").helps(
-                    "choose one that there is",
+                    "use an existing class",
                     Some("kubectl get storageclasses".to_owned()),
                 )
             }
@@ -49,7 +49,7 @@ pub(super) fn claims(facts: &Facts<'_>) -> Vec<Cause> {
                     });
                 let told = format!("volume claim {name} ({class}) has no volume yet");
                 Cause::new("claim-pending", told, "inventory").helps(
-                    "see what its provisioner says",
+                    "see the messages of its provisioner",
                     Some(format!("kubectl describe pvc {name} -n {namespace}")),
                 )
             }

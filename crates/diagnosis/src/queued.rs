@@ -11,7 +11,7 @@ pub(super) fn causes(facts: &Facts<'_>) -> Vec<Cause> {
     let queue = job.queue.as_deref().unwrap_or("its queue");
     let position = job.queue_position.map(|position| {
         let place = format!(
-            "it is at place {position} of queue {queue}, and {} in all queues that share its quota",
+            "it is at position {position} in queue {queue}, and at {} in all queues that share its quota",
             position.in_cluster_queue
         );
         (position.in_cluster_queue, place)
@@ -51,10 +51,10 @@ fn of_verdict(facts: &Facts<'_>, verdict: &QueueVerdict, queue: &str) -> Admissi
     let cause = |word| Cause::new(word, format!("queue {queue}: {message}"), "queue");
     if has(&["doesn't exist", "not found", "does not exist"]) {
         let change = super::refused::set(facts, "job.queue=NAME");
-        return AdmissionRefusal::Final(cause("queue-missing").helps(
-            "choose a queue that there is: gpuctl get queues",
-            Some(change),
-        ));
+        return AdmissionRefusal::Final(
+            cause("queue-missing")
+                .helps("use an existing queue (`gpuctl get queues`)", Some(change)),
+        );
     }
     if has(&[
         "is inactive",
@@ -63,25 +63,26 @@ fn of_verdict(facts: &Facts<'_>, verdict: &QueueVerdict, queue: &str) -> Admissi
         "can't admit new workloads",
     ]) {
         return AdmissionRefusal::Final(
-            cause("queue-inactive").helps("whoever runs the queues must start it", Some(look)),
+            cause("queue-inactive")
+                .helps("an administrator of the queues must start it", Some(look)),
         );
     }
     if verdict.reason == "AdmissionChecks" {
         return AdmissionRefusal::Final(
-            cause("queue-checks").helps("see what the check says", Some(look)),
+            cause("queue-checks").helps("see the message of the check", Some(look)),
         );
     }
     if has(&["maximum capacity"]) && !has(&["insufficient unused quota"]) {
         let never = cause("never-fits").and(
-            format!("queue {queue} could not run it if it were empty"),
+            format!("queue {queue} could not run it even if it were empty"),
             "queue",
         );
         return AdmissionRefusal::Final(
-            never.helps("ask for less, or for a larger quota", Some(look)),
+            never.helps("request less, or ask for a larger quota", Some(look)),
         );
     }
     AdmissionRefusal::Quota(cause("queue-quota").helps(
-        "others in the queue must end, or the quota must grow",
+        "other jobs in the queue must end, or the quota must be raised",
         Some(look),
     ))
 }

@@ -29,7 +29,7 @@ pub(super) fn missing(facts: &Facts<'_>) -> Option<Cause> {
         more => format!("and {more} more {states}"),
     };
     let told = format!(
-        "process {} on {} (GPU {}) {state}, says NCCL",
+        "NCCL reports that process {} on {} (GPU {}) {state}",
         first.process, first.node, first.gpus
     );
     let mut cause = Cause::new("rank-missing", told, "ras");
@@ -64,7 +64,7 @@ pub(super) fn missing(facts: &Facts<'_>) -> Option<Cause> {
         return Some(cause);
     }
     Some(cause.helps(
-        "see what it said last",
+        "see its first error",
         Some(format!("gpuctl logs {} --first-error", facts.full_name())),
     ))
 }
@@ -93,7 +93,7 @@ fn by_stacks(facts: &Facts<'_>) -> Option<Cause> {
         let (word, doing) = if odd.waits_for_data() {
             ("data-stall", "waits for data")
         } else {
-            ("collective-hang", "stands elsewhere")
+            ("collective-hang", "is elsewhere")
         };
         let device = if waiting.iter().all(|group| group.in_collective()) {
             ""

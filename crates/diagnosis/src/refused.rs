@@ -13,7 +13,7 @@ pub(super) fn cause(facts: &Facts<'_>, message: &str) -> Cause {
     match RefusalCause::of(message) {
         Some(RefusalCause::QuotaExceeded) => found("quota", exceeded_quota(namespace, message))
             .helps(
-                "others of the namespace must end, or the quota must grow",
+                "other pods in the namespace must end, or the quota must be raised",
                 Some(jobs_of(namespace)),
             ),
         Some(RefusalCause::QuotaUnset) => found("quota", unset_in_quota(namespace, message)).helps(
@@ -22,7 +22,7 @@ pub(super) fn cause(facts: &Facts<'_>, message: &str) -> Cause {
         ),
         Some(RefusalCause::LimitRange) => found("limit-range", limit_range(namespace, message))
             .helps(
-                "ask for less per pod, or ask who set it",
+                "request less per pod, or ask for a higher limit",
                 Some(format!("kubectl get limitranges -n {namespace}")),
             ),
         Some(RefusalCause::PodSecurity) => found(
@@ -39,8 +39,8 @@ pub(super) fn cause(facts: &Facts<'_>, message: &str) -> Cause {
         ),
         Some(RefusalCause::WebhookUnreachable) => {
             let webhook = between(message, "failed calling webhook \"", "\"").unwrap_or("unknown");
-            found("webhook-down", format!("webhook {webhook} must be asked about pods and does not answer")).helps(
-                "its service must run again",
+            found("webhook-down", format!("webhook {webhook} is required for pods, but does not respond")).helps(
+                "restore its service",
                 Some(format!(
                     "kubectl get mutatingwebhookconfigurations,validatingwebhookconfigurations -o wide | grep {webhook}"
                 )),
@@ -72,7 +72,7 @@ fn no_service_account(namespace: &str, message: &str) -> Cause {
         "kubectl create serviceaccount {} -n {namespace}",
         account.rsplit('/').next().unwrap_or(account)
     );
-    Cause::new("service-account-missing", what, "events").helps("make it", Some(make))
+    Cause::new("service-account-missing", what, "events").helps("create it", Some(make))
 }
 
 fn exceeded_quota(namespace: &str, message: &str) -> String {
@@ -91,7 +91,7 @@ fn exceeded_quota(namespace: &str, message: &str) -> String {
 fn unset_in_quota(namespace: &str, message: &str) -> String {
     let quota = after(message, "failed quota: ").unwrap_or("of the namespace");
     let missing = after_words(message, "must specify ").unwrap_or("more");
-    format!("quota {quota} of {namespace} counts what the pod does not set: {missing}")
+    format!("quota {quota} of {namespace} requires values that the pod does not set: {missing}")
 }
 
 fn limit_range(namespace: &str, message: &str) -> String {

@@ -56,7 +56,7 @@ fn stuck(facts: &Facts<'_>, running: &RunningFacts) -> Option<Cause> {
     if report.sampled > 1 {
         if let Some(node) = report.silent_nodes.first() {
             let what = format!(
-                "nothing was heard of the GPUs of {node} for two minutes, and no rank goes on"
+                "the GPUs of {node} have had no metrics for two minutes, and no rank makes progress"
             );
             return Some(
                 Cause::new("node-frozen", what, "prometheus")
@@ -68,12 +68,13 @@ fn stuck(facts: &Facts<'_>, running: &RunningFacts) -> Option<Cause> {
         }
         if report.idle.len() == report.sampled {
             let what = format!(
-                "its {} GPUs do nothing, and it logs no further step",
+                "its {} GPUs are idle, and it logs no further step",
                 report.sampled
             );
             let look = format!("gpuctl logs {} --tail 20", facts.full_name());
             return Some(
-                Cause::new("silent", what, "prometheus").helps("see where it stands", Some(look)),
+                Cause::new("silent", what, "prometheus")
+                    .helps("see its last log lines", Some(look)),
             );
         }
     }
@@ -105,7 +106,7 @@ pub(super) fn silence(facts: &Facts<'_>) -> Option<String> {
 
 /// Describes the data that was not collected, with the command that collects it.
 pub(super) fn unasked(facts: &Facts<'_>) -> String {
-    format!("where its ranks stand: {}", stacks(facts))
+    format!("stacks of its ranks: {}", stacks(facts))
 }
 
 fn with(cause: Cause, silence: Option<String>) -> Cause {
@@ -127,7 +128,7 @@ fn hang(facts: &Facts<'_>, running: &RunningFacts) -> Cause {
     );
     let Some(device) = running.waited_for() else {
         return Cause::new("collective-hang", told, "prometheus")
-            .helps("see where its ranks stand", Some(stacks(facts)));
+            .helps("see the stacks of its ranks", Some(stacks(facts)));
     };
     let (who, place) = ranks::rank_of(facts.job, &running.traces[device]);
     let mut cause = Cause::new("collective-hang", format!("{told} for {who}"), "prometheus");
@@ -155,7 +156,7 @@ fn hang(facts: &Facts<'_>, running: &RunningFacts) -> Cause {
             .at(*at);
     }
     if facts.asked.places().is_empty() {
-        cause.helps("see where its ranks stand", Some(stacks(facts)))
+        cause.helps("see the stacks of its ranks", Some(stacks(facts)))
     } else {
         cause
     }

@@ -41,7 +41,7 @@ pub(super) fn gpus(
         None => cause,
     };
     if let Some(lower) = lower(pending, on, room) {
-        let text = "ask whoever runs them to pause them, or take a PriorityClass that preempts";
+        let text = "ask their owners to pause them, or use a PriorityClass that preempts";
         cause = cause
             .and(lower, "inventory")
             .helps(text, Some("kubectl get priorityclasses".to_owned()));
@@ -179,7 +179,9 @@ fn lower(pending: &PendingPod, on: &[&CandidateNode<'_>], room: &Room) -> Option
         .collect::<Vec<_>>()
         .join(", ");
     (!names.is_empty()).then(|| {
-        format!("of lower priority there: {first}{more}; its PriorityClass preempts nobody")
+        format!(
+            "pods of lower priority hold enough: {first}{more}; its PriorityClass does not preempt"
+        )
     })
 }
 
@@ -316,7 +318,7 @@ pub(super) fn too_large(
     let what =
         device_class(&short).map_or_else(|| short.clone(), |class| format!("device class {class}"));
     let told = format!(
-        "{} of {what} per pod, and the largest node that qualifies has {}",
+        "{} of {what} per pod, but the largest eligible node has {}",
         amount(&short, wanted),
         amount(&short, most)
     );
@@ -326,14 +328,14 @@ pub(super) fn too_large(
     };
     match short.as_str() {
         short if (is_device(short) || device_class(short).is_some()) && most > 0 => {
-            let text = format!("ask for {} per node, and for more nodes", most / 1000);
+            let text = format!("request {} per node, and more nodes", most / 1000);
             cause.helps(
                 text,
                 Some(set(facts, &format!("resources.gpu={}", most / 1000))),
             )
         }
         "cpu" | "memory" => cause.helps(
-            "ask for less",
+            "request less",
             Some(set(
                 facts,
                 &format!("resources.{short}={}", amount(&short, most)),

@@ -364,7 +364,7 @@ fn ranks_tell_what_they_wait_for() {
     };
     assert_eq!(
         told(1080, spread).2,
-        "t hangs: 2 of 3 processes wait in a collective, and rank 0 stands elsewhere"
+        "t hangs: 2 of 3 processes wait in a collective, and rank 0 is elsewhere"
     );
     // Several ranks elsewhere may wait for each other, and a native frame of the interpreter is not
     // a location.
@@ -410,7 +410,7 @@ fn ranks_tell_what_they_wait_for() {
     assert_eq!(few.0, Situation::Unknown);
     assert_eq!(
         few.2,
-        "t logged no step for 1080 s; a step takes 9 s; nothing that was seen tells why"
+        "t logged no step for 1080 s; a step takes 9 s; the cause is unknown"
     );
     assert_eq!(told(1080, RankAnswers::default()).0, Situation::Unknown);
     // A rank without a stack may be the one that the others wait for. A missing response of NCCL

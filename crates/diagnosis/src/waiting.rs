@@ -30,7 +30,7 @@ pub(super) fn paused(facts: &Facts<'_>) -> Cause {
         let kind = if job.kind.serves() { "service" } else { "job" };
         let resume = format!("gpuctl resume job {}", facts.full_name());
         return Cause::new("paused", format!("the {kind} is paused"), "job")
-            .helps("let it go on", Some(resume));
+            .helps("resume it", Some(resume));
     }
     let (told, command) = if job.kind.serves() {
         (
@@ -53,7 +53,7 @@ pub(super) fn paused(facts: &Facts<'_>) -> Cause {
             Some(command).filter(|_| matches!(kind.as_str(), "job" | "jobset")),
         )
     };
-    Cause::new("suspended", told, "job").helps("let it go on", command)
+    Cause::new("suspended", told, "job").helps("resume it", command)
 }
 
 /// Explains why a job waits.
@@ -96,7 +96,7 @@ pub(super) fn causes(facts: &Facts<'_>) -> Vec<Cause> {
         );
         let cause = Cause::new("peers-waiting", told, "pod");
         found.push(cause.helps(
-            "submit it anew so that its pods are placed together",
+            "resubmit it so that its pods are scheduled together",
             Some("gpuctl explain job.gang".to_owned()),
         ));
     }
@@ -133,7 +133,7 @@ fn unplaced(facts: &Facts<'_>) -> Vec<Cause> {
         );
         return vec![
             Cause::new("scheduling-gate", told, "pod")
-                .helps("whatever set the gate must remove it", None),
+                .helps("the controller that set the gate must remove it", None),
         ];
     }
     let queue = volcano(facts);
@@ -142,7 +142,7 @@ fn unplaced(facts: &Facts<'_>) -> Vec<Cause> {
     }
     if let Some(node) = &pending.nominated {
         let told = format!(
-            "pods of lower priority on {node} are being ended to make room for {}",
+            "pods of lower priority on {node} are being preempted for {}",
             pending.name
         );
         return vec![Cause::new("preemption-pending", told, "pod")];
@@ -162,14 +162,15 @@ fn unplaced(facts: &Facts<'_>) -> Vec<Cause> {
     match &pending.group {
         Some(group) => grouped(group, &mut found),
         None if found.is_empty() && said.starts_with(GROUP_NOT_READY) => {
-            let told =
-                format!("Volcano places its pods together or not at all, and not all fit: {said}");
+            let told = format!(
+                "Volcano schedules its pods together or not at all, and not all of them fit: {said}"
+            );
             found.push(Cause::new("gang-incomplete", told, "scheduler"));
         }
         None => {}
     }
     if let Some(event) = scaling_up(facts, &pending.name) {
-        let told = format!("an autoscaler brings a node: {}", event.message);
+        let told = format!("an autoscaler is adding a node: {}", event.message);
         let starting = Cause::new("node-starting", told, "events").at(event.at);
         found.insert(0, starting);
     }
@@ -190,7 +191,7 @@ fn unseen(facts: &Facts<'_>, pending: &PendingPod, queue: Option<Cause>) -> Vec<
         return found;
     }
     let what = format!(
-        "scheduler {} has not looked at {} in {age} s: it does not run, or is far behind",
+        "scheduler {} has not processed {} in {age} s: it is not running, or it is far behind",
         pending.rules.scheduler(),
         pending.name
     );
@@ -206,7 +207,10 @@ fn grouped(group: &GroupVerdict, found: &mut Vec<Cause>) {
     if group.message.is_empty() {
         return;
     }
-    let told = format!("{} says of its group: {}", group.scheduler, group.message);
+    let told = format!(
+        "{} reports about its group: {}",
+        group.scheduler, group.message
+    );
     if OVER_QUOTA.contains(&group.reason.as_str()) {
         found.insert(0, Cause::new("queue-quota", told, "queue"));
     } else if let Some(first) = found.first_mut() {
@@ -230,27 +234,26 @@ fn volcano(facts: &Facts<'_>) -> Option<Cause> {
     let name = &queue.name;
     let look = || Some(format!("gpuctl describe queue {name} -n {}", job.namespace));
     if !queue.active {
-        let told = format!("queue {name} of Volcano is not open");
+        let told = format!("Volcano queue {name} is not open");
         return Some(
             Cause::new("queue-inactive", told, "queue")
-                .helps("whoever runs the queues must open it", look()),
+                .helps("an administrator of the queues must open it", look()),
         );
     }
     let wanted = job.gpus().0.saturating_sub(job.gpus_held().0);
     let (quota, used) = (queue.quota?.0, queue.used?.0);
     if wanted > quota {
         let told =
-            format!("queue {name} of Volcano may use {quota} GPUs, and the job asks for {wanted}");
+            format!("Volcano queue {name} may use {quota} GPUs, but the job requests {wanted}");
         return Some(
             Cause::new("never-fits", told, "queue")
-                .helps("ask for less, or for a larger quota", look()),
+                .helps("request less, or ask for a larger quota", look()),
         );
     }
-    let told = format!(
-        "queue {name} of Volcano uses {used} of {quota} GPUs, and the job asks for {wanted}"
-    );
+    let told =
+        format!("Volcano queue {name} uses {used} of {quota} GPUs, and the job requests {wanted}");
     let cause = Cause::new("queue-quota", told, "queue").helps(
-        "others in the queue must end, or the quota must grow",
+        "other jobs in the queue must end, or the quota must be raised",
         look(),
     );
     (used + wanted > quota).then_some(cause)
@@ -288,7 +291,10 @@ fn between_tries(facts: &Facts<'_>, pods: &[&Pod]) -> Vec<Cause> {
         .evidence
         .first()
         .map_or(why.word, |one| one.what.as_str());
-    let told = format!("{what}; it tries again (retries: {})", facts.job.retries);
+    let told = format!(
+        "{what}; it will be retried (retries: {})",
+        facts.job.retries
+    );
     vec![
         Cause::new("crash-loop", told, "pod").at(failed.ended_at),
         why,

@@ -138,7 +138,7 @@ impl PrometheusAddress {
         };
         let mut url = Url::parse(&whole).map_err(|error| bad(&error.to_string()))?;
         if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none() {
-            return Err(bad("an address begins with http:// or https:// and a host"));
+            return Err(bad("an address starts with http:// or https:// and a host"));
         }
         if !url.username().is_empty() || url.password().is_some() {
             let password = url.password().unwrap_or_default();
@@ -238,14 +238,14 @@ impl PrometheusAddress {
         }
         if let Some(pem) = &self.credentials.authority {
             let found = Certificate::from_pem_bundle(pem)
-                .map_err(|_| bad("the file holds no certificates".to_owned()))?;
+                .map_err(|_| bad("the file contains no certificates".to_owned()))?;
             builder = found
                 .into_iter()
                 .fold(builder, ClientBuilder::add_root_certificate);
         }
         if let Some(pem) = &self.credentials.identity {
             let own = Identity::from_pem(pem)
-                .map_err(|_| bad("the files hold no certificate with its key".to_owned()))?;
+                .map_err(|_| bad("the files contain no certificate with its key".to_owned()))?;
             builder = builder.identity(own);
         }
         let client = builder

@@ -196,13 +196,13 @@ impl WireSeries {
 /// A response that does not fit the query.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum DecodeError {
-    #[error("an answer without data")]
+    #[error("a response without data")]
     NoData,
-    #[error("an answer without a result")]
+    #[error("a response without a result")]
     NoResult,
-    #[error("an answer whose samples are no list")]
+    #[error("a response whose samples are not a list")]
     NoList,
-    #[error("an answer of the type `{0}`")]
+    #[error("a response of type `{0}`")]
     Type(String),
 }
 
@@ -225,7 +225,7 @@ impl Envelope {
     pub(super) fn warnings(&self) -> impl Iterator<Item = String> + '_ {
         let partial = self
             .is_partial
-            .then(|| "the answer is partial: not every store took part".to_owned());
+            .then(|| "the response is partial: some stores did not respond".to_owned());
         let own = self.warnings.iter().flatten().take(MOST_WARNINGS);
         own.map(|text| excerpt(text, SERVER_MESSAGE).into_owned())
             .chain(partial)

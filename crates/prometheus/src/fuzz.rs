@@ -15,7 +15,7 @@ pub fn answer(bytes: &[u8]) {
     if let Some(envelope) = Envelope::read(text) {
         assert!(
             serde_json::from_str::<serde_json::Value>(text).is_ok(),
-            "what is no JSON was read"
+            "invalid JSON was accepted"
         );
         let _ = envelope.warnings().count();
         let _ = envelope.series();

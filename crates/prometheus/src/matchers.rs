@@ -11,7 +11,7 @@ pub struct Matchers(Vec<(String, String)>);
 /// A matcher that is not `LABEL=VALUE`.
 #[derive(Debug, thiserror::Error)]
 pub enum NoMatcher {
-    #[error("a matcher is LABEL=VALUE, such as cluster=prod, and not `{0}`")]
+    #[error("`{0}` is not a matcher of the form LABEL=VALUE, such as cluster=prod")]
     NotAPair(String),
     #[error(
         "`{0}` would replace the metrics that queries ask for; match a label of the cluster, such as cluster=prod"

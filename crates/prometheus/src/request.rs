@@ -71,8 +71,9 @@ pub(super) async fn received(
             break;
         }
         if body.len() + piece.len() > LARGEST {
-            let cause = "its answer is larger than 96 MiB; ask for less time, or for one namespace"
-                .to_owned();
+            let cause =
+                "its response is larger than 96 MiB; query a shorter period, or a single namespace"
+                    .to_owned();
             return Err(QueryError::Unreachable {
                 server: server.to_owned(),
                 cause,
@@ -110,5 +111,5 @@ pub(super) fn unreachable(server: &str, error: &dyn std::error::Error) -> QueryE
 fn host_of(location: &str) -> String {
     let url = Url::parse(location).ok();
     url.and_then(|url| url.host_str().map(ToOwned::to_owned))
-        .unwrap_or_else(|| "an address that is not told".to_owned())
+        .unwrap_or_else(|| "an unknown address".to_owned())
 }

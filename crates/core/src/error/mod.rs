@@ -50,7 +50,7 @@ impl ErrorKind {
             Self::Request => "the request failed, or part of a batch did",
             Self::Usage => "wrong usage of the command line",
             Self::Specification => "the specification file is invalid",
-            Self::NotFound => "what was asked for does not exist",
+            Self::NotFound => "the requested object does not exist",
             Self::Access => "forbidden or not authenticated",
             Self::Unreachable => {
                 "the cluster or Prometheus cannot be reached, or a bundle does not hold the answer"
@@ -120,7 +120,7 @@ impl Error {
     /// The bundle of `--replay` does not contain the requested data.
     pub fn not_in_bundle(message: impl fmt::Display) -> Self {
         Self::new(ErrorName::NotInBundle, message)
-            .hint("a bundle holds what lists, `why`, `doctor` and histories ask for with their usual windows; ask the cluster itself for the rest")
+            .hint("a bundle contains the data of lists, `why`, `doctor` and histories with their usual windows; query the cluster itself for anything else")
     }
 }
 

@@ -124,7 +124,7 @@ pub fn broken(host: &NodeDetails, pods: &[StackPod], metrics: NodeMetrics) -> Op
         return stack.fault(StackLink::FeatureDiscovery).or_else(|| {
             Some(BrokenLink {
                 link: StackLink::FeatureDiscovery,
-                message: "no label tells the type of its GPUs".to_owned(),
+                message: "no label contains the type of its GPUs".to_owned(),
                 fix: format!("gpuctl label node {} nvidia.com/gpu-type=TYPE", node.name),
             })
         });
@@ -171,7 +171,7 @@ impl NodeStack<'_> {
         let anywhere = self.pods.iter().any(|pod| pod.link == Some(link));
         (anywhere && self.on_node(link).next().is_none()).then(|| BrokenLink {
             link,
-            message: "no pod of it runs on this node, and others have one".to_owned(),
+            message: "none of its pods runs on this node, but other nodes have one".to_owned(),
             fix: format!("kubectl describe node {}", self.node),
         })
     }
@@ -180,7 +180,7 @@ impl NodeStack<'_> {
     fn without_gpus(&self) -> Option<BrokenLink> {
         let plugin = || BrokenLink {
             link: StackLink::DevicePlugin,
-            message: "the node is labelled as one with GPUs and offers none".to_owned(),
+            message: "the node is labeled as having GPUs, but offers none".to_owned(),
             fix: format!(
                 "kubectl get pods -A --field-selector spec.nodeName={} | grep -i -e plugin -e driver",
                 self.node
@@ -207,7 +207,7 @@ impl NodeStack<'_> {
             None if self.on_node(StackLink::Exporter).next().is_some() => BrokenLink {
                 link: StackLink::Scrape,
                 message: format!(
-                    "{stale}: its exporter is ready, and Prometheus does not scrape it"
+                    "{stale}: its exporter is ready, but Prometheus does not scrape it"
                 ),
                 fix: "kubectl get servicemonitors,podmonitors -A | grep -i dcgm".to_owned(),
             },

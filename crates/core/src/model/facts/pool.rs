@@ -106,12 +106,13 @@ impl PoolDefinition {
             .max_gpu_per_job
             .filter(|most| gpus > GpuCount(u64::from(*most)))
         {
-            let message =
-                format!("the job asks for {gpus} GPUs in all; pool `{pool}` allows {most} per job");
+            let message = format!(
+                "the job requests {gpus} GPUs in total; pool `{pool}` allows {most} per job"
+            );
             return Some(PoolRefusal {
                 name: "PoolQuotaExceeded",
                 message,
-                hint: format!("ask for {most} or fewer, or choose another pool"),
+                hint: format!("request {most} or fewer, or choose another pool"),
             });
         }
         if let Some(most) = self.max_jobs.filter(|most| jobs >= *most as usize) {
@@ -243,7 +244,7 @@ mod tests {
         assert_eq!(why(8, Some("NVIDIA-A100-SXM4-80GB"), 1), None);
         assert_eq!(
             why(9, None, 0).unwrap(),
-            "the job asks for 9 GPUs in all; pool `p` allows 8 per job"
+            "the job requests 9 GPUs in total; pool `p` allows 8 per job"
         );
         assert_eq!(why(1, None, 2).unwrap(), "pool `p` has 2 jobs and allows 2");
         assert_eq!(

@@ -88,7 +88,7 @@ fn trouble(job: &Job, pods: &[&Pod]) -> Option<Why> {
             _ if job.queued && reason == "SchedulingGated" => why("Queued", job.queue_words()),
             Some(node) => {
                 let way = format!(
-                    "`gpuctl resume job {}/{} --anywhere` lets it go",
+                    "`gpuctl resume job {}/{} --anywhere` releases it",
                     job.namespace, job.name
                 );
                 why(
@@ -155,7 +155,7 @@ fn crashing(job: &Job, pod: &Pod) -> Option<Why> {
         }
         Some(end) if end.never_started() => format!("{}, {restarts}", not_started(&pod.name, end)),
         Some(end) => format!("{} ended with exit code {}, {restarts}", pod.name, end.code),
-        None => format!("{} ends again and again, {restarts}", pod.name),
+        None => format!("{} keeps exiting, {restarts}", pod.name),
     };
     let reason = if container.waiting.is_some() {
         "CrashLoopBackOff"

@@ -234,7 +234,7 @@ pub fn cannot_start(job: &Job, counts: impl Fn(&Pod) -> bool) -> Option<Why> {
     let told = match last {
         Some(end) if reason == "CrashLoopBackOff" => {
             format!(
-                "{} ends again and again, with exit code {}",
+                "{} keeps exiting with exit code {}",
                 pod_name(pod),
                 end.code
             )

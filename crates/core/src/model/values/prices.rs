@@ -62,7 +62,7 @@ impl Budget {
         let all = || self.groups.values().chain(&self.default).chain(&self.total);
         let amounts = || all().flat_map(|one| [one.gpu_hours, one.cost]).flatten();
         if all().any(|one| one.gpu_hours.is_none() && one.cost.is_none()) {
-            return Some("a budget has gpu_hours, cost or both");
+            return Some("a budget needs gpu_hours, cost or both");
         }
         (!amounts().all(|amount| amount.is_finite() && amount >= 0.0))
             .then_some("a budget cannot be negative")

@@ -16,7 +16,7 @@ pub const QUEUES: &[Rule] = &[
 ];
 pub const QUOTAS: &[Rule] = &[rule(Namespace, "", "resourcequotas", LIST)];
 pub const STALE_QUOTA: &[Rule] = &[
-    rule(Cluster, "", "resourcequotas", LIST).or("where else it binds"),
+    rule(Cluster, "", "resourcequotas", LIST).or("other namespaces where it applies"),
     rule(Namespace, "", "limitranges", &["delete"]).or(OLD),
 ];
 pub const DELETE_QUOTA: &[Rule] = &[

@@ -40,7 +40,7 @@ impl Rule {
 
 pub(super) const LIST: &[&str] = &["list"];
 pub(super) const WATCH: &[&str] = &["watch"];
-pub(super) const NEWS: &str = "news without delay in `-w`";
+pub(super) const NEWS: &str = "immediate updates in `-w`";
 pub(super) const MAKE: &[&str] = &["get", "create", "patch"];
 /// Access of a multi-node training to its supervisor's Secret.
 const TOKEN: &[&str] = &["get", "create", "patch", "delete"];
@@ -67,15 +67,14 @@ pub const FIND: &[Rule] = &[
     rule(Namespace, "apps", "statefulsets", LIST).or("notebooks"),
     rule(Namespace, "", "events", LIST).or("why pods are missing"),
     rule(Namespace, "", "pods", WATCH).or(NEWS),
-    rule(Namespace, "kueue.x-k8s.io", "workloads", LIST)
-        .or("why a queue of Kueue's holds jobs back"),
+    rule(Namespace, "kueue.x-k8s.io", "workloads", LIST).or("why a Kueue queue holds jobs back"),
     rule(
         Namespace,
         "visibility.kueue.x-k8s.io",
         "localqueues/pendingworkloads",
         &["get"],
     )
-    .or("where jobs stand in a queue of Kueue's"),
+    .or("positions of jobs in a Kueue queue"),
 ];
 
 /// Finding a job by its name, whatever its kind.
@@ -94,8 +93,8 @@ pub const ANY_KIND: &[Rule] = &[
 /// Submitting a job: the objects around it, and the checks before it.
 pub const PLACE: &[Rule] = &[
     rule(Namespace, "", "services", MAKE),
-    rule(Namespace, "", "pods", &["create"]).or("the check of pods beforehand"),
-    rule(Namespace, "", "pods", &["watch"]).or("news without delay in `--wait`"),
+    rule(Namespace, "", "pods", &["create"]).or("checking pods beforehand"),
+    rule(Namespace, "", "pods", &["watch"]).or("immediate updates in `--wait`"),
     rule(Cluster, "", "nodes", LIST).or("the check of pool and GPU type"),
     rule(Home, "", "configmaps", &["get"])
         .or("the check of the pool's quota, and the site's defaults"),
@@ -108,11 +107,11 @@ pub const PLACE: &[Rule] = &[
     )
     .or("variables of the site's defaults"),
     rule(Cluster, "scheduling.k8s.io", "priorityclasses", MAKE)
-        .or("`job.priority`, unless the class is there"),
+        .or("`job.priority`, unless the PriorityClass exists"),
     rule(Namespace, "", "persistentvolumeclaims", MAKE).when("`size:` workdirs"),
     rule(Namespace, "", "configmaps", MAKE).when("`files:` and trainings on several nodes"),
     rule(Namespace, "", "secrets", TOKEN)
-        .when("trainings on several nodes (`job.restart: rank` does without)"),
+        .when("trainings on several nodes (not needed with `job.restart: rank`)"),
     rule(Namespace, "networking.k8s.io", "networkpolicies", POLICY)
         .or("closing the port of rank 0 to other pods"),
     rule(Cluster, "resource.k8s.io", "resourceslices", LIST)
@@ -121,15 +120,14 @@ pub const PLACE: &[Rule] = &[
         .or("GPUs of dynamic resource allocation"),
     rule(Namespace, "kueue.x-k8s.io", "localqueues", LIST).or("the check of `job.queue`"),
     rule(Namespace, "kueue.x-k8s.io", "localqueues", &["get"])
-        .or("`job.topology` in a queue of Kueue's"),
+        .or("`job.topology` in a Kueue queue"),
     rule(Cluster, "kueue.x-k8s.io", "clusterqueues", &["get"])
-        .or("`job.topology` in a queue of Kueue's"),
+        .or("`job.topology` in a Kueue queue"),
     rule(Cluster, "kueue.x-k8s.io", "resourceflavors", &["get"])
-        .or("`job.topology` in a queue of Kueue's"),
-    rule(Cluster, "kueue.x-k8s.io", "topologies", &["get"])
-        .or("`job.topology` in a queue of Kueue's"),
+        .or("`job.topology` in a Kueue queue"),
+    rule(Cluster, "kueue.x-k8s.io", "topologies", &["get"]).or("`job.topology` in a Kueue queue"),
     rule(Cluster, "scheduling.volcano.sh", "queues", LIST).or("the check of `job.queue`"),
-    rule(Namespace, "scheduling.k8s.io", "podgroups", MAKE).or("gangs of Kubernetes itself"),
+    rule(Namespace, "scheduling.k8s.io", "podgroups", MAKE).or("native gangs of Kubernetes"),
 ];
 
 const WAITING: &str = "`--wait` and `--follow`";
@@ -157,7 +155,7 @@ pub const SERVE: &[Rule] = &[
 ];
 
 const REMOVE: &[&str] = &["list", "delete"];
-pub(super) const OLD: &str = "taking away what the file no longer describes";
+pub(super) const OLD: &str = "pruning objects that the file no longer declares";
 
 /// Pruning objects that the file no longer declares.
 pub const STALE: &[Rule] = &[
@@ -185,7 +183,8 @@ pub const SWITCH: &[Rule] = &[
 /// Evicting or deleting pods so that their controller replaces them.
 pub const RENEW: &[Rule] = &[
     rule(Namespace, "", "pods/eviction", &["create"]),
-    rule(Namespace, "", "pods", &["get", "delete", "patch"]).or("pods on nodes that do not answer"),
+    rule(Namespace, "", "pods", &["get", "delete", "patch"])
+        .or("pods on nodes that do not respond"),
     rule(Namespace, "apps", "deployments", &["patch"]).when("services"),
     rule(
         Namespace,
@@ -198,28 +197,32 @@ pub const RENEW: &[Rule] = &[
 
 /// Explaining why a job waits or died, in addition to finding it.
 pub const EXPLAIN: &[Rule] = &[
-    rule(Namespace, "", "pods", &["get"]).or("what a pod without a node asks for"),
-    rule(Cluster, "", "nodes", LIST).or("which nodes lack what"),
-    rule(Cluster, "", "pods", LIST).or("what is free, and who holds it"),
-    rule(Namespace, "", "resourcequotas", LIST).or("quotas, where no event tells of them"),
-    rule(Namespace, "", "persistentvolumeclaims", &["get"]).or("volumes that are not there yet"),
+    rule(Namespace, "", "pods", &["get"]).or("requests of pods without a node"),
+    rule(Cluster, "", "nodes", LIST).or("which resources nodes lack"),
+    rule(Cluster, "", "pods", LIST).or("free resources, and who holds the others"),
+    rule(Namespace, "", "resourcequotas", LIST).or("quotas that no event mentions"),
+    rule(Namespace, "", "persistentvolumeclaims", &["get"]).or("volumes that do not exist yet"),
     rule(Cluster, "storage.k8s.io", "storageclasses", &["get"]).or("storage classes"),
-    rule(Namespace, "batch", "jobs", &["get"]).or("when the holders of GPUs must end"),
-    rule(Cluster, "resource.k8s.io", "resourceslices", LIST).or("devices of dynamic allocation"),
-    rule(Cluster, "resource.k8s.io", "resourceclaims", LIST).or("devices of dynamic allocation"),
-    rule(Cluster, "resource.k8s.io", "devicetaintrules", LIST).or("devices of dynamic allocation"),
-    rule(Cluster, "resource.k8s.io", "deviceclasses", &["get"]).or("devices of dynamic allocation"),
+    rule(Namespace, "batch", "jobs", &["get"]).or("deadlines of jobs that hold GPUs"),
+    rule(Cluster, "resource.k8s.io", "resourceslices", LIST)
+        .or("devices of dynamic resource allocation"),
+    rule(Cluster, "resource.k8s.io", "resourceclaims", LIST)
+        .or("devices of dynamic resource allocation"),
+    rule(Cluster, "resource.k8s.io", "devicetaintrules", LIST)
+        .or("devices of dynamic resource allocation"),
+    rule(Cluster, "resource.k8s.io", "deviceclasses", &["get"])
+        .or("devices of dynamic resource allocation"),
     rule(
         Namespace,
         "resource.k8s.io",
         "resourceclaimtemplates",
         &["get"],
     )
-    .or("devices of dynamic allocation"),
-    rule(Namespace, "scheduling.k8s.io", "podgroups", &["get"]).or("what schedulers say of a gang"),
+    .or("devices of dynamic resource allocation"),
+    rule(Namespace, "scheduling.k8s.io", "podgroups", &["get"]).or("messages of gang schedulers"),
     rule(Namespace, "scheduling.volcano.sh", "podgroups", &["get"])
-        .or("what schedulers say of a gang"),
-    rule(Namespace, "scheduling.run.ai", "podgroups", &["get"]).or("what schedulers say of a gang"),
+        .or("messages of gang schedulers"),
+    rule(Namespace, "scheduling.run.ai", "podgroups", &["get"]).or("messages of gang schedulers"),
 ];
 
 pub const MAKE_JOB: &[Rule] = &[rule(Namespace, "batch", "jobs", MAKE)];
@@ -264,7 +267,7 @@ pub const SECRET: &[Rule] = &[rule(Namespace, "", "secrets", MAKE)];
 pub const PROGRESS: &[Rule] = &[rule(Namespace, "", "pods/log", &["get"]).or("progress")];
 pub const THROUGHPUT: &[Rule] = &[rule(Namespace, "", "pods/log", &["get"]).or("throughput")];
 pub const LOGS: &[Rule] = &[rule(Namespace, "", "pods/log", &["get"])];
-pub const ALL_LOGS: &[Rule] = &[rule(Cluster, "", "pods/log", &["get"]).or("what logs tell")];
+pub const ALL_LOGS: &[Rule] = &[rule(Cluster, "", "pods/log", &["get"]).or("data from logs")];
 pub const EVENTS: &[Rule] = &[
     rule(Namespace, "batch", "jobs", LIST),
     rule(Namespace, "", "pods", LIST),
@@ -299,9 +302,9 @@ pub const DELETE_JOB: &[Rule] = &[
     rule(Namespace, "apps", "statefulsets", &["delete"]).when("notebooks"),
     rule(Namespace, "", "persistentvolumeclaims", &["list", "delete"]).when("`--purge`"),
     rule(Namespace, "", "secrets", &["get", "delete"])
-        .or("the token of ranks that an interrupted `create` left"),
+        .or("the token that an interrupted `create` left behind"),
     rule(Namespace, "networking.k8s.io", "networkpolicies", REMOVE)
-        .or("the policy that an interrupted `create` left"),
+        .or("the policy that an interrupted `create` left behind"),
     rule(Namespace, "apps", "replicasets", &["list", "delete"]).when("services with `--force`"),
     rule(Namespace, "", "pods", &["delete"]).when("`--force`, and pods that outlived their job"),
     // `delete` searches every kind for an object with this name that gpuctl did not create.
@@ -315,12 +318,12 @@ pub const DELETE_JOB: &[Rule] = &[
         &["get"],
     )
     .or(SPANNING),
-    rule(Namespace, "", "pods", &["watch"]).or("news of the end without delay"),
+    rule(Namespace, "", "pods", &["watch"]).or("immediate notice of the end"),
 ];
 pub const CLAIMS: &[Rule] = &[
     rule(Namespace, "", "persistentvolumeclaims", LIST),
-    rule(Namespace, "", "pods", LIST).or("who uses claims"),
-    rule(Namespace, "batch", "jobs", LIST).or("whether jobs are still there"),
+    rule(Namespace, "", "pods", LIST).or("the pods that use claims"),
+    rule(Namespace, "batch", "jobs", LIST).or("whether jobs still exist"),
 ];
 /// Checking that objects a job refers to exist, before it is submitted.
 pub const LOOK: &[Rule] = &[
@@ -331,5 +334,5 @@ pub const LOOK: &[Rule] = &[
     rule(Namespace, "", "serviceaccounts", &["get"]).or("the check of service accounts"),
     rule(Cluster, "storage.k8s.io", "storageclasses", LIST).or("the check of storage classes"),
     rule(Cluster, "", "persistentvolumes", LIST).or("the check of storage classes"),
-    rule(Cluster, "", "pods", LIST).or("who holds the GPUs that a job waits for"),
+    rule(Cluster, "", "pods", LIST).or("the holders of GPUs that a job waits for"),
 ];
