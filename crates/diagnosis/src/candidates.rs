@@ -43,6 +43,8 @@ pub(super) fn candidate<'n>(
         .map(|(resource, amount)| (resource.clone(), amount - taken(pending, resource, takes)))
         .collect();
     let mut obstacles = keeps_off(&pending.rules, &pending.requests, node, &left);
+    // `left` excludes the pods that fit, so it is always short of something. For a single pod that
+    // is not an obstacle.
     if takes > 0 && pending.together <= 1 {
         obstacles.retain(|(word, _)| !is_shortage(word));
     }

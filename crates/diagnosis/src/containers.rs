@@ -63,6 +63,8 @@ pub(super) fn causes(facts: &Facts<'_>, pod: &Pod) -> Vec<Cause> {
     if let Some(found) = on_faulty_node(facts, pod).or_else(|| prepared(facts, pod)) {
         return vec![found];
     }
+    // A later event shows that the pull is over. Without one, `done` is `None`, which is less than
+    // every time.
     let done = newest(facts, pod, &["Pulled", "Started"]).and_then(|event| event.at);
     let pulling = newest(facts, pod, &["Pulling"])
         .filter(|event| pod.phase == PodPhase::Pending && event.at > done);

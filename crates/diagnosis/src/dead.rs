@@ -30,6 +30,7 @@ pub(super) fn causes(facts: &Facts<'_>) -> Vec<Cause> {
     let condition = ["Failed", "FailureTarget"]
         .iter()
         .find_map(|kind| job.conditions.get(*kind));
+    // A lost node no longer matters once the Job itself has failed.
     if condition.is_none()
         && let Some(cause) = node_lost(facts)
     {

@@ -59,6 +59,7 @@ pub fn diagnose(facts: &Facts<'_>) -> Answer {
         causes: answer::weighed(causes),
         ..Answer::default()
     };
+    // Without a cause, the situation alone would only repeat the status of the job.
     if answer.causes.is_empty() && matches!(situation, Situation::Waiting | Situation::Dead) {
         answer.situation = Situation::Unknown;
     }

@@ -71,6 +71,7 @@ fn by_nodes(
         .filter(open)
         .map(|one| one.takes)
         .fold(0, u64::saturating_add);
+    // Enough pods fit, so the scheduler must have a reason that this comparison does not know.
     if takes >= pending.together {
         return beyond(pending, said);
     }

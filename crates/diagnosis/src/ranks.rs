@@ -89,6 +89,7 @@ fn by_stacks(facts: &Facts<'_>) -> Option<Cause> {
         .or(others.first())?;
     // Native frames of the Python interpreter do not show what the program is doing.
     let are_few = ranks(&others) <= (all / FEW).max(1) && ranks(&waiting) > ranks(&others);
+    // A rank without a stack could be the one that the others wait for.
     if facts.asked.unread == 0 && are_few && stacks.iter().all(StackGroup::is_python) {
         let (word, doing) = if odd.waits_for_data() {
             ("data-stall", "waits for data")

@@ -114,6 +114,7 @@ pub(super) fn set(facts: &Facts<'_>, field: &str) -> String {
             facts.subject.kind, facts.job.name, facts.job.namespace
         );
     }
+    // The pod template of a Job is immutable, so a training has to be replaced.
     let replace = if facts.job.kind.serves() {
         ""
     } else {

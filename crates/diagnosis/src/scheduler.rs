@@ -43,6 +43,7 @@ const PARTS: [(&str, &str); 21] = [
     ("didn't have free ports", "host-port"),
     ("cannot allocate all claims", "device-claim"),
     ("unbound immediate PersistentVolumeClaims", "claim-pending"),
+    // `persistentvolumeclaim "x" not found`.
     ("persistentvolumeclaim", "claim-missing"),
     ("resourceclaim", "device-claim"),
     ("Too many pods", "insufficient-pods"),

@@ -72,6 +72,7 @@ pub(super) fn causes(facts: &Facts<'_>) -> Vec<Cause> {
     let lacks = alive.len() + (job.pods_done as usize) < job.pods_wanted as usize;
     if let Some(message) = job.create_failure.as_deref().filter(|_| lacks) {
         found.push(refused::cause(facts, message));
+    // Events expire after an hour, so a quota can be the cause without an event.
     } else if lacks && alive.is_empty() {
         found.extend(by_quota(facts));
     }
@@ -169,6 +170,7 @@ fn unplaced(facts: &Facts<'_>) -> Vec<Cause> {
         }
         None => {}
     }
+    // A node that is on its way ends the wait, whatever else is missing now.
     if let Some(event) = scaling_up(facts, &pending.name) {
         let told = format!("an autoscaler is adding a node: {}", event.message);
         let starting = Cause::new("node-starting", told, "events").at(event.at);
@@ -240,6 +242,7 @@ fn volcano(facts: &Facts<'_>) -> Option<Cause> {
                 .helps("an administrator of the queues must open it", look()),
         );
     }
+    // `used` already includes the GPUs that the job holds.
     let wanted = job.gpus().0.saturating_sub(job.gpus_held().0);
     let (quota, used) = (queue.quota?.0, queue.used?.0);
     if wanted > quota {

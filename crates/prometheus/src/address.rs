@@ -127,6 +127,7 @@ const MOST_REDIRECTS: usize = 5;
 impl PrometheusAddress {
     /// Parses an address. Moves user and password from the URL into the credentials.
     pub fn parse(text: &str, mut credentials: Credentials) -> Result<Self, QueryError> {
+        // An address can lack the scheme: `prometheus:9090`.
         let whole = if text.contains("://") {
             text.to_owned()
         } else {
@@ -151,7 +152,7 @@ impl PrometheusAddress {
                 .host_str()
                 .is_some_and(|host| Signing::region_of(host).is_some())
         {
-            return Err(bad("Amazon's service answers at https:// only"));
+            return Err(bad("Amazon's service only supports https://"));
         }
         let region = credentials
             .aws_region

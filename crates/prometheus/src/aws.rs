@@ -38,6 +38,7 @@ pub(crate) struct Signing {
 impl Signing {
     /// Extracts the region from a host name of Amazon's service.
     pub(super) fn region_of(host: &str) -> Option<&str> {
+        // Regions in China use the domain `amazonaws.com.cn`.
         let host = host.strip_suffix(".cn").unwrap_or(host);
         let region = host
             .strip_prefix("aps-workspaces.")?

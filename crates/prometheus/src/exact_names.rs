@@ -37,6 +37,7 @@ pub(super) fn queries(query: &str, names: &[String]) -> Vec<String> {
         return vec![query.to_owned()];
     };
     // Prometheus anchors regexes at both ends.
+    // String literals of PromQL escape backslashes.
     let Ok(matching) = Regex::new(&format!("^(?:{})$", pattern.replace("\\\\", "\\"))) else {
         return Vec::new();
     };

@@ -189,6 +189,7 @@ impl<'a> Prometheus<'a> {
         }
         match self.chunks.next() {
             Way::Query => by_query().await,
+            // The result of the query counts, so that a wrong remote read does no harm.
             Way::Both => {
                 let (queried, chunks) =
                     join(by_query(), self.chunks_of(range, &Labels::default())).await;
@@ -262,6 +263,7 @@ impl<'a> Prometheus<'a> {
     /// Removes staleness markers. Prometheus omits them from range selectors, but VictoriaMetrics
     /// returns them as NaN.
     async fn without_marks(&self, mut found: Vec<Series>) -> Result<Vec<Series>, QueryError> {
+        // Markers are NaN, so most responses need no further request.
         if !found
             .iter()
             .flat_map(|series| &series.points)
@@ -330,6 +332,7 @@ impl<'a> Prometheus<'a> {
                     server: server(),
                     told: found,
                 },
+                // A gateway in front of Prometheus responds in its place.
                 502..=504 => QueryError::Unreachable {
                     server: server(),
                     cause: found,

@@ -221,6 +221,7 @@ impl FromStr for Matchers {
                 && !label.starts_with(|c: char| c.is_ascii_digit())
                 && label.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
         };
+        // `==` and `=~` are other operators, not part of the value.
         if !is_label(label) || value.is_empty() || value.starts_with(['=', '~']) {
             return Err(wrong());
         }

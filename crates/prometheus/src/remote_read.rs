@@ -150,6 +150,7 @@ fn without(labels: &Labels, added: &Labels) -> Labels {
 pub(super) fn question(range: &SampleRange, matchers: &Matchers) -> Vec<u8> {
     const PATTERN: u64 = 2;
     const STREAMED_CHUNKS: u64 = 1;
+    // The two length bytes of a literal store its length minus 1.
     const PIECE: usize = 1 << 16;
     let mut query = Vec::new();
     put_number(&mut query, 1, range.start.millis() as u64);
@@ -197,6 +198,8 @@ pub(super) fn series(
     let mut all: Vec<Series> = Vec::new();
     let mut frames = MessageReader::new(body);
     while !frames.is_at_end() {
+        // A frame is its length, a checksum of 4 bytes and the message. Source: Prometheus,
+        // `storage/remote/chunked.go`.
         let length = frames.varint().ok()?;
         // The checksum of a frame is not verified, because truncated and malformed chunks fail to
         // decode anyway.

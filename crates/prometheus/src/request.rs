@@ -52,6 +52,7 @@ pub(super) async fn received(
             .unwrap_or_default()
             .to_owned()
     };
+    // The client follows redirects within the host, so this one leads elsewhere or is one too many.
     if (300..400).contains(&code) {
         let to = host_of(&header("location"));
         return Err(QueryError::Redirected {

@@ -78,6 +78,7 @@ fn pair(text: &[u8]) -> Option<(Point, &[u8])> {
     let mut at = i64::try_from(seconds).ok().filter(|_| is_number)? * 1000;
     if let [b'.', fraction @ ..] = rest {
         let (part, behind) = digits(fraction);
+        // Times have at most three decimals. A longer fraction stays in the JSON.
         at += [100, 10, 1].get((fraction.len() - behind.len()).checked_sub(1)?)?
             * i64::try_from(part).ok()?;
         rest = behind;

@@ -141,6 +141,7 @@ impl ConsumersByNode<'_> {
         let all = held
             .into_iter()
             .chain(pods.map(|pod| (pod.name.clone(), pod.requests)));
+        // The name breaks ties, so that the result does not depend on the order of the list.
         let largest = all.map(|(name, requests)| (amount(&requests), name)).max();
         largest
             .filter(|(amount, _)| *amount > 0)

@@ -131,6 +131,8 @@ impl DeviceClaims {
                 let Some(offered) = rooms.get(&node.name) else {
                     continue;
                 };
+                // `allocatable` includes held devices, because it decides whether the pod could
+                // ever fit. `free` decides whether it fits now.
                 node.allocatable
                     .insert(resource.clone(), offered.all.to_string());
                 if let Some(free) = free.as_mut().and_then(|free| free.get_mut(&node.name)) {

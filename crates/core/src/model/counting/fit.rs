@@ -39,6 +39,7 @@ impl Fit {
 
     /// The nodes on which its pods could run once enough capacity is free.
     pub fn possible(&self) -> BTreeSet<String> {
+        // Only a shortage can end without a change to the job or the nodes.
         let is_possible = |group: &&NodeGroup| {
             group
                 .cause

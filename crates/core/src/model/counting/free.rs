@@ -123,6 +123,7 @@ impl FreeGpus {
             detail,
             holder,
         };
+        // GPUs of a closed node count in the total, but can neither be used nor receive moved pods.
         if let Some((by, detail)) = closed(host) {
             self.stranded
                 .extend((free > 0).then(|| strand(free, by, detail, None)));

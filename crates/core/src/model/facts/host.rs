@@ -211,6 +211,8 @@ fn words(text: &str) -> Vec<String> {
     for (place, letter) in letters.iter().enumerate() {
         let before = place.checked_sub(1).map(|place| letters[place]);
         let next_is_lower = letters.get(place + 1).is_some_and(char::is_ascii_lowercase);
+        // A capital starts a word after a lower-case letter, and also before one, as `H` in
+        // `GPUHealthy`.
         let begins = letter.is_ascii_uppercase()
             && before.is_some_and(|before| !before.is_ascii_uppercase() || next_is_lower);
         if (begins || !letter.is_ascii_alphanumeric()) && !word.is_empty() {

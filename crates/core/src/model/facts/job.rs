@@ -184,6 +184,7 @@ impl Job {
     /// True for a job of this queue.
     pub fn is_in(&self, queue: &Queue) -> bool {
         self.queue.as_deref() == Some(queue.name.as_str())
+            // Queues of Kueue and Volcano can have the same name.
             && self.queued == (queue.system == QueueSystem::Kueue)
             && queue
                 .namespace

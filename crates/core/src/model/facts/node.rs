@@ -173,6 +173,7 @@ impl Node {
             .get(resource)
             .and_then(|text| quantity::units(text))
             .unwrap_or(0);
+        // Published copies do not contain the capacity.
         told.max(self.allocatable(resource))
     }
 

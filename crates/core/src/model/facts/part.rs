@@ -188,6 +188,7 @@ fn mig_fraction(profile: &str, product: Option<&GpuType>) -> Option<f64> {
 /// The fraction of a device that one partition of a compute mode has. `cpx` partitions are single
 /// compute dies, whose number depends on the product.
 fn mode_fraction(mode: &str, product: Option<&GpuType>) -> Option<f64> {
+    // Single, dual, triple, quad and core partitioned modes.
     match mode {
         "spx" => Some(1.0),
         "dpx" => Some(1.0 / 2.0),

@@ -21,6 +21,8 @@ pub(crate) fn state(job: &Job) -> State {
     } else if ready >= job.pods_wanted {
         (
             Status::Running,
+            // A service with all its pods can still have a problem, such as a rollout that makes no
+            // progress.
             trouble(job, &pods)
                 .map(|why| degraded(job, ready, why))
                 .or_else(|| rollout(job, &pods)),
@@ -108,6 +110,7 @@ fn trouble(job: &Job, pods: &[&Pod]) -> Option<Why> {
     if let Some(message) = job
         .create_failure
         .as_deref()
+        // The event may be old, so it only counts while pods are missing.
         .filter(|_| present.len() < job.pods_wanted as usize)
     {
         return Some(why(create_failure_reason(message), message));

@@ -118,6 +118,7 @@ fn waiting(job: &Job, pods: &[&Pod]) -> Why {
     if let Some((reason, message)) = unscheduled {
         return waiting_for_node(job, bound.len(), reason, message);
     }
+    // The event of a failed creation may be old, so it only counts while pods are missing.
     let lacks_pods = count(pods, |pod| pod.phase != PodPhase::Failed) < job.pods_wanted;
     if let Some(message) = job.create_failure.as_deref().filter(|_| lacks_pods) {
         return why(create_failure_reason(message), message);

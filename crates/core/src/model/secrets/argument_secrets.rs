@@ -36,6 +36,7 @@ pub fn argument_secrets(words: &[&str]) -> Vec<usize> {
 /// Whether `word` is the value of a flag whose name indicates a secret.
 fn follows_secret_flag(flag: &str, word: &str) -> bool {
     let is_flag = flag.starts_with('-') && !flag.contains(['=', ' ', '\n']);
+    // `--max-tokens 8192` is a count.
     let counts_tokens = flag.trim_end_matches('s').ends_with("token") && is_count(word);
     is_flag && !word.starts_with("--") && holds_secret(flag, word) && !counts_tokens
 }

@@ -34,6 +34,7 @@ static RULES: LazyLock<Vec<(Regex, Find)>> = LazyLock::new(|| {
         ),
         (format!(r"(?i)(?-u:\b)(?P<n>(?:(?:{owners})[ _-]+){{1,3}}keys?)(?P<s>[ \t]*[:=：][ \t]*|\s+{says}\s+)"), key_of_owner),
         (format!(r"(?i)(?-u:\b)(?P<n>pass[ -](?:word|phrase|code)|{nouns})(?P<s>\s+{says}\s+)"), sentence),
+        // Chinese for password, passphrase, token and key.
         (r"(?P<n>密码|口令|令牌|密钥)(?P<s>\s*(?:[:：=]|是|为)\s*)".to_owned(), sentence),
         (
             format!(

@@ -16,11 +16,15 @@ static RULES: LazyLock<Vec<(Regex, Judge)>> = LazyLock::new(|| {
     let rules: [(String, Judge); 12] = [
         (r"(?s)-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----.*?(?:-----END [A-Z0-9 ]*PRIVATE KEY-----|\z)".to_owned(), |_| true),
         (prefixes(), |_| true),
+        // Bootstrap tokens of kubeadm.
         (r"(?:^|[^\w.-])(?P<v>[a-z0-9]{6}\.[a-z0-9]{16})(?:$|[^\w.-])".to_owned(), is_bootstrap_token),
         (r"(?i)\b(?:bearer|basic|digest|apikey)\s+(?P<v>[A-Za-z0-9+/_.=~:-]{8,})".to_owned(), is_header_value),
         (r#"://(?P<v>[^/\s@"'<>]+)@"#.to_owned(), |_| true),
+        // A login whose password contains unescaped slashes.
         (r#"://(?P<v>[^/\s@"':<>]+:[^\s"'<>]+)@"#.to_owned(), is_login),
+        // Data source names of Go's MySQL driver: `user:password@tcp(host)`.
         (r"(?i)\b[\w.-]+:(?P<v>[^\s@]+)@(?:tcp|udp|unix)\(".to_owned(), |_| true),
+        // Oracle's thin driver: `jdbc:oracle:thin:user/password@host`.
         (r"(?i)\bjdbc:oracle:thin:[^/\s]+/(?P<v>[^@\s]+)@".to_owned(), |_| true),
         (addresses_by_name(), |_| true),
         (webhooks(), |_| true),

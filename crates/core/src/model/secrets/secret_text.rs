@@ -37,6 +37,7 @@ pub fn secret_spans(text: &str) -> Vec<Range<usize>> {
         add_tools(text, &mut spans);
     }
     spans.retain(|span| !span.is_empty() && !is_masked(&text[span.clone()]));
+    // Of spans with the same start, the longest comes first and absorbs the others.
     spans.sort_by_key(|span| (span.start, std::cmp::Reverse(span.end)));
     let mut merged: Vec<Range<usize>> = Vec::new();
     for span in spans {

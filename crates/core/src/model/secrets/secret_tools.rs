@@ -211,6 +211,7 @@ impl<'a> CommandWords<'a> {
         if is_key_login || program.is_some() {
             self.program_at = index;
         }
+        // `sudo -S` reads the password from standard input.
         let is_sudo = self.before == "sudo" && word.starts_with('-') && word.contains('S');
         let reads_password =
             is_sudo || READERS.contains(&word) || (word == "login" && self.is_subcommand());
@@ -226,9 +227,11 @@ impl<'a> CommandWords<'a> {
             && word.starts_with('-')
             && !word.starts_with("--")
             && word.contains('b');
+        // `mc alias set NAME URL KEY SECRET` also ends with a secret.
         let adds_user = ["add_user", "change_password"].contains(&word)
             || (self.before == "alias" && word == "set");
         self.ends_with_password |= is_batch || (self.is_rule(SecretPlace::Subcommand) && adds_user);
+        // `rclone obscure PASSWORD`.
         self.ends_with_password |= self.is_rule(SecretPlace::Settings) && word == "obscure";
     }
 

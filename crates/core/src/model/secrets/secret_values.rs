@@ -59,6 +59,7 @@ fn quoted_at(text: &str, start: usize) -> Option<TextValue> {
         .get(start + level)
         .filter(|byte| matches!(byte, b'"' | b'\'' | b'`'))?;
     let content = start + level + 1;
+    // Triple quotes of Python.
     if level == 0 && bytes[content..].starts_with(&[quote, quote]) {
         let triple = &text[start..content + 2];
         let length = text[content + 2..]
@@ -93,6 +94,7 @@ pub(super) fn closing_quote(
             let is_escaped = slashes > level
                 && (slashes - level).is_multiple_of(level + 1)
                 && (slashes - level) / (level + 1) % 2 == 1;
+            // YAML and SQL escape a single quote by doubling it.
             let is_doubled =
                 quote == b'\'' && level == 0 && at > content && bytes.get(at + 1) == Some(&quote);
             if is_doubled {
@@ -126,6 +128,7 @@ fn end_of_word(text: &str, start: usize, end: ValueEnd) -> usize {
         }
         at += 1;
     }
+    // Trailing brackets and separators belong to the text around the value.
     let word = &text[start..at];
     start + word.trim_end_matches(['}', ')', ']', ',', ';', '\\']).len()
 }
@@ -165,6 +168,7 @@ pub(super) fn line_before(text: &str, at: usize) -> (usize, &str) {
 /// more than `indent`.
 pub(super) fn block_at(text: &str, at: usize, indent: usize) -> Option<Range<usize>> {
     let header = text[at..near_end_of_line(text, at)].trim_end();
+    // The style can be followed by indicators for indentation and chomping: `|2-`.
     let is_header = header.starts_with(['|', '>'])
         && header.len() < 4
         && !header[1..].contains(|c: char| c.is_alphabetic());

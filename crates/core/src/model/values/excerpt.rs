@@ -16,6 +16,7 @@ pub fn excerpt(text: &str, limit: usize) -> Cow<'_, str> {
     if text.len() <= limit {
         return Cow::Borrowed(text);
     }
+    // Three quarters come from the start of the text, one quarter from its end.
     let end = text.floor_char_boundary(limit - limit / 4);
     let rest = text.ceil_char_boundary(text.len() - limit / 4);
     Cow::Owned(format!(

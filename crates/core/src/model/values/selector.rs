@@ -74,6 +74,7 @@ impl LabelRequirement {
                 _ => None,
             };
         }
+        // The longer operators come first, because they contain `=`.
         if let Some((key, value)) = text.split_once("!=") {
             return Some(Self::NotIn(good(key)?, vec![value.trim().to_owned()]));
         }

@@ -109,6 +109,7 @@ impl Add for GpuCount {
     type Output = Self;
 
     fn add(self, other: Self) -> Self {
+        // Counts come from the cluster and may be absurd, but a sum must not wrap around.
         Self(self.0.saturating_add(other.0))
     }
 }

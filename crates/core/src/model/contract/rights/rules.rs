@@ -177,7 +177,7 @@ pub const SWITCH: &[Rule] = &[
     )
     .or(SPANNING),
     rule(Namespace, "apps", "statefulsets", &["patch"]).when("notebooks"),
-    rule(Namespace, "kueue.x-k8s.io", "workloads", LIST).or("jobs in a queue of Kueue's"),
+    rule(Namespace, "kueue.x-k8s.io", "workloads", LIST).or("jobs in a Kueue queue"),
 ];
 
 /// Evicting or deleting pods so that their controller replaces them.
