@@ -63,8 +63,7 @@ pub(super) fn causes(facts: &Facts<'_>, pod: &Pod) -> Vec<Cause> {
     if let Some(found) = on_faulty_node(facts, pod).or_else(|| prepared(facts, pod)) {
         return vec![found];
     }
-    // A later event shows that the pull is over. Without one, `done` is `None`, which is less than
-    // every time.
+    // A later event shows that the pull is over; `None` is less than every time.
     let done = newest(facts, pod, &["Pulled", "Started"]).and_then(|event| event.at);
     let pulling = newest(facts, pod, &["Pulling"])
         .filter(|event| pod.phase == PodPhase::Pending && event.at > done);
@@ -163,8 +162,7 @@ fn crashing(facts: &Facts<'_>, pod: &Pod, container: &Container) -> Vec<Cause> {
         ),
         None => format!("{who} keeps exiting"),
     };
-    // If the container has not started again, its last run is the current one, and `--previous`
-    // would show an older one.
+    // Until the container starts again, `--previous` would show an older run than its last one.
     let logs = facts.logs(pod, container.terminated.is_none());
     let crash = Cause::new("crash-loop", told, "pod").helps("read its log", Some(logs));
     let why = end.map(|end| ends::of_end(facts, pod, end));
@@ -266,8 +264,7 @@ fn config(facts: &Facts<'_>, told: &str, message: &str, seen_in: &'static str) -
     let missing = lower.contains("not found") || lower.contains("couldn't find key");
     let word = match () {
         () if missing && lower.contains("configmap") => "configmap-missing",
-        // A CSI driver may report a missing secret of its own, which `gpuctl create secret` cannot
-        // fix.
+        // A missing secret of a CSI driver is not a Secret that a user can create.
         () if missing && lower.contains("secret") && !lower.contains("csi") => "secret-missing",
         () if seen_in == "events" => "mount-failed",
         () => "start-error",

@@ -74,9 +74,7 @@ pub struct ClassRoom {
 /// The claims of a pod, compared with the offered devices where possible.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DeviceClaims {
-    /// The pod claims nothing.
     None,
-    /// The class does not exist.
     ClassMissing(String),
     /// The ResourceClaimTemplate does not exist.
     TemplateMissing(String),
