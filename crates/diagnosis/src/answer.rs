@@ -165,7 +165,7 @@ const MOST: usize = 5;
 /// normalizes the weights to a sum of 1.
 pub(super) fn weighed(mut causes: Vec<Cause>) -> Vec<Cause> {
     let mut seen = BTreeSet::new();
-    // Ranks often share a cause. The evidence of the first one is kept.
+    // Ranks often share a cause; only the first one's evidence matters.
     causes.retain(|cause| seen.insert(cause.word));
     causes.truncate(MOST);
     let mut next = 1.0;

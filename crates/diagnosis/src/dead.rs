@@ -45,7 +45,7 @@ pub(super) fn causes(facts: &Facts<'_>) -> Vec<Cause> {
         )];
     }
     // Pods of the current attempt come first, in the order of their ends. Peers fail because the
-    // first rank is gone.
+    // first rank has disappeared.
     let present: Vec<&str> = job
         .current_pods()
         .iter()

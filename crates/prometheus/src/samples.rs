@@ -146,7 +146,7 @@ fn number(text: &[u8]) -> Option<(f64, &[u8])> {
         }
         return Some((if minus { -value } else { value }, rest));
     }
-    // A backslash, or a byte that JSON strings cannot contain, is left to serde_json.
+    // serde_json handles backslashes, and bytes that JSON strings cannot contain.
     let end = text
         .iter()
         .position(|byte| matches!(byte, b'"' | b'\\' | ..b' '))?;

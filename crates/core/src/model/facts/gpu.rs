@@ -182,7 +182,7 @@ impl GpuType {
 
     /// The extended resource that counts devices of this type, depending on the vendor.
     pub fn resource(&self) -> &'static str {
-        // AMD's Instinct models are named MI plus a number.
+        // Names of AMD's Instinct models are MI plus a number.
         let amd = self
             .model
             .strip_prefix("mi")

@@ -78,7 +78,7 @@ fn failure(job: &Job, condition: Why) -> Why {
         .collect();
     earlier.sort_by(|a, b| (b.created_at, &b.name).cmp(&(a.created_at, &a.name)));
     // Within one attempt, the rank that ended first is the likely cause. Its peers fail because it
-    // is gone.
+    // has disappeared.
     present.sort_by_key(|pod| (pod.ended_at.is_none(), pod.ended_at));
     let ended: Vec<Why> = present
         .into_iter()
