@@ -60,8 +60,8 @@ pub const PRIVATE: &str = "gpuctl/private";
 pub const RUN: &str = "gpuctl/run";
 /// The pool of a node. Jobs of the pool carry it too.
 pub const POOL_LABEL: &str = "gpuctl/pool";
-/// The UID of the namespace `HOME`, stored on a ClusterRole. It proves that an administrator
-/// created that namespace.
+/// The UID of the namespace `HOME`, as an annotation of a ClusterRole. It marks the namespace as
+/// created by an administrator, because other users cannot create ClusterRoles.
 pub const HOME_UID: &str = "gpuctl/namespace-uid";
 /// The namespace of gpuctl's cluster-wide objects.
 pub const HOME: &str = "gpuctl-system";
