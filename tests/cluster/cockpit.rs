@@ -63,7 +63,7 @@ fn logs_and_a_shell_are_a_key_away() {
     let why = tty.sees("done");
     assert!(
         why.contains("$ gpuctl why -n piloted piloted/Job/waits")
-            && why.contains("the largest node that qualifies has 8"),
+            && why.contains("the largest eligible node has 8"),
         "{why}"
     );
     tty.press("q1");

@@ -83,7 +83,7 @@ fn the_first_broken_link_of_each_node_is_named() {
     );
     assert_eq!(
         of("stack-c", "gpu-stack"),
-        "fail feature-discovery: no label tells the type of its GPUs"
+        "fail feature-discovery: no label contains the type of its GPUs"
     );
     assert_eq!(
         of("stack-d", "siblings"),

@@ -195,7 +195,7 @@ fn a_notebook_with_folders_of_its_node_resumes_on_that_node() {
     scene.gpuctl(&["resume", "job", "lab"]).ok();
     let waits = scene.until("lab", "pending", Some("Unschedulable"));
     let way =
-        format!("its files are on {node}, `gpuctl resume job nb-node/lab --anywhere` lets it go");
+        format!("its files are on {node}, `gpuctl resume job nb-node/lab --anywhere` releases it");
     assert!(
         waits["message"].as_str().unwrap().ends_with(&way),
         "{waits:#}"

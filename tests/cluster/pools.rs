@@ -354,7 +354,7 @@ nodes: [pool-quota-0, pool-quota-1]
     .exits(1);
     assert_eq!(
         refused.err,
-        "error: the job asks for 6 GPUs in all; pool `pool-quota` allows 4 per job\n\nhint: ask for 4 or fewer, or choose another pool\n"
+        "error: the job requests 6 GPUs in total; pool `pool-quota` allows 4 per job\n\nhint: request 4 or fewer, or choose another pool\n"
     );
     scene.create("first", "resources: {pool: POOL, gpu: 2, node_count: 2}");
     make(&scene, &scene.training("second", ""), &[])

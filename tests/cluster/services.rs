@@ -153,7 +153,7 @@ fn what_keeps_a_service_from_running_is_its_reason() {
     waited
         .exits(1)
         .says("job `again` cannot start, CrashLoopBackOff: again-")
-        .says("ends again and again, with exit code 1");
+        .says("keeps exiting with exit code 1");
     let refused = scene
         .gpuctl_with(
             &["create", "-f", "-", "--wait=complete"],

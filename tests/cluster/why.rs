@@ -180,7 +180,7 @@ fn a_person_reads_who_holds_what_and_pastes_commands() {
             .gpuctl(&["why", "first"])
             .ok()
             .out
-            .starts_with("first runs; nothing stands in its way\n")
+            .starts_with("first runs without known problems\n")
     );
     scene
         .gpuctl(&["why", "secnod"])

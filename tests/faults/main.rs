@@ -341,7 +341,7 @@ fn an_answer_of_prometheus_without_end_is_left_after_96_mib() {
     let run = server.gpuctl(&["--prometheus", &prometheus, "top", "jobs"]);
     assert!(
         run.err
-            .contains("its answer is larger than 96 MiB; ask for less time"),
+            .contains("its response is larger than 96 MiB; query a shorter period"),
         "{}{}",
         run.out,
         run.err

@@ -160,7 +160,7 @@ fn one_of_two_clusters_is_answered_as_if_it_were_alone() {
         &["stats", "cluster", "--match", "cluster"],
     )
     .exits(2)
-    .says("a matcher is LABEL=VALUE");
+    .says("is not a matcher of the form LABEL=VALUE");
     let doctor = ask(&unclear, &shared, &["doctor", "-o", "json"]).out;
     let doctor: Value = serde_json::from_str(&doctor).unwrap();
     let check = doctor["checks"]

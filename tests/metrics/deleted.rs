@@ -127,7 +127,7 @@ fn what_is_deleted_is_told_from_what_was_kept() {
     let oom = why("oom");
     assert_eq!(
         oom["sentence"],
-        "oom failed: rank 1 used more memory than its limit on gone-1: host memory, not GPU memory; it is deleted since"
+        "oom failed: rank 1 used more memory than its limit on gone-1: host memory, not GPU memory; it was then deleted"
     );
     assert_eq!(
         (
@@ -160,7 +160,7 @@ fn what_is_deleted_is_told_from_what_was_kept() {
     for name in ["done", "again"] {
         assert_eq!(
             why(name)["sentence"],
-            format!("{name} succeeded, and is deleted since")
+            format!("{name} succeeded and was then deleted")
         );
     }
     let pod = why("oom-0-aaaaa");

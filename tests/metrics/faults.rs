@@ -69,7 +69,7 @@ fn what_is_no_prometheus_is_told_and_inventory_still_answers() {
             "content-type: text/plain\r\n",
             "Unauthorized",
             6,
-            "does not let you in",
+            "denies access",
         ),
         (
             503,
@@ -104,7 +104,7 @@ fn what_is_no_prometheus_is_told_and_inventory_still_answers() {
             JSON,
             r#"{"status":"success","data":{"resultType":"vector","result":[{"metric":{},"val"#,
             6,
-            "does not speak Prometheus' language",
+            "is not a Prometheus server",
         ),
     ];
     for (code, head, body, exit, text) in cases {
@@ -140,7 +140,7 @@ fn what_is_no_prometheus_is_told_and_inventory_still_answers() {
     nothing_said(
         scene.asking("ftp://nowhere", &["get", "heatmap"], ""),
         2,
-        "is no address of a Prometheus",
+        "is not a valid Prometheus address",
     );
 }
 
@@ -248,7 +248,7 @@ fn credentials_go_to_one_host_and_to_no_screen() {
         )
         .exits(6);
     assert!(
-        run.err.contains("sends us on to another host") && run.err.contains("localhost"),
+        run.err.contains("redirects to another host") && run.err.contains("localhost"),
         "{}",
         run.err
     );
@@ -296,7 +296,7 @@ fn a_command_gives_the_token_to_the_address_beside_it() {
         "{head}"
     );
     let failed = ask(&config("echo canary; exit 7"))
-        .says("`prometheus.token_command` gave no token")
+        .says("`prometheus.token_command` did not provide a token")
         .says("exit status: 7");
     assert!(!failed.err.contains("canary"), "{}", failed.err);
     assert_eq!(failed.code, 6);

@@ -193,7 +193,7 @@ fn from_nothing_to_the_proxy_and_the_port_forward() {
     );
     let denied = as_user(Persona::Erin, &["get", "nodes", "-o", "json"]).ok();
     assert!(
-        denied.err.contains("does not let you in")
+        denied.err.contains("denies access")
             && denied.json()["items"][0]["gpuUtilization"].is_null(),
         "{}",
         denied.err

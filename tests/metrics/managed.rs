@@ -353,7 +353,7 @@ fn requests_are_signed_where_a_store_wants_it() {
     ];
     let refused = configured(&signed, "managed-amazon", &wrong, &["-v", "get", "heatmap"])
         .exits(6)
-        .says("does not let you in");
+        .says("denies access");
     assert!(!refused.err.contains("canary"), "{}", refused.err);
     let without = configured(
         &signed,

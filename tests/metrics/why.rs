@@ -125,7 +125,7 @@ fn a_throttled_rank_and_one_that_the_others_wait_for_are_named() {
             unknown["situation"].as_str(),
             unknown["notEvaluated"][0].as_str()
         ),
-        (Some("unknown"), Some("what its GPUs do: no metrics"))
+        (Some("unknown"), Some("activity of its GPUs: no metrics"))
     );
 }
 
@@ -153,7 +153,7 @@ fn a_device_that_failed_is_the_cause_of_the_end() {
     let told = dead["causes"][0]["evidence"][0]["what"].as_str().unwrap();
     assert!(
         told.starts_with("why-fault-0/gpu-")
-            && told.contains("which rank 0 used, told XID 79 within five minutes"),
+            && told.contains("which rank 0 used, reported XID 79 within five minutes"),
         "{told}"
     );
     assert_eq!(dead["causes"][1]["cause"], "exit-code", "{dead:#}");
@@ -238,7 +238,7 @@ fn what_holds_a_rank_up_beside_its_gpus_is_named() {
     let told = cause(&slices, "cpu-starved");
     assert!(
         told.contains(
-            "stopped rank 3 in 90 % of the time slices of ten minutes, and its GPUs are at"
+            "throttled rank 3 in 90 % of the periods of ten minutes, and its GPUs are at"
         ),
         "{told}"
     );

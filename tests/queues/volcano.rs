@@ -96,7 +96,7 @@ fn a_queue_holds_back_what_exceeds_it(scene: &Scene) {
         ),
         (
             &json!("queue-quota"),
-            "second waits: queue research of Volcano uses 8 of 8 GPUs, and the job asks for 8"
+            "second waits: Volcano queue research uses 8 of 8 GPUs, and the job requests 8"
         )
     );
     let queues = scene
@@ -172,9 +172,7 @@ fn two_that_compete_never_share(scene: &Scene) {
     let why = |name: &str| scene.gpuctl(&["why", name, "-o", "json"], "").ok().json();
     assert_eq!(
         why(loser)["sentence"],
-        format!(
-            "{loser} waits: queue large of Volcano uses 64 of 96 GPUs, and the job asks for 64"
-        )
+        format!("{loser} waits: Volcano queue large uses 64 of 96 GPUs, and the job requests 64")
     );
     // A queue without a limit: 32 GPUs are free.
     scene
@@ -203,9 +201,9 @@ fn two_that_compete_never_share(scene: &Scene) {
             .flat_map(|cause| cause["evidence"].as_array().unwrap());
         let mut said = told
             .map(|one| one["what"].as_str().unwrap())
-            .filter(|what| what.starts_with("Volcano says of its group: "));
+            .filter(|what| what.starts_with("Volcano reports about its group: "));
         if gang.as_deref()
-            == Some("32 of 40 pods fit now, and they are placed together or not at all")
+            == Some("32 of 40 pods fit now, but they are scheduled together or not at all")
             && said.next().is_some()
         {
             assert_eq!(causes[0]["cause"], "insufficient-gpu", "{answer:#}");

@@ -1,18 +1,18 @@
-//! The bytes of protobuf: keys, numbers and lengths. It knows no names and no messages. Source:
-//! protobuf.dev, "Encoding".
+//! Reads and writes the protobuf wire format: tags, varints and length-delimited fields. It has no
+//! message definitions. Source: protobuf.dev, "Encoding".
 
 use serde::de::Error as _;
 use serde_json::{Error, Result};
 
-/// What a field holds.
+/// The value of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scalar<'de> {
     Number(u64),
-    /// A text, a message, or fields of one number one after the other.
+    /// A string, a message, or the packed values of a repeated field.
     Bytes(&'de [u8]),
 }
 
-/// What is left of a message.
+/// The unread part of a message.
 #[derive(Clone, Copy, Debug)]
 pub struct MessageReader<'de>(&'de [u8]);
 
@@ -25,13 +25,15 @@ impl<'de> MessageReader<'de> {
         self.0.is_empty()
     }
 
-    /// Returns the next field and its number; `None` at the end of the message.
+    /// Reads the next field and its number; `None` at the end of the message.
     pub fn field(&mut self) -> Result<Option<(u64, Scalar<'de>)>> {
         if self.0.is_empty() {
             return Ok(None);
         }
         let key = self.varint()?;
         let scalar = match key & 7 {
+            // Wire types 1 and 5 are fixed 64-bit and 32-bit values. Types 3 and 4 are deprecated
+            // groups.
             0 => Scalar::Number(self.varint()?),
             1 => Scalar::Bytes(self.take(8)?),
             2 => {
@@ -48,8 +50,9 @@ impl<'de> MessageReader<'de> {
         Ok(Some((key >> 3, scalar)))
     }
 
-    /// Goes on over all further fields of this number, and returns everything since `start`.
+    /// Skips the following fields with this number, and returns the bytes since `start`.
     pub fn run_since(&mut self, start: Self, number: u64) -> Result<&'de [u8]> {
+        // The reader is `Copy`, so a field is only consumed after its number has matched.
         let mut ahead = *self;
         while let Some((next, _)) = ahead.field()?
             && next == number
@@ -59,9 +62,9 @@ impl<'de> MessageReader<'de> {
         Ok(&start.0[..start.0.len() - self.0.len()])
     }
 
-    /// Returns a number.
     pub fn varint(&mut self) -> Result<u64> {
         let mut value = 0;
+        // A 64-bit varint has at most 10 bytes of 7 bits each.
         for (place, byte) in self.0.iter().enumerate().take(10) {
             value |= u64::from(byte & 0x7f) << (7 * place);
             if byte & 0x80 == 0 {
@@ -69,23 +72,22 @@ impl<'de> MessageReader<'de> {
                 return Ok(value);
             }
         }
-        Err(Error::custom("a number does not end"))
+        Err(Error::custom("a varint is too long"))
     }
 
-    /// Returns so many bytes.
+    /// Consumes the next `length` bytes.
     pub fn take(&mut self, length: u64) -> Result<&'de [u8]> {
         let end = usize::try_from(length)
             .ok()
             .filter(|end| *end <= self.0.len());
         let (taken, rest) = self
             .0
-            .split_at(end.ok_or_else(|| Error::custom("protobuf breaks off"))?);
+            .split_at(end.ok_or_else(|| Error::custom("the protobuf message is truncated"))?);
         self.0 = rest;
         Ok(taken)
     }
 }
 
-/// Writes a number.
 pub fn put_varint(into: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
         into.push(number as u8 | 0x80);
@@ -94,13 +96,13 @@ pub fn put_varint(into: &mut Vec<u8>, mut number: u64) {
     into.push(number as u8);
 }
 
-/// Writes a field that holds a number.
+/// Writes a varint field.
 pub fn put_number(into: &mut Vec<u8>, field: u64, number: u64) {
     put_varint(into, field << 3);
     put_varint(into, number);
 }
 
-/// Writes a field that holds a text or a message.
+/// Writes a length-delimited field: a string or a message.
 pub fn put_bytes(into: &mut Vec<u8>, field: u64, bytes: &[u8]) {
     put_varint(into, field << 3 | 2);
     put_varint(into, bytes.len() as u64);

@@ -1,4 +1,5 @@
-//! The answer: a situation, its causes by weight, what each rests on and what would help.
+//! The answer of a diagnosis: the situation, its causes by weight with their evidence, and
+//! remedies.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +10,7 @@ use gpuctl_core::model::counting::start::StartForecast;
 use gpuctl_core::model::{State, Status};
 use gpuctl_core::stats::logs::stacks::StackGroup;
 
-/// What is the matter with a job.
+/// The situation of a job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, strum::IntoStaticStr)]
 #[strum(serialize_all = "lowercase")]
 pub enum Situation {
@@ -28,80 +29,79 @@ impl Situation {
     }
 }
 
-/// Why a job does what it does.
+/// A diagnosis of a job.
 #[derive(Clone, Debug, Default)]
 pub struct Answer {
     pub situation: Situation,
     pub since: Option<Timestamp>,
     pub sentence: String,
-    /// By weight.
+    /// In descending order of weight.
     pub causes: Vec<Cause>,
-    /// When it starts, for one that waits for room.
+    /// The forecast of the start, for a job that waits for capacity.
     pub start: Option<StartForecast>,
-    /// Where its ranks stand; `None` when they were not asked.
+    /// The stacks of its ranks; `None` when they were not collected.
     pub stacks: Option<Vec<StackGroup>>,
     pub not_evaluated: Vec<String>,
     pub coverage: Basis,
 }
 
-/// What the answer rests on.
+/// The data that the answer is based on.
 #[derive(Clone, Debug, Default)]
 pub struct Basis {
-    /// Nodes that were looked at; `None` where they may not be listed.
+    /// Number of nodes that were compared; `None` if the user cannot list nodes.
     pub nodes: Option<usize>,
     /// `seen`, `none`, `expired`, `forbidden`.
     pub events: &'static str,
 }
 
-/// One cause.
+/// A cause with its evidence.
 #[derive(Clone, Debug, Default)]
 pub struct Cause {
-    /// A word of [`CAUSES`].
+    /// A name in [`CAUSES`].
     pub word: &'static str,
-    /// From 0 to 1; those of one answer add up to 1.
+    /// From 0 to 1; the weights in one answer sum up to 1.
     pub weight: f64,
-    /// Nodes on which it holds.
+    /// Number of nodes that it applies to.
     pub nodes: Option<u64>,
     pub evidence: Vec<Evidence>,
     pub holders: Vec<HolderTime>,
     pub helps: Vec<Help>,
 }
 
-/// Something that was seen.
+/// An observation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Evidence {
     pub what: String,
-    /// `inventory`, `pod`, `job`, `events`, `scheduler`, `queue`, `prometheus`, `logs`, `ras`,
-    /// `stacks`.
+    /// The source: `inventory`, `pod`, `job`, `events`, `scheduler`, `queue`, `prometheus`, `logs`,
+    /// `ras`, `stacks`.
     pub seen_in: &'static str,
     pub at: Option<Timestamp>,
 }
 
-/// Who holds what the job waits for.
+/// A holder of GPUs that the job waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HolderTime {
     /// NAMESPACE/NAME.
     pub name: String,
     pub gpus: u64,
     pub since: Option<Timestamp>,
-    /// When its deadline ends it at the latest.
+    /// The latest end according to its deadline.
     pub ends_by: Option<Timestamp>,
 }
 
-/// What would help.
+/// A possible remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Help {
     pub text: String,
     pub command: Option<String>,
-    /// True where it was computed that the job starts then.
+    /// True if a computation shows that the job then starts.
     pub proven: bool,
 }
 
 impl Cause {
-    /// Makes a cause with what it rests on.
+    /// Makes a cause with its first piece of evidence.
     ///
-    /// # Panics
-    /// In tests, for a word that docs/why.md does not explain.
+    /// # Panics In debug builds, for a name that [`CAUSES`] does not contain.
     pub fn new(word: &'static str, what: impl Into<String>, seen_in: &'static str) -> Self {
         debug_assert!(
             CAUSES.iter().any(|(known, _)| *known == word),
@@ -158,13 +158,14 @@ impl Cause {
     }
 }
 
-/// Causes that one answer names.
+/// Limit on the causes in one answer.
 const MOST: usize = 5;
 
-/// Gives each cause half the weight of the one before it, unless it has a weight of its own; all
-/// add up to 1.
+/// Gives each cause half the weight of the previous one, unless it already has a weight. Then
+/// normalizes the weights to a sum of 1.
 pub(super) fn weighed(mut causes: Vec<Cause>) -> Vec<Cause> {
     let mut seen = BTreeSet::new();
+    // Ranks often share a cause; only the first one's evidence matters.
     causes.retain(|cause| seen.insert(cause.word));
     causes.truncate(MOST);
     let mut next = 1.0;
@@ -181,7 +182,7 @@ pub(super) fn weighed(mut causes: Vec<Cause>) -> Vec<Cause> {
     causes
 }
 
-/// Says it in one sentence.
+/// Summarizes the answer in one sentence.
 pub(super) fn sentence(name: &str, state: &State, answer: &Answer) -> String {
     let first = answer.causes.first();
     let told = first.map(|cause| {
@@ -200,15 +201,12 @@ pub(super) fn sentence(name: &str, state: &State, answer: &Answer) -> String {
         (_, Some(told)) => format!("{name}: {told}"),
         (Situation::Fine, None) => match state.status {
             Status::Succeeded => format!("{name} succeeded"),
-            _ => format!("{name} runs; nothing stands in its way"),
+            _ => format!("{name} runs without known problems"),
         },
         (_, None) => {
             let reason = state.message.as_ref().or(state.reason.as_ref());
             let reason = reason.map_or(String::new(), |reason| format!(" ({reason})"));
-            format!(
-                "{name} is {}{reason}; nothing that was seen tells why",
-                state.status
-            )
+            format!("{name} is {}{reason}; the cause is unknown", state.status)
         }
     }
 }

@@ -1,5 +1,5 @@
-//! A job that is slower than it could be for a reason beside its GPUs: a link with errors, a
-//! network port that is down, CPU that its limit withholds while its GPUs wait.
+//! Finds jobs that are slowed down by something other than their GPUs: a link with errors, a
+//! network port that is down, or CPU throttling while GPUs wait.
 
 use super::answer::Cause;
 use super::facts::{Facts, RunningFacts};
@@ -10,12 +10,12 @@ use gpuctl_core::model::facts::state::pod_name;
 use gpuctl_core::stats::exporters::dialect::Quantity;
 use gpuctl_core::stats::score::bottlenecks::{LinkErrors, PortFault};
 
-/// Percent of utilization from which on a GPU does not wait for its CPU.
+/// Utilization in percent above which a GPU does not wait for the CPU.
 const BUSY: f64 = 90.0;
-/// Further ones that evidence tells.
+/// Limit on the further items in the evidence.
 const NAMED: usize = 3;
 
-/// Returns what holds it up, the worst of each kind first.
+/// Lists the bottlenecks of the job, the worst of each kind first.
 pub(super) fn causes(facts: &Facts<'_>, running: &RunningFacts) -> Vec<Cause> {
     let Some(found) = &running.bottlenecks else {
         return Vec::new();
@@ -56,7 +56,7 @@ pub(super) fn causes(facts: &Facts<'_>, running: &RunningFacts) -> Vec<Cause> {
             .as_deref()
             .map_or(String::new(), |limit| format!(" of {limit}"));
         let told = format!(
-            "its CPU limit{limit} stopped {who} in {percent:.0} % of the time slices of ten minutes, and its GPUs are at {utilization:.0} % utilization"
+            "its CPU limit{limit} throttled {who} in {percent:.0} % of the periods of ten minutes, and its GPUs are at {utilization:.0} % utilization"
         );
         let more = held.count();
         let cause = Cause::new("cpu-starved", told, "prometheus").helps(
@@ -84,7 +84,7 @@ fn port(fault: &PortFault) -> String {
         failures,
     } = fault;
     match failures {
-        None => format!("network port {port} of {node} is down, and active on its peers"),
+        None => format!("network port {port} of {node} is down, but active on its peers"),
         Some(times) => format!(
             "the link of network port {port} of {node} went down {times:.0} times within ten minutes"
         ),
@@ -104,8 +104,7 @@ fn link(facts: &Facts<'_>, running: &RunningFacts, one: &LinkErrors) -> String {
     )
 }
 
-/// Returns the mean utilization of a pod's devices, in percent; `None` where nothing is known of
-/// them.
+/// The mean utilization of a pod's devices in percent; `None` without samples.
 fn utilization(running: &RunningFacts, pod: &str) -> Option<f64> {
     let own = running
         .traces

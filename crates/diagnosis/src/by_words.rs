@@ -1,5 +1,5 @@
-//! Causes from the scheduler's sentence alone, for users who may not list nodes and for what is not
-//! compared here.
+//! Derives causes from the scheduler's message alone, for users who cannot list nodes and for
+//! constraints that gpuctl does not evaluate.
 
 use super::answer::Cause;
 use super::facts::{Facts, PendingPod};
@@ -7,7 +7,7 @@ use super::scheduler::SchedulerReason;
 use gpuctl_core::model::facts::gpu::is_type_label;
 use gpuctl_manifest::render::PodRules;
 
-/// Returns true for a cause that only the scheduler evaluates.
+/// True for a cause that only the scheduler can evaluate.
 pub(super) fn is_beyond(word: &str) -> bool {
     matches!(
         word,
@@ -22,14 +22,14 @@ pub(super) fn is_beyond(word: &str) -> bool {
     )
 }
 
-/// Returns causes from the scheduler's sentence alone.
+/// Derives causes from the parts of the scheduler's message.
 pub(super) fn by_words(
     facts: &Facts<'_>,
     pending: &PendingPod,
     said: &[SchedulerReason],
 ) -> Vec<Cause> {
-    // What rules out nodes by their labels is what the job asked for, unless it rules out all of
-    // them.
+    // Nodes without the requested labels were excluded on purpose, so they are a cause only if no
+    // node remains.
     let mut parts: Vec<&SchedulerReason> = said.iter().collect();
     parts.sort_by_key(|one| (rank(one.word), std::cmp::Reverse(one.nodes)));
     let only_labels = parts.iter().all(|one| {
@@ -51,8 +51,8 @@ pub(super) fn by_words(
             } else {
                 one.word
             };
-            // The sentence does not tell whether the nodes with the labels are those with the
-            // taint: no part is preferred.
+            // The message does not show whether the nodes with the labels are the ones with the
+            // taint, so all parts get the same weight.
             let weight = if only_labels { 1.0 } else { 0.0 };
             Cause {
                 nodes: one.nodes,
@@ -86,7 +86,7 @@ fn rank(word: &str) -> u8 {
 pub(super) fn of_words(pending: &PendingPod, word: &'static str, text: &str) -> Cause {
     let told = match word {
         "gpu-type-absent" => "no node has GPUs of the type".to_owned(),
-        _ => format!("the scheduler says of {}: {text}", pending.name),
+        _ => format!("the scheduler reports for {}: {text}", pending.name),
     };
     Cause::new(word, told, "scheduler")
 }

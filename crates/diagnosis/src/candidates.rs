@@ -1,4 +1,4 @@
-//! Compares a pod with every node and counts what keeps it off. Sentences are made elsewhere.
+//! Compares a pod with every node and counts the obstacles. Other modules describe them.
 
 use std::collections::BTreeMap;
 
@@ -8,23 +8,23 @@ use gpuctl_core::model::Node;
 use gpuctl_core::model::counting::candidates::Room;
 use gpuctl_core::model::counting::capacity::{Amounts, pods_held};
 
-/// Returns true for the causes that less load on a node would remove.
+/// True for causes that disappear when the load on a node decreases.
 pub(super) fn is_shortage(word: &str) -> bool {
     word.starts_with("insufficient") || word == "device-claim"
 }
 
-/// A node that has the labels, with what else keeps the pod off it.
+/// A node with the requested labels, and the other obstacles for the pod.
 pub(super) struct CandidateNode<'n> {
     pub node: &'n Node,
     pub free: &'n Amounts,
     pub obstacles: Vec<NodeObstacle>,
-    /// Pods that it takes now.
+    /// Number of such pods that fit now.
     pub takes: u64,
-    /// False where the node would be too small if nobody else used it.
+    /// False if the pod would not even fit on the empty node.
     pub large_enough: bool,
 }
 
-/// Compares the pod with one node; `None` where it is not known what is free there.
+/// Compares the pod with one node; `None` if the node's free resources are unknown.
 pub(super) fn candidate<'n>(
     pending: &PendingPod,
     node: &'n Node,
@@ -43,10 +43,13 @@ pub(super) fn candidate<'n>(
         .map(|(resource, amount)| (resource.clone(), amount - taken(pending, resource, takes)))
         .collect();
     let mut obstacles = keeps_off(&pending.rules, &pending.requests, node, &left);
+    // `left` excludes the pods that fit, so it is always short of something. For a single pod that
+    // is not an obstacle.
     if takes > 0 && pending.together <= 1 {
         obstacles.retain(|(word, _)| !is_shortage(word));
     }
-    // With several pods that must fit together, a node that takes some of them lacks room for more.
+    // When several pods must fit together, a node that takes only some of them lacks capacity for
+    // the remaining ones.
     let only_full = obstacles.iter().all(|(word, _)| is_shortage(word));
     if takes > 0 && only_full && takes >= pending.together {
         obstacles.clear();
@@ -64,18 +67,18 @@ fn taken(pending: &PendingPod, resource: &str, pods: u64) -> i128 {
     pending.requests.get(resource).copied().unwrap_or(0) * i128::from(pods)
 }
 
-/// An obstacle with the nodes on which it holds.
+/// An obstacle and the number of nodes that it affects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct CountedObstacle {
     pub word: &'static str,
     pub detail: Option<String>,
-    /// Nodes that this obstacle alone keeps the pod off.
+    /// Number of nodes on which it is the only obstacle.
     pub alone: usize,
     pub nodes: usize,
 }
 
 impl CountedObstacle {
-    /// Sorts those first whose removal alone gives most nodes.
+    /// The sort key: obstacles whose removal alone frees the most nodes come first.
     pub(super) fn order(
         &self,
     ) -> (
@@ -84,7 +87,7 @@ impl CountedObstacle {
         bool,
         &'static str,
     ) {
-        // Of equal ones GPUs come first, for which the job is there.
+        // Among equal ones GPUs come first, because they are what the job is about.
         (
             std::cmp::Reverse(self.alone),
             std::cmp::Reverse(self.nodes),
@@ -94,7 +97,7 @@ impl CountedObstacle {
     }
 }
 
-/// Counts the nodes of each obstacle.
+/// Counts the affected nodes of each obstacle.
 pub(super) fn counted(candidates: &[&CandidateNode<'_>]) -> Vec<CountedObstacle> {
     let mut found: Vec<CountedObstacle> = Vec::new();
     for candidate in candidates {

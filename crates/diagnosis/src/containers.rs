@@ -1,5 +1,5 @@
-//! Why a pod that has a node does not start, or does not go on: images, volumes, secrets, the
-//! runtime, checks. Words of kubelet 1.36 and containerd 2.2.
+//! Explains why a pod with a node does not start or does not make progress: images, volumes,
+//! Secrets, the runtime, probes. Messages are those of kubelet 1.36 and containerd 2.2.
 
 use super::answer::Cause;
 use super::ends;
@@ -8,16 +8,16 @@ use super::nodes::of_taint;
 use gpuctl_core::model::facts::state::{lost, pod_name};
 use gpuctl_core::model::{Container, Event, Pod, PodPhase, is_starting};
 
-/// Events by which a kubelet says that it cannot prepare a pod.
+/// Reasons of events that report that the kubelet cannot prepare a pod.
 const CANNOT_PREPARE: [&str; 4] = [
     "FailedMount",
     "FailedAttachVolume",
     "FailedMapVolume",
     "FailedCreatePodSandBox",
 ];
-/// Seconds within which a container is usually made.
+/// Seconds within which a container is usually created.
 const MADE_WITHIN: i64 = 30;
-/// Events after which that is over.
+/// Reasons of events that show that preparation succeeded after all.
 const PROGRESS: [&str; 5] = [
     "SuccessfulAttachVolume",
     "Pulling",
@@ -26,7 +26,7 @@ const PROGRESS: [&str; 5] = [
     "Started",
 ];
 
-/// Returns why a pod with a node is not at work; nothing when it is.
+/// Explains why a pod with a node does not work; empty if it does.
 pub(super) fn causes(facts: &Facts<'_>, pod: &Pod) -> Vec<Cause> {
     if let Some((_, told)) = lost(pod) {
         return vec![Cause::new("node-lost", told, "pod")];
@@ -47,7 +47,7 @@ pub(super) fn causes(facts: &Facts<'_>, pod: &Pod) -> Vec<Cause> {
     {
         return of_reason(facts, pod, container, reason, message);
     }
-    // Until the kubelet says that it waits, a container that will be started again just has ended.
+    // A restarting container is shown as terminated until the kubelet reports a waiting reason.
     let again = |container: &&Container| {
         container.restarts > 0
             && container
@@ -63,6 +63,7 @@ pub(super) fn causes(facts: &Facts<'_>, pod: &Pod) -> Vec<Cause> {
     if let Some(found) = on_faulty_node(facts, pod).or_else(|| prepared(facts, pod)) {
         return vec![found];
     }
+    // A later event shows that the pull is over; `None` is less than every time.
     let done = newest(facts, pod, &["Pulled", "Started"]).and_then(|event| event.at);
     let pulling = newest(facts, pod, &["Pulling"])
         .filter(|event| pod.phase == PodPhase::Pending && event.at > done);
@@ -85,10 +86,10 @@ pub(super) fn causes(facts: &Facts<'_>, pod: &Pod) -> Vec<Cause> {
     of_running(facts, pod)
 }
 
-/// Returns the cause of a pod whose program has ended and whose sidecar keeps the GPUs.
+/// The cause of a pod whose program has ended while a sidecar keeps the GPUs.
 fn kept_by(pod: &Pod, sidecar: &str) -> Cause {
     let what = format!(
-        "{} has ended, and its container {sidecar} still runs and keeps the GPUs",
+        "{} has ended, but its container {sidecar} still runs and keeps the GPUs",
         pod_name(pod)
     );
     Cause::new("sidecar-running", what, "pod").helps(
@@ -97,18 +98,19 @@ fn kept_by(pod: &Pod, sidecar: &str) -> Cause {
     )
 }
 
-/// Returns the cause of a pod that was bound a moment ago. A longer wait has another reason, and
-/// nothing says which.
+/// The cause of a pod that was created moments ago. A longer wait has another reason, which is
+/// unknown here.
 fn being_made(facts: &Facts<'_>, pod: &Pod) -> Option<Cause> {
     let age = facts.now.as_second() - pod.created_at?.as_second();
-    let what = format!("the container of {} is being made", pod_name(pod));
+    let what = format!("the container of {} is being created", pod_name(pod));
     (age < MADE_WITHIN).then(|| Cause::new("container-creating", what, "pod").at(pod.created_at))
 }
 
-/// Returns that its node evicts a pod, by an event of its kubelet. One whose disk is full cannot
-/// write down that the pod has ended: it keeps its GPUs and looks as if it ran.
+/// Detects an eviction by the event of the kubelet. A kubelet with a full disk cannot update the
+/// status of the pod, which keeps its GPUs and appears to run.
 pub(super) fn evicted(facts: &Facts<'_>, pod: &Pod) -> Option<Cause> {
     let evicts = |event: &Event| event.warning && event.reason == "Evicted";
+    // An eviction before the last start of a container is over.
     let event = newest_where(facts, pod, |event| {
         evicts(event) || event.reason == "Started"
     })
@@ -154,20 +156,20 @@ fn crashing(facts: &Facts<'_>, pod: &Pod, container: &Container) -> Vec<Cause> {
         .or(container.last_ended.as_ref());
     let told = match end {
         Some(end) => format!(
-            "{who} ended again and again ({} restarts), last with {}",
+            "{who} keeps exiting ({} restarts), last with {}",
             container.restarts,
             ends::in_words(end)
         ),
-        None => format!("{who} ends again and again"),
+        None => format!("{who} keeps exiting"),
     };
-    // Of a container that has not begun again, the last run is the present one.
+    // Until the container starts again, `--previous` would show an older run than its last one.
     let logs = facts.logs(pod, container.terminated.is_none());
-    let crash = Cause::new("crash-loop", told, "pod").helps("read what it said", Some(logs));
+    let crash = Cause::new("crash-loop", told, "pod").helps("read its log", Some(logs));
     let why = end.map(|end| ends::of_end(facts, pod, end));
     std::iter::once(crash).chain(why).collect()
 }
 
-/// What the errors of registries say, and the words of their causes; the first that fits counts.
+/// Substrings of registry errors and the names of their causes; the first match wins.
 const PULL_ERRORS: [(&str, &[&str]); 3] = [
     (
         "registry-unreachable",
@@ -213,7 +215,7 @@ const PULL_ERRORS: [(&str, &[&str]); 3] = [
     ),
 ];
 
-/// Returns the word of the cause of an error of a registry.
+/// Classifies an error of a registry.
 fn word_of_pull_error(message: &str) -> Option<&'static str> {
     let lower = message.to_ascii_lowercase();
     PULL_ERRORS
@@ -222,8 +224,8 @@ fn word_of_pull_error(message: &str) -> Option<&'static str> {
         .map(|(word, _)| *word)
 }
 
-/// Tells why an image cannot be had. «Back-off» says nothing by itself, so the event of the try
-/// before it is looked for.
+/// Explains why an image cannot be pulled. The message «Back-off» has no details, so the event of
+/// the last attempt is used.
 fn image(facts: &Facts<'_>, pod: &Pod, reason: &str, message: &str) -> Option<Cause> {
     let tried = newest_where(facts, pod, |event| {
         matches!(event.reason.as_str(), "Failed" | "InspectFailed")
@@ -245,23 +247,24 @@ fn image(facts: &Facts<'_>, pod: &Pod, reason: &str, message: &str) -> Option<Ca
     let field = super::refused::set(facts, "environment.image=IMAGE");
     Some(match word {
         "image-auth" => cause.helps(
-            "name a Secret with the registry's credentials",
+            "set a Secret with credentials of the registry",
             Some("gpuctl explain environment.image_pull_secret".to_owned()),
         ),
         "registry-unreachable" => cause.helps(
-            "the nodes must reach the registry; an image that is on the node needs none",
+            "the nodes must reach the registry, unless they already have the image",
             None,
         ),
         _ => cause.helps("correct the image", Some(field)),
     })
 }
 
-/// Tells which object a container or a mount lacks.
+/// Identifies the object that a container or a volume mount is missing.
 fn config(facts: &Facts<'_>, told: &str, message: &str, seen_in: &'static str) -> Cause {
     let lower = message.to_ascii_lowercase();
     let missing = lower.contains("not found") || lower.contains("couldn't find key");
     let word = match () {
         () if missing && lower.contains("configmap") => "configmap-missing",
+        // A missing secret of a CSI driver is not a Secret that a user can create.
         () if missing && lower.contains("secret") && !lower.contains("csi") => "secret-missing",
         () if seen_in == "events" => "mount-failed",
         () => "start-error",
@@ -270,13 +273,13 @@ fn config(facts: &Facts<'_>, told: &str, message: &str, seen_in: &'static str) -
     let namespace = &facts.job.namespace;
     match word {
         "secret-missing" => cause.helps(
-            "make it",
+            "create it",
             Some(format!(
                 "gpuctl create secret NAME -n {namespace} --from-env KEY"
             )),
         ),
         "configmap-missing" => cause.helps(
-            "make it",
+            "create it",
             Some(format!(
                 "kubectl create configmap NAME -n {namespace} --from-file FILE"
             )),
@@ -285,7 +288,7 @@ fn config(facts: &Facts<'_>, told: &str, message: &str, seen_in: &'static str) -
     }
 }
 
-/// Returns the fault of the pod's node: a kubelet that does not answer starts nothing.
+/// Detects a fault of the pod's node: a kubelet that does not respond starts no containers.
 fn on_faulty_node(facts: &Facts<'_>, pod: &Pod) -> Option<Cause> {
     let node = facts
         .listed()?
@@ -297,7 +300,7 @@ fn on_faulty_node(facts: &Facts<'_>, pod: &Pod) -> Option<Cause> {
         .find(|taint| of_taint(&taint.key) == "node-faulty")
         .filter(|_| pod.phase == PodPhase::Pending)?;
     let told = format!(
-        "{} is on {}, which is not well: {}",
+        "{} is on {}, which is unhealthy: {}",
         pod_name(pod),
         node.name,
         taint.key
@@ -306,7 +309,7 @@ fn on_faulty_node(facts: &Facts<'_>, pod: &Pod) -> Option<Cause> {
     Some(Cause::new("node-faulty", told, "inventory").helps("see the node", Some(describe)))
 }
 
-/// Returns what the kubelet could not prepare, unless it went on since.
+/// The preparation step that failed, unless a later event shows progress.
 fn prepared(facts: &Facts<'_>, pod: &Pod) -> Option<Cause> {
     if pod.phase != PodPhase::Pending {
         return None;
@@ -333,7 +336,7 @@ fn prepared(facts: &Facts<'_>, pod: &Pod) -> Option<Cause> {
     Some(config(facts, &told, &message, "events").at(at))
 }
 
-/// Returns why a pod that runs is not ready, where it is to be.
+/// Explains why a running pod of a service is not ready.
 fn of_running(facts: &Facts<'_>, pod: &Pod) -> Vec<Cause> {
     if !facts.job.kind.serves() || pod.ready || pod.phase != PodPhase::Running {
         return Vec::new();
@@ -348,28 +351,28 @@ fn of_running(facts: &Facts<'_>, pod: &Pod) -> Vec<Cause> {
         && !(facts.job.checked && container.started)
     {
         let told = format!(
-            "{who} ended again and again ({} restarts), last with {}",
+            "{who} keeps exiting ({} restarts), last with {}",
             container.restarts,
             ends::in_words(end)
         );
         let logs = facts.logs(pod, true);
-        let crash = Cause::new("crash-loop", told, "pod").helps("read what it said", Some(logs));
+        let crash = Cause::new("crash-loop", told, "pod").helps("read its log", Some(logs));
         return vec![crash, ends::of_end(facts, pod, end)];
     }
     let failing = newest(facts, pod, &["Unhealthy"]);
     let told = match failing {
         Some(event) => format!(
-            "{who} runs, and its check has not passed: {}",
+            "{who} runs, but its probe has not succeeded: {}",
             event.message
         ),
-        None => format!("{who} runs, and its check has not passed"),
+        None => format!("{who} runs, but its probe has not succeeded"),
     };
     let logs = facts.logs(pod, false);
     let seen_in = if failing.is_some() { "events" } else { "pod" };
     vec![
         Cause::new("probe-starting", told, seen_in)
             .at(failing.and_then(|event| event.at))
-            .helps("see how far it is", Some(logs)),
+            .helps("see its progress", Some(logs)),
     ]
 }
 
@@ -390,7 +393,7 @@ fn newest_where<'f>(
         .find(|event| event.object == object && wanted(event))
 }
 
-/// Returns «pulling IMAGE» of the kubelet's sentence.
+/// Extracts the image from the kubelet's message, as in `Pulling image "x"`.
 fn pulled(message: &str) -> String {
     let image = message.split('"').nth(1).unwrap_or(message);
     format!("its image is being pulled: {image}")

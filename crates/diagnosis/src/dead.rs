@@ -1,5 +1,5 @@
-//! What ended a job: which rank first, with which exit code or signal, or who ended it from
-//! outside. Where its pods are gone, what the Job itself keeps is read.
+//! Explains what ended a job: the rank that failed first, with its exit code or signal, or an
+//! external actor. If its pods are deleted, the status of the Job remains.
 
 use jiff::Timestamp;
 
@@ -10,13 +10,13 @@ use gpuctl_core::model::facts::state::{lost, pod_name};
 use gpuctl_core::model::{Pod, PodPhase};
 use gpuctl_core::stats::exporters::dialect::is_fatal_xid;
 
-/// Exit codes of ranks that end because another one did: interrupted, aborted by NCCL's watchdog,
-/// told to end.
+/// Exit codes of ranks that end because another rank failed: interrupted (SIGINT), aborted by
+/// NCCL's watchdog (SIGABRT), terminated (SIGTERM).
 const OF_PEERS: [i32; 3] = [130, 134, 143];
-/// The exit code of our supervisor of ranks, which is not the command's.
+/// The exit code of the supervisor of ranks, which is not the command's own.
 const SUPERVISOR: i32 = 113;
 
-/// Reasons of a Job whose retries are used up.
+/// Reasons of a Job that has used up its retries.
 const EXHAUSTED: [&str; 4] = [
     "BackoffLimitExceeded",
     "MaxFailedIndexesExceeded",
@@ -24,12 +24,13 @@ const EXHAUSTED: [&str; 4] = [
     "ReachedMaxRestarts",
 ];
 
-/// Returns what ended the job, the first cause of the first end first.
+/// Lists what ended the job. The first cause of the earliest failure comes first.
 pub(super) fn causes(facts: &Facts<'_>) -> Vec<Cause> {
     let job = facts.job;
     let condition = ["Failed", "FailureTarget"]
         .iter()
         .find_map(|kind| job.conditions.get(*kind));
+    // A lost node no longer matters once the Job itself has failed.
     if condition.is_none()
         && let Some(cause) = node_lost(facts)
     {
@@ -43,8 +44,8 @@ pub(super) fn causes(facts: &Facts<'_>) -> Vec<Cause> {
             "job",
         )];
     }
-    // The present try comes first, and of one try the rank that ended first: its peers end because
-    // it is gone.
+    // Pods of the current attempt come first, in the order of their ends. Peers fail because the
+    // first rank has disappeared.
     let present: Vec<&str> = job
         .current_pods()
         .iter()
@@ -64,7 +65,7 @@ pub(super) fn causes(facts: &Facts<'_>) -> Vec<Cause> {
             pod.rank,
         )
     });
-    // What ended an earlier try was overcome.
+    // Failures of earlier attempts were retried.
     let now: Vec<&Pod> = ended
         .iter()
         .copied()
@@ -87,7 +88,7 @@ pub(super) fn causes(facts: &Facts<'_>) -> Vec<Cause> {
     causes
 }
 
-/// Returns the cause of a job whose pod is on a node that does not answer.
+/// The cause of a job with a pod on a node that does not respond.
 fn node_lost(facts: &Facts<'_>) -> Option<Cause> {
     let (pod, (_, message)) = facts
         .job
@@ -98,18 +99,19 @@ fn node_lost(facts: &Facts<'_>) -> Option<Cause> {
     let cause = Cause::new("node-lost", message, "pod")
         .helps("see the node", Some(format!("gpuctl describe node {node}")));
     Some(cause.helps(
-        "its pods can be made elsewhere",
+        "its pods can be recreated elsewhere",
         Some(format!("gpuctl restart job {}", facts.full_name())),
     ))
 }
 
-/// Adds the words of the owner, the last lines of the log and the harmless faults of devices.
+/// Adds the owner's message, the last log lines and non-fatal device errors.
 fn with_evidence(
     facts: &Facts<'_>,
     condition: Option<&(String, String)>,
     mut cause: Cause,
 ) -> Cause {
-    // The pods of a workload of others belong to objects of its own, which it sums up.
+    // The pods of another workload belong to intermediate objects, whose failures the owner
+    // summarizes.
     if let Some((_, message)) =
         condition.filter(|(_, message)| !facts.subject.ours && !message.is_empty())
     {
@@ -120,18 +122,18 @@ fn with_evidence(
     }
     for (device, code) in facts.faults.iter().filter(|(_, code)| !is_fatal_xid(*code)) {
         cause = cause.and(
-            format!("{device} told XID {code} within five minutes of its end"),
+            format!("{device} reported XID {code} within five minutes of its end"),
             "prometheus",
         );
     }
     cause
 }
 
-/// Returns the fatal fault of a device that the pod used.
+/// The cause of a fatal error of a device that the pod used.
 fn gpu_fault(facts: &Facts<'_>, pod: &Pod) -> Option<Cause> {
     let (device, code) = facts.faults.iter().find(|(_, code)| is_fatal_xid(*code))?;
     let what = format!(
-        "{device}, which {} used, told XID {code} within five minutes of its end",
+        "{device}, which {} used, reported XID {code} within five minutes of its end",
         pod_name(pod)
     );
     let elsewhere = pod
@@ -141,13 +143,14 @@ fn gpu_fault(facts: &Facts<'_>, pod: &Pod) -> Option<Cause> {
     Some(
         Cause::new("gpu-fault", what, "prometheus")
             .at(pod.ended_at)
-            .helps("leave the node out, and tell who runs it", elsewhere),
+            .helps("exclude the node, and tell its administrator", elsewhere),
     )
 }
 
-/// Returns the pod that ended first; of those of one second, the one with a reason of its own.
+/// The pod that failed first. Among pods that failed within the same second, the one with a
+/// specific reason.
 fn culprit<'p>(ended: &[&'p Pod]) -> Option<&'p Pod> {
-    // A pod that was evicted before it ran has no time of its end, and its peers end because of it.
+    // A pod that was evicted before it ran has no end time, and its peers fail because of it.
     let timeless = ended
         .iter()
         .find(|pod| pod.ended_at.is_none() && (pod.disrupted.is_some() || pod.reason.is_some()));
@@ -174,7 +177,7 @@ fn has_reason(pod: &Pod) -> bool {
         })
 }
 
-/// Says what the other ranks did.
+/// Describes the ends of the other ranks.
 fn peers(ended: &[&Pod], present: &[&str], first: &Pod) -> Option<String> {
     let others: Vec<&&Pod> = ended
         .iter()
@@ -208,19 +211,20 @@ fn exhausted(facts: &Facts<'_>, ended: &[&Pod], first: &Pod) -> Cause {
         .map(|pod| of_pod(facts, pod).word.to_owned())
         .collect();
     let told = format!(
-        "all {} retries were used; its tries ended by {}",
+        "all {} retries were used; its attempts ended by {}",
         facts.job.retries,
         tries.join(", ")
     );
     Cause::new("retries-exhausted", told, "job").at(facts.job.finished_at)
 }
 
-/// Reads what the Job says whose pods are gone.
+/// Reads the conditions of a Job whose pods are deleted.
 fn gone(facts: &Facts<'_>, condition: Option<&(String, String)>) -> Vec<Cause> {
     let Some((reason, message)) = condition else {
         return Vec::new();
     };
     let at = facts.job.finished_at;
+    // The message of a matched pod failure policy contains the exit code.
     let code = message.split_once("exit code ").map(|(_, rest)| {
         rest.split(|c: char| !c.is_ascii_digit())
             .next()
@@ -232,14 +236,24 @@ fn gone(facts: &Facts<'_>, condition: Option<&(String, String)>) -> Vec<Cause> {
     vec![match (reason.as_str(), code) {
         (_, Some(code)) if is_signal(code) => Cause::new(
             "signal",
-            format!("a pod was ended by {} (exit code {code}); its pods are gone", signal(code - SIGNALS)),
+            format!(
+                "a pod was ended by {} (exit code {code}); its pods are deleted",
+                signal(code - SIGNALS)
+            ),
             "job",
         )
         .at(at),
-        (_, Some(code)) => Cause::new("exit-code", format!("a pod ended with exit code {code}; its pods are gone"), "job").at(at),
+        (_, Some(code)) => Cause::new(
+            "exit-code",
+            format!("a pod ended with exit code {code}; its pods are deleted"),
+            "job",
+        )
+        .at(at),
         (reason, None) if supervised || EXHAUSTED.contains(&reason) => Cause::new(
             "retries-exhausted",
-            format!("all retries were used ({message}); its pods are gone, and what ended them with them"),
+            format!(
+                "all retries were used ({message}); its pods are deleted, so the cause is unknown"
+            ),
             "job",
         )
         .at(at),
@@ -247,13 +261,13 @@ fn gone(facts: &Facts<'_>, condition: Option<&(String, String)>) -> Vec<Cause> {
     }]
 }
 
-/// Says that the job is being deleted.
+/// The cause of a job that is being deleted.
 pub(super) fn deleted(facts: &Facts<'_>) -> Cause {
     let left = facts.job.pods.len();
     let told = if left == 0 {
         "it was deleted".to_owned()
     } else {
-        format!("it was deleted; {left} of its pods still end")
+        format!("it was deleted; {left} of its pods are still terminating")
     };
     let cause = Cause::new("deleted", told, "job");
     match facts.job.pods.iter().find(|pod| pod.is_lost()) {
@@ -263,7 +277,7 @@ pub(super) fn deleted(facts: &Facts<'_>) -> Cause {
                 "pod",
             )
             .helps(
-                "forget its pods",
+                "remove its pods without waiting for the node",
                 Some(format!("gpuctl delete job {} --force", facts.full_name())),
             ),
         None => cause,

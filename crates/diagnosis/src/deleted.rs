@@ -1,6 +1,6 @@
-//! Why a job ended that is deleted, from what kube-state-metrics and events keep of it: reasons,
-//! and neither exit codes nor logs. It sends no request, and where the reasons do not decide it
-//! names all possible causes with the same weight.
+//! Explains why a deleted job ended, from what kube-state-metrics and events still record. They
+//! contain reasons, but no exit codes or logs. This module sends no requests. If the reasons are
+//! ambiguous, it lists all possible causes with the same weight.
 
 use std::collections::BTreeMap;
 
@@ -12,24 +12,24 @@ use super::facts::EVENTS_KEPT;
 use gpuctl_core::model::facts::state::pod_name;
 use gpuctl_core::model::{Event, Job, Pod, PodPhase};
 
-/// What is kept of a job that is deleted.
+/// What is still recorded about a deleted job.
 #[derive(Debug, Default)]
 pub struct Memory {
-    /// Its pods in their last phase.
+    /// Its pods in their last known phase.
     pub job: Job,
-    /// The Job had completed.
+    /// True if the Job had completed.
     pub succeeded: bool,
-    /// The Job had failed.
+    /// True if the Job had failed.
     pub failed: bool,
-    /// Why: `DeadlineExceeded`.
+    /// The reason of the Job's failure, such as `DeadlineExceeded`.
     pub reason: Option<String>,
-    /// Why containers ended, by pod: `OOMKilled`, `Error`.
+    /// The reasons why containers terminated, by pod: `OOMKilled`, `Error`.
     pub ends: BTreeMap<String, String>,
-    /// `None` where they may not be listed.
+    /// `None` if the user cannot list events.
     pub events: Option<Vec<Event>>,
 }
 
-/// Finds out why it ended.
+/// Diagnoses a deleted job.
 pub fn remembered(memory: &Memory, now: Timestamp) -> Answer {
     let job = &memory.job;
     let in_phase = |phase: PodPhase| job.pods.iter().any(|pod| pod.phase == phase);
@@ -41,7 +41,7 @@ pub fn remembered(memory: &Memory, now: Timestamp) -> Answer {
         _ if memory.reason.as_deref() == Some("DeadlineExceeded") => {
             (Situation::Dead, vec![deadline("the job")])
         }
-        // Before its Job has failed, a pod that failed is tried again.
+        // Until the Job itself has failed, its failed pods are retried.
         Some(pod) if memory.failed || !runs => (Situation::Dead, of_pod(memory, pod)),
         None if !runs && !in_phase(PodPhase::Pending) && in_phase(PodPhase::Succeeded) => {
             (Situation::Fine, Vec::new())
@@ -69,12 +69,12 @@ pub fn remembered(memory: &Memory, now: Timestamp) -> Answer {
         .and_then(|cause| cause.evidence.first())
         .map(|one| one.what.as_str());
     let sentence = match (situation, told) {
-        (Situation::Fine, _) => format!("{name} succeeded, and is deleted since"),
+        (Situation::Fine, _) => format!("{name} succeeded and was then deleted"),
         (_, None) => {
-            format!("{name} failed, and is deleted since; nothing that was kept tells why")
+            format!("{name} failed and was then deleted; the remaining records do not show why")
         }
         (_, Some(told)) if causes[0].word == "deleted" => format!("{name}: {told}"),
-        (_, Some(told)) => format!("{name} failed: {told}; it is deleted since"),
+        (_, Some(told)) => format!("{name} failed: {told}; it was then deleted"),
     };
     Answer {
         situation: if causes.is_empty() && situation == Situation::Dead {
@@ -85,7 +85,7 @@ pub fn remembered(memory: &Memory, now: Timestamp) -> Answer {
         since: first.and_then(|pod| pod.ended_at),
         sentence,
         causes: weighed(causes),
-        not_evaluated: vec!["exit codes and logs: they went with its pods".to_owned()],
+        not_evaluated: vec!["exit codes and logs: they were deleted with its pods".to_owned()],
         coverage: Basis {
             nodes: None,
             events: events_word(memory, now),
@@ -115,13 +115,12 @@ fn events_word(memory: &Memory, now: Timestamp) -> &'static str {
 fn deadline(who: &str) -> Cause {
     Cause::new(
         "deadline",
-        format!("{who} ran longer than it may (activeDeadlineSeconds)"),
+        format!("{who} exceeded its deadline (activeDeadlineSeconds)"),
         "prometheus",
     )
 }
 
-/// Returns what ended a pod, all that are possible where the reasons do not tell one; none where
-/// there is no reason.
+/// Lists what ended a pod: all possible causes if the reasons are ambiguous, none without a reason.
 fn of_pod(memory: &Memory, pod: &Pod) -> Vec<Cause> {
     let who = pod_name(pod);
     let place = pod
@@ -151,7 +150,7 @@ fn of_pod(memory: &Memory, pod: &Pod) -> Vec<Cause> {
             None => ["evicted-memory", "evicted-disk"]
                 .into_iter()
                 .map(|word| {
-                    let told = format!("{who} was evicted by its node{place}; whether for memory or disk was not kept");
+                    let told = format!("{who} was evicted by its node{place}; the records do not show whether for memory or disk");
                     Cause { weight: 1.0, ..Cause::new(word, told, "prometheus").at(pod.ended_at) }
                 })
                 .collect(),
@@ -252,7 +251,7 @@ mod tests {
             (
                 Situation::Unknown,
                 Vec::new(),
-                "t failed, and is deleted since; nothing that was kept tells why".into()
+                "t failed and was then deleted; the remaining records do not show why".into()
             )
         );
     }

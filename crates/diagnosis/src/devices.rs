@@ -1,6 +1,6 @@
-//! Says what keeps a pod from the devices that it claims (dynamic resource allocation): no class,
-//! nobody who offers any, devices that others hold, or tainted ones. Which devices a selector means
-//! is decided in `model/counting/device_demand.rs`.
+//! Explains why a pod cannot get the devices that it claims (dynamic resource allocation): the
+//! class is missing, no driver offers such devices, other pods hold them, or they are tainted.
+//! `model/counting/device_demand.rs` evaluates the selectors.
 
 use super::answer::Cause;
 use super::candidates::CandidateNode;
@@ -8,42 +8,42 @@ use super::facts::{Facts, PendingPod};
 use super::refused::set;
 use gpuctl_core::model::counting::device_demand::{ClassRoom, DeviceClaims, device_class};
 
-/// Returns the cause of a claim that names something that does not exist.
+/// The cause of a claim that refers to an object that does not exist.
 pub(super) fn missing(facts: &Facts<'_>) -> Option<Cause> {
     match &facts.devices {
         DeviceClaims::ClassMissing(class) => {
             let told = format!("device class {class}, which it claims, does not exist");
             let cause = Cause::new("device-claim", told, "inventory");
             Some(cause.helps(
-                "choose one that there is",
+                "use an existing class",
                 Some("kubectl get deviceclasses".to_owned()),
             ))
         }
         DeviceClaims::TemplateMissing(template) => {
             let namespace = &facts.job.namespace;
-            let told = format!("template {template} of its claims does not exist");
+            let told = format!("ResourceClaimTemplate {template} of its claims does not exist");
             let look = format!("kubectl get resourceclaimtemplates -n {namespace}");
             Some(
                 Cause::new("device-claim", told, "inventory")
-                    .helps("see which there are", Some(look)),
+                    .helps("list the existing templates", Some(look)),
             )
         }
         DeviceClaims::None | DeviceClaims::NotEvaluated(_) | DeviceClaims::Compared(_) => None,
     }
 }
 
-/// Returns the cause of a claim for devices that nobody offers.
+/// The cause of a claim for devices that no driver offers.
 fn none_offered(each: &str, room: &ClassRoom) -> Option<Cause> {
-    let what = format!("{each}; no node that qualifies offers one");
+    let what = format!("{each}; no eligible node offers one");
     (room.all == 0).then(|| {
         Cause::new("device-claim", what, "inventory").helps(
-            "see who offers devices",
+            "list the offered devices",
             Some("kubectl get resourceslices".to_owned()),
         )
     })
 }
 
-/// Returns the cause of a claim that taints alone keep off enough devices of a node.
+/// The cause of a claim for which a node has enough devices, but too many of them are tainted.
 fn tainted(each: &str, node: &str, room: &ClassRoom, wanted: u64) -> Option<Cause> {
     let taint = room
         .taint
@@ -60,7 +60,7 @@ fn tainted(each: &str, node: &str, room: &ClassRoom, wanted: u64) -> Option<Caus
     ))
 }
 
-/// Too few devices of a class on each of these nodes.
+/// The cause of a claim for more devices of a class than any of these nodes has free.
 pub(super) fn shortage(
     facts: &Facts<'_>,
     pending: &PendingPod,

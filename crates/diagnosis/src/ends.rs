@@ -1,4 +1,5 @@
-//! What ended one pod or container: a signal, an exit code, too little memory, its node.
+//! Explains the end of a single pod or container: a signal, an exit code, insufficient memory, or
+//! its node.
 
 use super::answer::Cause;
 use super::facts::Facts;
@@ -6,13 +7,13 @@ use gpuctl_core::model::contract::labels::TERMINATION_PREFIX;
 use gpuctl_core::model::facts::state::{not_started, pod_name};
 use gpuctl_core::model::{ContainerEnd, Event, Pod};
 
-/// Exit codes above this one are signals: 128 + the signal's number.
+/// Exit codes above this value are signals: 128 + the signal number.
 pub(super) const SIGNALS: i32 = 128;
 
-/// Seconds within which a node's report is about the end of a pod.
+/// Seconds within which an event of a node counts as the cause of a pod's end.
 const SAME_TIME: i64 = 60;
 
-/// Signals by number. Source: signal(7).
+/// Names of signals. Source: signal(7).
 const NAMES: [(i32, &str); 11] = [
     (1, "SIGHUP"),
     (2, "SIGINT"),
@@ -36,11 +37,13 @@ pub(super) fn end(pod: &Pod) -> Option<&ContainerEnd> {
         .find_map(|container| container.terminated.as_ref().filter(|end| end.code != 0))
 }
 
-/// Returns what ended one pod.
+/// Explains what ended one pod.
 pub(super) fn of_pod(facts: &Facts<'_>, pod: &Pod) -> Cause {
     let who = pod_name(pod);
     let message = pod.message.as_deref().unwrap_or("");
     let found = |word, told: String| Cause::new(word, told, "pod").at(pod.ended_at);
+    // Check the reason first: a graceful node shutdown also sets the condition
+    // `TerminationByKubelet`, which usually means an eviction.
     if let Some("NodeShutdown" | "Terminated" | "NodeLost") = pod.reason.as_deref() {
         return found(
             "node-lost",
@@ -50,7 +53,7 @@ pub(super) fn of_pod(facts: &Facts<'_>, pod: &Pod) -> Cause {
     match pod.disrupted.as_deref() {
         Some("PreemptionByScheduler") => {
             return found("preempted", preempted(facts, pod, &who)).helps(
-                "a job of higher priority is not preempted by that one",
+                "with a higher priority, that job does not preempt it",
                 Some(super::refused::set(facts, "job.priority=high")),
             );
         }
@@ -58,7 +61,7 @@ pub(super) fn of_pod(facts: &Facts<'_>, pod: &Pod) -> Cause {
             return found(
                 "node-lost",
                 format!(
-                    "{who} was ended because its node {} does not answer, is gone, or was tainted NoExecute",
+                    "{who} was ended because its node {} does not respond, was deleted, or was tainted NoExecute",
                     node(pod)
                 ),
             );
@@ -67,7 +70,7 @@ pub(super) fn of_pod(facts: &Facts<'_>, pod: &Pod) -> Cause {
             return found(
                 "node-drained",
                 format!(
-                    "{who} was evicted from {}: its node was drained, or somebody evicted it",
+                    "{who} was evicted from {}: its node was drained, or it was evicted through the API",
                     node(pod)
                 ),
             );
@@ -97,7 +100,7 @@ pub(super) fn of_pod(facts: &Facts<'_>, pod: &Pod) -> Cause {
     }
 }
 
-/// Returns what ended one container.
+/// Explains what ended one container.
 pub(super) fn of_end(facts: &Facts<'_>, pod: &Pod, end: &ContainerEnd) -> Cause {
     let who = pod_name(pod);
     let parts = end
@@ -150,7 +153,7 @@ fn out_of_memory(facts: &Facts<'_>, who: &str, code: i32) -> Cause {
     )
 }
 
-/// Returns why the kubelet or the node killed a container, which only events say.
+/// Detects that the kubelet or the node killed a container, which only events show.
 fn killed_by_node(facts: &Facts<'_>, pod: &Pod, code: i32) -> Option<Cause> {
     let who = pod_name(pod);
     let events = || facts.events.into_iter().flatten();
@@ -159,9 +162,10 @@ fn killed_by_node(facts: &Facts<'_>, pod: &Pod, code: i32) -> Option<Cause> {
             && event.message.contains("probe")
             && event.object == format!("Pod/{}", pod.name)
     });
+    // Kubelets send SIGTERM first, and SIGKILL after the grace period.
     if let Some(event) = by_probe.filter(|_| matches!(code, 137 | 143)) {
         let what = format!(
-            "{who} was killed because its check failed: {}",
+            "{who} was killed because its probe failed: {}",
             event.message
         );
         return Some(Cause::new("probe-killed", what, "events").at(event.at));
@@ -186,13 +190,13 @@ fn killed_by_node(facts: &Facts<'_>, pod: &Pod, code: i32) -> Option<Cause> {
     Some(Cause::new("oom-node", what, "events").at(event.at))
 }
 
-/// Returns true for the exit code of a program that a signal ended.
+/// True for the exit code of a program that was ended by a signal.
 pub(super) fn is_signal(code: i32) -> bool {
+    // Linux has 64 signals.
     code > SIGNALS && code <= SIGNALS + 64
 }
 
-/// Says an end in words: `exit code 1`, `SIGKILL (exit code 137)`, `too little memory (exit code
-/// 137)`.
+/// Formats an end: `exit code 1`, `SIGKILL (exit code 137)`, `too little memory (exit code 137)`.
 pub(super) fn in_words(end: &ContainerEnd) -> String {
     match (end.reason.as_str(), end.command_code()) {
         ("OOMKilled", code) => format!("too little memory (exit code {code})"),
@@ -211,11 +215,11 @@ pub(super) fn signal(number: i32) -> String {
     )
 }
 
-/// Returns what a node evicted a pod for, by the kubelet's words.
+/// Classifies an eviction by the kubelet's message.
 pub(super) fn evicted(pod: &Pod, message: &str, source: &'static str) -> Cause {
     let who = pod_name(pod);
     let lower = message.to_ascii_lowercase();
-    // What follows names containers, whose names are anybody's words.
+    // The rest of the message contains names of containers, which could match any keyword.
     let lower = lower
         .split_once("low on resource: ")
         .map_or(lower.as_str(), |(_, rest)| {
@@ -260,7 +264,7 @@ pub(super) fn evicted(pod: &Pod, message: &str, source: &'static str) -> Cause {
     }
 }
 
-/// Names who took the pod's place, where an event tells.
+/// Describes a preemption, with the preempting pod if an event names it.
 fn preempted(facts: &Facts<'_>, pod: &Pod, who: &str) -> String {
     let object = format!("Pod/{}", pod.name);
     let event = facts

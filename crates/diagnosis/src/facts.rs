@@ -1,5 +1,5 @@
-//! What is known of a job before its causes are looked for. Whatever could not be read is `None`,
-//! and no cause rests on it.
+//! The facts that a diagnosis is based on. Data that could not be read is `None`, and no cause
+//! relies on it.
 
 use jiff::Timestamp;
 
@@ -16,153 +16,152 @@ use gpuctl_core::stats::score::bottlenecks::Bottlenecks;
 use gpuctl_core::stats::score::peers::PeerReport;
 use gpuctl_manifest::render::PodRules;
 
-/// What was asked about.
+/// The object of the diagnosis.
 #[derive(Clone, Debug)]
 pub struct Subject {
-    /// `training`, `inference`, …, or the kind of an object of others: `deployment`, `pod`.
+    /// `training`, `inference`, …, or the kind of another object: `deployment`, `pod`.
     pub kind: String,
-    /// True for what gpuctl made.
+    /// True for objects that gpuctl created.
     pub ours: bool,
 }
 
-/// Everything that is known.
+/// All facts about a job.
 pub struct Facts<'f> {
     pub now: Timestamp,
     pub subject: &'f Subject,
     pub job: &'f Job,
-    /// Of the job and its pods, the newest last; `None` where they may not be listed.
+    /// Events of the job and its pods, oldest first; `None` if the user cannot list events.
     pub events: Option<&'f [Event]>,
-    /// The first pod that has no node.
+    /// The first pod without a node.
     pub pending: Option<PendingPod>,
     pub nodes: &'f Nodes,
-    /// What is free; `None` where not all pods may be listed.
+    /// Free resources; `None` if the user cannot list all pods.
     pub room: Option<&'f Room>,
-    /// Volume claims of the pending pod, or of the job.
+    /// PersistentVolumeClaims of the pending pod, or else of the job.
     pub claims: Vec<ClaimFact>,
-    /// What the pending pod claims of devices.
+    /// The device claims of the pending pod.
     pub devices: DeviceClaims,
-    /// Of the namespace; empty where they may not be listed.
+    /// ResourceQuotas of the namespace; empty if the user cannot list them.
     pub quotas: Vec<QuotaUse>,
-    /// Its queue, where that is one of Volcano's, whose scheduler tells only that the pods are not
-    /// placed.
+    /// Its Volcano queue. It is read because Volcano's scheduler only reports that the pods are not
+    /// scheduled.
     pub queue: Option<Queue>,
-    /// When the holders of what it waits for began and must end, by NAMESPACE/NAME.
+    /// Start and deadline of the holders of the resources that it waits for.
     pub holders: Vec<HolderTime>,
-    /// Errors that devices of the pod that ended first told around its end: (device, XID).
+    /// Errors of devices of the pod that ended first, close to its end: (device, XID).
     pub faults: Vec<(String, u32)>,
-    /// Of a job that runs.
+    /// Only for a running job.
     pub running: Option<RunningFacts>,
-    /// What the logs of the pods that ended tell of their end.
+    /// Messages about the end in the logs of ended pods.
     pub last_words: Vec<LastWord>,
-    /// What its ranks told when they were asked.
+    /// Information collected from its ranks.
     pub asked: RankAnswers,
 }
 
-/// What ranks tell themselves.
+/// Information that ranks provide about themselves.
 #[derive(Clone, Debug, Default)]
 pub struct RankAnswers {
     pub ras: Option<RasReport>,
-    /// Where they stand; `None` when nobody asked, or the job does not run.
+    /// Their stacks; `None` if they were not collected, or if the job is not running.
     pub stacks: Option<Vec<StackGroup>>,
-    /// Pods whose stacks are not known, or not all of them.
+    /// Number of pods with missing or incomplete stacks.
     pub unread: usize,
-    /// What was asked and not answered, and why.
+    /// Requests that were not answered, with the reason.
     pub silent: Vec<String>,
 }
 
-/// What is known of a job that runs.
+/// Facts about a running job.
 #[derive(Clone, Debug, Default)]
 pub struct RunningFacts {
-    /// Of its devices; empty where no metrics tell.
+    /// Measurements of its devices; empty without metrics.
     pub traces: Vec<Trace>,
     pub report: PeerReport,
-    /// `None` where nobody answered.
+    /// `None` if no metrics source answered.
     pub bottlenecks: Option<Bottlenecks>,
-    /// When it told its last step, and how long a step takes.
+    /// When it logged its last step, and the duration of a step.
     pub cadence: Option<Cadence>,
-    /// The last line of the rank that differs: (when, text).
+    /// The last log line of the rank that differs: (time, text).
     pub last_line: Option<(Option<Timestamp>, String)>,
 }
 
-/// Steps after which a job without a further one has stalled.
+/// A job has stalled after this many step durations without a step.
 const STEPS: f64 = 10.0;
-/// Seconds that it has to be silent at least.
+/// Minimum silence in seconds before a job counts as stalled.
 const LEAST: f64 = 120.0;
 
 impl RunningFacts {
-    /// Returns the seconds since the last step where that is far longer than a step takes.
+    /// The seconds since the last step, if that is much longer than a step takes.
     pub(super) fn stalled(&self, now: Timestamp) -> Option<f64> {
         let cadence = self.cadence.as_ref()?;
         let since = now.duration_since(cadence.last).as_secs_f64();
         (since > (cadence.seconds * STEPS).max(LEAST)).then_some(since)
     }
 
-    /// Returns the device whose rank the others wait for: the one that neither spins like them nor
-    /// was silent before.
+    /// The device whose rank the other ranks wait for. It neither spins like the others, nor was it
+    /// silent before.
     pub fn waited_for(&self) -> Option<usize> {
         let report = &self.report;
-        // A device without samples may spin as well.
+        // A device without samples may be spinning too.
         if report.sampled != self.traces.len() {
             return None;
         }
         let most = report.spinning.len() * 2 > report.sampled;
         let mut others = (0..self.traces.len()).filter(|device| !report.spinning.contains(device));
         let first = others.next().filter(|_| most)?;
-        // Several devices of one pod are one rank.
+        // Several devices of the same pod count as one rank.
         let same = others.all(|other| self.traces[other].pods == self.traces[first].pods);
         same.then_some(first)
     }
 }
 
-/// Something that a log tells of an end.
+/// A log message about the end of a pod.
 #[derive(Clone, Debug)]
 pub struct LastWord {
     pub text: String,
     pub at: Option<Timestamp>,
 }
 
-/// A pod that no scheduler has placed.
+/// A pod that is not scheduled.
 #[derive(Clone, Debug)]
 pub struct PendingPod {
     pub name: String,
     pub created_at: Option<Timestamp>,
     pub rules: PodRules,
     pub requests: Amounts,
-    /// The node that is being freed for it.
+    /// The node on which the scheduler preempts pods for it.
     pub nominated: Option<String>,
-    /// What the scheduler said last: (reason, message).
+    /// The scheduler's last reason and message.
     pub unscheduled: Option<(String, String)>,
-    /// How many pods must find room together.
+    /// Number of pods that must be scheduled together.
     pub together: u64,
-    /// What the scheduler of gangs says of its group.
+    /// The status of its pod group, from the gang scheduler.
     pub group: Option<GroupVerdict>,
 }
 
-/// A volume claim that a pod mounts.
+/// A PersistentVolumeClaim that a pod mounts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClaimFact {
     pub name: String,
     pub state: ClaimState,
 }
 
-/// Seconds for which the API server keeps events unless it is told otherwise (kube-apiserver,
-/// `--event-ttl`).
+/// Default time in seconds for which the API server keeps events (kube-apiserver, `--event-ttl`).
 pub(super) const EVENTS_KEPT: i64 = 3600;
 
 impl RankAnswers {
-    /// Returns where the ranks stand, as far as they told.
+    /// The stacks of the ranks; empty if they are unknown.
     pub(super) fn places(&self) -> &[StackGroup] {
         self.stacks.as_deref().unwrap_or_default()
     }
 }
 
 impl Facts<'_> {
-    /// Returns the name of the job as commands take it.
+    /// The name of the job as commands accept it.
     pub fn full_name(&self) -> String {
         format!("{}/{}", self.job.namespace, self.job.name)
     }
 
-    /// Returns the command that prints the log of a pod.
+    /// The command that prints the log of a pod.
     pub(super) fn logs(&self, pod: &Pod, previous: bool) -> String {
         let previous = if previous { " --previous" } else { "" };
         if !self.subject.ours {
@@ -188,7 +187,7 @@ impl Facts<'_> {
         self.listed().map(<[Node]>::len)
     }
 
-    /// Says what of the events was there.
+    /// Classifies the availability of events.
     pub(super) fn events_word(&self) -> &'static str {
         let age = self
             .job
@@ -202,7 +201,7 @@ impl Facts<'_> {
         }
     }
 
-    /// Returns the newest event of one of these reasons.
+    /// The newest event with one of these reasons.
     pub(super) fn event(&self, reasons: &[&str]) -> Option<&Event> {
         self.events?
             .iter()

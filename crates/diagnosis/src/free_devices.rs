@@ -1,11 +1,11 @@
-//! The GPUs that a pod wants, and those that are free on the nodes that qualify.
+//! Counts the GPUs that a pod requests, and the free ones on eligible nodes.
 
 use super::candidates::{CandidateNode, is_shortage};
 use super::facts::{Facts, PendingPod};
 use gpuctl_core::model::counting::capacity::Amounts;
 use gpuctl_core::model::facts::gpu::is_device;
 
-/// Returns how many devices of the kind that the pod wants are in these amounts.
+/// The number of devices in `amounts` of the kind that the pod requests.
 pub(super) fn devices(amounts: &Amounts, pending: &PendingPod) -> i128 {
     let resource = pending.requests.keys().find(|resource| is_device(resource));
     resource
@@ -16,11 +16,11 @@ pub(super) fn devices(amounts: &Amounts, pending: &PendingPod) -> i128 {
         / 1000
 }
 
-/// The GPUs that a pod wants, and those that are free on the nodes that qualify.
+/// The GPUs that a pod requests, and the free ones on eligible nodes.
 pub(super) struct FreeDevices {
     pub wanted: i128,
     in_all: i128,
-    /// The most on one node.
+    /// The maximum on one node.
     pub most: i128,
 }
 
@@ -38,14 +38,14 @@ impl FreeDevices {
         }
     }
 
-    /// Returns true when enough are free in all, and not on one node.
+    /// True if enough GPUs are free in total, but not on one node.
     pub(super) fn are_fragmented(&self, pending: &PendingPod) -> bool {
         self.most < self.wanted
             && self.in_all >= self.wanted * i128::from(pending.together)
             && self.wanted > 1
     }
 
-    /// Says how many the pods want, and how many are free.
+    /// Describes the requested and the free GPUs.
     pub(super) fn in_words(
         &self,
         facts: &Facts<'_>,
@@ -70,7 +70,7 @@ impl FreeDevices {
         };
         match on {
             _ if self.are_fragmented(pending) => {
-                format!("{each}: {in_all} are free in all, at most {most} on one node")
+                format!("{each}: {in_all} are free in total, but at most {most} on one node")
             }
             [one] => format!(
                 "{each}; {} has {} free",
@@ -78,11 +78,11 @@ impl FreeDevices {
                 devices(one.free, pending)
             ),
             several if most == 0 => format!(
-                "{each}; none is free on the {} nodes that qualify",
+                "{each}; none is free on the {} eligible nodes",
                 several.len()
             ),
             several => format!(
-                "{each}; of {} nodes none has more than {most} free",
+                "{each}; none of {} nodes has more than {most} free",
                 several.len()
             ),
         }

@@ -1,7 +1,6 @@
-//! Finds out why a job waits, why it died, why it hangs or why it is slow. It is a pure function of
-//! facts that `observe/why.rs` reads, and sends no request itself. Where the facts do not decide,
-//! it names no cause, or all possible ones with the same weight. docs/why.md explains the words of
-//! the causes.
+//! Explains why a job waits, died, hangs or is slow. The diagnosis is a pure function of facts that
+//! `observe/why.rs` reads, and sends no requests. If the facts are inconclusive, it reports no
+//! cause, or all possible causes with the same weight. docs/why.md explains the names of causes.
 #![warn(unreachable_pub)]
 #![cfg_attr(not(test), warn(clippy::too_many_lines))]
 
@@ -37,7 +36,7 @@ pub use nodes::{insufficient, keeps_off};
 
 use gpuctl_core::model::{Job, State, Status};
 
-/// Returns true for a job that waits for others to end or to be moved.
+/// True for a job that waits until other jobs end or move.
 pub fn waits_for_room(answer: &Answer) -> bool {
     const OTHERS: [&str; 4] = [
         "fragmented",
@@ -49,7 +48,7 @@ pub fn waits_for_room(answer: &Answer) -> bool {
     answer.situation == Situation::Waiting && answer.causes.first().is_some_and(waits)
 }
 
-/// Finds out what the situation of a job is and why.
+/// Determines the situation of a job and its causes.
 pub fn diagnose(facts: &Facts<'_>) -> Answer {
     let job = facts.job;
     let state = State::of(job);
@@ -60,13 +59,15 @@ pub fn diagnose(facts: &Facts<'_>) -> Answer {
         causes: answer::weighed(causes),
         ..Answer::default()
     };
+    // Without a cause, the situation alone would only repeat the status of the job.
     if answer.causes.is_empty() && matches!(situation, Situation::Waiting | Situation::Dead) {
         answer.situation = Situation::Unknown;
     }
     if let Some(pending) = &facts.pending {
         answer.not_evaluated = pending.rules.beyond_nodes(&facts.devices);
     }
-    // One pod of several that finds room is not the job, and what is not evaluated may keep it off.
+    // One pod with enough capacity does not start the whole job, and unevaluated constraints may
+    // still exclude the pod.
     let unsure = !answer.not_evaluated.is_empty()
         || !facts.subject.ours
         || facts
@@ -98,10 +99,7 @@ pub fn diagnose(facts: &Facts<'_>) -> Answer {
             answer
                 .not_evaluated
                 .extend(is_unasked.then(|| running::unasked(facts)));
-            format!(
-                "{} logged {silence}; nothing that was seen tells why",
-                job.name
-            )
+            format!("{} logged {silence}; the cause is unknown", job.name)
         }
         _ => answer::sentence(&job.name, &state, &answer),
     };
@@ -115,8 +113,7 @@ fn situation(facts: &Facts<'_>, state: &State) -> (Situation, Vec<Cause>) {
         Status::Terminating => (Situation::Dead, vec![dead::deleted(facts)]),
         Status::Paused => (Situation::Waiting, vec![waiting::paused(facts)]),
         Status::Pending => (Situation::Waiting, waiting::causes(facts)),
-        // A service of which some pods serve, or none has ended yet, may still have something to
-        // tell.
+        // Some pods of a running service may still have a problem: not ready, or not ended yet.
         Status::Running => {
             let evicted = evicted(facts);
             let causes = if evicted.is_empty() {
@@ -132,23 +129,23 @@ fn situation(facts: &Facts<'_>, state: &State) -> (Situation, Vec<Cause>) {
     }
 }
 
-/// Says that the devices of a running job have no metrics.
+/// The gap in the answer when the devices of a running job have no metrics.
 fn gap_of_devices(facts: &Facts<'_>, state: &State) -> Option<&'static str> {
     let is_measured = facts
         .running
         .as_ref()
         .is_some_and(|running| !running.traces.is_empty());
-    (state.status == Status::Running && !is_measured).then_some("what its GPUs do: no metrics")
+    (state.status == Status::Running && !is_measured).then_some("activity of its GPUs: no metrics")
 }
 
-/// Says that the devices have metrics, and their links and ports do not.
+/// The gap in the answer when only links, ports and CPU limits have no metrics.
 fn gap_of_bottlenecks(facts: &Facts<'_>) -> Option<&'static str> {
     let running = facts.running.as_ref()?;
     (running.bottlenecks.is_none() && !running.traces.is_empty())
         .then_some("links, network ports and CPU limits: Prometheus did not answer")
 }
 
-/// Returns why nodes evict pods that look as if they ran.
+/// Finds evictions of pods that still appear to run.
 fn evicted(facts: &Facts<'_>) -> Vec<Cause> {
     let living = facts
         .job
@@ -160,7 +157,7 @@ fn evicted(facts: &Facts<'_>) -> Vec<Cause> {
         .collect()
 }
 
-/// Returns since when it is so, as far as the pods tell.
+/// The start of the situation, as far as the pods show it.
 fn since(job: &Job, situation: Situation) -> Option<jiff::Timestamp> {
     match situation {
         Situation::Waiting => {

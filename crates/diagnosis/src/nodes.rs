@@ -1,5 +1,5 @@
-//! Compares one pod with one node as the scheduler does, and names everything that keeps the pod
-//! off it, not only the first.
+//! Compares one pod with one node like the scheduler, and lists all obstacles instead of only the
+//! first.
 
 use gpuctl_core::model::Node;
 use gpuctl_core::model::counting::capacity::{Amounts, lacking};
@@ -7,10 +7,10 @@ use gpuctl_core::model::counting::device_demand::device_class;
 use gpuctl_core::model::facts::gpu::is_device;
 use gpuctl_manifest::render::PodRules;
 
-/// A word of causes, and the label, the taint or the resource.
+/// The name of a cause, with the label, the taint or the resource.
 pub(crate) type NodeObstacle = (&'static str, Option<String>);
 
-/// Taints by which Kubernetes says that a node is not well.
+/// Taints that Kubernetes adds to unhealthy nodes.
 const FAULTS: [&str; 6] = [
     "node.kubernetes.io/not-ready",
     "node.kubernetes.io/unreachable",
@@ -20,7 +20,7 @@ const FAULTS: [&str; 6] = [
     "node.kubernetes.io/network-unavailable",
 ];
 
-/// Returns what keeps a pod off a node of which so much is free.
+/// Lists the obstacles for a pod on a node with these free amounts.
 pub fn keeps_off(
     rules: &PodRules,
     requests: &Amounts,
@@ -49,7 +49,7 @@ pub fn keeps_off(
     found
 }
 
-/// Returns the cause that a taint of this key is.
+/// The name of the cause for a taint with this key.
 pub(crate) fn of_taint(key: &str) -> &'static str {
     if FAULTS.contains(&key) {
         "node-faulty"
@@ -58,7 +58,7 @@ pub(crate) fn of_taint(key: &str) -> &'static str {
     }
 }
 
-/// Returns the cause that too little of a resource is.
+/// The name of the cause for a shortage of this resource.
 pub fn insufficient(resource: &str) -> &'static str {
     match resource {
         "cpu" => "insufficient-cpu",

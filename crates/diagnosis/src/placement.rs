@@ -1,6 +1,6 @@
-//! Why no node takes a pod. Where nodes and all pods may be listed, every node is compared with the
-//! pod and every obstacle counted: first comes the one whose removal alone gives most nodes. Where
-//! they may not, the scheduler's sentence is what there is.
+//! Explains why no node accepts a pod. If the user can list nodes and all pods, the pod is compared
+//! with every node and every obstacle is counted. The obstacle whose removal alone frees the most
+//! nodes comes first. Otherwise the scheduler's message is the only source.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ use gpuctl_core::model::counting::capacity::pods_held;
 use gpuctl_core::model::facts::gpu::is_type_label;
 use gpuctl_core::model::{GpuType, Node};
 
-/// Returns why the pod has no node.
+/// Explains why the pod has no node.
 pub(super) fn causes(facts: &Facts<'_>, pending: &PendingPod) -> Vec<Cause> {
     let told = pending
         .unscheduled
@@ -64,20 +64,20 @@ fn by_nodes(
     if candidates.is_empty() {
         return vec![too_large(facts, pending, &labelled)];
     }
-    // A node that takes some pods of a gang still lacks room for more of them.
+    // A node that takes some pods of a gang still lacks capacity for the remaining ones.
     let open = |one: &&&CandidateNode<'_>| one.obstacles.iter().all(|(word, _)| is_shortage(word));
     let takes: u64 = candidates
         .iter()
         .filter(open)
         .map(|one| one.takes)
         .fold(0, u64::saturating_add);
+    // Enough pods fit, so the scheduler must have a reason that this comparison does not know.
     if takes >= pending.together {
         return beyond(pending, said);
     }
     let mut found = counted(&candidates);
     found.extend(unseen_obstacle(&found, said));
-    // Without this obstacle the nodes have room for all pods of a gang, and not only for more of
-    // them.
+    // Whether all pods of a gang fit once this obstacle is removed, and not just more of them.
     let whole = |word: &str| {
         let left = candidates.iter().filter(|one| {
             one.obstacles
@@ -94,7 +94,7 @@ fn by_nodes(
         .collect();
     if takes > 0 && pending.together > 1 {
         let told = format!(
-            "{takes} of {} pods fit now, and they are placed together or not at all",
+            "{takes} of {} pods fit now, but they are scheduled together or not at all",
             pending.together
         );
         causes.push(Cause::new("gang-incomplete", told, "inventory"));
@@ -149,8 +149,8 @@ fn of_obstacle(
     Cause { nodes, ..cause }
 }
 
-/// Returns an obstacle that the scheduler names and the comparison of nodes cannot see. Its filters
-/// come last: the nodes that they rule out passed all others.
+/// An obstacle that the scheduler reports but this comparison cannot evaluate. These filters run
+/// last, so the nodes that they exclude have passed all other filters.
 fn unseen_obstacle(found: &[CountedObstacle], said: &[SchedulerReason]) -> Option<CountedObstacle> {
     let is_known = |word: &str| found.iter().any(|one| one.word == word);
     let reason = said
@@ -165,7 +165,7 @@ fn unseen_obstacle(found: &[CountedObstacle], said: &[SchedulerReason]) -> Optio
     })
 }
 
-/// Returns the cause of nodes that are cordoned, `alone` of which lack nothing else.
+/// The cause of cordoned nodes; `alone` of them have no other obstacle.
 fn cordoned(names: &[&str], on: &[&CandidateNode<'_>], alone: usize) -> Cause {
     let cause = Cause::new("cordoned", format!("{} cordoned", are(names)), "inventory");
     let best = on
@@ -179,7 +179,10 @@ fn cordoned(names: &[&str], on: &[&CandidateNode<'_>], alone: usize) -> Cause {
     if alone > 0 {
         cause.proven("it fits there", Some(uncordon))
     } else {
-        cause.helps("it fits there when more is free as well", Some(uncordon))
+        cause.helps(
+            "it fits there once more resources are free, too",
+            Some(uncordon),
+        )
     }
 }
 
@@ -188,12 +191,14 @@ fn tainted(facts: &Facts<'_>, names: &[&str], taint: Option<&str>) -> Cause {
     let what = format!("{} tainted {taint}, which it does not tolerate", are(names));
     let tolerate = format!("pod.tolerations=[{{key: {taint}, operator: Exists}}]");
     let command = set(facts, &format!("'{tolerate}'"));
-    Cause::new("taint", what, "inventory")
-        .helps("tolerate it, where whoever set it agrees", Some(command))
+    Cause::new("taint", what, "inventory").helps(
+        "tolerate it, if the owner of the nodes agrees",
+        Some(command),
+    )
 }
 
 fn faulty(names: &[&str], taint: Option<&str>) -> Cause {
-    let what = format!("{} not well: {}", are(names), taint.unwrap_or("a taint"));
+    let what = format!("{} unhealthy: {}", are(names), taint.unwrap_or("a taint"));
     Cause::new("node-faulty", what, "inventory").helps(
         "see the node",
         Some(format!(
@@ -203,7 +208,7 @@ fn faulty(names: &[&str], taint: Option<&str>) -> Cause {
     )
 }
 
-/// Says «gpu-a-01 and gpu-a-02 are», «5 nodes are».
+/// Formats `gpu-a-01 and gpu-a-02 are` or `5 nodes are`.
 fn are(names: &[&str]) -> String {
     match names {
         [one] => format!("{one} is"),
@@ -213,7 +218,7 @@ fn are(names: &[&str]) -> String {
     }
 }
 
-/// Returns the cause of a pod whose labels no node has: the GPU type, or others.
+/// The cause of a pod whose labels no node has: the GPU type, or other labels.
 fn no_label(
     facts: &Facts<'_>,
     pending: &PendingPod,
@@ -244,7 +249,7 @@ fn no_label(
         .map_or("the labels", |(label, _)| label.as_str());
     let cause = Cause::new(
         "node-selector",
-        format!("no node has {label}, which the pod asks for"),
+        format!("no node has {label}, which the pod requires"),
         "inventory",
     );
     let cause = Cause {
@@ -257,8 +262,8 @@ fn no_label(
     )
 }
 
-/// Returns true when a node of the job's pool has GPUs of a type. A node of the type that fails on
-/// another label shows that the type exists.
+/// Whether a node of the job's pool has GPUs of a type. If such a node lacks another label, the
+/// type is not what is missing.
 fn has_type(facts: &Facts<'_>, all: &[CandidateNode<'_>], kind: &str) -> bool {
     let pool = facts.job.pool.as_deref();
     let kind = GpuType::parse(kind).map_or_else(|| kind.to_owned(), |kind| kind.to_string());
@@ -268,7 +273,7 @@ fn has_type(facts: &Facts<'_>, all: &[CandidateNode<'_>], kind: &str) -> bool {
         .any(|found| found.to_string() == kind)
 }
 
-/// Returns the cause of a job whose GPU type none of `nodes` nodes has.
+/// The cause of a job with a GPU type that none of `nodes` nodes has.
 fn type_absent(
     facts: &Facts<'_>,
     pending: &PendingPod,
@@ -286,7 +291,7 @@ fn type_absent(
         format!("no node{pool} has GPUs of type {kind}"),
         "inventory",
     );
-    let cause = cause.helps("see which types there are", Some("gpuctl free".to_owned()));
+    let cause = cause.helps("list the available types", Some("gpuctl free".to_owned()));
     match other_type(facts, pending, room) {
         Some((text, command)) => cause.proven(text, Some(command)),
         None => Cause {
@@ -296,7 +301,7 @@ fn type_absent(
     }
 }
 
-/// Returns a type of which there is room now.
+/// Another GPU type with enough free capacity now.
 fn other_type(facts: &Facts<'_>, pending: &PendingPod, room: &Room) -> Option<(String, String)> {
     let any = pending.rules.without(is_type_label);
     let mut types: BTreeMap<String, (usize, u64)> = BTreeMap::new();
@@ -313,6 +318,7 @@ fn other_type(facts: &Facts<'_>, pending: &PendingPod, room: &Room) -> Option<(S
             );
         }
     }
+    // Only a type that takes all pods together is worth suggesting.
     let fitting = types
         .into_iter()
         .filter(|(_, (_, takes))| *takes >= pending.together);
@@ -328,7 +334,8 @@ fn other_type(facts: &Facts<'_>, pending: &PendingPod, room: &Room) -> Option<(S
     ))
 }
 
-/// By what is compared here it fits: the scheduler knows more, or has not looked again yet.
+/// The causes when the pod fits according to this comparison. Then the scheduler evaluates more
+/// constraints, or has not retried yet.
 fn beyond(pending: &PendingPod, said: &[SchedulerReason]) -> Vec<Cause> {
     let known: Vec<Cause> = said
         .iter()
@@ -348,7 +355,7 @@ fn beyond(pending: &PendingPod, said: &[SchedulerReason]) -> Vec<Cause> {
             Cause {
                 nodes: one.nodes,
                 ..cause.and(
-                    "there is room by now: the scheduler has not looked again yet",
+                    "enough capacity is free now, but the scheduler has not retried yet",
                     "inventory",
                 )
             }
@@ -356,7 +363,7 @@ fn beyond(pending: &PendingPod, said: &[SchedulerReason]) -> Vec<Cause> {
         .collect()
 }
 
-/// Pods of higher priority that wait for devices as well, or for which a node is being freed.
+/// Pods of higher priority that also wait for devices, or for which a node is being freed.
 fn ahead(facts: &Facts<'_>, pending: &PendingPod, room: &Room) -> Option<Cause> {
     let own = facts.full_name();
     let before = room.waiting.iter().filter(|one| {
@@ -371,7 +378,7 @@ fn ahead(facts: &Facts<'_>, pending: &PendingPod, room: &Room) -> Option<Cause> 
         String::new()
     };
     let told = format!(
-        "{}{more} of higher priority wait for GPUs as well, and come first",
+        "{}{more} of higher priority also wait for GPUs, and come first",
         first.holder
     );
     let cause = Cause::new("priority-lower", told, "inventory");

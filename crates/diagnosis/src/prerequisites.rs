@@ -1,4 +1,4 @@
-//! Volume claims and quotas that hold a pod up.
+//! PersistentVolumeClaims and ResourceQuotas that block a pod.
 
 use super::answer::Cause;
 use super::facts::{ClaimFact, Facts};
@@ -7,7 +7,7 @@ use gpuctl_core::model::counting::capacity::Amounts;
 use gpuctl_core::model::facts::gpu::is_device;
 use gpuctl_core::model::values::quantity;
 
-/// Returns what keeps its volume claims from being mounted.
+/// Explains why its PersistentVolumeClaims cannot be mounted.
 pub(super) fn claims(facts: &Facts<'_>) -> Vec<Cause> {
     let namespace = &facts.job.namespace;
     let cause = |claim: &ClaimFact| {
@@ -19,7 +19,7 @@ pub(super) fn claims(facts: &Facts<'_>) -> Vec<Cause> {
                 "inventory",
             )
             .helps(
-                "see which there are",
+                "list the existing claims",
                 Some(format!("gpuctl get claims --all -n {namespace}")),
             ),
             ClaimState::Unbound {
@@ -28,10 +28,10 @@ pub(super) fn claims(facts: &Facts<'_>) -> Vec<Cause> {
                 ..
             } => {
                 let told = format!(
-                    "volume claim {name} wants storage class {class}, which does not exist"
+                    "volume claim {name} requests storage class {class}, which does not exist"
                 );
                 Cause::new("storage-class-missing", told, "inventory").helps(
-                    "choose one that there is",
+                    "use an existing class",
                     Some("kubectl get storageclasses".to_owned()),
                 )
             }
@@ -49,7 +49,7 @@ pub(super) fn claims(facts: &Facts<'_>) -> Vec<Cause> {
                     });
                 let told = format!("volume claim {name} ({class}) has no volume yet");
                 Cause::new("claim-pending", told, "inventory").helps(
-                    "see what its provisioner says",
+                    "see the messages of its provisioner",
                     Some(format!("kubectl describe pvc {name} -n {namespace}")),
                 )
             }
@@ -58,7 +58,7 @@ pub(super) fn claims(facts: &Facts<'_>) -> Vec<Cause> {
     facts.claims.iter().filter_map(cause).collect()
 }
 
-/// Returns the quota that leaves too little for one more pod, where no event tells of a refusal.
+/// Finds a quota without capacity for one more pod, for when no event reports a refusal.
 pub(super) fn by_quota(facts: &Facts<'_>) -> Option<Cause> {
     let job = facts.job;
     let requests: Amounts = [("cpu", &job.cpu), ("memory", &job.memory)]
@@ -74,11 +74,12 @@ pub(super) fn by_quota(facts: &Facts<'_>) -> Option<Cause> {
             .filter(|key| is_device(key.trim_start_matches("requests.")))
             .count();
         for (key, hard) in &quota.hard {
+            // `cpu` and `requests.cpu` mean the same in a ResourceQuota.
             let resource = key.strip_prefix("requests.").unwrap_or(key);
             let wanted = match resource {
                 "pods" => 1000,
-                // A quota may count several kinds of devices; the job does not tell which of them
-                // it requests.
+                // With several kinds of devices in a quota, it is unknown which of them the job
+                // requests.
                 resource if is_device(resource) && devices > 1 => {
                     continue;
                 }

@@ -1,23 +1,23 @@
-//! What a queue says of a job that it does not let run. Words of Kueue 0.18 (pkg/scheduler,
+//! Explains why a queue does not admit a job. Messages are those of Kueue 0.18 (pkg/scheduler,
 //! pkg/controller/core).
 
 use super::answer::Cause;
 use super::facts::Facts;
 use gpuctl_core::model::QueueVerdict;
 
-/// Returns why its queue holds the job back.
+/// Explains why its queue holds back the job.
 pub(super) fn causes(facts: &Facts<'_>) -> Vec<Cause> {
     let job = facts.job;
     let queue = job.queue.as_deref().unwrap_or("its queue");
     let position = job.queue_position.map(|position| {
         let place = format!(
-            "it is at place {position} of queue {queue}, and {} in all queues that share its quota",
+            "it is at position {position} in queue {queue}, and at {} in all queues that share its quota",
             position.in_cluster_queue
         );
         (position.in_cluster_queue, place)
     });
     let Some(verdict) = &job.queue_verdict else {
-        // Without the verdict a full queue, a stopped one and a missing one look the same.
+        // Without a verdict, a full queue, a stopped one and a missing one look the same.
         let behind = position.filter(|(place, _)| *place > 1);
         return behind
             .map(|(_, told)| Cause::new("queue-position", told, "queue"))
@@ -36,11 +36,11 @@ pub(super) fn causes(facts: &Facts<'_>) -> Vec<Cause> {
     }
 }
 
-/// Why a queue does not admit a job.
+/// The reason why a queue does not admit a job.
 enum AdmissionRefusal {
-    /// Others ahead of the job do not matter.
+    /// A reason that applies regardless of jobs ahead in the queue.
     Final(Cause),
-    /// The quota is used up; others may be ahead.
+    /// The quota is exhausted; other jobs may be ahead.
     Quota(Cause),
 }
 
@@ -51,10 +51,10 @@ fn of_verdict(facts: &Facts<'_>, verdict: &QueueVerdict, queue: &str) -> Admissi
     let cause = |word| Cause::new(word, format!("queue {queue}: {message}"), "queue");
     if has(&["doesn't exist", "not found", "does not exist"]) {
         let change = super::refused::set(facts, "job.queue=NAME");
-        return AdmissionRefusal::Final(cause("queue-missing").helps(
-            "choose a queue that there is: gpuctl get queues",
-            Some(change),
-        ));
+        return AdmissionRefusal::Final(
+            cause("queue-missing")
+                .helps("use an existing queue (`gpuctl get queues`)", Some(change)),
+        );
     }
     if has(&[
         "is inactive",
@@ -63,25 +63,26 @@ fn of_verdict(facts: &Facts<'_>, verdict: &QueueVerdict, queue: &str) -> Admissi
         "can't admit new workloads",
     ]) {
         return AdmissionRefusal::Final(
-            cause("queue-inactive").helps("whoever runs the queues must start it", Some(look)),
+            cause("queue-inactive")
+                .helps("an administrator of the queues must start it", Some(look)),
         );
     }
     if verdict.reason == "AdmissionChecks" {
         return AdmissionRefusal::Final(
-            cause("queue-checks").helps("see what the check says", Some(look)),
+            cause("queue-checks").helps("see the message of the check", Some(look)),
         );
     }
     if has(&["maximum capacity"]) && !has(&["insufficient unused quota"]) {
         let never = cause("never-fits").and(
-            format!("queue {queue} could not run it if it were empty"),
+            format!("queue {queue} could not run it even if it were empty"),
             "queue",
         );
         return AdmissionRefusal::Final(
-            never.helps("ask for less, or for a larger quota", Some(look)),
+            never.helps("request less, or ask for a larger quota", Some(look)),
         );
     }
     AdmissionRefusal::Quota(cause("queue-quota").helps(
-        "others in the queue must end, or the quota must grow",
+        "other jobs in the queue must end, or the quota must be raised",
         Some(look),
     ))
 }

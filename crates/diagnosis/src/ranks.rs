@@ -1,6 +1,6 @@
-//! What the ranks of a job told themselves: NCCL's RAS subsystem, and the stacks of their
-//! processes. It names the rank that the others wait for where the metrics do not, and adds to what
-//! they tell.
+//! Evaluates what the ranks of a job report about themselves: NCCL's RAS subsystem, and the stacks
+//! of their processes. It identifies the rank that the others wait for when metrics do not, and
+//! adds evidence when they do.
 
 use super::answer::Cause;
 use super::facts::Facts;
@@ -8,14 +8,14 @@ use gpuctl_core::model::Job;
 use gpuctl_core::stats::history::curves::Trace;
 use gpuctl_core::stats::logs::stacks::StackGroup;
 
-/// Ranks that a line names.
+/// Limit on the ranks in one line.
 const NAMED: usize = 4;
-/// Others wait for at most one rank of so many.
+/// The others wait for at most one in this many ranks.
 const FEW: usize = 4;
-/// Places at which ranks stand that a cause tells.
+/// Limit on the stack locations in the evidence of a cause.
 const PLACES: usize = 4;
 
-/// Returns the processes that RAS does not reach.
+/// The cause of processes that RAS cannot reach.
 pub(super) fn missing(facts: &Facts<'_>) -> Option<Cause> {
     let report = facts.asked.ras.as_ref()?;
     let (processes, state, states) = if report.dead.is_empty() {
@@ -29,7 +29,7 @@ pub(super) fn missing(facts: &Facts<'_>) -> Option<Cause> {
         more => format!("and {more} more {states}"),
     };
     let told = format!(
-        "process {} on {} (GPU {}) {state}, says NCCL",
+        "NCCL reports that process {} on {} (GPU {}) {state}",
         first.process, first.node, first.gpus
     );
     let mut cause = Cause::new("rank-missing", told, "ras");
@@ -64,18 +64,18 @@ pub(super) fn missing(facts: &Facts<'_>) -> Option<Cause> {
         return Some(cause);
     }
     Some(cause.helps(
-        "see what it said last",
+        "see its first error",
         Some(format!("gpuctl logs {} --first-error", facts.full_name())),
     ))
 }
 
-/// Returns why a job without progress stands still, as far as its ranks tell.
+/// Explains why a job makes no progress, based on its ranks.
 pub(super) fn standstill(facts: &Facts<'_>) -> Option<Cause> {
     let found = by_stacks(facts).or_else(|| by_operations(facts))?;
     Some(with_ranks(facts, found))
 }
 
-/// Compares where the processes are: the few that do not wait are those that the others wait for.
+/// Compares the stacks of the processes. If only a few do not wait, the others wait for them.
 fn by_stacks(facts: &Facts<'_>) -> Option<Cause> {
     let stacks = facts.asked.places();
     let ranks =
@@ -87,13 +87,14 @@ fn by_stacks(facts: &Facts<'_>) -> Option<Cause> {
         .iter()
         .find(|group| group.waits_for_data())
         .or(others.first())?;
-    // Frames of the interpreter do not say where a process is.
+    // Native frames of the Python interpreter do not show what the program is doing.
     let are_few = ranks(&others) <= (all / FEW).max(1) && ranks(&waiting) > ranks(&others);
+    // A rank without a stack could be the one that the others wait for.
     if facts.asked.unread == 0 && are_few && stacks.iter().all(StackGroup::is_python) {
         let (word, doing) = if odd.waits_for_data() {
             ("data-stall", "waits for data")
         } else {
-            ("collective-hang", "stands elsewhere")
+            ("collective-hang", "is elsewhere")
         };
         let device = if waiting.iter().all(|group| group.in_collective()) {
             ""
@@ -133,9 +134,9 @@ fn by_operations(facts: &Facts<'_>) -> Option<Cause> {
     Some(Cause::new("collective-hang", what, "ras"))
 }
 
-/// Adds what the ranks told to a cause that was found in another way.
+/// Adds evidence from the ranks to a cause that was found in another way.
 pub(super) fn with_ranks(facts: &Facts<'_>, mut cause: Cause) -> Cause {
-    // The smallest groups come first: they differ.
+    // The smallest groups come last in the list, and matter most because they differ.
     let places = facts.asked.places();
     for group in places.iter().rev().take(PLACES) {
         cause = cause.and(format!("{}: {}", named(group), group.line()), "stacks");
@@ -182,7 +183,7 @@ fn named(group: &StackGroup) -> String {
     }
 }
 
-/// Returns «rank 12» and `gpu-b-07/gpu-3`.
+/// Formats the rank and the device of a trace: `rank 12` and `gpu-b-07/gpu-3`.
 pub(super) fn rank_of(job: &Job, trace: &Trace) -> (String, String) {
     let pod = trace
         .pods

@@ -1,10 +1,11 @@
-//! Why pods were never made: the API server refused them, and the controller keeps its words.
+//! Explains why pods were never created: the API server rejected them, and the controller records
+//! its message.
 
 use super::answer::Cause;
 use super::facts::Facts;
 use gpuctl_core::model::contract::refusal::RefusalCause;
 
-/// Returns the cause of a refusal in the API server's words.
+/// Classifies a rejection by the API server's message.
 pub(super) fn cause(facts: &Facts<'_>, message: &str) -> Cause {
     let at = facts.event(&["FailedCreate"]).and_then(|event| event.at);
     let namespace = &facts.job.namespace;
@@ -12,7 +13,7 @@ pub(super) fn cause(facts: &Facts<'_>, message: &str) -> Cause {
     match RefusalCause::of(message) {
         Some(RefusalCause::QuotaExceeded) => found("quota", exceeded_quota(namespace, message))
             .helps(
-                "others of the namespace must end, or the quota must grow",
+                "other pods in the namespace must end, or the quota must be raised",
                 Some(jobs_of(namespace)),
             ),
         Some(RefusalCause::QuotaUnset) => found("quota", unset_in_quota(namespace, message)).helps(
@@ -21,7 +22,7 @@ pub(super) fn cause(facts: &Facts<'_>, message: &str) -> Cause {
         ),
         Some(RefusalCause::LimitRange) => found("limit-range", limit_range(namespace, message))
             .helps(
-                "ask for less per pod, or ask who set it",
+                "request less per pod, or ask for a higher limit",
                 Some(format!("kubectl get limitranges -n {namespace}")),
             ),
         Some(RefusalCause::PodSecurity) => found(
@@ -38,8 +39,8 @@ pub(super) fn cause(facts: &Facts<'_>, message: &str) -> Cause {
         ),
         Some(RefusalCause::WebhookUnreachable) => {
             let webhook = between(message, "failed calling webhook \"", "\"").unwrap_or("unknown");
-            found("webhook-down", format!("webhook {webhook} must be asked about pods and does not answer")).helps(
-                "its service must run again",
+            found("webhook-down", format!("webhook {webhook} is required for pods, but does not respond")).helps(
+                "restore its service",
                 Some(format!(
                     "kubectl get mutatingwebhookconfigurations,validatingwebhookconfigurations -o wide | grep {webhook}"
                 )),
@@ -71,11 +72,12 @@ fn no_service_account(namespace: &str, message: &str) -> Cause {
         "kubectl create serviceaccount {} -n {namespace}",
         account.rsplit('/').next().unwrap_or(account)
     );
-    Cause::new("service-account-missing", what, "events").helps("make it", Some(make))
+    Cause::new("service-account-missing", what, "events").helps("create it", Some(make))
 }
 
 fn exceeded_quota(namespace: &str, message: &str) -> String {
     let quota = after(message, "exceeded quota: ").unwrap_or("of the namespace");
+    // `exceeded quota: NAME, requested: …, used: …, limited: …`.
     let numbers =
         ["requested", "used", "limited"].map(|word| after_words(message, &format!("{word}: ")));
     match numbers {
@@ -89,7 +91,7 @@ fn exceeded_quota(namespace: &str, message: &str) -> String {
 fn unset_in_quota(namespace: &str, message: &str) -> String {
     let quota = after(message, "failed quota: ").unwrap_or("of the namespace");
     let missing = after_words(message, "must specify ").unwrap_or("more");
-    format!("quota {quota} of {namespace} counts what the pod does not set: {missing}")
+    format!("quota {quota} of {namespace} requires values that the pod does not set: {missing}")
 }
 
 fn limit_range(namespace: &str, message: &str) -> String {
@@ -104,7 +106,7 @@ fn jobs_of(namespace: &str) -> String {
     format!("gpuctl get jobs -n {namespace}")
 }
 
-/// Returns the command that submits a job with one field changed.
+/// The command that submits a job with one field changed.
 pub(super) fn set(facts: &Facts<'_>, field: &str) -> String {
     if !facts.subject.ours {
         return format!(
@@ -112,6 +114,7 @@ pub(super) fn set(facts: &Facts<'_>, field: &str) -> String {
             facts.subject.kind, facts.job.name, facts.job.namespace
         );
     }
+    // The pod template of a Job is immutable, so a training has to be replaced.
     let replace = if facts.job.kind.serves() {
         ""
     } else {
@@ -120,7 +123,7 @@ pub(super) fn set(facts: &Facts<'_>, field: &str) -> String {
     format!("gpuctl apply -f FILE --set {field}{replace}")
 }
 
-/// Returns the word behind some words.
+/// The word that follows a phrase.
 fn after<'m>(message: &'m str, words: &str) -> Option<&'m str> {
     let rest = &message[message.find(words)? + words.len()..];
     Some(
@@ -131,7 +134,7 @@ fn after<'m>(message: &'m str, words: &str) -> Option<&'m str> {
     )
 }
 
-/// Returns what stands behind some words up to a comma and a blank.
+/// The text that follows a phrase, up to the next comma and space.
 fn after_words<'m>(message: &'m str, words: &str) -> Option<&'m str> {
     let rest = &message[message.find(words)? + words.len()..];
     Some(rest.split(", ").next().unwrap_or(rest))
@@ -142,7 +145,7 @@ fn between<'m>(message: &'m str, start: &str, end: &str) -> Option<&'m str> {
     Some(&rest[..rest.find(end)?])
 }
 
-/// Returns the words without the name of the pod in front.
+/// The message without the leading name of the pod.
 fn tail(message: &str) -> &str {
     message
         .split_once("is forbidden: ")

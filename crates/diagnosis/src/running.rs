@@ -1,5 +1,5 @@
-//! A job that runs: whether it hangs, and which rank the others wait for; or whether a device is
-//! slower than its peers, and why.
+//! Diagnoses a running job: whether it hangs and which rank the others wait for, or whether a
+//! device is slower than its peers and why.
 
 use super::answer::{Cause, Situation};
 use super::facts::{Facts, RunningFacts};
@@ -8,10 +8,11 @@ use gpuctl_core::model::{Job, JobKind};
 use gpuctl_core::stats::exporters::dialect::Quantity;
 use gpuctl_core::stats::score::peers::{Deviation, ThrottleReason, throttled_by};
 
-/// Returns what is the matter with a job that runs; `None` when nothing is.
+/// Finds the problem of a running job; `None` if there is none.
 pub(super) fn causes(facts: &Facts<'_>) -> Option<(Situation, Vec<Cause>)> {
     let running = facts.running.as_ref()?;
-    // A service spins while it waits for requests, and nobody waits for its steps.
+    // The GPUs of a service also spin while it waits for requests, and its steps are not expected
+    // to continue.
     if facts.job.kind == JobKind::Training
         && let Some(cause) = stuck(facts, running)
     {
@@ -23,7 +24,7 @@ pub(super) fn causes(facts: &Facts<'_>) -> Option<(Situation, Vec<Cause>)> {
         .iter()
         .filter_map(|one| slower(facts.job, running, one))
         .collect();
-    // They explain why one differs.
+    // Bottlenecks explain why a rank is slower, so they come before stragglers.
     let before = slow
         .iter()
         .position(|cause| cause.word == "straggler")
@@ -32,13 +33,13 @@ pub(super) fn causes(facts: &Facts<'_>) -> Option<(Situation, Vec<Cause>)> {
     (!slow.is_empty()).then_some((Situation::Slow, slow))
 }
 
-/// Returns why a training makes no progress; `None` when it does.
+/// Explains why a training makes no progress; `None` if it does.
 fn stuck(facts: &Facts<'_>, running: &RunningFacts) -> Option<Cause> {
     let is_stalled = running.stalled(facts.now).is_some();
     let moves = running.cadence.is_some() && !is_stalled;
     let report = &running.report;
-    // A single answer without them may come too late, and a process that was given up may have had
-    // no rank any more.
+    // A missing response alone may just be late, and a process that was given up may no longer have
+    // had a rank.
     let given_up = || {
         let report = facts.asked.ras.as_ref();
         report.is_some_and(|report| !report.dead.is_empty() && !report.missing_ranks.is_empty())
@@ -55,7 +56,7 @@ fn stuck(facts: &Facts<'_>, running: &RunningFacts) -> Option<Cause> {
     if report.sampled > 1 {
         if let Some(node) = report.silent_nodes.first() {
             let what = format!(
-                "nothing was heard of the GPUs of {node} for two minutes, and no rank goes on"
+                "the GPUs of {node} have had no metrics for two minutes, and no rank makes progress"
             );
             return Some(
                 Cause::new("node-frozen", what, "prometheus")
@@ -67,20 +68,21 @@ fn stuck(facts: &Facts<'_>, running: &RunningFacts) -> Option<Cause> {
         }
         if report.idle.len() == report.sampled {
             let what = format!(
-                "its {} GPUs do nothing, and it logs no further step",
+                "its {} GPUs are idle, and it logs no further step",
                 report.sampled
             );
             let look = format!("gpuctl logs {} --tail 20", facts.full_name());
             return Some(
-                Cause::new("silent", what, "prometheus").helps("see where it stands", Some(look)),
+                Cause::new("silent", what, "prometheus")
+                    .helps("see its last log lines", Some(look)),
             );
         }
     }
     ranks::standstill(facts)
 }
 
-/// Returns the situation of a job with nothing the matter: without a step for long it is not known
-/// to be fine.
+/// The situation of a job without a known problem. It is not known to be fine if it has logged no
+/// step for a long time.
 pub(super) fn quiet(facts: &Facts<'_>) -> Situation {
     if silence(facts).is_some() {
         Situation::Unknown
@@ -89,7 +91,7 @@ pub(super) fn quiet(facts: &Facts<'_>) -> Situation {
     }
 }
 
-/// Says how long a training has told no step; `None` for what goes on, or tells no steps.
+/// Describes how long a training has logged no step; `None` if it makes progress, or logs no steps.
 pub(super) fn silence(facts: &Facts<'_>) -> Option<String> {
     let running = facts
         .running
@@ -102,9 +104,9 @@ pub(super) fn silence(facts: &Facts<'_>) -> Option<String> {
     ))
 }
 
-/// Names what would tell more.
+/// Describes the data that was not collected, with the command that collects it.
 pub(super) fn unasked(facts: &Facts<'_>) -> String {
-    format!("where its ranks stand: {}", stacks(facts))
+    format!("stacks of its ranks: {}", stacks(facts))
 }
 
 fn with(cause: Cause, silence: Option<String>) -> Cause {
@@ -126,7 +128,7 @@ fn hang(facts: &Facts<'_>, running: &RunningFacts) -> Cause {
     );
     let Some(device) = running.waited_for() else {
         return Cause::new("collective-hang", told, "prometheus")
-            .helps("see where its ranks stand", Some(stacks(facts)));
+            .helps("see the stacks of its ranks", Some(stacks(facts)));
     };
     let (who, place) = ranks::rank_of(facts.job, &running.traces[device]);
     let mut cause = Cause::new("collective-hang", format!("{told} for {who}"), "prometheus");
@@ -154,13 +156,13 @@ fn hang(facts: &Facts<'_>, running: &RunningFacts) -> Cause {
             .at(*at);
     }
     if facts.asked.places().is_empty() {
-        cause.helps("see where its ranks stand", Some(stacks(facts)))
+        cause.helps("see the stacks of its ranks", Some(stacks(facts)))
     } else {
         cause
     }
 }
 
-/// Returns the command that asks the ranks.
+/// The command that collects the stacks of the ranks.
 fn stacks(facts: &Facts<'_>) -> String {
     let (job, subject) = (facts.job, facts.subject);
     let name = if subject.ours {
@@ -191,7 +193,7 @@ fn slower(job: &Job, running: &RunningFacts, one: &Deviation) -> Option<Cause> {
         let told = format!("{who} on {place} differs from its peers: {numbers}");
         return Some(Cause::new("straggler", told, "prometheus").helps("see its node", describe));
     }
-    // One that runs faster than its peers holds nobody up.
+    // A device that runs faster than its peers delays no other rank.
     if percent > 0.0 {
         return None;
     }

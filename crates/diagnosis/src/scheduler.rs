@@ -1,23 +1,23 @@
-//! Reads the sentence by which kube-scheduler tells why a pod has no node: `0/5 nodes are
-//! available: 2 Insufficient nvidia.com/gpu, …`. Each part counts the nodes that the same filter
-//! ruled out. The words are those of kubernetes 1.28 to 1.36, pkg/scheduler/framework/plugins; a
-//! part with other words is left out.
+//! Parses the message in which kube-scheduler explains why a pod has no node: `0/5 nodes are
+//! available: 2 Insufficient nvidia.com/gpu, …`. Each part counts the nodes that one filter
+//! excluded. The texts are those of Kubernetes 1.28 to 1.36, pkg/scheduler/framework/plugins. Parts
+//! with an unknown text are ignored.
 
 use super::nodes::{insufficient, of_taint};
 use gpuctl_core::model::facts::state::scheduler_words;
 
-/// What rules out some of the nodes, or the pod as a whole.
+/// A reason that excludes some of the nodes, or the whole pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct SchedulerReason {
     pub word: &'static str,
-    /// Nodes; `None` for what is said of the pod.
+    /// Number of nodes; `None` for a reason that concerns the pod itself.
     pub nodes: Option<u64>,
     /// The taint or the resource.
     pub detail: Option<String>,
     pub text: String,
 }
 
-/// The words of each filter.
+/// Texts of the filters, and the names of causes.
 const PARTS: [(&str, &str); 21] = [
     ("were unschedulable", "cordoned"),
     ("had untolerated taint", "taint"),
@@ -43,12 +43,13 @@ const PARTS: [(&str, &str); 21] = [
     ("didn't have free ports", "host-port"),
     ("cannot allocate all claims", "device-claim"),
     ("unbound immediate PersistentVolumeClaims", "claim-pending"),
+    // `persistentvolumeclaim "x" not found`.
     ("persistentvolumeclaim", "claim-missing"),
     ("resourceclaim", "device-claim"),
     ("Too many pods", "insufficient-pods"),
 ];
 
-/// Returns the parts of the sentence.
+/// Parses the parts of the message.
 pub(super) fn reasons(message: &str) -> Vec<SchedulerReason> {
     let message = scheduler_words(message);
     let parts = message
@@ -60,7 +61,7 @@ pub(super) fn reasons(message: &str) -> Vec<SchedulerReason> {
     }
 }
 
-/// Splits at commas that stand before a number: taints and claims have commas of their own.
+/// Splits at commas before a number, because taints and claims contain commas too.
 fn split(parts: &str) -> Vec<&str> {
     let mut found = Vec::new();
     let mut start = 0;

@@ -1,5 +1,5 @@
-//! Says of which resource there is too little, who holds it, and with how much less the pod would
-//! fit now.
+//! Explains which resource is short, who holds it, and with which smaller request the pod would fit
+//! now.
 
 use std::collections::BTreeMap;
 
@@ -17,10 +17,10 @@ use gpuctl_core::model::counting::victims::victims;
 use gpuctl_core::model::facts::gpu::is_device;
 use gpuctl_core::model::values::quantity;
 
-/// Holders and nodes that one cause names.
+/// Limit on the holders and nodes in one cause.
 const NAMED: usize = 3;
 
-/// Returns the cause of too few GPUs: full nodes, or enough in all and not on one.
+/// The cause of a shortage of GPUs: full nodes, or enough free GPUs that are not on one node.
 pub(super) fn gpus(
     facts: &Facts<'_>,
     pending: &PendingPod,
@@ -41,7 +41,7 @@ pub(super) fn gpus(
         None => cause,
     };
     if let Some(lower) = lower(pending, on, room) {
-        let text = "ask whoever runs them to pause them, or take a PriorityClass that preempts";
+        let text = "ask their owners to pause them, or use a PriorityClass that preempts";
         cause = cause
             .and(lower, "inventory")
             .helps(text, Some("kubectl get priorityclasses".to_owned()));
@@ -56,7 +56,7 @@ pub(super) fn gpus(
     }
 }
 
-/// Adds the first nodes, and those who hold their GPUs.
+/// Adds the first nodes as evidence, and the holders of their GPUs.
 fn with_holders(
     facts: &Facts<'_>,
     pending: &PendingPod,
@@ -99,7 +99,7 @@ fn with_holders(
     }
 }
 
-/// Returns with how many GPUs a pod would fit now, and the command for that.
+/// The number of GPUs with which the pod would fit now, and the command for it.
 fn with_fewer(
     facts: &Facts<'_>,
     pending: &PendingPod,
@@ -137,8 +137,8 @@ fn with_fewer(
     ))
 }
 
-/// Names pods of lower priority that hold enough, where the pod's own class preempts nobody;
-/// otherwise the scheduler ends them itself.
+/// Names pods of lower priority that hold enough, if the pod's PriorityClass does not preempt.
+/// Otherwise the scheduler preempts them without help.
 fn lower(pending: &PendingPod, on: &[&CandidateNode<'_>], room: &Room) -> Option<String> {
     if pending.rules.preempts() {
         return None;
@@ -179,7 +179,9 @@ fn lower(pending: &PendingPod, on: &[&CandidateNode<'_>], room: &Room) -> Option
         .collect::<Vec<_>>()
         .join(", ");
     (!names.is_empty()).then(|| {
-        format!("of lower priority there: {first}{more}; its PriorityClass preempts nobody")
+        format!(
+            "pods of lower priority hold enough: {first}{more}; its PriorityClass does not preempt"
+        )
     })
 }
 
@@ -193,7 +195,7 @@ fn holder(facts: &Facts<'_>, name: String, gpus: u64) -> HolderTime {
     }
 }
 
-/// Returns another pool that has room for all the pods now.
+/// Another pool with enough free capacity for all pods.
 fn elsewhere(facts: &Facts<'_>, pending: &PendingPod, room: &Room) -> Option<(String, String)> {
     facts.job.pool.as_ref()?;
     let anywhere = pending.rules.without(|key| key == POOL_LABEL);
@@ -223,7 +225,7 @@ fn elsewhere(facts: &Facts<'_>, pending: &PendingPod, room: &Room) -> Option<(St
     ))
 }
 
-/// Too little CPU, memory, disk, pods or devices of other kinds.
+/// The cause of a shortage of CPU, memory, disk, pod slots or other devices.
 pub(super) fn machine(
     facts: &Facts<'_>,
     pending: &PendingPod,
@@ -267,6 +269,7 @@ pub(super) fn machine(
         let value = amount(
             resource,
             if resource == "cpu" {
+                // Rounded down to whole CPUs, which still fit.
                 most / 1000 * 1000
             } else {
                 most
@@ -282,7 +285,7 @@ pub(super) fn machine(
     cause
 }
 
-/// Writes an amount as people write it: `16`, `500m`, `64Gi`.
+/// Formats an amount as in manifests: `16`, `500m`, `64Gi`.
 fn amount(resource: &str, milli: i128) -> String {
     let whole = u64::try_from(milli / 1000).unwrap_or(0);
     match resource {
@@ -292,7 +295,7 @@ fn amount(resource: &str, milli: i128) -> String {
     }
 }
 
-/// Every node with the labels is too small.
+/// The cause when all nodes with the labels are too small.
 pub(super) fn too_large(
     facts: &Facts<'_>,
     pending: &PendingPod,
@@ -315,7 +318,7 @@ pub(super) fn too_large(
     let what =
         device_class(&short).map_or_else(|| short.clone(), |class| format!("device class {class}"));
     let told = format!(
-        "{} of {what} per pod, and the largest node that qualifies has {}",
+        "{} of {what} per pod, but the largest eligible node has {}",
         amount(&short, wanted),
         amount(&short, most)
     );
@@ -325,14 +328,14 @@ pub(super) fn too_large(
     };
     match short.as_str() {
         short if (is_device(short) || device_class(short).is_some()) && most > 0 => {
-            let text = format!("ask for {} per node, and for more nodes", most / 1000);
+            let text = format!("request {} per node, and more nodes", most / 1000);
             cause.helps(
                 text,
                 Some(set(facts, &format!("resources.gpu={}", most / 1000))),
             )
         }
         "cpu" | "memory" => cause.helps(
-            "ask for less",
+            "request less",
             Some(set(
                 facts,
                 &format!("resources.{short}={}", amount(&short, most)),

@@ -1,5 +1,5 @@
-//! Causes that no simulated cluster brings about by itself: words of queues, refusals and ends, as
-//! their programs write them.
+//! Tests of causes that no simulated cluster can produce: messages of queues, rejections and ends,
+//! as the programs write them.
 
 use super::*;
 use gpuctl_core::model::{
@@ -62,7 +62,7 @@ fn job(pods: Vec<Pod>) -> Job {
     }
 }
 
-/// Words of Kueue 0.18.3.
+/// Messages of Kueue 0.18.3.
 #[test]
 fn queues_say_why() {
     let queued = |message: &str, reason: &str, position: Option<u64>| {
@@ -169,14 +169,14 @@ fn of_several_ranks_the_first_end_counts() {
             ..job(pods)
         }
     };
-    // Rank 1 ran out of memory; its peers lost the connection half a minute later.
+    // Rank 1 ran out of memory, and its peers lost the connection half a minute later.
     let pods = vec![
         ended(0, 134, 1, "Error"),
         ended(1, 100, 137, "OOMKilled"),
         ended(2, 135, 1, "Error"),
     ];
     assert_eq!(told(&failed(pods)), ["oom-container"]);
-    // Within one second the rank with a reason of its own tells more.
+    // Among ranks that ended within one second, the one with a specific reason is the cause.
     let pods = vec![ended(0, 100, 1, "Error"), ended(1, 100, 139, "Error")];
     assert_eq!(told(&failed(pods)), ["signal"]);
     let mut evicted = ended(0, 100, 137, "Error");
@@ -185,7 +185,7 @@ fn of_several_ranks_the_first_end_counts() {
     assert_eq!(told(&failed(Vec::new())), ["retries-exhausted"]);
 }
 
-/// A kubelet with a full disk evicts a pod and cannot write down that it has ended.
+/// A kubelet with a full disk evicts a pod but cannot update its status.
 #[test]
 fn an_eviction_is_told_by_its_event_until_the_pod_begins_again() {
     let event = |reason: &str, message: &str, warning: bool| Event {
@@ -224,7 +224,7 @@ fn an_eviction_is_told_by_its_event_until_the_pod_begins_again() {
         told(&[begun.clone(), evicted.clone()], vec![pod.clone()]),
         ["evicted-disk"]
     );
-    // It may not even write down that the container has ended.
+    // Even the status of the container may not be updated.
     let unaware = Pod {
         ready: true,
         containers: vec![Container {
@@ -247,7 +247,7 @@ fn an_eviction_is_told_by_its_event_until_the_pod_begins_again() {
         told(&[begun.clone(), by_karpenter], vec![pod.clone()]),
         Vec::<&str>::new()
     );
-    // The other rank does not wait for its disk.
+    // The other rank is not affected by the disk.
     let waiting = Some(("ContainerCreating".to_owned(), String::new()));
     let other = Pod {
         name: "t-1".into(),
@@ -301,8 +301,8 @@ fn what_runs_or_is_over_has_no_cause() {
     );
 }
 
-/// A training whose log stands still: what its ranks tell decides which of them the others wait
-/// for.
+/// A training without new log lines. The information from its ranks decides which of them the
+/// others wait for.
 #[test]
 fn ranks_tell_what_they_wait_for() {
     use gpuctl_core::stats::logs::progress::Cadence;
@@ -353,7 +353,7 @@ fn ranks_tell_what_they_wait_for() {
         told(1080, stacks("save (checkpoint.py:3)")).1,
         Some("collective-hang")
     );
-    // Those that wait may do so in several places, and the odd one may be the first.
+    // Waiting ranks may have several locations, and the rank that differs may be the first.
     let spread = RankAnswers {
         stacks: Some(vec![
             group(&["rank 0"], "save (checkpoint.py:3)"),
@@ -364,9 +364,10 @@ fn ranks_tell_what_they_wait_for() {
     };
     assert_eq!(
         told(1080, spread).2,
-        "t hangs: 2 of 3 processes wait in a collective, and rank 0 stands elsewhere"
+        "t hangs: 2 of 3 processes wait in a collective, and rank 0 is elsewhere"
     );
-    // Several elsewhere may wait for each other, and a function of the interpreter is no place.
+    // Several ranks elsewhere may wait for each other, and a native frame of the interpreter is not
+    // a location.
     let frames = |odd: &str| RankAnswers {
         stacks: Some(vec![
             group(&["0", "1", "2", "3", "4"], "all_reduce (c10d.py:25)"),
@@ -397,7 +398,7 @@ fn ranks_tell_what_they_wait_for() {
         device,
         "t hangs: 2 of 3 processes wait in a collective or for their GPU, and rank 1 waits for data"
     );
-    // Where most stand elsewhere, nobody knows whom the one waits for.
+    // If most ranks are elsewhere, it is unknown which of them the waiting one waits for.
     let few = RankAnswers {
         stacks: Some(vec![
             group(&["rank 0", "rank 1"], "save (checkpoint.py:3)"),
@@ -409,11 +410,11 @@ fn ranks_tell_what_they_wait_for() {
     assert_eq!(few.0, Situation::Unknown);
     assert_eq!(
         few.2,
-        "t logged no step for 1080 s; a step takes 9 s; nothing that was seen tells why"
+        "t logged no step for 1080 s; a step takes 9 s; the cause is unknown"
     );
     assert_eq!(told(1080, RankAnswers::default()).0, Situation::Unknown);
-    // A rank that did not tell where it stands may be the one; that NCCL did not answer changes
-    // nothing.
+    // A rank without a stack may be the one that the others wait for. A missing response of NCCL
+    // changes nothing.
     let unread = RankAnswers {
         unread: 1,
         ..stacks("save (checkpoint.py:3)")
@@ -431,7 +432,7 @@ fn ranks_tell_what_they_wait_for() {
         .1,
         Some("collective-hang")
     );
-    // One that goes on waits in collectives all the time.
+    // A training that makes progress also spends time in collectives.
     assert_eq!(told(5, stacks("save (checkpoint.py:3)")).0, Situation::Fine);
     let ras = |text: &str| RankAnswers {
         ras: read(&format!("NCCL version 2.27.3 compiled\n\n{text}")),

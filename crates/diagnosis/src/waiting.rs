@@ -1,5 +1,5 @@
-//! Why a job waits: a queue, a refusal, no room, or containers that do not start; in the order in
-//! which a pod comes to life.
+//! Explains why a job waits: a queue, a rejection, missing capacity, or containers that do not
+//! start, in the order of a pod's life.
 
 use super::answer::{Cause, Evidence};
 use super::facts::{Facts, PendingPod};
@@ -7,15 +7,15 @@ use super::prerequisites::{by_quota, claims};
 use super::{containers, ends, placement, queued, refused};
 use gpuctl_core::model::{Event, GroupVerdict, Pod, PodPhase, State};
 
-/// Seconds that a scheduler takes to look at a new pod, at the most.
+/// Maximum time in seconds until a scheduler processes a new pod.
 const LOOKED_AT_WITHIN: i64 = 20;
-/// What Volcano's scheduler says of the pods of a gang (pkg/scheduler/plugins/gang).
+/// The message of Volcano's scheduler about the pods of a gang (pkg/scheduler/plugins/gang).
 const GROUP_NOT_READY: &str = "pod group is not ready";
-/// Reasons of KAI for a group whose queue may not have more (pkg/apis/scheduling/v2alpha2).
+/// Reasons of KAI Scheduler for a group whose queue is at its limit (pkg/apis/scheduling/v2alpha2).
 const OVER_QUOTA: [&str; 2] = ["OverLimit", "NonPreemptibleOverQuota"];
-/// Seconds within which a node that an autoscaler announced is usually there.
+/// Seconds within which a node that an autoscaler announced usually joins the cluster.
 const NODE_COMES_WITHIN: i64 = 900;
-/// What autoscalers say of a pod: cluster-autoscaler and Karpenter.
+/// Event reasons of autoscalers about a pod: cluster-autoscaler and Karpenter.
 const SCALING: [&str; 4] = [
     "TriggeredScaleUp",
     "Nominated",
@@ -23,14 +23,14 @@ const SCALING: [&str; 4] = [
     "FailedScaleUp",
 ];
 
-/// Says who stopped a job that a person can let go again.
+/// The cause of a job that was paused and that a user can resume.
 pub(super) fn paused(facts: &Facts<'_>) -> Cause {
     let job = facts.job;
     if facts.subject.ours {
         let kind = if job.kind.serves() { "service" } else { "job" };
         let resume = format!("gpuctl resume job {}", facts.full_name());
         return Cause::new("paused", format!("the {kind} is paused"), "job")
-            .helps("let it go on", Some(resume));
+            .helps("resume it", Some(resume));
     }
     let (told, command) = if job.kind.serves() {
         (
@@ -47,16 +47,16 @@ pub(super) fn paused(facts: &Facts<'_>) -> Cause {
             "kubectl patch {kind} {} -n {} {patch}",
             job.name, job.namespace
         );
-        // Other kinds have their switch elsewhere.
+        // Other kinds are suspended through other fields.
         (
             "it is suspended".to_owned(),
             Some(command).filter(|_| matches!(kind.as_str(), "job" | "jobset")),
         )
     };
-    Cause::new("suspended", told, "job").helps("let it go on", command)
+    Cause::new("suspended", told, "job").helps("resume it", command)
 }
 
-/// Returns why a job waits.
+/// Explains why a job waits.
 pub(super) fn causes(facts: &Facts<'_>) -> Vec<Cause> {
     let job = facts.job;
     if job.waits_in_queue() {
@@ -72,6 +72,7 @@ pub(super) fn causes(facts: &Facts<'_>) -> Vec<Cause> {
     let lacks = alive.len() + (job.pods_done as usize) < job.pods_wanted as usize;
     if let Some(message) = job.create_failure.as_deref().filter(|_| lacks) {
         found.push(refused::cause(facts, message));
+    // Events expire after an hour, so a quota can be the cause without an event.
     } else if lacks && alive.is_empty() {
         found.extend(by_quota(facts));
     }
@@ -81,7 +82,7 @@ pub(super) fn causes(facts: &Facts<'_>) -> Vec<Cause> {
         .copied()
         .filter(|pod| pod.node.is_some())
         .collect();
-    // What one rank cannot do its peers wait for; each cause is told once.
+    // Peers wait for a rank that cannot start; duplicate causes are removed later.
     found.extend(placed.iter().flat_map(|pod| containers::causes(facts, pod)));
     if !placed.is_empty()
         && placed.len() < job.pods_wanted as usize
@@ -96,7 +97,7 @@ pub(super) fn causes(facts: &Facts<'_>) -> Vec<Cause> {
         );
         let cause = Cause::new("peers-waiting", told, "pod");
         found.push(cause.helps(
-            "submit it anew so that its pods are placed together",
+            "resubmit it so that its pods are scheduled together",
             Some("gpuctl explain job.gang".to_owned()),
         ));
     }
@@ -106,7 +107,7 @@ pub(super) fn causes(facts: &Facts<'_>) -> Vec<Cause> {
     found
 }
 
-/// Returns why some pods of a service that serves are not ready.
+/// Explains why some pods of a running service are not ready.
 pub(super) fn of_some(facts: &Facts<'_>, state: &State) -> Vec<Cause> {
     if state.running >= state.wanted && state.reason.is_none() {
         return Vec::new();
@@ -119,7 +120,7 @@ pub(super) fn of_some(facts: &Facts<'_>, state: &State) -> Vec<Cause> {
     found
 }
 
-/// Returns why a pod has no node.
+/// Explains why a pod has no node.
 fn unplaced(facts: &Facts<'_>) -> Vec<Cause> {
     let Some(pending) = &facts.pending else {
         return Vec::new();
@@ -133,7 +134,7 @@ fn unplaced(facts: &Facts<'_>) -> Vec<Cause> {
         );
         return vec![
             Cause::new("scheduling-gate", told, "pod")
-                .helps("whatever set the gate must remove it", None),
+                .helps("the controller that set the gate must remove it", None),
         ];
     }
     let queue = volcano(facts);
@@ -142,13 +143,13 @@ fn unplaced(facts: &Facts<'_>) -> Vec<Cause> {
     }
     if let Some(node) = &pending.nominated {
         let told = format!(
-            "pods of lower priority on {node} are being ended to make room for {}",
+            "pods of lower priority on {node} are being preempted for {}",
             pending.name
         );
         return vec![Cause::new("preemption-pending", told, "pod")];
     }
     let mut found = claims(facts);
-    // A claim that waits for its first pod does not hold the pod up.
+    // An unbound claim with `WaitForFirstConsumer` does not block the pod.
     if found.is_empty() {
         found = queue
             .into_iter()
@@ -162,22 +163,24 @@ fn unplaced(facts: &Facts<'_>) -> Vec<Cause> {
     match &pending.group {
         Some(group) => grouped(group, &mut found),
         None if found.is_empty() && said.starts_with(GROUP_NOT_READY) => {
-            let told =
-                format!("Volcano places its pods together or not at all, and not all fit: {said}");
+            let told = format!(
+                "Volcano schedules its pods together or not at all, and not all of them fit: {said}"
+            );
             found.push(Cause::new("gang-incomplete", told, "scheduler"));
         }
         None => {}
     }
+    // A node that is on its way ends the wait, whatever else is missing now.
     if let Some(event) = scaling_up(facts, &pending.name) {
-        let told = format!("an autoscaler brings a node: {}", event.message);
+        let told = format!("an autoscaler is adding a node: {}", event.message);
         let starting = Cause::new("node-starting", told, "events").at(event.at);
         found.insert(0, starting);
     }
     found
 }
 
-/// Returns why a pod waits of which no scheduler has said anything. Schedulers of queues and gangs
-/// set no condition while the pod's group waits.
+/// Explains why a pod waits that no scheduler has processed. Gang and queue schedulers set no
+/// condition while the pod's group waits.
 fn unseen(facts: &Facts<'_>, pending: &PendingPod, queue: Option<Cause>) -> Vec<Cause> {
     let age = pending
         .created_at
@@ -190,7 +193,7 @@ fn unseen(facts: &Facts<'_>, pending: &PendingPod, queue: Option<Cause>) -> Vec<
         return found;
     }
     let what = format!(
-        "scheduler {} has not looked at {} in {age} s: it does not run, or is far behind",
+        "scheduler {} has not processed {} in {age} s: it is not running, or it is far behind",
         pending.rules.scheduler(),
         pending.name
     );
@@ -201,16 +204,19 @@ fn unseen(facts: &Facts<'_>, pending: &PendingPod, queue: Option<Cause>) -> Vec<
     )]
 }
 
-/// Adds what the scheduler of its gang says: a cause of its own, or evidence for the first one.
+/// Adds the status from the gang scheduler: as a separate cause, or as evidence for the first one.
 fn grouped(group: &GroupVerdict, found: &mut Vec<Cause>) {
     if group.message.is_empty() {
         return;
     }
-    let told = format!("{} says of its group: {}", group.scheduler, group.message);
+    let told = format!(
+        "{} reports about its group: {}",
+        group.scheduler, group.message
+    );
     if OVER_QUOTA.contains(&group.reason.as_str()) {
         found.insert(0, Cause::new("queue-quota", told, "queue"));
     } else if let Some(first) = found.first_mut() {
-        // The last lines go first where the answer has to be short.
+        // Insert it early, because short output omits the last lines.
         first.evidence.insert(
             1.min(first.evidence.len()),
             Evidence {
@@ -224,40 +230,40 @@ fn grouped(group: &GroupVerdict, found: &mut Vec<Cause>) {
     }
 }
 
-/// Returns what its queue of Volcano leaves too little for, where it is a queue of Volcano.
+/// The cause of a Volcano queue with too little quota left; `None` for other queues.
 fn volcano(facts: &Facts<'_>) -> Option<Cause> {
     let (queue, job) = (facts.queue.as_ref()?, facts.job);
     let name = &queue.name;
     let look = || Some(format!("gpuctl describe queue {name} -n {}", job.namespace));
     if !queue.active {
-        let told = format!("queue {name} of Volcano is not open");
+        let told = format!("Volcano queue {name} is not open");
         return Some(
             Cause::new("queue-inactive", told, "queue")
-                .helps("whoever runs the queues must open it", look()),
+                .helps("an administrator of the queues must open it", look()),
         );
     }
+    // `used` already includes the GPUs that the job holds.
     let wanted = job.gpus().0.saturating_sub(job.gpus_held().0);
     let (quota, used) = (queue.quota?.0, queue.used?.0);
     if wanted > quota {
         let told =
-            format!("queue {name} of Volcano may use {quota} GPUs, and the job asks for {wanted}");
+            format!("Volcano queue {name} may use {quota} GPUs, but the job requests {wanted}");
         return Some(
             Cause::new("never-fits", told, "queue")
-                .helps("ask for less, or for a larger quota", look()),
+                .helps("request less, or ask for a larger quota", look()),
         );
     }
-    let told = format!(
-        "queue {name} of Volcano uses {used} of {quota} GPUs, and the job asks for {wanted}"
-    );
+    let told =
+        format!("Volcano queue {name} uses {used} of {quota} GPUs, and the job requests {wanted}");
     let cause = Cause::new("queue-quota", told, "queue").helps(
-        "others in the queue must end, or the quota must grow",
+        "other jobs in the queue must end, or the quota must be raised",
         look(),
     );
     (used + wanted > quota).then_some(cause)
 }
 
-/// Returns the event by which an autoscaler said that it brings a node for the pod, unless that is
-/// long ago or it gave up.
+/// The event in which an autoscaler announced a node for the pod, unless it is old or the
+/// autoscaler gave up.
 fn scaling_up<'f>(facts: &Facts<'f>, pod: &str) -> Option<&'f Event> {
     let object = format!("Pod/{pod}");
     let own = facts
@@ -274,7 +280,7 @@ fn scaling_up<'f>(facts: &Facts<'f>, pod: &str) -> Option<&'f Event> {
         .then_some(newest)
 }
 
-/// Returns what ended the last try of a job that tries again.
+/// The cause of the last failed attempt of a job that retries.
 fn between_tries(facts: &Facts<'_>, pods: &[&Pod]) -> Vec<Cause> {
     let failed = pods
         .iter()
@@ -288,7 +294,10 @@ fn between_tries(facts: &Facts<'_>, pods: &[&Pod]) -> Vec<Cause> {
         .evidence
         .first()
         .map_or(why.word, |one| one.what.as_str());
-    let told = format!("{what}; it tries again (retries: {})", facts.job.retries);
+    let told = format!(
+        "{what}; it will be retried (retries: {})",
+        facts.job.retries
+    );
     vec![
         Cause::new("crash-loop", told, "pod").at(failed.ended_at),
         why,

@@ -1,4 +1,4 @@
-//! The address of Prometheus, its credentials, and the HTTP client made of both.
+//! The address of Prometheus, its credentials, and the HTTP client built from both.
 
 use std::time::Duration;
 
@@ -12,21 +12,21 @@ use super::QueryError;
 use super::aws::{AwsKeys, Signing};
 use gpuctl_core::model::secrets::{shown_error, shown_url};
 
-/// What proves who we are. None of it is ever shown.
+/// Credentials for Prometheus. They are never displayed.
 #[derive(Clone, Default)]
 pub struct Credentials {
     pub user: Option<(String, String)>,
     pub token: Option<String>,
-    /// A command that prints the token.
+    /// A command that prints a token.
     pub token_command: Option<String>,
-    /// Our own certificate and its key, in PEM.
+    /// The client certificate and its key, in PEM format.
     pub identity: Option<Vec<u8>>,
-    /// Certificates in PEM that sign the server's.
+    /// CA certificates in PEM format that verify the server.
     pub authority: Option<Vec<u8>>,
     pub headers: Vec<(String, String)>,
-    /// Keys of AWS in the environment, for a server whose requests are signed.
+    /// AWS keys from the environment, for servers that require signed requests.
     pub aws_keys: Option<AwsKeys>,
-    /// The region that requests are signed for, where the address does not tell it.
+    /// The AWS region for signing, if the address does not contain it.
     pub aws_region: Option<String>,
 }
 
@@ -40,7 +40,7 @@ enum HeaderError {
 }
 
 impl Credentials {
-    /// Returns true when somebody has to be let in.
+    /// Whether the address needs credentials.
     pub fn are_given(&self) -> bool {
         self.user.is_some()
             || self.token.is_some()
@@ -50,8 +50,8 @@ impl Credentials {
             || !self.headers.is_empty()
     }
 
-    /// Returns the same for the same credentials, and nothing that tells of them: whom one is let
-    /// in as decides what one sees.
+    /// A hash that identifies the credentials without revealing them. Different credentials may see
+    /// different data.
     pub fn fingerprint(&self) -> String {
         use aws_lc_rs::digest::{SHA256, digest};
         let account = self
@@ -87,6 +87,7 @@ impl Credentials {
                 .map_err(|_| HeaderError::Name(name.to_string()))?;
             let mut value = HeaderValue::from_str(value.trim())
                 .map_err(|_| HeaderError::Value(name.to_string()))?;
+            // Excludes the value from debug output.
             value.set_sensitive(true);
             map.insert(name, value);
             Ok::<_, HeaderError>(())
@@ -118,15 +119,15 @@ pub struct PrometheusAddress {
     signing: Option<Signing>,
 }
 
-/// A server that is there answers a connection attempt sooner.
+/// Limit on establishing a connection. A reachable server responds much faster.
 const CONNECT: Duration = Duration::from_secs(5);
-/// Redirects within one host.
+/// Limit on redirects within the same host.
 const MOST_REDIRECTS: usize = 5;
 
 impl PrometheusAddress {
-    /// Parses an address. User and password in the URL become credentials and are no part of the
-    /// address.
+    /// Parses an address. Moves user and password from the URL into the credentials.
     pub fn parse(text: &str, mut credentials: Credentials) -> Result<Self, QueryError> {
+        // An address can lack the scheme: `prometheus:9090`.
         let whole = if text.contains("://") {
             text.to_owned()
         } else {
@@ -138,7 +139,7 @@ impl PrometheusAddress {
         };
         let mut url = Url::parse(&whole).map_err(|error| bad(&error.to_string()))?;
         if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none() {
-            return Err(bad("an address begins with http:// or https:// and a host"));
+            return Err(bad("an address starts with http:// or https:// and a host"));
         }
         if !url.username().is_empty() || url.password().is_some() {
             let password = url.password().unwrap_or_default();
@@ -151,7 +152,7 @@ impl PrometheusAddress {
                 .host_str()
                 .is_some_and(|host| Signing::region_of(host).is_some())
         {
-            return Err(bad("Amazon's service answers at https:// only"));
+            return Err(bad("Amazon's service only supports https://"));
         }
         let region = credentials
             .aws_region
@@ -168,7 +169,7 @@ impl PrometheusAddress {
         })
     }
 
-    /// Returns the same with what commands have to tell first: a token, or keys of AWS.
+    /// Completes the credentials that commands print: a token, or AWS keys.
     pub async fn let_in(mut self) -> Result<Self, QueryError> {
         if let (None, Some(command)) = (&self.credentials.token, &self.credentials.token_command) {
             self.credentials.token = Some(super::token::from_command(command).await?);
@@ -179,17 +180,17 @@ impl PrometheusAddress {
         Ok(self)
     }
 
-    /// Returns how requests are signed, where they are.
     pub(super) fn signing(&self) -> Option<Signing> {
         self.signing.clone()
     }
 
-    /// Returns true when the store takes no patterns of names: Google's.
+    /// True when the store accepts no regex matchers on metric names, which is the case for Google
+    /// Cloud.
     pub fn wants_exact_names(&self) -> bool {
         self.url.host_str() == Some("monitoring.googleapis.com")
     }
 
-    /// Formats it without credentials.
+    /// Formats the URL without credentials.
     pub fn shown(&self) -> String {
         shown_url(self.url.as_str())
     }
@@ -207,10 +208,12 @@ impl PrometheusAddress {
                     .map_err(|error| bad(error.to_string()))?,
             )
             .redirect(Policy::custom(|attempt| {
+                // Compare with the first URL and not the previous one, so that several hops cannot
+                // leave the host.
                 let first = attempt.previous().first();
                 let same = first.is_some_and(|first| {
                     let next = attempt.url();
-                    // From http to https the port changes with it.
+                    // An upgrade from http to https also changes the default port.
                     let upgraded = first.scheme() == "http"
                         && next.scheme() == "https"
                         && first.port().is_none();
@@ -219,14 +222,14 @@ impl PrometheusAddress {
                     first.host_str() == next.host_str()
                         && (there || upgraded && next.port().is_none())
                 });
-                // What is let in here is nobody else's business.
+                // Credentials and custom headers must not reach another host.
                 if same && attempt.previous().len() <= MOST_REDIRECTS {
                     attempt.follow()
                 } else {
                     attempt.stop()
                 }
             }));
-        // What is on this machine is no proxy's business.
+        // A proxy cannot reach the loopback interface of this machine.
         let here = self
             .url
             .host_str()
@@ -236,14 +239,14 @@ impl PrometheusAddress {
         }
         if let Some(pem) = &self.credentials.authority {
             let found = Certificate::from_pem_bundle(pem)
-                .map_err(|_| bad("the file holds no certificates".to_owned()))?;
+                .map_err(|_| bad("the file contains no certificates".to_owned()))?;
             builder = found
                 .into_iter()
                 .fold(builder, ClientBuilder::add_root_certificate);
         }
         if let Some(pem) = &self.credentials.identity {
             let own = Identity::from_pem(pem)
-                .map_err(|_| bad("the files hold no certificate with its key".to_owned()))?;
+                .map_err(|_| bad("the files contain no certificate with its key".to_owned()))?;
             builder = builder.identity(own);
         }
         let client = builder
@@ -254,8 +257,10 @@ impl PrometheusAddress {
     }
 }
 
-/// Decodes percent escapes: `p%40ss`.
+/// Decodes percent-encoded characters: `p%40ss`.
 fn decoded(text: &str) -> String {
+    // In a form, a plus is a space and `&` separates pairs. In the user part of a URL they are
+    // literal.
     let pair = format!("x={}", text.replace('+', "%2B").replace('&', "%26"));
     form_urlencoded::parse(pair.as_bytes())
         .next()

@@ -1,6 +1,6 @@
-//! Signs requests for Amazon's managed Prometheus (SigV4). The signature is computed by AWS' own
-//! library; keys come from the environment or from AWS' own command, which knows profiles, single
-//! sign-on and roles. Keys are never shown.
+//! Signs requests for Amazon Managed Service for Prometheus (SigV4). AWS' own library computes the
+//! signature. Keys come from the environment or from the AWS CLI, which supports profiles, single
+//! sign-on and roles. Keys are never displayed.
 
 use std::time::SystemTime;
 
@@ -13,12 +13,12 @@ use serde::Deserialize;
 use super::request::{Ask, FORM, HttpReply, QueryRequest, exchange};
 use super::{QueryError, token};
 
-/// The name of the service in signatures.
+/// The service name in signatures.
 const SERVICE: &str = "aps";
-/// Prints keys of whatever kind of login the user has.
+/// Prints keys for any kind of login of the user.
 const COMMAND: &str = "aws configure export-credentials --format process";
 
-/// Keys of an AWS account, as the command prints them.
+/// Keys of an AWS account, as printed by the AWS CLI.
 #[derive(Clone, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct AwsKeys {
@@ -27,17 +27,18 @@ pub struct AwsKeys {
     pub session_token: Option<String>,
 }
 
-/// Where and as whom requests are signed.
+/// The region and the keys that requests are signed with.
 #[derive(Clone)]
 pub(crate) struct Signing {
     pub region: String,
-    /// From the environment; else AWS' command is asked.
+    /// Keys from the environment. Without them, the AWS CLI provides keys.
     pub keys: Option<AwsKeys>,
 }
 
 impl Signing {
-    /// Returns the region of an address of Amazon's service.
+    /// Extracts the region from a host name of Amazon's service.
     pub(super) fn region_of(host: &str) -> Option<&str> {
+        // Regions in China use the domain `amazonaws.com.cn`.
         let host = host.strip_suffix(".cn").unwrap_or(host);
         let region = host
             .strip_prefix("aps-workspaces.")?
@@ -45,7 +46,7 @@ impl Signing {
         (!region.is_empty() && !region.contains('.')).then_some(region)
     }
 
-    /// Returns the same with keys.
+    /// Gets the keys from the AWS CLI if they are missing.
     pub(super) async fn with_keys(mut self) -> Result<Self, QueryError> {
         if self.keys.is_none() {
             let failed = |cause: String| QueryError::AwsKeys { cause };
@@ -83,7 +84,8 @@ impl Signing {
             .build()
             .map_err(not_signed)?
             .into();
-        // A plus is a space in forms alone, and a signature is about the path.
+        // SigV4 signs the path as sent. A plus means a space only in forms, so the path must
+        // contain `%20`.
         let url = format!("{server}/{}", question.path.replace('+', "%20"));
         let body = question.form.clone().unwrap_or_default();
         let method = if question.form.is_some() {
@@ -118,7 +120,7 @@ fn not_signed(cause: impl std::fmt::Display) -> QueryError {
     }
 }
 
-/// Returns a way to a server by which each request is signed.
+/// Makes a transport that signs each request to the server.
 pub(super) fn signing<'a>(client: Client, server: String, signing: Signing) -> Ask<'a> {
     Box::new(move |question| {
         let (client, server) = (client.clone(), server.clone());

@@ -1,16 +1,16 @@
-//! Decodes chunks of samples as Prometheus keeps and sends them: times as differences of
-//! differences, values as differences in bits. It knows no labels. Source: Prometheus,
-//! `tsdb/docs/format/chunks.md` ("XOR chunk data").
+//! Decodes sample chunks in Prometheus' storage format. Timestamps are stored as deltas of deltas,
+//! and values as the XOR with the previous value. Source: Prometheus, `tsdb/docs/format/chunks.md`
+//! ("XOR chunk data").
 //!
-//! It is our own code because no crate reads these chunks, and because of what it saves: samples
-//! come in a fifth of the bytes and a quarter of the time (`cargo bench --bench history`).
+//! This is implemented here because no crate reads these chunks. With chunks, samples take a fifth
+//! of the bytes and a quarter of the time (`cargo bench --bench history`).
 
 use gpuctl_core::model::values::series::Point;
 
-/// The bits by which Prometheus marks the end of a series (`model/value`, `StaleNaN`).
+/// The bits of the staleness marker, which ends a series (`model/value`, `StaleNaN`).
 const END_OF_SERIES: u64 = 0x7ff0_0000_0000_0002;
 
-/// The last value and how the one before was cut.
+/// The last value, and the position of the bits in which it differed from the previous one.
 #[derive(Default)]
 struct Value {
     bits: u64,
@@ -18,15 +18,15 @@ struct Value {
     length: u32,
 }
 
-/// Bits that are read from the highest of each byte on.
+/// A bit reader that starts at the highest bit of each byte.
 struct Bits<'b> {
     bytes: &'b [u8],
-    /// In bits.
+    /// Position in bits.
     at: usize,
 }
 
 impl Bits<'_> {
-    /// Returns so many bits, at most 64; `None` where fewer are left.
+    /// Reads `count` bits, at most 64; `None` if fewer are left.
     fn take(&mut self, count: u32) -> Option<u64> {
         let end = self.at + count as usize;
         if end > self.bytes.len() * 8 {
@@ -45,7 +45,7 @@ impl Bits<'_> {
         Some(value)
     }
 
-    /// Returns a number whose bytes hold seven bits each, the lowest first.
+    /// Reads a varint: seven bits per byte, the lowest first.
     fn varint(&mut self) -> Option<u64> {
         let mut value = 0;
         for place in 0..10 {
@@ -58,8 +58,9 @@ impl Bits<'_> {
         None
     }
 
-    /// Returns how much longer or shorter this distance of two times is than the one before.
+    /// Reads the difference between this time delta and the previous one.
     fn change_of_distance(&mut self) -> Option<i64> {
+        // Length in bits after the prefixes 10, 110 and 1110.
         const LENGTHS: [u32; 3] = [14, 17, 20];
         let mut ones = 0;
         while ones < 4 && self.take(1)? == 1 {
@@ -71,7 +72,8 @@ impl Bits<'_> {
             some => {
                 let length = LENGTHS[some - 1];
                 let bits = self.take(length)? as i64;
-                // The highest of all is positive.
+                // Unlike in two's complement, the pattern with only the highest bit set is
+                // positive.
                 Some(if bits > 1 << (length - 1) {
                     bits - (1 << length)
                 } else {
@@ -88,18 +90,20 @@ impl Bits<'_> {
         if self.take(1)? == 1 {
             value.leading = self.take(5)? as u32;
             value.length = match self.take(6)? as u32 {
+                // The length is stored in six bits, so that 64 is written as 0.
                 0 => 64,
                 some => some,
             };
         }
+        // A malformed chunk can claim more than 64 bits.
         let below = 64_u32.checked_sub(value.leading + value.length)?;
         value.bits ^= self.take(value.length)?.checked_shl(below).unwrap_or(0);
         Some(())
     }
 }
 
-/// Adds the samples of a chunk between two times, both included, in Unix milliseconds. `None` when
-/// it is no such chunk.
+/// Appends the samples of a chunk from `from` to `to`, both inclusive, in Unix milliseconds. `None`
+/// if the chunk is malformed.
 pub(super) fn read(chunk: &[u8], from: i64, to: i64, into: &mut Vec<Point>) -> Option<()> {
     let (count, bytes) = chunk.split_first_chunk::<2>()?;
     let count = u16::from_be_bytes(*count);
@@ -109,6 +113,7 @@ pub(super) fn read(chunk: &[u8], from: i64, to: i64, into: &mut Vec<Point>) -> O
         match number {
             0 => {
                 let zigzag = bits.varint()?;
+                // The first timestamp is a signed varint (zigzag). The first delta is unsigned.
                 at = (zigzag >> 1) as i64 ^ -((zigzag & 1) as i64);
                 value.bits = bits.take(64)?;
             }

@@ -1,4 +1,4 @@
-//! Decodes the envelope of Prometheus' answers: status, warnings and series.
+//! Decodes the envelope of Prometheus' responses: status, warnings and series.
 
 use std::fmt;
 
@@ -12,7 +12,8 @@ use gpuctl_core::model::values::series::{Labels, Point, Series};
 
 use super::samples::Cut;
 
-/// Responses up to this size without their samples need no estimate: they cannot use much memory.
+/// Responses up to this size (without their samples) need no estimate, because they cannot use much
+/// memory.
 const UNWEIGHED: usize = 4 << 20;
 /// Limit on the estimated memory of a response without its samples, in bytes.
 const MEMORY: usize = 192 << 20;
@@ -33,10 +34,10 @@ pub(super) struct Envelope {
     /// Go writes `null` for an empty list.
     #[serde(default)]
     warnings: Option<Vec<String>>,
-    /// How VictoriaMetrics says that a part of its stores did not answer.
+    /// VictoriaMetrics sets this when some of its storage nodes did not respond.
     #[serde(default)]
     is_partial: bool,
-    /// Samples that are no part of the rest.
+    /// Lists of samples that were cut out of the JSON.
     #[serde(skip)]
     lists: Vec<Option<Vec<Point>>>,
 }
@@ -58,7 +59,7 @@ fn point(seconds: f64, text: &str) -> Point {
         reason = "a time in milliseconds fits"
     )]
     let at = (seconds * 1000.0).round() as i64;
-    // What is no number at all is as good as NaN: both are refused later, and counted.
+    // Text that is not a number counts as NaN. Both are rejected later and counted.
     Point {
         at,
         value: text.parse().unwrap_or(f64::NAN),
@@ -83,7 +84,7 @@ impl<'de> Visitor<'de> for PairOfNumbers {
     fn visit_seq<A: SeqAccess<'de>>(self, mut pair: A) -> Result<OnePoint, A::Error> {
         let short = || de::Error::invalid_length(0, &self);
         let seconds: f64 = pair.next_element()?.ok_or_else(short)?;
-        // Numbers are written without escapes.
+        // Prometheus writes numbers without escapes, so the text can be borrowed.
         let text: &str = pair.next_element()?.ok_or_else(short)?;
         Ok(OnePoint(point(seconds, text)))
     }
@@ -97,7 +98,7 @@ struct WireSeries {
     values: Option<Points>,
 }
 
-/// Samples, or the number of the list that they are in.
+/// Samples, or the index of the list that contains them.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Points {
@@ -105,7 +106,7 @@ enum Points {
     Here(Vec<OnePoint>),
 }
 
-/// What stands under `result`: series, or the time and the text of one number.
+/// The value of `result`: series, or the time and the text of a scalar.
 #[derive(Default)]
 struct QueryResult {
     series: Vec<WireSeries>,
@@ -176,8 +177,8 @@ impl<'de> Visitor<'de> for AnyItem {
 }
 
 impl WireSeries {
-    /// As the program knows it; `None` when it names a list that there is not, or that is
-    /// another's.
+    /// Converts to the domain type; `None` if it refers to a list that does not exist or belongs to
+    /// another series.
     fn series(self, lists: &mut [Option<Vec<Point>>]) -> Option<Series> {
         let mut points = match self.values {
             None => Vec::new(),
@@ -192,21 +193,21 @@ impl WireSeries {
     }
 }
 
-/// An answer that is not what the query asked for.
+/// A response that does not fit the query.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum DecodeError {
-    #[error("an answer without data")]
+    #[error("a response without data")]
     NoData,
-    #[error("an answer without a result")]
+    #[error("a response without a result")]
     NoResult,
-    #[error("an answer whose samples are no list")]
+    #[error("a response whose samples are not a list")]
     NoList,
-    #[error("an answer of the type `{0}`")]
+    #[error("a response of type `{0}`")]
     Type(String),
 }
 
 impl Envelope {
-    /// Reads an answer; `None` when it is not one of Prometheus.
+    /// Parses a response; `None` if it is not one of Prometheus.
     pub(super) fn read(answer: &str) -> Option<Self> {
         let Cut { rest, lists } = Cut::of(answer);
         if rest.len() > UNWEIGHED {
@@ -220,17 +221,17 @@ impl Envelope {
         })
     }
 
-    /// Returns what the server says of its own answer.
+    /// Warnings of the server about its response.
     pub(super) fn warnings(&self) -> impl Iterator<Item = String> + '_ {
         let partial = self
             .is_partial
-            .then(|| "the answer is partial: not every store took part".to_owned());
+            .then(|| "the response is partial: some stores did not respond".to_owned());
         let own = self.warnings.iter().flatten().take(MOST_WARNINGS);
         own.map(|text| excerpt(text, SERVER_MESSAGE).into_owned())
             .chain(partial)
     }
 
-    /// Returns the series of a successful answer.
+    /// Takes the series out of a successful response.
     pub(super) fn series(mut self) -> Result<Vec<Series>, DecodeError> {
         let data = self.data.ok_or(DecodeError::NoData)?;
         let answer = data.result.ok_or(DecodeError::NoResult)?;
@@ -258,7 +259,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// What is cut out is what would have been read.
+        /// Lists that are cut out contain the same samples as lists that serde_json parses.
         #[test]
         fn samples_are_the_same_whoever_reads_them(
             lists in prop::collection::vec(prop::collection::vec((0_u32..2_000_000_000, 0_u32..1000, any::<f64>(), 0_u8..4), 0..6), 0..4),
@@ -314,7 +315,7 @@ mod tests {
             envelope.series().unwrap()[0].points,
             [point(1000, 2.0), point(3000, 4.0)]
         );
-        // Other servers write with spaces, or times as Python does.
+        // Other servers write spaces, or times in the style of Python.
         let spaced = matrix.replace(",[", ", [").replace("[3,", "[3.0000001,");
         assert_eq!(
             Envelope::read(&spaced).unwrap().series().unwrap()[0].points,

@@ -2,7 +2,8 @@
 
 use gpuctl_core::protobuf::{put_bytes, put_number, put_varint};
 
-/// Writes a chunk as the format says it, a text of zeros and ones first.
+/// Encodes a chunk. Builds a text of zeros and ones first, which follows the specification
+/// literally.
 pub(crate) fn written(points: &[(i64, f64)]) -> Vec<u8> {
     let mut text = String::new();
     let (mut distance, mut window) = (0, None);
@@ -40,7 +41,7 @@ fn varint_bits(number: u64) -> String {
     varint.iter().map(|byte| format!("{byte:08b}")).collect()
 }
 
-/// Writes the difference of two distances between samples.
+/// Encodes the difference between two time deltas.
 fn change_bits(change: i64) -> String {
     match change {
         0 => "0".to_owned(),
@@ -51,8 +52,8 @@ fn change_bits(change: i64) -> String {
     }
 }
 
-/// Writes the bits in which a value differs from the one before. `window` has the zeros before and
-/// after the bits that were written last.
+/// Encodes the XOR of a value with the previous one. `window` holds the leading and trailing zeros
+/// of the block that was written last.
 fn value_bits(differs: u64, window: &mut Option<(u32, u32)>) -> String {
     if differs == 0 {
         return "0".to_owned();
@@ -73,7 +74,7 @@ fn value_bits(differs: u64, window: &mut Option<(u32, u32)>) -> String {
     )
 }
 
-/// A frame with one series of these chunks.
+/// Encodes a frame with one series of these chunks.
 pub(crate) fn frame(labels: &[(&str, &str)], chunks: &[(u64, Vec<u8>)]) -> Vec<u8> {
     let (mut series, mut response, mut all) = (Vec::new(), Vec::new(), Vec::new());
     for (name, value) in labels {

@@ -1,6 +1,6 @@
-//! Defines what can fail between gpuctl and Prometheus.
+//! Errors between gpuctl and Prometheus.
 //!
-//! Note: URLs are shown without user and password.
+//! URLs in messages contain no user and no password.
 
 use gpuctl_core::error::{Error, ErrorName};
 use gpuctl_local::bundle::NotInBundle;
@@ -11,9 +11,9 @@ pub enum QueryError {
     NotFound,
     #[error(transparent)]
     NotInBundle(#[from] NotInBundle),
-    #[error("`{url}` is no address of a Prometheus")]
+    #[error("`{url}` is not a valid Prometheus address")]
     BadAddress { url: String, cause: String },
-    #[error("`prometheus.token_command` gave no token")]
+    #[error("`prometheus.token_command` did not provide a token")]
     TokenCommand { cause: String },
     #[error("requests cannot be signed for AWS")]
     AwsKeys { cause: String },
@@ -21,18 +21,18 @@ pub enum QueryError {
     Unreachable { server: String, cause: String },
     #[error("Prometheus at {server} did not answer within {seconds} s")]
     TimedOut { server: String, seconds: u64 },
-    #[error("{server} does not speak Prometheus' language: {found}")]
+    #[error("{server} is not a Prometheus server: {found}")]
     NotPrometheus { server: String, found: String },
-    #[error("Prometheus at {server} sends us on to another host")]
+    #[error("Prometheus at {server} redirects to another host")]
     Redirected { server: String, to: String },
-    #[error("Prometheus at {server} does not let you in")]
+    #[error("Prometheus at {server} denies access")]
     Forbidden { server: String, told: String },
     #[error("Prometheus at {server} refuses the query: {told}")]
     Refused {
         server: String,
         /// HTTP status.
         code: u16,
-        /// Prometheus' word: `execution`, `bad_data`, `timeout`.
+        /// Prometheus' error type: `execution`, `bad_data`, `timeout`.
         kind: String,
         told: String,
     },
@@ -53,12 +53,12 @@ impl From<QueryError> for Error {
                 .hint("set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or log in so that the command `aws` has credentials"),
             QueryError::Unreachable { cause, .. } if cause.contains("CertificateRequired") => new(ErrorName::PrometheusUnreachable)
                 .cause(cause)
-                .hint("it wants a certificate of yours: set `prometheus.cert_file` and `prometheus.key_file` in the config file"),
+                .hint("it requires a client certificate: set `prometheus.cert_file` and `prometheus.key_file` in the config file"),
             QueryError::Unreachable { cause, .. } => new(ErrorName::PrometheusUnreachable)
                 .cause(cause)
                 .hint("set another address with `--prometheus URL`; `-v` prints where it was found"),
             QueryError::TimedOut { .. } => {
-                new(ErrorName::PrometheusTimeout).hint("try again, raise `--request-timeout`, or ask for less time")
+                new(ErrorName::PrometheusTimeout).hint("try again, raise `--request-timeout`, or query a shorter period")
             }
             QueryError::NotPrometheus { .. } => new(ErrorName::NotPrometheus)
                 .hint("a login page or another program answers there; correct `--prometheus URL`, or log in with `--prometheus-header`"),
@@ -69,12 +69,12 @@ impl From<QueryError> for Error {
                 "reach it with `--prometheus URL` and `--prometheus-token-file FILE`, or ask for `get services/proxy` in its namespace",
             ),
             QueryError::Refused { told, .. } if told.contains("__name__") => new(ErrorName::PrometheusRefused)
-                .hint("a store that takes no patterns of names of metrics needs `prometheus.exact_names: true` in the config file"),
+                .hint("a store without regex matchers on metric names needs `prometheus.exact_names: true` in the config file"),
             QueryError::Refused { kind, .. } => match kind.as_str() {
                 "timeout" | "canceled" | "unavailable" => {
-                    new(ErrorName::PrometheusTimeout).hint("try again, or ask for less time or a larger `--step`")
+                    new(ErrorName::PrometheusTimeout).hint("try again, or use a shorter period or a larger `--step`")
                 }
-                _ => new(ErrorName::PrometheusRefused).hint("ask for less time or a larger `--step`"),
+                _ => new(ErrorName::PrometheusRefused).hint("use a shorter period or a larger `--step`"),
             },
         }
     }

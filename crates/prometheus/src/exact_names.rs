@@ -1,6 +1,6 @@
-//! Tells metrics by their exact names, for stores that take no patterns of names, such as Google's:
-//! a query with a pattern becomes one for each name that the store has. It knows the queries that
-//! gpuctl writes: each has one pattern at most, and adds nothing up over names.
+//! Rewrites queries for stores without regex matchers on metric names, such as Google Cloud's: a
+//! query with a pattern becomes one query per matching name. This only works for the queries that
+//! gpuctl writes. Each has at most one pattern and aggregates nothing across names.
 
 use std::collections::BTreeMap;
 
@@ -10,16 +10,16 @@ use serde_json::Value;
 use super::HttpReply;
 use gpuctl_core::model::values::series::Series;
 
-/// What comes before a pattern of names, in a query and in a form.
+/// The text before a name pattern, in a query and in a form.
 const PATTERN: &str = "__name__=~\"";
 const IN_FORM: &str = "__name__%3D%7E%22";
 
-/// Returns true when a query or a path has a pattern of names.
+/// Whether a query or a path contains a name pattern.
 pub(super) fn are_wanted(text: &str) -> bool {
     text.contains(PATTERN) || text.contains(IN_FORM)
 }
 
-/// Returns the names in an answer that lists them.
+/// Parses a response that lists names.
 pub(super) fn listed(reply: &HttpReply) -> Option<Vec<String>> {
     let document: Value = serde_json::from_slice(&reply.body).ok()?;
     let list = document["data"].as_array().filter(|_| reply.code == 200)?;
@@ -31,13 +31,13 @@ pub(super) fn listed(reply: &HttpReply) -> Option<Vec<String>> {
     )
 }
 
-/// Returns a query for each of the names that its pattern matches; none when the store has no such
-/// metric.
+/// Makes one query per name that matches the pattern; none if the store has no such metric.
 pub(super) fn queries(query: &str, names: &[String]) -> Vec<String> {
     let Some(pattern) = patterns(query).next() else {
         return vec![query.to_owned()];
     };
-    // Prometheus' patterns match all of a name.
+    // Prometheus anchors regexes at both ends.
+    // String literals of PromQL escape backslashes.
     let Ok(matching) = Regex::new(&format!("^(?:{})$", pattern.replace("\\\\", "\\"))) else {
         return Vec::new();
     };
@@ -54,7 +54,7 @@ pub(super) fn queries(query: &str, names: &[String]) -> Vec<String> {
         .collect()
 }
 
-/// Returns a path in whose form each `match[]` with a pattern became one for each name.
+/// Expands each `match[]` parameter with a pattern into one parameter per name.
 pub(super) fn path(path: &str, names: &[String]) -> String {
     let Some((place, form)) = path.split_once('?') else {
         return path.to_owned();
@@ -71,7 +71,7 @@ pub(super) fn path(path: &str, names: &[String]) -> String {
     format!("{place}?{}", exact.finish())
 }
 
-/// Returns answers as one: what each of them has is there once.
+/// Merges responses; a series that occurs in several is kept once.
 pub(super) fn united(answers: Vec<Vec<Series>>) -> Vec<Series> {
     let mut all = BTreeMap::new();
     for series in answers.into_iter().flatten() {
@@ -82,7 +82,7 @@ pub(super) fn united(answers: Vec<Vec<Series>>) -> Vec<Series> {
         .collect()
 }
 
-/// The patterns of names in a query, as they stand between their quotes.
+/// The name patterns in a query, as written between their quotes.
 pub(super) fn patterns(query: &str) -> impl Iterator<Item = &str> {
     query
         .split(PATTERN)

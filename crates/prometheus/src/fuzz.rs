@@ -1,5 +1,5 @@
-//! What a fuzzer feeds with answers of a Prometheus. It knows no expected values, only what holds
-//! for all bytes. Built for fuzzers and for tests.
+//! Entry points for fuzzers, which feed them with responses of Prometheus. They check invariants
+//! that hold for all bytes. Compiled only for fuzzers and tests.
 
 use super::decode::Envelope;
 use super::remote_read::{self, SampleRange};
@@ -7,7 +7,7 @@ use super::{chunk, encode, exact_names};
 use gpuctl_core::model::UnixSeconds;
 use gpuctl_core::model::values::series::{Labels, Series};
 
-/// Reads an answer in JSON.
+/// Parses a JSON response.
 pub fn answer(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else {
         return;
@@ -15,14 +15,14 @@ pub fn answer(bytes: &[u8]) {
     if let Some(envelope) = Envelope::read(text) {
         assert!(
             serde_json::from_str::<serde_json::Value>(text).is_ok(),
-            "what is no JSON was read"
+            "invalid JSON was accepted"
         );
         let _ = envelope.warnings().count();
         let _ = envelope.series();
     }
 }
 
-/// Reads a chunk of samples, and an answer that consists of such.
+/// Decodes a chunk of samples, and a response that consists of chunks.
 pub fn chunks(bytes: &[u8]) {
     let (start, end) = (UnixSeconds(-1_000), UnixSeconds(4_000_000_000));
     let (from, to) = (start.millis(), end.millis() - 1);
@@ -48,12 +48,12 @@ pub fn chunks(bytes: &[u8]) {
     }
 }
 
-/// Looks for names of metrics in what may be no query.
+/// Searches for metric names in text that may not be a query.
 pub fn names(text: &str) {
     let _ = exact_names::patterns(text).count();
 }
 
-/// A chunk, and an answer of two frames.
+/// A chunk, and a response with two frames.
 pub fn chunk_seeds() -> Vec<Vec<u8>> {
     let chunk = encode::written(&[
         (1_000, 1.0),
@@ -66,7 +66,7 @@ pub fn chunk_seeds() -> Vec<Vec<u8>> {
     vec![chunk.clone(), [frame(), frame()].concat()]
 }
 
-/// Returns how many samples an answer has.
+/// Counts the samples in a response.
 pub fn points_in(answer: &str) -> usize {
     let series = Envelope::read(answer)
         .and_then(|envelope| envelope.series().ok())

@@ -1,5 +1,5 @@
-//! The Prometheus API: sends queries directly or through a transport of the caller, and reads the
-//! answers.
+//! A client for the Prometheus API: sends queries directly or through a transport of the caller,
+//! and decodes the responses.
 #![warn(unreachable_pub)]
 #![cfg_attr(not(test), warn(clippy::too_many_lines))]
 
@@ -45,26 +45,26 @@ use decode::Envelope;
 use remote_read::{Trust, Way};
 use transport::{QueryTime, Road};
 
-/// A Prometheus, or what speaks its language.
+/// A Prometheus, or a compatible server.
 pub struct Prometheus<'a> {
     road: Road<'a>,
-    /// As people know it, without credentials.
+    /// The name in messages, without credentials.
     pub server: String,
     timeout: Duration,
     warnings: RefCell<BTreeSet<String>>,
-    /// What narrows every query to one cluster.
+    /// Label matchers that restrict every query to one cluster.
     matchers: Matchers,
-    /// Whether it returns the marks of ended series as samples; `None` before that was asked.
+    /// Whether it returns staleness markers as samples; `None` until it is known.
     keeps_marks: Cell<Option<bool>>,
-    /// Whether the store takes no pattern of names of metrics.
+    /// Whether the store accepts no regex matchers on metric names.
     wants_exact_names: bool,
-    /// The names that it has, once somebody needed them.
+    /// The metric names of the store, after the first query that needs them.
     names: OnceCell<Vec<String>>,
-    /// Whether its chunks are taken for its answers.
+    /// Whether remote read may replace queries.
     chunks: Trust,
 }
 
-/// A window of time; both ends belong to it.
+/// A time window; both ends are included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
     pub start: UnixSeconds,
@@ -75,13 +75,14 @@ pub struct Window {
 
 /// Limit on the displayed characters of a web page's title.
 const TITLE: usize = 200;
-/// Points that Prometheus gives per series and query.
+/// Limit of Prometheus on the points per series and query.
 const MOST_POINTS: i64 = 11_000;
-/// Pieces of a long window that are asked for at the same time.
+/// Number of concurrent queries for one long window.
 const AT_ONCE: usize = 4;
 
 impl Window {
-    /// Pieces that a server answers; each begins one step after the last point of the one before.
+    /// Splits the window so that each piece stays below Prometheus' limit. Each piece starts one
+    /// step after the last point of the previous one.
     fn pieces(self) -> Vec<Self> {
         let step = self.step.max(1);
         let mut pieces = Vec::new();
@@ -90,6 +91,7 @@ impl Window {
             let end = (start + (MOST_POINTS - 1).saturating_mul(step)).min(self.end);
             pieces.push(Self { start, end, step });
             start = start + MOST_POINTS.saturating_mul(step);
+            // Additions saturate, so the loop would not end at the latest possible time.
             if start == UnixSeconds::NEVER {
                 break;
             }
@@ -99,12 +101,12 @@ impl Window {
 }
 
 impl<'a> Prometheus<'a> {
-    /// Asks an address directly.
+    /// Queries an address directly.
     pub fn straight_to(address: &PrometheusAddress, timeout: Duration) -> Result<Self, QueryError> {
         Ok(Self::by(Road::to(address)?, address.shown(), timeout))
     }
 
-    /// Asks through a function of the caller's.
+    /// Queries through a function of the caller.
     pub fn through(server: String, timeout: Duration, ask: Ask<'a>) -> Self {
         Self::by(Road::Through(ask), server, timeout)
     }
@@ -123,8 +125,8 @@ impl<'a> Prometheus<'a> {
         }
     }
 
-    /// Asks for a path below the API whose parameters may be long, and returns whatever is
-    /// answered.
+    /// Sends a request for a path below the API, whose parameters may be long, and returns the
+    /// response whatever its status.
     pub async fn relay(&self, path: &str) -> Result<HttpReply, QueryError> {
         if self.wants_exact_names && exact_names::are_wanted(path) {
             let names = self.names.get_or_try_init(|| self.listed_names()).await?;
@@ -135,8 +137,8 @@ impl<'a> Prometheus<'a> {
         self.within(self.road.relay(path)).await
     }
 
-    /// Tells every metric by its exact name from now on, as stores want it that know no patterns of
-    /// names.
+    /// Queries every metric by its exact name from now on, for stores without regex matchers on
+    /// metric names.
     #[must_use]
     pub fn by_exact_names(self) -> Self {
         Self {
@@ -145,42 +147,41 @@ impl<'a> Prometheus<'a> {
         }
     }
 
-    /// Narrows every further query to series with these labels.
+    /// Restricts all further queries to series with these labels.
     #[must_use]
     pub fn narrowed_to(self, matchers: Matchers) -> Self {
         Self { matchers, ..self }
     }
 
-    /// Returns what narrows its queries.
     pub fn matchers(&self) -> &Matchers {
         &self.matchers
     }
 
-    /// Returns true when it warned of something: its answers may be partial.
+    /// True if there were warnings, so that responses may be partial.
     pub fn has_warned(&self) -> bool {
         !self.warnings.borrow().is_empty()
     }
 
-    /// Returns what the server warned of so far, each once.
+    /// Removes and returns the deduplicated warnings of the server.
     pub fn take_warnings(&self) -> Vec<String> {
         std::mem::take(&mut *self.warnings.borrow_mut())
             .into_iter()
             .collect()
     }
 
-    /// Returns the series of a query as of now, by the server's own clock.
+    /// Evaluates a query at the current time of the server's clock.
     pub async fn now(&self, query: &str) -> Result<Vec<Series>, QueryError> {
         self.all(query, QueryTime::Now).await
     }
 
-    /// Returns the series of a query at a time; of a range its samples as they were scraped.
+    /// Evaluates a query at a time. A range selector returns samples as they were scraped.
     pub async fn at(&self, query: &str, time: UnixSeconds) -> Result<Vec<Series>, QueryError> {
         self.without_marks(self.all(query, QueryTime::At(time)).await?)
             .await
     }
 
-    /// Returns samples as they were scraped, of which the caller asks for many stretches: by a
-    /// query or, where that is served and tells the same, by remote read.
+    /// Fetches samples as they were scraped, for callers that read many ranges. Uses remote read if
+    /// the store supports it and has returned the same samples, otherwise a query.
     pub async fn samples(&self, range: &SampleRange) -> Result<Vec<Series>, QueryError> {
         let by_query = || self.at(&range.query, range.end);
         if self.wants_exact_names {
@@ -188,6 +189,7 @@ impl<'a> Prometheus<'a> {
         }
         match self.chunks.next() {
             Way::Query => by_query().await,
+            // The result of the query counts, so that a wrong remote read does no harm.
             Way::Both => {
                 let (queried, chunks) =
                     join(by_query(), self.chunks_of(range, &Labels::default())).await;
@@ -205,7 +207,7 @@ impl<'a> Prometheus<'a> {
         }
     }
 
-    /// Asks by remote read; `None` where it is not served.
+    /// Fetches samples by remote read; `None` where it is not supported.
     async fn chunks_of(&self, range: &SampleRange, added: &Labels) -> Option<Vec<Series>> {
         let asked = self
             .road
@@ -216,7 +218,7 @@ impl<'a> Prometheus<'a> {
             .flatten()
     }
 
-    /// Returns the series of a query over a window, whatever its length.
+    /// Evaluates a query over a window of any length.
     pub async fn range(&self, query: &str, window: Window) -> Result<Vec<Series>, QueryError> {
         let pieces = stream::iter(window.pieces())
             .map(|piece| self.all(query, QueryTime::Within(piece)))
@@ -225,7 +227,7 @@ impl<'a> Prometheus<'a> {
         Ok(joined(pieces))
     }
 
-    /// Asks as often as the store needs it, in the words that it takes.
+    /// Runs a query, or one query per metric name if the store needs that.
     async fn all(&self, query: &str, moment: QueryTime) -> Result<Vec<Series>, QueryError> {
         let query = self.matchers.narrowed(query);
         if !self.wants_exact_names || !exact_names::are_wanted(&query) {
@@ -243,7 +245,7 @@ impl<'a> Prometheus<'a> {
         self.read(&self.within(self.road.send(query, moment)).await?)
     }
 
-    /// Returns the names of the metrics that the store has.
+    /// Lists the metric names of the store.
     async fn listed_names(&self) -> Result<Vec<String>, QueryError> {
         let reply = self
             .within(self.road.relay("api/v1/label/__name__/values"))
@@ -258,9 +260,10 @@ impl<'a> Prometheus<'a> {
         })
     }
 
-    /// Takes away the marks of ended series, which Prometheus leaves out of ranges of samples and
-    /// VictoriaMetrics returns as NaN.
+    /// Removes staleness markers. Prometheus omits them from range selectors, but VictoriaMetrics
+    /// returns them as NaN.
     async fn without_marks(&self, mut found: Vec<Series>) -> Result<Vec<Series>, QueryError> {
+        // Markers are NaN, so most responses need no further request.
         if !found
             .iter()
             .flat_map(|series| &series.points)
@@ -269,7 +272,7 @@ impl<'a> Prometheus<'a> {
             return Ok(found);
         }
         if self.keeps_marks.get().is_none() {
-            // A function of MetricsQL that PromQL has not.
+            // MetricsQL has the function `now()`, PromQL does not.
             let is_victoria = match self.now("now()").await {
                 Ok(_) => true,
                 Err(QueryError::Refused { .. }) => false,
@@ -298,8 +301,8 @@ impl<'a> Prometheus<'a> {
             .unwrap_or_else(|_| Err(late()))
     }
 
-    /// Series of a reply, by its status first: what stands between us and Prometheus answers in its
-    /// own ways.
+    /// Decodes a response. A body that is not from Prometheus is classified by its HTTP status,
+    /// because proxies in front of Prometheus respond in their own ways.
     fn read(&self, reply: &HttpReply) -> Result<Vec<Series>, QueryError> {
         let server = || self.server.clone();
         let text = std::str::from_utf8(&reply.body).ok();
@@ -329,6 +332,7 @@ impl<'a> Prometheus<'a> {
                     server: server(),
                     told: found,
                 },
+                // A gateway in front of Prometheus responds in its place.
                 502..=504 => QueryError::Unreachable {
                     server: server(),
                     cause: found,
@@ -363,7 +367,7 @@ impl<'a> Prometheus<'a> {
     }
 }
 
-/// Asks once for a path below an address.
+/// Sends one request for a path below an address.
 pub async fn fetch(
     address: &PrometheusAddress,
     question: QueryRequest,
@@ -372,14 +376,14 @@ pub async fn fetch(
         || question.path.clone(),
         |form| format!("{}?{form}", question.path),
     );
-    // The caller has a time limit of its own.
+    // The caller sets its own time limit.
     Prometheus::straight_to(address, LONG)?.relay(&path).await
 }
 
-/// As good as no limit.
+/// Long enough to act as no limit.
 const LONG: Duration = Duration::from_secs(24 * 3600);
 
-/// Pieces of a window as one answer: series of the same labels are one.
+/// Joins the pieces of a window: series with equal labels become one.
 fn joined(pieces: Vec<Vec<Series>>) -> Vec<Series> {
     let mut all = std::collections::BTreeMap::new();
     for series in pieces.into_iter().flatten() {

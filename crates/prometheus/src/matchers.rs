@@ -1,17 +1,17 @@
-//! Narrows queries to the series of one cluster: adds label matchers to every selector of a query.
-//! It knows the queries that gpuctl writes, and a PromQL parser judges what comes out in the tests.
+//! Restricts queries to the series of one cluster by adding label matchers to every selector. It
+//! only needs to handle queries that gpuctl writes; tests check the result with a PromQL parser.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// Labels with the values that every series must have.
+/// Label matchers: each label must have this value.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Matchers(Vec<(String, String)>);
 
 /// A matcher that is not `LABEL=VALUE`.
 #[derive(Debug, thiserror::Error)]
 pub enum NoMatcher {
-    #[error("a matcher is LABEL=VALUE, such as cluster=prod, and not `{0}`")]
+    #[error("`{0}` is not a matcher of the form LABEL=VALUE, such as cluster=prod")]
     NotAPair(String),
     #[error(
         "`{0}` would replace the metrics that queries ask for; match a label of the cluster, such as cluster=prod"
@@ -19,7 +19,7 @@ pub enum NoMatcher {
     MetricName(String),
 }
 
-/// Words of PromQL that stand where a metric could and are none.
+/// PromQL keywords that occur where a metric name could be.
 const KEYWORDS: [&str; 15] = [
     "by",
     "without",
@@ -37,7 +37,7 @@ const KEYWORDS: [&str; 15] = [
     "end",
     "inf",
 ];
-/// Those that a list of labels follows.
+/// Keywords that are followed by a list of labels.
 const BEFORE_LABELS: [&str; 6] = [
     "by",
     "without",
@@ -52,7 +52,7 @@ impl Matchers {
         Self(pairs)
     }
 
-    /// Returns what a message about missing data adds: ` with cluster=prod`.
+    /// The suffix for messages about missing data: ` with cluster=prod`.
     pub fn suffix(&self) -> String {
         if self.is_empty() {
             String::new()
@@ -61,7 +61,7 @@ impl Matchers {
         }
     }
 
-    /// Returns the labels with their values.
+    /// The labels with their values.
     pub fn pairs(&self) -> &[(String, String)] {
         &self.0
     }
@@ -70,7 +70,7 @@ impl Matchers {
         self.0.is_empty()
     }
 
-    /// Returns a query that only series with these labels answer.
+    /// Adds the matchers to every selector of a query.
     pub fn narrowed(&self, query: &str) -> String {
         if self.is_empty() {
             return query.to_owned();
@@ -88,7 +88,7 @@ impl Matchers {
             let length = match bytes[at] {
                 quote @ (b'"' | b'\'' | b'`') => of_text(rest, quote),
                 b'{' => {
-                    // Up to the closing brace, outside of texts.
+                    // Up to the closing brace, ignoring braces in strings.
                     let selector = of_braces(rest);
                     let inner = &rest[1..selector];
                     let inner = inner
@@ -101,8 +101,9 @@ impl Matchers {
                     at += selector;
                     continue;
                 }
+                // Durations and steps in brackets contain no selectors.
                 b'[' => rest.find(']').map_or(rest.len(), |end| end + 1),
-                // A number may have letters: 1e3, 5m.
+                // Numbers and durations can contain letters: 1e3, 5m.
                 byte if byte.is_ascii_digit() => rest
                     .find(|c: char| !c.is_ascii_alphanumeric() && c != '.')
                     .unwrap_or(rest.len()),
@@ -115,7 +116,7 @@ impl Matchers {
                     if BEFORE_LABELS.contains(&name.to_ascii_lowercase().as_str())
                         && next.starts_with('(')
                     {
-                        // The list of labels goes over as it is.
+                        // Label lists contain no selectors, so they are copied unchanged.
                         word + after.find(')').map_or(after.len(), |end| end + 1)
                     } else {
                         let is_metric = !next.starts_with(['(', '{'])
@@ -138,7 +139,7 @@ impl Matchers {
     }
 }
 
-/// An aggregation may have its labels before its argument: `sum by (node) (…)`.
+/// Whether the labels of an aggregation precede its argument: `sum by (node) (…)`.
 fn is_before_group(name: &str, next: &str) -> bool {
     const AGGREGATIONS: [&str; 12] = [
         "sum",
@@ -163,11 +164,12 @@ fn is_keyword(name: &str) -> bool {
     KEYWORDS.contains(&name.as_str()) || name == "nan"
 }
 
-/// Returns the length of a text with its quotes.
+/// The length of a string literal with its quotes.
 fn of_text(rest: &str, quote: u8) -> usize {
     let bytes = rest.as_bytes();
     let mut at = 1;
     while at < bytes.len() && bytes[at] != quote {
+        // Strings in backticks have no escapes.
         at += if bytes[at] == b'\\' && quote != b'`' {
             2
         } else {
@@ -177,7 +179,7 @@ fn of_text(rest: &str, quote: u8) -> usize {
     (at + 1).min(bytes.len())
 }
 
-/// Returns the length of a selector with its braces.
+/// The length of a selector with its braces.
 fn of_braces(rest: &str) -> usize {
     let bytes = rest.as_bytes();
     let mut at = 1;
@@ -219,6 +221,7 @@ impl FromStr for Matchers {
                 && !label.starts_with(|c: char| c.is_ascii_digit())
                 && label.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
         };
+        // `==` and `=~` are other operators, not part of the value.
         if !is_label(label) || value.is_empty() || value.starts_with(['=', '~']) {
             return Err(wrong());
         }
@@ -243,14 +246,14 @@ impl fmt::Display for Matchers {
     }
 }
 
-/// What tests of queries hold them against.
+/// Assertions for tests of queries.
 #[cfg(any(test, feature = "testing"))]
 pub mod judge {
     use promql_parser::parser::{Expr, parse};
 
     use super::Matchers;
 
-    /// Counts the selectors of a query, and those among them that have the matcher.
+    /// Counts the selectors of a query, and the selectors that contain the matcher.
     fn selectors(expression: &Expr, label: &str, value: &str) -> (usize, usize) {
         let both = |parts: &[&Expr]| {
             parts
@@ -292,7 +295,7 @@ pub mod judge {
     }
 
     /// Asserts that a PromQL parser finds the matcher in every selector of a narrowed query, and
-    /// that metrics can be told exactly in it.
+    /// that the query has at most one name pattern.
     #[track_caller]
     pub fn holds(query: &str) {
         let before = selectors(

@@ -1,9 +1,9 @@
-//! Remote read: encodes the request for samples as Prometheus keeps them, in chunks, and decodes
-//! the answer. It sends nothing itself. Source: Prometheus, "Remote Read API" and
+//! Remote read: encodes requests for samples in Prometheus' chunk format, and decodes the
+//! responses. Sending them is the job of the transport. Source: Prometheus, "Remote Read API" and
 //! `prompb/remote.proto`, `prompb/types.proto`.
 //!
-//! A store is trusted once it answered a query and remote read alike, so that neither what it adds
-//! (external labels) nor what it leaves out changes a number.
+//! A store is trusted only after a query and a remote read returned the same samples. Otherwise
+//! added labels (external labels) or missing samples could change results.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -15,35 +15,35 @@ use gpuctl_core::protobuf::{MessageReader, Scalar, put_bytes, put_number, put_va
 use super::Matchers;
 use super::chunk;
 
-/// What is asked for: samples between two times, whose begin belongs to it and whose end does not.
+/// Samples in the half-open range `[start, end)`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SampleRange {
-    /// The same as PromQL.
+    /// A PromQL query that returns the same samples.
     pub query: String,
-    /// A pattern of all of the names of metrics.
+    /// A regex that matches all metric names of the query.
     pub names: String,
     pub start: UnixSeconds,
     pub end: UnixSeconds,
 }
 
-/// The media type of what is sent.
+/// The media type of requests.
 pub(super) const MEDIA_TYPE: &str = "application/x-protobuf";
-/// How the media type of streamed chunks begins.
+/// Prefix of the media type of streamed chunks.
 const CHUNKS: &str = "application/x-streamed-protobuf";
-/// Stretches that are asked for by queries before remote read is tried: it is for long ranges.
+/// Number of queries before remote read is tried, because it only pays off for long ranges.
 const BEFORE_TRIAL: usize = 4;
 
-/// Whether a store's chunks are taken for what it answers to queries.
+/// Whether remote read may replace queries to a store.
 #[derive(Debug, Default)]
 pub(super) struct Trust(RefCell<TrustState>);
 
 #[derive(Debug)]
 enum TrustState {
-    /// After so many stretches that were asked for by queries.
+    /// The number of ranges that were queried so far.
     Untried(usize),
-    /// One stretch is asked for in both ways now.
+    /// One range is being fetched in both ways.
     OnTrial,
-    /// It adds these labels to every series.
+    /// Remote read adds these labels to every series.
     Trusted(Labels),
     Refused,
 }
@@ -54,17 +54,17 @@ impl Default for TrustState {
     }
 }
 
-/// How a stretch is asked for.
+/// How to fetch a range of samples.
 pub(super) enum Way {
     Query,
-    /// In both ways, and they are compared.
+    /// In both ways, to compare the results.
     Both,
     /// By remote read, which adds these labels.
     Chunks(Labels),
 }
 
 impl Trust {
-    /// Returns how the next stretch is asked for.
+    /// Decides how to fetch the next range.
     pub(super) fn next(&self) -> Way {
         let mut state = self.0.borrow_mut();
         match &mut *state {
@@ -79,7 +79,7 @@ impl Trust {
         Way::Query
     }
 
-    /// Compares what both ways answered; an empty answer tells nothing.
+    /// Compares both results. If both are empty, the trial is repeated.
     pub(super) fn judge(&self, queried: &[Series], chunks: Option<&[Series]>) {
         *self.0.borrow_mut() = match chunks {
             None => TrustState::Refused,
@@ -88,14 +88,14 @@ impl Trust {
         };
     }
 
-    /// Asks by queries alone from now on.
+    /// Uses only queries from now on.
     pub(super) fn refuse(&self) {
         *self.0.borrow_mut() = TrustState::Refused;
     }
 }
 
-/// Returns the labels that every series of the one answer has more than the same series of the
-/// other; `None` when they differ in anything else.
+/// The labels that every remotely read series has in addition to the queried series; `None` if the
+/// results differ in anything else.
 fn added(queried: &[Series], chunks: &[Series]) -> Option<Labels> {
     let (first, other) = (queried.first()?, chunks.iter());
     let more = |own: &Series, other: &Series| -> Labels {
@@ -112,7 +112,8 @@ fn added(queried: &[Series], chunks: &[Series]) -> Option<Labels> {
             .iter()
             .all(|(name, value)| other.label(name) == Some(value))
     };
-    // The same series may have different labels added only if it was another one.
+    // Several series can contain all labels of `first`. The one with the fewest labels is its
+    // counterpart.
     let added = other
         .filter(same)
         .min_by_key(|series| sizes(series))
@@ -121,6 +122,7 @@ fn added(queried: &[Series], chunks: &[Series]) -> Option<Labels> {
         .iter()
         .map(|series| (without(&series.labels, &added), series.points.as_slice()))
         .collect();
+    // Compares bits, because NaN is not equal to itself.
     let bits = |points: &[Point]| -> Vec<(i64, u64)> {
         points
             .iter()
@@ -143,13 +145,16 @@ fn without(labels: &Labels, added: &Labels) -> Labels {
         .collect()
 }
 
-/// Writes the question, compressed as it has to be: Snappy may consist of pieces that are copied.
+/// Encodes a request. The protocol requires Snappy, which permits uncompressed literals, so no
+/// compressor is needed.
 pub(super) fn question(range: &SampleRange, matchers: &Matchers) -> Vec<u8> {
     const PATTERN: u64 = 2;
     const STREAMED_CHUNKS: u64 = 1;
+    // The two length bytes of a literal store its length minus 1.
     const PIECE: usize = 1 << 16;
     let mut query = Vec::new();
     put_number(&mut query, 1, range.start.millis() as u64);
+    // `end_timestamp_ms` is inclusive.
     put_number(&mut query, 2, (range.end.millis() - 1) as u64);
     let names = ("__name__", range.names.as_str(), PATTERN);
     let own = matchers
@@ -169,6 +174,8 @@ pub(super) fn question(range: &SampleRange, matchers: &Matchers) -> Vec<u8> {
     let mut body = Vec::new();
     put_varint(&mut body, request.len() as u64);
     for piece in request.chunks(PIECE) {
+        // Tag of a literal whose length follows in two bytes. Source: google/snappy,
+        // `format_description.txt`.
         body.push(61 << 2);
         body.extend(((piece.len() - 1) as u16).to_le_bytes());
         body.extend(piece);
@@ -176,8 +183,8 @@ pub(super) fn question(range: &SampleRange, matchers: &Matchers) -> Vec<u8> {
     body
 }
 
-/// Returns the series of an answer without the labels that the store adds; `None` when it is none
-/// of chunks that are known here.
+/// Decodes the series of a response and removes the labels that the store adds; `None` if the
+/// response does not consist of XOR chunks.
 pub(super) fn series(
     media: &str,
     body: &[u8],
@@ -191,8 +198,11 @@ pub(super) fn series(
     let mut all: Vec<Series> = Vec::new();
     let mut frames = MessageReader::new(body);
     while !frames.is_at_end() {
+        // A frame is its length, a checksum of 4 bytes and the message. Source: Prometheus,
+        // `storage/remote/chunked.go`.
         let length = frames.varint().ok()?;
-        // The check sum of a frame: what breaks off or is no chunk is found without it.
+        // The checksum of a frame is not verified, because truncated and malformed chunks fail to
+        // decode anyway.
         frames.take(4).ok()?;
         let mut response = MessageReader::new(frames.take(length).ok()?);
         while let Some(field) = response.field().ok()? {
@@ -201,7 +211,7 @@ pub(super) fn series(
             };
             let one = one_series(one, from, to)?;
             match all.last_mut() {
-                // A long series comes in several frames.
+                // A long series is split over several frames.
                 Some(last) if last.labels == one.labels => last.points.extend(one.points),
                 _ => all.push(one),
             }
@@ -211,7 +221,7 @@ pub(super) fn series(
     if !all.iter().all(is_in_order) {
         return None;
     }
-    // A series whose chunks reach into the time and whose samples do not.
+    // Chunks can overlap the range without having a sample in it.
     all.retain(|series| !series.points.is_empty());
     if added.iter().next().is_some() {
         all.iter_mut()

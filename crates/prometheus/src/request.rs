@@ -1,5 +1,5 @@
-//! A request to a Prometheus and its answer as values, whoever carries them. It knows neither
-//! addresses nor PromQL.
+//! Requests and responses as plain values, independent of the transport, of addresses and of
+//! PromQL.
 
 use bytes::Bytes;
 use futures::future::LocalBoxFuture;
@@ -10,7 +10,7 @@ use gpuctl_core::model::secrets::shown_error;
 use gpuctl_local::in_flight::{InFlight, NO_TURN};
 use gpuctl_local::request_log::{Api, SentRequest};
 
-/// An answer of whatever status.
+/// A response with any status.
 #[derive(Clone, Debug)]
 pub struct HttpReply {
     pub code: u16,
@@ -19,24 +19,24 @@ pub struct HttpReply {
     pub body: Bytes,
 }
 
-/// What is asked by a road of the caller's: a path below the API, and its parameters as a form, or
-/// as a part of the path.
+/// A request for the caller's transport: a path below the API, and its parameters as a form or as
+/// part of the path.
 #[derive(Clone, Debug)]
 pub struct QueryRequest {
     pub path: String,
     pub form: Option<String>,
 }
 
-/// Asks by a road of the caller's, such as the API server's proxy.
+/// A transport of the caller, such as the API server's proxy.
 pub type Ask<'a> =
     Box<dyn Fn(QueryRequest) -> LocalBoxFuture<'a, Result<HttpReply, QueryError>> + 'a>;
 
-/// Bytes of one answer: more would fill the memory before they are read.
+/// Limit on a response in bytes, because it is held in memory before it is parsed.
 const LARGEST: usize = 96 << 20;
-/// Read limit for an error response in bytes.
+/// Limit on the bytes read of an error response.
 const LARGEST_REFUSAL: usize = 8 << 20;
 
-/// The content type of parameters in a body.
+/// The content type of a form in the request body.
 pub const FORM: &str = "application/x-www-form-urlencoded";
 
 /// Sends a request, reads its response and logs both. `url` may be a path.
@@ -58,7 +58,7 @@ pub(super) async fn exchange<E: std::error::Error>(
     reply
 }
 
-/// Reads a response; one that leads to another host is an error.
+/// Reads a response. A redirect to another host is an error.
 async fn received(server: &str, mut response: Response) -> Result<HttpReply, QueryError> {
     let code = response.status().as_u16();
     let header = |name: &str| {
@@ -69,6 +69,7 @@ async fn received(server: &str, mut response: Response) -> Result<HttpReply, Que
             .unwrap_or_default()
             .to_owned()
     };
+    // The client follows redirects within the host, so this one leads elsewhere or is one too many.
     if (300..400).contains(&code) {
         let to = host_of(&header("location"));
         return Err(QueryError::Redirected {
@@ -83,12 +84,14 @@ async fn received(server: &str, mut response: Response) -> Result<HttpReply, Que
         .await
         .map_err(|error| unreachable(server, &error))?
     {
+        // Only the beginning of an error is quoted, so the rest need not be read.
         if code >= 300 && body.len() + piece.len() > LARGEST_REFUSAL {
             break;
         }
         if body.len() + piece.len() > LARGEST {
-            let cause = "its answer is larger than 96 MiB; ask for less time, or for one namespace"
-                .to_owned();
+            let cause =
+                "its response is larger than 96 MiB; query a shorter period, or a single namespace"
+                    .to_owned();
             return Err(QueryError::Unreachable {
                 server: server.to_owned(),
                 cause,
@@ -109,8 +112,8 @@ async fn received(server: &str, mut response: Response) -> Result<HttpReply, Que
     })
 }
 
-/// The innermost cause tells what happened; the layers above quote the URL, which may hold a
-/// password.
+/// Keeps only the innermost cause, which states what happened. The outer ones quote the URL, which
+/// may contain a password.
 fn unreachable(server: &str, error: &dyn std::error::Error) -> QueryError {
     let mut source = error;
     while let Some(inner) = source.source() {
@@ -122,9 +125,9 @@ fn unreachable(server: &str, error: &dyn std::error::Error) -> QueryError {
     }
 }
 
-/// Returns the host of an address, without what could be a secret.
+/// The host of an address, without parts that could be secret.
 fn host_of(location: &str) -> String {
     let url = Url::parse(location).ok();
     url.and_then(|url| url.host_str().map(ToOwned::to_owned))
-        .unwrap_or_else(|| "an address that is not told".to_owned())
+        .unwrap_or_else(|| "an unknown address".to_owned())
 }

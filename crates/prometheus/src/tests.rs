@@ -1,4 +1,4 @@
-//! Tests of the windows of a query.
+//! Tests the time windows of queries.
 
 use super::*;
 

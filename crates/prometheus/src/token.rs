@@ -1,5 +1,5 @@
-//! Gets a short-lived token from a command of the user's, as managed services of clouds want them.
-//! Nothing that it prints is ever shown, for it may be the token.
+//! Gets a short-lived token from a command of the user, as managed services of clouds require. Its
+//! output is never displayed, because it may contain the token.
 
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
@@ -9,12 +9,12 @@ use tokio::process::Command;
 use super::QueryError;
 use gpuctl_local::program_output::output_within;
 
-/// Time that the command gets.
+/// Time limit for the command.
 const LONGEST: Duration = Duration::from_secs(30);
 /// Limit on its output in bytes.
 const LARGEST: usize = 64 * 1024;
 
-/// Why a command printed nothing of use. No text has anything of what was printed.
+/// Why a command did not provide a token. Messages contain nothing of its output.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum CommandFailure {
     #[error("it did not end within {} s", LONGEST.as_secs())]
@@ -27,7 +27,7 @@ pub(super) enum CommandFailure {
     Failed(ExitStatus),
 }
 
-/// Returns the one word that a command prints.
+/// Runs a command that prints a token: a single word.
 pub(crate) async fn from_command(command: &str) -> Result<String, QueryError> {
     let failed = |cause: CommandFailure| QueryError::TokenCommand {
         cause: cause.to_string(),
@@ -40,7 +40,7 @@ pub(crate) async fn from_command(command: &str) -> Result<String, QueryError> {
     Ok(token)
 }
 
-/// Returns what a command prints, without white space around it.
+/// Runs a command, and returns its output without surrounding white space.
 pub(super) async fn printed_by(command: &str) -> Result<String, CommandFailure> {
     let (shell, option) = if cfg!(windows) {
         ("cmd", "/C")
@@ -50,6 +50,7 @@ pub(super) async fn printed_by(command: &str) -> Result<String, CommandFailure> 
     let mut program = Command::new(shell);
     program
         .args([option, command])
+        // A command that asks for input fails instead of waiting. Its errors may contain the token.
         .stdin(Stdio::null())
         .stderr(Stdio::null());
     let output = tokio::time::timeout(LONGEST, output_within(&mut program, LARGEST))

@@ -1,5 +1,5 @@
-//! Carries questions to a Prometheus, by its address or by a way of the caller's, and brings back
-//! whatever is answered. It knows no PromQL.
+//! Sends requests to Prometheus, directly or through a caller-supplied transport, and returns the
+//! responses unchanged.
 
 use prometheus_http_query::Client;
 
@@ -12,22 +12,21 @@ pub(super) enum Road<'a> {
     Through(Ask<'a>),
 }
 
-/// What time a query is about.
+/// The time at which a query is evaluated.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum QueryTime {
-    /// Now, by the server's own clock.
+    /// The current time of the server's clock.
     Now,
     At(UnixSeconds),
     Within(Window),
 }
 
-/// Longer parameters go in the body: a server takes only so much in its address. Through the API
-/// server that needs another right than the rest, so who has not got it tries the address all the
-/// same.
+/// Longer parameters are sent in the body, because servers limit the length of URLs. Through the
+/// API server, a POST needs another right than a GET. Without that right, the long URL is tried.
 const LONGEST_PATH: usize = 12_000;
 
 impl Road<'_> {
-    /// Returns the road to an address.
+    /// Makes the transport to an address.
     pub(super) fn to(address: &PrometheusAddress) -> Result<Self, QueryError> {
         let (client, server) = (address.client()?, address.shown());
         Ok(match address.signing() {
@@ -36,7 +35,6 @@ impl Road<'_> {
         })
     }
 
-    /// Sends a query.
     pub(super) async fn send(
         &self,
         query: &str,
@@ -79,7 +77,8 @@ impl Road<'_> {
         }
     }
 
-    /// Asks for chunks of samples; `None` by a road of the caller's, which carries no bytes.
+    /// Sends a remote read request; `None` with a transport of the caller, which cannot send binary
+    /// bodies.
     pub(super) async fn remote_read(
         &self,
         question: Vec<u8>,
@@ -100,7 +99,7 @@ impl Road<'_> {
             .map(Some)
     }
 
-    /// Asks for a path below the API whose parameters may be long.
+    /// Requests a path below the API, whose parameters may be long.
     pub(super) async fn relay(&self, path: &str) -> Result<HttpReply, QueryError> {
         let question = match path.split_once('?') {
             Some((place, form)) if !fits(path) => QueryRequest {
@@ -128,7 +127,7 @@ impl Road<'_> {
     }
 }
 
-/// Servers and proxies take this much in a URL.
+/// Whether a query fits into a URL. Servers and proxies accept at least this length.
 fn fits(query: &str) -> bool {
     query.len() < 4000
 }
@@ -162,6 +161,7 @@ async fn asked(ask: &Ask<'_>, query: &str, moment: QueryTime) -> Result<HttpRepl
     })
     .await
     {
+        // The API server maps POST to `create services/proxy` and GET to `get services/proxy`.
         Err(QueryError::Forbidden { .. }) => ask(short).await,
         other => other,
     }

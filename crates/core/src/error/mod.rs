@@ -1,5 +1,5 @@
-//! Every failure as one value: kind, name, message, causes and hints. The kind alone decides the
-//! exit code.
+//! A single error type for every failure: kind, name, message, causes and hints. The kind alone
+//! decides the exit code.
 
 mod name;
 mod problem;
@@ -10,7 +10,7 @@ pub use problem::{FilePosition, Problem, Problems, Severity};
 use crate::model::values::excerpt::{ERROR_PART, shortened};
 use std::fmt;
 
-/// What went wrong in general. Each kind is one exit code.
+/// The category of a failure. Each kind has its own exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr, strum::VariantArray)]
 #[strum(serialize_all = "snake_case")]
 pub enum ErrorKind {
@@ -40,18 +40,17 @@ impl ErrorKind {
         }
     }
 
-    /// Returns the word in JSON.
     pub fn word(self) -> &'static str {
         self.into()
     }
 
-    /// Returns one sentence for the manual.
+    /// Describes the kind in one sentence, for the manual.
     pub fn sentence(self) -> &'static str {
         match self {
             Self::Request => "the request failed, or part of a batch did",
             Self::Usage => "wrong usage of the command line",
             Self::Specification => "the specification file is invalid",
-            Self::NotFound => "what was asked for does not exist",
+            Self::NotFound => "the requested object does not exist",
             Self::Access => "forbidden or not authenticated",
             Self::Unreachable => {
                 "the cluster or Prometheus cannot be reached, or a bundle does not hold the answer"
@@ -62,7 +61,7 @@ impl ErrorKind {
     }
 }
 
-/// A failure as the user meets it.
+/// A failure as the user sees it.
 #[derive(Clone, Debug)]
 pub struct Error {
     pub kind: ErrorKind,
@@ -71,7 +70,7 @@ pub struct Error {
     pub message: String,
     pub causes: Vec<String>,
     pub hints: Vec<String>,
-    /// Problems of a file; then the message counts them.
+    /// The problems of a file. The message then states their number.
     pub problems: Option<Box<Problems>>,
 }
 
@@ -92,7 +91,7 @@ impl Error {
         Self::new(ErrorName::Usage, message)
     }
 
-    /// Returns true when a right is missing, and not a login.
+    /// True when RBAC denied the request. A missing login is a different error.
     pub fn is_forbidden(&self) -> bool {
         self.name == ErrorName::Forbidden
     }
@@ -109,7 +108,8 @@ impl Error {
         self
     }
 
-    /// Says what was being done when it failed.
+    /// Makes `what`, the failed operation, the message, and turns the old message into the first
+    /// cause.
     #[must_use]
     pub fn during(mut self, what: impl Into<String>) -> Self {
         let message = std::mem::replace(&mut self.message, what.into());
@@ -117,15 +117,15 @@ impl Error {
         self
     }
 
-    /// The bundle of `--replay` lacks the answer.
+    /// The bundle of `--replay` does not contain the requested data.
     pub fn not_in_bundle(message: impl fmt::Display) -> Self {
         Self::new(ErrorName::NotInBundle, message)
-            .hint("a bundle holds what lists, `why`, `doctor` and histories ask for with their usual windows; ask the cluster itself for the rest")
+            .hint("a bundle contains the data of lists, `why`, `doctor` and histories with their usual windows; query the cluster itself for anything else")
     }
 }
 
 impl Error {
-    /// Makes the error for fields of a file that exceed what is allowed here.
+    /// Makes the error for fields of a file that exceed the site's limits.
     pub fn over_limits(problems: Problems) -> Self {
         let name = ErrorName::LimitExceeded;
         Self {

@@ -1,11 +1,11 @@
-//! The names of errors, as programs read them in `error` of the JSON. Each has one kind, and so one
-//! exit code.
+//! Names of errors, which scripts read from `error` in the JSON output. Each name has one kind, and
+//! therefore one exit code.
 
 use std::fmt;
 
 use super::ErrorKind;
 
-/// The CamelCase name of an error: of the contract where it has one.
+/// The CamelCase name of an error, taken from the contract where it defines one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ErrorName {
     AlreadyExists,
@@ -96,8 +96,7 @@ pub enum ErrorName {
     UnreadableObject,
     Timeout,
     Interrupted,
-    /// A reason in the words of the API server, of a pod or of a specification, which are not ours
-    /// to list.
+    /// A reason taken from the API server, a pod or a specification. gpuctl does not define these.
     Reported {
         kind: ErrorKind,
         reason: String,
@@ -105,8 +104,7 @@ pub enum ErrorName {
 }
 
 impl ErrorName {
-    /// Returns the kind of failure. Every name has one, so a new name cannot go without an exit
-    /// code.
+    /// Maps the name to its kind. The match is exhaustive, so a new name cannot lack an exit code.
     #[expect(
         clippy::too_many_lines,
         reason = "a table that maps each name to its kind"
@@ -203,7 +201,7 @@ impl ErrorName {
         }
     }
 
-    /// Returns the name for a reason that somebody else reported.
+    /// Makes a name from a reason that another program reported.
     pub fn reported(kind: ErrorKind, reason: &str) -> Self {
         Self::Reported {
             kind,
@@ -216,7 +214,7 @@ impl fmt::Display for ErrorName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Reported { reason, .. } => f.write_str(reason),
-            // The variants are spelled as the contract spells the names.
+            // The variants are spelled like the names in the contract.
             known => write!(f, "{known:?}"),
         }
     }

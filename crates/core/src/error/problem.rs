@@ -1,44 +1,42 @@
-//! A problem of a file with its place.
+//! Problems of a file, with their positions.
 
 use std::fmt;
 
-/// A place in a file: line and column count from 1, in characters.
+/// A position in a file: line and column count from 1, in characters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FilePosition {
-    /// The line, from 1; 0 for none.
+    /// The line, from 1; 0 when there is none.
     pub line: usize,
-    /// The column, from 1.
     pub column: usize,
-    /// Characters that are marked.
+    /// The number of characters to mark.
     pub width: usize,
 }
 
-/// How bad it is.
+/// Severity of a problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Severity {
-    /// The document is refused.
+    /// The document is rejected.
     Error,
     /// The document is accepted.
     Warning,
 }
 
-/// One thing to change.
+/// A mistake in a file, and how to correct it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// Where it stands.
+    /// Its position in the file.
     pub at: FilePosition,
-    /// Error or warning.
     pub severity: Severity,
-    /// Lower-case, no final period.
+    /// In lower case, without a final period.
     pub message: String,
-    /// What to write instead; empty when the message says it.
+    /// The suggested correction; empty when the message contains it.
     pub note: String,
-    /// Of the check that found it.
+    /// The id of the check that found it.
     pub id: &'static str,
 }
 
 impl Problem {
-    /// Makes an error; `note` says what to change.
+    /// Makes an error; `note` suggests the correction.
     pub fn error(at: FilePosition, message: impl Into<String>, note: impl Into<String>) -> Self {
         Self {
             at,
@@ -49,13 +47,13 @@ impl Problem {
         }
     }
 
-    /// Returns the same, found by this check.
+    /// Sets the id of the check that found it.
     #[must_use]
     pub fn of(self, id: &'static str) -> Self {
         Self { id, ..self }
     }
 
-    /// Makes a warning; `note` says what to change.
+    /// Makes a warning; `note` suggests the correction.
     pub fn warning(at: FilePosition, message: impl Into<String>, note: impl Into<String>) -> Self {
         Self {
             at,
@@ -67,26 +65,25 @@ impl Problem {
     }
 }
 
-/// The problems of one file, in the order of its lines.
+/// The problems of one file, ordered by line.
 #[derive(Clone, Debug)]
 pub struct Problems {
-    /// The name of the file.
     pub file: String,
-    /// Its text, for the lines that are shown.
+    /// The text of the file, from which excerpts are shown.
     pub text: String,
-    /// In order of their places.
+    /// Ordered by position.
     pub list: Vec<Problem>,
 }
 
 impl Problems {
-    /// Whether one of the problems refuses the file.
+    /// Whether at least one problem is an error, so that the file is rejected.
     pub fn are_fatal(&self) -> bool {
         self.list
             .iter()
             .any(|problem| problem.severity == Severity::Error)
     }
 
-    /// Returns the source line of a problem.
+    /// The source line of a problem.
     pub fn line(&self, problem: &Problem) -> Option<&str> {
         self.text.lines().nth(problem.at.line.checked_sub(1)?)
     }

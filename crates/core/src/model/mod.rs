@@ -1,4 +1,4 @@
-//! What is true of the cluster, in gpuctl's own types.
+//! Facts about the cluster, in gpuctl's own types.
 
 pub mod contract;
 pub mod counting;

@@ -1,4 +1,4 @@
-//! Tests of queries narrowed to one cluster, judged by a PromQL parser.
+//! Tests queries that are restricted to one cluster, using a PromQL parser.
 
 use promql_parser::parser::parse;
 use proptest::prelude::*;

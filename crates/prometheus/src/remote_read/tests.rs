@@ -1,4 +1,4 @@
-//! Tests of the request and the answer of remote read.
+//! Tests the requests and responses of remote read.
 
 use proptest::prelude::*;
 

@@ -1,9 +1,8 @@
-//! What `doctor` found of one thing. Scripts read it as JSON, so names of fields are kept.
+//! The result of one check of `doctor`. Scripts read it as JSON, so field names must not change.
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// How a check ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, JsonSchema, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CheckStatus {
@@ -13,7 +12,7 @@ pub enum CheckStatus {
 }
 
 impl CheckStatus {
-    /// Its word in JSON.
+    /// The word in JSON.
     pub fn word(self) -> &'static str {
         match self {
             Self::Ok => "ok",
@@ -23,16 +22,16 @@ impl CheckStatus {
     }
 }
 
-/// One thing that was looked at.
+/// The result of one check.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 #[schemars(rename = "Check")]
 pub struct DoctorCheck {
     pub check: &'static str,
     pub status: CheckStatus,
-    /// Null for what is of the whole cluster.
+    /// Null for checks of the whole cluster.
     pub node: Option<String>,
     pub message: String,
-    /// What repairs it, or shows more.
+    /// A command or an action that repairs the problem, or shows more about it.
     pub fix: Option<String>,
 }
 

@@ -1,33 +1,33 @@
-//! What a deletion did. Scripts read it as JSON, so names of fields are kept.
+//! The result of a deletion. Scripts read it as JSON, so field names must not change.
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// A job that is going or gone.
+/// A job, pool or quota that is being deleted or is already deleted.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Deleted {
-    /// Only of a job.
+    /// Only for a job.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub job_id: Option<String>,
-    /// Only of a pool or quota.
+    /// Only for a pool or quota.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// `null` for pools and quotas, which belong to no namespace.
+    /// `null` for pools and quotas, which have no namespace.
     pub namespace: Option<String>,
-    /// `terminating` while pods end, `deleted` when they are gone.
+    /// `terminating` while pods are terminating, `deleted` when all are deleted.
     pub status: &'static str,
     pub message: String,
-    /// Claims of the job that stay, with their data.
+    /// PersistentVolumeClaims of the job that are kept with their data.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub kept: Vec<String>,
-    /// Claims that were deleted with their data.
+    /// PersistentVolumeClaims that were deleted with their data.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub purged: Vec<String>,
 }
 
 impl Deleted {
-    /// Makes an answer that names no job yet.
+    /// Makes a result without a job, name or namespace; the caller sets them.
     pub fn new(status: &'static str, message: String) -> Self {
         Self {
             job_id: None,

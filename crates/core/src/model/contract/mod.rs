@@ -1,5 +1,5 @@
-//! What gpuctl and clusters agree on: labels, rights, and causes of refusals. What gpuctl and scripts agree
-//! on: the answers to a submission, a deletion and the checks of `doctor`.
+//! The interfaces between gpuctl and clusters (labels, rights, causes of refusals) and between
+//! gpuctl and scripts (results of submissions, deletions and the checks of `doctor`).
 
 pub mod check;
 pub mod deletion;

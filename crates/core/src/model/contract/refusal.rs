@@ -1,14 +1,14 @@
-//! Recognizes the causes that Kubernetes, container runtimes and `tar` tell in words alone.
+//! Recognizes causes that Kubernetes, container runtimes and `tar` report only as text.
 //!
-//! Note: these are the only texts of other programs that a decision rests on. Where the API has a
-//! code, a reason or a field, that is read instead. The words have been stable since the versions
-//! named here; one that changes falls back to the general error.
+//! gpuctl bases decisions on no other texts of other programs. It prefers a code, a reason or a
+//! field wherever the API has one. The texts have been stable since the versions named here. If one
+//! changes, the general error is reported instead.
 
-/// Why the API server refuses an object, as far as its message alone tells.
+/// Why the API server rejected an object, as far as its message shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RefusalCause {
     QuotaExceeded,
-    /// A quota counts what the object does not set.
+    /// A quota covers a resource that the object does not set.
     QuotaUnset,
     LimitRange,
     PodSecurity,
@@ -18,14 +18,14 @@ pub enum RefusalCause {
     NamespaceTerminating,
     NoServiceAccount,
     NoPriorityClass,
-    /// The user may create the object and not the pods that it stands for.
+    /// The user may create the object, but not its pods.
     NoRightToPods,
-    /// A webhook with side effects would take part in a dry run.
+    /// A webhook with side effects does not support dry runs.
     NoDryRun,
     NoSuchContainer,
 }
 
-/// The words of each cause. The code cannot tell them apart: admission answers 403 for a quota, Pod
+/// The text of each cause. Status codes are not enough: admission answers 403 for a quota, Pod
 /// Security and a webhook, and a webhook may choose any code.
 const REFUSALS: [(&str, RefusalCause); 13] = [
     // k8s.io/apiserver, plugin/resourcequota/controller.go.
@@ -56,13 +56,13 @@ const REFUSALS: [(&str, RefusalCause); 13] = [
         "cannot create resource \"pods\"",
         RefusalCause::NoRightToPods,
     ),
-    // kubernetes, pkg/registry/core/pod/strategy.go: «container x is not valid for pod y»; the same
-    // 400 says that a container has not begun.
+    // kubernetes, pkg/registry/core/pod/strategy.go: «container x is not valid for pod y». The
+    // status 400 alone is not enough: a container that has not started yet has the same one.
     ("is not valid for pod", RefusalCause::NoSuchContainer),
 ];
 
 impl RefusalCause {
-    /// Returns the cause that a message of the API server tells; of several the first of the table.
+    /// Finds the cause in a message of the API server; the first match in the table wins.
     pub fn of(message: &str) -> Option<Self> {
         REFUSALS
             .iter()
@@ -71,19 +71,20 @@ impl RefusalCause {
     }
 }
 
-/// What a runtime or `tar` in a container says.
+/// An error of a container runtime, or of `tar` in a container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ContainerComplaint {
-    /// The image has no such program: runc and crun.
+    /// The image does not contain the program; reported by runc and crun.
     NoProgram,
-    /// There is no such file or folder, or it cannot be entered: tar of GNU and BusyBox.
+    /// The file or directory does not exist or cannot be entered; reported by GNU tar and BusyBox
+    /// tar.
     NoFile,
-    /// A file was written to while it was read: GNU tar, which ends with 1 and has copied it.
+    /// A file changed while it was read. GNU tar copies it anyway and exits with 1.
     Changed,
 }
 
 impl ContainerComplaint {
-    /// Returns why a runtime did not start a command.
+    /// Recognizes why a runtime did not start a command.
     pub fn of_runtime(message: &str) -> Option<Self> {
         let words = ["executable file not found", "no such file"];
         words
@@ -92,7 +93,7 @@ impl ContainerComplaint {
             .then_some(Self::NoProgram)
     }
 
-    /// Returns what `tar` complained of.
+    /// Recognizes the error of `tar`.
     pub fn of_tar(said: &str) -> Option<Self> {
         let missing = ["No such file", "can't open", "can't change"];
         if missing.iter().any(|words| said.contains(words)) {

@@ -1,5 +1,5 @@
-//! Lists the rights that commands need in the cluster, and what is lost without the optional ones.
-//! `auth check` and the roles it prints are made from this.
+//! Lists the rights that each command needs in the cluster, and what it omits without the optional
+//! ones. `auth check` and the roles that it prints are generated from this.
 
 mod cluster_rules;
 mod person;
@@ -13,24 +13,24 @@ pub use person::Person;
 pub use queue_rules::*;
 pub use rules::*;
 
-/// Where a right must hold.
+/// The scope of a right.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RightScope {
     /// In the namespace of the job.
     Namespace,
     /// In the whole cluster.
     Cluster,
-    /// In the namespace where pools are defined.
+    /// In the namespace that contains the definitions of pools.
     Home,
 }
 
-/// A right to some verbs on one resource.
+/// Some verbs on one resource, and when a command needs them.
 #[derive(Clone, Copy, Debug)]
 pub struct Rule {
     pub place: RightScope,
-    /// The API group; empty for the core.
+    /// The API group; empty for the core group.
     pub group: &'static str,
-    /// With the subresource: `pods/log`.
+    /// Includes the subresource: `pods/log`.
     pub resource: &'static str,
     pub verbs: &'static [&'static str],
     pub need: Need,
@@ -47,7 +47,7 @@ pub enum Need {
     Optional(&'static str),
 }
 
-/// One verb on one resource, with the group where there is one.
+/// One verb on one resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Right {
     pub place: RightScope,
@@ -65,7 +65,7 @@ impl Right {
 }
 
 impl Rule {
-    /// Returns the rights one by one.
+    /// Splits the rule into one right per verb.
     pub fn rights(self) -> impl Iterator<Item = Right> {
         let Self {
             place,
@@ -83,11 +83,11 @@ impl Rule {
     }
 }
 
-/// What a command of gpuctl needs.
+/// A command of gpuctl and the rights that it needs.
 #[derive(Clone, Copy, Debug)]
 pub struct Task {
-    /// The words of `auth check`, as they are typed: `create jobs`, `logs`. `jobs` are trainings
-    /// where the kinds differ.
+    /// The command as `auth check` takes it: `create jobs`, `logs`. `jobs` means trainings where
+    /// job kinds differ.
     pub words: &'static str,
     rules: &'static [&'static [Rule]],
 }
@@ -97,21 +97,21 @@ impl Task {
         Self { words, rules }
     }
 
-    /// As it is typed: `create`.
+    /// The verb as the user types it: `create`.
     pub fn verb(&self) -> &'static str {
         self.words
             .split_once(' ')
             .map_or(self.words, |(verb, _)| verb)
     }
 
-    /// Returns what it is done to: `jobs`.
+    /// The resource that the command works on: `jobs`.
     pub fn resource(&self) -> &'static str {
         self.words
             .split_once(' ')
             .map_or("", |(_, resource)| resource)
     }
 
-    /// Returns true for a command that has no answer without Prometheus.
+    /// True for a command that cannot answer without Prometheus.
     pub fn needs_prometheus(&self) -> bool {
         self.needed().contains(&PROXY)
     }
@@ -143,7 +143,7 @@ impl Task {
         self.rights_where(|_| true)
     }
 
-    /// Returns the command that creates a document of this kind, or applies it again.
+    /// The command that creates a document of this kind, or applies it again.
     pub fn writing(kind: &str, again: bool) -> &'static str {
         match (kind, again) {
             ("inference" | "compute", false) => "create services",
@@ -162,7 +162,7 @@ impl Task {
     }
 }
 
-/// Rights as people say them: `create, get and patch services`.
+/// Formats rights as prose: `create, get and patch services`.
 pub fn said<'r>(rights: impl Iterator<Item = &'r Right>) -> Vec<String> {
     let mut grouped: BTreeMap<(&str, &str), BTreeSet<&str>> = BTreeMap::new();
     for right in rights {
@@ -183,7 +183,7 @@ pub fn said<'r>(rights: impl Iterator<Item = &'r Right>) -> Vec<String> {
     grouped.into_iter().map(one).collect()
 }
 
-/// Verbs by group and resource, in one place: a role's rules.
+/// Groups rights by scope, API group and resource, as the rules of roles need them.
 pub fn merged(
     rights: impl Iterator<Item = Right>,
 ) -> BTreeMap<RightScope, BTreeMap<(&'static str, &'static str), BTreeSet<&'static str>>> {

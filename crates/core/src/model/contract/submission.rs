@@ -1,4 +1,5 @@
-//! What a submission did with each document. Scripts read it as JSON, so names of fields are kept.
+//! The result of a submission for each document. Scripts read it as JSON, so field names must not
+//! change.
 
 use std::fmt;
 
@@ -22,7 +23,7 @@ pub struct Created {
     pub namespace: String,
     #[serde(skip)]
     pub pods: u64,
-    /// Pods of each replica of a service.
+    /// Number of pods in each replica of a service.
     #[serde(skip)]
     pub group_size: u64,
     #[serde(skip)]
@@ -31,19 +32,19 @@ pub struct Created {
     pub gpu_type: Option<String>,
     #[serde(skip)]
     pub pool: Option<String>,
-    /// Kinds and names of the other objects.
+    /// Kinds and names of the other objects that were created.
     #[serde(skip)]
     pub objects: Vec<String>,
-    /// What it has from the site's defaults.
+    /// Values that the job takes from the site's defaults.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub defaults: Vec<FromSite>,
-    /// Files of this machine that became part of it.
+    /// Files of this machine that became part of the job.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub local_files: Vec<LocalFile>,
-    /// Only there when nothing was written.
+    /// Present only when nothing was written.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub dry_run: bool,
-    /// What `apply` did: created, updated, unchanged, replaced.
+    /// The action of `apply`: created, updated, unchanged, replaced.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub action: Option<&'static str>,
     /// Fields that `apply` changed.
@@ -51,7 +52,7 @@ pub struct Created {
     pub changes: Vec<String>,
 }
 
-/// A value that a job has from the site's defaults.
+/// A value that a job takes from the site's defaults.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct FromSite {
     /// The field of the job's document.
@@ -59,21 +60,21 @@ pub struct FromSite {
     pub value: String,
     /// `all`, `kind training`, `pool infer-pool`.
     pub scope: String,
-    /// True where it stands instead of the file's.
+    /// True when it overrides the value in the file.
     pub enforced: bool,
 }
 
 /// A file of this machine that becomes part of a job.
 #[derive(Clone, Debug, PartialEq, Eq, JsonSchema, Serialize)]
 pub struct LocalFile {
-    /// On this machine.
+    /// The path on this machine.
     pub path: String,
     pub bytes: u64,
-    /// In the container.
+    /// The path in the container.
     pub destination: String,
 }
 
-/// A pool or a quota that was made.
+/// A pool or a quota that was created.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct Made {
     #[serde(skip)]
@@ -81,13 +82,13 @@ pub struct Made {
     pub name: String,
     pub status: &'static str,
     pub message: String,
-    /// Only there when nothing was written.
+    /// Present only when nothing was written.
     #[serde(rename = "dryRun", skip_serializing_if = "std::ops::Not::not")]
     pub dry_run: bool,
 }
 
 impl Made {
-    /// As one of several documents.
+    /// Converts to the form that is used when a submission contains several documents.
     pub fn created(&self) -> Created {
         Created {
             job_id: self.name.clone(),
@@ -112,7 +113,7 @@ impl Made {
     }
 }
 
-/// A document by its kind and name.
+/// Identifies a document by its kind and name.
 #[derive(Clone, Debug, PartialEq, Eq, JsonSchema, Serialize)]
 pub struct DocumentName {
     /// `training`, `pool`, …; `file` for a file that could not be read as documents.
@@ -126,7 +127,7 @@ impl fmt::Display for DocumentName {
     }
 }
 
-/// A document that could not be written, and why.
+/// A document that could not be written, with the error.
 #[derive(Clone, Debug)]
 pub struct FailedDocument {
     pub document: DocumentName,

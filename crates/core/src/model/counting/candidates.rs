@@ -1,5 +1,5 @@
-//! The free resources of nodes, who holds their devices, and which pods wait for some. It knows
-//! nothing of how these are read.
+//! Free resources of nodes, the holders of their devices, and pods that wait for devices. Reading
+//! them from the API server is the job of other modules.
 
 use std::collections::BTreeMap;
 
@@ -8,26 +8,26 @@ use jiff::Timestamp;
 use super::capacity::Amounts;
 use crate::model::facts::node::Node;
 
-/// Free resources of nodes, and who holds their devices.
+/// Free resources of nodes, and the holders of their devices.
 #[derive(Clone, Debug, Default)]
 pub struct Room {
-    /// By node; below zero where more is requested than allocatable.
+    /// By node; negative where the requests exceed the allocatable amount.
     pub free: BTreeMap<String, Amounts>,
-    /// Devices in use: by node, then by NAMESPACE/NAME of the job, else of the pod's owner or of
+    /// Devices in use: by node, then by NAMESPACE/NAME of the job, else of the pod's owner, else of
     /// the pod.
     pub held: BTreeMap<String, BTreeMap<String, u64>>,
-    /// CPU and memory in use, in the same way, in thousandths.
+    /// CPU and memory in use in thousandths, keyed in the same way.
     pub machine: BTreeMap<String, BTreeMap<String, Amounts>>,
-    /// Pods that have a node, by node.
+    /// Bound pods, by node.
     pub placed: BTreeMap<String, Vec<PlacedPod>>,
-    /// Pods that have no node.
+    /// Pods without a node.
     pub waiting: Vec<WaitingPod>,
 }
 
-/// A pod that has a node.
+/// A pod that is bound to a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PlacedPod {
-    /// NAMESPACE/NAME, as of holders.
+    /// NAMESPACE/NAME, as in `Room::held`.
     pub holder: String,
     pub priority: i64,
     pub devices: u64,
@@ -35,21 +35,21 @@ pub struct PlacedPod {
     pub started_at: Option<Timestamp>,
 }
 
-/// A pod that has no node yet.
+/// A pod that is not bound to a node yet.
 #[derive(Clone, Debug, Default)]
 pub struct WaitingPod {
-    /// NAMESPACE/NAME, as of holders.
+    /// NAMESPACE/NAME, as in `Room::held`.
     pub holder: String,
     pub priority: i64,
     pub devices: u64,
-    /// The node that is being freed for it.
+    /// The node on which the scheduler preempts pods for it (`status.nominatedNodeName`).
     pub nominated: Option<String>,
-    /// Labels that its node must have.
+    /// The pod's node selector.
     pub selector: BTreeMap<String, String>,
 }
 
 impl Room {
-    /// Returns who holds devices of these nodes, those with most first.
+    /// Lists the holders of devices of these nodes, those with the most devices first.
     pub fn holders<'n>(&self, nodes: impl Iterator<Item = &'n str>) -> Vec<(String, u64)> {
         let mut held: BTreeMap<&str, u64> = BTreeMap::new();
         for (holder, devices) in nodes.filter_map(|node| self.held.get(node)).flatten() {
@@ -63,8 +63,8 @@ impl Room {
         held
     }
 
-    /// Returns whether others than this holder wait for devices and may get some on one of these
-    /// nodes, as far as their selectors tell.
+    /// Whether other holders wait for devices that may come from one of these nodes. Only node
+    /// selectors are checked.
     pub fn has_rivals(&self, own: &str, nodes: &[&Node]) -> bool {
         let may_run = |pod: &WaitingPod, node: &Node| {
             pod.selector
@@ -77,7 +77,7 @@ impl Room {
         self.waiting.iter().any(rival)
     }
 
-    /// Returns who requests most of CPU or memory on these nodes.
+    /// The holder that requests most of a machine resource (CPU or memory) on these nodes.
     pub fn most_of<'n>(
         &self,
         resource: &str,

@@ -1,34 +1,36 @@
-//! Compares what one pod requests with what nodes have: which resource is missing on every node,
-//! and how many such pods the nodes hold. It knows neither taints nor who holds what.
+//! Compares the requests of one pod with the capacity of nodes: which resource is short on every
+//! node, and how many such pods fit. Taints and current holders are not considered.
 
 use std::collections::BTreeMap;
 
-/// Amounts by resource, in thousandths of the resource's unit, so that CPUs stay whole numbers.
+/// Amounts by resource, in thousandths of its unit, so that CPU amounts stay integers.
 pub type Amounts = BTreeMap<String, i128>;
 
-/// A resource of which no node has as much as a pod requests.
+/// A resource that a pod requests more of than any node has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shortage {
     /// Kubernetes' name: `nvidia.com/gpu`, `memory`.
     pub resource: String,
-    /// What the pod requests, in thousandths.
+    /// The pod's request, in thousandths.
     pub requested: i128,
-    /// The most that any node has that has enough of what was looked at before, in thousandths.
+    /// The highest amount in thousandths among the nodes that satisfy the requests checked earlier.
     pub most: i128,
-    /// That node; `None` where no node is left.
+    /// The node with that amount; `None` without nodes.
     pub node: Option<String>,
 }
 
-/// Returns the first resource that rules out the last node: devices before CPU, memory and disk,
-/// for those are scarcer.
+/// Finds the first resource that rules out the last remaining node. Checks devices before CPU,
+/// memory and disk, because devices are scarcer.
 pub fn shortage(requests: &Amounts, nodes: &BTreeMap<String, Amounts>) -> Option<Shortage> {
     let mut left: Vec<(&String, &Amounts)> = nodes.iter().collect();
     let mut wanted: Vec<(&String, &i128)> =
         requests.iter().filter(|(_, amount)| **amount > 0).collect();
+    // Extended resources have a `/` in their names. CPU, memory and disk do not.
     wanted.sort_by_key(|(resource, _)| (!resource.contains('/'), *resource));
     for (resource, amount) in wanted {
         let has = |amounts: &Amounts| had(amounts, resource);
-        // Among equal ones the first by name is taken, so that the answer is the same every time.
+        // Of equal nodes the first by name wins, so that the answer is deterministic. `max_by_key`
+        // prefers the last, therefore `rev`.
         let best = left
             .iter()
             .rev()
@@ -48,7 +50,7 @@ pub fn shortage(requests: &Amounts, nodes: &BTreeMap<String, Amounts>) -> Option
     None
 }
 
-/// Returns the resources of which there is too little for one such pod, devices first.
+/// Lists the resources that are too scarce for one such pod, devices first.
 pub fn lacking(requests: &Amounts, amounts: &Amounts) -> Vec<String> {
     let short = requests
         .iter()
@@ -58,8 +60,8 @@ pub fn lacking(requests: &Amounts, amounts: &Amounts) -> Vec<String> {
     short
 }
 
-/// Returns how many such pods the nodes hold together; a node holds any number of pods that request
-/// nothing.
+/// The number of such pods that fit on all nodes together. A pod without requests fits any number
+/// of times.
 pub fn pods_held(requests: &Amounts, nodes: &BTreeMap<String, Amounts>) -> u64 {
     let on = |amounts: &Amounts| {
         let each = requests.iter().filter(|(_, amount)| **amount > 0);
@@ -73,8 +75,8 @@ pub fn pods_held(requests: &Amounts, nodes: &BTreeMap<String, Amounts>) -> u64 {
         .fold(0, u64::saturating_add)
 }
 
-/// Returns how much a node has. One that does not report its CPU, memory or disk is taken to have
-/// enough; of devices it has none.
+/// The amount of a resource on a node. A node that does not report its CPU, memory or disk counts
+/// as having enough; devices that it does not report count as absent.
 fn had(amounts: &Amounts, resource: &str) -> i128 {
     amounts
         .get(resource)
@@ -115,7 +117,7 @@ mod tests {
             of(&[("nvidia.com/gpu", 16)]),
             Some(("nvidia.com/gpu".to_owned(), 8000, Some("big".to_owned())))
         );
-        // 128 CPUs are there, and not beside eight GPUs.
+        // The node has 128 CPUs, but not together with eight GPUs.
         assert_eq!(
             of(&[("nvidia.com/gpu", 8), ("cpu", 100)]),
             Some(("cpu".to_owned(), 64_000, Some("big".to_owned())))

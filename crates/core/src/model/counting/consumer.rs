@@ -1,6 +1,6 @@
-//! Keeps what pods that have not ended take away from their nodes. There may be hundreds of
-//! thousands, and most ask for no devices, so of these only sums are kept. It knows neither nodes
-//! nor how a pod is read.
+//! Resources held by pods that have not terminated, per node. A cluster may have hundreds of
+//! thousands of pods, and most request no devices, so only sums are kept for these. Nodes and the
+//! parsing of pods are the job of other modules.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasher, RandomState};
@@ -8,25 +8,25 @@ use std::rc::Rc;
 
 use jiff::Timestamp;
 
-/// A pod that has not ended, as far as it takes something away from its node. What many have in
-/// common is shared.
+/// A pod that has not terminated, as a consumer of its node's resources. Values that many pods have
+/// in common are shared.
 #[derive(Clone, Debug, Default)]
 pub struct Consumer {
     pub namespace: Rc<str>,
     pub name: Rc<str>,
     pub node: Option<Rc<str>>,
-    /// When the last of its containers began to run; `None` while one of them does not.
+    /// When its last container started; `None` while a container is not running.
     pub runs_since: Option<Timestamp>,
-    /// The job of ours that it belongs to.
+    /// The gpuctl job that it belongs to.
     pub job: Option<Rc<str>>,
-    /// Units per extended resource, as the scheduler counts them.
+    /// Units per extended resource, counted as the scheduler counts them.
     pub devices: Rc<BTreeMap<String, u64>>,
-    /// Whether it asks for any, by the name of a resource or by claims.
+    /// Whether it requests devices, as extended resources or by claims.
     pub asks_for_devices: bool,
     pub requests: MachineRequests,
 }
 
-/// What is requested of a node beside devices.
+/// Requests for resources other than devices.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MachineRequests {
     pub cpu_milli: u64,
@@ -40,23 +40,23 @@ impl std::ops::AddAssign for MachineRequests {
     }
 }
 
-/// The pods of a cluster or a namespace that have not ended.
+/// The pods of a cluster or a namespace that have not terminated.
 #[derive(Clone, Debug, Default)]
 pub struct Consumers {
-    /// Pods that ask for devices, whether they have a node or not.
+    /// Pods that request devices, bound or not.
     pub with_devices: Vec<Consumer>,
-    /// Those that do not and have a node, by it.
+    /// Bound pods that request no devices, by node.
     others: BTreeMap<Rc<str>, OthersOnNode>,
     pod_nodes: PodNodes,
 }
 
-/// What pods without devices request of one node.
+/// Requests of pods without devices on one node.
 #[derive(Clone, Debug, Default)]
 struct OthersOnNode {
     sum: MachineRequests,
-    /// By the namespace and the name of jobs of ours.
+    /// By namespace and name of the gpuctl job.
     jobs: BTreeMap<(Rc<str>, Rc<str>), MachineRequests>,
-    /// Of the pods that belong to no job of ours, the one that requests most of each.
+    /// Among pods without a gpuctl job, the one with the largest request of CPU and of memory.
     most_cpu: Option<LargestPod>,
     most_memory: Option<LargestPod>,
 }
@@ -81,7 +81,7 @@ impl Consumers {
         }
     }
 
-    /// Returns what pods without devices request of a node.
+    /// The requests of pods without devices on a node.
     pub fn others_on(&self, node: &str) -> MachineRequests {
         self.others
             .get(node)
@@ -89,12 +89,11 @@ impl Consumers {
             .unwrap_or_default()
     }
 
-    /// Returns the node of every bound pod.
     pub(crate) fn pod_nodes(&self) -> &PodNodes {
         &self.pod_nodes
     }
 
-    /// Sorts the pods with devices by their nodes, for whoever looks at many nodes.
+    /// Indexes the pods with devices by node, for callers that look up many nodes.
     pub(crate) fn by_node(&self) -> ConsumersByNode<'_> {
         let mut with_devices: BTreeMap<&str, Vec<&Consumer>> = BTreeMap::new();
         for pod in &self.with_devices {
@@ -110,15 +109,15 @@ impl Consumers {
     }
 }
 
-/// The same pods, by node.
+/// The pods of `Consumers`, by node.
 pub(crate) struct ConsumersByNode<'c> {
     with_devices: BTreeMap<&'c str, Vec<&'c Consumer>>,
     others: &'c BTreeMap<Rc<str>, OthersOnNode>,
 }
 
 impl ConsumersByNode<'_> {
-    /// Returns what requests most of a node, as `namespace/name`, and how much: a job of ours as a
-    /// whole, else a pod.
+    /// The largest consumer of a node as `namespace/name`, with its amount: a gpuctl job as a
+    /// whole, or else a single pod.
     pub(crate) fn largest_on(
         &self,
         node: &str,
@@ -142,6 +141,7 @@ impl ConsumersByNode<'_> {
         let all = held
             .into_iter()
             .chain(pods.map(|pod| (pod.name.clone(), pod.requests)));
+        // The name breaks ties, so that the result does not depend on the order of the list.
         let largest = all.map(|(name, requests)| (amount(&requests), name)).max();
         largest
             .filter(|(amount, _)| *amount > 0)
@@ -179,8 +179,8 @@ impl OthersOnNode {
 }
 
 impl LargestPod {
-    /// Takes a pod in place of one that requests less. Of equal ones the last by name counts, in
-    /// whatever order they come.
+    /// Replaces the largest pod by one with a larger request. Of equal pods the last by name wins,
+    /// so that the result does not depend on the order of the list.
     fn replace(
         largest: &mut Option<Self>,
         pod: &Consumer,
@@ -201,16 +201,16 @@ impl LargestPod {
     }
 }
 
-/// The node of each bound pod. Pods are known by a hash of their names, because the names take
-/// eight times its memory; its key is random, so that nobody can name a pod like another. Among a
-/// million pods, two have the same hash with a probability of 3 in 100 million.
+/// The node of each bound pod. Pods are keyed by a hash of their names, because the names take
+/// eight times its memory. The key of the hash is random, so that nobody can craft a collision.
+/// Among a million pods, two have the same hash with a probability of 3 in 100 million.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PodNodes {
     pods: Rc<NumberedNodes>,
     key: RandomState,
 }
 
-/// Each node has a number here: numbers take two thirds of the memory of pointers to names.
+/// Each node has a number here, because numbers take two thirds of the memory of pointers to names.
 #[derive(Clone, Debug, Default)]
 struct NumberedNodes {
     by_pod: HashMap<u64, u32>,
@@ -238,7 +238,7 @@ impl PodNodes {
         by_pod.insert(hash, number);
     }
 
-    /// Returns the node that a pod is bound to.
+    /// The node that a pod is bound to.
     pub(crate) fn of(&self, namespace: &str, name: &str) -> Option<&str> {
         let number = *self.pods.by_pod.get(&self.hash(namespace, name))?;
         self.pods.names.get(number as usize).map(AsRef::as_ref)
@@ -299,8 +299,8 @@ mod tests {
             }
         );
         assert_eq!(all.others_on("b"), MachineRequests::default());
-        // 500 and 250 of the job are more than the 700 of the largest pod; of memory, 600 are less
-        // than 900.
+        // The job's 500 and 250 exceed the largest pod's 700 CPU; its memory of 600 is less than
+        // 900.
         assert_eq!(
             all.by_node().largest_on("a", |one| one.cpu_milli),
             Some(("n/train".to_owned(), 500 + 250))
@@ -329,7 +329,7 @@ mod tests {
             },
             ..Consumer::default()
         };
-        // A pod with the name of a job is another one.
+        // A pod with the name of a job is not part of that job.
         let mut pods = [
             pod("small", None, 10, 10),
             pod("cpu", None, 300, 20),

@@ -1,4 +1,4 @@
-//! Units of devices, and how many of them are used. Sums saturate.
+//! Number of device units, and how many of them are used. Sums saturate.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -7,7 +7,7 @@ use serde::Serialize;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, JsonSchema, Serialize)]
 pub struct Count {
     pub total: u64,
-    /// `None` when the pods of all namespaces may not be listed.
+    /// `None` when the user cannot list the pods of all namespaces.
     pub used: Option<u64>,
 }
 

@@ -1,10 +1,9 @@
-//! What a pod claims of dynamic resource allocation, compared with the devices that nodes offer.
-//! Each claim becomes an amount of a resource of its own, so that what fits is computed as for
-//! every other resource.
+//! Compares the claims of a pod for dynamic resource allocation (DRA) with the devices that nodes
+//! offer. Each claim becomes an amount of a synthetic resource, so that the arithmetic for extended
+//! resources applies to it.
 //!
-//! Note: of the expressions by which devices are selected (CEL) only comparisons of the driver and
-//! of attributes with texts, joined by `&&`, are evaluated; with anything else the answer is «not
-//! evaluated».
+//! Devices are selected by CEL expressions. This module evaluates only comparisons of the driver
+//! and of string attributes, joined by `&&`. Anything else is reported as not evaluated.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -16,10 +15,10 @@ use super::capacity::Amounts;
 use crate::model::Taint;
 use crate::model::facts::node::Node;
 
-/// Begins the name of a class of devices as a resource (Kubernetes, KEP-5004).
+/// Prefix of the extended resource name of a device class (Kubernetes, KEP-5004).
 const CLASS_RESOURCE: &str = "deviceclass.resource.kubernetes.io/";
 
-/// Returns the class of devices that a resource stands for.
+/// The device class that a resource name stands for.
 pub fn device_class(resource: &str) -> Option<&str> {
     resource.strip_prefix(CLASS_RESOURCE)
 }
@@ -29,72 +28,72 @@ pub fn device_class(resource: &str) -> Option<&str> {
 pub struct DeviceDemand {
     pub class: String,
     pub count: u64,
-    /// Expressions that a device has to meet: those of the class and of the request.
+    /// CEL expressions that a device must satisfy: those of the class and of the request.
     pub selectors: Vec<String>,
     pub tolerations: Vec<DeviceToleration>,
 }
 
-/// A toleration of tainted devices. Source: resource.k8s.io/v1 (DeviceToleration).
+/// A toleration of device taints. Source: resource.k8s.io/v1 (DeviceToleration).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeviceToleration {
-    /// Empty for every key.
+    /// Empty matches every key.
     pub key: String,
-    /// `None` for every value (`operator: Exists`).
+    /// `None` matches every value (`operator: Exists`).
     pub value: Option<String>,
-    /// Empty for every effect.
+    /// Empty matches every effect.
     pub effect: String,
 }
 
-/// A device that a driver offers on a node.
+/// A device that a driver publishes for a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OfferedDevice {
     pub node: String,
     pub driver: String,
-    /// Attributes that are texts, with their domain: `gpu.nvidia.com/type`.
+    /// String attributes with their domain: `gpu.nvidia.com/type`.
     pub attributes: BTreeMap<String, String>,
     pub taints: Vec<Taint>,
-    /// True when a claim has it.
+    /// True when it is allocated to a claim.
     pub is_held: bool,
-    /// False for a device that several nodes reach or several claims share: whether one more claim
-    /// can have it is more than a count.
+    /// False for a device that several nodes can reach or several claims can share. Whether one
+    /// more claim fits is then not a matter of counting.
     pub is_countable: bool,
 }
 
-/// What a node offers of a class.
+/// The devices of a class on a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClassRoom {
-    /// Devices that a claim can have now.
+    /// Devices that a claim can get now.
     pub free: u64,
-    /// Devices that are free and tainted, and the key of the first taint.
+    /// Free devices with a taint that is not tolerated, and the key of the first such taint.
     pub tainted: u64,
     pub taint: Option<String>,
-    /// All devices, held and tainted ones included.
+    /// All devices, including allocated and tainted ones.
     pub all: u64,
 }
 
-/// What a pod claims, as far as it could be compared with what is offered.
+/// The claims of a pod, compared with the offered devices where possible.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DeviceClaims {
-    /// It claims nothing.
     None,
-    /// The class does not exist.
     ClassMissing(String),
-    /// The template of its claims does not exist.
+    /// The ResourceClaimTemplate does not exist.
     TemplateMissing(String),
-    /// Why it was not compared.
+    /// The reason why the claims were not compared.
     NotEvaluated(String),
-    /// Of each class, what nodes offer.
+    /// The demand for each class, with the devices of that class by node.
     Compared(Vec<(DeviceDemand, BTreeMap<String, ClassRoom>)>),
 }
 
 impl DeviceClaims {
-    /// Compares what a pod claims with what is offered.
+    /// Compares the demands of a pod with the offered devices.
     pub fn compared(demands: Vec<DeviceDemand>, devices: &[OfferedDevice]) -> Self {
         if demands.is_empty() {
             return Self::None;
         }
         let mut found: Vec<(DeviceDemand, BTreeMap<String, ClassRoom>)> = Vec::new();
         for demand in demands {
+            // Two demands that can be met by the same device compete for it. That needs an
+            // assignment of devices to claims, not two independent counts.
             let meets_both = |device: &OfferedDevice| {
                 demand.is_met_by(device) && found.iter().any(|(other, _)| other.is_met_by(device))
             };
@@ -119,7 +118,7 @@ impl DeviceClaims {
         Self::Compared(found)
     }
 
-    /// Adds the claims to what a pod requests, and what is offered to what nodes have.
+    /// Adds the claims to the pod's requests, and the offered devices to the nodes.
     pub fn add_to(&self, requests: &mut Amounts, nodes: &mut [Node], room: Option<&mut Room>) {
         let Self::Compared(claims) = self else { return };
         let mut free = room.map(|room| &mut room.free);
@@ -130,6 +129,8 @@ impl DeviceClaims {
                 let Some(offered) = rooms.get(&node.name) else {
                     continue;
                 };
+                // `allocatable` includes held devices, because it decides whether the pod could
+                // ever fit. `free` decides whether it fits now.
                 node.allocatable
                     .insert(resource.clone(), offered.all.to_string());
                 if let Some(free) = free.as_mut().and_then(|free| free.get_mut(&node.name)) {
@@ -139,7 +140,7 @@ impl DeviceClaims {
         }
     }
 
-    /// Returns what a node offers of a class; `None` where it was not compared.
+    /// The devices of a class on a node; `None` where they were not compared.
     pub fn on_node(&self, class: &str, node: &str) -> Option<ClassRoom> {
         let Self::Compared(claims) = self else {
             return None;
@@ -150,13 +151,13 @@ impl DeviceClaims {
 }
 
 impl DeviceDemand {
-    /// Returns true for a device that the selectors mean, as far as they are understood.
+    /// True for a device that satisfies all selectors; false if a selector cannot be evaluated.
     fn is_met_by(&self, device: &OfferedDevice) -> bool {
         let terms: Option<Vec<Vec<Term>>> = self.selectors.iter().map(|text| terms(text)).collect();
         terms.is_some_and(|terms| meets(&terms.concat(), device) == Some(true))
     }
 
-    /// Returns what each node offers; `None` where a selector is not understood or a device is not
+    /// The devices of each node; `None` when a selector cannot be evaluated or a device is not
     /// countable.
     fn rooms(&self, devices: &[OfferedDevice]) -> Option<BTreeMap<String, ClassRoom>> {
         let terms: Vec<Term> = self
@@ -198,24 +199,27 @@ impl DeviceDemand {
                     .as_ref()
                     .is_none_or(|value| *value == taint.value.clone().unwrap_or_default())
         };
+        // Other effects of device taints do not prevent allocation.
         matches!(taint.effect.as_str(), "NoSchedule" | "NoExecute")
             && !self.tolerations.iter().any(tolerates)
     }
 }
 
-/// One comparison of a selector.
+/// One comparison of a CEL selector.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Term {
     Driver(String),
-    /// The attribute with its domain, and the texts that will do.
+    /// The attribute with its domain, and the accepted values.
     Attribute(String, Vec<String>),
 }
 
-/// Returns whether a device meets all terms; `None` where the scheduler's evaluation would fail.
+/// Whether a device satisfies all terms; `None` where the scheduler's evaluation would fail.
 fn meets(terms: &[Term], device: &OfferedDevice) -> Option<bool> {
     for term in terms {
         let holds = match term {
             Term::Driver(driver) => device.driver == *driver,
+            // CEL fails on a missing attribute, and the scheduler then reports an error for the
+            // claim.
             Term::Attribute(name, values) => values.contains(device.attributes.get(name)?),
         };
         if !holds {
@@ -225,8 +229,9 @@ fn meets(terms: &[Term], device: &OfferedDevice) -> Option<bool> {
     Some(true)
 }
 
-/// Returns the comparisons of an expression; `None` for one that has anything else.
+/// Parses the comparisons of an expression; `None` for an expression that contains anything else.
 fn terms(expression: &str) -> Option<Vec<Term>> {
+    // String literals without escapes. Others make the expression «not evaluated».
     const TEXT: &str = r#"(?:"[^"\\]*"|'[^'\\]*')"#;
     static DRIVER: LazyLock<Regex> = LazyLock::new(|| {
         Regex::new(&format!(r"^device\.driver\s*==\s*({TEXT})$")).expect("the pattern is valid")
@@ -257,6 +262,8 @@ fn terms(expression: &str) -> Option<Vec<Term>> {
             values,
         ))
     };
+    // A `&&` inside a string literal leaves parts that match no pattern, so such an expression is
+    // not evaluated either.
     expression.split("&&").map(term).collect()
 }
 
@@ -348,8 +355,7 @@ mod tests {
                 products
             )])
         );
-        // The scheduler fails for an attribute that is not there, unless a comparison before it
-        // says no.
+        // The scheduler fails on a missing attribute, unless an earlier comparison is false.
         let devices = [device("a", "gpu", false, None)];
         let not_evaluated = DeviceClaims::NotEvaluated(
             "devices of class gpu.nvidia.com (CEL, or devices that are shared)".to_owned(),

@@ -1,4 +1,4 @@
-//! Whether a job fits on nodes, and what binds on which of them. It is judged in `deploy/fit.rs`.
+//! Whether a job fits, and which constraint rules out which nodes. `deploy/fit.rs` decides it.
 
 use std::collections::BTreeSet;
 
@@ -6,40 +6,40 @@ use jiff::Timestamp;
 
 use super::victims::Victim;
 
-/// The answer for one job.
 #[derive(Clone, Debug)]
 pub struct Fit {
     pub verdict: FitVerdict,
     /// Pods that must run together, or replicas.
     pub pods: u64,
-    /// Of these, how many fit now; `None` where it is not known what is free.
+    /// How many of these pods fit now; `None` when free capacity is unknown.
     pub pods_now: Option<u64>,
     pub gpus_per_pod: u64,
-    /// Nodes by what keeps a further pod off them, those with room first.
+    /// Nodes grouped by the reason why no further pod fits, those with free capacity first.
     pub groups: Vec<NodeGroup>,
-    /// By the label that the nodes are told apart by, those that take most pods first; none without
-    /// a label.
+    /// Nodes by the value of the label given for domains, those that take the most pods first;
+    /// empty without a label.
     pub domains: Vec<Domain>,
-    /// Pods that the scheduler would end to place it; `None` where it ends none, or where that is
-    /// not known.
+    /// Pods that the scheduler would preempt for it; `None` when it preempts none, or when that is
+    /// unknown.
     pub victims: Option<Vec<Victim>>,
-    /// When deadlines of those that run make room for all pods; `None` where they do not, or where
-    /// others wait as well.
+    /// When all pods fit because running jobs have reached their deadlines; `None` when deadlines
+    /// free too little, or when other pods wait too.
     pub room_by: Option<Timestamp>,
-    /// Why it cannot be submitted, or waits for something that is not a node.
+    /// Why it cannot be submitted, or waits for something other than a node.
     pub reasons: Vec<String>,
-    /// What the verdict leaves out.
+    /// Constraints that the verdict does not cover.
     pub not_evaluated: Vec<String>,
 }
 
 impl Fit {
-    /// Returns the devices of all pods.
+    /// The devices of all pods.
     pub fn gpus(&self) -> u64 {
         self.pods.saturating_mul(self.gpus_per_pod)
     }
 
-    /// Returns the nodes on which its pods may run once there is room.
+    /// The nodes on which its pods could run once enough capacity is free.
     pub fn possible(&self) -> BTreeSet<String> {
+        // Only a shortage can end without a change to the job or the nodes.
         let is_possible = |group: &&NodeGroup| {
             group
                 .cause
@@ -53,7 +53,7 @@ impl Fit {
     }
 }
 
-/// Whether a job fits.
+/// Whether and when a job fits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FitVerdict {
     Now,
@@ -62,24 +62,24 @@ pub enum FitVerdict {
     Never,
 }
 
-/// Nodes with one value of a label.
+/// Nodes with the same value of a label.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Domain {
     pub value: String,
     pub verdict: FitVerdict,
-    /// `None` where it is not known what is free.
+    /// `None` when free capacity is unknown.
     pub pods_now: Option<u64>,
     pub nodes: usize,
 }
 
-/// Nodes on which the same thing binds.
+/// Nodes ruled out by the same constraint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeGroup {
-    /// A word of causes; `None` for nodes with room.
+    /// The name of the cause; `None` for nodes with free capacity.
     pub cause: Option<&'static str>,
     /// The taint, the label or the resource.
     pub detail: Option<String>,
     pub nodes: Vec<String>,
-    /// Further pods that they take now, all together.
+    /// How many further pods these nodes take now, in total.
     pub pods_now: u64,
 }

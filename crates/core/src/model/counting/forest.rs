@@ -1,5 +1,5 @@
-//! Builds workloads from owners and pods: the owner at the top of each chain, what is below it, and
-//! the GPUs that all of it requests and holds.
+//! Builds workloads from owners and pods: the top-level owner of each chain, the objects below it,
+//! and the GPUs that they request and hold.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -11,26 +11,26 @@ use crate::model::facts::work_pod::{PodSums, WorkPod};
 use crate::model::facts::workload::{OwnerObject, Standing, Workload};
 use crate::model::values::units::GpuCount;
 
-/// Owners and pods by UID.
+/// Owners and pods, linked by UID.
 #[derive(Clone, Debug, Default)]
 pub struct Forest {
     pub owners: BTreeMap<String, OwnerObject>,
     pub pods: Vec<Rc<WorkPod>>,
-    /// What other pods tell together, by the UID of their owner.
+    /// Sums over pods that are not in `pods`, by the UID of their owner.
     pub others: BTreeMap<Rc<str>, PodSums>,
 }
 
-/// Pods under one owner, or a pod that has none.
+/// The pods under one top-level owner, or a single pod without an owner.
 #[derive(Default)]
 struct OwnerGroup<'f> {
     top: Option<&'f OwnerObject>,
     pods: Vec<&'f Rc<WorkPod>>,
     others: PodSums,
-    /// True once something in it asks for devices or holds some.
+    /// True if a pod or a template in the group requests or holds devices.
     is_wanted: bool,
 }
 
-/// An object with what it owns.
+/// An object with the objects that it owns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Branch {
     pub kind: String,
@@ -40,11 +40,11 @@ pub struct Branch {
     pub children: Vec<Branch>,
 }
 
-/// Chains of owners are short; a longer one goes in a circle.
+/// Limit on the length of an owner chain. Real chains are short, so a longer one is a cycle.
 const DEEPEST: usize = 16;
 
 impl Forest {
-    /// Returns the last owner that is known on the way up.
+    /// Follows owner references to the topmost known owner.
     fn top<'f>(&'f self, parent: Option<&'f str>) -> Option<&'f OwnerObject> {
         let mut found = None;
         let mut next = parent;
@@ -58,7 +58,7 @@ impl Forest {
         found
     }
 
-    /// Returns everything that requests devices, in any phase, by namespace and name.
+    /// Builds all workloads that request devices, in any phase, sorted by namespace and name.
     pub fn workloads(&self, inventory: &Inventory) -> Vec<Workload> {
         let holders: BTreeMap<(&str, &str), (&NodeUsage, &Holder)> = inventory
             .hosts
@@ -69,8 +69,8 @@ impl Forest {
                     .map(move |holder| ((&*holder.namespace, &*holder.pod), (host, holder)))
             })
             .collect();
-        // Where pods of all namespaces may not be listed, what these pods ask for is what they
-        // hold.
+        // A user who cannot list pods of all namespaces has no holders here. The requests of
+        // visible pods stand in for the devices that they hold.
         let counted = !inventory.hosts.is_empty() && inventory.gpus().used.is_some();
         let products: BTreeMap<&str, &str> = inventory
             .hosts
@@ -114,7 +114,7 @@ impl Forest {
         found
     }
 
-    /// Groups pods by the owner at the top of their chain.
+    /// Groups pods by the top-level owner of their chain.
     fn groups(&self, holds: impl Fn(&WorkPod) -> bool) -> BTreeMap<&str, OwnerGroup<'_>> {
         let mut groups: BTreeMap<&str, OwnerGroup<'_>> = BTreeMap::new();
         for pod in &self.pods {
@@ -125,6 +125,8 @@ impl Forest {
                     top,
                     ..OwnerGroup::default()
                 });
+            // A pod can hold devices through a claim without requesting any as an extended
+            // resource.
             group.is_wanted |= pod.gpus > GpuCount::ZERO || holds(pod);
             group.pods.push(pod);
         }
@@ -138,7 +140,7 @@ impl Forest {
             (group.top, group.is_wanted) = (Some(top), true);
         }
         for (parent, sums) in &self.others {
-            // An owner that nobody knows has nothing that asks for devices.
+            // Owners without a group have no pod or template that requests devices.
             if let Some(group) = self
                 .top(Some(parent))
                 .and_then(|top| groups.get_mut(top.uid.as_str()))
@@ -149,7 +151,7 @@ impl Forest {
         groups
     }
 
-    /// Returns an object with all that is known below it.
+    /// Builds the tree of known objects below an object.
     pub fn branch(&self, top: &OwnerObject) -> Branch {
         self.branch_within(top, DEEPEST)
     }
@@ -186,7 +188,7 @@ impl Forest {
     }
 }
 
-/// Makes a pod without an owner a workload of its own.
+/// Treats a pod without an owner as a workload.
 fn alone(pod: &WorkPod) -> OwnerObject {
     OwnerObject {
         api_version: "v1".to_owned(),
@@ -237,7 +239,7 @@ fn workload(
         .map(|pod| pod.gpus)
         .sum();
     let held_now = held.values().copied().sum::<GpuCount>() + GpuCount(slices.values().sum());
-    // Trouble of pods with devices is told first, whether the others have names or not.
+    // Trouble of pods with devices takes precedence over trouble of the other pods.
     let mut sums = PodSums::of(
         pods.iter()
             .map(AsRef::as_ref)
@@ -251,6 +253,7 @@ fn workload(
     sums.merge(others);
     let standing = standing(&top, &sums);
     let over = matches!(standing, Standing::Completed | Standing::Failed);
+    // A completed workload starts no further pods, so its template requests nothing.
     let requested = living
         .max(held_now)
         .max(if over { GpuCount::ZERO } else { template });
@@ -265,7 +268,7 @@ fn workload(
     }
 }
 
-/// Returns the verdict of the object itself; an object without one has the state of its pods.
+/// The object's own verdict; without one, the state follows from its pods.
 fn standing(top: &OwnerObject, sums: &PodSums) -> Standing {
     if let Some(verdict) = top.verdict {
         return verdict;
@@ -281,13 +284,13 @@ fn standing(top: &OwnerObject, sums: &PodSums) -> Standing {
         () if any(PodPhase::Unknown) => Standing::Unknown,
         () if any(PodPhase::Failed) => Standing::Failed,
         () if any(PodPhase::Succeeded) => Standing::Completed,
-        // An object that has no pods yet.
+        // The object has no pods yet.
         () => Standing::Pending,
     }
 }
 
-/// Devices that templates below an object ask for, those of siblings together; its own where
-/// nothing below does.
+/// Devices requested by the templates below an object, summed over siblings; its own template
+/// counts only if no template below requests any.
 fn asked(
     top: &OwnerObject,
     children: &BTreeMap<&str, Vec<&OwnerObject>>,

@@ -1,6 +1,7 @@
-//! Tells what of the free GPUs can be used: in which blocks they are free, how many jobs of a size
-//! fit, what is stranded and by whom, and which pods would have to move for one more. Only whole
-//! GPUs count; what a scheduler knows beyond CPU, memory, taints and health is not looked at.
+//! Analyzes which free GPUs are usable: the free blocks per node, and how many jobs of a size fit.
+//! It also finds stranded GPUs with the reason, and the pods that would have to move for one more
+//! job. Only whole GPUs count. Of the scheduler's constraints, only CPU, memory, taints and health
+//! are considered.
 
 use std::collections::BTreeMap;
 
@@ -12,41 +13,41 @@ use crate::model::contract::labels::POOL_LABEL;
 use crate::model::facts::gpu::GpuType;
 use crate::model::values::quantity;
 
-/// Nodes that are looked at for one to empty, those that lack least first.
+/// Limit on the candidate nodes for emptying, those with the fewest missing GPUs first.
 const LOOKED_AT: usize = 32;
 
-/// What each GPU needs beside it; a GPU without that is stranded.
+/// CPU and memory needed per GPU. A free GPU without them is stranded.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct BesideGpu {
     pub cpu_milli: u64,
     pub memory_bytes: u64,
 }
 
-/// GPUs of one type, in one domain where they are told apart by a label.
+/// GPUs of one type, and of one domain if domains are distinguished by a label.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FreeGpus {
     pub gpu_type: String,
     pub domain: Option<String>,
-    /// The pool whose jobs alone may use them.
+    /// The only pool whose jobs may use them.
     pub exclusive_pool: Option<String>,
     pub total: u64,
-    /// Nodes with room, by name.
+    /// Nodes with usable GPUs, by name.
     pub blocks: Vec<Block>,
     pub stranded: Vec<Stranded>,
-    /// Whole GPUs that pods hold on nodes that take new pods: (node, pod, GPUs).
+    /// Whole GPUs held by pods on nodes that accept new pods: (node, pod, GPUs).
     movable: Vec<(String, String, u64)>,
-    /// Size of each node that takes new pods.
+    /// Number of GPUs of each node that accepts new pods.
     sizes: BTreeMap<String, u64>,
 }
 
-/// Free GPUs of one node that a pod can have.
+/// Usable free GPUs of one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Block {
     pub node: String,
     pub free: u64,
 }
 
-/// A pod that would have to go elsewhere.
+/// A pod that would have to move to another node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Move {
     /// NAMESPACE/NAME.
@@ -56,15 +57,14 @@ pub struct Move {
     pub to: String,
 }
 
-/// The most GPUs that pods of equal size can have together.
+/// The largest gang of pods of equal size that fits: pods and GPUs per pod.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LargestGang {
     pub nodes: u64,
     pub gpus_per_node: u64,
 }
 
-/// Returns the groups by type and domain; `None` where it is not known what pods hold. `by` is a
-/// label of nodes.
+/// Groups free GPUs by type, domain and pool; `None` when usage is unknown. `by` is a node label.
 pub fn free_gpus(
     inventory: &Inventory,
     consumers: &Consumers,
@@ -108,7 +108,7 @@ pub fn free_gpus(
 }
 
 impl FreeGpus {
-    /// Adds the GPUs of a node; `None` where it is not known what pods hold.
+    /// Adds the GPUs of a node; `None` when usage is unknown.
     fn take(
         &mut self,
         host: &NodeUsage,
@@ -123,6 +123,7 @@ impl FreeGpus {
             detail,
             holder,
         };
+        // GPUs of a closed node count in the total, but can neither be used nor receive moved pods.
         if let Some((by, detail)) = closed(host) {
             self.stranded
                 .extend((free > 0).then(|| strand(free, by, detail, None)));
@@ -169,12 +170,12 @@ impl FreeGpus {
         Some(())
     }
 
-    /// Returns the GPUs that can be used.
+    /// The number of usable GPUs.
     pub fn free(&self) -> u64 {
         self.blocks.iter().map(|block| block.free).sum()
     }
 
-    /// Returns how many nodes have a block of each size, the largest first.
+    /// The number of nodes per size of their block, the largest size first.
     pub fn sizes_of_blocks(&self) -> Vec<(u64, u64)> {
         let mut sizes: BTreeMap<u64, u64> = BTreeMap::new();
         self.blocks
@@ -183,8 +184,8 @@ impl FreeGpus {
         sizes.into_iter().rev().collect()
     }
 
-    /// Returns the largest number of GPUs in equal blocks: each size with the nodes that have at
-    /// least so many.
+    /// The gang with the most GPUs: for each block size, all nodes with a block of at least that
+    /// size.
     pub fn largest_gang(&self) -> LargestGang {
         let gang = |(size, _): &(u64, u64)| LargestGang {
             nodes: self
@@ -194,7 +195,8 @@ impl FreeGpus {
                 .count() as u64,
             gpus_per_node: *size,
         };
-        // Of equal sums that of the larger blocks, which come first.
+        // `sums` starts with the largest blocks. After `rev`, `max_by_key` returns the last
+        // maximum, which is the one with the largest blocks.
         let sums = self.sizes_of_blocks();
         sums.iter()
             .map(gang)
@@ -203,7 +205,7 @@ impl FreeGpus {
             .unwrap_or_default()
     }
 
-    /// Returns how many jobs of so many GPUs fit at the same time.
+    /// How many jobs with this number of GPUs fit at the same time.
     pub fn jobs(&self, slots: u64) -> u64 {
         self.jobs_with(
             &self
@@ -215,7 +217,7 @@ impl FreeGpus {
         )
     }
 
-    /// A job that is larger than a node takes whole nodes of the largest size.
+    /// A job larger than a node takes whole nodes of the largest size.
     fn jobs_with(&self, free: &BTreeMap<String, u64>, slots: u64) -> u64 {
         let Some((block, nodes)) = self.shape(slots) else {
             return 0;
@@ -226,7 +228,7 @@ impl FreeGpus {
         }
     }
 
-    /// Returns the GPUs per node and the nodes of a job.
+    /// The GPUs per node and the number of nodes of a job.
     fn shape(&self, slots: u64) -> Option<(u64, u64)> {
         let largest = self.sizes.values().copied().max().filter(|_| slots > 0)?;
         Some(if slots <= largest {
@@ -236,8 +238,8 @@ impl FreeGpus {
         })
     }
 
-    /// Returns pods to move so that one more job of so many GPUs fits; nothing where that is not
-    /// possible within `most` moves. Every pod goes to the smallest block that takes it.
+    /// Finds pods to move so that one more job fits; empty if `most` moves are not enough. Each pod
+    /// moves to the smallest block that it fits into.
     pub fn moves(&self, slots: u64, most: usize) -> Vec<Move> {
         let Some((block, nodes)) = self.shape(slots) else {
             return Vec::new();
@@ -259,7 +261,8 @@ impl FreeGpus {
                 .into_iter()
                 .take(LOOKED_AT)
                 .filter_map(|(node, room)| emptied(node, block - room, &free, &pods, block));
-            // A whole block more is what counts; then the fewest GPUs and pods.
+            // A gain in whole blocks is decisive. Among equal gains, the fewest GPUs and then the
+            // fewest pods move.
             let whole =
                 |free: &BTreeMap<String, u64>| free.values().map(|free| free / block).sum::<u64>();
             let cost =
@@ -285,8 +288,7 @@ impl FreeGpus {
     }
 }
 
-/// Returns the part of a node's resource that is not used; `None` where the node does not report
-/// it.
+/// The unused amount of a node's resource; `None` when the node does not report it.
 fn left(host: &NodeUsage, resource: &str, used: u64) -> Option<u64> {
     let milli = quantity::milli(host.details.allocatable.get(resource)?)?;
     let whole = if resource == "cpu" {
@@ -297,14 +299,14 @@ fn left(host: &NodeUsage, resource: &str, used: u64) -> Option<u64> {
     Some(u64::try_from(whole).unwrap_or(0).saturating_sub(used))
 }
 
-/// Returns how many times `each` fits. A resource that the node does not report is no limit.
+/// How many times `each` fits. A resource that the node does not report is not a limit.
 fn within(left: Option<u64>, each: u64) -> u64 {
+    // Nothing needed per GPU means no limit: division by 0 gives `None`.
     left.and_then(|left| left.checked_div(each))
         .unwrap_or(u64::MAX)
 }
 
-/// Frees so many GPUs of a node by its smallest pods that fit elsewhere; `None` where that is not
-/// enough.
+/// Frees GPUs of a node by moving its smallest pods elsewhere; `None` if too few can move.
 fn emptied(
     node: &str,
     missing: u64,
@@ -319,7 +321,7 @@ fn emptied(
         if freed >= missing {
             break;
         }
-        // A block that is large enough for a job is the last to be broken.
+        // Blocks that are large enough for a job are broken up last.
         let takes = free
             .iter()
             .filter(|(to, room)| *to != node && **room >= *gpus);

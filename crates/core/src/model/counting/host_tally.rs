@@ -1,4 +1,4 @@
-//! Counts the devices of one node, and what pods and claims hold of it.
+//! Counts the devices of one node, and the devices that pods and claims hold.
 
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
@@ -13,8 +13,9 @@ use crate::model::values::left_out::LeftOut;
 use crate::model::values::quantity;
 use crate::model::values::units::{GpuCount, MOST_PER_NODE};
 
-/// Counts what is held of a node: by pods that ask for devices, by the other ones, which is `None`
-/// when pods may not be listed, and by claims of pods, which are looked up by namespace and name.
+/// Counts the usage of a node. `consumers` are pods that request devices. `others` is the sum over
+/// all other pods, or `None` if the user cannot list pods. Claims name pods, which `by_name`
+/// resolves.
 pub(super) fn host_use(
     host: NodeDetails,
     consumers: &[&Consumer],
@@ -24,8 +25,8 @@ pub(super) fn host_use(
 ) -> NodeUsage {
     let mut tally = HostTally::new(&host, others.is_some());
     tally.add_allocatable();
-    // A driver may serve an extended resource by claims: what a pod asks for by that name is
-    // counted by its claim.
+    // A DRA driver may serve an extended resource through claims (KEP-5004). The claim then counts
+    // the request, so counting it here would count it twice.
     let by_claim = |resource: &str| {
         !devices.is_empty()
             && !host.capacity.contains_key(resource)
@@ -40,7 +41,7 @@ pub(super) fn host_use(
             tally.add_request(consumer, resource, *amount);
         }
     }
-    // One that nobody may claim any more counts as long as somebody has it.
+    // A tainted device is not available, but counts while a claim holds it.
     for device in devices
         .iter()
         .filter(|device| device.taint.is_none() || device.held_by.is_some())
@@ -75,12 +76,12 @@ pub(super) fn host_use(
     }
 }
 
-/// The devices of a node and who holds them, while they are counted.
+/// The devices of a node and their holders, while they are being counted.
 struct HostTally<'h> {
     host: &'h NodeDetails,
-    /// The type of its devices by its labels.
+    /// The device type according to the node's labels.
     gpu_type: Option<String>,
-    /// The count of a resource before anything is counted.
+    /// The count of a resource to start from: unknown usage stays unknown.
     empty: Count,
     gpus: Count,
     slices: BTreeMap<String, Count>,
@@ -110,7 +111,7 @@ impl<'h> HostTally<'h> {
         }
     }
 
-    /// Adds whole devices of a type, else of the type of the node's labels.
+    /// Adds whole devices of a type, by default the type in the node's labels.
     fn add_type(&mut self, product: Option<String>, amount: u64) {
         let kind = product
             .or_else(|| self.gpu_type.clone())
@@ -118,7 +119,7 @@ impl<'h> HostTally<'h> {
         *self.types.entry(kind).or_default() += amount;
     }
 
-    /// Adds the devices that the node offers as extended resources.
+    /// Adds the extended resources that the node offers.
     fn add_allocatable(&mut self) {
         let host = self.host;
         for (resource, amount) in &host.allocatable {
@@ -126,6 +127,7 @@ impl<'h> HostTally<'h> {
             else {
                 continue;
             };
+            // One absurd amount would dominate every sum over the cluster.
             if amount > MOST_PER_NODE {
                 left_out::note(
                     LeftOut::AbsurdAmount,
@@ -148,7 +150,7 @@ impl<'h> HostTally<'h> {
         }
     }
 
-    /// Adds devices that a pod asks for as an extended resource.
+    /// Adds devices that a pod requests as an extended resource.
     fn add_request(&mut self, consumer: &Consumer, resource: &str, amount: u64) {
         let Some(unit) = unit(&self.host.node, resource) else {
             return;
@@ -172,10 +174,11 @@ impl<'h> HostTally<'h> {
         }
     }
 
-    /// Adds a device of dynamic allocation, and the pods that hold it.
+    /// Adds a DRA device, and the pods that hold it.
     fn add_device(&mut self, device: &Device, by_name: &HashMap<(&str, &str), &Consumer>) {
         let taken = u64::from(device.held_by.is_some());
-        // Claims are seen by themselves, whether pods are or not.
+        // Claims are a separate API resource, so their usage is known even if the user cannot list
+        // pods.
         let count = Count {
             total: 1,
             used: device.known.then_some(taken),
@@ -213,7 +216,7 @@ impl<'h> HostTally<'h> {
     }
 }
 
-/// Returns the health of a node. An active node with tainted devices is faulty.
+/// The health of a node. An active node with tainted devices counts as faulty.
 fn health_with(host: &NodeDetails, devices: &[&Device]) -> (NodeHealth, Option<String>) {
     match health(host) {
         (NodeHealth::Active, _) if devices.iter().any(|device| device.taint.is_some()) => {

@@ -1,6 +1,6 @@
-//! Counts who holds which GPU, from nodes, pods and dynamically allocated devices; every command
-//! shows these counts. Whole devices and slices are counted separately; what may not be read is
-//! unknown, never free.
+//! Counts which pod holds which GPU, from nodes, pods and DRA devices. Every command shows these
+//! counts. Whole devices and slices are counted separately. Usage that the user cannot read is
+//! unknown, not free.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -10,27 +10,28 @@ use super::host_tally::host_use;
 use super::node_usage::{Device, NodeUsage};
 use crate::model::facts::host::NodeDetails;
 
-/// Everything that is known of the GPUs of a cluster.
+/// The GPUs of a cluster by node.
 #[derive(Clone, Debug, Default)]
 pub struct Inventory {
     pub hosts: Vec<NodeUsage>,
 }
 
 impl Inventory {
-    /// Counts. `consumers` is `None` when the pods of all namespaces may not be listed.
+    /// Counts devices and their holders. `consumers` is `None` when the user cannot list the pods
+    /// of all namespaces.
     pub fn of(hosts: Vec<NodeDetails>, consumers: Option<&Consumers>, devices: &[Device]) -> Self {
         let mut by_node: BTreeMap<&str, Vec<&Consumer>> = BTreeMap::new();
         let with_devices = consumers
             .map(|all| all.with_devices.as_slice())
             .unwrap_or_default();
-        // Bound pods hold, also while they pull their image or terminate.
+        // A bound pod holds its devices even while it pulls an image or terminates.
         for (node, consumer) in with_devices
             .iter()
             .filter_map(|consumer| Some((consumer.node.as_deref()?, consumer)))
         {
             by_node.entry(node).or_default().push(consumer);
         }
-        // Only claims name pods.
+        // Only holders of claims are looked up by name, so without claims the index stays empty.
         let are_claimed = devices.iter().any(|device| device.held_by.is_some());
         let named = with_devices.iter().filter(|_| are_claimed);
         let by_name: HashMap<(&str, &str), &Consumer> = named
@@ -54,19 +55,18 @@ impl Inventory {
         Self { hosts }
     }
 
-    /// Counts the whole devices of all nodes.
+    /// Sums the whole devices of all nodes.
     pub fn gpus(&self) -> Count {
         total(self.hosts.iter().map(|host| host.gpus))
     }
 
-    /// Nodes of a pool.
     pub fn pool<'a>(&'a self, pool: &'a str) -> impl Iterator<Item = &'a NodeUsage> {
         self.hosts
             .iter()
             .filter(move |host| host.details.node.pool() == Some(pool))
     }
 
-    /// Returns every pool that a node is in.
+    /// Every pool that contains a node.
     pub fn pools(&self) -> BTreeSet<&str> {
         self.hosts
             .iter()
@@ -75,7 +75,7 @@ impl Inventory {
     }
 }
 
-/// Returns the sum of counts; one that is not known makes the sum unknown.
+/// Sums counts. One unknown usage makes the sum's usage unknown.
 pub fn total(counts: impl Iterator<Item = Count>) -> Count {
     let mut sum = Count {
         total: 0,

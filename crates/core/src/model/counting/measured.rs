@@ -1,4 +1,4 @@
-//! Joins an inventory with the readings of its devices.
+//! Joins an inventory with the measured values of its devices.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use crate::model::facts::host::NodeHealth;
 use crate::model::facts::reading::{Figures, Reading, Readings};
 
 impl Inventory {
-    /// Puts readings beside the nodes that they are of. A node with a broken device is faulty.
+    /// Assigns readings to their nodes. A node with a broken device becomes faulty.
     pub fn measure(&mut self, readings: &Readings) {
         let mut by_node: BTreeMap<&str, Vec<Reading>> = BTreeMap::new();
         for reading in &readings.devices {
@@ -31,12 +31,12 @@ impl Inventory {
 }
 
 impl NodeUsage {
-    /// Means over the devices of the node that a pod holds.
+    /// Means over the devices of the node that pods hold.
     pub fn figures(&self) -> Figures {
         Figures::of(self.held_devices())
     }
 
-    /// Devices that a pod holds, as far as it is known.
+    /// Devices that are known to be held by a pod.
     pub fn held_devices(&self) -> impl Iterator<Item = &Reading> + Clone {
         self.devices
             .iter()

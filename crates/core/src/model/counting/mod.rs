@@ -1,4 +1,4 @@
-//! Counts devices: who holds which, what is free, and what fits.
+//! Counts devices: their holders, free capacity, and which jobs fit.
 
 pub mod candidates;
 pub mod capacity;

@@ -11,21 +11,20 @@ use crate::model::facts::reading::Reading;
 use crate::model::values::quantity;
 use crate::model::values::units::GpuCount;
 
-/// A device that a driver offers by dynamic resource allocation.
+/// A device offered through dynamic resource allocation (DRA).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Device {
     pub node: String,
-    /// The driver that offers it.
     pub driver: String,
-    /// The key of a taint that keeps claims off it.
+    /// The key of a taint that prevents its allocation.
     pub taint: Option<String>,
     /// `None` for a whole device, else the MIG profile.
     pub profile: Option<String>,
     pub product: Option<String>,
-    /// Pods that a claim with this device is reserved for, as (namespace, name); `None` while
-    /// nobody has it.
+    /// Pods that the claim of this device is reserved for, as (namespace, name); `None` while it is
+    /// not allocated.
     pub held_by: Option<Vec<(String, String)>>,
-    /// False when claims may not be read, so that nobody knows who has it.
+    /// False when the user cannot read claims, so that the holder is unknown.
     pub known: bool,
 }
 
@@ -52,23 +51,23 @@ impl Holder {
     }
 }
 
-/// A node and what is taken of it.
+/// A node and the usage of its resources.
 #[derive(Clone, Debug)]
 pub struct NodeUsage {
     pub details: NodeDetails,
     pub health: NodeHealth,
-    /// Why it is not active.
+    /// Why its health is not `Active`.
     pub reason: Option<String>,
-    /// Whole devices; zero in all where the node has none.
+    /// Whole devices; the total is 0 on a node without any.
     pub gpus: Count,
-    /// Slices and shares by their resource's own name: `mig-1g.10gb`, `gpu.shared`.
+    /// Slices and shares by the short name of their resource: `mig-1g.10gb`, `gpu.shared`.
     pub slices: BTreeMap<String, Count>,
     /// Whole devices by type.
     pub types: BTreeMap<String, u64>,
     pub cpu_used_milli: Option<u64>,
     pub memory_used_bytes: Option<u64>,
     pub holders: Vec<Holder>,
-    /// What its devices measure; `None` without a metrics source.
+    /// Readings of its devices; `None` without a metrics source.
     pub devices: Option<Vec<Reading>>,
 }
 
@@ -77,7 +76,7 @@ impl NodeUsage {
         &self.details.node.name
     }
 
-    /// Types of the node's devices, of slices too, as far as a label tells.
+    /// GPU types of the node's devices, including slices, as far as labels show them.
     pub fn kinds(&self) -> Vec<GpuType> {
         let whole: Vec<GpuType> = self
             .types
@@ -96,15 +95,15 @@ impl NodeUsage {
         }
     }
 
-    /// Returns the one type of the node's devices; `None` without devices, with several types, or
-    /// where no label tells.
+    /// The only GPU type of the node; `None` without devices, with several types, or without a type
+    /// label.
     pub fn gpu_type(&self) -> Option<GpuType> {
         self.kinds()
             .pop()
             .filter(|_| self.kinds().len() == 1 && self.types.len() < 2)
     }
 
-    /// Sums a resource over all nodes, in thousandths of its unit.
+    /// The node's capacity of a resource, in thousandths of its unit.
     pub fn capacity_milli(&self, resource: &str) -> Option<i128> {
         self.details
             .capacity
@@ -117,5 +116,5 @@ impl NodeUsage {
     }
 }
 
-/// What stands for the type of devices that no label names.
+/// The type name of devices without a type label.
 pub const UNTYPED: &str = "unknown";

@@ -1,4 +1,4 @@
-//! When a waiting job starts, as far as the past and the deadlines of those that run tell.
+//! Forecasts when a waiting job starts, from past waiting times and the deadlines of running jobs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,22 +7,22 @@ use jiff::Timestamp;
 use super::capacity::{Amounts, pods_held};
 use super::victims::{NodeLoad, add};
 
-/// How long it still takes.
+/// The remaining waiting time.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct StartForecast {
-    /// Seconds within which 10, 50 and 90 of 100 such jobs start; `None` where too few are known.
+    /// Seconds until 10, 50 and 90 % of such jobs have started; `None` with too few samples.
     pub quantiles: Option<(f64, f64, f64)>,
     /// Starts of similar jobs that waited at least as long.
     pub similar: u64,
-    /// Days of history in which they were looked for.
+    /// Days of history that were searched for similar starts.
     pub days: i64,
-    /// Seconds within which deadlines of those that run make room; `None` where they do not, or
-    /// where others wait as well.
+    /// Seconds until the deadlines of running jobs free enough capacity; `None` when they do not,
+    /// or when other pods wait too.
     pub latest: Option<f64>,
 }
 
 impl StartForecast {
-    /// Bounds what the past tells by what deadlines tell.
+    /// Caps the quantiles at the time when deadlines free enough capacity.
     pub fn bounded(past: Option<Self>, room_by: Option<Timestamp>, now: Timestamp) -> Option<Self> {
         let Some(latest) = room_by.map(|at| at.duration_since(now).as_secs_f64().max(0.0)) else {
             return past;
@@ -39,14 +39,15 @@ impl StartForecast {
     }
 }
 
-/// Returns when so many pods find room on these nodes at the latest, where `ends` says by when each
-/// holder must have ended.
+/// The latest time at which this number of pods fits on these nodes. `ends` contains the deadline
+/// of each holder that has one.
 pub fn room_by(
     requests: &Amounts,
     pods: u64,
     nodes: &BTreeMap<String, NodeLoad>,
     ends: &BTreeMap<String, Timestamp>,
 ) -> Option<Timestamp> {
+    // Capacity is only freed when a holder ends, so no other time can be the first one.
     let moments: BTreeSet<Timestamp> = ends.values().copied().collect();
     moments.into_iter().find(|at| {
         let has_ended = |holder: &String| ends.get(holder).is_some_and(|end| end <= at);
@@ -79,8 +80,8 @@ mod tests {
         Timestamp::from_second(minute * 60).unwrap()
     }
 
-    /// Node a: 2 free, x has 4 until minute 10, y has 2 without an end. Node b: 0 free, x has 4, z
-    /// has 4 until minute 30.
+    /// Node a: 2 free, x has 4 until minute 10, y has 2 without a deadline. Node b: 0 free, x has
+    /// 4, z has 4 until minute 30.
     #[test]
     fn room_comes_when_the_holders_must_have_ended() {
         let pod = |holder: &str, count| PlacedPod {
@@ -100,7 +101,7 @@ mod tests {
         ]);
         let ends = BTreeMap::from([("n/x".to_owned(), at(10)), ("n/z".to_owned(), at(30))]);
         let by = |wanted, pods| room_by(&gpus(wanted), pods, &nodes, &ends);
-        // At 10: six on a and four on b. At 30: six and eight.
+        // At minute 10: six free on a and four on b. At minute 30: six and eight.
         assert_eq!(
             [by(6, 1), by(3, 3), by(8, 1), by(6, 2), by(4, 4)],
             [Some(at(10)), Some(at(10)), Some(at(30)), Some(at(30)), None]

@@ -1,14 +1,14 @@
-//! Free GPUs that no job can use, and why.
+//! Free GPUs that no job can use, with the reason.
 
 use super::node_usage::NodeUsage;
 use crate::model::contract::labels::POOL_LABEL;
 use crate::model::facts::host::NodeHealth;
 use crate::model::facts::node::DEDICATED;
 
-/// The effect of a taint that keeps nobody away.
+/// The taint effect that only expresses a preference.
 pub(super) const PREFERENCE: &str = "PreferNoSchedule";
 
-/// Why free GPUs cannot be used: the words of causes.
+/// Why free GPUs are unusable, as names of causes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, strum::IntoStaticStr)]
 #[strum(serialize_all = "kebab-case")]
 pub enum StrandedBy {
@@ -27,7 +27,7 @@ impl StrandedBy {
     }
 }
 
-/// Free GPUs of one node that no pod can have.
+/// Free GPUs of one node that no pod can use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stranded {
     pub node: String,
@@ -35,13 +35,13 @@ pub struct Stranded {
     pub by: StrandedBy,
     /// The fault or the taint.
     pub detail: Option<String>,
-    /// NAMESPACE/NAME of what holds most of the missing resource on the node, with thousandths of
-    /// CPUs or with bytes.
+    /// The largest consumer of the scarce resource on the node as NAMESPACE/NAME, with its
+    /// thousandths of CPUs or its bytes.
     pub holder: Option<(String, u64)>,
 }
 
-/// Returns why a node takes no ordinary GPU job. A fault that no taint tells keeps no pod away:
-/// Kubernetes itself taints nodes that are not ready.
+/// Why a node accepts no ordinary GPU job. A fault without a taint does not prevent scheduling;
+/// Kubernetes taints nodes that are not ready.
 pub(super) fn closed(host: &NodeUsage) -> Option<(StrandedBy, Option<String>)> {
     let node = &host.details.node;
     if !node.schedulable {
@@ -51,7 +51,7 @@ pub(super) fn closed(host: &NodeUsage) -> Option<(StrandedBy, Option<String>)> {
         let dedicated = |(key, value): &(&str, Option<&str>)| {
             taint.key == *key && value.is_none_or(|value| taint.value.as_deref() == Some(value))
         };
-        // The resource's own name dedicates as well: `gpu.intel.com/i915`.
+        // A taint named after the resource also dedicates a node: `gpu.intel.com/i915`.
         let of_vendor = host.details.allocatable.contains_key(&taint.key);
         taint.effect == PREFERENCE
             || taint.key == POOL_LABEL
@@ -60,6 +60,7 @@ pub(super) fn closed(host: &NodeUsage) -> Option<(StrandedBy, Option<String>)> {
     };
     let taint = node.taints.iter().find(|taint| !is_expected(taint))?;
     Some(match host.health {
+        // A faulty node is usually tainted because of its fault, so the fault explains more.
         NodeHealth::Faulty => (StrandedBy::NodeFaulty, host.reason.clone()),
         _ => (StrandedBy::Taint, Some(taint.key.clone())),
     })

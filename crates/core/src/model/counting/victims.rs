@@ -1,6 +1,6 @@
-//! Which pods give way to one of higher priority, in the order in which kube-scheduler spares them:
-//! all of lower priority are thought away, and those that leave room enough come back, the highest
-//! priority first. Disruption budgets and pods beside pods are not looked at.
+//! Selects the pods that would be preempted for pods of higher priority. Like kube-scheduler, it
+//! first removes all pods of lower priority, and then reprieves as many as possible, the highest
+//! priority first. PodDisruptionBudgets and inter-pod affinity are not considered.
 //!
 //! Source: kubernetes, pkg/scheduler/framework/plugins/defaultpreemption (SelectVictimsOnNode,
 //! pickOneNodeForPreemption).
@@ -10,18 +10,18 @@ use std::collections::BTreeMap;
 use super::candidates::PlacedPod;
 use super::capacity::{Amounts, lacking};
 
-/// A pod that would be ended, with its node.
+/// A pod that would be preempted, with its node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Victim {
     pub node: String,
     pub pod: PlacedPod,
 }
 
-/// A node with what is free on it and who is there.
+/// The free resources of a node and the pods on it.
 pub type NodeLoad = (Amounts, Vec<PlacedPod>);
 
-/// Returns the pods that give way to so many pods of this priority; `None` where even then there is
-/// no room for all.
+/// Selects victims for `pods` pods of this priority; `None` if preemption cannot free enough for
+/// all.
 pub fn victims(
     wanted: &Amounts,
     priority: i64,
@@ -30,6 +30,7 @@ pub fn victims(
 ) -> Option<Vec<Victim>> {
     let mut ended = Vec::new();
     for _ in 0..pods {
+        // The scheduler only preempts when no node fits the pod without preemption.
         let free = nodes
             .iter()
             .find(|(_, (free, _))| lacking(wanted, free).is_empty())
@@ -51,7 +52,7 @@ pub fn victims(
             add(free, &victim.amounts, 1);
         }
         add(free, wanted, -1);
-        // Ranks of one job may look the same.
+        // Ranks of one job can be equal, so remove only one pod per victim.
         for victim in &on_node {
             if let Some(at) = placed.iter().position(|pod| pod == victim) {
                 placed.swap_remove(at);
@@ -65,8 +66,8 @@ pub fn victims(
     Some(ended)
 }
 
-/// Orders choices: the lowest of the highest priorities, the lowest sum of priorities, the fewest
-/// pods.
+/// Compares nodes as kube-scheduler does: the lowest top priority of victims, then the lowest sum
+/// of priorities, then the fewest victims.
 fn cost(victims: &[PlacedPod]) -> (i64, i64, usize) {
     let priorities = || victims.iter().map(|pod| pod.priority);
     (
@@ -76,7 +77,7 @@ fn cost(victims: &[PlacedPod]) -> (i64, i64, usize) {
     )
 }
 
-/// Returns the pods of one node that give way to one pod.
+/// Selects victims on one node for one pod.
 fn on_node(wanted: &Amounts, priority: i64, (free, placed): &NodeLoad) -> Option<Vec<PlacedPod>> {
     let (mut lower, mut left): (Vec<&PlacedPod>, Amounts) = (
         placed
@@ -86,9 +87,11 @@ fn on_node(wanted: &Amounts, priority: i64, (free, placed): &NodeLoad) -> Option
         free.clone(),
     );
     lower.iter().for_each(|pod| add(&mut left, &pod.amounts, 1));
+    // The pod would not fit even without all pods of lower priority.
     if lower.is_empty() || !lacking(wanted, &left).is_empty() {
         return None;
     }
+    // Pods of equal priority are reprieved in the order of their start, the longest running first.
     lower.sort_by(|a, b| (b.priority, a.started_at).cmp(&(a.priority, b.started_at)));
     let mut ended = Vec::new();
     for pod in lower {
@@ -153,11 +156,11 @@ mod tests {
         )
     }
 
-    /// The order of the scheduler, followed by hand.
+    /// Follows the algorithm of the scheduler by hand.
     #[test]
     fn the_lowest_give_way_and_no_more_of_them_than_needed() {
         let first = ("n1", 0, vec![pod("low", 0, 4), pod("middle", 500, 4)]);
-        // Both of lower priority could go; the middle one comes back first.
+        // Both have lower priority and could be preempted; the middle one is reprieved first.
         assert_eq!(
             told(4, 1000, 1, std::slice::from_ref(&first)),
             pairs(&[("n1", "low")])
@@ -166,16 +169,16 @@ mod tests {
             told(8, 1000, 1, std::slice::from_ref(&first)),
             pairs(&[("n1", "middle"), ("n1", "low")])
         );
-        // Nobody of the same priority goes.
+        // Pods of equal priority are not preempted.
         assert_eq!(told(8, 500, 1, std::slice::from_ref(&first)), None);
         assert_eq!(told(1, 0, 1, std::slice::from_ref(&first)), None);
-        // Of two nodes the one whose highest victim is lowest.
+        // Of two nodes, the one with the lowest top priority of its victims wins.
         let second = ("n2", 0, vec![pod("lowest", -10, 4), pod("high", 2000, 4)]);
         assert_eq!(
             told(4, 1000, 1, &[first.clone(), second.clone()]),
             pairs(&[("n2", "lowest")])
         );
-        // Two pods: what the first took is gone.
+        // The second pod cannot use the capacity that the first one took.
         assert_eq!(
             told(4, 1000, 2, &[first.clone(), second]),
             pairs(&[("n2", "lowest"), ("n1", "low")])
@@ -185,7 +188,7 @@ mod tests {
             told(4, 1000, 2, &[twins]),
             pairs(&[("n4", "twin"), ("n4", "twin")])
         );
-        // What is free is used before anybody is ended.
+        // Free capacity is used before any pod is preempted.
         assert_eq!(
             told(4, 1000, 2, &[first, ("n3", 4, Vec::new())]),
             pairs(&[("n1", "low")])

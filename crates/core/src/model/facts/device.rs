@@ -1,21 +1,21 @@
-//! The name of a device on its node, the same in every command: `gpu-3`, or `gpu-3/1g.10gb-7` for
-//! an instance of a device that is cut. Which number a device has is decided in
-//! `stats/exporters/device_numbers.rs`.
+//! The name of a device on its node, which is the same in every command: `gpu-3`, or
+//! `gpu-3/1g.10gb-7` for an instance of a partitioned device. `stats/exporters/device_numbers.rs`
+//! assigns the numbers.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// A device of a node, or one instance of a device that is cut into several.
+/// A device of a node, or one instance of a partitioned device.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct DeviceId {
     /// The device's number on its node, from 0.
     pub index: u32,
-    /// MIG profile or partition, with its number on the device.
+    /// The MIG profile or the partition, and its number on the device.
     pub slice: Option<(String, u32)>,
 }
 
 impl DeviceId {
-    /// Returns a device that is not cut.
+    /// Makes the id of a device without partitions.
     pub fn whole(index: u32) -> Self {
         Self { index, slice: None }
     }
@@ -31,14 +31,14 @@ impl fmt::Display for DeviceId {
     }
 }
 
-/// A text that names no device.
+/// A text that is not the name of a whole device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoDevice;
 
 impl FromStr for DeviceId {
     type Err = NoDevice;
 
-    /// Reads `3`, `gpu-3` and `GPU-3`: a whole device.
+    /// Parses the name of a whole device: `3`, `gpu-3` or `GPU-3`.
     fn from_str(text: &str) -> Result<Self, NoDevice> {
         let number = text
             .strip_prefix("gpu-")

@@ -1,10 +1,10 @@
-//! What the cluster reported about a job or its pods, and the order in which it happened.
+//! Kubernetes events about a job or its pods, and their causal order.
 
 use std::cmp::Ordering;
 
 use jiff::Timestamp;
 
-/// Something that the cluster reported about a job or its pods.
+/// An event about a job or its pods.
 #[derive(Clone, Debug)]
 pub struct Event {
     pub at: Option<Timestamp>,
@@ -14,15 +14,15 @@ pub struct Event {
     /// `Pod/name`, `Job/name`.
     pub object: String,
     pub count: u32,
-    /// Higher for what the API server heard later; 0 when it says no number.
+    /// The resource version, as a number: higher for later writes, 0 if it is not a number.
     pub version: u64,
 }
 
 impl Event {
-    /// Orders events by what caused what. Kubelets tell whole seconds and the scheduler
-    /// microseconds, so within a second the steps of a pod's life count, then the order in which
-    /// the API server heard of them (resource versions are comparable numbers, KEP-5504):
-    /// controllers report later than the scheduler acts.
+    /// Orders events by causality. Kubelets report whole seconds and the scheduler microseconds.
+    /// Within one second, events are therefore ordered by their step in the life of a pod, then by
+    /// resource version (comparable numbers, KEP-5504). The step comes first because controllers
+    /// report later than the scheduler acts.
     pub fn in_order(a: &Self, b: &Self) -> Ordering {
         let key = |event: &Self| {
             (
@@ -34,8 +34,8 @@ impl Event {
         key(a).cmp(&key(b)).then_with(|| a.message.cmp(&b.message))
     }
 
-    /// Returns how far in the life of a pod this happens. What may happen at any time is beside a
-    /// running container.
+    /// The step in the life of a pod. Events that can happen at any time sort after the container
+    /// start.
     fn step(&self) -> usize {
         const STEPS: [&str; 6] = [
             "SuccessfulCreate",

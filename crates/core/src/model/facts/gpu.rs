@@ -1,4 +1,4 @@
-//! Normalizes GPU types, however a vendor, an exporter or a person spells them, and classifies
+//! Normalizes the many spellings of GPU types by vendors, exporters and users, and classifies
 //! extended resources as whole devices, slices or shares.
 
 use std::borrow::Cow;
@@ -9,16 +9,16 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A normalised GPU type: `NVIDIA-A100-SXM4-80GB`, `a100-80g` and `A100-80G` are one.
+/// A normalized GPU type: `NVIDIA-A100-SXM4-80GB`, `a100-80g` and `A100-80G` are equal.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GpuType {
     model: String,
-    /// Device memory in GB as the vendor sells it, when the name tells it or the model comes in one
-    /// size only.
+    /// Device memory in GB as the vendor sells it, if the name contains it or the model is sold
+    /// with only one size.
     gigabytes: Option<u32>,
 }
 
-/// Words of product names that do not tell one type from another.
+/// Words in product names that do not distinguish types.
 pub const NOISE: [&str; 30] = [
     "nvidia",
     "tesla",
@@ -52,8 +52,8 @@ pub const NOISE: [&str; 30] = [
     "com",
 ];
 
-/// Models sold in one memory size, so that `a10` is `a10-24g`. GB as sold; MiB totals behind it are
-/// the vendors'.
+/// Models sold with one memory size, so that `a10` equals `a10-24g`. In GB as sold, derived from
+/// the vendors' totals in MiB.
 const ONE_SIZE: [(&str, u32); 12] = [
     ("a10", 24),
     ("a30", 24),
@@ -69,8 +69,8 @@ const ONE_SIZE: [(&str, u32); 12] = [
     ("5090", 32),
 ];
 
-/// Labels of common devices and of the clouds that bring them, for users who may not look at the
-/// nodes and for nodes that are not there yet.
+/// Label values of common devices, and the labels of the clouds that use them. They are for users
+/// who cannot read nodes, and for nodes that do not exist yet.
 const PRODUCTS: [(&str, &str); 40] = [
     ("nvidia.com/gpu.product", "NVIDIA-A100-SXM4-80GB"),
     ("nvidia.com/gpu.product", "NVIDIA-A100-80GB-PCIe"),
@@ -115,21 +115,22 @@ const PRODUCTS: [(&str, &str); 40] = [
 ];
 
 impl GpuType {
-    /// Reads any spelling, with or without a `vendor.com/` prefix; `None` when no letter or digit
-    /// of a model is left.
+    /// Parses any spelling, with or without a `vendor.com/` prefix; `None` if no letter or digit of
+    /// a model remains.
     pub fn parse(text: &str) -> Option<Self> {
         let name = text
             .rsplit_once('/')
             .map_or(text, |(_, name)| name)
             .to_ascii_lowercase();
-        // In MIG single mode the product label carries the profile; the type is that of the whole
-        // device.
+        // With MIG's single strategy, the product label includes the profile. The type is the one
+        // of the whole device.
         let name = name.split("-mig-").next().unwrap_or_default();
         let (mut model, mut gigabytes) = (Vec::new(), None);
         for word in name
             .split(|c: char| !c.is_ascii_alphanumeric())
             .filter(|word| !word.is_empty())
         {
+            // The memory size follows the model, so a first word such as `80g` is not a size.
             if let Some(size) = memory_word(word).filter(|_| !model.is_empty()) {
                 gigabytes = Some(size);
             } else if !NOISE.contains(&word) {
@@ -139,8 +140,8 @@ impl GpuType {
         if model.is_empty() {
             return None;
         }
-        // `ada` tells the RTX 6000 of 2022 from the Quadro of 2018; elsewhere it says what the
-        // model says already.
+        // `ada` distinguishes the RTX 6000 of 2022 from the Quadro of 2018. In other names it adds
+        // nothing to the model.
         if model
             .iter()
             .any(|word| *word != "ada" && !word.bytes().all(|byte| byte.is_ascii_digit()))
@@ -148,7 +149,7 @@ impl GpuType {
             model.retain(|word| *word != "ada");
         }
         let model = model.join("-");
-        // The 480 GB of a GH200 are the CPU's.
+        // The 480 GB of a GH200 are memory of its CPU.
         let gigabytes = gigabytes.filter(|_| model != "gh200");
         let gigabytes = gigabytes.or_else(|| {
             ONE_SIZE
@@ -159,8 +160,7 @@ impl GpuType {
         Some(Self { model, gigabytes })
     }
 
-    /// Returns true when both may be the same device: a memory size that one of them does not tell
-    /// is no difference.
+    /// True when both may be the same type. A missing memory size matches any size.
     pub fn matches(&self, other: &Self) -> bool {
         self.model == other.model
             && match (self.gigabytes, other.gigabytes) {
@@ -169,8 +169,7 @@ impl GpuType {
             }
     }
 
-    /// Returns the node labels by which nodes with this type are known, with the values that
-    /// vendors and clouds give them.
+    /// The labels of nodes with this type, with the values that vendors and clouds set.
     pub fn known_labels(&self) -> BTreeMap<&'static str, BTreeSet<String>> {
         let mut labels: BTreeMap<&'static str, BTreeSet<String>> = BTreeMap::new();
         for (label, value) in PRODUCTS {
@@ -181,8 +180,9 @@ impl GpuType {
         labels
     }
 
-    /// Returns the resource that counts devices of this type, by the vendor that makes them.
+    /// The extended resource that counts devices of this type, depending on the vendor.
     pub fn resource(&self) -> &'static str {
+        // Names of AMD's Instinct models are MI plus a number.
         let amd = self
             .model
             .strip_prefix("mi")
@@ -206,7 +206,7 @@ impl Serialize for GpuType {
     }
 }
 
-/// Whatever has it is a text in JSON.
+/// Types serialize as strings.
 impl JsonSchema for GpuType {
     fn inline_schema() -> bool {
         true
@@ -234,7 +234,7 @@ fn memory_word(word: &str) -> Option<u32> {
     number.parse().ok()
 }
 
-/// Node labels that tell the type of the node's GPUs, the surest first.
+/// Node labels that contain the type of the node's GPUs, in descending order of reliability.
 pub const TYPE_LABELS: [&str; 7] = [
     "nvidia.com/gpu-type",
     "nvidia.com/gpu.product",
@@ -245,27 +245,27 @@ pub const TYPE_LABELS: [&str; 7] = [
     "aliyun.accelerator/nvidia_name",
 ];
 
-/// How many shares the device plugin makes of each device; 1 or absent on nodes with whole ones.
+/// Number of shares that the device plugin makes of each device; 1 or absent on nodes with whole
+/// devices.
 pub const REPLICAS_LABEL: &str = "nvidia.com/gpu.replicas";
 
-/// The annotation with which HAMi registers the devices of a node that it shares by memory.
+/// The annotation in which HAMi registers the devices of a node that it shares by memory.
 pub const HAMI_REGISTER: &str = "hami.io/node-nvidia-register";
 
-/// Those of them by which the autoscalers of clouds know their node groups.
+/// The type labels that cluster autoscalers of clouds use to choose node groups.
 pub const CLOUD_TYPE_LABELS: [&str; 3] = [
     "cloud.google.com/gke-accelerator",
     "karpenter.k8s.aws/instance-gpu-name",
     "aliyun.accelerator/nvidia_name",
 ];
 
-/// Returns true for every label that can tell a type: the vendors' keys, and whatever people call
-/// `gpu-type` or `gpu-model`.
+/// True for every label that may contain a type: the keys of vendors, and any key that ends with
+/// `/gpu-type` or `/gpu-model`.
 pub fn is_type_label(key: &str) -> bool {
     TYPE_LABELS.contains(&key) || key.ends_with("/gpu-type") || key.ends_with("/gpu-model")
 }
 
-/// Extended resources that count whole devices, in order of preference where a cluster offers
-/// several.
+/// Extended resources that count whole devices. The order decides when a cluster offers several.
 pub const WHOLE: [&str; 11] = [
     "nvidia.com/gpu",
     "amd.com/gpu",
@@ -280,15 +280,15 @@ pub const WHOLE: [&str; 11] = [
     "mthreads.com/vgpu",
 ];
 
-/// GPU memory in GiB where Aliyun's gpushare hands out parts of devices.
+/// GPU memory in GiB, the resource with which Aliyun's gpushare allocates parts of devices.
 pub const SHARED_MEMORY: &str = "aliyun.com/gpu-mem";
 
-/// Returns the MIG profile of an extended resource: `nvidia.com/mig-1g.10gb` → `1g.10gb`.
+/// The MIG profile in the name of an extended resource: `nvidia.com/mig-1g.10gb` → `1g.10gb`.
 pub fn mig_profile(resource: &str) -> Option<&str> {
     resource.strip_prefix("nvidia.com/mig-")
 }
 
-/// Returns the memory of one slice of a MIG profile in GB: `3g.40gb` → 40.
+/// The memory in GB of one slice of a MIG profile: `3g.40gb` → 40.
 pub fn mig_gigabytes(profile: &str) -> Option<u64> {
     let memory = profile
         .split('.')
@@ -296,7 +296,7 @@ pub fn mig_gigabytes(profile: &str) -> Option<u64> {
     memory.parse().ok()
 }
 
-/// Returns true for every extended resource of which one unit occupies a device or a slice of one.
+/// True for extended resources whose units are devices or slices.
 pub fn is_device(resource: &str) -> bool {
     WHOLE.contains(&resource)
         || resource == "nvidia.com/gpu.shared"

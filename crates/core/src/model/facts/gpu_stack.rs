@@ -1,12 +1,12 @@
-//! The chain of programs by which a node's GPUs become usable and visible: driver, container
-//! toolkit, device plugin, feature discovery, exporter, scrape. It names the first link that is
-//! broken on a node; it does not know who installed them.
+//! The software that makes a node's GPUs usable and observable: driver, container toolkit, device
+//! plugin, feature discovery, exporter and scrape. This module finds the first broken component on
+//! a node. It works without knowing how the components were installed.
 
 use super::gpu::WHOLE;
 use super::host::NodeDetails;
 use crate::model::values::quantity;
 
-/// A link of the chain, in the order in which each needs those before it.
+/// A component of the stack. Each depends on the ones before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, strum::IntoStaticStr)]
 #[strum(serialize_all = "kebab-case")]
 pub enum StackLink {
@@ -25,7 +25,7 @@ impl StackLink {
     }
 }
 
-/// A pod of one of these programs.
+/// A pod of one of these components.
 #[derive(Clone, Debug, Default)]
 pub struct StackPod {
     pub link: Option<StackLink>,
@@ -33,38 +33,39 @@ pub struct StackPod {
     pub name: String,
     pub node: String,
     pub ready: bool,
-    /// Why it is not ready, where its containers tell.
+    /// Why it is not ready, if its containers report a reason.
     pub trouble: Option<String>,
 }
 
-/// The first broken link of a node.
+/// The first broken component of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BrokenLink {
     pub link: StackLink,
     pub message: String,
-    /// What shows more, or repairs it.
+    /// A command or an action that shows more about the problem, or repairs it.
     pub fix: String,
 }
 
-/// What metrics tell of a node's devices.
+/// The state of the metrics of a node's devices.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum NodeMetrics {
-    /// Nobody could be asked.
+    /// No metrics source was available.
     Unknown,
     Missing,
-    /// The newest sample is so many seconds old.
+    /// The age of the newest sample in seconds.
     Stale(f64),
     Fresh,
 }
 
-/// Labels by which feature discovery, or somebody, says that a node has GPUs.
+/// Labels that mark a node as having GPUs, set by feature discovery or by an administrator.
 const PRESENT: [&str; 3] = [
     "nvidia.com/gpu.present",
+    // PCI vendor IDs: 10de is NVIDIA, 1002 is AMD.
     "feature.node.kubernetes.io/pci-10de.present",
     "feature.node.kubernetes.io/pci-1002.present",
 ];
 
-/// Returns true for a node that has GPUs, or is labelled as one, usable or not.
+/// True for a node with GPUs, usable or not, or with a label that says it has some.
 pub fn has_gpus(host: &NodeDetails) -> bool {
     host.node.has_gpus()
         || installed(host) > 0
@@ -76,7 +77,7 @@ pub fn has_gpus(host: &NodeDetails) -> bool {
         })
 }
 
-/// Returns how many whole GPUs a node has, healthy or not.
+/// The number of whole GPUs of a node, healthy or not.
 fn installed(host: &NodeDetails) -> u64 {
     let of = |resource: &&str| {
         host.capacity
@@ -86,7 +87,7 @@ fn installed(host: &NodeDetails) -> u64 {
     WHOLE.iter().filter_map(of).sum()
 }
 
-/// Returns how many of them pods may have.
+/// The number of whole GPUs that pods can use.
 fn offered(host: &NodeDetails) -> u64 {
     WHOLE
         .iter()
@@ -94,7 +95,7 @@ fn offered(host: &NodeDetails) -> u64 {
         .sum()
 }
 
-/// Returns the first broken link of a node with GPUs.
+/// Finds the first broken component of a node with GPUs.
 pub fn broken(host: &NodeDetails, pods: &[StackPod], metrics: NodeMetrics) -> Option<BrokenLink> {
     let node = &host.node;
     let stack = NodeStack {
@@ -105,6 +106,7 @@ pub fn broken(host: &NodeDetails, pods: &[StackPod], metrics: NodeMetrics) -> Op
     if !node.has_gpus() && installed == 0 {
         return stack.without_gpus();
     }
+    // The kubelet removes unhealthy devices from `allocatable`, but keeps them in `capacity`.
     if offered < installed {
         let bad = installed - offered;
         return Some(BrokenLink {
@@ -122,7 +124,7 @@ pub fn broken(host: &NodeDetails, pods: &[StackPod], metrics: NodeMetrics) -> Op
         return stack.fault(StackLink::FeatureDiscovery).or_else(|| {
             Some(BrokenLink {
                 link: StackLink::FeatureDiscovery,
-                message: "no label tells the type of its GPUs".to_owned(),
+                message: "no label contains the type of its GPUs".to_owned(),
                 fix: format!("gpuctl label node {} nvidia.com/gpu-type=TYPE", node.name),
             })
         });
@@ -136,7 +138,7 @@ pub fn broken(host: &NodeDetails, pods: &[StackPod], metrics: NodeMetrics) -> Op
     }
 }
 
-/// The pods of the stack, seen from one node.
+/// The pods of the stack, as seen from one node.
 struct NodeStack<'s> {
     node: &'s str,
     pods: &'s [StackPod],
@@ -149,8 +151,8 @@ impl NodeStack<'_> {
             .filter(move |pod| pod.link == Some(link) && pod.node == self.node)
     }
 
-    /// Returns a pod of a link that does not run, or a link that runs on other nodes alone. A
-    /// driver of the host itself has no pod anywhere.
+    /// Finds a pod of a component that is not ready, or a component that runs only on other nodes.
+    /// A component without any pod, such as a driver installed on the host, is not a fault.
     fn fault(&self, link: StackLink) -> Option<BrokenLink> {
         if let Some(pod) = self.on_node(link).find(|pod| !pod.ready) {
             let why = pod
@@ -169,16 +171,16 @@ impl NodeStack<'_> {
         let anywhere = self.pods.iter().any(|pod| pod.link == Some(link));
         (anywhere && self.on_node(link).next().is_none()).then(|| BrokenLink {
             link,
-            message: "no pod of it runs on this node, and others have one".to_owned(),
+            message: "none of its pods runs on this node, but other nodes have one".to_owned(),
             fix: format!("kubectl describe node {}", self.node),
         })
     }
 
-    /// Returns why a node that is labelled as one with GPUs offers none.
+    /// Explains why a node labeled as having GPUs offers none.
     fn without_gpus(&self) -> Option<BrokenLink> {
         let plugin = || BrokenLink {
             link: StackLink::DevicePlugin,
-            message: "the node is labelled as one with GPUs and offers none".to_owned(),
+            message: "the node is labeled as having GPUs, but offers none".to_owned(),
             fix: format!(
                 "kubectl get pods -A --field-selector spec.nodeName={} | grep -i -e plugin -e driver",
                 self.node
@@ -195,7 +197,7 @@ impl NodeStack<'_> {
             .or_else(|| Some(plugin()))
     }
 
-    /// Returns why the GPUs have no metrics, or none that are new enough.
+    /// Explains why the GPUs have no metrics, or only stale ones.
     fn without_metrics(&self, stale: &str) -> BrokenLink {
         match self.fault(StackLink::Exporter) {
             Some(found) => BrokenLink {
@@ -205,7 +207,7 @@ impl NodeStack<'_> {
             None if self.on_node(StackLink::Exporter).next().is_some() => BrokenLink {
                 link: StackLink::Scrape,
                 message: format!(
-                    "{stale}: its exporter is ready, and Prometheus does not scrape it"
+                    "{stale}: its exporter is ready, but Prometheus does not scrape it"
                 ),
                 fix: "kubectl get servicemonitors,podmonitors -A | grep -i dcgm".to_owned(),
             },

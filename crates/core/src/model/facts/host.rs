@@ -1,5 +1,5 @@
-//! A node as the inventory needs it: what it offers and its health. Whether a unit of a resource is
-//! a device or a part of one is decided here alone.
+//! A node with the details that the inventory needs: its resources and its health. Only this module
+//! decides whether a unit of a resource is a device, a slice or a share.
 
 use std::collections::BTreeMap;
 
@@ -9,27 +9,27 @@ use super::gpu::{HAMI_REGISTER, REPLICAS_LABEL, SHARED_MEMORY, WHOLE, mig_profil
 use crate::model::Node;
 use crate::model::values::quantity;
 
-/// A node with all that an inventory needs of it.
+/// A node with the details that the inventory needs.
 #[derive(Clone, Debug, Default)]
 pub struct NodeDetails {
     pub node: Node,
-    /// Amounts as the kubelet writes them, extended resources included.
+    /// Amounts as the kubelet reports them, including extended resources.
     pub capacity: BTreeMap<String, String>,
-    /// The same, less what the system keeps for itself: what pods may request.
+    /// Capacity minus the reservations of the system: the amounts that pods can request.
     pub allocatable: BTreeMap<String, String>,
     pub conditions: Vec<HostCondition>,
-    /// Names and addresses by which others know it.
+    /// Its host names and addresses.
     pub addresses: Vec<String>,
     pub created_at: Option<Timestamp>,
     pub kernel: String,
     pub os_image: String,
-    /// When each label was written last, where the API server knows.
+    /// When each label was last written, if the API server recorded it.
     pub labels_written: BTreeMap<String, Timestamp>,
-    /// True when all that is known was published by somebody some day: how the node is, is not.
+    /// True when the details come from a published copy, which does not include the current health.
     pub published: bool,
 }
 
-/// A condition as the kubelet or a problem detector reports it.
+/// A condition reported by the kubelet or a problem detector.
 #[derive(Clone, Debug, Default)]
 pub struct HostCondition {
     pub kind: String,
@@ -40,15 +40,15 @@ pub struct HostCondition {
     pub heartbeat_at: Option<Timestamp>,
 }
 
-/// The contract's words for a node.
+/// The health of a node, in the words of the contract.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, strum::IntoStaticStr)]
 #[strum(serialize_all = "lowercase")]
 pub enum NodeHealth {
     Active,
-    /// Cordoned: healthy, and taking no new pods.
+    /// Cordoned: healthy, but accepts no new pods.
     Maintaining,
     Faulty,
-    /// The node may not be seen.
+    /// The user cannot read the node.
     Unknown,
 }
 
@@ -59,21 +59,21 @@ impl NodeHealth {
         self.into()
     }
 
-    /// Returns the contract's word; `None` for what is not known.
+    /// The word of the contract; `None` for unknown health.
     pub fn known(self) -> Option<&'static str> {
         Some(self.word()).filter(|_| self != Self::Unknown)
     }
 }
 
-/// What one unit of a resource is on a node.
+/// Whether one unit of a resource is a whole device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unit {
     Whole,
     Slice(String),
 }
 
-/// Returns what one unit of `resource` is on `node`; `None` for what is no GPU. Sharing multiplies
-/// what a node advertises, so its units are shares and not devices.
+/// Classifies one unit of `resource` on `node`; `None` for resources other than GPUs. Sharing
+/// multiplies the advertised amount, so the units of a shared GPU are shares and not devices.
 pub fn unit(node: &Node, resource: &str) -> Option<Unit> {
     let slice = |name: &str| Some(Unit::Slice(name.to_owned()));
     if let Some(profile) = mig_profile(resource) {
@@ -82,6 +82,7 @@ pub fn unit(node: &Node, resource: &str) -> Option<Unit> {
     if resource == SHARED_MEMORY {
         return slice("gpu-mem");
     }
+    // The name of shares with `renameByDefault` in the configuration of NVIDIA's device plugin.
     if resource.ends_with("/gpu.shared") {
         return slice("gpu.shared");
     }
@@ -99,24 +100,26 @@ pub fn unit(node: &Node, resource: &str) -> Option<Unit> {
         .labels
         .get(REPLICAS_LABEL)
         .and_then(|text| text.parse::<u32>().ok());
+    // Without `renameByDefault`, shares have the resource name of whole devices.
     let shared = resource == WHOLE[0]
         && (replicas.is_some_and(|replicas| replicas > 1)
             || node.annotations.contains_key(HAMI_REGISTER));
     if shared {
         return slice("gpu.shared");
     }
-    // With the single strategy of MIG the product label tells that a unit is a slice.
+    // With MIG's single strategy, only the product label shows that a unit is a slice.
     let product = node
         .labels
         .get("nvidia.com/gpu.product")
         .filter(|_| resource == WHOLE[0]);
     match product.and_then(|product| product.split_once("-MIG-")) {
+        // GPU feature discovery appends `-SHARED` to the product of shared devices.
         Some((_, profile)) => slice(&format!("mig-{}", profile.trim_end_matches("-SHARED"))),
         None => Some(Unit::Whole),
     }
 }
 
-/// Tells active, cordoned and broken nodes apart, with the reason.
+/// Determines the health of a node, with the reason if it is not active.
 pub(crate) fn health(host: &NodeDetails) -> (NodeHealth, Option<String>) {
     if host.published {
         return (NodeHealth::Unknown, None);
@@ -162,8 +165,9 @@ fn condition_fault(condition: &HostCondition) -> Option<String> {
     let kind = condition.kind.as_str();
     let words = words(kind);
     let of_gpus = words.iter().any(|word| DEVICES.contains(&word.as_str()));
-    // Problem detectors report a fault as a condition that is true (`GpuXidError`), managed node
-    // groups as one that is false (`AcceleratedHardwareReady` of EKS, `GPUHealthy`).
+    // Problem detectors report a fault as a condition that is true (`GpuXidError`). Managed node
+    // groups report it as a condition that is false (`AcceleratedHardwareReady` of EKS,
+    // `GPUHealthy`).
     let is_good = words
         .last()
         .is_some_and(|word| WELL.contains(&word.as_str()));
@@ -171,12 +175,13 @@ fn condition_fault(condition: &HostCondition) -> Option<String> {
         "True" if PRESSURE.contains(&kind) => Some(kind.to_owned()),
         "True" if of_gpus && !is_good => Some(kind.to_owned()),
         "False" if of_gpus && is_good => Some(format!("not {kind}")),
+        // The node controller sets `Unknown` when the kubelet stops posting its status.
         "False" | "Unknown" if kind == "Ready" => Some("NotReady".to_owned()),
         _ => None,
     }
 }
 
-/// Tells a vendor's taint that dedicates a node from one that marks it as broken.
+/// Finds a taint that marks a node as broken, as opposed to a vendor's taint that dedicates it.
 fn taint_fault(host: &NodeDetails) -> Option<String> {
     const WORDS: [&str; 10] = [
         "unhealthy",
@@ -198,14 +203,16 @@ fn taint_fault(host: &NodeDetails) -> Option<String> {
     bad.map(|taint| taint.key.clone())
 }
 
-/// Returns the words of a key or of a CamelCase name in lower case, for `default` has no fault:
-/// `GPUHealthy` is `gpu`, `healthy`.
+/// Splits a key or a CamelCase name into lower-case words: `GPUHealthy` → `gpu`, `healthy`.
+/// Comparing whole words avoids false matches such as `fault` in `default`.
 fn words(text: &str) -> Vec<String> {
     let (mut words, mut word) = (Vec::new(), String::new());
     let letters: Vec<char> = text.chars().collect();
     for (place, letter) in letters.iter().enumerate() {
         let before = place.checked_sub(1).map(|place| letters[place]);
         let next_is_lower = letters.get(place + 1).is_some_and(char::is_ascii_lowercase);
+        // A capital starts a word after a lower-case letter, and also before one, as `H` in
+        // `GPUHealthy`.
         let begins = letter.is_ascii_uppercase()
             && before.is_some_and(|before| !before.is_ascii_uppercase() || next_is_lower);
         if (begins || !letter.is_ascii_alphanumeric()) && !word.is_empty() {
@@ -219,7 +226,7 @@ fn words(text: &str) -> Vec<String> {
     words
 }
 
-/// Returns a device that the kubelet has taken out of service.
+/// Finds a resource with devices that the kubelet took out of service.
 fn missing_devices(host: &NodeDetails) -> Option<String> {
     let amount = |map: &BTreeMap<String, String>, resource: &str| {
         map.get(resource).and_then(|text| quantity::units(text))

@@ -1,4 +1,4 @@
-//! A job of gpuctl, as the cluster reports it.
+//! A gpuctl job, as the cluster reports it.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use super::job_pod::{Pod, PodPhase};
 use super::queue::{Queue, QueuePosition, QueueSystem, QueueVerdict};
 use crate::model::values::units::GpuCount;
 
-/// What a job is.
+/// The kind of a job.
 #[derive(
     Clone,
     Copy,
@@ -36,17 +36,17 @@ pub enum JobKind {
 impl JobKind {
     pub const ALL: &'static [Self] = <Self as strum::VariantArray>::VARIANTS;
 
-    /// Runs until it is deleted: its pods serve, and never complete.
+    /// True for jobs that run until they are deleted: their pods serve and never complete.
     pub fn serves(self) -> bool {
         self != Self::Training
     }
 
-    /// Has as many pods as somebody, or an autoscaler, decides.
+    /// True for jobs whose number of pods is set by users or an autoscaler.
     pub fn is_replicated(self) -> bool {
         matches!(self, Self::Inference | Self::Compute)
     }
 
-    /// Returns the word in files, labels and JSON.
+    /// The word in files, labels and JSON.
     pub fn word(self) -> &'static str {
         self.into()
     }
@@ -56,9 +56,9 @@ impl JobKind {
 #[derive(Clone, Debug, Default)]
 pub struct Job {
     pub namespace: String,
-    /// The object's name, the contract's `jobId`.
+    /// The object's name, called `jobId` in the contract.
     pub name: String,
-    /// The name in the file; differs only with `--generate-name`.
+    /// The name in the file. It differs only with `--generate-name`.
     pub display_name: String,
     pub uid: String,
     pub kind: JobKind,
@@ -69,67 +69,67 @@ pub struct Job {
     pub labels: BTreeMap<String, String>,
     /// `job.description` of the YAML.
     pub description: Option<String>,
-    /// Who submitted it, as the API server named them.
+    /// The user who submitted it, as named by the API server.
     pub user: Option<String>,
-    /// The YAML that was submitted.
+    /// The submitted YAML.
     pub source: Option<String>,
     pub created_at: Option<Timestamp>,
     pub finished_at: Option<Timestamp>,
     pub deleting: bool,
-    /// Somebody paused it: a suspended Job, a service or notebook of size 0.
+    /// Paused by a user, or by Kueue: a suspended Job, or a service or notebook scaled to 0.
     pub suspended: bool,
-    /// `job.queue`, of any system.
+    /// `job.queue`, of any queue system.
     pub queue: Option<String>,
     /// True when Kueue decides when it runs.
     pub queued: bool,
-    /// Pods of each replica: more than 1 for a service that spans nodes.
+    /// Number of pods per replica: more than 1 for a service whose replicas span nodes.
     pub group_size: u32,
-    /// Why its queue does not let it run, where the queue tells.
+    /// Why its queue has not admitted it, if the queue reports it.
     pub queue_verdict: Option<QueueVerdict>,
-    /// Where it stands in its queue, where the queue tells.
+    /// Its position in its queue, if the queue reports it.
     pub queue_position: Option<QueuePosition>,
-    /// True when a person took it out of its queue.
+    /// True when a user paused it although a queue manages it.
     pub held: bool,
-    /// Pods that have to run for the job to run; of a paused one, those that will.
+    /// Number of pods that must run for the job to run; for a paused job, the number after it
+    /// resumes.
     pub pods_wanted: u32,
-    /// Pods that have succeeded, also those that are gone since.
+    /// Pods that have succeeded, including deleted ones.
     pub pods_done: u32,
-    /// Retries that each pod may take.
+    /// Allowed retries of each pod.
     pub retries: u32,
-    /// Devices, whole or slices, per pod.
+    /// Devices per pod, whole or slices.
     pub gpus_per_pod: GpuCount,
     pub cpu: Option<String>,
     pub memory: Option<String>,
-    /// Where its container listens.
+    /// The port on which its container listens.
     pub port: Option<u16>,
-    /// True when a check tells when it is up; without one only its port does.
+    /// True when a probe decides whether it is up; otherwise only its port shows it.
     pub checked: bool,
-    /// Claims that its pods mount.
+    /// PersistentVolumeClaims that its pods mount.
     pub claims: Vec<String>,
-    /// The node that it has to run on, because its files are there.
+    /// The node that it must run on, because its files are stored there.
     pub pinned: Option<String>,
-    /// True when it mounts folders of its node, which no other node has.
+    /// True when it mounts directories of its node, which other nodes do not have.
     pub on_host: bool,
-    /// Conditions of the owning object that are true: type → (reason, message).
+    /// Conditions of the owning object with status `True`: type → (reason, message).
     pub conditions: BTreeMap<String, (String, String)>,
     pub pods: Vec<Pod>,
-    /// Why the owning object could not make pods, from its newest warning event.
+    /// Why the owning object could not create pods, from its newest warning event.
     pub create_failure: Option<String>,
-    /// Why a pod that is placed cannot start, from its newest warning event: (reason, message).
+    /// Why a scheduled pod cannot start, from its newest warning event: (reason, message).
     pub start_failure: Option<(String, String)>,
-    /// Why its node evicts a pod that the API server still shows as running, in the kubelet's
-    /// words.
+    /// The kubelet's message when it evicts a pod that the API server still shows as running.
     pub eviction: Option<String>,
-    /// False while the controller has not seen the newest specification, or pods of an older one
-    /// are left.
+    /// True while the controller has not observed the newest specification, or while pods of an
+    /// older one remain.
     pub rolling_out: bool,
-    /// The owning object is gone; only pods that still end are left.
+    /// The owning object is deleted, and only terminating pods remain.
     pub owner_is_gone: bool,
 }
 
 impl Job {
-    /// Returns true while Kueue holds the job, or a pod of a service, back: not admitted yet, or
-    /// evicted.
+    /// True while Kueue holds back the job, or a pod of a service, because it is not admitted yet
+    /// or was evicted.
     pub fn waits_in_queue(&self) -> bool {
         let ended = ["Complete", "Failed"]
             .iter()
@@ -141,6 +141,7 @@ impl Job {
                     .as_ref()
                     .is_some_and(|(reason, _)| reason == "SchedulingGated")
         };
+        // Kueue gates the pods of services one by one, but suspends a training's Job as a whole.
         let held_back = if self.kind.serves() {
             self.pods.iter().any(gated)
         } else {
@@ -149,7 +150,7 @@ impl Job {
         self.queued && !self.held && !self.deleting && !ended && held_back
     }
 
-    /// Returns why a job that its queue holds back does not run.
+    /// Explains why a job that its queue holds back does not run.
     pub(crate) fn queue_words(&self) -> String {
         let queue = self
             .queue
@@ -161,13 +162,13 @@ impl Job {
         }
     }
 
-    /// Returns true for a pod that answers requests itself.
+    /// True for a pod that receives requests: the leader of its group, or any pod without a group.
     pub fn answers(pod: &Pod) -> bool {
+        // LeaderWorkerSet gives the leader index 0.
         pod.group.is_none_or(|(_, number)| number == 0)
     }
 
-    /// Returns true for a pod that is of use: it is ready, and so is the pod that answers for its
-    /// replica.
+    /// True for a pod that serves: it is ready, and so is the leader of its replica.
     pub(crate) fn serves_with(&self, pod: &Pod) -> bool {
         let leads = |other: &Pod| {
             other.ready
@@ -180,9 +181,10 @@ impl Job {
         pod.ready && !pod.deleting && (pod.group.is_none() || self.pods.iter().any(leads))
     }
 
-    /// Returns true for a job of this queue.
+    /// True for a job of this queue.
     pub fn is_in(&self, queue: &Queue) -> bool {
         self.queue.as_deref() == Some(queue.name.as_str())
+            // Queues of Kueue and Volcano can have the same name.
             && self.queued == (queue.system == QueueSystem::Kueue)
             && queue
                 .namespace
@@ -190,17 +192,17 @@ impl Job {
                 .is_none_or(|namespace| *namespace == self.namespace)
     }
 
-    /// Returns what a service is scaled in: its pods, or its groups of pods.
+    /// The number of replicas: pods, or groups of pods.
     pub fn replicas(&self) -> u32 {
         self.pods_wanted / self.group_size.max(1)
     }
 
-    /// Returns what the job requests in all, in any state.
+    /// The devices that the whole job requests, in any state.
     pub fn gpus(&self) -> GpuCount {
         self.gpus_per_pod * u64::from(self.pods_wanted)
     }
 
-    /// Returns what the job holds now: bound pods that have not ended.
+    /// The devices that the job holds now: those of bound pods that have not terminated.
     pub fn gpus_held(&self) -> GpuCount {
         self.pods
             .iter()
@@ -209,14 +211,14 @@ impl Job {
             .sum()
     }
 
-    /// Returns when its first pod began to run; `status.startTime` of a Job is set while pods still
-    /// wait.
+    /// The start of its first pod. `status.startTime` of a Job is not used, because it is set while
+    /// pods still wait.
     pub fn started_at(&self) -> Option<Timestamp> {
         self.pods.iter().filter_map(|pod| pod.started_at).min()
     }
 
-    /// Returns when it ended. The controller writes that down a moment after the last pod has
-    /// succeeded.
+    /// The end of the job. The controller records it shortly after the last pod has succeeded, so
+    /// until then the end of the last pod counts.
     pub fn ended_at(&self) -> Option<Timestamp> {
         let pods = self.current_pods();
         let succeeded = !self.kind.serves()
@@ -230,13 +232,14 @@ impl Job {
         })
     }
 
-    /// Returns the newest pod of each rank, in rank order; pods without a rank all.
+    /// The newest pod of each rank in rank order, and all pods without a rank.
     pub fn current_pods(&self) -> Vec<&Pod> {
         let mut pods: Vec<&Pod> = self.pods.iter().collect();
         pods.sort_by(|a, b| {
             (a.rank, &b.created_at, &a.name).cmp(&(b.rank, &a.created_at, &b.name))
         });
         let mut last = None;
+        // The sort puts the newest pod of a rank first, so only the first one of each rank stays.
         pods.retain(|pod| pod.rank.is_none() || std::mem::replace(&mut last, pod.rank) != pod.rank);
         pods
     }

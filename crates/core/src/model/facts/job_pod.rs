@@ -5,10 +5,10 @@ use jiff::Timestamp;
 use crate::model::contract::labels::TERMINATION_PREFIX;
 use crate::model::values::units::GpuCount;
 
-/// The container that gpuctl makes in every pod.
+/// The main container of every pod that gpuctl creates.
 pub const OWN_CONTAINER: &str = "main";
 
-/// A pod's phase in Kubernetes' words.
+/// The phase of a pod, in Kubernetes' terms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum PodPhase {
     #[default]
@@ -31,42 +31,41 @@ impl PodPhase {
 pub struct Pod {
     pub name: String,
     pub uid: String,
-    /// Its index in an Indexed Job.
+    /// The completion index in an Indexed Job.
     pub rank: Option<u32>,
-    /// The replica that it is of and its number in it, where a replica is several pods; number 0
-    /// answers requests.
+    /// The index of its replica and its index within the replica, if replicas have several pods.
+    /// Index 0 receives requests.
     pub group: Option<(u32, u32)>,
-    /// The version of the template that it was made from, where a controller replaces pods by newer
-    /// ones.
+    /// The version of the pod template, if a controller replaces pods during rollouts.
     pub revision: Option<String>,
     pub node: Option<String>,
-    /// The node's address, where node ports answer.
+    /// The address of its node, on which node ports are reachable.
     pub host_ip: Option<String>,
     pub phase: PodPhase,
     pub deleting: bool,
     pub created_at: Option<Timestamp>,
-    /// When its first container began to run.
+    /// When its first container started.
     pub started_at: Option<Timestamp>,
-    /// When its last container ended, of those that have.
+    /// When the last of its terminated containers ended.
     pub ended_at: Option<Timestamp>,
     pub ready: bool,
     pub gpus: GpuCount,
-    /// Why the scheduler has not placed it: (reason, message).
+    /// Why the scheduler has not scheduled it: (reason, message).
     pub unscheduled: Option<(String, String)>,
-    /// Its node does not answer: it was marked not ready although its containers were when last
-    /// heard of.
+    /// The node stopped responding: the pod is marked not ready, although its containers were ready
+    /// in their last known state.
     pub silent: bool,
-    /// The reason of a DisruptionTarget condition: somebody else ended it.
+    /// The reason of its DisruptionTarget condition: something other than the pod itself ended it.
     pub disrupted: Option<String>,
     pub reason: Option<String>,
-    /// What the kubelet says of an eviction.
+    /// The kubelet's message about an eviction.
     pub message: Option<String>,
     pub containers: Vec<Container>,
 }
 
 impl Pod {
-    /// Returns true while bound to a node and not ended: its devices are taken, also while it pulls
-    /// its image or terminates.
+    /// True while it is bound to a node and has not terminated. It then holds its devices, even
+    /// while it pulls its image or terminates.
     pub fn holds(&self) -> bool {
         self.node.is_some() && !self.ended()
     }
@@ -75,15 +74,15 @@ impl Pod {
         self.phase.has_ended()
     }
 
-    /// Returns true when its node does not answer.
+    /// True when its node does not respond.
     pub fn is_lost(&self) -> bool {
-        // A pod that the taint manager deletes stays until its node answers.
+        // A pod deleted by the taint manager remains until its node responds again.
         let given_up = self.deleting && self.disrupted.as_deref() == Some("DeletionByTaintManager");
         self.node.is_some() && (self.phase == PodPhase::Unknown || self.silent || given_up)
     }
 
-    /// Returns the container that runs the job; the kubelet sorts them by name, and a sidecar may
-    /// come first.
+    /// The name of the container that runs the job. It is found by name, because the kubelet sorts
+    /// containers by name and a sidecar may come first.
     pub fn own_container(&self) -> &str {
         let own = self
             .containers
@@ -93,14 +92,14 @@ impl Pod {
             .map_or(OWN_CONTAINER, |container| container.name.as_str())
     }
 
-    /// Returns true when the job's own container has ended, whatever sidecars do.
+    /// True when the job's own container has terminated, regardless of sidecars.
     pub fn own_ended(&self) -> bool {
         self.containers
             .iter()
             .any(|container| container.name == OWN_CONTAINER && container.terminated.is_some())
     }
 
-    /// Returns a container that keeps a pod alive whose own one has ended.
+    /// A container that keeps the pod running after the job's own container has terminated.
     pub fn sidecar_left(&self) -> Option<&str> {
         let left = self.containers.iter().find(|container| container.running)?;
         (self.own_ended() && self.phase == PodPhase::Running).then_some(left.name.as_str())
@@ -114,25 +113,26 @@ impl Pod {
     }
 }
 
-/// How a container ended.
+/// How a container terminated.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ContainerEnd {
     pub code: i32,
-    /// The runtime's word: `OOMKilled`, `Error`, `StartError`.
+    /// The runtime's reason: `OOMKilled`, `Error`, `StartError`.
     pub reason: String,
-    /// What the runtime says of a container that it could not start; else what the program wrote as
-    /// its last words.
+    /// The runtime's message if it could not start the container; otherwise the termination message
+    /// of the program.
     pub message: String,
 }
 
 impl ContainerEnd {
-    /// Returns true for a container whose command never ran.
+    /// True for a container whose command never ran.
     pub fn never_started(&self) -> bool {
+        // containerd reports `StartError`, Docker reports `ContainerCannotRun`.
         matches!(self.reason.as_str(), "StartError" | "ContainerCannotRun")
     }
 
-    /// Returns the exit code of the command: a supervisor of ranks ends with a code of its own and
-    /// says the command's.
+    /// The exit code of the command. The supervisor of ranks exits with its own code, but its
+    /// termination message contains the code of the command.
     pub fn command_code(&self) -> i32 {
         let told = self
             .message
@@ -153,13 +153,13 @@ impl ContainerEnd {
 pub struct Container {
     pub name: String,
     pub restarts: u32,
-    /// Waiting: (reason, message).
+    /// The reason and message while it is waiting.
     pub waiting: Option<(String, String)>,
-    /// How it ended, if it has.
+    /// How it terminated, if it has.
     pub terminated: Option<ContainerEnd>,
-    /// How it ended before its last restart.
+    /// How it terminated before its last restart.
     pub last_ended: Option<ContainerEnd>,
     pub running: bool,
-    /// Its startup check has passed, or it has none.
+    /// True once its startup probe has succeeded, or without one.
     pub started: bool,
 }

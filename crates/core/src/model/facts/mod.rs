@@ -1,4 +1,4 @@
-//! What is true of nodes, devices, jobs and workloads.
+//! Facts about nodes, devices, jobs and workloads.
 
 pub(crate) mod claim;
 pub mod device;

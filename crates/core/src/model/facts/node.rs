@@ -1,5 +1,5 @@
-//! A node as far as placing a job needs it. It is also published in the cluster for users who may
-//! not list nodes.
+//! A node with the details that placing a job needs. Copies of it are published in the cluster for
+//! users who cannot list nodes.
 
 use std::collections::BTreeMap;
 
@@ -13,54 +13,54 @@ use crate::model::contract::labels::POOL_LABEL;
 use crate::model::counting::capacity::Amounts;
 use crate::model::values::quantity;
 
-/// What gpuctl reads of a node.
+/// The fields of a node that gpuctl reads.
 #[derive(Clone, Debug, Default, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Node {
-    /// The name of the object.
+    /// The name of the Node object.
     pub name: String,
     /// All labels.
     pub labels: BTreeMap<String, String>,
-    /// Only GPU sharing systems announce themselves there.
+    /// Only the annotations of GPU sharing systems.
     pub annotations: BTreeMap<String, String>,
-    /// Extended resources and their allocatable amounts, as written by the kubelet.
+    /// Extended resources and their allocatable amounts, as the kubelet writes them.
     pub allocatable: BTreeMap<String, String>,
-    /// Extended resources that are installed, healthy or not: a device plugin that is down takes
-    /// them from `allocatable` alone.
+    /// Installed extended resources, healthy or not. A device plugin that is down removes them only
+    /// from `allocatable`.
     #[serde(skip)]
     pub capacity: BTreeMap<String, String>,
-    /// CPU, memory and disk that pods may request.
+    /// Allocatable CPU, memory and disk.
     #[serde(skip)]
     pub machine: BTreeMap<String, String>,
-    /// Taints, which keep pods away that do not tolerate them.
+    /// Taints, which repel pods that do not tolerate them.
     pub taints: Vec<Taint>,
-    /// False when cordoned.
+    /// False when the node is cordoned.
     pub schedulable: bool,
-    /// The label by which this site tells the type of the node's GPUs, where it has one of its own.
+    /// The label that contains the type of the node's GPUs, if the site uses its own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub site_type_label: Option<String>,
-    /// Whole devices that drivers of dynamic allocation offer; what plugins offer is `allocatable`.
+    /// Whole devices offered by DRA drivers. Devices of device plugins are in `allocatable`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub claimable: Vec<ClaimableDevices>,
-    /// True when most of its labels were left out, as they are when nodes are published.
+    /// True when most of its labels were omitted, as in published copies.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub slim: bool,
 }
 
-/// Whole devices of one product that a driver of dynamic allocation offers on a node.
+/// Whole devices of one product that a DRA driver offers on a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 pub struct ClaimableDevices {
-    /// The driver, such as `gpu.nvidia.com`; its class of devices has the same name.
+    /// The driver, such as `gpu.nvidia.com`; its device class has the same name.
     pub driver: String,
-    /// The product as the driver tells it.
+    /// The product name that the driver reports.
     pub product: Option<String>,
-    /// How many, held or not.
+    /// The number of devices, allocated or not.
     pub count: u64,
-    /// The version of the API that tells of them: `v1`.
+    /// The API version in which they were read: `v1`.
     pub api: String,
 }
 
-/// A taint that keeps pods away.
+/// A taint that repels pods.
 #[derive(
     Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, JsonSchema, Serialize, Deserialize,
 )]
@@ -74,30 +74,30 @@ pub struct Taint {
     pub effect: String,
 }
 
-/// Taints by which vendors and clouds dedicate nodes to GPUs, with the value where the key alone
-/// says too little. Anything else, a quarantine or somebody's reservation, is tolerated only by
-/// whoever says so in `pod:`.
+/// Taints with which vendors and clouds dedicate nodes to GPUs, with the value where the key is
+/// ambiguous. Jobs tolerate any other taint, such as a quarantine or a reservation, only if their
+/// `pod:` section says so.
 pub const DEDICATED: [(&str, Option<&str>); 3] = [
     ("nvidia.com/gpu", None),
     ("amd.com/gpu", None),
-    // AKS, learn.microsoft.com/azure/aks/use-nvidia-gpu.
+    // AKS: learn.microsoft.com/azure/aks/use-nvidia-gpu.
     ("sku", Some("gpu")),
 ];
 
-/// The cluster's nodes, as far as a user may see them.
+/// The nodes of the cluster that the user can see.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Nodes {
-    /// As they are.
+    /// The current nodes.
     Listed(Vec<Node>),
-    /// As somebody published them for users who may not list nodes: perhaps they are others by now.
+    /// A published copy for users who cannot list nodes. It may be out of date.
     Published(Vec<Node>),
-    /// The user may not list nodes, and nobody published them.
+    /// The user cannot list nodes, and no copy is published.
     #[default]
     Hidden,
 }
 
 impl Nodes {
-    /// Returns the nodes that are known of.
+    /// The nodes; empty when they are hidden.
     pub fn all(&self) -> &[Node] {
         match self {
             Self::Listed(nodes) | Self::Published(nodes) => nodes,
@@ -107,14 +107,14 @@ impl Nodes {
 }
 
 impl Node {
-    /// Returns the pool that the node is in.
+    /// The pool of the node.
     pub fn pool(&self) -> Option<&str> {
         self.labels.get(POOL_LABEL).map(String::as_str)
     }
 
-    /// Returns the product of the node's devices as its vendor's label says it, whatever people
-    /// call their type.
+    /// The product of the node's devices from the vendor's label, ignoring type names set by users.
     pub fn product(&self) -> &str {
+        // The first type label is set by users and gpuctl, not by a vendor.
         let vendor = TYPE_LABELS
             .iter()
             .skip(1)
@@ -125,7 +125,7 @@ impl Node {
             .unwrap_or("unknown")
     }
 
-    /// Returns the label that tells the type of the node's GPUs, as (key, value).
+    /// The label that contains the type of the node's GPUs, as (key, value).
     pub fn type_label(&self) -> Option<(&str, &str)> {
         let of_site = self
             .site_type_label
@@ -140,7 +140,7 @@ impl Node {
         found.map(|(key, value)| (key.as_str(), value.as_str()))
     }
 
-    /// Returns the type of the node's GPUs; `None` without GPUs or without a label that tells it.
+    /// The type of the node's GPUs; `None` without GPUs or without a type label.
     pub fn gpu_type(&self) -> Option<GpuType> {
         let told = self.has_gpus().then(|| {
             self.type_label()
@@ -150,7 +150,7 @@ impl Node {
             .claimable
             .iter()
             .filter_map(|devices| devices.product.as_deref().and_then(GpuType::parse));
-        // Of several products no one is the node's.
+        // With several products, the node has no single type.
         told.or_else(|| {
             products
                 .next()
@@ -158,7 +158,7 @@ impl Node {
         })
     }
 
-    /// Returns how many units of an extended resource may be requested.
+    /// The allocatable units of an extended resource.
     pub fn allocatable(&self, resource: &str) -> u64 {
         self.allocatable
             .get(resource)
@@ -166,18 +166,18 @@ impl Node {
             .unwrap_or(0)
     }
 
-    /// Returns how many units of an extended resource are installed, healthy or not.
+    /// The installed units of an extended resource, healthy or not.
     pub fn installed(&self, resource: &str) -> u64 {
         let told = self
             .capacity
             .get(resource)
             .and_then(|text| quantity::units(text))
             .unwrap_or(0);
+        // Published copies do not contain the capacity.
         told.max(self.allocatable(resource))
     }
 
-    /// Returns what one pod may request at most of a node that nobody else uses. Cordons and taints
-    /// are not looked at.
+    /// The most that one pod could request on an empty node. Cordons and taints are ignored.
     pub fn most(&self) -> Amounts {
         let extended = self.allocatable.keys().chain(self.capacity.keys());
         let extended = extended.map(|resource| {
@@ -189,7 +189,7 @@ impl Node {
         extended.chain(self.machine_amounts()).collect()
     }
 
-    /// Returns what may be requested now where nobody uses the node yet.
+    /// The amounts that pods could request now on an empty node.
     pub fn now(&self) -> Amounts {
         let extended = self.allocatable.keys().map(|resource| {
             (
@@ -206,15 +206,14 @@ impl Node {
             .filter_map(|(resource, text)| Some((resource.clone(), quantity::milli(text)?)))
     }
 
-    /// Returns the resource that counts the node's whole GPUs.
+    /// The resource that counts the node's whole GPUs.
     pub fn whole_resource(&self) -> Option<&'static str> {
         WHOLE
             .into_iter()
             .find(|resource| self.installed(resource) > 0)
     }
 
-    /// Returns how many shares the device plugin makes of each device, by time-slicing or MPS,
-    /// where it makes any.
+    /// The number of shares per device, if the device plugin shares devices by time-slicing or MPS.
     pub fn shares(&self) -> Option<u32> {
         let count = self
             .labels
@@ -223,8 +222,8 @@ impl Node {
         count.filter(|count| *count > 1)
     }
 
-    /// Returns true when what the node offers under the name of whole GPUs are parts: shares, or
-    /// slices of MIG's single strategy.
+    /// True when the node offers parts of devices under the resource name of whole GPUs: shares, or
+    /// slices with MIG's single strategy.
     pub fn offers_parts_as_gpus(&self) -> bool {
         let product = self
             .labels
@@ -233,7 +232,7 @@ impl Node {
         self.shares().is_some() || product.contains("-MIG-") || product.ends_with("-SHARED")
     }
 
-    /// Returns true for whole devices, slices or shares, free or not.
+    /// True for nodes with whole devices, slices or shares, free or not.
     pub fn has_gpus(&self) -> bool {
         let counts = |resource: &str| is_device(resource) || resource == SHARED_MEMORY;
         let mut told = self.allocatable.keys().chain(self.capacity.keys());
@@ -241,14 +240,14 @@ impl Node {
             || told.any(|resource| counts(resource) && self.installed(resource) > 0)
     }
 
-    /// Returns true when something may add nodes like this one: a node group of a cloud, or
-    /// Karpenter.
+    /// True when an autoscaler may add similar nodes: the node belongs to a cloud's node group or
+    /// to Karpenter.
     pub fn is_autoscaled(&self) -> bool {
         self.labels.keys().any(|label| is_group_label(label))
     }
 }
 
-/// Returns true for labels of node groups that something may add nodes to.
+/// True for labels of node groups that an autoscaler may scale.
 pub fn is_group_label(key: &str) -> bool {
     const GROUPS: [&str; 5] = [
         "karpenter.sh/nodepool",

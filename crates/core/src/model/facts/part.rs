@@ -1,8 +1,8 @@
-//! What part of a device one unit of an extended resource is: an instance, a partition, or a share
-//! that others use too.
+//! The fraction of a device that one unit of an extended resource represents: an instance, a
+//! partition, or a share that other pods use too.
 //!
 //! Sources: NVIDIA's MIG user guide for compute slices of profiles, AMD's partitioning guide for
-//! compute modes, HAMi's `pkg/device/nvidia` for what a node registers.
+//! compute modes, HAMi's `pkg/device/nvidia` for the registration of nodes.
 
 use std::collections::BTreeMap;
 
@@ -11,26 +11,25 @@ use super::host::{Unit, unit};
 use super::node::Node;
 use crate::model::values::quantity;
 
-/// What one unit of a resource is of a device.
+/// The part of a device that one unit of a resource represents.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Part {
-    /// As nodes list it: `mig-1g.10gb`, `cpx_nps4`, `gpu.shared`, `gpu-mem`.
+    /// The name in node lists: `mig-1g.10gb`, `cpx_nps4`, `gpu.shared`, `gpu-mem`.
     pub name: String,
-    /// 0–1 of the device's compute, of shares that of its memory or time; `None` where nobody
-    /// tells.
+    /// The fraction of the device's compute, 0–1; for shares, of its memory or time. `None` if
+    /// unknown.
     pub fraction: Option<f64>,
-    /// True for what exporters measure by itself, false for a share of a device that is measured as
-    /// one.
+    /// True if exporters measure the part separately; false for a share of a device that is
+    /// measured as a whole.
     pub instance: bool,
-    /// True where pods say how much of a device's memory they want.
+    /// True if pods request an amount of the device's memory.
     pub by_memory: bool,
-    /// MiB of the whole device there, where all have the same.
+    /// Memory of the whole device in MiB, if all devices of the node have the same amount.
     pub device_memory: Option<f64>,
 }
 
 impl Part {
-    /// Returns what a unit of `resource` is on a node; `None` for whole devices and for what is
-    /// none.
+    /// Classifies a unit of `resource` on a node; `None` for whole devices and other resources.
     pub fn of(node: &Node, capacity: &BTreeMap<String, String>, resource: &str) -> Option<Self> {
         let Some(Unit::Slice(name)) = unit(node, resource) else {
             return None;
@@ -46,6 +45,7 @@ impl Part {
                     .and_then(|text| quantity::units(text))
                     .filter(|amount| *amount > 0)
             };
+            // One unit is 1 GiB, so its fraction of a device is the number of devices per GiB.
             let fraction = amount("aliyun.com/gpu-count")
                 .zip(amount(SHARED_MEMORY))
                 .map(|(count, all)| count as f64 / all as f64);
@@ -79,7 +79,7 @@ impl Part {
         Some(Self { fraction, ..plain })
     }
 
-    /// Returns the part of this name on a device of this product.
+    /// Makes the part with this name on a device of this product.
     pub fn named(name: &str, product: Option<&GpuType>) -> Self {
         let of_modes = || {
             name.split_once("_nps")
@@ -87,7 +87,7 @@ impl Part {
         };
         let profile = name.strip_prefix("mig-");
         let fraction = profile.map_or_else(of_modes, |profile| mig_fraction(profile, product));
-        // A device in one partition is measured as a whole.
+        // A device in SPX mode has one partition, which is measured as the whole device.
         let instance = profile.is_some() || (name.contains("_nps") && !name.starts_with("spx"));
         Self {
             name: name.to_owned(),
@@ -98,8 +98,8 @@ impl Part {
         }
     }
 
-    /// Returns what a unit of a resource is whose name kube-state-metrics has written, on a node of
-    /// which nothing is known; `None` for whole devices and for what is none.
+    /// Classifies a resource by its name in kube-state-metrics labels, without data about its node;
+    /// `None` for whole devices and other resources.
     pub fn written(resource: &str) -> Option<Self> {
         let name = match resource {
             "aliyun_com_gpu_mem" => "gpu-mem".to_owned(),
@@ -116,13 +116,13 @@ impl Part {
         Some(Self::named(&name, None))
     }
 
-    /// Returns what a unit counts where nobody tells its fraction: like a device, but for GiB, of
-    /// which a device has many.
+    /// The weight of a unit whose fraction is unknown: 1, as for a device. GiB of memory count 0,
+    /// because a device has many of them.
     pub fn unknown(&self) -> f64 {
         if self.name == "gpu-mem" { 0.0 } else { 1.0 }
     }
 
-    /// Returns the share of each of so many pods that claim one device, or one instance, together.
+    /// The share of each pod when several pods claim the same device or instance.
     pub(crate) fn shared_by(pods: usize, of: Option<Self>) -> Self {
         let whole = of.map_or(Some(1.0), |part| part.fraction);
         let fraction = whole.map(|whole| whole / pods.max(1) as f64);
@@ -135,8 +135,8 @@ impl Part {
         }
     }
 
-    /// Returns the same with the fraction of a pod that wants so many MiB, or percent, of the
-    /// device's memory. Who names neither may use all of it.
+    /// Sets the fraction of a pod that requests MiB, or percent, of the device's memory. A pod that
+    /// requests neither may use all of it.
     pub(crate) fn with_memory(self, mebibytes: Option<f64>, percent: Option<f64>) -> Self {
         let Some(all) = self.device_memory.filter(|all| *all > 0.0) else {
             return Self {
@@ -156,12 +156,12 @@ impl Part {
     }
 }
 
-/// Returns the share of a device's compute slices that a profile has: `3g.40gb` is 3 of 7. Two
-/// products have four of them.
+/// The fraction of a device's compute slices that a profile has: `3g.40gb` is 3 of 7. Two product
+/// lines have four slices instead of seven.
 fn mig_fraction(profile: &str, product: Option<&GpuType>) -> Option<f64> {
     let mut parts = profile.split('.');
     let first = parts.next()?;
-    // `1c.3g.40gb` is one compute slice of an instance of three.
+    // `1c.3g.40gb` is one compute slice of a GPU instance with three.
     let count: f64 = first
         .strip_suffix('c')
         .or_else(|| first.strip_suffix('g'))?
@@ -175,8 +175,9 @@ fn mig_fraction(profile: &str, product: Option<&GpuType>) -> Option<f64> {
         Some(product) if product.starts_with("a30") || product.contains("pro-") => 4.0,
         Some(_) => 7.0,
         None => match sizes.as_slice() {
+            // Profiles of the A30 (24 GB) and the RTX PRO 6000 (96 GB), which have four slices.
             ["1g", "6gb"] | ["2g", "12gb" | "48gb"] | ["4g", "24gb" | "96gb"] => 4.0,
-            // An H100 of 96 GB has it as well as an RTX PRO 6000.
+            // Both an H100 with 96 GB and an RTX PRO 6000 have this profile.
             ["1g", "24gb"] => return None,
             _ => 7.0,
         },
@@ -184,9 +185,10 @@ fn mig_fraction(profile: &str, product: Option<&GpuType>) -> Option<f64> {
     (count <= all).then_some(count / all)
 }
 
-/// Returns the share of a device that one partition of a compute mode has; `cpx` is one compute
-/// die, of which products have different numbers.
+/// The fraction of a device that one partition of a compute mode has. `cpx` partitions are single
+/// compute dies, whose number depends on the product.
 fn mode_fraction(mode: &str, product: Option<&GpuType>) -> Option<f64> {
+    // Single, dual, triple, quad and core partitioned modes.
     match mode {
         "spx" => Some(1.0),
         "dpx" => Some(1.0 / 2.0),
@@ -210,7 +212,7 @@ fn mode_fraction(mode: &str, product: Option<&GpuType>) -> Option<f64> {
     }
 }
 
-/// Returns the MiB of one device of a node that HAMi registers, where all have the same.
+/// The memory in MiB of the devices that HAMi registered on a node, if all have the same amount.
 fn hami_memory(node: &Node) -> Option<f64> {
     let text = node.annotations.get(HAMI_REGISTER)?;
     let sizes: Vec<f64> = match serde_json::from_str::<Vec<serde_json::Value>>(text) {
@@ -218,7 +220,7 @@ fn hami_memory(node: &Node) -> Option<f64> {
             .iter()
             .filter_map(|device| device["devmem"].as_f64())
             .collect(),
-        // Before version 2.5: `UUID,count,MiB,cores,type,numa,health:` for each.
+        // Before HAMi 2.5, each device is `UUID,count,MiB,cores,type,numa,health:`.
         Err(_) => text
             .split(':')
             .filter_map(|device| device.split(',').nth(2)?.parse().ok())

@@ -1,5 +1,6 @@
-//! A pool beyond the label on its nodes: description, allowed types, quota, and the labels that
-//! were set on each node for it, so that deleting the pool removes exactly those.
+//! The definition of a pool beyond the label on its nodes: description, allowed GPU types and
+//! quota. It also records the labels set on each node for the pool, so that deleting the pool
+//! removes exactly those.
 
 use std::collections::BTreeMap;
 
@@ -11,32 +12,32 @@ use super::node::Node;
 use crate::model::contract::labels::{POOL_LABEL, is_label_value};
 use crate::model::values::units::GpuCount;
 
-/// A pool's definition, kept in the cluster.
+/// The definition of a pool, stored in the cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PoolDefinition {
     pub name: String,
     pub description: Option<String>,
-    /// Allowed types; empty allows all.
+    /// Allowed GPU types; empty allows all.
     pub gpu_types: Vec<GpuType>,
     pub max_jobs: Option<u32>,
-    /// Of a job in all.
+    /// Limit on the GPUs of all pods of one job.
     pub max_gpu_per_job: Option<u32>,
-    /// A taint keeps the jobs of others off its nodes.
+    /// True when a taint repels jobs of other pools from its nodes.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub exclusive: bool,
-    /// Node → labels that were set for this pool, by key.
+    /// Labels that were set for this pool, by node and key.
     pub labels: BTreeMap<String, Notes>,
 }
 
 /// Labels of a node by key.
 pub type Notes = BTreeMap<String, Noted>;
 
-/// A label that was set.
+/// A label that gpuctl set.
 #[derive(Clone, Debug, Default, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 pub struct Noted {
     pub value: String,
-    /// What was there before, and comes back at the end.
+    /// The previous value, which is restored when the node leaves the pool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<String>,
 }
@@ -44,22 +45,21 @@ pub struct Noted {
 /// Changes to the labels of a node that leaves a pool.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Leaving {
-    /// Labels that are removed or get their earlier value back.
+    /// Labels to remove, or to reset to their previous value.
     pub restored: Notes,
-    /// Keys that the definition names although gpuctl sets no such label for a pool. They are not
-    /// touched.
+    /// Keys in the definition that gpuctl never sets for a pool. Their labels are not changed.
     pub foreign: Vec<String>,
 }
 
-/// Checks the notes of a definition about a node. Its author may lack the right to write nodes, so
-/// a note is followed only if gpuctl could have written it: the pool's own label, and the type of
-/// the GPUs on a node of the pool.
+/// Checks the recorded labels of a node. Whoever can write the definition may lack the right to
+/// write nodes. gpuctl therefore restores a label only if it could have set it: the pool's own
+/// label, and the GPU type of a node in the pool.
 pub fn leaving(pool: &str, node: &Node, notes: &Notes) -> Leaving {
     let mut leaving = Leaving::default();
     for (key, note) in notes {
         let is_value = |value: &String| is_label_value(value);
         match key.as_str() {
-            // A pool's label has no earlier value: a node is in one pool at most.
+            // A node is in at most one pool, so the pool label has no previous value.
             POOL_LABEL if note.value == pool => {
                 leaving.restored.insert(
                     key.clone(),
@@ -83,18 +83,18 @@ pub fn leaving(pool: &str, node: &Node, notes: &Notes) -> Leaving {
     leaving
 }
 
-/// Why a pool does not take a job.
+/// Why a pool rejects a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PoolRefusal {
-    /// The CamelCase word.
+    /// The CamelCase name of the error.
     pub name: &'static str,
     pub message: String,
     pub hint: String,
 }
 
 impl PoolDefinition {
-    /// Returns why a job does not get in: `gpus` in all, of `kind`, beside `jobs` that have not
-    /// ended.
+    /// Explains why the pool rejects a job, if it does. `gpus` counts all GPUs of the job, and
+    /// `jobs` counts the pool's other jobs that have not ended.
     pub fn refuses(
         &self,
         gpus: GpuCount,
@@ -106,12 +106,13 @@ impl PoolDefinition {
             .max_gpu_per_job
             .filter(|most| gpus > GpuCount(u64::from(*most)))
         {
-            let message =
-                format!("the job asks for {gpus} GPUs in all; pool `{pool}` allows {most} per job");
+            let message = format!(
+                "the job requests {gpus} GPUs in total; pool `{pool}` allows {most} per job"
+            );
             return Some(PoolRefusal {
                 name: "PoolQuotaExceeded",
                 message,
-                hint: format!("ask for {most} or fewer, or choose another pool"),
+                hint: format!("request {most} or fewer, or choose another pool"),
             });
         }
         if let Some(most) = self.max_jobs.filter(|most| jobs >= *most as usize) {
@@ -132,7 +133,8 @@ impl PoolDefinition {
         })
     }
 
-    /// As it was at `before`, as far as the nodes of `wanted` and what is not about nodes go.
+    /// Reverts the definition to `before`. Nodes that are not in `wanted` keep their current
+    /// labels.
     #[must_use]
     pub fn changed_back(&self, wanted: &Self, before: &Self) -> Self {
         let mut labels = self.labels.clone();
@@ -148,7 +150,8 @@ impl PoolDefinition {
         }
     }
 
-    /// As `wanted` says; nodes that only this one has stay in it.
+    /// Changes the definition to `wanted`. Nodes that are only in the current definition stay in
+    /// it.
     #[must_use]
     pub fn changed_to(&self, wanted: &Self) -> Self {
         let mut labels = self.labels.clone();
@@ -161,12 +164,12 @@ impl PoolDefinition {
         }
     }
 
-    /// Returns true when devices of this type belong into the pool.
+    /// True when the pool accepts jobs with this GPU type.
     pub fn allows(&self, kind: &GpuType) -> bool {
         self.gpu_types.is_empty() || self.gpu_types.iter().any(|own| own.matches(kind))
     }
 
-    /// Returns the allowed types as people read them.
+    /// The names of the allowed types.
     pub fn type_names(&self) -> Vec<String> {
         self.gpu_types.iter().map(ToString::to_string).collect()
     }
@@ -209,7 +212,7 @@ mod tests {
                 "security-zone"
             ]
         );
-        // A node of another pool keeps its type, and the label of the other pool.
+        // A node of another pool keeps its type label and the other pool's label.
         let other = leaving("p", &node("q"), &notes);
         assert_eq!(other.restored.keys().collect::<Vec<_>>(), ["gpuctl/pool"]);
         let stolen: Notes = [("gpuctl/pool".to_owned(), note("q", None))].into();
@@ -241,7 +244,7 @@ mod tests {
         assert_eq!(why(8, Some("NVIDIA-A100-SXM4-80GB"), 1), None);
         assert_eq!(
             why(9, None, 0).unwrap(),
-            "the job asks for 9 GPUs in all; pool `p` allows 8 per job"
+            "the job requests 9 GPUs in total; pool `p` allows 8 per job"
         );
         assert_eq!(why(1, None, 2).unwrap(), "pool `p` has 2 jobs and allows 2");
         assert_eq!(

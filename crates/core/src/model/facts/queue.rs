@@ -1,5 +1,5 @@
-//! Queues and gangs: who decides when a job runs, and who places the pods of a training together.
-//! What a queue says of a job is in the queue's own words; nothing here decides on them.
+//! Queues and gangs: the systems that admit jobs and that schedule the pods of a training together.
+//! Messages of queues are only displayed; no decision is based on them.
 
 use std::fmt;
 
@@ -7,27 +7,27 @@ use jiff::Timestamp;
 
 use crate::model::values::units::GpuCount;
 
-/// A system that admits jobs by queues.
+/// A system that admits jobs through queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum QueueSystem {
-    /// Kueue: a label on the object that owns the pods.
+    /// Kueue, which reads a label of the object that owns the pods.
     Kueue,
-    /// Volcano: a scheduler of its own, which reads annotations of the pods.
+    /// Volcano, a separate scheduler, which reads annotations of the pods.
     Volcano,
 }
 
 impl QueueSystem {
-    /// Both, in the order in which they are asked.
+    /// All systems, in the order in which they are queried.
     pub const ALL: [Self; 2] = [Self::Kueue, Self::Volcano];
-    /// The words of `job.queue_system`.
+    /// The values of `job.queue_system`.
     pub const WORDS: [&'static str; 2] = ["kueue", "volcano"];
 
-    /// Returns the word of the YAML.
+    /// The value in the YAML.
     pub fn word(self) -> &'static str {
         Self::WORDS[self as usize]
     }
 
-    /// Returns the name as its makers write it.
+    /// The product name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Kueue => "Kueue",
@@ -36,27 +36,27 @@ impl QueueSystem {
     }
 }
 
-/// What `job.gang` asks for.
+/// The value of `job.gang`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum GangWish {
-    /// The queue's system, else Kubernetes' own PodGroup where it is served.
+    /// The queue's system, or else Kubernetes' own PodGroup if the cluster serves it.
     #[default]
     Auto,
-    /// The PodGroup of Kubernetes itself (1.36 and later, behind feature gates).
+    /// Kubernetes' own PodGroup (1.36 and later, behind feature gates).
     Native,
-    /// Kueue's admission, by a queue.
+    /// Admission by Kueue, which requires a queue.
     Kueue,
-    /// A PodGroup of Volcano's, with a queue or without.
+    /// Volcano's PodGroup, with or without a queue.
     Volcano,
-    /// The pods are placed one by one.
+    /// No gang: pods are scheduled one by one.
     None,
 }
 
 impl GangWish {
-    /// The words of `job.gang`.
+    /// The values of `job.gang`.
     pub const WORDS: [&'static str; 5] = ["auto", "native", "kueue", "volcano", "none"];
 
-    /// Returns the wish of a word.
+    /// Parses a value; `Auto` for any other text.
     pub fn of(word: &str) -> Self {
         match word {
             "native" => Self::Native,
@@ -68,39 +68,41 @@ impl GangWish {
     }
 }
 
-/// Who places the pods of a training together.
+/// The system that schedules the pods of a training together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Gang {
-    /// kube-scheduler, by a PodGroup of this group and version: `scheduling.k8s.io/v1alpha2`.
+    /// kube-scheduler, through a PodGroup of this API group and version:
+    /// `scheduling.k8s.io/v1alpha2`.
     Native(String),
-    /// Volcano's scheduler, by a PodGroup that its controller makes.
+    /// Volcano's scheduler, through a PodGroup that its controller creates.
     Volcano,
-    /// Kueue admits the pods together; whether they also fit on nodes together depends on its
+    /// Kueue admits the pods together. Whether they also fit on nodes together depends on its
     /// configuration.
     Kueue,
 }
 
-/// Kueue's reason for holding a job back.
+/// Why Kueue holds back a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueueVerdict {
-    /// The queue's own word: `Pending`, `Inadmissible`, `Preempted`.
+    /// The reason that Kueue reports: `Pending`, `Inadmissible`, `Preempted`.
     pub reason: String,
     pub message: String,
 }
 
-/// The place of a job that waits, from 1 on.
+/// The position of a waiting job, counted from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueuePosition {
-    /// Among those that wait in the job's own queue.
+    /// Position among the jobs that wait in its own queue.
     pub in_queue: u64,
-    /// How many wait there; `None` where they are too many to count.
+    /// Number of waiting jobs in its queue; `None` if there are too many to count.
     pub waiting: Option<u64>,
-    /// Among those of all queues of its ClusterQueue: the order in which Kueue admits.
+    /// Position across all queues of its ClusterQueue, which is the order in which Kueue admits
+    /// jobs.
     pub in_cluster_queue: u64,
 }
 
 impl fmt::Display for QueuePosition {
-    /// `3/12`.
+    /// Formats as `3/12`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.waiting {
             Some(waiting) => write!(f, "{}/{waiting}", self.in_queue),
@@ -109,56 +111,57 @@ impl fmt::Display for QueuePosition {
     }
 }
 
-/// A queue, with what its system says of it. GPUs are devices of all resource names.
+/// A queue and its status in its queue system. GPUs count devices of all resource names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Queue {
     pub system: QueueSystem,
     pub name: String,
-    /// `None` for Volcano's, which are the cluster's.
+    /// `None` for Volcano's queues, which are cluster-scoped.
     pub namespace: Option<String>,
-    /// Kueue's ClusterQueue, whose quota it shares with the other queues of it.
+    /// Kueue's ClusterQueue, whose quota is shared by all its LocalQueues.
     pub cluster_queue: Option<String>,
     pub active: bool,
     /// Why it is not active.
     pub message: Option<String>,
-    /// What its jobs may use together: of a LocalQueue that of its ClusterQueue. `None` without a
-    /// limit, or where it may not be read.
+    /// Limit on the GPUs of all its jobs; for a LocalQueue, the quota of its ClusterQueue. `None`
+    /// without a limit, or if the user cannot read it.
     pub quota: Option<GpuCount>,
-    /// What its own jobs use.
+    /// GPUs that its own jobs use.
     pub used: Option<GpuCount>,
-    /// What its ClusterQueue uses beyond its quota.
+    /// GPUs that its ClusterQueue uses beyond its quota.
     pub borrowed: Option<GpuCount>,
-    /// Jobs that it has let run; `None` where that is not known.
+    /// Number of admitted jobs; `None` if unknown.
     pub running: Option<u64>,
     pub waiting: Option<u64>,
 }
 
-/// A job that gave its GPUs to another.
+/// A preemption of a job by another one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Preemption {
-    /// `None` for one that is over.
+    /// `None` for a preemption that is over.
     pub at: Option<Timestamp>,
     pub namespace: String,
     pub job: String,
-    /// NAMESPACE/NAME; `None` where that is not told, or the job is gone.
+    /// The preempting job as NAMESPACE/NAME; `None` if it is not reported, or if the job is
+    /// deleted.
     pub by: Option<String>,
     pub queue: Option<String>,
-    /// How often this job was preempted; `None` where nobody counts.
+    /// How often this job has been preempted; `None` if no counter exists.
     pub times: Option<u64>,
-    /// Whether its queue has let it run again; `None` for pods, for which others come.
+    /// Whether its queue has admitted it again; `None` for single pods, which are replaced instead.
     pub admitted_again: Option<bool>,
     pub message: String,
 }
 
-/// What a scheduler of gangs says of a group of pods that waits.
+/// The status of a waiting group of pods, from a gang scheduler.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GroupVerdict {
     /// `Kubernetes`, `Volcano`, `KAI`, `scheduler-plugins`.
     pub scheduler: &'static str,
-    /// A CamelCase word of the scheduler's own.
+    /// The scheduler's CamelCase reason.
     pub reason: String,
-    /// Empty where it says nothing.
+    /// Empty if the scheduler gives none.
     pub message: String,
-    /// Pods that it places together, where it tells.
+    /// Number of pods that it schedules together, if it reports it.
     pub members: Option<u64>,
 }

@@ -1,18 +1,19 @@
-//! A quota of a namespace with its usage.
+//! A ResourceQuota of a namespace with its usage.
 
 use std::collections::BTreeMap;
 
-/// What may be requested and what is.
+/// The limits of a ResourceQuota and the amounts in use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QuotaUse {
     pub namespace: String,
-    /// The object's name.
+    /// The name of the object.
     pub name: String,
-    /// The quota of ours that it belongs to; `None` for other people's.
+    /// The gpuctl quota that it belongs to; `None` for a ResourceQuota created by other means.
     pub quota: Option<String>,
-    /// Kubernetes' own keys: `requests.nvidia.com/gpu`, `pods`.
+    /// Keys of Kubernetes: `requests.nvidia.com/gpu`, `pods`.
     pub hard: BTreeMap<String, String>,
     pub used: BTreeMap<String, String>,
-    /// True when it counts only some pods: of a priority class, or without a deadline.
+    /// True when a scope restricts it to some pods: those of a priority class, or those without a
+    /// deadline.
     pub scoped: bool,
 }

@@ -1,5 +1,5 @@
-//! What the devices of a cluster measure now: each device once, with its node and the pods that
-//! hold it. A missing value is unknown, never zero.
+//! Current measurements of the cluster's devices: one entry per device, with its node and the pods
+//! that hold it. A missing value is unknown, not zero.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,36 +10,36 @@ use crate::model::values::units::{Celsius, Mebibytes, Percent, UnitValue, Watts}
 /// A pod as (namespace, name).
 pub type PodKey = (String, String);
 
-/// One device, or one instance of a device that is cut into several.
+/// The measurements of a device, or of one instance of a partitioned device.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Reading {
     pub node: String,
-    /// The device's number on its node.
+    /// The number of the device on its node.
     pub index: u32,
     pub uuid: Option<String>,
-    /// MIG profile or partition, with its number on the device.
+    /// The MIG profile or the partition, and its number on the device.
     pub slice: Option<(String, u32)>,
-    /// As the exporter calls the device.
+    /// The model name that the exporter reports.
     pub model: Option<String>,
-    /// Pods that hold it; several where it is shared.
+    /// Pods that hold it; several for a shared device.
     pub holders: Vec<PodKey>,
-    /// Whether a pod holds it; `None` when nobody can tell.
+    /// Whether a pod holds it; `None` when that is unknown.
     pub held: Option<bool>,
-    /// The time in which something ran on it.
+    /// Percentage of time in which a kernel ran on it.
     pub utilization: Option<Percent>,
-    /// The time in which its memory was read or written.
+    /// Percentage of time in which its memory was read or written.
     pub memory_copy: Option<Percent>,
     pub memory_used: Option<Mebibytes>,
-    /// What programs can use, so without what the driver keeps.
+    /// Memory that programs can use, without the driver's reservation.
     pub memory_total: Option<Mebibytes>,
     pub power: Option<Watts>,
     pub power_limit: Option<Watts>,
     pub temperature: Option<Celsius>,
-    /// Why it is broken, when its exporter says so.
+    /// Why it is broken, if its exporter reports it.
     pub fault: Option<String>,
-    /// How old the newest sample of its utilization is, where that is more than two scrapes.
+    /// The age of its newest utilization sample, if older than two scrape intervals.
     pub sample_age_seconds: Option<f64>,
-    /// True when its newest sample is older than two scrapes; its values are unknown then.
+    /// True when its newest sample is older than two scrape intervals. Its values are then unknown.
     pub stale: bool,
 }
 
@@ -50,7 +50,7 @@ impl Reading {
             .any(|(ours, name)| ours == namespace && name == pod)
     }
 
-    /// Returns the device's name on its node.
+    /// The name of the device on its node.
     pub fn id(&self) -> DeviceId {
         DeviceId {
             index: self.index,
@@ -59,23 +59,23 @@ impl Reading {
     }
 }
 
-/// All devices, and what was left out.
+/// The measurements of all devices, with the number of samples used and omitted.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Readings {
-    /// By node, number and slice.
+    /// Sorted by node, number and slice.
     pub devices: Vec<Reading>,
-    /// Samples outside what is physically possible.
+    /// Number of samples with physically impossible values.
     pub dropped: u64,
-    /// Samples that were used.
+    /// Number of samples used.
     pub samples: u64,
-    /// Samples of devices in no node of this cluster.
+    /// Number of samples from devices on nodes outside this cluster.
     pub elsewhere: u64,
-    /// Places among the devices by the pod that holds them.
+    /// Indexes into `devices`, by the pod that holds the device.
     held_by: BTreeMap<PodKey, Vec<usize>>,
 }
 
 impl Readings {
-    /// Of these devices.
+    /// Indexes the devices by the pods that hold them.
     pub fn new(devices: Vec<Reading>, samples: u64, dropped: u64, elsewhere: u64) -> Self {
         let mut held_by: BTreeMap<PodKey, Vec<usize>> = BTreeMap::new();
         for (place, reading) in devices.iter().enumerate() {
@@ -92,12 +92,13 @@ impl Readings {
         }
     }
 
-    /// Means over the devices that pods of a namespace hold, each once.
+    /// Computes means over the devices that pods of a namespace hold. A device counts once, even if
+    /// several pods hold it.
     pub fn figures_of(&self, namespace: &str, pods: &[&str]) -> Figures {
         self.figures_of_all(pods.iter().map(|pod| (namespace, *pod)))
     }
 
-    /// The same for pods of several namespaces.
+    /// Like `figures_of`, but for pods of several namespaces.
     pub fn figures_of_all<'p>(&self, pods: impl Iterator<Item = (&'p str, &'p str)>) -> Figures {
         let places = |(namespace, pod): (&str, &str)| {
             self.held_by
@@ -110,30 +111,30 @@ impl Readings {
     }
 }
 
-/// Means over devices, with what they rest on.
+/// Means over devices, with the number of devices that they are based on.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Figures {
-    /// Devices that were asked about.
+    /// Number of devices.
     pub devices: u64,
-    /// Those of them with a utilization.
+    /// Number of devices with a known utilization.
     pub sampled: u64,
-    /// Mean of those sampled.
+    /// Mean over the devices with a known utilization.
     pub utilization: Option<Percent>,
-    /// The lowest of them.
+    /// The lowest utilization of a device.
     pub lowest: Option<Percent>,
     /// Mean per device.
     pub memory_used: Option<Mebibytes>,
     pub memory_total: Option<Mebibytes>,
     /// Mean per device.
     pub power: Option<Watts>,
-    /// Sum over the devices; `None` when one of them does not tell.
+    /// Sum over the devices; `None` when the power of one is unknown.
     pub power_in_all: Option<Watts>,
 }
 
 impl Figures {
-    /// Of these devices.
+    /// Computes the means over these devices.
     pub fn of<'a>(readings: impl Iterator<Item = &'a Reading> + Clone) -> Self {
-        // Used and total must be of the same devices to stand beside each other.
+        // Used and total memory are comparable only if they cover the same devices.
         let both = |reading: &Reading| reading.memory_used.zip(reading.memory_total);
         let pairs = || readings.clone().filter_map(both);
         let memory_used = if pairs().next().is_some() {
@@ -157,7 +158,7 @@ impl Figures {
     }
 }
 
-/// Returns the sum; `None` for no device at all, and when one of them does not tell.
+/// Sums the values; `None` without devices, or when one value is unknown.
 fn sum_of_all(values: impl Iterator<Item = Option<Watts>>) -> Option<Watts> {
     let watts: Option<Vec<f64>> = values
         .map(|value| value.map(|Watts(watts)| watts))

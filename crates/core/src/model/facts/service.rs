@@ -1,11 +1,11 @@
-//! How a service is reached, and what its autoscaler does.
+//! The endpoints of a service, and the state of its autoscaler.
 
-/// One way to a service.
+/// An endpoint of a service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoint {
     /// `cluster`, `node`, `loadBalancer` or `ingress`.
     pub kind: &'static str,
-    /// `None` while nobody has given one.
+    /// `None` until a URL is assigned.
     pub url: Option<String>,
 }
 
@@ -18,32 +18,32 @@ impl Endpoint {
     }
 }
 
-/// An autoscaler as it stands.
+/// The current state of an autoscaler.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Autoscaler {
     pub min_replicas: u32,
     pub max_replicas: u32,
-    /// What it wants now; `None` before it has looked.
+    /// The desired number of replicas; `None` before the first evaluation.
     pub desired_replicas: Option<u32>,
     pub metrics: Vec<Scaling>,
     /// Why it does not scale.
     pub problem: Option<String>,
 }
 
-/// The name under which adapters serve the requests that wait at a pod.
+/// The name under which metrics adapters expose the requests waiting at a pod.
 pub const QUEUE_LENGTH: &str = "inference_queue_length";
 
-/// One figure that it follows: percent, but for requests that wait.
+/// A metric that the autoscaler follows: percent, except for waiting requests.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scaling {
     pub metric: String,
-    /// `None` while nobody serves it.
+    /// `None` while no adapter serves the metric.
     pub current: Option<f64>,
     pub target: Option<f64>,
 }
 
 impl Scaling {
-    /// Returns true for percent, false for a number of requests.
+    /// True for percent, false for a number of requests.
     pub fn is_percent(&self) -> bool {
         self.metric != QUEUE_LENGTH && !self.metric.contains("num_requests_waiting")
     }

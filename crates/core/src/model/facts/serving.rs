@@ -1,5 +1,5 @@
-//! The state of services and notebooks, read from the readiness of their pods, with the reason when
-//! a pod does not become ready.
+//! The state of services and notebooks. It follows from the readiness of their pods, with a reason
+//! when a pod does not become ready.
 
 use super::job::Job;
 use super::job_pod::{Container, Pod, PodPhase};
@@ -8,9 +8,9 @@ use super::state::{
     why,
 };
 
-/// Reads the state of a service or notebook.
+/// Determines the state of a service or notebook.
 pub(crate) fn state(job: &Job) -> State {
-    // Pods that were evicted are history: others were made for them.
+    // Evicted pods are ignored, because their controller has replaced them.
     let pods: Vec<&Pod> = job.pods.iter().filter(|pod| !pod.ended()).collect();
     let ready = pods.iter().filter(|pod| job.serves_with(pod)).count();
     let ready = u32::try_from(ready).unwrap_or(u32::MAX);
@@ -21,6 +21,8 @@ pub(crate) fn state(job: &Job) -> State {
     } else if ready >= job.pods_wanted {
         (
             Status::Running,
+            // A service with all its pods can still have a problem, such as a rollout that makes no
+            // progress.
             trouble(job, &pods)
                 .map(|why| degraded(job, ready, why))
                 .or_else(|| rollout(job, &pods)),
@@ -54,7 +56,7 @@ pub(crate) fn state(job: &Job) -> State {
     }
 }
 
-/// Describes a service of which some pods serve and others cannot.
+/// Describes a service with some ready pods and a reason why others are not.
 fn degraded(job: &Job, ready: u32, (reason, message): Why) -> Why {
     let what = if message.is_empty() {
         reason
@@ -67,7 +69,7 @@ fn degraded(job: &Job, ready: u32, (reason, message): Why) -> Why {
     )
 }
 
-/// Returns the reason that waiting alone does not remove, if there is one.
+/// Finds a problem that waiting alone does not solve.
 fn trouble(job: &Job, pods: &[&Pod]) -> Option<Why> {
     if let Some(why) = pods.iter().find_map(|pod| lost(pod)) {
         return Some(why);
@@ -84,10 +86,11 @@ fn trouble(job: &Job, pods: &[&Pod]) -> Option<Why> {
     }
     if let Some((reason, message)) = present.iter().find_map(|pod| pod.unscheduled.as_ref()) {
         return Some(match &job.pinned {
+            // Kueue holds back single pods by a scheduling gate.
             _ if job.queued && reason == "SchedulingGated" => why("Queued", job.queue_words()),
             Some(node) => {
                 let way = format!(
-                    "`gpuctl resume job {}/{} --anywhere` lets it go",
+                    "`gpuctl resume job {}/{} --anywhere` releases it",
                     job.namespace, job.name
                 );
                 why(
@@ -107,6 +110,7 @@ fn trouble(job: &Job, pods: &[&Pod]) -> Option<Why> {
     if let Some(message) = job
         .create_failure
         .as_deref()
+        // The event may be old, so it only counts while pods are missing.
         .filter(|_| present.len() < job.pods_wanted as usize)
     {
         return Some(why(create_failure_reason(message), message));
@@ -123,15 +127,15 @@ fn trouble(job: &Job, pods: &[&Pod]) -> Option<Why> {
     ))
 }
 
-/// Returns a container that ends again and again, with what ended it last.
+/// Describes a container that keeps crashing, with the cause of its last end.
 fn crashing(job: &Job, pod: &Pod) -> Option<Why> {
     let ends = |container: &&Container| {
         let waits = container
             .waiting
             .as_ref()
             .is_some_and(|(reason, _)| reason == "CrashLoopBackOff");
-        // Loading once more after it has ended is no mere start. One that has passed its startup
-        // check and fails the next is unhealthy, whatever ended it some time ago.
+        // A container that starts again after a crash is not just starting. If it has passed its
+        // startup probe and fails the next probe, it is unhealthy, whatever ended it before.
         let loads = !(job.checked && container.started);
         let again = container.running && container.last_ended.is_some() && !pod.ready && loads;
         waits || again || container.terminated.is_some()
@@ -154,7 +158,7 @@ fn crashing(job: &Job, pod: &Pod) -> Option<Why> {
         }
         Some(end) if end.never_started() => format!("{}, {restarts}", not_started(&pod.name, end)),
         Some(end) => format!("{} ended with exit code {}, {restarts}", pod.name, end.code),
-        None => format!("{} ends again and again, {restarts}", pod.name),
+        None => format!("{} keeps exiting, {restarts}", pod.name),
     };
     let reason = if container.waiting.is_some() {
         "CrashLoopBackOff"
@@ -164,8 +168,8 @@ fn crashing(job: &Job, pod: &Pod) -> Option<Why> {
     Some(why(reason, message))
 }
 
-/// Pods of two versions, or a specification that the controller has not seen yet: one version is
-/// replacing the other.
+/// Reports a rollout while pods of two versions exist, or while the controller has not observed the
+/// newest specification.
 fn rollout(job: &Job, pods: &[&Pod]) -> Option<Why> {
     let mut revisions: Vec<&str> = pods
         .iter()
@@ -177,7 +181,7 @@ fn rollout(job: &Job, pods: &[&Pod]) -> Option<Why> {
         .then(|| why("RollingOut", "a new version is replacing the old one"))
 }
 
-/// Returns what a pod that is not ready yet is at.
+/// Describes the progress of a pod that is not ready yet.
 fn beginning(job: &Job, pods: &[&Pod]) -> Why {
     let present: Vec<&&Pod> = pods
         .iter()

@@ -1,5 +1,5 @@
-//! The state of a job: its status and the reasons that trainings and services share. It is read
-//! from the pods, never from the existence of an object.
+//! The state of a job: its status, and reasons that apply to both trainings and services. It is
+//! derived from the pods, never from the existence of an object.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use crate::model::contract::labels::TERMINATION_PREFIX;
 use crate::model::contract::refusal::RefusalCause;
 use crate::model::values::text::clean;
 
-/// The contract's words for the state of a job.
+/// The state of a job, in the words of the contract.
 #[derive(
     Clone,
     Copy,
@@ -39,24 +39,24 @@ impl Status {
         self.into()
     }
 
-    /// Returns true when nothing of the job will run any more.
+    /// True when nothing of the job will run again.
     pub fn is_final(self) -> bool {
         matches!(self, Self::Succeeded | Self::Failed)
     }
 }
 
-/// A status, why it is so, and how many pods run of how many wanted.
+/// A status with its reason, and the number of running and desired pods.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct State {
     pub status: Status,
-    /// A CamelCase word as Kubernetes uses: `Unschedulable`, `OOMKilled`.
+    /// A CamelCase reason as in Kubernetes: `Unschedulable`, `OOMKilled`.
     pub reason: Option<String>,
     /// One sentence.
     pub message: Option<String>,
-    /// Pods that run; of a service, those that are ready.
+    /// Number of running pods; for a service, of ready pods.
     pub running: u32,
     pub wanted: u32,
-    /// True where the count belongs to the state: `running 2/2`.
+    /// True if the display includes the count: `running 2/2`.
     pub counted: bool,
 }
 
@@ -116,7 +116,7 @@ pub(crate) fn pod_failure(pod: &Pod) -> Option<Why> {
         (Some(reason), _) if reason == "DeadlineExceeded" => {
             why(reason, format!("{name} ran longer than `job.max_runtime`"))
         }
-        // The kubelet's own eviction has no DisruptionTarget condition.
+        // Not every eviction by the kubelet sets a DisruptionTarget condition.
         (Some(reason), _) if reason == "Evicted" => {
             why(reason, format!("{name} was evicted by its node{told}"))
         }
@@ -129,7 +129,7 @@ pub(crate) fn pod_failure(pod: &Pod) -> Option<Why> {
     })
 }
 
-/// Says why a container never started, in the runtime's words.
+/// Explains why a container never started, with the runtime's message.
 pub fn not_started(name: &str, end: &ContainerEnd) -> String {
     if end.message.is_empty() {
         format!("{name} could not start")
@@ -143,7 +143,7 @@ pub fn pod_name(pod: &Pod) -> String {
         .map_or_else(|| pod.name.clone(), |rank| format!("rank {rank}"))
 }
 
-/// Returns that a node evicts a pod of the job, while the pod itself does not say so yet.
+/// Reports that a node evicts a pod of the job, even before the pod's status shows it.
 pub(crate) fn evicted(job: &Job) -> Option<Why> {
     let message = job.eviction.as_deref()?.trim_end_matches(['.', ' ']);
     Some(why(
@@ -152,7 +152,7 @@ pub(crate) fn evicted(job: &Job) -> Option<Why> {
     ))
 }
 
-/// Returns a pod whose node does not answer: what it does is not known.
+/// Reports a pod whose node does not respond, so that the pod's state is unknown.
 pub fn lost(pod: &Pod) -> Option<Why> {
     let node = pod.node.as_deref()?;
     pod.is_lost().then(|| {
@@ -163,8 +163,8 @@ pub fn lost(pod: &Pod) -> Option<Why> {
     })
 }
 
-/// Returns the scheduler's sentence without what follows about preemption, which never is tried
-/// here.
+/// Removes the part about preemption and claims from the scheduler's message. It only explains why
+/// preemption did not help.
 pub fn scheduler_words(message: &str) -> &str {
     let end = [". no new claims", ". preemption:", ", preemption:"]
         .iter()
@@ -173,12 +173,12 @@ pub fn scheduler_words(message: &str) -> &str {
     message[..end.unwrap_or(message.len())].trim_end_matches('.')
 }
 
-/// Returns true for what every container waits for on its way to run.
+/// True for the waiting reasons of every container that is about to start.
 pub fn is_starting(reason: &str) -> bool {
     matches!(reason, "ContainerCreating" | "PodInitializing")
 }
 
-/// Returns why a pod waits for something that waiting alone does not bring.
+/// The reason why a container waits for something that waiting alone does not solve.
 pub(crate) fn stuck(pod: &Pod) -> Option<Why> {
     let waits = |container: &Container| {
         container
@@ -189,9 +189,9 @@ pub(crate) fn stuck(pod: &Pod) -> Option<Why> {
     pod.containers.iter().find_map(waits)
 }
 
-/// Returns why a pod of the job does not start and is not expected to: its image cannot be pulled,
-/// its container crashes or is refused by the runtime. `counts` leaves pods of an older version
-/// out.
+/// Explains why a pod of the job does not start and is not expected to. Its image cannot be pulled,
+/// or its container crashes or is rejected by the runtime. `counts` excludes pods of an older
+/// version.
 pub fn cannot_start(job: &Job, counts: impl Fn(&Pod) -> bool) -> Option<Why> {
     const LASTING: [&str; 8] = [
         "ImagePullBackOff",
@@ -208,8 +208,8 @@ pub fn cannot_start(job: &Job, counts: impl Fn(&Pod) -> bool) -> Option<Why> {
         .into_iter()
         .filter(|pod| !pod.deleting && counts(pod))
         .collect();
-    // A training's pod ends when its program cannot be started, and another one tries the same a
-    // while later.
+    // A training's pod fails when its program cannot be started, and its replacement fails in the
+    // same way.
     let refused = |pod: &&Pod| {
         let mut ends = pod
             .containers
@@ -234,7 +234,7 @@ pub fn cannot_start(job: &Job, counts: impl Fn(&Pod) -> bool) -> Option<Why> {
     let told = match last {
         Some(end) if reason == "CrashLoopBackOff" => {
             format!(
-                "{} ends again and again, with exit code {}",
+                "{} keeps exiting with exit code {}",
                 pod_name(pod),
                 end.code
             )
@@ -245,7 +245,7 @@ pub fn cannot_start(job: &Job, counts: impl Fn(&Pod) -> bool) -> Option<Why> {
     Some((reason, told))
 }
 
-/// Returns the API server's refusal of a pod in one word.
+/// Classifies the API server's rejection of a pod as one word.
 pub(crate) fn create_failure_reason(message: &str) -> &'static str {
     match RefusalCause::of(message) {
         Some(RefusalCause::QuotaExceeded | RefusalCause::QuotaUnset) => "QuotaExceeded",

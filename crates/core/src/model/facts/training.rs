@@ -1,5 +1,5 @@
-//! The state of a training, read from the phases of its pods; and `State::of`, which knows that
-//! services and notebooks are read from their readiness instead.
+//! The state of a training, derived from the phases of its pods. `State::of` also dispatches
+//! services and notebooks, whose state depends on readiness instead.
 
 use super::job::Job;
 use super::job_pod::{Container, Pod, PodPhase};
@@ -10,7 +10,7 @@ use super::state::{
 };
 
 impl State {
-    /// Reads the state of `job`.
+    /// Determines the state of `job`.
     pub fn of(job: &Job) -> Self {
         if job.kind.serves() {
             return serving::state(job);
@@ -19,9 +19,12 @@ impl State {
         let running = count(&pods, |pod| {
             pod.phase == PodPhase::Running && !pod.deleting && !pod.own_ended()
         });
+        // Succeeded pods can be deleted, but the Job's status still counts them.
         let done = count(&pods, |pod| pod.phase == PodPhase::Succeeded).max(job.pods_done);
         let (status, why) = if job.deleting {
             (Status::Terminating, None)
+        // The Job controller adds `SuccessCriteriaMet` and `FailureTarget` as soon as the outcome
+        // is certain, but `Complete` and `Failed` only after all pods have terminated.
         } else if holds(job, &["Complete", "SuccessCriteriaMet"]).is_some() {
             (Status::Succeeded, None)
         } else if let Some(why) = holds(job, &["Failed", "FailureTarget"]) {
@@ -64,9 +67,9 @@ fn holds(job: &Job, conditions: &[&str]) -> Option<Why> {
         .find_map(|condition| job.conditions.get(*condition).cloned())
 }
 
-/// Returns the reason why a pod failed, which says more than the Job's own `BackoffLimitExceeded`.
+/// The reason why a pod failed, which is more specific than the Job's `BackoffLimitExceeded`.
 fn failure(job: &Job, condition: Why) -> Why {
-    // The present try comes first: what ended an earlier one was overcome.
+    // Pods of the current attempt come first, because failures of earlier attempts were retried.
     let mut present = job.current_pods();
     let mut earlier: Vec<&Pod> = job
         .pods
@@ -74,7 +77,8 @@ fn failure(job: &Job, condition: Why) -> Why {
         .filter(|pod| !present.iter().any(|other| other.name == pod.name))
         .collect();
     earlier.sort_by(|a, b| (b.created_at, &b.name).cmp(&(a.created_at, &a.name)));
-    // Of one try the rank that ended first is the culprit: its peers end because it is gone.
+    // Within one attempt, the rank that ended first is the likely cause. Its peers fail because it
+    // has disappeared.
     present.sort_by_key(|pod| (pod.ended_at.is_none(), pod.ended_at));
     let ended: Vec<Why> = present
         .into_iter()
@@ -82,8 +86,8 @@ fn failure(job: &Job, condition: Why) -> Why {
         .filter(|pod| pod.disrupted.is_none())
         .filter_map(pod_failure)
         .collect();
-    // Peers may have ended within the same second, and say only `Error`: the rank with a reason of
-    // its own tells more.
+    // Peers that end within the same second only report `Error`, so a rank with a specific reason
+    // takes precedence.
     let told = ended
         .iter()
         .find(|(reason, _)| reason != "Error")
@@ -91,7 +95,7 @@ fn failure(job: &Job, condition: Why) -> Why {
     told.cloned().unwrap_or(condition)
 }
 
-/// Returns why a job that should run does not: what keeps the first pod that does not run.
+/// Explains why a job that should run does not, from the first pod with a known reason.
 fn waiting(job: &Job, pods: &[&Pod]) -> Why {
     if let Some(why) = evicted(job) {
         return why;
@@ -114,6 +118,7 @@ fn waiting(job: &Job, pods: &[&Pod]) -> Why {
     if let Some((reason, message)) = unscheduled {
         return waiting_for_node(job, bound.len(), reason, message);
     }
+    // The event of a failed creation may be old, so it only counts while pods are missing.
     let lacks_pods = count(pods, |pod| pod.phase != PodPhase::Failed) < job.pods_wanted;
     if let Some(message) = job.create_failure.as_deref().filter(|_| lacks_pods) {
         return why(create_failure_reason(message), message);
@@ -148,7 +153,7 @@ fn waiting(job: &Job, pods: &[&Pod]) -> Why {
     }
 }
 
-/// Returns why a pod without a node holds the job back.
+/// Explains why an unscheduled pod holds back the job.
 fn waiting_for_node(job: &Job, placed: usize, reason: &str, message: &str) -> Why {
     let message = scheduler_words(message);
     if placed == 0 {
@@ -163,7 +168,7 @@ fn waiting_for_node(job: &Job, placed: usize, reason: &str, message: &str) -> Wh
     why("WaitingForPeers", message)
 }
 
-/// What a kubelet will start again ended a moment ago.
+/// Describes a container that has failed and that the kubelet is about to restart.
 fn restarted(pod: &Pod) -> Option<String> {
     let ended =
         |container: &Container| Some((container.restarts, container.terminated.as_ref()?.code));

@@ -1,5 +1,5 @@
-//! A pod as a workload needs it, and what several tell together: the phases that they are in, when
-//! the first began and the last ended, what troubles one.
+//! A pod with the details that a workload needs, and sums over several pods: their phases, the
+//! first start, the last end and the first trouble.
 
 use std::rc::Rc;
 
@@ -9,8 +9,8 @@ use super::job_pod::PodPhase;
 use super::reading::PodKey;
 use crate::model::values::units::GpuCount;
 
-/// A pod as a workload needs it. There may be hundreds of thousands, so what many have in common is
-/// shared.
+/// A pod with the details that a workload needs. A cluster may have hundreds of thousands, so
+/// values that many pods have in common are shared.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WorkPod {
     pub namespace: Rc<str>,
@@ -19,14 +19,15 @@ pub struct WorkPod {
     pub parent: Option<Rc<str>>,
     pub node: Option<Rc<str>>,
     pub phase: PodPhase,
-    /// Devices that it asks for.
+    /// The number of devices that it requests.
     pub gpus: GpuCount,
-    /// The container that asks for them, else its first.
+    /// The container that requests devices, or else the first one.
     pub container: Rc<str>,
     pub created_at: Option<Timestamp>,
     pub started_at: Option<Timestamp>,
     pub ended_at: Option<Timestamp>,
-    /// Why a container does not start, other than that it is being created: `CrashLoopBackOff`.
+    /// Why a container does not start, such as `CrashLoopBackOff`; `None` while it is just being
+    /// created.
     pub trouble: Option<Rc<str>>,
 }
 
@@ -43,17 +44,16 @@ impl WorkPod {
 /// Sums over pods.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PodSums {
-    /// True for phases that a pod is in.
+    /// True for each phase that at least one pod is in.
     phases: [bool; 5],
-    /// True when a pod runs and has no trouble: the phase of one that crashes in a loop is still
-    /// `Running`.
+    /// True when a pod runs without trouble. The phase alone is not enough: it stays `Running` in a
+    /// crash loop.
     pub works: bool,
-    /// Why a pod that has not ended does not work; of several, what was told of the first that was
-    /// added.
+    /// The first trouble that was added among pods that have not terminated.
     pub trouble: Option<Rc<str>>,
-    /// When the first container began.
+    /// When the first container started.
     pub started_at: Option<Timestamp>,
-    /// When the last container ended.
+    /// When the last container terminated.
     pub ended_at: Option<Timestamp>,
 }
 
@@ -114,7 +114,7 @@ mod tests {
         let mut sums = PodSums::of(&pods[..1]);
         sums.merge(&PodSums::of(&pods[1..]));
         assert_eq!(sums, PodSums::of(&pods));
-        // One that has ended troubles nobody, and one that crashes does not work.
+        // A terminated pod has no trouble, and a pod in a crash loop does not work.
         assert_eq!(
             (
                 sums.trouble.as_deref(),

@@ -1,4 +1,4 @@
-//! Workloads: the top-level owners of pods that request GPUs, with what is below them.
+//! Workloads: the top-level owners of pods that request GPUs, and the objects below them.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use super::work_pod::{PodSums, WorkPod};
 use crate::model::values::units::GpuCount;
 
-/// An object that owns others, as far as it is known.
+/// An object that owns others.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OwnerObject {
     pub api_version: String,
@@ -16,24 +16,24 @@ pub struct OwnerObject {
     pub namespace: String,
     pub name: String,
     pub uid: String,
-    /// The UID of its own owner.
+    /// The UID of its owner.
     pub parent: Option<String>,
     pub created_at: Option<Timestamp>,
-    /// When the object says that it began and ended.
+    /// When the object started and ended, according to its status.
     pub started_at: Option<Timestamp>,
     pub ended_at: Option<Timestamp>,
-    /// Devices that its template asks for, in all.
+    /// The number of devices that its template requests for all pods.
     pub gpus: GpuCount,
-    /// What the object itself says of its end.
+    /// Its final state, according to its own status.
     pub verdict: Option<Standing>,
     /// Why it has no pods: `Suspended`, `ScaledToZero`, [`QUEUED`].
     pub resting: Option<&'static str>,
 }
 
-/// It has no pods because its queue has not let it run.
+/// It has no pods because its queue has not admitted it.
 pub const QUEUED: &str = "Queued";
 
-/// The workloads document's words.
+/// The state of a workload, in the words of the workloads document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, strum::IntoStaticStr)]
 pub enum Standing {
     Running,
@@ -48,7 +48,7 @@ impl Standing {
         self.into()
     }
 
-    /// Returns the document's color for it.
+    /// The color that the workloads document assigns to it.
     pub fn color(self) -> &'static str {
         match self {
             Self::Running | Self::Completed => "green",
@@ -63,40 +63,41 @@ impl Standing {
 #[derive(Clone, Debug)]
 pub struct Workload {
     pub top: OwnerObject,
-    /// Pods below it, by name: all, or those that ask for devices where the names of the others
-    /// were not wanted.
+    /// Its pods, sorted by name. If the names of pods without devices were not requested, only pods
+    /// with devices.
     pub pods: Vec<Rc<WorkPod>>,
-    /// What all its pods tell together.
+    /// Sums over all its pods.
     pub sums: PodSums,
     pub standing: Standing,
-    /// Devices that its living pods ask for, or its template where it has none.
+    /// Devices requested by its pods that have not terminated, or by its template if it has none.
     pub requested: GpuCount,
     /// Whole devices that it holds, by the product label of their nodes.
     pub held: BTreeMap<String, GpuCount>,
-    /// Slices that it holds.
+    /// Slices that it holds, by name.
     pub slices: BTreeMap<String, u64>,
 }
 
 impl Workload {
-    /// Returns why one of its pods does not work, in Kubernetes' word.
+    /// The Kubernetes reason why one of its pods does not work.
     pub fn trouble(&self) -> Option<&str> {
         self.sums.trouble.as_deref()
     }
 
-    /// Counts the whole devices that it holds.
+    /// The number of whole devices that it holds.
     pub fn gpus_held(&self) -> GpuCount {
         self.held.values().copied().sum()
     }
 
-    /// Returns when the first container of its pods began; the object's own time where it has ended
-    /// and no pod is left, for an object that waits says that it started, too.
+    /// When the first container of its pods started. The object's own start counts only after the
+    /// workload has ended without remaining pods, because it is also set on objects that still
+    /// wait.
     pub fn started_at(&self) -> Option<Timestamp> {
         self.sums
             .started_at
             .or(self.top.started_at.filter(|_| self.has_ended()))
     }
 
-    /// Returns when it ended; `None` while it goes on, or where nothing recorded it.
+    /// When it ended; `None` while it runs, or if no end was recorded.
     pub fn ended_at(&self) -> Option<Timestamp> {
         matches!(self.standing, Standing::Completed | Standing::Failed)
             .then(|| self.top.ended_at.or(self.sums.ended_at))

@@ -5,15 +5,15 @@ use super::secret_text::secret_spans;
 use super::secret_tools::secret_words;
 use super::secret_values::is_count;
 
-/// Indices of words that are entirely secret or join a short flag with one, as in `-pSECRET`.
-/// [`secret_spans`] finds other secrets within a word.
+/// Finds the indices of words that are secrets as a whole, or that join a short flag with one, as
+/// in `-pSECRET`. [`secret_spans`] finds other secrets within a word.
 pub fn argument_secrets(words: &[&str]) -> Vec<usize> {
     let mut found: Vec<usize> = (1..words.len())
         .filter(|index| follows_secret_flag(words[index - 1], words[*index]))
         .collect();
     let in_programs = secret_words(words.iter().map(|word| (*word, false)));
     found.extend(in_programs.into_iter().map(|secret| secret.index));
-    // The joined line identifies secrets that several words announce.
+    // A name and its secret can be separate words, so the rules also run on the joined line.
     let line = words.join(" ");
     let spans = secret_spans(&line);
     let mut start = 0;
@@ -33,9 +33,10 @@ pub fn argument_secrets(words: &[&str]) -> Vec<usize> {
     found
 }
 
-/// Whether `word` is the value of a flag that announces a secret.
+/// Whether `word` is the value of a flag whose name indicates a secret.
 fn follows_secret_flag(flag: &str, word: &str) -> bool {
     let is_flag = flag.starts_with('-') && !flag.contains(['=', ' ', '\n']);
+    // `--max-tokens 8192` is a count.
     let counts_tokens = flag.trim_end_matches('s').ends_with("token") && is_count(word);
     is_flag && !word.starts_with("--") && holds_secret(flag, word) && !counts_tokens
 }

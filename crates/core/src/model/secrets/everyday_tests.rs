@@ -1,5 +1,5 @@
-//! Harmless texts that resemble secrets: logs of training and serving programs, of Kubernetes, and
-//! command lines. An answer with masks instead of ordinary words is useless.
+//! Harmless texts that resemble secrets: logs of training and serving programs, logs of Kubernetes,
+//! and command lines. Output that masks ordinary words is useless.
 
 use super::scrubbed;
 

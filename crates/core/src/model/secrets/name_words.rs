@@ -1,14 +1,14 @@
 //! Word lists for the recognition of secrets by the name of a variable, flag or key.
 
-/// Suffixes that announce a secret wherever they appear, in the singular. `PGPASSWORD` and
-/// `hftoken` have no separator.
+/// Suffixes that always indicate a secret, in the singular. They need no separator before them:
+/// `PGPASSWORD`, `hftoken`.
 #[rustfmt::skip]
 pub(super) const STRONG_ENDS: [&str; 21] = [
     "token", "password", "passwd", "passphrase", "passcode", "secret", "apikey", "accesskey", "secretkey",
     "privatekey", "accountkey", "licensekey", "authkey", "credential", "authorization", "pswd", "psswd",
     "passwrd", "pword", "secretid", "connectionstring",
 ];
-/// Words that announce a secret in the name of a flag or variable, in the singular.
+/// Words that indicate a secret in the name of a flag or variable, in the singular.
 #[rustfmt::skip]
 pub(super) const WEAK: [&str; 20] = [
     "key", "auth", "pat", "license", "licence", "login", "pwd", "pw", "pass", "cred", "bearer", "jwt",
@@ -45,7 +45,7 @@ pub(super) const PLAIN_TOKENS: [&str; 65] = [
     "prompt", "reasoning", "seen", "sep", "special", "speculative", "start", "stop", "sub", "text", "think",
     "total", "train", "trained", "unique", "unk", "valid", "video", "visual", "vocab", "word",
 ];
-/// Final words of names that describe a secret and do not hold it, as in `--token-file` and
+/// Last words of names that describe a secret but do not contain it, as in `--token-file` and
 /// `secretName`.
 #[rustfmt::skip]
 pub(super) const DESCRIPTIONS: [&str; 81] = [
@@ -63,7 +63,7 @@ pub(super) const DESCRIPTIONS: [&str; 81] = [
 pub(super) const COUNTS: [&str; 9] = [
     "avg", "max", "mean", "min", "n", "num", "per", "sum", "total",
 ];
-/// Beginnings of words that end in `key` by chance or name a key of a keyboard.
+/// Beginnings of words that end in `key` by chance, or that name a key on a keyboard.
 #[rustfmt::skip]
 pub(super) const KEY_LETTERS: [&str; 22] = [
     "alt", "ctrl", "dar", "don", "flun", "fn", "hic", "hoc", "hot", "jer", "joc", "lac", "mic", "mon",
@@ -83,7 +83,7 @@ pub(super) const AFTER_KEYS: [&str; 14] = [
     "cache", "frame", "frames", "head", "heads", "layer", "padding", "point", "points", "proj", "projection",
     "states", "value", "values",
 ];
-/// Weak words that mean a secret only at the end of a name: `pin_memory` and `sas_address` are
+/// Weak words that indicate a secret only at the end of a name. `pin_memory` and `sas_address` are
 /// settings.
 #[rustfmt::skip]
 pub(super) const FINAL_ONLY: [&str; 4] = [
@@ -94,13 +94,13 @@ pub(super) const FINAL_ONLY: [&str; 4] = [
 pub(super) const NO_PLURAL: [&str; 8] = [
     "auth", "licence", "license", "login", "pass", "pin", "sig", "signature",
 ];
-/// File extensions. `secret.go:189` is a place in a source file.
+/// File extensions. `secret.go:189` is a position in a source file.
 #[rustfmt::skip]
 pub(super) const EXTENSIONS: [&str; 27] = [
     "c", "cc", "cpp", "crt", "csv", "cu", "go", "h", "hpp", "java", "js", "json", "jsonl", "log", "md", "pem",
     "proto", "py", "rb", "rs", "sh", "so", "toml", "ts", "txt", "yaml", "yml",
 ];
-/// Final words of names that usually hold the path of a file.
+/// Last words of names that usually contain a file path.
 #[rustfmt::skip]
 pub(super) const FILE_NAMES: [&str; 8] = [
     "cert", "certificate", "crt", "key", "licence", "license", "pem", "pwd",

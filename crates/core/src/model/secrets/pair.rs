@@ -1,4 +1,4 @@
-//! A name in text with the value after it, and what their surroundings say of them.
+//! A name in text with the value after it, and the evidence from the text around them.
 
 use std::ops::Range;
 
@@ -9,7 +9,7 @@ use super::secret_values::{
     TextValue, ValueEnd, is_count, is_number_of_tokens, number_before_pair, value_at,
 };
 
-/// A name in text, what separates it from its value, and where the value starts.
+/// A name in text, the separator after it, and the start of its value.
 pub(super) struct Pair<'a> {
     pub(super) text: &'a str,
     pub(super) name: &'a str,
@@ -39,7 +39,7 @@ impl<'a> Pair<'a> {
         self.name.is_ascii() && !self.separator.contains([':', '=', '>', '：'])
     }
 
-    /// Whether a sentence tells a password: `the password is x`. Passwords can be ordinary words.
+    /// Whether a sentence states a password: `the password is x`. Passwords can be ordinary words.
     pub(super) fn tells_password(&self) -> bool {
         let name = self.name.to_ascii_lowercase().replace([' ', '-'], "");
         let says = self.separator.trim().to_ascii_lowercase();
@@ -59,7 +59,7 @@ impl<'a> Pair<'a> {
         &self.text[self.value_at..]
     }
 
-    /// The value. A switch or a count before a separator is a value of its own:
+    /// Finds the value. A switch or a count before a list separator is a complete value:
     /// `token=None,lr=0.1`.
     pub(super) fn value(&self, end: ValueEnd) -> TextValue {
         const LONGEST_SWITCH: usize = 8;
@@ -92,12 +92,12 @@ impl<'a> Pair<'a> {
         self.separator.contains(['"', '\'', '`'])
     }
 
-    /// The name of a variable, not a word of a sentence: `DB_PASS`.
+    /// True for the name of a variable (`DB_PASS`), false for a word of a sentence.
     pub(super) fn is_variable(&self) -> bool {
         self.name.len() > 1 && !self.name.contains(|c: char| c.is_lowercase())
     }
 
-    /// Whether a value is a number that this name counts.
+    /// Whether the value is a number that this name counts.
     pub(super) fn counts(&self, value: &str) -> bool {
         let name = self.name.trim_end_matches('s').to_ascii_lowercase();
         // `PASS=12 FAIL=3` summarizes tests.
@@ -108,7 +108,7 @@ impl<'a> Pair<'a> {
             || (is_number_of_tokens(value) && strength_of(self.name).counts_tokens)
     }
 
-    /// The value's place if the value can be a secret of this name.
+    /// The span of the value, if it can be a secret of this name.
     pub(super) fn accepted(&self, value: TextValue) -> Option<Range<usize>> {
         let content = &self.text[value.span.clone()];
         (!self.counts(content) && holds_secret(self.name, content)).then_some(value.span)

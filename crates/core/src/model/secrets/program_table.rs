@@ -1,15 +1,15 @@
-//! Lists programs with secrets at places that no name announces.
+//! Lists programs that take secrets at positions without a telling name.
 
-/// How a program takes its secrets.
+/// Where a program takes its secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SecretPlace {
     /// After a flag.
     Flag,
-    /// After a flag that can end a group of short flags: `curl -sSLu me:x`.
+    /// After a flag that can end a cluster of short flags: `curl -sSLu me:x`.
     Cluster,
-    /// After a flag, with the kind of source before it: `pass:x`, `file:x`.
+    /// After a flag, prefixed with the kind of its source: `pass:x`, `file:x`.
     Source,
-    /// After a flag, behind the user: `me%x`.
+    /// After a flag, following the user name: `me%x`.
     UserAndPassword,
     /// After the name of a setting: `git config user.password x`.
     Settings,
@@ -21,16 +21,16 @@ pub(super) enum SecretPlace {
     LastWord,
     /// The last word, with the flag `-b`.
     Batch,
-    /// The words, if a login reads what the program prints.
+    /// The printed words, if a login reads the output of the program.
     Echo,
 }
 
-/// Programs and their secrets.
+/// Programs that take their secrets in the same way.
 pub(super) struct KnownProgram {
     pub names: &'static [&'static str],
     /// Flags before a secret.
     pub flags: &'static [&'static str],
-    /// Flags that are glued to a secret.
+    /// Flags that can be joined with a secret.
     pub glued: &'static [&'static str],
     pub rule: SecretPlace,
 }
@@ -49,7 +49,7 @@ const fn program(
     }
 }
 
-/// The programs. Names of passwords, such as `--http-password`, need no entry.
+/// Flags that name a password, such as `--http-password`, need no entry here.
 #[rustfmt::skip]
 pub(super) const PROGRAMS: [KnownProgram; 24] = [
     program(&["curl"], &["-u", "-U", "--user", "--proxy-user", "--pass", "--proxy-pass", "--oauth2-bearer", "--tlspassword"],
@@ -80,13 +80,13 @@ pub(super) const PROGRAMS: [KnownProgram; 24] = [
     program(&["echo", "printf"], &[], &[], SecretPlace::Echo),
     program(&["htpasswd"], &[], &[], SecretPlace::Batch),
 ];
-/// Programs that accept a key as a bare word after `login`.
+/// Programs that accept a key as a plain word after `login`.
 #[rustfmt::skip]
 pub(super) const KEY_LOGINS: [&str; 19] = [
     "wandb", "weave", "comet", "clearml", "neptune", "swanlab", "hf", "huggingface-cli", "modelscope", "ngc", "npm", "kaggle",
     "vault", "doctl", "replicate", "modal", "lightning", "dvc", "runpodctl",
 ];
-/// Flags of logins without a value.
+/// Flags of login commands that take no value.
 pub(super) const LONE_LOGIN_FLAGS: [&str; 5] = [
     "--relogin",
     "--verify",

@@ -9,7 +9,7 @@ use super::secret_values::{
     value_at,
 };
 
-/// `token: x` and `"token":"x"`, but not an image tag, `token:1.2`.
+/// Finds the value in `token: x` and `"token":"x"`, but not in an image tag (`token:1.2`).
 pub(super) fn field(pair: &Pair<'_>) -> Option<Range<usize>> {
     let is_path = pair.before() == Some('/') && pair.separator == ":";
     let is_place =
@@ -52,7 +52,7 @@ pub(super) fn field(pair: &Pair<'_>) -> Option<Range<usize>> {
 }
 
 fn is_field_name(pair: &Pair<'_>) -> bool {
-    // Everyday words except in variables and in the `auths` of a Docker config.
+    // These are everyday words, except in names of variables and in the `auths` of a Docker config.
     const PROSE: [&str; 8] = ["pwd", "pw", "cred", "creds", "jwt", "pass", "psk", "otp"];
     let name = pair.name.to_ascii_lowercase();
     let is_compound = pair.name.contains('_')
@@ -81,13 +81,13 @@ fn is_type(value: &str) -> bool {
     ) || value.starts_with("Optional[")
 }
 
-/// Whether a value without quotes directly after `name:` refers to something: the tag of an image,
-/// a line of a source file, or a Secret.
+/// Whether an unquoted value directly after `name:` is a reference: an image tag, a line of a
+/// source file, or the name of a Secret.
 fn is_reference(pair: &Pair<'_>, value: &str) -> bool {
     if pair.separator != ":" {
         return false;
     }
-    // A longer text cannot be the name of an object.
+    // Names of objects have at most 253 characters (RFC 1123 subdomains).
     const LONGEST_NAME: usize = 254;
     let name = pair.name.to_ascii_lowercase();
     let is_version = value == "latest"
@@ -102,7 +102,8 @@ fn is_reference(pair: &Pair<'_>, value: &str) -> bool {
     is_tagged || is_object || (pair.strength() == NameStrength::Weak && is_count(value))
 }
 
-/// A value on the line after its name, as in indented JSON. Another key there begins an object.
+/// Finds a value on the line after its name, as in indented JSON. If that line is another key, the
+/// value is an object and not a secret.
 fn next_line(pair: &Pair<'_>) -> Option<Range<usize>> {
     let blanks = pair.rest().len() - pair.rest().trim_start().len();
     let value = value_at(pair.text, pair.value_at + blanks, ValueEnd::Blank);
@@ -117,7 +118,7 @@ fn next_line(pair: &Pair<'_>) -> Option<Range<usize>> {
     if is_value { pair.accepted(value) } else { None }
 }
 
-/// Whether a line of YAML consists of a name and a value that can have blanks: `password: two
+/// Whether a YAML line consists of a name and a value that may contain spaces: `password: two
 /// words`.
 fn is_phrase_of_yaml(pair: &Pair<'_>) -> bool {
     let name = pair.name.to_ascii_lowercase();

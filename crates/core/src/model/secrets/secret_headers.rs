@@ -1,5 +1,5 @@
-//! Finds the values of HTTP headers that carry credentials. A scheme such as `token` or a list of
-//! cookies contains blanks, so the value lasts until the end of the line or the closing quote.
+//! Finds the values of HTTP headers that contain credentials. A scheme such as `token` and a list
+//! of cookies contain spaces, so the value extends to the end of the line or to the closing quote.
 
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -22,7 +22,7 @@ static HEADER: LazyLock<Regex> = LazyLock::new(|| {
     .expect("the pattern is tested")
 });
 
-/// Adds the places of headers' values.
+/// Adds the spans of header values.
 pub(super) fn add_headers(text: &str, spans: &mut Vec<Range<usize>>) {
     let mut at = 0;
     while let Some(found) = HEADER.captures_at(text, at) {
@@ -42,16 +42,17 @@ pub(super) fn add_headers(text: &str, spans: &mut Vec<Range<usize>>) {
     }
 }
 
-/// The value of a header that can have blanks.
+/// Finds the value of a header that may contain spaces.
 fn long_value(text: &str, name_at: usize, separator: &str, at: usize) -> Option<Range<usize>> {
     let value = value_at(text, at, ValueEnd::Blank);
     if value.is_quoted {
         return Some(value.span);
     }
-    // `cookie=x` is a parameter, and the name of a header without a separator is prose.
+    // `cookie=x` is a parameter, and a header name without a separator is prose.
     let is_header = separator.contains(':')
         || (separator.contains('=') && text[name_at..at].to_ascii_lowercase().contains("auth"));
-    // Test the first word before looking for the end of a line, which can have many headers.
+    // Tests the first word before searching for the end of the line, because a long line can
+    // contain many headers.
     if !is_header || text[at..].starts_with('{') || !is_credential(&text[at..value.span.end]) {
         return None;
     }
@@ -65,14 +66,14 @@ fn long_value(text: &str, name_at: usize, separator: &str, at: usize) -> Option<
     Some(at..end.map_or(at + line.len(), |end| end.min(at + line.len())))
 }
 
-/// The value of a header that is one word.
+/// Finds the value of a header that is a single word.
 fn short_value(text: &str, separator: &str, at: usize) -> Option<Range<usize>> {
     let value = value_at(text, at, ValueEnd::Blank);
     (value.is_quoted || separator.contains(':')).then_some(value.span)
 }
 
-/// The quote that opens before a header, with the number of its backslashes: `-H "Authorization:
-/// x"`.
+/// The quote that opens before a header, with the number of backslashes before it: `-H
+/// "Authorization: x"`.
 fn enclosing_quote(text: &str, name_at: usize) -> Option<(u8, usize)> {
     let line = line_before(text, name_at).1;
     let opening = line.rfind(['"', '\'', '`'])?;
@@ -82,7 +83,7 @@ fn enclosing_quote(text: &str, name_at: usize) -> Option<(u8, usize)> {
     opens.then_some((line.as_bytes()[opening], opening - before.len()))
 }
 
-/// Whether a value is a credential, not a message about one: `Authorization: missing`.
+/// Whether a value is a credential and not a message about one (`Authorization: missing`).
 fn is_credential(value: &str) -> bool {
     let value = value.trim();
     let first = value.split_whitespace().next().unwrap_or_default();

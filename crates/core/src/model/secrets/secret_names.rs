@@ -1,4 +1,4 @@
-//! Decides by the name of a variable, flag or key whether it holds a secret.
+//! Decides whether a variable, flag or key contains a secret, based on its name.
 
 use super::name_words::{
     AFTER_KEYS, COUNTS, DESCRIPTIONS, EXTENSIONS, FILE_NAMES, FINAL_ONLY, KEY_LETTERS, KEY_OWNERS,
@@ -6,24 +6,23 @@ use super::name_words::{
 };
 use super::secret_values::is_number_of_tokens;
 
-/// How reliably a name announces a secret.
+/// How reliably a name indicates a secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum NameStrength {
-    /// The name does not announce a secret.
+    /// The name does not indicate a secret.
     None,
-    /// A secret in a flag or a variable, but an everyday word in prose and in API objects: `key`,
+    /// A secret in a flag or a variable, but an everyday word in prose and API objects: `key`,
     /// `login`.
     Weak,
-    /// A secret wherever it appears: `password`, `api_key`.
+    /// A secret everywhere: `password`, `api_key`.
     Strong,
 }
 
-/// What a name announces. It compares with a [`NameStrength`] by its strength.
+/// The meaning of a name. Compares equal to a [`NameStrength`] with the same strength.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Announcement {
-    /// How reliably the name announces a secret.
     pub strength: NameStrength,
-    /// Whether a number after the name is a count of tokens, as in `tokens=8388608`.
+    /// Whether a number after the name counts tokens, as in `tokens=8388608`.
     pub counts_tokens: bool,
 }
 
@@ -51,19 +50,19 @@ pub fn strength_of(name: &str) -> Announcement {
     let is_file = name
         .rsplit_once('.')
         .is_some_and(|(_, extension)| EXTENSIONS.contains(&extension));
-    // The secret ID of an AppRole is its password, although other IDs are public.
+    // The secret ID of an AppRole is a password, although other IDs are public.
     let is_secret_id = words.len() > 1 && last == "id" && words[words.len() - 2] == "secret";
     if is_secret_id {
         return NameStrength::Strong.into();
     }
-    // `secretName` and `--token-file` locate a secret; `TOKEN_1` and `password2` hold one.
+    // `secretName` and `--token-file` refer to a secret. `TOKEN_1` and `password2` contain one.
     if is_file || DESCRIPTIONS.contains(&last.as_str()) {
         return NameStrength::None.into();
     }
     let strengths: Vec<NameStrength> = (0..words.len())
         .map(|index| strength_in(&words, index))
         .collect();
-    // `password_tokens` and `auth_tokens` announce a secret by another word too.
+    // `password_tokens` and `auth_tokens` also contain another word that indicates a secret.
     let counts_tokens =
         strengths
             .iter()
@@ -80,7 +79,7 @@ pub fn strength_of(name: &str) -> Announcement {
     }
 }
 
-/// Classifies one word of a name by its neighbours.
+/// Classifies one word of a name with the help of its neighbors.
 fn strength_in(words: &[String], index: usize) -> NameStrength {
     let written = words[index].as_str();
     let singular = written
@@ -98,7 +97,7 @@ fn strength_in(words: &[String], index: usize) -> NameStrength {
     if let Some(start) = word.strip_suffix("token") {
         return strength_of_token(&words[..index], start, written != word, after);
     }
-    // `imagePullSecret` and `tlsSecret` hold the name of a Secret.
+    // `imagePullSecret` and `tlsSecret` contain the name of a Secret.
     if word == "secret" && matches!(before, "pull" | "tls")
         || word.ends_with("pullsecret")
         || word == "tlssecret"
@@ -116,7 +115,7 @@ fn strength_in(words: &[String], index: usize) -> NameStrength {
     }
 }
 
-/// Classifies `token` between the words `before` and the word `after`. `start` is glued to it, as
+/// Classifies `token` between the words `before` and the word `after`. `start` is joined to it, as
 /// in `hftoken`.
 fn strength_of_token(before: &[String], start: &str, is_plural: bool, after: &str) -> NameStrength {
     let owner = if start.is_empty() {
@@ -130,7 +129,7 @@ fn strength_of_token(before: &[String], start: &str, is_plural: bool, after: &st
             .rev()
             .take(4)
             .any(|word| COUNTS.contains(&word.as_str()));
-    // `tokens_seen` is a count, and `HF_TOKENS_PROD` is a list of secrets.
+    // `tokens_seen` is a count, but `HF_TOKENS_PROD` is a list of secrets.
     let is_qualified = is_plural && !after.is_empty() && !KEY_OWNERS.contains(&owner);
     match PLAIN_TOKENS.contains(&owner) || is_counted || is_qualified || after == "per" {
         true => NameStrength::None,
@@ -138,7 +137,8 @@ fn strength_of_token(before: &[String], start: &str, is_plural: bool, after: &st
     }
 }
 
-/// Classifies a key by the word before it, which can be glued to it, as in `WANDBKEY` and `monkey`.
+/// Classifies `key` by the word before it, which can be joined to it, as in `WANDBKEY` and
+/// `monkey`.
 fn strength_of_key(owner: &str, is_glued: bool) -> NameStrength {
     if PLAIN_KEYS.contains(&owner) || (is_glued && KEY_LETTERS.contains(&owner)) {
         return NameStrength::None;
@@ -150,7 +150,7 @@ fn strength_of_key(owner: &str, is_glued: bool) -> NameStrength {
     }
 }
 
-/// Classifies the remaining words, which can be glued to an owner: `pin`, `DBPASS`.
+/// Classifies the other words, which can be joined to an owner: `pin`, `DBPASS`.
 fn strength_of_word(word: &str, before: &str, is_last: bool) -> NameStrength {
     if word == "pass" && PLAIN_PASSES.contains(&before) || FINAL_ONLY.contains(&word) && !is_last {
         return NameStrength::None;
@@ -165,7 +165,7 @@ fn strength_of_word(word: &str, before: &str, is_last: bool) -> NameStrength {
             NameStrength::Strong
         };
     }
-    // The shell's `OLDPWD` is a directory.
+    // The shell stores the previous directory in `OLDPWD`.
     let is_glued = (word.ends_with("pw") || word.ends_with("pwd") || word.ends_with("psk"))
         && word != "oldpwd";
     if is_glued {
@@ -175,15 +175,15 @@ fn strength_of_word(word: &str, before: &str, is_last: bool) -> NameStrength {
     }
 }
 
-/// Whether an environment variable of this name holds a secret.
+/// Whether an environment variable with this name contains a secret.
 pub fn is_secret_name(name: &str) -> bool {
-    // Shells keep the working directory in `PWD`, which resembles a password's name.
+    // Shells store the working directory in `PWD`, which resembles the name of a password.
     !matches!(name, "PWD" | "OLDPWD") && strength_of(name) != NameStrength::None
 }
 
-/// Whether a value after a name of this strength can be a secret. A switch never is, nor is a count
-/// of tokens. A path is one only after an unambiguous name; [`holds_secret`] also considers which
-/// names take a file.
+/// Whether a value after a name of this strength can be a secret. Switches and counts of tokens
+/// cannot. A path can only be a secret after an unambiguous name; [`holds_secret`] also considers
+/// which names take a file.
 pub fn is_secret_value(announced: impl Into<Announcement>, value: &str) -> bool {
     const SWITCHES: [&str; 12] = [
         "true", "false", "yes", "no", "on", "off", "none", "null", "nil", "auto", "disabled",
@@ -231,12 +231,13 @@ pub(super) fn holds_secret(name: &str, value: &str) -> bool {
         )
 }
 
-/// Whether a value has the shape of a path. Base64 also begins with a slash, and has `+` and `=`.
+/// Whether a value looks like a path. Base64 can also start with a slash, but often contains `+` or
+/// `=`.
 fn is_path(value: &str) -> bool {
     const EXTENSIONS: [&str; 10] = [
         "pem", "key", "crt", "cer", "lic", "json", "txt", "p12", "pub", "der",
     ];
-    // A longer path cannot be opened.
+    // `PATH_MAX` on Linux: the kernel opens no longer path.
     const LONGEST: usize = 4096;
     let Some(rest) = ["../", "./", "~/", "/"]
         .iter()
@@ -250,8 +251,8 @@ fn is_path(value: &str) -> bool {
     value.len() <= LONGEST && !value.contains(['+', '=']) && (rest.contains('/') || has_extension)
 }
 
-/// Splits at everything that is not a letter or digit, at changes from lower to upper case, and
-/// before trailing digits.
+/// Splits a name at characters other than letters and digits, and at changes from lower to upper
+/// case. Removes trailing digits from each word.
 fn words_of(name: &str) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     let mut last = ' ';

@@ -1,5 +1,5 @@
-//! Finds values after a name that announces a secret: assignments, fields, flags, variables of
-//! containers and sentences.
+//! Finds values after a name that indicates a secret: assignments, fields, flags, environment
+//! variables of containers, and sentences.
 
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -34,6 +34,7 @@ static RULES: LazyLock<Vec<(Regex, Find)>> = LazyLock::new(|| {
         ),
         (format!(r"(?i)(?-u:\b)(?P<n>(?:(?:{owners})[ _-]+){{1,3}}keys?)(?P<s>[ \t]*[:=：][ \t]*|\s+{says}\s+)"), key_of_owner),
         (format!(r"(?i)(?-u:\b)(?P<n>pass[ -](?:word|phrase|code)|{nouns})(?P<s>\s+{says}\s+)"), sentence),
+        // Chinese for password, passphrase, token and key.
         (r"(?P<n>密码|口令|令牌|密钥)(?P<s>\s*(?:[:：=]|是|为)\s*)".to_owned(), sentence),
         (
             format!(
@@ -60,7 +61,7 @@ static REVERSED: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(&pattern).expect("the pattern is tested")
 });
 
-/// Adds the places of values after names.
+/// Adds the spans of values after names.
 pub(super) fn add_pairs(text: &str, spans: &mut Vec<Range<usize>>) {
     for (pattern, find) in RULES.iter() {
         let mut at = 0;
@@ -68,7 +69,7 @@ pub(super) fn add_pairs(text: &str, spans: &mut Vec<Range<usize>>) {
             let Some(pair) = Pair::of(text, &found) else {
                 break;
             };
-            // Names can follow each other directly: `--env=TOKEN=x`.
+            // The next name can start directly after this one: `--env=TOKEN=x`.
             at = pair.name_at + pair.name.len();
             if let Some(span) = find(&pair) {
                 at = at.max(span.end);
@@ -82,7 +83,8 @@ pub(super) fn add_pairs(text: &str, spans: &mut Vec<Range<usize>>) {
     spans.extend(reversed.filter_map(|found| found.name("v").map(|value| value.range())));
 }
 
-/// `token=x`, `password = "x"`, `os.environ["TOKEN"] = 'x'`, `token: str = "x"`.
+/// Finds the value in `token=x`, `password = "x"`, `os.environ["TOKEN"] = 'x'` and `token: str =
+/// "x"`.
 fn assigned(pair: &Pair<'_>) -> Option<Range<usize>> {
     let strength = pair.strength();
     let is_spaced = pair.separator.len() > 1 && !pair.separator.starts_with(['=', '\\']);
@@ -107,13 +109,13 @@ fn assigned(pair: &Pair<'_>) -> Option<Range<usize>> {
     pair.accepted(value).filter(|_| !is_word)
 }
 
-/// `--token x`, `["--token", "x"]`, and the same over two lines.
+/// Finds the value in `--token x` and `["--token", "x"]`, on one line or two.
 fn flag(pair: &Pair<'_>) -> Option<Range<usize>> {
     const PROSE: [&str; 11] = [
         "is", "was", "and", "or", "must", "not", "requires", "cannot", "flag", "option", "are",
     ];
     let is_list = pair.separator.starts_with(',');
-    // `-auth` in prose is a hyphen; Go programs spell out single-dash flags.
+    // `-auth` in prose is a hyphenated suffix. Go programs use long flags with a single dash.
     if pair.rest().starts_with('-') || (is_list && !pair.name.starts_with("--")) {
         return None;
     }
@@ -126,7 +128,7 @@ fn flag(pair: &Pair<'_>) -> Option<Range<usize>> {
     pair.accepted(value).filter(|_| !is_prose)
 }
 
-/// `Secret access key: x`, `wandb key is x`.
+/// Finds the value in `Secret access key: x` and `wandb key is x`.
 fn key_of_owner(pair: &Pair<'_>) -> Option<Range<usize>> {
     if pair.rest().starts_with(['{', '=']) {
         return None;
@@ -140,9 +142,9 @@ fn key_of_owner(pair: &Pair<'_>) -> Option<Range<usize>> {
     may.then_some(value.span)
 }
 
-/// `The password is x`.
+/// Finds the value in `The password is x`.
 fn sentence(pair: &Pair<'_>) -> Option<Range<usize>> {
-    // Chinese text has no blanks, so the words of a message follow directly.
+    // Chinese text has no spaces, so ordinary words follow directly.
     if !pair.name.is_ascii() && pair.rest().starts_with(|c: char| !c.is_ascii()) {
         return None;
     }
@@ -151,7 +153,7 @@ fn sentence(pair: &Pair<'_>) -> Option<Range<usize>> {
     let name = pair.name.to_ascii_lowercase();
     let is_number = (name == "tokens" && is_number_of_tokens(content))
         || (name == "token" && is_count(content));
-    // Of tokenizers: `<s>`, `[PAD]`.
+    // Special tokens of tokenizers: `<s>`, `[PAD]`.
     let is_symbol = name.starts_with("token")
         && content.starts_with(['<', '['])
         && content.len() < 16
@@ -163,7 +165,8 @@ fn sentence(pair: &Pair<'_>) -> Option<Range<usize>> {
     may.then_some(value.span)
 }
 
-/// `- name: TOKEN` with `value: x`, and `{Name:TOKEN Value:x ValueFrom:nil}` as Go prints it.
+/// Finds the value in `- name: TOKEN` with `value: x`, and in `{Name:TOKEN Value:x ValueFrom:nil}`
+/// as printed by Go.
 fn variable(pair: &Pair<'_>) -> Option<Range<usize>> {
     if pair.strength() == NameStrength::None {
         return None;
@@ -195,7 +198,7 @@ fn variable(pair: &Pair<'_>) -> Option<Range<usize>> {
     })
 }
 
-/// `<password>x</password>`.
+/// Finds the value in `<password>x</password>`.
 fn element(pair: &Pair<'_>) -> Option<Range<usize>> {
     let length = if pair.strength() == NameStrength::Strong {
         pair.rest().find('<')?
@@ -215,7 +218,8 @@ fn element(pair: &Pair<'_>) -> Option<Range<usize>> {
     }
 }
 
-/// `kubectl create secret generic x --from-literal=name=value`: a secret whatever its name.
+/// Finds the value in `kubectl create secret generic x --from-literal=name=value`, which is secret
+/// for every name.
 fn literal(pair: &Pair<'_>) -> Option<Range<usize>> {
     let before = pair
         .separator
@@ -231,7 +235,7 @@ fn literal(pair: &Pair<'_>) -> Option<Range<usize>> {
     ))
 }
 
-/// `IDENTIFIED BY 'x'`, `WITH PASSWORD 'x'`.
+/// Finds the value in `IDENTIFIED BY 'x'` and `WITH PASSWORD 'x'`.
 fn sql(pair: &Pair<'_>) -> Option<Range<usize>> {
     Some(pair.value(ValueEnd::Blank))
         .filter(|value| value.is_quoted)

@@ -1,5 +1,5 @@
-//! Recognizes secrets by their own shape: keys, prefixes of services' credentials, logins in URLs
-//! and addresses whose path is a password.
+//! Recognizes secrets by their own shape: private keys, prefixes of services' credentials, logins
+//! in URLs, and URLs whose path is a password.
 
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -8,18 +8,23 @@ use regex::{Captures, Regex};
 
 use super::secret_names::{is_secret_value, strength_of};
 
-/// Decides whether a match is a secret. The value is group `v`, or the whole match without it.
+/// Decides whether a match is a secret. The value is the group `v`, or the whole match if there is
+/// no such group.
 type Judge = fn(&Captures<'_>) -> bool;
 
 static RULES: LazyLock<Vec<(Regex, Judge)>> = LazyLock::new(|| {
     let rules: [(String, Judge); 12] = [
         (r"(?s)-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----.*?(?:-----END [A-Z0-9 ]*PRIVATE KEY-----|\z)".to_owned(), |_| true),
         (prefixes(), |_| true),
+        // Bootstrap tokens of kubeadm.
         (r"(?:^|[^\w.-])(?P<v>[a-z0-9]{6}\.[a-z0-9]{16})(?:$|[^\w.-])".to_owned(), is_bootstrap_token),
         (r"(?i)\b(?:bearer|basic|digest|apikey)\s+(?P<v>[A-Za-z0-9+/_.=~:-]{8,})".to_owned(), is_header_value),
         (r#"://(?P<v>[^/\s@"'<>]+)@"#.to_owned(), |_| true),
+        // A login whose password contains unescaped slashes.
         (r#"://(?P<v>[^/\s@"':<>]+:[^\s"'<>]+)@"#.to_owned(), is_login),
+        // Data source names of Go's MySQL driver: `user:password@tcp(host)`.
         (r"(?i)\b[\w.-]+:(?P<v>[^\s@]+)@(?:tcp|udp|unix)\(".to_owned(), |_| true),
+        // Oracle's thin driver: `jdbc:oracle:thin:user/password@host`.
         (r"(?i)\bjdbc:oracle:thin:[^/\s]+/(?P<v>[^@\s]+)@".to_owned(), |_| true),
         (addresses_by_name(), |_| true),
         (webhooks(), |_| true),
@@ -37,12 +42,12 @@ static RULES: LazyLock<Vec<(Regex, Judge)>> = LazyLock::new(|| {
         .collect()
 });
 
-/// Prefixes and formats of services' credentials.
+/// Prefixes and formats of credentials of well-known services.
 fn prefixes() -> String {
     let prefixed = [
         r"hf_[A-Za-z0-9]{16,}",
-        // Pod names can also begin with `sk-`, but have neither capitals nor twenty letters without
-        // a hyphen.
+        // Pod names can also start with `sk-`, but contain neither capitals nor twenty letters
+        // without a hyphen.
         r"sk-(?:proj|ant|or|svcacct|admin|lf)-[\w-]{8,}",
         r"sk-[\w-]{0,80}[A-Z][\w-]{8,}",
         r"sk-[A-Za-z0-9]{20,}",
@@ -78,7 +83,7 @@ fn prefixes() -> String {
         r"(?:ABSK|lsv2_(?:pt|sk)_|sntry[su]_|dapi|ATATT3|figd_|PMAK-|rpa_|tgp_v1_)[\w+/=-]{20,}",
         r"eyJ[\w-]{10,}\.[\w-]{10,}\.[\w-]*",
     ];
-    // ASCII only: with all Unicode letters, the repetitions exceed the size limit of a regex.
+    // ASCII only: with all Unicode letters, the repetitions would exceed the size limit of a regex.
     format!(r"(?-u:\b(?:{}))", prefixed.join("|"))
 }
 
@@ -104,12 +109,12 @@ fn webhooks() -> String {
     format!(r#"https?://(?:{})/+(?P<v>[^\s"'<>]+)"#, places.join("|"))
 }
 
-/// Addresses of alert receivers with a key in the middle: PagerDuty, Grafana OnCall.
+/// URLs of alert receivers with a key in the middle of the path: PagerDuty, Grafana OnCall.
 fn alert_receivers() -> String {
     r#"https?://[\w.-]+(?::\d+)?/(?:integration|integrations/v\d/\w+)/(?P<v>[^\s"'<>/]{4,})(?:/|\b)"#.to_owned()
 }
 
-/// Adds the places of secrets that their shape announces.
+/// Adds the spans of secrets with a recognizable shape.
 pub(super) fn add_shapes(text: &str, spans: &mut Vec<Range<usize>>) {
     for (pattern, judge) in RULES.iter() {
         let of = |found: Captures<'_>| {
@@ -125,7 +130,7 @@ pub(super) fn add_shapes(text: &str, spans: &mut Vec<Range<usize>>) {
 fn is_bootstrap_token(found: &Captures<'_>) -> bool {
     let token = &found["v"];
     let has = |of: fn(&u8) -> bool| token.as_bytes().iter().any(of);
-    // A fraction has no letters, and a file extension rarely has a digit.
+    // A decimal fraction contains no letters, and a file extension rarely contains a digit.
     has(u8::is_ascii_alphabetic) && token[7..].bytes().any(|byte| byte.is_ascii_digit())
 }
 
@@ -137,7 +142,7 @@ fn is_header_value(found: &Captures<'_>) -> bool {
         && !value.to_ascii_lowercase().starts_with("authenti")
 }
 
-/// Whether the text before an `@` is a login, not a port with a path: `http://host:80/a@b`.
+/// Whether the text before an `@` is a login and not a port with a path (`http://host:80/a@b`).
 fn is_login(found: &Captures<'_>) -> bool {
     let password = found["v"]
         .split_once(':')
@@ -146,7 +151,7 @@ fn is_login(found: &Captures<'_>) -> bool {
     !(after_digits.len() < password.len() && after_digits.starts_with(['/', '?', '#']))
 }
 
-/// Whether a parameter of a query is a credential. OAuth and Azure Functions call theirs `code`.
+/// Whether a query parameter is a credential. OAuth and Azure Functions name theirs `code`.
 fn is_parameter(found: &Captures<'_>) -> bool {
     const SESSIONS: [&str; 9] = [
         "code",

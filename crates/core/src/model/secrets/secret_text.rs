@@ -1,6 +1,6 @@
-//! Finds secrets in text such as commands, logs, events, annotations and error messages. Detects
-//! credentials by their shape, values after names that announce one, headers, and the arguments of
-//! programs.
+//! Finds secrets in text such as commands, logs, events, annotations and error messages:
+//! credentials with a known shape, values after names that indicate a secret, headers, and
+//! arguments of programs.
 
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -13,21 +13,22 @@ use super::secret_shapes::add_shapes;
 use super::secret_tools::add_tools;
 use super::secret_values::is_masked;
 
-/// Placeholder for a secret in text for others.
+/// Replaces a secret in text that other people may read.
 const REDACTED: &str = "[redacted]";
 
-/// Parts of all names that announce a secret. A text without them has no pairs and no headers.
+/// Substrings of all names that indicate a secret. A text without any of them contains no pairs and
+/// no headers.
 static STEMS: LazyLock<Regex> = LazyLock::new(|| {
     let stems = "tok|pass|secret|key|cred|auth|pat|licen|login|pwd|pw|bearer|jwt|cookie|sig|hook|otp|pin|psk|sas|pswd|identified|literal\
                  |密码|口令|令牌|密钥";
     Regex::new(&format!("(?i){stems}")).expect("the pattern is tested")
 });
 
-/// Places of all secrets in a text, in order, without overlaps.
+/// The spans of all secrets in a text, sorted and without overlaps.
 pub fn secret_spans(text: &str) -> Vec<Range<usize>> {
     let mut spans: Vec<Range<usize>> = Vec::new();
     add_shapes(text, &mut spans);
-    // Most texts of a cluster are names, times and images. They cost little this way.
+    // Most texts in a cluster are names, times and images. This check makes them cheap.
     if has_separator(text) && STEMS.is_match(text) {
         add_pairs(text, &mut spans);
         add_headers(text, &mut spans);
@@ -36,6 +37,7 @@ pub fn secret_spans(text: &str) -> Vec<Range<usize>> {
         add_tools(text, &mut spans);
     }
     spans.retain(|span| !span.is_empty() && !is_masked(&text[span.clone()]));
+    // Of spans with the same start, the longest comes first and absorbs the others.
     spans.sort_by_key(|span| (span.start, std::cmp::Reverse(span.end)));
     let mut merged: Vec<Range<usize>> = Vec::new();
     for span in spans {
@@ -47,13 +49,13 @@ pub fn secret_spans(text: &str) -> Vec<Range<usize>> {
     merged
 }
 
-/// Whether a text can have a name and a value.
+/// Whether a text can contain a name and a value.
 fn has_separator(text: &str) -> bool {
     text.bytes()
         .any(|byte| !byte.is_ascii_alphanumeric() && !b"-_./+".contains(&byte))
 }
 
-/// The text without its secrets; `None` if it has none.
+/// Replaces the secrets in a text; `None` if it contains none.
 pub fn scrubbed(text: &str) -> Option<String> {
     let spans = secret_spans(text);
     if spans.is_empty() {

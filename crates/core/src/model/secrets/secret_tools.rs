@@ -1,5 +1,5 @@
-//! Finds secrets in the arguments of programs that do not announce them by a name: `curl -u`,
-//! `mysql -p`, `wandb login`, and a password that `echo` pipes to a login.
+//! Finds secrets in arguments that no name announces: `curl -u`, `mysql -p`, `wandb login`, and a
+//! password that `echo` pipes into a login.
 
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -10,7 +10,7 @@ use super::program_table::{KEY_LOGINS, KnownProgram, LONE_LOGIN_FLAGS, PROGRAMS,
 use super::secret_names::{NameStrength, is_secret_value, strength_of};
 use super::secret_values::{ValueEnd, is_word_of_a_message, value_at};
 
-/// Words of a line. A pipe separates them without blanks too.
+/// Matches the words of a line. A pipe separates words even without spaces.
 static WORD: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"\|+|[^\s|]+").expect("the pattern is tested"));
 
@@ -23,23 +23,23 @@ const READERS: [&str; 5] = [
     "--stdin",
 ];
 
-/// Programs for text and files. `login` after them is the name of a file or a word to search.
+/// Programs that process text and files. After them, `login` is a file name or a search term.
 const TEXT_TOOLS: [&str; 18] = [
     "awk", "cat", "cp", "cut", "grep", "egrep", "head", "less", "mv", "rg", "sed", "sort", "tail",
     "tee", "touch", "tr", "uniq", "wc",
 ];
-/// Final letters of settings that hold a password although prose and other settings also have such
-/// words: `_auth` of npm, `wifi-sec.psk` of nmcli, `pass` of rclone.
+/// Suffixes of settings that contain a password, although these words are ambiguous in prose and in
+/// other settings: `_auth` of npm, `wifi-sec.psk` of nmcli, `pass` of rclone.
 const SHORT_SETTINGS: [&str; 5] = ["auth", "pass", "psk", "pw", "pwd"];
 
-/// A secret word, and the number of bytes before the secret, as in `-pSECRET`.
+/// A word that contains a secret, and the number of bytes before the secret, as in `-pSECRET`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SecretWord {
     pub index: usize,
     pub skipped: usize,
 }
 
-/// Adds the places of secrets in the command lines of a text.
+/// Adds the spans of secrets in the command lines of a text.
 pub(super) fn add_tools(text: &str, spans: &mut Vec<Range<usize>>) {
     let words: Vec<Range<usize>> = WORD.find_iter(text).map(|word| word.range()).collect();
     let lines = words.iter().enumerate().map(|(index, word)| {
@@ -53,7 +53,7 @@ pub(super) fn add_tools(text: &str, spans: &mut Vec<Range<usize>>) {
     let mut end = 0;
     for secret in secret_words(lines) {
         let start = words[secret.index].start + secret.skipped;
-        // A quoted value can consist of several words.
+        // A quoted value can span several words.
         if start >= end {
             let span = value_at(text, start, ValueEnd::Blank).span;
             end = span.end;
@@ -62,7 +62,7 @@ pub(super) fn add_tools(text: &str, spans: &mut Vec<Range<usize>>) {
     }
 }
 
-/// The secrets among the words of command lines. A word with `true` ends its line.
+/// Finds the secrets in the words of command lines. `true` marks the last word of a line.
 pub(super) fn secret_words<'a>(words: impl Iterator<Item = (&'a str, bool)>) -> Vec<SecretWord> {
     let mut secrets = Vec::new();
     let mut command = CommandWords::default();
@@ -84,7 +84,7 @@ pub(super) fn secret_words<'a>(words: impl Iterator<Item = (&'a str, bool)>) -> 
     secrets
 }
 
-/// A command of a line, while its words are read.
+/// The state of parsing one command of a line.
 #[derive(Default)]
 struct CommandWords<'a> {
     program: Option<&'static KnownProgram>,
@@ -93,17 +93,17 @@ struct CommandWords<'a> {
     logs_in: bool,
     sets: bool,
     before: &'a str,
-    /// The number of words so far.
+    /// The number of words read so far.
     words: usize,
     /// Whether the first word is one of [`TEXT_TOOLS`].
     handles_text: bool,
-    /// Words that are neither flags nor their values.
+    /// Words that are neither flags nor values of flags.
     bare: Vec<SecretWord>,
-    /// Words that `echo` passes to this command.
+    /// Words that `echo` pipes into this command.
     piped: Vec<SecretWord>,
-    /// Whether `htpasswd -b` or `rabbitmqctl add_user` announces that the last word is a password.
+    /// Whether the last word is a password, as with `htpasswd -b` and `rabbitmqctl add_user`.
     ends_with_password: bool,
-    /// The index of the program's name.
+    /// The index of the name of the program.
     program_at: usize,
     /// The quote that a word of this command opened.
     quote: Option<char>,
@@ -139,7 +139,7 @@ impl<'a> CommandWords<'a> {
         self.before = word;
     }
 
-    /// The place of a secret in a word.
+    /// The offset of a secret in a word.
     fn secret_in(&self, written: &str, word: &str) -> Option<usize> {
         let is_flag = word.starts_with('-');
         let is_value = self.before.starts_with('-')
@@ -173,7 +173,7 @@ impl<'a> CommandWords<'a> {
             .map(|glued| offset(written, word, glued))
     }
 
-    /// Whether the word before names a secret of a configuration: `aws configure set token x`.
+    /// Whether the previous word names a secret setting: `aws configure set token x`.
     fn names_secret(&self, word: &str) -> bool {
         let is_setting = self.is_rule(SecretPlace::Settings);
         let name = self.before.rsplit(['/', ':']).next().unwrap_or_default();
@@ -192,7 +192,7 @@ impl<'a> CommandWords<'a> {
         is_name && is_secret_value(announced, word) && !is_word_of_a_message(word)
     }
 
-    /// Updates the state by a word: a program, a subcommand, or a flag that reads a password.
+    /// Updates the state with a word: a program, a subcommand, or a flag that reads a password.
     fn recognize(&mut self, word: &str, index: usize, secrets: &mut Vec<SecretWord>) {
         let name = word.rsplit('/').next().unwrap_or(word);
         let program = PROGRAMS
@@ -211,6 +211,7 @@ impl<'a> CommandWords<'a> {
         if is_key_login || program.is_some() {
             self.program_at = index;
         }
+        // `sudo -S` reads the password from standard input.
         let is_sudo = self.before == "sudo" && word.starts_with('-') && word.contains('S');
         let reads_password =
             is_sudo || READERS.contains(&word) || (word == "login" && self.is_subcommand());
@@ -226,14 +227,16 @@ impl<'a> CommandWords<'a> {
             && word.starts_with('-')
             && !word.starts_with("--")
             && word.contains('b');
+        // `mc alias set NAME URL KEY SECRET` also ends with a secret.
         let adds_user = ["add_user", "change_password"].contains(&word)
             || (self.before == "alias" && word == "set");
         self.ends_with_password |= is_batch || (self.is_rule(SecretPlace::Subcommand) && adds_user);
+        // `rclone obscure PASSWORD`.
         self.ends_with_password |= self.is_rule(SecretPlace::Settings) && word == "obscure";
     }
 
-    /// Whether the next word can be a subcommand: `docker login`, not `tee login` or `train.py
-    /// --stage login`.
+    /// Whether the next word can be a subcommand: true for `docker login`, false for `tee login`
+    /// and `train.py --stage login`.
     fn is_subcommand(&self) -> bool {
         let is_short = self.before.len() == 2 || matches!(self.before, "--debug" | "--verbose");
         let is_lone_flag = self.words < 3 && is_short && !self.handles_text;
@@ -246,8 +249,8 @@ impl<'a> CommandWords<'a> {
         self.program.is_some_and(|program| program.rule == rule)
     }
 
-    /// Whether a word has the closing quote of a text around the command: "`wandb login` saves the
-    /// key".
+    /// Whether a word ends with the closing quote of a text around the command: "`wandb login`
+    /// saves the key".
     fn is_closed_by(&mut self, written: &str, index: usize) -> bool {
         let written = written.trim_end_matches([',', '.', ')', ':']);
         let unpaired = ['"', '\'', '`']
@@ -265,7 +268,7 @@ impl<'a> CommandWords<'a> {
         closes
     }
 
-    /// The command after a pipe, which reads what this one prints.
+    /// Starts the command after a pipe, which reads the output of this one.
     fn piped(self, secrets: &mut Vec<SecretWord>) -> Self {
         let piped = if self.echoes {
             self.bare.iter().skip(1).copied().collect()
@@ -279,10 +282,10 @@ impl<'a> CommandWords<'a> {
         }
     }
 
-    /// The next command after the end of this one.
+    /// Ends this command and starts the next one.
     fn ended(self, secrets: &mut Vec<SecretWord>) -> Self {
-        // The program and the flag's next word precede the password of `htpasswd -nb user
-        // password`.
+        // At least two bare words precede a password: the program and a user. With `htpasswd -nb
+        // user password`, the user counts as the value of the flag.
         let least = if self.is_rule(SecretPlace::Batch) {
             1
         } else {
@@ -299,7 +302,7 @@ fn is_text_tool(word: &str) -> bool {
     TEXT_TOOLS.contains(&word.rsplit('/').next().unwrap_or(word))
 }
 
-/// The place of a part in the written word, which can begin with a quote.
+/// The offset of a part in the written word, which can start with a quote.
 fn offset(written: &str, word: &str, part: &str) -> usize {
     written.find(word).unwrap_or_default() + word.len() - part.len()
 }
@@ -323,7 +326,7 @@ impl KnownProgram {
         value.filter(|value| !value.is_empty() && self.is_password(value))
     }
 
-    /// Whether a value is a password, not a place or a user without one.
+    /// Whether a value is a password, and not the source of one or a user without one.
     fn is_password(&self, value: &str) -> bool {
         let is_elsewhere = ["file:", "env:", "fd:", "stdin"]
             .iter()

@@ -1,12 +1,12 @@
-//! Finds where a value ends in text, and recognizes values that are ordinary words, numbers or
+//! Finds the end of a value in text, and recognizes values that are ordinary words, numbers or
 //! masks.
 
 use std::ops::Range;
 
-/// What ends a value without quotes, apart from white space.
+/// Characters that end an unquoted value, in addition to white space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ValueEnd {
-    /// Nothing else, as in the arguments of a shell.
+    /// No other characters, as in shell arguments.
     Blank,
     /// `&` or `#`, as in the query of a URL.
     Query,
@@ -24,14 +24,15 @@ impl ValueEnd {
     }
 }
 
-/// A value in text: the span of its content, and whether quotes delimit it.
+/// A value in text: the span of its content, and whether it is quoted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct TextValue {
     pub span: Range<usize>,
     pub is_quoted: bool,
 }
 
-/// The value that starts at `at`. Python and C# prefixes of strings are not part of it: `b'x'`.
+/// Finds the value that starts at `at`. String prefixes of Python and C# are not part of it:
+/// `b'x'`.
 pub(super) fn value_at(text: &str, at: usize, end: ValueEnd) -> TextValue {
     let bytes = text.as_bytes();
     let letters = bytes[at..]
@@ -47,7 +48,7 @@ pub(super) fn value_at(text: &str, at: usize, end: ValueEnd) -> TextValue {
     })
 }
 
-/// A value in quotes at `start`, which can be escaped as in JSON within JSON.
+/// Finds a quoted value at `start`. The quotes can be escaped, as in JSON within JSON.
 fn quoted_at(text: &str, start: usize) -> Option<TextValue> {
     let bytes = text.as_bytes();
     let level = bytes[start..]
@@ -58,6 +59,7 @@ fn quoted_at(text: &str, start: usize) -> Option<TextValue> {
         .get(start + level)
         .filter(|byte| matches!(byte, b'"' | b'\'' | b'`'))?;
     let content = start + level + 1;
+    // Triple quotes of Python.
     if level == 0 && bytes[content..].starts_with(&[quote, quote]) {
         let triple = &text[start..content + 2];
         let length = text[content + 2..]
@@ -76,8 +78,9 @@ fn quoted_at(text: &str, start: usize) -> Option<TextValue> {
     })
 }
 
-/// The end of a value whose quotes have `level` backslashes. Escaping doubles the backslashes
-/// within it, so their number tells a quote of the value from the closing one.
+/// Finds the end of a value whose quotes are escaped by `level` backslashes. Each level of escaping
+/// doubles the backslashes in the value, so their number distinguishes a quote in the value from
+/// the closing quote.
 pub(super) fn closing_quote(
     bytes: &[u8],
     content: usize,
@@ -91,6 +94,7 @@ pub(super) fn closing_quote(
             let is_escaped = slashes > level
                 && (slashes - level).is_multiple_of(level + 1)
                 && (slashes - level) / (level + 1) % 2 == 1;
+            // YAML and SQL escape a single quote by doubling it.
             let is_doubled =
                 quote == b'\'' && level == 0 && at > content && bytes.get(at + 1) == Some(&quote);
             if is_doubled {
@@ -105,8 +109,8 @@ pub(super) fn closing_quote(
     None
 }
 
-/// The end of a value without quotes. A quote within it closes a text around it, or joins a quoted
-/// part as in a shell: `ab"c d"`.
+/// Finds the end of an unquoted value. A quote ends it if the surrounding text is quoted, and
+/// otherwise joins a quoted part as in a shell: `ab"c d"`.
 fn end_of_word(text: &str, start: usize, end: ValueEnd) -> usize {
     let bytes = text.as_bytes();
     let mut at = start;
@@ -124,6 +128,7 @@ fn end_of_word(text: &str, start: usize, end: ValueEnd) -> usize {
         }
         at += 1;
     }
+    // Trailing brackets and separators belong to the text around the value.
     let word = &text[start..at];
     start + word.trim_end_matches(['}', ')', ']', ',', ';', '\\']).len()
 }
@@ -135,8 +140,8 @@ pub(super) fn end_of_line(text: &str, at: usize) -> usize {
         .map_or(text.len(), |length| at + length)
 }
 
-/// The end of the line that contains `at`, or a place close behind `at` in a very long line.
-/// Callers ask again for each name of a line, so its whole length would cost quadratic time.
+/// The end of the line that contains `at`, or a limited distance after `at` in a very long line.
+/// Callers search once per name in a line, so scanning the whole line would take quadratic time.
 pub(super) fn near_end_of_line(text: &str, at: usize) -> usize {
     const DISTANCE: usize = 4096;
     let mut limit = text.len().min(at + DISTANCE);
@@ -146,8 +151,8 @@ pub(super) fn near_end_of_line(text: &str, at: usize) -> usize {
     end_of_line(&text[..limit], at)
 }
 
-/// The number of blanks at the start of the line that contains `at`, and the text between them and
-/// `at`. Looks back over a limited distance, because a text can be one long line.
+/// The indentation of the line that contains `at`, and the text between the indentation and `at`.
+/// Looks back over a limited distance, because a text can be a single long line.
 pub(super) fn line_before(text: &str, at: usize) -> (usize, &str) {
     const DISTANCE: usize = 256;
     let mut from = at.saturating_sub(DISTANCE);
@@ -159,9 +164,11 @@ pub(super) fn line_before(text: &str, at: usize) -> (usize, &str) {
     (line.len() - rest.len(), rest)
 }
 
-/// The YAML block scalar after `|` or `>` at `at`: lines with more than `indent` blanks.
+/// Finds the YAML block scalar after `|` or `>` at `at`: the following lines that are indented by
+/// more than `indent`.
 pub(super) fn block_at(text: &str, at: usize, indent: usize) -> Option<Range<usize>> {
     let header = text[at..near_end_of_line(text, at)].trim_end();
+    // The style can be followed by indicators for indentation and chomping: `|2-`.
     let is_header = header.starts_with(['|', '>'])
         && header.len() < 4
         && !header[1..].contains(|c: char| c.is_alphabetic());
@@ -225,8 +232,8 @@ pub(super) fn is_count(value: &str) -> bool {
     is_number && is_short && UNITS.contains(&unit.to_ascii_lowercase().as_str())
 }
 
-/// Whether a value after a name such as `tokens` is their number, of any length that programs
-/// print.
+/// Whether a value after a name such as `tokens` is a number of tokens. Accepts every length that
+/// programs print.
 pub(super) fn is_number_of_tokens(value: &str) -> bool {
     const LONGEST: usize = 15;
     is_count(value)
@@ -234,7 +241,7 @@ pub(super) fn is_number_of_tokens(value: &str) -> bool {
 }
 
 /// The number at the start of a list of pairs: `1.5` in `1.5,lr=0.1`. Reads a limited distance,
-/// because callers ask for each name of a long list.
+/// because callers search once per name of a long list.
 pub(super) fn number_before_pair(text: &str) -> Option<&str> {
     const LONGEST_NUMBER: usize = 15;
     const LONGEST_NAME: usize = 64;
@@ -259,8 +266,7 @@ pub(super) fn number_before_pair(text: &str) -> Option<&str> {
     (is_separated && is_pair).then(|| &text[..length])
 }
 
-/// Whether a value in a sentence has the form of an ordinary word: `packed`, `left-padded`,
-/// `Done.`.
+/// Whether a value in a sentence looks like an ordinary word: `packed`, `left-padded`, `Done.`.
 pub(super) fn is_plain_word(value: &str) -> bool {
     const LONGEST: usize = 24;
     let word = value.trim_end_matches(['.', ',', ':', ';', '!', '?', ')']);

@@ -1,5 +1,6 @@
-//! Reduces a URL to the part that is safe to print or store: no user, password or query, and no
-//! path if the path is a secret. Works on text, because error messages contain unparsable URLs too.
+//! Reduces a URL to the parts that are safe to print or store: no user, password or query, and no
+//! path if the path is a secret. Works on text, because error messages also contain unparsable
+//! URLs.
 
 use std::sync::LazyLock;
 
@@ -7,17 +8,17 @@ use regex::{Captures, Regex};
 
 use super::secret_text::scrubbed;
 
-/// Formats a URL without user, password, query and fragment.
+/// Removes user, password, query and fragment from a URL.
 pub fn shown_url(text: &str) -> String {
     let (scheme, rest) = split_scheme(text.trim());
-    // A password can contain unescaped `/`, `?` and `#`, so everything before the last `@` may
-    // belong to it.
+    // A password can contain unescaped `/`, `?` and `#`, so everything before the last `@` may be
+    // part of it.
     let host_on = rest.rsplit_once('@').map_or(rest, |(_, host)| host);
     let shown = host_on.split(['?', '#']).next().unwrap_or_default();
     format!("{scheme}{}", shown.trim_end_matches('/'))
 }
 
-/// Keeps only scheme, host and port: the path of a webhook is its password.
+/// Keeps only scheme, host and port, because the path of a webhook is its password.
 pub fn shown_origin(text: &str) -> String {
     let shown = shown_url(text);
     let (scheme, rest) = split_scheme(&shown);
@@ -27,8 +28,8 @@ pub fn shown_origin(text: &str) -> String {
     )
 }
 
-/// Shortens every URL in a library's text, which may quote a server, a proxy or a redirect with its
-/// password.
+/// Shortens every URL in a library's message. The message may quote a server, a proxy or a redirect
+/// with its password.
 pub fn shown_error(text: &str) -> String {
     static URL: LazyLock<Regex> = LazyLock::new(|| {
         Regex::new(r#"[A-Za-z][A-Za-z0-9+.-]*://[^\s"'<>`]+"#).expect("the pattern is tested")
@@ -40,8 +41,8 @@ pub fn shown_error(text: &str) -> String {
     scrubbed(&shown).unwrap_or_else(|| shown.into_owned())
 }
 
-/// Splits `https://` from the rest. Text before `://` that is not a scheme can be part of a
-/// password.
+/// Splits off the scheme, as in `https://`. Text before `://` that is not a valid scheme can be
+/// part of a password.
 fn split_scheme(text: &str) -> (&str, &str) {
     match text.find("://") {
         Some(at)

@@ -1,5 +1,5 @@
-//! Texts with every form of secret, and hostile texts. `everyday_tests.rs` has harmless texts that
-//! resemble them.
+//! Texts with every form of secret, and hostile texts. `everyday_tests.rs` contains harmless texts
+//! that resemble them.
 
 use super::scrubbed;
 
@@ -280,7 +280,7 @@ fn only_the_secret_is_replaced() {
     }
 }
 
-/// Each repetition made a rule search the rest of the line for every name.
+/// Each repetition once made a rule scan the rest of the line for every name.
 #[test]
 fn a_hostile_line_of_a_mebibyte_is_scrubbed() {
     let pieces = [

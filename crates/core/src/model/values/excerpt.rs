@@ -1,21 +1,22 @@
-//! Truncates text from a server or another program before a message contains it.
+//! Truncates text from a server or another program before it becomes part of a message.
 
 use std::borrow::Cow;
 
 /// Limit on a server's message in bytes.
 pub const SERVER_MESSAGE: usize = 4 << 10;
-/// Limit on one part of an error in bytes. A whole server message with the words around it fits.
+/// Limit on one part of an error in bytes. A whole server message and its context fit.
 pub(crate) const ERROR_PART: usize = 8 << 10;
 /// Limit on one line on stderr in bytes. An error with its causes fits.
 pub const LINE: usize = 32 << 10;
 
-/// Truncates `text` to about `limit` bytes, and states how many it omits. Keeps the end as well,
-/// because the API server puts the reason there: `spec.template: Invalid value: {...}: field is
-/// immutable`.
+/// Truncates `text` to about `limit` bytes and states how many bytes it omits. It keeps the end
+/// too, because the API server puts the reason there: `spec.template: Invalid value: {...}: field
+/// is immutable`.
 pub fn excerpt(text: &str, limit: usize) -> Cow<'_, str> {
     if text.len() <= limit {
         return Cow::Borrowed(text);
     }
+    // Three quarters come from the start of the text, one quarter from its end.
     let end = text.floor_char_boundary(limit - limit / 4);
     let rest = text.ceil_char_boundary(text.len() - limit / 4);
     Cow::Owned(format!(
@@ -26,7 +27,7 @@ pub fn excerpt(text: &str, limit: usize) -> Cow<'_, str> {
     ))
 }
 
-/// Truncates an owned text without copying a short one.
+/// Truncates an owned text without copying one that is short enough.
 pub fn shortened(text: String, limit: usize) -> String {
     match excerpt(&text, limit) {
         Cow::Borrowed(_) => text,

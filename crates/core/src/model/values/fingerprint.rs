@@ -1,13 +1,14 @@
 //! Hashes texts to values that are the same on every machine and in every version: SHA-256, and a
-//! short hash without cryptographic strength.
+//! short hash that is not cryptographic.
 
 use std::fmt::Write as _;
 
 use aws_lc_rs::digest::{SHA256, digest};
 
-/// Returns FNV-1a of a text: the same on every machine and with every version, which the standard
-/// library's hasher is not.
+/// Computes the 64-bit FNV-1a hash, which is stable across machines and versions. The standard
+/// library does not guarantee that of its hasher.
 pub fn fnv(text: &str) -> u64 {
+    // The offset basis and the prime of 64-bit FNV.
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
     })

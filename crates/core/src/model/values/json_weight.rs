@@ -6,18 +6,19 @@ use std::fmt;
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 
-/// Reads a value and returns its estimated bytes of memory. Fails above the limit.
+/// Reads a value and returns its estimated size in memory. Fails above the limit, in bytes.
 #[derive(Clone, Copy)]
 pub struct WithinWeight(pub usize);
 
 /// Size of a value without its heap allocations.
 const VALUE: usize = size_of::<Value>();
-/// Overhead of a map per field, besides the key's text and the value: the key, its hash and its
-/// index.
+/// Overhead per field of a map, in addition to the text of the key and the value: the key's
+/// `String`, its hash and its index.
 const FIELD: usize = size_of::<String>() + 2 * size_of::<usize>();
 
 impl WithinWeight {
     fn add<E: Error>(self, sum: usize, more: usize) -> Result<usize, E> {
+        // Checking after every value stops the parser as soon as the limit is exceeded.
         match sum.saturating_add(more) {
             sum if sum > self.0 => Err(E::custom(format!(
                 "its values need more than {} MiB of memory",

@@ -1,8 +1,8 @@
-//! Collects unreadable or impossible objects and values that output omits, for one warning per
-//! command.
+//! Collects objects and values that the output omits because they are unreadable or impossible, so
+//! that a command reports them in one warning.
 //!
-//! The collection is thread-local, because decoders run in callbacks that cannot return warnings,
-//! and gpuctl runs on one thread.
+//! The collection is thread-local: decoders run in callbacks that cannot return warnings, and
+//! gpuctl runs on one thread.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,7 +12,7 @@ const MOST: usize = 1000;
 /// Limit on the names in a message.
 const SHOWN: usize = 3;
 
-/// The reason why gpuctl skips an object or value.
+/// Why gpuctl omits an object or value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LeftOut {
     /// The object cannot be decoded.
@@ -29,8 +29,8 @@ pub enum LeftOut {
 struct Collected {
     pending: BTreeSet<(LeftOut, String)>,
     told: BTreeSet<(LeftOut, String)>,
-    /// Counts without names, because there are too many. Each reason is reported once, because
-    /// repetitions cannot be recognized.
+    /// Counts of further omissions, whose names did not fit into the collection. Each reason is
+    /// reported once, because repetitions cannot be recognized.
     unnamed: BTreeMap<LeftOut, usize>,
     told_unnamed: BTreeSet<LeftOut>,
 }
@@ -39,7 +39,7 @@ thread_local! {
     static COLLECTED: RefCell<Collected> = RefCell::default();
 }
 
-/// Records that `name` is skipped. Repetitions of a recorded name count once.
+/// Records that `name` is omitted. A repeated name counts once.
 pub fn note(why: LeftOut, name: impl Into<String>) {
     COLLECTED.with_borrow_mut(|collected| {
         let one = (why, name.into());
@@ -54,7 +54,7 @@ pub fn note(why: LeftOut, name: impl Into<String>) {
     });
 }
 
-/// Returns one sentence for each reason with unreported names.
+/// Makes one sentence for each reason with unreported names, and marks them as reported.
 pub fn messages() -> Vec<String> {
     let (pending, unnamed) = COLLECTED.with_borrow_mut(|collected| {
         let (pending, unnamed) = (

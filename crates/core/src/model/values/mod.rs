@@ -1,4 +1,4 @@
-//! Quantities, times, units and texts.
+//! Quantities, times, units and text.
 
 pub mod excerpt;
 pub mod fingerprint;

@@ -1,11 +1,10 @@
-//! What GPU-hours and energy cost, and what groups may use: the files of `report --prices` and
+//! Prices of GPU-hours and energy, and budgets of groups: the files of `report --prices` and
 //! `report --budget`.
 
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-/// What things cost.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Prices {
@@ -18,15 +17,15 @@ pub struct Prices {
 }
 
 impl Prices {
-    /// Returns why it cannot be, if so.
+    /// Explains why the prices are invalid, if they are.
     pub fn problem(&self) -> Option<&'static str> {
         let fine = |price: f64| price.is_finite() && price >= 0.0;
         (!(fine(self.gpu_hour) && fine(self.kwh))).then_some("prices cannot be negative")
     }
 
-    /// Returns the cost of so many GPU-hours and kWh; `None` where what was drawn is priced and not
-    /// known.
+    /// Computes the cost of GPU-hours and kWh; `None` when energy has a price but was not measured.
     pub fn cost(&self, gpu_hours: f64, kwh: Option<f64>) -> Option<f64> {
+        // No GPU-hours used no energy, so a missing measurement does not matter then.
         let energy = if self.kwh > 0.0 && gpu_hours > 0.0 {
             kwh?
         } else {
@@ -36,7 +35,7 @@ impl Prices {
     }
 }
 
-/// What one group may use within the time of a report.
+/// What one group may use within the period of a report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Allowance {
@@ -45,25 +44,25 @@ pub struct Allowance {
     pub cost: Option<f64>,
 }
 
-/// What groups may use.
+/// The budgets of all groups.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Budget {
     #[serde(default)]
     pub groups: BTreeMap<String, Allowance>,
-    /// For every group that is not named.
+    /// For every group without an entry.
     pub default: Option<Allowance>,
     /// For all groups together.
     pub total: Option<Allowance>,
 }
 
 impl Budget {
-    /// Returns why it cannot be, if so.
+    /// Explains why the budget is invalid, if it is.
     pub fn problem(&self) -> Option<&'static str> {
         let all = || self.groups.values().chain(&self.default).chain(&self.total);
         let amounts = || all().flat_map(|one| [one.gpu_hours, one.cost]).flatten();
         if all().any(|one| one.gpu_hours.is_none() && one.cost.is_none()) {
-            return Some("a budget has gpu_hours, cost or both");
+            return Some("a budget needs gpu_hours, cost or both");
         }
         (!amounts().all(|amount| amount.is_finite() && amount >= 0.0))
             .then_some("a budget cannot be negative")

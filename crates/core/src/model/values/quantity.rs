@@ -22,8 +22,8 @@ const SUFFIXES: [(&str, i128); 13] = [
 
 /// The largest quantity of Kubernetes, 2⁶³-1, in thousandths.
 const LARGEST_MILLI: i128 = i64::MAX as i128 * 1000;
-/// Limit on the units of a device resource on one node: some plugins count memory in MiB. Sums over
-/// all nodes fit into 64 bits.
+/// Limit on the units of a device resource on one node. It is high because some plugins count
+/// memory in MiB. Sums over all nodes fit into 64 bits.
 const MOST_UNITS: u64 = 1_000_000_000;
 
 /// Parses a quantity into thousandths of the base unit; `None` if it is invalid or negative. Caps
@@ -31,6 +31,8 @@ const MOST_UNITS: u64 = 1_000_000_000;
 pub fn milli(text: &str) -> Option<i128> {
     let (number, factor) = SUFFIXES.iter().find_map(|(suffix, factor)| {
         let number = text.strip_suffix(suffix)?;
+        // A digit or a point must precede the suffix. Otherwise the empty suffix would match any
+        // text.
         number
             .ends_with(|c: char| c.is_ascii_digit() || c == '.')
             .then_some((number, *factor))
@@ -60,17 +62,18 @@ pub fn units(text: &str) -> Option<u64> {
     whole(text).filter(|units| *units <= MOST_UNITS)
 }
 
-/// Parses into whole units, rounded up as Kubernetes does; `None` when unreadable or beyond `u64`.
+/// Parses into whole units, rounded up as Kubernetes does; `None` when invalid or larger than
+/// `u64`.
 pub fn whole(text: &str) -> Option<u64> {
     u64::try_from(milli(text)?.checked_add(999)? / 1000).ok()
 }
 
-/// Returns true when `text` says its unit (`128Gi`), not only a number.
+/// True when `text` ends with a unit (`128Gi`).
 pub fn has_unit(text: &str) -> bool {
     text.ends_with(|c: char| c.is_ascii_alphabetic())
 }
 
-/// Bytes as the largest binary unit that divides them: `134217728` → `128Mi`.
+/// Formats bytes in the largest binary unit that divides them: `134217728` → `128Mi`.
 pub fn binary(bytes: u64) -> String {
     let units = ["", "Ki", "Mi", "Gi", "Ti", "Pi"];
     let (mut value, mut unit) = (bytes, 0);
@@ -81,8 +84,8 @@ pub fn binary(bytes: u64) -> String {
     format!("{value}{}", units[unit])
 }
 
-/// Parses `30s`, `5m`, `1h30m`, `2d`; `None` for anything else. A number without a unit is no
-/// duration.
+/// Parses `30s`, `5m`, `1h30m` and `2d`; `None` for anything else, including a number without a
+/// unit.
 pub fn duration(text: &str) -> Option<Duration> {
     let mut seconds: u64 = 0;
     let mut digits = String::new();

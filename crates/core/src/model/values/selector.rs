@@ -1,10 +1,10 @@
-//! Label selectors as kubectl takes them with `-l`: `team=nlp`, `tier!=test`, `gpu`, `!spot`, `zone
-//! in (a,b)`. Rules follow the Kubernetes documentation «Labels and Selectors»: a negative rule
-//! also holds where the label is absent.
+//! Label selectors in the syntax of `kubectl -l`: `team=nlp`, `tier!=test`, `gpu`, `!spot`, `zone
+//! in (a,b)`. The semantics follow the Kubernetes documentation «Labels and Selectors»: a negative
+//! requirement also matches objects without the label.
 
 use std::collections::BTreeMap;
 
-/// Rules that must all hold.
+/// Requirements that must all match.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Selector(Vec<LabelRequirement>);
 
@@ -18,12 +18,12 @@ enum LabelRequirement {
 }
 
 impl Selector {
-    /// Parses rules that commas separate; `None` when one is no rule.
+    /// Parses comma-separated requirements; `None` when one is invalid.
     pub fn parse(text: &str) -> Option<Self> {
         let mut rules = Vec::new();
         let mut rest = text.trim();
         while !rest.is_empty() {
-            // Commas within brackets separate values.
+            // Commas in parentheses separate values.
             let open = rest.find('(');
             let end = match (rest.find(','), open) {
                 (Some(comma), Some(open)) if open < comma => {
@@ -41,7 +41,7 @@ impl Selector {
         (!rules.is_empty()).then_some(Self(rules))
     }
 
-    /// Returns true for labels on which every rule holds.
+    /// True when every requirement matches the labels.
     pub fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
         let has = |key: &String, values: &[String]| {
             labels.get(key).is_some_and(|value| values.contains(value))
@@ -74,6 +74,7 @@ impl LabelRequirement {
                 _ => None,
             };
         }
+        // The longer operators come first, because they contain `=`.
         if let Some((key, value)) = text.split_once("!=") {
             return Some(Self::NotIn(good(key)?, vec![value.trim().to_owned()]));
         }

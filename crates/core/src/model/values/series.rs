@@ -5,22 +5,22 @@ use std::fmt;
 use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
 
-/// One value at one time.
+/// One sample.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Point {
     /// Unix milliseconds.
     pub at: i64,
-    /// As it was exported; NaN and infinities included.
+    /// The exported value; may be NaN or infinite.
     pub value: f64,
 }
 
-/// Names and values, in order of the names. There are about ten, of which many are asked for that
-/// are not among them: looking at all of them is faster than a tree.
+/// Label names and values, sorted by name. A series has about ten labels, and many lookups are for
+/// absent ones: a linear search is faster than a tree.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Labels(Vec<(String, String)>);
 
 impl Labels {
-    /// Returns the value of a name, empty ones included.
+    /// The value of a label, even if it is empty.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.iter()
             .find(|(own, _)| *own == name)
@@ -66,32 +66,32 @@ impl<'de> Visitor<'de> for AnyLabels {
     }
 }
 
-/// A series: what it is of, and its points in order of time. An instant answer has one point.
+/// A series: its labels, and its points in order of time. The result of an instant query has one
+/// point.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Series {
-    /// What the series is of.
     pub labels: Labels,
     /// In order of time.
     pub points: Vec<Point>,
 }
 
 impl Series {
-    /// Returns a label's value; an empty one is none, as in Prometheus.
+    /// The value of a label. An empty value counts as absent, as in Prometheus.
     pub fn label(&self, name: &str) -> Option<&str> {
         self.labels.get(name).filter(|value| !value.is_empty())
     }
 
-    /// Returns the first of these labels that has a value.
+    /// The first value among these labels.
     pub fn first<'n>(&self, names: impl IntoIterator<Item = &'n str>) -> Option<&str> {
         names.into_iter().find_map(|name| self.label(name))
     }
 
-    /// Returns the metric's name, empty where an operation took it away.
+    /// The name of the metric; empty when a PromQL operation removed it.
     pub fn name(&self) -> &str {
         self.label("__name__").unwrap_or_default()
     }
 
-    /// Returns all labels but the metric's name.
+    /// All labels except the name of the metric.
     pub(crate) fn without_name(&self) -> Vec<(&str, &str)> {
         self.labels
             .iter()
@@ -99,7 +99,7 @@ impl Series {
             .collect()
     }
 
-    /// Returns the newest value.
+    /// The newest point.
     pub fn last(&self) -> Option<Point> {
         self.points.last().copied()
     }

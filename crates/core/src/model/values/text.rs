@@ -1,10 +1,10 @@
-//! Text of the cluster for people: without characters that a terminal obeys or hides, and with the
-//! plural of a noun.
+//! Prepares text from the cluster for display: escapes characters that a terminal interprets or
+//! hides, and forms plurals.
 
 use std::borrow::Cow;
 
-/// Makes external text safe to display: escapes control characters, direction marks, line
-/// separators and invisible characters visibly.
+/// Makes external text safe to display: replaces line breaks and tabs by spaces, and escapes
+/// control characters, direction marks, line separators and invisible characters.
 pub fn clean(text: &str) -> Cow<'_, str> {
     if !text.chars().any(|c| is_unsafe(c) || is_joiner(c)) {
         return Cow::Borrowed(text);
@@ -29,8 +29,8 @@ pub fn is_joiner(c: char) -> bool {
     matches!(c, '\u{200c}' | '\u{200d}' | '\u{fe00}'..='\u{fe0f}')
 }
 
-/// Whether a character is unsafe at its position. A joiner has a purpose after a visible non-ASCII
-/// character. Between letters of a name it would only make two names look alike.
+/// Whether a character is unsafe at its position. A joiner is legitimate after a visible non-ASCII
+/// character. Between ASCII letters it would only make two different names look alike.
 pub fn is_hidden(before: Option<char>, c: char, after: &str) -> bool {
     if !is_joiner(c) {
         return is_unsafe(c);
@@ -38,6 +38,7 @@ pub fn is_hidden(before: Option<char>, c: char, after: &str) -> bool {
     let is_visible =
         |c: char| !c.is_ascii() && !c.is_whitespace() && !is_unsafe(c) && !is_joiner(c);
     // An emoji can have a variation selector before the joiner.
+    // A keycap emoji is a digit, U+FE0F and U+20E3, so its selector follows an ASCII character.
     let joins = c == '\u{200d}' && before == Some('\u{fe0f}');
     let is_keycap = c == '\u{fe0f}' && after.starts_with('\u{20e3}');
     let is_form = matches!(c, '\u{fe00}'..='\u{fe0f}');
@@ -46,8 +47,9 @@ pub fn is_hidden(before: Option<char>, c: char, after: &str) -> bool {
     !(has_purpose || joins || is_keycap)
 }
 
-/// Returns true for what a terminal may obey, and for what it hides.
+/// True for characters that a terminal may interpret or hide.
 pub fn is_unsafe(c: char) -> bool {
+    // Bidirectional controls can reorder a whole line. The other characters are invisible.
     c.is_control()
         || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{2028}' | '\u{2029}' | '\u{200e}' | '\u{200f}' | '\u{61c}')
         || matches!(c, '\u{feff}' | '\u{e0000}'..='\u{e0fff}' | '\u{200b}' | '\u{2060}'..='\u{206f}' | '\u{ad}')
@@ -64,8 +66,9 @@ pub fn count(number: u64, noun: &str) -> String {
     format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }
 
-/// Replaces characters that no name in Kubernetes contains, because people paste names into shells.
-/// Kubernetes validates the names of objects, but not those in owner references and ConfigMaps.
+/// Replaces characters that names in Kubernetes do not contain, because people paste names into
+/// shells. Kubernetes validates the names of objects, but not names in owner references and
+/// ConfigMaps.
 pub fn plain_name(name: &str) -> Cow<'_, str> {
     let is_plain =
         |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_' | ':' | '@' | '/');

@@ -1,13 +1,13 @@
-//! Times as Prometheus is asked for them. What it answers is in Unix milliseconds (`Point::at`),
-//! and everything that people read or the API server tells is a `Timestamp`; this type keeps the
-//! three apart.
+//! Unix time in seconds, the unit of Prometheus queries. Results of Prometheus are in Unix
+//! milliseconds (`Point::at`), and times of the API server or for display are `Timestamp`s. A
+//! separate type prevents mixing them.
 
 use std::fmt;
 use std::ops::{Add, Sub};
 
 use jiff::Timestamp;
 
-/// Seconds since 1970.
+/// Seconds since the Unix epoch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct UnixSeconds(pub i64);
 
@@ -15,17 +15,16 @@ impl UnixSeconds {
     /// Later than every other time.
     pub const NEVER: Self = Self(i64::MAX);
 
-    /// Returns the time in milliseconds.
     pub fn millis(self) -> i64 {
         self.0.saturating_mul(1000)
     }
 
-    /// Returns the time as people and the API server write it; 1970 for one that no calendar has.
+    /// Converts to a calendar time; the Unix epoch if the value is out of range.
     pub fn timestamp(self) -> Timestamp {
         Timestamp::from_second(self.0).unwrap_or_default()
     }
 
-    /// Returns the whole number of spans of so many seconds since 1970.
+    /// The number of whole periods of this length since the Unix epoch.
     pub fn spans_of(self, seconds: i64) -> i64 {
         self.0.div_euclid(seconds)
     }
@@ -43,7 +42,6 @@ impl fmt::Display for UnixSeconds {
     }
 }
 
-/// So many seconds later.
 impl Add<i64> for UnixSeconds {
     type Output = Self;
 
@@ -52,7 +50,6 @@ impl Add<i64> for UnixSeconds {
     }
 }
 
-/// So many seconds earlier.
 impl Sub<i64> for UnixSeconds {
     type Output = Self;
 
@@ -61,7 +58,7 @@ impl Sub<i64> for UnixSeconds {
     }
 }
 
-/// The seconds between two times.
+/// The difference in seconds.
 impl Sub for UnixSeconds {
     type Output = i64;
 

@@ -1,5 +1,5 @@
-//! Units of measured values. Each is a type of its own, so that percent are never taken for a
-//! ratio, MiB for bytes, or watts for milliwatts. All serialize as the bare number.
+//! Units of measured values. Each has its own type, so that percent cannot be mixed up with a
+//! ratio, MiB with bytes, or watts with milliwatts. All serialize as a plain number.
 
 use std::fmt;
 use std::iter::Sum;
@@ -10,14 +10,14 @@ use serde::{Deserialize, Serialize};
 
 /// A measured value that can be summed and averaged.
 pub trait UnitValue: Copy {
-    /// Returns the value in this unit.
+    /// The number in this unit.
     fn value(self) -> f64;
 
-    /// Takes a value in this unit.
+    /// Makes a value from a number in this unit.
     fn of(value: f64) -> Self;
 }
 
-/// Bare numbers: ratios, hours, counts.
+/// Plain numbers: ratios, hours, counts.
 impl UnitValue for f64 {
     fn value(self) -> f64 {
         self
@@ -45,7 +45,7 @@ macro_rules! units {
             }
         }
 
-        /// The bare number, as precise as the format asks for.
+        /// The plain number, with the precision of the format string.
         impl fmt::Display for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 self.0.fmt(f)
@@ -65,7 +65,7 @@ units! {
     Celsius,
 }
 
-/// A number of GPUs: whole devices, or units of a resource where a node offers parts.
+/// A number of GPUs: whole devices, or units of a resource on nodes that offer slices or shares.
 #[derive(
     Clone,
     Copy,
@@ -83,18 +83,17 @@ units! {
 #[serde(transparent)]
 pub struct GpuCount(pub u64);
 
-/// Devices that one pod can request or one node can have, parts of devices included. A pod runs on
-/// one node, and no node offers a tenth of this. Whatever is larger is a mistake or an attack, and
-/// would spoil every sum.
+/// Limit on the devices that one pod can request or one node can have, including slices and shares.
+/// A pod runs on one node, and no node offers a tenth of this. A larger number is a mistake or an
+/// attack, and would distort every sum.
 pub const MOST_PER_NODE: u64 = 10_000;
-/// Devices that all pods of one owner can request.
+/// Limit on the devices that all pods of one owner can request.
 pub const MOST_PER_OWNER: u64 = 1_000_000;
 
 impl GpuCount {
-    /// No GPU.
     pub const ZERO: Self = Self(0);
 
-    /// Returns the number for arithmetic with hours and shares.
+    /// Converts to a float, for arithmetic with hours and shares.
     pub fn as_f64(self) -> f64 {
         self.0 as f64
     }
@@ -110,6 +109,7 @@ impl Add for GpuCount {
     type Output = Self;
 
     fn add(self, other: Self) -> Self {
+        // Counts come from the cluster and may be absurd, but a sum must not wrap around.
         Self(self.0.saturating_add(other.0))
     }
 }
@@ -120,7 +120,6 @@ impl AddAssign for GpuCount {
     }
 }
 
-/// So many pods with so many GPUs each.
 impl Mul<u64> for GpuCount {
     type Output = Self;
 
@@ -136,30 +135,29 @@ impl Sum for GpuCount {
 }
 
 impl Percent {
-    /// Returns the part of the whole, 0–1.
+    /// The value as a ratio, 0–1.
     pub fn ratio(self) -> f64 {
         self.0 / 100.0
     }
 
-    /// Returns how much a part is of a whole; `None` when there is no whole.
+    /// The percentage of `part` in `whole`; `None` when `whole` is not positive.
     pub fn of_whole<U: UnitValue>(part: U, whole: U) -> Option<Self> {
         (whole.value() > 0.0).then(|| Self(part.value() / whole.value() * 100.0))
     }
 }
 
 impl Mebibytes {
-    /// Returns the memory in GiB.
     pub fn gibibytes(self) -> f64 {
         self.0 / 1024.0
     }
 }
 
-/// Rounds to two decimals: more than an exporter measures.
+/// Rounds to two decimals, which is more precise than any exporter.
 pub fn rounded<U: UnitValue>(value: U) -> U {
     U::of((value.value() * 100.0).round() / 100.0)
 }
 
-/// Returns the mean of what is known; `None` when nothing is.
+/// The mean of the values; `None` when there are none.
 pub fn mean<U: UnitValue>(values: impl Iterator<Item = U>) -> Option<U> {
     let (count, sum) = values.fold((0_u32, 0.0), |(count, sum), value| {
         (count + 1, sum + value.value())
@@ -167,12 +165,10 @@ pub fn mean<U: UnitValue>(values: impl Iterator<Item = U>) -> Option<U> {
     (count > 0).then(|| U::of(sum / f64::from(count)))
 }
 
-/// Returns the lowest of what is known.
 pub fn lowest<U: UnitValue>(values: impl Iterator<Item = U>) -> Option<U> {
     values.map(UnitValue::value).reduce(f64::min).map(U::of)
 }
 
-/// Returns the highest of what is known.
 pub fn highest<U: UnitValue>(values: impl Iterator<Item = U>) -> Option<U> {
     values.map(UnitValue::value).reduce(f64::max).map(U::of)
 }

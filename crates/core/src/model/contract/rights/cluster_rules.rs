@@ -1,4 +1,4 @@
-//! The rights of commands about nodes, pools, quotas, defaults and Prometheus.
+//! Rights of commands about nodes, pools, quotas, defaults and Prometheus.
 
 use super::RightScope::{Cluster, Home, Namespace};
 use super::rules::{LIST, MAKE, NEWS, WATCH, rule};
@@ -8,27 +8,29 @@ pub const QUOTA: &[Rule] = &[
     rule(Namespace, "", "namespaces", &["get"]),
     rule(Namespace, "", "resourcequotas", MAKE),
     rule(Namespace, "", "limitranges", MAKE),
-    rule(Cluster, "", "namespaces", &["create", "patch"]).when("namespaces that are missing"),
-    rule(Cluster, "", "nodes", LIST).or("GPUs of other vendors than NVIDIA"),
+    rule(Cluster, "", "namespaces", &["create", "patch"]).when("missing namespaces"),
+    rule(Cluster, "", "nodes", LIST).or("GPUs of vendors other than NVIDIA"),
 ];
 
-/// What is free, which is not known without all pods.
+/// Computing free capacity, which requires all pods.
 pub const FREE: &[Rule] = &[
     rule(Cluster, "", "nodes", LIST),
     rule(Cluster, "", "pods", LIST),
-    rule(Cluster, "resource.k8s.io", "resourceslices", LIST).or("devices of dynamic allocation"),
-    rule(Cluster, "resource.k8s.io", "resourceclaims", LIST).or("devices of dynamic allocation"),
+    rule(Cluster, "resource.k8s.io", "resourceslices", LIST)
+        .or("devices of dynamic resource allocation"),
+    rule(Cluster, "resource.k8s.io", "resourceclaims", LIST)
+        .or("devices of dynamic resource allocation"),
 ];
 
-/// What draining a node would do.
+/// Simulating the drain of a node.
 pub const DRAIN: &[Rule] = &[
     rule(Cluster, "", "nodes", LIST),
     rule(Cluster, "", "pods", LIST),
-    rule(Cluster, "batch", "jobs", LIST).or("which jobs the pods are of"),
+    rule(Cluster, "batch", "jobs", LIST).or("the jobs of the pods"),
     rule(Cluster, "", "pods/log", &["get"]).or("when trainings saved their last checkpoint"),
 ];
 
-/// Whether a job fits.
+/// Checking whether a job fits.
 pub const FIT: &[Rule] = &[
     rule(Cluster, "", "nodes", LIST),
     rule(Cluster, "", "pods", LIST),
@@ -45,47 +47,54 @@ pub const FIT: &[Rule] = &[
     rule(Namespace, "kueue.x-k8s.io", "localqueues", LIST).or("the check of `job.queue`"),
     rule(Cluster, "scheduling.volcano.sh", "queues", LIST).or("the check of `job.queue`"),
     rule(Cluster, "scheduling.k8s.io", "priorityclasses", &["get"]).or("who would be preempted"),
-    rule(Namespace, "batch", "jobs", &["get"]).or("when the holders of GPUs must end"),
-    rule(Cluster, "resource.k8s.io", "resourceslices", LIST).or("devices of dynamic allocation"),
-    rule(Cluster, "resource.k8s.io", "resourceclaims", LIST).or("devices of dynamic allocation"),
-    rule(Cluster, "resource.k8s.io", "devicetaintrules", LIST).or("devices of dynamic allocation"),
-    rule(Cluster, "resource.k8s.io", "deviceclasses", &["get"]).or("devices of dynamic allocation"),
+    rule(Namespace, "batch", "jobs", &["get"]).or("deadlines of jobs that hold GPUs"),
+    rule(Cluster, "resource.k8s.io", "resourceslices", LIST)
+        .or("devices of dynamic resource allocation"),
+    rule(Cluster, "resource.k8s.io", "resourceclaims", LIST)
+        .or("devices of dynamic resource allocation"),
+    rule(Cluster, "resource.k8s.io", "devicetaintrules", LIST)
+        .or("devices of dynamic resource allocation"),
+    rule(Cluster, "resource.k8s.io", "deviceclasses", &["get"])
+        .or("devices of dynamic resource allocation"),
 ];
 
 pub const HOLDERS: &[Rule] = &[
     rule(Cluster, "", "nodes", LIST),
-    rule(Cluster, "", "pods", LIST).or("how many GPUs are held"),
-    rule(Cluster, "resource.k8s.io", "resourceslices", LIST).or("devices of dynamic allocation"),
-    rule(Cluster, "resource.k8s.io", "resourceclaims", LIST).or("devices of dynamic allocation"),
+    rule(Cluster, "", "pods", LIST).or("the number of GPUs in use"),
+    rule(Cluster, "resource.k8s.io", "resourceslices", LIST)
+        .or("devices of dynamic resource allocation"),
+    rule(Cluster, "resource.k8s.io", "resourceclaims", LIST)
+        .or("devices of dynamic resource allocation"),
     rule(Cluster, "", "nodes", WATCH).or(NEWS),
     rule(Cluster, "", "pods", WATCH).or(NEWS),
 ];
 
-/// Listing nodes.
 pub const NODES: &[Rule] = &[rule(Cluster, "", "nodes", LIST)];
 
-/// Hearing of changes of nodes and pods.
+/// Watching nodes and pods.
 pub const LIVE: &[Rule] = &[
     rule(Cluster, "", "nodes", WATCH).or(NEWS),
     rule(Cluster, "", "pods", WATCH).or(NEWS),
 ];
 
-/// Who holds which GPU, and since when.
+/// Finding which pod holds which GPU, and since when.
 pub const SCORED: &[Rule] = &[
     rule(Cluster, "", "nodes", LIST),
     rule(Cluster, "", "pods", LIST).or("scores of pods in other namespaces"),
-    rule(Cluster, "resource.k8s.io", "resourceslices", LIST).or("devices of dynamic allocation"),
-    rule(Cluster, "resource.k8s.io", "resourceclaims", LIST).or("devices of dynamic allocation"),
+    rule(Cluster, "resource.k8s.io", "resourceslices", LIST)
+        .or("devices of dynamic resource allocation"),
+    rule(Cluster, "resource.k8s.io", "resourceclaims", LIST)
+        .or("devices of dynamic resource allocation"),
 ];
 
-/// Finding Prometheus and asking it through the API server.
+/// Discovering Prometheus and querying it through the API server.
 pub const METRICS: &[Rule] = &[
-    rule(Cluster, "", "services", LIST).or("a Prometheus under another name than the usual ones"),
+    rule(Cluster, "", "services", LIST).or("a Prometheus with an unusual Service name"),
     rule(Cluster, "", "services/proxy", &["get"])
         .or("utilization, unless `--prometheus` names a server"),
 ];
 
-/// The right to ask a Prometheus in the cluster through the API server.
+/// The right to query a Prometheus in the cluster through the API server.
 pub const PROXY: Right = Right {
     place: Cluster,
     group: "",
@@ -95,15 +104,17 @@ pub const PROXY: Right = Right {
 
 const SHARED: &str = "which nodes share their GPUs";
 
-/// Current nodes and devices, for comparison with past values.
+/// Reading the current nodes and devices, to compare them with past values.
 pub const PRESENT: &[Rule] = &[
     rule(Cluster, "", "nodes", LIST).or(SHARED),
     rule(Cluster, "", "pods", LIST).or(SHARED),
-    rule(Cluster, "resource.k8s.io", "resourceslices", LIST).or("devices of dynamic allocation"),
-    rule(Cluster, "resource.k8s.io", "resourceclaims", LIST).or("devices of dynamic allocation"),
+    rule(Cluster, "resource.k8s.io", "resourceslices", LIST)
+        .or("devices of dynamic resource allocation"),
+    rule(Cluster, "resource.k8s.io", "resourceclaims", LIST)
+        .or("devices of dynamic resource allocation"),
 ];
 
-/// Finding a Prometheus whose Service has an unusual name.
+/// Discovering a Prometheus whose Service has an unusual name.
 pub const fn service_list() -> Right {
     Right {
         place: Cluster,
@@ -113,22 +124,22 @@ pub const fn service_list() -> Right {
     }
 }
 
-/// Access to Prometheus, for commands that have no answer without it.
+/// Access to Prometheus, for commands that cannot answer without it.
 pub const ROAD: &[Rule] = &[
     rule(PROXY.place, PROXY.group, PROXY.resource, &["get"]),
-    rule(Cluster, "", "services", LIST).or("a Prometheus under another name than the usual ones"),
+    rule(Cluster, "", "services", LIST).or("a Prometheus with an unusual Service name"),
 ];
 
-/// Owners of everybody's pods.
+/// Reading the owners of all pods in the cluster.
 pub const OWNERS: &[Rule] = &[
     rule(Cluster, "", "pods", LIST),
-    rule(Cluster, "apps", "replicasets", LIST).or("what Deployments own"),
+    rule(Cluster, "apps", "replicasets", LIST).or("pods that Deployments own"),
     rule(Cluster, "apps", "deployments", LIST).or("Deployments at the top of a chain"),
     rule(Cluster, "apps", "statefulsets", LIST).or("StatefulSets without pods"),
     rule(Cluster, "apps", "daemonsets", LIST).or("DaemonSets without pods"),
     rule(Cluster, "batch", "jobs", LIST).or("Jobs without pods"),
     rule(Cluster, "batch", "cronjobs", LIST).or("CronJobs at the top of a chain"),
-    rule(Cluster, "", "nodes", LIST).or("how many GPUs are held"),
+    rule(Cluster, "", "nodes", LIST).or("the number of GPUs in use"),
 ];
 
 const OWNING: &str = "workloads that own pods through other objects";
@@ -146,35 +157,36 @@ pub const CHAIN: &[Rule] = &[
 pub const LABELS: &[Rule] = &[rule(Cluster, "", "nodes", &["get", "patch"])];
 
 pub const PUBLISH: &[Rule] = &[
-    rule(Cluster, "", "nodes", LIST).or("users who may not list nodes see the change later"),
-    rule(Home, "", "configmaps", MAKE).or("users who may not list nodes see the change later"),
+    rule(Cluster, "", "nodes", LIST).or("users who cannot list nodes see the change later"),
+    rule(Home, "", "configmaps", MAKE).or("users who cannot list nodes see the change later"),
 ];
 
 pub const DEFINITION: &[Rule] = &[
     rule(Cluster, "", "nodes", &["list", "get", "patch"]),
     rule(Home, "", "configmaps", &["get", "create", "patch"]),
-    rule(Home, "", "configmaps", LIST).or("publishing pools to users who may not list them"),
-    rule(Cluster, "", "pods", LIST).or("how many GPUs are held"),
+    rule(Home, "", "configmaps", LIST).or("publishing pools for users who cannot list nodes"),
+    rule(Cluster, "", "pods", LIST).or("the number of GPUs in use"),
 ];
 
-/// The first pool makes the namespace of all, with the right of everybody to read it.
+/// Creating the first pool, which also creates the namespace of all pools and lets all users read
+/// it.
 pub const FIRST: &[Rule] = &[
     rule(Cluster, "", "namespaces", MAKE).or("the first pool"),
-    // Nobody may grant what they may not do themselves.
+    // RBAC prevents privilege escalation: a user can only grant rights that the user has.
     rule(Home, "", "configmaps", &["list", "watch"])
-        .or("opening the definitions of pools to all users"),
+        .or("letting all users read the definitions of pools"),
     rule(Home, "rbac.authorization.k8s.io", "roles", MAKE)
-        .or("opening the definitions of pools to all users"),
+        .or("letting all users read the definitions of pools"),
     rule(Home, "rbac.authorization.k8s.io", "rolebindings", MAKE)
-        .or("opening the definitions of pools to all users"),
-    rule(Home, "", "configmaps", &["delete"]).or("taking back what failed part way"),
+        .or("letting all users read the definitions of pools"),
+    rule(Home, "", "configmaps", &["delete"]).or("rolling back a partial failure"),
 ];
 
 pub const WRITE_DEFAULTS: &[Rule] = &[rule(Home, "", "configmaps", MAKE)];
 pub const READ_DEFAULTS: &[Rule] = &[rule(Home, "", "configmaps", &["get"])];
 pub const DELETE_DEFAULTS: &[Rule] = &[rule(Home, "", "configmaps", &["delete"])];
 pub const READ_LABELS: &[Rule] = &[rule(Cluster, "", "nodes", &["get", "list"])];
-const IN_POOL: &str = "how many jobs a pool has";
+const IN_POOL: &str = "the number of jobs in a pool";
 
 pub const POOLS: &[Rule] = &[
     rule(Home, "", "configmaps", LIST).or("descriptions and quotas"),

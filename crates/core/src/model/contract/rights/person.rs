@@ -1,4 +1,4 @@
-//! The rights of each kind of user: viewer, researcher or operator.
+//! Rights of each kind of user: viewer, researcher or operator.
 
 use std::collections::BTreeSet;
 
@@ -63,7 +63,7 @@ const VIEWS: [&str; 15] = [
 ];
 
 impl Person {
-    /// Its value of `--emit-role`.
+    /// The value of `--emit-role`.
     pub fn word(self) -> &'static str {
         self.into()
     }
@@ -93,8 +93,8 @@ impl Person {
         }
     }
 
-    /// Collects the rights of all commands of the role. Only an operator can write outside the
-    /// namespace. No role can read the logs of all namespaces.
+    /// Collects the rights of all commands of the role. Only an operator may write outside the
+    /// namespace. No role may read the logs of all namespaces.
     pub fn rights<'t>(self, tasks: impl Iterator<Item = &'t Task>) -> BTreeSet<Right> {
         let is_read = |right: &Right| matches!(right.verb, "get" | "list" | "watch");
         let fits = |right: &Right| match (self, right.place) {

@@ -1,4 +1,4 @@
-//! The rights of commands about queues and quotas.
+//! Rights of commands about queues and quotas.
 
 use super::RightScope::{Cluster, Namespace};
 use super::Rule;
@@ -8,7 +8,7 @@ pub const QUEUES: &[Rule] = &[
     rule(Namespace, "kueue.x-k8s.io", "localqueues", LIST),
     rule(Namespace, "kueue.x-k8s.io", "workloads", LIST).or("`--preemptions`"),
     rule(Namespace, "", "events", LIST).or("`--preemptions`"),
-    // Without these, a list of queues only lacks the use of GPUs.
+    // Without these rights, a list of queues only omits the GPU usage.
     rule(Namespace, "batch", "jobs", LIST).when("`--preemptions`"),
     rule(Namespace, "", "pods", LIST).when("`--preemptions`"),
     rule(Cluster, "kueue.x-k8s.io", "clusterqueues", LIST).or("quotas of Kueue's queues"),
@@ -16,7 +16,7 @@ pub const QUEUES: &[Rule] = &[
 ];
 pub const QUOTAS: &[Rule] = &[rule(Namespace, "", "resourcequotas", LIST)];
 pub const STALE_QUOTA: &[Rule] = &[
-    rule(Cluster, "", "resourcequotas", LIST).or("where else it binds"),
+    rule(Cluster, "", "resourcequotas", LIST).or("other namespaces where it applies"),
     rule(Namespace, "", "limitranges", &["delete"]).or(OLD),
 ];
 pub const DELETE_QUOTA: &[Rule] = &[

@@ -1,4 +1,4 @@
-//! The rights of commands about jobs and their objects. A row of the table of verbs names some of
+//! Rights of commands about jobs and their objects. Each row of the verb table refers to some of
 //! these lists.
 
 use super::RightScope::{Cluster, Home, Namespace};
@@ -40,19 +40,19 @@ impl Rule {
 
 pub(super) const LIST: &[&str] = &["list"];
 pub(super) const WATCH: &[&str] = &["watch"];
-pub(super) const NEWS: &str = "news without delay in `-w`";
+pub(super) const NEWS: &str = "immediate updates in `-w`";
 pub(super) const MAKE: &[&str] = &["get", "create", "patch"];
 /// Access of a multi-node training to its supervisor's Secret.
 const TOKEN: &[&str] = &["get", "create", "patch", "delete"];
-/// Access of a multi-node training to its NetworkPolicy. It depends on the other policies of the
+/// Access of a multi-node training to its NetworkPolicy, which depends on the other policies of the
 /// namespace.
 const POLICY: &[&str] = &["get", "list", "create", "patch", "delete"];
 const CALL: &[&str] = &["get", "create"];
 
-/// What LeaderWorkerSets are for.
+/// The purpose of LeaderWorkerSets.
 const SPANNING: &str = "services on several nodes";
 
-/// Finding jobs: what every command about a job begins with.
+/// Finding jobs: every command about a job starts with this.
 pub const FIND: &[Rule] = &[
     rule(Namespace, "batch", "jobs", LIST),
     rule(Namespace, "", "pods", LIST),
@@ -67,18 +67,17 @@ pub const FIND: &[Rule] = &[
     rule(Namespace, "apps", "statefulsets", LIST).or("notebooks"),
     rule(Namespace, "", "events", LIST).or("why pods are missing"),
     rule(Namespace, "", "pods", WATCH).or(NEWS),
-    rule(Namespace, "kueue.x-k8s.io", "workloads", LIST)
-        .or("why a queue of Kueue's holds jobs back"),
+    rule(Namespace, "kueue.x-k8s.io", "workloads", LIST).or("why a Kueue queue holds jobs back"),
     rule(
         Namespace,
         "visibility.kueue.x-k8s.io",
         "localqueues/pendingworkloads",
         &["get"],
     )
-    .or("where jobs stand in a queue of Kueue's"),
+    .or("positions of jobs in a Kueue queue"),
 ];
 
-/// Finding one job by its name, whatever its kind.
+/// Finding a job by its name, whatever its kind.
 pub const ANY_KIND: &[Rule] = &[
     rule(Namespace, "apps", "deployments", LIST).when("services"),
     rule(
@@ -91,11 +90,11 @@ pub const ANY_KIND: &[Rule] = &[
     rule(Namespace, "apps", "statefulsets", LIST).when("notebooks"),
 ];
 
-/// Placing a job.
+/// Submitting a job: the objects around it, and the checks before it.
 pub const PLACE: &[Rule] = &[
     rule(Namespace, "", "services", MAKE),
-    rule(Namespace, "", "pods", &["create"]).or("the check of pods beforehand"),
-    rule(Namespace, "", "pods", &["watch"]).or("news without delay in `--wait`"),
+    rule(Namespace, "", "pods", &["create"]).or("checking pods beforehand"),
+    rule(Namespace, "", "pods", &["watch"]).or("immediate updates in `--wait`"),
     rule(Cluster, "", "nodes", LIST).or("the check of pool and GPU type"),
     rule(Home, "", "configmaps", &["get"])
         .or("the check of the pool's quota, and the site's defaults"),
@@ -108,11 +107,11 @@ pub const PLACE: &[Rule] = &[
     )
     .or("variables of the site's defaults"),
     rule(Cluster, "scheduling.k8s.io", "priorityclasses", MAKE)
-        .or("`job.priority`, unless the class is there"),
+        .or("`job.priority`, unless the PriorityClass exists"),
     rule(Namespace, "", "persistentvolumeclaims", MAKE).when("`size:` workdirs"),
     rule(Namespace, "", "configmaps", MAKE).when("`files:` and trainings on several nodes"),
     rule(Namespace, "", "secrets", TOKEN)
-        .when("trainings on several nodes (`job.restart: rank` does without)"),
+        .when("trainings on several nodes (not needed with `job.restart: rank`)"),
     rule(Namespace, "networking.k8s.io", "networkpolicies", POLICY)
         .or("closing the port of rank 0 to other pods"),
     rule(Cluster, "resource.k8s.io", "resourceslices", LIST)
@@ -121,15 +120,14 @@ pub const PLACE: &[Rule] = &[
         .or("GPUs of dynamic resource allocation"),
     rule(Namespace, "kueue.x-k8s.io", "localqueues", LIST).or("the check of `job.queue`"),
     rule(Namespace, "kueue.x-k8s.io", "localqueues", &["get"])
-        .or("`job.topology` in a queue of Kueue's"),
+        .or("`job.topology` in a Kueue queue"),
     rule(Cluster, "kueue.x-k8s.io", "clusterqueues", &["get"])
-        .or("`job.topology` in a queue of Kueue's"),
+        .or("`job.topology` in a Kueue queue"),
     rule(Cluster, "kueue.x-k8s.io", "resourceflavors", &["get"])
-        .or("`job.topology` in a queue of Kueue's"),
-    rule(Cluster, "kueue.x-k8s.io", "topologies", &["get"])
-        .or("`job.topology` in a queue of Kueue's"),
+        .or("`job.topology` in a Kueue queue"),
+    rule(Cluster, "kueue.x-k8s.io", "topologies", &["get"]).or("`job.topology` in a Kueue queue"),
     rule(Cluster, "scheduling.volcano.sh", "queues", LIST).or("the check of `job.queue`"),
-    rule(Namespace, "scheduling.k8s.io", "podgroups", MAKE).or("gangs of Kubernetes itself"),
+    rule(Namespace, "scheduling.k8s.io", "podgroups", MAKE).or("native gangs of Kubernetes"),
 ];
 
 const WAITING: &str = "`--wait` and `--follow`";
@@ -150,16 +148,16 @@ pub const AWAIT: &[Rule] = &[
     rule(Namespace, "", "pods/log", &["get"]).when("`--follow`"),
 ];
 
-/// What a service has beside its Service.
+/// Objects of a service other than its workload and its Service.
 pub const SERVE: &[Rule] = &[
     rule(Namespace, "autoscaling", "horizontalpodautoscalers", MAKE).when("`autoscaling`"),
     rule(Namespace, "networking.k8s.io", "ingresses", MAKE).when("`service.host`"),
 ];
 
 const REMOVE: &[&str] = &["list", "delete"];
-pub(super) const OLD: &str = "taking away what the file no longer describes";
+pub(super) const OLD: &str = "pruning objects that the file no longer declares";
 
-/// Taking away what a file describes no more.
+/// Pruning objects that the file no longer declares.
 pub const STALE: &[Rule] = &[
     rule(Namespace, "", "services", REMOVE).or(OLD),
     rule(Namespace, "", "configmaps", REMOVE).or(OLD),
@@ -179,13 +177,14 @@ pub const SWITCH: &[Rule] = &[
     )
     .or(SPANNING),
     rule(Namespace, "apps", "statefulsets", &["patch"]).when("notebooks"),
-    rule(Namespace, "kueue.x-k8s.io", "workloads", LIST).or("jobs in a queue of Kueue's"),
+    rule(Namespace, "kueue.x-k8s.io", "workloads", LIST).or("jobs in a Kueue queue"),
 ];
 
-/// Taking pods away so that new ones are made.
+/// Evicting or deleting pods so that their controller replaces them.
 pub const RENEW: &[Rule] = &[
     rule(Namespace, "", "pods/eviction", &["create"]),
-    rule(Namespace, "", "pods", &["get", "delete", "patch"]).or("pods on nodes that do not answer"),
+    rule(Namespace, "", "pods", &["get", "delete", "patch"])
+        .or("pods on nodes that do not respond"),
     rule(Namespace, "apps", "deployments", &["patch"]).when("services"),
     rule(
         Namespace,
@@ -196,30 +195,34 @@ pub const RENEW: &[Rule] = &[
     .or(SPANNING),
 ];
 
-/// Why a job waits or died, beside finding it.
+/// Explaining why a job waits or died, in addition to finding it.
 pub const EXPLAIN: &[Rule] = &[
-    rule(Namespace, "", "pods", &["get"]).or("what a pod without a node asks for"),
-    rule(Cluster, "", "nodes", LIST).or("which nodes lack what"),
-    rule(Cluster, "", "pods", LIST).or("what is free, and who holds it"),
-    rule(Namespace, "", "resourcequotas", LIST).or("quotas, where no event tells of them"),
-    rule(Namespace, "", "persistentvolumeclaims", &["get"]).or("volumes that are not there yet"),
+    rule(Namespace, "", "pods", &["get"]).or("requests of pods without a node"),
+    rule(Cluster, "", "nodes", LIST).or("which resources nodes lack"),
+    rule(Cluster, "", "pods", LIST).or("free resources, and who holds the others"),
+    rule(Namespace, "", "resourcequotas", LIST).or("quotas that no event mentions"),
+    rule(Namespace, "", "persistentvolumeclaims", &["get"]).or("volumes that do not exist yet"),
     rule(Cluster, "storage.k8s.io", "storageclasses", &["get"]).or("storage classes"),
-    rule(Namespace, "batch", "jobs", &["get"]).or("when the holders of GPUs must end"),
-    rule(Cluster, "resource.k8s.io", "resourceslices", LIST).or("devices of dynamic allocation"),
-    rule(Cluster, "resource.k8s.io", "resourceclaims", LIST).or("devices of dynamic allocation"),
-    rule(Cluster, "resource.k8s.io", "devicetaintrules", LIST).or("devices of dynamic allocation"),
-    rule(Cluster, "resource.k8s.io", "deviceclasses", &["get"]).or("devices of dynamic allocation"),
+    rule(Namespace, "batch", "jobs", &["get"]).or("deadlines of jobs that hold GPUs"),
+    rule(Cluster, "resource.k8s.io", "resourceslices", LIST)
+        .or("devices of dynamic resource allocation"),
+    rule(Cluster, "resource.k8s.io", "resourceclaims", LIST)
+        .or("devices of dynamic resource allocation"),
+    rule(Cluster, "resource.k8s.io", "devicetaintrules", LIST)
+        .or("devices of dynamic resource allocation"),
+    rule(Cluster, "resource.k8s.io", "deviceclasses", &["get"])
+        .or("devices of dynamic resource allocation"),
     rule(
         Namespace,
         "resource.k8s.io",
         "resourceclaimtemplates",
         &["get"],
     )
-    .or("devices of dynamic allocation"),
-    rule(Namespace, "scheduling.k8s.io", "podgroups", &["get"]).or("what schedulers say of a gang"),
+    .or("devices of dynamic resource allocation"),
+    rule(Namespace, "scheduling.k8s.io", "podgroups", &["get"]).or("messages of gang schedulers"),
     rule(Namespace, "scheduling.volcano.sh", "podgroups", &["get"])
-        .or("what schedulers say of a gang"),
-    rule(Namespace, "scheduling.run.ai", "podgroups", &["get"]).or("what schedulers say of a gang"),
+        .or("messages of gang schedulers"),
+    rule(Namespace, "scheduling.run.ai", "podgroups", &["get"]).or("messages of gang schedulers"),
 ];
 
 pub const MAKE_JOB: &[Rule] = &[rule(Namespace, "batch", "jobs", MAKE)];
@@ -233,7 +236,7 @@ pub const MAKE_SERVICE: &[Rule] = &[
     )
     .or(SPANNING),
 ];
-/// The dry runs of `diff` for documents other than trainings.
+/// Dry runs of `diff` for documents other than trainings.
 pub const COMPARE: &[Rule] = &[
     rule(Namespace, "apps", "deployments", MAKE).when("services"),
     rule(
@@ -260,11 +263,11 @@ pub const REPAIR_NOTEBOOK: &[Rule] = &[rule(Namespace, "", "pods", &["get", "del
     .or("the replacement of a pod that was never ready")];
 pub const SECRET: &[Rule] = &[rule(Namespace, "", "secrets", MAKE)];
 
-/// Progress, read from the newest lines of a log.
+/// Reading the progress of a training from its newest log lines.
 pub const PROGRESS: &[Rule] = &[rule(Namespace, "", "pods/log", &["get"]).or("progress")];
 pub const THROUGHPUT: &[Rule] = &[rule(Namespace, "", "pods/log", &["get"]).or("throughput")];
 pub const LOGS: &[Rule] = &[rule(Namespace, "", "pods/log", &["get"])];
-pub const ALL_LOGS: &[Rule] = &[rule(Cluster, "", "pods/log", &["get"]).or("what logs tell")];
+pub const ALL_LOGS: &[Rule] = &[rule(Cluster, "", "pods/log", &["get"]).or("data from logs")];
 pub const EVENTS: &[Rule] = &[
     rule(Namespace, "batch", "jobs", LIST),
     rule(Namespace, "", "pods", LIST),
@@ -299,9 +302,9 @@ pub const DELETE_JOB: &[Rule] = &[
     rule(Namespace, "apps", "statefulsets", &["delete"]).when("notebooks"),
     rule(Namespace, "", "persistentvolumeclaims", &["list", "delete"]).when("`--purge`"),
     rule(Namespace, "", "secrets", &["get", "delete"])
-        .or("the token of ranks that an interrupted `create` left"),
+        .or("the token that an interrupted `create` left behind"),
     rule(Namespace, "networking.k8s.io", "networkpolicies", REMOVE)
-        .or("the policy that an interrupted `create` left"),
+        .or("the policy that an interrupted `create` left behind"),
     rule(Namespace, "apps", "replicasets", &["list", "delete"]).when("services with `--force`"),
     rule(Namespace, "", "pods", &["delete"]).when("`--force`, and pods that outlived their job"),
     // `delete` searches every kind for an object with this name that gpuctl did not create.
@@ -315,14 +318,14 @@ pub const DELETE_JOB: &[Rule] = &[
         &["get"],
     )
     .or(SPANNING),
-    rule(Namespace, "", "pods", &["watch"]).or("news of the end without delay"),
+    rule(Namespace, "", "pods", &["watch"]).or("immediate notice of the end"),
 ];
 pub const CLAIMS: &[Rule] = &[
     rule(Namespace, "", "persistentvolumeclaims", LIST),
-    rule(Namespace, "", "pods", LIST).or("who uses claims"),
-    rule(Namespace, "batch", "jobs", LIST).or("whether jobs are still there"),
+    rule(Namespace, "", "pods", LIST).or("the pods that use claims"),
+    rule(Namespace, "batch", "jobs", LIST).or("whether jobs still exist"),
 ];
-/// Lookups of the objects that jobs name, before they are submitted.
+/// Checking that objects a job refers to exist, before it is submitted.
 pub const LOOK: &[Rule] = &[
     rule(Namespace, "", "resourcequotas", LIST).or("the check of quotas"),
     rule(Namespace, "", "persistentvolumeclaims", &["get"]).or("the check of claims"),
@@ -331,5 +334,5 @@ pub const LOOK: &[Rule] = &[
     rule(Namespace, "", "serviceaccounts", &["get"]).or("the check of service accounts"),
     rule(Cluster, "storage.k8s.io", "storageclasses", LIST).or("the check of storage classes"),
     rule(Cluster, "", "persistentvolumes", LIST).or("the check of storage classes"),
-    rule(Cluster, "", "pods", LIST).or("who holds the GPUs that a job waits for"),
+    rule(Cluster, "", "pods", LIST).or("the holders of GPUs that a job waits for"),
 ];

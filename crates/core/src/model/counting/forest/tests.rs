@@ -1,4 +1,4 @@
-//! Tests of which workloads come from owners and pods.
+//! Tests how owners and pods become workloads.
 
 use super::*;
 

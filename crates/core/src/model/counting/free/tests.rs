@@ -1,8 +1,8 @@
-//! Tests of which free GPUs can be used.
+//! Tests which free GPUs are usable.
 
 use super::*;
 
-/// The name, the free GPUs, and the pods that hold the rest.
+/// Name, free GPUs, and the pods that hold the remaining GPUs.
 type EightGpus<'a> = (&'a str, u64, &'a [(&'a str, u64)]);
 
 fn group(nodes: &[EightGpus<'_>]) -> FreeGpus {
@@ -46,12 +46,12 @@ fn blocks_and_gangs_are_counted_by_hand() {
             gpus_per_node: 8
         }
     );
-    // 8 = 2 + 2 + 2 + 2 on each of two nodes, and one of three.
+    // 8 = 2 + 2 + 2 + 2 on each of two nodes, and one job of 2 on the block of three.
     assert_eq!(
         [1, 2, 3, 8, 9, 16, 17, 64].map(|slots| fleet.jobs(slots)),
         [19, 9, 5, 2, 1, 1, 0, 0]
     );
-    // Six nodes with three each make eighteen; two with eight only sixteen.
+    // Six nodes with three GPUs each make eighteen. Two nodes with eight make only sixteen.
     let thin = group(&[
         ("a", 8, &[]),
         ("b", 8, &[]),
@@ -86,9 +86,9 @@ fn the_fewest_gpus_move_and_no_block_is_broken_for_them() {
         to: "c".to_owned(),
     };
     assert_eq!(fleet.moves(8, 3), std::slice::from_ref(&one));
-    // Two whole nodes for one job of sixteen.
+    // A job of sixteen needs two whole nodes.
     assert_eq!(fleet.moves(16, 3), std::slice::from_ref(&one));
-    // The pod of six fits nowhere but on a whole node, which would gain nothing.
+    // The pod of six only fits on a whole node, so moving it gains nothing.
     assert_eq!(fleet.moves(24, 3), []);
     let tight = group(&[("a", 8, &[]), ("b", 2, &[("n/x", 6)])]);
     assert_eq!(tight.moves(8, 3), []);
@@ -101,7 +101,8 @@ fn the_fewest_gpus_move_and_no_block_is_broken_for_them() {
         1,
         "the pod of four goes before the four pods of one"
     );
-    // The cheapest node would only break the whole one; the two pods of three do not.
+    // Emptying the cheapest node would only break up a whole node. Moving the two pods of three
+    // does not.
     let breaking = group(&[
         ("a", 3, &[("n/a", 5)]),
         ("b", 8, &[]),

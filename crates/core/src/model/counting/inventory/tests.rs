@@ -1,4 +1,4 @@
-//! Tests of the counts of GPUs and their holders.
+//! Tests the counts of GPUs and their holders.
 
 use std::rc::Rc;
 
@@ -219,7 +219,7 @@ fn devices_of_dynamic_allocation_count_like_others() {
         }
     );
     assert_eq!((only.holders.len(), only.holders[0].gpus), (1, GpuCount(2)));
-    // A tainted device is none that is free; one that somebody has goes on counting.
+    // Tainted devices are not free; held ones still count as used.
     let tainted = |one: &Device| Device {
         taint: Some("example.com/xid".into()),
         ..one.clone()
@@ -245,8 +245,8 @@ fn devices_of_dynamic_allocation_count_like_others() {
             Some("2 of 3 devices tainted (example.com/xid)")
         )
     );
-    // The driver serves `nvidia.com/gpu` by claims: the pod's own words do not count beside
-    // them.
+    // The driver serves `nvidia.com/gpu` through claims, so the pod's own request does not count
+    // again.
     let asks = [pod("p", "a", &[("nvidia.com/gpu", 2)])];
     let inventory = Inventory::of(
         vec![host("a", &[], &[])],
@@ -257,7 +257,7 @@ fn devices_of_dynamic_allocation_count_like_others() {
         (inventory.gpus().used, inventory.hosts[0].holders[0].gpus),
         (Some(2), GpuCount(2))
     );
-    // Without the right to read claims nobody knows what is free.
+    // Without the right to read claims, the number of free devices is unknown.
     let unknown: Vec<Device> = devices
         .iter()
         .map(|device| Device {

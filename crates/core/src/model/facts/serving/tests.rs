@@ -1,4 +1,4 @@
-//! Tests of the state of services and notebooks.
+//! Tests the state of services and notebooks.
 
 use super::*;
 use crate::model::{ContainerEnd, JobKind};
@@ -171,8 +171,8 @@ fn loading_again_after_a_crash_is_no_mere_start() {
         word(&service(vec![again.clone()])),
         "pending 0/2 Restarting"
     );
-    // Once it has come up again, a check that fails is about the present and not about that
-    // end.
+    // Once it has started again, a failing probe is reported as the current problem, not the
+    // earlier crash.
     again.containers[0].started = true;
     assert_eq!(word(&service(vec![again])), "pending 0/2 Unhealthy");
 }
@@ -213,8 +213,8 @@ fn a_pod_that_does_not_fit_is_told() {
     );
 }
 
-/// A replica of several pods answers by its first one: a worker that is ready is of no use
-/// beside one that is not.
+/// A replica with several pods receives requests through its first pod, so a ready worker is
+/// useless while that pod is not ready.
 #[test]
 fn a_replica_serves_by_its_first_pod() {
     let pod = |group: u32, number: u32, ready: bool| Pod {

@@ -1,4 +1,4 @@
-//! Tests of the state of trainings.
+//! Tests the state of trainings.
 
 use super::*;
 use crate::model::facts::job_pod::Container;
@@ -108,7 +108,7 @@ fn the_rank_that_was_killed_gives_the_reason_not_its_peers() {
         ("MaxFailedIndexesExceeded".into(), String::new()),
     );
     assert_eq!(word(&job), "failed OOMKilled");
-    // Both say `Error`: the one that ended first is the culprit.
+    // Both report `Error`, so the rank that ended first is the cause.
     let at = |second| Some(jiff::Timestamp::from_second(second).unwrap());
     job.pods = vec![
         Pod {

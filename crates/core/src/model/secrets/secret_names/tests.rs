@@ -1,4 +1,4 @@
-//! Tests of which names hold secrets.
+//! Tests which names indicate secrets.
 
 use super::*;
 
