@@ -239,7 +239,7 @@ fn what_is_wrong_is_named_with_its_place() {
         ),
         (
             "scheduler: {interval: soon}\n",
-            "`scheduler.interval` of the config file is not a time such as 30s",
+            "`scheduler.interval` of the config file is not a duration such as 30s",
         ),
         (
             "notify: {format: telegram}\n",

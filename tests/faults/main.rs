@@ -275,7 +275,7 @@ fn what_does_not_heal_says_what_the_server_said() {
     fails(
         &server.gpuctl(&["get", "jobs"]),
         5,
-        "hint: the credentials of the kubeconfig are not accepted",
+        "hint: the server rejected the credentials of the kubeconfig",
     );
     let server = Server::start("hour", |_, _| {
         Answer::Headers(

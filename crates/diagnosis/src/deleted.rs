@@ -277,7 +277,7 @@ mod tests {
         retried.failed = true;
         assert_eq!(
             told(&retried).2,
-            "t failed: rank 0 used more memory than its limit: host memory, not GPU memory; it is deleted since"
+            "t failed: rank 0 used more memory than its limit: host memory, not GPU memory; it was then deleted"
         );
         retried.succeeded = true;
         assert_eq!(told(&retried).0, Situation::Fine);

@@ -483,5 +483,5 @@ fn what_is_no_workload_is_refused() {
         refused("kind: Service\nmetadata: {name: a}\n"),
         "it contains no workload"
     );
-    assert!(refused("{").starts_with("it is no YAML"));
+    assert!(refused("{").starts_with("it is not valid YAML"));
 }
