@@ -1,6 +1,5 @@
-//! The words of every error of what writes, as people read them: kept in one file, so that a change
-//! of them is seen. What makes an error happen is real; nothing but the API server's address is
-//! left out.
+//! Snapshot of the errors of every command that writes, so that a changed message shows in review.
+//! The errors are produced by a real cluster; only the address of the API server is replaced.
 
 use std::fmt::Write as _;
 
@@ -29,7 +28,7 @@ fn quota(name: &str, namespaces: &str) -> String {
     format!("kind: quota\nversion: v0.1\nquota: {{name: {name}}}\nnamespace: {namespaces}\n")
 }
 
-/// A command that is refused, with what it reads from stdin.
+/// Title, arguments and stdin of a command that fails.
 type Case<'c> = (&'c str, &'c [&'c str], String);
 
 const CREATE: &[&str] = &["create", "-f", "-"];
@@ -37,7 +36,7 @@ const APPLY: &[&str] = &["apply", "-f", "-"];
 const REPLACE: &[&str] = &["apply", "-f", "-", "--replace"];
 const DELETE: &[&str] = &["delete", "-f", "-"];
 
-/// What has to be there for the errors to happen.
+/// Creates the objects that the errors need.
 fn arrange(scene: &Scene) {
     let claim = "storage: {workdirs: [{path: /out, size: 2Gi}]}";
     scene
@@ -76,7 +75,7 @@ fn arrange(scene: &Scene) {
     owned["spec"]["template"]["metadata"] =
         json!({"labels": deployment["spec"]["template"]["metadata"]["labels"]});
     scene.admin.apply(&owned);
-    // One that cannot go until its finalizer is taken away.
+    // A job that its finalizer keeps from being deleted.
     scene.gpuctl_with(CREATE, &training("going", "")).ok();
     run(&[
         "patch",
@@ -90,7 +89,7 @@ fn arrange(scene: &Scene) {
 }
 
 #[test]
-fn every_error_of_writing_keeps_its_words() {
+fn errors_of_writing_commands_match_the_snapshot() {
     let scene = Scene::with_nodes("words", 2);
     arrange(&scene);
     let missing = file("words-missing.yaml", "").with_file_name("nothing-like-any-other");
@@ -279,22 +278,22 @@ fn every_error_of_writing_keeps_its_words() {
         ),
     ];
     let mut text = String::new();
-    let mut keep = |title: &str, scene: &Scene, arguments: &[&str], input: &str| {
+    let mut record = |title: &str, scene: &Scene, arguments: &[&str], input: &str| {
         let run = scene.gpuctl_with(arguments, input);
         assert_ne!(run.code, 0, "{title}: {}{}", run.out, run.err);
         let shown = arguments.join(" ").replace(missing, "missing.yaml");
-        let told = run
+        let message = run
             .err
             .replace(missing, "missing.yaml")
             .replace(&cluster().api_server(), "https://api");
-        // Other tests have pools beside.
+        // Other tests create pools at the same time.
         let line = |line: &str| {
             line.split_once(" pools here: ")
                 .map_or(line, |(before, _)| before)
                 .trim_end()
                 .to_owned()
         };
-        let told = told.lines().map(line).collect::<Vec<_>>().join("\n");
+        let message = message.lines().map(line).collect::<Vec<_>>().join("\n");
         assert!(
             run.out.is_empty() || title == "one of several is refused",
             "{title}: {}",
@@ -302,32 +301,32 @@ fn every_error_of_writing_keeps_its_words() {
         );
         writeln!(
             text,
-            "# {title}\n$ gpuctl {shown}\n{told}\nexit {}\n",
+            "# {title}\n$ gpuctl {shown}\n{message}\nexit {}\n",
             run.code
         )
         .unwrap();
     };
     for (title, arguments, input) in &cases {
-        keep(title, &scene, arguments, input);
+        record(title, &scene, arguments, input);
     }
     let grace = scene.seen_by(Persona::Grace);
-    keep("without any right", &grace, CREATE, &training("a", ""));
-    keep(
+    record("without any right", &grace, CREATE, &training("a", ""));
+    record(
         "without any right to apply",
         &grace,
         APPLY,
         &training("a", ""),
     );
-    let nobody = json!({"apiVersion": "v1", "kind": "Config", "current-context": "x", "contexts": [
+    let unreachable_config = json!({"apiVersion": "v1", "kind": "Config", "current-context": "x", "contexts": [
         {"name": "x", "context": {"cluster": "x", "user": "x"}}], "users": [{"name": "x", "user": {}}],
         "clusters": [{"name": "x", "cluster": {"server": "https://127.0.0.1:1"}}]});
-    let nobody = file("words.kubeconfig", &nobody.to_string());
+    let unreachable_config = file("words.kubeconfig", &unreachable_config.to_string());
     let unreachable = [
         "create",
         "-f",
         "-",
         "--kubeconfig",
-        nobody.to_str().unwrap(),
+        unreachable_config.to_str().unwrap(),
     ];
     let run = scene.gpuctl_with(&unreachable, &training("a", "")).exits(6);
     writeln!(

@@ -19,7 +19,8 @@ pub fn gpuctl() -> Command {
     command
 }
 
-/// What a run of gpuctl printed.
+/// Exit code and output of a run of gpuctl.
+#[derive(Debug)]
 pub struct Run {
     pub code: i32,
     pub out: String,
