@@ -98,15 +98,16 @@ fn errors_of_writing_commands_match_the_snapshot() {
     let gpu = |name: &str, resources: &str| training(name, &format!("resources: {resources}"));
     let small = "storage: {workdirs: [{path: /out, size: 1Gi}]}";
     let twice = format!("{}---\n{}", training("a", ""), service("a", ""));
-    let cases: Vec<Case<'_>> = vec![
-        ("the job is there", CREATE, training("taken", "")),
+    let cases: Vec<Case<'_>> =
+        vec![
+        ("the job exists", CREATE, training("taken", "")),
         (
-            "somebody else's Deployment is there",
+            "a foreign Deployment has the name",
             CREATE,
             service("foreign", ""),
         ),
         (
-            "somebody else's Service is there",
+            "a foreign Service has the name",
             CREATE,
             service("address", ""),
         ),
@@ -115,7 +116,7 @@ fn errors_of_writing_commands_match_the_snapshot() {
             CREATE,
             training("going", ""),
         ),
-        ("the same when it is applied", APPLY, training("going", "")),
+        ("applying while the job is still being deleted", APPLY, training("going", "")),
         (
             "an earlier job's claim is larger",
             CREATE,
@@ -128,7 +129,7 @@ fn errors_of_writing_commands_match_the_snapshot() {
             training("low", "pod: {priorityClassName: nobody}"),
         ),
         (
-            "there is no such priority of ours",
+            "there is no such `job.priority`",
             CREATE,
             training("low", "").replace("{name: low}", "{name: low, priority: nobody}"),
         ),
@@ -139,17 +140,17 @@ fn errors_of_writing_commands_match_the_snapshot() {
         ),
         ("another kind has the name", APPLY, service("taken", "")),
         (
-            "somebody else's job has the name",
+            "applying over a foreign Deployment",
             APPLY,
             service("foreign", ""),
         ),
         (
-            "somebody else set a field",
+            "another manager set a field",
             APPLY,
             service("web", "").replace("nginx:1", "nginx:2"),
         ),
         (
-            "what takes its place is refused",
+            "the replacement is refused",
             REPLACE,
             training("taken", "pod: {priorityClassName: nobody}"),
         ),
@@ -159,7 +160,7 @@ fn errors_of_writing_commands_match_the_snapshot() {
             gpu("huge", "{pool: words, gpu: 64}"),
         ),
         (
-            "a claim and a secret that are not there",
+            "a claim and a secret are missing",
             CREATE,
             training(
                 "poor",
@@ -198,9 +199,9 @@ fn errors_of_writing_commands_match_the_snapshot() {
             training("a", "").replace("{name: a}", "{name: a, namespace: default}"),
         ),
         ("no such file", &from_missing, String::new()),
-        ("no YAML", CREATE, "kind: [training".to_owned()),
+        ("invalid YAML", CREATE, "kind: [training".to_owned()),
         (
-            "fields that are wrong",
+            "invalid fields",
             CREATE,
             "kind: training\nversion: v0.1\njob: {name: A_b}\nresources: {gpus: 1, memory: 3}\n"
                 .to_owned(),
@@ -216,18 +217,18 @@ fn errors_of_writing_commands_match_the_snapshot() {
             pool("words-new", "[words-0]"),
         ),
         (
-            "the pool is there",
+            "the pool exists",
             CREATE,
             pool("words-there", "[]")
                 .replace("name: words-there", "name: words-there, description: x"),
         ),
         (
-            "the quota is there",
+            "the quota exists",
             CREATE,
             quota("words-quota", "{words: {pods: 51}}"),
         ),
         (
-            "somebody else's quota is there",
+            "a foreign quota has the name",
             APPLY,
             quota("foreign-quota", "{words: {pods: 1}}"),
         ),
@@ -237,7 +238,7 @@ fn errors_of_writing_commands_match_the_snapshot() {
             String::new(),
         ),
         (
-            "nothing of the file is there",
+            "no object of the file exists",
             DELETE,
             training("nobody", ""),
         ),
@@ -252,7 +253,7 @@ fn errors_of_writing_commands_match_the_snapshot() {
             String::new(),
         ),
         (
-            "a pool of labels alone",
+            "a pool that only labels define",
             &["delete", "pool", "words"],
             String::new(),
         ),
@@ -262,17 +263,17 @@ fn errors_of_writing_commands_match_the_snapshot() {
             String::new(),
         ),
         (
-            "a label that pools need",
+            "a label reserved for pools",
             &["label", "node", "words-0", "gpuctl/pool=x"],
             String::new(),
         ),
         (
-            "a label that cannot be",
+            "an invalid label",
             &["label", "node", "words-0", "a=b c"],
             String::new(),
         ),
         (
-            "a label of Kubernetes' own",
+            "a label reserved for Kubernetes",
             &["label", "node", "words-0", "kubernetes.io/hostname=x"],
             String::new(),
         ),
@@ -331,7 +332,7 @@ fn errors_of_writing_commands_match_the_snapshot() {
     let run = scene.gpuctl_with(&unreachable, &training("a", "")).exits(6);
     writeln!(
         text,
-        "# nobody answers\n$ gpuctl create -f -\n{}exit 6",
+        "# the server is unreachable\n$ gpuctl create -f -\n{}exit 6",
         run.err
     )
     .unwrap();
