@@ -177,8 +177,8 @@ fn an_autoscaler_keeps_its_replicas_until_its_block_is_removed() {
         "the autoscaler owns the number of replicas"
     );
     assert_eq!(scene.get(&["hpa", "web"])["spec"]["minReplicas"], 1);
-    // Without the `autoscaling` block the autoscaler is deleted, and `replicas` is taken from the
-    // file.
+    // Removing the `autoscaling` block deletes the autoscaler, and `replicas` comes from the file
+    // again.
     let plain = service("web", 2, "nginx:2", "");
     let difference = scene
         .gpuctl_with(&["diff", "-f", "-", "-o", "json"], &plain)
@@ -314,7 +314,7 @@ fn apply_keeps_jobs_paused_and_may_change_what_scale_wrote() {
     );
     scene.gpuctl(&["resume", "job", "web"]).ok();
     assert_eq!(scene.get(&["deployment", "web"])["spec"]["replicas"], 2);
-    // `gpuctl scale` and `gpuctl apply` share a field manager, so there is no conflict.
+    // `gpuctl scale` and `gpuctl apply` share a field manager, so their changes never conflict.
     scene.gpuctl(&["scale", "web", "--replicas", "3"]).ok();
     apply(&scene, &web.replace("nginx:1", "nginx:2")).ok();
     assert_eq!(scene.get(&["deployment", "web"])["spec"]["replicas"], 2);
@@ -352,7 +352,7 @@ fn a_training_is_replaced_only_with_the_replace_option() {
         .exits(1)
         .says("cannot be changed in place");
     assert_eq!(scene.get(&["job", "t"])["metadata"]["uid"], uid);
-    // A user who may delete the job but not create it does not lose it.
+    // A user with rights to delete but not to create the job does not lose it.
     for (name, verbs, resources) in [
         (
             "keeps",
@@ -497,12 +497,12 @@ fn trainings_are_replaced_one_at_a_time() {
     let seen: Vec<(String, String)> = changes.take(2 * JOBS).collect();
     assert_eq!(seen.len(), 2 * JOBS, "{seen:#?}");
     for pair in seen.chunks(2) {
-        let [(first, gone), (second, made)] = pair else {
+        let [(first, deleted), (second, created)] = pair else {
             panic!("{seen:#?}")
         };
         assert_eq!(
-            (first.as_str(), second.as_str(), gone),
-            ("DELETED", "ADDED", made),
+            (first.as_str(), second.as_str(), deleted),
+            ("DELETED", "ADDED", created),
             "{seen:#?}"
         );
     }
@@ -519,12 +519,13 @@ fn apply_keeps_the_user_who_submitted_the_job() {
     assert_eq!(apply(&scene, &web).ok().json()["action"], "unchanged");
     apply(&scene, &web.replace("nginx:1", "nginx:2")).ok();
     assert_eq!(user(&scene.get(&["deployment", "web"])), before);
-    // A user who may not list nodes renders other objects; `apply` does not treat that as a change.
+    // Without rights to list nodes, gpuctl renders other objects; `apply` does not treat that as a
+    // change.
     let gpus = scene.service("gpus", "serve:1", 1, "");
     apply(&scene, &gpus).ok();
     let again = apply(&scene.seen_by(Persona::Alice), &gpus).ok().json();
     assert_eq!(again["action"], "unchanged", "{again:#}");
-    // A priority class that the user may not create is not a change either.
+    // Neither is a priority class that the user may not create.
     let low = service("low", 1, "nginx:1", "").replace("{name: low}", "{name: low, priority: low}");
     let alice = scene.seen_by(Persona::Alice);
     apply(&alice, &low).ok();
@@ -539,8 +540,8 @@ fn one_invalid_document_prevents_all_writes() {
     let yaml = format!("{}---\n{bad}", service("a", 0, "nginx:1", ""));
     scene.gpuctl_with(&["create", "-f", "-"], &yaml).exits(3);
     assert!(items(&scene.get(&["deployments"])).is_empty());
-    // Only the server knows that the PriorityClass does not exist. The check runs before anything
-    // is written.
+    // Only the server knows that the PriorityClass does not exist. gpuctl checks this before the
+    // first write.
     let refused = "kind: compute\nversion: v0.1\njob: {name: b}\nenvironment: {image: x}\nservice: {port: 80}\npod: {priorityClassName: missing}\n";
     let yaml = format!(
         "{}---\n{refused}---\n{}",
@@ -702,7 +703,7 @@ fn pools_and_quotas_can_be_applied() {
         again.out,
         again.err
     );
-    // Fields of another manager are kept until `--force-conflicts`.
+    // `apply` changes fields of another manager only with `--force-conflicts`.
     let theirs = json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "app-quota", "namespace": "apppool"},
         "spec": {"hard": {"pods": "9"}}});
     scene.admin.apply(&theirs);
@@ -781,10 +782,10 @@ fn newer_defaults_restart_nothing_until_the_file_changes() {
         "{after}"
     );
     let (_, _, _, book) = earlier[1];
-    let asked = scene
+    let replaced = scene
         .gpuctl_with(&["apply", "-f", "-", "--replace", "-o", "json"], book)
         .ok();
-    assert_eq!(asked.json()["action"], "updated", "{}", asked.err);
+    assert_eq!(replaced.json()["action"], "updated", "{}", replaced.err);
     assert!(
         template("statefulset", "book")
             .to_string()

@@ -151,7 +151,7 @@ fn auth_check_of_one_command_considers_its_pool() {
     denied.says(
         "gpuctl auth check create secrets -n auth-one --emit-role prints the role to ask for",
     );
-    // A user who may not list nodes cannot tell that a pool does not exist.
+    // Without rights to list nodes, it is unknown whether a pool exists.
     let unknown = frank
         .gpuctl(&[
             "auth", "check", "create", "jobs", "--pool", "nope", "-o", "json",
@@ -469,20 +469,22 @@ fn the_emitted_role_is_sufficient_and_minimal() {
             format!("{verb} {resource}")
         }
     };
-    let tried: Vec<String> = cases
+    let tested: Vec<String> = cases
         .iter()
         .chain(narrowing)
         .map(|(verb, resource, _)| name(verb, resource))
         .collect();
     let all = scene.gpuctl(&["auth", "check", "-o", "json"]).ok().json();
-    let untried: Vec<String> = items(&all)
+    let untested: Vec<String> = items(&all)
         .iter()
         .map(|item| item["command"].as_str().unwrap().to_owned())
-        .filter(|command| !tried.contains(command) && !TESTED_ELSEWHERE.contains(&command.as_str()))
+        .filter(|command| {
+            !tested.contains(command) && !TESTED_ELSEWHERE.contains(&command.as_str())
+        })
         .collect();
     assert!(
-        untried.is_empty(),
-        "commands whose role is not tested here and that are not in TESTED_ELSEWHERE: {untried:?}"
+        untested.is_empty(),
+        "commands whose role is not tested here and that are not in TESTED_ELSEWHERE: {untested:?}"
     );
     scene
         .gpuctl(&["delete", "pool", "roles-a", "roles-c", "roles-d", "--force"])

@@ -1,7 +1,7 @@
-//! A real autoscaler on simulated GPU metrics, in a cluster of its own: exporter, Prometheus,
-//! prometheus-adapter with the rules that `gpuctl doctor` prints, the custom metrics API and the
-//! HPA controller. Deployments follow the utilization or the memory of their GPUs, or the queue of
-//! their servers.
+//! A real autoscaler on simulated GPU metrics: exporter, Prometheus, prometheus-adapter with the
+//! rules that `gpuctl doctor` prints, the custom metrics API and the HPA controller. Deployments
+//! follow the utilization or the memory of their GPUs, or the queue of their servers. The test has
+//! its own cluster.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -120,7 +120,7 @@ fn replicas_follow_gpu_metrics_and_queue_lengths() {
         scrapes: vec![
             json!({"job_name": "amd", "metrics_path": "/metrics/amd", "static_configs": [{"targets": [exporters.amd.address()],
                 "labels": {"namespace": "kube-amd-gpu", "pod": "exporter", "container": "exporter"}}]}),
-            // Real servers are scraped as pods, so their own labels are kept.
+            // Prometheus scrapes real servers as pods, so this job keeps their labels.
             json!({"job_name": "servers", "honor_labels": true, "static_configs": [{"targets": [exporters.servers.address()]}]}),
         ],
         ..Options::default()

@@ -35,9 +35,9 @@ fn kept_claims_are_reported_listed_and_purged_on_request() {
     assert!(table.lines().nth(1).unwrap().contains("in use"), "{table}");
     assert!(claims(&scene, &["--unused"]).is_empty());
 
-    let gone = scene.gpuctl(&["delete", "job", "a"]).ok();
-    assert_eq!(gone.out, "a deleted: 1 GPU is free again\n");
-    gone.says(
+    let deleted = scene.gpuctl(&["delete", "job", "a"]).ok();
+    assert_eq!(deleted.out, "a deleted: 1 GPU is free again\n");
+    deleted.says(
         "kept with its data: claim/a-out (3Gi); `gpuctl delete job claims/a --purge` deletes it",
     );
     let claim = claims(&scene, &["--unused"]).remove(0);
@@ -97,9 +97,9 @@ fn kept_claims_are_reported_listed_and_purged_on_request() {
 fn json_names_the_kept_claims() {
     let scene = Scene::with_nodes("claims-json", 1);
     scene.create("a", "storage: {workdirs: [{path: /out, size: 1Gi}]}");
-    let gone = scene.gpuctl(&["delete", "job", "a", "-o", "json"]).ok();
-    assert_eq!(gone.json()["kept"], json!(["claim/a-out (1Gi)"]));
-    assert_eq!(gone.err, "");
+    let deleted = scene.gpuctl(&["delete", "job", "a", "-o", "json"]).ok();
+    assert_eq!(deleted.json()["kept"], json!(["claim/a-out (1Gi)"]));
+    assert_eq!(deleted.err, "");
     scene
         .gpuctl(&["delete", "job", "a", "--purge", "--yes"])
         .ok()

@@ -538,7 +538,7 @@ fn check_queues_of_volcano_and_kueue(scene: &Scene) {
         .gpuctl(&["describe", "queue", "nope"])
         .exits(4)
         .says("there are batch, team, queue/team");
-    // A user who may list only Kueue's queues sees those and gets a warning.
+    // With rights on Kueue's queues only, the list has those and a warning.
     let user = format!("--user={}", Persona::Grace.user());
     scene.admin.run(&[
         "create",

@@ -40,8 +40,7 @@ fn three_services(prefix: &str) -> String {
 /// Reads the objects of a run, with their kinds.
 fn objects(proxy: &Proxy, namespace: &str, prefix: &str) -> Vec<(&'static str, Value)> {
     let mut selected = Vec::new();
-    // The namespace holds the objects of hundreds of runs, so a label selector picks those of this
-    // run.
+    // The namespace holds the objects of hundreds of runs, so a label selector picks one run.
     let jobs = NAMES.map(|name| format!("{prefix}-{name}")).join(",");
     for (kind, path) in [
         (
@@ -196,7 +195,7 @@ fn reports_are_true_after_any_lost_request_and_a_second_run_completes_the_work()
             assert_ne!(run.code, 0, "{cut:?}");
         }
         // Without an outage, `create` conflicts only with objects that exist, and `apply` creates
-        // the others.
+        // the rest.
         let again = scene.gpuctl_with(&create, &three_services(&prefix));
         let ended = scene
             .gpuctl_with(
@@ -390,12 +389,12 @@ fn audited() -> BTreeMap<String, (u32, u32)> {
             target["resource"].as_str().unwrap(),
             target["name"].as_str().unwrap()
         );
-        let (made, deleted): &mut (u32, u32) = times.entry(name).or_default();
+        let (created, deleted): &mut (u32, u32) = times.entry(name).or_default();
         match (
             entry["verb"].as_str().unwrap(),
             entry["responseStatus"]["code"].as_i64(),
         ) {
-            ("create" | "patch", Some(201)) => *made += 1,
+            ("create" | "patch", Some(201)) => *created += 1,
             ("delete", Some(200 | 202)) => *deleted += 1,
             _ => {}
         }
@@ -446,10 +445,10 @@ fn a_thousand_creates_with_lost_requests_make_one_object_each() {
                     // When a read before the first write is lost three times in a row, the run
                     // exits with 6 and prints nothing on stdout.
                     let report: Value = serde_json::from_str(&run.out).unwrap_or_default();
-                    let made = report["success"].as_array().map_or(0, Vec::len);
+                    let created = report["success"].as_array().map_or(0, Vec::len);
                     assert_eq!(
                         run.code == 0,
-                        made == JOBS,
+                        created == JOBS,
                         "seed {number}: {}{}",
                         run.out,
                         run.err
@@ -473,7 +472,7 @@ fn a_thousand_creates_with_lost_requests_make_one_object_each() {
     });
     let times = audited();
     let complete = complete.into_inner().unwrap();
-    for (name, (made, deleted)) in &times {
+    for (name, (created, deleted)) in &times {
         let run: usize = name
             .split_once("/s")
             .unwrap()
@@ -485,13 +484,13 @@ fn a_thousand_creates_with_lost_requests_make_one_object_each() {
             .unwrap();
         // A failed run deletes its objects again, and the second run creates them again.
         let is_right = if complete.contains(&run) {
-            (*made, *deleted) == (1, 0)
+            (*created, *deleted) == (1, 0)
         } else {
-            *made == deleted + 1
+            *created == deleted + 1
         };
         assert!(
             is_right,
-            "{name} was made {made} times and deleted {deleted} times; the run succeeded: {}",
+            "{name} was made {created} times and deleted {deleted} times; the run succeeded: {}",
             complete.contains(&run)
         );
     }

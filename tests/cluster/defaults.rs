@@ -86,12 +86,12 @@ fn defaults_are_created_applied_to_jobs_enforced_changed_and_deleted() {
         (&json!("created"), &json!(true))
     );
     // Another test may have created the namespace without marking it.
-    let made = make("create", SITE, &["--trust-namespace", "-o", "json"])
+    let created_defaults = make("create", SITE, &["--trust-namespace", "-o", "json"])
         .ok()
         .json();
     let set = "set for every job that is submitted from now on";
     assert_eq!(
-        made,
+        created_defaults,
         json!({"name": "gpuctl-defaults", "status": "created", "message": set})
     );
     assert_eq!(
@@ -228,7 +228,7 @@ fn defaults_are_created_applied_to_jobs_enforced_changed_and_deleted() {
         validated.err
     );
 
-    // Changed defaults do not affect a running job until its file changes or `--replace` is given.
+    // Changed defaults do not affect a running job until its file changes, or with `--replace`.
     let web = scene.service("web", "nginx:1", 1, "");
     make("create", &web, &[]).ok();
     let before = template(&scene, "deployment", "web");
@@ -320,7 +320,7 @@ fn defaults_are_created_applied_to_jobs_enforced_changed_and_deleted() {
     );
     make("apply", SITE, &[]).ok();
 
-    // A user who may not read the defaults gets one warning and can still submit jobs.
+    // A user without rights to read the defaults gets one warning and can still submit jobs.
     let binding = json!({
         "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
         "metadata": {"name": "nobody", "namespace": scene.name},

@@ -252,7 +252,7 @@ fn a_deleted_job_is_listed_until_its_pods_release_their_gpus() {
     scene.gpuctl(&["describe", "job", "a"]).exits(4);
 }
 
-/// On a terminal, a progress line shows how many of the jobs are deleted.
+/// On a terminal, a progress line counts the deleted jobs.
 #[test]
 fn the_progress_line_never_mixes_with_results() {
     let scene = Scene::with_nodes("bars", 1);
@@ -280,10 +280,10 @@ fn the_progress_line_never_mixes_with_results() {
         .map(str::trim_end)
         .filter(|line| !line.is_empty())
         .collect();
-    let wanted = names
+    let expected = names
         .iter()
         .rev()
         .map(|name| format!("{name} deleted: 1 GPU is free again"));
     let next = ["hint: gpuctl free", "exit code 0"].map(ToOwned::to_owned);
-    assert_eq!(printed, wanted.chain(next).collect::<Vec<_>>(), "{text}");
+    assert_eq!(printed, expected.chain(next).collect::<Vec<_>>(), "{text}");
 }

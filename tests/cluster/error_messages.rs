@@ -124,12 +124,12 @@ fn errors_of_writing_commands_match_the_snapshot() {
         ),
         ("a claim cannot shrink", APPLY, training("stays", small)),
         (
-            "there is no such priority class",
+            "the priority class does not exist",
             CREATE,
             training("low", "pod: {priorityClassName: nobody}"),
         ),
         (
-            "there is no such `job.priority`",
+            "the class of `job.priority` does not exist",
             CREATE,
             training("low", "").replace("{name: low}", "{name: low, priority: nobody}"),
         ),
@@ -173,32 +173,32 @@ fn errors_of_writing_commands_match_the_snapshot() {
             gpu("many", "{pool: words, gpu: 4}"),
         ),
         (
-            "there is no such namespace",
+            "the namespace does not exist",
             &["create", "-f", "-", "-n", "words-none"],
             training("a", ""),
         ),
         (
-            "there is no such pool",
+            "the pool does not exist",
             CREATE,
             gpu("a", "{pool: wrods, gpu: 1}"),
         ),
         (
-            "no node has such GPUs",
+            "no node has GPUs of the type",
             CREATE,
             gpu("a", "{pool: words, gpu: 1, gpu-type: h200}"),
         ),
-        ("one name twice", CREATE, twice.clone()),
+        ("two documents with one name", CREATE, twice.clone()),
         (
             "one of several is refused",
             CREATE,
             format!("{}---\n{}", training("fine", ""), training("taken", "")),
         ),
         (
-            "the namespace of the file is another",
+            "the file names another namespace",
             CREATE,
             training("a", "").replace("{name: a}", "{name: a, namespace: default}"),
         ),
-        ("no such file", &from_missing, String::new()),
+        ("the file does not exist", &from_missing, String::new()),
         ("invalid YAML", CREATE, "kind: [training".to_owned()),
         (
             "invalid fields",
@@ -207,7 +207,7 @@ fn errors_of_writing_commands_match_the_snapshot() {
                 .to_owned(),
         ),
         (
-            "there is no such node",
+            "the node does not exist",
             CREATE,
             pool("words-new", "[words-none]"),
         ),

@@ -1,5 +1,5 @@
 //! The first half hour of three users: an engineer who trains models, an administrator and a
-//! script. A snapshot holds what they see on a terminal of 80 columns. No line is wider than a
+//! script. A snapshot holds their output on a terminal of 80 columns. No line is wider than a
 //! terminal of 60, 80 or 120 columns. The same commands run again in a pipe with `LANG=C`, and as a
 //! user with rights in one namespace.
 
@@ -294,9 +294,9 @@ fn output_for_three_users_fits_every_terminal() {
             piped(&cluster, Persona::Admin, line),
             piped(&cluster, Persona::Carol, line),
         );
-        let known = [full.code, 0, 5];
+        let allowed_codes = [full.code, 0, 5];
         assert!(
-            known.contains(&restricted.code),
+            allowed_codes.contains(&restricted.code),
             "{line}: {} for carol, {} for admin: {}{}",
             restricted.code,
             full.code,

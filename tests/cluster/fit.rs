@@ -250,7 +250,7 @@ fn fit_explains_what_limits_a_job() {
         fit(&job("gpu: 8", ""), 9)
             .contains("quota `few` allows 4 of requests.nvidia.com/gpu at most")
     );
-    // A user who may not list pods cannot learn what is free.
+    // Without rights to list pods, free capacity is unknown.
     let alice = scene.seen_by(Persona::Alice);
     alice
         .gpuctl_with(&["fit", "-f", "-", "-o", "json"], &job("gpu: 1", ""))

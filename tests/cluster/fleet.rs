@@ -1,5 +1,5 @@
 //! A thousand nodes: pages of the API server and of gpuctl, and sums compared with kubectl's
-//! numbers. It has its own cluster, because so many nodes would slow down other tests.
+//! numbers. It has its own cluster, because its nodes would slow down other tests.
 
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -142,7 +142,7 @@ fn a_thousand_nodes_are_listed_in_pages() {
         (&pool["gpuTotal"], &pool["gpuFree"], &pool["gpuType"]),
         (&json!(400), &json!(400), &json!({"h100-80g": 400}))
     );
-    // Facts for users who may not list nodes fit into one object.
+    // Facts about all nodes, for users without rights on them, fit into one object.
     let yaml = "kind: pool\nversion: v0.1\npool: {name: near}\nnodes: [n-0002]\n";
     let path = cluster.folder().join("near.yaml");
     std::fs::write(&path, yaml).unwrap();

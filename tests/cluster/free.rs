@@ -1,4 +1,4 @@
-//! `free`: compares the reported capacity with what the real scheduler can place.
+//! `free`: compares the reported capacity with pods that the real scheduler places.
 
 use std::thread;
 use std::time::Duration;

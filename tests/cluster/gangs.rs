@@ -180,7 +180,7 @@ fn check_competing_gangs(scene: &Scene) {
     scene
         .gpuctl(Persona::Admin, &["delete", "job", winner, "--force"], "")
         .ok();
-    scene.until("all pods of the other are placed", || {
+    scene.until("all pods of the loser are placed", || {
         scene.placed(loser) == RANKS
     });
     scene
@@ -287,12 +287,12 @@ fn check_users_without_rights_on_groups(scene: &Scene) {
         "{}",
         created.err
     );
-    let wanted = scene
+    let refused = scene
         .gpuctl(
             Persona::Alice,
             &["-n", "team-a", "create", "-f", "-"],
             &training("other", ", gang: native"),
         )
         .exits(5);
-    assert!(wanted.err.contains("podgroups"), "{}", wanted.err);
+    assert!(refused.err.contains("podgroups"), "{}", refused.err);
 }

@@ -255,11 +255,15 @@ fn missing_references_are_reported_together() {
         scene.training("maker", "storage: {workdirs: [{path: /out, size: 1Gi}]}"),
         scene.training("user", "storage: {workdirs: [{path: /in, pvc: maker-out}]}")
     );
-    let made = scene
+    let created = scene
         .gpuctl_with(&["create", "-f", "-", "-o", "json"], &both)
         .ok()
         .json();
-    assert_eq!(made["success"].as_array().unwrap().len(), 2, "{made:#}");
+    assert_eq!(
+        created["success"].as_array().unwrap().len(),
+        2,
+        "{created:#}"
+    );
     // For an existing job, a missing reference is only a warning.
     let changed = scene.service("web", "vllm", 1, "");
     scene.gpuctl_with(&["apply", "-f", "-"], &changed).ok();

@@ -1,5 +1,5 @@
 //! `label node`, `get label`, `get node-labels` and `get gpu-type`: each node succeeds or fails on
-//! its own, and concurrent changes are kept.
+//! its own, and concurrent changes do not overwrite each other.
 
 use gpuctl_sandbox::Persona;
 use serde_json::{Value, json};
@@ -131,12 +131,12 @@ fn labels_are_set_read_and_deleted() {
             .contains(&json!({"key": key, "value": "h100"})),
         "{listed_node}"
     );
-    let gone = scene
+    let deleted = scene
         .gpuctl(&["label", "node", "labels-0", key, "--delete", "-o", "json"])
         .ok()
         .json();
     assert_eq!(
-        (&gone["nodeName"], &gone["labelKey"]),
+        (&deleted["nodeName"], &deleted["labelKey"]),
         (&json!("labels-0"), &json!(key))
     );
     assert_eq!(label(&scene, "labels-0", key), Value::Null);

@@ -88,8 +88,8 @@ fn get_jobs_filters_sorts_pages_and_formats() {
     );
     let yaml = scene.gpuctl(&["get", "jobs", "-o", "yaml"]).ok().out;
     assert!(yaml.starts_with("total: 4\nitems:\n"), "{yaml}");
-    // Equal input gives equal bytes. The pending job is left out, because the scheduler's message
-    // counts all nodes of the cluster and other tests add nodes.
+    // Equal input gives equal bytes. The list omits the pending job, because the scheduler's
+    // message counts all nodes of the cluster and other tests add nodes.
     let json = || {
         scene
             .gpuctl(&["get", "jobs", "a", "b", "c", "--no-progress", "-o", "json"])

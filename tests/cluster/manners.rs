@@ -94,7 +94,8 @@ fn waiting_costs_few_requests_and_shows_changes_immediately() {
         "",
     )
     .ok();
-    // All eight GPUs are taken, so the next job waits. Its timeout holds although nothing changes.
+    // The first job uses all eight GPUs, so the next one is pending. Its timeout holds although
+    // nothing changes.
     let started = Instant::now();
     let hurried = run(
         command(&[
@@ -137,7 +138,7 @@ fn waiting_costs_few_requests_and_shows_changes_immediately() {
         .spawn()
         .unwrap();
     let job_lines = lines(&mut watcher);
-    // A user who may see one namespace only also watches.
+    // A user with rights in one namespace also watches.
     cluster.kubectl(Persona::Admin).run(&[
         "create",
         "rolebinding",

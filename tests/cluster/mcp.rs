@@ -150,8 +150,8 @@ fn an_agent_must_confirm_a_preview_before_a_change() {
         assert!(!is_good && refused.contains("nothing was changed") && !exists("other"), "{refused}");
         let shown = agent.call_ok("create_job", json!({"manifest": manifest})).await;
         let create = json!({"manifest": manifest, "confirm": confirmation(&shown).unwrap()});
-        let made = agent.call_ok("create_job", create.clone()).await;
-        assert!(made.contains("created") && exists("made"), "{made}");
+        let created = agent.call_ok("create_job", create.clone()).await;
+        assert!(created.contains("created") && exists("made"), "{created}");
         let (twice, is_good) = agent.call("create_job", create).await;
         assert!(!is_good && twice.contains("used already"), "a confirmation is valid for one call: {twice}");
         let described = agent.call_ok("describe_job", json!({"job": "made"})).await;

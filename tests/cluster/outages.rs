@@ -320,7 +320,7 @@ fn check_an_unreachable_webhook(scene: &Scene) {
             scene.count("services", "policed")
         ),
         (0, 0),
-        "nothing is left behind"
+        "no object remains"
     );
     admin.run(&["delete", "validatingwebhookconfiguration", "down"]);
 }

@@ -1,4 +1,4 @@
-//! Pools on the real API server: creation, membership, deletion, and what they require of jobs.
+//! Pools on the real API server: creation, membership, deletion, and limits for jobs.
 
 use gpuctl_sandbox::Persona;
 use gpuctl_sandbox::nodes::node;
@@ -46,9 +46,9 @@ nodes:
   pool-life-0: {gpu-type: A100-80G}
   pool-life-1:
 ";
-    let made = make(&scene, yaml, &["-o", "json"]).ok().json();
+    let created = make(&scene, yaml, &["-o", "json"]).ok().json();
     assert_eq!(
-        made,
+        created,
         json!({"name": "pool-life", "status": "created", "message": "created with 2 nodes"})
     );
     assert_eq!(
@@ -133,7 +133,7 @@ nodes:
         .says("pool `pool-life` has jobs: pool-life/train")
         .says("--force");
     scene.gpuctl(&["delete", "job", "train"]).ok();
-    // A label that another user has changed since is kept.
+    // gpuctl keeps a label that another user has changed since.
     scene.admin.run(&[
         "label",
         "node",
@@ -299,7 +299,7 @@ fn concurrent_changes_of_a_pool_are_all_kept() {
         ),
         (&json!("nope"), &json!("NodeNotFound"))
     );
-    let gone = scene
+    let removed = scene
         .gpuctl(&[
             "remove",
             "node",
@@ -312,7 +312,7 @@ fn concurrent_changes_of_a_pool_are_all_kept() {
         ])
         .ok()
         .json();
-    assert_eq!(gone["success"], json!(["pool-edit-0", "pool-edit-1"]));
+    assert_eq!(removed["success"], json!(["pool-edit-0", "pool-edit-1"]));
     assert_eq!(labels(&scene, "pool-edit-0")["gpuctl/pool"], Value::Null);
     scene
         .gpuctl(&["remove", "node", "pool-edit-0", "--pool", "pool-edit"])
@@ -399,8 +399,8 @@ fn a_pool_and_its_job_can_be_in_one_file() {
         "kind: pool\nversion: v0.1\npool: {{name: pool-both}}\nnodes: [pool-both-0]\n---\n{}",
         scene.training("train", "")
     );
-    let made = make(&scene, &yaml, &["-o", "json"]).ok().json();
-    let kinds: Vec<&Value> = made["success"]
+    let created = make(&scene, &yaml, &["-o", "json"]).ok().json();
+    let kinds: Vec<&Value> = created["success"]
         .as_array()
         .unwrap()
         .iter()
@@ -475,7 +475,7 @@ fn an_overwritten_type_label_is_restored() {
     );
 }
 
-/// When two users add the same node to different pools, one succeeds and the other gets an error.
+/// When two users add the same node to different pools, one of them gets an error.
 #[test]
 fn a_node_added_to_two_pools_at_once_joins_one() {
     let scene = scene("pool-race", 4);
@@ -573,11 +573,11 @@ fn an_invalid_job_prevents_all_writes_of_the_run() {
         dry.err
     );
     scene.gpuctl(&["describe", "pool", "pool-order"]).exits(4);
-    let made = scene
+    let created = scene
         .gpuctl_anywhere(&["create", "-f", path.to_str().unwrap(), "-o", "json"])
         .ok()
         .json();
-    let ids: Vec<&Value> = made["success"]
+    let ids: Vec<&Value> = created["success"]
         .as_array()
         .unwrap()
         .iter()

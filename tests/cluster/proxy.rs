@@ -39,7 +39,7 @@ pub enum Cut {
 #[derive(Default)]
 pub struct Requests {
     pub begun: AtomicUsize,
-    /// Delayed applies, and those that the server has answered.
+    /// Applies that the proxy delayed, and applies that the server answered.
     pub held: AtomicUsize,
     pub released: AtomicUsize,
 }
@@ -236,7 +236,7 @@ fn seeded(seed: u64) -> u64 {
     mixed ^ (mixed >> 31)
 }
 
-/// Draws one of twenty outcomes for a request, two of which are losses.
+/// Draws one of twenty outcomes for a request; two of them are losses.
 pub fn chance(seed: u64, number: usize) -> u64 {
     seeded(seed.wrapping_mul(1_000_003) + number as u64) % 20
 }

@@ -15,12 +15,12 @@ namespace:
   quota-a: {cpu: 10, memory: 20Gi, gpu: 2, pods: 5}
   quota-new: {gpu: 1}
 ";
-    let made = scene
+    let created = scene
         .gpuctl_with(&["create", "-f", "-", "-o", "json"], yaml)
         .ok()
         .json();
     assert_eq!(
-        made,
+        created,
         json!({"name": "teams", "status": "created", "message": "binds in quota-a, quota-new"})
     );
     let hard = scene.get_until(&["resourcequota", "teams"], |quota| {

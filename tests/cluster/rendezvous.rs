@@ -19,7 +19,7 @@ fn environment(pod: &Value) -> Vec<(String, String)> {
     let read = |variable: &Value| {
         let path = variable["valueFrom"]["fieldRef"]["fieldPath"].as_str();
         let value = match path {
-            // The Job controller appends a variable of its own, which reads the label.
+            // The Job controller appends its own variable, which reads the label.
             Some(
                 "metadata.annotations['batch.kubernetes.io/job-completion-index']"
                 | "metadata.labels['batch.kubernetes.io/job-completion-index']",
@@ -54,7 +54,8 @@ fn value<'a>(environment: &'a [(String, String)], name: &str) -> Option<&'a str>
         .map(|(_, value)| value.as_str())
 }
 
-/// Runs one rank: rank 0 listens, sums the numbers of the other ranks and sends them the sum.
+/// Runs one rank: rank 0 listens, sums the numbers that its peers send, and returns the sum to
+/// them.
 fn meet(rank: u32, world: u32, address: &str, port: u16) -> u32 {
     if rank == 0 {
         let listener = TcpListener::bind((address, port)).unwrap();

@@ -45,7 +45,7 @@ fn run_flags_are_equivalent_to_a_file() {
                 "8Gi",
             ]
             .map(|word| {
-                // Leaks the path, so that it lives as long as the other arguments.
+                // Leaks the path, because the arguments are `'static`.
                 Box::leak(word.to_owned().into_boxed_str()) as &'static str
             }),
         );

@@ -976,7 +976,7 @@ fn wait_ends_with_the_submitted_version() {
     assert_eq!(
         images,
         ["model:2", "model:2"],
-        "the wait ends when no pod of the old version is left"
+        "the wait ends after the last pod of the old version"
     );
     // The old pods keep serving while the new ones cannot start; the wait must not succeed.
     apply("bad/image:missing", "60s")

@@ -1,5 +1,5 @@
-//! `--wait` and `--follow`: both end as soon as the result is known, and print what users need
-//! next.
+//! `--wait` and `--follow`: both end as soon as the result is known, and print the next thing that
+//! users look for.
 
 use std::time::{Duration, Instant};
 

@@ -91,7 +91,7 @@ pub fn setups() -> Vec<Setup> {
         ),
         json!({"resources": {"claims": [{"name": "gpu"}]}}),
     );
-    // Device classes like those of the vendor's driver, with their own devices.
+    // Device classes as the vendor's driver creates them, with their own devices.
     let driver = format!("gpu.{NS}.example.com");
     let selectors = json!([{"cel": {"expression": format!("device.driver == '{driver}' && device.attributes['{driver}'].type == 'gpu'")}}]);
     let served_class = json!({"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": format!("{NS}.example.com")}, "spec": {"selectors": selectors}});
@@ -201,11 +201,11 @@ pub fn setups() -> Vec<Setup> {
             .nodes([gpus(0)])
             .objects([job(1, requesting(1, "cpu", "200"))])
             .without_nodes("insufficient-cpu"),
-        new("reserved", "taint")
+        new("a node reserved by a taint", "taint")
             .nodes([tainted(0, "example.com/reserved")])
             .objects([job(1, pod(1))])
             .without_nodes("unknown"),
-        new("reserved for a team", "taint")
+        new("nodes reserved for a team", "taint")
             .nodes([tainted(0, "team"), tainted(1, "team")])
             .objects([job(1, pod(8))])
             .without_nodes("unknown"),
@@ -245,7 +245,7 @@ pub fn setups() -> Vec<Setup> {
         new("affinity to a pod that does not exist", "pod-affinity")
             .nodes([gpus(0)])
             .objects([job(1, with(pod(1), affinity))]),
-        new("a port that is taken", "host-port")
+        new("a port in use", "host-port")
             .nodes([gpus(0)])
             .before([port_holder()])
             .objects([job(1, port(1))]),

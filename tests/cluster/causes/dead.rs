@@ -202,13 +202,13 @@ pub fn setups() -> Vec<Setup> {
         )
         .without_events("signal"),
         without_pods(with_status(
-            "its pods are gone",
+            "deleted pods",
             "retries-exhausted",
             ended(1, "Error", json!({})),
         )),
         without_pods(
             new(
-                "its pods are gone, and its policy kept the code",
+                "deleted pods, and a failure policy that records the exit code",
                 "exit-code",
             )
             .objects([coded]),

@@ -1,5 +1,5 @@
-//! Measures how often `why` is right: a corpus of labelled scenarios on a real control plane. It
-//! asks about each setup three times: as an administrator, as a user who may not list nodes, and
+//! Measures the accuracy of `why` on a corpus of labelled scenarios on a real control plane. It
+//! asks about each setup three times: as an administrator, as a user without rights on nodes, and
 //! after the events are deleted. Setups whose cause the visible data cannot decide are labelled
 //! `unknown` and scored separately; a confident wrong answer there fails the test. `cargo test
 //! --test cluster causes:: -- --nocapture` prints the accuracy of each family.
@@ -30,7 +30,7 @@ enum View {
 }
 
 /// One question and its answer.
-struct Asked {
+struct Answered {
     family: &'static str,
     title: String,
     view: View,
@@ -41,7 +41,7 @@ struct Asked {
     bytes: usize,
 }
 
-impl Asked {
+impl Answered {
     fn top(&self) -> &str {
         self.answer["causes"][0]["cause"]
             .as_str()
@@ -130,14 +130,14 @@ fn why_names_the_actual_causes() {
         Duration::from_secs(20).saturating_sub(created.elapsed()) + Duration::from_secs(3),
     );
 
-    let mut asked = Vec::new();
+    let mut answers = Vec::new();
     let mut ask_all = |view: View, persona: Persona| {
         for setup in &setups {
             let Some(label) = setup.label(view) else {
                 continue;
             };
             let answer = ask(&cluster, persona, setup).ok();
-            asked.push(Asked {
+            answers.push(Answered {
                 family: setup.family,
                 title: format!("{} ({view:?})", setup.title),
                 view,
@@ -152,7 +152,7 @@ fn why_names_the_actual_causes() {
     ask_all(View::WithoutNodes, Persona::Alice);
     admin.run(&["delete", "events", "-A", "--all", "--wait=false"]);
     ask_all(View::WithoutEvents, Persona::Admin);
-    report(&asked);
+    report(&answers);
     let misspelt = Setup {
         namespace: "why-0".to_owned(),
         subject: "trian",
@@ -163,16 +163,16 @@ fn why_names_the_actual_causes() {
         .says("did you mean `train`?");
 }
 
-/// Prints the accuracy of each family. Fails below 95 %, or for a guess where the data do not
-/// decide.
+/// Prints the accuracy of each family. Fails below 95 %, or for a guess where the data decide
+/// nothing.
 #[expect(
     clippy::disallowed_macros,
     clippy::cast_precision_loss,
     reason = "the accuracy is what this test prints"
 )]
-fn report(asked: &[Asked]) {
-    let (open, decided): (Vec<&Asked>, Vec<&Asked>) =
-        asked.iter().partition(|one| one.label == "unknown");
+fn report(answers: &[Answered]) {
+    let (open, decided): (Vec<&Answered>, Vec<&Answered>) =
+        answers.iter().partition(|one| one.label == "unknown");
     let mut families: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
     let mut views: BTreeMap<View, (usize, usize)> = BTreeMap::new();
     let (mut right, mut wrong) = (0, Vec::new());
@@ -193,9 +193,8 @@ fn report(asked: &[Asked]) {
             ));
         }
     }
-    // Where the data do not decide, `unknown` is right, and so is a list of causes with equal
-    // weights.
-    let fair = |one: &Asked| {
+    // If the data do not decide, `unknown` is right, and so is a list of causes with equal weights.
+    let fair = |one: &Answered| {
         let causes = one.answer["causes"].as_array().cloned().unwrap_or_default();
         one.top() == "unknown"
             || one.top() == one.truth
@@ -218,7 +217,7 @@ fn report(asked: &[Asked]) {
         .collect();
     let mut text = format!(
         "{} scenarios, {} of them undecidable\n",
-        asked.len(),
+        answers.len(),
         open.len()
     );
     let mut line = |name: &str, (right, all): (usize, usize)| {
@@ -240,14 +239,14 @@ fn report(asked: &[Asked]) {
         .chain(&guesses)
         .for_each(|one| text.push_str(&format!("  wrong: {one}\n")));
     println!("{text}");
-    assert!(asked.len() >= 200, "{} scenarios", asked.len());
+    assert!(answers.len() >= 200, "{} scenarios", answers.len());
     assert!(
         right * 100 >= decided.len() * 95,
         "{right} of {}",
         decided.len()
     );
     assert!(guesses.is_empty(), "{guesses:?}");
-    let largest = asked
+    let largest = answers
         .iter()
         .max_by_key(|one| one.bytes)
         .expect("something was asked");

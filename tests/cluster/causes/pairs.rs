@@ -30,7 +30,7 @@ pub fn setups() -> Vec<Setup> {
             .nodes([gpus(0)])
             .before([json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "team"}, "spec": {"hard": {"requests.nvidia.com/gpu": "8"}}}), full(0)])
             .objects([job(1, pod(8))]),
-        new("one rank lacks its image, the other its node", "insufficient-gpu")
+        new("one rank lacks an image, another a node", "insufficient-gpu")
             .nodes([gpus(0)])
             .objects([job_with(2, pod(8), waiting("ImagePullBackOff", "Back-off pulling image \"a\": not found"))]),
         new("a tainted node that is full, and one that is only full", "insufficient-gpu")

@@ -83,7 +83,7 @@ pub fn setups() -> Vec<Setup> {
     );
     let suspended = |labels: bool| {
         let mut one = with(job(1, pod(1)), json!({"spec": {"suspend": true}}));
-        // Kubernetes gives a Job without labels those of its pod template.
+        // Kubernetes copies the labels of the pod template to a Job without labels.
         if !labels {
             one["metadata"]["labels"] = json!({"team": "a"});
         }
@@ -165,8 +165,8 @@ pub fn setups() -> Vec<Setup> {
             .before([class("Immediate"), claim(json!(format!("{NS}-class")))])
             .objects([job(1, mounts(pod(1), "data"))]),
         new("a claim without a class", "claim-pending").before([claim(json!(""))]).objects([job(1, mounts(pod(1), "data"))]),
-        // Storage classes are cluster-scoped: a user who may not read them sees only a claim
-        // without a volume.
+        // Storage classes are cluster-scoped: without rights on them, only a claim without a volume
+        // is visible.
         new("no such storage class", "storage-class-missing")
             .before([claim(json!(format!("{NS}-typo")))])
             .objects([job(1, mounts(pod(1), "data"))])
