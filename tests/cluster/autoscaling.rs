@@ -137,8 +137,8 @@ fn replicas_follow_gpu_metrics_and_queue_lengths() {
     )]);
     let admin = cluster.kubectl(Persona::Admin);
     admin.apply(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "scale"}}));
-    let served = Duration::from_secs(60);
-    eventually("the adapter serves the metrics", served, || {
+    let limit = Duration::from_secs(60);
+    eventually("the adapter serves the metrics", limit, || {
         let list: Value = serde_json::from_str(&admin.run(&[
             "get",
             "--raw",

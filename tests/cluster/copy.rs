@@ -143,6 +143,7 @@ fn a_failed_copy_explains_why_and_leaves_nothing() {
         .set_len(4 << 30)
         .unwrap();
     let child = scene.start(&["cp", "a:large", &local("large")]);
+    // 4 GiB take longer than this, so the signal arrives during the copy.
     std::thread::sleep(Duration::from_millis(700));
     std::process::Command::new("kill")
         .args(["-INT", &child.id().to_string()])
@@ -163,8 +164,8 @@ fn a_failed_copy_explains_why_and_leaves_nothing() {
         .unwrap();
     finish(child, Duration::from_secs(20)).exits(130);
     // The command exits before the container has removed the file.
-    let removed = Duration::from_secs(20);
-    eventually("the container removes the partial file", removed, || {
+    let limit = Duration::from_secs(20);
+    eventually("the container removes the partial file", limit, || {
         let names = fs::read_dir(&remote)
             .unwrap()
             .map(|entry| entry.unwrap().file_name().into_string().unwrap());

@@ -119,15 +119,15 @@ pub fn claimed(run: &Run, prefix: &str) -> (BTreeSet<String>, BTreeSet<String>) 
         })
         .collect();
     let done: Vec<&str> = done.iter().map(String::as_str).collect();
-    let mut sure = all_objects(prefix, &done);
-    let mut perhaps = BTreeSet::new();
+    let mut reported = all_objects(prefix, &done);
+    let mut possible = BTreeSet::new();
     for failed in report["failed"].as_array().into_iter().flatten() {
         let message = failed["message"].as_str().unwrap_or_default();
         for (words, into) in [
-            ("still there: ", &mut sure),
+            ("still there: ", &mut reported),
             (
                 "may exist, the server did not confirm the write: ",
-                &mut perhaps,
+                &mut possible,
             ),
         ] {
             if let Some((_, list)) = message.split_once(words) {
@@ -136,7 +136,7 @@ pub fn claimed(run: &Run, prefix: &str) -> (BTreeSet<String>, BTreeSet<String>) 
             }
         }
     }
-    (sure, perhaps)
+    (reported, possible)
 }
 
 #[test]
@@ -176,12 +176,12 @@ fn reports_are_true_after_any_lost_request_and_a_second_run_completes_the_work()
             Cut::FromAfter(number)
         };
         let (run, _) = proxy.gpuctl("cuts", cut, &create, &three_services(&prefix));
-        let (sure, perhaps) = claimed(&run, &prefix);
+        let (reported, possible) = claimed(&run, &prefix);
         let existing = existing_objects(&proxy, "cuts", &prefix);
-        let most: BTreeSet<String> = sure.union(&perhaps).cloned().collect();
+        let most: BTreeSet<String> = reported.union(&possible).cloned().collect();
         assert!(
-            sure.is_subset(&existing),
-            "{cut:?}: the report names {sure:?}, but the server has {existing:?}: {}{}",
+            reported.is_subset(&existing),
+            "{cut:?}: the report names {reported:?}, but the server has {existing:?}: {}{}",
             run.out,
             run.err
         );
@@ -271,10 +271,10 @@ fn a_second_run_completes_a_run_that_ended_at_any_point() {
                     run.out,
                     run.err
                 );
-                let (sure, perhaps) = claimed(&run, &prefix);
+                let (reported, possible) = claimed(&run, &prefix);
                 assert_eq!(
-                    (existing_objects(&proxy, "ends", &prefix), perhaps),
-                    (sure, BTreeSet::new()),
+                    (existing_objects(&proxy, "ends", &prefix), possible),
+                    (reported, BTreeSet::new()),
                     "{}{}",
                     run.out,
                     run.err
@@ -320,8 +320,8 @@ fn an_interrupted_run_removes_the_object_whose_creation_was_in_flight() {
     );
     let left = existing_objects(&proxy, "in-flight", "slow");
     assert!(left.is_empty(), "{left:?}: {}{}", run.out, run.err);
-    let (sure, perhaps) = claimed(&run, "slow");
-    assert!(sure.is_empty() && perhaps.is_empty(), "{}", run.out);
+    let (reported, possible) = claimed(&run, "slow");
+    assert!(reported.is_empty() && possible.is_empty(), "{}", run.out);
 }
 
 #[test]

@@ -167,8 +167,8 @@ fn the_scheduler_places_exactly_the_predicted_pods() {
         .iter()
         .map(|(answer, _)| answer["podsNow"].as_u64().unwrap())
         .collect();
-    let settled = Duration::from_secs(90);
-    eventually("the predicted pods are placed", settled, || {
+    let limit = Duration::from_secs(90);
+    eventually("the predicted pods are placed", limit, || {
         let counts = placed();
         (counts == expected)
             .then_some(())

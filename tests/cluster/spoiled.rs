@@ -197,10 +197,10 @@ fn failure(scene: &Scene, proxy: &Proxy, verb: &Verb, name: &str, cut: Cut) -> O
         return failed(&format!("it took {took:?}"));
     }
     if run.code != 0 && verb.word == "create" {
-        let (sure, perhaps) = claimed(&run, name);
+        let (reported, possible) = claimed(&run, name);
         let existing = existing_objects(proxy, NAMESPACE, name);
-        if !sure.is_subset(&existing)
-            || !existing.is_subset(&sure.union(&perhaps).cloned().collect())
+        if !reported.is_subset(&existing)
+            || !existing.is_subset(&reported.union(&possible).cloned().collect())
         {
             return failed(&format!("the server has {existing:?}"));
         }
