@@ -525,7 +525,7 @@ fn apply_keeps_the_user_who_submitted_the_job() {
     apply(&scene, &gpus).ok();
     let again = apply(&scene.seen_by(Persona::Alice), &gpus).ok().json();
     assert_eq!(again["action"], "unchanged", "{again:#}");
-    // Neither is a priority class that the user may not create.
+    // A priority class that the user may not create is not a change either.
     let low = service("low", 1, "nginx:1", "").replace("{name: low}", "{name: low, priority: low}");
     let alice = scene.seen_by(Persona::Alice);
     apply(&alice, &low).ok();

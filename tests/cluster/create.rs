@@ -538,7 +538,7 @@ fn check_queues_of_volcano_and_kueue(scene: &Scene) {
         .gpuctl(&["describe", "queue", "nope"])
         .exits(4)
         .says("there are batch, team, queue/team");
-    // With rights on Kueue's queues only, the list has those and a warning.
+    // With rights on Kueue's queues only, the command lists those and prints a warning.
     let user = format!("--user={}", Persona::Grace.user());
     scene.admin.run(&[
         "create",

@@ -1,6 +1,6 @@
 //! Servers with and without protobuf give the same answers. Compares the API server with the same
-//! server behind a relay that removes protobuf from every `Accept` header. A field without a name
-//! in `src/cluster/protobuf/kinds.rs` would make the answers differ.
+//! server behind a relay that removes protobuf from every `Accept` header. A field that
+//! `crates/cluster/src/transport/protobuf/kinds.rs` does not name would make the answers differ.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};

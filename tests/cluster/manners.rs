@@ -1,5 +1,5 @@
 //! Counts the requests of waiting commands, because two hundred users may wait at the same time. It
-//! has its own cluster, so that every counted request is its own.
+//! has its own cluster, so that it counts no requests of other tests.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Stdio};

@@ -28,8 +28,8 @@ pub enum Cut {
     /// The request with this number gets another answer, after the server handled it or instead of
     /// that.
     CorruptAnswer(usize, CorruptAnswer),
-    /// Of twenty requests, one is lost before the server handles it and one after it, chosen by
-    /// this seed.
+    /// Of twenty requests, on average one is lost before the server handles it and one after it,
+    /// chosen by this seed.
     Seeded(u64),
     /// Server-side applies reach the server one second late.
     Slow,
@@ -48,13 +48,13 @@ pub struct Requests {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CorruptAnswer {
     /// Whether the server handles the request.
-    pub acts: bool,
-    pub with: With,
+    pub is_handled: bool,
+    pub content: Content,
 }
 
 /// Content of the replaced answer.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum With {
+pub enum Content {
     /// Head and body.
     Bytes(&'static str),
     /// The first half of the answer.
@@ -188,8 +188,8 @@ fn serve(mut client: TcpStream, to: u16, cut: Cut, requests: &Requests) -> std::
         _ => None,
     };
     if let Some(CorruptAnswer {
-        acts: false,
-        with: With::Bytes(answer),
+        is_handled: false,
+        content: Content::Bytes(answer),
     }) = corrupt
     {
         return client.write_all(answer.as_bytes());
@@ -216,11 +216,11 @@ fn serve(mut client: TcpStream, to: u16, cut: Cut, requests: &Requests) -> std::
         return Ok(());
     }
     let half = answer.len() / 2;
-    match corrupt.map(|corrupt| corrupt.with) {
+    match corrupt.map(|corrupt| corrupt.content) {
         None => client.write_all(&answer),
-        Some(With::Bytes(other)) => client.write_all(other.as_bytes()),
-        Some(With::Half) => client.write_all(&answer[..half]),
-        Some(With::Stall) => {
+        Some(Content::Bytes(other)) => client.write_all(other.as_bytes()),
+        Some(Content::Half) => client.write_all(&answer[..half]),
+        Some(Content::Stall) => {
             client.write_all(&answer[..half])?;
             std::thread::sleep(Duration::from_secs(10));
             Ok(())

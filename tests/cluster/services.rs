@@ -647,7 +647,7 @@ fn logs_of_replicas_are_merged_and_follow_a_rollout() {
             .pod_log("service-logs", pod, "main")
             .say(&format!("new {pod}"));
     }
-    // Gives lines that are printed twice time to appear.
+    // Lets the new lines arrive, and also any that are printed twice.
     std::thread::sleep(Duration::from_secs(12));
     child.kill().unwrap();
     let out = finish(child, Duration::from_secs(5)).out;

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use crate::cuts::{claimed, existing_objects};
-use crate::proxy::{CorruptAnswer, Cut, Proxy, With};
+use crate::proxy::{Content, CorruptAnswer, Cut, Proxy};
 use crate::support::{Run, Scene};
 
 const NAMESPACE: &str = "spoiled";
@@ -60,30 +60,30 @@ const CORRUPT_ANSWERS: [(&str, CorruptAnswer); 9] = [
     (
         "half",
         CorruptAnswer {
-            acts: true,
-            with: With::Half,
+            is_handled: true,
+            content: Content::Half,
         },
     ),
     (
         "stall",
         CorruptAnswer {
-            acts: true,
-            with: With::Stall,
+            is_handled: true,
+            content: Content::Stall,
         },
     ),
 ];
 
 const fn instead(answer: &'static str) -> CorruptAnswer {
     CorruptAnswer {
-        acts: false,
-        with: With::Bytes(answer),
+        is_handled: false,
+        content: Content::Bytes(answer),
     }
 }
 
 const fn after(answer: &'static str) -> CorruptAnswer {
     CorruptAnswer {
-        acts: true,
-        with: With::Bytes(answer),
+        is_handled: true,
+        content: Content::Bytes(answer),
     }
 }
 

@@ -1,8 +1,9 @@
 //! Measures the accuracy of `why` on a corpus of labelled scenarios on a real control plane. It
 //! asks about each setup three times: as an administrator, as a user without rights on nodes, and
 //! after the events are deleted. Setups whose cause the visible data cannot decide are labelled
-//! `unknown` and scored separately; a confident wrong answer there fails the test. `cargo test
-//! --test cluster causes:: -- --nocapture` prints the accuracy of each family.
+//! `unknown` and scored separately; a confident wrong answer there fails the test.
+//!
+//! `cargo test --test cluster causes:: -- --nocapture` prints the accuracy of each family.
 
 mod capacity;
 mod dead;
