@@ -1,4 +1,5 @@
-//! `apply` and `diff`: what changes in place, what cannot, and what others decide.
+//! `apply` and `diff`: fields that change in place, fields that cannot, and fields that other
+//! managers own.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -21,7 +22,7 @@ pub fn service(name: &str, replicas: u32, image: &str, more: &str) -> String {
 }
 
 #[test]
-fn services_change_in_place_and_say_what() {
+fn apply_and_diff_report_each_changed_field_of_a_service() {
     let scene = Scene::new("applies");
     let first = service("web", 1, "nginx:1", "");
     assert_eq!(
@@ -35,7 +36,7 @@ fn services_change_in_place_and_say_what() {
     assert_eq!((none.out.as_str(), none.err.as_str()), ("", ""));
     let uid = scene.get(&["deployment", "web"])["metadata"]["uid"].clone();
 
-    // What was only tried is not written.
+    // A server-side dry run writes nothing.
     let second =
         service("web", 2, "nginx:2", "").replace("{name: web}", "{name: web, labels: {team: a}}");
     let tried = scene
@@ -60,7 +61,7 @@ fn services_change_in_place_and_say_what() {
         "+        image: nginx:2",
     ] {
         assert!(
-            difference.lines().any(|own| own == line),
+            difference.lines().any(|candidate| candidate == line),
             "{line}: {difference}"
         );
     }
@@ -68,7 +69,7 @@ fn services_change_in_place_and_say_what() {
         !difference.contains("revisionHistoryLimit: 1\n+") && !difference.contains("status:"),
         "{difference}"
     );
-    // The user's own words come first.
+    // The difference of the user's file comes before the differences of the objects.
     let first_lines: Vec<&str> = difference.lines().take(2).collect();
     assert_eq!(
         first_lines,
@@ -123,12 +124,12 @@ fn services_change_in_place_and_say_what() {
         text.contains("compute/web updated in applies") && text.contains("spec.replicas: 2 → 1"),
         "{text}"
     );
-    // What the file no longer says is gone, and what it described is not ours to keep.
+    // Labels that the file no longer declares are removed.
     assert!(scene.get(&["deployment", "web"])["metadata"]["labels"]["team"].is_null());
 }
 
 #[test]
-fn an_autoscaler_keeps_its_number_and_goes_with_its_block() {
+fn an_autoscaler_keeps_its_replicas_until_its_block_is_removed() {
     let scene = Scene::new("hpas");
     let scaled = service(
         "web",
@@ -138,7 +139,7 @@ fn an_autoscaler_keeps_its_number_and_goes_with_its_block() {
     );
     apply(&scene, &scaled).ok();
     assert_eq!(apply(&scene, &scaled).ok().json()["action"], "unchanged");
-    // Somebody raises the least number, and the autoscaler itself scales to it.
+    // Another user raises `minReplicas`, and the autoscaler scales to it.
     scene.admin.run(&[
         "patch",
         "hpa",
@@ -150,7 +151,7 @@ fn an_autoscaler_keeps_its_number_and_goes_with_its_block() {
         r#"{"spec":{"minReplicas":3}}"#,
     ]);
     scene.get_until(&["deployment", "web"], |live| live["spec"]["replicas"] == 3);
-    // That field is somebody else's now.
+    // Another field manager now owns `minReplicas`.
     let conflict = apply(&scene, &scaled)
         .exits(1)
         .says("FieldConflict")
@@ -173,10 +174,11 @@ fn an_autoscaler_keeps_its_number_and_goes_with_its_block() {
     );
     assert_eq!(
         live["spec"]["replicas"], 3,
-        "the autoscaler's number is the autoscaler's"
+        "the autoscaler owns the number of replicas"
     );
     assert_eq!(scene.get(&["hpa", "web"])["spec"]["minReplicas"], 1);
-    // Without the block there is no autoscaler, and the number is the file's again.
+    // Removing the `autoscaling` block deletes the autoscaler, and `replicas` comes from the file
+    // again.
     let plain = service("web", 2, "nginx:2", "");
     let difference = scene
         .gpuctl_with(&["diff", "-f", "-", "-o", "json"], &plain)
@@ -196,7 +198,7 @@ fn an_autoscaler_keeps_its_number_and_goes_with_its_block() {
 }
 
 #[test]
-fn an_autoscaler_of_somebody_else_is_a_conflict() {
+fn an_autoscaler_created_by_another_tool_is_a_conflict() {
     let scene = Scene::new("theirhpa");
     let web = service("web", 1, "nginx:1", "");
     apply(&scene, &web).ok();
@@ -219,7 +221,7 @@ fn an_autoscaler_of_somebody_else_is_a_conflict() {
 }
 
 #[test]
-fn nothing_is_taken_away_for_what_would_be_refused() {
+fn nothing_is_deleted_when_the_new_version_would_be_refused() {
     let scene = Scene::with_nodes("refusals", 1);
     let first = scene.training("t", "");
     apply(&scene, &first).ok();
@@ -234,7 +236,7 @@ fn nothing_is_taken_away_for_what_would_be_refused() {
         .exits(1)
         .says("priority class");
     assert_eq!(scene.get(&["job", "t"])["metadata"]["uid"], uid);
-    // A service goes on as it is, too.
+    // A service is not changed either.
     let web = service("web", 1, "nginx:1", "");
     apply(&scene, &web).ok();
     apply(
@@ -253,15 +255,15 @@ fn nothing_is_taken_away_for_what_would_be_refused() {
 }
 
 #[test]
-fn secrets_are_in_no_difference_however_they_are_written() {
+fn diff_and_apply_mask_secrets_however_they_are_quoted() {
     let scene = Scene::new("secretdiff");
-    let of = |value: &str| {
+    let with_password = |value: &str| {
         service("web", 0, "nginx:1", "").replace(
             "'nginx:1'}",
             &format!("'nginx:1', env: {{DB_PASSWORD: {value}}}}}"),
         )
     };
-    let first = of("'it''s-s3cret'");
+    let first = with_password("'it''s-s3cret'");
     let shown = scene.gpuctl_with(&["diff", "-f", "-"], &first).exits(1);
     assert!(
         !shown.out.contains("s3cret") && shown.out.contains("DB_PASSWORD"),
@@ -277,7 +279,7 @@ fn secrets_are_in_no_difference_however_they_are_written() {
         "-n",
         "secretdiff",
     ]);
-    let second = of("\"other-s3cret\"");
+    let second = with_password("\"other-s3cret\"");
     for arguments in [
         &["diff", "-f", "-"][..],
         &["diff", "-f", "-", "-o", "json"],
@@ -293,7 +295,7 @@ fn secrets_are_in_no_difference_however_they_are_written() {
 }
 
 #[test]
-fn what_is_paused_or_scaled_by_hand_is_not_fought() {
+fn apply_keeps_jobs_paused_and_may_change_what_scale_wrote() {
     let scene = Scene::new("paused");
     let web = service("web", 2, "nginx:1", "");
     apply(&scene, &web).ok();
@@ -312,11 +314,11 @@ fn what_is_paused_or_scaled_by_hand_is_not_fought() {
     );
     scene.gpuctl(&["resume", "job", "web"]).ok();
     assert_eq!(scene.get(&["deployment", "web"])["spec"]["replicas"], 2);
-    // What our own `scale` wrote is ours to change: no conflict.
+    // `gpuctl scale` and `gpuctl apply` share a field manager, so their changes never conflict.
     scene.gpuctl(&["scale", "web", "--replicas", "3"]).ok();
     apply(&scene, &web.replace("nginx:1", "nginx:2")).ok();
     assert_eq!(scene.get(&["deployment", "web"])["spec"]["replicas"], 2);
-    // A training that is paused stays so.
+    // A paused training stays paused.
     let training =
         "kind: training\nversion: v0.1\njob: {name: t}\nenvironment: {image: 'busybox:1'}\n";
     apply(&scene, training).ok();
@@ -327,7 +329,7 @@ fn what_is_paused_or_scaled_by_hand_is_not_fought() {
 }
 
 #[test]
-fn a_training_is_replaced_only_when_asked() {
+fn a_training_is_replaced_only_with_the_replace_option() {
     let scene = Scene::with_nodes("replaces", 1);
     let first = scene.training("t", "storage: {workdirs: [{path: /out, size: 1Gi}]}");
     apply(&scene, &first).ok();
@@ -350,7 +352,7 @@ fn a_training_is_replaced_only_when_asked() {
         .exits(1)
         .says("cannot be changed in place");
     assert_eq!(scene.get(&["job", "t"])["metadata"]["uid"], uid);
-    // What may not be made anew is not taken away.
+    // A user with rights to delete but not to create the job does not lose it.
     for (name, verbs, resources) in [
         (
             "keeps",
@@ -394,13 +396,13 @@ fn a_training_is_replaced_only_when_asked() {
     assert_eq!(replaced["action"], "replaced");
     assert_ne!(scene.get(&["job", "t"])["metadata"]["uid"], uid);
     assert_eq!(items(&scene.get(&["pvc"])).len(), 1, "its files stay");
-    // Another kind of the same name.
+    // Another kind with the same name.
     let other = service("t", 0, "nginx:1", "");
     apply(&scene, &other)
         .exits(1)
         .says("KindConflict")
         .says("`t` exists with kind training");
-    // Whatever of it is refused, the one that is there stays.
+    // If one of the new objects is refused, the old job stays.
     let before = scene.get(&["job", "t"])["metadata"]["uid"].clone();
     let shrunk = format!("{other}storage: {{workdirs: [{{path: /out, size: 1Mi}}]}}\n");
     scene
@@ -412,7 +414,7 @@ fn a_training_is_replaced_only_when_asked() {
         .gpuctl_with(&["apply", "-f", "-", "--replace"], &other)
         .ok();
     scene.get(&["deployment", "t"]);
-    // What is not ours is not touched.
+    // Objects that gpuctl did not create are not changed.
     scene.admin.run(&[
         "create",
         "deployment",
@@ -431,7 +433,7 @@ fn a_training_is_replaced_only_when_asked() {
     assert_eq!(images, "x");
 }
 
-/// A program that ends with the test.
+/// A child process that is killed when the test ends.
 struct Watch(Child);
 
 impl Drop for Watch {
@@ -441,9 +443,10 @@ impl Drop for Watch {
     }
 }
 
-/// Whoever interrupts such a run loses one job at most.
+/// An interrupted run loses at most one job, because each job is created again before the next is
+/// deleted.
 #[test]
-fn many_trainings_are_replaced_one_after_the_other() {
+fn trainings_are_replaced_one_at_a_time() {
     const JOBS: usize = 5;
     let scene = Scene::with_nodes("replaces-many", 1);
     let yaml = |image: &str| {
@@ -474,7 +477,7 @@ fn many_trainings_are_replaced_one_after_the_other() {
     let lines = BufReader::new(watch.0.stdout.take().unwrap())
         .lines()
         .map_while(Result::ok);
-    // The first ones are there already.
+    // The watch first lists the existing jobs.
     let mut changes = lines.filter_map(|line| {
         let mut words = line.split_whitespace().map(ToOwned::to_owned);
         let (event, name) = (words.next()?, words.next()?);
@@ -494,19 +497,19 @@ fn many_trainings_are_replaced_one_after_the_other() {
     let seen: Vec<(String, String)> = changes.take(2 * JOBS).collect();
     assert_eq!(seen.len(), 2 * JOBS, "{seen:#?}");
     for pair in seen.chunks(2) {
-        let [(first, gone), (second, made)] = pair else {
+        let [(first, deleted), (second, created)] = pair else {
             panic!("{seen:#?}")
         };
         assert_eq!(
-            (first.as_str(), second.as_str(), gone),
-            ("DELETED", "ADDED", made),
+            (first.as_str(), second.as_str(), deleted),
+            ("DELETED", "ADDED", created),
             "{seen:#?}"
         );
     }
 }
 
 #[test]
-fn who_submitted_it_stays_its_user() {
+fn apply_keeps_the_user_who_submitted_the_job() {
     let scene = Scene::with_nodes("users", 1);
     scene.allow_edit(Persona::Alice);
     let web = service("web", 1, "nginx:1", "");
@@ -516,12 +519,13 @@ fn who_submitted_it_stays_its_user() {
     assert_eq!(apply(&scene, &web).ok().json()["action"], "unchanged");
     apply(&scene, &web.replace("nginx:1", "nginx:2")).ok();
     assert_eq!(user(&scene.get(&["deployment", "web"])), before);
-    // Who may not see nodes describes them otherwise, which is no change.
+    // Without rights to list nodes, gpuctl renders other objects; `apply` does not treat that as a
+    // change.
     let gpus = scene.service("gpus", "serve:1", 1, "");
     apply(&scene, &gpus).ok();
     let again = apply(&scene.seen_by(Persona::Alice), &gpus).ok().json();
     assert_eq!(again["action"], "unchanged", "{again:#}");
-    // Nor is a priority class that they may not make.
+    // A priority class that the user may not create is not a change either.
     let low = service("low", 1, "nginx:1", "").replace("{name: low}", "{name: low, priority: low}");
     let alice = scene.seen_by(Persona::Alice);
     apply(&alice, &low).ok();
@@ -530,13 +534,14 @@ fn who_submitted_it_stays_its_user() {
 }
 
 #[test]
-fn one_that_is_wrong_keeps_all_from_being_written() {
+fn one_invalid_document_prevents_all_writes() {
     let scene = Scene::new("together");
     let bad = "kind: training\nversion: v0.1\njob: {name: b}\nenvironment: {image: x}\nresources: {pool: nowhere, gpu: 1}\n";
     let yaml = format!("{}---\n{bad}", service("a", 0, "nginx:1", ""));
     scene.gpuctl_with(&["create", "-f", "-"], &yaml).exits(3);
     assert!(items(&scene.get(&["deployments"])).is_empty());
-    // What only the server can say: a policy refuses one of them, already at the dry run.
+    // Only the server knows that the PriorityClass does not exist. gpuctl checks this before the
+    // first write.
     let refused = "kind: compute\nversion: v0.1\njob: {name: b}\nenvironment: {image: x}\nservice: {port: 80}\npod: {priorityClassName: missing}\n";
     let yaml = format!(
         "{}---\n{refused}---\n{}",
@@ -570,7 +575,7 @@ fn one_that_is_wrong_keeps_all_from_being_written() {
 }
 
 #[test]
-fn pools_and_quotas_are_applied_too() {
+fn pools_and_quotas_can_be_applied() {
     let scene = Scene::with_nodes("apppool", 1);
     let pool = "kind: pool\nversion: v0.1\npool: {name: app-extra, description: one}\n";
     assert!(
@@ -603,7 +608,7 @@ fn pools_and_quotas_are_applied_too() {
         .exits(1)
         .says("already exists");
     scene.gpuctl(&["delete", "pool", "app-extra"]).ok();
-    // A node of a pool is there with what is written on it.
+    // A node is a member only with the pool's labels; `diff` shows the missing ones.
     let model = ("nvidia.com/gpu.product", "NVIDIA-A100-SXM4-80GB");
     cluster().add_nodes(&[gpuctl_sandbox::nodes::node(
         "apppool-spare",
@@ -620,11 +625,11 @@ fn pools_and_quotas_are_applied_too() {
         "gpuctl/pool-",
         "nvidia.com/gpu-type-",
     ]);
-    let told = scene.gpuctl_with(&["diff", "-f", "-"], typed).exits(1).out;
+    let difference = scene.gpuctl_with(&["diff", "-f", "-"], typed).exits(1).out;
     assert!(
-        told.contains("+    gpuctl/pool: app-typed")
-            && told.contains("+    nvidia.com/gpu-type: a100-80g"),
-        "{told}"
+        difference.contains("+    gpuctl/pool: app-typed")
+            && difference.contains("+    nvidia.com/gpu-type: a100-80g"),
+        "{difference}"
     );
     scene
         .gpuctl_with(
@@ -650,12 +655,12 @@ fn pools_and_quotas_are_applied_too() {
     );
     scene.gpuctl_with(&["apply", "-f", "-"], &more).ok();
     let hard = |space: &str| {
-        let found = items(&scene.admin.json(&["get", "resourcequota", "-n", space]));
-        found.first().map(|one| one["spec"]["hard"].clone())
+        let quotas = items(&scene.admin.json(&["get", "resourcequota", "-n", space]));
+        quotas.first().map(|one| one["spec"]["hard"].clone())
     };
     assert_eq!(hard("apppool").unwrap()["requests.cpu"], "12");
-    // What limits do not need any more goes; another file of that name may have made what is
-    // elsewhere.
+    // A LimitRange that the quota no longer needs is pruned. A namespace that the file no longer
+    // names keeps its quota, because another file with the same quota name may have created it.
     let wider = format!(
         "{}\n",
         more.trim_end()
@@ -664,10 +669,11 @@ fn pools_and_quotas_are_applied_too() {
     scene.gpuctl_with(&["apply", "-f", "-"], &wider).ok();
     assert_eq!(hard("apppool-two").unwrap()["requests.cpu"], "1");
     let fewer = quota.replace("{cpu: 10}", "{pods: 7}");
-    let told = scene.gpuctl_with(&["diff", "-f", "-"], &fewer).exits(1).out;
+    let difference = scene.gpuctl_with(&["diff", "-f", "-"], &fewer).exits(1).out;
     assert!(
-        told.contains("\n-limitrange/app-quota") && !told.contains("\n-resourcequota/app-quota"),
-        "{told}"
+        difference.contains("\n-limitrange/app-quota")
+            && !difference.contains("\n-resourcequota/app-quota"),
+        "{difference}"
     );
     scene
         .gpuctl_with(&["apply", "-f", "-", "--dry-run=server"], &fewer)
@@ -697,7 +703,7 @@ fn pools_and_quotas_are_applied_too() {
         again.out,
         again.err
     );
-    // What others have set is theirs until it is taken.
+    // `apply` changes fields of another manager only with `--force-conflicts`.
     let theirs = json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "app-quota", "namespace": "apppool"},
         "spec": {"hard": {"pods": "9"}}});
     scene.admin.apply(&theirs);
@@ -716,9 +722,9 @@ fn pools_and_quotas_are_applied_too() {
     assert_eq!(hard("apppool").unwrap(), json!({"pods": "7"}));
 }
 
-/// Objects as version 0.1.0 of November 2026 made them, before it had `/dev/shm` for one GPU,
-/// groups of claims and folders of caches: a file that says the same restarts nothing for the sake
-/// of newer defaults.
+/// Applies unchanged files to objects created by version 0.1.0 (November 2026), which had no
+/// `/dev/shm` for single-GPU jobs, no fsGroup for claims and no cache folders. Newer defaults alone
+/// must not restart a job.
 #[test]
 fn newer_defaults_restart_nothing_until_the_file_changes() {
     let scene = Scene::with_nodes("earlier", 1);
@@ -767,7 +773,7 @@ fn newer_defaults_restart_nothing_until_the_file_changes() {
         scene.gpuctl_with(&["diff", "-f", "-"], yaml).ok();
         assert_eq!(template(kind, name), before);
     }
-    // With its next change, or when asked for, a service gets them.
+    // A service gets the new defaults with its next change, or with `--replace`.
     let (_, _, _, web) = earlier[0];
     apply(&scene, &web.replace("nginx:1", "nginx:2")).ok();
     let after = template("deployment", "web").to_string();
@@ -776,16 +782,16 @@ fn newer_defaults_restart_nothing_until_the_file_changes() {
         "{after}"
     );
     let (_, _, _, book) = earlier[1];
-    let asked = scene
+    let replaced = scene
         .gpuctl_with(&["apply", "-f", "-", "--replace", "-o", "json"], book)
         .ok();
-    assert_eq!(asked.json()["action"], "updated", "{}", asked.err);
+    assert_eq!(replaced.json()["action"], "updated", "{}", replaced.err);
     assert!(
         template("statefulset", "book")
             .to_string()
             .contains("/dev/shm")
     );
-    // A training is not submitted again for that.
+    // A training is not submitted again for newer defaults.
     let (_, _, _, fit) = earlier[2];
     assert_eq!(
         scene
@@ -796,10 +802,10 @@ fn newer_defaults_restart_nothing_until_the_file_changes() {
     );
 }
 
-/// Earlier versions restarted each rank by itself, and a newer one may bring another supervisor:
-/// what runs goes on as it began.
+/// Earlier versions restarted each rank on its own, and later versions may bring another
+/// supervisor. A running job keeps the supervisor that it started with.
 #[test]
-fn ranks_go_on_under_what_started_them_until_the_file_changes() {
+fn ranks_keep_their_supervisor_until_the_file_changes() {
     let scene = Scene::with_nodes("ranks", 2);
     let yaml = "kind: training\nversion: v0.1\njob: {name: pair}\nenvironment: {image: i, command: [train]}\nresources: {gpu: 1, node_count: 2}\n";
     let programs = || {
@@ -834,7 +840,7 @@ fn ranks_go_on_under_what_started_them_until_the_file_changes() {
         first.err
     );
     assert!(programs().is_empty());
-    // Submitted again, its ranks restart together.
+    // After it is submitted again, its ranks restart together.
     apply(&scene, &yaml.replace("image: i,", "image: j,")).says("--replace");
     scene
         .gpuctl_with(
@@ -843,7 +849,7 @@ fn ranks_go_on_under_what_started_them_until_the_file_changes() {
         )
         .ok();
     assert_eq!(programs().len(), 1);
-    // Earlier versions left their program changeable, and did not note its hash.
+    // Earlier versions created a mutable ConfigMap for the supervisor and did not record its hash.
     let mut program = programs()[0].clone();
     let metadata = program["metadata"].as_object_mut().unwrap();
     metadata.retain(|key, _| {

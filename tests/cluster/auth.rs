@@ -1,22 +1,23 @@
-//! `auth check`: what it says and the roles that it prints are held to what the real authorizer
-//! then lets a user do.
+//! `auth check`: compares its answers and the roles it prints with the decisions of the real
+//! authorizer.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use gpuctl_sandbox::{Kubectl, Persona};
+use gpuctl_sandbox::{Kubectl, Persona, eventually};
 use serde_json::{Value, json};
 
 use crate::support::{Run, Scene, cluster, file, items};
 
 #[test]
-fn every_command_here_and_everywhere() {
+fn auth_check_covers_every_command_in_the_namespace_and_the_cluster() {
     let scene = Scene::new("auth");
     let all = scene.gpuctl(&["auth", "check", "-o", "json"]).ok().json();
     assert_eq!(
         (&all["user"], &all["namespace"]),
         (&json!("admin"), &json!("auth"))
     );
-    // An administrator may do everything, and what needs metrics fails without them.
+    // An administrator may do everything; commands that need metrics fail because Prometheus is
+    // disabled.
     let off = json!(["metrics are disabled by `--prometheus none`"]);
     let (without, with): (Vec<_>, Vec<_>) = items(&all)
         .into_iter()
@@ -49,13 +50,13 @@ fn every_command_here_and_everywhere() {
     scene.allow_edit(Persona::Carol);
     let carol = scene.seen_by(Persona::Carol);
     let some = carol.gpuctl(&["auth", "check", "-o", "json"]).ok().json();
-    let of = |command: &str| {
+    let command_entry = |command: &str| {
         items(&some)
             .into_iter()
             .find(|item| item["command"] == command)
             .unwrap()
     };
-    let create = of("create jobs");
+    let create = command_entry("create jobs");
     assert_eq!(
         (
             &create["allowed"],
@@ -71,7 +72,7 @@ fn every_command_here_and_everywhere() {
             .contains(&json!("the check of pool and GPU type")),
         "{create}"
     );
-    let nodes = of("get nodes");
+    let nodes = command_entry("get nodes");
     assert_eq!(
         (&nodes["allowed"], &nodes["missing"]),
         (&json!(false), &json!(["list nodes"]))
@@ -107,7 +108,7 @@ fn every_command_here_and_everywhere() {
 }
 
 #[test]
-fn one_command_and_its_pool() {
+fn auth_check_of_one_command_considers_its_pool() {
     let scene = Scene::with_nodes("auth-one", 1);
     let pool = "kind: pool\nversion: v0.1\npool: {name: auth-one, quota: {maxJobs: 1, maxGpuPerJob: 4}}\nnodes: [auth-one-0]\n";
     scene.gpuctl_with(&["create", "-f", "-"], pool).ok();
@@ -115,9 +116,9 @@ fn one_command_and_its_pool() {
         "auth", "check", "create", "jobs", "--pool", "auth-one", "-o", "json",
     ];
     let free = scene.gpuctl(&check).ok().json();
-    let room =
+    let expected =
         json!({"name": "auth-one", "exists": true, "jobs": 0, "maxJobs": 1, "maxGpuPerJob": 4});
-    assert_eq!((&free["allowed"], &free["pool"]), (&json!(true), &room));
+    assert_eq!((&free["allowed"], &free["pool"]), (&json!(true), &expected));
     assert_eq!(free["message"], "you may create jobs in namespace auth-one");
     scene.create("a", "");
     let full = scene.gpuctl(&check).exits(5).json();
@@ -150,7 +151,7 @@ fn one_command_and_its_pool() {
     denied.says(
         "gpuctl auth check create secrets -n auth-one --emit-role prints the role to ask for",
     );
-    // Who sees no nodes cannot say that a pool is not there.
+    // Without rights to list nodes, it is unknown whether a pool exists.
     let unknown = frank
         .gpuctl(&[
             "auth", "check", "create", "jobs", "--pool", "nope", "-o", "json",
@@ -171,7 +172,7 @@ fn one_command_and_its_pool() {
         .gpuctl(&["auth", "check", "rport"])
         .exits(2)
         .says("did you mean `report`?");
-    // Rights are not enough where nobody can ask Prometheus.
+    // Rights are not enough when Prometheus is disabled.
     let off = scene
         .gpuctl(&["auth", "check", "report", "-o", "json"])
         .exits(5)
@@ -193,24 +194,13 @@ fn one_command_and_its_pool() {
         .ok();
 }
 
-/// Runs until the exit code is the one expected: the authorizer learns of a change of a role a
+/// Runs a command until its exit code is the expected one: the authorizer sees a changed role a
 /// moment later.
 fn until(what: &str, good: impl Fn(i32) -> bool, again: impl Fn() -> Run) {
-    let start = Instant::now();
-    loop {
+    eventually(what, Duration::from_secs(10), || {
         let run = again();
-        if good(run.code) {
-            return;
-        }
-        assert!(
-            start.elapsed() < Duration::from_secs(10),
-            "{what} exits {}:\n{}{}",
-            run.code,
-            run.out,
-            run.err
-        );
-        std::thread::sleep(Duration::from_millis(50));
-    }
+        good(run.code).then_some(()).ok_or(run)
+    });
 }
 
 /// Applies roles and binds them to Frank.
@@ -218,7 +208,7 @@ fn grant(admin: &Kubectl, roles: &[Value]) {
     admin.apply(&with_bindings(roles));
 }
 
-/// The roles and what binds them to Frank, as one list: each call of kubectl takes 0.1 s.
+/// Returns the roles and their bindings as one list, because each call of kubectl takes 0.1 s.
 fn with_bindings(roles: &[Value]) -> Value {
     let binding = |role: &Value| {
         let mut binding = json!({
@@ -236,37 +226,37 @@ fn with_bindings(roles: &[Value]) -> Value {
     json!({"apiVersion": "v1", "kind": "List", "items": all})
 }
 
-/// The roles without one resource of one of them, for every resource there is.
-fn each_one_less(roles: &[Value]) -> Vec<(String, Vec<Value>)> {
-    let mut found = Vec::new();
+/// Returns a copy of the roles for each of their resources, without that resource.
+fn roles_without_one_resource(roles: &[Value]) -> Vec<(String, Vec<Value>)> {
+    let mut variants = Vec::new();
     for (r, role) in roles.iter().enumerate() {
         for (i, rule) in role["rules"].as_array().unwrap().iter().enumerate() {
             for (j, resource) in rule["resources"].as_array().unwrap().iter().enumerate() {
-                let mut less = roles.to_vec();
-                less[r]["rules"][i]["resources"]
+                let mut reduced = roles.to_vec();
+                reduced[r]["rules"][i]["resources"]
                     .as_array_mut()
                     .unwrap()
                     .remove(j);
-                if less[r]["rules"][i]["resources"]
+                if reduced[r]["rules"][i]["resources"]
                     .as_array()
                     .unwrap()
                     .is_empty()
                 {
-                    less[r]["rules"].as_array_mut().unwrap().remove(i);
+                    reduced[r]["rules"].as_array_mut().unwrap().remove(i);
                 }
-                found.push((
+                variants.push((
                     format!("{resource} of {}", role["kind"].as_str().unwrap()),
-                    less,
+                    reduced,
                 ));
             }
         }
     }
-    found
+    variants
 }
 
-/// Commands whose roles need more than this cluster, metrics, or a program in the pod; those of the
-/// site's defaults, of which there is one object for all tests, are in `defaults.rs`.
-const ELSEWHERE: [&str; 27] = [
+/// Commands whose roles need another cluster, metrics, or a program in the pod. `defaults.rs` tests
+/// the roles for site defaults, because all tests share the one object.
+const TESTED_ELSEWHERE: [&str; 27] = [
     "diff",
     "drain",
     "fit",
@@ -296,9 +286,9 @@ const ELSEWHERE: [&str; 27] = [
     "who gpu",
 ];
 
-/// The role of each command lets its user run it, and no part of the role is for nothing.
+/// The role of each command is sufficient, and none of its rules is superfluous.
 #[test]
-fn the_printed_role_is_what_a_command_needs_and_no_more() {
+fn the_emitted_role_is_sufficient_and_minimal() {
     let scene = Scene::with_nodes("auth-roles", 3);
     cluster().allow_exec("auth-roles", cluster().folder());
     let frank = scene.seen_by(Persona::Frank);
@@ -416,7 +406,7 @@ fn the_printed_role_is_what_a_command_needs_and_no_more() {
         let what = format!("{verb} {resource}");
         grant(&scene.admin, roles);
         until(
-            &format!("auth check {what}"),
+            &format!("auth check {what} succeeds"),
             |code| code == 0,
             || frank.gpuctl(&["auth", "check", verb, resource]),
         );
@@ -427,11 +417,11 @@ fn the_printed_role_is_what_a_command_needs_and_no_more() {
     };
     for (verb, resource, command) in cases {
         let (what, roles) = (format!("{verb} {resource}"), role_of(verb, resource));
-        for (without, less) in each_one_less(&roles) {
-            grant(&scene.admin, &less);
+        for (without, reduced) in roles_without_one_resource(&roles) {
+            grant(&scene.admin, &reduced);
             let check = ["auth", "check", verb, resource];
             until(
-                &format!("auth check {what} without {without}"),
+                &format!("auth check {what} fails without {without}"),
                 |code| code == 5,
                 || frank.gpuctl(&check),
             );
@@ -439,7 +429,8 @@ fn the_printed_role_is_what_a_command_needs_and_no_more() {
                 .gpuctl(&[&check[..], &["-o", "json"]].concat())
                 .exits(5)
                 .json();
-            // Only some arguments and files need it, and this command has none of them.
+            // Only some arguments and files need this resource, and the command under test does
+            // not.
             if answer["missing"] == json!([]) {
                 continue;
             }
@@ -452,7 +443,7 @@ fn the_printed_role_is_what_a_command_needs_and_no_more() {
         }
         suffices(verb, resource, command, &roles);
     }
-    // These show less, and say so, where a part of the role is missing.
+    // Without part of their role, these commands show less and print a warning.
     let narrowing: &[(&str, &str, &[&str])] = &[
         ("get", "nodes", &["get", "nodes"]),
         ("describe", "nodes", &["describe", "node", "auth-roles-0"]),
@@ -478,20 +469,22 @@ fn the_printed_role_is_what_a_command_needs_and_no_more() {
             format!("{verb} {resource}")
         }
     };
-    let tried: Vec<String> = cases
+    let tested: Vec<String> = cases
         .iter()
         .chain(narrowing)
         .map(|(verb, resource, _)| name(verb, resource))
         .collect();
     let all = scene.gpuctl(&["auth", "check", "-o", "json"]).ok().json();
-    let untried: Vec<String> = items(&all)
+    let untested: Vec<String> = items(&all)
         .iter()
         .map(|item| item["command"].as_str().unwrap().to_owned())
-        .filter(|command| !tried.contains(command) && !ELSEWHERE.contains(&command.as_str()))
+        .filter(|command| {
+            !tested.contains(command) && !TESTED_ELSEWHERE.contains(&command.as_str())
+        })
         .collect();
     assert!(
-        untried.is_empty(),
-        "the role of each command is tried here, or named in ELSEWHERE: {untried:?}"
+        untested.is_empty(),
+        "commands whose role is not tested here and that are not in TESTED_ELSEWHERE: {untested:?}"
     );
     scene
         .gpuctl(&["delete", "pool", "roles-a", "roles-c", "roles-d", "--force"])

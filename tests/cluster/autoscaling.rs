@@ -1,33 +1,34 @@
-//! A real autoscaler on real GPU figures: exporter, Prometheus, prometheus-adapter with the rules
-//! that `gpuctl doctor` prints, the custom metrics API, the HPA controller, and Deployments that
-//! follow the load of their GPUs, or how full these are. A cluster of its own.
+//! A real autoscaler on simulated GPU metrics: exporter, Prometheus, prometheus-adapter with the
+//! rules that `gpuctl doctor` prints, the custom metrics API and the HPA controller. Deployments
+//! follow the utilization or the memory of their GPUs, or the queue of their servers. The test has
+//! its own cluster.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use gpuctl_sandbox::exporter::{Exporter, Gpu};
 use gpuctl_sandbox::nodes::{in_pool, node};
-use gpuctl_sandbox::{Cluster, Options, Persona};
+use gpuctl_sandbox::{Cluster, Options, Persona, eventually};
 use serde_json::{Value, json};
 
-/// What a device of a pod does: percent, and MiB of 24,000.
+/// Load of each pod's device: utilization in percent, and used MiB of 24,000.
 #[derive(Clone, Copy)]
 struct Load {
     utilization: f64,
     used_mib: u64,
     device: Device,
-    /// Requests that wait at each pod.
+    /// Requests queued at each pod.
     waiting: u32,
 }
 
-/// What a pod has, and who tells of it.
+/// Kind of device, which decides the exporter and the metrics.
 #[derive(Clone, Copy, PartialEq)]
 enum Device {
     Nvidia,
-    /// An instance, whose utilization is that of its engine.
+    /// A MIG instance; its utilization is that of its graphics engine.
     Mig,
-    /// Of another exporter.
+    /// Reported by AMD's exporter.
     Amd,
 }
 
@@ -40,14 +41,15 @@ fn load(utilization: f64, used_mib: u64) -> Load {
     }
 }
 
-/// Exporters of NVIDIA's and of AMD's devices, and what servers tell of their requests.
+/// Exporters for NVIDIA and AMD devices, and one for the queues of model servers.
 struct Exporters {
     nvidia: Exporter,
     amd: Exporter,
     servers: Exporter,
 }
 
-/// Gives each pod one device with this load; beside each stands one that reports nonsense.
+/// Gives each pod one device with this load. The exporters also report garbage samples, which the
+/// rules must ignore.
 fn set(exporters: &Exporters, pods: &[String], load: Load) {
     let gpu = |(index, pod): (u32, &String)| Gpu {
         node: "gpu-1".to_owned(),
@@ -95,14 +97,14 @@ autoscaling: {{minReplicas: 1, maxReplicas: 4, {target}}}
 }
 
 #[test]
-fn replicas_follow_what_the_gpus_do() {
+fn replicas_follow_gpu_metrics_and_queue_lengths() {
     let start = || Exporter::start().unwrap();
     let exporters = Exporters {
         nvidia: start(),
         amd: start(),
         servers: start(),
     };
-    // The adapter offers a metric once a pod has had it.
+    // The adapter lists a metric only after some pod has reported it.
     set(&exporters, &["earlier".to_owned()], load(50.0, 6000));
     let printed = Command::new(env!("CARGO_BIN_EXE_gpuctl"))
         .args(["doctor", "--adapter-rules"])
@@ -118,7 +120,7 @@ fn replicas_follow_what_the_gpus_do() {
         scrapes: vec![
             json!({"job_name": "amd", "metrics_path": "/metrics/amd", "static_configs": [{"targets": [exporters.amd.address()],
                 "labels": {"namespace": "kube-amd-gpu", "pod": "exporter", "container": "exporter"}}]}),
-            // Servers are scraped as pods: the labels are theirs.
+            // Prometheus scrapes real servers as pods, so this job keeps their labels.
             json!({"job_name": "servers", "honor_labels": true, "static_configs": [{"targets": [exporters.servers.address()]}]}),
         ],
         ..Options::default()
@@ -135,8 +137,8 @@ fn replicas_follow_what_the_gpus_do() {
     )]);
     let admin = cluster.kubectl(Persona::Admin);
     admin.apply(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "scale"}}));
-    let end = Instant::now() + Duration::from_secs(60);
-    loop {
+    let limit = Duration::from_secs(60);
+    eventually("the adapter serves the metrics", limit, || {
         let list: Value = serde_json::from_str(&admin.run(&[
             "get",
             "--raw",
@@ -150,22 +152,16 @@ fn replicas_follow_what_the_gpus_do() {
                 .flatten()
                 .any(|one| one["name"] == name)
         };
-        if [
+        let metrics = [
             "pods/gpu_utilization",
             "pods/gpu_memory_utilization",
             "pods/inference_queue_length",
-        ]
-        .into_iter()
-        .all(has)
-        {
-            break;
+        ];
+        if metrics.into_iter().all(has) {
+            return Ok(());
         }
-        assert!(
-            Instant::now() < end,
-            "the adapter never served them: {list:#}"
-        );
-        std::thread::sleep(Duration::from_millis(300));
-    }
+        Err(list)
+    });
     let gpuctl = |arguments: &[&str], input: &str| {
         let mut child = Command::new(env!("CARGO_BIN_EXE_gpuctl"))
             .env("KUBECONFIG", cluster.kubeconfig(Persona::Admin))
@@ -188,10 +184,10 @@ fn replicas_follow_what_the_gpus_do() {
         assert!(output.status.success(), "{err}");
         (String::from_utf8(output.stdout).unwrap(), err)
     };
-    // Waits until the service has as many ready pods under a load that every one of them has.
+    // Waits until the service has this number of ready pods, giving each of its pods the same load.
     let until = |name: &str, load: Load, replicas: u64| {
-        let end = Instant::now() + Duration::from_secs(120);
-        loop {
+        let what = format!("{name} has {replicas} ready replicas");
+        eventually(&what, Duration::from_secs(120), || {
             let (out, _) = gpuctl(&["describe", "job", name, "-o", "json"], "");
             let job: Value = serde_json::from_str(&out).unwrap();
             let pods = job["pods"].as_array().unwrap();
@@ -205,21 +201,16 @@ fn replicas_follow_what_the_gpus_do() {
                 && pods.len() as u64 == replicas
                 && job["resources"]["nodeCount"] == replicas
             {
-                return job;
+                return Ok(job);
             }
-            assert!(
-                Instant::now() < end,
-                "never {replicas} replicas: {:#}\n{pods:#?}",
-                job["autoscaling"]
-            );
-            std::thread::sleep(Duration::from_millis(500));
-        }
+            Err(job)
+        })
     };
     let (_, err) = gpuctl(
         &["create", "-f", "-"],
         &service("busy", "targetGPUUtilization: 70"),
     );
-    assert_eq!(err, "", "nothing to warn of: the metric is served");
+    assert_eq!(err, "", "no warning, because the metric is served");
     let job = until("busy", load(95.0, 6000), 4);
     assert_eq!(
         job["autoscaling"]["metrics"][0]["metric"],
@@ -227,7 +218,7 @@ fn replicas_follow_what_the_gpus_do() {
     );
     assert_eq!(
         job["autoscaling"]["metrics"][0]["currentPercent"], 95.0,
-        "the mean of the devices that tell the truth: {job:#}"
+        "the mean of the devices without garbage samples: {job:#}"
     );
     let job = until("busy", load(5.0, 6000), 1);
     assert_eq!(
@@ -236,7 +227,7 @@ fn replicas_follow_what_the_gpus_do() {
     );
     gpuctl(&["delete", "job", "busy"], "");
 
-    // Memory alone: devices that compute nothing and are full.
+    // Memory only: idle devices that are full.
     let (_, err) = gpuctl(
         &["create", "-f", "-"],
         &service("full", "targetMemoryUtilization: 80"),
@@ -252,7 +243,7 @@ fn replicas_follow_what_the_gpus_do() {
     until("full", load(0.0, 2400), 1);
     gpuctl(&["delete", "job", "full"], "");
 
-    // MIG instances and AMD's devices by the same name.
+    // MIG instances and AMD devices use the same metric name.
     for (name, device) in [("sliced", Device::Mig), ("amd", Device::Amd)] {
         gpuctl(
             &["create", "-f", "-"],
@@ -281,7 +272,7 @@ fn replicas_follow_what_the_gpus_do() {
         gpuctl(&["delete", "job", name], "");
     }
 
-    // Requests that wait, whatever the devices do.
+    // Queued requests, independent of the load of the devices.
     let (_, err) = gpuctl(
         &["create", "-f", "-"],
         &service("queued", "targetQueueLength: 4"),
@@ -303,7 +294,7 @@ fn replicas_follow_what_the_gpus_do() {
     assert_eq!(
         metric["currentPercent"],
         Value::Null,
-        "requests are no percent"
+        "a queue length is not a percentage"
     );
     until(
         "queued",

@@ -1,5 +1,5 @@
-//! Claims outlive their jobs: what is kept is said, listed, and deleted only by whoever asks for
-//! that.
+//! Claims outlive their jobs: `delete` reports them, `get claims` lists them, and only `--purge`
+//! deletes them.
 
 use serde_json::{Value, json};
 
@@ -14,35 +14,35 @@ fn claims(scene: &Scene, extra: &[&str]) -> Vec<Value> {
 }
 
 #[test]
-fn what_is_kept_is_told_listed_and_purged_when_asked_for() {
+fn kept_claims_are_reported_listed_and_purged_on_request() {
     let scene = Scene::with_nodes("claims", 1);
     scene.create("a", "storage: {workdirs: [{path: /out, size: 3Gi}]}");
     scene.until("a", "running", None);
     scene.get_until(&["pvc", "a-out"], |claim| {
         claim["status"]["phase"] == "Bound"
     });
-    let own = claims(&scene, &[]).remove(0);
+    let claim = claims(&scene, &[]).remove(0);
     assert_eq!(
-        (&own["name"], &own["jobId"], &own["jobExists"]),
+        (&claim["name"], &claim["jobId"], &claim["jobExists"]),
         (&json!("a-out"), &json!("a"), &json!(true))
     );
-    assert_eq!(own["pods"].as_array().unwrap().len(), 1);
+    assert_eq!(claim["pods"].as_array().unwrap().len(), 1);
     assert_eq!(
-        (&own["status"], &own["lastUsedAt"]),
+        (&claim["status"], &claim["lastUsedAt"]),
         (&json!("Bound"), &Value::Null)
     );
     let table = scene.gpuctl(&["get", "claims"]).ok().out;
     assert!(table.lines().nth(1).unwrap().contains("in use"), "{table}");
     assert!(claims(&scene, &["--unused"]).is_empty());
 
-    let gone = scene.gpuctl(&["delete", "job", "a"]).ok();
-    assert_eq!(gone.out, "a deleted: 1 GPU is free again\n");
-    gone.says(
+    let deleted = scene.gpuctl(&["delete", "job", "a"]).ok();
+    assert_eq!(deleted.out, "a deleted: 1 GPU is free again\n");
+    deleted.says(
         "kept with its data: claim/a-out (3Gi); `gpuctl delete job claims/a --purge` deletes it",
     );
-    let own = claims(&scene, &["--unused"]).remove(0);
+    let claim = claims(&scene, &["--unused"]).remove(0);
     assert_eq!(
-        (&own["jobExists"], &own["pods"]),
+        (&claim["jobExists"], &claim["pods"]),
         (&json!(false), &json!([]))
     );
     assert!(
@@ -52,7 +52,7 @@ fn what_is_kept_is_told_listed_and_purged_when_asked_for() {
             .out
             .contains("a (deleted)")
     );
-    // Without --purge nothing is there to delete, and the data is named.
+    // Without `--purge` there is nothing to delete, and the error names the data.
     scene
         .gpuctl(&["delete", "job", "a"])
         .exits(4)
@@ -73,7 +73,7 @@ fn what_is_kept_is_told_listed_and_purged_when_asked_for() {
         .ok()
         .says("no claims found");
 
-    // Others' claims only when they are wanted.
+    // Claims that gpuctl did not create are listed only with `--all`.
     scene.admin.apply(
         &json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "theirs", "namespace": "claims"},
         "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}}),
@@ -94,12 +94,12 @@ fn what_is_kept_is_told_listed_and_purged_when_asked_for() {
 }
 
 #[test]
-fn json_names_what_stays() {
+fn json_names_the_kept_claims() {
     let scene = Scene::with_nodes("claims-json", 1);
     scene.create("a", "storage: {workdirs: [{path: /out, size: 1Gi}]}");
-    let gone = scene.gpuctl(&["delete", "job", "a", "-o", "json"]).ok();
-    assert_eq!(gone.json()["kept"], json!(["claim/a-out (1Gi)"]));
-    assert_eq!(gone.err, "");
+    let deleted = scene.gpuctl(&["delete", "job", "a", "-o", "json"]).ok();
+    assert_eq!(deleted.json()["kept"], json!(["claim/a-out (1Gi)"]));
+    assert_eq!(deleted.err, "");
     scene
         .gpuctl(&["delete", "job", "a", "--purge", "--yes"])
         .ok()

@@ -1,11 +1,12 @@
-//! The cockpit of `gpuctl top` in a pseudo-terminal: another command's answer in it, a shell from
-//! it, and the terminal afterwards.
+//! The cockpit of `gpuctl top` in a pseudo-terminal: it shows the output of other commands, opens a
+//! shell and restores the terminal.
 
 use gpuctl_sandbox::{Persona, Tty};
 
 use crate::support::{Scene, cluster};
 
-/// Starts the cockpit for a scene, and says afterwards whether the terminal is as before.
+/// Starts the cockpit for a scene. The shell prints `as before` when the cockpit has restored the
+/// terminal.
 fn start(scene: &Scene, options: &str) -> Tty {
     let kubeconfig = cluster().kubeconfig(Persona::Admin).display().to_string();
     let line = format!(
@@ -21,7 +22,7 @@ fn start(scene: &Scene, options: &str) -> Tty {
 }
 
 #[test]
-fn logs_and_a_shell_are_a_key_away() {
+fn keys_open_logs_a_diagnosis_and_a_shell() {
     let scene = Scene::with_nodes("piloted", 1);
     cluster().allow_exec("piloted", cluster().folder());
     scene.create("a", "");
@@ -44,7 +45,7 @@ fn logs_and_a_shell_are_a_key_away() {
         "{first}"
     );
     assert!(tty.is_taken());
-    // Both without a utilization, so by name: `a` is selected.
+    // Neither has a utilization, so they are sorted by name and `a` is selected.
     tty.press("l");
     tty.sees("step 1 loss 2.5");
     log.say("step 2 loss 2.4");
@@ -68,7 +69,7 @@ fn logs_and_a_shell_are_a_key_away() {
     );
     tty.press("q1");
     tty.until("the list", |text| text.contains(">piloted/a"));
-    // A shell has the whole terminal, and the cockpit comes back when it ends.
+    // A shell takes over the terminal, and the cockpit returns when it ends.
     tty.press("e");
     tty.until("the shell", |text| !text.contains("piloted/waits"));
     assert!(!tty.is_taken());
@@ -78,12 +79,12 @@ fn logs_and_a_shell_are_a_key_away() {
     tty.until("the list", |text| {
         text.contains(">piloted/a") && text.contains("piloted/waits")
     });
-    // What fails is read before the cockpit takes the screen again.
+    // The error of a failed command stays on the screen until Enter.
     tty.press("5e");
     tty.sees("exit code 1; press Enter to go back");
     tty.press("\r");
     tty.sees("WANTS");
-    // What changes in the cluster changes on the screen.
+    // Changes in the cluster appear on the screen.
     scene.gpuctl(&["delete", "job", "waits"]).ok();
     tty.sees("no job is waiting");
     tty.press("q");
@@ -92,7 +93,7 @@ fn logs_and_a_shell_are_a_key_away() {
 }
 
 #[test]
-fn what_is_not_there_is_told_and_nothing_may_be_changed() {
+fn empty_views_say_so_and_read_only_mode_refuses_changes() {
     let scene = Scene::with_nodes("unpiloted", 1);
     let mut tty = start(&scene, "--read-only");
     tty.sees("no workload holds GPUs or waits for them");

@@ -1,7 +1,10 @@
-//! `cp` in both directions, through the real API server and a real tar.
+//! `cp` in both directions, with the real API server and a real tar.
 
 use std::fs;
 use std::path::PathBuf;
+use std::time::Duration;
+
+use gpuctl_sandbox::eventually;
 
 use crate::support::{Scene, cluster, finish};
 
@@ -12,19 +15,25 @@ fn folder(name: &str) -> PathBuf {
 }
 
 #[test]
-fn files_and_folders_go_both_ways() {
+fn files_and_folders_are_copied_in_both_directions() {
     let scene = Scene::with_nodes("copy", 1);
-    let (here, there) = (folder("here"), folder("there"));
-    cluster().allow_exec("copy", &there);
+    let (local_folder, remote) = (folder("here"), folder("there"));
+    cluster().allow_exec("copy", &remote);
     scene.create("a", "");
     scene.until("a", "running", None);
     let text = |path: &std::path::Path| path.display().to_string();
-    let inside = |path: &str| format!("a:{}", text(&there.join(path)));
-    fs::create_dir_all(here.join("data/deep")).unwrap();
-    fs::write(here.join("data/deep/x"), vec![3; 200_000]).unwrap();
-    fs::write(here.join("data/y"), "why").unwrap();
+    let inside = |path: &str| format!("a:{}", text(&remote.join(path)));
+    fs::create_dir_all(local_folder.join("data/deep")).unwrap();
+    fs::write(local_folder.join("data/deep/x"), vec![3; 200_000]).unwrap();
+    fs::write(local_folder.join("data/y"), "why").unwrap();
     let run = scene
-        .gpuctl(&["cp", &text(&here.join("data")), &inside(""), "-o", "json"])
+        .gpuctl(&[
+            "cp",
+            &text(&local_folder.join("data")),
+            &inside(""),
+            "-o",
+            "json",
+        ])
         .ok()
         .json();
     assert_eq!(
@@ -32,44 +41,51 @@ fn files_and_folders_go_both_ways() {
         (Some(2), Some(200_003))
     );
     assert_eq!(
-        fs::read(there.join("data/deep/x")).unwrap(),
+        fs::read(remote.join("data/deep/x")).unwrap(),
         vec![3; 200_000]
     );
-    // A name of its own, and one that a folder gives.
+    // The destination is a new name, or a folder that keeps the name.
     scene
-        .gpuctl(&["cp", &text(&here.join("data/y")), &inside("renamed")])
+        .gpuctl(&[
+            "cp",
+            &text(&local_folder.join("data/y")),
+            &inside("renamed"),
+        ])
         .ok();
-    assert_eq!(fs::read_to_string(there.join("renamed")).unwrap(), "why");
+    assert_eq!(fs::read_to_string(remote.join("renamed")).unwrap(), "why");
     scene
-        .gpuctl(&["cp", &text(&here.join("data/y")), &inside("data/")])
+        .gpuctl(&["cp", &text(&local_folder.join("data/y")), &inside("data/")])
         .ok();
-    // Relative paths begin where the container's commands do.
-    fs::write(there.join("result.bin"), vec![9; 3_000_000]).unwrap();
+    // Relative paths start at the container's working directory.
+    fs::write(remote.join("result.bin"), vec![9; 3_000_000]).unwrap();
     let back = scene
-        .gpuctl(&["cp", "copy/a:result.bin", &text(&here)])
+        .gpuctl(&["cp", "copy/a:result.bin", &text(&local_folder)])
         .ok();
     assert_eq!(
         back.out,
-        format!("copied 1 file, 2.9 MiB, to {}\n", text(&here))
+        format!("copied 1 file, 2.9 MiB, to {}\n", text(&local_folder))
     );
     assert_eq!(
-        fs::read(here.join("result.bin")).unwrap(),
+        fs::read(local_folder.join("result.bin")).unwrap(),
         vec![9; 3_000_000]
     );
     scene
-        .gpuctl(&["cp", &inside("data"), &text(&here.join("back"))])
+        .gpuctl(&["cp", &inside("data"), &text(&local_folder.join("back"))])
         .ok();
-    assert_eq!(fs::read(here.join("back/deep/x")).unwrap().len(), 200_000);
+    assert_eq!(
+        fs::read(local_folder.join("back/deep/x")).unwrap().len(),
+        200_000
+    );
 }
 
 #[test]
-fn a_copy_that_cannot_be_says_why_and_leaves_nothing() {
+fn a_failed_copy_explains_why_and_leaves_nothing() {
     let scene = Scene::with_nodes("copy-fails", 1);
-    let (here, there) = (folder("fails-here"), folder("fails-there"));
-    cluster().allow_exec("copy-fails", &there);
+    let (local_folder, remote) = (folder("fails-here"), folder("fails-there"));
+    cluster().allow_exec("copy-fails", &remote);
     scene.create("a", "");
     scene.until("a", "running", None);
-    let local = |name: &str| here.join(name).display().to_string();
+    let local = |name: &str| local_folder.join(name).display().to_string();
     scene
         .gpuctl(&["cp", "a:missing", &local("x")])
         .exits(4)
@@ -87,7 +103,7 @@ fn a_copy_that_cannot_be_says_why_and_leaves_nothing() {
         .exits(2)
         .says("source and destination are both in a job");
     scene.gpuctl(&["cp", "a:..", &local("x")]).exits(2);
-    fs::write(here.join("file"), "x").unwrap();
+    fs::write(local_folder.join("file"), "x").unwrap();
     scene
         .gpuctl(&["cp", &local("file"), "a:nowhere/"])
         .exits(4)
@@ -95,15 +111,18 @@ fn a_copy_that_cannot_be_says_why_and_leaves_nothing() {
     scene
         .gpuctl(&["cp", &local("file"), "a:nowhere/y"])
         .exits(4);
-    std::os::unix::fs::symlink("/etc/passwd", there.join("leak")).unwrap();
-    fs::create_dir_all(there.join("tree")).unwrap();
-    std::os::unix::fs::symlink("../../..", there.join("tree/up")).unwrap();
-    fs::write(there.join("tree/good"), "good").unwrap();
+    std::os::unix::fs::symlink("/etc/passwd", remote.join("leak")).unwrap();
+    fs::create_dir_all(remote.join("tree")).unwrap();
+    std::os::unix::fs::symlink("../../..", remote.join("tree/up")).unwrap();
+    fs::write(remote.join("tree/good"), "good").unwrap();
     scene
         .gpuctl(&["cp", "a:tree", &local("tree")])
         .exits(1)
         .says("skipped tree/up: its link leads out of the folder, or nowhere");
-    assert!(fs::symlink_metadata(here.join("tree/up")).is_err() && here.join("tree/good").exists());
+    assert!(
+        fs::symlink_metadata(local_folder.join("tree/up")).is_err()
+            && local_folder.join("tree/good").exists()
+    );
     scene
         .gpuctl(&["cp", "a:leak", &local("leak")])
         .exits(1)
@@ -116,48 +135,48 @@ fn a_copy_that_cannot_be_says_why_and_leaves_nothing() {
         .gpuctl(&["cp", "a:tree", &local("file")])
         .exits(1)
         .says("already exists with another file type");
-    fs::create_dir_all(there.join("shut")).unwrap();
-    fs::write(there.join("shut/x"), "").unwrap();
-    // An interrupted copy goes as it came.
-    fs::File::create(there.join("large"))
+    fs::create_dir_all(remote.join("shut")).unwrap();
+    fs::write(remote.join("shut/x"), "").unwrap();
+    // An interrupted copy leaves nothing behind.
+    fs::File::create(remote.join("large"))
         .unwrap()
         .set_len(4 << 30)
         .unwrap();
     let child = scene.start(&["cp", "a:large", &local("large")]);
-    std::thread::sleep(std::time::Duration::from_millis(700));
+    // 4 GiB take longer than this, so the signal arrives during the copy.
+    std::thread::sleep(Duration::from_millis(700));
     std::process::Command::new("kill")
         .args(["-INT", &child.id().to_string()])
         .status()
         .unwrap();
-    finish(child, std::time::Duration::from_secs(20))
+    finish(child, Duration::from_secs(20))
         .exits(130)
         .says("interrupted while copying");
     let child = scene.start(&[
         "cp",
-        &there.join("large").display().to_string(),
+        &remote.join("large").display().to_string(),
         "a:arrives",
     ]);
-    std::thread::sleep(std::time::Duration::from_millis(700));
+    std::thread::sleep(Duration::from_millis(700));
     std::process::Command::new("kill")
         .args(["-TERM", &child.id().to_string()])
         .status()
         .unwrap();
-    finish(child, std::time::Duration::from_secs(20)).exits(130);
-    // The command does not wait long for the container to remove the file.
-    let end = std::time::Instant::now() + std::time::Duration::from_secs(20);
-    loop {
-        let names = fs::read_dir(&there)
+    finish(child, Duration::from_secs(20)).exits(130);
+    // The command exits before the container has removed the file.
+    let limit = Duration::from_secs(20);
+    eventually("the container removes the partial file", limit, || {
+        let names = fs::read_dir(&remote)
             .unwrap()
             .map(|entry| entry.unwrap().file_name().into_string().unwrap());
         let mut left: Vec<_> = names.collect();
         left.sort();
         if left == ["large", "leak", "shut", "tree"] {
-            break;
+            return Ok(());
         }
-        assert!(std::time::Instant::now() < end, "{left:?}");
-        std::thread::sleep(std::time::Duration::from_millis(50));
-    }
-    let mut left: Vec<_> = fs::read_dir(&here)
+        Err(left)
+    });
+    let mut left: Vec<_> = fs::read_dir(&local_folder)
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .collect();

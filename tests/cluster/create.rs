@@ -1,4 +1,4 @@
-//! `create`: what is checked before anything is written, and what the user is told.
+//! `create`: checks before the first write, and messages.
 
 use gpuctl_sandbox::Persona;
 use gpuctl_sandbox::nodes::{in_pool, node};
@@ -20,7 +20,7 @@ fn nothing_is_left(scene: &Scene) {
 }
 
 #[test]
-fn what_exists_already_says_so_and_a_generated_name_gets_around_it() {
+fn an_existing_name_is_refused_unless_a_name_is_generated() {
     let scene = Scene::with_nodes("exists", 1);
     scene.create("a", "");
     let again = scene
@@ -45,7 +45,7 @@ fn what_exists_already_says_so_and_a_generated_name_gets_around_it() {
 }
 
 #[test]
-fn what_is_not_ours_is_not_touched() {
+fn a_foreign_object_of_the_same_name_is_not_touched() {
     let scene = Scene::with_nodes("foreign", 1);
     scene.admin.run(&[
         "create",
@@ -130,7 +130,7 @@ fn a_missing_namespace_is_not_found() {
 }
 
 #[test]
-fn a_wrong_pool_or_type_points_at_the_line_and_lists_what_there_is() {
+fn an_unknown_pool_or_type_points_at_its_line_and_lists_alternatives() {
     let scene = Scene::with_nodes("wrong", 1);
     let run = scene
         .gpuctl_with(
@@ -164,7 +164,7 @@ fn a_wrong_pool_or_type_points_at_the_line_and_lists_what_there_is() {
 }
 
 #[test]
-fn a_type_that_an_autoscaler_may_bring_is_a_warning() {
+fn a_type_that_an_autoscaler_may_provide_is_a_warning() {
     let scene = Scene::new("elastic");
     let mut elastic = in_pool(node("elastic-0", Some(A100), &[(GPU, 8)]), "elastic");
     elastic["metadata"]["labels"]["karpenter.sh/nodepool"] = json!("gpu");
@@ -180,7 +180,7 @@ fn a_type_that_an_autoscaler_may_bring_is_a_warning() {
 }
 
 #[test]
-fn every_vendor_is_asked_for_by_its_own_resource() {
+fn each_vendor_has_its_own_resource_names() {
     let scene = Scene::new("vendors");
     let amd = in_pool(
         node(
@@ -278,30 +278,30 @@ fn every_vendor_is_asked_for_by_its_own_resource() {
         .0,
         json!({"aliyun.com/gpu-mem": "12"})
     );
-    let (whole, warning) = limits(
+    let (granted, warning) = limits(
         "g",
         "resources: {pool: vendors-whole, gpu: 2, gpu_share: 2Gi}",
     );
-    assert_eq!(whole, json!({"nvidia.com/gpu": "2"}));
+    assert_eq!(granted, json!({"nvidia.com/gpu": "2"}));
     assert!(
         warning.contains("gpu_share: 2Gi has no effect here"),
         "{warning}"
     );
-    let (whole, warning) = limits(
+    let (granted, warning) = limits(
         "h",
         "resources: {pool: vendors-whole, gpu: 2, gpu_share: 1.0}",
     );
     assert_eq!(
-        (whole, warning.as_str()),
+        (granted, warning.as_str()),
         (json!({"nvidia.com/gpu": "2"}), "")
     );
-    // The AMD one really starts.
+    // The AMD job actually starts.
     scene.create("amd", "resources: {pool: POOL, gpu: 8}");
     scene.until("amd", "running", None);
 }
 
 #[test]
-fn a_queue_needs_something_that_serves_it() {
+fn a_queue_must_exist_in_a_queueing_system() {
     let scene = Scene::with_nodes("queue", 1);
     let yaml = scene.training("a", "job: {name: NAME, queue: team}");
     scene
@@ -331,7 +331,7 @@ fn a_queue_needs_something_that_serves_it() {
         "--timeout=30s",
         "crd/localqueues.kueue.x-k8s.io",
     ]);
-    // A queue of another name would hold the job back for ever.
+    // A job in a queue that does not exist would wait for ever.
     let missing = "queue `team` does not exist in namespace `queue`; there are none";
     scene
         .gpuctl_with(&["create", "-f", "-"], &yaml)
@@ -368,7 +368,7 @@ fn a_queue_needs_something_that_serves_it() {
         scene.get(&["deployment", "web"])["metadata"]["labels"]["kueue.x-k8s.io/queue-name"],
         "team"
     );
-    // Kueue suspends what it has not admitted: that is waiting, not a pause.
+    // Kueue suspends a job until it admits it: the job is pending, not paused.
     scene.admin.run(&[
         "patch",
         "job",
@@ -380,7 +380,8 @@ fn a_queue_needs_something_that_serves_it() {
         r#"{"spec":{"suspend":true}}"#,
     ]);
     scene.until("a", "pending", Some("Queued"));
-    // Without a workload a pause is a suspension that is marked; with one it is Kueue's own switch.
+    // Without a Workload, a pause suspends the job and marks it. With one, it sets `spec.active` of
+    // the Workload, which is Kueue's own switch.
     scene.gpuctl(&["pause", "job", "a"]).ok();
     scene.until("a", "paused", None);
     scene.gpuctl(&["resume", "job", "a"]).ok();
@@ -421,7 +422,7 @@ fn a_queue_needs_something_that_serves_it() {
     assert_eq!(
         scene.get(&["job", "a"])["spec"]["suspend"],
         false,
-        "that is Kueue's to write"
+        "only Kueue changes `suspend`"
     );
     scene.admin.run(&[
         "patch",
@@ -446,11 +447,11 @@ fn a_queue_needs_something_that_serves_it() {
         true
     );
     scene.until("a", "pending", Some("Queued"));
-    volcano_beside_kueue(&scene);
+    check_queues_of_volcano_and_kueue(&scene);
 }
 
-/// Both serve queues, and one name is in both.
-fn volcano_beside_kueue(scene: &Scene) {
+/// Kueue and Volcano both serve queues, and both have one of the same name.
+fn check_queues_of_volcano_and_kueue(scene: &Scene) {
     let open = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
     let crd = |plural: &str, kind: &str, scope: &str| {
         json!({
@@ -509,14 +510,14 @@ fn volcano_beside_kueue(scene: &Scene) {
         scene.training("v", "job: {name: NAME, queue: batch, gang: native}\nresources: {pool: POOL, gpu: 1, node_count: 2}");
     scene.gpuctl_with(&["create", "-f", "-"], &two).exits(3);
     let list = scene.gpuctl(&["get", "queues", "-o", "json"]).ok().json();
-    let told: Vec<String> = list["items"]
+    let listed: Vec<String> = list["items"]
         .as_array()
         .unwrap()
         .iter()
         .map(|one| format!("{}/{}/{}", one["system"], one["name"], one["jobsWaiting"]))
         .collect();
     assert_eq!(
-        told,
+        listed,
         [
             r#""volcano"/"batch"/1"#,
             r#""volcano"/"team"/0"#,
@@ -537,7 +538,7 @@ fn volcano_beside_kueue(scene: &Scene) {
         .gpuctl(&["describe", "queue", "nope"])
         .exits(4)
         .says("there are batch, team, queue/team");
-    // Who may list the queues of one system sees those, and is told.
+    // With rights on Kueue's queues only, the command lists those and prints a warning.
     let user = format!("--user={}", Persona::Grace.user());
     scene.admin.run(&[
         "create",
@@ -572,7 +573,7 @@ fn volcano_beside_kueue(scene: &Scene) {
 }
 
 #[test]
-fn waiting_ends_when_it_runs_when_it_ends_and_at_the_timeout() {
+fn wait_ends_when_the_job_runs_completes_or_times_out() {
     let scene = Scene::with_nodes("waits", 1);
     let run = scene
         .gpuctl_with(
@@ -638,7 +639,7 @@ fn waiting_ends_when_it_runs_when_it_ends_and_at_the_timeout() {
 }
 
 #[test]
-fn a_gang_that_does_not_fit_is_warned_about() {
+fn a_gang_that_does_not_fit_now_causes_a_warning() {
     let scene = Scene::with_nodes("gangwarn", 2);
     scene.create("a", "resources: {pool: POOL, gpu: 8}");
     scene.until("a", "running", None);
@@ -670,7 +671,8 @@ fn a_dry_run_writes_nothing() {
         .json();
     assert_eq!(server["message"], "would be submitted to dry");
     nothing_is_left(&scene);
-    // What the client shows is what is sent: the server keeps every field of it.
+    // The client-side dry run prints the objects exactly as they are sent: strict validation on the
+    // server accepts every field.
     scene.admin.run_with(
         &[
             "apply",
@@ -685,7 +687,7 @@ fn a_dry_run_writes_nothing() {
 }
 
 #[test]
-fn warnings_of_the_api_server_are_passed_on() {
+fn warnings_of_the_api_server_are_printed_once() {
     let scene = Scene::with_nodes("warned", 1);
     scene.admin.run(&[
         "label",
@@ -705,13 +707,13 @@ fn warnings_of_the_api_server_are_passed_on() {
             .iter()
             .enumerate()
             .all(|(index, line)| !lines[..index].contains(line)),
-        "said twice: {}",
+        "the warning is repeated: {}",
         run.err
     );
 }
 
 #[test]
-fn an_interrupted_wait_says_that_the_job_goes_on() {
+fn an_interrupted_wait_says_that_the_job_continues() {
     let scene = Scene::with_nodes("interrupt", 1);
     let path = file(
         "interrupt.yaml",
@@ -727,6 +729,7 @@ fn an_interrupted_wait_says_that_the_job_goes_on() {
         "json",
     ]);
     scene.until("a", "pending", Some("Unschedulable"));
+    // The command starts to wait shortly after it has created the job, which nothing shows.
     std::thread::sleep(std::time::Duration::from_millis(500));
     std::process::Command::new("kill")
         .args(["-INT", &child.id().to_string()])
@@ -742,7 +745,7 @@ fn an_interrupted_wait_says_that_the_job_goes_on() {
 }
 
 #[test]
-fn a_missing_image_pull_secret_is_warned_about() {
+fn a_missing_image_pull_secret_causes_a_warning() {
     let scene = Scene::with_nodes("pullsecret", 1);
     scene
         .admin

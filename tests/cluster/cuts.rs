@@ -1,5 +1,5 @@
-//! One request is lost, or all from one on, before the server acts or after it: whatever is lost,
-//! what is there afterwards is what the report says, and a second run completes it.
+//! Drops one request, or all requests from one on, before or after the server handles it. In every
+//! case the report matches the objects on the server, and a second run completes the work.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
@@ -17,8 +17,8 @@ use crate::support::{Run, Scene, cluster, finish, items};
 
 const NAMES: [&str; 3] = ["a", "b", "c"];
 
-/// Three services without pods, one of them with a volume.
-fn three(prefix: &str) -> String {
+/// Three services without pods; the second has a volume.
+fn three_services(prefix: &str) -> String {
     let one = |(index, name): (usize, &&str)| {
         let storage = if index == 1 {
             "storage: {workdirs: [{path: /data, size: 1Gi, storageClass: cuts}]}\n"
@@ -37,10 +37,10 @@ fn three(prefix: &str) -> String {
         .join("---\n")
 }
 
-/// Objects of a run, with their kinds.
+/// Reads the objects of a run, with their kinds.
 fn objects(proxy: &Proxy, namespace: &str, prefix: &str) -> Vec<(&'static str, Value)> {
-    let mut found = Vec::new();
-    // The namespace has the objects of hundreds of runs, so the server chooses those of this one.
+    let mut selected = Vec::new();
+    // The namespace holds the objects of hundreds of runs, so a label selector picks one run.
     let jobs = NAMES.map(|name| format!("{prefix}-{name}")).join(",");
     for (kind, path) in [
         (
@@ -65,20 +65,20 @@ fn objects(proxy: &Proxy, namespace: &str, prefix: &str) -> Vec<(&'static str, V
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
         let list: Value = serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap();
-        // A claim that is deleted goes when its controller says so.
-        let own = |item: &Value| item["metadata"]["deletionTimestamp"].is_null();
-        found.extend(
+        // A deleted claim remains until its controller removes the finalizer.
+        let is_kept = |item: &Value| item["metadata"]["deletionTimestamp"].is_null();
+        selected.extend(
             items(&list)
                 .into_iter()
-                .filter(own)
+                .filter(is_kept)
                 .map(|item| (kind, item)),
         );
     }
-    found
+    selected
 }
 
-/// What is there of a run, as `kind/name`.
-pub fn there(proxy: &Proxy, namespace: &str, prefix: &str) -> BTreeSet<String> {
+/// Existing objects of a run, as `kind/name`.
+pub fn existing_objects(proxy: &Proxy, namespace: &str, prefix: &str) -> BTreeSet<String> {
     let name = |item: &Value| item["metadata"]["name"].as_str().unwrap().to_owned();
     objects(proxy, namespace, prefix)
         .iter()
@@ -86,8 +86,8 @@ pub fn there(proxy: &Proxy, namespace: &str, prefix: &str) -> BTreeSet<String> {
         .collect()
 }
 
-/// All objects of these documents.
-pub fn whole(prefix: &str, names: &[&str]) -> BTreeSet<String> {
+/// All objects that these documents declare.
+pub fn all_objects(prefix: &str, names: &[&str]) -> BTreeSet<String> {
     let mut all: BTreeSet<String> = names
         .iter()
         .flat_map(|name| {
@@ -103,7 +103,7 @@ pub fn whole(prefix: &str, names: &[&str]) -> BTreeSet<String> {
     all
 }
 
-/// What a report claims: documents done, and labels that it says are there or may be.
+/// Parses a report: objects that it says exist, and objects that may exist.
 pub fn claimed(run: &Run, prefix: &str) -> (BTreeSet<String>, BTreeSet<String>) {
     let report: Value = serde_json::from_str(&run.out).unwrap_or(Value::Null);
     let done: Vec<String> = report["success"]
@@ -119,15 +119,15 @@ pub fn claimed(run: &Run, prefix: &str) -> (BTreeSet<String>, BTreeSet<String>) 
         })
         .collect();
     let done: Vec<&str> = done.iter().map(String::as_str).collect();
-    let mut sure = whole(prefix, &done);
-    let mut perhaps = BTreeSet::new();
+    let mut reported = all_objects(prefix, &done);
+    let mut possible = BTreeSet::new();
     for failed in report["failed"].as_array().into_iter().flatten() {
         let message = failed["message"].as_str().unwrap_or_default();
         for (words, into) in [
-            ("still there: ", &mut sure),
+            ("still there: ", &mut reported),
             (
                 "may exist, the server did not confirm the write: ",
-                &mut perhaps,
+                &mut possible,
             ),
         ] {
             if let Some((_, list)) = message.split_once(words) {
@@ -136,35 +136,38 @@ pub fn claimed(run: &Run, prefix: &str) -> (BTreeSet<String>, BTreeSet<String>) 
             }
         }
     }
-    (sure, perhaps)
+    (reported, possible)
 }
 
 #[test]
-fn whatever_is_cut_the_report_is_true_and_a_second_run_completes_it() {
+fn reports_are_true_after_any_lost_request_and_a_second_run_completes_the_work() {
     let scene = Scene::new("cuts");
     let proxy = Proxy::start("all");
     let create = ["create", "-f", "-", "-o", "json"];
-    let (plain, requests) = proxy.gpuctl("cuts", Cut::Nothing, &create, &three("plain"));
+    let (plain, requests) = proxy.gpuctl("cuts", Cut::Nothing, &create, &three_services("plain"));
     assert_eq!(plain.ok().json()["success"].as_array().unwrap().len(), 3);
-    assert_eq!(there(&proxy, "cuts", "plain"), whole("plain", &NAMES));
+    assert_eq!(
+        existing_objects(&proxy, "cuts", "plain"),
+        all_objects("plain", &NAMES)
+    );
     assert!((20..200).contains(&requests), "{requests} requests");
-    // Every request once: all of them can be sent again, so nobody notices.
+    // Drops each request once. All of them can be retried, so the run succeeds.
     let once = |number: usize| {
         for (word, cut) in [
             ("before", Cut::Before(number)),
             ("after", Cut::After(number)),
         ] {
             let prefix = format!("{word}{number}");
-            let (run, _) = proxy.gpuctl("cuts", cut, &create, &three(&prefix));
+            let (run, _) = proxy.gpuctl("cuts", cut, &create, &three_services(&prefix));
             assert_eq!(run.code, 0, "{cut:?}: {}{}", run.out, run.err);
             assert_eq!(
-                there(&proxy, "cuts", &prefix),
-                whole(&prefix, &NAMES),
+                existing_objects(&proxy, "cuts", &prefix),
+                all_objects(&prefix, &NAMES),
                 "{cut:?}"
             );
         }
     };
-    // An outage that lasts.
+    // An outage that lasts until the run ends.
     let outage = |number: usize| {
         let prefix = format!("outage{number}");
         let cut = if (number / 3).is_multiple_of(2) {
@@ -172,34 +175,38 @@ fn whatever_is_cut_the_report_is_true_and_a_second_run_completes_it() {
         } else {
             Cut::FromAfter(number)
         };
-        let (run, _) = proxy.gpuctl("cuts", cut, &create, &three(&prefix));
-        let (sure, perhaps) = claimed(&run, &prefix);
-        let found = there(&proxy, "cuts", &prefix);
-        let most: BTreeSet<String> = sure.union(&perhaps).cloned().collect();
+        let (run, _) = proxy.gpuctl("cuts", cut, &create, &three_services(&prefix));
+        let (reported, possible) = claimed(&run, &prefix);
+        let existing = existing_objects(&proxy, "cuts", &prefix);
+        let most: BTreeSet<String> = reported.union(&possible).cloned().collect();
         assert!(
-            sure.is_subset(&found),
-            "{cut:?}: {sure:?} was told, and there is {found:?}: {}{}",
+            reported.is_subset(&existing),
+            "{cut:?}: the report names {reported:?}, but the server has {existing:?}: {}{}",
             run.out,
             run.err
         );
         assert!(
-            found.is_subset(&most),
-            "{cut:?}: {found:?} is there, and {most:?} was told: {}{}",
+            existing.is_subset(&most),
+            "{cut:?}: the server has {existing:?}, but the report names {most:?}: {}{}",
             run.out,
             run.err
         );
-        if found.len() < whole(&prefix, &NAMES).len() {
+        if existing.len() < all_objects(&prefix, &NAMES).len() {
             assert_ne!(run.code, 0, "{cut:?}");
         }
-        // Again without an outage: what is there is in its own way alone, and the rest is made.
-        let again = scene.gpuctl_with(&create, &three(&prefix));
+        // Without an outage, `create` conflicts only with objects that exist, and `apply` creates
+        // the rest.
+        let again = scene.gpuctl_with(&create, &three_services(&prefix));
         let ended = scene
-            .gpuctl_with(&["apply", "-f", "-", "-o", "json"], &three(&prefix))
+            .gpuctl_with(
+                &["apply", "-f", "-", "-o", "json"],
+                &three_services(&prefix),
+            )
             .ok()
             .json();
         assert_eq!(
-            there(&proxy, "cuts", &prefix),
-            whole(&prefix, &NAMES),
+            existing_objects(&proxy, "cuts", &prefix),
+            all_objects(&prefix, &NAMES),
             "{cut:?}: {}{}",
             again.out,
             again.err
@@ -219,7 +226,7 @@ fn whatever_is_cut_the_report_is_true_and_a_second_run_completes_it() {
             .count();
         assert!(unchanged >= 2 && tied == 3, "{cut:?}: {ended:#}");
     };
-    // Most of it is waiting for another try.
+    // Runs in parallel, because most of the time is spent waiting for retries.
     let next = AtomicUsize::new(0);
     std::thread::scope(|scope| {
         for _ in 0..10 {
@@ -228,7 +235,7 @@ fn whatever_is_cut_the_report_is_true_and_a_second_run_completes_it() {
                     let number = next.fetch_add(1, Ordering::SeqCst);
                     match number {
                         number if number < requests => once(number),
-                        // Of these every third, for they wait long.
+                        // Only every third of these, because retries take long.
                         number if 3 * (number - requests) < requests => {
                             outage(3 * (number - requests));
                         }
@@ -241,22 +248,22 @@ fn whatever_is_cut_the_report_is_true_and_a_second_run_completes_it() {
 }
 
 #[test]
-fn an_end_at_any_moment_leaves_what_a_second_run_completes() {
+fn a_second_run_completes_a_run_that_ended_at_any_point() {
     let scene = Scene::new("ends");
     let proxy = Proxy::start("ends");
     for (signal, code) in [("-INT", 130), ("-KILL", -9)] {
         for moment in 0..12 {
             let prefix = format!("{}{moment}", if code == 130 { "int" } else { "kill" });
-            let file = crate::support::file(&format!("{prefix}.yaml"), &three(&prefix));
+            let file = crate::support::file(&format!("{prefix}.yaml"), &three_services(&prefix));
             let mut child = scene.start(&["create", "-f", file.to_str().unwrap(), "-o", "json"]);
             let pid = child.id().to_string();
-            // The moments differ from machine to machine: what is asserted holds at all of them.
+            // How far the run gets differs between machines; the assertions hold at every point.
             std::thread::sleep(Duration::from_millis(60 * moment));
             let over = child.try_wait().unwrap().is_some();
             Command::new("kill").args([signal, &pid]).status().unwrap();
             let run = finish(child, Duration::from_secs(60));
             if code == 130 && !over {
-                // Before anything is written the signal ends it as any program.
+                // Before the first write, the signal ends the process by default.
                 assert!(
                     matches!(run.code, 130 | 0 | -9),
                     "{}: {}{}",
@@ -264,21 +271,25 @@ fn an_end_at_any_moment_leaves_what_a_second_run_completes() {
                     run.out,
                     run.err
                 );
-                let (sure, perhaps) = claimed(&run, &prefix);
+                let (reported, possible) = claimed(&run, &prefix);
                 assert_eq!(
-                    (there(&proxy, "ends", &prefix), perhaps),
-                    (sure, BTreeSet::new()),
+                    (existing_objects(&proxy, "ends", &prefix), possible),
+                    (reported, BTreeSet::new()),
                     "{}{}",
                     run.out,
                     run.err
                 );
             }
-            // Until what is being deleted is gone.
-            let end = std::time::Instant::now() + Duration::from_secs(60);
-            while scene.gpuctl(&["apply", "-f", file.to_str().unwrap()]).code != 0 {
-                assert!(std::time::Instant::now() < end, "it is never completed");
-            }
-            assert_eq!(there(&proxy, "ends", &prefix), whole(&prefix, &NAMES));
+            // `apply` fails while objects of the interrupted run are still being deleted.
+            let what = format!("apply completes {prefix}");
+            eventually(&what, Duration::from_secs(60), || {
+                let run = scene.gpuctl(&["apply", "-f", file.to_str().unwrap()]);
+                (run.code == 0).then_some(()).ok_or(run)
+            });
+            assert_eq!(
+                existing_objects(&proxy, "ends", &prefix),
+                all_objects(&prefix, &NAMES)
+            );
         }
     }
 }
@@ -287,7 +298,7 @@ fn an_end_at_any_moment_leaves_what_a_second_run_completes() {
 fn an_interrupted_run_removes_the_object_whose_creation_was_in_flight() {
     let _scene = Scene::new("in-flight");
     let proxy = Proxy::start("in-flight");
-    let file = crate::support::file("in-flight.yaml", &three("slow"));
+    let file = crate::support::file("in-flight.yaml", &three_services("slow"));
     let arguments = ["create", "-f", file.to_str().unwrap(), "-o", "json"];
     let (mut command, requests) = proxy.command("in-flight", Cut::Slow, &arguments);
     let child = command
@@ -307,19 +318,19 @@ fn an_interrupted_run_removes_the_object_whose_creation_was_in_flight() {
         Duration::from_secs(60),
         || requests.held.load(Ordering::SeqCst) == requests.released.load(Ordering::SeqCst),
     );
-    let left = there(&proxy, "in-flight", "slow");
+    let left = existing_objects(&proxy, "in-flight", "slow");
     assert!(left.is_empty(), "{left:?}: {}{}", run.out, run.err);
-    let (sure, perhaps) = claimed(&run, "slow");
-    assert!(sure.is_empty() && perhaps.is_empty(), "{}", run.out);
+    let (reported, possible) = claimed(&run, "slow");
+    assert!(reported.is_empty() && possible.is_empty(), "{}", run.out);
 }
 
 #[test]
-fn two_runs_at_once_end_with_one_job() {
+fn two_concurrent_runs_create_each_job_once() {
     let scene = Scene::new("twice");
     let proxy = Proxy::start("twice");
     for round in 0..4 {
         let prefix = format!("r{round}");
-        let file = crate::support::file(&format!("twice-{round}.yaml"), &three(&prefix));
+        let file = crate::support::file(&format!("twice-{round}.yaml"), &three_services(&prefix));
         let arguments = ["create", "-f", file.to_str().unwrap(), "-o", "json"];
         let runs: Vec<_> = (0..2).map(|_| scene.start(&arguments)).collect();
         let runs: Vec<Run> = runs
@@ -348,12 +359,15 @@ fn two_runs_at_once_end_with_one_job() {
             .iter()
             .map(|name| format!("{prefix}-{name}"))
             .collect();
-        assert_eq!(done, names, "each was made by one of them");
-        assert_eq!(there(&proxy, "twice", &prefix), whole(&prefix, &NAMES));
+        assert_eq!(done, names, "exactly one run created each job");
+        assert_eq!(
+            existing_objects(&proxy, "twice", &prefix),
+            all_objects(&prefix, &NAMES)
+        );
     }
 }
 
-/// How often the API server made and deleted each object of the namespace, by its audit log.
+/// Counts creations and deletions of each object of the namespace in the API server's audit log.
 fn audited() -> BTreeMap<String, (u32, u32)> {
     let text = std::fs::read_to_string(cluster().folder().join("audit.log")).unwrap_or_default();
     let mut times = BTreeMap::new();
@@ -361,26 +375,26 @@ fn audited() -> BTreeMap<String, (u32, u32)> {
         .lines()
         .filter_map(|line| serde_json::from_str::<Value>(line).ok())
     {
-        let of = &entry["objectRef"];
-        let is_ours = of["namespace"] == AUDITED
+        let target = &entry["objectRef"];
+        let is_ours = target["namespace"] == AUDITED
             && ["deployments", "services"]
                 .iter()
-                .any(|kind| of["resource"] == *kind);
+                .any(|kind| target["resource"] == *kind);
         let is_dry = entry["requestURI"].as_str().unwrap().contains("dryRun");
-        if !is_ours || is_dry || !of["subresource"].is_null() {
+        if !is_ours || is_dry || !target["subresource"].is_null() {
             continue;
         }
         let name = format!(
             "{}/{}",
-            of["resource"].as_str().unwrap(),
-            of["name"].as_str().unwrap()
+            target["resource"].as_str().unwrap(),
+            target["name"].as_str().unwrap()
         );
-        let (made, deleted): &mut (u32, u32) = times.entry(name).or_default();
+        let (created, deleted): &mut (u32, u32) = times.entry(name).or_default();
         match (
             entry["verb"].as_str().unwrap(),
             entry["responseStatus"]["code"].as_i64(),
         ) {
-            ("create" | "patch", Some(201)) => *made += 1,
+            ("create" | "patch", Some(201)) => *created += 1,
             ("delete", Some(200 | 202)) => *deleted += 1,
             _ => {}
         }
@@ -389,7 +403,7 @@ fn audited() -> BTreeMap<String, (u32, u32)> {
 }
 
 #[test]
-fn a_thousand_creates_under_faults_make_one_object_each() {
+fn a_thousand_creates_with_lost_requests_make_one_object_each() {
     const RUNS: usize = 40;
     const JOBS: usize = 25;
     let scene = Scene::new(AUDITED);
@@ -403,10 +417,10 @@ fn a_thousand_creates_under_faults_make_one_object_each() {
         (0..JOBS).map(one).collect::<Vec<_>>().join("---\n")
     };
     let next = AtomicUsize::new(0);
-    // Runs that did all at once, and how many requests and answers were lost.
-    let (whole, lost) = (Mutex::new(BTreeSet::new()), Mutex::new((0, 0)));
+    // Runs that succeeded at the first attempt, and the numbers of lost requests and answers.
+    let (complete, lost) = (Mutex::new(BTreeSet::new()), Mutex::new((0, 0)));
     std::thread::scope(|scope| {
-        // Few at a time, for other tests of this cluster run beside it.
+        // Few at a time, because other tests use this cluster at the same time.
         for _ in 0..4 {
             scope.spawn(|| {
                 loop {
@@ -418,36 +432,37 @@ fn a_thousand_creates_under_faults_make_one_object_each() {
                     let seed = number as u64;
                     let (run, requests) =
                         proxy.gpuctl(AUDITED, Cut::Seeded(seed), &create, &yaml(number));
-                    let of = |kind: u64| {
+                    let count_losses = |kind: u64| {
                         (0..requests)
                             .filter(|request| chance(seed, *request) == kind)
                             .count()
                     };
-                    let (of_requests, of_answers) = (of(REQUEST_IS_LOST), of(ANSWER_IS_LOST));
+                    let (of_requests, of_answers) =
+                        (count_losses(REQUEST_IS_LOST), count_losses(ANSWER_IS_LOST));
                     let mut losses = lost.lock().unwrap();
                     *losses = (losses.0 + of_requests, losses.1 + of_answers);
                     drop(losses);
-                    // Three losses in a row of a read before the first write end it with 6 and
-                    // nothing on stdout.
-                    let told: Value = serde_json::from_str(&run.out).unwrap_or_default();
-                    let made = told["success"].as_array().map_or(0, Vec::len);
+                    // When a read before the first write is lost three times in a row, the run
+                    // exits with 6 and prints nothing on stdout.
+                    let report: Value = serde_json::from_str(&run.out).unwrap_or_default();
+                    let created = report["success"].as_array().map_or(0, Vec::len);
                     assert_eq!(
                         run.code == 0,
-                        made == JOBS,
+                        created == JOBS,
                         "seed {number}: {}{}",
                         run.out,
                         run.err
                     );
                     assert!(
-                        run.out.is_empty() == (run.code == 6 && told.is_null()),
+                        run.out.is_empty() == (run.code == 6 && report.is_null()),
                         "seed {number}: {}{}",
                         run.out,
                         run.err
                     );
                     if run.code == 0 {
-                        whole.lock().unwrap().insert(number);
+                        complete.lock().unwrap().insert(number);
                     }
-                    // Whatever could not be made is made by a second run.
+                    // A second run creates the missing objects.
                     scene
                         .gpuctl_with(&["apply", "-f", "-", "-o", "json"], &yaml(number))
                         .ok();
@@ -456,8 +471,8 @@ fn a_thousand_creates_under_faults_make_one_object_each() {
         }
     });
     let times = audited();
-    let whole = whole.into_inner().unwrap();
-    for (name, (made, deleted)) in &times {
+    let complete = complete.into_inner().unwrap();
+    for (name, (created, deleted)) in &times {
         let run: usize = name
             .split_once("/s")
             .unwrap()
@@ -467,16 +482,16 @@ fn a_thousand_creates_under_faults_make_one_object_each() {
             .0
             .parse()
             .unwrap();
-        // What a broken run took away again, the second one made again.
-        let is_right = if whole.contains(&run) {
-            (*made, *deleted) == (1, 0)
+        // A failed run deletes its objects again, and the second run creates them again.
+        let is_right = if complete.contains(&run) {
+            (*created, *deleted) == (1, 0)
         } else {
-            *made == deleted + 1
+            *created == deleted + 1
         };
         assert!(
             is_right,
-            "{name} was made {made} times and deleted {deleted} times; the run was whole: {}",
-            whole.contains(&run)
+            "{name} was made {created} times and deleted {deleted} times; the run succeeded: {}",
+            complete.contains(&run)
         );
     }
     assert_eq!(
@@ -490,8 +505,8 @@ fn a_thousand_creates_under_faults_make_one_object_each() {
         "{requests} requests and {answers} answers were lost"
     );
     assert!(
-        whole.len() > RUNS / 4,
-        "only {} runs of {RUNS} were healed",
-        whole.len()
+        complete.len() > RUNS / 4,
+        "only {} of {RUNS} runs recovered from losses",
+        complete.len()
     );
 }

@@ -1,11 +1,12 @@
-//! The site's defaults: written and read on the real API server, given to jobs, and never to those
-//! that run.
+//! The site's defaults: written to and read from the real API server, and applied to new jobs but
+//! never to running ones.
 //!
-//! Note: there is one object of them for the whole cluster, which the other tests share. So this is
-//! one test, and all that it sets is for a pool of its own.
+//! The cluster has only one such object, which all tests share. So this is a single test, and it
+//! sets defaults for its own pool only.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use gpuctl_sandbox::eventually;
 use gpuctl_sandbox::nodes::node;
 use serde_json::{Value, json};
 
@@ -26,7 +27,7 @@ pools:
 gpu_type_labels: example.com/accelerator
 ";
 
-/// Nodes of the pool, tainted and with a label of this site's for the type of their GPUs.
+/// Nodes of the pool, tainted and with a site-specific label for the GPU type.
 fn scene() -> Scene {
     let scene = Scene::new("site");
     let nodes: Vec<Value> = ["a", "b"]
@@ -48,7 +49,7 @@ fn template(scene: &Scene, kind: &str, name: &str) -> Value {
     scene.get(&[kind, name])["spec"]["template"].clone()
 }
 
-/// Gives a role to whoever is nobody, and returns the binding.
+/// Binds a role to anonymous users and returns the binding.
 fn bind(scene: &Scene, role: &Value) -> Value {
     let (kind, metadata) = (role["kind"].as_str().unwrap(), &role["metadata"]);
     let binding = json!({
@@ -62,7 +63,7 @@ fn bind(scene: &Scene, role: &Value) -> Value {
 }
 
 #[test]
-fn defaults_are_written_given_to_jobs_limited_changed_and_deleted() {
+fn defaults_are_created_applied_to_jobs_enforced_changed_and_deleted() {
     let scene = scene();
     let make = |verb: &str, yaml: &str, more: &[&str]| {
         scene.gpuctl_with(&[&[verb, "-f", "-"], more].concat(), yaml)
@@ -85,12 +86,12 @@ fn defaults_are_written_given_to_jobs_limited_changed_and_deleted() {
         (&json!("created"), &json!(true))
     );
     // Another test may have created the namespace without marking it.
-    let made = make("create", SITE, &["--trust-namespace", "-o", "json"])
+    let created_defaults = make("create", SITE, &["--trust-namespace", "-o", "json"])
         .ok()
         .json();
     let set = "set for every job that is submitted from now on";
     assert_eq!(
-        made,
+        created_defaults,
         json!({"name": "gpuctl-defaults", "status": "created", "message": set})
     );
     assert_eq!(
@@ -98,7 +99,7 @@ fn defaults_are_written_given_to_jobs_limited_changed_and_deleted() {
         "unchanged"
     );
 
-    // What there is, as a list and as it was written.
+    // The list shows every default, and `describe` the file as written.
     let listed = scene.gpuctl(&["get", "defaults", "-o", "json"]).ok().json();
     assert_eq!(listed["total"], 7);
     assert_eq!(
@@ -131,8 +132,8 @@ fn defaults_are_written_given_to_jobs_limited_changed_and_deleted() {
         "{explained}"
     );
 
-    // Everybody who submits a job gets them: nodes are found by the site's label, its taint is
-    // tolerated, its selector holds.
+    // Every new job gets them: the site's label finds the nodes, the taint is tolerated and the
+    // selector holds.
     let yaml = scene
         .training("fit", "")
         .replace("resources: {", "resources: {gpu-type: h200, ");
@@ -172,21 +173,24 @@ fn defaults_are_written_given_to_jobs_limited_changed_and_deleted() {
         172_800
     );
     let nodes = scene.gpuctl(&["get", "nodes", "-o", "json"]).ok().json();
-    let own = items(&nodes)
+    let node = items(&nodes)
         .into_iter()
         .find(|node| node["nodeName"] == "site-a")
         .unwrap();
-    assert!(own.to_string().to_lowercase().contains("h200"), "{own:#}");
+    assert!(node.to_string().to_lowercase().contains("h200"), "{node:#}");
 
-    // A file wins, except over what is enforced; limits are told at their lines.
-    let own = "job: {name: own, labels: {site: paris}}\nenvironment: {image: b, command: [sleep, '1'], env: {NCCL_SOCKET_IFNAME: ib0}}\n";
-    let own = format!("kind: training\nversion: v0.1\n{own}resources: {{gpu: 1, pool: site}}\n");
-    let told = make("create", &own, &[]).ok();
+    // The file overrides a default unless it is enforced; errors about limits name the line of the
+    // file.
+    let overriding = "job: {name: own, labels: {site: paris}}\nenvironment: {image: b, command: [sleep, '1'], env: {NCCL_SOCKET_IFNAME: ib0}}\n";
+    let overriding =
+        format!("kind: training\nversion: v0.1\n{overriding}resources: {{gpu: 1, pool: site}}\n");
+    let output = make("create", &overriding, &[]).ok();
     assert!(
-        told.err
+        output
+            .err
             .contains("`job.labels.site` is berlin instead of the value in the file"),
         "{}",
-        told.err
+        output.err
     );
     let job = scene.get(&["job", "own"]);
     assert_eq!(job["metadata"]["labels"]["site"], "berlin");
@@ -200,7 +204,8 @@ fn defaults_are_written_given_to_jobs_limited_changed_and_deleted() {
     );
     let large = file(
         "large.yaml",
-        &own.replace("name: own", "name: large")
+        &overriding
+            .replace("name: own", "name: large")
             .replace("gpu: 1", "gpu: 8, node_count: 2"),
     );
     let refused = scene
@@ -213,17 +218,17 @@ fn defaults_are_written_given_to_jobs_limited_changed_and_deleted() {
         .gpuctl(&["create", "-f", large.to_str().unwrap(), "-o", "json"])
         .exits(1)
         .says(r#""error":"LimitExceeded""#);
-    let judged = scene
+    let validated = scene
         .gpuctl(&["validate", "--server", "-f", large.to_str().unwrap()])
         .exits(3);
     assert!(
-        judged.out.contains("the site allows 8 GPUs a job"),
+        validated.out.contains("the site allows 8 GPUs a job"),
         "{}{}",
-        judged.out,
-        judged.err
+        validated.out,
+        validated.err
     );
 
-    // Changed defaults touch nothing that runs, until its file changes or it is asked for.
+    // Changed defaults do not affect a running job until its file changes, or with `--replace`.
     let web = scene.service("web", "nginx:1", 1, "");
     make("create", &web, &[]).ok();
     let before = template(&scene, "deployment", "web");
@@ -266,16 +271,17 @@ fn defaults_are_written_given_to_jobs_limited_changed_and_deleted() {
             .contains("proxy:3128")
     );
 
-    // Secrets are no matter for everybody's eyes: they are told of, and masked.
+    // Everyone can read the defaults, so a secret among them is refused at creation and masked in
+    // output.
     let secret = SITE.replace("NCCL_SOCKET_IFNAME: eth0", "HF_TOKEN: hf_abcdef");
     make("create", &secret, &["--dry-run=server"])
         .exits(1)
         .says("every user may read `HF_TOKEN`");
-    let told = scene.gpuctl_with(&["diff", "-f", "-"], &secret).exits(1);
+    let output = scene.gpuctl_with(&["diff", "-f", "-"], &secret).exits(1);
     assert!(
-        told.out.contains("HF_TOKEN: ***") && !told.out.contains("hf_abcdef"),
+        output.out.contains("HF_TOKEN: ***") && !output.out.contains("hf_abcdef"),
         "{}",
-        told.out
+        output.out
     );
     make("apply", &secret, &[]).ok();
     for arguments in [
@@ -289,7 +295,7 @@ fn defaults_are_written_given_to_jobs_limited_changed_and_deleted() {
             "{shown}"
         );
     }
-    // A claim that is there keeps its class, and the job's time is not cut short.
+    // An existing claim keeps its storage class, and the job does not get a shorter time to live.
     let stored = "kind: training\nversion: v0.1\njob: {name: stored}\nenvironment: {image: a, command: [sleep, '1']}\nresources: {gpu: 1, pool: site}\nstorage: {workdirs: [{path: /out, size: 1Gi}]}\n";
     make("apply", stored, &[]).ok();
     let class = scene.get(&["pvc", "stored-out"])["spec"]["storageClassName"].clone();
@@ -314,7 +320,7 @@ fn defaults_are_written_given_to_jobs_limited_changed_and_deleted() {
     );
     make("apply", SITE, &[]).ok();
 
-    // Whoever may not read them is told so once, and submits as before.
+    // A user without rights to read the defaults gets one warning and can still submit jobs.
     let binding = json!({
         "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
         "metadata": {"name": "nobody", "namespace": scene.name},
@@ -338,8 +344,7 @@ fn defaults_are_written_given_to_jobs_limited_changed_and_deleted() {
             .contains("HTTPS_PROXY")
     );
 
-    // Each command's role is what it needs: without it the command is refused, with it the command
-    // runs.
+    // Each command is refused without its role and succeeds with it.
     scene.gpuctl(&["delete", "defaults"]).ok();
     let changed = file("changed.yaml", &changed);
     let written = file("site.yaml", SITE);
@@ -371,13 +376,8 @@ fn defaults_are_written_given_to_jobs_limited_changed_and_deleted() {
             .filter(|object| object["rules"].is_array())
             .collect();
         let bindings: Vec<Value> = roles.iter().map(|role| bind(&scene, role)).collect();
-        let end = Instant::now() + Duration::from_secs(30);
-        while as_stranger().code == 5 {
-            assert!(
-                Instant::now() < end,
-                "the role of {verb} defaults is not enough: {roles:#?}"
-            );
-        }
+        let what = format!("the role of {verb} defaults is sufficient: {roles:#?}");
+        eventually(&what, Duration::from_secs(30), || as_stranger().code != 5);
         for object in roles.iter().chain(&bindings) {
             let space = object["metadata"]["namespace"]
                 .as_str()

@@ -1,4 +1,4 @@
-//! `delete`: nothing of ours is left, the GPUs can be used again, and nothing else is touched.
+//! `delete`: removes every object of a job, frees its GPUs and touches nothing else.
 
 use gpuctl_sandbox::{Persona, Tty};
 use serde_json::json;
@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::support::{Scene, cluster, file, items};
 
 #[test]
-fn everything_goes_and_the_gpus_are_free() {
+fn delete_removes_all_objects_and_frees_the_gpus() {
     let scene = Scene::with_nodes("deletes", 1);
     scene.create("a", "job: {name: NAME, priority: high}\nresources: {pool: POOL, gpu: 8}\nstorage: {workdirs: [{path: /scratch, emptyDir: true}]}");
     scene.until("a", "running", None);
@@ -18,14 +18,14 @@ fn everything_goes_and_the_gpus_are_free() {
             "{kind}"
         );
     }
-    // Shared, so it stays.
+    // The priority class is shared between jobs, so it stays.
     scene.admin.run(&["get", "priorityclass", "gpuctl-high"]);
     scene.create("b", "resources: {pool: POOL, gpu: 8}");
     scene.until("b", "running", None);
 }
 
 #[test]
-fn a_plain_kubectl_delete_leaves_nothing_either() {
+fn kubectl_delete_of_a_job_leaves_nothing() {
     let scene = Scene::with_nodes("plaindelete", 1);
     scene.create("a", "");
     scene.until("a", "running", None);
@@ -51,7 +51,7 @@ fn force_does_not_wait_for_the_containers() {
 }
 
 #[test]
-fn an_unknown_name_gets_near_ones_and_a_namesake_is_named() {
+fn unknown_names_get_suggestions_from_this_and_other_namespaces() {
     let scene = Scene::with_nodes("unknown", 1);
     scene.create("bert-large", "");
     scene
@@ -76,7 +76,7 @@ fn an_unknown_name_gets_near_ones_and_a_namesake_is_named() {
 }
 
 #[test]
-fn a_job_that_is_not_ours_is_refused() {
+fn a_job_that_gpuctl_did_not_create_is_not_deleted() {
     let scene = Scene::new("notours");
     scene.admin.run(&[
         "create",
@@ -94,7 +94,7 @@ fn a_job_that_is_not_ours_is_refused() {
 }
 
 #[test]
-fn files_are_deleted_by_name_and_claims_are_kept_and_adopted() {
+fn delete_by_file_keeps_claims_for_the_next_job_of_the_name() {
     let scene = Scene::with_nodes("files", 1);
     let yaml = scene.training("a", "storage: {workdirs: [{path: /out, size: 1Gi}]}");
     let path = file("files.yaml", &yaml);
@@ -121,7 +121,7 @@ fn files_are_deleted_by_name_and_claims_are_kept_and_adopted() {
 }
 
 #[test]
-fn what_holds_a_job_is_named_at_the_timeout() {
+fn a_timeout_names_the_finalizer_that_holds_the_job() {
     let scene = Scene::with_nodes("held", 1);
     scene.create("a", "");
     scene.until("a", "running", None);
@@ -156,7 +156,7 @@ fn what_holds_a_job_is_named_at_the_timeout() {
 }
 
 #[test]
-fn leftovers_of_an_interrupted_create_go_too() {
+fn delete_removes_leftovers_of_an_interrupted_create() {
     let scene = Scene::with_nodes("leftover", 1);
     let dry = scene
         .gpuctl_with(
@@ -183,7 +183,7 @@ fn leftovers_of_an_interrupted_create_go_too() {
 }
 
 #[test]
-fn a_deleted_job_is_seen_until_its_pods_have_given_their_gpus_back() {
+fn a_deleted_job_is_listed_until_its_pods_release_their_gpus() {
     let scene = Scene::with_nodes("stillending", 1);
     scene.create("a", "resources: {pool: POOL, gpu: 4}");
     scene.until("a", "running", None);
@@ -221,9 +221,9 @@ fn a_deleted_job_is_seen_until_its_pods_have_given_their_gpus_back() {
     let objects = described["k8sResources"]["objects"].as_array().unwrap();
     assert!(
         !objects.contains(&json!("job/a")),
-        "the object is gone: {described:#}"
+        "the Job object no longer exists: {described:#}"
     );
-    // Its name is free again: on a dead node the pod would keep it for ever.
+    // The name is free again, because on a dead node the pod would hold it for ever.
     scene
         .gpuctl_with(
             &["create", "-f", "-", "--dry-run=server"],
@@ -252,9 +252,9 @@ fn a_deleted_job_is_seen_until_its_pods_have_given_their_gpus_back() {
     scene.gpuctl(&["describe", "job", "a"]).exits(4);
 }
 
-/// A terminal shows how many of several jobs are gone already.
+/// On a terminal, a progress line counts the deleted jobs.
 #[test]
-fn the_line_that_changes_is_never_in_the_way_of_results() {
+fn the_progress_line_never_mixes_with_results() {
     let scene = Scene::with_nodes("bars", 1);
     let names = ["t0", "t1", "t2", "t3"];
     let documents = names.map(|name| scene.training(name, "")).join("---\n");
@@ -275,15 +275,15 @@ fn the_line_that_changes_is_never_in_the_way_of_results() {
     );
     let tty = Tty::start(&line, (80, 24), &environment);
     let text = tty.sees("exit code 0");
-    let told: Vec<&str> = text
+    let printed: Vec<&str> = text
         .lines()
         .map(str::trim_end)
         .filter(|line| !line.is_empty())
         .collect();
-    let wanted = names
+    let expected = names
         .iter()
         .rev()
         .map(|name| format!("{name} deleted: 1 GPU is free again"));
     let next = ["hint: gpuctl free", "exit code 0"].map(ToOwned::to_owned);
-    assert_eq!(told, wanted.chain(next).collect::<Vec<_>>(), "{text}");
+    assert_eq!(printed, expected.chain(next).collect::<Vec<_>>(), "{text}");
 }

@@ -1,4 +1,4 @@
-//! `doctor`'s checks of nodes, `drain --plan`, and nodes that a job leaves out.
+//! `doctor` checks of nodes, `drain --plan`, and `exclude_nodes`.
 
 use gpuctl_sandbox::Persona;
 use gpuctl_sandbox::nodes::{in_pool, node};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::support::{A100, GPU, Scene, cluster};
 
-/// A pod of an operator's program on a node.
+/// A pod of the GPU operator on a node.
 fn program(app: &str, node: &str, status: &Value) -> Value {
     json!({"apiVersion": "v1", "kind": "Pod",
         "metadata": {"name": format!("{app}-{node}"), "namespace": "stack", "labels": {"app": app}, "annotations": {"sandbox/status": status.to_string()}},
@@ -14,7 +14,7 @@ fn program(app: &str, node: &str, status: &Value) -> Value {
 }
 
 #[test]
-fn the_first_broken_link_of_each_node_is_named() {
+fn doctor_names_the_first_broken_component_of_each_node() {
     let scene = Scene::new("stack");
     let unhealthy = node("stack-b", Some(A100), &[(GPU, 8)]);
     let mut without = node("stack-a", None, &[]);
@@ -22,7 +22,7 @@ fn the_first_broken_link_of_each_node_is_named() {
     let untyped = node("stack-c", None, &[(GPU, 4)]);
     let mut newer = node("stack-d", Some(A100), &[(GPU, 8)]);
     newer["metadata"]["labels"]["nvidia.com/cuda.driver-version.full"] = json!("580.1");
-    let of_driver = |name: &str| {
+    let with_driver = |name: &str| {
         let mut one = node(name, Some(A100), &[(GPU, 8)]);
         one["metadata"]["labels"]["nvidia.com/cuda.driver-version.full"] = json!("570.1");
         one["metadata"]["labels"]["nvidia.com/gpu.product"] = json!("NVIDIA-STACK-80GB");
@@ -39,8 +39,8 @@ fn the_first_broken_link_of_each_node_is_named() {
         without,
         untyped,
         newer,
-        of_driver("stack-e"),
-        of_driver("stack-f"),
+        with_driver("stack-e"),
+        with_driver("stack-f"),
     ]);
     let fewer = json!({"status": {"allocatable": {GPU: "6"}}}).to_string();
     scene.admin.run(&[
@@ -52,21 +52,21 @@ fn the_first_broken_link_of_each_node_is_named() {
         "-p",
         &fewer,
     ]);
-    let waits = json!({"startTime": "2026-01-31T10:00:00Z", "phase": "Pending", "containerStatuses": [{"name": "main", "image": "busybox", "imageID": "",
+    let waiting = json!({"startTime": "2026-01-31T10:00:00Z", "phase": "Pending", "containerStatuses": [{"name": "main", "image": "busybox", "imageID": "",
         "ready": false, "restartCount": 3, "state": {"waiting": {"reason": "CrashLoopBackOff"}}}]});
     scene
         .admin
-        .apply(&program("nvidia-driver-daemonset", "stack-a", &waits));
+        .apply(&program("nvidia-driver-daemonset", "stack-a", &waiting));
     scene.get_until(&["pod", "nvidia-driver-daemonset-stack-a"], |pod| {
         pod["status"]["startTime"].is_string()
     });
     let report = scene.gpuctl(&["doctor", "-o", "json"]).ok().json();
-    let of = |node: &str, check: &str| -> String {
+    let finding = |node: &str, check: &str| -> String {
         let checks = report["checks"].as_array().unwrap();
-        let found = checks
+        let check_of_node = checks
             .iter()
             .find(|one| one["node"] == node && one["check"] == check);
-        found.map_or(String::new(), |one| {
+        check_of_node.map_or(String::new(), |one| {
             format!(
                 "{} {}",
                 one["status"].as_str().unwrap(),
@@ -76,25 +76,26 @@ fn the_first_broken_link_of_each_node_is_named() {
     };
     let driver =
         "fail driver: its pod nvidia-driver-daemonset-stack-a is not ready (CrashLoopBackOff)";
-    assert_eq!(of("stack-a", "gpu-stack"), driver, "{report:#}");
+    assert_eq!(finding("stack-a", "gpu-stack"), driver, "{report:#}");
     assert!(
-        of("stack-b", "gpu-stack").starts_with("fail device-plugin: 2 of 8 GPUs are not offered"),
+        finding("stack-b", "gpu-stack")
+            .starts_with("fail device-plugin: 2 of 8 GPUs are not offered"),
         "{report:#}"
     );
     assert_eq!(
-        of("stack-c", "gpu-stack"),
+        finding("stack-c", "gpu-stack"),
         "fail feature-discovery: no label contains the type of its GPUs"
     );
     assert_eq!(
-        of("stack-d", "siblings"),
+        finding("stack-d", "siblings"),
         "warn driver 580.1, but 2 of 3 nodes with the same GPUs have 570.1"
     );
     assert_eq!(
-        of("stack-g", "mig"),
+        finding("stack-g", "mig"),
         "warn the GPUs are not divided: failed"
     );
     assert_eq!(
-        of("stack-g", "hami"),
+        finding("stack-g", "hami"),
         "warn HAMi's device plugin no longer responds to its scheduler, so no shares are allocated"
     );
     let checks = report["checks"].as_array().unwrap();
@@ -112,9 +113,9 @@ fn the_first_broken_link_of_each_node_is_named() {
             .ok()
             .out
             .contains("      kubectl logs -n stack nvidia-driver-daemonset-stack-a"),
-        "the fix is told"
+        "the report prints the fix"
     );
-    // Who may see nothing learns that.
+    // Without rights, the report warns about the checks that it could not run.
     let seen = scene
         .seen_by(Persona::Bob)
         .gpuctl(&["doctor", "-o", "json"])
@@ -143,15 +144,15 @@ fn the_first_broken_link_of_each_node_is_named() {
 }
 
 #[test]
-fn a_drain_is_planned_and_nothing_is_changed() {
+fn a_drain_plan_changes_nothing() {
     let scene = Scene::new("drained");
-    let own = |name: &str, gpus| in_pool(node(name, Some(A100), &[(GPU, gpus)]), "drained");
-    cluster().add_nodes(&[own("drained-0", 8)]);
+    let pool_node = |name: &str, gpus| in_pool(node(name, Some(A100), &[(GPU, gpus)]), "drained");
+    cluster().add_nodes(&[pool_node("drained-0", 8)]);
     scene.create("big", "resources: {pool: POOL, gpu: 6}");
     scene.create("small", "resources: {pool: POOL, gpu: 2}");
     scene.until("big", "running", None);
     scene.until("small", "running", None);
-    cluster().add_nodes(&[own("drained-1", 4)]);
+    cluster().add_nodes(&[pool_node("drained-1", 4)]);
     let mut log = cluster().pod_log(
         "drained",
         scene.pods("big")[0]["metadata"]["name"].as_str().unwrap(),
@@ -162,7 +163,7 @@ fn a_drain_is_planned_and_nothing_is_changed() {
         .gpuctl(&["drain", "drained-0", "--plan", "-o", "json"])
         .ok()
         .json();
-    let told: Vec<(&str, u64, Option<&str>, bool)> = plan["items"]
+    let evictions: Vec<(&str, u64, Option<&str>, bool)> = plan["items"]
         .as_array()
         .unwrap()
         .iter()
@@ -176,7 +177,7 @@ fn a_drain_is_planned_and_nothing_is_changed() {
         })
         .collect();
     assert_eq!(
-        told,
+        evictions,
         [
             ("big", 6, None, true),
             ("small", 2, Some("drained-1"), false)
@@ -200,7 +201,7 @@ fn a_drain_is_planned_and_nothing_is_changed() {
 }
 
 #[test]
-fn a_job_leaves_nodes_out() {
+fn exclude_nodes_keeps_a_job_off_nodes() {
     let scene = Scene::with_nodes("left-out", 2);
     scene.create(
         "a",

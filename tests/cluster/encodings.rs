@@ -1,31 +1,31 @@
-//! A server with protobuf and one without give the same answers: the API server itself, and the
-//! same behind a relay that takes protobuf off every request. What has no name in
-//! `src/cluster/protobuf/kinds.rs` would differ here.
+//! Servers with and without protobuf give the same answers. Compares the API server with the same
+//! server behind a relay that removes protobuf from every `Accept` header. A field that
+//! `crates/cluster/src/transport/protobuf/kinds.rs` does not name would make the answers differ.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use gpuctl_sandbox::Persona;
+use gpuctl_sandbox::{Persona, eventually};
 use serde_json::json;
 
 use crate::runner::gpuctl;
 use crate::support::{Run, Scene, cluster, file, run};
 
-/// `kubectl proxy`, and a relay before it.
-struct Road {
+/// `kubectl proxy` behind a relay that counts requests by encoding.
+struct RelayedApi {
     proxy: Child,
     kubeconfig: std::path::PathBuf,
-    /// Requests that would have taken protobuf.
-    asked: Arc<AtomicUsize>,
-    /// Lists of pods and nodes that were asked for as JSON alone.
+    /// Requests that accept protobuf.
+    protobuf: Arc<AtomicUsize>,
+    /// Lists of pods and nodes that accept JSON only.
     as_json: Arc<AtomicUsize>,
 }
 
-impl Road {
+impl RelayedApi {
     fn new(name: &str, with_protobuf: bool) -> Self {
         let mut proxy = Command::new(cluster().binary("kubectl"))
             .env("KUBECONFIG", cluster().kubeconfig(Persona::Admin))
@@ -40,15 +40,18 @@ impl Road {
         let target = line.trim().rsplit(' ').next().unwrap().to_owned();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let asked = Arc::new(AtomicUsize::new(0));
+        let protobuf = Arc::new(AtomicUsize::new(0));
         let as_json = Arc::new(AtomicUsize::new(0));
-        let (seen, seen_json) = (Arc::clone(&asked), Arc::clone(&as_json));
+        let (seen_protobuf, seen_json) = (Arc::clone(&protobuf), Arc::clone(&as_json));
         std::thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
-                let (target, seen, seen_json) =
-                    (target.clone(), Arc::clone(&seen), Arc::clone(&seen_json));
+                let (target, seen_protobuf, seen_json) = (
+                    target.clone(),
+                    Arc::clone(&seen_protobuf),
+                    Arc::clone(&seen_json),
+                );
                 std::thread::spawn(move || {
-                    relay(stream, &target, with_protobuf, &seen, &seen_json);
+                    relay(stream, &target, with_protobuf, &seen_protobuf, &seen_json);
                 });
             }
         });
@@ -61,7 +64,7 @@ impl Road {
         Self {
             proxy,
             kubeconfig: file(&format!("{name}.kubeconfig"), &config.to_string()),
-            asked,
+            protobuf,
             as_json,
         }
     }
@@ -76,19 +79,19 @@ impl Road {
     }
 }
 
-impl Drop for Road {
+impl Drop for RelayedApi {
     fn drop(&mut self) {
         let _ = self.proxy.kill();
         let _ = self.proxy.wait();
     }
 }
 
-/// Carries requests one way, changed, and answers the other way as they are.
+/// Forwards requests with a changed `Accept` header, and answers unchanged.
 fn relay(
     stream: TcpStream,
     target: &str,
     with_protobuf: bool,
-    asked: &AtomicUsize,
+    protobuf: &AtomicUsize,
     as_json: &AtomicUsize,
 ) {
     let (Ok(server), Ok(mut client)) = (TcpStream::connect(target), stream.try_clone()) else {
@@ -99,14 +102,14 @@ fn relay(
     let (mut reader, mut server) = (BufReader::new(stream), server);
     let mut line = Vec::new();
     let mut is_list = false;
-    // Lists have no body, and a body of what these commands post has no line that begins like this.
+    // Lists have no body, and no line in a body that these commands post begins like this header.
     while reader
         .read_until(b'\n', &mut line)
         .is_ok_and(|read| read > 0)
     {
         let text = String::from_utf8_lossy(&line).to_ascii_lowercase();
         if text.starts_with("get ") {
-            // The pods of one node are read whole.
+            // The pods of one node are read as complete objects.
             is_list = ["/pods?", "/nodes?"].iter().any(|list| text.contains(list))
                 && !text.contains("spec.nodename");
         }
@@ -114,7 +117,7 @@ fn relay(
             as_json.fetch_add(1, Ordering::Relaxed);
         }
         if text.starts_with("accept: application/vnd.kubernetes.protobuf,") {
-            asked.fetch_add(1, Ordering::Relaxed);
+            protobuf.fetch_add(1, Ordering::Relaxed);
             if !with_protobuf {
                 line = b"accept: application/json\r\n".to_vec();
             }
@@ -124,7 +127,7 @@ fn relay(
         }
         line.clear();
         let buffered = reader.buffer();
-        // A body comes without a newline at its end.
+        // A body does not end with a newline.
         if !buffered.is_empty() && !buffered.contains(&b'\n') {
             let mut rest = vec![0; buffered.len()];
             let _ = reader.read_exact(&mut rest);
@@ -133,7 +136,7 @@ fn relay(
     }
 }
 
-/// Pods with everything that is read of them, of owners of every common kind.
+/// Pods with every field that gpuctl reads, owned by every common kind of controller.
 fn crowd(scene: &Scene) {
     let container = json!({"name": "main", "image": "busybox", "ports": [{"containerPort": 8000, "name": "http"}],
         "readinessProbe": {"httpGet": {"path": "/", "port": 8000}}, "startupProbe": {"tcpSocket": {"port": 8000}},
@@ -141,7 +144,7 @@ fn crowd(scene: &Scene) {
     let spec = json!({
         "nodeSelector": {"gpuctl/pool": scene.name}, "priority": null, "tolerations": [{"operator": "Exists"}],
         "initContainers": [{"name": "fetch", "image": "busybox", "resources": {"requests": {"memory": "2Gi"}}},
-            {"name": "beside", "image": "busybox", "restartPolicy": "Always", "resources": {"requests": {"cpu": "100m"}}}],
+            {"name": "sidecar", "image": "busybox", "restartPolicy": "Always", "resources": {"requests": {"cpu": "100m"}}}],
         "containers": [container], "volumes": [{"name": "h", "hostPath": {"path": "/tmp"}}, {"name": "e", "emptyDir": {}}]});
     let labels = |owner: &str| json!({"app": "crowd", "owner": owner});
     let template = |owner: &str| json!({"metadata": {"labels": labels(owner)}, "spec": spec});
@@ -174,7 +177,7 @@ fn crowd(scene: &Scene) {
 }
 
 #[test]
-fn protobuf_and_json_tell_the_same() {
+fn protobuf_and_json_give_the_same_answers() {
     let scene = Scene::with_nodes("encodings", 2);
     scene.create("trains", "resources: {pool: POOL, gpu: 1, node_count: 2}");
     scene.create("waits", "resources: {pool: POOL, gpu: 9}");
@@ -183,7 +186,10 @@ fn protobuf_and_json_tell_the_same() {
     scene.until("trains", "running", None);
     scene.until("waits", "pending", Some("Unschedulable"));
     crowd(&scene);
-    let (both, json) = (Road::new("both", true), Road::new("json", false));
+    let (both, json) = (
+        RelayedApi::new("both", true),
+        RelayedApi::new("json", false),
+    );
     let views: [&[&str]; 15] = [
         &["get", "jobs", "-o", "json"],
         &["get", "jobs", "-o", "wide"],
@@ -210,39 +216,35 @@ fn protobuf_and_json_tell_the_same() {
         &["free", "--pool", "encodings", "-o", "json"],
     ];
     for view in views {
-        // Ages go on, and pods of other tests come and go.
-        let end = Instant::now() + Duration::from_secs(30);
-        loop {
-            let (ours, theirs) = (both.gpuctl(&scene, view), json.gpuctl(&scene, view));
-            if (ours.code, still(&ours.out)) == (theirs.code, still(&theirs.out)) {
+        // Ages change, and other tests create and delete pods, so the answers may differ for a
+        // moment.
+        let what = format!("both encodings give the same answer to {view:?}");
+        eventually(&what, Duration::from_secs(30), || {
+            let (from_protobuf, from_json) = (both.gpuctl(&scene, view), json.gpuctl(&scene, view));
+            if (from_protobuf.code, without_times(&from_protobuf.out))
+                == (from_json.code, without_times(&from_json.out))
+            {
                 assert!(
-                    ours.code == 0 && ours.out.len() > 80,
+                    from_protobuf.code == 0 && from_protobuf.out.len() > 80,
                     "{view:?} has no answer: {}{}",
-                    ours.out,
-                    ours.err
+                    from_protobuf.out,
+                    from_protobuf.err
                 );
-                break;
+                return Ok(());
             }
-            assert!(
-                Instant::now() < end,
-                "{view:?}\nprotobuf: {}{}\nJSON: {}{}",
-                ours.out,
-                ours.err,
-                theirs.out,
-                theirs.err
-            );
-        }
+            Err((from_protobuf, from_json))
+        });
     }
     assert!(
-        both.asked.load(Ordering::Relaxed) > 30 && json.asked.load(Ordering::Relaxed) > 30,
-        "protobuf was asked for"
+        both.protobuf.load(Ordering::Relaxed) > 30 && json.protobuf.load(Ordering::Relaxed) > 30,
+        "gpuctl requested protobuf"
     );
     assert_eq!(
         both.as_json.load(Ordering::Relaxed),
         0,
-        "what cannot be read in protobuf is read as JSON, and nobody would know"
+        "a list that gpuctl cannot decode from protobuf silently falls back to JSON"
     );
-    // A refusal comes in protobuf as well.
+    // Refusals are protobuf too.
     let refused = scene
         .seen_by(Persona::Alice)
         .gpuctl(&["get", "jobs"])
@@ -254,8 +256,8 @@ fn protobuf_and_json_tell_the_same() {
     );
 }
 
-/// An answer without what a clock counts.
-fn still(text: &str) -> String {
+/// Replaces ages and durations.
+fn without_times(text: &str) -> String {
     let ages = regex::Regex::new(r"\b([0-9]+[dhms])+\b").unwrap();
     let seconds = regex::Regex::new(r#""[a-zA-Z]*[sS]econds": [0-9.]+|"age": "[^"]*""#).unwrap();
     seconds

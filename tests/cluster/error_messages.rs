@@ -1,6 +1,5 @@
-//! The words of every error of what writes, as people read them: kept in one file, so that a change
-//! of them is seen. What makes an error happen is real; nothing but the API server's address is
-//! left out.
+//! Snapshot of the errors of every command that writes, so that a changed message shows in review.
+//! The errors are produced by a real cluster; only the address of the API server is replaced.
 
 use std::fmt::Write as _;
 
@@ -29,7 +28,7 @@ fn quota(name: &str, namespaces: &str) -> String {
     format!("kind: quota\nversion: v0.1\nquota: {{name: {name}}}\nnamespace: {namespaces}\n")
 }
 
-/// A command that is refused, with what it reads from stdin.
+/// Title, arguments and stdin of a command that fails.
 type Case<'c> = (&'c str, &'c [&'c str], String);
 
 const CREATE: &[&str] = &["create", "-f", "-"];
@@ -37,7 +36,7 @@ const APPLY: &[&str] = &["apply", "-f", "-"];
 const REPLACE: &[&str] = &["apply", "-f", "-", "--replace"];
 const DELETE: &[&str] = &["delete", "-f", "-"];
 
-/// What has to be there for the errors to happen.
+/// Creates the objects that the errors need.
 fn arrange(scene: &Scene) {
     let claim = "storage: {workdirs: [{path: /out, size: 2Gi}]}";
     scene
@@ -76,7 +75,7 @@ fn arrange(scene: &Scene) {
     owned["spec"]["template"]["metadata"] =
         json!({"labels": deployment["spec"]["template"]["metadata"]["labels"]});
     scene.admin.apply(&owned);
-    // One that cannot go until its finalizer is taken away.
+    // A job that its finalizer keeps from being deleted.
     scene.gpuctl_with(CREATE, &training("going", "")).ok();
     run(&[
         "patch",
@@ -90,7 +89,7 @@ fn arrange(scene: &Scene) {
 }
 
 #[test]
-fn every_error_of_writing_keeps_its_words() {
+fn errors_of_writing_commands_match_the_snapshot() {
     let scene = Scene::with_nodes("words", 2);
     arrange(&scene);
     let missing = file("words-missing.yaml", "").with_file_name("nothing-like-any-other");
@@ -99,15 +98,16 @@ fn every_error_of_writing_keeps_its_words() {
     let gpu = |name: &str, resources: &str| training(name, &format!("resources: {resources}"));
     let small = "storage: {workdirs: [{path: /out, size: 1Gi}]}";
     let twice = format!("{}---\n{}", training("a", ""), service("a", ""));
-    let cases: Vec<Case<'_>> = vec![
-        ("the job is there", CREATE, training("taken", "")),
+    let cases: Vec<Case<'_>> =
+        vec![
+        ("the job exists", CREATE, training("taken", "")),
         (
-            "somebody else's Deployment is there",
+            "a foreign Deployment has the name",
             CREATE,
             service("foreign", ""),
         ),
         (
-            "somebody else's Service is there",
+            "a foreign Service has the name",
             CREATE,
             service("address", ""),
         ),
@@ -116,7 +116,7 @@ fn every_error_of_writing_keeps_its_words() {
             CREATE,
             training("going", ""),
         ),
-        ("the same when it is applied", APPLY, training("going", "")),
+        ("applying while the job is still being deleted", APPLY, training("going", "")),
         (
             "an earlier job's claim is larger",
             CREATE,
@@ -124,12 +124,12 @@ fn every_error_of_writing_keeps_its_words() {
         ),
         ("a claim cannot shrink", APPLY, training("stays", small)),
         (
-            "there is no such priority class",
+            "the priority class does not exist",
             CREATE,
             training("low", "pod: {priorityClassName: nobody}"),
         ),
         (
-            "there is no such priority of ours",
+            "the class of `job.priority` does not exist",
             CREATE,
             training("low", "").replace("{name: low}", "{name: low, priority: nobody}"),
         ),
@@ -140,17 +140,17 @@ fn every_error_of_writing_keeps_its_words() {
         ),
         ("another kind has the name", APPLY, service("taken", "")),
         (
-            "somebody else's job has the name",
+            "applying over a foreign Deployment",
             APPLY,
             service("foreign", ""),
         ),
         (
-            "somebody else set a field",
+            "another manager set a field",
             APPLY,
             service("web", "").replace("nginx:1", "nginx:2"),
         ),
         (
-            "what takes its place is refused",
+            "the replacement is refused",
             REPLACE,
             training("taken", "pod: {priorityClassName: nobody}"),
         ),
@@ -160,7 +160,7 @@ fn every_error_of_writing_keeps_its_words() {
             gpu("huge", "{pool: words, gpu: 64}"),
         ),
         (
-            "a claim and a secret that are not there",
+            "a claim and a secret are missing",
             CREATE,
             training(
                 "poor",
@@ -173,41 +173,41 @@ fn every_error_of_writing_keeps_its_words() {
             gpu("many", "{pool: words, gpu: 4}"),
         ),
         (
-            "there is no such namespace",
+            "the namespace does not exist",
             &["create", "-f", "-", "-n", "words-none"],
             training("a", ""),
         ),
         (
-            "there is no such pool",
+            "the pool does not exist",
             CREATE,
             gpu("a", "{pool: wrods, gpu: 1}"),
         ),
         (
-            "no node has such GPUs",
+            "no node has GPUs of the type",
             CREATE,
             gpu("a", "{pool: words, gpu: 1, gpu-type: h200}"),
         ),
-        ("one name twice", CREATE, twice.clone()),
+        ("two documents with one name", CREATE, twice.clone()),
         (
             "one of several is refused",
             CREATE,
             format!("{}---\n{}", training("fine", ""), training("taken", "")),
         ),
         (
-            "the namespace of the file is another",
+            "the file names another namespace",
             CREATE,
             training("a", "").replace("{name: a}", "{name: a, namespace: default}"),
         ),
-        ("no such file", &from_missing, String::new()),
-        ("no YAML", CREATE, "kind: [training".to_owned()),
+        ("the file does not exist", &from_missing, String::new()),
+        ("invalid YAML", CREATE, "kind: [training".to_owned()),
         (
-            "fields that are wrong",
+            "invalid fields",
             CREATE,
             "kind: training\nversion: v0.1\njob: {name: A_b}\nresources: {gpus: 1, memory: 3}\n"
                 .to_owned(),
         ),
         (
-            "there is no such node",
+            "the node does not exist",
             CREATE,
             pool("words-new", "[words-none]"),
         ),
@@ -217,18 +217,18 @@ fn every_error_of_writing_keeps_its_words() {
             pool("words-new", "[words-0]"),
         ),
         (
-            "the pool is there",
+            "the pool exists",
             CREATE,
             pool("words-there", "[]")
                 .replace("name: words-there", "name: words-there, description: x"),
         ),
         (
-            "the quota is there",
+            "the quota exists",
             CREATE,
             quota("words-quota", "{words: {pods: 51}}"),
         ),
         (
-            "somebody else's quota is there",
+            "a foreign quota has the name",
             APPLY,
             quota("foreign-quota", "{words: {pods: 1}}"),
         ),
@@ -238,7 +238,7 @@ fn every_error_of_writing_keeps_its_words() {
             String::new(),
         ),
         (
-            "nothing of the file is there",
+            "no object of the file exists",
             DELETE,
             training("nobody", ""),
         ),
@@ -253,7 +253,7 @@ fn every_error_of_writing_keeps_its_words() {
             String::new(),
         ),
         (
-            "a pool of labels alone",
+            "a pool that only labels define",
             &["delete", "pool", "words"],
             String::new(),
         ),
@@ -263,38 +263,38 @@ fn every_error_of_writing_keeps_its_words() {
             String::new(),
         ),
         (
-            "a label that pools need",
+            "a label reserved for pools",
             &["label", "node", "words-0", "gpuctl/pool=x"],
             String::new(),
         ),
         (
-            "a label that cannot be",
+            "an invalid label",
             &["label", "node", "words-0", "a=b c"],
             String::new(),
         ),
         (
-            "a label of Kubernetes' own",
+            "a label reserved for Kubernetes",
             &["label", "node", "words-0", "kubernetes.io/hostname=x"],
             String::new(),
         ),
     ];
     let mut text = String::new();
-    let mut keep = |title: &str, scene: &Scene, arguments: &[&str], input: &str| {
+    let mut record = |title: &str, scene: &Scene, arguments: &[&str], input: &str| {
         let run = scene.gpuctl_with(arguments, input);
         assert_ne!(run.code, 0, "{title}: {}{}", run.out, run.err);
         let shown = arguments.join(" ").replace(missing, "missing.yaml");
-        let told = run
+        let message = run
             .err
             .replace(missing, "missing.yaml")
             .replace(&cluster().api_server(), "https://api");
-        // Other tests have pools beside.
+        // Other tests create pools at the same time.
         let line = |line: &str| {
             line.split_once(" pools here: ")
                 .map_or(line, |(before, _)| before)
                 .trim_end()
                 .to_owned()
         };
-        let told = told.lines().map(line).collect::<Vec<_>>().join("\n");
+        let message = message.lines().map(line).collect::<Vec<_>>().join("\n");
         assert!(
             run.out.is_empty() || title == "one of several is refused",
             "{title}: {}",
@@ -302,37 +302,37 @@ fn every_error_of_writing_keeps_its_words() {
         );
         writeln!(
             text,
-            "# {title}\n$ gpuctl {shown}\n{told}\nexit {}\n",
+            "# {title}\n$ gpuctl {shown}\n{message}\nexit {}\n",
             run.code
         )
         .unwrap();
     };
     for (title, arguments, input) in &cases {
-        keep(title, &scene, arguments, input);
+        record(title, &scene, arguments, input);
     }
     let grace = scene.seen_by(Persona::Grace);
-    keep("without any right", &grace, CREATE, &training("a", ""));
-    keep(
+    record("without any right", &grace, CREATE, &training("a", ""));
+    record(
         "without any right to apply",
         &grace,
         APPLY,
         &training("a", ""),
     );
-    let nobody = json!({"apiVersion": "v1", "kind": "Config", "current-context": "x", "contexts": [
+    let unreachable_config = json!({"apiVersion": "v1", "kind": "Config", "current-context": "x", "contexts": [
         {"name": "x", "context": {"cluster": "x", "user": "x"}}], "users": [{"name": "x", "user": {}}],
         "clusters": [{"name": "x", "cluster": {"server": "https://127.0.0.1:1"}}]});
-    let nobody = file("words.kubeconfig", &nobody.to_string());
+    let unreachable_config = file("words.kubeconfig", &unreachable_config.to_string());
     let unreachable = [
         "create",
         "-f",
         "-",
         "--kubeconfig",
-        nobody.to_str().unwrap(),
+        unreachable_config.to_str().unwrap(),
     ];
     let run = scene.gpuctl_with(&unreachable, &training("a", "")).exits(6);
     writeln!(
         text,
-        "# nobody answers\n$ gpuctl create -f -\n{}exit 6",
+        "# the server is unreachable\n$ gpuctl create -f -\n{}exit 6",
         run.err
     )
     .unwrap();

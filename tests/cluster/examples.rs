@@ -1,6 +1,5 @@
-//! Every example, small and full, is judged, shown, applied to a cluster with the nodes of the
-//! sandbox, seen running, found unchanged, and taken away again. A cluster of its own, for the
-//! pools in the files are the sandbox's.
+//! Validates, renders, applies, compares and deletes every example on a cluster with the sandbox's
+//! nodes. It has its own cluster, because the examples use the sandbox's pools.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -41,7 +40,7 @@ fn examples() -> Vec<PathBuf> {
 }
 
 #[test]
-fn every_example_runs() {
+fn every_example_is_valid_and_runs() {
     let cluster = Cluster::start(&Options::default()).unwrap_or_else(|error| panic!("{error:#}"));
     cluster.add_nodes(&fleet());
     let admin = cluster.kubectl(Persona::Admin);
@@ -70,31 +69,31 @@ fn every_example_runs() {
     };
     let ok = |arguments: &[&str]| -> String {
         let output = gpuctl(arguments);
-        let told = format!(
+        let output_text = format!(
             "{}{}",
             String::from_utf8_lossy(&output.stdout),
             String::from_utf8_lossy(&output.stderr)
         );
-        assert!(output.status.success(), "{arguments:?}: {told}");
+        assert!(output.status.success(), "{arguments:?}: {output_text}");
         String::from_utf8(output.stdout).unwrap()
     };
     let files = examples();
     for (folder, least) in [("examples", 8), ("small", 7)] {
-        let own: Vec<&PathBuf> = files
+        let in_folder: Vec<&PathBuf> = files
             .iter()
             .filter(|file| file.parent().unwrap().ends_with(folder))
             .collect();
-        assert!(own.len() >= least, "{folder}: {own:?}");
-        let kinds: Vec<String> = own
+        assert!(in_folder.len() >= least, "{folder}: {in_folder:?}");
+        let kinds: Vec<String> = in_folder
             .iter()
             .map(|file| std::fs::read_to_string(file).unwrap())
             .collect();
         for kind in KINDS {
-            let there = |text: &String| {
+            let is_of_kind = |text: &String| {
                 text.contains(&format!("kind: {kind}\n"))
                     || (kind == "pool" && text.contains("kind: resource"))
             };
-            assert!(kinds.iter().any(there), "no {kind} in {folder}");
+            assert!(kinds.iter().any(is_of_kind), "no {kind} in {folder}");
         }
     }
     for file in &files {
@@ -140,7 +139,7 @@ fn every_example_runs() {
         );
         ok(&["delete", "-f", file, "--purge", "--force"]);
     }
-    // What `init` writes runs as it stands.
+    // Files written by `init` run unchanged.
     for kind in KINDS {
         let file = cluster.folder().join(format!("init-{kind}.yaml"));
         let file = file.to_str().unwrap();
@@ -156,15 +155,16 @@ fn every_example_runs() {
             std::fs::read_to_string(file).unwrap()
         );
     }
-    the_readme_s_session_is_real(&ok);
+    check_the_session_in_the_readme(&ok);
 }
 
-/// Output of the README's commands, word by word; ages differ from run to run.
-fn the_readme_s_session_is_real(ok: &dyn Fn(&[&str]) -> String) {
+/// The output of the README's commands, word by word; ages are ignored.
+fn check_the_session_in_the_readme(ok: &dyn Fn(&[&str]) -> String) {
     let page = |name: &str| {
         std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(name)).unwrap()
     };
     let readme = page("README.md") + &page("docs/commands.md");
+
     let session = |text: &str| -> Vec<Vec<String>> {
         let word = |word: &str| {
             let age = word
@@ -206,7 +206,7 @@ fn the_readme_s_session_is_real(ok: &dyn Fn(&[&str]) -> String) {
         "1m",
     ]);
     assert_eq!(run("get jobs"), shown("get jobs"));
-    // Of four empty nodes the scheduler takes any.
+    // The scheduler may choose any of the four empty nodes.
     let nodes = |mut rows: Vec<Vec<String>>| {
         rows.iter_mut()
             .skip(1)

@@ -1,7 +1,7 @@
-//! The first half hour of three people: who trains models, who runs the cluster, who writes
-//! scripts. What they see on a terminal of 80 columns is kept in a file, word by word; at 60, 80
-//! and 120 columns nothing is wider than the terminal. The same commands are run again in a pipe,
-//! with `LANG=C`, and by somebody with rights in one namespace only.
+//! The first half hour of three users: an engineer who trains models, an administrator and a
+//! script. A snapshot holds their output on a terminal of 80 columns. No line is wider than a
+//! terminal of 60, 80 or 120 columns. The same commands run again in a pipe with `LANG=C`, and as a
+//! user with rights in one namespace.
 
 use std::fmt::Write as _;
 use std::process::{Command, Stdio};
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use crate::runner::{Run, finish, gpuctl, run};
 
-/// What is typed, by whom; `$` is the folder of the examples.
+/// Commands typed by each user.
 const ENGINEER: [&str; 14] = [
     "init training",
     "create bad.yaml",
@@ -68,10 +68,10 @@ fn piped(cluster: &Cluster, persona: Persona, line: &str) -> Run {
     run(command, "")
 }
 
-/// The terminal's command that erases the line. Source: ECMA-48, 8.3.41.
+/// The control sequence that erases a line (ECMA-48, 8.3.41).
 const ERASE: &str = "\u{1b}[2K";
 
-/// What a terminal of so many columns shows.
+/// Output on a terminal with this number of columns.
 fn on_terminal(cluster: &Cluster, columns: u16, line: &str) -> String {
     let mut command = Command::new("script");
     let typed = format!("stty rows 50 cols {columns}; \"$GPUCTL\" {line}");
@@ -96,7 +96,7 @@ fn on_terminal(cluster: &Cluster, columns: u16, line: &str) -> String {
     let keyboard = child.stdin.take();
     let run = finish(child, Duration::from_secs(60));
     drop(keyboard);
-    // A line of progress is erased before anything takes its place.
+    // Progress lines are erased before other output replaces them.
     let shown = run.out.replace('\r', "");
     let lines = shown.split('\n');
     let lines: Vec<&str> = lines
@@ -105,12 +105,12 @@ fn on_terminal(cluster: &Cluster, columns: u16, line: &str) -> String {
     lines.join("\n")
 }
 
-/// Words that differ from run to run.
+/// Masks words that differ between runs.
 fn masked(text: &str) -> String {
     let replaced = [
         (r"\b\d+(s|m|h)\b", "AGE"),
         (r"-[a-z0-9]{5}\b( |$|,|/|:)", "-SUFFIX$1"),
-        // The scheduler can place either rank on either of two equal nodes.
+        // The scheduler may place either rank on either of two equal nodes.
         (r"\bboth-[01]-SUFFIX", "both-N-SUFFIX"),
         (r"\bgpu-a-0[1-4]\b", "gpu-a-0N"),
         (r"kernel kwok-\S+", "kernel KWOK"),
@@ -130,20 +130,23 @@ fn masked(text: &str) -> String {
             .to_owned()
     });
     let mut lines: Vec<String> = lines.collect();
-    // Of alike nodes the scheduler takes any, so which of them is first in a list differs.
-    let of_nodes: Vec<usize> = (0..lines.len())
+    // The scheduler may choose any of several equal nodes, so their order in a list differs.
+    let node_lines: Vec<usize> = (0..lines.len())
         .filter(|index| lines[*index].starts_with("gpu-a-0N"))
         .collect();
-    let mut sorted: Vec<String> = of_nodes.iter().map(|index| lines[*index].clone()).collect();
+    let mut sorted: Vec<String> = node_lines
+        .iter()
+        .map(|index| lines[*index].clone())
+        .collect();
     sorted.sort();
-    for (index, line) in of_nodes.into_iter().zip(sorted) {
+    for (index, line) in node_lines.into_iter().zip(sorted) {
         lines[index] = line;
     }
     lines.join("\n")
 }
 
 #[test]
-fn three_people_find_their_way() {
+fn output_for_three_users_fits_every_terminal() {
     let cluster = Cluster::start(&Options::default()).unwrap_or_else(|error| panic!("{error:#}"));
     cluster.add_nodes(&fleet());
     let admin = cluster.kubectl(Persona::Admin);
@@ -202,14 +205,14 @@ fn three_people_find_their_way() {
     });
 
     let (mut seen, mut too_wide) = (String::new(), String::new());
-    for (who, lines) in [
-        ("WHO TRAINS MODELS", &ENGINEER[..]),
-        ("WHO RUNS THE CLUSTER", &PLATFORM),
+    for (user, lines) in [
+        ("ENGINEER WHO TRAINS MODELS", &ENGINEER[..]),
+        ("ADMINISTRATOR", &PLATFORM),
     ] {
-        writeln!(seen, "# {who}\n").unwrap();
+        writeln!(seen, "# {user}\n").unwrap();
         for line in lines {
             let shown = on_terminal(&cluster, 80, line);
-            // In which order things happened within a second differs from run to run.
+            // The order of events within a second differs between runs.
             let kept = match (
                 line.starts_with("events"),
                 shown.split_once("EVENTS\n"),
@@ -222,7 +225,7 @@ fn three_people_find_their_way() {
                 _ => shown,
             };
             writeln!(seen, "$ gpuctl {line}\n{}\n", masked(&kept)).unwrap();
-            // A file of its own and lines of others are as long as they are.
+            // `init` prints a file, and hints contain user input; neither is wrapped.
             if !line.starts_with("init") {
                 for columns in [60, 80, 120] {
                     let shown = on_terminal(&cluster, columns, line);
@@ -246,19 +249,18 @@ fn three_people_find_their_way() {
             );
         }
     }
-    writeln!(seen, "# WHO WRITES SCRIPTS\n").unwrap();
+    writeln!(seen, "# SCRIPT\n").unwrap();
     let (number, time) = (
         Regex::new(r",\d+,").unwrap(),
         Regex::new(r"\d{4}-\d\d-\d\dT[0-9:]+Z").unwrap(),
     );
     for line in SCRIPT {
         let run = piped(&cluster, Persona::Admin, line);
-        // JSON has shapes of its own that other tests hold; here it must be one document, or
-        // nothing.
+        // Other tests check the shape of JSON; here stdout must be one document or empty.
         if line.ends_with("json") {
-            let whole = run.out.is_empty() || serde_json::from_str::<Value>(&run.out).is_ok();
+            let is_json = run.out.is_empty() || serde_json::from_str::<Value>(&run.out).is_ok();
             assert!(
-                whole
+                is_json
                     && run
                         .err
                         .lines()
@@ -277,7 +279,7 @@ fn three_people_find_their_way() {
     assert!(too_wide.is_empty(), "{too_wide}");
     insta::with_settings!({prepend_module_to_snapshot => false}, { insta::assert_snapshot!(seen) });
 
-    // Somebody with rights in one namespace is told what is missing, and gets the rest.
+    // A user with rights in one namespace gets errors that name `auth check`, and everything else.
     admin.run(&[
         "create",
         "rolebinding",
@@ -288,29 +290,29 @@ fn three_people_find_their_way() {
         "default",
     ]);
     for line in ENGINEER.iter().chain(&PLATFORM).chain(&SCRIPT) {
-        let (full, own) = (
+        let (full, restricted) = (
             piped(&cluster, Persona::Admin, line),
             piped(&cluster, Persona::Carol, line),
         );
-        let known = [full.code, 0, 5];
+        let allowed_codes = [full.code, 0, 5];
         assert!(
-            known.contains(&own.code),
+            allowed_codes.contains(&restricted.code),
             "{line}: {} for carol, {} for admin: {}{}",
-            own.code,
+            restricted.code,
             full.code,
-            own.out,
-            own.err
+            restricted.out,
+            restricted.err
         );
         assert!(
-            own.code != 5 || own.err.contains("auth check"),
-            "{line} does not say whom to ask: {}",
-            own.err
+            restricted.code != 5 || restricted.err.contains("auth check"),
+            "{line} does not mention `auth check`: {}",
+            restricted.err
         );
-        if line.ends_with("json") && !own.out.is_empty() {
+        if line.ends_with("json") && !restricted.out.is_empty() {
             assert!(
-                serde_json::from_str::<Value>(&own.out).is_ok(),
+                serde_json::from_str::<Value>(&restricted.out).is_ok(),
                 "{line}: {}",
-                own.out
+                restricted.out
             );
         }
     }

@@ -1,22 +1,22 @@
-//! `fit` against the real scheduler: random nodes, taints, parts in use and jobs. What it says fits
-//! is placed, to the pod.
+//! Compares `fit` with the real scheduler on random nodes, taints, existing pods and jobs: exactly
+//! the predicted number of pods is placed.
 
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use gpuctl_sandbox::Persona;
 use gpuctl_sandbox::nodes::{in_pool, node};
+use gpuctl_sandbox::{Persona, eventually};
 use serde_json::{Value, json};
 
 use crate::support::{A100, GPU, Scene, cluster, items};
 
 const CASES: u64 = 20;
 
-/// The same numbers in every run.
+/// A random number generator with a fixed seed.
 struct Random(u64);
 
 impl Random {
-    /// From 0 to below `below`; xorshift64 (Marsaglia 2003).
+    /// A number from 0 to `below - 1`, by xorshift64 (Marsaglia 2003).
     fn below(&mut self, below: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -24,8 +24,8 @@ impl Random {
         self.0 % below
     }
 
-    fn one_in(&mut self, many: u64) -> bool {
-        self.below(many) == 0
+    fn one_in(&mut self, chances: u64) -> bool {
+        self.below(chances) == 0
     }
 }
 
@@ -54,7 +54,7 @@ fn nodes_of(case: u64, random: &mut Random) -> Vec<Value> {
     (0..count).map(|index| one(index, random)).collect()
 }
 
-/// A pod that has some of a node already.
+/// A pod that uses part of a node.
 fn load(node: &Value, random: &mut Random) -> Option<Value> {
     if random.one_in(3) {
         return None;
@@ -97,52 +97,53 @@ fn job(case: u64, random: &mut Random) -> String {
 }
 
 #[test]
-fn what_fits_is_placed_and_nothing_else() {
+fn the_scheduler_places_exactly_the_predicted_pods() {
     let scene = Scene::new("fitting");
     let mut random = Random(0x5eed_0019);
     let (mut nodes, mut loads, mut jobs) = (Vec::new(), Vec::new(), Vec::new());
     for case in 0..CASES {
-        let own = nodes_of(case, &mut random);
-        loads.extend(own.iter().filter_map(|node| load(node, &mut random)));
-        nodes.extend(own);
+        let case_nodes = nodes_of(case, &mut random);
+        loads.extend(case_nodes.iter().filter_map(|node| load(node, &mut random)));
+        nodes.extend(case_nodes);
         jobs.push(job(case, &mut random));
     }
     cluster().add_nodes(&nodes);
     scene
         .admin
         .apply(&json!({"apiVersion": "v1", "kind": "List", "items": loads}));
-    let said: Vec<(Value, i32)> = jobs
+    let answers: Vec<(Value, i32)> = jobs
         .iter()
         .map(|job| {
             let run = scene.gpuctl_with(&["fit", "-f", "-", "-o", "json"], job);
             (run.json()[0].clone(), run.code)
         })
         .collect();
-    let unknown = said
+    let unknown = answers
         .iter()
         .filter(|(answer, _)| answer["verdict"] == "unknown")
         .count();
-    assert_eq!(unknown, 0, "nothing here is beyond it");
-    for (answer, code) in &said {
+    assert_eq!(unknown, 0, "`fit` can decide every case");
+    for (answer, code) in &answers {
         let expected = ["now", "not-now", "never"]
             .iter()
             .position(|word| answer["verdict"] == *word)
             .map(|at| [0, 8, 9][at]);
         assert_eq!(Some(*code), expected, "{answer:#}");
     }
-    let of = |word: &str| {
-        said.iter()
+    let count = |word: &str| {
+        answers
+            .iter()
             .filter(|(answer, _)| answer["verdict"] == word)
             .count()
     };
     assert!(
-        of("now") > 2 && of("not-now") > 2 && of("never") > 1,
+        count("now") > 2 && count("not-now") > 2 && count("never") > 1,
         "{} {} {}",
-        of("now"),
-        of("not-now"),
-        of("never")
+        count("now"),
+        count("not-now"),
+        count("never")
     );
-    // One after the other: other tests share this cluster.
+    // Sequentially, because other tests share this cluster.
     for job in &jobs {
         scene
             .gpuctl_with(&["create", "-f", "-", "--allow-pending"], job)
@@ -162,17 +163,20 @@ fn what_fits_is_placed_and_nothing_else() {
         }
         counts
     };
-    let expected: Vec<u64> = said
+    let expected: Vec<u64> = answers
         .iter()
         .map(|(answer, _)| answer["podsNow"].as_u64().unwrap())
         .collect();
-    let end = Instant::now() + Duration::from_secs(90);
-    while placed() != expected && Instant::now() < end {
-        thread::sleep(Duration::from_millis(500));
-    }
-    // And no pod more.
+    let limit = Duration::from_secs(90);
+    eventually("the predicted pods are placed", limit, || {
+        let counts = placed();
+        (counts == expected)
+            .then_some(())
+            .ok_or_else(|| (counts, expected.clone()))
+    });
+    // Gives the scheduler time to place a pod too many, which must not happen.
     thread::sleep(Duration::from_secs(5));
-    for (case, (placed, (answer, _))) in placed().iter().zip(&said).enumerate() {
+    for (case, (placed, (answer, _))) in placed().iter().zip(&answers).enumerate() {
         assert_eq!(answer["podsNow"], *placed, "{}\n{answer:#}", jobs[case]);
     }
     scene.admin.run(&[
@@ -186,7 +190,7 @@ fn what_fits_is_placed_and_nothing_else() {
 }
 
 #[test]
-fn what_binds_is_told() {
+fn fit_explains_what_limits_a_job() {
     let scene = Scene::new("binding");
     let gpus = |name: &str| in_pool(node(name, Some(A100), &[(GPU, 8)]), "binding");
     let mut cordoned = gpus("binding-b");
@@ -202,29 +206,29 @@ fn what_binds_is_told() {
         )
     };
     let fit = |yaml: &str, code: i32| scene.gpuctl_with(&["fit", "-f", "-"], yaml).exits(code).out;
-    let told = fit(&job("gpu: 8, node_count: 2", ""), 8);
+    let output = fit(&job("gpu: 8, node_count: 2", ""), 8);
     let expected = "training/big in binding: not now: 1 of 2 pods fit, 8 more GPUs needed (2 pods × 8 GPUs)\n  \
                     1 node: room for 1 pod (binding-a)\n  1 node: cordoned (binding-b)\n";
-    assert!(told.starts_with(expected), "{told}");
+    assert!(output.starts_with(expected), "{output}");
     let within = |resources: &str, code: i32| {
         scene
             .gpuctl_with(&["fit", "-f", "-", "--by", "rack"], &job(resources, ""))
             .exits(code)
             .out
     };
-    let told = within("gpu: 8, node_count: 2", 9);
+    let output = within("gpu: 8, node_count: 2", 9);
     assert!(
-        told.starts_with("training/big in binding: never within one rack (2 pods × 8 GPUs)\n"),
-        "{told}"
+        output.starts_with("training/big in binding: never within one rack (2 pods × 8 GPUs)\n"),
+        "{output}"
     );
     assert!(
-        told.contains("\n  rack=r1: 1 of 2 pods, never all (1 node)\n  rack=r2: 0 of 2 pods, never all (1 node)\n"),
-        "{told}"
+        output.contains("\n  rack=r1: 1 of 2 pods, never all (1 node)\n  rack=r2: 0 of 2 pods, never all (1 node)\n"),
+        "{output}"
     );
-    let told = within("gpu: 4, node_count: 2", 0);
+    let output = within("gpu: 4, node_count: 2", 0);
     assert!(
-        told.contains("\n  rack=r1: 2 of 2 pods (1 node)\n"),
-        "{told}"
+        output.contains("\n  rack=r1: 2 of 2 pods (1 node)\n"),
+        "{output}"
     );
     assert!(
         fit(&job("gpu: 8", ""), 0)
@@ -246,16 +250,16 @@ fn what_binds_is_told() {
         fit(&job("gpu: 8", ""), 9)
             .contains("quota `few` allows 4 of requests.nvidia.com/gpu at most")
     );
-    // Who may not list pods does not learn what is free.
+    // Without rights to list pods, free capacity is unknown.
     let alice = scene.seen_by(Persona::Alice);
     alice
         .gpuctl_with(&["fit", "-f", "-", "-o", "json"], &job("gpu: 1", ""))
         .exits(1);
 }
 
-/// The scheduler ends the pod that `fit` names, and no other.
+/// The scheduler preempts the pod that `fit` names, and no other.
 #[test]
-fn who_gives_way_is_named_beforehand() {
+fn fit_predicts_the_preempted_pods() {
     let scene = Scene::new("giving-way");
     cluster().add_nodes(&[in_pool(
         node("giving-way-a", Some(A100), &[(GPU, 8)]),
@@ -307,7 +311,7 @@ fn who_gives_way_is_named_beforehand() {
     assert_eq!(
         fit("giving-way-polite", 4),
         Value::Null,
-        "it preempts nobody"
+        "a class with `preemptionPolicy: Never` has no victims"
     );
     let text = scene
         .gpuctl_with(&["fit", "-f", "-"], &job("giving-way-first", 4))
@@ -325,7 +329,6 @@ fn who_gives_way_is_named_beforehand() {
             &job("giving-way-first", 4),
         )
         .ok();
-    let end = Instant::now() + Duration::from_secs(60);
     let names = || -> Vec<String> {
         let pods = items(&scene.get(&["pods"]));
         let placed = pods.iter().filter(|pod| {
@@ -335,10 +338,10 @@ fn who_gives_way_is_named_beforehand() {
             .map(|pod| pod["metadata"]["name"].as_str().unwrap()[..3].to_owned())
             .collect()
     };
-    while names() != ["mid", "urg"] && Instant::now() < end {
-        thread::sleep(Duration::from_millis(500));
-    }
-    assert_eq!(names(), ["mid", "urg"]);
+    eventually("only `low` is preempted", Duration::from_secs(60), || {
+        let placed = names();
+        (placed == ["mid", "urg"]).then_some(()).ok_or(placed)
+    });
     scene.admin.run(&[
         "delete",
         "jobs,pods",

@@ -1,24 +1,24 @@
-//! A thousand nodes: lists in pages of the API server's and of ours, and sums that another program
-//! makes too. A cluster of its own, for the others would wait for it.
+//! A thousand nodes: pages of the API server and of gpuctl, and sums compared with kubectl's
+//! numbers. It has its own cluster, because its nodes would slow down other tests.
 
 use std::collections::BTreeSet;
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use gpuctl_sandbox::nodes::{in_pool, node};
-use gpuctl_sandbox::{Cluster, Options, Persona};
+use gpuctl_sandbox::{Cluster, Options, Persona, eventually};
 use serde_json::{Value, json};
 
 const NODES: usize = 1000;
 
 #[test]
-fn a_thousand_nodes_in_pages() {
+fn a_thousand_nodes_are_listed_in_pages() {
     let cluster = Cluster::start(&Options::default()).unwrap_or_else(|error| panic!("{error:#}"));
     let admin = cluster.kubectl(Persona::Admin);
     let product = |name| Some(("nvidia.com/gpu.product", name));
     let fleet: Vec<Value> = (0..NODES)
         .map(|index| match index % 10 {
-            // One in ten has no GPU, one in ten is of the second type and in a pool.
+            // One node in ten has no GPU; one in ten has the second type and is in a pool.
             0 => node(&format!("n-{index:04}"), None, &[]),
             1 => in_pool(
                 node(
@@ -38,17 +38,11 @@ fn a_thousand_nodes_in_pages() {
     for part in fleet.chunks(250) {
         admin.apply(&json!({"apiVersion": "v1", "kind": "List", "items": part}));
     }
-    let end = Instant::now() + Duration::from_secs(120);
-    while admin
-        .run(&["get", "nodes", "--no-headers"])
-        .lines()
-        .filter(|line| line.contains(" Ready "))
-        .count()
-        < NODES
-    {
-        assert!(Instant::now() < end, "the nodes are never ready");
-        std::thread::sleep(Duration::from_secs(1));
-    }
+    eventually("all nodes are ready", Duration::from_secs(120), || {
+        let list = admin.run(&["get", "nodes", "--no-headers"]);
+        let ready = list.lines().filter(|line| line.contains(" Ready ")).count();
+        (ready >= NODES).then_some(()).ok_or(ready)
+    });
     let run = |persona: Persona, arguments: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_gpuctl"));
         command
@@ -67,7 +61,7 @@ fn a_thousand_nodes_in_pages() {
         );
         String::from_utf8(output.stdout).unwrap()
     };
-    // Nobody has published anything yet.
+    // No facts about nodes are published yet.
     let refused = run(Persona::Viewer, &["get", "nodes"]);
     assert_eq!(refused.status.code(), Some(5));
     assert!(String::from_utf8_lossy(&refused.stderr).contains("nodes is forbidden"));
@@ -86,14 +80,14 @@ fn a_thousand_nodes_in_pages() {
         (&all["total"], all["items"].as_array().unwrap().len()),
         (&json!(NODES), NODES)
     );
-    // kubectl's own arithmetic is none: its numbers are added up here.
-    let told = admin.run(&[
+    // kubectl does not add, so its numbers are added up here.
+    let allocatable = admin.run(&[
         "get",
         "nodes",
         "-o",
         r#"jsonpath={range .items[*]}{.status.allocatable.nvidia\.com/gpu}{"\n"}{end}"#,
     ]);
-    let devices: u64 = told
+    let devices: u64 = allocatable
         .lines()
         .filter_map(|line| line.parse::<u64>().ok())
         .sum();
@@ -123,7 +117,7 @@ fn a_thousand_nodes_in_pages() {
         );
         seen.extend(names);
     }
-    assert_eq!(seen.len(), NODES, "every node is on one page");
+    assert_eq!(seen.len(), NODES, "every node is on exactly one page");
     assert!(
         names(&document(&[
             "get",
@@ -148,7 +142,7 @@ fn a_thousand_nodes_in_pages() {
         (&pool["gpuTotal"], &pool["gpuFree"], &pool["gpuType"]),
         (&json!(400), &json!(400), &json!({"h100-80g": 400}))
     );
-    // Facts for users who may not list nodes fit into one object.
+    // Facts about all nodes, for users without rights on them, fit into one object.
     let yaml = "kind: pool\nversion: v0.1\npool: {name: near}\nnodes: [n-0002]\n";
     let path = cluster.folder().join("near.yaml");
     std::fs::write(&path, yaml).unwrap();

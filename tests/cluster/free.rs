@@ -1,10 +1,10 @@
-//! `free`: what it says can be used is what the real scheduler can place.
+//! `free`: compares the reported capacity with pods that the real scheduler places.
 
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use gpuctl_sandbox::Persona;
 use gpuctl_sandbox::nodes::{in_pool, node, tainted};
+use gpuctl_sandbox::{Persona, eventually};
 use serde_json::{Value, json};
 
 use crate::support::{A100, GPU, Scene, cluster};
@@ -25,7 +25,7 @@ fn pod(name: &str, on: &str, requests: &Value) -> Value {
 }
 
 #[test]
-fn blocks_gangs_and_what_is_stranded() {
+fn free_reports_blocks_gangs_and_stranded_gpus() {
     let scene = Scene::new("spare");
     let gpus = |name: &str| in_pool(node(name, Some(A100), &[(GPU, 8)]), "spare");
     let racked = |name: &str, rack: &str| {
@@ -49,29 +49,29 @@ fn blocks_gangs_and_what_is_stranded() {
         .apply(&json!({"apiVersion": "v1", "kind": "List", "items": [
             pod("lab", "spare-b", &json!({GPU: "1"})),
             pod("large", "spare-c", &json!({GPU: "5"})),
-            // Of 96 CPUs it leaves two, so six of its eight GPUs are of no use.
+            // It leaves two of 96 CPUs, so six of the node's eight GPUs are stranded.
             pod("preprocess", "spare-starved", &json!({"cpu": "94"})),
         ]}));
-    let end = Instant::now() + Duration::from_secs(30);
-    let found = loop {
-        let found = free(&scene, &["--slots", "8"]);
-        if found["groups"][0]["gpuFree"] == 20 || Instant::now() > end {
-            break found;
+    let capacity = eventually("20 GPUs are free", Duration::from_secs(30), || {
+        let answer = free(&scene, &["--slots", "8"]);
+        if answer["groups"][0]["gpuFree"] == 20 {
+            Ok(answer)
+        } else {
+            Err(answer)
         }
-        thread::sleep(Duration::from_millis(300));
-    };
-    // 8 on a, 7 on b, 3 on c, 2 on the starved one; six there, and eight each of the others, are
-    // not.
-    let group = &found["groups"][0];
+    });
+    // Free: 8 on a, 7 on b, 3 on c and 2 on the starved node. Stranded: its other 6, and 8 on each
+    // of the last three nodes.
+    let group = &capacity["groups"][0];
     assert_eq!(
         (&group["gpuType"], &group["gpuTotal"]),
         (&json!("a100-80g"), &json!(56)),
-        "{found:#}"
+        "{capacity:#}"
     );
     assert_eq!(
         (&group["gpuFree"], &group["gpuStranded"]),
         (&json!(20), &json!(30)),
-        "{found:#}"
+        "{capacity:#}"
     );
     let blocks = json!([{"gpus": 8, "nodes": 1}, {"gpus": 7, "nodes": 1}, {"gpus": 3, "nodes": 1}, {"gpus": 2, "nodes": 1}]);
     assert_eq!(group["blocks"], blocks);
@@ -119,9 +119,9 @@ fn blocks_gangs_and_what_is_stranded() {
          stranded: 6 a100-80g on spare-starved without enough free CPU (most held by spare/preprocess: 94 CPUs)\n\
          a100-80g: 1 job of 8 fits now; 2 after moving spare/lab (1 GPU) from spare-b to spare-starved\n"
     );
-    let by = free(&scene, &["--by", RACK, "--slots", "16"]);
-    let of = |rack: &str| {
-        by["groups"]
+    let by_rack = free(&scene, &["--by", RACK, "--slots", "16"]);
+    let rack_group = |rack: &str| {
+        by_rack["groups"]
             .as_array()
             .unwrap()
             .iter()
@@ -130,25 +130,28 @@ fn blocks_gangs_and_what_is_stranded() {
             .clone()
     };
     assert_eq!(
-        (&of("left")["gpuFree"], &of("right")["gpuFree"]),
+        (
+            &rack_group("left")["gpuFree"],
+            &rack_group("right")["gpuFree"]
+        ),
         (&json!(15), &json!(5)),
-        "{by:#}"
+        "{by_rack:#}"
     );
-    assert_eq!(of("left")["largestGang"]["gpus"], 14);
-    what_it_says_fits_is_placed(&scene);
-    the_advice_works(&scene);
+    assert_eq!(rack_group("left")["largestGang"]["gpus"], 14);
+    check_that_reported_slots_can_be_used(&scene);
+    check_that_the_advised_move_works(&scene);
     let alice = scene.seen_by(Persona::Alice);
     alice.gpuctl(&["free"]).exits(5).says("gpuctl auth check");
 }
 
-/// As many pods of three GPUs as it says run, and not one more.
-fn what_it_says_fits_is_placed(scene: &Scene) {
-    let said = free(scene, &["--slots", "3"])["groups"][0]["slots"]["jobsNow"]
+/// Exactly the reported number of pods with three GPUs run.
+fn check_that_reported_slots_can_be_used(scene: &Scene) {
+    let slots = free(scene, &["--slots", "3"])["groups"][0]["slots"]["jobsNow"]
         .as_u64()
         .unwrap();
-    // 8/3 + 7/3 + 3/3 + 2/3
-    assert_eq!(said, 5);
-    let names: Vec<String> = (0..=said).map(|index| format!("three-{index}")).collect();
+    // ⌊8/3⌋ + ⌊7/3⌋ + ⌊3/3⌋ + ⌊2/3⌋
+    assert_eq!(slots, 5);
+    let names: Vec<String> = (0..=slots).map(|index| format!("three-{index}")).collect();
     for name in &names {
         scene.create(
             name,
@@ -170,20 +173,21 @@ fn what_it_says_fits_is_placed(scene: &Scene) {
             .json();
         jobs["total"].as_u64().unwrap()
     };
-    let end = Instant::now() + Duration::from_secs(60);
-    while running() != said {
-        assert!(Instant::now() < end, "{} of {said} run", running());
-        thread::sleep(Duration::from_millis(300));
-    }
+    let what = format!("{slots} jobs run");
+    eventually(&what, Duration::from_secs(60), || {
+        let jobs = running();
+        (jobs == slots).then_some(()).ok_or(jobs)
+    });
+    // Gives the scheduler time to place a pod too many, which must not happen.
     thread::sleep(Duration::from_secs(3));
-    assert_eq!(running(), said);
+    assert_eq!(running(), slots);
     for name in &names {
         scene.gpuctl(&["delete", "job", name, "--force"]).ok();
     }
 }
 
-/// The pod that it names is moved where it says, and then two jobs of eight run.
-fn the_advice_works(scene: &Scene) {
+/// Moves the pod as advised, after which two jobs of eight GPUs run.
+fn check_that_the_advised_move_works(scene: &Scene) {
     scene
         .admin
         .run(&["delete", "pod", "lab", "-n", "spare", "--wait=true"]);

@@ -1,12 +1,12 @@
-//! Trainings over several nodes where Kubernetes itself places gangs (1.36, behind feature gates):
-//! all pods of a training are placed, or none. A cluster of its own, for the gates change how every
-//! pod with a group is scheduled.
+//! Trainings on several nodes where Kubernetes itself schedules gangs (1.36, behind feature gates):
+//! all pods of a training are placed, or none. It has its own cluster, because the gates change the
+//! scheduling of every pod with a group.
 
 use std::thread;
 use std::time::{Duration, Instant};
 
 use gpuctl_sandbox::nodes::{in_pool, node};
-use gpuctl_sandbox::{Cluster, Options, Persona};
+use gpuctl_sandbox::{Cluster, Options, Persona, eventually};
 use serde_json::{Value, json};
 
 use crate::runner::{Run, gpuctl, run};
@@ -37,7 +37,7 @@ impl Scene {
         self.gpuctl(Persona::Admin, &["create", "-f", "-"], yaml)
     }
 
-    /// Pods of a job that have a node and have not ended.
+    /// Number of pods of a job that are bound and have not failed.
     fn placed(&self, job: &str) -> usize {
         let list = self.cluster.kubectl(Persona::Admin).json(&[
             "get",
@@ -46,26 +46,22 @@ impl Scene {
             &format!("gpuctl/job={job}"),
         ]);
         let pods = list["items"].as_array().cloned().unwrap_or_default();
-        let there = |pod: &&Value| {
+        let is_bound = |pod: &&Value| {
             pod["spec"]["nodeName"].is_string()
                 && pod["metadata"]["deletionTimestamp"].is_null()
                 && pod["status"]["phase"] != "Failed"
         };
-        pods.iter().filter(there).count()
+        pods.iter().filter(is_bound).count()
     }
 
     #[track_caller]
-    fn until(&self, what: &str, mut good: impl FnMut() -> bool) {
-        let end = Instant::now() + Duration::from_secs(90);
-        while !good() {
-            assert!(Instant::now() < end, "never: {what}");
-            thread::sleep(Duration::from_millis(300));
-        }
+    fn until(&self, what: &str, good: impl FnMut() -> bool) {
+        eventually(what, Duration::from_secs(90), good);
     }
 }
 
 #[test]
-fn trainings_are_placed_whole_or_not_at_all() {
+fn gangs_are_placed_completely_or_not_at_all() {
     let scene = Scene {
         cluster: Cluster::start(&Options {
             with_gangs: true,
@@ -86,13 +82,13 @@ fn trainings_are_placed_whole_or_not_at_all() {
         })
         .collect();
     scene.cluster.add_nodes(&nodes);
-    a_dry_run_shows_the_group(&scene);
-    two_that_compete_never_share(&scene);
-    a_rank_that_fails_comes_back_into_its_group(&scene);
-    who_may_not_make_groups_is_told(&scene);
+    check_a_dry_run(&scene);
+    check_competing_gangs(&scene);
+    check_a_replaced_rank(&scene);
+    check_users_without_rights_on_groups(&scene);
 }
 
-fn a_dry_run_shows_the_group(scene: &Scene) {
+fn check_a_dry_run(scene: &Scene) {
     let shown = scene
         .gpuctl(
             Persona::Admin,
@@ -128,14 +124,15 @@ fn a_dry_run_shows_the_group(scene: &Scene) {
         .says("`job.gang: volcano` needs a scheduler that this cluster does not serve");
 }
 
-/// 64 of 96 GPUs each: without gangs the second would hold 32 of them and wait for ever.
-fn two_that_compete_never_share(scene: &Scene) {
+/// Each needs 64 of 96 GPUs: without gangs, the second would hold 32 of them and wait for ever.
+fn check_competing_gangs(scene: &Scene) {
     thread::scope(|scope| {
         for name in ["one", "two"] {
             scope.spawn(move || scene.create(&training(name, "")).ok());
         }
     });
     scene.until("one of them is placed", || [0, RANKS] == sorted(scene));
+    // The loser must not get any pod for a while.
     let end = Instant::now() + Duration::from_secs(10);
     while Instant::now() < end {
         assert_eq!(sorted(scene), [0, RANKS]);
@@ -150,7 +147,7 @@ fn two_that_compete_never_share(scene: &Scene) {
         .gpuctl(Persona::Admin, &["get", "jobs", "-o", "json"], "")
         .ok()
         .json();
-    let of = |name: &str| {
+    let job_entry = |name: &str| {
         jobs["items"]
             .as_array()
             .unwrap()
@@ -160,14 +157,14 @@ fn two_that_compete_never_share(scene: &Scene) {
             .unwrap()
     };
     assert_eq!(
-        (&of(winner)["status"], &of(winner)["gpuHeld"]),
+        (&job_entry(winner)["status"], &job_entry(winner)["gpuHeld"]),
         (&json!("running"), &json!(64))
     );
     assert_eq!(
-        (&of(loser)["status"], &of(loser)["gpuHeld"]),
+        (&job_entry(loser)["status"], &job_entry(loser)["gpuHeld"]),
         (&json!("pending"), &json!(0)),
         "{:#}",
-        of(loser)
+        job_entry(loser)
     );
     let third = scene.create(&training("three", "")).ok();
     assert!(
@@ -183,7 +180,9 @@ fn two_that_compete_never_share(scene: &Scene) {
     scene
         .gpuctl(Persona::Admin, &["delete", "job", winner, "--force"], "")
         .ok();
-    scene.until("the other is placed whole", || scene.placed(loser) == RANKS);
+    scene.until("all pods of the loser are placed", || {
+        scene.placed(loser) == RANKS
+    });
     scene
         .gpuctl(Persona::Admin, &["delete", "job", loser, "--force"], "")
         .ok();
@@ -193,7 +192,7 @@ fn two_that_compete_never_share(scene: &Scene) {
             .kubectl(Persona::Admin)
             .json(&["get", "podgroups.scheduling.k8s.io"])
     };
-    scene.until("their groups went with them", || {
+    scene.until("their groups are deleted", || {
         groups()["items"].as_array().is_some_and(Vec::is_empty)
     });
 }
@@ -204,7 +203,7 @@ fn sorted(scene: &Scene) -> [usize; 2] {
     placed
 }
 
-fn a_rank_that_fails_comes_back_into_its_group(scene: &Scene) {
+fn check_a_replaced_rank(scene: &Scene) {
     scene.create(&training("again", "")).ok();
     scene.until("it is placed", || scene.placed("again") == RANKS);
     let same = scene
@@ -234,19 +233,19 @@ fn a_rank_that_fails_comes_back_into_its_group(scene: &Scene) {
             "-l",
             "gpuctl/job=again,batch.kubernetes.io/job-completion-index=7",
         ]);
-        let other = |pod: &Value| {
+        let is_replacement = |pod: &Value| {
             let grouped = pod["spec"]["schedulingGroup"]["podGroupName"] == "again";
             pod["metadata"]["name"] != name.as_str()
                 && pod["spec"]["nodeName"].is_string()
                 && grouped
         };
-        pods["items"].as_array().unwrap().iter().any(other)
+        pods["items"].as_array().unwrap().iter().any(is_replacement)
     });
     assert_eq!(scene.placed("again"), RANKS);
-    // The group of the job before goes with its last pod, and the new one has the same name.
-    let other = training("again", "").replace("[train]", "[train, --faster]");
+    // The old group is deleted with its last pod, and the new one has the same name.
+    let faster = training("again", "").replace("[train]", "[train, --faster]");
     scene
-        .gpuctl(Persona::Admin, &["apply", "-f", "-", "--replace"], &other)
+        .gpuctl(Persona::Admin, &["apply", "-f", "-", "--replace"], &faster)
         .ok();
     scene.until("its replacement is placed", || {
         scene.placed("again") == RANKS
@@ -256,8 +255,8 @@ fn a_rank_that_fails_comes_back_into_its_group(scene: &Scene) {
         .ok();
 }
 
-/// The built-in role `edit` has rights on PodGroups; a role of a site's own need not.
-fn who_may_not_make_groups_is_told(scene: &Scene) {
+/// The built-in role `edit` has rights on PodGroups; a site's own roles may lack them.
+fn check_users_without_rights_on_groups(scene: &Scene) {
     let admin = scene.cluster.kubectl(Persona::Admin);
     admin.run(&["create", "namespace", "team-a"]);
     let rule = |group: &str, resources: Value| json!({"apiGroups": [group], "resources": resources, "verbs": ["*"]});
@@ -288,12 +287,12 @@ fn who_may_not_make_groups_is_told(scene: &Scene) {
         "{}",
         created.err
     );
-    let wanted = scene
+    let refused = scene
         .gpuctl(
             Persona::Alice,
             &["-n", "team-a", "create", "-f", "-"],
             &training("other", ", gang: native"),
         )
         .exits(5);
-    assert!(wanted.err.contains("podgroups"), "{}", wanted.err);
+    assert!(refused.err.contains("podgroups"), "{}", refused.err);
 }

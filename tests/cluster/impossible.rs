@@ -1,6 +1,6 @@
-//! What can never run here is refused before it is written, by what the nodes have and not by what
-//! is free of them; what can run later is accepted, with a line that says who holds what it waits
-//! for.
+//! A job that can never run is refused before anything is written, judged by the capacity of the
+//! nodes and not by their free resources. A job that can run later is accepted, with a line about
+//! the holders of the resources that it waits for.
 
 use gpuctl_sandbox::Persona;
 use gpuctl_sandbox::nodes::{in_pool, node};
@@ -18,12 +18,12 @@ fn nothing_is_written(scene: &Scene) {
 }
 
 #[test]
-fn what_no_node_holds_is_refused_by_every_verb_that_submits() {
+fn every_submitting_command_refuses_jobs_larger_than_any_node() {
     let scene = Scene::with_nodes("never", 2);
     let job =
         |resources: &str| scene.training("a", &format!("resources: {{pool: POOL, {resources}}}"));
     // Nodes of the sandbox have 8 GPUs, 96 CPUs, 1Ti of memory and 2Ti of disk.
-    for (resources, told) in [
+    for (resources, message) in [
         (
             "gpu: 16",
             "no node has 16 a100-80g; the largest has 8 (never-0)",
@@ -44,24 +44,27 @@ fn what_no_node_holds_is_refused_by_every_verb_that_submits() {
         scene
             .gpuctl_with(&CREATE, &job(resources))
             .exits(3)
-            .says(told)
+            .says(message)
             .says("stdin:5:");
         scene
             .gpuctl_with(&["create", "-f", "-", "--dry-run=server"], &job(resources))
             .exits(3)
-            .says(told);
+            .says(message);
         scene
             .gpuctl_with(&["apply", "-f", "-"], &job(resources))
             .exits(3)
-            .says(told);
-        let found = scene
+            .says(message);
+        let report = scene
             .gpuctl_with(
                 &["validate", "-f", "-", "--server", "-o", "json"],
                 &job(resources),
             )
             .exits(3)
             .json();
-        assert!(found["files"][0].to_string().contains(told), "{found:#}");
+        assert!(
+            report["files"][0].to_string().contains(message),
+            "{report:#}"
+        );
     }
     scene
         .gpuctl(&[
@@ -90,18 +93,18 @@ fn what_no_node_holds_is_refused_by_every_verb_that_submits() {
         .exits(3)
         .says("no node has 9 a100-80g");
     nothing_is_written(&scene);
-    let meant = scene
+    let allowed = scene
         .gpuctl_with(
             &["create", "-f", "-", "--allow-pending", "-o", "json"],
             &job("gpu: 16"),
         )
         .ok();
-    assert_eq!(meant.json()["status"], "pending");
-    meant.says("no node has 16 a100-80g");
+    assert_eq!(allowed.json()["status"], "pending");
+    allowed.says("no node has 16 a100-80g");
 }
 
 #[test]
-fn cordoned_and_broken_nodes_count_and_growing_groups_only_warn() {
+fn cordoned_and_broken_nodes_count_and_autoscaled_groups_only_warn() {
     let scene = Scene::new("capacity");
     let mut large = in_pool(node("capacity-large", Some(A100), &[(GPU, 16)]), "capacity");
     large["spec"] = json!({"unschedulable": true});
@@ -109,7 +112,7 @@ fn cordoned_and_broken_nodes_count_and_growing_groups_only_warn() {
         node("capacity-broken", Some(A100), &[(GPU, 4)]),
         "capacity-broken",
     );
-    // As after a crash of the device plugin.
+    // A crashed device plugin leaves capacity but nothing allocatable.
     broken["status"]["allocatable"][GPU] = json!("0");
     let mut group = in_pool(
         node("capacity-group", Some(A100), &[(GPU, 8)]),
@@ -145,7 +148,7 @@ fn cordoned_and_broken_nodes_count_and_growing_groups_only_warn() {
 }
 
 #[test]
-fn what_can_run_later_is_accepted_with_who_holds_it() {
+fn a_job_that_must_wait_is_accepted_and_names_the_holders() {
     let scene = Scene::with_nodes("later", 2);
     scene.create("one", "resources: {pool: POOL, gpu: 6}");
     scene.create("two", "resources: {pool: POOL, gpu: 8}");
@@ -163,7 +166,7 @@ fn what_can_run_later_is_accepted_with_who_holds_it() {
         "{}",
         run.err
     );
-    // 8 - 6 are left beside the first, none beside the second.
+    // The node of `one` has 8 - 6 = 2 free GPUs, the node of `two` none.
     run.says(" has most: 2; later/two holds 8, later/one holds 6");
     let fits = scene
         .gpuctl_with(
@@ -179,7 +182,7 @@ fn what_can_run_later_is_accepted_with_who_holds_it() {
         )
         .ok();
     gang.says("only 0 of 2 pods fit now; pods that start hold their GPUs while they wait for the rest; later/two holds 8");
-    // Programs get it as a warning object; stdout is one document.
+    // With `-o json` this is a warning object on stderr, and stdout is one document.
     let run = scene
         .gpuctl_with(
             &["create", "-f", "-", "-o", "json"],
@@ -195,7 +198,7 @@ fn what_can_run_later_is_accepted_with_who_holds_it() {
 }
 
 #[test]
-fn names_of_what_is_not_there_are_refused_together() {
+fn missing_references_are_reported_together() {
     let scene = Scene::with_nodes("names", 1);
     let job = |rest: &str| scene.training("a", rest);
     let storage = "storage: {workdirs: [{path: /m, pvc: models}, {path: /k, secret: keys}, {path: /c, configmap: settings}]}";
@@ -246,18 +249,22 @@ fn names_of_what_is_not_there_are_refused_together() {
         .exits(4)
         .says("service account `robot` does not exist");
     nothing_is_written(&scene);
-    // What another document of the same run brings is there.
+    // Objects that another document of the same run creates count as existing.
     let both = format!(
         "{}---\n{}",
         scene.training("maker", "storage: {workdirs: [{path: /out, size: 1Gi}]}"),
         scene.training("user", "storage: {workdirs: [{path: /in, pvc: maker-out}]}")
     );
-    let made = scene
+    let created = scene
         .gpuctl_with(&["create", "-f", "-", "-o", "json"], &both)
         .ok()
         .json();
-    assert_eq!(made["success"].as_array().unwrap().len(), 2, "{made:#}");
-    // A job that is there is only warned of.
+    assert_eq!(
+        created["success"].as_array().unwrap().len(),
+        2,
+        "{created:#}"
+    );
+    // For an existing job, a missing reference is only a warning.
     let changed = scene.service("web", "vllm", 1, "");
     scene.gpuctl_with(&["apply", "-f", "-"], &changed).ok();
     let lost = scene.service(
@@ -273,17 +280,17 @@ fn names_of_what_is_not_there_are_refused_together() {
 }
 
 #[test]
-fn quotas_that_never_allow_a_job_refuse_it() {
+fn a_job_larger_than_its_quota_is_refused() {
     let scene = Scene::with_nodes("allowed", 2);
     scene.admin.apply(&json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "team", "namespace": "allowed"},
         "spec": {"hard": {"requests.nvidia.com/gpu": "8"}}}));
     scene.get_until(&["resourcequota", "team"], |quota| {
         quota["status"]["hard"].is_object()
     });
-    // Each pod passes the API server; the two together never do.
-    let two = scene.training("two", "resources: {pool: POOL, gpu: 8, node_count: 2}");
+    // Each pod fits the quota, but both together never do.
+    let two_pods = scene.training("two", "resources: {pool: POOL, gpu: 8, node_count: 2}");
     scene
-        .gpuctl_with(&CREATE, &two)
+        .gpuctl_with(&CREATE, &two_pods)
         .exits(1)
         .says("quota `team` allows at most 8 of requests.nvidia.com/gpu, but the job needs 16");
     nothing_is_written(&scene);
@@ -304,7 +311,7 @@ fn quotas_that_never_allow_a_job_refuse_it() {
 }
 
 #[test]
-fn whoever_may_not_look_is_warned_and_served() {
+fn checks_without_rights_only_warn() {
     let scene = Scene::with_nodes("blindly", 1);
     scene.admin.run(&[
         "create",

@@ -1,5 +1,5 @@
-//! `label node`, `get label`, `get node-labels`, `get gpu-type`: each node for itself, and nothing
-//! lost.
+//! `label node`, `get label`, `get node-labels` and `get gpu-type`: each node succeeds or fails on
+//! its own, and concurrent changes do not overwrite each other.
 
 use gpuctl_sandbox::Persona;
 use serde_json::{Value, json};
@@ -11,7 +11,7 @@ fn label(scene: &Scene, node: &str, key: &str) -> Value {
 }
 
 #[test]
-fn labels_are_set_read_and_taken_away() {
+fn labels_are_set_read_and_deleted() {
     let scene = Scene::with_nodes("labels", 2);
     let key = "nvidia.com/gpu-type";
     let one = scene
@@ -104,7 +104,7 @@ fn labels_are_set_read_and_taken_away() {
         ),
         (&json!("nope"), &json!("NodeNotFound"))
     );
-    let own = |verb: &str| {
+    let listed_node = |verb: &str| {
         let all = scene
             .gpuctl(&["get", verb, "--all", "-o", "json"])
             .ok()
@@ -118,25 +118,25 @@ fn labels_are_set_read_and_taken_away() {
             .clone()
     };
     assert_eq!(
-        own("node-labels"),
-        own("gpu-type"),
+        listed_node("node-labels"),
+        listed_node("gpu-type"),
         "two names of one verb; other tests add nodes in between"
     );
-    let own = own("node-labels");
-    assert_eq!(own["boundPools"], json!(["labels"]));
+    let listed_node = listed_node("node-labels");
+    assert_eq!(listed_node["boundPools"], json!(["labels"]));
     assert!(
-        own["gpuLabels"]
+        listed_node["gpuLabels"]
             .as_array()
             .unwrap()
             .contains(&json!({"key": key, "value": "h100"})),
-        "{own}"
+        "{listed_node}"
     );
-    let gone = scene
+    let deleted = scene
         .gpuctl(&["label", "node", "labels-0", key, "--delete", "-o", "json"])
         .ok()
         .json();
     assert_eq!(
-        (&gone["nodeName"], &gone["labelKey"]),
+        (&deleted["nodeName"], &deleted["labelKey"]),
         (&json!("labels-0"), &json!(key))
     );
     assert_eq!(label(&scene, "labels-0", key), Value::Null);
@@ -160,7 +160,7 @@ fn labels_are_set_read_and_taken_away() {
 }
 
 #[test]
-fn what_is_no_label_or_not_ours_is_refused_before_anything_is_written() {
+fn invalid_and_reserved_labels_are_refused_before_any_write() {
     let scene = Scene::with_nodes("bad-labels", 2);
     let nodes = |word: &str, code: i32, text: &str| {
         scene
@@ -192,7 +192,7 @@ fn what_is_no_label_or_not_ours_is_refused_before_anything_is_written() {
 }
 
 #[test]
-fn two_people_who_label_one_node_lose_nothing() {
+fn concurrent_labels_on_one_node_are_all_kept() {
     let scene = Scene::with_nodes("label-race", 1);
     let children: Vec<_> = (0..6)
         .map(|index| {
@@ -220,7 +220,7 @@ fn two_people_who_label_one_node_lose_nothing() {
 }
 
 #[test]
-fn who_may_not_write_nodes_is_told_so() {
+fn labelling_without_rights_is_forbidden() {
     let scene = Scene::with_nodes("label-rights", 1);
     scene.allow_edit(Persona::Carol);
     scene

@@ -1,4 +1,4 @@
-//! `logs` through the real API server: merged, filtered, followed to the end of the job, over
+//! `logs` with the real API server: merged, filtered, followed to the end of the job, and over
 //! broken connections.
 
 use std::io::{BufRead, BufReader};
@@ -20,7 +20,7 @@ fn pod_names(scene: &Scene, job: &str) -> Vec<String> {
 }
 
 #[test]
-fn ranks_are_merged_by_time_and_can_be_picked() {
+fn logs_of_ranks_are_merged_by_time_and_filtered() {
     let scene = Scene::with_nodes("merged", 1);
     scene.create("a", "resources: {pool: POOL, gpu: 1, node_count: 2}");
     scene.until("a", "running", None);
@@ -66,7 +66,7 @@ fn ranks_are_merged_by_time_and_can_be_picked() {
 }
 
 #[test]
-fn a_job_that_has_not_begun_says_why_there_is_no_log() {
+fn a_pending_job_explains_why_there_is_no_log() {
     let scene = Scene::with_nodes("silent", 1);
     scene.create("a", "resources: {pool: POOL, gpu: 9}");
     scene.until("a", "pending", Some("Unschedulable"));
@@ -78,7 +78,7 @@ fn a_job_that_has_not_begun_says_why_there_is_no_log() {
 }
 
 #[test]
-fn the_try_before_is_read_from_the_earlier_pod() {
+fn previous_reads_the_log_of_the_earlier_pod() {
     let scene = Scene::with_nodes("previous", 1);
     scene.create("a", "job: {name: NAME, retries: 1}\nenvironment: {image: busybox, env: {SIM_SECONDS: 2, SIM_EXIT: 1}}");
     scene.until("a", "running", None);
@@ -109,9 +109,9 @@ fn the_try_before_is_read_from_the_earlier_pod() {
 }
 
 #[test]
-fn following_ends_with_the_job_and_pods_that_appear_later_join() {
+fn following_includes_later_pods_and_ends_with_the_job() {
     let scene = Scene::with_nodes("follow", 1);
-    // One of two ranks waits for its GPUs.
+    // The second rank waits for its GPUs.
     scene.create("blocker", "resources: {pool: POOL, gpu: 4}");
     scene.until("blocker", "running", None);
     scene.create("a", "environment: {image: busybox, env: {SIM_SECONDS: 8}}\nresources: {pool: POOL, gpu: 4, node_count: 2}");
@@ -146,7 +146,7 @@ fn following_ends_with_the_job_and_pods_that_appear_later_join() {
     let mut late = cluster().pod_log("follow", &name(&second), "main");
     late.say("joined");
     early.say("together");
-    // While the pod runs: whoever follows may be gone a moment after its end.
+    // Written while the pod runs, because `-f` exits shortly after the job ends.
     late.say("the last word");
     scene.until("a", "succeeded", None);
     let run = finish(child, Duration::from_secs(60)).ok();
@@ -165,7 +165,7 @@ fn following_ends_with_the_job_and_pods_that_appear_later_join() {
 }
 
 #[test]
-fn a_retried_rank_goes_on_in_its_new_pod() {
+fn following_continues_with_the_new_pod_of_a_retried_rank() {
     let scene = Scene::with_nodes("retried", 1);
     scene.create("a", "job: {name: NAME, retries: 1}\nenvironment: {image: busybox, env: {SIM_SECONDS: 3, SIM_EXIT: 1}}");
     scene.until("a", "running", None);
@@ -191,10 +191,10 @@ fn a_retried_rank_goes_on_in_its_new_pod() {
     );
 }
 
-/// A road to the API server that breaks every connection now and then, and leads nowhere while it
-/// is closed.
-fn shaky_road(every: Duration, closed: &Arc<AtomicBool>) -> u16 {
-    let (closed, barred) = (Arc::clone(closed), Arc::clone(closed));
+/// Starts a proxy to the API server that breaks all connections at an interval, and accepts none
+/// while it is closed.
+fn unreliable_proxy(every: Duration, closed: &Arc<AtomicBool>) -> u16 {
+    let (closed, is_closed) = (Arc::clone(closed), Arc::clone(closed));
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     let target = cluster()
@@ -208,7 +208,7 @@ fn shaky_road(every: Duration, closed: &Arc<AtomicBool>) -> u16 {
         loop {
             std::thread::sleep(every.min(Duration::from_millis(100)));
             let due = last.elapsed() >= every;
-            if !due && !barred.load(Ordering::Relaxed) {
+            if !due && !is_closed.load(Ordering::Relaxed) {
                 continue;
             }
             last = Instant::now();
@@ -236,7 +236,7 @@ fn shaky_road(every: Duration, closed: &Arc<AtomicBool>) -> u16 {
 }
 
 #[test]
-fn no_line_is_lost_or_repeated_when_connections_break() {
+fn broken_connections_neither_lose_nor_repeat_lines() {
     const LINES: usize = 300;
     let scene = Scene::with_nodes("shaky", 1);
     scene.create("a", "");
@@ -244,7 +244,7 @@ fn no_line_is_lost_or_repeated_when_connections_break() {
     let pod = pod_names(&scene, "a").remove(0);
     let mut log = cluster().pod_log("shaky", &pod, "main");
     log.say("line 0");
-    let port = shaky_road(Duration::from_millis(900), &Arc::default());
+    let port = unreliable_proxy(Duration::from_millis(900), &Arc::default());
     let kubeconfig = std::fs::read_to_string(cluster().kubeconfig(Persona::Admin)).unwrap();
     let config = file(
         "shaky.kubeconfig",
@@ -272,8 +272,10 @@ fn no_line_is_lost_or_repeated_when_connections_break() {
     });
     for number in 1..LINES {
         log.say(&format!("line {number}"));
+        // Spreads the lines over several broken connections.
         std::thread::sleep(Duration::from_millis(20));
     }
+    // Only waits: the assertion below shows the lines and stderr.
     let end = Instant::now() + Duration::from_secs(60);
     while !reading.is_finished() && Instant::now() < end {
         std::thread::sleep(Duration::from_millis(100));
@@ -292,19 +294,19 @@ fn no_line_is_lost_or_repeated_when_connections_break() {
 }
 
 #[test]
-fn a_sidecar_is_not_taken_for_the_job() {
+fn logs_show_the_main_container_by_default() {
     let scene = Scene::with_nodes("sidecar", 1);
     scene.create(
         "a",
         "resources: {pool: POOL, gpu: 1}\npod: {containers: [{name: agent, image: busybox}]}",
     );
-    // The overlay's container is merged by name, so it stands beside the job's own.
+    // Containers of the overlay are merged by name, so `agent` is added to the job's own container.
     scene.until("a", "running", None);
     let pod = pod_names(&scene, "a").remove(0);
     let mut log = cluster().pod_log("sidecar", &pod, "main");
     log.say("a\u{1b}[2Jb\u{1b}[32mc");
     log.say(" 10%|#    | 1/10\r 20%|##   | 2/10");
-    // In a pipe neither colors nor what moves the cursor.
+    // A pipe gets neither colors nor cursor movements.
     assert_eq!(
         scene.gpuctl(&["logs", "a"]).ok().out,
         "abc\n 20%|##   | 2/10\n"
@@ -332,7 +334,7 @@ fn a_sidecar_is_not_taken_for_the_job() {
 }
 
 #[test]
-fn the_api_server_may_be_away_for_a_while() {
+fn following_survives_an_outage_of_the_api_server() {
     let scene = Scene::with_nodes("away", 1);
     scene.create("a", "environment: {image: busybox, env: {SIM_SECONDS: 9}}");
     scene.until("a", "running", None);
@@ -340,7 +342,7 @@ fn the_api_server_may_be_away_for_a_while() {
     let mut log = cluster().pod_log("away", &pod, "main");
     log.say("before");
     let closed: Arc<AtomicBool> = Arc::default();
-    let port = shaky_road(Duration::from_secs(3600), &closed);
+    let port = unreliable_proxy(Duration::from_secs(3600), &closed);
     let kubeconfig = std::fs::read_to_string(cluster().kubeconfig(Persona::Admin)).unwrap();
     let config = file(
         "away.kubeconfig",
@@ -350,6 +352,7 @@ fn the_api_server_may_be_away_for_a_while() {
         ),
     );
     let child = scene.start(&["logs", "a", "-f", "--kubeconfig", config.to_str().unwrap()]);
+    // Lets the command open its stream before the outage of four seconds.
     std::thread::sleep(Duration::from_secs(2));
     closed.store(true, Ordering::Relaxed);
     log.say("meanwhile");
@@ -365,9 +368,9 @@ fn the_api_server_may_be_away_for_a_while() {
     );
 }
 
-/// Rank 1 fails first; the others lose it, and what they say is the same but for numbers.
+/// Rank 1 fails first. Both others then report its loss, in lines that differ only in numbers.
 #[test]
-fn the_first_error_of_all_ranks_is_found() {
+fn first_error_finds_the_rank_that_failed_first() {
     let scene = Scene::with_nodes("first-error", 1);
     scene.create(
         "a",
@@ -398,28 +401,28 @@ fn the_first_error_of_all_ranks_is_found() {
             ),
         }
     }
-    let told = scene.gpuctl(&["logs", "a", "--first-error"]).ok().out;
-    let head = told.lines().next().unwrap();
+    let output = scene.gpuctl(&["logs", "a", "--first-error"]).ok().out;
+    let head = output.lines().next().unwrap();
     assert!(
         head.starts_with("rank 1 on first-error-0 at ")
             && head.ends_with("; later something else on 2 other pods"),
-        "{told}"
+        "{output}"
     );
-    assert_eq!(told.lines().count(), 32, "{told}");
+    assert_eq!(output.lines().count(), 32, "{output}");
     assert!(
-        told.ends_with(
+        output.ends_with(
             "    File \"train.py\", line 7, in <module>\n> ValueError: shard 812 is broken\n"
         ),
-        "{told}"
+        "{output}"
     );
-    let of_others = scene
+    let rank_0 = scene
         .gpuctl(&["logs", "a", "--first-error", "--rank", "0", "-o", "json"])
         .ok()
         .json();
     assert_eq!(
         (
-            of_others["first"]["rank"].as_u64(),
-            of_others["podsRead"].as_u64()
+            rank_0["first"]["rank"].as_u64(),
+            rank_0["podsRead"].as_u64()
         ),
         (Some(0), Some(1))
     );

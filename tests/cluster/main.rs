@@ -1,6 +1,6 @@
-//! The real binary against real control planes. Most tests share one cluster, and each has its own
-//! namespace and pool there. Tests that stop parts of a cluster, count all of its requests or need
-//! other options start their own. What gpuctl says is compared with what kubectl sees.
+//! Runs the real binary against real control planes and compares its output with kubectl's. Most
+//! tests share one cluster, each with its own namespace and pool. Tests that stop parts of a
+//! cluster, count all of its requests or need other options start their own.
 #![expect(clippy::disallowed_methods, reason = "tests arrange files and clocks")]
 
 mod applying;

@@ -1,5 +1,5 @@
-//! How often waiting commands ask the API server: two hundred people wait at the same time. A
-//! cluster of its own, whose every request is counted.
+//! Counts the requests of waiting commands, because two hundred users may wait at the same time. It
+//! has its own cluster, so that it counts no requests of other tests.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Stdio};
@@ -11,7 +11,7 @@ use gpuctl_sandbox::{Cluster, Options, Persona};
 
 use crate::runner::{finish, gpuctl, run};
 
-const OF_JOBS: [&str; 6] = [
+const JOB_RESOURCES: [&str; 6] = [
     "jobs",
     "pods",
     "deployments",
@@ -19,7 +19,7 @@ const OF_JOBS: [&str; 6] = [
     "events",
     "services",
 ];
-const OF_CLUSTER: [&str; 6] = [
+const CLUSTER_RESOURCES: [&str; 6] = [
     "nodes",
     "resourceslices",
     "resourceclaims",
@@ -28,13 +28,13 @@ const OF_CLUSTER: [&str; 6] = [
     "cronjobs",
 ];
 
-/// Lists of these resources that the API server has answered. Controllers watch, so they are
-/// gpuctl's.
+/// Number of LIST requests for these resources that the API server answered. Controllers watch
+/// instead, so these are gpuctl's.
 fn lists(cluster: &Cluster, resources: &[&str]) -> u64 {
     let text = cluster
         .kubectl(Persona::Admin)
         .run(&["get", "--raw", "/metrics"]);
-    let of_jobs = |line: &&str| {
+    let is_list = |line: &&str| {
         line.starts_with("apiserver_request_total{")
             && line.contains("verb=\"LIST\"")
             && resources
@@ -47,10 +47,10 @@ fn lists(cluster: &Cluster, resources: &[&str]) -> u64 {
             .and_then(|number| number.parse::<u64>().ok())
             .unwrap_or(0)
     };
-    text.lines().filter(of_jobs).map(count).sum()
+    text.lines().filter(is_list).map(count).sum()
 }
 
-/// What a child prints, line by line.
+/// Sends each line that a child prints.
 fn lines(child: &mut Child) -> Receiver<String> {
     let (sender, lines) = std::sync::mpsc::channel();
     let stdout = child.stdout.take().expect("stdout is piped");
@@ -63,7 +63,7 @@ fn lines(child: &mut Child) -> Receiver<String> {
 }
 
 #[test]
-fn waiting_costs_few_requests_and_hears_of_changes_at_once() {
+fn waiting_costs_few_requests_and_shows_changes_immediately() {
     let cluster = Cluster::start(&Options::default()).unwrap_or_else(|error| panic!("{error:#}"));
     let product = ("nvidia.com/gpu.product", "NVIDIA-A100-SXM4-80GB");
     cluster.add_nodes(&[node("only", Some(product), &[("nvidia.com/gpu", 8)])]);
@@ -94,7 +94,8 @@ fn waiting_costs_few_requests_and_hears_of_changes_at_once() {
         "",
     )
     .ok();
-    // Eight GPUs are there, so whoever comes next waits; a deadline is kept though nothing changes.
+    // The first job uses all eight GPUs, so the next one is pending. Its timeout holds although
+    // nothing changes.
     let started = Instant::now();
     let hurried = run(
         command(&[
@@ -136,8 +137,8 @@ fn waiting_costs_few_requests_and_hears_of_changes_at_once() {
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    let of_watched_jobs = lines(&mut watcher);
-    // So does somebody who may see one namespace only.
+    let job_lines = lines(&mut watcher);
+    // A user with rights in one namespace also watches.
     cluster.kubectl(Persona::Admin).run(&[
         "create",
         "rolebinding",
@@ -156,8 +157,8 @@ fn waiting_costs_few_requests_and_hears_of_changes_at_once() {
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    // And those who watch nodes, pools, and everybody's workloads.
-    let mut others: Vec<Child> = ["nodes", "pools", "consumers", "workloads"]
+    // Others watch nodes, pools, consumers and workloads.
+    let mut watchers: Vec<Child> = ["nodes", "pools", "consumers", "workloads"]
         .into_iter()
         .map(|what| {
             command(&["get", what, "-w", "-o", "json"])
@@ -167,60 +168,66 @@ fn waiting_costs_few_requests_and_hears_of_changes_at_once() {
                 .unwrap()
         })
         .collect();
-    let of_nodes = lines(&mut others[0]);
+    let node_lines = lines(&mut watchers[0]);
+    // The first lists of all commands are not counted.
     std::thread::sleep(Duration::from_secs(12));
-    let count = || (lists(&cluster, &OF_JOBS), lists(&cluster, &OF_CLUSTER));
+    let count = || {
+        (
+            lists(&cluster, &JOB_RESOURCES),
+            lists(&cluster, &CLUSTER_RESOURCES),
+        )
+    };
     let before = count();
     std::thread::sleep(Duration::from_secs(40));
     let after = count();
-    // Forty seconds of seven commands; a minute of each may cost thirty. The inventory is read
-    // again once a minute at most.
-    let (of_jobs, of_cluster) = (after.0 - before.0, after.1 - before.1);
+    // In 40 s, seven commands may send 140 lists: at most thirty per minute each. The inventory is
+    // read at most once a minute.
+    let (job_lists, cluster_lists) = (after.0 - before.0, after.1 - before.1);
     assert!(
-        (3..=140).contains(&of_jobs),
-        "{of_jobs} lists of jobs and pods in 40 s"
+        (3..=140).contains(&job_lists),
+        "{job_lists} lists of jobs and pods in 40 s"
     );
     assert!(
-        of_cluster <= 4 * OF_CLUSTER.len() as u64,
-        "{of_cluster} lists of nodes and owners in 40 s"
+        cluster_lists <= 4 * CLUSTER_RESOURCES.len() as u64,
+        "{cluster_lists} lists of nodes and owners in 40 s"
     );
-    // What changes is heard of at once.
-    while of_nodes.try_recv().is_ok() {}
+    // A change is shown immediately.
+    while node_lines.try_recv().is_ok() {}
     cluster.kubectl(Persona::Admin).run(&["cordon", "only"]);
     let cordoned = Instant::now();
     let is_cordoned = |line: &str| line.contains(r#""status":"maintaining""#);
     while !is_cordoned(
-        &of_nodes
+        &node_lines
             .recv_timeout(Duration::from_secs(20))
-            .expect("the watch tells of the node"),
+            .expect("the watch shows the node"),
     ) {}
     assert!(
         cordoned.elapsed() < Duration::from_secs(8),
-        "{:?} until the node was told of",
+        "{:?} until the watch showed the node",
         cordoned.elapsed()
     );
     cluster.kubectl(Persona::Admin).run(&["uncordon", "only"]);
-    for mut other in others.into_iter().chain([grace]) {
-        other.kill().unwrap();
-        other.wait().unwrap();
+    for mut watching in watchers.into_iter().chain([grace]) {
+        watching.kill().unwrap();
+        watching.wait().unwrap();
     }
     run(command(&["delete", "job", "first"]), "").ok();
     let free = Instant::now();
     let answer = finish(waiter, Duration::from_secs(60)).ok().json();
     assert_eq!(answer["status"], "running", "{answer:#}");
-    // Whoever watches the list sees it, too.
-    let of_second =
+    // The watch of jobs shows it too.
+    let is_second_running =
         |line: &str| line.contains(r#""jobId":"second""#) && line.contains(r#""status":"running""#);
-    while !of_second(
-        &of_watched_jobs
+    while !is_second_running(
+        &job_lines
             .recv_timeout(Duration::from_secs(20))
-            .expect("the watch tells of it"),
+            .expect("the watch shows the second job"),
     ) {}
     watcher.kill().unwrap();
     watcher.wait().unwrap();
     assert!(
         free.elapsed() < Duration::from_secs(10),
-        "{:?} until the waiter heard of it",
+        "{:?} until the waiting command saw its job run",
         free.elapsed()
     );
 }

@@ -1,5 +1,5 @@
-//! `gpuctl mcp` with a client of the protocol: an agent diagnoses a job that waits, page by page,
-//! and changes only what an answer has shown before.
+//! `gpuctl mcp` with a client of the protocol: an agent diagnoses a pending job, page by page, and
+//! makes only changes that a preview has shown.
 
 use std::process::Stdio;
 
@@ -13,7 +13,7 @@ use crate::support::{Scene, cluster};
 
 struct Agent {
     client: RunningService<RoleClient, ()>,
-    /// Ends with the agent.
+    /// Killed when the agent is dropped.
     _server: tokio::process::Child,
 }
 
@@ -53,24 +53,24 @@ impl Agent {
             content, is_error, ..
         } = self.client.call_tool(request).await.unwrap();
         let text = content[0].as_text().unwrap().text.clone();
-        // A preview is shown whole, because it is confirmed as a whole.
+        // A preview is never paged, because the agent confirms all of it.
         assert!(
-            text.len() <= 2000 || word(&text).is_some(),
+            text.len() <= 2000 || confirmation(&text).is_some(),
             "{} bytes",
             text.len()
         );
         (text, is_error != Some(true))
     }
 
-    async fn told(&self, name: &'static str, arguments: Value) -> String {
+    async fn call_ok(&self, name: &'static str, arguments: Value) -> String {
         let (text, is_good) = self.call(name, arguments).await;
         assert!(is_good, "{name}: {text}");
         text
     }
 }
 
-/// The word that confirms a change, at the end of its preview.
-fn word(text: &str) -> Option<&str> {
+/// The confirmation at the end of a preview.
+fn confirmation(text: &str) -> Option<&str> {
     text.lines()
         .last()?
         .split("`confirm: \"")
@@ -87,7 +87,7 @@ fn runtime() -> tokio::runtime::Runtime {
 }
 
 #[test]
-fn an_agent_finds_out_why_a_job_waits() {
+fn an_agent_diagnoses_a_pending_job() {
     let scene = Scene::with_nodes("agents", 1);
     scene.create("holder", "resources: {pool: POOL, gpu: 8}");
     scene
@@ -101,34 +101,34 @@ fn an_agent_finds_out_why_a_job_waits() {
         let agent = Agent::start(&["-n", "agents", "mcp"]).await;
         let names = agent.names().await;
         assert!(names.contains(&"why".to_owned()) && !names.iter().any(|name| name.starts_with("create")), "{names:?}");
-        assert!(agent.told("list_jobs", json!({"status": "pending"})).await.contains("waiter"));
-        let why = agent.told("why", json!({"job": "waiter"})).await;
+        assert!(agent.call_ok("list_jobs", json!({"status": "pending"})).await.contains("waiter"));
+        let why = agent.call_ok("why", json!({"job": "waiter"})).await;
         assert!(why.contains("waiter") && why.to_lowercase().contains("gpu"), "{why}");
-        assert!(agent.told("free", json!({"pool": "agents"})).await.contains("a100-80g"));
-        // A job of another namespace than that of the server.
+        assert!(agent.call_ok("free", json!({"pool": "agents"})).await.contains("a100-80g"));
+        // A job of another namespace than the server's.
         let (missing, is_good) = agent.call("describe_job", json!({"job": "waiter", "namespace": "default"})).await;
         assert!(!is_good && missing.contains("there is no job `waiter`") && missing.contains("exit code 4"), "{missing}");
         let (odd, is_good) = agent.call("logs", json!({"job": "--as=system:admin"})).await;
-        assert!(!is_good && odd.contains("--as=system:admin"), "a name is never an option: {odd}");
-        let fits = agent.told("fit", json!({"manifest": scene.training("more", "resources: {pool: POOL, gpu: 8}")})).await;
+        assert!(!is_good && odd.contains("--as=system:admin"), "a name is never parsed as an option: {odd}");
+        let fits = agent.call_ok("fit", json!({"manifest": scene.training("more", "resources: {pool: POOL, gpu: 8}")})).await;
         assert!(fits.contains("exit code 8"), "{fits}");
-        // Pages of a long answer, with a header each.
+        // Each page of a long answer repeats the header.
         for number in 0..60 {
             scene.admin.apply(&json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": format!("plain-{number:02}"), "namespace": "agents"},
                 "spec": {"nodeSelector": {"gpuctl/pool": "agents"}, "containers": [{"name": "main", "image": "busybox", "resources": {"limits": {"nvidia.com/gpu": "1"}}}]}}));
         }
-        let first = agent.told("list_consumers", json!({})).await;
+        let first = agent.call_ok("list_consumers", json!({})).await;
         assert!(first.contains("[page 1 of ") && first.contains("`page: 2` continues"), "{first}");
-        let second = agent.told("list_consumers", json!({"page": 2})).await;
+        let second = agent.call_ok("list_consumers", json!({"page": 2})).await;
         assert_eq!(first.lines().nth(1), second.lines().nth(1));
         assert_ne!(first.lines().nth(2), second.lines().nth(2));
         let refused = agent.client.call_tool(CallToolRequestParams::new("delete_job")).await;
-        assert!(refused.is_err(), "without leave there is no such tool");
+        assert!(refused.is_err(), "the tool does not exist without `--allow-writes`");
     });
 }
 
 #[test]
-fn an_agent_changes_only_what_was_shown_before() {
+fn an_agent_must_confirm_a_preview_before_a_change() {
     let scene = Scene::with_nodes("writers", 1);
     let exists = |name: &str| {
         scene
@@ -141,27 +141,27 @@ fn an_agent_changes_only_what_was_shown_before() {
         let agent = Agent::start(&["mcp", "--allow-writes", "-n", "writers"]).await;
         let environment = "environment: {image: busybox, env: {HF_TOKEN: hf_abcdefghijklmnopqrstuvwxyz, MOTD: CANARY}}";
         let manifest = scene.training("made", environment);
-        let shown = agent.told("create_job", json!({"manifest": manifest})).await;
+        let shown = agent.call_ok("create_job", json!({"manifest": manifest})).await;
         assert!(shown.contains("would be created") && shown.contains("nothing was changed") && !exists("made"), "{shown}");
-        let confirm = word(&shown).unwrap();
-        // The word of another change does nothing.
+        let confirm = confirmation(&shown).unwrap();
+        // A confirmation is not valid for another change.
         let other = json!({"manifest": scene.training("other", ""), "confirm": confirm});
         let (refused, is_good) = agent.call("create_job", other).await;
         assert!(!is_good && refused.contains("nothing was changed") && !exists("other"), "{refused}");
-        let shown = agent.told("create_job", json!({"manifest": manifest})).await;
-        let create = json!({"manifest": manifest, "confirm": word(&shown).unwrap()});
-        let made = agent.told("create_job", create.clone()).await;
-        assert!(made.contains("created") && exists("made"), "{made}");
+        let shown = agent.call_ok("create_job", json!({"manifest": manifest})).await;
+        let create = json!({"manifest": manifest, "confirm": confirmation(&shown).unwrap()});
+        let created = agent.call_ok("create_job", create.clone()).await;
+        assert!(created.contains("created") && exists("made"), "{created}");
         let (twice, is_good) = agent.call("create_job", create).await;
-        assert!(!is_good && twice.contains("used already"), "a confirmation is for one call: {twice}");
-        let described = agent.told("describe_job", json!({"job": "made"})).await;
+        assert!(!is_good && twice.contains("used already"), "a confirmation is valid for one call: {twice}");
+        let described = agent.call_ok("describe_job", json!({"job": "made"})).await;
         assert!(described.contains("MOTD") && !described.contains("hf_abc") && !described.contains("CANARY"), "{described}");
-        let shown = agent.told("delete_job", json!({"job": "made"})).await;
+        let shown = agent.call_ok("delete_job", json!({"job": "made"})).await;
         assert!(shown.contains("made") && exists("made"), "{shown}");
-        agent.told("delete_job", json!({"job": "made", "confirm": word(&shown).unwrap()})).await;
+        agent.call_ok("delete_job", json!({"job": "made", "confirm": confirmation(&shown).unwrap()})).await;
         assert!(!exists("made"));
         let (absent, is_good) = agent.call("delete_job", json!({"job": "made"})).await;
-        assert!(!is_good && absent.contains("there is no job") && word(&absent).is_none(), "{absent}");
+        assert!(!is_good && absent.contains("there is no job") && confirmation(&absent).is_none(), "{absent}");
     });
     let mut command = crate::runner::gpuctl();
     command

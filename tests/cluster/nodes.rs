@@ -1,4 +1,4 @@
-//! `get nodes` and `describe node`: the inventory against what kubectl and the real scheduler say.
+//! `get nodes` and `describe node`: compares the inventory with kubectl and the real scheduler.
 
 use gpuctl_sandbox::Persona;
 use gpuctl_sandbox::nodes::{in_pool, node};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::support::{A100, GPU, Scene, cluster, items};
 
-/// The nodes of this scene's pool, by name.
+/// Nodes of the scene's pool.
 fn nodes(scene: &Scene) -> Vec<Value> {
     items(
         &scene
@@ -25,7 +25,7 @@ fn by_name(nodes: &[Value], name: &str) -> Value {
 }
 
 #[test]
-fn vendors_dialects_slices_and_troubles_side_by_side() {
+fn nodes_show_types_slices_and_faults_of_every_vendor() {
     let scene = Scene::new("fleet");
     let pool = |node| in_pool(node, "fleet");
     let mut custom = pool(node("fleet-custom", None, &[(GPU, 2)]));
@@ -59,10 +59,10 @@ fn vendors_dialects_slices_and_troubles_side_by_side() {
         broken,
         sliced,
     ]);
-    let found = nodes(&scene);
-    assert_eq!(found.len(), 9);
+    let listed = nodes(&scene);
+    assert_eq!(listed.len(), 9);
     let row = |name: &str| {
-        let node = by_name(&found, name);
+        let node = by_name(&listed, name);
         (
             node["status"].clone(),
             node["gpuTotal"].clone(),
@@ -70,30 +70,42 @@ fn vendors_dialects_slices_and_troubles_side_by_side() {
             node["gpuType"].clone(),
         )
     };
-    let is = |status: &str, total: u64, free: u64, kind: Option<&str>| {
+    let expected = |status: &str, total: u64, free: u64, kind: Option<&str>| {
         (json!(status), json!(total), json!(free), json!(kind))
     };
-    assert_eq!(row("fleet-a"), is("active", 8, 8, Some("a100-80g")));
-    assert_eq!(row("fleet-custom"), is("active", 2, 2, Some("a100-80g")));
-    assert_eq!(row("fleet-amd"), is("active", 8, 8, Some("mi300x")));
-    assert_eq!(row("fleet-intel"), is("active", 4, 4, Some("max-1550")));
-    assert_eq!(row("fleet-mig"), is("active", 0, 0, Some("a100-80g")));
-    assert_eq!(row("fleet-plain"), is("active", 0, 0, None));
+    assert_eq!(row("fleet-a"), expected("active", 8, 8, Some("a100-80g")));
+    assert_eq!(
+        row("fleet-custom"),
+        expected("active", 2, 2, Some("a100-80g"))
+    );
+    assert_eq!(row("fleet-amd"), expected("active", 8, 8, Some("mi300x")));
+    assert_eq!(
+        row("fleet-intel"),
+        expected("active", 4, 4, Some("max-1550"))
+    );
+    assert_eq!(row("fleet-mig"), expected("active", 0, 0, Some("a100-80g")));
+    assert_eq!(row("fleet-plain"), expected("active", 0, 0, None));
     assert_eq!(
         row("fleet-cordoned"),
-        is("maintaining", 8, 8, Some("a100-80g"))
+        expected("maintaining", 8, 8, Some("a100-80g"))
     );
-    assert_eq!(row("fleet-broken"), is("faulty", 7, 7, Some("a100-80g")));
     assert_eq!(
-        by_name(&found, "fleet-broken")["reason"],
+        row("fleet-broken"),
+        expected("faulty", 7, 7, Some("a100-80g"))
+    );
+    assert_eq!(
+        by_name(&listed, "fleet-broken")["reason"],
         "7 of 8 nvidia.com/gpu usable"
     );
-    assert_eq!(row("fleet-sliced"), is("active", 0, 0, Some("a100-80g")));
     assert_eq!(
-        by_name(&found, "fleet-sliced")["gpuSlices"],
+        row("fleet-sliced"),
+        expected("active", 0, 0, Some("a100-80g"))
+    );
+    assert_eq!(
+        by_name(&listed, "fleet-sliced")["gpuSlices"],
         json!({"gpu.shared": {"total": 32, "used": 0}})
     );
-    let mig = by_name(&found, "fleet-mig")["gpuSlices"].clone();
+    let mig = by_name(&listed, "fleet-mig")["gpuSlices"].clone();
     assert_eq!(
         mig,
         json!({"mig-1g.10gb": {"total": 4, "used": 0}, "mig-3g.40gb": {"total": 1, "used": 0}})
@@ -117,7 +129,7 @@ fn vendors_dialects_slices_and_troubles_side_by_side() {
     assert_eq!(
         only(&["--gpu-type", "nvidia.com/a100-80g"]).len(),
         6,
-        "slices are of their device's type"
+        "slices have the type of their device"
     );
     assert_eq!(
         only(&["--sort-by", "gpus", "--page-size", "3"]),
@@ -159,12 +171,12 @@ fn vendors_dialects_slices_and_troubles_side_by_side() {
     );
 }
 
-/// A node whose kubelet is gone: the real controller taints it, and what it held is neither free
-/// nor lost to the list.
+/// A node without a kubelet: the node controller taints it, and the GPUs of its pods still count as
+/// used.
 #[test]
-fn a_node_that_is_not_ready_is_faulty_and_still_holds_what_it_held() {
+fn a_node_that_is_not_ready_is_faulty_and_its_gpus_stay_used() {
     let scene = Scene::new("lost-node");
-    // No label of the simulated kubelet's: nobody writes the status of this node but this test.
+    // Without the simulated kubelet's label, only this test writes the status of this node.
     let mut lone = in_pool(node("lost-node-0", Some(A100), &[(GPU, 8)]), "lost-node");
     lone["metadata"]["labels"]
         .as_object_mut()
@@ -184,8 +196,8 @@ fn a_node_that_is_not_ready_is_faulty_and_still_holds_what_it_held() {
                 .any(|pod| pod["spec"]["nodeName"] == "lost-node-0")
         })
     });
-    let gone = json!({"status": {"conditions": [{"type": "Ready", "status": "False", "reason": "KubeletNotReady"}]}});
-    let patch = gone.to_string();
+    let not_ready = json!({"status": {"conditions": [{"type": "Ready", "status": "False", "reason": "KubeletNotReady"}]}});
+    let patch = not_ready.to_string();
     scene.admin.run(&[
         "patch",
         "node",
@@ -221,10 +233,9 @@ fn a_node_that_is_not_ready_is_faulty_and_still_holds_what_it_held() {
 }
 
 #[test]
-fn our_last_free_gpu_is_the_scheduler_s_last() {
+fn free_gpus_agree_with_the_scheduler() {
     let scene = Scene::with_nodes("last-gpu", 1);
-    // A sidecar beside the container and an init container before it: 2 + 1 and 4 of them at a
-    // time.
+    // A pod with a sidecar and an init container: first 1 + 3 GPUs, then 1 + 2.
     let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "mixed", "namespace": "last-gpu"}, "spec": {
         "nodeSelector": {"gpuctl/pool": "last-gpu"},
         "initContainers": [
@@ -242,7 +253,7 @@ fn our_last_free_gpu_is_the_scheduler_s_last() {
     assert_eq!(
         free(&scene),
         4,
-        "the init container and the sidecar, which is more than what runs later"
+        "the init container and the sidecar, which need more than the sidecar and the main container"
     );
     for _ in 0..free(&scene) {
         let name = format!("fill-{}", free(&scene));
@@ -298,7 +309,7 @@ fn our_last_free_gpu_is_the_scheduler_s_last() {
 }
 
 #[test]
-fn devices_of_dynamic_allocation_are_counted_as_the_scheduler_gives_them() {
+fn devices_of_dynamic_resource_allocation_agree_with_the_scheduler() {
     let scene = Scene::new("dra");
     cluster().add_nodes(&[in_pool(node("dra-0", None, &[]), "dra")]);
     let device = |name: &str, kind: &str| {
@@ -350,7 +361,7 @@ fn devices_of_dynamic_allocation_are_counted_as_the_scheduler_gives_them() {
         described["holders"][0],
         json!({"namespace": "dra", "pod": "first", "jobId": null, "gpu": 2, "gpuSlices": {}})
     );
-    // One is left by our figure, and the scheduler refuses two.
+    // gpuctl counts one free GPU, and the scheduler refuses a pod that needs two.
     scene.admin.apply(&pod("second"));
     scene.get_until(&["pod", "second"], |pod| {
         pod["status"]["conditions"]
@@ -360,15 +371,15 @@ fn devices_of_dynamic_allocation_are_counted_as_the_scheduler_gives_them() {
             .any(|one| one["type"] == "PodScheduled" && one["status"] == "False")
     });
     assert_eq!(by_name(&nodes(&scene), "dra-0")["gpuFree"], 1);
-    // A job of ours claims what is left: where no plugin offers devices, a template of claims is
-    // made.
+    // A job claims the remaining GPU: without a device plugin, gpuctl creates a
+    // ResourceClaimTemplate.
     let job = |name: &str, gpus: u32| {
         let resources = format!("resources: {{gpu: {gpus}, gpu-type: h100-80g, pool: dra}}");
         format!(
             "kind: training\nversion: v0.1\njob: {{name: {name}}}\nenvironment: {{image: i, command: [sleep, '1']}}\n{resources}\n"
         )
     };
-    // `fit` tells the same: one is free of three.
+    // `fit` agrees: one of three is free.
     for (gpus, code) in [(1, 0), (2, 8), (3, 8), (4, 9)] {
         scene
             .gpuctl_with(&["fit", "-f", "-"], &job("asked", gpus))
@@ -386,11 +397,11 @@ fn devices_of_dynamic_allocation_are_counted_as_the_scheduler_gives_them() {
         template["spec"]["spec"]["devices"]["requests"][0]["exactly"]["selectors"][0]["cel"]["expression"],
         r#"device.attributes["gpu.nvidia.com"].productName in ["NVIDIA H100 80GB HBM3"]"#
     );
-    let own = scene.job("claims");
+    let claiming = scene.job("claims");
     assert_eq!(
-        (&own["gpu"], &own["status"]),
+        (&claiming["gpu"], &claiming["status"]),
         (&json!(1), &json!("running")),
-        "{own:#}"
+        "{claiming:#}"
     );
     assert_eq!(by_name(&nodes(&scene), "dra-0")["gpuFree"], 0);
     let described = scene
@@ -404,7 +415,7 @@ fn devices_of_dynamic_allocation_are_counted_as_the_scheduler_gives_them() {
         .find(|holder| holder["jobId"] == "claims")
         .unwrap();
     assert_eq!(holder["gpu"], 1);
-    // The next one waits, and `apply` of an unchanged file changes nothing.
+    // The next job is pending, and `apply` of its unchanged file changes nothing.
     scene
         .gpuctl_with(&["create", "-f", "-"], &job("waits", 2))
         .ok();
@@ -431,7 +442,7 @@ fn devices_of_dynamic_allocation_are_counted_as_the_scheduler_gives_them() {
 }
 
 #[test]
-fn what_may_not_be_seen_is_unknown_and_said_once() {
+fn usage_without_rights_on_pods_is_unknown_and_warned_about_once() {
     let scene = Scene::with_nodes("node-rights", 1);
     scene
         .admin
@@ -484,7 +495,7 @@ fn what_may_not_be_seen_is_unknown_and_said_once() {
 }
 
 #[test]
-fn a_watch_tells_each_change_once() {
+fn a_watch_of_nodes_prints_each_change_once() {
     use std::io::{BufRead, BufReader};
     let scene = Scene::with_nodes("node-watch", 1);
     let mut child = scene.start(&["get", "nodes", "--pool", "node-watch", "-w", "-o", "json"]);

@@ -1,8 +1,9 @@
-//! `kind: notebook`: the port that its command listens on, its token that nobody sees, its files
-//! and its node over pauses.
+//! `kind: notebook`: its port, its token, which no output shows, and its files and node across
+//! pauses.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use gpuctl_sandbox::eventually;
 use serde_json::{Value, json};
 
 use crate::support::{Scene, items};
@@ -17,18 +18,17 @@ fn node_of(scene: &Scene, name: &str) -> String {
         .to_owned()
 }
 
-fn paused(scene: &Scene, name: &str) {
+fn pause_and_wait(scene: &Scene, name: &str) {
     scene.gpuctl(&["pause", "job", name]).ok();
-    let end = Instant::now() + Duration::from_secs(60);
-    while !scene.pods(name).is_empty() {
-        assert!(Instant::now() < end, "the pod of {name} stays");
-        std::thread::sleep(Duration::from_millis(200));
-    }
+    let what = format!("the pod of {name} is deleted");
+    eventually(&what, Duration::from_secs(60), || {
+        scene.pods(name).is_empty()
+    });
     assert_eq!(scene.job(name)["status"], "paused");
 }
 
 #[test]
-fn the_service_leads_to_the_port_that_the_command_listens_on() {
+fn the_service_targets_the_port_of_the_command() {
     let scene = Scene::with_nodes("nb-port", 1);
     let run = scene
         .notebook("lab", JUPYTER)
@@ -57,7 +57,7 @@ fn the_service_leads_to_the_port_that_the_command_listens_on() {
 }
 
 #[test]
-fn no_list_and_no_description_shows_the_token() {
+fn no_output_shows_the_token() {
     let scene = Scene::with_nodes("nb-token", 1);
     let created = scene.notebook("lab", JUPYTER);
     scene.until("lab", "running", None);
@@ -77,7 +77,7 @@ fn no_list_and_no_description_shows_the_token() {
         shown += &run.out;
         shown += &run.err;
     }
-    // No format shows it, on a terminal or in a pipe.
+    // No format shows it, neither on a terminal nor in a pipe.
     let line = "\"$GPUCTL\" -n nb-token describe job lab -o json";
     shown += &crate::sessions::in_terminal(&scene, line).out;
     assert!(!shown.contains("s3cret-t0ken"), "{shown}");
@@ -92,7 +92,7 @@ fn no_list_and_no_description_shows_the_token() {
 }
 
 #[test]
-fn a_notebook_is_one_pod() {
+fn a_notebook_has_exactly_one_pod() {
     let scene = Scene::with_nodes("nb-one", 1);
     scene.notebook("lab", "");
     scene.until("lab", "running", None);
@@ -120,7 +120,7 @@ fn a_notebook_is_one_pod() {
         )
         .exits(3)
         .says("a notebook has no `autoscaling`");
-    // Kubernetes accepts a StatefulSet of a longer name and never makes its pod.
+    // Kubernetes accepts a StatefulSet with a longer name but never creates its pod.
     let long = yaml("").replace("name: x", &format!("name: {}", "n".repeat(53)));
     scene
         .gpuctl_with(&["create", "-f", "-"], &long)
@@ -132,7 +132,7 @@ fn a_notebook_is_one_pod() {
 }
 
 #[test]
-fn files_of_a_claim_survive_a_pause_and_a_new_creation() {
+fn files_on_a_claim_survive_a_pause_and_a_deletion() {
     let scene = Scene::with_nodes("nb-claim", 1);
     let storage = "storage: {workdirs: [{path: /home/jovyan/work, size: 5Gi}]}";
     scene.notebook("lab", storage);
@@ -148,7 +148,7 @@ fn files_of_a_claim_survive_a_pause_and_a_new_creation() {
         before["metadata"]["ownerReferences"].is_null(),
         "standalone"
     );
-    paused(&scene, "lab");
+    pause_and_wait(&scene, "lab");
     assert_eq!(claim(&scene)["metadata"]["uid"], before["metadata"]["uid"]);
     scene.gpuctl(&["resume", "job", "lab"]).ok();
     scene.until("lab", "running", None);
@@ -174,15 +174,15 @@ fn files_of_a_claim_survive_a_pause_and_a_new_creation() {
 }
 
 #[test]
-fn a_notebook_with_folders_of_its_node_resumes_on_that_node() {
+fn a_notebook_with_host_paths_resumes_on_its_node() {
     let scene = Scene::with_nodes("nb-node", 3);
     let host = "storage: {workdirs: [/home/jovyan/work]}";
     scene
         .notebook("lab", host)
         .says("host paths are local to each node and 3 nodes qualify");
     let node = node_of(&scene, "lab");
-    paused(&scene, "lab");
-    // The scheduler would now choose an emptier node.
+    pause_and_wait(&scene, "lab");
+    // The scheduler would now prefer an emptier node.
     let blocker = format!(
         "resources: {{pool: POOL, gpu: 4}}\npod: {{nodeSelector: {{kubernetes.io/hostname: {node}}}}}"
     );
@@ -190,15 +190,15 @@ fn a_notebook_with_folders_of_its_node_resumes_on_that_node() {
     scene.until("blocker", "running", None);
     scene.gpuctl(&["resume", "job", "lab"]).ok();
     assert_eq!(node_of(&scene, "lab"), node);
-    paused(&scene, "lab");
+    pause_and_wait(&scene, "lab");
     scene.admin.run(&["cordon", &node]);
     scene.gpuctl(&["resume", "job", "lab"]).ok();
-    let waits = scene.until("lab", "pending", Some("Unschedulable"));
-    let way =
+    let pending = scene.until("lab", "pending", Some("Unschedulable"));
+    let ending =
         format!("its files are on {node}, `gpuctl resume job nb-node/lab --anywhere` releases it");
     assert!(
-        waits["message"].as_str().unwrap().ends_with(&way),
-        "{waits:#}"
+        pending["message"].as_str().unwrap().ends_with(&ending),
+        "{pending:#}"
     );
     assert_eq!(
         scene
@@ -208,10 +208,10 @@ fn a_notebook_with_folders_of_its_node_resumes_on_that_node() {
         "lab: resumed with 1 pod on any node\n"
     );
     assert_ne!(node_of(&scene, "lab"), node);
-    // Files on a claim bind nobody to a node.
+    // Files on a claim do not tie the notebook to a node.
     scene.notebook("free", "storage: {workdirs: [{path: /w, size: 1Gi}]}");
     node_of(&scene, "free");
-    paused(&scene, "free");
+    pause_and_wait(&scene, "free");
     assert_eq!(
         scene.get(&["statefulset", "free"])["spec"]["template"]["spec"]["nodeSelector"],
         Value::Null

@@ -1,5 +1,5 @@
-//! The objects of a training as the API server keeps them: each trap has a test that fails without
-//! its remedy.
+//! The objects of a training on the API server. For each known trap of Kubernetes, a test fails
+//! without the remedy.
 
 use serde_json::{Value, json};
 
@@ -18,7 +18,7 @@ fn variable<'a>(pod: &'a Value, name: &str) -> Option<&'a str> {
 }
 
 #[test]
-fn every_pod_is_safe_from_what_breaks_jobs() {
+fn pods_have_safe_defaults_labels_and_variables() {
     let scene = Scene::with_nodes("pods", 1);
     scene.create("a", "job: {name: NAME, epochs: 3, batch_size: 8, labels: {team: vision}, annotations: {cost: '7'}}\nresources: {pool: POOL, gpu: 4, node_count: 2, memory: 4Gi, cpu: 2}\nenvironment: {image: busybox, imagePullSecret: [one, two], imagePullPolicy: Never, workingDir: /w, command: python train.py, env: {A: 1, B: true, EPOCHS: 9}}");
     scene.until("a", "running", None);
@@ -85,7 +85,7 @@ fn every_pod_is_safe_from_what_breaks_jobs() {
         assert_eq!(variable(pod, name), Some(value), "{name}");
     }
     assert_eq!(variable(pod, "NCCL_SOCKET_IFNAME"), None);
-    // Half of the memory, in memory.
+    // `/dev/shm` is half of the memory limit.
     let volumes = pod["spec"]["volumes"].as_array().unwrap();
     let shm = volumes
         .iter()
@@ -105,7 +105,7 @@ fn every_pod_is_safe_from_what_breaks_jobs() {
 }
 
 #[test]
-fn the_job_retries_rank_by_rank_and_owns_what_goes_with_it() {
+fn a_job_retries_each_rank_and_owns_its_objects() {
     let scene = Scene::with_nodes("owner", 1);
     file("config.json", "{\"stage\": 3}");
     let yaml = scene.training("a", "job: {name: NAME, retries: 2, priority: high, max_runtime: 2h, keep_for: 1d}\nresources: {pool: POOL, gpu: 1, node_count: 2}\nfiles: {ds.json: config.json}\nstorage: {workdirs: [{path: /out, size: 1Gi}]}");
@@ -134,7 +134,7 @@ fn the_job_retries_rank_by_rank_and_owns_what_goes_with_it() {
         json!([{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}])
     );
     assert_eq!(spec["ttlSecondsAfterFinished"], 86_400);
-    // Running time, not waiting time: on the pod, and not on the job.
+    // `max_runtime` limits the running time, so the deadline is on the pod and not on the Job.
     assert_eq!(
         (
             spec["activeDeadlineSeconds"].is_null(),
@@ -195,7 +195,7 @@ fn the_job_retries_rank_by_rank_and_owns_what_goes_with_it() {
 }
 
 #[test]
-fn every_form_of_workdir_is_mounted_as_said() {
+fn every_form_of_workdir_is_mounted() {
     let scene = Scene::with_nodes("workdirs", 1);
     scene.admin.run(&[
         "create",
@@ -281,7 +281,7 @@ resources: {pool: POOL, gpu: 1, shm: 1Gi}",
 }
 
 #[test]
-fn host_paths_are_warned_about_where_several_nodes_qualify() {
+fn host_paths_cause_a_warning_when_several_nodes_qualify() {
     let scene = Scene::with_nodes("hostpaths", 2);
     let run = scene.create("a", "storage: {workdirs: [/data]}");
     assert!(
@@ -293,7 +293,7 @@ fn host_paths_are_warned_about_where_several_nodes_qualify() {
 }
 
 #[test]
-fn the_pod_overlay_reaches_the_pod_and_says_what_it_overrides() {
+fn the_pod_overlay_is_merged_and_overrides_are_reported() {
     let scene = Scene::with_nodes("overlay", 1);
     let run = scene.create(
         "a",
@@ -345,7 +345,7 @@ pod:
 }
 
 #[test]
-fn a_job_without_gpus_leaves_gpu_nodes_alone() {
+fn a_job_without_gpus_avoids_gpu_nodes() {
     let scene = Scene::with_nodes("nogpu", 1);
     scene.create("a", "resources: {gpu: 0, cpu: 1}");
     scene.until("a", "running", None);
@@ -373,20 +373,20 @@ fn a_job_without_gpus_leaves_gpu_nodes_alone() {
 }
 
 #[test]
-fn launchers_that_would_train_n_times_are_mended_or_refused() {
+fn launchers_that_would_train_once_per_node_are_fixed_or_refused() {
     let scene = Scene::with_nodes("launchers", 2);
-    let two = |command: &str| {
+    let two_nodes = |command: &str| {
         format!(
             "environment: {{image: busybox, command: {command}}}\nresources: {{pool: POOL, gpu: 8, node_count: 2}}"
         )
     };
-    let yaml = scene.training("a", &two("deepspeed --num_gpus 8 train.py --zero 3"));
+    let yaml = scene.training("a", &two_nodes("deepspeed --num_gpus 8 train.py --zero 3"));
     scene
         .gpuctl_with(&["create", "-f", "-"], &yaml)
         .exits(3)
         .says("trains on each node separately")
         .says("write `torchrun train.py --zero 3`: DeepSpeed reads");
-    let yaml = scene.training("a", &two("torchrun --standalone train.py"));
+    let yaml = scene.training("a", &two_nodes("torchrun --standalone train.py"));
     scene
         .gpuctl_with(&["create", "-f", "-"], &yaml)
         .exits(3)
@@ -395,7 +395,7 @@ fn launchers_that_would_train_n_times_are_mended_or_refused() {
         let run = scene
             .gpuctl_with(
                 &["create", "-f", "-", "--dry-run=client", "-o", "json"],
-                &scene.training(name, &two(command)),
+                &scene.training(name, &two_nodes(command)),
             )
             .ok();
         let job = items(&run.json()).pop().unwrap();
@@ -423,15 +423,15 @@ fn launchers_that_would_train_n_times_are_mended_or_refused() {
     expected.extend(flags.split(' ').skip(1));
     expected.extend(["--num_machines", "2", "train.py"]);
     assert_eq!(words, json!(expected));
-    // On one node each of them is fine as it stands.
-    let one = scene.training("d", "environment: {image: busybox, command: deepspeed train.py}\nresources: {pool: POOL, gpu: 8}");
+    // On one node, these launchers need no change.
+    let single_node = scene.training("d", "environment: {image: busybox, command: deepspeed train.py}\nresources: {pool: POOL, gpu: 8}");
     scene
-        .gpuctl_with(&["create", "-f", "-", "--dry-run=client"], &one)
+        .gpuctl_with(&["create", "-f", "-", "--dry-run=client"], &single_node)
         .ok();
 }
 
 #[test]
-fn a_gang_timeout_gives_the_gpus_back() {
+fn a_gang_timeout_releases_the_gpus() {
     let scene = Scene::with_nodes("gangtime", 2);
     scene.create("blocker", "resources: {pool: POOL, gpu: 8}");
     scene.until("blocker", "running", None);
@@ -455,7 +455,7 @@ fn a_gang_timeout_gives_the_gpus_back() {
         .find(|pod| pod["spec"]["nodeName"].is_string())
         .unwrap();
     scene.until("a", "paused", None);
-    // Its GPUs come back with the pod.
+    // The pod of the incomplete gang is deleted, which frees its GPUs.
     scene.get_until(&["pods", "-l", "gpuctl/job=a"], |pods| {
         items(pods)
             .iter()

@@ -1,6 +1,6 @@
-//! Parts of a real control plane that stop and come back: etcd, the API server, an admission
-//! webhook. A cluster of its own, for everybody on it would feel it. `tests/faults/README.md` lists
-//! what is tried.
+//! Outages of parts of a real control plane: etcd, the API server, an admission webhook. It has its
+//! own cluster, because an outage would break other tests. `tests/faults/README.md` lists the
+//! faults.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
@@ -10,7 +10,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 use gpuctl_sandbox::nodes::node;
-use gpuctl_sandbox::{Cluster, Options, Persona};
+use gpuctl_sandbox::{Cluster, Options, Persona, eventually};
 use serde_json::{Value, json};
 
 use crate::runner::{Run, finish, gpuctl, run};
@@ -53,7 +53,7 @@ impl Scene {
             .unwrap()
     }
 
-    /// Services of no pods.
+    /// Writes a file of services without pods.
     fn services(&self, prefix: &str, count: usize) -> PathBuf {
         let one = |index: usize| {
             format!(
@@ -72,7 +72,7 @@ impl Scene {
         path
     }
 
-    /// How many objects of a kind have names with a prefix.
+    /// Number of objects of a kind whose names have a prefix.
     fn count(&self, kind: &str, prefix: &str) -> usize {
         self.names(kind, prefix).len()
     }
@@ -93,22 +93,17 @@ impl Scene {
             .collect()
     }
 
-    /// Waits until the API server answers again.
-    fn until_it_answers(&self) {
-        let end = Instant::now() + Duration::from_secs(60);
+    /// Waits until the API server is ready again.
+    fn wait_for_the_server(&self) {
         let admin = self.cluster.kubectl(Persona::Admin);
-        while !admin
-            .try_run(&["get", "--raw", "/readyz"], "")
-            .status
-            .success()
-        {
-            assert!(Instant::now() < end, "the API server does not come back");
-            std::thread::sleep(Duration::from_millis(200));
-        }
+        eventually("the API server is ready", Duration::from_secs(60), || {
+            let ready = admin.try_run(&["get", "--raw", "/readyz"], "");
+            ready.status.success()
+        });
     }
 }
 
-/// What a child prints, line by line.
+/// Sends each line that a child prints.
 fn lines(child: &mut Child) -> Receiver<String> {
     let (sender, lines) = channel();
     let stdout = child.stdout.take().expect("stdout is piped");
@@ -121,23 +116,23 @@ fn lines(child: &mut Child) -> Receiver<String> {
 }
 
 #[track_caller]
-fn until_told(lines: &Receiver<String>, text: &str) {
+fn wait_for_line(lines: &Receiver<String>, text: &str) {
     let end = Instant::now() + Duration::from_secs(60);
     loop {
         let left = end.saturating_duration_since(Instant::now());
         let line = lines
             .recv_timeout(left)
-            .unwrap_or_else(|error| panic!("{error}: nothing is told of {text}"));
+            .unwrap_or_else(|error| panic!("{error}: no line contains {text}"));
         if line.contains(text) {
             return;
         }
     }
 }
 
-/// What a report says that was made: names of jobs. A run that ended before it wrote anything has
+/// Names of the jobs that a report says were created. A run that ended before its first write has
 /// none.
 #[track_caller]
-fn made(run: &Run) -> BTreeSet<String> {
+fn created_jobs(run: &Run) -> BTreeSet<String> {
     assert!(
         matches!(run.code, 0 | 1 | 6 | 7) && !run.err.contains("panicked"),
         "{}: {}{}",
@@ -159,30 +154,30 @@ fn made(run: &Run) -> BTreeSet<String> {
 }
 
 #[test]
-fn a_control_plane_that_stops_and_comes_back() {
+fn commands_survive_outages_of_the_control_plane() {
     let scene = Scene::start();
     let before = scene.services("before", 3);
     scene
         .gpuctl(&["create", "-f", before.to_str().unwrap()])
         .ok();
     let mut watcher = scene.begin(&["get", "jobs", "-w", "-o", "json"]);
-    let of_jobs = lines(&mut watcher);
-    until_told(&of_jobs, "before-2");
-    etcd_is_away(&scene, &of_jobs);
-    the_server_is_killed_while_it_creates(&scene, &of_jobs);
+    let job_lines = lines(&mut watcher);
+    wait_for_line(&job_lines, "before-2");
+    check_an_outage_of_etcd(&scene, &job_lines);
+    check_a_killed_server(&scene, &job_lines);
     watcher.kill().unwrap();
     watcher.wait().unwrap();
-    a_webhook_is_down(&scene);
-    nothing_can_be_written_to_stdout(&scene);
+    check_an_unreachable_webhook(&scene);
+    check_a_full_disk_behind_stdout(&scene);
 }
 
-/// Twenty seconds without etcd: reads answer from the server's cache or say what is wrong, writes
-/// either are there or are not, and who watches goes on.
-fn etcd_is_away(scene: &Scene, of_jobs: &Receiver<String>) {
+/// Stops etcd for twenty seconds. Reads are answered from the server's cache or fail with a clear
+/// error, writes are reported truthfully, and watches continue.
+fn check_an_outage_of_etcd(scene: &Scene, job_lines: &Receiver<String>) {
     scene.cluster.stop("etcd").unwrap();
-    let away = Instant::now();
+    let stopped = Instant::now();
     let during = scene.services("during", 4);
-    let mut reading = scene.begin(&["get", "jobs", "-o", "json", "--request-timeout", "5s"]);
+    let reading = scene.begin(&["get", "jobs", "-o", "json", "--request-timeout", "5s"]);
     let writing = scene.begin(&[
         "create",
         "-f",
@@ -192,11 +187,8 @@ fn etcd_is_away(scene: &Scene, of_jobs: &Receiver<String>) {
         "--request-timeout",
         "5s",
     ]);
-    let patient = scene.begin(&["delete", "job", "before-0", "-o", "json"]);
-    while reading.try_wait().unwrap().is_none() && away.elapsed() < Duration::from_secs(60) {
-        std::thread::sleep(Duration::from_millis(50));
-    }
-    let read = finish(reading, Duration::from_secs(1));
+    let deleting = scene.begin(&["delete", "job", "before-0", "-o", "json"]);
+    let read = finish(reading, Duration::from_secs(60));
     match read.code {
         0 => assert_eq!(
             read.json()["items"].as_array().unwrap().len(),
@@ -212,13 +204,14 @@ fn etcd_is_away(scene: &Scene, of_jobs: &Receiver<String>) {
         ),
         other => panic!("{other}: {}{}", read.out, read.err),
     }
-    std::thread::sleep(Duration::from_secs(20).saturating_sub(away.elapsed()));
+    // The outage lasts twenty seconds.
+    std::thread::sleep(Duration::from_secs(20).saturating_sub(stopped.elapsed()));
     scene.cluster.start_again("etcd").unwrap();
     let (written, deleted) = (
         finish(writing, Duration::from_secs(90)),
-        finish(patient, Duration::from_secs(90)),
+        finish(deleting, Duration::from_secs(90)),
     );
-    scene.until_it_answers();
+    scene.wait_for_the_server();
     assert!(
         matches!(deleted.code, 0 | 1 | 6 | 7),
         "{}: {}{}",
@@ -226,13 +219,13 @@ fn etcd_is_away(scene: &Scene, of_jobs: &Receiver<String>) {
         deleted.out,
         deleted.err
     );
-    let (sure, there) = (made(&written), scene.names("deployments", "during"));
+    let (reported, existing) = (created_jobs(&written), scene.names("deployments", "during"));
     assert!(
-        sure.is_subset(&there),
-        "{sure:?} were told, and {there:?} are there: {}",
+        reported.is_subset(&existing),
+        "the report names {reported:?}, but the server has {existing:?}: {}",
         written.out
     );
-    // Again, with etcd: what is missing is made, and nothing twice.
+    // With etcd running, `apply` creates only the missing objects.
     scene
         .gpuctl(&["apply", "-f", during.to_str().unwrap()])
         .ok();
@@ -245,31 +238,32 @@ fn etcd_is_away(scene: &Scene, of_jobs: &Receiver<String>) {
     );
     let again = scene.gpuctl(&["delete", "job", "before-0"]);
     assert!(matches!(again.code, 0 | 4), "{}{}", again.out, again.err);
-    until_told(of_jobs, "during-3");
+    wait_for_line(job_lines, "during-3");
 }
 
-/// The API server is killed at different moments of a create and comes back a second later.
-fn the_server_is_killed_while_it_creates(scene: &Scene, of_jobs: &Receiver<String>) {
+/// Kills the API server at different points of a `create` and starts it again one second later.
+fn check_a_killed_server(scene: &Scene, job_lines: &Receiver<String>) {
     for (round, moment) in [100, 400, 900].into_iter().enumerate() {
         let prefix = format!("killed{round}");
         let path = scene.services(&prefix, 25);
         let path = path.to_str().unwrap();
         let creating = scene.begin(&["create", "-f", path, "-o", "json"]);
+        // How far the run gets differs between machines; the assertions hold at every point.
         std::thread::sleep(Duration::from_millis(moment));
         scene.cluster.stop("kube-apiserver").unwrap();
         std::thread::sleep(Duration::from_secs(1));
         scene.cluster.start_again("kube-apiserver").unwrap();
         let first = finish(creating, Duration::from_secs(120));
-        scene.until_it_answers();
-        let (told, there) = (made(&first), scene.names("deployments", &prefix));
+        scene.wait_for_the_server();
+        let (reported, existing) = (created_jobs(&first), scene.names("deployments", &prefix));
         assert!(
-            told.is_subset(&there),
-            "{told:?} were told, and {there:?} are there: {}{}",
+            reported.is_subset(&existing),
+            "the report names {reported:?}, but the server has {existing:?}: {}{}",
             first.out,
             first.err
         );
         let second = scene.gpuctl(&["apply", "-f", path, "-o", "json"]).ok();
-        let all = made(&second);
+        let all = created_jobs(&second);
         assert_eq!(
             (
                 all.len(),
@@ -278,15 +272,15 @@ fn the_server_is_killed_while_it_creates(scene: &Scene, of_jobs: &Receiver<Strin
             ),
             (25, 25, 25)
         );
-        // A watch that was there all the time shows what is there now.
-        until_told(of_jobs, &format!("{prefix}-24"));
+        // The watch started before the outage shows the current jobs.
+        wait_for_line(job_lines, &format!("{prefix}-24"));
     }
 }
 
-/// A policy that fails closed, and whose webhook is not there.
-fn a_webhook_is_down(scene: &Scene) {
+/// A webhook with `failurePolicy: Fail` whose server is down.
+fn check_an_unreachable_webhook(scene: &Scene) {
     let admin = scene.cluster.kubectl(Persona::Admin);
-    // A port that the kernel gives to nobody who asks for any.
+    // Port 1 is never assigned to a process that asks for any free port.
     admin.apply(&json!({
         "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration", "metadata": {"name": "down"},
         "webhooks": [{
@@ -297,18 +291,18 @@ fn a_webhook_is_down(scene: &Scene) {
     }));
     let path = scene.services("policed", 2);
     let path = path.to_str().unwrap();
-    // It comes into force a moment after it is written.
-    let end = Instant::now() + Duration::from_secs(20);
-    let refused = loop {
-        let refused = scene.gpuctl(&["create", "-f", path]);
-        if refused.code != 0 {
-            break refused;
+    // The webhook takes effect a moment after it is written.
+    let limit = Duration::from_secs(20);
+    let refused = eventually("the webhook takes effect", limit, || {
+        let run = scene.gpuctl(&["create", "-f", path]);
+        if run.code != 0 {
+            return Some(run);
         }
         scene
             .gpuctl(&["delete", "job", "policed-0", "policed-1"])
             .ok();
-        assert!(Instant::now() < end, "the webhook is never asked");
-    };
+        None
+    });
     assert!(
         refused.code == 1 || refused.code == 6,
         "{}: {}",
@@ -326,13 +320,13 @@ fn a_webhook_is_down(scene: &Scene) {
             scene.count("services", "policed")
         ),
         (0, 0),
-        "nothing is left behind"
+        "no object remains"
     );
     admin.run(&["delete", "validatingwebhookconfiguration", "down"]);
 }
 
-/// A full disk behind stdout is an error with a name, and no panic.
-fn nothing_can_be_written_to_stdout(scene: &Scene) {
+/// A full disk behind stdout causes an error that names it, and no panic.
+fn check_a_full_disk_behind_stdout(scene: &Scene) {
     for arguments in [
         &["get", "jobs"][..],
         &["get", "nodes", "-o", "json"],

@@ -1,4 +1,4 @@
-//! Pools: made, filled, emptied and deleted on the real API server, and what they demand of jobs.
+//! Pools on the real API server: creation, membership, deletion, and limits for jobs.
 
 use gpuctl_sandbox::Persona;
 use gpuctl_sandbox::nodes::node;
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::support::{A100, GPU, Run, Scene, cluster, finish};
 
-/// A namespace and nodes in no pool.
+/// A namespace, and nodes outside of pools.
 fn scene(name: &'static str, nodes: usize) -> Scene {
     let scene = Scene::new(name);
     let nodes: Vec<Value> = (0..nodes)
@@ -36,7 +36,7 @@ fn definition(scene: &Scene, pool: &str) -> Value {
 }
 
 #[test]
-fn a_pool_is_made_with_its_labels_and_goes_with_exactly_those() {
+fn deleting_a_pool_removes_exactly_the_labels_it_set() {
     let scene = scene("pool-life", 3);
     scene.admin.run(&["label", "node", "pool-life-1", "team=x"]);
     let yaml = "kind: resource
@@ -46,9 +46,9 @@ nodes:
   pool-life-0: {gpu-type: A100-80G}
   pool-life-1:
 ";
-    let made = make(&scene, yaml, &["-o", "json"]).ok().json();
+    let created = make(&scene, yaml, &["-o", "json"]).ok().json();
     assert_eq!(
-        made,
+        created,
         json!({"name": "pool-life", "status": "created", "message": "created with 2 nodes"})
     );
     assert_eq!(
@@ -85,7 +85,7 @@ nodes:
         .ok();
     make(&scene, yaml, &["--force"]).ok();
     let pools = scene.gpuctl(&["get", "pools", "-o", "json"]).ok().json();
-    let own = pools["items"]
+    let listed = pools["items"]
         .as_array()
         .unwrap()
         .iter()
@@ -94,10 +94,10 @@ nodes:
         .clone();
     assert_eq!(
         (
-            &own["gpuTotal"],
-            &own["gpuFree"],
-            &own["gpuType"],
-            &own["status"]
+            &listed["gpuTotal"],
+            &listed["gpuFree"],
+            &listed["gpuType"],
+            &listed["status"]
         ),
         (
             &json!(16),
@@ -133,7 +133,7 @@ nodes:
         .says("pool `pool-life` has jobs: pool-life/train")
         .says("--force");
     scene.gpuctl(&["delete", "job", "train"]).ok();
-    // A label that somebody changed since is theirs.
+    // gpuctl keeps a label that another user has changed since.
     scene.admin.run(&[
         "label",
         "node",
@@ -165,7 +165,7 @@ nodes:
 }
 
 #[test]
-fn a_missing_node_or_one_in_another_pool_writes_nothing() {
+fn a_missing_node_or_a_node_of_another_pool_prevents_all_writes() {
     let scene = scene("pool-whole", 2);
     let yaml = |name: &str, nodes: &str| {
         format!("kind: pool\nversion: v0.1\npool: {{name: {name}}}\nnodes: [{nodes}]\n")
@@ -190,7 +190,7 @@ fn a_missing_node_or_one_in_another_pool_writes_nothing() {
         .says("node `pool-whole-0` is in pool `whole-a`")
         .says("--force moves it");
     assert_eq!(labels(&scene, "pool-whole-1")["gpuctl/pool"], Value::Null);
-    // What the first pool set goes over to the second, and what others set stays theirs.
+    // Labels set by the first pool move to the second; labels set by others stay.
     make(
         &scene,
         &yaml("whole-a", "pool-whole-0: {gpu-type: A100-80G}")
@@ -217,11 +217,11 @@ fn a_missing_node_or_one_in_another_pool_writes_nothing() {
     )
     .ok();
     assert_eq!(labels(&scene, "pool-whole-0")["gpuctl/pool"], "whole-b");
-    let own = json!({"value": "whole-b"});
-    let typed = json!({"gpuctl/pool": own, "nvidia.com/gpu-type": {"value": "a100-80g"}});
+    let membership = json!({"value": "whole-b"});
+    let typed = json!({"gpuctl/pool": membership, "nvidia.com/gpu-type": {"value": "a100-80g"}});
     assert_eq!(
         definition(&scene, "whole-b")["labels"],
-        json!({"pool-whole-0": typed, "pool-whole-1": {"gpuctl/pool": own}})
+        json!({"pool-whole-0": typed, "pool-whole-1": {"gpuctl/pool": membership}})
     );
     assert_eq!(definition(&scene, "whole-a")["labels"], json!({}));
     let wrong = "kind: pool\nversion: v0.1\npool: {name: whole-c, gpu-type: h100-80g}\nnodes: [pool-whole-1]\n";
@@ -248,7 +248,7 @@ fn a_missing_node_or_one_in_another_pool_writes_nothing() {
 }
 
 #[test]
-fn nodes_come_and_go_and_nobody_s_change_is_lost() {
+fn concurrent_changes_of_a_pool_are_all_kept() {
     let scene = scene("pool-edit", 6);
     make(
         &scene,
@@ -270,11 +270,11 @@ fn nodes_come_and_go_and_nobody_s_change_is_lost() {
     for child in children {
         finish(child, std::time::Duration::from_secs(60)).ok();
     }
-    let known = definition(&scene, "pool-edit")["labels"]
+    let members = definition(&scene, "pool-edit")["labels"]
         .as_object()
         .unwrap()
         .len();
-    assert_eq!(known, 5, "every writer's node is in the definition");
+    assert_eq!(members, 5, "concurrent writers do not overwrite each other");
     let batch = scene
         .gpuctl(&[
             "add",
@@ -299,7 +299,7 @@ fn nodes_come_and_go_and_nobody_s_change_is_lost() {
         ),
         (&json!("nope"), &json!("NodeNotFound"))
     );
-    let gone = scene
+    let removed = scene
         .gpuctl(&[
             "remove",
             "node",
@@ -312,7 +312,7 @@ fn nodes_come_and_go_and_nobody_s_change_is_lost() {
         ])
         .ok()
         .json();
-    assert_eq!(gone["success"], json!(["pool-edit-0", "pool-edit-1"]));
+    assert_eq!(removed["success"], json!(["pool-edit-0", "pool-edit-1"]));
     assert_eq!(labels(&scene, "pool-edit-0")["gpuctl/pool"], Value::Null);
     scene
         .gpuctl(&["remove", "node", "pool-edit-0", "--pool", "pool-edit"])
@@ -338,7 +338,7 @@ fn nodes_come_and_go_and_nobody_s_change_is_lost() {
 }
 
 #[test]
-fn a_pool_s_quota_and_types_bind_when_a_job_is_created() {
+fn quota_and_types_of_a_pool_are_enforced_at_creation() {
     let scene = scene("pool-quota", 2);
     let yaml = "kind: pool
 version: v0.1
@@ -360,7 +360,8 @@ nodes: [pool-quota-0, pool-quota-1]
     make(&scene, &scene.training("second", ""), &[])
         .exits(1)
         .says("pool `pool-quota` has 1 jobs and allows 1");
-    // Whoever may edit one namespace reads the definition too: the first pool sees to that.
+    // The first pool makes the definitions readable for every user, so a user with rights in one
+    // namespace gets the same check.
     scene.allow_edit(Persona::Alice);
     let alice = scene.seen_by(Persona::Alice);
     make(&alice, &scene.training("third", ""), &[])
@@ -392,14 +393,14 @@ nodes: [pool-quota-0, pool-quota-1]
 }
 
 #[test]
-fn a_pool_and_its_job_in_one_file() {
+fn a_pool_and_its_job_can_be_in_one_file() {
     let scene = scene("pool-both", 1);
     let yaml = format!(
         "kind: pool\nversion: v0.1\npool: {{name: pool-both}}\nnodes: [pool-both-0]\n---\n{}",
         scene.training("train", "")
     );
-    let made = make(&scene, &yaml, &["-o", "json"]).ok().json();
-    let kinds: Vec<&Value> = made["success"]
+    let created = make(&scene, &yaml, &["-o", "json"]).ok().json();
+    let kinds: Vec<&Value> = created["success"]
         .as_array()
         .unwrap()
         .iter()
@@ -414,7 +415,7 @@ fn a_pool_and_its_job_in_one_file() {
 }
 
 #[test]
-fn a_pool_of_labels_alone_is_a_pool() {
+fn labels_alone_define_a_pool() {
     let scene = scene("pool-labels", 2);
     scene
         .admin
@@ -449,10 +450,10 @@ fn a_pool_of_labels_alone_is_a_pool() {
     scene.gpuctl(&["delete", "pool", "pool-labels"]).ok();
 }
 
-/// A type that contradicts what is there is somebody's mistake; forced, it comes with what was
-/// there before.
+/// A type that contradicts the node's label is probably a mistake and refused. With `--force` it is
+/// set, and the old label returns when the pool is deleted.
 #[test]
-fn a_type_of_somebody_else_s_is_kept_and_comes_back() {
+fn an_overwritten_type_label_is_restored() {
     let scene = scene("pool-types", 1);
     scene
         .admin
@@ -474,9 +475,9 @@ fn a_type_of_somebody_else_s_is_kept_and_comes_back() {
     );
 }
 
-/// Two people want one node: one of them gets it, and the other is told.
+/// When two users add the same node to different pools, one of them gets an error.
 #[test]
-fn one_node_in_two_pools_at_once() {
+fn a_node_added_to_two_pools_at_once_joins_one() {
     let scene = scene("pool-race", 4);
     for name in ["race-a", "race-b"] {
         make(
@@ -503,7 +504,7 @@ fn one_node_in_two_pools_at_once() {
             assert_eq!(
                 definition(&scene, pool)["labels"][&node].is_object(),
                 pool == winner,
-                "{node}: only the winner has a note"
+                "{node}: only the winner's definition contains the node"
             );
         }
     }
@@ -532,7 +533,7 @@ fn a_job_waits_in_a_pool_that_has_no_node_yet() {
 }
 
 #[test]
-fn nothing_of_a_run_is_written_when_a_job_of_it_cannot_be() {
+fn an_invalid_job_prevents_all_writes_of_the_run() {
     let scene = scene("pool-order", 1);
     let pool = "kind: pool\nversion: v0.1\npool: {name: pool-order}\nnodes: [pool-order-0]\n";
     let yaml = format!(
@@ -547,7 +548,7 @@ fn nothing_of_a_run_is_written_when_a_job_of_it_cannot_be() {
         run.err
     );
     scene.gpuctl(&["describe", "pool", "pool-order"]).exits(4);
-    // What the server cannot check yet is said.
+    // The dry run names the checks that the server cannot do yet.
     let quota =
         "kind: quota\nversion: v0.1\nquota: {name: order}\nnamespace: {pool-order-new: {gpu: 1}}\n";
     let job = scene.training(
@@ -572,11 +573,11 @@ fn nothing_of_a_run_is_written_when_a_job_of_it_cannot_be() {
         dry.err
     );
     scene.gpuctl(&["describe", "pool", "pool-order"]).exits(4);
-    let made = scene
+    let created = scene
         .gpuctl_anywhere(&["create", "-f", path.to_str().unwrap(), "-o", "json"])
         .ok()
         .json();
-    let ids: Vec<&Value> = made["success"]
+    let ids: Vec<&Value> = created["success"]
         .as_array()
         .unwrap()
         .iter()
@@ -588,7 +589,7 @@ fn nothing_of_a_run_is_written_when_a_job_of_it_cannot_be() {
         .ok();
 }
 
-/// The taints of a node that pools set.
+/// Taints of a node.
 fn taints(scene: &Scene, node: &str) -> Vec<String> {
     let all = scene.admin.json(&["get", "node", node])["spec"]["taints"]
         .as_array()
@@ -611,9 +612,9 @@ fn text<'v>(value: &'v Value, key: &str) -> &'v str {
 }
 
 #[test]
-fn an_exclusive_pool_keeps_others_off_its_nodes_and_evicts_nobody() {
+fn an_exclusive_pool_repels_other_jobs_without_evicting_pods() {
     let scene = scene("fenced", 3);
-    let own = "gpuctl/pool=fenced:NoSchedule";
+    let pool_taint = "gpuctl/pool=fenced:NoSchedule";
     scene
         .admin
         .run(&["taint", "node", "fenced-0", "mine=x:PreferNoSchedule"]);
@@ -623,11 +624,11 @@ fn an_exclusive_pool_keeps_others_off_its_nodes_and_evicts_nobody() {
         )
     };
     make(&scene, &pool(false, "fenced-0, fenced-1"), &[]).ok();
-    // What runs there stays when the taint comes.
-    let anybody = "kind: training\nversion: v0.1\njob: {name: NAME}\nenvironment: {image: a, command: [sleep, '1']}\nresources: {gpu: 1}\n";
+    // The new taint does not evict running pods.
+    let without_pool = "kind: training\nversion: v0.1\njob: {name: NAME}\nenvironment: {image: a, command: [sleep, '1']}\nresources: {gpu: 1}\n";
     let fixed = format!(
         "{}pod: {{nodeSelector: {{kubernetes.io/hostname: fenced-0}}}}\n",
-        anybody.replace("NAME", "before")
+        without_pool.replace("NAME", "before")
     );
     make(&scene, &fixed, &["--wait", "--timeout", "60s"]).ok();
     let exclusive = pool(true, "fenced-0, fenced-1");
@@ -645,8 +646,11 @@ fn an_exclusive_pool_keeps_others_off_its_nodes_and_evicts_nobody() {
             .json()["status"],
         "updated"
     );
-    assert_eq!(taints(&scene, "fenced-0"), ["mine=x:PreferNoSchedule", own]);
-    assert_eq!(taints(&scene, "fenced-1"), [own]);
+    assert_eq!(
+        taints(&scene, "fenced-0"),
+        ["mine=x:PreferNoSchedule", pool_taint]
+    );
+    assert_eq!(taints(&scene, "fenced-1"), [pool_taint]);
     scene.gpuctl_with(&["diff", "-f", "-"], &exclusive).ok();
     assert_eq!(
         scene
@@ -665,15 +669,15 @@ fn an_exclusive_pool_keeps_others_off_its_nodes_and_evicts_nobody() {
         (&json!(true), &json!("active"))
     );
 
-    // Jobs of the pool get in, others do not.
-    let inside = anybody
+    // Jobs of the pool are scheduled there, others are not.
+    let inside = without_pool
         .replace("NAME", "inside")
         .replace("gpu: 1", "gpu: 1, pool: fenced");
     make(&scene, &inside, &["--wait", "--timeout", "60s"]).ok();
     let fixed = fixed.replace("before", "outside");
     make(&scene, &fixed, &[]).ok();
     scene.until("outside", "pending", Some("Unschedulable"));
-    // One without a pool prefers nodes outside of pools.
+    // A job without a pool prefers nodes outside of pools.
     let affinity =
         scene.get(&["job", "outside"])["spec"]["template"]["spec"]["affinity"].to_string();
     assert!(
@@ -683,7 +687,8 @@ fn an_exclusive_pool_keeps_others_off_its_nodes_and_evicts_nobody() {
         "{affinity}"
     );
 
-    // What somebody took away comes back; nodes that come and go get and lose it.
+    // `apply` restores a removed taint; nodes get the taint when they join and lose it when they
+    // leave.
     scene
         .admin
         .run(&["taint", "node", "fenced-1", "gpuctl/pool-"]);
@@ -694,11 +699,11 @@ fn an_exclusive_pool_keeps_others_off_its_nodes_and_evicts_nobody() {
             .json()["status"],
         "updated"
     );
-    assert_eq!(taints(&scene, "fenced-1"), [own]);
+    assert_eq!(taints(&scene, "fenced-1"), [pool_taint]);
     scene
         .gpuctl(&["add", "node", "fenced-2", "--pool", "fenced"])
         .ok();
-    assert_eq!(taints(&scene, "fenced-2"), [own]);
+    assert_eq!(taints(&scene, "fenced-2"), [pool_taint]);
     scene
         .gpuctl(&["remove", "node", "fenced-2", "--pool", "fenced"])
         .ok();
@@ -709,9 +714,9 @@ fn an_exclusive_pool_keeps_others_off_its_nodes_and_evicts_nobody() {
     scene
         .gpuctl(&["add", "node", "fenced-1", "--pool", "fenced", "--force"])
         .ok();
-    assert_eq!(taints(&scene, "fenced-1"), [own]);
+    assert_eq!(taints(&scene, "fenced-1"), [pool_taint]);
 
-    // It goes with the pool, or with the word.
+    // The taint is removed with the pool, or when `exclusive` becomes false.
     scene
         .gpuctl_with(&["apply", "-f", "-"], &pool(false, "fenced-0, fenced-1"))
         .ok();

@@ -1,5 +1,4 @@
-//! A proxy between gpuctl and the API server that loses a request or its answer, or puts another
-//! answer in its place.
+//! A proxy between gpuctl and the API server that drops requests or answers, or replaces answers.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -14,22 +13,23 @@ use serde_json::json;
 
 use crate::support::{Run, cluster, run};
 
-/// What happens to which request.
+/// The fault, and the request it affects.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Cut {
     Nothing,
     /// The request with this number does not reach the server.
     Before(usize),
-    /// The server acts, and its answer is lost.
+    /// The server handles the request, but its answer is lost.
     After(usize),
-    /// Neither this one nor any later one reaches the server.
+    /// Neither this request nor any later one reaches the server.
     From(usize),
-    /// The same, and the first one is acted on.
+    /// Like `From`, but the server handles the first of them.
     FromAfter(usize),
-    /// The request with this number is answered in another way, once the server has acted or
-    /// instead of it.
-    Spoiled(usize, Spoiled),
-    /// One request in twenty is lost before the server acts and one after it, as this seed says.
+    /// The request with this number gets another answer, after the server handled it or instead of
+    /// that.
+    CorruptAnswer(usize, CorruptAnswer),
+    /// Of twenty requests, on average one is lost before the server handles it and one after it,
+    /// chosen by this seed.
     Seeded(u64),
     /// Server-side applies reach the server one second late.
     Slow,
@@ -39,31 +39,31 @@ pub enum Cut {
 #[derive(Default)]
 pub struct Requests {
     pub begun: AtomicUsize,
-    /// Applies that are on their way to the server, and those that it answered.
+    /// Applies that the proxy delayed, and applies that the server answered.
     pub held: AtomicUsize,
     pub released: AtomicUsize,
 }
 
-/// An answer that is not the server's.
+/// An answer that replaces the server's.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Spoiled {
-    /// Whether the server gets the request, and does what it asks for.
-    pub acts: bool,
-    pub with: With,
+pub struct CorruptAnswer {
+    /// Whether the server handles the request.
+    pub is_handled: bool,
+    pub content: Content,
 }
 
-/// What comes in place of an answer.
+/// Content of the replaced answer.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum With {
+pub enum Content {
     /// Head and body.
     Bytes(&'static str),
     /// The first half of the answer.
     Half,
-    /// Half of the answer, and then nothing for ten seconds.
+    /// The first half of the answer, then nothing for ten seconds.
     Stall,
 }
 
-/// `kubectl proxy`, which speaks TLS for us, and a cutter before it.
+/// `kubectl proxy`, which handles TLS, behind a proxy that injects the faults.
 pub struct Proxy {
     upstream: Child,
     pub to: u16,
@@ -99,7 +99,7 @@ impl Proxy {
         }
     }
 
-    /// Runs gpuctl through its own cutter. Returns the number of requests.
+    /// Runs gpuctl through its own proxy. Returns the number of requests.
     pub fn gpuctl(
         &self,
         namespace: &str,
@@ -112,7 +112,7 @@ impl Proxy {
         (run, requests.begun.load(Ordering::SeqCst))
     }
 
-    /// A command that runs gpuctl through its own cutter.
+    /// Builds a command that runs gpuctl through its own proxy.
     pub fn command(
         &self,
         namespace: &str,
@@ -153,7 +153,7 @@ impl Drop for Proxy {
     }
 }
 
-/// One connection with one request, for every answer ends it.
+/// Handles one request per connection, because `Connection: close` ends it after the answer.
 fn serve(mut client: TcpStream, to: u16, cut: Cut, requests: &Requests) -> std::io::Result<()> {
     let mut reader = BufReader::new(client.try_clone()?);
     let (mut head, mut length) = (String::new(), 0);
@@ -178,19 +178,19 @@ fn serve(mut client: TcpStream, to: u16, cut: Cut, requests: &Requests) -> std::
         Cut::Before(cut) => number == cut,
         Cut::From(cut) => number >= cut,
         Cut::FromAfter(cut) => number > cut,
-        Cut::Nothing | Cut::Slow | Cut::After(_) | Cut::Spoiled(..) => false,
+        Cut::Nothing | Cut::Slow | Cut::After(_) | Cut::CorruptAnswer(..) => false,
     };
     if lost {
         return Ok(());
     }
-    let spoiled = match cut {
-        Cut::Spoiled(at, spoiled) if at == number => Some(spoiled),
+    let corrupt = match cut {
+        Cut::CorruptAnswer(at, corrupt) if at == number => Some(corrupt),
         _ => None,
     };
-    if let Some(Spoiled {
-        acts: false,
-        with: With::Bytes(answer),
-    }) = spoiled
+    if let Some(CorruptAnswer {
+        is_handled: false,
+        content: Content::Bytes(answer),
+    }) = corrupt
     {
         return client.write_all(answer.as_bytes());
     }
@@ -216,11 +216,11 @@ fn serve(mut client: TcpStream, to: u16, cut: Cut, requests: &Requests) -> std::
         return Ok(());
     }
     let half = answer.len() / 2;
-    match spoiled.map(|spoiled| spoiled.with) {
+    match corrupt.map(|corrupt| corrupt.content) {
         None => client.write_all(&answer),
-        Some(With::Bytes(other)) => client.write_all(other.as_bytes()),
-        Some(With::Half) => client.write_all(&answer[..half]),
-        Some(With::Stall) => {
+        Some(Content::Bytes(other)) => client.write_all(other.as_bytes()),
+        Some(Content::Half) => client.write_all(&answer[..half]),
+        Some(Content::Stall) => {
             client.write_all(&answer[..half])?;
             std::thread::sleep(Duration::from_secs(10));
             Ok(())
@@ -228,8 +228,7 @@ fn serve(mut client: TcpStream, to: u16, cut: Cut, requests: &Requests) -> std::
     }
 }
 
-/// A number that looks like chance and is the same in every run. Source: SplitMix64 (Steele, Lea,
-/// Flood).
+/// Pseudo-random number by SplitMix64 (Steele, Lea, Flood); the same in every run.
 fn seeded(seed: u64) -> u64 {
     let mut mixed = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -237,7 +236,7 @@ fn seeded(seed: u64) -> u64 {
     mixed ^ (mixed >> 31)
 }
 
-/// What happens to a request of a seeded run: one of twenty numbers, of which two are losses.
+/// Draws one of twenty outcomes for a request; two of them are losses.
 pub fn chance(seed: u64, number: usize) -> u64 {
     seeded(seed.wrapping_mul(1_000_003) + number as u64) % 20
 }

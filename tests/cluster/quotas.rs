@@ -1,4 +1,4 @@
-//! `kind: quota`: it binds, by the real admission, and its end takes away what it brought.
+//! `kind: quota`: the API server enforces it, and deleting it removes everything it created.
 
 use gpuctl_sandbox::Persona;
 use serde_json::json;
@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::support::{Scene, items};
 
 #[test]
-fn a_quota_binds_and_pods_that_name_nothing_still_run() {
+fn a_quota_is_enforced_and_pods_without_requests_still_run() {
     let scene = Scene::with_nodes("quota-a", 1);
     let yaml = "kind: quota
 version: v0.1
@@ -15,12 +15,12 @@ namespace:
   quota-a: {cpu: 10, memory: 20Gi, gpu: 2, pods: 5}
   quota-new: {gpu: 1}
 ";
-    let made = scene
+    let created = scene
         .gpuctl_with(&["create", "-f", "-", "-o", "json"], yaml)
         .ok()
         .json();
     assert_eq!(
-        made,
+        created,
         json!({"name": "teams", "status": "created", "message": "applies in quota-a, quota-new"})
     );
     let hard = scene.get_until(&["resourcequota", "teams"], |quota| {
@@ -35,22 +35,23 @@ namespace:
         ),
         (&json!("2"), &json!("10"), &json!("5"))
     );
-    // A CPU quota refuses pods that name no CPU; the range beside it names one for them.
+    // A CPU quota rejects pods without a CPU request; the LimitRange created with it sets a
+    // default.
     scene.create("a", "resources: {pool: POOL, gpu: 2}");
     scene.until("a", "running", None);
-    let waits = scene
+    let pending = scene
         .gpuctl_with(&["create", "-f", "-"], &scene.training("b", ""))
         .ok();
-    waits.says("quota `teams` has 0 of 2 requests.nvidia.com/gpu left, but the job needs 1");
+    pending.says("quota `teams` has 0 of 2 requests.nvidia.com/gpu left, but the job needs 1");
     scene.until("b", "pending", Some("QuotaExceeded"));
     scene.gpuctl(&["delete", "job", "b"]).ok();
     let quotas = scene.gpuctl(&["get", "quotas", "-o", "json"]).ok().json();
-    let own = quotas["items"][0].clone();
+    let entry = quotas["items"][0].clone();
     assert_eq!(
         (
-            &own["quota"],
-            &own["used"]["requests.nvidia.com/gpu"],
-            &own["used"]["requests.cpu"]
+            &entry["quota"],
+            &entry["used"]["requests.nvidia.com/gpu"],
+            &entry["used"]["requests.cpu"]
         ),
         (&json!("teams"), &json!("2"), &json!("100m"))
     );
@@ -89,7 +90,7 @@ namespace:
         scene.admin.json(&["get", "namespace", "quota-new"])["metadata"]["labels"]["app.kubernetes.io/managed-by"],
         "gpuctl"
     );
-    // What anybody has put into a namespace stays, whatever it is.
+    // Objects of any kind that users created in a namespace keep it from being deleted.
     scene.admin.run(&[
         "create",
         "secret",
@@ -111,7 +112,7 @@ namespace:
         .admin
         .run(&["delete", "secret", "hub", "-n", "quota-new"]);
     anywhere(&["create", "-f", path.to_str().unwrap()]);
-    // In one namespace only, when one is named.
+    // With `-n`, it is deleted in that namespace only.
     assert_eq!(
         scene.gpuctl(&["delete", "quota", "teams"]).ok().out,
         "teams deleted: it applied in quota-a\n"
@@ -122,7 +123,7 @@ namespace:
         "teams deleted: it applied in quota-new; empty namespaces deleted: quota-new\n"
     );
     assert!(items(&scene.get(&["resourcequota,limitrange"])).is_empty());
-    assert_eq!(scene.job("a")["status"], "running", "what runs goes on");
+    assert_eq!(scene.job("a")["status"], "running", "running jobs continue");
     scene
         .gpuctl(&["delete", "quota", "teams"])
         .exits(4)
@@ -136,7 +137,7 @@ namespace:
 }
 
 #[test]
-fn a_quota_that_fails_part_way_is_taken_back() {
+fn a_quota_that_fails_halfway_is_removed() {
     let scene = Scene::new("quota-back");
     scene.admin.run(&[
         "create",
@@ -161,18 +162,19 @@ fn a_quota_that_fails_part_way_is_taken_back() {
     assert_eq!(
         left["spec"]["hard"],
         json!({"pods": "3"}),
-        "what others made stays"
+        "a quota created by others stays"
     );
-    // May look at both namespaces and write into one: the failure comes after the first write.
+    // This user may read both namespaces but write into one, so the failure comes after the first
+    // write.
     scene.admin.run(&["create", "namespace", "quota-first"]);
     let quotas = "--resource=resourcequotas,limitranges";
-    let looks = "--resource=resourcequotas,limitranges,namespaces,nodes";
+    let readable = "--resource=resourcequotas,limitranges,namespaces,nodes";
     scene.admin.run(&[
         "create",
         "clusterrole",
         "quota-looks",
         "--verb=get,list",
-        looks,
+        readable,
     ]);
     scene.admin.run(&[
         "create",

@@ -1,5 +1,5 @@
-//! With `--read-only`, GPUCTL_READ_ONLY or a line of the config file no verb changes anything. The
-//! API server's audit log tells what was asked of it, by a user who may do everything.
+//! With `--read-only`, GPUCTL_READ_ONLY or the config file, no command changes anything, even for a
+//! user with all rights. The API server's audit log proves it.
 
 use std::collections::BTreeSet;
 
@@ -8,14 +8,14 @@ use serde_json::Value;
 
 use crate::support::{Run, Scene, cluster, file, run};
 
-/// What the API server was asked by this user, as (verb, URI).
-fn asked(of: Persona) -> Vec<(String, String)> {
+/// Requests of this user in the API server's audit log, as (verb, URI).
+fn requests_of(persona: Persona) -> Vec<(String, String)> {
     let text = std::fs::read_to_string(cluster().folder().join("audit.log")).unwrap_or_default();
     let entries = text
         .lines()
         .filter_map(|line| serde_json::from_str::<Value>(line).ok());
     entries
-        .filter(|entry| entry["user"]["username"] == of.user())
+        .filter(|entry| entry["user"]["username"] == persona.user())
         .map(|entry| {
             let text = |key: &str| entry[key].as_str().unwrap_or_default().to_owned();
             (text("verb"), text("requestURI"))
@@ -23,7 +23,7 @@ fn asked(of: Persona) -> Vec<(String, String)> {
         .collect()
 }
 
-fn persists((verb, uri): &(String, String)) -> bool {
+fn is_change((verb, uri): &(String, String)) -> bool {
     let reads = ["get", "list", "watch"].contains(&verb.as_str())
         && !uri.contains("/exec?")
         && !uri.contains("/attach?");
@@ -34,7 +34,7 @@ fn persists((verb, uri): &(String, String)) -> bool {
 }
 
 #[test]
-fn no_verb_changes_anything_that_only_reads() {
+fn read_only_mode_prevents_every_change() {
     let scene = Scene::with_nodes("only-reads", 2);
     scene.admin.run(&[
         "create",
@@ -124,7 +124,7 @@ fn no_verb_changes_anything_that_only_reads() {
         &["auth", "check"],
         &["doctor"],
     ];
-    let only_reads = |run: &Run| {
+    let is_refused_as_read_only = |run: &Run| {
         run.err
             .contains("this would change the cluster, but gpuctl is in read-only mode")
     };
@@ -138,7 +138,7 @@ fn no_verb_changes_anything_that_only_reads() {
             }
         };
         assert!(
-            only_reads(&refused) && refused.code == 5,
+            is_refused_as_read_only(&refused) && refused.code == 5,
             "{arguments:?} exits {}: {}{}",
             refused.code,
             refused.out,
@@ -154,19 +154,19 @@ fn no_verb_changes_anything_that_only_reads() {
     for arguments in reads {
         let run = heidi.gpuctl(&[&["--read-only"], *arguments].concat());
         assert!(
-            !only_reads(&run) && run.code != 5,
+            !is_refused_as_read_only(&run) && run.code != 5,
             "{arguments:?} exits {}: {}",
             run.code,
             run.err
         );
     }
-    // Every verb of the program that speaks to a cluster is among them.
+    // Every command that talks to a cluster is tested.
     let tried: BTreeSet<&str> = writes
         .iter()
         .chain(reads)
         .map(|arguments| arguments[0])
         .collect();
-    let elsewhere = [
+    let local_commands = [
         "init",
         "validate",
         "explain",
@@ -181,7 +181,7 @@ fn no_verb_changes_anything_that_only_reads() {
         "man",
         "help",
     ];
-    // These ask for metrics or a browser, and send nothing but GET.
+    // These commands query metrics or open a browser, and send only GET requests.
     let metrics = [
         "top", "score", "eff", "stats", "report", "who", "snapshot", "logs", "open",
     ];
@@ -192,30 +192,34 @@ fn no_verb_changes_anything_that_only_reads() {
     for verb in words
         .filter(|word| word.chars().all(|letter| letter.is_ascii_lowercase()) && *word != "gpuctl")
     {
-        let is_text = ["help", "repairs", "and", "annotation", "each"].contains(&verb);
+        let is_help_text = ["help", "repairs", "and", "annotation", "each"].contains(&verb);
         assert!(
-            tried.contains(verb) || elsewhere.contains(&verb) || metrics.contains(&verb) || is_text,
-            "{verb} was not tried"
+            tried.contains(verb)
+                || local_commands.contains(&verb)
+                || metrics.contains(&verb)
+                || is_help_text,
+            "{verb} was not tested"
         );
     }
-    let requests = asked(Persona::Heidi);
+    let requests = requests_of(Persona::Heidi);
     assert!(
         requests.len() > 100,
-        "the audit log has what was asked: {}",
+        "the audit log contains {} requests",
         requests.len()
     );
     let changing: Vec<_> = requests
         .iter()
-        .filter(|request| persists(request))
+        .filter(|request| is_change(request))
         .collect();
     assert!(changing.is_empty(), "{changing:#?}");
     let dry = requests
         .iter()
         .filter(|(_, uri)| uri.contains("dryRun=All"))
         .count();
-    assert!(dry > 4, "dry runs go on: {dry}");
+    assert!(dry > 4, "dry runs are allowed: {dry}");
 
-    // The config file says it for one context; for another it may be done, and the log shows it.
+    // The config file sets it for one context. In another context the change is allowed, and the
+    // log shows it.
     let config = file(
         "only-reads-config.yaml",
         "contexts:\n  heidi: {safety: {read_only: true}}\n",
@@ -245,12 +249,12 @@ fn no_verb_changes_anything_that_only_reads() {
     );
     with_config(&other).ok();
     assert!(
-        asked(Persona::Heidi).iter().any(persists),
-        "the log would have told"
+        requests_of(Persona::Heidi).iter().any(is_change),
+        "the audit log shows allowed changes"
     );
-    let mut odd = heidi.command(&["pause", "a"]);
-    odd.env("GPUCTL_READ_ONLY", "perhaps");
-    run(odd, "")
+    let mut invalid = heidi.command(&["pause", "a"]);
+    invalid.env("GPUCTL_READ_ONLY", "perhaps");
+    run(invalid, "")
         .exits(5)
         .says("GPUCTL_READ_ONLY is `perhaps`, which is not true or false");
 }

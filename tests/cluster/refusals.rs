@@ -1,13 +1,16 @@
-//! What the cluster refuses when a part is written already, or before anything is: quotas that
-//! count, policies, webhooks.
+//! Refusals by the cluster before the first write, or after some: quotas of object counts,
+//! policies, webhooks.
 
+use std::time::Duration;
+
+use gpuctl_sandbox::eventually;
 use serde_json::{Value, json};
 
 use crate::applying::{apply, service};
 use crate::support::{Scene, cluster, file, items};
 
 #[test]
-fn a_model_on_two_nodes_needs_what_places_it() {
+fn an_inference_on_two_nodes_needs_leader_worker_set() {
     let scene = Scene::new("two-nodes");
     let text = "kind: inference\nversion: v0.1\njob: {name: big}\nenvironment: {image: i, command: [vllm, serve, m]}\n\
                 resources: {node_count: 2}\nservice: {port: 8000}\n";
@@ -16,9 +19,9 @@ fn a_model_on_two_nodes_needs_what_places_it() {
 }
 
 #[test]
-fn what_refuses_in_the_middle_costs_only_its_own_document() {
+fn a_refusal_during_writes_affects_only_its_own_document() {
     let scene = Scene::new("middle");
-    // Counted only when it is written: each passes by itself.
+    // The quota counts objects when they are written, so each document passes on its own.
     scene.admin.apply(&json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "two", "namespace": "middle"},
         "spec": {"hard": {"count/deployments.apps": "2"}}}));
     scene.get_until(&["resourcequota", "two"], |quota| {
@@ -36,8 +39,8 @@ fn what_refuses_in_the_middle_costs_only_its_own_document() {
         )
         .exits(1)
         .json();
-    // They are on the way together, so any of them may be the one too many.
-    let made = |run: &Value| -> Vec<String> {
+    // The documents are sent concurrently, so any of them may exceed the quota.
+    let created_names = |run: &Value| -> Vec<String> {
         run["success"]
             .as_array()
             .unwrap()
@@ -46,7 +49,10 @@ fn what_refuses_in_the_middle_costs_only_its_own_document() {
             .collect()
     };
     assert_eq!(
-        (made(&run).len(), run["failed"].as_array().unwrap().len()),
+        (
+            created_names(&run).len(),
+            run["failed"].as_array().unwrap().len()
+        ),
         (2, 1),
         "{run}"
     );
@@ -57,12 +63,16 @@ fn what_refuses_in_the_middle_costs_only_its_own_document() {
             .map(|one| one["metadata"]["name"].as_str().unwrap().to_owned())
             .collect()
     };
-    assert_eq!(services(), made(&run), "what was made of the other is gone");
+    assert_eq!(
+        services(),
+        created_names(&run),
+        "objects of the refused document are removed"
+    );
     scene
         .admin
         .run(&["delete", "resourcequota", "two", "-n", "middle"]);
 
-    // A policy that lets dry runs pass.
+    // A policy that allows dry runs.
     let policy = json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy", "metadata": {"name": "middle"},
         "spec": {"failurePolicy": "Fail", "matchConstraints": {"resourceRules": [
             {"apiGroups": ["apps"], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["deployments"]}]},
@@ -72,9 +82,9 @@ fn what_refuses_in_the_middle_costs_only_its_own_document() {
         "metadata": {"name": "middle"}, "spec": {"policyName": "middle", "validationActions": ["Deny"]}});
     scene.admin.apply(&policy);
     scene.admin.apply(&binding);
-    // It takes a moment until it is in force.
-    let end = std::time::Instant::now() + std::time::Duration::from_secs(60);
-    loop {
+    // The policy takes effect after a moment.
+    let limit = Duration::from_secs(60);
+    eventually("the policy takes effect", limit, || {
         let run = scene.gpuctl_with(
             &["create", "-f", "-", "--keep-partial", "-o", "json"],
             &documents(["d", "e", "f"]),
@@ -93,17 +103,14 @@ fn what_refuses_in_the_middle_costs_only_its_own_document() {
                 message.contains("not today") && message.contains("still there: service/e"),
                 "{message}"
             );
-            break;
+            return true;
         }
-        assert!(
-            std::time::Instant::now() < end,
-            "the policy is never in force"
-        );
         scene
             .gpuctl_with(&["delete", "-f", "-"], &documents(["d", "e", "f"]))
             .ok();
-    }
-    let kept: Vec<String> = made(&run)
+        false
+    });
+    let kept: Vec<String> = created_names(&run)
         .into_iter()
         .chain(["d", "e", "f"].map(ToOwned::to_owned))
         .collect();
@@ -116,29 +123,26 @@ fn what_refuses_in_the_middle_costs_only_its_own_document() {
         documents(["a", "b", "c"]),
         documents(["d", "e", "f"])
     );
-    // And again until it is in force no more.
-    while apply(&scene, &all).code != 0 {
-        assert!(
-            std::time::Instant::now() < end,
-            "the policy is always in force"
-        );
-    }
-    let made = file("middle.yaml", &all);
-    let gone = scene
-        .gpuctl(&["delete", "-f", made.to_str().unwrap(), "-o", "json"])
+    // Retries until the deleted policy no longer has an effect.
+    eventually("the policy has no effect", limit, || {
+        apply(&scene, &all).code == 0
+    });
+    let path = file("middle.yaml", &all);
+    let deleted = scene
+        .gpuctl(&["delete", "-f", path.to_str().unwrap(), "-o", "json"])
         .ok()
         .json();
-    assert_eq!(gone["success"].as_array().unwrap().len(), 6);
+    assert_eq!(deleted["success"].as_array().unwrap().len(), 6);
     scene
-        .gpuctl(&["delete", "-f", made.to_str().unwrap()])
+        .gpuctl(&["delete", "-f", path.to_str().unwrap()])
         .exits(1);
     scene
-        .gpuctl(&["delete", "-f", made.to_str().unwrap(), "--ignore-not-found"])
+        .gpuctl(&["delete", "-f", path.to_str().unwrap(), "--ignore-not-found"])
         .ok();
 }
 
 #[test]
-fn a_webhook_refuses_in_the_middle_and_beforehand() {
+fn a_webhook_may_refuse_the_dry_run_or_the_write() {
     let scene = Scene::new("hooked");
     let documents = |names: &[&str]| {
         names
@@ -147,8 +151,8 @@ fn a_webhook_refuses_in_the_middle_and_beforehand() {
             .collect::<Vec<_>>()
             .join("---\n")
     };
-    // It lets dry runs pass of what it refuses later, as one does that counts; and some it refuses
-    // at once.
+    // For `b`, the webhook allows the dry run and denies the write, like a webhook that counts. It
+    // denies `never` at once.
     let judge = |request: &Value| match request["name"].as_str() {
         Some("b") if request["dryRun"] != true => {
             Some(json!({"code": 403, "message": "not today"}))
@@ -157,7 +161,6 @@ fn a_webhook_refuses_in_the_middle_and_beforehand() {
         _ => None,
     };
     cluster().judge_by("hooked", "apps/v1/deployments", Box::new(judge));
-    let end = std::time::Instant::now() + std::time::Duration::from_secs(60);
     let create =
         |names: &[&str]| scene.gpuctl_with(&["create", "-f", "-", "-o", "json"], &documents(names));
     let names = |list: &Value| -> Vec<String> {
@@ -167,20 +170,18 @@ fn a_webhook_refuses_in_the_middle_and_beforehand() {
             .map(|one| one["name"].as_str().unwrap().to_owned())
             .collect()
     };
-    // It takes a moment until it is asked.
-    let run = loop {
+    // The webhook takes effect after a moment.
+    let limit = Duration::from_secs(60);
+    let run = eventually("the webhook takes effect", limit, || {
         let run = create(&["a", "b", "c"]);
         if run.code != 0 {
-            break run.exits(1).json();
+            return Some(run.exits(1).json());
         }
         scene
             .gpuctl_with(&["delete", "-f", "-"], &documents(&["a", "b", "c"]))
             .ok();
-        assert!(
-            std::time::Instant::now() < end,
-            "the webhook is never asked"
-        );
-    };
+        None
+    });
     assert_eq!(
         (names(&run["success"]), names(&run["failed"])),
         (vec!["a".to_owned(), "c".to_owned()], vec!["b".to_owned()])
@@ -201,7 +202,7 @@ fn a_webhook_refuses_in_the_middle_and_beforehand() {
                 .collect::<Vec<_>>()
         ))
     };
-    assert_eq!(services(), ["a", "c"], "what was made of b is gone");
+    assert_eq!(services(), ["a", "c"], "objects of `b` are removed");
 
     let run = create(&["d", "never", "e"]).exits(1).json();
     assert_eq!(
@@ -213,7 +214,7 @@ fn a_webhook_refuses_in_the_middle_and_beforehand() {
     );
     assert_eq!(run["failed"][0]["error"], "WebhookDenied");
     assert_eq!(services(), ["a", "c"], "nothing was written");
-    // What is there is not created, so it is not asked.
+    // Existing objects are not created, so the webhook is not called.
     scene
         .gpuctl_with(
             &["apply", "-f", "-"],

@@ -1,24 +1,25 @@
-//! The environment of the pods that the API server made carries a real rendezvous: two processes
-//! meet with it on loopback, the way torch's env:// store meets.
+//! Checks that the environment of the pods on the API server allows a rendezvous: two processes
+//! meet with it on loopback, as torch's `env://` init method does.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use gpuctl_sandbox::eventually;
 use gpuctl_sandbox::nodes::{in_pool, node};
 use serde_json::{Value, json};
 
 use crate::support::{A100, GPU, Scene, cluster, finish};
 
-/// The variables of a pod's container as the kubelet would set them.
+/// Environment variables of a pod's container, as the kubelet would set them.
 fn environment(pod: &Value) -> Vec<(String, String)> {
     let container = &pod["spec"]["containers"][0];
     let index = &pod["metadata"]["annotations"]["batch.kubernetes.io/job-completion-index"];
     let read = |variable: &Value| {
         let path = variable["valueFrom"]["fieldRef"]["fieldPath"].as_str();
         let value = match path {
-            // The label is in the controller's own variable, appended last.
+            // The Job controller appends its own variable, which reads the label.
             Some(
                 "metadata.annotations['batch.kubernetes.io/job-completion-index']"
                 | "metadata.labels['batch.kubernetes.io/job-completion-index']",
@@ -53,7 +54,8 @@ fn value<'a>(environment: &'a [(String, String)], name: &str) -> Option<&'a str>
         .map(|(_, value)| value.as_str())
 }
 
-/// What a rank does: rank 0 listens and sums what the others send; everybody learns the sum.
+/// Runs one rank: rank 0 listens, sums the numbers that its peers send, and returns the sum to
+/// them.
 fn meet(rank: u32, world: u32, address: &str, port: u16) -> u32 {
     if rank == 0 {
         let listener = TcpListener::bind((address, port)).unwrap();
@@ -69,26 +71,19 @@ fn meet(rank: u32, world: u32, address: &str, port: u16) -> u32 {
             .for_each(|peer| peer.write_all(&u32::to_be_bytes(sum)).unwrap());
         return sum;
     }
-    let end = Instant::now() + Duration::from_secs(20);
-    let mut master = loop {
-        match TcpStream::connect((address, port)) {
-            Ok(stream) => break stream,
-            Err(error) => assert!(
-                Instant::now() < end,
-                "rank {rank} never met rank 0: {error}"
-            ),
-        }
-        std::thread::sleep(Duration::from_millis(50));
-    };
+    let what = format!("rank {rank} connects to rank 0");
+    let mut master = eventually(&what, Duration::from_secs(20), || {
+        TcpStream::connect((address, port))
+    });
     master.write_all(&rank.to_be_bytes()).unwrap();
     let mut bytes = [0; 4];
     master.read_exact(&mut bytes).unwrap();
     u32::from_be_bytes(bytes)
 }
 
-/// Run by the test below as a process of its own; alone it meets itself.
+/// The test below runs this one in child processes; on its own, it is a world of one rank.
 #[test]
-fn peer() {
+fn one_rank_meets_its_peers() {
     let number =
         |name: &str, alone: u32| std::env::var(name).map_or(alone, |text| text.parse().unwrap());
     let world = number("NNODES", 1);
@@ -98,7 +93,7 @@ fn peer() {
 }
 
 #[test]
-fn two_processes_meet_with_the_environment_of_the_pods() {
+fn two_processes_meet_using_the_environment_of_the_pods() {
     let scene = Scene::with_nodes("rendezvous", 2);
     scene
         .create("a", "environment: {image: busybox, command: torchrun train.py}\nresources: {pool: POOL, gpu: 8, node_count: 2}");
@@ -130,16 +125,16 @@ fn two_processes_meet_with_the_environment_of_the_pods() {
                 "{name} of rank {rank}"
             );
         }
-        // torchrun sets these for its processes; for the pod they would be wrong.
+        // torchrun sets these for its processes; in the pod they would be wrong.
         assert_eq!(
             (value(environment, "WORLD_SIZE"), value(environment, "RANK")),
             (None, None)
         );
         let child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "rendezvous::peer"])
+            .args(["--exact", "rendezvous::one_rank_meets_its_peers"])
             .env_clear()
             .envs(environment.iter().cloned())
-            // The name resolves inside a cluster only, and the port may be taken here.
+            // The name resolves only inside a cluster, and the port may be in use on this machine.
             .env("MASTER_PORT", &port)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -152,7 +147,7 @@ fn two_processes_meet_with_the_environment_of_the_pods() {
         let run = finish(child, Duration::from_secs(60)).ok();
         assert!(run.out.contains("1 passed"), "{}", run.out);
     }
-    // The name of rank 0 is one that the headless Service serves before the pod is ready.
+    // The headless Service publishes the name of rank 0 before the pod is ready.
     let service = scene.get(&["service", "a"]);
     assert_eq!(service["spec"]["clusterIP"], "None");
     assert_eq!(service["spec"]["publishNotReadyAddresses"], true);
@@ -179,7 +174,7 @@ fn a_process_per_pod_gets_process_ranks() {
     }
 }
 
-/// Two racks of two nodes with one GPU each: three trainings in turn, each within a rack.
+/// Two racks of two nodes with one GPU each: three trainings in turn, each placed within one rack.
 #[test]
 fn ranks_are_placed_in_one_rack() {
     let scene = Scene::new("racks");

@@ -1,5 +1,8 @@
-//! `gpuctl restart`: new pods for every kind of job, and what they cost.
+//! `gpuctl restart`: new pods for every kind of job, and retries that it does not cost.
 
+use std::time::Duration;
+
+use gpuctl_sandbox::eventually;
 use serde_json::{Value, json};
 
 use crate::support::Scene;
@@ -24,29 +27,26 @@ fn uids(scene: &Scene, job: &str) -> Vec<(String, Value)> {
     pods
 }
 
-/// Waits until the job runs with other pods than these, so many of them.
-fn until_new(
+/// Waits until the job runs with this number of new pods.
+fn wait_for_new_pods(
     scene: &Scene,
     job: &str,
     before: &[(String, Value)],
     new: usize,
 ) -> Vec<(String, Value)> {
-    for _ in 0..240 {
+    let what = format!("{job} has {new} new pods; before: {before:?}");
+    eventually(&what, Duration::from_secs(90), || {
         let now = uids(scene, job);
         let fresh = now.iter().filter(|one| !before.contains(one)).count();
         if now.len() == before.len() && fresh == new && scene.job(job)["status"] == "running" {
-            return now;
+            return Ok(now);
         }
-        std::thread::sleep(std::time::Duration::from_millis(250));
-    }
-    panic!(
-        "{job} never got {new} new pods: {before:?} {:?}",
-        uids(scene, job)
-    );
+        Err(now)
+    })
 }
 
 #[test]
-fn evicted_ranks_come_again_and_cost_no_retry() {
+fn restarted_ranks_get_new_pods_without_costing_a_retry() {
     let scene = Scene::with_nodes("renewed", 2);
     scene.create(
         "pair",
@@ -54,28 +54,28 @@ fn evicted_ranks_come_again_and_cost_no_retry() {
     );
     scene.until("pair", "running", None);
     let first = uids(&scene, "pair");
-    let said = scene.gpuctl(&["restart", "pair", "--rank", "1"]).ok();
+    let restarted = scene.gpuctl(&["restart", "pair", "--rank", "1"]).ok();
     assert_eq!(
-        said.out,
+        restarted.out,
         "pair: rank 1 gets a new pod; the eviction costs no retry\n"
     );
-    let second = until_new(&scene, "pair", &first, 1);
+    let second = wait_for_new_pods(&scene, "pair", &first, 1);
     assert_eq!((&second[0], second[1] == first[1]), (&first[0], false));
-    let said = scene
+    let restarted = scene
         .gpuctl(&["restart", "job", "pair", "-o", "json"])
         .ok()
         .json();
     assert_eq!(
-        (&said["status"], &said["replicas"]),
+        (&restarted["status"], &restarted["replicas"]),
         (&json!("restarting"), &json!(2)),
-        "{said:#}"
+        "{restarted:#}"
     );
-    until_new(&scene, "pair", &second, 2);
+    wait_for_new_pods(&scene, "pair", &second, 2);
     let job = scene.get(&["job", "pair"]);
     assert_eq!(
         job["status"]["conditions"],
         Value::Null,
-        "it has no retry to lose: {job:#}"
+        "a lost retry would have failed the job: {job:#}"
     );
     scene
         .gpuctl(&["restart", "pair", "--rank", "2"])
@@ -93,7 +93,7 @@ fn evicted_ranks_come_again_and_cost_no_retry() {
 }
 
 #[test]
-fn services_roll_and_notebooks_begin_anew() {
+fn services_roll_out_and_notebooks_get_a_new_pod() {
     let scene = Scene::with_nodes("rolled", 2);
     scene.serve("web", "vllm", 2, "");
     scene.until("web", "running", None);
@@ -102,8 +102,8 @@ fn services_roll_and_notebooks_begin_anew() {
         scene.gpuctl(&["restart", "web"]).ok().out,
         "web: replacing 2 pods, one after the other\n"
     );
-    until_new(&scene, "web", &before, 2);
-    // A file that says the same restarts nothing, and takes nothing back.
+    wait_for_new_pods(&scene, "web", &before, 2);
+    // Applying the unchanged file neither restarts the service nor reverts the restart.
     let revision = scene.get(&["deployment", "web"])["metadata"]["generation"].clone();
     let same = scene
         .gpuctl_with(
@@ -127,5 +127,5 @@ fn services_roll_and_notebooks_begin_anew() {
     scene.until("book", "running", None);
     let before = uids(&scene, "book");
     scene.gpuctl(&["restart", "book"]).ok();
-    until_new(&scene, "book", &before, 1);
+    wait_for_new_pods(&scene, "book", &before, 1);
 }

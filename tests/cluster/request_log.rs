@@ -1,4 +1,4 @@
-//! `-vv` and `GPUCTL_LOG` log each request on stderr, without anything secret.
+//! `-vv` and `GPUCTL_LOG` log each request on stderr, without secrets.
 
 use serde_json::Value;
 
@@ -25,26 +25,26 @@ fn each_request_is_logged_without_its_query_string() {
 }
 
 #[test]
-fn the_variable_chooses_an_api_and_refuses_other_programs() {
+fn gpuctl_log_selects_an_api_and_refuses_other_targets() {
     let scene = Scene::new("request-filter");
-    let with = |filter: &str| {
+    let with_filter = |filter: &str| {
         let mut command = scene.command(&["get", "jobs", "-o", "json"]);
         command.env("GPUCTL_LOG", filter);
         run(command, "")
     };
-    let kubernetes = with("gpuctl::kubernetes=debug").ok();
+    let kubernetes = with_filter("gpuctl::kubernetes=debug").ok();
     assert!(
         kubernetes.err.contains("gpuctl::kubernetes"),
         "{}",
         kubernetes.err
     );
-    let prometheus = with("gpuctl::prometheus=debug").ok();
+    let prometheus = with_filter("gpuctl::prometheus=debug").ok();
     assert!(
         !prometheus.err.contains("gpuctl::kubernetes"),
         "{}",
         prometheus.err
     );
-    let refused = with("hyper=trace").exits(2);
+    let refused = with_filter("hyper=trace").exits(2);
     let error: Value = serde_json::from_str(&refused.err).unwrap();
     let message = "`GPUCTL_LOG` names `hyper`, but gpuctl logs only its own targets";
     assert_eq!(error["message"], message);

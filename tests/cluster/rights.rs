@@ -1,5 +1,5 @@
-//! A user who may edit one namespace and nothing else: the main job works, and every missing right
-//! is said once.
+//! Users with rights in one namespace: the main workflow works, and each missing right causes one
+//! warning.
 
 use gpuctl_sandbox::Persona;
 use serde_json::json;
@@ -7,10 +7,10 @@ use serde_json::json;
 use crate::support::{Scene, cluster, items};
 
 #[test]
-fn an_edit_user_runs_the_whole_main_job() {
+fn an_edit_user_can_run_a_job_from_create_to_delete() {
     let scene = Scene::with_nodes("editor", 1);
     scene.allow_edit(Persona::Alice);
-    // Nobody has made the class, and an edit user may neither see nor make it.
+    // The priority class does not exist, and an edit user may neither read nor create it.
     let mine = scene.seen_by(Persona::Alice);
     let yaml = mine.training(
         "a",
@@ -48,7 +48,7 @@ fn an_edit_user_runs_the_whole_main_job() {
 }
 
 #[test]
-fn a_priority_class_of_somebody_else_s_must_exist() {
+fn a_foreign_priority_class_must_exist() {
     let scene = Scene::with_nodes("classless", 1);
     let yaml = scene.training("a", "job: {name: NAME, priority: nobody-made-this}");
     scene
@@ -60,7 +60,7 @@ fn a_priority_class_of_somebody_else_s_must_exist() {
 }
 
 #[test]
-fn two_jobs_of_one_name_are_both_named() {
+fn an_ambiguous_name_lists_both_jobs() {
     let (one, two) = (
         Scene::with_nodes("twin-one", 1),
         Scene::with_nodes("twin-two", 1),
@@ -71,15 +71,15 @@ fn two_jobs_of_one_name_are_both_named() {
         .exits(4)
         .says("2 jobs are called `twin`: twin-one/twin, twin-two/twin")
         .says("choose one: twin-one/twin");
-    let one_of_them = one
+    let described = one
         .gpuctl_anywhere(&["describe", "job", "twin-two/twin", "-o", "json"])
         .ok()
         .json();
-    assert_eq!(one_of_them["namespace"], "twin-two");
+    assert_eq!(described["namespace"], "twin-two");
 }
 
 #[test]
-fn the_whole_cluster_is_narrowed_to_what_may_be_seen() {
+fn lists_fall_back_to_the_namespace_with_rights() {
     let scene = Scene::with_nodes("narrow", 1);
     scene.allow_edit(Persona::Carol);
     scene.create("a", "");
@@ -114,7 +114,7 @@ fn the_whole_cluster_is_narrowed_to_what_may_be_seen() {
 }
 
 #[test]
-fn who_submitted_is_a_label_whatever_their_name() {
+fn any_user_name_becomes_a_valid_label() {
     let scene = Scene::with_nodes("whoami", 1);
     scene.allow_edit(Persona::Dave);
     let dave = scene.seen_by(Persona::Dave);
@@ -140,7 +140,7 @@ fn who_submitted_is_a_label_whatever_their_name() {
         table.lines().next().unwrap().contains("USER") && table.contains("oidc:dave@example.com"),
         "{table}"
     );
-    // Acting as somebody is asking as somebody.
+    // Impersonation applies to `--mine`.
     assert_eq!(
         scene
             .gpuctl(&[
@@ -159,7 +159,7 @@ fn who_submitted_is_a_label_whatever_their_name() {
 }
 
 #[test]
-fn published_facts_stand_in_for_the_nodes() {
+fn published_facts_replace_missing_rights_on_nodes() {
     let scene = Scene::new("facts");
     let amd = gpuctl_sandbox::nodes::node(
         "facts-amd",
@@ -180,7 +180,7 @@ fn published_facts_stand_in_for_the_nodes() {
 }
 
 #[test]
-fn https_works_and_an_unknown_authority_is_told_apart() {
+fn an_unknown_certificate_authority_has_its_own_error() {
     let scene = Scene::new("tls");
     assert!(cluster().api_server().starts_with("https://"));
     scene.gpuctl(&["get", "jobs"]).ok();
@@ -204,10 +204,10 @@ fn https_works_and_an_unknown_authority_is_told_apart() {
     assert!(!run.err.contains("sandbox-token"), "{}", run.err);
 }
 
-/// Whoever reads one namespace sees what may be seen; the rest is blank and named once, with whom
-/// to ask.
+/// A reader of one namespace gets everything allowed. The rest is blank, and one warning per
+/// missing right names the command to ask for it.
 #[test]
-fn a_reader_of_one_namespace_sees_nodes_pools_and_quotas_as_far_as_allowed() {
+fn a_reader_of_one_namespace_sees_what_its_rights_allow() {
     let scene = Scene::with_nodes("reader", 1);
     scene.admin.run(&[
         "create",
@@ -226,7 +226,7 @@ fn a_reader_of_one_namespace_sees_nodes_pools_and_quotas_as_far_as_allowed() {
     scene.gpuctl_with(&["create", "-f", "-"], quota).ok();
     scene.create("a", "");
     let grace = scene.seen_by(Persona::Grace);
-    let ask = |task: &str| {
+    let ask_hint = |task: &str| {
         format!(
             "hint: ask your cluster's administrator for this right; `gpuctl auth check {task} --emit-role=full`"
         )
@@ -275,23 +275,23 @@ fn a_reader_of_one_namespace_sees_nodes_pools_and_quotas_as_far_as_allowed() {
             );
         }
         assert_eq!(
-            run.err.matches(&ask(task)).count(),
+            run.err.matches(&ask_hint(task)).count(),
             1,
             "{task}: {}",
             run.err
         );
     }
     let pools = grace.gpuctl(&["get", "pools", "-o", "json"]).ok();
-    let own = items(&pools.json())
+    let listed_pool = items(&pools.json())
         .into_iter()
         .find(|pool| pool["name"] == "reader")
         .unwrap();
     let facts = (
-        &own["gpuTotal"],
-        &own["gpuUsed"],
-        &own["gpuFree"],
-        &own["jobs"],
-        &own["status"],
+        &listed_pool["gpuTotal"],
+        &listed_pool["gpuUsed"],
+        &listed_pool["gpuFree"],
+        &listed_pool["jobs"],
+        &listed_pool["status"],
     );
     assert_eq!(
         facts,

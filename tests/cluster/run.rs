@@ -1,11 +1,11 @@
-//! `run`, `create --set` and `create --name`: jobs without a file, or with another one's.
+//! `run`, `create --set` and `create --name`: jobs without a file, or from a changed one.
 
 use serde_json::json;
 
 use crate::support::{Scene, file, own_command};
 
 #[test]
-fn flags_stand_for_a_file() {
+fn run_flags_are_equivalent_to_a_file() {
     let scene = Scene::with_nodes("run", 2);
     scene.admin.run(&[
         "create",
@@ -45,7 +45,7 @@ fn flags_stand_for_a_file() {
                 "8Gi",
             ]
             .map(|word| {
-                // The borrowed path lives as long as the test.
+                // Leaks the path, because the arguments are `'static`.
                 Box::leak(word.to_owned().into_boxed_str()) as &'static str
             }),
         );
@@ -70,10 +70,7 @@ fn flags_stand_for_a_file() {
         .gpuctl(&["create", "-f", &saved, "--dry-run=client", "-o", "yaml"])
         .ok()
         .out;
-    assert_eq!(
-        shown, from_file,
-        "the YAML that it prints is the job that it makes"
-    );
+    assert_eq!(shown, from_file, "the printed YAML describes the same job");
     let run = scene
         .gpuctl(&arguments(&["--wait", "--timeout", "60s"]))
         .ok();
@@ -134,7 +131,7 @@ fn flags_stand_for_a_file() {
 }
 
 #[test]
-fn fields_are_set_on_the_command_line_and_checked_like_written_ones() {
+fn set_options_change_fields_and_are_validated() {
     let scene = Scene::with_nodes("set", 1);
     let yaml =
         scene.training("base", "resources: {pool: POOL, gpu: 1}\nenvironment: {image: busybox, env: [{name: LR, value: 1}]} # c");
@@ -177,7 +174,7 @@ fn fields_are_set_on_the_command_line_and_checked_like_written_ones() {
         .clone();
     assert!(
         source.as_str().unwrap().contains("gpu: 4"),
-        "what was submitted is what is kept: {source}"
+        "the changed file is stored with the job: {source}"
     );
     let refused = |set: &str| {
         scene
@@ -192,9 +189,9 @@ fn fields_are_set_on_the_command_line_and_checked_like_written_ones() {
     scene
         .gpuctl_with(&["create", "-f", "-", "--set", "resources.gpu"], &yaml)
         .exits(2);
-    let two = format!("{yaml}\n---\n{}", scene.training("second", ""));
+    let two_jobs = format!("{yaml}\n---\n{}", scene.training("second", ""));
     scene
-        .gpuctl_with(&["create", "-f", "-", "--name", "x"], &two)
+        .gpuctl_with(&["create", "-f", "-", "--name", "x"], &two_jobs)
         .exits(2)
         .says("`--name` works with one job");
 }

@@ -1,4 +1,4 @@
-//! `create secret`: the values are in the cluster and in no stream.
+//! `create secret`: values are stored in the cluster and never printed.
 
 use serde_json::Value;
 
@@ -19,7 +19,7 @@ fn decoded(secret: &Value, key: &str) -> String {
 }
 
 #[test]
-fn a_token_gets_into_the_secret_and_nowhere_else() {
+fn a_token_is_stored_in_the_secret_and_never_printed() {
     let scene = Scene::new("secrets");
     let path = file("canary.txt", CANARY).display().to_string();
     let mut runs = vec![
@@ -211,7 +211,7 @@ fn a_token_gets_into_the_secret_and_nowhere_else() {
         ),
         (CANARY, Some("Opaque"))
     );
-    // Replaced whole: a key that is not given any more is gone.
+    // `--replace` replaces the whole Secret, so keys that are not given are removed.
     assert!(secret["data"]["file"].is_null());
     for name in ["pull", "pull2"] {
         let secret = scene.get(&["secret", name]);
@@ -248,7 +248,7 @@ fn a_token_gets_into_the_secret_and_nowhere_else() {
         .exits(1)
         .says("was not created by gpuctl"),
     );
-    // The name of a variable that is not set may be printed, for that is what has to be corrected.
+    // An unset variable may be named, because the user has to correct it.
     for (index, run) in runs.iter().enumerate().filter(|(index, _)| *index != 4) {
         assert!(
             !run.out.contains(CANARY) && !run.err.contains(CANARY),
@@ -260,7 +260,7 @@ fn a_token_gets_into_the_secret_and_nowhere_else() {
 }
 
 #[test]
-fn a_job_uses_them() {
+fn a_job_can_use_secrets() {
     let scene = Scene::with_nodes("use-secrets", 1);
     with_token(
         &scene,

@@ -1,28 +1,21 @@
-//! `kind: inference` and `kind: compute`: ready, rolled out on full GPUs, scaled, autoscaled,
-//! reached, and what is said when they are not.
+//! `kind: inference` and `kind: compute`: readiness, rollouts on full GPUs, scaling, autoscaling,
+//! addresses, and the reasons of failures.
 
 use std::io::Read;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use gpuctl_sandbox::Persona;
+use gpuctl_sandbox::{Persona, eventually};
 use serde_json::{Value, json};
 
 use crate::support::{Scene, cluster, finish, items};
 
-/// Waits until the job's JSON is as wanted.
+/// Waits until the job's JSON meets a condition.
 fn until(scene: &Scene, name: &str, good: impl Fn(&Value) -> bool) -> Value {
-    let end = Instant::now() + Duration::from_secs(90);
-    loop {
+    let what = format!("{name} meets the condition");
+    eventually(&what, Duration::from_secs(90), || {
         let job = scene.job(name);
-        if good(&job) {
-            return job;
-        }
-        assert!(
-            Instant::now() < end,
-            "{name} never became what was awaited: {job:#}"
-        );
-        std::thread::sleep(Duration::from_millis(200));
-    }
+        if good(&job) { Ok(job) } else { Err(job) }
+    })
 }
 
 fn message(job: &Value) -> &str {
@@ -44,7 +37,7 @@ fn a_service_runs_when_its_pods_are_ready() {
         "{}",
         run.out
     );
-    // With one of two replicas ready it runs already, degraded.
+    // With one of two replicas ready, its status is already `running`, but degraded.
     let job = until(&scene, "web", |job| {
         job["status"] == "running" && job["podsRunning"] == 2
     });
@@ -81,7 +74,7 @@ fn a_service_runs_when_its_pods_are_ready() {
         service["metadata"]["ownerReferences"][0]["kind"],
         "Deployment"
     );
-    // The Service finds the pods that the Deployment made.
+    // The Service selects the pods of the Deployment.
     let slices = scene.get_until(
         &["endpointslices", "-l", "kubernetes.io/service-name=web"],
         |list| {
@@ -105,7 +98,7 @@ fn a_service_runs_when_its_pods_are_ready() {
 }
 
 #[test]
-fn what_keeps_a_service_from_running_is_its_reason() {
+fn a_service_that_cannot_run_has_a_reason() {
     let scene = Scene::with_nodes("broken-services", 1);
     for (name, image) in [
         ("crash", "crash/image:loop"),
@@ -137,7 +130,7 @@ fn what_keeps_a_service_from_running_is_its_reason() {
     assert_eq!(
         message(&deaf),
         "nothing listens on port 8000 yet",
-        "without a check nobody knows more"
+        "without a health check the cause is unknown"
     );
     let pull = scene.until("pull", "pending", Some("ImagePullBackOff"));
     assert_eq!(pull["gpuHeld"], 1);
@@ -168,7 +161,7 @@ fn what_keeps_a_service_from_running_is_its_reason() {
 }
 
 #[test]
-fn some_pods_that_serve_and_some_that_cannot_are_degraded() {
+fn a_service_with_some_failing_pods_is_degraded() {
     let scene = Scene::with_nodes("degraded", 1);
     scene.serve("web", "vllm", 2, "");
     scene.until("web", "running", None);
@@ -207,14 +200,14 @@ fn some_pods_that_serve_and_some_that_cannot_are_degraded() {
 }
 
 #[test]
-fn a_new_image_is_rolled_out_on_full_gpus() {
+fn a_rollout_works_when_all_gpus_are_in_use() {
     let scene = Scene::with_nodes("rollout", 1);
-    // Eight GPUs, all held: a pod more would never fit.
+    // All eight GPUs are in use, so a surge pod would never fit.
     scene.serve("web", "model:1", 2, "resources: {pool: POOL, gpu: 4}");
     scene.until("web", "running", None);
     let deployment = scene.get(&["deployment", "web"]);
-    let probe_free = &deployment["spec"]["strategy"]["rollingUpdate"];
-    assert_eq!(probe_free, &json!({"maxSurge": 0, "maxUnavailable": 1}));
+    let strategy = &deployment["spec"]["strategy"]["rollingUpdate"];
+    assert_eq!(strategy, &json!({"maxSurge": 0, "maxUnavailable": 1}));
     scene.admin.run(&[
         "set",
         "image",
@@ -257,7 +250,7 @@ fn probes_leave_a_model_time_to_load() {
     let number = |probe: &str, field: &str| container[probe][field].as_u64().unwrap();
     let budget =
         number("startupProbe", "periodSeconds") * number("startupProbe", "failureThreshold") + 20;
-    assert_eq!(budget, 1820, "half an hour, and the delay");
+    assert_eq!(budget, 1820, "half an hour plus the initial delay");
     assert!(spec["progressDeadlineSeconds"].as_u64().unwrap() > budget);
     for probe in ["startupProbe", "readinessProbe", "livenessProbe"] {
         assert_eq!(
@@ -288,7 +281,7 @@ fn probes_leave_a_model_time_to_load() {
 const SCALING: &str = "autoscaling: {minReplicas: 1, maxReplicas: 3, targetGPUUtilization: 70, targetMemoryUtilization: 85, scaleUpDelay: 1m, scaleDownDelay: 5m}";
 
 #[test]
-fn an_autoscaler_that_nobody_can_feed_is_told_before_it_is_made() {
+fn autoscaling_without_a_metrics_api_causes_a_warning() {
     let scene = Scene::with_nodes("hpa", 1);
     let run = scene.serve("web", "vllm/vllm-openai:1", 2, SCALING);
     assert_eq!(
@@ -319,19 +312,18 @@ fn an_autoscaler_that_nobody_can_feed_is_told_before_it_is_made() {
         (window("scaleUp"), window("scaleDown")),
         (Some(60), Some(300))
     );
-    // The controller says the same, afterwards.
-    let end = Instant::now() + Duration::from_secs(60);
-    let described = loop {
+    // The HPA controller reports the same problem later.
+    let limit = Duration::from_secs(60);
+    let described = eventually("the controller reports a problem", limit, || {
         let described = scene
             .gpuctl(&["describe", "job", "web", "-o", "json"])
             .ok()
             .json();
         if described["autoscaling"]["problem"].is_string() {
-            break described["autoscaling"].clone();
+            return Ok(described["autoscaling"].clone());
         }
-        assert!(Instant::now() < end, "{described:#}");
-        std::thread::sleep(Duration::from_millis(300));
-    };
+        Err(described)
+    });
     assert!(
         described["problem"]
             .as_str()
@@ -371,7 +363,7 @@ fn an_autoscaler_that_nobody_can_feed_is_told_before_it_is_made() {
 }
 
 #[test]
-fn a_pause_needs_no_surgery_on_the_autoscaler_and_the_size_comes_back() {
+fn pausing_an_autoscaled_service_restores_its_size_on_resume() {
     let scene = Scene::with_nodes("pause-hpa", 1);
     scene.serve("web", "vllm", 2, SCALING);
     scene.until("web", "running", None);
@@ -390,8 +382,8 @@ fn a_pause_needs_no_surgery_on_the_autoscaler_and_the_size_comes_back() {
     let job = until(&scene, "web", |job| {
         job["status"] == "paused" && job["gpuHeld"] == 0
     });
-    assert_eq!(job["gpu"], 2, "what it will hold again");
-    // The autoscaler looks every two seconds here.
+    assert_eq!(job["gpu"], 2, "the GPUs that it uses after `resume`");
+    // In the sandbox, the HPA controller runs every two seconds.
     scene.get_until(&["hpa", "web"], |hpa| {
         hpa["status"]["conditions"]
             .as_array()
@@ -407,7 +399,7 @@ fn a_pause_needs_no_surgery_on_the_autoscaler_and_the_size_comes_back() {
     assert_eq!(
         described["autoscaling"]["problem"],
         Value::Null,
-        "a pause is no problem"
+        "a pause is not a problem"
     );
     assert_eq!(
         scene.gpuctl(&["pause", "job", "web"]).ok().out,
@@ -423,7 +415,7 @@ fn a_pause_needs_no_surgery_on_the_autoscaler_and_the_size_comes_back() {
 }
 
 #[test]
-fn replicas_are_scaled_and_a_training_s_are_not() {
+fn services_can_be_scaled_and_trainings_cannot() {
     let scene = Scene::with_nodes("scaled", 1);
     scene.serve("web", "vllm", 1, "");
     scene.until("web", "running", None);
@@ -463,7 +455,7 @@ fn replicas_are_scaled_and_a_training_s_are_not() {
 }
 
 #[test]
-fn addresses_are_told_as_far_as_they_are_known() {
+fn describe_lists_the_known_addresses() {
     let scene = Scene::with_nodes("addresses", 1);
     scene.serve("node", "vllm", 1, "service: {port: 8000, type: NodePort}");
     scene.serve(
@@ -537,7 +529,7 @@ fn addresses_are_told_as_far_as_they_are_known() {
 }
 
 #[test]
-fn a_name_is_one_job_whatever_its_kind() {
+fn a_name_belongs_to_one_job_of_any_kind() {
     let scene = Scene::with_nodes("one-name", 1);
     scene.create("same", "");
     let run = scene
@@ -568,7 +560,7 @@ fn a_name_is_one_job_whatever_its_kind() {
 }
 
 #[test]
-fn a_service_without_gpus_prefers_nodes_without_them() {
+fn a_service_without_gpus_prefers_nodes_without_gpus() {
     let scene = Scene::with_nodes("compute", 1);
     let yaml = "kind: compute\nversion: v0.1\njob: {name: gateway}\nenvironment: {image: nginx}\nservice: {replicas: 1, port: 80}\n";
     let run = scene.gpuctl_with(&["create", "-f", "-"], yaml).ok();
@@ -584,20 +576,20 @@ fn a_service_without_gpus_prefers_nodes_without_them() {
     let node = scene
         .admin
         .json(&["get", "node", pod["spec"]["nodeName"].as_str().unwrap()]);
-    let typed = |key: &String| key.contains("gpu-type") || key.contains("gpu.product");
+    let is_gpu_label = |key: &String| key.contains("gpu-type") || key.contains("gpu.product");
     assert!(
         !node["metadata"]["labels"]
             .as_object()
             .unwrap()
             .keys()
-            .any(typed),
+            .any(is_gpu_label),
         "{}",
         node["metadata"]
     );
     assert_eq!(
         scene.get(&["deployment", "gateway"])["spec"]["strategy"]["rollingUpdate"]["maxSurge"],
         "25%",
-        "the cluster's own"
+        "the default of Kubernetes"
     );
 }
 
@@ -628,6 +620,7 @@ fn logs_of_replicas_are_merged_and_follow_a_rollout() {
         );
     }
     let mut child = scene.start(&["logs", "web", "-f", "-o", "json"]);
+    // Lets the command open the streams of the old pods; nothing shows when it has.
     std::thread::sleep(Duration::from_millis(800));
     scene.admin.run(&[
         "set",
@@ -654,6 +647,7 @@ fn logs_of_replicas_are_merged_and_follow_a_rollout() {
             .pod_log("service-logs", pod, "main")
             .say(&format!("new {pod}"));
     }
+    // Lets the new lines arrive, and also any that are printed twice.
     std::thread::sleep(Duration::from_secs(12));
     child.kill().unwrap();
     let out = finish(child, Duration::from_secs(5)).out;
@@ -671,7 +665,7 @@ fn logs_of_replicas_are_merged_and_follow_a_rollout() {
 }
 
 #[test]
-fn following_tells_restarts_and_pods_that_come_and_go() {
+fn following_reports_restarts_and_new_and_deleted_pods() {
     let scene = Scene::with_nodes("restarts", 1);
     scene.serve("web", "vllm", 1, "");
     scene.until("web", "running", None);
@@ -682,6 +676,7 @@ fn following_tells_restarts_and_pods_that_come_and_go() {
     let mut log = cluster().pod_log("restarts", &pod, "main");
     log.say("first");
     let mut child = scene.start(&["logs", "web", "-f"]);
+    // The command must see each state of the pod before the next; stderr is read at the end.
     std::thread::sleep(Duration::from_secs(3));
     let patch = json!({"status": {"containerStatuses": [{"name": "main", "image": "vllm", "imageID": "", "ready": true, "started": true,
         "restartCount": 1, "state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}},
@@ -719,7 +714,7 @@ fn following_tells_restarts_and_pods_that_come_and_go() {
 }
 
 #[test]
-fn an_edit_user_serves_scales_and_deletes() {
+fn an_edit_user_can_create_scale_and_delete_a_service() {
     let scene = Scene::with_nodes("edit-services", 1);
     scene.allow_edit(Persona::Alice);
     let alice = scene.seen_by(Persona::Alice);
@@ -732,7 +727,8 @@ fn an_edit_user_serves_scales_and_deletes() {
             "service: {replicas: 2, port: 8000, host: a.example.com}\nautoscaling: {maxReplicas: 3, targetGPUUtilization: 70}",
         ),
     );
-    // She may not list nodes nor ingress classes; what could not be seen is said or left out.
+    // Alice may not list nodes or IngressClasses. The first causes a warning, the second is
+    // skipped.
     let run = run
         .ok()
         .says("you may not list nodes")
@@ -759,7 +755,7 @@ fn an_edit_user_serves_scales_and_deletes() {
 }
 
 #[test]
-fn events_of_every_part_are_told_in_order() {
+fn events_of_all_objects_are_listed_in_order() {
     let scene = Scene::with_nodes("events", 1);
     scene.serve("web", "bad/image:missing", 1, "");
     scene.until("web", "pending", Some("ImagePullBackOff"));
@@ -777,7 +773,7 @@ fn events_of_every_part_are_told_in_order() {
         );
     }
     assert_eq!(list["total"].as_u64(), Some(objects.len() as u64));
-    // Within a second the order is that of the API server, for some components tell whole seconds.
+    // Some components report whole seconds, so the order within a second is the API server's.
     let time = |event: &Value| {
         event["timestamp"]
             .as_str()
@@ -804,7 +800,7 @@ fn events_of_every_part_are_told_in_order() {
 }
 
 #[test]
-fn a_node_that_does_not_answer_is_neither_running_nor_unhealthy() {
+fn jobs_on_a_lost_node_have_an_unknown_status() {
     let scene = Scene::with_nodes("silent-node", 1);
     scene.serve("web", "vllm", 1, "");
     scene.create("train", "");
@@ -814,8 +810,8 @@ fn a_node_that_does_not_answer_is_neither_running_nor_unhealthy() {
             .as_str()
             .unwrap()
             .to_owned();
-        // What the node controller writes when the kubelet is silent: the containers were well when
-        // last heard of.
+        // The node controller writes this when the kubelet stops reporting. The container statuses
+        // remain as last reported.
         let patch = json!({"status": {"conditions": [{"type": "Ready", "status": "False"}]}});
         scene.admin.run(&[
             "patch",
@@ -836,19 +832,20 @@ fn a_node_that_does_not_answer_is_neither_running_nor_unhealthy() {
 }
 
 #[test]
-fn forced_deletion_leaves_no_pod_that_is_made_meanwhile() {
+fn forced_deletion_leaves_no_replacement_pod() {
     let scene = Scene::with_nodes("force-service", 1);
     scene.serve("web", "vllm", 3, "");
     scene.until("web", "running", None);
     let run = scene.gpuctl(&["delete", "job", "web", "--force"]).ok();
     assert_eq!(run.out, "web deleted: 3 GPUs are free again\n");
     assert!(scene.pods("web").is_empty());
+    // A pod created during the deletion would appear by now.
     std::thread::sleep(Duration::from_secs(2));
     assert!(scene.pods("web").is_empty() && items(&scene.get(&["replicasets"])).is_empty());
 }
 
 #[test]
-fn what_may_not_be_seen_is_not_taken_for_absent_and_not_touched() {
+fn objects_without_read_rights_are_not_assumed_absent() {
     let scene = Scene::with_nodes("half-blind", 1);
     scene.notebook("lab", "");
     scene.until("lab", "running", None);
@@ -892,7 +889,7 @@ fn what_may_not_be_seen_is_not_taken_for_absent_and_not_touched() {
 }
 
 #[test]
-fn a_pod_behind_a_volume_for_one_node_is_replaced_in_place() {
+fn a_service_with_a_single_node_volume_does_not_surge() {
     let scene = Scene::with_nodes("one-volume", 1);
     let yaml = |name: &str, storage: &str| {
         format!(
@@ -920,9 +917,12 @@ fn a_pod_behind_a_volume_for_one_node_is_replaced_in_place() {
         "25%"
     );
     scene.gpuctl(&["delete", "job", "db"]).ok();
-    // Kept for one pod, and now asked for by two.
-    let two = yaml("db", "{path: /data, size: 1Gi}").replace("port: 80", "port: 80, replicas: 2");
-    let refused = scene.gpuctl_with(&["create", "-f", "-"], &two).exits(1);
+    // The claim was kept from a job with one pod, and the new job has two.
+    let for_two_pods =
+        yaml("db", "{path: /data, size: 1Gi}").replace("port: 80", "port: 80, replicas: 2");
+    let refused = scene
+        .gpuctl_with(&["create", "-f", "-"], &for_two_pods)
+        .exits(1);
     assert_eq!(
         refused.err,
         "error: persistentvolumeclaim/db-data was kept from an earlier job of this name: it is ReadWriteOnce, but this job requests ReadWriteMany\n\nhint: change `storage.workdirs` to match it, or run `gpuctl delete job one-volume/db --purge` to delete it with its files\n"
@@ -937,7 +937,7 @@ fn a_pod_behind_a_volume_for_one_node_is_replaced_in_place() {
 }
 
 #[test]
-fn autoscaling_says_how_many_at_most_and_when_it_moves_the_start() {
+fn autoscaling_needs_a_maximum_and_clamps_the_replicas() {
     let scene = Scene::with_nodes("bounds", 1);
     let create = |autoscaling: &str| {
         scene.gpuctl_with(
@@ -959,7 +959,7 @@ fn autoscaling_says_how_many_at_most_and_when_it_moves_the_start() {
 }
 
 #[test]
-fn wait_is_for_the_version_that_was_submitted() {
+fn wait_ends_with_the_submitted_version() {
     let scene = Scene::with_nodes("newversion", 1);
     scene.serve("web", "model:1", 2, "resources: {pool: POOL, gpu: 1}");
     scene.until("web", "running", None);
@@ -976,9 +976,9 @@ fn wait_is_for_the_version_that_was_submitted() {
     assert_eq!(
         images,
         ["model:2", "model:2"],
-        "when the wait is over, nothing of the old version is left"
+        "the wait ends after the last pod of the old version"
     );
-    // The old pods go on serving while the new ones cannot start: that is no success.
+    // The old pods keep serving while the new ones cannot start; the wait must not succeed.
     apply("bad/image:missing", "60s")
         .exits(1)
         .says("ImagePullBackOff")

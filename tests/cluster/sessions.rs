@@ -1,19 +1,19 @@
-//! `open`, `exec` and `attach`: through the API server and the node's own server, with what a
-//! terminal needs.
+//! `open`, `exec` and `attach` through the API server and the kubelet's server, including
+//! terminals.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use gpuctl_sandbox::Persona;
+use gpuctl_sandbox::{Persona, eventually};
 
 use crate::support::{Run, Scene, cluster, finish};
 
-/// A web server of this machine: it says its name, the path it was asked for, and how often it was
-/// asked.
+/// Starts a local web server. It answers with its name, the requested path and the number of
+/// requests.
 fn web_server(name: &'static str) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -46,13 +46,13 @@ fn web_server(name: &'static str) -> u16 {
     port
 }
 
-/// Asks once; an answer that never comes is an error.
-fn ask(port: u16, path: &str) -> std::io::Result<String> {
+/// Sends one request; an answer that never arrives is an error.
+fn http_get(port: u16, path: &str) -> std::io::Result<String> {
     let mut stream = TcpStream::connect(("127.0.0.1", port))?;
     stream.set_read_timeout(Some(Duration::from_secs(40)))?;
     write!(stream, "GET {path} HTTP/1.1\r\nhost: x\r\n\r\n")?;
-    // The simulated node does not pass the end of the server's answer on, so its length has to
-    // tell.
+    // The simulated node does not forward the end of the server's stream, so the length marks the
+    // end of the body.
     let mut reader = BufReader::new(stream);
     let (mut line, mut length) = (String::new(), 0);
     while reader.read_line(&mut line)? > 2 {
@@ -66,7 +66,8 @@ fn ask(port: u16, path: &str) -> std::io::Result<String> {
     Ok(String::from_utf8(body).unwrap())
 }
 
-/// `open -o json`, its first document, and what it says afterwards.
+/// Starts `open -o json` and reads its first document. Its other output remains in the child's
+/// pipes.
 fn opened(scene: &Scene, arguments: &[&str]) -> (Child, serde_json::Value) {
     let mut child = scene.start(&[&["open", "-o", "json"], arguments].concat());
     let mut text = String::new();
@@ -90,7 +91,7 @@ fn interrupt(child: Child) -> Run {
 }
 
 #[test]
-fn a_service_is_reached_and_again_after_its_pod_was_replaced() {
+fn open_reconnects_after_the_pod_is_replaced() {
     let scene = Scene::with_nodes("open", 1);
     let local = web_server("model");
     cluster().forward("open", &[8000], local);
@@ -99,12 +100,12 @@ fn a_service_is_reached_and_again_after_its_pod_was_replaced() {
     let (child, opened) = opened(&scene, &["web", "--local-port", "0"]);
     let port = u16::try_from(opened["localPort"].as_u64().unwrap()).unwrap();
     assert_eq!(opened["url"], format!("http://127.0.0.1:{port}/"));
-    assert_eq!(ask(port, "/v1/models").unwrap(), "model /v1/models 0");
-    assert_eq!(ask(port, "/bytes/3000000").unwrap().len(), 3_000_000);
-    let many: Vec<_> = (0..8)
-        .map(|index| std::thread::spawn(move || ask(port, &format!("/{index}")).unwrap()))
+    assert_eq!(http_get(port, "/v1/models").unwrap(), "model /v1/models 0");
+    assert_eq!(http_get(port, "/bytes/3000000").unwrap().len(), 3_000_000);
+    let requests: Vec<_> = (0..8)
+        .map(|index| std::thread::spawn(move || http_get(port, &format!("/{index}")).unwrap()))
         .collect();
-    for (index, thread) in many.into_iter().enumerate() {
+    for (index, thread) in requests.into_iter().enumerate() {
         assert!(
             thread
                 .join()
@@ -119,17 +120,17 @@ fn a_service_is_reached_and_again_after_its_pod_was_replaced() {
     scene
         .admin
         .run(&["delete", "pod", &pod, "-n", "open", "--wait=false"]);
-    // A connection made now waits for the next pod.
-    let end = Instant::now() + Duration::from_secs(60);
-    while scene
-        .pods("web")
-        .iter()
-        .any(|other| other["metadata"]["name"] == pod.as_str())
-    {
-        assert!(Instant::now() < end);
-        std::thread::sleep(Duration::from_millis(100));
-    }
-    assert!(ask(port, "/after").unwrap().starts_with("model /after "));
+    // A connection made after this waits for the next pod.
+    eventually("the old pod is deleted", Duration::from_secs(60), || {
+        let pods = scene.pods("web");
+        pods.iter()
+            .all(|other| other["metadata"]["name"] != pod.as_str())
+    });
+    assert!(
+        http_get(port, "/after")
+            .unwrap()
+            .starts_with("model /after ")
+    );
     interrupt(child).exits(0);
     assert!(
         TcpStream::connect(("127.0.0.1", port)).is_err(),
@@ -138,7 +139,7 @@ fn a_service_is_reached_and_again_after_its_pod_was_replaced() {
 }
 
 #[test]
-fn a_notebook_opens_with_its_token_only_when_asked() {
+fn open_prints_a_notebook_token_only_on_request() {
     let scene = Scene::with_nodes("open-nb", 1);
     let local = web_server("lab");
     cluster().forward("open-nb", &[8888], local);
@@ -151,7 +152,7 @@ fn a_notebook_opens_with_its_token_only_when_asked() {
     assert!(hidden["url"].as_str().unwrap().ends_with('/'), "{hidden}");
     assert_eq!(hidden["targetPort"], 8888);
     let port = u16::try_from(hidden["localPort"].as_u64().unwrap()).unwrap();
-    assert!(ask(port, "/lab").unwrap().starts_with("lab /lab "));
+    assert!(http_get(port, "/lab").unwrap().starts_with("lab /lab "));
     let (second, shown) = opened(&scene, &["lab", "--show-token"]);
     assert!(
         shown["url"]
@@ -162,15 +163,15 @@ fn a_notebook_opens_with_its_token_only_when_asked() {
     );
     assert_ne!(
         shown["localPort"], hidden["localPort"],
-        "a free port is found where the job's own is taken"
+        "another port is chosen if the job's own is in use"
     );
     interrupt(second).exits(0);
     let run = interrupt(child).exits(0);
     assert!(!run.err.contains("s3cret"), "{}", run.err);
-    let taken = port.to_string();
+    let own_port = port.to_string();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let busy = listener.local_addr().unwrap().port().to_string();
-    assert_ne!(taken, busy);
+    assert_ne!(own_port, busy);
     scene
         .gpuctl(&["open", "lab", "--local-port", &busy])
         .exits(1)
@@ -190,15 +191,15 @@ fn a_notebook_opens_with_its_token_only_when_asked() {
 }
 
 #[test]
-fn opening_ends_with_the_job_and_the_browser_comes_only_when_asked() {
+fn open_ends_with_the_job_and_starts_a_browser_only_on_request() {
     let scene = Scene::with_nodes("open-end", 1);
     cluster().forward("open-end", &[8000], web_server("x"));
     scene.serve("web", "vllm", 1, "");
     scene.until("web", "running", None);
     let folder = cluster().folder().join("browser");
     std::fs::create_dir_all(&folder).unwrap();
-    let seen = folder.join("seen");
-    let script = format!("#!/bin/sh\necho \"$1\" >> {}\n", seen.display());
+    let browser_log = folder.join("seen");
+    let script = format!("#!/bin/sh\necho \"$1\" >> {}\n", browser_log.display());
     for name in ["xdg-open", "open"] {
         std::fs::write(folder.join(name), &script).unwrap();
         Command::new("chmod")
@@ -218,16 +219,15 @@ fn opening_ends_with_the_job_and_the_browser_comes_only_when_asked() {
         command.spawn().unwrap()
     };
     let plain = start(&["open", "web", "--local-port", "0"]);
+    // Without `--browser`, none may start.
     std::thread::sleep(Duration::from_secs(2));
-    assert!(!seen.exists());
+    assert!(!browser_log.exists());
     let shown = start(&["open", "web", "--local-port", "0", "--browser"]);
-    let end = Instant::now() + Duration::from_secs(20);
-    while !seen.exists() {
-        assert!(Instant::now() < end, "no browser");
-        std::thread::sleep(Duration::from_millis(100));
-    }
+    eventually("the browser starts", Duration::from_secs(20), || {
+        std::fs::read_to_string(&browser_log).is_ok_and(|urls| !urls.is_empty())
+    });
     assert!(
-        std::fs::read_to_string(&seen)
+        std::fs::read_to_string(&browser_log)
             .unwrap()
             .starts_with("http://127.0.0.1:")
     );
@@ -243,7 +243,7 @@ fn opening_ends_with_the_job_and_the_browser_comes_only_when_asked() {
 }
 
 #[test]
-fn a_command_runs_in_a_rank_with_its_output_its_input_and_its_exit_code() {
+fn exec_passes_on_output_input_and_exit_code() {
     let scene = Scene::with_nodes("exec", 1);
     cluster().allow_exec("exec", cluster().folder());
     scene.create("a", "resources: {pool: POOL, gpu: 1, node_count: 2}");
@@ -263,7 +263,7 @@ fn a_command_runs_in_a_rank_with_its_output_its_input_and_its_exit_code() {
     scene
         .gpuctl(&["exec", "a", "--rank", "1", "--", "true"])
         .ok();
-    // A disk that is full is no success.
+    // A full disk behind stdout is an error.
     let mut command = scene.command(&["exec", "a", "--", "echo", "x"]);
     let full = command
         .stdout(
@@ -280,8 +280,7 @@ fn a_command_runs_in_a_rank_with_its_output_its_input_and_its_exit_code() {
         "{}",
         String::from_utf8_lossy(&full.stderr)
     );
-    // The simulated node does not pass the end of stdin on; a command that needs none shows that
-    // bytes arrive.
+    // The simulated node does not forward the end of stdin, so the command must end without it.
     assert_eq!(
         scene
             .gpuctl_with(&["exec", "a", "-i", "--", "head", "-n1"], "one\ntwo\n")
@@ -289,7 +288,7 @@ fn a_command_runs_in_a_rank_with_its_output_its_input_and_its_exit_code() {
             .out,
         "one\n"
     );
-    // Without a command it is a shell.
+    // Without a command, `exec` starts a shell.
     assert_eq!(
         scene
             .gpuctl_with(&["exec", "a"], "echo from a shell\nexit 4\n")
@@ -331,7 +330,7 @@ fn a_command_runs_in_a_rank_with_its_output_its_input_and_its_exit_code() {
         .says("job `waits` has status pending Unschedulable");
 }
 
-/// Runs a line in a terminal of its own, with a person who does not go away.
+/// Runs a line in a new terminal whose keyboard stays open.
 pub fn in_terminal(scene: &Scene, line: &str) -> Run {
     let mut command = Command::new("script");
     command
@@ -356,12 +355,12 @@ pub fn in_terminal(scene: &Scene, line: &str) -> Run {
 }
 
 #[test]
-fn a_terminal_keeps_its_size_and_learns_of_a_new_one() {
+fn exec_passes_on_the_size_of_the_terminal() {
     let scene = Scene::with_nodes("tty", 1);
     cluster().allow_exec("tty", cluster().folder());
     scene.create("a", "");
     scene.until("a", "running", None);
-    // The simulated node may lose what a terminal's command prints right before its end.
+    // The simulated node may lose output that a command in a terminal prints right before it ends.
     let run = in_terminal(
         &scene,
         "stty rows 33 cols 101; (sleep 2; stty rows 44 cols 55 < /dev/tty) & \"$GPUCTL\" -n $NS exec a -it -- sh -c 'sleep 1; stty size; sleep 3; stty size; sleep 1; exit 5'",
@@ -378,7 +377,7 @@ fn a_terminal_keeps_its_size_and_learns_of_a_new_one() {
         run.out
     );
     run.exits(5);
-    // The terminal is itself again afterwards, however it ends.
+    // The terminal is restored however the command ends.
     for line in [
         "\"$GPUCTL\" -n $NS exec a -it -- true",
         "\"$GPUCTL\" -n $NS exec a -it -- yes | head -n1",
@@ -395,7 +394,7 @@ fn a_terminal_keeps_its_size_and_learns_of_a_new_one() {
 }
 
 #[test]
-fn attaching_shows_what_is_said_and_leaves_the_job_alone() {
+fn attach_shows_new_output_and_leaves_the_job_running() {
     let scene = Scene::with_nodes("attach", 1);
     scene.create("a", "");
     scene.until("a", "running", None);
@@ -413,14 +412,10 @@ fn attaching_shows_what_is_said_and_leaves_the_job_alone() {
             let _ = sender.send(std::mem::take(&mut line));
         }
     });
-    let end = Instant::now() + Duration::from_secs(30);
-    let line = loop {
+    let line = eventually("`attach` prints a line", Duration::from_secs(30), || {
         log.say("step 1");
-        match lines.recv_timeout(Duration::from_millis(500)) {
-            Ok(line) => break line,
-            Err(_) => assert!(Instant::now() < end, "nothing was said"),
-        }
-    };
+        lines.recv_timeout(Duration::from_millis(500))
+    });
     assert!(line.contains("step 1"), "{line}");
     Command::new("kill")
         .args(["-INT", &child.id().to_string()])
@@ -432,7 +427,7 @@ fn attaching_shows_what_is_said_and_leaves_the_job_alone() {
 }
 
 #[test]
-fn an_edit_user_gets_inside_and_a_viewer_does_not() {
+fn edit_users_can_open_and_exec_and_viewers_cannot() {
     let scene = Scene::with_nodes("edit-inside", 1);
     scene.allow_edit(Persona::Bob);
     scene.admin.run(&[
@@ -453,7 +448,7 @@ fn an_edit_user_gets_inside_and_a_viewer_does_not() {
         .exits(3);
     let (child, opened) = opened(&bob, &["web", "--local-port", "0"]);
     assert!(
-        ask(
+        http_get(
             u16::try_from(opened["localPort"].as_u64().unwrap()).unwrap(),
             "/x"
         )
@@ -467,7 +462,7 @@ fn an_edit_user_gets_inside_and_a_viewer_does_not() {
         .exits(5)
         .says("forbidden");
     let refused = viewer.gpuctl(&["open", "web"]).exits(5).says("forbidden");
-    assert_eq!(refused.out, "", "no address that leads nowhere");
+    assert_eq!(refused.out, "", "no address is printed");
     bob.gpuctl(&["open", "web", "--pod", "typo"])
         .exits(4)
         .says("job `web` has no pod `typo`");

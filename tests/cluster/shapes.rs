@@ -1,13 +1,13 @@
-//! The JSON of the answers, field by field: names, kinds of values, what may be null.
+//! The shape of JSON answers: field names, types and nullability.
 
 use serde_json::{Value, json};
 
 use crate::support::Scene;
 
-/// Every key of `shape` is in `value` with the same kind of value, or null where `shape` has null
-/// beside it.
+/// Checks that `value` has every key of `shape`, with a value of the same type. `text?` and
+/// `number?` also allow null.
 #[track_caller]
-fn like(value: &Value, shape: &Value, path: &str) {
+fn assert_shape(value: &Value, shape: &Value, path: &str) {
     match (value, shape) {
         (_, Value::String(word)) if word == "text?" => {
             assert!(value.is_string() || value.is_null(), "{path}: {value}");
@@ -25,32 +25,31 @@ fn like(value: &Value, shape: &Value, path: &str) {
         | (Value::Number(_), Value::Number(_))
         | (Value::Bool(_), Value::Bool(_)) => {}
         (Value::Array(items), Value::Array(shapes)) => {
-            items
-                .iter()
-                .enumerate()
-                .for_each(|(index, item)| like(item, &shapes[0], &format!("{path}[{index}]")));
+            items.iter().enumerate().for_each(|(index, item)| {
+                assert_shape(item, &shapes[0], &format!("{path}[{index}]"))
+            });
         }
         (Value::Object(fields), Value::Object(shapes)) => {
             for (key, shape) in shapes {
                 let value = fields
                     .get(key)
                     .unwrap_or_else(|| panic!("{path}.{key} is missing"));
-                like(value, shape, &format!("{path}.{key}"));
+                assert_shape(value, shape, &format!("{path}.{key}"));
             }
         }
-        _ => panic!("{path}: {value} is not like {shape}"),
+        _ => panic!("{path}: {value} does not match {shape}"),
     }
 }
 
 #[test]
-fn every_answer_has_the_contract_s_fields() {
+fn answers_about_jobs_have_the_documented_fields() {
     let scene = Scene::with_nodes("shapes", 1);
     let yaml = scene.training("a", "");
     let created = scene
         .gpuctl_with(&["create", "-f", "-", "-o", "json"], &yaml)
         .ok()
         .json();
-    like(
+    assert_shape(
         &created,
         &json!({
             "jobId": "a", "name": "a", "kind": "training", "status": "pending", "createdAt": "time", "message": "", "namespace": "shapes",
@@ -59,11 +58,11 @@ fn every_answer_has_the_contract_s_fields() {
     );
     assert_eq!(created["message"], "submitted to shapes");
 
-    let two = format!("{yaml}---\n{}", scene.training("b", ""));
+    let two_jobs = format!("{yaml}---\n{}", scene.training("b", ""));
     let run = scene
-        .gpuctl_with(&["create", "-f", "-", "-o", "json"], &two)
+        .gpuctl_with(&["create", "-f", "-", "-o", "json"], &two_jobs)
         .exits(1);
-    like(
+    assert_shape(
         &run.json(),
         &json!({
             "success": [{"kind": "training", "jobId": "b", "name": "b"}],
@@ -73,7 +72,7 @@ fn every_answer_has_the_contract_s_fields() {
     );
     assert_eq!(run.json()["failed"][0]["error"], "AlreadyExists");
     let error: Value = serde_json::from_str(run.err.lines().next().unwrap()).unwrap();
-    like(
+    assert_shape(
         &error,
         &json!({"error": "", "kind": "request", "message": "", "causes": [""], "hints": [""], "file": "text?", "line": "number?", "column": "number?"}),
         "error",
@@ -81,7 +80,7 @@ fn every_answer_has_the_contract_s_fields() {
 
     scene.until("a", "running", None);
     let list = scene.gpuctl(&["get", "jobs", "-o", "json"]).ok().json();
-    like(
+    assert_shape(
         &list,
         &json!({"total": 2, "items": [{
             "jobId": "a", "name": "a", "kind": "training", "pool": "text?", "status": "running", "gpu": 1, "gpuType": "text?",
@@ -94,7 +93,7 @@ fn every_answer_has_the_contract_s_fields() {
         .gpuctl(&["describe", "job", "a", "-o", "json"])
         .ok()
         .json();
-    like(
+    assert_shape(
         &described,
         &json!({
             "jobId": "a", "name": "a", "kind": "training", "version": "v0.1", "yamlContent": "", "status": "running", "pool": "text?",
@@ -106,9 +105,9 @@ fn every_answer_has_the_contract_s_fields() {
         }),
         "describe",
     );
-    // The YAML is the document as it was submitted, byte for byte.
+    // The YAML is exactly the submitted document.
     assert_eq!(described["yamlContent"], yaml);
-    like(
+    assert_shape(
         &scene.gpuctl(&["logs", "a", "-o", "json"]).json(),
         &json!({"logs": [""], "lastTimestamp": "text?"}),
         "logs",
@@ -118,7 +117,7 @@ fn every_answer_has_the_contract_s_fields() {
         .gpuctl(&["delete", "job", "a", "-o", "json"])
         .ok()
         .json();
-    like(
+    assert_shape(
         &deleted,
         &json!({"jobId": "a", "status": "deleted", "message": ""}),
         "delete",
@@ -126,7 +125,7 @@ fn every_answer_has_the_contract_s_fields() {
     let run = scene
         .gpuctl(&["delete", "job", "b", "nope", "-o", "json"])
         .exits(1);
-    like(
+    assert_shape(
         &run.json(),
         &json!({
             "success": [{"jobId": "b", "status": "deleted", "message": ""}], "failed": [{"name": "nope", "error": "NotFound", "message": ""}],
@@ -138,7 +137,7 @@ fn every_answer_has_the_contract_s_fields() {
 }
 
 #[test]
-fn answers_about_services_have_the_contract_s_fields_and_their_own() {
+fn answers_about_services_have_the_documented_fields() {
     let scene = Scene::with_nodes("service-shapes", 1);
     let yaml = scene.service(
         "web",
@@ -149,7 +148,7 @@ fn answers_about_services_have_the_contract_s_fields_and_their_own() {
     let created = scene
         .gpuctl_with(&["create", "-f", "-", "-o", "json"], &yaml)
         .ok();
-    like(
+    assert_shape(
         &created.json(),
         &json!({"jobId": "web", "name": "web", "kind": "inference", "status": "pending", "createdAt": "time", "message": ""}),
         "create",
@@ -157,7 +156,7 @@ fn answers_about_services_have_the_contract_s_fields_and_their_own() {
     let warning: Value = serde_json::from_str(created.err.lines().next().unwrap()).unwrap();
     assert_eq!(warning["kind"], "warning", "{warning}");
     scene.until("web", "running", None);
-    like(
+    assert_shape(
         &scene
             .gpuctl(&["describe", "job", "web", "-o", "json"])
             .ok()
@@ -174,7 +173,7 @@ fn answers_about_services_have_the_contract_s_fields_and_their_own() {
         }),
         "describe",
     );
-    let sized = json!({"jobId": "web", "namespace": "", "kind": "inference", "status": "", "replicasBefore": 1, "replicas": 0, "message": ""});
+    let scaled = json!({"jobId": "web", "namespace": "", "kind": "inference", "status": "", "replicasBefore": 1, "replicas": 0, "message": ""});
     for (arguments, status) in [
         (&["pause", "job", "web"][..], "paused"),
         (&["resume", "job", "web"], "resumed"),
@@ -184,12 +183,12 @@ fn answers_about_services_have_the_contract_s_fields_and_their_own() {
             .gpuctl(&[arguments, &["-o", "json"]].concat())
             .ok()
             .json();
-        like(&answer, &sized, status);
+        assert_shape(&answer, &scaled, status);
         assert_eq!(answer["status"], status);
     }
     let events = scene.gpuctl(&["events", "web", "-o", "json"]).ok().json();
     let event = json!({"timestamp": "text?", "warning": false, "reason": "", "message": "", "object": "", "count": 1});
-    like(&events, &json!({"total": 1, "items": [event]}), "events");
+    assert_shape(&events, &json!({"total": 1, "items": [event]}), "events");
     let secret = scene
         .gpuctl(&[
             "create",
@@ -202,12 +201,12 @@ fn answers_about_services_have_the_contract_s_fields_and_their_own() {
         ])
         .ok()
         .json();
-    like(
+    assert_shape(
         &secret,
         &json!({"name": "s", "namespace": "", "type": "Opaque", "keys": [""], "created": true}),
         "secret",
     );
-    // An answer is a whole document or nothing.
+    // On an error, stdout is empty.
     for arguments in [
         &["scale", "nope", "--replicas", "1"][..],
         &["pause", "job", "nope"],

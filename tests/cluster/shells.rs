@@ -1,18 +1,18 @@
-//! Completion in real shells, as a person meets it at the tab key. Shells that this machine lacks
-//! are installed by its package manager; one that cannot be had fails the test.
+//! Completion in real shells, as a user gets it with Tab. Missing shells are installed with
+//! apt-get; if that fails, so does the test.
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 use gpuctl_sandbox::nodes::{in_pool, node};
-use gpuctl_sandbox::{Cluster, Options, Persona};
+use gpuctl_sandbox::{Cluster, Options, Persona, eventually};
 
 use crate::runner::{finish, gpuctl, run};
 
-/// Makes sure that a shell is there.
+/// Installs a shell if it is missing.
 fn shell(name: &str) {
-    let there = || {
+    let is_installed = || {
         Command::new(name)
             .arg("--version")
             .stdout(Stdio::null())
@@ -20,7 +20,7 @@ fn shell(name: &str) {
             .status()
             .is_ok()
     };
-    if there() {
+    if is_installed() {
         return;
     }
     let install = |arguments: &[&str]| {
@@ -38,20 +38,19 @@ fn shell(name: &str) {
         name,
     ]);
     assert!(
-        there(),
+        is_installed(),
         "`{name}` is not installed, and apt-get cannot install it"
     );
 }
 
-/// What a shell answers to a script, with the cluster's kubeconfig and our program first in its
-/// path.
-fn answer(cluster: &Cluster, name: &str, arguments: &[&str], script: &str) -> String {
-    let own = Path::new(env!("CARGO_BIN_EXE_gpuctl"))
+/// Output of a script in a shell, with the cluster's kubeconfig and gpuctl first in PATH.
+fn output_of(cluster: &Cluster, name: &str, arguments: &[&str], script: &str) -> String {
+    let program_folder = Path::new(env!("CARGO_BIN_EXE_gpuctl"))
         .parent()
         .unwrap()
         .display()
         .to_string();
-    let path = format!("{own}:{}", std::env::var("PATH").unwrap());
+    let path = format!("{program_folder}:{}", std::env::var("PATH").unwrap());
     let mut command = Command::new(name);
     command
         .args(arguments)
@@ -82,7 +81,7 @@ function=$(complete -p gpuctl | sed -E 's/.*-F ([^ ]+).*/\1/')
 printf '%s\n' "${COMPREPLY[@]}"
 "#;
 
-/// zsh completes only at a prompt, so it gets one in a pseudo-terminal of its own.
+/// zsh completes only at a prompt, so it gets its own pseudo-terminal.
 const ZSH: &str = r#"
 zmodload zsh/zpty
 zpty -b z zsh -f -i
@@ -127,16 +126,16 @@ fn every_shell_completes_live_names_before_options() {
         ]);
         run(command, "").ok();
     }
-    let bash = |line: &str| answer(&cluster, "bash", &["--norc", "-c", BASH], line);
+    let bash = |line: &str| output_of(&cluster, "bash", &["--norc", "-c", BASH], line);
     let fish = |line: &str| {
-        answer(
+        output_of(
             &cluster,
             "fish",
             &["--no-config", "-c"],
             &format!("gpuctl completion fish | source; complete -C '{line}'"),
         )
     };
-    for ask in [&bash as &dyn Fn(&str) -> String, &fish] {
+    for complete in [&bash as &dyn Fn(&str) -> String, &fish] {
         for (line, wanted) in [
             ("gpuctl logs bert-", &["bert-large", "bert-small"][..]),
             ("gpuctl describe job ", &["bert-large", "bert-small"]),
@@ -155,27 +154,25 @@ fn every_shell_completes_live_names_before_options() {
             ("gpuctl init --preset v", &["vllm"]),
             ("gpuctl get jobs --out", &["--output"]),
         ] {
-            // Whoever waits for the next key is not kept waiting on a busy machine; the tab key is
-            // pressed again.
-            let mut told = ask(line);
-            for _ in 0..20 {
-                if wanted.iter().all(|word| told.contains(word)) {
-                    break;
+            // Completion gives up early on a busy machine, so that typing is not blocked; the user
+            // presses Tab again.
+            let what = format!("`{line}` is completed with {wanted:?}");
+            let output = eventually(&what, Duration::from_secs(60), || {
+                let output = complete(line);
+                if wanted.iter().all(|word| output.contains(word)) {
+                    Ok(output)
+                } else {
+                    Err(output)
                 }
-                told = ask(line);
-            }
+            });
+            // Options are offered only after a dash.
             assert!(
-                wanted.iter().all(|word| told.contains(word)),
-                "{line}: {told}"
-            );
-            // Options are for whoever has begun one.
-            assert!(
-                line.contains("--out") || !told.contains("--output"),
-                "{line}: {told}"
+                line.contains("--out") || !output.contains("--output"),
+                "{line}: {output}"
             );
         }
-        // Full names, and none of their short forms.
-        let nouns = ask("gpuctl get ");
+        // Full names of resources, without their short forms.
+        let nouns = complete("gpuctl get ");
         assert!(
             nouns.contains("jobs")
                 && !nouns
@@ -184,26 +181,34 @@ fn every_shell_completes_live_names_before_options() {
             "{nouns}"
         );
     }
-    let ask = || answer(&cluster, "zsh", &["-f", "-c", ZSH], "gpuctl logs ");
-    let zsh = (0..5)
-        .map(|_| ask())
-        .find(|told| told.contains("bert-"))
-        .unwrap_or_default();
-    assert!(zsh.contains("bert-") && !zsh.contains("--output"), "{zsh}");
+    let complete = || output_of(&cluster, "zsh", &["-f", "-c", ZSH], "gpuctl logs ");
+    let limit = Duration::from_secs(90);
+    let zsh = eventually("zsh completes the names of jobs", limit, || {
+        let output = complete();
+        if output.contains("bert-") {
+            Ok(output)
+        } else {
+            Err(output)
+        }
+    });
+    assert!(!zsh.contains("--output"), "{zsh}");
 
-    // A cluster that does not answer costs a person nothing but the names.
+    // An unreachable cluster only leaves out the names.
     let mut command = Command::new("bash");
     command
         .args(["--norc", "-c", BASH, "gpuctl logs "])
         .env("KUBECONFIG", "/nonexistent")
         .env("HOME", cluster.folder());
-    let own = Path::new(env!("CARGO_BIN_EXE_gpuctl"))
+    let program_folder = Path::new(env!("CARGO_BIN_EXE_gpuctl"))
         .parent()
         .unwrap()
         .display()
         .to_string();
     command
-        .env("PATH", format!("{own}:{}", std::env::var("PATH").unwrap()))
+        .env(
+            "PATH",
+            format!("{program_folder}:{}", std::env::var("PATH").unwrap()),
+        )
         .stdin(Stdio::null());
     let child = command
         .stdout(Stdio::piped())

@@ -1,6 +1,6 @@
-//! Each request of a write is answered once with what a broken server, or something between,
-//! answers: whatever it is, the state is what was told, and a second run completes it.
-//! `tests/faults` has the same for commands that read.
+//! Replaces the answer to each request of a write once with an answer of a broken server or proxy.
+//! In every case the report matches the objects on the server, and a second run completes the work.
+//! `tests/faults` does the same for commands that read.
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;
@@ -9,14 +9,14 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::cuts::{claimed, there};
-use crate::proxy::{Cut, Proxy, Spoiled, With};
+use crate::cuts::{claimed, existing_objects};
+use crate::proxy::{Content, CorruptAnswer, Cut, Proxy};
 use crate::support::{Run, Scene};
 
 const NAMESPACE: &str = "spoiled";
 
-/// Answers of others than the server (rows R2, R3, R5 and R6 of the matrix), with their names.
-const SPOILED: [(&str, Spoiled); 9] = [
+/// Replaced answers with their names (rows R2, R3, R5 and R6 of the matrix in `tests/faults`).
+const CORRUPT_ANSWERS: [(&str, CorruptAnswer); 9] = [
     (
         "busy",
         instead(
@@ -59,53 +59,53 @@ const SPOILED: [(&str, Spoiled); 9] = [
     ),
     (
         "half",
-        Spoiled {
-            acts: true,
-            with: With::Half,
+        CorruptAnswer {
+            is_handled: true,
+            content: Content::Half,
         },
     ),
     (
         "stall",
-        Spoiled {
-            acts: true,
-            with: With::Stall,
+        CorruptAnswer {
+            is_handled: true,
+            content: Content::Stall,
         },
     ),
 ];
 
-const fn instead(answer: &'static str) -> Spoiled {
-    Spoiled {
-        acts: false,
-        with: With::Bytes(answer),
+const fn instead(answer: &'static str) -> CorruptAnswer {
+    CorruptAnswer {
+        is_handled: false,
+        content: Content::Bytes(answer),
     }
 }
 
-const fn after(answer: &'static str) -> Spoiled {
-    Spoiled {
-        acts: true,
-        with: With::Bytes(answer),
+const fn after(answer: &'static str) -> CorruptAnswer {
+    CorruptAnswer {
+        is_handled: true,
+        content: Content::Bytes(answer),
     }
 }
 
-/// A service of no pods with a volume.
+/// A service without pods, with a volume.
 fn yaml(name: &str, port: u16) -> String {
     format!(
         "kind: compute\nversion: v0.1\njob: {{name: {name}-b}}\nenvironment: {{image: 'busybox:1'}}\nservice: {{replicas: 0, port: {port}}}\nstorage: {{workdirs: [{{path: /data, size: 1Gi, storageClass: cuts}}]}}\n"
     )
 }
 
-/// All objects of such a document.
-fn whole(name: &str) -> BTreeSet<String> {
-    crate::cuts::whole(name, &["b"])
+/// All objects that the document declares.
+fn all_objects(name: &str) -> BTreeSet<String> {
+    crate::cuts::all_objects(name, &["b"])
 }
 
-/// A command that writes, and how to tell that it did.
+/// A command that writes, and a check that it succeeded.
 struct Verb {
     word: &'static str,
     arguments: fn(&str) -> Vec<String>,
     input: fn(&str) -> String,
-    /// Whether the job is there before.
-    is_there: bool,
+    /// Whether the job must exist before the command runs.
+    exists_before: bool,
     is_done: fn(&Scene, &Proxy, &str) -> bool,
 }
 
@@ -125,9 +125,9 @@ fn port_of(scene: &Scene, name: &str) -> Option<u64> {
     services["items"][0]["spec"]["ports"][0]["port"].as_u64()
 }
 
-/// Waits a moment: what belongs to an object goes after it.
-fn is_gone(proxy: &Proxy, name: &str) -> bool {
-    let is_empty = || there(proxy, NAMESPACE, name).is_empty();
+/// Waits up to five seconds, because dependents are deleted after their owner.
+fn is_deleted(proxy: &Proxy, name: &str) -> bool {
+    let is_empty = || existing_objects(proxy, NAMESPACE, name).is_empty();
     (0..20).any(|_| {
         is_empty() || {
             std::thread::sleep(Duration::from_millis(250));
@@ -141,30 +141,32 @@ static VERBS: [Verb; 3] = [
         word: "create",
         arguments: |_| words("create -f - -o json"),
         input: |name| yaml(name, 80),
-        is_there: false,
-        is_done: |_, proxy, name| there(proxy, NAMESPACE, name) == whole(name),
+        exists_before: false,
+        is_done: |_, proxy, name| existing_objects(proxy, NAMESPACE, name) == all_objects(name),
     },
     Verb {
         word: "apply",
         arguments: |_| words("apply -f - -o json"),
         input: |name| yaml(name, 81),
-        is_there: true,
+        exists_before: true,
         is_done: |scene, proxy, name| {
-            there(proxy, NAMESPACE, name) == whole(name) && port_of(scene, name) == Some(81)
+            existing_objects(proxy, NAMESPACE, name) == all_objects(name)
+                && port_of(scene, name) == Some(81)
         },
     },
     Verb {
         word: "delete",
         arguments: |name| words(&format!("delete job {name}-b -y --purge -o json")),
         input: |_| String::new(),
-        is_there: true,
-        is_done: |_, proxy, name| is_gone(proxy, name),
+        exists_before: true,
+        is_done: |_, proxy, name| is_deleted(proxy, name),
     },
 ];
 
-/// Runs a verb with one answer spoiled, and once more. Returns what is wrong about it.
-fn wrong(scene: &Scene, proxy: &Proxy, verb: &Verb, name: &str, cut: Cut) -> Option<String> {
-    if verb.is_there {
+/// Runs a command with one corrupt answer, and once more. Returns a description of the failure, if
+/// any.
+fn failure(scene: &Scene, proxy: &Proxy, verb: &Verb, name: &str, cut: Cut) -> Option<String> {
+    if verb.exists_before {
         scene
             .gpuctl_with(&["create", "-f", "-"], &yaml(name, 80))
             .ok();
@@ -178,7 +180,7 @@ fn wrong(scene: &Scene, proxy: &Proxy, verb: &Verb, name: &str, cut: Cut) -> Opt
     let begun = Instant::now();
     let (run, _) = proxy.gpuctl(NAMESPACE, cut, &arguments, &(verb.input)(name));
     let took = begun.elapsed();
-    let told = |what: &str| {
+    let failed = |what: &str| {
         Some(format!(
             "{name} {cut:?}: {what}: exits {}\n{}{}",
             run.code, run.out, run.err
@@ -186,33 +188,35 @@ fn wrong(scene: &Scene, proxy: &Proxy, verb: &Verb, name: &str, cut: Cut) -> Opt
     };
     let is_done = (verb.is_done)(scene, proxy, name);
     if run.code == 0 && !is_done {
-        return told("it is told as done, and it is not");
+        return failed("it reports success, but the work is not done");
     }
     if !is_report_or_nothing(&run) || run.err.contains("panicked") || run.err.contains("<html>") {
-        return told("the streams are not as they shall be");
+        return failed("stdout or stderr is invalid");
     }
     if took > Duration::from_secs(45) {
-        return told(&format!("it took {took:?}"));
+        return failed(&format!("it took {took:?}"));
     }
     if run.code != 0 && verb.word == "create" {
-        let (sure, perhaps) = claimed(&run, name);
-        let found = there(proxy, NAMESPACE, name);
-        if !sure.is_subset(&found) || !found.is_subset(&sure.union(&perhaps).cloned().collect()) {
-            return told(&format!("there is {found:?}"));
+        let (reported, possible) = claimed(&run, name);
+        let existing = existing_objects(proxy, NAMESPACE, name);
+        if !reported.is_subset(&existing)
+            || !existing.is_subset(&reported.union(&possible).cloned().collect())
+        {
+            return failed(&format!("the server has {existing:?}"));
         }
     }
     if !is_done {
-        // What was half made is made by `apply`, as the errors say; what is gone already is no
-        // failure of a second delete.
+        // `apply` completes a partial creation, as the errors advise. A second `delete` may find
+        // nothing.
         let again = if verb.word == "delete" {
             arguments
         } else {
             vec!["apply", "-f", "-", "-o", "json"]
         };
         let again = scene.gpuctl_with(&again, &(verb.input)(name));
-        let is_gone = verb.word == "delete" && again.code == 4;
-        if (again.code != 0 && !is_gone) || !(verb.is_done)(scene, proxy, name) {
-            return told(&format!(
+        let is_absent = verb.word == "delete" && again.code == 4;
+        if (again.code != 0 && !is_absent) || !(verb.is_done)(scene, proxy, name) {
+            return failed(&format!(
                 "a second run does not complete it: exits {}\n{}{}",
                 again.code, again.out, again.err
             ));
@@ -221,19 +225,19 @@ fn wrong(scene: &Scene, proxy: &Proxy, verb: &Verb, name: &str, cut: Cut) -> Opt
     None
 }
 
-/// Returns true when stdout has nothing, or one whole document.
+/// Whether stdout is empty or one complete document.
 fn is_report_or_nothing(run: &Run) -> bool {
     run.out.is_empty() || serde_json::from_str::<Value>(&run.out).is_ok()
 }
 
 #[test]
-fn whatever_a_write_is_answered_with_the_state_is_what_was_told() {
+fn reports_are_true_after_any_corrupt_answer() {
     let scene = Scene::new(NAMESPACE);
     let proxy = Proxy::start(NAMESPACE);
-    // How many requests each verb makes while nothing is in its way.
+    // Number of requests of each command without faults.
     let count = |verb: &Verb| {
         let name = format!("plain-{}", verb.word);
-        if verb.is_there {
+        if verb.exists_before {
             scene
                 .gpuctl_with(&["create", "-f", "-"], &yaml(&name, 80))
                 .ok();
@@ -246,45 +250,45 @@ fn whatever_a_write_is_answered_with_the_state_is_what_was_told() {
         assert!((verb.is_done)(&scene, &proxy, &name), "{}", verb.word);
         requests
     };
-    let of_verb = |verb: &'static Verb| {
+    let numbered_requests = |verb: &'static Verb| {
         (0..count(verb))
             .map(move |number| (verb, number))
             .collect::<Vec<_>>()
     };
-    let requests: Vec<(&Verb, usize)> = VERBS.iter().flat_map(of_verb).collect();
+    let requests: Vec<(&Verb, usize)> = VERBS.iter().flat_map(numbered_requests).collect();
     assert!(requests.len() > 15, "{} requests", requests.len());
-    // One of the nine for each request: all of them for each take twenty minutes.
-    let every = std::env::var_os("GPUCTL_TEST_EVERY_PAIR").is_some();
-    let tries: Vec<(&Verb, usize, (&str, Spoiled))> = if every {
+    // Tests one of the nine answers per request, because all pairs take twenty minutes.
+    let all_pairs = std::env::var_os("GPUCTL_TEST_EVERY_PAIR").is_some();
+    let tries: Vec<(&Verb, usize, (&str, CorruptAnswer))> = if all_pairs {
         requests
             .iter()
             .flat_map(|(verb, number)| {
-                SPOILED
+                CORRUPT_ANSWERS
                     .iter()
-                    .map(move |spoiled| (*verb, *number, *spoiled))
+                    .map(move |corrupt| (*verb, *number, *corrupt))
             })
             .collect()
     } else {
         requests
             .iter()
-            .zip(SPOILED.iter().cycle())
-            .map(|((verb, number), spoiled)| (*verb, *number, *spoiled))
+            .zip(CORRUPT_ANSWERS.iter().cycle())
+            .map(|((verb, number), corrupt)| (*verb, *number, *corrupt))
             .collect()
     };
     let (next, failures) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     std::thread::scope(|threads| {
         for _ in 0..16 {
             threads.spawn(|| {
-                while let Some((verb, number, (word, spoiled))) =
+                while let Some((verb, number, (word, corrupt))) =
                     tries.get(next.fetch_add(1, Ordering::SeqCst))
                 {
                     let name = format!("{}-{word}-{number}", verb.word);
-                    failures.lock().unwrap().extend(wrong(
+                    failures.lock().unwrap().extend(failure(
                         &scene,
                         &proxy,
                         verb,
                         &name,
-                        Cut::Spoiled(*number, *spoiled),
+                        Cut::CorruptAnswer(*number, *corrupt),
                     ));
                 }
             });

@@ -1,12 +1,12 @@
-//! Command lines as people type them: bare names and files, one name as one row, old names of
-//! options, and what is said to whoever types the words of another tool.
+//! Shorthand of the command line: bare names and files, one name as one row, old names of options,
+//! and hints for commands of other tools.
 
 use serde_json::json;
 
 use crate::support::{Scene, file};
 
 #[test]
-fn bare_names_and_files_mean_what_they_seem_to() {
+fn bare_names_and_files_are_understood() {
     let scene = Scene::with_nodes("spoken", 1);
     let path = file("spoken.yaml", &scene.training("a", ""));
     scene.gpuctl(&["validate", path.to_str().unwrap()]).ok();
@@ -72,7 +72,7 @@ fn bare_names_and_files_mean_what_they_seem_to() {
 }
 
 #[test]
-fn labels_select_and_all_namespaces_is_one_option() {
+fn labels_select_jobs_in_one_or_all_namespaces() {
     let scene = Scene::with_nodes("selected", 1);
     scene.create("a", "job: {name: NAME, labels: {team: nlp}}");
     scene.create("b", "job: {name: NAME, labels: {team: cv}}");
@@ -106,9 +106,9 @@ fn labels_select_and_all_namespaces_is_one_option() {
 }
 
 #[test]
-fn words_of_other_tools_lead_to_ours() {
+fn commands_of_other_tools_get_hints() {
     let scene = Scene::new("words-of-others");
-    for (typed, told) in [
+    for (typed, message) in [
         (
             &["stop", "x"][..],
             "use `gpuctl pause NAME` (keeps the job) or `gpuctl delete NAME`",
@@ -135,7 +135,7 @@ fn words_of_other_tools_lead_to_ours() {
     ] {
         let run = scene.gpuctl(typed).exits(2);
         assert!(
-            run.out.is_empty() && run.err.contains(told),
+            run.out.is_empty() && run.err.contains(message),
             "{typed:?}: {}",
             run.err
         );
@@ -156,9 +156,9 @@ fn words_of_other_tools_lead_to_ours() {
 }
 
 #[test]
-fn names_that_options_had_before_still_work() {
+fn old_option_names_still_work() {
     let scene = Scene::with_nodes("before", 1);
-    // They are parsed; without metrics the commands themselves end with that.
+    // The options are parsed; without metrics, the commands fail afterwards.
     for (old, new) in [
         (
             &["report", "--from", "2h", "--to", "1h"][..],

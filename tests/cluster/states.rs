@@ -1,5 +1,4 @@
-//! The state of a job in every way a training can go, read by gpuctl from what the simulated
-//! kubelets really report.
+//! States of a training, read by gpuctl from the reports of simulated kubelets.
 
 use serde_json::{Value, json};
 
@@ -12,7 +11,7 @@ fn ends(seconds: u32, exit: i32, more: &str) -> String {
 }
 
 #[test]
-fn a_training_succeeds() {
+fn a_completed_training_is_succeeded() {
     let scene = Scene::with_nodes("succeeds", 1);
     scene.create("a", &ends(1, 0, ""));
     let job = scene.until("a", "succeeded", None);
@@ -25,7 +24,7 @@ fn a_training_succeeds() {
 }
 
 #[test]
-fn a_failed_training_says_with_which_exit_code() {
+fn a_failed_training_shows_its_exit_code() {
     let scene = Scene::with_nodes("fails", 1);
     scene.create(
         "a",
@@ -42,7 +41,7 @@ fn a_failed_training_says_with_which_exit_code() {
 }
 
 #[test]
-fn out_of_memory_is_named() {
+fn running_out_of_memory_is_the_reason() {
     let scene = Scene::with_nodes("oom", 2);
     scene.create(
         "a",
@@ -62,7 +61,7 @@ fn out_of_memory_is_named() {
 }
 
 #[test]
-fn an_image_that_cannot_be_pulled_is_no_running_job_and_holds_its_gpus() {
+fn a_job_whose_image_cannot_be_pulled_is_pending_and_holds_its_gpus() {
     let scene = Scene::with_nodes("pull", 1);
     scene.create(
         "a",
@@ -76,13 +75,13 @@ fn an_image_that_cannot_be_pulled_is_no_running_job_and_holds_its_gpus() {
         "{}",
         described.out
     );
-    // The scheduler agrees that the node is full.
+    // The scheduler treats the node as full, too.
     scene.create("b", "resources: {pool: POOL, gpu: 1}");
     scene.until("b", "pending", Some("Unschedulable"));
 }
 
 #[test]
-fn a_slow_pull_is_waiting_too() {
+fn a_job_is_pending_during_a_slow_image_pull() {
     let scene = Scene::with_nodes("slow", 1);
     scene.create("a", "environment: {image: 'slow/image:pulling'}");
     let job = scene.until("a", "pending", Some("ContainerCreating"));
@@ -93,7 +92,7 @@ fn a_slow_pull_is_waiting_too() {
 }
 
 #[test]
-fn what_fits_nowhere_is_unschedulable_in_the_scheduler_s_words() {
+fn an_unschedulable_job_shows_the_message_of_the_scheduler() {
     let scene = Scene::with_nodes("nofit", 1);
     scene.create("a", "resources: {pool: POOL, gpu: 9}");
     let job = scene.until("a", "pending", Some("Unschedulable"));
@@ -111,7 +110,7 @@ fn what_fits_nowhere_is_unschedulable_in_the_scheduler_s_words() {
 }
 
 #[test]
-fn an_evicted_rank_is_replaced_at_no_cost() {
+fn an_evicted_rank_is_replaced_without_a_retry() {
     let scene = Scene::with_nodes("evicted", 1);
     scene.create("a", "job: {name: NAME, retries: 0}");
     scene.until("a", "running", None);
@@ -132,7 +131,7 @@ fn an_evicted_rank_is_replaced_at_no_cost() {
         ],
         &eviction,
     );
-    // With no retries a failure of its own would end the job; an eviction does not.
+    // Without retries, a failure would end the job; an eviction does not count as one.
     scene.get_until(&["pods", "-l", "gpuctl/job=a"], |pods| {
         items(pods).iter().any(|other| {
             other["metadata"]["name"] != pod.as_str() && other["status"]["phase"] == "Running"
@@ -142,7 +141,7 @@ fn an_evicted_rank_is_replaced_at_no_cost() {
 }
 
 #[test]
-fn four_ranks_that_crash_together_are_retried_each() {
+fn ranks_that_crash_together_have_their_own_retries() {
     let scene = Scene::with_nodes("crash", 1);
     scene.create(
         "a",
@@ -153,9 +152,9 @@ fn four_ranks_that_crash_together_are_retried_each() {
     );
     scene.until("a", "pending", Some("Restarting"));
     scene.until("a", "failed", Some("Error"));
-    // One common count of retries would have ended the job with the second failure: at most four
-    // pods have failed then. With one per rank it ends when the first rank has failed twice, and a
-    // slow rank may not have come to its retry by then.
+    // With one shared retry, the job would end with the second failure, after at most four failed
+    // pods. With one retry per rank, it ends when a rank has failed twice, perhaps before a slow
+    // rank is retried.
     let pods = scene.pods("a");
     let failed = pods
         .iter()
@@ -176,18 +175,18 @@ fn four_ranks_that_crash_together_are_retried_each() {
 }
 
 #[test]
-fn two_half_placed_gangs_show_what_they_hold() {
+fn incomplete_gangs_show_the_gpus_they_hold() {
     let scene = Scene::with_nodes("gangs", 2);
-    // Which gang gets which node must not depend on the scheduler's back-off.
+    // The taint decides which gang gets which node; otherwise the scheduler's back-off would.
     scene
         .admin
         .run(&["taint", "node", "gangs-1", "gang=second:NoSchedule"]);
-    let two = "resources: {pool: POOL, gpu: 8, node_count: 2}";
-    scene.create("first", two);
+    let two_nodes = "resources: {pool: POOL, gpu: 8, node_count: 2}";
+    scene.create("first", two_nodes);
     scene.until("first", "pending", Some("WaitingForPeers"));
     scene.create(
         "second",
-        &format!("{two}\npod: {{tolerations: [{{key: gang, value: second}}]}}"),
+        &format!("{two_nodes}\npod: {{tolerations: [{{key: gang, value: second}}]}}"),
     );
     let second = scene.until("second", "pending", Some("WaitingForPeers"));
     assert_eq!(
@@ -206,7 +205,7 @@ fn two_half_placed_gangs_show_what_they_hold() {
 }
 
 #[test]
-fn a_refused_pod_is_told_by_its_event() {
+fn a_refused_pod_is_reported_from_its_event() {
     let scene = Scene::with_nodes("refused", 1);
     scene.admin.apply(
         &serde_json::json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q", "namespace": "refused"},
@@ -215,7 +214,7 @@ fn a_refused_pod_is_told_by_its_event() {
     scene.get_until(&["resourcequota", "q"], |quota| {
         quota["status"]["hard"].is_object()
     });
-    // One pod passes the check beforehand; the second does not fit the quota any more.
+    // One pod passes gpuctl's check, but the second exceeds the quota.
     scene.create("a", "resources: {pool: POOL, gpu: 1, node_count: 2}");
     let job = scene.until("a", "pending", Some("QuotaExceeded"));
     assert!(
@@ -246,7 +245,7 @@ fn a_suspended_job_is_paused() {
     assert_eq!(job["reason"], serde_json::Value::Null);
 }
 
-/// Sets the status of a job's only pod as a kubelet would.
+/// Sets the status of a job's only pod, as a kubelet would.
 fn report(scene: &Scene, namespace: &str, job: &str, status: &Value) -> Value {
     let pod = scene.pods(job)[0].clone();
     let patch = json!({"status": status}).to_string();
@@ -265,7 +264,7 @@ fn report(scene: &Scene, namespace: &str, job: &str, status: &Value) -> Value {
 }
 
 #[test]
-fn a_container_that_never_started_says_why_and_not_since_1970() {
+fn a_container_that_never_started_has_a_reason_and_no_start_time() {
     let scene = Scene::with_nodes("neverstarted", 1);
     scene.create("a", "job: {name: NAME, retries: 0}");
     scene.until("a", "running", None);
@@ -292,7 +291,7 @@ fn a_container_that_never_started_says_why_and_not_since_1970() {
 }
 
 #[test]
-fn an_eviction_says_what_for() {
+fn an_eviction_shows_its_reason() {
     let scene = Scene::with_nodes("evictedbynode", 1);
     scene.create("a", "job: {name: NAME, retries: 0}");
     scene.until("a", "running", None);
@@ -314,7 +313,7 @@ fn an_eviction_says_what_for() {
 }
 
 #[test]
-fn a_volume_that_cannot_be_mounted_is_named() {
+fn a_failed_mount_is_the_reason() {
     let scene = Scene::with_nodes("failedmount", 1);
     scene.create("a", "environment: {image: 'slow/image:pulling'}");
     scene.until("a", "pending", Some("ContainerCreating"));
@@ -329,7 +328,7 @@ fn a_volume_that_cannot_be_mounted_is_named() {
             .admin
             .run_with(&["create", "-f", "-"], &event.to_string());
     };
-    // Of one second, and not in the order of the alphabet.
+    // All in the same second, and not in alphabetical order.
     event("a.1", "Pulled", "z was first", false);
     event(
         "a.2",
@@ -343,8 +342,8 @@ fn a_volume_that_cannot_be_mounted_is_named() {
         job["message"],
         "hostPath type check failed: /data is not a directory"
     );
-    let told = scene.gpuctl(&["events", "a", "-o", "json"]).ok().json();
-    let messages: Vec<String> = items(&told)
+    let events = scene.gpuctl(&["events", "a", "-o", "json"]).ok().json();
+    let messages: Vec<String> = items(&events)
         .iter()
         .map(|event| event["message"].to_string())
         .collect();

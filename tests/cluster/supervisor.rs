@@ -1,5 +1,5 @@
-//! The supervisor of ranks by itself: real processes on this machine, with lines of shell as their
-//! training. What it does in pods with real torch is in `tests/reality/torch.rs`.
+//! The supervisor of ranks on its own: real processes on this machine run shell scripts as their
+//! training. `tests/reality/torch.rs` tests it in pods with real torch.
 
 use std::fs;
 use std::io::Write;
@@ -9,16 +9,18 @@ use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// Makes sure that Python is there, which the images of trainings bring along.
+use gpuctl_sandbox::eventually;
+
+/// Installs Python if it is missing; images of trainings contain it.
 fn python() -> &'static str {
-    let there = || {
+    let is_installed = || {
         Command::new("python3")
             .arg("--version")
             .stdout(Stdio::null())
             .status()
             .is_ok()
     };
-    if !there() {
+    if !is_installed() {
         let install = |arguments: &[&str]| {
             Command::new("apt-get")
                 .args(arguments)
@@ -34,14 +36,14 @@ fn python() -> &'static str {
             "python3",
         ]);
         assert!(
-            there(),
+            is_installed(),
             "`python3` is not installed, and apt-get cannot install it"
         );
     }
     "python3"
 }
 
-/// Ranks that meet at one port, in one folder.
+/// Ranks that share a port and a folder.
 struct Training {
     folder: PathBuf,
     port: u16,
@@ -50,10 +52,10 @@ struct Training {
     script: String,
 }
 
-/// The supervisor of one rank; it is killed when the test ends.
+/// The supervisor of one rank, which is killed when the test ends.
 struct Rank {
     child: Child,
-    /// Where its command writes its process id.
+    /// File to which its command writes its process id.
     pid: PathBuf,
 }
 
@@ -64,7 +66,7 @@ impl Drop for Rank {
 }
 
 impl Rank {
-    /// Ends the rank as a container ends: nobody is told, and nothing of it is left.
+    /// Kills the rank as the end of a container does: no process is notified, and none survives.
     fn kill(&mut self) {
         self.signal("STOP");
         if let Ok(pid) = fs::read_to_string(&self.pid) {
@@ -86,20 +88,15 @@ impl Rank {
 
     #[track_caller]
     fn code(&mut self) -> i32 {
-        let end = Instant::now() + Duration::from_secs(40);
-        while Instant::now() < end {
-            if let Some(status) = self.child.try_wait().unwrap() {
-                return status.code().unwrap_or(-1);
-            }
-            sleep(Duration::from_millis(50));
-        }
-        panic!("the rank does not end");
+        let status = eventually("the rank ends", Duration::from_secs(40), || {
+            self.child.try_wait().unwrap()
+        });
+        status.code().unwrap_or(-1)
     }
 }
 
 impl Training {
-    /// `script` is what each rank runs, with RANK and `GPUCTL_ATTEMPT`, in a folder of this
-    /// training.
+    /// Each rank runs `script` with RANK and `GPUCTL_ATTEMPT`, in the folder of the training.
     fn new(name: &str, ranks: usize, retries: u32, script: &str) -> Self {
         let folder =
             std::env::temp_dir().join(format!("gpuctl-supervisor-{name}-{}", std::process::id()));
@@ -141,7 +138,8 @@ impl Training {
         self.start_pod(rank, "first", 0)
     }
 
-    /// Starts a rank in a pod of this name, after so many failures that the Job controller counted.
+    /// Starts a rank in a pod with this name, after this number of failures counted by the Job
+    /// controller.
     fn start_pod(&self, rank: usize, pod: &str, failures: u32) -> Rank {
         let program = concat!(
             env!("CARGO_MANIFEST_DIR"),
@@ -194,12 +192,12 @@ impl Training {
         (0..self.ranks).map(|rank| self.start(rank)).collect()
     }
 
-    /// What a rank said, and its command's errors.
-    fn said(&self, rank: usize) -> String {
+    /// Messages of a rank's supervisor, and stderr of its command.
+    fn stderr(&self, rank: usize) -> String {
         fs::read_to_string(self.folder.join(format!("err.{rank}"))).unwrap()
     }
 
-    /// The attempts that a rank has begun.
+    /// Attempts that a rank has started.
     fn attempts(&self, rank: usize) -> String {
         self.file(&format!("attempts.{rank}"))
             .replace('\n', " ")
@@ -213,18 +211,17 @@ impl Training {
 
     #[track_caller]
     fn until(&self, what: &str, is_true: impl Fn() -> bool) {
-        let end = Instant::now() + Duration::from_secs(20);
-        while !is_true() {
-            assert!(Instant::now() < end, "never: {what}: {}", self.said(0));
-            sleep(Duration::from_millis(50));
-        }
+        eventually(what, Duration::from_secs(20), || {
+            is_true().then_some(()).ok_or_else(|| self.stderr(0))
+        });
     }
 }
 
 #[test]
-fn nothing_starts_before_every_rank_is_there() {
+fn no_rank_starts_before_all_have_connected() {
     let training = Training::new("gate", 2, 0, "true");
     let mut late = training.start(1);
+    // Rank 1 must not start without rank 0.
     sleep(Duration::from_secs(2));
     assert_eq!(training.attempts(1), "", "rank 1 waits");
     let mut first = training.start(0);
@@ -236,7 +233,7 @@ fn nothing_starts_before_every_rank_is_there() {
 }
 
 #[test]
-fn a_rank_that_fails_restarts_all_for_one_retry() {
+fn a_failed_rank_restarts_all_ranks_for_one_retry() {
     let training = Training::new(
         "one",
         3,
@@ -248,19 +245,19 @@ fn a_rank_that_fails_restarts_all_for_one_retry() {
     for rank in 0..3 {
         assert_eq!(training.attempts(rank), "1 2", "rank {rank}");
     }
-    let said = training.said(2);
+    let output = training.stderr(2);
     assert!(
-        said.contains("gpuctl: rank 1 ended with exit code 7; retry 1 of 1"),
-        "{said}"
+        output.contains("gpuctl: rank 1 ended with exit code 7; retry 1 of 1"),
+        "{output}"
     );
     assert!(
-        said.contains("gpuctl: attempt 2: all 3 ranks start (1 of 1 retries used)"),
-        "{said}"
+        output.contains("gpuctl: attempt 2: all 3 ranks start (1 of 1 retries used)"),
+        "{output}"
     );
 }
 
 #[test]
-fn ranks_that_crash_together_cost_one_retry_and_a_rank_that_was_done_starts_again() {
+fn ranks_that_crash_together_cost_one_retry_and_restart_completed_ranks() {
     let script = "[ $GPUCTL_ATTEMPT = 3 ] && exit 0; [ $RANK = 3 ] && exit 0; sleep 0.3; exit 1";
     let training = Training::new("together", 4, 2, script);
     let codes: Vec<i32> = training.all().iter_mut().map(Rank::code).collect();
@@ -269,25 +266,25 @@ fn ranks_that_crash_together_cost_one_retry_and_a_rank_that_was_done_starts_agai
 }
 
 #[test]
-fn without_retries_left_the_culprit_keeps_its_code_and_the_others_end_the_job() {
+fn without_retries_the_failed_rank_keeps_its_exit_code_and_the_job_ends() {
     for culprit in [0, 1] {
         let script = format!("[ $RANK = {culprit} ] && exit 7; exec sleep 60");
         let training = Training::new(&format!("spent-{culprit}"), 2, 0, &script);
         let mut ranks = training.all();
         let codes = [ranks[culprit].code(), ranks[1 - culprit].code()];
         assert_eq!(codes, [7, 113]);
-        let said = training.said(1 - culprit);
+        let output = training.stderr(1 - culprit);
         assert!(
-            said.contains(&format!(
+            output.contains(&format!(
                 "gpuctl: rank {culprit} ended with exit code 7; there are no retries"
             )),
-            "{said}"
+            "{output}"
         );
     }
 }
 
 #[test]
-fn a_pod_that_is_gone_costs_what_the_job_controller_counted() {
+fn a_lost_pod_costs_the_failures_counted_by_the_job_controller() {
     for (counted, used) in [(0, 0), (1, 1)] {
         let training = Training::new(
             &format!("gone-{counted}"),
@@ -302,22 +299,22 @@ fn a_pod_that_is_gone_costs_what_the_job_controller_counted() {
         });
         second.kill();
         training.until("rank 0 stops", || {
-            training.said(0).contains("rank 1: the pod is gone")
+            training.stderr(0).contains("rank 1: the pod is gone")
         });
         let mut replaced = training.start_pod(1, "second", counted);
         assert_eq!((first.code(), replaced.code()), (0, 0));
-        let said = training.said(0);
+        let output = training.stderr(0);
         assert!(
-            said.contains(&format!(
+            output.contains(&format!(
                 "attempt 2: all 2 ranks start ({used} of 1 retries used)"
             )),
-            "{said}"
+            "{output}"
         );
     }
 }
 
 #[test]
-fn when_rank_0_is_replaced_the_others_remember_what_it_knew() {
+fn a_new_rank_0_learns_the_used_retries_from_the_other_ranks() {
     let script =
         "[ $GPUCTL_ATTEMPT = 3 ] && exit 0; [ $GPUCTL_ATTEMPT$RANK = 11 ] && exit 7; exec sleep 60";
     let training = Training::new("zero", 2, 3, script);
@@ -329,17 +326,17 @@ fn when_rank_0_is_replaced_the_others_remember_what_it_knew() {
     first.kill();
     let mut replaced = training.start_pod(0, "second", 1);
     assert_eq!((replaced.code(), second.code()), (0, 0));
-    let said = training.said(1);
-    assert!(said.contains("rank 0: the pod is new"), "{said}");
-    // One failure of a command, one pod that failed.
+    let output = training.stderr(1);
+    assert!(output.contains("rank 0: the pod is new"), "{output}");
+    // One retry for the failed command, one for the failed pod.
     assert!(
-        said.contains("attempt 3: all 2 ranks start (2 of 3 retries used)"),
-        "{said}"
+        output.contains("attempt 3: all 2 ranks start (2 of 3 retries used)"),
+        "{output}"
     );
 }
 
 #[test]
-fn a_pod_that_is_taken_away_lets_all_ranks_save_and_costs_nothing() {
+fn an_evicted_pod_lets_all_ranks_save_and_costs_no_retry() {
     let script = "[ $GPUCTL_ATTEMPT = 2 ] && exit 0; trap 'echo saved > saved.$RANK; exit 0' TERM; while :; do sleep 0.1; done";
     let training = Training::new("evicted", 2, 0, script);
     let mut first = training.start(0);
@@ -347,10 +344,11 @@ fn a_pod_that_is_taken_away_lets_all_ranks_save_and_costs_nothing() {
     training.until("both run", || {
         training.attempts(0) == "1" && training.attempts(1) == "1"
     });
+    // The shells set their traps right after they have written their attempts.
     sleep(Duration::from_millis(300));
     second.signal("TERM");
-    // A command that ends well when it is told to is not done: with 0 the Job would count the rank
-    // as complete.
+    // A command that exits with 0 after SIGTERM is not complete: with exit code 0, the Job
+    // controller would count the rank as complete.
     assert_eq!(second.code(), 143);
     training.until("rank 0 saved too", || training.file("saved.0") == "saved\n");
     assert_eq!(training.file("saved.1"), "saved\n");
@@ -358,44 +356,44 @@ fn a_pod_that_is_taken_away_lets_all_ranks_save_and_costs_nothing() {
     assert_eq!((first.code(), replaced.code()), (0, 0));
     assert!(
         training
-            .said(0)
+            .stderr(0)
             .contains("attempt 2: all 2 ranks start (0 of 0 retries used)"),
         "{}",
-        training.said(0)
+        training.stderr(0)
     );
 }
 
 #[test]
-fn a_training_that_prints_nothing_is_restarted_and_one_that_does_is_not() {
+fn a_training_is_restarted_only_when_no_rank_prints() {
     let script = "[ $GPUCTL_ATTEMPT = 2 ] && exit 0; [ $RANK = 0 ] && for i in 1 2 3 4 5 6; do echo step $i; sleep 0.5; done; exec sleep 60";
     let training = Training::new("hang", 2, 1, script).with(&["--hang-timeout", "2"]);
-    let began = Instant::now();
+    let started = Instant::now();
     let codes: Vec<i32> = training.all().iter_mut().map(Rank::code).collect();
     assert_eq!(codes, [0, 0]);
     assert!(
-        began.elapsed() > Duration::from_secs(4),
-        "two and a half seconds of lines, two without"
+        started.elapsed() > Duration::from_secs(4),
+        "2.5 s with output, then 2 s without"
     );
     assert!(
         training
-            .said(1)
+            .stderr(1)
             .contains("no rank printed a line for 2s (`job.hang_timeout`); retry 1 of 1"),
         "{}",
-        training.said(1)
+        training.stderr(1)
     );
 }
 
 #[test]
-fn limits_of_time_hold_for_all_attempts_and_for_waiting() {
+fn time_limits_cover_all_attempts_and_the_wait_for_ranks() {
     let training =
         Training::new("limit", 2, 9, "sleep 1; exit $RANK").with(&["--max-runtime", "4"]);
     let codes: Vec<i32> = training.all().iter_mut().map(Rank::code).collect();
     assert_eq!(codes, [113, 113]);
-    let said = training.said(0);
+    let output = training.stderr(0);
     assert!(
-        said.contains("the training ran longer than `job.max_runtime` (4s)")
-            && said.contains("attempt 2"),
-        "{said}"
+        output.contains("the training ran longer than `job.max_runtime` (4s)")
+            && output.contains("attempt 2"),
+        "{output}"
     );
 
     let training = Training::new("placed", 2, 0, "true").with(&["--gang-timeout", "1"]);
@@ -408,24 +406,21 @@ fn limits_of_time_hold_for_all_attempts_and_for_waiting() {
 }
 
 #[test]
-fn nothing_of_an_attempt_outlives_it() {
+fn no_process_outlives_its_attempt() {
     let script = "[ $GPUCTL_ATTEMPT = 2 ] && exit 0; setsid sh -c 'echo $$ > worker; exec sleep 60' & while [ ! -s worker ]; do sleep 0.1; done; exit 1";
     let training = Training::new("orphan", 1, 1, script);
     assert_eq!(training.start(0).code(), 0);
     let worker = training.file("worker");
-    let gone = Command::new("kill")
+    let alive = Command::new("kill")
         .args(["-0", worker.trim()])
         .stderr(Stdio::null())
         .status()
         .unwrap();
-    assert!(
-        !gone.success(),
-        "the worker in a session of its own still runs"
-    );
+    assert!(!alive.success(), "the worker in its own session still runs");
 }
 
 #[test]
-fn a_rank_that_could_not_be_reached_for_a_while_costs_a_retry() {
+fn a_temporarily_unreachable_rank_costs_a_retry() {
     let training = Training::new(
         "frozen",
         2,
@@ -439,21 +434,21 @@ fn a_rank_that_could_not_be_reached_for_a_while_costs_a_retry() {
     });
     second.signal("STOP");
     training.until("rank 0 stops", || {
-        training.said(0).contains("rank 1: the pod is gone")
+        training.stderr(0).contains("rank 1: the pod is gone")
     });
     second.signal("CONT");
     assert_eq!((first.code(), second.code()), (0, 0));
     assert!(
         training
-            .said(0)
+            .stderr(0)
             .contains("attempt 2: all 2 ranks start (1 of 1 retries used)"),
         "{}",
-        training.said(0)
+        training.stderr(0)
     );
 }
 
 #[test]
-fn strangers_at_the_port_change_nothing() {
+fn unknown_connections_to_the_port_are_ignored() {
     let training = Training::new("stranger", 2, 0, "sleep 1");
     let mut first = training.start(0);
     training.until("rank 0 listens", || {
@@ -470,8 +465,9 @@ fn strangers_at_the_port_change_nothing() {
         let mut stranger = TcpStream::connect(("127.0.0.1", training.port)).unwrap();
         stranger.write_all(words.as_bytes()).unwrap();
     }
+    // No stranger counts as rank 1.
     sleep(Duration::from_secs(1));
-    assert_eq!(training.attempts(0), "", "it waits for its own rank 1");
+    assert_eq!(training.attempts(0), "", "rank 0 waits for its rank 1");
     let mut second = training.start(1);
     assert_eq!((first.code(), second.code()), (0, 0));
 }
@@ -490,29 +486,29 @@ fn sixty_four_ranks_start_and_restart_together() {
 }
 
 #[test]
-fn a_program_that_is_not_there_ends_as_in_a_shell() {
+fn a_missing_program_counts_as_exit_code_127() {
     let mut training = Training::new("missing", 1, 0, "");
     "nosuch".clone_into(&mut training.script);
-    // Alone, 127 would be tried again by the Job controller.
+    // A single rank that exits with 127 would be retried by the Job controller.
     assert_eq!(training.start(0).code(), 113);
     assert!(
         training
-            .said(0)
+            .stderr(0)
             .contains("rank 0 ended with exit code 127; there are no retries"),
         "{}",
-        training.said(0)
+        training.stderr(0)
     );
 }
 
 #[test]
-fn a_rank_alone_uses_its_retries_in_its_pod() {
+fn a_single_rank_is_retried_in_its_pod() {
     let training = Training::new("alone", 1, 2, "exit 7");
     assert_eq!(training.start(0).code(), 113);
     assert_eq!(training.attempts(0), "1 2 3");
 }
 
 #[test]
-fn ranks_that_end_well_because_they_are_told_to_wait_for_a_new_rank_0() {
+fn ranks_that_exit_cleanly_on_sigterm_wait_for_a_new_rank_0() {
     let script =
         "[ $GPUCTL_ATTEMPT = 2 ] && exit 0; trap 'exit 0' TERM; while :; do sleep 0.1; done";
     let training = Training::new("wait", 2, 0, script);
@@ -521,22 +517,23 @@ fn ranks_that_end_well_because_they_are_told_to_wait_for_a_new_rank_0() {
     training.until("both run", || {
         training.attempts(0) == "1" && training.attempts(1) == "1"
     });
+    // The shells set their traps right after they have written their attempts.
     sleep(Duration::from_millis(300));
     first.signal("TERM");
     assert_eq!(first.code(), 143);
-    // Longer than the time after which a silent peer counts as gone.
+    // Longer than the time after which a silent peer counts as lost.
     sleep(Duration::from_secs(5));
     assert!(
         second.child.try_wait().unwrap().is_none(),
         "rank 1 has not ended: {}",
-        training.said(1)
+        training.stderr(1)
     );
     let mut replaced = training.start_pod(0, "second", 0);
     assert_eq!((replaced.code(), second.code()), (0, 0));
 }
 
 #[test]
-fn a_rank_that_was_done_and_is_gone_is_waited_for() {
+fn a_completed_rank_that_is_lost_is_waited_for() {
     let script = "[ $GPUCTL_ATTEMPT = 2 ] && exit 0; [ $RANK = 1 ] && exit 0; exec sleep 4";
     let training = Training::new("done", 2, 0, script);
     let mut first = training.start(0);
@@ -544,10 +541,11 @@ fn a_rank_that_was_done_and_is_gone_is_waited_for() {
     training.until("both ran", || {
         training.attempts(0) == "1" && training.attempts(1) == "1"
     });
+    // Rank 1 completes, which its supervisor reports to rank 0.
     sleep(Duration::from_secs(1));
     second.kill();
     training.until("rank 0 stops", || {
-        training.said(0).contains("rank 1: the pod is gone")
+        training.stderr(0).contains("rank 1: the pod is gone")
     });
     let mut replaced = training.start_pod(1, "second", 0);
     assert_eq!((first.code(), replaced.code()), (0, 0));

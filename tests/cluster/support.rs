@@ -1,12 +1,12 @@
-//! The cluster, a scene per test, and gpuctl as a person or a script would run it.
+//! The shared cluster, a scene per test, and helpers that run gpuctl as users and scripts do.
 
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use gpuctl_sandbox::nodes::{in_pool, node};
-use gpuctl_sandbox::{Cluster, Kubectl, Options, Persona};
+use gpuctl_sandbox::{Cluster, Kubectl, Options, Persona, eventually};
 use serde_json::{Value, json};
 
 use crate::runner::gpuctl;
@@ -22,7 +22,7 @@ pub fn cluster() -> &'static Cluster {
     })
 }
 
-/// A namespace and a pool of the same name.
+/// A namespace, and a pool with the same name.
 pub struct Scene {
     pub name: &'static str,
     pub admin: Kubectl,
@@ -44,7 +44,7 @@ impl Scene {
         }
     }
 
-    /// With `count` nodes of eight A100 in the pool.
+    /// A namespace and `count` nodes with eight A100 each in the pool.
     pub fn with_nodes(name: &'static str, count: usize) -> Self {
         let scene = Self::new(name);
         let nodes: Vec<Value> = (0..count)
@@ -59,7 +59,7 @@ impl Scene {
         scene
     }
 
-    /// The same scene, with gpuctl run by somebody else.
+    /// The same scene, where another user runs gpuctl.
     pub fn seen_by(&self, persona: Persona) -> Self {
         Self {
             name: self.name,
@@ -87,12 +87,12 @@ impl Scene {
         run(self.command(arguments), "")
     }
 
-    /// The same with a file on stdin.
+    /// Runs gpuctl with input on stdin.
     pub fn gpuctl_with(&self, arguments: &[&str], input: &str) -> Run {
         run(self.command(arguments), input)
     }
 
-    /// Without `-n`.
+    /// Runs gpuctl without `-n`.
     pub fn gpuctl_anywhere(&self, arguments: &[&str]) -> Run {
         let mut command = gpuctl();
         command
@@ -120,7 +120,7 @@ impl Scene {
         command
     }
 
-    /// Submits a training in this scene's pool; `extra` are further lines of YAML.
+    /// Submits a training to the pool of the scene; `extra` adds lines of YAML.
     pub fn create(&self, name: &str, extra: &str) -> Run {
         self.gpuctl_with(
             &["create", "-f", "-", "--allow-pending"],
@@ -151,8 +151,8 @@ impl Scene {
             .replace("NAME", name)
     }
 
-    /// Submits a service in this scene's pool with one GPU per replica; `extra` are further lines
-    /// of YAML.
+    /// Submits a service with one GPU per replica to the pool of the scene; `extra` adds lines of
+    /// YAML.
     pub fn serve(&self, name: &str, image: &str, replicas: u32, extra: &str) -> Run {
         self.gpuctl_with(
             &["create", "-f", "-", "--allow-pending"],
@@ -176,7 +176,7 @@ impl Scene {
             .replace("POOL", self.name)
     }
 
-    /// Submits a notebook in this scene's pool.
+    /// Submits a notebook to the pool of the scene.
     pub fn notebook(&self, name: &str, extra: &str) -> Run {
         let pool = self.name;
         let environment = if extra.contains("environment:") {
@@ -205,35 +205,33 @@ impl Scene {
             .unwrap_or(Value::Null)
     }
 
-    /// Waits until the job's status and reason are these.
+    /// Waits until the job has this status and, if given, this reason.
+    #[track_caller]
     pub fn until(&self, name: &str, status: &str, reason: Option<&str>) -> Value {
-        let end = Instant::now() + Duration::from_secs(90);
-        loop {
+        let what = format!("{name} is {status} {reason:?}");
+        eventually(&what, Duration::from_secs(90), || {
             let job = self.job(name);
             if job["status"] == status && reason.is_none_or(|reason| job["reason"] == reason) {
-                return job;
+                Ok(job)
+            } else {
+                Err(job)
             }
-            assert!(
-                Instant::now() < end,
-                "{name} never became {status} {reason:?}: {job:#}"
-            );
-            std::thread::sleep(Duration::from_millis(200));
-        }
+        })
     }
 
-    /// Objects of a kind in this namespace.
+    /// Gets objects of the namespace.
     pub fn get(&self, arguments: &[&str]) -> Value {
         self.admin
             .json(&[&["get", "-n", self.name], arguments].concat())
     }
 
-    /// Waits for objects of this namespace.
+    /// Gets objects of the namespace until they meet a condition.
     pub fn get_until(&self, arguments: &[&str], good: impl Fn(&Value) -> bool) -> Value {
         self.admin
             .until(&[&["get", "-n", self.name], arguments].concat(), good)
     }
 
-    /// Pods of a job, by rank.
+    /// Pods of a job, sorted by name and so by rank.
     pub fn pods(&self, job: &str) -> Vec<Value> {
         let mut pods = items(&self.get(&["pods", "-l", &format!("gpuctl/job={job}")]));
         pods.sort_by_key(|pod| pod["metadata"]["name"].as_str().map(ToOwned::to_owned));
@@ -241,22 +239,22 @@ impl Scene {
     }
 }
 
-/// The words of a container's command behind those of the supervisor, which several ranks have.
+/// Command of a container without that of the supervisor, which jobs with several ranks have.
 pub fn own_command(container: &Value) -> Value {
-    let words = container["command"].as_array().cloned().unwrap_or_default();
-    let supervised = words.get(3).is_some_and(|word| word == "supervisor");
-    let end = words
+    let command = container["command"].as_array().cloned().unwrap_or_default();
+    let has_supervisor = command.get(3).is_some_and(|word| word == "supervisor");
+    let end = command
         .iter()
         .position(|word| word == "--")
-        .filter(|_| supervised);
-    Value::Array(end.map_or_else(|| words.clone(), |end| words[end + 1..].to_vec()))
+        .filter(|_| has_supervisor);
+    Value::Array(end.map_or_else(|| command.clone(), |end| command[end + 1..].to_vec()))
 }
 
 pub fn items(list: &Value) -> Vec<Value> {
     list["items"].as_array().cloned().unwrap_or_default()
 }
 
-/// A file for one test.
+/// Writes a file for one test.
 pub fn file(name: &str, text: &str) -> PathBuf {
     let folder = cluster().folder().join("files");
     std::fs::create_dir_all(&folder).expect("the sandbox's folder is writable");

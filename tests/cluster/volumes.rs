@@ -1,12 +1,12 @@
-//! Every form of a workdir, as the pods mount it; and what is said about claims that no storage
-//! class serves.
+//! Mounts of every form of workdir in pods, and warnings about claims that no storage class can
+//! provision.
 
 use serde_json::{Value, json};
 
 use crate::support::{Scene, file, items};
 
 #[test]
-fn every_form_is_mounted_as_it_was_written() {
+fn pods_mount_every_form_of_workdir() {
     let scene = Scene::with_nodes("volumes", 1);
     file("small.json", "{}\n");
     let yaml = scene.service(
@@ -87,7 +87,7 @@ files: {conf/ds.json: small.json}",
     assert_eq!(
         scene.get(&["pvc", "web-out"])["spec"]["accessModes"],
         json!(["ReadWriteMany"]),
-        "two pods mount it"
+        "two pods mount the claim"
     );
     let env = spec["containers"][0]["env"].as_array().unwrap();
     assert!(
@@ -97,7 +97,7 @@ files: {conf/ds.json: small.json}",
 }
 
 #[test]
-fn a_claim_that_no_class_serves_is_told_beforehand() {
+fn an_unsuitable_storage_class_causes_a_warning() {
     let scene = Scene::with_nodes("classes", 1);
     scene
         .admin

@@ -1,14 +1,15 @@
-//! `--wait` and `--follow`: both end as soon as the answer is known, and say what a person would
-//! look up next.
+//! `--wait` and `--follow`: both end as soon as the result is known, and print the next thing that
+//! users look for.
 
 use std::time::{Duration, Instant};
 
+use gpuctl_sandbox::eventually;
 use serde_json::{Value, json};
 
 use crate::support::{Scene, cluster, file, finish};
 
 #[test]
-fn waiting_ends_at_once_when_a_job_cannot_start() {
+fn wait_fails_early_when_a_job_cannot_start() {
     let scene = Scene::with_nodes("hopeless", 1);
     let started = Instant::now();
     let wait = [
@@ -32,8 +33,11 @@ fn waiting_ends_at_once_when_a_job_cannot_start() {
             .starts_with("job `a` cannot start, ImagePullBackOff: rank 0 cannot start: "),
         "{error}"
     );
-    assert_eq!(error["causes"], json!(["the job exists and keeps trying"]));
-    // stdout is the whole answer all the same.
+    assert_eq!(
+        error["causes"],
+        json!(["the job exists and keeps trying"])
+    );
+    // stdout is still the complete answer.
     assert_eq!(run.json()["status"], "pending");
     let crashing = scene.service("b", "crash/image:loop", 1, "");
     scene
@@ -48,7 +52,7 @@ fn waiting_ends_at_once_when_a_job_cannot_start() {
 }
 
 #[test]
-fn success_names_node_and_time_and_failure_its_last_lines() {
+fn wait_reports_node_and_duration_or_the_last_log_lines() {
     let scene = Scene::with_nodes("reached", 1);
     let wait = ["create", "-f", "-", "--wait", "--timeout", "60s"];
     let run = scene.gpuctl_with(&wait, &scene.training("a", "")).ok();
@@ -72,7 +76,7 @@ fn success_names_node_and_time_and_failure_its_last_lines() {
         json.out
     );
     assert_eq!(json.err, "");
-    // One that fails says what it wrote last.
+    // A failed job prints its last log lines.
     let yaml =
         scene.training("c", "job: {name: NAME, retries: 0}\nenvironment: {image: busybox, env: {SIM_SECONDS: 8, SIM_EXIT: 3}}");
     let path = file("reached.yaml", &yaml);
@@ -116,7 +120,7 @@ fn success_names_node_and_time_and_failure_its_last_lines() {
 }
 
 #[test]
-fn following_prints_the_log_and_ends_with_the_job_s_own_code() {
+fn follow_prints_the_log_and_returns_the_exit_code_of_the_job() {
     let scene = Scene::with_nodes("followed", 1);
     let yaml = |name: &str, code: u8| {
         let env = format!("{{SIM_SECONDS: 6, SIM_EXIT: {code}}}");
@@ -154,9 +158,9 @@ fn following_prints_the_log_and_ends_with_the_job_s_own_code() {
         .gpuctl_with(&follow, &scene.service("s", "vllm", 1, ""))
         .exits(2)
         .says("`s` is a service or notebook: its log has no end");
-    let two = format!("{}---\n{}", yaml("p", 0), yaml("q", 0));
+    let two_jobs = format!("{}---\n{}", yaml("p", 0), yaml("q", 0));
     scene
-        .gpuctl_with(&follow, &two)
+        .gpuctl_with(&follow, &two_jobs)
         .exits(2)
         .says("`--follow` works with one job, but the files define 2");
     scene
@@ -167,10 +171,11 @@ fn following_prints_the_log_and_ends_with_the_job_s_own_code() {
         .gpuctl_with(&["create", "-f", "-", "--timeout", "3s"], &yaml("p", 0))
         .exits(2)
         .says("add `--wait`");
-    // Ctrl-C leaves the job alone.
+    // Ctrl-C does not affect the job.
     let path = file("followed-long.yaml", &scene.training("long", ""));
     let child = scene.start(&["create", path.to_str().unwrap(), "--follow"]);
     scene.until("long", "running", None);
+    // The command starts to follow shortly after the job runs, which nothing shows.
     std::thread::sleep(Duration::from_secs(1));
     std::process::Command::new("kill")
         .args(["-INT", &child.id().to_string()])
@@ -185,9 +190,9 @@ fn following_prints_the_log_and_ends_with_the_job_s_own_code() {
     scene.until("long", "running", None);
 }
 
-/// The scheduler says so in an event only, and of no queue.
+/// The scheduler reports a preemption only in an event, which names no queue.
 #[test]
-fn a_pod_that_the_scheduler_preempted_is_told() {
+fn preemptions_by_the_scheduler_are_listed() {
     let scene = Scene::with_nodes("displaced", 1);
     scene.create("low", "resources: {pool: POOL, gpu: 8}");
     scene.until("low", "running", None);
@@ -198,28 +203,32 @@ fn a_pod_that_the_scheduler_preempted_is_told() {
     scene.admin.apply(&json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "urgent", "namespace": "displaced"},
         "spec": {"priorityClassName": "displacing", "nodeSelector": {"gpuctl/pool": "displaced"},
             "containers": [{"name": "main", "image": "busybox", "resources": {"limits": {"nvidia.com/gpu": "8"}}}]}}));
-    let end = Instant::now() + Duration::from_secs(60);
-    let told = loop {
-        let told = scene
+    let limit = Duration::from_secs(60);
+    let preemptions = eventually("the preemption is listed", limit, || {
+        let preemptions = scene
             .gpuctl(&["get", "queues", "--preemptions", "-o", "json"])
             .ok()
             .json();
-        if told["total"] == 1 || Instant::now() > end {
-            break told;
+        if preemptions["total"] == 1 {
+            Ok(preemptions)
+        } else {
+            Err(preemptions)
         }
-        std::thread::sleep(Duration::from_millis(300));
-    };
-    let one = &told["items"][0];
+    });
+    let one = &preemptions["items"][0];
     assert_eq!(
         (&one["jobId"], &one["queue"], &one["preemptedBy"]),
         (&json!("low"), &Value::Null, &Value::Null),
-        "{told:#}"
+        "{preemptions:#}"
     );
     assert!(
         one["message"].as_str().unwrap().starts_with("Preempted by"),
-        "{told:#}"
+        "{preemptions:#}"
     );
-    assert!(told["coverage"]["eventsSince"].is_string(), "{told:#}");
+    assert!(
+        preemptions["coverage"]["eventsSince"].is_string(),
+        "{preemptions:#}"
+    );
     scene
         .admin
         .run(&["delete", "pod", "urgent", "-n", "displaced", "--wait=false"]);

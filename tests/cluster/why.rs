@@ -1,5 +1,5 @@
-//! What `why` advises is done, and the pods are placed: every help that it calls proven. The corpus
-//! in `tests/cluster/causes/` holds its causes.
+//! Follows each advice of `why` that it marks as proven, and checks that the pods are placed. The
+//! corpus in `tests/cluster/causes/` tests the causes.
 
 use std::process::Command;
 
@@ -20,9 +20,10 @@ fn holder(namespace: &str, node: &str, requests: &Value) -> Value {
         "spec": {"nodeName": node, "containers": [{"name": "main", "image": "busybox", "resources": {"requests": requests, "limits": limits}}]}})
 }
 
-/// Submits a job that waits, does what `why` advises under this text, and waits until it runs.
+/// Submits a job that stays pending, runs the advised command with this text, and waits until the
+/// job runs.
 #[track_caller]
-fn advised(scene: &Scene, name: &str, resources: &str, cause: &str, text: &str) {
+fn follow_advice(scene: &Scene, name: &str, resources: &str, cause: &str, text: &str) {
     let yaml = format!(
         "kind: training\nversion: v0.1\njob: {{name: {name}}}\nenvironment: {{image: busybox, command: [train]}}\nresources: {{{resources}}}\n"
     );
@@ -57,11 +58,11 @@ fn advised(scene: &Scene, name: &str, resources: &str, cause: &str, text: &str) 
 }
 
 #[test]
-fn advice_that_is_called_proven_places_the_pods() {
+fn proven_advice_places_the_pods() {
     let scene = Scene::new("advised");
-    let other = |name: &str| in_pool(node(name, Some(H100), &[(GPU, 8)]), "0-advised");
-    let own = |name: &str| in_pool(node(name, Some(A100), &[(GPU, 8)]), "advised");
-    cluster().add_nodes(&[own("advised-0"), other("advised-1")]);
+    let h100_node = |name: &str| in_pool(node(name, Some(H100), &[(GPU, 8)]), "0-advised");
+    let a100_node = |name: &str| in_pool(node(name, Some(A100), &[(GPU, 8)]), "advised");
+    cluster().add_nodes(&[a100_node("advised-0"), h100_node("advised-1")]);
     let load = |requests: Value| {
         scene
             .admin
@@ -79,14 +80,14 @@ fn advice_that_is_called_proven_places_the_pods() {
         ])
     };
     load(json!({GPU: "5"}));
-    advised(
+    follow_advice(
         &scene,
         "smaller",
         "pool: advised, gpu: 4",
         "insufficient-gpu",
         "with gpu: 3",
     );
-    advised(
+    follow_advice(
         &scene,
         "elsewhere",
         "pool: advised, gpu: 4",
@@ -95,7 +96,7 @@ fn advice_that_is_called_proven_places_the_pods() {
     );
     clear();
     load(json!({"cpu": "90"}));
-    advised(
+    follow_advice(
         &scene,
         "cpu",
         "pool: advised, gpu: 1, cpu: 16",
@@ -104,7 +105,7 @@ fn advice_that_is_called_proven_places_the_pods() {
     );
     clear();
     load(json!({"memory": "1000Gi"}));
-    advised(
+    follow_advice(
         &scene,
         "memory",
         "pool: advised, gpu: 1, memory: 64Gi",
@@ -113,7 +114,7 @@ fn advice_that_is_called_proven_places_the_pods() {
     );
     clear();
     scene.admin.run(&["cordon", "advised-0"]);
-    advised(
+    follow_advice(
         &scene,
         "cordon",
         "pool: advised, gpu: 8",
@@ -123,7 +124,7 @@ fn advice_that_is_called_proven_places_the_pods() {
 }
 
 #[test]
-fn a_person_reads_who_holds_what_and_pastes_commands() {
+fn why_names_holders_and_commands_to_run() {
     let scene = Scene::with_nodes("reads", 1);
     scene.create(
         "first",
@@ -132,20 +133,25 @@ fn a_person_reads_who_holds_what_and_pastes_commands() {
     scene.until("first", "running", None);
     scene.create("second", "resources: {pool: POOL, gpu: 4}");
     scene.until("second", "pending", Some("Unschedulable"));
-    let told = scene.gpuctl(&["why", "second"]).ok().out;
+    let output = scene.gpuctl(&["why", "second"]).ok().out;
     assert!(
-        told.starts_with("second waits: 4 a100-80g on one node; reads-0 has 2 free\n  insufficient-gpu on 1 node\n"),
-        "{told}"
+        output.starts_with("second waits: 4 a100-80g on one node; reads-0 has 2 free\n  insufficient-gpu on 1 node\n"),
+        "{output}"
     );
     assert!(
-        told.contains("held by reads/first: 6 GPUs for ") && told.contains("and must end within "),
-        "{told}"
+        output.contains("held by reads/first: 6 GPUs for ")
+            && output.contains("and must end within "),
+        "{output}"
     );
-    assert!(told.contains("with gpu: 2 it fits on 1 node now"), "{told}");
     assert!(
-        told.lines()
+        output.contains("with gpu: 2 it fits on 1 node now"),
+        "{output}"
+    );
+    assert!(
+        output
+            .lines()
             .all(|line| line.chars().count() <= 100 || line.trim_start().starts_with("gpuctl")),
-        "{told}"
+        "{output}"
     );
     let all = scene.gpuctl(&["why", "--all"]).ok().out;
     assert!(
@@ -157,24 +163,24 @@ fn a_person_reads_who_holds_what_and_pastes_commands() {
         (list["total"].as_u64(), list["items"][0]["name"].as_str()),
         (Some(1), Some("second"))
     );
-    // A pod, and a workload by its kind, are told of as well.
+    // `why` also explains pods, and workloads given as KIND/NAME.
     let pod = scene.pods("second")[0]["metadata"]["name"]
         .as_str()
         .unwrap()
         .to_owned();
-    let of_pod = scene.gpuctl(&["why", &pod, "-o", "json"]).ok().json();
+    let pod_answer = scene.gpuctl(&["why", &pod, "-o", "json"]).ok().json();
     assert_eq!(
         (
-            of_pod["kind"].as_str(),
-            of_pod["causes"][0]["cause"].as_str()
+            pod_answer["kind"].as_str(),
+            pod_answer["causes"][0]["cause"].as_str()
         ),
         (Some("pod"), Some("insufficient-gpu"))
     );
-    let of_job = scene
+    let job_answer = scene
         .gpuctl(&["why", "job/second", "-o", "json"])
         .ok()
         .json();
-    assert_eq!(of_job["causes"][0]["cause"], "insufficient-gpu");
+    assert_eq!(job_answer["causes"][0]["cause"], "insufficient-gpu");
     assert!(
         scene
             .gpuctl(&["why", "first"])
@@ -187,10 +193,10 @@ fn a_person_reads_who_holds_what_and_pastes_commands() {
         .exits(4)
         .says("did you mean `second`?");
     scene.gpuctl(&["why"]).exits(2);
-    let mut nowhere: Command = scene.command(&["why", "second", "-o", "json"]);
-    nowhere.env("KUBECONFIG", "/nowhere");
-    assert_eq!(run(nowhere, "").exits(6).out, "");
-    // Who may see nothing of the namespace is refused.
+    let mut without_cluster: Command = scene.command(&["why", "second", "-o", "json"]);
+    without_cluster.env("KUBECONFIG", "/nowhere");
+    assert_eq!(run(without_cluster, "").exits(6).out, "");
+    // A user without rights in the namespace is refused.
     scene
         .seen_by(Persona::Bob)
         .gpuctl(&["why", "second"])
@@ -198,7 +204,7 @@ fn a_person_reads_who_holds_what_and_pastes_commands() {
 }
 
 #[test]
-fn a_workload_of_others_says_itself_why_it_stands() {
+fn why_explains_a_foreign_workload_by_its_own_status() {
     let scene = Scene::with_nodes("jobsets", 1);
     let schema = json!({"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}});
     scene.admin.apply(&json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
@@ -229,16 +235,16 @@ fn a_workload_of_others_says_itself_why_it_stands() {
     };
     let rests = set("rests", json!({"spec": {"suspend": true}}));
     scene.admin.apply(&job(&rests, true, json!({})));
-    let told = scene
+    let answer = scene
         .gpuctl(&["why", "jobset/rests", "-o", "json"])
         .ok()
         .json();
     assert_eq!(
-        (&told["situation"], &told["causes"][0]["cause"]),
+        (&answer["situation"], &answer["causes"][0]["cause"]),
         (&json!("waiting"), &json!("suspended")),
-        "{told:#}"
+        "{answer:#}"
     );
-    let command = told["causes"][0]["helps"][0]["command"].as_str().unwrap();
+    let command = answer["causes"][0]["helps"][0]["command"].as_str().unwrap();
     assert!(
         command.starts_with("kubectl patch jobset rests -n jobsets "),
         "{command}"
@@ -259,17 +265,17 @@ fn a_workload_of_others_says_itself_why_it_stands() {
             .as_array()
             .is_some_and(|pods| pods.iter().any(|pod| pod["status"]["phase"] == "Failed"))
     });
-    let told = scene
+    let answer = scene
         .gpuctl(&["why", "jobset/ends", "-o", "json"])
         .ok()
         .json();
     assert_eq!(
-        (&told["situation"], &told["causes"][0]["cause"]),
+        (&answer["situation"], &answer["causes"][0]["cause"]),
         (&json!("dead"), &json!("exit-code")),
-        "{told:#}"
+        "{answer:#}"
     );
     assert_eq!(
-        told["causes"][0]["evidence"][1]["what"], message,
-        "{told:#}"
+        answer["causes"][0]["evidence"][1]["what"], message,
+        "{answer:#}"
     );
 }

@@ -1,6 +1,6 @@
-//! Holds every document of `-o json` that a test gets against the schema that `gpuctl schema
-//! --output` prints for it: an independent validator judges, and a field that the schema does not
-//! name is wrong as well.
+//! Validates every `-o json` document that a test receives against the schema that `gpuctl schema
+//! --output` prints for it. The validator is independent of gpuctl, and fields that the schema does
+//! not declare are errors.
 
 use std::collections::HashMap;
 use std::sync::{LazyLock, Mutex, OnceLock};
@@ -12,11 +12,12 @@ use serde_json::{Value, json};
 
 use super::Run;
 
-/// Returns the command that these arguments call: of the first words that are one, the longest.
+/// Finds the command that these arguments call: the longest one at the first position where any
+/// matches.
 fn command_of(arguments: &[String]) -> Option<&'static str> {
     static COMMANDS: LazyLock<Vec<String>> = LazyLock::new(commands_with_answer);
-    let at = |place: usize| {
-        let is_here = |command: &&str| {
+    let command_at = |place: usize| {
+        let matches = |command: &&str| {
             let words: Vec<&str> = command.split(' ').collect();
             arguments[place..]
                 .iter()
@@ -27,40 +28,40 @@ fn command_of(arguments: &[String]) -> Option<&'static str> {
         COMMANDS
             .iter()
             .map(String::as_str)
-            .filter(is_here)
+            .filter(matches)
             .max_by_key(|command| command.len())
     };
-    // What a namespace is called is no command.
+    // The value of `-n` is not a command.
     let is_value = |place: &usize| *place > 0 && arguments[place - 1] == "-n";
     (0..arguments.len())
         .filter(|place| !is_value(place))
-        .find_map(at)
+        .find_map(command_at)
 }
 
-/// Forbids what the schema does not name.
-fn close(schema: &mut Value) {
+/// Forbids fields that the schema does not declare.
+fn forbid_unknown_fields(schema: &mut Value) {
     match schema {
         Value::Object(map) => {
-            map.values_mut().for_each(close);
+            map.values_mut().for_each(forbid_unknown_fields);
             if map.contains_key("properties") && !map.contains_key("additionalProperties") {
                 map.insert("unevaluatedProperties".to_owned(), json!(false));
             }
         }
-        Value::Array(list) => list.iter_mut().for_each(close),
+        Value::Array(list) => list.iter_mut().for_each(forbid_unknown_fields),
         _ => {}
     }
 }
 
-/// Returns every way in which a value is not what the schema of this name says.
-fn wrongs(name: &str, value: &Value) -> Vec<String> {
+/// Lists the violations of the schema with this name.
+fn violations(name: &str, value: &Value) -> Vec<String> {
     static VALIDATORS: OnceLock<Mutex<HashMap<String, Validator>>> = OnceLock::new();
-    let mut known = VALIDATORS
+    let mut validators = VALIDATORS
         .get_or_init(Mutex::default)
         .lock()
         .expect("no test panics while it validates");
-    let validator = known.entry(name.to_owned()).or_insert_with(|| {
-        let mut schema = schema(name).expect("the name is one of ours");
-        close(&mut schema);
+    let validator = validators.entry(name.to_owned()).or_insert_with(|| {
+        let mut schema = schema(name).expect("the schema exists");
+        forbid_unknown_fields(&mut schema);
         jsonschema::draft202012::options()
             .should_validate_formats(true)
             .build(&schema)
@@ -73,15 +74,15 @@ fn wrongs(name: &str, value: &Value) -> Vec<String> {
 }
 
 fn check(name: &str, value: &Value, arguments: &[String]) {
-    let wrongs = wrongs(name, value);
+    let violations = violations(name, value);
     assert!(
-        wrongs.is_empty(),
-        "the answer of {arguments:?} is not as `gpuctl schema --output {name}` says: {wrongs:#?}\n{value:#}"
+        violations.is_empty(),
+        "the answer of {arguments:?} violates `gpuctl schema --output {name}`: {violations:#?}\n{value:#}"
     );
 }
 
-/// Checks what a run printed, where it was asked for JSON.
-pub fn hold(arguments: &[String], run: &Run) {
+/// Checks the output of a run with `-o json`.
+pub fn check_output(arguments: &[String], run: &Run) {
     let joined = ["-ojson", "-o=json", "--output=json"];
     let is_json = arguments
         .windows(2)
@@ -93,7 +94,7 @@ pub fn hold(arguments: &[String], run: &Run) {
         return;
     };
     let name = command.replace(' ', "-");
-    // A stream of lines is no document.
+    // A stream of JSON lines is not one document.
     if let Ok(value) = serde_json::from_str::<Value>(&run.out) {
         check(&name, &value, arguments);
     }

@@ -1,4 +1,4 @@
-//! gpuctl as a person or a script would run it, for the tests of more than one kind of cluster.
+//! Runs gpuctl as users and scripts do, for the tests of several kinds of clusters.
 
 mod answers;
 
@@ -7,19 +7,21 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-/// Without anything of whoever runs the tests.
+/// Builds a gpuctl command without the kubeconfig, colors and locale of the user who runs the
+/// tests.
 pub fn gpuctl() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_gpuctl"));
     command
         .env_remove("KUBECONFIG")
         .env("NO_COLOR", "1")
         .env("LC_ALL", "C.UTF-8");
-    // Metrics have tests of their own, with a Prometheus that scrapes an exporter.
+    // `tests/metrics` tests metrics with a Prometheus that scrapes an exporter.
     command.env("GPUCTL_PROMETHEUS", "none");
     command
 }
 
-/// What a run of gpuctl printed.
+/// Exit code and output of a run of gpuctl.
+#[derive(Debug)]
 pub struct Run {
     pub code: i32,
     pub out: String,
@@ -42,7 +44,7 @@ impl Run {
         self
     }
 
-    /// stderr has this text.
+    /// Asserts that stderr contains this text.
     #[track_caller]
     pub fn says(self, text: &str) -> Self {
         assert!(
@@ -56,12 +58,12 @@ impl Run {
     #[track_caller]
     pub fn json(&self) -> Value {
         serde_json::from_str(&self.out).unwrap_or_else(|error| {
-            panic!("stdout is no JSON ({error}): {}\n{}", self.out, self.err)
+            panic!("stdout is not JSON ({error}): {}\n{}", self.out, self.err)
         })
     }
 }
 
-/// Runs to the end, at most two minutes.
+/// Runs a command to its end, for at most two minutes.
 pub fn run(mut command: Command, input: &str) -> Run {
     use std::io::Write;
     let arguments: Vec<String> = command
@@ -79,11 +81,11 @@ pub fn run(mut command: Command, input: &str) -> Run {
         let _ = stdin.write_all(input.as_bytes());
     });
     let run = finish(child, Duration::from_secs(120));
-    answers::hold(&arguments, &run);
+    answers::check_output(&arguments, &run);
     run
 }
 
-/// Waits for the end of a child and reads what it printed.
+/// Waits for a child and reads its output; kills it after this time.
 pub fn finish(child: Child, within: Duration) -> Run {
     let pid = child.id().to_string();
     let (done, waiting) = std::sync::mpsc::channel::<()>();

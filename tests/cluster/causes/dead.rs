@@ -1,8 +1,8 @@
-//! Jobs that ended and should not have.
+//! Jobs that ended unexpectedly.
 
 use serde_json::{Value, json};
 
-use super::setup::{Setup, Told, ended, gpus, job, job_with, pod, service, status, with};
+use super::setup::{EmittedEvent, Setup, ended, gpus, job, job_with, pod, service, status, with};
 
 fn disrupted(reason: &str, message: &str) -> Value {
     json!({"conditions": [{"type": "DisruptionTarget", "status": "True", "reason": reason, "message": message}]})
@@ -10,7 +10,7 @@ fn disrupted(reason: &str, message: &str) -> Value {
 
 pub fn setups() -> Vec<Setup> {
     let new = |title: &str, truth| Setup::new("dead", title, truth).nodes([gpus(0)]);
-    let of = |title: &str, truth, annotations: Value| {
+    let with_status = |title: &str, truth, annotations: Value| {
         new(title, truth).objects([job_with(1, pod(1), annotations)])
     };
     let evicted = |message: &str| {
@@ -20,7 +20,7 @@ pub fn setups() -> Vec<Setup> {
             json!({"reason": "Evicted", "message": message}),
         )
     };
-    let gone = |one: Setup| {
+    let without_pods = |one: Setup| {
         one.act(&[
             "delete",
             "pods",
@@ -52,35 +52,35 @@ pub fn setups() -> Vec<Setup> {
         json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "train", "annotations": annotations}, "spec": spec})
     };
     vec![
-        of("exit 1", "exit-code", ended(1, "Error", json!({}))),
-        of("exit 2", "exit-code", ended(2, "Error", json!({}))),
-        of("exit 127", "exit-code", ended(127, "Error", json!({}))),
-        of("SIGSEGV", "signal", ended(139, "Error", json!({}))),
-        of("SIGABRT", "signal", ended(134, "Error", json!({}))),
-        of(
-            "SIGKILL by nobody known",
+        with_status("exit 1", "exit-code", ended(1, "Error", json!({}))),
+        with_status("exit 2", "exit-code", ended(2, "Error", json!({}))),
+        with_status("exit 127", "exit-code", ended(127, "Error", json!({}))),
+        with_status("SIGSEGV", "signal", ended(139, "Error", json!({}))),
+        with_status("SIGABRT", "signal", ended(134, "Error", json!({}))),
+        with_status(
+            "SIGKILL from an unknown sender",
             "signal",
             ended(137, "Error", json!({})),
         ),
-        of("SIGBUS", "signal", ended(135, "Error", json!({}))),
-        of(
+        with_status("SIGBUS", "signal", ended(135, "Error", json!({}))),
+        with_status(
             "too little memory",
             "oom-container",
             ended(137, "OOMKilled", json!({})),
         ),
-        new("too little memory in a pod of others", "oom-container").objects([bare(ended(
-            137,
-            "OOMKilled",
-            json!({}),
-        ))]),
+        new(
+            "too little memory in a pod that gpuctl did not create",
+            "oom-container",
+        )
+        .objects([bare(ended(137, "OOMKilled", json!({})))]),
         Setup {
-            told: vec![Told {
+            emitted: vec![EmittedEvent {
                 reason: "SystemOOM",
                 message: "System OOM encountered, victim process: python, pid: 4242",
                 warning: true,
                 about: "Node",
             }],
-            ..of(
+            ..with_status(
                 "a node without memory",
                 "oom-node",
                 ended(137, "Error", json!({})),
@@ -88,31 +88,31 @@ pub fn setups() -> Vec<Setup> {
             .without_nodes("signal")
             .without_events("signal")
         },
-        of(
+        with_status(
             "disk of the node",
             "evicted-disk",
             evicted(
                 "The node was low on resource: ephemeral-storage. Threshold quantity: 10Gi, available: 1Gi.",
             ),
         ),
-        of(
+        with_status(
             "its own disk limit",
             "evicted-disk",
             evicted("Pod ephemeral local storage usage exceeds the total limit of containers 1Gi."),
         ),
-        of(
+        with_status(
             "an emptyDir that is full",
             "evicted-disk",
             evicted("Usage of EmptyDir volume \"scratch\" exceeds the limit \"10Gi\"."),
         ),
-        of(
+        with_status(
             "memory of the node",
             "evicted-memory",
             evicted(
                 "The node was low on resource: memory. Threshold quantity: 100Mi, available: 20Mi.",
             ),
         ),
-        of(
+        with_status(
             "preempted",
             "preempted",
             ended(
@@ -124,7 +124,7 @@ pub fn setups() -> Vec<Setup> {
                 ),
             ),
         ),
-        of(
+        with_status(
             "drained",
             "node-drained",
             ended(
@@ -133,7 +133,7 @@ pub fn setups() -> Vec<Setup> {
                 disrupted("EvictionByEvictionAPI", "Eviction API: evicting"),
             ),
         ),
-        of(
+        with_status(
             "a taint of its node",
             "node-lost",
             ended(
@@ -145,7 +145,7 @@ pub fn setups() -> Vec<Setup> {
                 ),
             ),
         ),
-        of(
+        with_status(
             "a node that was shut down",
             "node-lost",
             ended(
@@ -154,7 +154,7 @@ pub fn setups() -> Vec<Setup> {
                 json!({"reason": "NodeShutdown", "message": "Pod was terminated in response to imminent node shutdown."}),
             ),
         ),
-        of(
+        with_status(
             "a node that does not answer",
             "node-lost",
             status(lost.clone()),
@@ -165,7 +165,7 @@ pub fn setups() -> Vec<Setup> {
             status(lost),
         )]),
         new("a deadline", "deadline").objects([late]),
-        of(
+        with_status(
             "a deadline of the pod",
             "deadline",
             ended(
@@ -174,7 +174,7 @@ pub fn setups() -> Vec<Setup> {
                 json!({"reason": "DeadlineExceeded", "message": "Pod was active on the node longer than the specified deadline"}),
             ),
         ),
-        of(
+        with_status(
             "no such program",
             "start-error",
             ended(
@@ -184,31 +184,31 @@ pub fn setups() -> Vec<Setup> {
             "state": {"terminated": {"exitCode": 128, "reason": "StartError", "message": "exec: \"trian\": executable file not found in $PATH"}}}]}),
             ),
         ),
-        of(
+        with_status(
             "a node that refuses the pod",
             "start-error",
             status(
                 json!({"phase": "Failed", "reason": "UnexpectedAdmissionError", "message": "Allocate failed due to requested number of devices unavailable"}),
             ),
         ),
-        of(
+        with_status(
             "a check that kills",
             "probe-killed",
             ended(137, "Error", json!({})),
         )
-        .told(
+        .emitted(
             "Killing",
             "Container main failed liveness probe, will be restarted",
         )
         .without_events("signal"),
-        gone(of(
-            "its pods are gone",
+        without_pods(with_status(
+            "deleted pods",
             "retries-exhausted",
             ended(1, "Error", json!({})),
         )),
-        gone(
+        without_pods(
             new(
-                "its pods are gone, and its policy kept the code",
+                "deleted pods, and a failure policy that records the exit code",
                 "exit-code",
             )
             .objects([coded]),

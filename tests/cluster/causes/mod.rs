@@ -1,12 +1,13 @@
-//! How often `why` is right: a corpus of labelled scenarios on a real control plane. Each setup is
-//! asked about three times: by an administrator, by a user who may not list nodes, and after the
-//! events are gone. What the visible data cannot decide is labelled `unknown` and scored apart; a
-//! confident answer that is wrong there fails the test. `cargo test --test cluster causes:: -- --nocapture`
-//! prints the accuracy of each family.
+//! Measures the accuracy of `why` on a corpus of labelled scenarios on a real control plane. It
+//! asks about each setup three times: as an administrator, as a user without rights on nodes, and
+//! after the events are deleted. Setups whose cause the visible data cannot decide are labelled
+//! `unknown` and scored separately; a confident wrong answer there fails the test.
+//!
+//! `cargo test --test cluster causes:: -- --nocapture` prints the accuracy of each family.
 
+mod capacity;
 mod dead;
 mod pairs;
-mod room;
 mod rules;
 mod setup;
 mod start;
@@ -21,7 +22,7 @@ use serde_json::{Value, json};
 use self::setup::Setup;
 use crate::runner::{Run, gpuctl, run};
 
-/// Who asks, or when.
+/// The user who asks, or the time of asking.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum View {
     Admin,
@@ -29,19 +30,19 @@ enum View {
     WithoutEvents,
 }
 
-/// One question with the answer that was given.
-struct Asked {
+/// One question and its answer.
+struct Answered {
     family: &'static str,
     title: String,
     view: View,
     label: &'static str,
-    /// The cause that the setup has, whether it can be seen or not.
+    /// The actual cause of the setup, whether the view shows it or not.
     truth: &'static str,
     answer: Value,
     bytes: usize,
 }
 
-impl Asked {
+impl Answered {
     fn top(&self) -> &str {
         self.answer["causes"][0]["cause"]
             .as_str()
@@ -62,12 +63,12 @@ fn ask(cluster: &Cluster, persona: Persona, setup: &Setup) -> Run {
 }
 
 #[test]
-fn causes_are_named_as_they_are() {
+fn why_names_the_actual_causes() {
     let cluster = Cluster::start(&Options::default()).unwrap_or_else(|error| panic!("{error:#}"));
     let admin = cluster.kubectl(Persona::Admin);
     let mut setups: Vec<Setup> = Vec::new();
     for setup in [
-        room::setups(),
+        capacity::setups(),
         rules::setups(),
         start::setups(),
         dead::setups(),
@@ -77,7 +78,7 @@ fn causes_are_named_as_they_are() {
     .flatten()
     {
         let number = setups.len();
-        setups.push(setup.named(number));
+        setups.push(setup.numbered(number));
     }
     let list = |items: Vec<Value>| json!({"apiVersion": "v1", "kind": "List", "items": items});
     admin.apply(&list(setups.iter().map(Setup::namespace_object).collect()));
@@ -89,7 +90,7 @@ fn causes_are_named_as_they_are() {
     cluster.add_nodes(&ready);
     admin.apply(&list(unready));
     for setup in &setups {
-        for (resource, message) in &setup.judged {
+        for (resource, message) in &setup.denials {
             let message = *message;
             cluster.judge_by(
                 &setup.namespace,
@@ -104,8 +105,8 @@ fn causes_are_named_as_they_are() {
             .flat_map(|setup| setup.before.clone())
             .collect(),
     ));
-    // Quotas, policies and webhooks hold a moment after they are made; pods that hold GPUs are
-    // counted when they are bound.
+    // Quotas, policies and webhooks take effect a moment after their creation, and the GPUs of a
+    // pod count once it is bound. No field shows when all of this is done.
     thread::sleep(Duration::from_secs(8));
     admin.apply(&list(
         setups
@@ -113,7 +114,8 @@ fn causes_are_named_as_they_are() {
             .flat_map(|setup| setup.objects.clone())
             .collect(),
     ));
-    let made = Instant::now();
+    // Lets controllers and the scheduler handle the jobs before the setups act on them.
+    let created = Instant::now();
     thread::sleep(Duration::from_secs(12));
     for setup in &setups {
         setup.acts(&admin);
@@ -124,16 +126,19 @@ fn causes_are_named_as_they_are() {
             .flat_map(|setup| setup.events(&admin))
             .collect(),
     ));
-    thread::sleep(Duration::from_secs(20).saturating_sub(made.elapsed()) + Duration::from_secs(3));
+    // Jobs are then at least 20 s old and the last events 3 s, so that conditions have settled.
+    thread::sleep(
+        Duration::from_secs(20).saturating_sub(created.elapsed()) + Duration::from_secs(3),
+    );
 
-    let mut asked = Vec::new();
-    let mut look = |view: View, persona: Persona| {
+    let mut answers = Vec::new();
+    let mut ask_all = |view: View, persona: Persona| {
         for setup in &setups {
             let Some(label) = setup.label(view) else {
                 continue;
             };
             let answer = ask(&cluster, persona, setup).ok();
-            asked.push(Asked {
+            answers.push(Answered {
                 family: setup.family,
                 title: format!("{} ({view:?})", setup.title),
                 view,
@@ -144,31 +149,31 @@ fn causes_are_named_as_they_are() {
             });
         }
     };
-    look(View::Admin, Persona::Admin);
-    look(View::WithoutNodes, Persona::Alice);
+    ask_all(View::Admin, Persona::Admin);
+    ask_all(View::WithoutNodes, Persona::Alice);
     admin.run(&["delete", "events", "-A", "--all", "--wait=false"]);
-    look(View::WithoutEvents, Persona::Admin);
-    report(&asked);
-    let nobody = Setup {
+    ask_all(View::WithoutEvents, Persona::Admin);
+    report(&answers);
+    let misspelt = Setup {
         namespace: "why-0".to_owned(),
         subject: "trian",
         ..setups[0].clone()
     };
-    ask(&cluster, Persona::Admin, &nobody)
+    ask(&cluster, Persona::Admin, &misspelt)
         .exits(4)
         .says("did you mean `train`?");
 }
 
-/// Prints the accuracy of each family, and fails below 95 % or for a wrong answer where nothing
-/// could be known.
+/// Prints the accuracy of each family. Fails below 95 %, or for a guess where the data decide
+/// nothing.
 #[expect(
     clippy::disallowed_macros,
     clippy::cast_precision_loss,
     reason = "the accuracy is what this test prints"
 )]
-fn report(asked: &[Asked]) {
-    let (open, decided): (Vec<&Asked>, Vec<&Asked>) =
-        asked.iter().partition(|one| one.label == "unknown");
+fn report(answers: &[Answered]) {
+    let (open, decided): (Vec<&Answered>, Vec<&Answered>) =
+        answers.iter().partition(|one| one.label == "unknown");
     let mut families: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
     let mut views: BTreeMap<View, (usize, usize)> = BTreeMap::new();
     let (mut right, mut wrong) = (0, Vec::new());
@@ -189,9 +194,8 @@ fn report(asked: &[Asked]) {
             ));
         }
     }
-    // Where nothing decides, «unknown» is right, and so is a list of several that prefers none of
-    // them.
-    let fair = |one: &Asked| {
+    // If the data do not decide, `unknown` is right, and so is a list of causes with equal weights.
+    let fair = |one: &Answered| {
         let causes = one.answer["causes"].as_array().cloned().unwrap_or_default();
         one.top() == "unknown"
             || one.top() == one.truth
@@ -214,7 +218,7 @@ fn report(asked: &[Asked]) {
         .collect();
     let mut text = format!(
         "{} scenarios, {} of them undecidable\n",
-        asked.len(),
+        answers.len(),
         open.len()
     );
     let mut line = |name: &str, (right, all): (usize, usize)| {
@@ -236,14 +240,14 @@ fn report(asked: &[Asked]) {
         .chain(&guesses)
         .for_each(|one| text.push_str(&format!("  wrong: {one}\n")));
     println!("{text}");
-    assert!(asked.len() >= 200, "{} scenarios", asked.len());
+    assert!(answers.len() >= 200, "{} scenarios", answers.len());
     assert!(
         right * 100 >= decided.len() * 95,
         "{right} of {}",
         decided.len()
     );
     assert!(guesses.is_empty(), "{guesses:?}");
-    let largest = asked
+    let largest = answers
         .iter()
         .max_by_key(|one| one.bytes)
         .expect("something was asked");

@@ -1,4 +1,4 @@
-//! Two causes at once: the one whose removal alone changes most comes first.
+//! Two causes at once: the cause whose removal alone changes most comes first.
 
 use serde_json::json;
 
@@ -17,20 +17,20 @@ pub fn setups() -> Vec<Setup> {
     let cpu = |gpus| container(pod(gpus), json!({"resources": {"requests": {"cpu": "16"}}}));
     let busy = |index| holder(index, &json!({"cpu": "90"}));
     vec![
-        // Without nodes the scheduler's sentence counts them, and resources come last in its order
-        // of filters.
+        // Without nodes, `why` reads the counts in the scheduler's message. Resources come last in
+        // the scheduler's order of filters.
         new("two full, one cordoned", "insufficient-gpu").nodes([gpus(0), gpus(1), cordoned(2)]).before([full(0), full(1)]).objects([job(1, pod(8))]),
         new("two full, one tainted", "insufficient-gpu").nodes([gpus(0), gpus(1), tainted(2)]).before([full(0), full(1)]).objects([job(1, pod(8))]),
         new("one full, two without CPU", "insufficient-cpu")
             .nodes([gpus(0), gpus(1), gpus(2)])
             .before([full(0), busy(1), busy(2)])
             .objects([job(1, cpu(4))]),
-        new("a claim that is missing and full nodes", "claim-missing").nodes([gpus(0)]).before([full(0)]).objects([job(1, super::room::mounts(pod(8), "nothing"))]),
+        new("a claim that is missing and full nodes", "claim-missing").nodes([gpus(0)]).before([full(0)]).objects([job(1, super::capacity::mounts(pod(8), "nothing"))]),
         new("a quota and full nodes", "quota")
             .nodes([gpus(0)])
             .before([json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "team"}, "spec": {"hard": {"requests.nvidia.com/gpu": "8"}}}), full(0)])
             .objects([job(1, pod(8))]),
-        new("one rank lacks its image, the other its node", "insufficient-gpu")
+        new("one rank lacks an image, another a node", "insufficient-gpu")
             .nodes([gpus(0)])
             .objects([job_with(2, pod(8), waiting("ImagePullBackOff", "Back-off pulling image \"a\": not found"))]),
         new("a tainted node that is full, and one that is only full", "insufficient-gpu")

@@ -1,8 +1,8 @@
-//! Jobs that a rule holds back: quotas, policies, webhooks, gates, volumes that are not there.
+//! Jobs blocked by a rule: quotas, policies, webhooks, gates, missing volumes.
 
 use serde_json::{Value, json};
 
-use super::room::mounts;
+use super::capacity::mounts;
 use super::setup::{GPU, NS, Setup, container, gpus, holder, job, job_with, pod, service, with};
 
 fn quota(hard: Value) -> Value {
@@ -33,7 +33,7 @@ fn policy() -> [Value; 2] {
     ]
 }
 
-/// A webhook that must be asked and has no server.
+/// A webhook with `failurePolicy: Fail` and no server.
 fn dead_webhook() -> Value {
     json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration", "metadata": {"name": NS},
         "webhooks": [{"name": "guard.example.com", "admissionReviewVersions": ["v1"], "sideEffects": "None", "failurePolicy": "Fail",
@@ -42,25 +42,25 @@ fn dead_webhook() -> Value {
             "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}]}]})
 }
 
-/// A group of KAI's whose queue may have no more, with its pod. Stands in for KAI's scheduler and
-/// definition.
+/// A KAI pod group whose queue is at its limit, with its pod. The cluster has no KAI, so the test
+/// creates the definition and writes what KAI's scheduler would.
 fn kai() -> Setup {
     let schema = json!({"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}});
     let definition = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
         "metadata": {"name": "podgroups.scheduling.run.ai"},
         "spec": {"group": "scheduling.run.ai", "scope": "Namespaced", "names": {"kind": "PodGroup", "plural": "podgroups", "singular": "podgroup"},
             "versions": [{"name": "v2alpha2", "served": true, "storage": true, "schema": schema}]}});
-    let told = "queue research would exceed its limit of 8 GPUs";
+    let message = "queue research would exceed its limit of 8 GPUs";
     let group = json!({"apiVersion": "scheduling.run.ai/v2alpha2", "kind": "PodGroup", "metadata": {"name": "pg-train"},
         "spec": {"queue": "research", "minMember": 1},
         "status": {"schedulingConditions": [{"type": "UnschedulableOnNodePool", "status": "True", "nodePool": "default",
-            "reasons": [{"reason": "OverLimit", "message": told}]}]}});
-    let waits = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "train", "annotations": {"pod-group-name": "pg-train"}},
+            "reasons": [{"reason": "OverLimit", "message": message}]}]}});
+    let waiting_pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "train", "annotations": {"pod-group-name": "pg-train"}},
         "spec": with(pod(1), json!({"schedulerName": "kai-scheduler"}))});
     Setup::new("rules", "a queue of KAI at its limit", "queue-quota")
         .nodes([gpus(0)])
         .before([definition])
-        .objects([group, waits])
+        .objects([group, waiting_pod])
         .act(&[
             "patch",
             "pod",
@@ -83,7 +83,7 @@ pub fn setups() -> Vec<Setup> {
     );
     let suspended = |labels: bool| {
         let mut one = with(job(1, pod(1)), json!({"spec": {"suspend": true}}));
-        // Kubernetes gives a Job without labels those of its pods.
+        // Kubernetes copies the labels of the pod template to a Job without labels.
         if !labels {
             one["metadata"]["labels"] = json!({"team": "a"});
         }
@@ -106,7 +106,7 @@ pub fn setups() -> Vec<Setup> {
         new("a quota of GPUs and a service", "quota")
             .before([quota(json!({"requests.nvidia.com/gpu": "4"})), holder(0, &json!({GPU: "4"}))])
             .objects([service(1, pod(2), json!({}))]),
-        // Without its event nothing tells that the quota counts what the pod does not set.
+        // Only the event shows that the quota counts a resource that the pod does not set.
         new("a quota of CPU and a pod without", "quota")
             .before([quota(json!({"requests.cpu": "100"}))])
             .objects([job(1, pod(1))])
@@ -123,11 +123,11 @@ pub fn setups() -> Vec<Setup> {
                 json!({}),
             )]),
         Setup {
-            judged: vec![("/v1/pods", "image must come from our registry")],
+            denials: vec![("/v1/pods", "image must come from our registry")],
             ..new("a webhook", "webhook-denied").objects([job(1, pod(1))]).without_events("unknown")
         },
         Setup {
-            judged: vec![("/v1/pods", "no cost center")],
+            denials: vec![("/v1/pods", "no cost center")],
             ..new("a webhook and a service", "webhook-denied").objects([service(1, pod(1), json!({}))])
         },
         new("a webhook that is down", "webhook-down")
@@ -155,8 +155,8 @@ pub fn setups() -> Vec<Setup> {
         )]),
         new("paused", "paused").objects([suspended(true)]),
         new("a paused service", "paused").objects([service(0, pod(1), json!({}))]),
-        Setup { subject: "train", ..new("suspended by somebody else", "suspended").objects([suspended(false)]) },
-        new("a workload of others with no replicas", "suspended").objects([foreign]),
+        Setup { subject: "train", ..new("suspended by another tool", "suspended").objects([suspended(false)]) },
+        new("a workload that gpuctl did not create, with no replicas", "suspended").objects([foreign]),
         new("a scheduling gate", "scheduling-gate")
             .objects([job(1, with(pod(1), json!({"schedulingGates": [{"name": "example.com/wait"}]})))]),
         new("no such scheduler", "scheduler-absent").objects([job(1, with(pod(1), json!({"schedulerName": "nobody"})))]),
@@ -165,7 +165,8 @@ pub fn setups() -> Vec<Setup> {
             .before([class("Immediate"), claim(json!(format!("{NS}-class")))])
             .objects([job(1, mounts(pod(1), "data"))]),
         new("a claim without a class", "claim-pending").before([claim(json!(""))]).objects([job(1, mounts(pod(1), "data"))]),
-        // The storage class is the cluster's: who may not read it sees a claim without a volume.
+        // Storage classes are cluster-scoped: without rights on them, only a claim without a volume
+        // is visible.
         new("no such storage class", "storage-class-missing")
             .before([claim(json!(format!("{NS}-typo")))])
             .objects([job(1, mounts(pod(1), "data"))])

@@ -1,5 +1,5 @@
-//! One setup: a namespace with nodes of its own, what is made before the job, the job, what is done
-//! to it, and the cause.
+//! One setup: a namespace with its own nodes, the objects created before the job, the job, the
+//! actions on it, and the actual cause.
 
 use gpuctl_sandbox::nodes::node;
 use gpuctl_sandbox::{Kubectl, Persona};
@@ -9,23 +9,22 @@ use super::View;
 
 pub const GPU: &str = "nvidia.com/gpu";
 pub const A100: (&str, &str) = ("nvidia.com/gpu.product", "NVIDIA-A100-SXM4-80GB");
-/// Stands for the namespace in objects.
+/// Placeholder for the namespace in objects.
 pub const NS: &str = "NAMESPACE";
 
-/// Stands for the time of the test: when pods ended.
+/// Placeholder for the time of the test, at which pods ended.
 const ENDED: &str = "2026-01-31T10:51:00Z";
 
-/// Something that is done once the job is there.
+/// An action that runs once the job exists.
 #[derive(Clone, Debug)]
 pub enum Act {
     /// kubectl with these arguments in the namespace; its exit code does not matter.
     Kubectl(Vec<&'static str>),
 }
 
-/// An event that a simulated node, or a controller that is not there, would write about a pod of
-/// the job.
+/// An event about a pod of the job, which a real node or an absent controller would write.
 #[derive(Clone, Copy, Debug)]
-pub struct Told {
+pub struct EmittedEvent {
     pub reason: &'static str,
     pub message: &'static str,
     pub warning: bool,
@@ -42,11 +41,11 @@ pub struct Setup {
     pub nodes: Vec<Value>,
     pub before: Vec<Value>,
     pub objects: Vec<Value>,
-    pub judged: Vec<(&'static str, &'static str)>,
+    pub denials: Vec<(&'static str, &'static str)>,
     pub acts: Vec<Act>,
-    pub told: Vec<Told>,
+    pub emitted: Vec<EmittedEvent>,
     pub truth: &'static str,
-    /// What the data say that a user without rights on nodes sees; `None` where it is the truth.
+    /// The cause that a user without rights on nodes can see; `None` if it is the actual one.
     pub without_nodes: Option<&'static str>,
     pub without_events: Option<&'static str>,
     pub namespace_labels: Value,
@@ -62,9 +61,9 @@ impl Setup {
             nodes: Vec::new(),
             before: Vec::new(),
             objects: Vec::new(),
-            judged: Vec::new(),
+            denials: Vec::new(),
             acts: Vec::new(),
-            told: Vec::new(),
+            emitted: Vec::new(),
             truth,
             without_nodes: None,
             without_events: None,
@@ -87,8 +86,8 @@ impl Setup {
         self
     }
 
-    pub fn told(mut self, reason: &'static str, message: &'static str) -> Self {
-        self.told.push(Told {
+    pub fn emitted(mut self, reason: &'static str, message: &'static str) -> Self {
+        self.emitted.push(EmittedEvent {
             reason,
             message,
             warning: true,
@@ -116,23 +115,23 @@ impl Setup {
         }
     }
 
-    /// Gives it a namespace, whose name its nodes and objects carry.
-    pub fn named(mut self, number: usize) -> Self {
+    /// Assigns a namespace and fills it into the names of nodes and objects.
+    pub fn numbered(mut self, number: usize) -> Self {
         self.namespace = format!("why-{number}");
         let ended = format!("{:.0}", jiff::Timestamp::now());
-        let own = |value: &mut Value| {
+        let fill_in = |value: &mut Value| {
             let text = value
                 .to_string()
                 .replace(NS, &self.namespace)
                 .replace(ENDED, &ended);
             *value = serde_json::from_str(&text).unwrap();
         };
-        self.nodes.iter_mut().for_each(own);
+        self.nodes.iter_mut().for_each(fill_in);
         self.before
             .iter_mut()
             .chain(&mut self.objects)
             .for_each(|object| {
-                own(object);
+                fill_in(object);
                 let cluster_wide = [
                     "PersistentVolume",
                     "StorageClass",
@@ -157,7 +156,7 @@ impl Setup {
         json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.namespace, "labels": self.namespace_labels}})
     }
 
-    /// What lets a user work in the namespace and nowhere else.
+    /// Lets a user work in this namespace only.
     pub fn role_binding(&self) -> Value {
         json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
             "metadata": {"name": "edit", "namespace": self.namespace},
@@ -174,9 +173,9 @@ impl Setup {
         }
     }
 
-    /// Returns the events, about the first pod of the job.
+    /// Builds the events about the first pod of the job.
     pub fn events(&self, admin: &Kubectl) -> Vec<Value> {
-        if self.told.is_empty() {
+        if self.emitted.is_empty() {
             return Vec::new();
         }
         let list = admin.json(&["get", "pods", "-n", &self.namespace, "-l", "gpuctl/job"]);
@@ -184,8 +183,8 @@ impl Setup {
         let now = pod["metadata"]["creationTimestamp"]
             .as_str()
             .unwrap_or_default();
-        let event = |(index, told): (usize, &Told)| {
-            let (about, namespace) = match told.about {
+        let event = |(index, emitted): (usize, &EmittedEvent)| {
+            let (about, namespace) = match emitted.about {
                 "Node" => {
                     let name = &pod["spec"]["nodeName"];
                     (
@@ -201,15 +200,15 @@ impl Setup {
                     )
                 }
             };
-            json!({"apiVersion": "v1", "kind": "Event", "metadata": {"name": format!("{}-told-{index}", self.namespace), "namespace": namespace},
-                "type": if told.warning { "Warning" } else { "Normal" }, "reason": told.reason, "message": told.message,
+            json!({"apiVersion": "v1", "kind": "Event", "metadata": {"name": format!("{}-event-{index}", self.namespace), "namespace": namespace},
+                "type": if emitted.warning { "Warning" } else { "Normal" }, "reason": emitted.reason, "message": emitted.message,
                 "involvedObject": about, "firstTimestamp": now, "lastTimestamp": now, "count": 1,
                 "source": {"component": "kubelet"}})
         };
-        self.told.iter().enumerate().map(event).collect()
+        self.emitted.iter().enumerate().map(event).collect()
     }
 
-    /// The label of a view; `None` where the setup does not differ from another view.
+    /// The expected cause in a view.
     pub fn label(&self, view: View) -> Option<&'static str> {
         Some(match view {
             View::Admin => self.truth,
@@ -226,7 +225,7 @@ pub fn gpus(index: usize) -> Value {
     node
 }
 
-/// A pod that holds so much of a node.
+/// A pod that holds these resources of a node.
 pub fn holder(index: usize, requests: &Value) -> Value {
     let limits = requests
         .get(GPU)
@@ -236,7 +235,7 @@ pub fn holder(index: usize, requests: &Value) -> Value {
             "containers": [{"name": "main", "image": "busybox", "resources": {"requests": requests, "limits": limits}}]}})
 }
 
-/// The specification of a pod of the setup's that asks for so many GPUs.
+/// The specification of a pod that requests this number of GPUs on the nodes of the setup.
 pub fn pod(gpus: u32) -> Value {
     let amount = json!({GPU: gpus.to_string()});
     let resources = if gpus == 0 {
@@ -265,18 +264,18 @@ fn merge(base: &mut Value, more: Value) {
     }
 }
 
-/// The container of a pod with further fields.
+/// Merges fields into the container of a pod.
 pub fn container(mut pod: Value, more: Value) -> Value {
     merge(&mut pod["containers"][0], more);
     pod
 }
 
-/// A training of gpuctl's shape: an Indexed Job of so many pods.
+/// A training as gpuctl creates it: an Indexed Job.
 pub fn job(pods: u32, spec: Value) -> Value {
     job_with(pods, spec, json!({}))
 }
 
-/// The same with annotations on its pods.
+/// Like `job`, with annotations on its pods.
 pub fn job_with(pods: u32, spec: Value, annotations: Value) -> Value {
     let labels = json!({"app.kubernetes.io/managed-by": "gpuctl", "gpuctl/job": "train", "gpuctl/kind": "training"});
     json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "train", "labels": labels},
@@ -284,7 +283,7 @@ pub fn job_with(pods: u32, spec: Value, annotations: Value) -> Value {
             "template": {"metadata": {"labels": labels, "annotations": annotations}, "spec": spec}}})
 }
 
-/// A service of gpuctl's shape.
+/// A service as gpuctl creates it.
 pub fn service(replicas: u32, mut spec: Value, annotations: Value) -> Value {
     spec["restartPolicy"] = json!("Always");
     let labels = json!({"app.kubernetes.io/managed-by": "gpuctl", "gpuctl/job": "train", "gpuctl/kind": "inference"});
@@ -293,13 +292,13 @@ pub fn service(replicas: u32, mut spec: Value, annotations: Value) -> Value {
             "template": {"metadata": {"labels": labels, "annotations": annotations}, "spec": spec}}})
 }
 
-/// The annotation by which the simulated kubelet gives a pod this status.
+/// The annotation that makes the simulated kubelet report this status.
 pub fn status(status: Value) -> Value {
     let status = with(json!({"startTime": "2026-01-31T10:00:00Z"}), status);
     json!({"sandbox/status": status.to_string()})
 }
 
-/// A container that waits.
+/// The status of a container that waits.
 pub fn waiting(reason: &str, message: &str) -> Value {
     status(
         json!({"phase": "Pending", "containerStatuses": [{"name": "main", "image": "busybox", "imageID": "", "ready": false,
@@ -307,7 +306,7 @@ pub fn waiting(reason: &str, message: &str) -> Value {
     )
 }
 
-/// A pod whose container ended.
+/// The status of a pod whose container ended.
 pub fn ended(code: i32, reason: &str, more: Value) -> Value {
     let end = json!({"exitCode": code, "reason": reason, "startedAt": "2026-01-31T10:00:00Z", "finishedAt": "2026-01-31T10:51:00Z"});
     let base = json!({"phase": "Failed", "containerStatuses": [{"name": "main", "image": "busybox", "imageID": "", "ready": false,

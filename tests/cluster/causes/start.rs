@@ -1,6 +1,6 @@
-//! Pods that have a node and do not start. The simulated kubelet reports what real ones do, in the
-//! words of kubelet 1.36 and containerd 2.2; `cargo reality` holds some of them against the real
-//! ones.
+//! Scheduled pods that do not start. The simulated kubelet reports what real ones report, in the
+//! words of kubelet 1.36 and containerd 2.2; `cargo reality` compares some of them with a real
+//! kubelet.
 
 use serde_json::{Value, json};
 
@@ -28,7 +28,7 @@ fn pull(words: &str) -> String {
 
 pub fn setups() -> Vec<Setup> {
     let new = |title: &str, truth| Setup::new("start", title, truth).nodes([gpus(0)]);
-    let of = |title: &str, truth, annotations| {
+    let with_status = |title: &str, truth, annotations| {
         new(title, truth).objects([job_with(1, pod(1), annotations)])
     };
     let creating = || waiting("ContainerCreating", "");
@@ -79,51 +79,51 @@ pub fn setups() -> Vec<Setup> {
         job_with(1, spec, status(statuses))
     };
     vec![
-        of("a Secret for the environment", "secret-missing", waiting("CreateContainerConfigError", "secret \"hf-token\" not found")),
-        of("a key of a Secret", "secret-missing", waiting("CreateContainerConfigError", "couldn't find key TOKEN in Secret team/hf-token")),
-        of("a ConfigMap for the environment", "configmap-missing", waiting("CreateContainerConfigError", "configmap \"train-config\" not found")),
-        of("a Secret as a volume", "secret-missing", creating())
-            .told("FailedMount", "MountVolume.SetUp failed for volume \"keys\" : secret \"hf-keys\" not found")
+        with_status("a Secret for the environment", "secret-missing", waiting("CreateContainerConfigError", "secret \"hf-token\" not found")),
+        with_status("a key of a Secret", "secret-missing", waiting("CreateContainerConfigError", "couldn't find key TOKEN in Secret team/hf-token")),
+        with_status("a ConfigMap for the environment", "configmap-missing", waiting("CreateContainerConfigError", "configmap \"train-config\" not found")),
+        with_status("a Secret as a volume", "secret-missing", creating())
+            .emitted("FailedMount", "MountVolume.SetUp failed for volume \"keys\" : secret \"hf-keys\" not found")
             .without_events("unknown"),
-        of("a ConfigMap as a volume", "configmap-missing", creating())
-            .told("FailedMount", "MountVolume.SetUp failed for volume \"cfg\" : configmap \"train-config\" not found")
+        with_status("a ConfigMap as a volume", "configmap-missing", creating())
+            .emitted("FailedMount", "MountVolume.SetUp failed for volume \"cfg\" : configmap \"train-config\" not found")
             .without_events("unknown"),
-        of("a folder that is a file", "mount-failed", creating())
-            .told("FailedMount", "MountVolume.SetUp failed for volume \"data\" : hostPath type check failed: /data is not a directory")
+        with_status("a folder that is a file", "mount-failed", creating())
+            .emitted("FailedMount", "MountVolume.SetUp failed for volume \"data\" : hostPath type check failed: /data is not a directory")
             .without_events("unknown"),
-        of("a volume that another node has", "mount-failed", creating())
-            .told("FailedAttachVolume", "Multi-Attach error for volume \"pvc-1\" Volume is already used by pod(s) other-0")
+        with_status("a volume that another node has", "mount-failed", creating())
+            .emitted("FailedAttachVolume", "Multi-Attach error for volume \"pvc-1\" Volume is already used by pod(s) other-0")
             .without_events("unknown"),
-        of("no sandbox", "start-error", creating())
-            .told("FailedCreatePodSandBox", "Failed to create pod sandbox: rpc error: code = Unknown desc = failed to setup network for sandbox: no addresses left")
+        with_status("no sandbox", "start-error", creating())
+            .emitted("FailedCreatePodSandBox", "Failed to create pod sandbox: rpc error: code = Unknown desc = failed to setup network for sandbox: no addresses left")
             .without_events("unknown"),
-        of("no such tag", "image-missing", image("ImagePullBackOff", &pull(&format!("{REFERENCE}: not found")))),
-        of("no such tag, first try", "image-missing", image("ErrImagePull", &pull(&format!("{REFERENCE}: not found")))),
-        of("no such manifest", "image-missing", image("ImagePullBackOff", "rpc error: code = NotFound desc = manifest unknown: manifest unknown")),
-        of("a name that is none", "image-missing", waiting("InvalidImageName", "Failed to apply default image tag \"Team/Train\": couldn't parse image name")),
-        of("an image that must be there", "image-missing", waiting("ErrImageNeverPull", "Container image \"train\" is not present with pull policy of Never")),
-        of("an old kubelet that says it in an event", "image-missing", waiting("ImagePullBackOff", "Back-off pulling image \"registry.example.com/team/train:v7\""))
-            .told("Failed", "Failed to pull image \"registry.example.com/team/train:v7\": rpc error: code = NotFound desc = not found")
+        with_status("no such tag", "image-missing", image("ImagePullBackOff", &pull(&format!("{REFERENCE}: not found")))),
+        with_status("no such tag, first try", "image-missing", image("ErrImagePull", &pull(&format!("{REFERENCE}: not found")))),
+        with_status("no such manifest", "image-missing", image("ImagePullBackOff", "rpc error: code = NotFound desc = manifest unknown: manifest unknown")),
+        with_status("an invalid name", "image-missing", waiting("InvalidImageName", "Failed to apply default image tag \"Team/Train\": couldn't parse image name")),
+        with_status("an image that must be present", "image-missing", waiting("ErrImageNeverPull", "Container image \"train\" is not present with pull policy of Never")),
+        with_status("an old kubelet that says it in an event", "image-missing", waiting("ImagePullBackOff", "Back-off pulling image \"registry.example.com/team/train:v7\""))
+            .emitted("Failed", "Failed to pull image \"registry.example.com/team/train:v7\": rpc error: code = NotFound desc = not found")
             .without_events("unknown"),
-        of("no credentials", "image-auth", image("ImagePullBackOff", &pull("failed to authorize: failed to fetch anonymous token: unexpected status from GET request: 401 Unauthorized"))),
-        of("credentials of somebody else", "image-auth", image("ImagePullBackOff", &pull("pull access denied, repository does not exist or may require authorization: server message: insufficient_scope: authorization failed"))),
-        of("forbidden", "image-auth", image("ErrImagePull", &pull("unexpected status from HEAD request to https://registry.example.com/v2/team/train/manifests/v7: 403 Forbidden"))),
-        of("an event that says unauthorized", "image-auth", waiting("ImagePullBackOff", "Back-off pulling image \"registry.example.com/team/train:v7\""))
-            .told("Failed", "Failed to pull image \"registry.example.com/team/train:v7\": failed to authorize: 401 Unauthorized")
+        with_status("no credentials", "image-auth", image("ImagePullBackOff", &pull("failed to authorize: failed to fetch anonymous token: unexpected status from GET request: 401 Unauthorized"))),
+        with_status("credentials of another user", "image-auth", image("ImagePullBackOff", &pull("pull access denied, repository does not exist or may require authorization: server message: insufficient_scope: authorization failed"))),
+        with_status("forbidden", "image-auth", image("ErrImagePull", &pull("unexpected status from HEAD request to https://registry.example.com/v2/team/train/manifests/v7: 403 Forbidden"))),
+        with_status("an event that says unauthorized", "image-auth", waiting("ImagePullBackOff", "Back-off pulling image \"registry.example.com/team/train:v7\""))
+            .emitted("Failed", "Failed to pull image \"registry.example.com/team/train:v7\": failed to authorize: 401 Unauthorized")
             .without_events("unknown"),
-        of("no such host", "registry-unreachable", image("ImagePullBackOff", &pull("failed to do request: Head \"https://registry.example.com/v2/\": dial tcp: lookup registry.example.com on 10.0.0.10:53: no such host"))),
-        of("a registry that hangs", "registry-unreachable", image("ErrImagePull", &pull("failed to do request: Head \"https://registry.example.com/v2/\": dial tcp 10.1.2.3:443: i/o timeout"))),
-        of("a registry that is down", "registry-unreachable", image("ImagePullBackOff", &pull("unexpected status from HEAD request to https://registry.example.com/v2/team/train/manifests/v7: 503 Service Unavailable"))),
-        Setup { told: vec![super::setup::Told { reason: "Pulling", message: "Pulling image \"registry.example.com/team/train:v7\"", warning: false, about: "Pod" }],
-            ..of("a large image", "image-pulling", creating()).without_events("unknown") },
-        of("no such program", "start-error", waiting("RunContainerError", "failed to create containerd task: exec: \"trian\": executable file not found in $PATH")),
-        of("a container that cannot be made", "start-error", waiting("CreateContainerError", "failed to generate container spec: no CDI devices found")),
+        with_status("no such host", "registry-unreachable", image("ImagePullBackOff", &pull("failed to do request: Head \"https://registry.example.com/v2/\": dial tcp: lookup registry.example.com on 10.0.0.10:53: no such host"))),
+        with_status("a registry that hangs", "registry-unreachable", image("ErrImagePull", &pull("failed to do request: Head \"https://registry.example.com/v2/\": dial tcp 10.1.2.3:443: i/o timeout"))),
+        with_status("a registry that is down", "registry-unreachable", image("ImagePullBackOff", &pull("unexpected status from HEAD request to https://registry.example.com/v2/team/train/manifests/v7: 503 Service Unavailable"))),
+        Setup { emitted: vec![super::setup::EmittedEvent { reason: "Pulling", message: "Pulling image \"registry.example.com/team/train:v7\"", warning: false, about: "Pod" }],
+            ..with_status("a large image", "image-pulling", creating()).without_events("unknown") },
+        with_status("no such program", "start-error", waiting("RunContainerError", "failed to create containerd task: exec: \"trian\": executable file not found in $PATH")),
+        with_status("a container that cannot be made", "start-error", waiting("CreateContainerError", "failed to generate container spec: no CDI devices found")),
         new("an init container", "init-running").objects([init]),
         new("an init container that crashes", "crash-loop").objects([broken_init]),
         new("a model that loads", "probe-starting").objects([service(1, pod(1), status(running(json!({}))))]),
         new("a check that fails", "probe-starting")
             .objects([service(1, pod(1), status(running(json!({}))))])
-            .told("Unhealthy", "Readiness probe failed: HTTP probe failed with statuscode: 503"),
+            .emitted("Unhealthy", "Readiness probe failed: HTTP probe failed with statuscode: 503"),
         new("a service that crashes", "crash-loop").objects([service(1, pod(1), status(running(json!({"containerStatuses": crash(1, "Error")}))))]),
         new("a service that runs out of memory", "crash-loop").objects([service(1, pod(1), status(running(json!({"containerStatuses": crash(137, "OOMKilled")}))))]),
         new("a sidecar that stays", "sidecar-running").objects([job_with(1, with_proxy, status(running(json!({"containerStatuses": sidecar}))))]),

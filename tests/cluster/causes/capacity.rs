@@ -1,4 +1,4 @@
-//! Jobs that wait for room.
+//! Jobs that wait for free capacity.
 
 use serde_json::{Value, json};
 
@@ -12,7 +12,7 @@ fn machine(resource: &str, amount: &str) -> Value {
     json!({ resource: amount })
 }
 
-fn asks(gpus: u32, resource: &str, amount: &str) -> Value {
+fn requesting(gpus: u32, resource: &str, amount: &str) -> Value {
     container(
         pod(gpus),
         json!({"resources": {"requests": {resource: amount}}}),
@@ -30,7 +30,7 @@ fn tainted(index: usize, key: &str) -> Value {
     )
 }
 
-/// A volume that only nodes of another zone can mount, with its claim.
+/// A volume that only nodes of another zone can mount, and its claim.
 fn far_volume() -> [Value; 2] {
     let name = format!("{NS}-data");
     [
@@ -51,8 +51,8 @@ pub fn mounts(spec: Value, claim: &str) -> Value {
 }
 
 pub fn setups() -> Vec<Setup> {
-    let new = |title: &str, truth| Setup::new("room", title, truth);
-    let of_type = |product: &str| {
+    let new = |title: &str, truth| Setup::new("capacity", title, truth);
+    let wanting_type = |product: &str| {
         let term =
             json!([{"matchExpressions": [{"key": A100.0, "operator": "In", "values": [product]}]}]);
         let mut spec = with(
@@ -67,7 +67,7 @@ pub fn setups() -> Vec<Setup> {
     };
     let spread = json!({"topologySpreadConstraints": [{"maxSkew": 1, "minDomains": 2, "topologyKey": "kubernetes.io/hostname",
         "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {"matchLabels": {"gpuctl/job": "train"}}}]});
-    let beside = json!({"affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution":
+    let affinity = json!({"affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution":
         [{"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "nobody"}}}]}}});
     let port = |gpus| {
         container(
@@ -91,11 +91,11 @@ pub fn setups() -> Vec<Setup> {
         ),
         json!({"resources": {"claims": [{"name": "gpu"}]}}),
     );
-    // Classes as the vendor's driver makes them, with devices of their own.
+    // Device classes as the vendor's driver creates them, with their own devices.
     let driver = format!("gpu.{NS}.example.com");
-    let whole = json!([{"cel": {"expression": format!("device.driver == '{driver}' && device.attributes['{driver}'].type == 'gpu'")}}]);
-    let served_class = json!({"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": format!("{NS}.example.com")}, "spec": {"selectors": whole}});
-    let two = |class: &str| {
+    let selectors = json!([{"cel": {"expression": format!("device.driver == '{driver}' && device.attributes['{driver}'].type == 'gpu'")}}]);
+    let served_class = json!({"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": format!("{NS}.example.com")}, "spec": {"selectors": selectors}});
+    let template_for_two = |class: &str| {
         json!({"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaimTemplate", "metadata": {"name": "devices"},
             "spec": {"spec": {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": class, "count": 2}}]}}}})
     };
@@ -108,7 +108,7 @@ pub fn setups() -> Vec<Setup> {
             "driver": driver, "nodeName": format!("{NS}-0"), "pool": {"name": format!("{NS}-0"), "generation": 1, "resourceSliceCount": 1},
             "devices": [device(0), device(1), device(2)]}})
     };
-    let own = format!("{NS}.example.com");
+    let class_name = format!("{NS}.example.com");
     let broken = json!([{"key": "example.com/broken", "value": "ecc", "effect": "NoSchedule"}]);
     let class_holder = || {
         let pod = with(claims.clone(), json!({"nodeSelector": {"scenario": NS}}));
@@ -120,9 +120,9 @@ pub fn setups() -> Vec<Setup> {
         one
     };
     let urgent = json!({"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": format!("{NS}-urgent")}, "value": 1000});
-    let mut few = gpus(0);
-    few["status"]["allocatable"]["pods"] = json!("1");
-    few["status"]["capacity"]["pods"] = json!("1");
+    let mut one_pod_node = gpus(0);
+    one_pod_node["status"]["allocatable"]["pods"] = json!("1");
+    one_pod_node["status"]["capacity"]["pods"] = json!("1");
     let mut unready = with(
         gpus(0),
         json!({"spec": {"taints": [{"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}]},
@@ -165,33 +165,33 @@ pub fn setups() -> Vec<Setup> {
         new("CPU held", "insufficient-cpu")
             .nodes([gpus(0)])
             .before([holder(0, &machine("cpu", "90"))])
-            .objects([job(1, asks(1, "cpu", "16"))]),
+            .objects([job(1, requesting(1, "cpu", "16"))]),
         new("CPU held on two nodes", "insufficient-cpu")
             .nodes([gpus(0), gpus(1)])
             .before([
                 holder(0, &machine("cpu", "90")),
                 holder(1, &machine("cpu", "95")),
             ])
-            .objects([job(1, asks(2, "cpu", "8"))]),
+            .objects([job(1, requesting(2, "cpu", "8"))]),
         new("memory held", "insufficient-memory")
             .nodes([gpus(0)])
             .before([holder(0, &machine("memory", "1000Gi"))])
-            .objects([job(1, asks(1, "memory", "64Gi"))]),
+            .objects([job(1, requesting(1, "memory", "64Gi"))]),
         new("disk held", "insufficient-storage")
             .nodes([gpus(0)])
             .before([holder(0, &machine("ephemeral-storage", "2000Gi"))])
-            .objects([job(1, asks(1, "ephemeral-storage", "100Gi"))]),
-        new("no pod more", "insufficient-pods")
-            .nodes([few])
+            .objects([job(1, requesting(1, "ephemeral-storage", "100Gi"))]),
+        new("no room for another pod", "insufficient-pods")
+            .nodes([one_pod_node])
             .before([holder(0, &held(1))])
             .objects([job(1, pod(1))]),
-        new("a type that nobody has", "gpu-type-absent")
+        new("a type that no node has", "gpu-type-absent")
             .nodes([gpus(0)])
-            .objects([of_type("NVIDIA-H200")])
+            .objects([wanting_type("NVIDIA-H200")])
             .without_nodes("unknown"),
-        new("another type that nobody has", "gpu-type-absent")
+        new("another type that no node has", "gpu-type-absent")
             .nodes([gpus(0)])
-            .objects([of_type("NVIDIA-GB300")])
+            .objects([wanting_type("NVIDIA-GB300")])
             .without_nodes("unknown"),
         new("sixteen on nodes of eight", "never-fits")
             .nodes([gpus(0), gpus(1)])
@@ -199,21 +199,21 @@ pub fn setups() -> Vec<Setup> {
             .without_nodes("insufficient-gpu"),
         new("more CPU than any node has", "never-fits")
             .nodes([gpus(0)])
-            .objects([job(1, asks(1, "cpu", "200"))])
+            .objects([job(1, requesting(1, "cpu", "200"))])
             .without_nodes("insufficient-cpu"),
-        new("reserved", "taint")
+        new("a node reserved by a taint", "taint")
             .nodes([tainted(0, "example.com/reserved")])
             .objects([job(1, pod(1))])
             .without_nodes("unknown"),
-        new("reserved for a team", "taint")
+        new("nodes reserved for a team", "taint")
             .nodes([tainted(0, "team"), tainted(1, "team")])
             .objects([job(1, pod(8))])
             .without_nodes("unknown"),
-        new("a label that nobody has", "node-selector")
+        new("a label that no node has", "node-selector")
             .nodes([gpus(0)])
             .objects([job(1, with(pod(1), json!({"nodeSelector": {"disk": NS}})))])
             .without_nodes("unknown"),
-        new("a zone that nobody has", "node-selector")
+        new("a zone that no node has", "node-selector")
             .nodes([gpus(0)])
             .objects([job(
                 1,
@@ -242,14 +242,14 @@ pub fn setups() -> Vec<Setup> {
         new("spread over two hosts of one", "topology-spread")
             .nodes([gpus(0)])
             .objects([job(2, with(pod(1), spread))]),
-        new("beside nobody", "pod-affinity")
+        new("affinity to a pod that does not exist", "pod-affinity")
             .nodes([gpus(0)])
-            .objects([job(1, with(pod(1), beside))]),
-        new("a port that is taken", "host-port")
+            .objects([job(1, with(pod(1), affinity))]),
+        new("a port in use", "host-port")
             .nodes([gpus(0)])
             .before([port_holder()])
             .objects([job(1, port(1))]),
-        new("devices that nobody has", "device-claim")
+        new("devices that no node has", "device-claim")
             .nodes([gpus(0)])
             .before([class, claim])
             .objects([job(1, claims.clone())]),
@@ -258,18 +258,22 @@ pub fn setups() -> Vec<Setup> {
             .before([
                 served_class.clone(),
                 slice(json!([])),
-                two(&own),
+                template_for_two(&class_name),
                 class_holder(),
             ])
             .objects([job(1, claims.clone())]),
         new("devices that are tainted", "device-taint")
             .nodes([gpus(0)])
-            .before([served_class.clone(), slice(broken), two(&own)])
+            .before([
+                served_class.clone(),
+                slice(broken),
+                template_for_two(&class_name),
+            ])
             .objects([job(1, claims.clone())])
             .without_nodes("device-claim"),
         new("a class of devices that does not exist", "device-claim")
             .nodes([gpus(0)])
-            .before([two("nobody.example.com")])
+            .before([template_for_two("nobody.example.com")])
             .objects([job(1, claims.clone())])
             .without_nodes("unknown"),
         new("a victim that does not end", "preemption-pending")
@@ -280,7 +284,7 @@ pub fn setups() -> Vec<Setup> {
                 with(pod(8), json!({"priorityClassName": format!("{NS}-urgent")})),
             )]),
         Setup {
-            told: vec![super::setup::Told {
+            emitted: vec![super::setup::EmittedEvent {
                 reason: "TriggeredScaleUp",
                 message: "pod triggered scale-up: [{gpu-pool 1->2 (max: 8)}]",
                 warning: false,
