@@ -38,7 +38,7 @@ impl NamespacesApi<'_> {
             .await
         {
             Err(failure) if failure.is_forbidden() => Ok(true),
-            other => other.map(|found| found.is_some()),
+            other => other.map(|namespace| namespace.is_some()),
         }
     }
 
@@ -49,9 +49,11 @@ impl NamespacesApi<'_> {
             .list("/api/v1/namespaces", &[], |page| {
                 let page: Value = page.decode()?;
                 let items = page["items"].as_array().into_iter().flatten();
-                names.extend(
-                    items.filter_map(|one| one["metadata"]["name"].as_str().map(ToOwned::to_owned)),
-                );
+                names.extend(items.filter_map(|namespace| {
+                    namespace["metadata"]["name"]
+                        .as_str()
+                        .map(ToOwned::to_owned)
+                }));
                 Ok(())
             })
             .await?;
@@ -61,18 +63,18 @@ impl NamespacesApi<'_> {
     /// Deletes an empty namespace that gpuctl created.
     pub async fn remove_empty(self, name: &str) -> Result<Namespace, Failure> {
         let path = format!("/api/v1/namespaces/{name}");
-        let found: Option<Value> = self.0.find(&path).await?;
-        let ours = |found: &Value| {
-            found["metadata"]["labels"][MANAGED_BY] == MANAGED_BY_US && name != HOME
+        let namespace: Option<Value> = self.0.find(&path).await?;
+        let is_managed = |namespace: &Value| {
+            namespace["metadata"]["labels"][MANAGED_BY] == MANAGED_BY_US && name != HOME
         };
-        let Some(uid) = found
-            .filter(ours)
-            .and_then(|found| found["metadata"]["uid"].as_str().map(ToOwned::to_owned))
+        let Some(uid) = namespace
+            .filter(is_managed)
+            .and_then(|namespace| namespace["metadata"]["uid"].as_str().map(ToOwned::to_owned))
         else {
             return Ok(Namespace::NotOurs);
         };
-        if let Some(held) = self.holds(name).await? {
-            return Ok(Namespace::Kept(held));
+        if let Some(remaining) = self.holds(name).await? {
+            return Ok(Namespace::Kept(remaining));
         }
         // The UID protects a namespace with this name that was created after the check.
         self.0.writes().delete_at(&path, Deletion::of(&uid)).await?;
@@ -95,14 +97,14 @@ impl NamespacesApi<'_> {
                 .buffer_unordered(AT_ONCE)
                 .try_collect()
                 .await?;
-        let mut held: Vec<String> = stream::iter(kinds.into_iter().flatten())
+        let mut remaining: Vec<String> = stream::iter(kinds.into_iter().flatten())
             .map(|(version, kind)| async move { self.one_of(&version, namespace, &kind).await })
             .buffer_unordered(AT_ONCE)
-            .try_filter_map(|held| async move { Ok(held) })
+            .try_filter_map(|kind| async move { Ok(kind) })
             .try_collect()
             .await?;
-        held.sort();
-        Ok(held.into_iter().next())
+        remaining.sort();
+        Ok(remaining.into_iter().next())
     }
 
     /// Lists the namespaced kinds of one group version, as (version, kind).
@@ -138,25 +140,28 @@ impl NamespacesApi<'_> {
         kind: &str,
     ) -> Result<Option<String>, Failure> {
         let mut any = false;
-        let listed = self
+        let result = self
             .0
             .list(
                 &format!("{version}/namespaces/{namespace}/{kind}"),
                 &[],
                 |page| {
                     let page: Value = page.decode()?;
-                    let own =
-                        |name: &Value| OWN.iter().any(|(of, called)| *of == kind && name == called);
+                    let is_default = |name: &Value| {
+                        OWN.iter().any(|(default_kind, default_name)| {
+                            *default_kind == kind && name == default_name
+                        })
+                    };
                     any |= page["items"]
                         .as_array()
                         .into_iter()
                         .flatten()
-                        .any(|item| !own(&item["metadata"]["name"]));
+                        .any(|item| !is_default(&item["metadata"]["name"]));
                     Ok(())
                 },
             )
             .await;
-        match listed {
+        match result {
             Err(failure) if failure.is_forbidden() => {
                 Ok(Some(format!("{kind}, which you may not list")))
             }

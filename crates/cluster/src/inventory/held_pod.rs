@@ -94,17 +94,17 @@ impl<'de> Deserialize<'de> for JobLabels {
             }
 
             fn visit_map<M: MapAccess<'de>>(self, mut labels: M) -> Result<JobLabels, M::Error> {
-                let mut found = JobLabels::default();
+                let mut result = JobLabels::default();
                 while let Some(Text(key)) = labels.next_key()? {
                     match &*key {
                         MANAGED_BY => {
-                            found.is_ours = labels.next_value::<Text<'de>>()?.0 == MANAGED_BY_US;
+                            result.is_ours = labels.next_value::<Text<'de>>()?.0 == MANAGED_BY_US;
                         }
-                        JOB => found.job = Some(labels.next_value::<Text<'de>>()?.0.into_owned()),
+                        JOB => result.job = Some(labels.next_value::<Text<'de>>()?.0.into_owned()),
                         _ => drop(labels.next_value::<IgnoredAny>()?),
                     }
                 }
-                Ok(found)
+                Ok(result)
             }
         }
         deserializer.deserialize_any(Reader)
@@ -196,11 +196,11 @@ mod tests {
             serde_json::from_str(&json.replace("\"labels\":null", "\"name\":\"q\"")).unwrap();
         let (message, bytes) =
             crate::transport::protobuf::encode::encoded_list("/api/v1/pods", &value);
-        let other: ListPage<HeldPod<'_>> =
+        let json_page: ListPage<HeldPod<'_>> =
             crate::transport::protobuf::decode(&bytes, message).unwrap();
-        for page in [page, other] {
-            let living = ConsumerReader::default().living(&page.items);
-            let jobs: Vec<_> = living.into_iter().map(|pod| pod.job).collect();
+        for page in [page, json_page] {
+            let held = ConsumerReader::default().living(&page.items);
+            let jobs: Vec<_> = held.into_iter().map(|pod| pod.job).collect();
             assert_eq!(jobs, [Some("j".into()), None, None, None]);
         }
     }

@@ -25,8 +25,8 @@ impl OwnerKind {
 
     pub(crate) fn of(job: &Job) -> Self {
         match Self::of_kind(job.kind)[..] {
-            [_, several] if job.group_size > 1 => several,
-            [one, ..] => one,
+            [_, group_owner] if job.group_size > 1 => group_owner,
+            [owner, ..] => owner,
             [] => unreachable!("every kind has an owner"),
         }
     }
@@ -44,10 +44,10 @@ impl OwnerKind {
     /// Returns the kind of job that an owner belongs to. Its label distinguishes a compute service
     /// from an inference.
     pub(crate) fn job_kind(self, label: Option<&str>) -> JobKind {
-        let told = label
+        let labelled = label
             .and_then(|label| label.parse().ok())
             .filter(|kind| Self::of_kind(*kind).contains(&self));
-        told.unwrap_or(match self {
+        labelled.unwrap_or(match self {
             Self::Job => JobKind::Training,
             Self::Deployment | Self::LeaderWorkerSet => JobKind::Inference,
             Self::StatefulSet => JobKind::Notebook,

@@ -47,23 +47,23 @@ impl JobsApi<'_> {
                 },
             )
             .await?;
-        let Some(left) = self
+        let Some(pod_object) = self
             .0
             .find::<Value>(&path)
             .await?
-            .filter(|left| left["metadata"]["uid"] == pod.uid)
+            .filter(|object| object["metadata"]["uid"] == pod.uid)
         else {
             return Ok(());
         };
-        let finalizers = left["metadata"]["finalizers"]
+        let finalizers = pod_object["metadata"]["finalizers"]
             .as_array()
             .into_iter()
             .flatten();
         // A merge patch replaces the list as a whole, so it must repeat the finalizers of others.
-        let others: Vec<&Value> = finalizers
+        let other_finalizers: Vec<&Value> = finalizers
             .filter(|finalizer| *finalizer != JOB_TRACKING)
             .collect();
-        let patch = json!({"metadata": {"uid": pod.uid, "finalizers": others}});
+        let patch = json!({"metadata": {"uid": pod.uid, "finalizers": other_finalizers}});
         match self.0.writes().merge_patch(&path, &patch).await {
             Err(failure) if failure.is_not_found() || failure.code() == Some(409) => Ok(()),
             other => other.map(drop),
