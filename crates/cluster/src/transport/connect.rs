@@ -130,7 +130,7 @@ impl Connection {
             return Ok(false);
         }
         // Concurrent requests are rejected together; one of them renews the credentials for all.
-        let _alone = self.renewing.lock().await;
+        let _guard = self.renewing.lock().await;
         let since = self.clients.borrow().since;
         if since > refused {
             return Ok(true);
@@ -171,14 +171,14 @@ impl Connection {
     /// kubeconfig, or if it lacks one of them. Runs no plugin and sends no request.
     pub fn place(access: &Access) -> Option<String> {
         let kubeconfig = kubeconfig::read(&access.kubeconfig).ok()??;
-        let named = access
+        let context_name = access
             .context
             .as_ref()
             .or(kubeconfig.current_context.as_ref())?;
         let context = kubeconfig
             .contexts
             .iter()
-            .find(|context| context.name == *named)?
+            .find(|context| context.name == *context_name)?
             .context
             .as_ref()?;
         let cluster = kubeconfig
@@ -303,7 +303,7 @@ fn user_and_cluster(
         kubeconfig
             .clusters
             .iter()
-            .find(|one| one.name == context.cluster)?
+            .find(|entry| entry.name == context.cluster)?
             .cluster
             .clone()
     });
@@ -351,7 +351,7 @@ async fn own_config(access: &Access) -> Result<Config, Failure> {
     kubeconfig
         .clusters
         .iter_mut()
-        .filter_map(|one| one.cluster.as_mut())
+        .filter_map(|entry| entry.cluster.as_mut())
         .for_each(|cluster| cluster.proxy_url = None);
     let contexts: Vec<String> = kubeconfig
         .contexts

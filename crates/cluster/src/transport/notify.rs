@@ -86,20 +86,20 @@ impl Connection {
             ("labelSelector", selector),
             ("timeoutSeconds", LONGEST),
         ];
-        let in_one =
+        let path_of =
             |namespace: &str| with_query(&format!("/api/v1/namespaces/{namespace}/pods"), &query);
         // Without the right to watch all namespaces, watch the current one.
         let paths = match namespace {
-            Some(namespace) => vec![in_one(namespace)],
-            None => vec![with_query("/api/v1/pods", &query), in_one(&self.namespace)],
+            Some(namespace) => vec![path_of(namespace)],
+            None => vec![with_query("/api/v1/pods", &query), path_of(&self.namespace)],
         };
-        let rung = Rc::new(Notify::new());
-        let ringing = Box::pin(self.ring(paths, Rc::clone(&rung)));
+        let notify = Rc::new(Notify::new());
+        let watching = Box::pin(self.ring(paths, Rc::clone(&notify)));
         Doorbell {
             step,
             quiet,
-            ringing,
-            rung,
+            ringing: watching,
+            rung: notify,
             looks: 0,
             after: &AFTER,
             told: Instant::now(),
@@ -108,17 +108,17 @@ impl Connection {
 
     /// Subscribes to changes of nodes and pods in fields that inventories show.
     pub fn doorbell_of_nodes(&self, quiet: Duration) -> Doorbell<'_> {
-        let rung = Rc::new(Notify::new());
+        let notify = Rc::new(Notify::new());
         let (nodes, pods) = (
-            self.hear("/api/v1/nodes", Rc::clone(&rung)),
-            self.hear("/api/v1/pods", Rc::clone(&rung)),
+            self.hear("/api/v1/nodes", Rc::clone(&notify)),
+            self.hear("/api/v1/pods", Rc::clone(&notify)),
         );
-        let ringing = Box::pin(async move { join(nodes, pods).await.0 });
+        let watching = Box::pin(async move { join(nodes, pods).await.0 });
         Doorbell {
             step: NODES_STEP.min(quiet),
             quiet,
-            ringing,
-            rung,
+            ringing: watching,
+            rung: notify,
             looks: 0,
             after: &[],
             told: Instant::now(),
@@ -128,9 +128,10 @@ impl Connection {
     /// Subscribes to changes of the job's pods and to events in its namespace.
     pub fn doorbell_of_events<'c>(&'c self, namespace: &str, job: &str) -> Doorbell<'c> {
         let Doorbell { ringing, rung, .. } = self.doorbell(namespace, job);
-        let heard = Rc::clone(&rung);
+        let event_changed = Rc::clone(&rung);
         let collection = format!("/api/v1/namespaces/{namespace}/events");
-        let ringing = Box::pin(async move { join(ringing, self.hear(&collection, heard)).await.0 });
+        let ringing =
+            Box::pin(async move { join(ringing, self.hear(&collection, event_changed)).await.0 });
         Doorbell {
             step: EVENTS_STEP,
             quiet: QUIET,
@@ -144,21 +145,21 @@ impl Connection {
 
     /// Watches a collection from its current version, so that existing objects cause no
     /// notification.
-    async fn hear(&self, collection: &str, rung: Rc<Notify>) -> Infallible {
-        let mut heard = HeardChanges::default();
+    async fn hear(&self, collection: &str, notify: Rc<Notify>) -> Infallible {
+        let mut changes = HeardChanges::default();
         loop {
-            if heard.version.is_none() {
-                match self.begin(collection, &mut heard).await {
+            if changes.version.is_none() {
+                match self.begin(collection, &mut changes).await {
                     // Without the right to list, notify at fixed intervals.
                     Err(failure) if !failure.is_transient() => {
-                        match ring_by_the_clock(&rung, UNWATCHED_LIST).await {}
+                        match ring_by_the_clock(&notify, UNWATCHED_LIST).await {}
                     }
                     Err(_) => {}
                     // Changes between the caller's last read and this version are unknown.
-                    Ok(()) => rung.notify_one(),
+                    Ok(()) => notify.notify_one(),
                 }
             }
-            let Some(version) = heard.version.clone() else {
+            let Some(version) = changes.version.clone() else {
                 tokio::time::sleep(REST).await;
                 continue;
             };
@@ -171,16 +172,16 @@ impl Connection {
                 ("timeoutSeconds", LONGEST),
             ];
             let path = with_query(collection, &query);
-            let listened = self.stream(&path, false, |line| {
-                if heard.is_news(line) {
-                    rung.notify_one();
+            let watch = self.stream(&path, false, |line| {
+                if changes.is_news(line) {
+                    notify.notify_one();
                 }
             });
-            match listened.await {
+            match watch.await {
                 // The version was compacted: list again.
-                Err(failure) if failure.code() == Some(410) => heard.version = None,
+                Err(failure) if failure.code() == Some(410) => changes.version = None,
                 Err(failure) if !failure.is_transient() => {
-                    match ring_by_the_clock(&rung, UNWATCHED_LIST).await {}
+                    match ring_by_the_clock(&notify, UNWATCHED_LIST).await {}
                 }
                 _ => {}
             }
@@ -191,9 +192,9 @@ impl Connection {
     /// Determines the version at which a watch begins. Lists nodes completely: kubelets update them
     /// every few minutes, and only a comparison with the earlier state shows whether a field
     /// changed. Pods are updated only on changes.
-    async fn begin(&self, collection: &str, heard: &mut HeardChanges) -> Result<(), Failure> {
+    async fn begin(&self, collection: &str, changes: &mut HeardChanges) -> Result<(), Failure> {
         let mut version = None;
-        let mut take = |page: &Value| {
+        let mut visit = |page: &Value| {
             version = page
                 .pointer("/metadata/resourceVersion")
                 .and_then(Value::as_str)
@@ -203,65 +204,67 @@ impl Connection {
                     .pointer("/metadata/uid")
                     .and_then(Value::as_str)
                     .unwrap_or_default();
-                heard.seen.insert(uid.to_owned(), shown(object));
+                changes.seen.insert(uid.to_owned(), shown(object));
             }
         };
         if collection.ends_with("/nodes") {
             self.list_whole(collection, &[], |page| {
-                take(&page.decode()?);
+                visit(&page.decode()?);
                 Ok(())
             })
             .await?;
         } else {
             // One object is enough: the page carries the `resourceVersion` of the whole collection.
-            take(&self.get(&with_query(collection, &[("limit", "1")])).await?);
+            visit(&self.get(&with_query(collection, &[("limit", "1")])).await?);
         }
-        heard.version = version;
+        changes.version = version;
         Ok(())
     }
 
     /// Watches the first of the paths that the user may watch, and reopens the watch when it ends.
-    async fn ring(&self, paths: Vec<String>, rung: Rc<Notify>) -> Infallible {
+    async fn ring(&self, paths: Vec<String>, notify: Rc<Notify>) -> Infallible {
         for path in paths {
             // Without `resourceVersion` a watch begins with a synthetic ADDED event for each
             // existing pod. They cost at most one extra read, because `notify_one` coalesces them.
             while self
-                .stream(&path, false, |_| rung.notify_one())
+                .stream(&path, false, |_| notify.notify_one())
                 .await
                 .map_or_else(|failure| failure.is_transient(), |()| true)
             {
                 tokio::time::sleep(REST).await;
             }
         }
-        ring_by_the_clock(&rung, UNWATCHED).await
+        ring_by_the_clock(&notify, UNWATCHED).await
     }
 }
 
 /// Notifies at fixed intervals, for users without the right to watch.
-async fn ring_by_the_clock(rung: &Notify, step: Duration) -> Infallible {
+async fn ring_by_the_clock(notify: &Notify, step: Duration) -> Infallible {
     loop {
         tokio::time::sleep(step).await;
-        rung.notify_one();
+        notify.notify_one();
     }
 }
 
 impl Doorbell<'_> {
     /// Waits until it is time to read again, at the latest when something is `due`. Returns true if
     /// the data must be read again because it changed or is stale.
-    pub async fn news(&mut self, due: Option<Instant>) -> bool {
+    pub async fn news(&mut self, deadline: Option<Instant>) -> bool {
         let (step, quiet) = (self.step, self.quiet);
-        let left = due.map_or(quiet, |due| due.saturating_duration_since(Instant::now()));
-        let longest = self
+        let remaining = deadline.map_or(quiet, |deadline| {
+            deadline.saturating_duration_since(Instant::now())
+        });
+        let timeout = self
             .after
             .get(self.looks)
             .copied()
             .unwrap_or(quiet)
-            .min(left)
+            .min(remaining)
             .max(step);
-        let rung = Rc::clone(&self.rung);
+        let notify = Rc::clone(&self.rung);
         let change = async {
             tokio::time::sleep(step).await;
-            tokio::time::timeout(longest.saturating_sub(step), rung.notified())
+            tokio::time::timeout(timeout.saturating_sub(step), notify.notified())
                 .await
                 .is_ok()
         };
@@ -321,8 +324,8 @@ impl HeardChanges {
                 true
             }
             _ => {
-                let shown = shown(object);
-                self.seen.insert(uid.to_owned(), shown) != Some(shown)
+                let hash = shown(object);
+                self.seen.insert(uid.to_owned(), hash) != Some(hash)
             }
         }
     }
@@ -369,29 +372,32 @@ mod tests {
 
     #[test]
     fn a_heartbeat_is_no_news_and_a_lost_node_is() {
-        let mut heard = HeardChanges::default();
-        let mut tell = |kind: &str, version: u32, ready: &str, at: &str| {
+        let mut changes = HeardChanges::default();
+        let mut event = |kind: &str, version: u32, ready: &str, heartbeat: &str| {
             let event = serde_json::json!({"type": kind, "object": {
                 "metadata": {"uid": "u", "resourceVersion": version.to_string()},
-                "status": {"conditions": [{"type": "Ready", "status": ready, "lastHeartbeatTime": at}]},
+                "status": {"conditions": [{"type": "Ready", "status": ready, "lastHeartbeatTime": heartbeat}]},
             }});
             (
-                heard.is_news(event.to_string().as_bytes()),
-                heard.version.clone(),
+                changes.is_news(event.to_string().as_bytes()),
+                changes.version.clone(),
             )
         };
-        let at = |version: u32| Some(version.to_string());
+        let version_of = |version: u32| Some(version.to_string());
         assert_eq!(
-            tell("MODIFIED", 5, "True", "a"),
-            (true, at(5)),
+            event("MODIFIED", 5, "True", "a"),
+            (true, version_of(5)),
             "the earlier state is unknown"
         );
-        assert_eq!(tell("MODIFIED", 6, "True", "b"), (false, at(6)));
-        assert_eq!(tell("BOOKMARK", 9, "True", "b"), (false, at(9)));
-        assert_eq!(tell("MODIFIED", 10, "Unknown", "b"), (true, at(10)));
-        assert_eq!(tell("DELETED", 11, "Unknown", "b"), (true, at(11)));
+        assert_eq!(event("MODIFIED", 6, "True", "b"), (false, version_of(6)));
+        assert_eq!(event("BOOKMARK", 9, "True", "b"), (false, version_of(9)));
         assert_eq!(
-            tell("ERROR", 0, "", ""),
+            event("MODIFIED", 10, "Unknown", "b"),
+            (true, version_of(10))
+        );
+        assert_eq!(event("DELETED", 11, "Unknown", "b"), (true, version_of(11)));
+        assert_eq!(
+            event("ERROR", 0, "", ""),
             (true, None),
             "changes in between are unknown, so the state is read again"
         );

@@ -45,25 +45,25 @@ impl Connection {
         self.must_only_read(&Method::GET, path)?;
         path::check(path, Destination::ApiServer)?;
         loop {
-            let (client, used) = self.streaming();
+            let (client, client_since) = self.streaming();
             let request = Request::builder()
                 .uri(path)
                 .body(Vec::new())
                 .map_err(|_| Failure::no_path(path))?;
             let sent = SentRequest::now(Api::Kubernetes, Method::GET.as_str(), path);
-            let opened =
+            let result =
                 match tokio::time::timeout(self.request_timeout, client.connect(request)).await {
-                    Ok(opened) => opened.map_err(|error| self.upgrade_failure(error)),
+                    Ok(upgraded) => upgraded.map_err(|error| self.upgrade_failure(error)),
                     Err(_) => Err(Failure::TimedOut {
                         server: self.server.clone(),
                         seconds: self.request_timeout.as_secs(),
                     }),
                 };
-            match &opened {
+            match &result {
                 Ok(_) => sent.opened(101),
                 Err(failure) => sent.failed(&failure.to_string()),
             }
-            match opened {
+            match result {
                 Ok(connection) => {
                     let half_close = connection.supports_stream_close();
                     let (send, receive) = connection.into_stream().split();
@@ -77,7 +77,7 @@ impl Connection {
                         half_close,
                     });
                 }
-                Err(failure) if failure.code() == Some(401) && self.renew(used).await? => {}
+                Err(failure) if failure.code() == Some(401) && self.renew(client_since).await? => {}
                 Err(failure) => return Err(failure),
             }
         }
@@ -111,8 +111,8 @@ impl Receiver {
     pub(crate) async fn next(&mut self) -> Option<(u8, Bytes)> {
         loop {
             // Some peers never answer pings, so silence counts only after the first answer.
-            let silence = self.heard.get().map(|heard| heard + GONE);
-            let message = match silence {
+            let deadline = self.heard.get().map(|last_message| last_message + GONE);
+            let message = match deadline {
                 Some(end) => tokio::time::timeout_at(end, self.messages.next())
                     .await
                     .ok()?,

@@ -51,7 +51,7 @@ impl Connection {
             .uri(path)
             .body(Body::empty());
         let request = request.map_err(|_| Failure::no_path(path))?;
-        let used = self.clients.borrow().since;
+        let client_since = self.clients.borrow().since;
         let client = if whole {
             self.clients.borrow().requests.clone()
         } else {
@@ -74,7 +74,7 @@ impl Connection {
             return Ok(None);
         }
         let mut body = response.into_body();
-        if code == 401 && self.renew(used).await? {
+        if code == 401 && self.renew(client_since).await? {
             // This failure is transient, so callers that follow a log retry with the new
             // credentials.
             return Err(Failure::Unreachable {

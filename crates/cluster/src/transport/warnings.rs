@@ -36,10 +36,10 @@ pub(crate) fn note(headers: &HeaderMap) {
             .unwrap_or(quoted);
         if !inner.is_empty() {
             // Fails outside a task.
-            let _ = HEARD.try_with(|heard| {
-                let mut heard = heard.borrow_mut();
-                if heard.len() < MOST {
-                    heard.insert(excerpt(inner, SERVER_MESSAGE).replace("\\\"", "\""));
+            let _ = HEARD.try_with(|warnings| {
+                let mut warnings = warnings.borrow_mut();
+                if warnings.len() < MOST {
+                    warnings.insert(excerpt(inner, SERVER_MESSAGE).replace("\\\"", "\""));
                 }
             });
         }
@@ -64,10 +64,10 @@ mod tests {
             tokio::task::yield_now().await;
             note(&said(text));
         };
-        let one = with_warnings(work(r#"299 - "use \"batch/v1\"""#));
-        let (one, other) = join(one, with_warnings(work("299 - unquoted"))).await;
-        assert_eq!(one.1, BTreeSet::from([r#"use "batch/v1""#.to_owned()]));
-        assert_eq!(other.1, BTreeSet::from(["unquoted".to_owned()]));
+        let first = with_warnings(work(r#"299 - "use \"batch/v1\"""#));
+        let (first, second) = join(first, with_warnings(work("299 - unquoted"))).await;
+        assert_eq!(first.1, BTreeSet::from([r#"use "batch/v1""#.to_owned()]));
+        assert_eq!(second.1, BTreeSet::from(["unquoted".to_owned()]));
         note(&said("299 - \"dropped\""));
         assert!(with_warnings(async {}).await.1.is_empty());
     }

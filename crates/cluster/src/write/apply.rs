@@ -80,10 +80,10 @@ impl WritesApi<'_> {
     /// Creates `object` as the field manager `gpuctl` and marks it as created by this run. Does not
     /// change an existing object.
     pub async fn create(self, object: &Object, run: &str) -> Result<Creation, Failure> {
-        let mut marked = with_content(object);
-        marked.body["metadata"]["resourceVersion"] = NEVER.into();
-        marked.body["metadata"]["annotations"][RUN] = run.into();
-        match self.apply(&marked, false).await {
+        let mut guarded = with_content(object);
+        guarded.body["metadata"]["resourceVersion"] = NEVER.into();
+        guarded.body["metadata"]["annotations"][RUN] = run.into();
+        match self.apply(&guarded, false).await {
             Ok(applied) => Ok(Creation::Made(applied.live)),
             // The server returns this reason for the `resourceVersion` above. An earlier attempt of
             // this run may have created the object and lost the response, which the mark shows.
@@ -216,8 +216,8 @@ impl WritesApi<'_> {
             )
             .await
             .err()?;
-        let told = failure.to_string();
-        (RefusalCause::of(&told) == Some(RefusalCause::WebhookUnreachable)).then_some(told)
+        let message = failure.to_string();
+        (RefusalCause::of(&message) == Some(RefusalCause::WebhookUnreachable)).then_some(message)
     }
 
     /// Creates an object that the server does not store, such as a review; or, with `dry_run`, any
@@ -251,7 +251,7 @@ impl WritesApi<'_> {
 /// Whether this run created the object.
 pub(crate) fn is_of(live: &Value, run: &str) -> bool {
     live.pointer("/metadata/annotations")
-        .and_then(|all| all.get(RUN))
+        .and_then(|annotations| annotations.get(RUN))
         .and_then(Value::as_str)
         == Some(run)
 }

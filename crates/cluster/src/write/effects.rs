@@ -53,9 +53,9 @@ impl Effects {
     pub(super) fn add(
         &mut self,
         object: Object,
-        judged: Result<Judged, Failure>,
+        judgement: Result<Judged, Failure>,
     ) -> Result<(), Failure> {
-        let effect = match judged {
+        let effect = match judgement {
             Ok(Judged::Effect(effect)) => {
                 if is_token(&object) && matches!(effect, Effect::Made) {
                     self.warnings.push(format!(

@@ -30,10 +30,10 @@ impl WritesApi<'_> {
         rendered: &Rendered,
         dry_run: bool,
     ) -> Result<Vec<String>, Obstacle> {
-        let (mut probe, mut is_there) = (rendered.probe.clone(), false);
+        let (mut probe, mut class_exists) = (rendered.probe.clone(), false);
         for class in rendered.objects.iter().filter(|object| object.shared) {
             match self.ready_shared(class, dry_run).await? {
-                Shared::There => is_there = true,
+                Shared::There => class_exists = true,
                 Shared::Unknown => {}
                 // The class does not exist yet, and the server would reject a pod that names it.
                 Shared::Imagined => drop(
@@ -45,21 +45,23 @@ impl WritesApi<'_> {
         }
         let mut warnings = self.missing_secrets(&probe).await;
         let end = Instant::now() + CLASS_WITHIN;
-        let judged = loop {
+        let result = loop {
             match self.judge(&probe).await {
                 Err(failure)
-                    if is_there
+                    if class_exists
                         && failure.cause() == Some(RefusalCause::NoPriorityClass)
                         && Instant::now() < end =>
                 {
                     tokio::time::sleep(Duration::from_millis(100)).await;
                 }
-                judged => break judged,
+                result => break result,
             }
         };
-        match judged {
+        match result {
             Ok(()) => Ok(warnings),
-            Err(failure) if failure.cause() == Some(RefusalCause::NoPriorityClass) && !is_there => {
+            Err(failure)
+                if failure.cause() == Some(RefusalCause::NoPriorityClass) && !class_exists =>
+            {
                 Err(Obstacle::NoPriorityClass)
             }
             Err(failure) if failure.cause() == Some(RefusalCause::QuotaExceeded) => {
@@ -86,14 +88,14 @@ impl WritesApi<'_> {
     /// Lists the image pull secrets that do not exist; none if the user cannot read secrets.
     async fn missing_secrets(self, pod: &Object) -> Vec<String> {
         let namespace = pod.namespace().unwrap_or_default();
-        let named = pod
+        let references = pod
             .body
             .pointer("/spec/imagePullSecrets")
             .and_then(Value::as_array)
             .into_iter()
             .flatten();
         let mut missing = Vec::new();
-        for name in named.filter_map(|secret| secret["name"].as_str()) {
+        for name in references.filter_map(|secret| secret["name"].as_str()) {
             let collection = format!("/api/v1/namespaces/{namespace}/secrets");
             if let Ok(None) = self
                 .0

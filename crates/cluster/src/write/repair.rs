@@ -87,17 +87,17 @@ impl WritesApi<'_> {
                 state_of(owner_repair(object, live))
             }));
         }
-        let wanted = program(&object.body).map(sha256);
+        let rendered_hash = program(&object.body).map(sha256);
         let original = program_hash(owner);
-        let is_known = original.is_some() && original == wanted.as_deref();
+        let is_original = original.is_some() && original == rendered_hash.as_deref();
         let Some(live) = live else {
-            let lost = || format!("{} of this job no longer exists", label(object));
+            let missing = || format!("{} of this job no longer exists", label(object));
             // A Job without a supervisor has no program yet. Its template is immutable, so the Job
             // must be replaced.
-            return Ok(if is_known || !is_supervised(owner) {
+            return Ok(if is_original || !is_supervised(owner) {
                 FixedState::Missing
             } else {
-                FixedState::Lost(lost())
+                FixedState::Lost(missing())
             });
         };
         // Earlier versions recorded no hash to compare with.
@@ -107,7 +107,7 @@ impl WritesApi<'_> {
         if program(&live).map(sha256).as_deref() == Some(original) && is_only_program(&live) {
             return Ok(state_of(repaired(object, live, true)));
         }
-        if !is_known {
+        if !is_original {
             return Ok(FixedState::Lost(format!(
                 "{} was changed after the job was created",
                 label(object)
@@ -199,7 +199,9 @@ fn repaired(object: &Object, live: Value, is_immutable: bool) -> Option<Box<Repa
         .and_then(Value::as_array);
     let (mut patch, mut changes) = (json!({"metadata": {}}), Vec::new());
     // Retained volume claims have no owner.
-    if !uid.is_null() && !owners.is_some_and(|all| all.iter().any(|owner| owner["uid"] == *uid)) {
+    if !uid.is_null()
+        && !owners.is_some_and(|owners| owners.iter().any(|owner| owner["uid"] == *uid))
+    {
         patch["metadata"]["ownerReferences"] = references.clone();
         changes.push("is owned by the job again");
     }
@@ -218,21 +220,21 @@ fn repaired(object: &Object, live: Value, is_immutable: bool) -> Option<Box<Repa
     // name.
     patch["metadata"]["uid"] = live.pointer("/metadata/uid").cloned().unwrap_or_default();
     let live = told(&live);
-    let mut wanted = live.clone();
+    let mut desired = live.clone();
     for (key, value) in patch["metadata"]
         .as_object()
         .into_iter()
         .flatten()
         .filter(|(key, _)| *key != "uid")
     {
-        wanted["metadata"][key] = value.clone();
+        desired["metadata"][key] = value.clone();
     }
     if patch.get("immutable").is_some() {
-        wanted["immutable"] = true.into();
+        desired["immutable"] = true.into();
     }
     Some(Box::new(Repair {
         live,
-        wanted,
+        wanted: desired,
         changes,
         action: RepairAction::Patch(patch),
     }))

@@ -119,11 +119,11 @@ impl WritesApi<'_> {
                     });
                 }
                 Err(WriteStop::Failed(failure)) => {
-                    let left = self.take_back(run, keep_partial, progress).await;
+                    let leftovers = self.take_back(run, keep_partial, progress).await;
                     return Err(Broken {
                         failure,
                         object: label(object),
-                        left,
+                        left: leftovers,
                         taken: false,
                     });
                 }
@@ -162,15 +162,15 @@ impl WritesApi<'_> {
                 Ok(live)
             }
             Creation::There(live) => {
-                let ours = belongs(object, &live);
+                let is_own = belongs(object, &live);
                 let message = format!(
                     "{} was created by another run in the meantime",
                     label(object)
                 );
                 let failure = Failure::conflict("AlreadyExists", message);
                 // Never reuse an object that is being deleted.
-                let ours = ours && live.pointer("/metadata/deletionTimestamp").is_none();
-                match (root, ours) {
+                let is_own = is_own && live.pointer("/metadata/deletionTimestamp").is_none();
+                match (root, is_own) {
                     (true, true) => Err(WriteStop::Taken(failure)),
                     // Another run may have created the job; then the object belongs to its job.
                     (false, true)
@@ -195,12 +195,12 @@ impl WritesApi<'_> {
         progress: &RefCell<Progress>,
     ) -> Left {
         let doubtful = progress.borrow_mut().doubtful.take();
-        let mut left = Left::default();
+        let mut leftovers = Left::default();
         if let Some((object, root)) = doubtful {
             match self.live_companion(&object).await {
                 // Another run was faster: its job now uses the objects of this run.
                 Ok(Some(live)) if root && !is_of(&live, run) && belongs(&object, &live) => {
-                    return left;
+                    return leftovers;
                 }
                 Ok(Some(live)) if is_of(&live, run) => {
                     let uid = live
@@ -211,17 +211,17 @@ impl WritesApi<'_> {
                     progress.borrow_mut().made.push((object, uid));
                 }
                 Ok(_) => {}
-                Err(_) => left.doubtful = Some(label(&object)),
+                Err(_) => leftovers.doubtful = Some(label(&object)),
             }
         }
         // An object leaves the list after its deletion, so that a second call continues here.
         while let Some((object, uid)) = newest(progress) {
             if keep_partial || self.delete(&object, Deletion::of(&uid)).await.is_err() {
-                left.there.push(label(&object));
+                leftovers.there.push(label(&object));
             }
             progress.borrow_mut().made.pop();
         }
-        left
+        leftovers
     }
 
     /// Makes the owner own the other objects, so that deleting it in any way also deletes them.
@@ -232,11 +232,11 @@ impl WritesApi<'_> {
             .into_iter()
             .filter(|object| !left_out.contains(&label(object)))
         {
-            let adopted = match is_fixed(&object) {
+            let result = match is_fixed(&object) {
                 true => self.adopt_fixed(&object).await,
                 false => self.apply(&object, false).await.map(drop),
             };
-            if let Err(failure) = adopted {
+            if let Err(failure) = result {
                 let name = label(&object);
                 warnings.push(format!("{name} has no owner reference to the job, so only `gpuctl delete` removes it: {failure}"));
             }
@@ -260,14 +260,14 @@ pub(crate) fn owned(rendered: &Rendered, owner: &Value) -> Vec<Object> {
         "uid": text("/metadata/uid"), "blockOwnerDeletion": false,
     }]);
     let root = rendered.objects.last();
-    let others = rendered
+    let companions = rendered
         .objects
         .iter()
         .filter(|object| !object.shared && !object.kept && Some(*object) != root);
-    let owned = |object: &Object| {
+    let with_owner = |object: &Object| {
         let mut object = object.clone();
         object.body["metadata"]["ownerReferences"] = reference.clone();
         object
     };
-    others.map(owned).collect()
+    companions.map(with_owner).collect()
 }

@@ -166,8 +166,8 @@ impl<'de> Deserializer<'de> for Payload<'de> {
             Kind::Flag => visitor.visit_bool(number(self.raw)? != 0),
             Kind::Time => {
                 // The struct's field decodes an empty string as an unknown value.
-                let at = Timestamp::from_second(seconds(self.raw)?);
-                visitor.visit_string(at.map_or_else(|_| String::new(), |at| at.to_string()))
+                let time = Timestamp::from_second(seconds(self.raw)?);
+                visitor.visit_string(time.map_or_else(|_| String::new(), |time| time.to_string()))
             }
             Kind::Quantity => visitor.visit_borrowed_str(first(self.raw)?.map_or(Ok(""), text)?),
             Kind::Message(message) | Kind::Inline(message) => visitor.visit_map(MessageFields {
@@ -176,12 +176,12 @@ impl<'de> Deserializer<'de> for Payload<'de> {
                 around: Vec::new(),
                 next: None,
             }),
-            Kind::List(of) => visitor.visit_seq(Items {
-                of: *of,
+            Kind::List(element) => visitor.visit_seq(Items {
+                of: *element,
                 rest: MessageReader::new(bytes(self.raw)?),
             }),
-            Kind::Map(of) => visitor.visit_map(Entries {
-                of: *of,
+            Kind::Map(element) => visitor.visit_map(Entries {
+                of: *element,
                 rest: MessageReader::new(bytes(self.raw)?),
                 value: None,
             }),
@@ -242,7 +242,7 @@ impl<'de> MapAccess<'de> for MessageFields<'de> {
             let start = self.rest;
             let Some((number, raw)) = self.rest.field()? else {
                 match self.around.pop() {
-                    Some(around) => (self.message, self.rest) = around,
+                    Some(outer) => (self.message, self.rest) = outer,
                     None => return Ok(None),
                 }
                 continue;
