@@ -120,12 +120,12 @@ impl Cockpit {
         true
     }
 
-    fn turn(&mut self, by: usize) {
-        let place = Tab::ALL
+    fn turn(&mut self, offset: usize) {
+        let current = Tab::ALL
             .iter()
             .position(|tab| *tab == self.tab)
             .unwrap_or(0);
-        self.show(Tab::ALL[(place + by) % Tab::ALL.len()]);
+        self.show(Tab::ALL[(current + offset) % Tab::ALL.len()]);
     }
 
     fn page(&self) -> isize {
@@ -168,15 +168,15 @@ impl Cockpit {
     }
 
     fn mouse(&mut self, mouse: MouseEvent) {
-        let by = match mouse.kind {
+        let offset = match mouse.kind {
             MouseEventKind::ScrollUp => -3,
             MouseEventKind::ScrollDown => 3,
             MouseEventKind::Down(MouseButton::Left) => return self.click(mouse.column, mouse.row),
             _ => return,
         };
         match &mut self.pane {
-            Some(pane) => pane.scroll(by),
-            None => self.move_by(by),
+            Some(pane) => pane.scroll(offset),
+            None => self.move_by(offset),
         }
     }
 
@@ -189,7 +189,7 @@ impl Cockpit {
             let chosen = self
                 .tabs()
                 .into_iter()
-                .find(|(_, _, from, to)| (*from..*to).contains(&column));
+                .find(|(_, _, start, end)| (*start..*end).contains(&column));
             if let Some((tab, ..)) = chosen {
                 self.show(tab);
             }
@@ -207,16 +207,16 @@ impl Cockpit {
     pub(super) fn tabs(&self) -> Vec<(Tab, String, u16, u16)> {
         // The positions must match `tab_line` in `draw.rs`: one space in front, two after each
         // title.
-        let mut at = 1;
-        let title = |(place, tab): (usize, Tab)| {
+        let mut column = 1;
+        let title = |(index, tab): (usize, Tab)| {
             let count = match tab {
                 Tab::Waiting => format!(" {}", self.snapshot.waiting().0),
                 _ => String::new(),
             };
-            let text = format!("{} {}{count}", place + 1, tab.title());
-            let from = at;
-            at += u16::try_from(text.chars().count()).unwrap_or(0) + 2;
-            (tab, text, from, at - 2)
+            let text = format!("{} {}{count}", index + 1, tab.title());
+            let start = column;
+            column += u16::try_from(text.chars().count()).unwrap_or(0) + 2;
+            (tab, text, start, column - 2)
         };
         Tab::ALL.into_iter().enumerate().map(title).collect()
     }

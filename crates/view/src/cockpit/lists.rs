@@ -75,11 +75,11 @@ impl Order {
     ];
 
     pub(crate) fn next(self) -> Self {
-        let place = Self::ALL
+        let index = Self::ALL
             .iter()
             .position(|order| *order == self)
             .unwrap_or(0);
-        Self::ALL[(place + 1) % Self::ALL.len()]
+        Self::ALL[(index + 1) % Self::ALL.len()]
     }
 
     pub(crate) fn title(self) -> &'static str {

@@ -54,7 +54,7 @@ struct StepBack {
 pub struct Cockpit {
     /// Name of the kubeconfig context or of the server.
     title: String,
-    look: TextStyle,
+    style: TextStyle,
     /// True in read-only mode, which refuses `exec`.
     is_read_only: bool,
     pub snapshot: CockpitSnapshot,
@@ -86,7 +86,7 @@ pub struct Cockpit {
 impl Cockpit {
     pub fn new(
         title: String,
-        look: TextStyle,
+        style: TextStyle,
         (tab, order): (Tab, TopOrder),
         is_read_only: bool,
         snapshot: CockpitSnapshot,
@@ -95,7 +95,7 @@ impl Cockpit {
         snapshot.note(&mut curves);
         Self {
             title,
-            look,
+            style,
             is_read_only,
             snapshot,
             curves,
@@ -113,7 +113,7 @@ impl Cockpit {
             sight: (0, 0),
             list_row: 0,
             // Until the first draw sets it.
-            width: look.width.unwrap_or(80),
+            width: style.width.unwrap_or(80),
         }
     }
 
@@ -131,7 +131,7 @@ impl Cockpit {
             filter: &self.filter,
             order: self.order,
         };
-        rows::rows(request, &self.snapshot, &self.curves, self.look)
+        rows::rows(request, &self.snapshot, &self.curves, self.style)
     }
 
     /// Finds the position of the selected row; falls back to the first row when the selected one
@@ -142,16 +142,16 @@ impl Cockpit {
             .unwrap_or(0)
     }
 
-    fn select(&mut self, place: usize, rows: &[Row]) {
-        if let Some(row) = rows.get(place.min(rows.len().saturating_sub(1))) {
+    fn select(&mut self, index: usize, rows: &[Row]) {
+        if let Some(row) = rows.get(index.min(rows.len().saturating_sub(1))) {
             self.selected.insert(self.tab, row.key.clone());
         }
     }
 
-    fn move_by(&mut self, by: isize) {
+    fn move_by(&mut self, offset: isize) {
         let rows = self.rows();
-        let place = self.place(&rows).saturating_add_signed(by);
-        self.select(place, &rows);
+        let index = self.place(&rows).saturating_add_signed(offset);
+        self.select(index, &rows);
     }
 
     fn show(&mut self, tab: Tab) {

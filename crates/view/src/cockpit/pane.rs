@@ -57,10 +57,10 @@ impl Pane {
     }
 
     /// Scrolls by lines. Scrolling past the end follows the output again.
-    pub(crate) fn scroll(&mut self, by: isize) {
+    pub(crate) fn scroll(&mut self, offset: isize) {
         let last = self.last();
-        let top = self.top.unwrap_or(last).saturating_add_signed(by);
-        self.top = (top < last || by <= 0).then_some(top.min(last));
+        let top = self.top.unwrap_or(last).saturating_add_signed(offset);
+        self.top = (top < last || offset <= 0).then_some(top.min(last));
     }
 
     pub(crate) fn show_start(&mut self) {

@@ -37,7 +37,7 @@ pub(crate) fn rows(
     request: ListRequest<'_>,
     snapshot: &CockpitSnapshot,
     curves: &Curves,
-    look: TextStyle,
+    style: TextStyle,
 ) -> Vec<Row> {
     let curve = |line: &str| {
         let to = snapshot.at.as_millisecond();
@@ -48,16 +48,16 @@ pub(crate) fn rows(
             height: 2,
             width: CURVE_WIDTH,
         };
-        (spark(curves.of(line), frame, look), Tint::Usual)
+        (spark(curves.of(line), frame, style), Tint::Usual)
     };
     let mut rows = rows_in_scope(request, snapshot, &curve);
-    let wanted = request.filter.to_lowercase();
+    let needle = request.filter.to_lowercase();
     rows.retain(|row| {
-        wanted.is_empty()
+        needle.is_empty()
             || row
                 .cells
                 .iter()
-                .any(|(text, _)| text.to_lowercase().contains(&wanted))
+                .any(|(text, _)| text.to_lowercase().contains(&needle))
     });
     // Rows with a value come before rows without one. Equal values are sorted by key.
     rows.sort_by(|a, b| match (a.number, b.number) {
@@ -133,10 +133,10 @@ fn in_scope(job: &JobLine, scope: Option<&Scope>) -> bool {
 }
 
 fn job_status(job: &JobLine) -> (String, Tint) {
-    let word = job.standing.word().to_lowercase();
+    let status = job.standing.word().to_lowercase();
     let status = job.reason.as_ref().map_or_else(
-        || word.clone(),
-        |reason| format!("{word} {}", clean(reason)),
+        || status.clone(),
+        |reason| format!("{status} {}", clean(reason)),
     );
     let tint = match job.standing {
         // The reason of a job that does not wait is the trouble of one of its pods.
@@ -249,7 +249,7 @@ fn of_gpu(gpu: &Reading, order: Order, curve: &dyn Fn(&str) -> (String, Tint)) -
     let figures = Figures::of(std::iter::once(gpu));
     let holder = gpu.holders.first().cloned();
     // A fault is more important than the holder.
-    let told = match (&holder, gpu.held, &gpu.fault) {
+    let holder_text = match (&holder, gpu.held, &gpu.fault) {
         (_, _, Some(fault)) => (clean(fault).into_owned(), Tint::Bad),
         (Some((namespace, pod)), _, None) => plain(format!("{}/{}", clean(namespace), clean(pod))),
         (None, Some(false), None) => ("free".to_owned(), Tint::Dim),
@@ -264,7 +264,7 @@ fn of_gpu(gpu: &Reading, order: Order, curve: &dyn Fn(&str) -> (String, Tint)) -
     };
     let cells = vec![
         plain(clean(&key)),
-        told,
+        holder_text,
         use_of,
         curve(&key),
         memory(&figures),

@@ -42,13 +42,13 @@ pub struct DifferenceItem<'a> {
 
 impl Difference {
     /// An object that does not exist yet.
-    pub fn new(namespace: &str, object: &str, wanted: &Value) -> Self {
+    pub fn new(namespace: &str, object: &str, desired: &Value) -> Self {
         Self::between(
             namespace,
             object,
             "created",
             String::new(),
-            yaml(&in_order(wanted)),
+            yaml(&in_order(desired)),
             Vec::new(),
         )
     }
@@ -77,28 +77,28 @@ impl Difference {
     }
 
     /// An object whose fields can be changed in place.
-    pub fn changed(namespace: &str, object: &str, live: &Value, wanted: &Value) -> Self {
-        let fields = changes(live, wanted, &Masks::default());
+    pub fn changed(namespace: &str, object: &str, live: &Value, desired: &Value) -> Self {
+        let fields = changes(live, desired, &Masks::default());
         Self::between(
             namespace,
             object,
             "updated",
             yaml(&in_order(live)),
-            yaml(&in_order(wanted)),
+            yaml(&in_order(desired)),
             fields,
         )
     }
 
     /// An object with immutable fields that change, so it must be replaced. `wanted` contains only
     /// the fields of the file.
-    pub fn fixed(namespace: &str, object: &str, live: &Value, wanted: &Value) -> Self {
-        let fields = changes_asked_for(live, wanted, &Masks::default());
+    pub fn fixed(namespace: &str, object: &str, live: &Value, desired: &Value) -> Self {
+        let fields = changes_asked_for(live, desired, &Masks::default());
         Self::between(
             namespace,
             object,
             "replaced",
-            yaml(&in_order(&asked(live, wanted))),
-            yaml(&in_order(wanted)),
+            yaml(&in_order(&asked(live, desired))),
+            yaml(&in_order(desired)),
             fields,
         )
     }
@@ -160,9 +160,9 @@ impl Difference {
 }
 
 /// Renders the differences one after the other, as `diff -u` prints them.
-pub fn text(found: &[Difference], look: TextStyle) -> String {
+pub fn text(differences: &[Difference], style: TextStyle) -> String {
     let mut text = String::new();
-    for line in found
+    for line in differences
         .iter()
         .map(Difference::unified)
         .collect::<String>()
@@ -174,7 +174,7 @@ pub fn text(found: &[Difference], look: TextStyle) -> String {
             Some(b'@') => Some(Color::Cyan),
             _ => None,
         };
-        text.push_str(&paint(&clean(line), color, look));
+        text.push_str(&paint(&clean(line), color, style));
         text.push('\n');
     }
     text
@@ -200,20 +200,20 @@ fn in_order(value: &Value) -> Value {
 
 /// Keeps only the fields of `live` that `wanted` sets too, because the API server adds defaults.
 /// Items of lists are matched by their `name`.
-fn asked(live: &Value, wanted: &Value) -> Value {
-    match (live, wanted) {
-        (Value::Object(live), Value::Object(wanted)) => wanted
+fn asked(live: &Value, desired: &Value) -> Value {
+    match (live, desired) {
+        (Value::Object(live), Value::Object(desired)) => desired
             .iter()
-            .filter_map(|(key, wanted)| Some((key.clone(), asked(live.get(key)?, wanted))))
+            .filter_map(|(key, desired)| Some((key.clone(), asked(live.get(key)?, desired))))
             .collect(),
         (Value::Array(live), Value::Array(wanted)) => {
-            let same = |item: &Value| {
-                let named = wanted
-                    .iter()
-                    .find(|wanted| item["name"].is_string() && wanted["name"] == item["name"]);
-                named.map_or_else(|| item.clone(), |wanted| asked(item, wanted))
+            let requested_part = |item: &Value| {
+                let counterpart = wanted.iter().find(|candidate| {
+                    item["name"].is_string() && candidate["name"] == item["name"]
+                });
+                counterpart.map_or_else(|| item.clone(), |desired| asked(item, desired))
             };
-            live.iter().map(same).collect()
+            live.iter().map(requested_part).collect()
         }
         (live, _) => live.clone(),
     }

@@ -52,11 +52,11 @@ fn hourly_rows_fit() {
         end,
         partial: false,
     };
-    let present = Hour {
+    let current_hour = Hour {
         partial: true,
         ..hour.clone()
     };
-    let of = OfWorkload {
+    let workload = OfWorkload {
         top: TopOwner {
             namespace: "ml-research".to_owned(),
             kind: "Job".to_owned(),
@@ -82,7 +82,7 @@ fn hourly_rows_fit() {
                     Some(&sum),
                     0,
                 ),
-                hourly::of_cluster(&present, None, &[], None, 3),
+                hourly::of_cluster(&current_hour, None, &[], None, 3),
             ],
         ),
         (
@@ -102,7 +102,7 @@ fn hourly_rows_fit() {
         (
             "workload_hours",
             RowKind::Workloads,
-            vec![hourly::of_workload(&hour, &of)],
+            vec![hourly::of_workload(&hour, &workload)],
         ),
     ];
     for (name, kind, rows) in tables {
@@ -152,14 +152,14 @@ fn an_hour_of_the_past() -> (AllocationHistory, Usage) {
         ],
     };
     let series = |index: u32| {
-        let own = [
+        let labels = [
             ("__name__", "DCGM_FI_DEV_GPU_UTIL"),
             ("Hostname", "gpu-a-01"),
             ("gpu", ["0", "1", "2", "3"][index as usize]),
             ("namespace", "ml-research"),
             ("pod", "qwen2-7b-sft-0-2gsvl"),
         ];
-        let labels = own
+        let labels = labels
             .map(|(key, value)| (key.to_owned(), value.to_owned()))
             .into_iter()
             .collect();
