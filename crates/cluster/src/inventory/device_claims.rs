@@ -19,8 +19,8 @@ use gpuctl_core::model::values::units::MOST_PER_NODE;
 const TAINT_RULES: [&str; 3] = ["v1", "v1beta2", "v1alpha3"];
 
 impl DevicesApi<'_> {
-    /// Compares the claims of a pod with the offered devices. `own` are objects that do not exist
-    /// yet; claim templates are looked up there first.
+    /// Compares the claims of a pod with the offered devices. `rendered` are objects that do not
+    /// exist yet; claim templates are looked up there first.
     pub async fn device_claims(
         self,
         namespace: &str,

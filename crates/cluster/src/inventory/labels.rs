@@ -71,7 +71,7 @@ impl NodesApi<'_> {
         Err(contended(node))
     }
 
-    /// Removes the taint of pool `from` from a node and adds that of pool `to`. Other taints stay.
+    /// Removes the taint of `old_pool` from a node and adds that of `new_pool`. Other taints stay.
     /// Returns false if the node does not exist.
     pub async fn set_pool_taint(
         self,

@@ -270,7 +270,7 @@ impl PoolsApi<'_> {
     }
 
     /// Publishes the facts about nodes for users who cannot read nodes. Creates the ConfigMap only
-    /// with `begin`. Does nothing for a user who cannot list nodes.
+    /// with `create`. Does nothing for a user who cannot list nodes.
     pub async fn publish(self, create: bool) -> Result<(), Failure> {
         for _ in 0..TRIES {
             // Read the facts before the nodes. If another process publishes in between, its nodes

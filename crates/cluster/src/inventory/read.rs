@@ -125,7 +125,7 @@ impl InventoryApi<'_> {
         self.stock_from(&unfinished, |_| Ok(())).await.0
     }
 
-    /// Reads the inventory with a selection of pods and passes each page of pods to `also`. The
+    /// Reads the inventory with a selection of pods and passes each page of pods to `visit`. The
     /// second result is an error if the pods could not be listed.
     pub(crate) async fn stock_from(
         self,

@@ -70,7 +70,7 @@ impl WireClaim<'_> {
 
 impl StorageApi<'_> {
     /// Lists the claims of one namespace or of all namespaces, by name. Includes those that gpuctl
-    /// did not create if `everybody` is set.
+    /// did not create if `all_claims` is set.
     pub async fn claims(
         self,
         namespace: Option<&str>,

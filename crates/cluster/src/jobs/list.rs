@@ -187,7 +187,7 @@ fn with_members(owners: ReadableOwners, mut pods_by_owner: JobPods) -> Vec<Job> 
 pub const NAMES_AT_ONCE: usize = 50;
 
 impl JobsApi<'_> {
-    /// Lists the jobs that `wanted` selects, with their pods, by namespace and name.
+    /// Lists the jobs that `filter` selects, with their pods, by namespace and name.
     pub async fn list(self, filter: &Wanted) -> Result<Selection, Failure> {
         let namespace = filter.namespace.as_deref();
         match self.jobs_in(filter, namespace).await {
@@ -298,45 +298,38 @@ impl JobsApi<'_> {
                 && pod.node.is_some()
                 && !pod.deleting
         };
-        let suspects = jobs.iter_mut().filter_map(|job| {
+        let stuck = jobs.iter_mut().filter_map(|job| {
             let pod = job.current_pods().into_iter().find(is_suspect)?;
             Some((pod.uid.clone(), pod.phase == PodPhase::Pending, job))
         });
-        let suspects: Vec<(String, bool, &mut Job)> = suspects.take(LOOKED_INTO).collect();
-        join_all(
-            suspects
+        let stuck: Vec<(String, bool, &mut Job)> = stuck.take(LOOKED_INTO).collect();
+        join_all(stuck.into_iter().map(|(pod, starting, job)| async move {
+            let events = self
+                .0
+                .events()
+                .about(&job.namespace, &pod)
+                .await
+                .unwrap_or_default();
+            // An event after the failure shows that the failure is over.
+            let recent = events
                 .into_iter()
-                .map(|(pod, is_starting, job)| async move {
-                    let events = self
-                        .0
-                        .events()
-                        .about(&job.namespace, &pod)
-                        .await
-                        .unwrap_or_default();
-                    // An event after the failure shows that the failure is over.
-                    let recent = events
-                        .into_iter()
-                        .rev()
-                        .take_while(|event| !PROGRESS.contains(&event.reason.as_str()));
-                    let explains = |event: &Event| {
-                        if is_starting {
-                            REFUSALS.contains(&event.reason.as_str())
-                        } else {
-                            event.reason == "Evicted"
-                        }
-                    };
-                    let explanation = recent
-                        .into_iter()
-                        .find(|event| event.warning && explains(event));
-                    match is_starting {
-                        true => {
-                            job.start_failure =
-                                explanation.map(|event| (event.reason, event.message))
-                        }
-                        false => job.eviction = explanation.map(|event| event.message),
-                    }
-                }),
-        )
+                .rev()
+                .take_while(|event| !PROGRESS.contains(&event.reason.as_str()));
+            let explains = |event: &Event| {
+                if starting {
+                    REFUSALS.contains(&event.reason.as_str())
+                } else {
+                    event.reason == "Evicted"
+                }
+            };
+            let cause = recent
+                .into_iter()
+                .find(|event| event.warning && explains(event));
+            match starting {
+                true => job.start_failure = cause.map(|event| (event.reason, event.message)),
+                false => job.eviction = cause.map(|event| event.message),
+            }
+        }))
         .await;
     }
 

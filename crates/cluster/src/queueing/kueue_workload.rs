@@ -270,16 +270,12 @@ mod tests {
             None
         );
         assert_eq!(verdict(&json!([])).unwrap().0, "Pending");
-        let verdict_text = QueueVerdict {
+        let given = QueueVerdict {
             reason: String::new(),
             message: preempted.to_owned(),
         };
         assert_eq!(
-            named(
-                verdict_text,
-                &HashMap::from([("b".to_owned(), "x/y".to_owned())])
-            )
-            .message,
+            named(given, &HashMap::from([("b".to_owned(), "x/y".to_owned())])).message,
             "Preempted to accommodate a workload (job x/y) due to prioritization in the ClusterQueue"
         );
     }

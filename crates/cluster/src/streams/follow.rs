@@ -86,7 +86,7 @@ const GRACE: Duration = Duration::from_millis(1000);
 const STRAGGLERS: Duration = Duration::from_secs(30);
 
 impl LogsApi<'_> {
-    /// Follows every pod of `job` that `only` accepts until the job has ended or is deleted.
+    /// Follows every pod of `job` that `includes` accepts until the job has ended or is deleted.
     /// Returns its last state.
     pub async fn follow(
         self,
@@ -108,20 +108,18 @@ impl LogsApi<'_> {
             // Keep printing lines while the list is being read.
             let list = retry.ask(|| self.0.jobs().list(&filter));
             tokio::pin!(list);
-            let job_now = loop {
+            let live = loop {
                 tokio::select! {
                     found = &mut list => break found?.jobs.pop(),
                     Some(result) = tasks.next(), if !tasks.is_empty() => result?,
                 }
             };
-            let pods: Vec<Pod> = job_now
-                .as_ref()
-                .map_or_else(Vec::new, |job| job.pods.clone());
+            let pods: Vec<Pod> = live.as_ref().map_or_else(Vec::new, |job| job.pods.clone());
             let is_first = last_state.is_none();
-            for note in seen_pods.look(job_now.as_ref(), &pods, is_first, job.kind.serves()) {
+            for note in seen_pods.look(live.as_ref(), &pods, is_first, job.kind.serves()) {
                 sink.borrow_mut()(LogEvent::Note(note));
             }
-            let has_ended = job_now
+            let has_ended = live
                 .as_ref()
                 .is_none_or(|job| State::of(job).status.is_final());
             let stragglers_dropped =
@@ -153,7 +151,7 @@ impl LogsApi<'_> {
                     sink,
                 ));
             }
-            last_state = job_now.as_ref().map(State::of).or(last_state);
+            last_state = live.as_ref().map(State::of).or(last_state);
             if has_ended && tasks.is_empty() {
                 return Ok(last_state);
             }

@@ -152,7 +152,7 @@ impl LogsApi<'_> {
             .await
     }
 
-    /// Reads a log once and keeps the newest `most` lines that match, at most the query's `tail`.
+    /// Reads a log once and keeps the newest `limit` lines that match, at most the query's `tail`.
     /// Stops when the server sends many more lines or bytes than `tail` lines can have.
     pub async fn matching(
         self,

@@ -247,8 +247,8 @@ async fn ring_by_the_clock(notify: &Notify, step: Duration) -> Infallible {
 }
 
 impl Doorbell<'_> {
-    /// Waits until it is time to read again, at the latest when something is `due`. Returns true if
-    /// the data must be read again because it changed or is stale.
+    /// Waits until it is time to read again, at the latest at `deadline`. Returns true if the
+    /// data must be read again because it changed or is stale.
     pub async fn news(&mut self, deadline: Option<Instant>) -> bool {
         let (step, quiet) = (self.step, self.quiet);
         let remaining = deadline.map_or(quiet, |deadline| {

@@ -88,7 +88,7 @@ impl ObjectStatus<'_> {
 }
 
 impl WireObject<'_> {
-    /// Returns why the object runs no pods now. `wanted` is the number of pods that it requests.
+    /// Returns why the object runs no pods now. `desired` is the number of pods that it requests.
     fn resting(&self, kind: &str, desired: u64) -> Option<&'static str> {
         let Self { metadata, spec, .. } = self;
         match kind {

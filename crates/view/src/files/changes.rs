@@ -89,7 +89,7 @@ impl Difference {
         )
     }
 
-    /// An object with immutable fields that change, so it must be replaced. `wanted` contains only
+    /// An object with immutable fields that change, so it must be replaced. `desired` contains only
     /// the fields of the file.
     pub fn fixed(namespace: &str, object: &str, live: &Value, desired: &Value) -> Self {
         let fields = changes_asked_for(live, desired, &Masks::default());
@@ -198,7 +198,7 @@ fn in_order(value: &Value) -> Value {
     }
 }
 
-/// Keeps only the fields of `live` that `wanted` sets too, because the API server adds defaults.
+/// Keeps only the fields of `live` that `desired` sets too, because the API server adds defaults.
 /// Items of lists are matched by their `name`.
 fn asked(live: &Value, desired: &Value) -> Value {
     match (live, desired) {

@@ -108,7 +108,7 @@ pub struct JobMetrics {
     coverage: Option<Rests>,
 }
 
-/// Builds the JSON output; if `only` is not empty, with these metrics alone.
+/// Builds the JSON output; if `metrics` is not empty, only with these.
 pub fn job(curves: &JobCurves<'_>, metrics: &[JobMetric]) -> JobMetrics {
     let is_whole = metrics.is_empty();
     let series =
@@ -131,7 +131,7 @@ pub fn job(curves: &JobCurves<'_>, metrics: &[JobMetric]) -> JobMetrics {
     }
 }
 
-/// Draws the charts of a job; with `each`, one line per device instead of the mean.
+/// Draws the charts of a job; with `per_device`, one line per device instead of the mean.
 pub fn job_text(
     curves: &JobCurves<'_>,
     metrics: &[JobMetric],

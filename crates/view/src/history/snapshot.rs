@@ -261,9 +261,9 @@ struct WorkloadAllocation {
     utilization: Option<Percent>,
 }
 
-/// Creates a snapshot. `whole` adds the fields of the current snapshot, which snapshots in lists do
-/// not have.
-pub fn snapshot(at: &At<'_>, details: Option<Details<'_>>, is_cluster: bool) -> Snapshot {
+/// Creates a snapshot. `with_dimension` adds the fields of the current snapshot, which snapshots
+/// in lists do not have.
+pub fn snapshot(at: &At<'_>, details: Option<Details<'_>>, with_dimension: bool) -> Snapshot {
     let held = at.held();
     Snapshot {
         id: id(&["snapshot", at.cluster, &at.time.to_string()]),
@@ -271,8 +271,8 @@ pub fn snapshot(at: &At<'_>, details: Option<Details<'_>>, is_cluster: bool) -> 
         snapshot_time: at.time,
         dimension_type: "cluster",
         // A snapshot covers the whole cluster, so its dimension has no key and no value.
-        dimension_key: is_cluster.then_some(""),
-        dimension_value: is_cluster.then_some(""),
+        dimension_key: with_dimension.then_some(""),
+        dimension_value: with_dimension.then_some(""),
         total_gpu_capacity: at.capacity(),
         allocated_gpu_count: held.as_ref().map(|held| at.gpus(held)),
         gpu_parts: held.as_ref().map(|held| at.all_parts(held)),

@@ -148,7 +148,7 @@ fn domain_item(domain: &Domain) -> DomainItem<'_> {
     }
 }
 
-/// Renders jobs for people. `by` is the label that separates the domains.
+/// Renders jobs for people. `level` is the label that separates the domains.
 pub fn text(rows: &[FitRow], level: &str) -> String {
     rows.iter().map(|row| one(row, &clean(level))).collect()
 }

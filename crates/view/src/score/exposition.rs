@@ -165,7 +165,7 @@ fn device(text: &mut MetricsText, name: &str, row: &Scored, value: f64) {
     text.sample(name, &labels, value);
 }
 
-/// Renders all metric families. Without `known`, the families of devices have no samples.
+/// Renders all metric families. Without `scored`, the families of devices have no samples.
 pub fn text(scored: Option<(&[Scored], &ScoreStats)>, analyses: &Analyses) -> String {
     let mut text = MetricsText(String::new());
     for (name, help, value) in OF_DEVICES {

@@ -8,7 +8,7 @@ use crate::format::text::{count, in_chat};
 /// Maximum number of characters of an AI's reason.
 const REASON: usize = 120;
 
-/// Renders a chat message about underused devices, in at most `longest` bytes. Also returns the
+/// Renders a chat message about underused devices, in at most `max_length` bytes. Also returns the
 /// number of devices that it names.
 pub fn message(rows: &[&Scored], threshold: f64, max_length: usize) -> (String, usize) {
     let mut text = format!(
