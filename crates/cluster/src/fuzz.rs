@@ -9,7 +9,7 @@ use crate::inventory::held_pod::{ConsumerReader, HeldPod};
 use crate::streams::follower::Follower;
 use crate::streams::log_lines::{LineSplitter, line};
 use crate::transport::decode::{ListPage, WirePod};
-use crate::transport::notify::HeardChanges;
+use crate::transport::notify::WatchedCollection;
 use crate::transport::protobuf;
 use crate::transport::protobuf::{Message, list_of};
 use gpuctl_core::model::{Consumers, Pod};
@@ -77,9 +77,9 @@ pub fn json_page(bytes: &[u8]) {
 /// Reads a watch that arrives in pieces. An event that is sent twice must signal a change only
 /// once.
 pub fn watch(bytes: &[u8]) {
-    let mut changes = HeardChanges::default();
+    let mut changes = WatchedCollection::default();
     for line in in_pieces(bytes) {
-        changes.is_news(&line);
+        changes.is_change(&line);
         let event = serde_json::from_slice::<Value>(&line);
         let is_unchanged = event.is_ok_and(|event| {
             !["DELETED", "ERROR"]
@@ -87,7 +87,7 @@ pub fn watch(bytes: &[u8]) {
                 .any(|kind| event["type"] == *kind)
         });
         assert!(
-            !(changes.is_news(&line) && is_unchanged),
+            !(changes.is_change(&line) && is_unchanged),
             "the same event signals two changes"
         );
     }

@@ -19,7 +19,7 @@ pub enum Namespace {
 }
 
 /// Objects that Kubernetes creates in every namespace.
-const OWN: [(&str, &str); 2] = [
+const DEFAULT_OBJECTS: [(&str, &str); 2] = [
     ("configmaps", "kube-root-ca.crt"),
     ("serviceaccounts", "default"),
 ];
@@ -73,16 +73,19 @@ impl NamespacesApi<'_> {
         else {
             return Ok(Namespace::NotOurs);
         };
-        if let Some(remaining) = self.holds(name).await? {
+        if let Some(remaining) = self.first_remaining(name).await? {
             return Ok(Namespace::Kept(remaining));
         }
         // The UID protects a namespace with this name that was created after the check.
-        self.0.writes().delete_at(&path, Deletion::of(&uid)).await?;
+        self.0
+            .writes()
+            .delete_at(&path, Deletion::with_uid(&uid))
+            .await?;
         Ok(Namespace::Deleted)
     }
 
     /// Returns a kind that has objects in the namespace or that the user cannot list.
-    async fn holds(self, namespace: &str) -> Result<Option<String>, Failure> {
+    async fn first_remaining(self, namespace: &str) -> Result<Option<String>, Failure> {
         let groups: Value = self.0.get("/apis").await?;
         // `/apis` does not list the core group, which is served under `/api`.
         let mut versions = vec!["/api/v1".to_owned()];
@@ -97,12 +100,15 @@ impl NamespacesApi<'_> {
                 .buffer_unordered(AT_ONCE)
                 .try_collect()
                 .await?;
-        let mut remaining: Vec<String> = stream::iter(kinds.into_iter().flatten())
-            .map(|(version, kind)| async move { self.one_of(&version, namespace, &kind).await })
-            .buffer_unordered(AT_ONCE)
-            .try_filter_map(|kind| async move { Ok(kind) })
-            .try_collect()
-            .await?;
+        let mut remaining: Vec<String> =
+            stream::iter(kinds.into_iter().flatten())
+                .map(|(version, kind)| async move {
+                    self.first_of_kind(&version, namespace, &kind).await
+                })
+                .buffer_unordered(AT_ONCE)
+                .try_filter_map(|kind| async move { Ok(kind) })
+                .try_collect()
+                .await?;
         remaining.sort();
         Ok(remaining.into_iter().next())
     }
@@ -133,7 +139,7 @@ impl NamespacesApi<'_> {
     }
 
     /// Returns the kind if it has objects in the namespace.
-    async fn one_of(
+    async fn first_of_kind(
         self,
         version: &str,
         namespace: &str,
@@ -148,7 +154,7 @@ impl NamespacesApi<'_> {
                 |page| {
                     let page: Value = page.decode()?;
                     let is_default = |name: &Value| {
-                        OWN.iter().any(|(default_kind, default_name)| {
+                        DEFAULT_OBJECTS.iter().any(|(default_kind, default_name)| {
                             *default_kind == kind && name == default_name
                         })
                     };

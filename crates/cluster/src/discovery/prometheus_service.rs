@@ -128,7 +128,7 @@ impl PrometheusService {
     }
 
     /// Whether gpuctl looks for the Service even without the right to list Services.
-    pub fn is_usual(&self) -> bool {
+    pub fn is_well_known(&self) -> bool {
         WELL_KNOWN.iter().any(|(namespace, service, port)| {
             // OpenShift serves Thanos Querier only over HTTPS.
             let secure = *namespace == "openshift-monitoring";
@@ -144,7 +144,7 @@ impl PrometheusService {
 impl MetricsApi<'_> {
     /// Lists Services that may be Prometheus, those with the longest retention first. The flag is
     /// false if the user cannot list Services and the result holds the well-known names.
-    pub async fn gates(self) -> Result<(Vec<PrometheusService>, bool), Failure> {
+    pub async fn candidate_services(self) -> Result<(Vec<PrometheusService>, bool), Failure> {
         let lists = SELECTORS.map(|(selector, ..)| async move {
             let path = with_query("/api/v1/services", &[("labelSelector", selector)]);
             self.0.get::<Value>(&path).await
@@ -152,7 +152,9 @@ impl MetricsApi<'_> {
         let mut gates: Vec<PrometheusService> = Vec::new();
         for ((_, port, base), list) in SELECTORS.iter().zip(join_all(lists).await) {
             let list = match list {
-                Err(failure) if failure.is_forbidden() => return Ok((self.usual_gates(), false)),
+                Err(failure) if failure.is_forbidden() => {
+                    return Ok((self.well_known_services(), false));
+                }
                 other => other?,
             };
             let mut labelled: Vec<PrometheusService> = list["items"]
@@ -173,7 +175,7 @@ impl MetricsApi<'_> {
     }
 
     /// Builds the well-known Services, in their usual namespaces and in the user's own.
-    fn usual_gates(self) -> Vec<PrometheusService> {
+    fn well_known_services(self) -> Vec<PrometheusService> {
         let gate = |namespace: &str, service: &str, port| PrometheusService {
             namespace: namespace.to_owned(),
             service: service.to_owned(),
@@ -292,7 +294,7 @@ impl MetricsApi<'_> {
 
     /// Runs `call` with a local address that is forwarded to a port of the pod until `call`
     /// returns.
-    pub async fn beside_pod<T>(
+    pub async fn with_port_forward<T>(
         self,
         namespace: &str,
         pod: &str,

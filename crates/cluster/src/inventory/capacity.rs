@@ -34,7 +34,7 @@ impl InventoryApi<'_> {
     }
 
     /// Computes the free capacity of `nodes`. `None` if the user cannot list all pods.
-    pub async fn room(self, nodes: &[Node]) -> Result<Option<Room>, Failure> {
+    pub async fn capacity(self, nodes: &[Node]) -> Result<Option<Room>, Failure> {
         let free = nodes
             .iter()
             .map(|node| (node.name.clone(), node.now()))

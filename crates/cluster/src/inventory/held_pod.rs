@@ -147,10 +147,10 @@ impl ConsumerReader {
             .job
             .as_ref()
             .filter(|_| labels.is_ours)
-            .map(|job| self.texts.of(job));
+            .map(|job| self.texts.intern(job));
         let node = Some(&*pod.spec.node_name)
             .filter(|node| !node.is_empty())
-            .map(|node| self.texts.of(node));
+            .map(|node| self.texts.intern(node));
         let total = pod.spec.total();
         if total.is_absurd {
             left_out::note(
@@ -168,7 +168,7 @@ impl ConsumerReader {
                 devices
             });
         Consumer {
-            namespace: self.texts.of(&pod.metadata.namespace),
+            namespace: self.texts.intern(&pod.metadata.namespace),
             name: pod.metadata.name.as_ref().into(),
             node,
             runs_since: pod.status.runs_since(),

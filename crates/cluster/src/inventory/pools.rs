@@ -17,7 +17,7 @@ use gpuctl_manifest::render::{
 
 /// A definition and the `resourceVersion` of its ConfigMap.
 #[derive(Clone, Debug)]
-pub struct Known {
+pub struct StoredPool {
     pub pool: PoolDefinition,
     pub version: String,
 }
@@ -34,7 +34,7 @@ pub enum PoolNamespace {
 }
 
 #[derive(Deserialize)]
-struct Stored {
+struct PoolConfigMap {
     metadata: StoredMetadata,
     #[serde(default)]
     data: BTreeMap<String, String>,
@@ -47,13 +47,13 @@ struct StoredMetadata {
     resource_version: String,
 }
 
-impl Stored {
+impl PoolConfigMap {
     /// Parses the definition. Rejects a definition whose text names a different pool than its
     /// object.
-    fn known(self) -> Option<Known> {
+    fn pool(self) -> Option<StoredPool> {
         let pool: PoolDefinition = serde_json::from_str(self.data.get("pool")?).ok()?;
         let has_own_name = self.metadata.name.strip_prefix("pool-") == Some(&pool.name);
-        has_own_name.then_some(Known {
+        has_own_name.then_some(StoredPool {
             pool,
             version: self.metadata.resource_version,
         })
@@ -85,7 +85,7 @@ impl PoolsApi<'_> {
     }
 
     async fn published_pools(self) -> Option<Vec<PoolDefinition>> {
-        let facts: Stored = self.0.get(super::nodes::FACTS).await.ok()?;
+        let facts: PoolConfigMap = self.0.get(super::nodes::FACTS).await.ok()?;
         serde_json::from_str(facts.data.get(FACTS_POOLS)?).ok()
     }
 
@@ -97,11 +97,11 @@ impl PoolsApi<'_> {
                 &format!("/api/v1/namespaces/{HOME}/configmaps"),
                 &[("labelSelector", &selector)],
                 |page| {
-                    let page: ListPage<Stored> = page.objects()?;
+                    let page: ListPage<PoolConfigMap> = page.objects()?;
                     pools.extend(
                         page.items
                             .into_iter()
-                            .filter_map(Stored::known)
+                            .filter_map(PoolConfigMap::pool)
                             .map(|stored| stored.pool),
                     );
                     Ok(())
@@ -112,17 +112,17 @@ impl PoolsApi<'_> {
         Ok(pools)
     }
 
-    pub async fn get(self, name: &str) -> Result<Option<Known>, Failure> {
+    pub async fn get(self, name: &str) -> Result<Option<StoredPool>, Failure> {
         Ok(self
             .0
-            .find::<Stored>(&path(name))
+            .find::<PoolConfigMap>(&path(name))
             .await?
-            .and_then(Stored::known))
+            .and_then(PoolConfigMap::pool))
     }
 
     /// Reads one definition for display. Falls back to the published one if the user cannot read
     /// it. Writes must not rely on the published one.
-    pub async fn shown(self, name: &str) -> Result<Option<PoolDefinition>, Failure> {
+    pub async fn get_or_published(self, name: &str) -> Result<Option<PoolDefinition>, Failure> {
         match self.get(name).await {
             Err(failure) if failure.is_forbidden() => {
                 let pools = self.published_pools().await.ok_or(failure)?;
@@ -156,7 +156,7 @@ impl PoolsApi<'_> {
         }
         let mut updated = false;
         for object in readers {
-            match self.opened(object, exists).await {
+            match self.grant_access(object, exists).await {
                 Err(failure) if failure.is_forbidden() => {
                     return Ok(if exists {
                         PoolNamespace::Older
@@ -175,7 +175,7 @@ impl PoolsApi<'_> {
     }
 
     /// Creates an object that gives users access. Returns whether it created the object.
-    async fn opened(self, object: &Object, exists: bool) -> Result<bool, Failure> {
+    async fn grant_access(self, object: &Object, exists: bool) -> Result<bool, Failure> {
         if exists && let Some(live) = self.0.writes().live(object).await? {
             // A role of an earlier version exposes every ConfigMap of the namespace to all users.
             // Users read the pools from the published facts afterwards, so those must exist first.
@@ -236,7 +236,7 @@ impl PoolsApi<'_> {
         change: impl Fn(&mut PoolDefinition),
     ) -> Result<Option<PoolDefinition>, Failure> {
         for _ in 0..TRIES {
-            let Some(Known { mut pool, version }) = self.get(name).await? else {
+            let Some(StoredPool { mut pool, version }) = self.get(name).await? else {
                 return Ok(None);
             };
             let before = pool.clone();
@@ -275,7 +275,7 @@ impl PoolsApi<'_> {
         for _ in 0..TRIES {
             // Read the facts before the nodes. If another process publishes in between, its nodes
             // are newer, and the stale `resourceVersion` makes this write fail.
-            let existing: Option<Stored> = self.0.find(super::nodes::FACTS).await?;
+            let existing: Option<PoolConfigMap> = self.0.find(super::nodes::FACTS).await?;
             if existing.is_none() && !create {
                 return Ok(());
             }
@@ -300,8 +300,10 @@ impl PoolsApi<'_> {
                         )
                         .await
                 }
-                Some(Stored { data, .. }) if json!(data) == object.body["data"] => return Ok(()),
-                Some(Stored { metadata, .. }) => {
+                Some(PoolConfigMap { data, .. }) if json!(data) == object.body["data"] => {
+                    return Ok(());
+                }
+                Some(PoolConfigMap { metadata, .. }) => {
                     let version = json!({"resourceVersion": metadata.resource_version});
                     self.0
                         .writes()

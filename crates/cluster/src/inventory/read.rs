@@ -117,17 +117,17 @@ struct NodeInfo<'a> {
 
 impl InventoryApi<'_> {
     /// Reads nodes, GPUs and their consumers. Fails without nodes; other parts may be unknown.
-    pub async fn stock(self) -> Result<InventorySnapshot, Failure> {
+    pub async fn snapshot(self) -> Result<InventorySnapshot, Failure> {
         let unfinished = [(
             "fieldSelector",
             "status.phase!=Succeeded,status.phase!=Failed",
         )];
-        self.stock_from(&unfinished, |_| Ok(())).await.0
+        self.snapshot_with(&unfinished, |_| Ok(())).await.0
     }
 
     /// Reads the inventory with a selection of pods and passes each page of pods to `visit`. The
     /// second result is an error if the pods could not be listed.
-    pub(crate) async fn stock_from(
+    pub(crate) async fn snapshot_with(
         self,
         selection: &[(&str, &str)],
         mut visit: impl FnMut(Page<'_>) -> serde_json::Result<()>,
@@ -163,10 +163,10 @@ impl InventoryApi<'_> {
             slices,
             claims,
         };
-        (self.put_together(parts).await, pods_result)
+        (self.assemble(parts).await, pods_result)
     }
 
-    async fn put_together(self, parts: InventoryParts) -> Result<InventorySnapshot, Failure> {
+    async fn assemble(self, parts: InventoryParts) -> Result<InventorySnapshot, Failure> {
         let (mut unreadable, mut refused) = (Vec::new(), None);
         let hosts = match parts.nodes {
             // The published facts contain the GPUs of nodes but not their conditions.

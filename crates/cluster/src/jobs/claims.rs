@@ -6,7 +6,7 @@ use futures::future::join3;
 use serde::Deserialize;
 
 use crate::transport::decode::{ContainerResources, ListPage, ObjectMetadata, WirePod};
-use crate::{Failure, Wanted, handles::StorageApi, unless_forbidden};
+use crate::{Failure, JobFilter, handles::StorageApi, unless_forbidden};
 use gpuctl_core::model::contract::labels::{JOB, MANAGED_BY, MANAGED_BY_US};
 use gpuctl_core::model::{Claim, Job, PodPhase};
 
@@ -88,9 +88,9 @@ impl StorageApi<'_> {
         };
         let (mut claims, mut uses) = (Vec::new(), Uses::default());
         let (claims_path, pods_path) = (path("persistentvolumeclaims"), path("pods"));
-        let filter = Wanted {
+        let filter = JobFilter {
             namespace: namespace.map(ToOwned::to_owned),
-            ..Wanted::default()
+            ..JobFilter::default()
         };
         let (claims_result, pods, jobs) = join3(
             self.0.list(&claims_path, parameters, |page| {

@@ -22,7 +22,7 @@ const AT_ONCE: usize = 8;
 impl JobsApi<'_> {
     /// Computes when the deadlines of running jobs will have freed capacity for `pods` pods on
     /// these nodes; `None` if they do not free enough.
-    pub async fn room_by(
+    pub async fn capacity_by(
         self,
         requests: &Amounts,
         pods: u64,
@@ -49,8 +49,11 @@ impl JobsApi<'_> {
                 .flat_map(|(_, pods)| pods)
                 .filter(|pod| pod.holder == holder);
             let placed_at = pods.filter_map(|pod| pod.started_at).max();
-            let life = self.life(namespace, name, placed_at).await;
-            Some((holder.to_owned(), life.ends_by.filter(|_| life.is_bound)?))
+            let lifetime = self.lifetime(namespace, name, placed_at).await;
+            Some((
+                holder.to_owned(),
+                lifetime.ends_by.filter(|_| lifetime.is_bound)?,
+            ))
         });
         let ends: BTreeMap<String, Timestamp> = stream::iter(lookups)
             .buffered(AT_ONCE)
@@ -63,12 +66,12 @@ impl JobsApi<'_> {
     /// Reads when a Job started and when its deadline ends it; for other holders it reads the pod.
     /// `placed_at` is the time at which the last of its pods was placed. Limits of pods count from
     /// then, and the Job's own limit counts from its start.
-    pub async fn life(
+    pub async fn lifetime(
         self,
         namespace: &str,
         name: &str,
         placed_at: Option<Timestamp>,
-    ) -> HolderLife {
+    ) -> HolderLifetime {
         let (jobs, pods) = (
             OwnerKind::Job.collection(Some(namespace)),
             format!("/api/v1/namespaces/{namespace}/pods"),
@@ -98,12 +101,12 @@ impl JobsApi<'_> {
                 .pointer("/spec/activeDeadlineSeconds")
                 .and_then(Value::as_i64),
         );
-        let pod_deadline = deadline(placed_at, of_one_try(&job_object));
+        let pod_deadline = deadline(placed_at, pod_limit(&job_object));
         // gpuctl's supervisor counts from the time when all ranks are present, which is later than
         // their placement. The result is an estimate, not a bound.
-        let supervised = deadline(placed_at, supervised(&job_object));
+        let supervised = deadline(placed_at, supervisor_limit(&job_object));
         let is_bound = job_deadline.is_some() || pod_deadline.is_some();
-        HolderLife {
+        HolderLifetime {
             since,
             ends_by: job_deadline.or(pod_deadline).or(supervised),
             is_bound,
@@ -113,7 +116,7 @@ impl JobsApi<'_> {
 
 /// Start and end of a holder of GPUs.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct HolderLife {
+pub struct HolderLifetime {
     pub since: Option<Timestamp>,
     /// Time at which a limit ends it.
     pub ends_by: Option<Timestamp>,
@@ -123,7 +126,7 @@ pub struct HolderLife {
 
 /// Reads the time limit in seconds of each pod of a Job; `None` unless all pods run at once and
 /// none is retried.
-fn of_one_try(job: &Value) -> Option<i64> {
+fn pod_limit(job: &Value) -> Option<i64> {
     let number = |pointer: &str| job.pointer(pointer).and_then(Value::as_i64);
     let retries = number("/spec/backoffLimitPerIndex").or_else(|| number("/spec/backoffLimit"))?;
     // If some pods start later than others, a limit per pod does not bound the Job.
@@ -133,7 +136,7 @@ fn of_one_try(job: &Value) -> Option<i64> {
 }
 
 /// Reads the time limit in seconds that gpuctl's supervisor of ranks enforces.
-fn supervised(job: &Value) -> Option<i64> {
+fn supervisor_limit(job: &Value) -> Option<i64> {
     if job["metadata"]["labels"][MANAGED_BY] != MANAGED_BY_US {
         return None;
     }

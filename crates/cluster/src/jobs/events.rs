@@ -65,7 +65,7 @@ struct Involved<'a> {
 
 impl EventsApi<'_> {
     /// Lists the events about the object with this UID.
-    pub async fn about(self, namespace: &str, uid: &str) -> Result<Vec<Event>, Failure> {
+    pub async fn for_object(self, namespace: &str, uid: &str) -> Result<Vec<Event>, Failure> {
         self.events_where(
             namespace,
             Some(&format!("involvedObject.uid={uid}")),
@@ -76,16 +76,16 @@ impl EventsApi<'_> {
 
     /// Lists the events about the job, its pods and related objects: ReplicaSets, claims,
     /// autoscaler and Service.
-    pub async fn of_job(self, job: &Job) -> Result<Vec<Event>, Failure> {
+    pub async fn for_job(self, job: &Job) -> Result<Vec<Event>, Failure> {
         let namespace = job.namespace.as_str();
         let pods: BTreeSet<&str> = job.pods.iter().map(|pod| pod.uid.as_str()).collect();
         let mut answers = Vec::new();
         // A Deployment's ReplicaSets have unknown names, so finding their events needs the list.
-        if pods.len() <= ONE_BY_ONE && OwnerKind::of(job) != OwnerKind::Deployment {
+        if pods.len() <= ONE_BY_ONE && OwnerKind::for_job(job) != OwnerKind::Deployment {
             let by_name = format!("involvedObject.name={}", job.name);
-            let of_pods = join_all(pods.iter().map(|uid| self.about(namespace, uid)));
+            let of_pods = join_all(pods.iter().map(|uid| self.for_object(namespace, uid)));
             let (by_name, of_pods) = futures::future::join(
-                self.events_where(namespace, Some(&by_name), |object| beside(job, object)),
+                self.events_where(namespace, Some(&by_name), |object| is_related(job, object)),
                 of_pods,
             )
             .await;
@@ -101,8 +101,9 @@ impl EventsApi<'_> {
                 );
             }
         } else {
-            let is_related =
-                |object: &Involved<'_>| pods.contains(object.uid.as_ref()) || beside(job, object);
+            let is_related = |object: &Involved<'_>| {
+                pods.contains(object.uid.as_ref()) || is_related(job, object)
+            };
             answers.push(self.events_where(namespace, None, is_related).await);
         }
         let mut events = Vec::new();
@@ -120,7 +121,7 @@ impl EventsApi<'_> {
 
     /// Lists the events about the StatefulSets through which a LeaderWorkerSet creates its pods:
     /// NAME, NAME-0, NAME-1, ….
-    pub(crate) async fn of_groups(self, job: &Job) -> Result<Vec<Event>, Failure> {
+    pub(crate) async fn for_groups(self, job: &Job) -> Result<Vec<Event>, Failure> {
         let sets = |object: &Involved<'_>| is_group_of(job, object);
         self.events_where(
             &job.namespace,
@@ -132,7 +133,7 @@ impl EventsApi<'_> {
 
     /// Lists the events that the kubelet of a node reported. Events about objects without a
     /// namespace are in the namespace `default`.
-    pub async fn of_node(self, node: &str) -> Result<Vec<Event>, Failure> {
+    pub async fn for_node(self, node: &str) -> Result<Vec<Event>, Failure> {
         // By name, because kubelets set `involvedObject.uid` to the node's name
         // (pkg/kubelet/kubelet.go).
         let selector = format!("involvedObject.kind=Node,involvedObject.name={node}");
@@ -141,7 +142,7 @@ impl EventsApi<'_> {
     }
 
     /// Lists the events with this reason and their namespaces, for one namespace or for all.
-    pub(crate) async fn of_reason(
+    pub(crate) async fn with_reason(
         self,
         namespace: Option<&str>,
         reason: &str,
@@ -196,7 +197,7 @@ impl EventsApi<'_> {
 
 /// Whether the event is about the owner of the job, one of its ReplicaSets, or another object that
 /// belongs to the job by name.
-fn beside(job: &Job, object: &Involved<'_>) -> bool {
+fn is_related(job: &Job, object: &Involved<'_>) -> bool {
     // A ReplicaSet is named after its Deployment and the hash of the template. The check of the
     // hash excludes Deployments whose name only begins alike.
     let hash = object
@@ -207,7 +208,7 @@ fn beside(job: &Job, object: &Involved<'_>) -> bool {
         "StatefulSet" if job.group_size > 1 => is_group_of(job, object),
         "Job" | "Deployment" | "StatefulSet" | "LeaderWorkerSet" => object.uid == job.uid,
         "ReplicaSet" => {
-            OwnerKind::of(job) == OwnerKind::Deployment
+            OwnerKind::for_job(job) == OwnerKind::Deployment
                 && hash.is_some_and(|hash| hash.chars().all(|c| c.is_ascii_alphanumeric()))
         }
         "PersistentVolumeClaim" => job.claims.iter().any(|claim| object.name == claim.as_str()),

@@ -18,7 +18,7 @@ pub(crate) struct Leftover {
 }
 
 impl Leftover {
-    pub(crate) fn of(wire: &WirePod<'_>, pod: Pod) -> Self {
+    pub(crate) fn from_pod(wire: &WirePod<'_>, pod: Pod) -> Self {
         let label = |key: &str| wire.metadata.labels.get(key).cloned();
         Self {
             namespace: wire.metadata.namespace.to_string(),

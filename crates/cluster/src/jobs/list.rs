@@ -18,7 +18,7 @@ use gpuctl_manifest::render::label_value;
 
 /// Criteria that select jobs.
 #[derive(Clone, Debug, Default)]
-pub struct Wanted {
+pub struct JobFilter {
     /// `None` selects every namespace that the user can read.
     pub namespace: Option<String>,
     /// Empty selects all jobs.
@@ -55,9 +55,9 @@ impl Selection {
 /// Maximum number of jobs per command whose missing or stuck pods are explained.
 const LOOKED_INTO: usize = 20;
 
-impl Wanted {
+impl JobFilter {
     /// Selects the job with this name in this namespace.
-    pub fn one(namespace: &str, name: &str) -> Self {
+    pub fn by_name(namespace: &str, name: &str) -> Self {
         Self {
             namespace: Some(namespace.to_owned()),
             names: vec![name.to_owned()],
@@ -84,7 +84,7 @@ impl Wanted {
     fn owners(&self) -> Vec<OwnerKind> {
         self.kind.map_or_else(
             || OwnerKind::ALL.to_vec(),
-            |kind| OwnerKind::of_kind(kind).to_vec(),
+            |kind| OwnerKind::for_job_kind(kind).to_vec(),
         )
     }
 }
@@ -101,10 +101,11 @@ impl JobPods {
     fn add(&mut self, pod: &WirePod<'_>) {
         let summary = pod.pod();
         if summary.deleting {
-            self.leftovers.push(Leftover::of(pod, summary.clone()));
+            self.leftovers
+                .push(Leftover::from_pod(pod, summary.clone()));
         }
         self.pods
-            .entry(PodOwner::of(&pod.metadata))
+            .entry(PodOwner::from_metadata(&pod.metadata))
             .or_default()
             .push(summary);
     }
@@ -156,7 +157,7 @@ fn with_members(owners: ReadableOwners, mut pods_by_owner: JobPods) -> Vec<Job> 
     for job in &mut jobs {
         job.pods = pods_by_owner
             .pods
-            .remove(&PodOwner::of_job(job))
+            .remove(&PodOwner::from_job(job))
             .unwrap_or_default();
     }
     if owners.hides_groups {
@@ -188,7 +189,7 @@ pub const NAMES_AT_ONCE: usize = 50;
 
 impl JobsApi<'_> {
     /// Lists the jobs that `filter` selects, with their pods, by namespace and name.
-    pub async fn list(self, filter: &Wanted) -> Result<Selection, Failure> {
+    pub async fn list(self, filter: &JobFilter) -> Result<Selection, Failure> {
         let namespace = filter.namespace.as_deref();
         match self.jobs_in(filter, namespace).await {
             Ok((jobs, unreadable)) => Ok(Selection {
@@ -212,7 +213,7 @@ impl JobsApi<'_> {
     /// the user can list no kind, or no pods.
     async fn jobs_in(
         self,
-        filter: &Wanted,
+        filter: &JobFilter,
         namespace: Option<&str>,
     ) -> Result<(Vec<Job>, Vec<&'static str>), Failure> {
         let selector = filter.selector();
@@ -307,7 +308,7 @@ impl JobsApi<'_> {
             let events = self
                 .0
                 .events()
-                .about(&job.namespace, &pod)
+                .for_object(&job.namespace, &pod)
                 .await
                 .unwrap_or_default();
             // An event after the failure shows that the failure is over.
@@ -357,8 +358,8 @@ impl JobsApi<'_> {
             .collect();
         join_all(incomplete.into_iter().map(|job| async {
             let events = match job.group_size {
-                0 | 1 => self.0.events().about(&job.namespace, &job.uid).await,
-                _ => self.0.events().of_groups(job).await,
+                0 | 1 => self.0.events().for_object(&job.namespace, &job.uid).await,
+                _ => self.0.events().for_groups(job).await,
             };
             // A success after the failure shows that the failure is over.
             let reasons = ["FailedCreate", "SuccessfulCreate"];

@@ -216,7 +216,7 @@ impl JobsApi<'_> {
     /// still exists.
     pub async fn objects_of(self, job: &Job) -> Result<Vec<String>, Failure> {
         let belongings = self.belongings(&job.namespace, &job.name).await?;
-        let owner = format!("{}/{}", OwnerKind::of(job).word(), job.name);
+        let owner = format!("{}/{}", OwnerKind::for_job(job).word(), job.name);
         let owner = Some(owner).filter(|_| !job.owner_is_gone);
         Ok(owner
             .into_iter()
@@ -228,7 +228,7 @@ impl JobsApi<'_> {
         match self
             .0
             .writes()
-            .delete_at(&belonging.path, Deletion::of(&belonging.uid))
+            .delete_at(&belonging.path, Deletion::with_uid(&belonging.uid))
             .await
         {
             // The garbage collector deletes it after its owner.
@@ -239,10 +239,10 @@ impl JobsApi<'_> {
 
     /// Deletes the owner of the job's pods, which the garbage collector deletes with it.
     pub async fn delete_owner(self, job: &Job) -> Result<bool, Failure> {
-        let path = OwnerKind::of(job).path(&job.namespace, &job.name);
+        let path = OwnerKind::for_job(job).path(&job.namespace, &job.name);
         self.0
             .writes()
-            .delete_at(&path, Deletion::of(&job.uid))
+            .delete_at(&path, Deletion::with_uid(&job.uid))
             .await
     }
 
@@ -295,7 +295,7 @@ impl JobsApi<'_> {
         for (name, uid) in replica_sets {
             self.0
                 .writes()
-                .delete_at(&format!("{collection}/{name}"), Deletion::of(&uid))
+                .delete_at(&format!("{collection}/{name}"), Deletion::with_uid(&uid))
                 .await?;
         }
         Ok(())
@@ -330,9 +330,9 @@ impl JobsApi<'_> {
     /// Deployment are matched by its name only, so those of a newer Deployment with this name match
     /// too.
     pub async fn remains(self, job: &Job) -> Result<Vec<PendingDeletion>, Failure> {
-        let (namespace, owner) = (job.namespace.as_str(), OwnerKind::of(job));
+        let (namespace, owner) = (job.namespace.as_str(), OwnerKind::for_job(job));
         let selector = format!("{MANAGED_BY}={MANAGED_BY_US},{JOB}={}", job.name);
-        let pods_of = PodOwner::of_job(job);
+        let pods_of = PodOwner::from_job(job);
         let mut remaining = Vec::new();
         for (kind, path) in [
             (owner.word(), owner.collection(Some(namespace))),
@@ -345,7 +345,7 @@ impl JobsApi<'_> {
                         object.metadata.uid == job.uid
                             || job.owner_is_gone
                                 && job.pods.iter().any(|pod| pod.uid == object.metadata.uid)
-                            || PodOwner::of(&object.metadata) == pods_of
+                            || PodOwner::from_metadata(&object.metadata) == pods_of
                     };
                     remaining.extend(
                         page.items

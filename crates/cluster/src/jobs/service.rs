@@ -83,7 +83,7 @@ impl ServicesApi<'_> {
         .await;
         let mut found = Vec::new();
         if let Some(service) = readable(service)? {
-            found.extend(of_service(&service, job));
+            found.extend(service_endpoints(&service, job));
         }
         let hosts = readable(ingress)?;
         let rules = hosts
@@ -128,7 +128,7 @@ fn readable(answer: Result<Option<Value>, Failure>) -> Result<Option<Value>, Fai
     }
 }
 
-fn of_service(service: &Value, job: &Job) -> Vec<Endpoint> {
+fn service_endpoints(service: &Value, job: &Job) -> Vec<Endpoint> {
     let (namespace, name) = (&job.namespace, &job.name);
     let port = &service["spec"]["ports"][0];
     let number = |key: &str| port[key].as_u64();
@@ -309,7 +309,7 @@ mod tests {
             ..Job::default()
         };
         assert_eq!(
-            of_service(&service, &job)[1],
+            service_endpoints(&service, &job)[1],
             Endpoint {
                 kind: "node",
                 url: None
@@ -320,7 +320,7 @@ mod tests {
             host_ip: Some("fd00::1".into()),
             ..Pod::default()
         }];
-        let endpoints = of_service(&service, &job);
+        let endpoints = service_endpoints(&service, &job);
         assert_eq!(
             endpoints[2],
             Endpoint {

@@ -11,7 +11,7 @@ use gpuctl_core::model::contract::labels::REPLICAS;
 
 impl JobsApi<'_> {
     fn owner_path(job: &Job) -> String {
-        OwnerKind::of(job).path(&job.namespace, &job.name)
+        OwnerKind::for_job(job).path(&job.namespace, &job.name)
     }
 
     /// Suspends or resumes a training.
@@ -72,7 +72,7 @@ impl JobsApi<'_> {
             let path = format!("/api/v1/namespaces/{}/pods/{}", job.namespace, pod.name);
             self.0
                 .writes()
-                .delete_at(&path, Deletion::of(&pod.uid))
+                .delete_at(&path, Deletion::with_uid(&pod.uid))
                 .await?;
         }
         Ok(())

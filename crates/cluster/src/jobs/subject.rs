@@ -40,7 +40,7 @@ impl JobsApi<'_> {
             return Ok(None);
         };
         Ok(Some(
-            self.explained(of_pods(namespace, name, vec![wire.pod()]))
+            self.explained(job_from_pods(namespace, name, vec![wire.pod()]))
                 .await,
         ))
     }
@@ -73,9 +73,11 @@ impl JobsApi<'_> {
             else {
                 continue;
             };
-            let pod_owner = PodOwner::of_job(&job);
+            let pod_owner = PodOwner::from_job(&job);
             job.pods = self
-                .pods_where(namespace, |pod| PodOwner::of(&pod.metadata) == pod_owner)
+                .pods_where(namespace, |pod| {
+                    PodOwner::from_metadata(&pod.metadata) == pod_owner
+                })
                 .await?;
             return Ok(Some((self.explained(job).await, owner.word())));
         }
@@ -93,9 +95,9 @@ impl JobsApi<'_> {
             names.contains(pod.metadata.name.as_ref())
         });
         let (pods, object) = join(pods, self.0.workloads().owner_object(owner)).await;
-        let mut job = of_pods(&owner.namespace, &owner.name, pods?);
+        let mut job = job_from_pods(&owner.namespace, &owner.name, pods?);
         if let Some(object) = object {
-            told_by(&object, &mut job);
+            apply_conditions(&object, &mut job);
         }
         Ok(self.explained(job).await)
     }
@@ -211,7 +213,7 @@ impl JobsApi<'_> {
 
 /// Copies the status of a custom object to the job: whether it is suspended, its queue, and its
 /// end.
-fn told_by(object: &Value, job: &mut Job) {
+fn apply_conditions(object: &Value, job: &mut Job) {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     job.uid = text(&object["metadata"]["uid"]);
     let labels = object["metadata"]["labels"]
@@ -276,7 +278,7 @@ fn told_by(object: &Value, job: &mut Job) {
 }
 
 /// Builds a job from its pods alone. Their phases determine its outcome.
-fn of_pods(namespace: &str, name: &str, pods: Vec<Pod>) -> Job {
+fn job_from_pods(namespace: &str, name: &str, pods: Vec<Pod>) -> Job {
     let all_in = |phase: PodPhase| !pods.is_empty() && pods.iter().all(|pod| pod.phase == phase);
     let failed =
         pods.iter().any(|pod| pod.phase == PodPhase::Failed) && pods.iter().all(Pod::ended);

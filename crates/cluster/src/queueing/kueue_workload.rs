@@ -50,7 +50,7 @@ impl QueuesApi<'_> {
             let mut owners = std::iter::once(&job.uid).chain(job.pods.iter().map(|pod| &pod.uid));
             job.queue_verdict = owners
                 .find_map(|uid| of_owners.remove(uid).flatten())
-                .map(|verdict| named(verdict, &names));
+                .map(|verdict| with_job_name(verdict, &names));
         }
         self.place_in_queues(jobs).await;
     }
@@ -153,13 +153,16 @@ impl QueuesApi<'_> {
         let patch = json!({"metadata": {"annotations": {PAUSED: "true"}}, "spec": spec});
         self.0
             .writes()
-            .merge_patch(&OwnerKind::of(job).path(&job.namespace, &job.name), &patch)
+            .merge_patch(
+                &OwnerKind::for_job(job).path(&job.namespace, &job.name),
+                &patch,
+            )
             .await
             .map(|_| ())
     }
 
     /// Returns a training to its queue, regardless of how it was taken out.
-    pub async fn put_back(self, job: &Job) -> Result<(), Failure> {
+    pub async fn requeue(self, job: &Job) -> Result<(), Failure> {
         let workload = match self.workload(job).await {
             Err(failure) if failure.is_forbidden() => Some((String::new(), true)),
             other => other?,
@@ -170,7 +173,10 @@ impl QueuesApi<'_> {
         let patch = json!({"metadata": {"annotations": {PAUSED: null}}, "spec": spec});
         self.0
             .writes()
-            .merge_patch(&OwnerKind::of(job).path(&job.namespace, &job.name), &patch)
+            .merge_patch(
+                &OwnerKind::for_job(job).path(&job.namespace, &job.name),
+                &patch,
+            )
             .await?;
         // Last, so that Kueue does not admit the job before its parallelism is restored.
         match workload {
@@ -186,7 +192,7 @@ impl QueuesApi<'_> {
 }
 
 /// Replaces the UIDs in a message, `a workload (UID: …, JobUID: …)`, by the name of the job.
-fn named(verdict: QueueVerdict, names: &HashMap<String, String>) -> QueueVerdict {
+fn with_job_name(verdict: QueueVerdict, names: &HashMap<String, String>) -> QueueVerdict {
     let matched = names
         .iter()
         .find(|(uid, _)| !uid.is_empty() && verdict.message.contains(&format!("JobUID: {uid}")));
@@ -220,7 +226,7 @@ mod tests {
 
     /// Conditions as Kueue 0.18.3 writes them.
     #[test]
-    fn the_queue_s_own_words_are_kept() {
+    fn kueue_messages_are_kept() {
         let unmet = |reason: &str, message: &str| json!({"type": "QuotaReserved", "status": "False", "reason": reason, "message": message});
         let met = |kind: &str, reason: &str, message: &str| json!({"type": kind, "status": "True", "reason": reason, "message": message});
         let expected = |reason: &str, message: &str| Some((reason.to_owned(), message.to_owned()));
@@ -275,7 +281,7 @@ mod tests {
             message: preempted.to_owned(),
         };
         assert_eq!(
-            named(given, &HashMap::from([("b".to_owned(), "x/y".to_owned())])).message,
+            with_job_name(given, &HashMap::from([("b".to_owned(), "x/y".to_owned())])).message,
             "Preempted to accommodate a workload (job x/y) due to prioritization in the ClusterQueue"
         );
     }

@@ -57,7 +57,7 @@ impl QueuesApi<'_> {
             if !is_deleting {
                 self.0
                     .writes()
-                    .delete(group, Deletion::of(text(&live, "/metadata/uid")))
+                    .delete(group, Deletion::with_uid(text(&live, "/metadata/uid")))
                     .await?;
             }
             tokio::time::sleep(Duration::from_millis(300)).await;

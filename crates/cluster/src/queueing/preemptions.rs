@@ -16,7 +16,7 @@ use gpuctl_core::model::{Job, Preemption};
 #[derive(Debug, Default)]
 pub struct Preemptions {
     /// Newest first.
-    pub found: Vec<Preemption>,
+    pub items: Vec<Preemption>,
     /// Number of Workloads examined; `None` without Kueue or without the right to read them.
     pub workloads: Option<usize>,
     /// Time of the oldest event that still exists; `None` without events or without the right to
@@ -65,8 +65,8 @@ impl QueuesApi<'_> {
         jobs: &[Job],
     ) -> Result<Preemptions, Failure> {
         let (queued, scheduled) = join(
-            self.of_queues(namespace),
-            self.of_scheduler(namespace, jobs),
+            self.from_kueue(namespace),
+            self.from_scheduler(namespace, jobs),
         )
         .await;
         let mut unreadable = Vec::new();
@@ -75,14 +75,14 @@ impl QueuesApi<'_> {
         preemptions.extend(by_scheduler);
         preemptions.sort_by_key(|preemption| std::cmp::Reverse(preemption.at));
         Ok(Preemptions {
-            found: preemptions,
+            items: preemptions,
             workloads,
             events_since,
             unreadable,
         })
     }
 
-    async fn of_queues(
+    async fn from_kueue(
         self,
         namespace: Option<&str>,
     ) -> Result<(Vec<Preemption>, Option<usize>), Failure> {
@@ -110,21 +110,23 @@ impl QueuesApi<'_> {
             })
             .await?;
         for preemption in &mut preemptions {
-            preemption.by = ["JobUID: ", "UID: "]
-                .iter()
-                .find_map(|prefix| names.get(after(&preemption.message, prefix)?).cloned());
+            preemption.by = ["JobUID: ", "UID: "].iter().find_map(|prefix| {
+                names
+                    .get(token_after(&preemption.message, prefix)?)
+                    .cloned()
+            });
         }
         Ok((preemptions, Some(count)))
     }
 
     /// Lists the preemptions of pods of these jobs by kube-scheduler. Source: its event
     /// `Preempted`, pkg/scheduler/framework/preemption/executor.go.
-    async fn of_scheduler(
+    async fn from_scheduler(
         self,
         namespace: Option<&str>,
         jobs: &[Job],
     ) -> Result<(Vec<Preemption>, Option<Timestamp>), Failure> {
-        let events = self.0.events().of_reason(namespace, "Preempted").await?;
+        let events = self.0.events().with_reason(namespace, "Preempted").await?;
         let oldest = events.iter().filter_map(|(_, event)| event.at).min();
         let pods: HashMap<&str, &Job> = jobs
             .iter()
@@ -139,7 +141,7 @@ impl QueuesApi<'_> {
                 .iter()
                 .filter(owns_pod)
                 .max_by_key(|job| job.name.len());
-            let preemptor = after(&event.message, "by pod ").and_then(|uid| pods.get(uid));
+            let preemptor = token_after(&event.message, "by pod ").and_then(|uid| pods.get(uid));
             Some(Preemption {
                 at: event.at,
                 namespace,
@@ -232,9 +234,9 @@ mod tests {
         assert_eq!(workload("False", "QuotaReserved"), None);
         assert_eq!(
             (
-                after(message, "JobUID: "),
-                after(message, "UID: "),
-                after(message, "none: ")
+                token_after(message, "JobUID: "),
+                token_after(message, "UID: "),
+                token_after(message, "none: ")
             ),
             (Some("y-2"), Some("x-1"), None)
         );

@@ -25,7 +25,7 @@ pub struct ServedQueueing {
 
 impl ServedQueueing {
     /// Returns the group and version of a system's queues.
-    pub fn of(&self, system: QueueSystem) -> Option<&str> {
+    pub fn version_of(&self, system: QueueSystem) -> Option<&str> {
         match system {
             QueueSystem::Kueue => self.kueue.as_deref(),
             QueueSystem::Volcano => self.volcano.as_deref(),
@@ -36,7 +36,7 @@ impl ServedQueueing {
     pub fn systems(&self) -> impl Iterator<Item = QueueSystem> {
         QueueSystem::ALL
             .into_iter()
-            .filter(|system| self.of(*system).is_some())
+            .filter(|system| self.version_of(*system).is_some())
     }
 }
 
@@ -130,7 +130,7 @@ impl QueuesApi<'_> {
     ) -> Result<(Vec<Queue>, Vec<QueueSystem>), Failure> {
         let (mut queues, mut forbidden, mut first_failure) = (Vec::new(), Vec::new(), None);
         for system in served.systems() {
-            let version = served.of(system).unwrap_or_default();
+            let version = served.version_of(system).unwrap_or_default();
             let result = match system {
                 QueueSystem::Kueue => self.queues_of_kueue(version, namespace).await,
                 QueueSystem::Volcano => self.queues_of_volcano(version).await,
@@ -180,7 +180,7 @@ impl QueuesApi<'_> {
         Ok(local_queues
             .iter()
             .map(|queue| {
-                of_kueue(
+                kueue_queue(
                     queue,
                     by_name.get(text(queue, "/spec/clusterQueue")).copied(),
                 )
@@ -197,7 +197,7 @@ impl QueuesApi<'_> {
             .ok();
         Ok(queues
             .iter()
-            .map(|queue| of_volcano(queue, groups.as_deref()))
+            .map(|queue| volcano_queue(queue, groups.as_deref()))
             .collect())
     }
 
@@ -253,7 +253,7 @@ fn devices(value: &Value) -> Option<u64> {
 
 /// Sums the devices of a list of flavors, `[{resources: [{name, FIELD}]}]`; `None` if no resource
 /// is a device.
-fn of_flavors(flavors: Option<&Value>, field: &str) -> Option<GpuCount> {
+fn flavor_devices(flavors: Option<&Value>, field: &str) -> Option<GpuCount> {
     let flavors = flavors.and_then(Value::as_array).into_iter().flatten();
     let resources = flavors.flat_map(|flavor| flavor["resources"].as_array().into_iter().flatten());
     let amounts: Vec<u64> = resources
@@ -265,7 +265,7 @@ fn of_flavors(flavors: Option<&Value>, field: &str) -> Option<GpuCount> {
 
 /// Reads a LocalQueue with its ClusterQueue. Source: kueue.x-k8s.io/v1beta2, and v1beta1, whose
 /// field is `flavorUsage`.
-fn of_kueue(queue: &Value, cluster_queue: Option<&Value>) -> Queue {
+fn kueue_queue(queue: &Value, cluster_queue: Option<&Value>) -> Queue {
     let inactive = |queue: &Value| {
         let conditions = queue["status"]["conditions"]
             .as_array()
@@ -282,7 +282,7 @@ fn of_kueue(queue: &Value, cluster_queue: Option<&Value>) -> Queue {
     let quotas: Vec<GpuCount> = groups
         .into_iter()
         .flatten()
-        .filter_map(|group| of_flavors(group.get("flavors"), "nominalQuota"))
+        .filter_map(|group| flavor_devices(group.get("flavors"), "nominalQuota"))
         .collect();
     Queue {
         system: QueueSystem::Kueue,
@@ -292,13 +292,13 @@ fn of_kueue(queue: &Value, cluster_queue: Option<&Value>) -> Queue {
         active: inactive.is_none(),
         message: inactive.and_then(|condition| owned(&condition, "/message")),
         quota: (!quotas.is_empty()).then(|| quotas.into_iter().sum()),
-        used: of_flavors(
+        used: flavor_devices(
             queue
                 .pointer("/status/flavorsUsage")
                 .or_else(|| queue.pointer("/status/flavorUsage")),
             "total",
         ),
-        borrowed: of_flavors(
+        borrowed: flavor_devices(
             cluster_queue.and_then(|cluster_queue| cluster_queue.pointer("/status/flavorsUsage")),
             "borrowed",
         ),
@@ -308,7 +308,7 @@ fn of_kueue(queue: &Value, cluster_queue: Option<&Value>) -> Queue {
 }
 
 /// Reads a queue of Volcano; `groups` are all its PodGroups. Source: scheduling.volcano.sh/v1beta1.
-fn of_volcano(queue: &Value, groups: Option<&[Value]>) -> Queue {
+fn volcano_queue(queue: &Value, groups: Option<&[Value]>) -> Queue {
     let name = text(queue, "/metadata/name");
     let count_groups = |phases: &[&str]| {
         let queue_groups = groups?

@@ -123,7 +123,7 @@ impl QuotasApi<'_> {
     pub async fn remove_part(self, part: &QuotaPart) -> Result<(), Failure> {
         self.0
             .writes()
-            .delete_at(&part.path(), Deletion::of(&part.uid))
+            .delete_at(&part.path(), Deletion::with_uid(&part.uid))
             .await
             .map(|_| ())
     }

@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use gpuctl_core::model::contract::refusal::RefusalCause;
 use gpuctl_core::model::{Container, Job, Pod, State};
 
-use crate::{Failure, Follower, LogLine, LogQuery, OutageRetry, Wanted, handles::LogsApi};
+use crate::{Failure, Follower, JobFilter, LogLine, LogQuery, OutageRetry, handles::LogsApi};
 
 /// Restarts per pod that were already reported.
 type Restarts = BTreeMap<String, u32>;
@@ -22,13 +22,13 @@ struct SeenPods {
     /// The newest pod of each rank.
     ranks: BTreeMap<Option<u32>, String>,
     /// Pods whose logs are being followed, and those that ended before the command started.
-    known: BTreeSet<String>,
+    followed: BTreeSet<String>,
     restarts: Restarts,
 }
 
 impl SeenPods {
     /// Returns notes on the changes since the last poll.
-    fn look(
+    fn update(
         &mut self,
         job: Option<&Job>,
         pods: &[Pod],
@@ -42,7 +42,7 @@ impl SeenPods {
             .map(|pod| pod.name.clone())
             .collect();
         if is_first {
-            self.known.extend(
+            self.followed.extend(
                 pods.iter()
                     .filter(|pod| !present.contains(&pod.name))
                     .map(|pod| pod.name.clone()),
@@ -59,9 +59,9 @@ impl SeenPods {
             .filter(|_| pod.rank.is_some() && !is_first)?;
         Some(format!(
             "{} continues in {}: {}",
-            named(pod),
+            display_name(pod),
             pod.name,
-            why(pods, &predecessor)
+            end_cause(pods, &predecessor)
         ))
     }
 }
@@ -78,8 +78,8 @@ pub enum LogEvent {
     Note(String),
 }
 
-const SOON: Duration = Duration::from_millis(300);
-const LOOK_AGAIN: Duration = Duration::from_millis(1500);
+const FIRST_BACKOFF: Duration = Duration::from_millis(300);
+const POLL_INTERVAL: Duration = Duration::from_millis(1500);
 /// The kubelet closes the log after a pod has ended, but a proxy in between may not.
 const GRACE: Duration = Duration::from_millis(1000);
 /// Maximum time to follow pods that outlive their job, as on a lost node.
@@ -95,7 +95,7 @@ impl LogsApi<'_> {
         includes: impl Fn(&Pod) -> bool,
         sink: &RefCell<impl FnMut(LogEvent)>,
     ) -> Result<Option<State>, Failure> {
-        let filter = Wanted::one(&job.namespace, &job.name);
+        let filter = JobFilter::by_name(&job.namespace, &job.name);
         let (alive, watching) = watch::channel(BTreeSet::<String>::new());
         let mut tasks = FuturesUnordered::new();
         let mut seen_pods = SeenPods::default();
@@ -116,7 +116,7 @@ impl LogsApi<'_> {
             };
             let pods: Vec<Pod> = live.as_ref().map_or_else(Vec::new, |job| job.pods.clone());
             let is_first = last_state.is_none();
-            for note in seen_pods.look(live.as_ref(), &pods, is_first, job.kind.serves()) {
+            for note in seen_pods.update(live.as_ref(), &pods, is_first, job.kind.serves()) {
                 sink.borrow_mut()(LogEvent::Note(note));
             }
             let has_ended = live
@@ -130,8 +130,8 @@ impl LogsApi<'_> {
                 .map(|pod| pod.name.clone())
                 .collect();
             let _ = alive.send(running);
-            for pod in pods.iter().filter(|pod| includes(pod) && has_spoken(pod)) {
-                if !seen_pods.known.insert(pod.name.clone()) {
+            for pod in pods.iter().filter(|pod| includes(pod) && has_log(pod)) {
+                if !seen_pods.followed.insert(pod.name.clone()) {
                     continue;
                 }
                 if let Some(note) = seen_pods.succession(pod, &pods, is_first) {
@@ -157,7 +157,7 @@ impl LogsApi<'_> {
             }
             tokio::select! {
                 Some(result) = tasks.next(), if !tasks.is_empty() => result?,
-                () = tokio::time::sleep(LOOK_AGAIN) => {}
+                () = tokio::time::sleep(POLL_INTERVAL) => {}
             }
         }
     }
@@ -180,7 +180,7 @@ impl LogsApi<'_> {
                 line,
             });
         };
-        let (mut backoff, mut noted) = (SOON, false);
+        let (mut backoff, mut noted) = (FIRST_BACKOFF, false);
         loop {
             let mut pod_names = alive.clone();
             let pod_ended = async {
@@ -209,7 +209,7 @@ impl LogsApi<'_> {
                 }
                 // A container in a crash loop prints nothing for minutes, so only new lines reset
                 // the backoff.
-                Ok(()) if has_output.replace(false) => backoff = SOON,
+                Ok(()) if has_output.replace(false) => backoff = FIRST_BACKOFF,
                 Ok(()) | Err(_) => {}
             }
             if !alive.borrow_and_update().contains(&pod.name) {
@@ -239,7 +239,7 @@ impl LogsApi<'_> {
                 .await
             {
                 Err(failure) if failure.is_transient() && attempt < TRIES => {
-                    tokio::time::sleep(SOON * attempt).await;
+                    tokio::time::sleep(FIRST_BACKOFF * attempt).await;
                 }
                 Err(failure) if !failure.is_not_found() && failure.code() != Some(400) => {
                     return Err(failure);
@@ -258,19 +258,19 @@ pub fn names_no_container(failure: &Failure) -> bool {
 }
 
 /// Whether a container has started: before that it has no log.
-fn has_spoken(pod: &Pod) -> bool {
+fn has_log(pod: &Pod) -> bool {
     let has_output = |container: &Container| {
         container.running || container.terminated.is_some() || container.last_ended.is_some()
     };
     pod.ended() || pod.containers.iter().any(has_output)
 }
 
-fn named(pod: &Pod) -> String {
+fn display_name(pod: &Pod) -> String {
     pod.rank
         .map_or_else(|| pod.name.clone(), |rank| format!("rank {rank}"))
 }
 
-fn why(pods: &[Pod], predecessor: &str) -> String {
+fn end_cause(pods: &[Pod], predecessor: &str) -> String {
     let ending = pods
         .iter()
         .find(|pod| pod.name == predecessor)

@@ -16,7 +16,7 @@ use tokio_tungstenite::tungstenite::Message;
 use gpuctl_core::model::{Job, JobKind, Pod, PodPhase, State};
 
 use crate::transport::socket::{PING, Socket, framed};
-use crate::{Failure, Wanted, handles::SessionsApi};
+use crate::{Failure, JobFilter, handles::SessionsApi};
 
 /// The pod and port to forward to.
 #[derive(Clone, Debug)]
@@ -43,10 +43,10 @@ pub enum RouteEvent {
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Maximum silence of the server after the client has ended its requests. A client that only
 /// half-closed its socket cannot be distinguished from one that left.
-const LAST_WORDS: Duration = Duration::from_secs(20);
+const MAX_SILENCE: Duration = Duration::from_secs(20);
 
 impl Route {
-    fn wants(&self, pod: &Pod) -> bool {
+    fn accepts(&self, pod: &Pod) -> bool {
         let matches = self.pod.as_ref().is_none_or(|name| &pod.name == name)
             && self.rank.is_none_or(|rank| pod.rank == Some(rank));
         matches && pod.phase == PodPhase::Running && !pod.deleting
@@ -58,7 +58,7 @@ impl Route {
         let mut pods: Vec<&Pod> = job
             .current_pods()
             .into_iter()
-            .filter(|pod| self.wants(pod))
+            .filter(|pod| self.accepts(pod))
             .collect();
         if self.pod.is_none() {
             pods.retain(|pod| Job::answers(pod));
@@ -103,24 +103,24 @@ impl SessionsApi<'_> {
             }
         };
         tokio::select! {
-            ended = self.look(route, &current, sink) => ended,
+            ended = self.track_pod(route, &current, sink) => ended,
             failed = forwarding => failed,
         }
     }
 
     /// Keeps `current` at a pod that accepts connections, until the job no longer exists.
-    async fn look(
+    async fn track_pod(
         self,
         route: &Route,
         current: &RefCell<Option<String>>,
         sink: &RefCell<impl FnMut(RouteEvent)>,
     ) -> Result<Option<State>, Failure> {
-        let filter = Wanted {
+        let filter = JobFilter {
             kind: Some(route.kind),
-            ..Wanted::one(&route.namespace, &route.job)
+            ..JobFilter::by_name(&route.namespace, &route.job)
         };
         let (mut noted, mut last_state) = (None, None);
-        let mut bell = self.0.doorbell(&route.namespace, &route.job);
+        let mut watch = self.0.watch_job(&route.namespace, &route.job);
         loop {
             match self.0.jobs().list(&filter).await {
                 Ok(selection) => {
@@ -159,7 +159,7 @@ impl SessionsApi<'_> {
                 Err(failure) if failure.is_transient() => {}
                 Err(failure) => return Err(failure),
             }
-            bell.news(None).await;
+            watch.changed(None).await;
         }
     }
 
@@ -241,7 +241,7 @@ impl SessionsApi<'_> {
 async fn silence(has_ended: &Cell<bool>, last_read: &Cell<Instant>) {
     loop {
         tokio::time::sleep(Duration::from_secs(1)).await;
-        if has_ended.get() && last_read.get().elapsed() >= LAST_WORDS {
+        if has_ended.get() && last_read.get().elapsed() >= MAX_SILENCE {
             return;
         }
     }

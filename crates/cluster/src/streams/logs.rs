@@ -206,7 +206,7 @@ impl LogsApi<'_> {
                     });
                 }
             };
-            let Some(pause) = retry::wait(TryOutcome::of(&failure), tries, waited) else {
+            let Some(pause) = retry::wait(TryOutcome::from_failure(&failure), tries, waited) else {
                 return Err(failure);
             };
             waited += pause;

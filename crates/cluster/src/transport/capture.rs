@@ -136,13 +136,13 @@ impl Connection {
     /// if the user cannot list all of them.
     async fn read_lists(&self, lists: BTreeMap<String, bool>, bundle: &mut Bundle) -> Vec<String> {
         let answers = stream::iter(lists).map(|(path, namespaced)| async move {
-            let answer = self.whole(&path).await;
+            let answer = self.read_list(&path).await;
             let own_namespace = match &answer {
                 Ok(Kept { code: 403, .. }) if namespaced => {
                     let (api, plural) =
                         path.rsplit_once('/').expect("a collection is below an API");
                     let own_path = format!("{api}/namespaces/{}/{plural}", self.namespace);
-                    let own_answer = self.whole(&own_path).await;
+                    let own_answer = self.read_list(&own_path).await;
                     Some((own_path, own_answer))
                 }
                 _ => None,
@@ -171,7 +171,7 @@ impl Connection {
     }
 
     /// Reads all pages of a collection. An error response of the API server is recorded too.
-    async fn whole(&self, path: &str) -> Result<Kept, Failure> {
+    async fn read_list(&self, path: &str) -> Result<Kept, Failure> {
         let mut list: Option<Value> = None;
         let listing = self.list_whole(path, &[], |page| {
             let mut page: Value = page.decode()?;

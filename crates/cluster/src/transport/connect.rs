@@ -90,7 +90,7 @@ impl Connection {
     pub async fn open(access: &Access) -> Result<Self, Failure> {
         if let Some(bundle) = &access.bundle {
             return Ok(Self {
-                clients: RefCell::new(Clients::of(bundle)),
+                clients: RefCell::new(Clients::for_bundle(bundle)),
                 renewing: Mutex::new(()),
                 access: access.clone(),
                 server: bundle.server.clone(),
@@ -238,7 +238,7 @@ impl Clients {
         })
     }
 
-    fn of(bundle: &Arc<Bundle>) -> Self {
+    fn for_bundle(bundle: &Arc<Bundle>) -> Self {
         let client = replay::client(bundle);
         Self {
             requests: client.clone(),
@@ -366,7 +366,7 @@ async fn own_config(access: &Access) -> Result<Config, Failure> {
     // A server on this machine is never reached through a proxy.
     config.proxy_url = match is_local(&config.cluster_url) {
         true => None,
-        false => ProxyEnvironment::of_process()
+        false => ProxyEnvironment::from_process()
             .proxy_to(&config.cluster_url, proxy.as_deref())
             .map_err(|error| Failure::Kubeconfig {
                 cause: error.to_string(),
@@ -377,7 +377,7 @@ async fn own_config(access: &Access) -> Result<Config, Failure> {
 
 impl Connection {
     /// Rejects a request that would change the cluster if the connection is read-only.
-    pub(crate) fn must_only_read(&self, method: &Method, path: &str) -> Result<(), Failure> {
+    pub(crate) fn reject_writes(&self, method: &Method, path: &str) -> Result<(), Failure> {
         match &self.access.read_only {
             Some(by) if !only_reads(method, path) => Err(Failure::ReadOnly { by: by.clone() }),
             _ => Ok(()),

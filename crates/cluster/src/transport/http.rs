@@ -116,7 +116,7 @@ impl Connection {
 
     /// Sends the request, and retries it if that may help. Each attempt has the request timeout.
     pub(crate) async fn answer(&self, request: ApiRequest<'_>) -> Result<ApiResponse, Failure> {
-        self.must_only_read(request.method, request.path)?;
+        self.reject_writes(request.method, request.path)?;
         path::check(request.path, Destination::ApiServer)?;
         let (mut tries, mut waited) = (0, Duration::ZERO);
         loop {
@@ -290,7 +290,7 @@ impl Connection {
         let client = self.clients.borrow().requests.clone();
         let response = client.send(request).await.map_err(|error| {
             let failure = self.unreachable(&error);
-            (TryOutcome::of(&failure), failure)
+            (TryOutcome::from_failure(&failure), failure)
         })?;
         warnings::note(response.headers());
         let date = response

@@ -33,7 +33,7 @@ impl ProxyEnvironment {
         clippy::disallowed_methods,
         reason = "these variables apply to all programs; they are not settings of gpuctl"
     )]
-    pub(crate) fn of_process() -> Self {
+    pub(crate) fn from_process() -> Self {
         let set = |name: &str| {
             std::env::var(name)
                 .ok()

@@ -17,7 +17,7 @@ pub(crate) enum TryOutcome {
 
 impl TryOutcome {
     /// Classifies a failure for a retry.
-    pub(crate) fn of(failure: &Failure) -> Self {
+    pub(crate) fn from_failure(failure: &Failure) -> Self {
         match failure {
             // A bundle gives the same answer again.
             Failure::NotInBundle(_) => Self::Status(404, None),

@@ -9,7 +9,7 @@ pub(crate) struct SharedTexts(HashSet<Rc<str>>);
 
 impl SharedTexts {
     /// Returns the shared copy.
-    pub(crate) fn of(&mut self, text: &str) -> Rc<str> {
+    pub(crate) fn intern(&mut self, text: &str) -> Rc<str> {
         if let Some(existing) = self.0.get(text) {
             return Rc::clone(existing);
         }

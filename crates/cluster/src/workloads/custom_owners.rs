@@ -34,7 +34,7 @@ pub(crate) struct Reference {
 }
 
 impl Reference {
-    fn told(&self) -> OwnerObject {
+    fn without_details(&self) -> OwnerObject {
         let Self {
             api_version,
             kind,
@@ -77,7 +77,7 @@ impl WorkloadsApi<'_> {
         for reference in pending {
             owners
                 .entry(reference.uid.clone())
-                .or_insert_with(|| reference.told());
+                .or_insert_with(|| reference.without_details());
         }
     }
 
@@ -196,7 +196,7 @@ impl WorkloadsApi<'_> {
         plural: Option<&str>,
     ) -> (OwnerObject, Option<Reference>) {
         let namespace = &reference.namespace;
-        let placeholder = || reference.told();
+        let placeholder = || reference.without_details();
         let Some(plural) = plural else {
             return (placeholder(), None);
         };

@@ -52,10 +52,10 @@ struct OwnedPod<'a> {
 
 /// Owners and pods, and the inventory.
 #[derive(Clone)]
-pub struct OwnersAndStock {
+pub struct OwnersAndInventory {
     pub owners: Owners,
     /// Forbidden if the user cannot list nodes.
-    pub stock: Result<InventorySnapshot, Failure>,
+    pub inventory: Result<InventorySnapshot, Failure>,
 }
 
 /// How to record pods that request no devices, which are the majority.
@@ -68,19 +68,19 @@ pub enum OtherPods {
 
 /// Collects pods from pages, with references to the owners of pods with devices.
 struct OwnedPods {
-    others_are: OtherPods,
-    found: Vec<Rc<WorkPod>>,
+    other_pods: OtherPods,
+    pods: Vec<Rc<WorkPod>>,
     others: BTreeMap<Rc<str>, PodSums>,
     references: BTreeSet<Reference>,
     texts: SharedTexts,
 }
 
 impl OwnedPods {
-    fn new(others_are: OtherPods) -> Self {
-        let (found, others, references, texts) = Default::default();
+    fn new(other_pods: OtherPods) -> Self {
+        let (pods, others, references, texts) = Default::default();
         Self {
-            others_are,
-            found,
+            other_pods,
+            pods,
             others,
             references,
             texts,
@@ -96,10 +96,8 @@ impl OwnedPods {
                 self.references.extend(reference(&pod.metadata));
             }
             match &work_pod.parent {
-                _ if pod.spec.asks_for_devices() => self.found.push(Rc::new(work_pod)),
-                Some(_) if self.others_are == OtherPods::Named => {
-                    self.found.push(Rc::new(work_pod))
-                }
+                _ if pod.spec.asks_for_devices() => self.pods.push(Rc::new(work_pod)),
+                Some(_) if self.other_pods == OtherPods::Named => self.pods.push(Rc::new(work_pod)),
                 Some(parent) => self
                     .others
                     .entry(Rc::clone(parent))
@@ -145,19 +143,25 @@ impl WorkloadsApi<'_> {
     }
 
     /// Reads owners and the inventory. Lists the pods of all namespaces only once for both.
-    pub async fn owners_and_stock(
+    pub async fn snapshot(
         self,
         namespace: Option<&str>,
         others: OtherPods,
-    ) -> Result<OwnersAndStock, Failure> {
-        let (owners, stock) = if namespace.is_some() {
-            let (owners, stock) =
-                join(self.owners(namespace, others), self.0.inventory().stock()).await;
-            (owners?, stock)
+    ) -> Result<OwnersAndInventory, Failure> {
+        let (owners, inventory) = if namespace.is_some() {
+            let (owners, inventory) = join(
+                self.owners(namespace, others),
+                self.0.inventory().snapshot(),
+            )
+            .await;
+            (owners?, inventory)
         } else {
             let mut pods = OwnedPods::new(others);
-            let stock = self.0.inventory().stock_from(&[], |page| pods.take(page));
-            let ((stock, pod_list), lists) = join(stock, self.listed_owners("")).await;
+            let inventory = self
+                .0
+                .inventory()
+                .snapshot_with(&[], |page| pods.take(page));
+            let ((inventory, pod_list), lists) = join(inventory, self.listed_owners("")).await;
             let owners = match pod_list {
                 Err(failure) if failure.is_forbidden() => self.owners_at_home(others).await?,
                 other => {
@@ -165,11 +169,11 @@ impl WorkloadsApi<'_> {
                     self.owners_above(pods, lists).await?
                 }
             };
-            (owners, stock)
+            (owners, inventory)
         };
-        match stock {
+        match inventory {
             Err(failure) if !failure.is_forbidden() => Err(failure),
-            stock => Ok(OwnersAndStock { owners, stock }),
+            inventory => Ok(OwnersAndInventory { owners, inventory }),
         }
     }
 
@@ -221,7 +225,7 @@ impl WorkloadsApi<'_> {
         lists: Vec<ListedOwners>,
     ) -> Result<Owners, Failure> {
         let OwnedPods {
-            found: pods,
+            pods,
             others,
             mut references,
             ..
@@ -288,18 +292,18 @@ impl OwnedPod<'_> {
             );
         }
         WorkPod {
-            namespace: texts.of(&self.metadata.namespace),
+            namespace: texts.intern(&self.metadata.namespace),
             name: self.metadata.name.as_ref().into(),
             uid: self.metadata.uid.as_ref().into(),
-            parent: reference(&self.metadata).map(|reference| texts.of(&reference.uid)),
-            node: node.map(|node| texts.of(node)),
+            parent: reference(&self.metadata).map(|reference| texts.intern(&reference.uid)),
+            node: node.map(|node| texts.intern(node)),
             phase,
             gpus: GpuCount(self.spec.devices()),
-            container: texts.of(self.spec.main_container()),
+            container: texts.intern(self.spec.main_container()),
             created_at: self.metadata.creation_timestamp,
             started_at: self.status.started_at(),
             ended_at: ends.max(),
-            trouble: self.status.trouble().map(|trouble| texts.of(&trouble)),
+            trouble: self.status.trouble().map(|trouble| texts.intern(&trouble)),
         }
     }
 }

@@ -22,9 +22,9 @@ const NEVER: &str = "1";
 /// Outcome of a creation.
 #[derive(Clone, Debug)]
 pub enum Creation {
-    Made(Value),
+    Created(Value),
     /// An object with this name already existed.
-    There(Value),
+    Existing(Value),
 }
 
 /// Outcome of an apply.
@@ -48,7 +48,7 @@ pub struct Deletion<'a> {
 
 impl<'a> Deletion<'a> {
     /// Selects the object with this UID, with the grace period of its containers.
-    pub fn of(uid: &'a str) -> Self {
+    pub fn with_uid(uid: &'a str) -> Self {
         Self {
             uid: Some(uid),
             ..Self::default()
@@ -84,13 +84,13 @@ impl WritesApi<'_> {
         guarded.body["metadata"]["resourceVersion"] = NEVER.into();
         guarded.body["metadata"]["annotations"][RUN] = run.into();
         match self.apply(&guarded, false).await {
-            Ok(applied) => Ok(Creation::Made(applied.live)),
+            Ok(applied) => Ok(Creation::Created(applied.live)),
             // The server returns this reason for the `resourceVersion` above. An earlier attempt of
             // this run may have created the object and lost the response, which the mark shows.
             Err(failure) if failure.reason() == "Conflict" => {
                 match self.live_companion(object).await? {
-                    Some(live) if is_of(&live, run) => Ok(Creation::Made(live)),
-                    Some(live) => Ok(Creation::There(live)),
+                    Some(live) if is_of(&live, run) => Ok(Creation::Created(live)),
+                    Some(live) => Ok(Creation::Existing(live)),
                     None => Err(failure),
                 }
             }

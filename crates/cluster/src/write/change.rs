@@ -6,7 +6,7 @@ use futures::future::join_all;
 use serde_json::Value;
 
 use super::apply::Applied;
-use super::companions::{belongs, is_fixed as is_fixed_companion, label, told, with_content};
+use super::companions::{belongs, comparable, is_fixed as is_fixed_companion, label, with_content};
 use super::effects::{Effect, Effects, Judged};
 use super::keep_placement::keep_type;
 use super::preflight::refuses_dry_runs;
@@ -53,7 +53,7 @@ fn applied(
 
 /// An update that failed midway, and the objects written before.
 #[derive(Debug)]
-pub struct HalfChanged {
+pub struct PartialChange {
     pub failure: Failure,
     /// As `kind/name`.
     pub object: String,
@@ -161,7 +161,7 @@ impl WritesApi<'_> {
         scaled: bool,
     ) -> Result<Effect, Failure> {
         if keep_existing && let Some(live) = self.live(object).await? {
-            return Ok(owner_repair(object, live).map_or(Effect::Nothing, Effect::Repaired));
+            return Ok(owner_repair(object, live).map_or(Effect::Unchanged, Effect::Repaired));
         }
         self.effect_of(object, force, scaled).await
     }
@@ -197,26 +197,26 @@ impl WritesApi<'_> {
         let Some(live) = self.live(object).await? else {
             return match self.apply_with(object, true, force).await {
                 Err(failure) if !refuses_dry_runs(&failure) => Err(failure),
-                _ => Ok(Effect::Made),
+                _ => Ok(Effect::Created),
             };
         };
         match self.apply_over_ours(object, true, force, scaled).await {
             Ok(applied) => {
-                let (live, wanted) = (told(&live), told(&applied.live));
-                Ok(if live == wanted {
-                    Effect::Nothing
+                let (live, desired) = (comparable(&live), comparable(&applied.live));
+                Ok(if live == desired {
+                    Effect::Unchanged
                 } else {
-                    Effect::Changed { live, wanted }
+                    Effect::Changed { live, desired }
                 })
             }
             // A conflict of field managers lists its fields as causes. A conflict of resource
             // versions lists none.
             Err(failure) if failure.reason() == "Conflict" && !failure.fields().is_empty() => {
-                Ok(Effect::Conflict(of_others(&failure, scaled)))
+                Ok(Effect::Conflict(foreign_conflicts(&failure, scaled)))
             }
-            Err(failure) if is_fixed(&failure) => Ok(Effect::Fixed {
-                live: told(&live),
-                wanted: object.body.clone(),
+            Err(failure) if is_fixed(&failure) => Ok(Effect::Immutable {
+                live: comparable(&live),
+                desired: object.body.clone(),
             }),
             Err(failure) => Err(failure),
         }
@@ -224,15 +224,15 @@ impl WritesApi<'_> {
 
     /// Writes the changes, the owner last, and returns the owner if it changed. Earlier changes
     /// remain if a later one fails.
-    pub async fn change(self, effects: &Effects) -> Result<Option<Value>, HalfChanged> {
+    pub async fn change(self, effects: &Effects) -> Result<Option<Value>, PartialChange> {
         let (mut written, mut owner) = (Vec::new(), None);
         for (object, effect) in &effects.objects {
-            if matches!(effect, Effect::Nothing | Effect::Fixed { .. }) {
+            if matches!(effect, Effect::Unchanged | Effect::Immutable { .. }) {
                 continue;
             }
             if let Effect::Repaired(repair) = effect {
                 if let Err(failure) = self.repair(object, repair).await {
-                    return Err(HalfChanged {
+                    return Err(PartialChange {
                         failure,
                         object: label(object),
                         written,
@@ -255,7 +255,7 @@ impl WritesApi<'_> {
                 }
                 Ok(_) => {}
                 Err(failure) => {
-                    return Err(HalfChanged {
+                    return Err(PartialChange {
                         failure,
                         object: label(object),
                         written,
@@ -266,7 +266,7 @@ impl WritesApi<'_> {
         }
         for stale in &effects.stale {
             if let Err(failure) = self.0.jobs().delete_belonging(stale).await {
-                return Err(HalfChanged {
+                return Err(PartialChange {
                     failure,
                     object: stale.label(),
                     written,
@@ -282,11 +282,11 @@ impl WritesApi<'_> {
 fn is_of_ours(failure: &Failure, scaled: bool) -> bool {
     failure.reason() == "Conflict"
         && !failure.fields().is_empty()
-        && of_others(failure, scaled).is_empty()
+        && foreign_conflicts(failure, scaled).is_empty()
 }
 
 /// Selects the fields of a conflict that other managers own.
-fn of_others(failure: &Failure, scaled: bool) -> Vec<Blame> {
+fn foreign_conflicts(failure: &Failure, scaled: bool) -> Vec<Blame> {
     // Server-side apply tells managers apart by name and operation. The merge patches of gpuctl are
     // updates, so gpuctl can conflict with itself.
     let is_own = |blame: &Blame| blame.message.starts_with("conflict with \"gpuctl\"");

@@ -30,7 +30,7 @@ pub(crate) fn belongs(object: &Object, live: &Value) -> bool {
 }
 
 /// Strips status and server-managed metadata from a live object, to leave its desired state.
-pub(crate) fn told(live: &Value) -> Value {
+pub(crate) fn comparable(live: &Value) -> Value {
     let mut comparable = live.clone();
     if let Some(object) = comparable.as_object_mut() {
         object.remove("status");

@@ -15,11 +15,11 @@ const CLASS_WITHIN: Duration = Duration::from_secs(2);
 
 #[derive(PartialEq, Eq)]
 enum Shared {
-    There,
+    Exists,
     /// The user cannot read it, or cannot create it.
     Unknown,
     /// Only a dry run created it.
-    Imagined,
+    DryRun,
 }
 
 impl WritesApi<'_> {
@@ -33,10 +33,10 @@ impl WritesApi<'_> {
         let (mut probe, mut class_exists) = (rendered.probe.clone(), false);
         for class in rendered.objects.iter().filter(|object| object.shared) {
             match self.ready_shared(class, dry_run).await? {
-                Shared::There => class_exists = true,
+                Shared::Exists => class_exists = true,
                 Shared::Unknown => {}
                 // The class does not exist yet, and the server would reject a pod that names it.
-                Shared::Imagined => drop(
+                Shared::DryRun => drop(
                     probe.body["spec"]
                         .as_object_mut()
                         .map(|spec| spec.remove("priorityClassName")),
@@ -112,15 +112,15 @@ impl WritesApi<'_> {
 
     async fn ready_shared(self, object: &Object, dry_run: bool) -> Result<Shared, Failure> {
         match self.live(object).await {
-            Ok(Some(_)) => return Ok(Shared::There),
+            Ok(Some(_)) => return Ok(Shared::Exists),
             Ok(None) => {}
             // A user who cannot read the class may still use it; the validation of the pod decides.
             Err(failure) if failure.is_forbidden() => return Ok(Shared::Unknown),
             Err(failure) => return Err(failure),
         }
         match self.apply(object, dry_run).await {
-            Ok(_) if dry_run => Ok(Shared::Imagined),
-            Ok(_) => Ok(Shared::There),
+            Ok(_) if dry_run => Ok(Shared::DryRun),
+            Ok(_) => Ok(Shared::Exists),
             Err(failure) if failure.is_forbidden() => Ok(Shared::Unknown),
             Err(failure) => Err(failure),
         }

@@ -5,7 +5,7 @@ use futures::future::join_all;
 use serde_json::Value;
 
 use super::companions::{belongs, is_fixed, is_optional, label, tolerated};
-use crate::{Failure, Wanted, handles::WritesApi, unless_forbidden};
+use crate::{Failure, JobFilter, handles::WritesApi, unless_forbidden};
 use gpuctl_core::model::Job;
 use gpuctl_core::model::contract::labels::{JOB, KUEUE_QUEUE, MANAGED_BY, MANAGED_BY_US};
 use gpuctl_core::model::contract::refusal::RefusalCause;
@@ -23,7 +23,7 @@ pub enum Obstacle {
         kind: String,
         name: String,
         /// The gpuctl job to which it belongs.
-        ours: Option<String>,
+        job: Option<String>,
     },
     /// The existing object is being deleted and cannot be reused.
     Terminating {
@@ -176,7 +176,7 @@ impl WritesApi<'_> {
     /// Fails if a job of any kind has this name.
     async fn name_is_free(self, rendered: &Rendered) -> Result<(), Obstacle> {
         let root = rendered.objects.last().expect("a document has an owner");
-        let filter = Wanted::one(root.namespace().unwrap_or_default(), root.name());
+        let filter = JobFilter::by_name(root.namespace().unwrap_or_default(), root.name());
         let jobs = match self.0.jobs().list(&filter).await {
             // For users who cannot read jobs, the server's validation detects the existing job.
             Err(failure) if failure.is_forbidden() => return Ok(()),
@@ -253,7 +253,7 @@ impl WritesApi<'_> {
             return Err(Obstacle::Exists {
                 kind: object.kind().to_lowercase(),
                 name: object.name().to_owned(),
-                ours: label_of(JOB).filter(|_| is_managed).map(ToOwned::to_owned),
+                job: label_of(JOB).filter(|_| is_managed).map(ToOwned::to_owned),
             });
         }
         if object.kept {
@@ -282,7 +282,7 @@ fn in_the_way(job: &Job) -> Obstacle {
     Obstacle::Exists {
         kind: "job".to_owned(),
         name: job.name.clone(),
-        ours: Some(job.name.clone()),
+        job: Some(job.name.clone()),
     }
 }
 

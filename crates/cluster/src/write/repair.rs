@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::apply::{Deletion, path_of};
 use super::companions::{
-    belongs, is_fixed, is_only_program, is_token, label, program, told, with_content,
+    belongs, comparable, is_fixed, is_only_program, is_token, label, program, with_content,
 };
 use super::preserve::{is_supervised, program_hash};
 use crate::transport::http::ApiRequest;
@@ -24,7 +24,7 @@ const METADATA_ONLY: &str = "application/json;as=PartialObjectMetadata;g=meta.k8
 #[derive(Clone, Debug)]
 pub struct Repair {
     pub live: Value,
-    pub wanted: Value,
+    pub desired: Value,
     /// The repaired parts, for display.
     pub changes: Vec<&'static str>,
     action: RepairAction,
@@ -119,8 +119,8 @@ impl WritesApi<'_> {
             .unwrap_or_default()
             .to_owned();
         Ok(FixedState::Broken(Box::new(Repair {
-            wanted: told(&object.body),
-            live: told(&live),
+            desired: comparable(&object.body),
+            live: comparable(&live),
             changes: vec!["was changed after the job was created: its program is restored"],
             action: RepairAction::Recreate { uid },
         })))
@@ -131,7 +131,7 @@ impl WritesApi<'_> {
         match &repair.action {
             RepairAction::Patch(patch) => self.merge_patch(&path_of(object), patch).await.map(drop),
             RepairAction::Recreate { uid } => {
-                self.delete(object, Deletion::of(uid)).await?;
+                self.delete(object, Deletion::with_uid(uid)).await?;
                 self.apply(&with_content(object), false).await.map(drop)
             }
         }
@@ -161,7 +161,7 @@ impl WritesApi<'_> {
         // The version protects an object that another run has given to its job in the meantime.
         let deletion = Deletion {
             version: text("/metadata/resourceVersion"),
-            ..Deletion::of(uid)
+            ..Deletion::with_uid(uid)
         };
         match self.delete(object, deletion).await {
             // The garbage collector deletes an object whose owner no longer exists.
@@ -219,7 +219,7 @@ fn repaired(object: &Object, live: Value, is_immutable: bool) -> Option<Box<Repa
     // The UID limits the patch to this object, so that it cannot change a newer one with the same
     // name.
     patch["metadata"]["uid"] = live.pointer("/metadata/uid").cloned().unwrap_or_default();
-    let live = told(&live);
+    let live = comparable(&live);
     let mut desired = live.clone();
     for (key, value) in patch["metadata"]
         .as_object()
@@ -234,7 +234,7 @@ fn repaired(object: &Object, live: Value, is_immutable: bool) -> Option<Box<Repa
     }
     Some(Box::new(Repair {
         live,
-        wanted: desired,
+        desired,
         changes,
         action: RepairAction::Patch(patch),
     }))
@@ -275,7 +275,7 @@ mod tests {
                 *patch,
                 json!({"metadata": {"uid": "9", "ownerReferences": owners}})
             );
-            assert_eq!(repair.wanted["spec"], json!({"a": 1}));
+            assert_eq!(repair.desired["spec"], json!({"a": 1}));
         }
         let claim = object(
             "persistentvolumeclaims",

@@ -14,9 +14,9 @@ use gpuctl_manifest::render::{Object, Rendered};
 #[derive(Debug, Default)]
 pub struct Progress {
     /// With their UIDs.
-    made: Vec<(Object, String)>,
+    created: Vec<(Object, String)>,
     /// The object whose creation was requested but not confirmed; true for the owner.
-    doubtful: Option<(Object, bool)>,
+    unconfirmed: Option<(Object, bool)>,
     /// No further object may be sent.
     stopped: bool,
 }
@@ -30,26 +30,26 @@ impl Progress {
     /// Whether a request was sent and not yet answered.
     #[must_use]
     pub fn is_in_flight(&self) -> bool {
-        self.doubtful.is_some()
+        self.unconfirmed.is_some()
     }
 }
 
 /// Objects that remain after a failed submission.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Left {
+pub struct Leftovers {
     /// As `kind/name`.
-    pub there: Vec<String>,
+    pub existing: Vec<String>,
     /// An object that may exist: the server did not respond.
-    pub doubtful: Option<String>,
+    pub unconfirmed: Option<String>,
 }
 
 /// A submission that failed midway.
 #[derive(Debug)]
-pub struct Broken {
+pub struct PartialSubmission {
     pub failure: Failure,
     /// The object that failed, as `kind/name`.
     pub object: String,
-    pub left: Left,
+    pub left: Leftovers,
     /// Another run created the job in the meantime, and its job now uses the objects.
     pub taken: bool,
 }
@@ -64,7 +64,7 @@ pub struct Submitted {
 
 /// The newest object that a run made.
 fn newest(progress: &RefCell<Progress>) -> Option<(Object, String)> {
-    progress.borrow().made.last().cloned()
+    progress.borrow().created.last().cloned()
 }
 
 /// Why writing stopped.
@@ -88,7 +88,7 @@ impl WritesApi<'_> {
         run: &str,
         keep_partial: bool,
         progress: &RefCell<Progress>,
-    ) -> Result<Submitted, Broken> {
+    ) -> Result<Submitted, PartialSubmission> {
         let mut left_out = Vec::new();
         for object in rendered.objects.iter().filter(|object| !object.shared) {
             let root = rendered.objects.last() == Some(object);
@@ -97,7 +97,7 @@ impl WritesApi<'_> {
                 Err(WriteStop::Failed(failure))
                     if is_optional(object) && tolerated(object, failure.clone()).is_ok() =>
                 {
-                    progress.borrow_mut().doubtful = None;
+                    progress.borrow_mut().unconfirmed = None;
                     left_out.push(label(object));
                 }
                 Ok(live) if root => {
@@ -111,16 +111,16 @@ impl WritesApi<'_> {
                 Ok(_) => {}
                 Err(WriteStop::Taken(failure)) => {
                     progress.take();
-                    return Err(Broken {
+                    return Err(PartialSubmission {
                         failure,
                         object: label(object),
-                        left: Left::default(),
+                        left: Leftovers::default(),
                         taken: true,
                     });
                 }
                 Err(WriteStop::Failed(failure)) => {
-                    let leftovers = self.take_back(run, keep_partial, progress).await;
-                    return Err(Broken {
+                    let leftovers = self.roll_back(run, keep_partial, progress).await;
+                    return Err(PartialSubmission {
                         failure,
                         object: label(object),
                         left: leftovers,
@@ -145,23 +145,23 @@ impl WritesApi<'_> {
             return std::future::pending().await;
         }
         let root = rendered.objects.last() == Some(object);
-        progress.borrow_mut().doubtful = Some((object.clone(), root));
+        progress.borrow_mut().unconfirmed = Some((object.clone(), root));
         let created = self.create(object, run).await;
         // After an error the object may still exist: an earlier attempt may have succeeded.
         if created.is_ok() {
-            progress.borrow_mut().doubtful = None;
+            progress.borrow_mut().unconfirmed = None;
         }
         match created? {
-            Creation::Made(live) => {
+            Creation::Created(live) => {
                 let uid = live
                     .pointer("/metadata/uid")
                     .and_then(Value::as_str)
                     .unwrap_or_default()
                     .to_owned();
-                progress.borrow_mut().made.push((object.clone(), uid));
+                progress.borrow_mut().created.push((object.clone(), uid));
                 Ok(live)
             }
-            Creation::There(live) => {
+            Creation::Existing(live) => {
                 let is_own = belongs(object, &live);
                 let message = format!(
                     "{} was created by another run in the meantime",
@@ -188,15 +188,15 @@ impl WritesApi<'_> {
 
     /// Deletes the objects of this run, newest first, unless `keep_partial` is set. Returns those
     /// that remain.
-    pub async fn take_back(
+    pub async fn roll_back(
         self,
         run: &str,
         keep_partial: bool,
         progress: &RefCell<Progress>,
-    ) -> Left {
-        let doubtful = progress.borrow_mut().doubtful.take();
-        let mut leftovers = Left::default();
-        if let Some((object, root)) = doubtful {
+    ) -> Leftovers {
+        let unconfirmed = progress.borrow_mut().unconfirmed.take();
+        let mut leftovers = Leftovers::default();
+        if let Some((object, root)) = unconfirmed {
             match self.live_companion(&object).await {
                 // Another run was faster: its job now uses the objects of this run.
                 Ok(Some(live)) if root && !is_of(&live, run) && belongs(&object, &live) => {
@@ -208,18 +208,23 @@ impl WritesApi<'_> {
                         .and_then(Value::as_str)
                         .unwrap_or_default()
                         .to_owned();
-                    progress.borrow_mut().made.push((object, uid));
+                    progress.borrow_mut().created.push((object, uid));
                 }
                 Ok(_) => {}
-                Err(_) => leftovers.doubtful = Some(label(&object)),
+                Err(_) => leftovers.unconfirmed = Some(label(&object)),
             }
         }
         // An object leaves the list after its deletion, so that a second call continues here.
         while let Some((object, uid)) = newest(progress) {
-            if keep_partial || self.delete(&object, Deletion::of(&uid)).await.is_err() {
-                leftovers.there.push(label(&object));
+            if keep_partial
+                || self
+                    .delete(&object, Deletion::with_uid(&uid))
+                    .await
+                    .is_err()
+            {
+                leftovers.existing.push(label(&object));
             }
-            progress.borrow_mut().made.pop();
+            progress.borrow_mut().created.pop();
         }
         leftovers
     }

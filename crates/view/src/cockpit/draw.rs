@@ -161,7 +161,7 @@ fn draw_pane(pane: &mut Pane, frame: &mut Frame<'_>, area: Rect, color: bool) {
         title,
     );
     let lines: Vec<Line<'_>> = pane
-        .in_sight(usize::from(text.width), usize::from(text.height))
+        .visible_lines(usize::from(text.width), usize::from(text.height))
         .iter()
         .map(|line| Line::from(line.as_str()))
         .collect();
@@ -199,12 +199,12 @@ fn draw_list(cockpit: &mut Cockpit, frame: &mut Frame<'_>, area: Rect) {
     let height = usize::from(area.height.saturating_sub(1));
     // Keep the old scroll position unless the selected row would be out of view.
     let first = cockpit
-        .sight
+        .viewport
         .0
         .min(selected)
         .max((selected + 1).saturating_sub(height))
         .min(rows.len().saturating_sub(height));
-    cockpit.sight = (first, height.min(rows.len()));
+    cockpit.viewport = (first, height.min(rows.len()));
     cockpit.list_row = area.y + 1;
     if rows.is_empty() {
         frame.render_widget(Paragraph::new(format!("\n {}", nothing(cockpit))), area);

@@ -135,7 +135,7 @@ impl Scope {
 
 /// The object behind a row.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum RowTarget {
     Job {
         namespace: String,
         kind: String,

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use super::cells::{Tint, memory, plain, utilization, watts};
-use super::lists::{Order, Place, Scope, Tab};
+use super::lists::{Order, RowTarget, Scope, Tab};
 use super::snapshot::{CockpitSnapshot, Curves, JobLine, PAST, gpu_name};
 use crate::TextStyle;
 use crate::format::chart::{ChartFrame, spark};
@@ -15,7 +15,7 @@ use gpuctl_core::model::{Figures, NodeHealth, NodeUsage, Queue, Reading};
 #[derive(Clone, Debug)]
 pub(crate) struct Row {
     pub key: String,
-    pub place: Place,
+    pub place: RowTarget,
     pub cells: Vec<(String, Tint)>,
     number: Option<f64>,
 }
@@ -48,7 +48,7 @@ pub(crate) fn rows(
             height: 2,
             width: CURVE_WIDTH,
         };
-        (spark(curves.of(line), frame, style), Tint::Usual)
+        (spark(curves.points(line), frame, style), Tint::Usual)
     };
     let mut rows = rows_in_scope(request, snapshot, &curve);
     let needle = request.filter.to_lowercase();
@@ -85,7 +85,7 @@ fn rows_in_scope(
             .jobs
             .iter()
             .filter(|job| (tab == Tab::Jobs || job.waits()) && in_scope(job, scope))
-            .map(|job| of_job(tab, job, snapshot, order, curve))
+            .map(|job| job_row(tab, job, snapshot, order, curve))
             .collect(),
         Tab::Nodes => snapshot
             .nodes
@@ -94,13 +94,13 @@ fn rows_in_scope(
                 Some(Scope::GpuType(kind)) => kind_of(node) == *kind,
                 _ => true,
             })
-            .map(|node| of_node(node, order, curve))
+            .map(|node| node_row(node, order, curve))
             .collect(),
         Tab::Gpus => gpus_in_scope(snapshot, scope)
-            .map(|gpu| of_gpu(gpu, order, curve))
+            .map(|gpu| gpu_row(gpu, order, curve))
             .collect(),
-        Tab::Queues => snapshot.queues.iter().flatten().map(of_queue).collect(),
-        Tab::Overview => of_types(snapshot),
+        Tab::Queues => snapshot.queues.iter().flatten().map(queue_row).collect(),
+        Tab::Overview => type_rows(snapshot),
     }
 }
 
@@ -149,7 +149,7 @@ fn job_status(job: &JobLine) -> (String, Tint) {
     (status, tint)
 }
 
-fn of_job(
+fn job_row(
     tab: Tab,
     job: &JobLine,
     snapshot: &CockpitSnapshot,
@@ -198,7 +198,7 @@ fn of_job(
     let number = order.number(&job.figures, Some(job.requested.0), job.since);
     Row {
         key,
-        place: Place::Job {
+        place: RowTarget::Job {
             namespace: job.namespace.clone(),
             kind: job.kind.clone(),
             name: job.name.clone(),
@@ -208,7 +208,7 @@ fn of_job(
     }
 }
 
-fn of_node(node: &NodeUsage, order: Order, curve: &dyn Fn(&str) -> (String, Tint)) -> Row {
+fn node_row(node: &NodeUsage, order: Order, curve: &dyn Fn(&str) -> (String, Tint)) -> Row {
     let figures = node.figures();
     let tint = match node.health {
         NodeHealth::Active => Tint::Good,
@@ -234,7 +234,7 @@ fn of_node(node: &NodeUsage, order: Order, curve: &dyn Fn(&str) -> (String, Tint
     let number = order.number(&figures, node.gpus.used, node.details.created_at);
     Row {
         key: node.name().to_owned(),
-        place: Place::Node(node.name().to_owned()),
+        place: RowTarget::Node(node.name().to_owned()),
         cells,
         number,
     }
@@ -245,7 +245,7 @@ fn kind_of(node: &NodeUsage) -> String {
     joined(&node.kinds())
 }
 
-fn of_gpu(gpu: &Reading, order: Order, curve: &dyn Fn(&str) -> (String, Tint)) -> Row {
+fn gpu_row(gpu: &Reading, order: Order, curve: &dyn Fn(&str) -> (String, Tint)) -> Row {
     let figures = Figures::of(std::iter::once(gpu));
     let holder = gpu.holders.first().cloned();
     // A fault is more important than the holder.
@@ -257,7 +257,7 @@ fn of_gpu(gpu: &Reading, order: Order, curve: &dyn Fn(&str) -> (String, Tint)) -
     };
     let key = gpu_name(gpu);
     // A free GPU is expected to be idle, so its utilization is not colored as a problem.
-    let use_of = if gpu.held == Some(false) {
+    let usage = if gpu.held == Some(false) {
         (percent(gpu.utilization), Tint::Dim)
     } else {
         utilization(&figures)
@@ -265,7 +265,7 @@ fn of_gpu(gpu: &Reading, order: Order, curve: &dyn Fn(&str) -> (String, Tint)) -
     let cells = vec![
         plain(clean(&key)),
         holder_text,
-        use_of,
+        usage,
         curve(&key),
         memory(&figures),
         watts(&figures),
@@ -277,7 +277,7 @@ fn of_gpu(gpu: &Reading, order: Order, curve: &dyn Fn(&str) -> (String, Tint)) -
     let number = order.number(&figures, gpu.held.map(u64::from), None);
     Row {
         key,
-        place: Place::Gpu {
+        place: RowTarget::Gpu {
             node: gpu.node.clone(),
             holder,
         },
@@ -286,7 +286,7 @@ fn of_gpu(gpu: &Reading, order: Order, curve: &dyn Fn(&str) -> (String, Tint)) -
     }
 }
 
-fn of_queue(queue: &Queue) -> Row {
+fn queue_row(queue: &Queue) -> Row {
     let key = queue.namespace.as_ref().map_or_else(
         || queue.name.clone(),
         |namespace| format!("{namespace}/{}", queue.name),
@@ -312,7 +312,7 @@ fn of_queue(queue: &Queue) -> Row {
     let number = queue.waiting.map(|waiting| waiting as f64);
     Row {
         key,
-        place: Place::Queue {
+        place: RowTarget::Queue {
             namespace: queue.namespace.clone(),
             name: queue.name.clone(),
         },
@@ -321,7 +321,7 @@ fn of_queue(queue: &Queue) -> Row {
     }
 }
 
-fn of_types(snapshot: &CockpitSnapshot) -> Vec<Row> {
+fn type_rows(snapshot: &CockpitSnapshot) -> Vec<Row> {
     let mut kinds: Vec<String> = snapshot.nodes.iter().map(kind_of).collect();
     kinds.sort_unstable();
     kinds.dedup();
@@ -351,7 +351,7 @@ fn of_types(snapshot: &CockpitSnapshot) -> Vec<Row> {
         ];
         Row {
             key: kind.clone(),
-            place: Place::GpuType(kind),
+            place: RowTarget::GpuType(kind),
             cells,
             number: Some(count.total as f64),
         }

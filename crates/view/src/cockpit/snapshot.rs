@@ -57,7 +57,7 @@ pub struct Curves(BTreeMap<String, Vec<Point>>);
 
 impl Curves {
     /// Adds older curves before these.
-    pub fn precede(&mut self, older: Self) {
+    pub fn prepend_all(&mut self, older: Self) {
         older
             .0
             .into_iter()
@@ -88,7 +88,7 @@ impl Curves {
         points.push(Point { at: time, value });
     }
 
-    pub fn of(&self, line: &str) -> &[Point] {
+    pub fn points(&self, line: &str) -> &[Point] {
         self.0.get(line).map_or(&[], Vec::as_slice)
     }
 }
@@ -113,7 +113,7 @@ pub struct CockpitSnapshot {
 }
 
 impl CockpitSnapshot {
-    pub fn of(
+    pub fn new(
         inventory: Inventory,
         consumers: Option<&Consumers>,
         workloads: &[Workload],
@@ -172,7 +172,7 @@ impl CockpitSnapshot {
     }
 
     /// Adds the current measurements to the curves, and drops points older than `PAST`.
-    pub fn note(&self, curves: &mut Curves) {
+    pub fn record(&self, curves: &mut Curves) {
         let at = self.at.as_millisecond();
         self.jobs
             .iter()

@@ -10,7 +10,7 @@ use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 
 use super::snapshot::JobLine;
-use super::{Cockpit, CockpitSnapshot, Curves, Pane, Tab, Wish, draw};
+use super::{Cockpit, CockpitAction, CockpitSnapshot, Curves, Pane, Tab, draw};
 use crate::TextStyle;
 use crate::workloads::top::TopOrder;
 use gpuctl_core::model::facts::workload::Standing;
@@ -185,7 +185,7 @@ fn cockpit(tab: Tab, width: usize) -> Cockpit {
         })
         .collect();
     curves.prepend("team-a/Job/bert".into(), points);
-    cockpit.curves.precede(curves);
+    cockpit.curves.prepend_all(curves);
     cockpit
 }
 
@@ -202,7 +202,7 @@ fn screen(cockpit: &mut Cockpit, width: u16, height: u16) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-fn press(cockpit: &mut Cockpit, keys: &str) -> Option<Wish> {
+fn press(cockpit: &mut Cockpit, keys: &str) -> Option<CockpitAction> {
     let mut wish = None;
     for key in keys.split(' ') {
         let code = match key {
@@ -219,9 +219,9 @@ fn press(cockpit: &mut Cockpit, keys: &str) -> Option<Wish> {
     wish
 }
 
-fn words(wish: Option<Wish>) -> String {
+fn words(wish: Option<CockpitAction>) -> String {
     match wish {
-        Some(Wish::Show(words) | Wish::Hand(words)) => words.join(" "),
+        Some(CockpitAction::Show(words) | CockpitAction::RunInTerminal(words)) => words.join(" "),
         other => format!("{other:?}"),
     }
 }
@@ -305,11 +305,11 @@ fn steps_lead_from_a_type_to_a_log_and_back() {
         pane.contains("$ gpuctl logs -n team-a bert") && pane.contains("step 1 loss 2.5"),
         "{pane}"
     );
-    assert_eq!(press(&mut cockpit, "q"), Some(Wish::Stop));
+    assert_eq!(press(&mut cockpit, "q"), Some(CockpitAction::Stop));
     assert!(cockpit.pane.is_none());
     assert_eq!(press(&mut cockpit, "q q q"), None);
     assert_eq!(cockpit.tab, Tab::Overview);
-    assert_eq!(press(&mut cockpit, "q"), Some(Wish::Quit));
+    assert_eq!(press(&mut cockpit, "q"), Some(CockpitAction::Quit));
 }
 
 #[test]
@@ -421,14 +421,14 @@ fn the_selected_row_stays_selected_when_rows_move() {
 #[test]
 fn curves_keep_a_point_each_half_minute_and_the_newest() {
     let mut cockpit = cockpit(Tab::Jobs, 100);
-    let count_before = cockpit.curves.of("gpu-a-01/gpu-0").len();
+    let count_before = cockpit.curves.points("gpu-a-01/gpu-0").len();
     for second in 1..=600 {
         let mut later = snapshot();
         later.at = Timestamp::from_second(NOW + second).unwrap();
         later.gpus[0].utilization = Some(Percent(f64::from(u32::try_from(second).unwrap() % 100)));
         cockpit.update(later);
     }
-    let points = cockpit.curves.of("gpu-a-01/gpu-0");
+    let points = cockpit.curves.points("gpu-a-01/gpu-0");
     // Ten minutes at one point per half minute.
     assert!(
         (count_before + 19..=count_before + 21).contains(&points.len()),

@@ -43,7 +43,7 @@ pub struct DifferenceItem<'a> {
 impl Difference {
     /// An object that does not exist yet.
     pub fn new(namespace: &str, object: &str, desired: &Value) -> Self {
-        Self::between(
+        Self::build(
             namespace,
             object,
             "created",
@@ -54,8 +54,8 @@ impl Difference {
     }
 
     /// An object that the file no longer declares.
-    pub fn gone(namespace: &str, object: &str) -> Self {
-        Self::between(
+    pub fn deleted(namespace: &str, object: &str) -> Self {
+        Self::build(
             namespace,
             object,
             "removed",
@@ -67,7 +67,7 @@ impl Difference {
 
     /// The difference between the submitted file and the current one, which people read first.
     pub fn of_file(namespace: &str, document: &str, before: String, after: String) -> Self {
-        Self::between(namespace, document, "file", before, after, Vec::new())
+        Self::build(namespace, document, "file", before, after, Vec::new())
     }
 
     /// Whether this is the difference of a file. Programs do not get it, because the objects
@@ -79,7 +79,7 @@ impl Difference {
     /// An object whose fields can be changed in place.
     pub fn changed(namespace: &str, object: &str, live: &Value, desired: &Value) -> Self {
         let fields = changes(live, desired, &Masks::default());
-        Self::between(
+        Self::build(
             namespace,
             object,
             "updated",
@@ -93,17 +93,17 @@ impl Difference {
     /// the fields of the file.
     pub fn fixed(namespace: &str, object: &str, live: &Value, desired: &Value) -> Self {
         let fields = changes_asked_for(live, desired, &Masks::default());
-        Self::between(
+        Self::build(
             namespace,
             object,
             "replaced",
-            yaml(&in_order(&asked(live, desired))),
+            yaml(&in_order(&requested_fields(live, desired))),
             yaml(&in_order(desired)),
             fields,
         )
     }
 
-    fn between(
+    fn build(
         namespace: &str,
         object: &str,
         change: &'static str,
@@ -121,7 +121,7 @@ impl Difference {
         }
     }
 
-    fn place(&self) -> String {
+    fn location(&self) -> String {
         if self.namespace.is_empty() {
             self.object.clone()
         } else {
@@ -132,12 +132,12 @@ impl Difference {
     fn unified(&self) -> String {
         let (live, file) = match self.is_of_file() {
             true => (
-                format!("submitted/{}", self.place()),
-                format!("file/{}", self.place()),
+                format!("submitted/{}", self.location()),
+                format!("file/{}", self.location()),
             ),
             false => (
-                format!("live/{}", self.place()),
-                format!("file/{}", self.place()),
+                format!("live/{}", self.location()),
+                format!("file/{}", self.location()),
             ),
         };
         TextDiff::from_lines(&self.before, &self.after)
@@ -200,18 +200,20 @@ fn in_order(value: &Value) -> Value {
 
 /// Keeps only the fields of `live` that `desired` sets too, because the API server adds defaults.
 /// Items of lists are matched by their `name`.
-fn asked(live: &Value, desired: &Value) -> Value {
+fn requested_fields(live: &Value, desired: &Value) -> Value {
     match (live, desired) {
         (Value::Object(live), Value::Object(desired)) => desired
             .iter()
-            .filter_map(|(key, desired)| Some((key.clone(), asked(live.get(key)?, desired))))
+            .filter_map(|(key, desired)| {
+                Some((key.clone(), requested_fields(live.get(key)?, desired)))
+            })
             .collect(),
         (Value::Array(live), Value::Array(wanted)) => {
             let requested_part = |item: &Value| {
                 let counterpart = wanted.iter().find(|candidate| {
                     item["name"].is_string() && candidate["name"] == item["name"]
                 });
-                counterpart.map_or_else(|| item.clone(), |desired| asked(item, desired))
+                counterpart.map_or_else(|| item.clone(), |desired| requested_fields(item, desired))
             };
             live.iter().map(requested_part).collect()
         }

@@ -77,7 +77,7 @@ pub fn memory_of(figures: &Figures) -> Option<String> {
 ///
 /// `held` is the number of held GPUs, which can be higher than the number that exporters report.
 /// `None` when nothing was sampled.
-pub(crate) fn use_of(figures: &Figures, held: u64) -> Option<String> {
+pub(crate) fn usage(figures: &Figures, held: u64) -> Option<String> {
     let mut text = format!("{} mean", percent(Some(figures.utilization?)));
     // With one sampled device, the lowest value is the mean.
     if let Some(lowest) = figures.lowest.filter(|_| figures.sampled > 1) {

@@ -17,7 +17,7 @@ pub use gpuctl_core::model::values::text::{clean, count, plain_name};
 /// color sequences.
 ///
 /// This is the last line of defense, in case a view forgot to escape a text of the cluster.
-pub fn harmless(output: &str, color: bool) -> Cow<'_, str> {
+pub fn sanitized(output: &str, color: bool) -> Cow<'_, str> {
     let is_line = |c: char| matches!(c, '\n' | '\t');
     if output
         .chars()
@@ -29,7 +29,7 @@ pub fn harmless(output: &str, color: bool) -> Cow<'_, str> {
         (String::with_capacity(output.len() + 64), output, None);
     while let Some(c) = rest.chars().next() {
         let length = match c {
-            '\u{1b}' if color => of_color(rest),
+            '\u{1b}' if color => color_sequence_length(rest),
             _ => None,
         };
         let (taken, after) = rest.split_at(length.unwrap_or(c.len_utf8()));
@@ -79,7 +79,7 @@ pub(crate) fn in_chat(text: &str) -> String {
 }
 
 /// Measures the color sequence at the start of a text; `None` if there is none.
-fn of_color(text: &str) -> Option<usize> {
+fn color_sequence_length(text: &str) -> Option<usize> {
     let codes = text.strip_prefix("\u{1b}[")?;
     let end = codes.find(|c: char| !matches!(c, '0'..='9' | ';' | ':'))?;
     codes[end..].starts_with('m').then_some(end + 3)

@@ -11,7 +11,7 @@ use gpuctl_core::model::{Count, GpuCount, Percent};
 use gpuctl_core::stats::history::allocations::Allocation;
 use gpuctl_core::stats::history::top_owner::TopOwner;
 
-use super::snapshot::At;
+use super::snapshot::PointInTime;
 use crate::format::coverage::{percent, rounded};
 use crate::format::parts::PartAt;
 use crate::format::table::{Table, left, percentages, right};
@@ -129,7 +129,7 @@ pub struct DeviceAt {
 }
 
 /// Lists every node that had GPUs at that time.
-pub fn nodes(then: &At<'_>) -> ListAt<NodeAt> {
+pub fn nodes(then: &PointInTime<'_>) -> ListAt<NodeAt> {
     let held = then.held();
     let node = |name: &String| {
         let total = then.ledger.of_nodes.get(name).copied().unwrap_or(0);
@@ -168,7 +168,11 @@ pub fn nodes(then: &At<'_>) -> ListAt<NodeAt> {
 }
 
 /// Counts the parts of a node's devices, in total and held.
-fn node_slices(then: &At<'_>, node: &str, held: Option<&[usize]>) -> BTreeMap<String, Count> {
+fn node_slices(
+    then: &PointInTime<'_>,
+    node: &str,
+    held: Option<&[usize]>,
+) -> BTreeMap<String, Count> {
     let units_held = held.map(|held| slices(&then.parts(held)));
     let node_parts = then.ledger.parts_of_nodes.get(node);
     let names: BTreeSet<&String> = node_parts
@@ -199,7 +203,7 @@ fn slices(parts: &[PartAt]) -> BTreeMap<String, u64> {
 }
 
 /// Lists every workload that requested GPUs at that time.
-pub fn jobs(then: &At<'_>) -> ListAt<JobAt> {
+pub fn jobs(then: &PointInTime<'_>) -> ListAt<JobAt> {
     let Some(slot) = then.slot() else {
         return ListAt::new(then.time, Vec::new());
     };
@@ -255,7 +259,7 @@ pub fn jobs(then: &At<'_>) -> ListAt<JobAt> {
 }
 
 /// Finds the holders of a device at that time; `None` when the node had no such device.
-pub fn device(then: &At<'_>, node: &str, index: u32) -> Option<DeviceAt> {
+pub fn device(then: &PointInTime<'_>, node: &str, index: u32) -> Option<DeviceAt> {
     let held = then.held()?;
     let total = *then.ledger.of_nodes.get(node)?;
     let device_index = then

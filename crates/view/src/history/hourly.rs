@@ -267,7 +267,7 @@ fn row_id(hour: &Hour<'_>, kind: &str, names: &[&str]) -> u64 {
     id(&parts)
 }
 
-pub fn of_cluster(
+pub fn cluster_row(
     hour: &Hour<'_>,
     capacity: Option<u64>,
     parts: &[(String, u64)],
@@ -292,7 +292,7 @@ pub fn of_cluster(
     })
 }
 
-pub fn of_namespace(
+pub fn namespace_row(
     hour: &Hour<'_>,
     capacity: Option<u64>,
     namespace: &str,
@@ -307,13 +307,13 @@ pub fn of_namespace(
         allocated_gpu_count: rounded(sum.allocated),
         group: Some(sum).into(),
         active_workload_count: sum.workloads,
-        gpu_parts: PartItem::of(&sum.parts),
+        gpu_parts: PartItem::from_sums(&sum.parts),
         stamp: hour.into(),
     })
 }
 
 /// Creates the row of one value. `dimension` is its type (`label` or `annotation`), key and value.
-pub fn of_dimension(hour: &Hour<'_>, dimension: [&str; 3], sum: &Sum) -> HourlyRow {
+pub fn dimension_row(hour: &Hour<'_>, dimension: [&str; 3], sum: &Sum) -> HourlyRow {
     let [kind, key, value] = dimension.map(ToOwned::to_owned);
     HourlyRow::Dimension(DimensionRow {
         id: row_id(hour, "dimension", &dimension),
@@ -325,12 +325,12 @@ pub fn of_dimension(hour: &Hour<'_>, dimension: [&str; 3], sum: &Sum) -> HourlyR
         allocated_gpu_count: rounded(sum.allocated),
         group: Some(sum).into(),
         active_workload_count: sum.workloads,
-        gpu_parts: PartItem::of(&sum.parts),
+        gpu_parts: PartItem::from_sums(&sum.parts),
         stamp: hour.into(),
     })
 }
 
-pub fn of_workload(hour: &Hour<'_>, workload: &OfWorkload) -> HourlyRow {
+pub fn workload_row(hour: &Hour<'_>, workload: &OfWorkload) -> HourlyRow {
     let OfWorkload {
         top,
         sum,
@@ -366,7 +366,7 @@ pub fn of_workload(hour: &Hour<'_>, workload: &OfWorkload) -> HourlyRow {
         owner_name: top.name.clone(),
         labels: labels.clone(),
         annotations: annotations.clone(),
-        gpu_parts: PartItem::of(&sum.parts),
+        gpu_parts: PartItem::from_sums(&sum.parts),
         stamp: hour.into(),
     }))
 }

@@ -43,7 +43,7 @@ impl Group {
 
     /// Computes the rest of the budget in GPU-hours and in cost. Parts of devices count by their
     /// fraction. `None` when the budget or the use is unknown.
-    pub fn left(&self) -> (Option<f64>, Option<f64>) {
+    pub fn remaining_budget(&self) -> (Option<f64>, Option<f64>) {
         let used = self
             .account
             .part_equivalent()
@@ -147,7 +147,7 @@ const OF_JOBS: [Column; 12] = [
 impl GpuHourReport<'_> {
     /// A report with nothing but groups, for tests.
     #[cfg(test)]
-    pub fn made(time: Timestamp, groups: Vec<Group>, total: Group) -> Self {
+    pub fn new(time: Timestamp, groups: Vec<Group>, total: Group) -> Self {
         Self {
             by: "team",
             from: time,
@@ -240,7 +240,7 @@ fn hour_cells(group: &Group, unnamed: &str, shown: bool, budgeted: bool) -> Vec<
         account.workloads.len().to_string(),
     ];
     if budgeted {
-        let (hours_left, cost_left) = group.left();
+        let (hours_left, cost_left) = group.remaining_budget();
         let allowance = allowance.unwrap_or_default();
         cells.splice(
             1..1,
@@ -363,7 +363,7 @@ mod tests {
         };
         let time = Timestamp::UNIX_EPOCH;
         let groups = vec![group("a|b\u{1b}[31m")];
-        let report = GpuHourReport::made(time, groups, group(""));
+        let report = GpuHourReport::new(time, groups, group(""));
         let text = markdown(&report);
         assert!(!text.contains('\u{1b}') && text.contains("a\\|b"), "{text}");
         assert!(

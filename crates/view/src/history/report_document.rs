@@ -98,7 +98,7 @@ struct BudgetItem {
 
 impl BudgetItem {
     fn of(group: &Group, allowance: Allowance) -> Self {
-        let (hours, cost) = group.left();
+        let (hours, cost) = group.remaining_budget();
         Self {
             gpu_hours: allowance.gpu_hours,
             gpu_hours_left: hours.map(rounded),

@@ -234,7 +234,7 @@ mod tests {
             .collect();
         let report = GpuHourReport {
             over_time,
-            ..GpuHourReport::made(time, vec![group()], group())
+            ..GpuHourReport::new(time, vec![group()], group())
         };
         let page = page(&report);
         assert!(

@@ -23,7 +23,7 @@ use gpuctl_core::stats::history::usage::{Usage, windows};
 pub type Uids = BTreeMap<(String, String, String), String>;
 
 /// A point in time within a window of history.
-pub struct At<'a> {
+pub struct PointInTime<'a> {
     pub cluster: &'a str,
     pub time: Timestamp,
     pub ledger: &'a AllocationHistory,
@@ -38,7 +38,7 @@ pub struct Details<'a> {
     pub annotation: Option<&'a str>,
 }
 
-impl At<'_> {
+impl PointInTime<'_> {
     /// Finds the slot that ends at this time, or else the last observed slot before it. `None` if
     /// that is more than five minutes ago.
     pub(crate) fn slot(&self) -> Option<usize> {
@@ -263,7 +263,11 @@ struct WorkloadAllocation {
 
 /// Creates a snapshot. `with_dimension` adds the fields of the current snapshot, which snapshots
 /// in lists do not have.
-pub fn snapshot(at: &At<'_>, details: Option<Details<'_>>, with_dimension: bool) -> Snapshot {
+pub fn snapshot(
+    at: &PointInTime<'_>,
+    details: Option<Details<'_>>,
+    with_dimension: bool,
+) -> Snapshot {
     let held = at.held();
     Snapshot {
         id: id(&["snapshot", at.cluster, &at.time.to_string()]),

@@ -131,7 +131,7 @@ fn add_work(lines: &mut NamedLines, description: &Description, style: TextStyle)
         let held = description.job.gpus_held();
         lines.add(
             "GPU use",
-            coverage::use_of(&work.figures, held.0).unwrap_or_else(|| "-".to_owned()),
+            coverage::usage(&work.figures, held.0).unwrap_or_else(|| "-".to_owned()),
         );
         if let Some(note) = &work.note {
             lines.add("note", paint(note, Some(colored::Color::Yellow), style));

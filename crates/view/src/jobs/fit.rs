@@ -150,10 +150,12 @@ fn domain_item(domain: &Domain) -> DomainItem<'_> {
 
 /// Renders jobs for people. `level` is the label that separates the domains.
 pub fn text(rows: &[FitRow], level: &str) -> String {
-    rows.iter().map(|row| one(row, &clean(level))).collect()
+    rows.iter()
+        .map(|row| job_text(row, &clean(level)))
+        .collect()
 }
 
-fn one(row: &FitRow, level: &str) -> String {
+fn job_text(row: &FitRow, level: &str) -> String {
     let FitRow {
         name,
         namespace,

@@ -107,7 +107,7 @@ pub struct WhyRow<'a> {
     pub answer: &'a Answer,
 }
 
-fn cut(text: &str) -> String {
+fn clip(text: &str) -> String {
     let text = clean(text);
     if text.len() <= LONGEST {
         return text.into_owned();
@@ -128,14 +128,14 @@ pub fn item<'a>(row: &WhyRow<'a>) -> WhyItem<'a> {
         kind: row.kind,
         situation: answer.situation.word(),
         since: answer.since,
-        sentence: cut(&answer.sentence),
+        sentence: clip(&answer.sentence),
         causes: answer.causes.iter().map(cause_item).collect(),
         start: answer.start.as_ref().map(start_item),
         stacks: answer
             .stacks
             .as_ref()
             .map(|groups| groups.iter().take(STACKS).map(stack_item).collect()),
-        not_evaluated: answer.not_evaluated.iter().map(|text| cut(text)).collect(),
+        not_evaluated: answer.not_evaluated.iter().map(|text| clip(text)).collect(),
         coverage: CoverageItem {
             nodes: answer.coverage.nodes,
             events: answer.coverage.events,
@@ -186,7 +186,7 @@ fn cause_item(cause: &Cause) -> CauseItem {
             .evidence
             .iter()
             .map(|evidence| EvidenceItem {
-                what: cut(&evidence.what),
+                what: clip(&evidence.what),
                 seen_in: evidence.seen_in,
                 at: evidence.at,
             })
@@ -195,14 +195,14 @@ fn cause_item(cause: &Cause) -> CauseItem {
         helps: cause
             .helps
             .iter()
-            // A truncated command would be a different command.
+            // A clip command would be a different command.
             .filter(|help| {
                 help.command
                     .as_ref()
                     .is_none_or(|command| command.len() <= LONGEST)
             })
             .map(|help| HelpItem {
-                text: cut(&help.text),
+                text: clip(&help.text),
                 command: help.command.clone(),
                 proven: help.proven,
             })
@@ -211,11 +211,11 @@ fn cause_item(cause: &Cause) -> CauseItem {
 }
 
 fn stack_item(group: &StackGroup) -> StackItem {
-    let first = group.ranks.first().map_or(String::new(), |rank| cut(rank));
+    let first = group.ranks.first().map_or(String::new(), |rank| clip(rank));
     StackItem {
         processes: group.ranks.len(),
         first,
-        place: cut(&group.line()),
+        place: clip(&group.line()),
     }
 }
 
@@ -288,7 +288,7 @@ fn cause_text(cause: &Cause, skipped: usize, style: TextStyle, now: Timestamp) -
         text.push_str(&line(4, &format!("{}{source}", evidence.what), style));
     }
     for holder in &cause.holders {
-        text.push_str(&line(4, &held(holder, now), style));
+        text.push_str(&line(4, &holder_text(holder, now), style));
     }
     for help in &cause.helps {
         let perhaps = if help.proven { "" } else { "perhaps: " };
@@ -301,7 +301,7 @@ fn cause_text(cause: &Cause, skipped: usize, style: TextStyle, now: Timestamp) -
     text
 }
 
-fn held(holder: &HolderTime, now: Timestamp) -> String {
+fn holder_text(holder: &HolderTime, now: Timestamp) -> String {
     let duration = holder.since.map_or(String::new(), |time| {
         format!(" for {}", age(Some(time), now))
     });

@@ -77,7 +77,7 @@ fn add_devices(lines: &mut NamedLines, host: &NodeUsage) {
         },
     );
     let held = host.gpus.used.unwrap_or(0);
-    lines.add_known("GPU use", coverage::use_of(&host.figures(), held));
+    lines.add_known("GPU use", coverage::usage(&host.figures(), held));
     for (name, count) in &host.slices {
         lines.add(
             "slices",

@@ -131,7 +131,7 @@ fn add_devices(lines: &mut NamedLines, pool: &PoolUse) {
         ),
     );
     let held = gpus.used.unwrap_or(0);
-    lines.add_known("GPU use", coverage::use_of(&pool.figures(), held));
+    lines.add_known("GPU use", coverage::usage(&pool.figures(), held));
     for (name, count) in pool.slices() {
         lines.add(
             "slices",

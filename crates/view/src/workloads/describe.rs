@@ -99,10 +99,10 @@ pub fn text(row: &ConsumerRow<'_>, style: TextStyle, now: Timestamp) -> String {
         "GPUs",
         format!("{held_text}; {} requested", workload.requested),
     );
-    let use_of = figures
+    let usage = figures
         .as_ref()
-        .and_then(|figures| coverage::use_of(figures, held(workload).0));
-    lines.add_known("GPU use", use_of);
+        .and_then(|figures| coverage::usage(figures, held(workload).0));
+    lines.add_known("GPU use", usage);
     lines.add("uid", clean(&workload.top.uid));
     lines.add("started", age(workload.started_at(), now));
     if let Some(ended_at) = workload.ended_at() {

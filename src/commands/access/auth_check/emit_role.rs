@@ -206,7 +206,7 @@ async fn proxy(
             return Ok(None);
         }
     };
-    if !service.is_usual() {
+    if !service.is_well_known() {
         // Without this right, gpuctl tries only the usual names.
         rights.insert(service_list());
         remarks.push("list services outside of the namespace: finds Prometheus, whose Service has an unusual name".to_owned());

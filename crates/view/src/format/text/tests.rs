@@ -36,7 +36,7 @@ fn invisible_characters_are_shown_and_joiners_of_scripts_stay() {
     for c in invisible.chars().chain("\u{200c}\u{200d}\u{fe0f}".chars()) {
         let text = format!("a{c}b");
         assert_eq!(clean(&text), format!("a{}b", c.escape_unicode()));
-        assert_eq!(harmless(&text, true), clean(&text));
+        assert_eq!(sanitized(&text, true), clean(&text));
         assert!(!escaped(format!("\"{text}\"")).contains(c), "{c:?}");
     }
     for text in [
@@ -48,7 +48,7 @@ fn invisible_characters_are_shown_and_joiners_of_scripts_stay() {
         "1\u{fe0f}\u{20e3}",
     ] {
         assert_eq!(
-            (clean(text), harmless(text, false)),
+            (clean(text), sanitized(text, false)),
             (text.into(), text.into())
         );
     }
@@ -88,14 +88,14 @@ fn of_a_whole_output_lines_and_colors_stay() {
         "a\tb\n\u{1b}[31mred\u{1b}[0m\u{1b}[38:5:1m \u{1b}[2J\u{1b}]0;x\u{7}\u{202e}\r模\u{1b}";
     let escaped_text = "\\u{1b}[2J\\u{1b}]0;x\\u{7}\\u{202e}\\u{d}模\\u{1b}";
     assert_eq!(
-        harmless(output, true),
+        sanitized(output, true),
         format!("a\tb\n\u{1b}[31mred\u{1b}[0m\u{1b}[38:5:1m {escaped_text}")
     );
     assert_eq!(
-        harmless(output, false),
+        sanitized(output, false),
         format!("a\tb\n\\u{{1b}}[31mred\\u{{1b}}[0m\\u{{1b}}[38:5:1m {escaped_text}")
     );
-    assert!(matches!(harmless("a\n模型\t", false), Cow::Borrowed(_)));
+    assert!(matches!(sanitized("a\n模型\t", false), Cow::Borrowed(_)));
 }
 
 #[test]
