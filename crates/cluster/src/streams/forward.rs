@@ -219,7 +219,7 @@ impl SessionsApi<'_> {
                 },
                 Some(result) = connections.next(), if !connections.is_empty() => match result {
                     Ok(None) => {}
-                    Ok(Some(told)) => return Failure::Unreachable { server: format!("{namespace}/{pod}"), cause: told },
+                    Ok(Some(cause)) => return Failure::Unreachable { server: format!("{namespace}/{pod}"), cause },
                     Err(failure) => return failure,
                 },
             }

@@ -195,7 +195,7 @@ fn cause_item(cause: &Cause) -> CauseItem {
         helps: cause
             .helps
             .iter()
-            // A clip command would be a different command.
+            // A truncated command would be a different command.
             .filter(|help| {
                 help.command
                     .as_ref()
