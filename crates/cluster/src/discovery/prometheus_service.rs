@@ -99,7 +99,7 @@ impl PrometheusService {
     }
 
     /// Creates the reference for a Service that the user named.
-    pub fn named(namespace: &str, service: &str, port: u16) -> Self {
+    pub fn new(namespace: &str, service: &str, port: u16) -> Self {
         Self {
             namespace: namespace.to_owned(),
             service: service.to_owned(),
@@ -134,7 +134,7 @@ impl PrometheusService {
             let secure = *namespace == "openshift-monitoring";
             let default = PrometheusService {
                 secure,
-                ..PrometheusService::named(namespace, service, *port)
+                ..PrometheusService::new(namespace, service, *port)
             };
             default.name() == self.name() && default.proxy_name() == self.proxy_name()
         })

@@ -182,7 +182,7 @@ mod tests {
             assert_eq!(
                 devices
                     .iter()
-                    .map(|one| one.product.as_deref())
+                    .map(|device| device.product.as_deref())
                     .collect::<Vec<_>>(),
                 [Some("NVIDIA A100")]
             );

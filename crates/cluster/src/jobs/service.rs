@@ -81,9 +81,9 @@ impl ServicesApi<'_> {
             self.0.find::<Value>(&ingress),
         )
         .await;
-        let mut found = Vec::new();
+        let mut endpoints = Vec::new();
         if let Some(service) = readable(service)? {
-            found.extend(service_endpoints(&service, job));
+            endpoints.extend(service_endpoints(&service, job));
         }
         let hosts = readable(ingress)?;
         let rules = hosts
@@ -91,12 +91,12 @@ impl ServicesApi<'_> {
             .and_then(|ingress| ingress.pointer("/spec/rules")?.as_array())
             .into_iter()
             .flatten();
-        found.extend(
+        endpoints.extend(
             rules
                 .filter_map(|rule| rule["host"].as_str())
                 .map(|host| Endpoint::new("ingress", format!("http://{host}"))),
         );
-        Ok(found)
+        Ok(endpoints)
     }
 
     /// Reads the job's autoscaler; `None` if it has none.

@@ -65,8 +65,8 @@ impl QueuesApi<'_> {
         jobs: &[Job],
     ) -> Result<Preemptions, Failure> {
         let (queued, scheduled) = join(
-            self.from_kueue(namespace),
-            self.from_scheduler(namespace, jobs),
+            self.kueue_preemptions(namespace),
+            self.scheduler_preemptions(namespace, jobs),
         )
         .await;
         let mut unreadable = Vec::new();
@@ -82,7 +82,7 @@ impl QueuesApi<'_> {
         })
     }
 
-    async fn from_kueue(
+    async fn kueue_preemptions(
         self,
         namespace: Option<&str>,
     ) -> Result<(Vec<Preemption>, Option<usize>), Failure> {
@@ -121,7 +121,7 @@ impl QueuesApi<'_> {
 
     /// Lists the preemptions of pods of these jobs by kube-scheduler. Source: its event
     /// `Preempted`, pkg/scheduler/framework/preemption/executor.go.
-    async fn from_scheduler(
+    async fn scheduler_preemptions(
         self,
         namespace: Option<&str>,
         jobs: &[Job],

@@ -110,7 +110,7 @@ impl LogsApi<'_> {
             tokio::pin!(list);
             let live = loop {
                 tokio::select! {
-                    found = &mut list => break found?.jobs.pop(),
+                    listed = &mut list => break listed?.jobs.pop(),
                     Some(result) = tasks.next(), if !tasks.is_empty() => result?,
                 }
             };
@@ -318,12 +318,12 @@ fn changes(
             _ => {}
         }
     }
-    let gone: Vec<String> = restarts
+    let removed: Vec<String> = restarts
         .keys()
         .filter(|name| !present.contains(*name))
         .cloned()
         .collect();
-    for name in gone {
+    for name in removed {
         restarts.remove(&name);
         if serves {
             notes.push(format!("{name} no longer exists"));

@@ -203,7 +203,7 @@ fn screen(cockpit: &mut Cockpit, width: u16, height: u16) -> String {
 }
 
 fn press(cockpit: &mut Cockpit, keys: &str) -> Option<CockpitAction> {
-    let mut wish = None;
+    let mut action = None;
     for key in keys.split(' ') {
         let code = match key {
             "enter" => KeyCode::Enter,
@@ -214,13 +214,13 @@ fn press(cockpit: &mut Cockpit, keys: &str) -> Option<CockpitAction> {
             "tab" => KeyCode::Tab,
             letter => KeyCode::Char(letter.chars().next().unwrap()),
         };
-        wish = cockpit.take(&Event::Key(KeyEvent::new(code, KeyModifiers::NONE)));
+        action = cockpit.take(&Event::Key(KeyEvent::new(code, KeyModifiers::NONE)));
     }
-    wish
+    action
 }
 
-fn words(wish: Option<CockpitAction>) -> String {
-    match wish {
+fn words(action: Option<CockpitAction>) -> String {
+    match action {
         Some(CockpitAction::Show(words) | CockpitAction::RunInTerminal(words)) => words.join(" "),
         other => format!("{other:?}"),
     }
@@ -473,7 +473,7 @@ fn curves_of_nodes_and_jobs_are_means_of_their_gpus() {
     });
     let values = |line: &str| {
         curves
-            .of(line)
+            .points(line)
             .iter()
             .map(|point| point.value)
             .collect::<Vec<_>>()

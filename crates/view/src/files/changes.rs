@@ -208,9 +208,9 @@ fn requested_fields(live: &Value, desired: &Value) -> Value {
                 Some((key.clone(), requested_fields(live.get(key)?, desired)))
             })
             .collect(),
-        (Value::Array(live), Value::Array(wanted)) => {
+        (Value::Array(live), Value::Array(desired)) => {
             let requested_part = |item: &Value| {
-                let counterpart = wanted.iter().find(|candidate| {
+                let counterpart = desired.iter().find(|candidate| {
                     item["name"].is_string() && candidate["name"] == item["name"]
                 });
                 counterpart.map_or_else(|| item.clone(), |desired| requested_fields(item, desired))

@@ -385,7 +385,7 @@ pub fn sentence(device: &DeviceAt) -> String {
             .collect::<Vec<_>>()
             .join(", ")
     };
-    let who = match (names(&device.holders), names(&device.possible_holders)) {
+    let holder_names = match (names(&device.holders), names(&device.possible_holders)) {
         (held, _) if !held.is_empty() => held,
         (_, possible) if possible.is_empty() => "no pod".to_owned(),
         (_, possible) => format!("no pod, or one of {possible} (the exporter names no pod)"),
@@ -394,7 +394,7 @@ pub fn sentence(device: &DeviceAt) -> String {
         .utilization
         .map_or(String::new(), |busy| format!(", {busy:.0}% busy"));
     format!(
-        "{}/{} at {}: {who}{busy}\n",
+        "{}/{} at {}: {holder_names}{busy}\n",
         device.node, device.index, device.at
     )
 }

@@ -160,7 +160,7 @@ pub enum HourlyRow {
 impl HourlyRow {
     /// Parses cached rows of one kind; `None` when they have another format.
     pub fn read(kind: RowKind, stored: Value) -> Option<Vec<Self>> {
-        fn of<T: DeserializeOwned>(
+        fn parse_rows<T: DeserializeOwned>(
             stored: Value,
             row: fn(T) -> HourlyRow,
         ) -> Option<Vec<HourlyRow>> {
@@ -173,10 +173,10 @@ impl HourlyRow {
             )
         }
         match kind {
-            RowKind::Cluster => of(stored, Self::Cluster),
-            RowKind::Namespaces => of(stored, Self::Namespace),
-            RowKind::Labels => of(stored, Self::Dimension),
-            RowKind::Workloads => of(stored, |row| Self::Workload(Box::new(row))),
+            RowKind::Cluster => parse_rows(stored, Self::Cluster),
+            RowKind::Namespaces => parse_rows(stored, Self::Namespace),
+            RowKind::Labels => parse_rows(stored, Self::Dimension),
+            RowKind::Workloads => parse_rows(stored, |row| Self::Workload(Box::new(row))),
         }
     }
 

@@ -97,7 +97,7 @@ struct BudgetItem {
 }
 
 impl BudgetItem {
-    fn of(group: &Group, allowance: Allowance) -> Self {
+    fn new(group: &Group, allowance: Allowance) -> Self {
         let (hours, cost) = group.remaining_budget();
         Self {
             gpu_hours: allowance.gpu_hours,
@@ -159,7 +159,7 @@ impl<'a> From<&'a Group> for GroupItem<'a> {
             serving,
             budget: group
                 .allowance
-                .map(|allowance| BudgetItem::of(group, allowance)),
+                .map(|allowance| BudgetItem::new(group, allowance)),
         }
     }
 }

@@ -50,7 +50,7 @@ pub fn page(report: &GpuHourReport<'_>) -> String {
     let mut groups: Vec<&Group> = report.groups.iter().collect();
     groups.sort_by(|a, b| b.account.held.total_cmp(&a.account.held));
     groups.truncate(MOST_GROUPS);
-    let bars: Vec<Bar> = groups.iter().map(|group| Bar::of(group)).collect();
+    let bars: Vec<Bar> = groups.iter().map(|group| Bar::from_group(group)).collect();
     // Writing to a `String` never fails.
     let _ = writeln!(page, "<p class=\"key\">{}</p>", key.concat());
     let _ = writeln!(
@@ -100,7 +100,7 @@ impl Bar {
         }
     }
 
-    fn of(group: &Group) -> Self {
+    fn from_group(group: &Group) -> Self {
         let account = &group.account;
         let name = clean(group.name.as_deref().unwrap_or("(none)")).into_owned();
         Self::new(

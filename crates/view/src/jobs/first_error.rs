@@ -58,7 +58,7 @@ impl<'a> FirstErrorLine<'a> {
 
 /// Renders the error and the lines before it.
 pub fn text(line: &FirstErrorLine<'_>, style: TextStyle) -> String {
-    let who = line.rank.map_or_else(
+    let source = line.rank.map_or_else(
         || clean(line.pod).into_owned(),
         |rank| format!("rank {rank}"),
     );
@@ -80,7 +80,7 @@ pub fn text(line: &FirstErrorLine<'_>, style: TextStyle) -> String {
             count(same as u64, "other pod")
         ),
     };
-    let mut text = format!("{who}{node}{time}{elsewhere}\n");
+    let mut text = format!("{source}{node}{time}{elsewhere}\n");
     line.before
         .iter()
         .for_each(|line_before| text.push_str(&format!("  {}\n", clean(line_before))));

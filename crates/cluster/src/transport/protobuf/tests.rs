@@ -103,11 +103,11 @@ proptest! {
         let from_json: ListPage<WirePod<'_>> = serde_json::from_str(&in_json).unwrap();
         let from_protobuf: ListPage<WirePod<'_>> = decode(&in_protobuf, message).unwrap();
         prop_assert_eq!(from_json.items.len(), from_protobuf.items.len());
-        for (ours, theirs) in from_protobuf.items.iter().zip(&from_json.items) {
-            prop_assert_eq!(format!("{:?}", ours.pod()), format!("{:?}", theirs.pod()));
-            prop_assert_eq!(format!("{:?}", ours.spec.total()), format!("{:?}", theirs.spec.total()));
-            prop_assert_eq!(ours.metadata.controller().map(|owner| owner.uid.clone()), theirs.metadata.controller().map(|owner| owner.uid.clone()));
-            prop_assert_eq!(ours.spec.volumes.len(), theirs.spec.volumes.len());
+        for (protobuf_pod, json_pod) in from_protobuf.items.iter().zip(&from_json.items) {
+            prop_assert_eq!(format!("{:?}", protobuf_pod.pod()), format!("{:?}", json_pod.pod()));
+            prop_assert_eq!(format!("{:?}", protobuf_pod.spec.total()), format!("{:?}", json_pod.spec.total()));
+            prop_assert_eq!(protobuf_pod.metadata.controller().map(|owner| owner.uid.clone()), json_pod.metadata.controller().map(|owner| owner.uid.clone()));
+            prop_assert_eq!(protobuf_pod.spec.volumes.len(), json_pod.spec.volumes.len());
         }
         // Every named field survives encoding and decoding, for any struct.
         let all: Value = decode(&in_protobuf, message).unwrap();
