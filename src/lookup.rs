@@ -1,6 +1,6 @@
 //! Finds the job or node that a user names, and suggests the nearest name if it does not exist.
 
-use gpuctl_cluster::{Connection, InventorySnapshot, Wanted};
+use gpuctl_cluster::{Connection, InventorySnapshot, JobFilter};
 use gpuctl_core::error::{Error, ErrorName};
 use gpuctl_core::model::values::text::count;
 use gpuctl_core::model::{Job, NodeUsage};
@@ -92,10 +92,10 @@ pub(crate) async fn find(
         home,
         namespace,
     } = JobScope::of(connection, text, purpose)?;
-    let wanted = Wanted {
+    let wanted = JobFilter {
         namespace,
         names: vec![name.to_owned()],
-        ..Wanted::default()
+        ..JobFilter::default()
     };
     let selection = connection.jobs().list(&wanted).await?;
     let mut found = selection.jobs;
@@ -167,7 +167,7 @@ pub(crate) async fn missing(
     );
     let everywhere = connection
         .jobs()
-        .list(&Wanted::default())
+        .list(&JobFilter::default())
         .await
         .map(|selection| selection.jobs)
         .unwrap_or_default();

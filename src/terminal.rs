@@ -21,7 +21,7 @@ use std::io::{self, ErrorKind, IsTerminal, Write};
 use indicatif::ProgressBar;
 
 use gpuctl_core::error::{Error, ErrorName};
-use gpuctl_view::format::text::{as_plugin, harmless};
+use gpuctl_view::format::text::{as_plugin, sanitized};
 use gpuctl_view::{Format, TextStyle};
 
 use frame::frame;
@@ -216,7 +216,7 @@ impl Terminal {
     /// Writes data to stdout. Escapes control sequences other than enabled colors, so that the
     /// terminal does not execute them.
     pub(crate) fn print(&self, text: &str) -> Result<(), Error> {
-        self.print_raw(&harmless(text, self.look().color))
+        self.print_raw(&sanitized(text, self.look().color))
     }
 
     /// Writes text unchanged. If the reader has closed the pipe, the program exits silently, as
@@ -232,7 +232,7 @@ impl Terminal {
     /// Prints like `print`, for a program that must continue. False if the reader has closed the
     /// pipe.
     pub(crate) fn offer(&self, text: &str) -> Result<bool, Error> {
-        self.write_out(&harmless(text, self.look().color))
+        self.write_out(&sanitized(text, self.look().color))
     }
 
     fn write_out(&self, text: &str) -> Result<bool, Error> {
@@ -267,7 +267,7 @@ impl Terminal {
     /// Redraws a watched table in place.
     pub(crate) fn redraw(&self, text: &str, first: bool) -> Result<(), Error> {
         let rows = raw::window().map_or(usize::MAX, |(_, rows)| usize::from(rows));
-        self.print_raw(&frame(&harmless(text, self.look().color), rows, first))
+        self.print_raw(&frame(&sanitized(text, self.look().color), rows, first))
     }
 
     fn say(&self, text: &str) {
@@ -279,7 +279,7 @@ impl Terminal {
         } else {
             Cow::Borrowed(text)
         };
-        let text = harmless(&text, self.error_look().color);
+        let text = sanitized(&text, self.error_look().color);
         // No stream is left to report a failure of stderr.
         let _ = self
             .line

@@ -10,7 +10,7 @@ use futures::future::join;
 use tokio::time::{Instant, timeout_at};
 
 use crate::config::Environment;
-use gpuctl_cluster::{Access, Connection, OtherPods, Wanted};
+use gpuctl_cluster::{Access, Connection, JobFilter, OtherPods};
 use gpuctl_core::model::{Inventory, Job, Node, Workload};
 use gpuctl_view::files::reference;
 
@@ -24,9 +24,9 @@ pub(crate) fn job_names() -> Vec<CompletionCandidate> {
     candidates_near("jobs", async |connection, namespace| {
         let jobs = connection
             .jobs()
-            .list(&Wanted {
+            .list(&JobFilter {
                 namespace,
-                ..Wanted::default()
+                ..JobFilter::default()
             })
             .await
             .ok()?
@@ -69,7 +69,12 @@ pub(crate) fn namespace_names() -> Vec<CompletionCandidate> {
         if let Ok(names) = connection.namespaces().names().await {
             return Some(names);
         }
-        let jobs = connection.jobs().list(&Wanted::default()).await.ok()?.jobs;
+        let jobs = connection
+            .jobs()
+            .list(&JobFilter::default())
+            .await
+            .ok()?
+            .jobs;
         let names: BTreeSet<String> = jobs.into_iter().map(|job| job.namespace).collect();
         Some(names.into_iter().collect())
     })
@@ -99,9 +104,9 @@ pub(crate) fn pod_names() -> Vec<CompletionCandidate> {
     candidates_near("pods", async |connection, namespace| {
         let jobs = connection
             .jobs()
-            .list(&Wanted {
+            .list(&JobFilter {
                 namespace,
-                ..Wanted::default()
+                ..JobFilter::default()
             })
             .await
             .ok()?
@@ -144,9 +149,9 @@ pub(crate) fn copy_places() -> Vec<CompletionCandidate> {
     candidates_near("places to copy", async |connection, namespace| {
         let jobs = connection
             .jobs()
-            .list(&Wanted {
+            .list(&JobFilter {
                 namespace,
-                ..Wanted::default()
+                ..JobFilter::default()
             })
             .await
             .ok()?

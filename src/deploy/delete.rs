@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::deploy::events::{DeployEvent, Reporter, WaitingLine};
 use crate::lookup::{self, LookupPurpose};
-use gpuctl_cluster::{Connection, Deletion, OutageRetry, OwnedObject, PendingDeletion, Wanted};
+use gpuctl_cluster::{Connection, Deletion, JobFilter, OutageRetry, OwnedObject, PendingDeletion};
 use gpuctl_core::error::{Error, ErrorKind, ErrorName};
 use gpuctl_core::model::contract::deletion::Deleted;
 use gpuctl_core::model::values::text::count;
@@ -251,7 +251,7 @@ async fn absent(
     // Pods outlive their job if its deletion was not awaited, or orphaned its dependents.
     let left = connection
         .jobs()
-        .list(&Wanted::one(namespace, name))
+        .list(&JobFilter::by_name(namespace, name))
         .await?
         .jobs
         .into_iter()
@@ -333,7 +333,7 @@ pub(crate) async fn end(
     // A short outage of the API server does not end the wait.
     let patience = OutageRetry::new(|failure| reporter.warn(&format!("{failure}; retrying")));
     let line = WaitingLine::begin(reporter);
-    let mut bell = connection.doorbell(&job.namespace, &job.name);
+    let mut bell = connection.watch_job(&job.namespace, &job.name);
     loop {
         let mut left = patience.ask(|| connection.jobs().remains(job)).await?;
         let ours = ours.get_or_insert_with(|| left.iter().map(|rest| rest.uid.clone()).collect());
@@ -366,7 +366,7 @@ pub(crate) async fn end(
                 job.namespace, job.name
             )));
         }
-        bell.news(Some(start + how.timeout)).await;
+        bell.changed(Some(start + how.timeout)).await;
     }
 }
 

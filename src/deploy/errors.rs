@@ -1,7 +1,9 @@
 //! Converts the reasons why a submission failed into errors with a hint.
 
 use crate::deploy::plan::Plan;
-use gpuctl_cluster::{Blame, Broken, Effect, Effects, Failure, HalfChanged, Left, Obstacle, label};
+use gpuctl_cluster::{
+    Blame, Effect, Effects, Failure, Leftovers, Obstacle, PartialChange, PartialSubmission, label,
+};
 use gpuctl_core::error::{Error, ErrorKind, ErrorName};
 use gpuctl_manifest::render::Object;
 
@@ -9,7 +11,11 @@ use gpuctl_manifest::render::Object;
 pub(crate) fn in_the_way(obstacle: Obstacle, plan: &Plan) -> Error {
     let namespace = &plan.target.namespace;
     match obstacle {
-        Obstacle::Exists { kind, name, ours } => {
+        Obstacle::Exists {
+            kind,
+            name,
+            job: ours,
+        } => {
             let error = Error::new(
                 ErrorName::AlreadyExists,
                 format!("{kind} `{name}` already exists in namespace `{namespace}`"),
@@ -97,7 +103,7 @@ fn refused(failure: Failure, namespace: &str) -> Error {
 }
 
 /// The error for a submission that failed part way, with the objects that still exist.
-pub(crate) fn broken(broken: Broken) -> Error {
+pub(crate) fn broken(broken: PartialSubmission) -> Error {
     let error =
         Error::from(broken.failure).during(format!("{} could not be created", broken.object));
     match broken.taken {
@@ -107,12 +113,12 @@ pub(crate) fn broken(broken: Broken) -> Error {
 }
 
 /// Adds which objects of a partly written document still exist.
-pub(crate) fn with_left(error: Error, left: &Left) -> Error {
-    let error = match left.there.is_empty() {
+pub(crate) fn with_left(error: Error, left: &Leftovers) -> Error {
+    let error = match left.existing.is_empty() {
         true => error.cause("everything created before was removed again"),
-        false => error.cause(format!("still there: {}", left.there.join(", "))),
+        false => error.cause(format!("still there: {}", left.existing.join(", "))),
     };
-    match &left.doubtful {
+    match &left.unconfirmed {
         Some(object) => error
             .cause(format!(
                 "may exist, the server did not confirm the write: {object}"
@@ -124,7 +130,7 @@ pub(crate) fn with_left(error: Error, left: &Left) -> Error {
 
 /// The error for an update that failed part way. Nothing is rolled back, because the previous state
 /// is no longer known.
-pub(crate) fn half_changed(half: HalfChanged) -> Error {
+pub(crate) fn half_changed(half: PartialChange) -> Error {
     let error = Error::from(half.failure).during(format!("{} could not be changed", half.object));
     match half.written.is_empty() {
         true => error.cause("nothing was changed"),

@@ -325,7 +325,7 @@ impl<'w> Writing<'w> {
             Phase::Deleted => error = error.cause(GONE),
         }
         tokio::select! {
-            left = self.connection.writes().take_back(&self.run, self.keep_partial, &hand.progress) => with_left(error, &left),
+            left = self.connection.writes().roll_back(&self.run, self.keep_partial, &hand.progress) => with_left(error, &left),
             () = self.interruption.times(2) => error.cause("objects that were already created still exist").hint("`gpuctl delete -f` removes them"),
         }
     }

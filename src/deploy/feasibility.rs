@@ -134,7 +134,9 @@ impl<'r> Surroundings<'r> {
         let look = async {
             let read = tokio::time::timeout(
                 ROOM_WITHIN,
-                self.connection.inventory().room(plan.target.nodes.all()),
+                self.connection
+                    .inventory()
+                    .capacity(plan.target.nodes.all()),
             )
             .await;
             read.ok().and_then(Result::ok).flatten()

@@ -103,7 +103,7 @@ impl<'p> Candidate<'p> {
     async fn of(plan: &'p Plan, connection: &Connection) -> Result<Self, Error> {
         let mut wanted = requests(&plan.rendered.probe.body);
         let mut room = match &plan.target.nodes {
-            Nodes::Listed(nodes) => connection.inventory().room(nodes).await?,
+            Nodes::Listed(nodes) => connection.inventory().capacity(nodes).await?,
             Nodes::Published(_) | Nodes::Hidden => None,
         };
         let objects = plan.rendered.objects.iter();
@@ -171,7 +171,7 @@ impl<'p> Candidate<'p> {
         } else {
             connection
                 .jobs()
-                .room_by(&self.wanted, self.pods, &nodes)
+                .capacity_by(&self.wanted, self.pods, &nodes)
                 .await
         };
         Ok(())

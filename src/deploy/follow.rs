@@ -5,7 +5,7 @@ use std::cell::RefCell;
 
 use crate::deploy::interrupt::Interruption;
 use crate::lookup::{self, LookupPurpose};
-use gpuctl_cluster::{Connection, LogEvent, LogQuery, Wanted};
+use gpuctl_cluster::{Connection, JobFilter, LogEvent, LogQuery};
 use gpuctl_core::error::{Error, ErrorName};
 use gpuctl_core::model::contract::submission::Created;
 use gpuctl_core::model::{ContainerEnd, Job, OWN_CONTAINER, Pod, State, Status};
@@ -71,7 +71,7 @@ impl SubmittedLog {
         };
         let ended = connection
             .jobs()
-            .list(&Wanted::one(namespace, name))
+            .list(&JobFilter::by_name(namespace, name))
             .await?
             .jobs
             .pop();

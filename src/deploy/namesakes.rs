@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use crate::concurrent::SideBySide;
 use crate::deploy::plan::Plan;
-use gpuctl_cluster::{Connection, Failure, NAMES_AT_ONCE, Wanted};
+use gpuctl_cluster::{Connection, Failure, JobFilter, NAMES_AT_ONCE};
 use gpuctl_core::model::Job;
 
 /// Number of concurrent selectors; each of them lists every kind of owner.
@@ -27,14 +27,14 @@ impl Namesakes {
                 .push(plan.job_name().to_owned());
         }
         let selectors = names.iter().flat_map(|(namespace, names)| {
-            let chunk = |names: &[String]| Wanted {
+            let chunk = |names: &[String]| JobFilter {
                 namespace: Some((*namespace).to_owned()),
                 names: names.to_vec(),
-                ..Wanted::default()
+                ..JobFilter::default()
             };
             names.chunks(NAMES_AT_ONCE).map(chunk).collect::<Vec<_>>()
         });
-        let ask = async |wanted: Wanted| {
+        let ask = async |wanted: JobFilter| {
             (
                 connection.jobs().list(&wanted).await,
                 wanted.namespace.unwrap_or_default(),

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::deploy::events::Reporter;
 use crate::deploy::pools::{missing, publish};
 use crate::deploy::{pool_labels, pool_taints};
-use gpuctl_cluster::{Connection, Wanted};
+use gpuctl_cluster::{Connection, JobFilter};
 use gpuctl_core::error::{Error, ErrorName};
 use gpuctl_core::model::State;
 use gpuctl_core::model::values::text::count;
@@ -30,7 +30,7 @@ pub(crate) async fn delete(
         if how.ignore_not_found {
             return Ok(None);
         }
-        let stock = connection.inventory().stock().await?;
+        let stock = connection.inventory().snapshot().await?;
         if stock.inventory.pools().contains(name) {
             let error = Error::new(
                 ErrorName::NoDefinition,
@@ -80,9 +80,9 @@ pub(crate) async fn delete(
 
 /// Refuses to delete a pool that has jobs, or whose jobs cannot be counted.
 async fn forbid_if_used(connection: &Connection, name: &str) -> Result<(), Error> {
-    let wanted = Wanted {
+    let wanted = JobFilter {
         pool: Some(name.to_owned()),
-        ..Wanted::default()
+        ..JobFilter::default()
     };
     let found = connection.jobs().list(&wanted).await?;
     let alive: Vec<String> = found

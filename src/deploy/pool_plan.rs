@@ -89,9 +89,11 @@ pub(crate) async fn plan(
     force: bool,
 ) -> Result<PoolPlan, Error> {
     let name = &pool.name.value;
-    let (stock, before) =
-        futures::future::try_join(connection.inventory().stock(), connection.pools().get(name))
-            .await?;
+    let (stock, before) = futures::future::try_join(
+        connection.inventory().snapshot(),
+        connection.pools().get(name),
+    )
+    .await?;
     // A pool without nodes in its file can be written without the right to list nodes.
     let stock = if pool.nodes.is_empty() {
         stock

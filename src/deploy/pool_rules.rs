@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use crate::deploy::once_per::OncePer;
 use crate::deploy::plan::{Plan, job};
-use gpuctl_cluster::{Connection, Failure, Selection, Wanted};
+use gpuctl_cluster::{Connection, Failure, JobFilter, Selection};
 use gpuctl_core::error::{Error, ErrorKind, ErrorName};
 use gpuctl_core::model::{GpuCount, Job, PoolDefinition, State};
 use gpuctl_manifest::render::pods_in_all;
@@ -65,9 +65,9 @@ async fn count_jobs(
     jobs_of_pools: &JobsOfPools,
     warnings: &mut Vec<String>,
 ) -> Result<Option<usize>, Error> {
-    let wanted = Wanted {
+    let wanted = JobFilter {
         pool: Some(pool.to_owned()),
-        ..Wanted::default()
+        ..JobFilter::default()
     };
     let read = async || connection.jobs().list(&wanted).await.map(Rc::new);
     let selection = match jobs_of_pools.get(pool, read).await {

@@ -64,7 +64,10 @@ impl<'c> Queueing<'c> {
         if let (Some(Gang::Kueue), Some(queue), Some(_)) =
             (&choice.gang, &job.queue, &job.training.topology)
         {
-            let version = self.served.of(QueueSystem::Kueue).unwrap_or_default();
+            let version = self
+                .served
+                .version_of(QueueSystem::Kueue)
+                .unwrap_or_default();
             choice.levels = self
                 .connection
                 .queues()
@@ -82,7 +85,7 @@ impl<'c> Queueing<'c> {
         namespace: &str,
         choice: &mut QueueChoice,
     ) -> Result<(), Error> {
-        if let Some(wanted) = wanted.filter(|wanted| self.served.of(*wanted).is_none()) {
+        if let Some(wanted) = wanted.filter(|wanted| self.served.version_of(*wanted).is_none()) {
             let message = format!(
                 "`job.queue_system: {}` names {}, but this cluster does not serve it",
                 wanted.word(),
@@ -152,7 +155,7 @@ impl<'c> Queueing<'c> {
         if let Some(known) = self.names.borrow().get(&key) {
             return Ok(known.clone());
         }
-        let version = self.served.of(system).unwrap_or_default();
+        let version = self.served.version_of(system).unwrap_or_default();
         let names = match self
             .connection
             .queues()
@@ -194,7 +197,7 @@ impl<'c> Queueing<'c> {
             GangWish::Native if of_queue == Some(Gang::Volcano) => {
                 return Err(conflict("native", QueueSystem::Volcano));
             }
-            GangWish::Volcano => match self.served.of(QueueSystem::Volcano) {
+            GangWish::Volcano => match self.served.version_of(QueueSystem::Volcano) {
                 Some(_) => Some(Gang::Volcano),
                 None => return Err(not_served("volcano")),
             },

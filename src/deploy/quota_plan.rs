@@ -67,7 +67,7 @@ pub(crate) async fn plan(
             }
             plan.exists = true;
             match connection.writes().effect(&object, force).await? {
-                Effect::Nothing => {}
+                Effect::Unchanged => {}
                 Effect::Conflict(fields) => return Err(conflict(&object, &fields)),
                 _ => {
                     plan.same = false;

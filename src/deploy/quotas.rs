@@ -142,7 +142,7 @@ async fn take_back(connection: &Connection, done: Vec<(Object, String)>) -> Stri
     let mut left = Vec::new();
     for (object, uid) in done.into_iter().rev() {
         // The UID protects an object that someone else has created again under this name.
-        let deletion = Deletion::of(&uid);
+        let deletion = Deletion::with_uid(&uid);
         if connection.writes().delete(&object, deletion).await.is_err() {
             left.push(format!(
                 "{} {}/{}",

@@ -122,7 +122,10 @@ struct FixedFields<'e> {
 
 fn fixed_fields((object, effect): &(Object, Effect)) -> Option<FixedFields<'_>> {
     match effect {
-        Effect::Fixed { live, wanted } => Some(FixedFields {
+        Effect::Immutable {
+            live,
+            desired: wanted,
+        } => Some(FixedFields {
             object,
             live,
             wanted,
@@ -134,7 +137,8 @@ fn fixed_fields((object, effect): &(Object, Effect)) -> Option<FixedFields<'_>> 
 /// Decides between a change and none for a job that needs no replacement. Facts about the nodes may
 /// have changed since the submission, so differences in immutable fields alone are not a change.
 fn in_place(effects: Effects) -> Action {
-    let idle = |(_, effect): &(_, Effect)| matches!(effect, Effect::Nothing | Effect::Fixed { .. });
+    let idle =
+        |(_, effect): &(_, Effect)| matches!(effect, Effect::Unchanged | Effect::Immutable { .. });
     if effects.stale.is_empty() && effects.objects.iter().all(idle) {
         Action::Nothing
     } else {
@@ -247,7 +251,7 @@ pub(crate) async fn compare(
         .await?;
     warnings.extend(effects.warnings.iter().cloned());
     // Without a change, no pod has to be checked.
-    if effects.is_nothing() {
+    if effects.changes_nothing() {
         return Ok(effects);
     }
     match connection

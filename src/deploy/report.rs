@@ -18,8 +18,11 @@ pub(crate) fn changed_fields(plan: &Plan, live: &Value, effects: &Effects) -> Ve
     let mut found = Vec::new();
     for (object, effect) in &effects.objects {
         match effect {
-            Effect::Made => found.push(format!("{} is new", label(object))),
-            Effect::Changed { live, wanted } => {
+            Effect::Created => found.push(format!("{} is new", label(object))),
+            Effect::Changed {
+                live,
+                desired: wanted,
+            } => {
                 found.extend(
                     changes(live, wanted, &masks)
                         .into_iter()
@@ -32,7 +35,7 @@ pub(crate) fn changed_fields(plan: &Plan, live: &Value, effects: &Effects) -> Ve
                     .iter()
                     .map(|change| format!("{} {change}", label(object))),
             ),
-            Effect::Nothing | Effect::Fixed { .. } | Effect::Conflict(_) => {}
+            Effect::Unchanged | Effect::Immutable { .. } | Effect::Conflict(_) => {}
         }
     }
     found.extend(

@@ -10,7 +10,7 @@ use crate::context::Context;
 use crate::deploy::events::{DeployEvent, Reporter, WaitingLine};
 use crate::deploy::interrupt::Interruption;
 use crate::deploy::options::WaitGoal;
-use gpuctl_cluster::{Connection, OutageRetry, Wanted};
+use gpuctl_cluster::{Connection, JobFilter, OutageRetry};
 use gpuctl_core::error::{Error, ErrorKind, ErrorName};
 use gpuctl_core::model::contract::submission::Created;
 use gpuctl_core::model::{Job, Pod, PodPhase, State, Status, cannot_start};
@@ -92,10 +92,10 @@ impl JobWait<'_> {
     ) -> Result<(), Error> {
         let reporter = self.reporter;
         let patience = OutageRetry::new(|failure| reporter.warn(&format!("{failure}; retrying")));
-        let wanted = Wanted::one(&created.namespace, &created.job_id);
+        let wanted = JobFilter::by_name(&created.namespace, &created.job_id);
         let mut bell = self
             .connection
-            .doorbell(&created.namespace, &created.job_id);
+            .watch_job(&created.namespace, &created.job_id);
         let (mut mounts, mut old) = (MountRefusals::default(), None);
         loop {
             let mut found = patience
@@ -140,7 +140,7 @@ impl JobWait<'_> {
                 gang.due(&job),
                 refused.map(|(_, until)| until),
             ];
-            bell.news(moments.into_iter().flatten().min()).await;
+            bell.changed(moments.into_iter().flatten().min()).await;
         }
     }
 

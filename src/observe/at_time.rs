@@ -13,7 +13,7 @@ use gpuctl_cluster::Connection;
 use gpuctl_core::error::{Error, ErrorName};
 use gpuctl_core::model::UnixSeconds;
 use gpuctl_view::history::at_time as view;
-use gpuctl_view::history::snapshot::At;
+use gpuctl_view::history::snapshot::PointInTime;
 
 /// Length of the window, in seconds before the requested time, that is searched for samples.
 const BEFORE: i64 = 300;
@@ -23,7 +23,7 @@ const BEFORE: i64 = 300;
 pub(crate) async fn look<T>(
     at: Option<&str>,
     context: &Context,
-    read: impl FnOnce(&At<'_>) -> Option<T>,
+    read: impl FnOnce(&PointInTime<'_>) -> Option<T>,
 ) -> Result<T, Error> {
     let now = context.now();
     let time = UnixSeconds::from(at.map_or(Ok(now), |text| times::instant(text, now))?);
@@ -54,7 +54,7 @@ pub(crate) async fn look<T>(
         return Err(error.hint("it must have scraped kube-state-metrics at that time"));
     }
     let time = time.timestamp();
-    let then = At {
+    let then = PointInTime {
         cluster: &past.cluster,
         time,
         ledger: &ledger,

@@ -42,7 +42,7 @@ pub(crate) async fn found(context: &Context, connection: &Connection, text: &str
         read(&prometheus, namespace, name).await
     };
     let (mut memory, is_job) = tokio::time::timeout(within, asked).await.ok()??;
-    memory.events = unless_forbidden(connection.events().of_job(&memory.job).await)
+    memory.events = unless_forbidden(connection.events().for_job(&memory.job).await)
         .ok()
         .flatten();
     let answer = remembered(&memory, context.now());

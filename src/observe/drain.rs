@@ -3,7 +3,7 @@
 
 use crate::concurrent::SideBySide;
 use crate::lookup::missing_node;
-use gpuctl_cluster::{Connection, LogQuery, PodOnNode, Wanted};
+use gpuctl_cluster::{Connection, JobFilter, LogQuery, PodOnNode};
 use gpuctl_core::error::Error;
 use gpuctl_core::model::counting::drain::DrainedPod;
 use gpuctl_core::model::{Job, JobKind, Node, Nodes, Pod};
@@ -31,11 +31,11 @@ pub(crate) async fn plan(connection: &Connection, name: &str) -> Result<Vec<Drai
     let mut pods = connection.nodes().pods_on(name).await?;
     let jobs = connection
         .jobs()
-        .list(&Wanted::default())
+        .list(&JobFilter::default())
         .await
         .map(|selection| selection.jobs)
         .unwrap_or_default();
-    let room = connection.inventory().room(&nodes).await?;
+    let room = connection.inventory().capacity(&nodes).await?;
     // The largest pods are the hardest to place, so they choose their nodes first.
     pods.sort_by(|a, b| {
         b.gpus

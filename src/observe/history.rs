@@ -105,7 +105,7 @@ impl<'c> ClusterHistory<'c> {
             let told = found.now(query::NODES).await.unwrap_or_default();
             Ok::<_, Error>((found, told))
         };
-        let (found, stock) = join(found, connection.inventory().stock()).await;
+        let (found, stock) = join(found, connection.inventory().snapshot()).await;
         // Prometheus does not record whether a node shares its devices. Only the API server knows,
         // for the present, and only with the right to list nodes.
         let known = stock.is_ok();

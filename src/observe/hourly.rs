@@ -92,7 +92,7 @@ impl RowQuery<'_> {
         match self.kind {
             RowKind::Cluster => {
                 let all = sum(ledger, usage, &ledger.group(|_| true), true);
-                vec![view::of_cluster(
+                vec![view::cluster_row(
                     hour,
                     ledger.capacity,
                     &ledger.part_capacity(),
@@ -114,8 +114,14 @@ impl RowQuery<'_> {
                         false,
                     )
                 };
-                let row =
-                    |name: &str| Some(view::of_namespace(hour, ledger.capacity, name, &of(&name)?));
+                let row = |name: &str| {
+                    Some(view::namespace_row(
+                        hour,
+                        ledger.capacity,
+                        name,
+                        &of(&name)?,
+                    ))
+                };
                 names.into_iter().filter_map(row).collect()
             }
             RowKind::Labels => {
@@ -135,7 +141,7 @@ impl RowQuery<'_> {
                 let row = |found: &String| {
                     let own = ledger.group(|tenure| value(tenure).as_ref() == Some(found));
                     let sum = sum(ledger, usage, &own, false)?;
-                    Some(view::of_dimension(
+                    Some(view::dimension_row(
                         hour,
                         [dimension.word(), key, found],
                         &sum,
@@ -145,7 +151,7 @@ impl RowQuery<'_> {
             }
             RowKind::Workloads => workloads(ledger, usage)
                 .iter()
-                .map(|one| view::of_workload(hour, one))
+                .map(|one| view::workload_row(hour, one))
                 .collect(),
         }
     }

@@ -224,7 +224,7 @@ async fn in_cluster<'c>(
             return Ok((found.prometheus, gate));
         }
     }
-    let (gates, listed) = connection.metrics().gates().await?;
+    let (gates, listed) = connection.metrics().candidate_services().await?;
     let probes = gates
         .iter()
         .map(|gate| probe(connection, gate.clone(), within));

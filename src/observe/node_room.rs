@@ -18,7 +18,7 @@ impl NodeRoom {
     pub(crate) async fn of(connection: &Connection) -> Result<Self, Error> {
         let nodes = connection.nodes().list().await?;
         let room = match &nodes {
-            Nodes::Listed(nodes) => connection.inventory().room(nodes).await?,
+            Nodes::Listed(nodes) => connection.inventory().capacity(nodes).await?,
             Nodes::Published(_) | Nodes::Hidden => None,
         };
         Ok(Self { nodes, room })

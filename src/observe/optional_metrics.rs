@@ -204,7 +204,8 @@ impl<'c> OptionalMetrics<'c> {
         &self,
         quantities: &[Quantity],
     ) -> Result<(InventorySnapshot, Option<Readings>), Error> {
-        let (stock, moment) = join(self.connection.inventory().stock(), self.now(quantities)).await;
+        let (stock, moment) =
+            join(self.connection.inventory().snapshot(), self.now(quantities)).await;
         let (mut stock, moment) = (stock?, moment?);
         let readings = self.measure(&mut stock, moment.as_ref());
         Ok((stock, readings))

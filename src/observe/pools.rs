@@ -7,7 +7,7 @@ use futures::future::join3;
 use crate::context::Context;
 use crate::observe::nodes;
 use crate::observe::optional_metrics::OptionalMetrics;
-use gpuctl_cluster::{Connection, Failure, InventorySnapshot, Wanted, unless_forbidden};
+use gpuctl_cluster::{Connection, Failure, InventorySnapshot, JobFilter, unless_forbidden};
 use gpuctl_core::model::{GpuCount, Inventory, Job, NodeUsage, Pod, PoolDefinition, State};
 use gpuctl_core::stats::exporters::devices::ExporterReading;
 use gpuctl_view::format::coverage::Coverage;
@@ -59,9 +59,9 @@ pub(crate) async fn look(
     only: Option<&str>,
 ) -> Result<PoolsFound, Failure> {
     // List all jobs: a job that names no pool may have pods on the pool's nodes.
-    let wanted = Wanted::default();
+    let wanted = JobFilter::default();
     let (stock, definitions, jobs) = join3(
-        connection.inventory().stock(),
+        connection.inventory().snapshot(),
         connection.pools().list(),
         connection.jobs().list(&wanted),
     )

@@ -2,7 +2,7 @@
 //! sampled.
 
 use super::live;
-use gpuctl_cluster::{Connection, Failure, Wanted};
+use gpuctl_cluster::{Connection, Failure, JobFilter};
 use gpuctl_core::model::Queue;
 use gpuctl_core::stats::exporters::devices::ExporterReading;
 use gpuctl_view::queues::list::QueueRow;
@@ -27,9 +27,9 @@ pub(crate) async fn rows(
     let Some(moment) = moment else {
         return Ok(unknown(queues));
     };
-    let wanted = Wanted {
+    let wanted = JobFilter {
         namespace: namespace.map(ToOwned::to_owned),
-        ..Wanted::default()
+        ..JobFilter::default()
     };
     let selection = match connection.jobs().list(&wanted).await {
         Ok(found) => found,

@@ -190,9 +190,10 @@ async fn ras(
 
 async fn ras_of(connection: &Connection, job: &Job, pod: &Pod) -> Result<ras::RasReport, RasError> {
     let name = || pod.name.clone();
-    let asking = connection
-        .metrics()
-        .beside_pod(&job.namespace, &pod.name, RAS_PORT, question);
+    let asking =
+        connection
+            .metrics()
+            .with_port_forward(&job.namespace, &pod.name, RAS_PORT, question);
     let answer = tokio::time::timeout(RAS_WITHIN, asking)
         .await
         .map_err(|_| RasError::TimedOut(name()))?

@@ -120,7 +120,7 @@ fn by_port_forward<'c>(
             let fetched =
                 connection
                     .metrics()
-                    .beside_pod(&gate.namespace, &pod, port, async |url| {
+                    .with_port_forward(&gate.namespace, &pod, port, async |url| {
                         // A matching label does not make a Service trustworthy, so send it no
                         // credentials.
                         let address = PrometheusAddress::parse(

@@ -194,7 +194,7 @@ async fn start(
         .count() as u64;
     let room_by = connection
         .jobs()
-        .room_by(&pod.requests, alive.max(pod.together), &load.collect())
+        .capacity_by(&pod.requests, alive.max(pod.together), &load.collect())
         .await;
     Ok(StartForecast::bounded(past, room_by, facts.now))
 }
@@ -225,7 +225,7 @@ async fn times(connection: &Connection, room: Option<&Room>, holder: HolderTime)
         .filter(|pod| pod.holder == holder.name);
     let life = connection
         .jobs()
-        .life(
+        .lifetime(
             namespace,
             name,
             placed.filter_map(|pod| pod.started_at).max(),

@@ -59,7 +59,7 @@ impl ApiReads {
             }
         };
         let (events, unplaced, room, quotas) = join4(
-            connection.events().of_job(job),
+            connection.events().for_job(job),
             connection.jobs().unplaced(job),
             room,
             quotas,
@@ -67,7 +67,7 @@ impl ApiReads {
         .await;
         let mut events = unless_forbidden(events)?;
         if let (Some(events), Some(node)) = (&mut events, killed_on(job)) {
-            events.extend(connection.events().of_node(node).await.unwrap_or_default());
+            events.extend(connection.events().for_node(node).await.unwrap_or_default());
         }
         Ok(Self {
             events,

@@ -6,7 +6,7 @@ use super::list::Round;
 use crate::context::Context;
 use crate::observe::kept::KeptAnswer;
 use crate::observe::optional_metrics::OptionalMetrics;
-use gpuctl_cluster::{Connection, OtherPods, OwnersAndStock};
+use gpuctl_cluster::{Connection, OtherPods, OwnersAndInventory};
 use gpuctl_core::error::{Error, ErrorName};
 use gpuctl_core::model::values::text::plain_name;
 use gpuctl_core::model::{Figures, Forest, GpuCount, Readings, Workload};
@@ -48,7 +48,7 @@ impl WorkloadsFound {
 }
 
 /// Objects that are read again only after a change.
-pub(crate) type KeptObjects = KeptAnswer<OwnersAndStock>;
+pub(crate) type KeptObjects = KeptAnswer<OwnersAndInventory>;
 
 /// Reads workloads for a command that prints them once.
 pub(crate) async fn read_once(
@@ -92,10 +92,11 @@ pub(crate) async fn read(
     };
     let objects = kept.or(
         round.fresh,
-        round.ask(|| connection.workloads().owners_and_stock(namespace, others)),
+        round.ask(|| connection.workloads().snapshot(namespace, others)),
     );
     let (objects, moment) = join(objects, moment).await;
-    let (OwnersAndStock { owners, stock }, moment) = (objects?, moment?);
+    let (objects, moment) = (objects?, moment?);
+    let (owners, stock) = (objects.owners, objects.inventory);
     let mut stock = stock.ok();
     let holding = owners
         .forest

@@ -200,7 +200,7 @@ fn show_rendered(
             .for_each(|line| reporter.tell(DeployEvent::Report(&line)));
     }
     let text = match format {
-        Format::Json => json(&ObjectList::of(objects)),
+        Format::Json => json(&ObjectList::new(objects)),
         Format::Yaml => objects.iter().map(yaml).collect::<Vec<_>>().join("---\n"),
         _ => plans
             .iter()

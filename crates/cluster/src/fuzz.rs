@@ -9,7 +9,7 @@ use crate::inventory::held_pod::{ConsumerReader, HeldPod};
 use crate::streams::follower::Follower;
 use crate::streams::log_lines::{LineSplitter, line};
 use crate::transport::decode::{ListPage, WirePod};
-use crate::transport::notify::HeardChanges;
+use crate::transport::notify::WatchedCollection;
 use crate::transport::protobuf;
 use crate::transport::protobuf::{Message, list_of};
 use gpuctl_core::model::{Consumers, Pod};
@@ -23,22 +23,22 @@ fn message(path: &str) -> &'static Message {
 /// Decodes a protobuf list into every struct that reads such lists.
 pub fn protobuf_page(bytes: &[u8]) {
     let pods = message(PODS);
-    let whole = protobuf::decode::<ListPage<WirePod<'_>>>(bytes, pods);
-    let known: Vec<Pod> = whole
+    let decoded = protobuf::decode::<ListPage<WirePod<'_>>>(bytes, pods);
+    let parsed: Vec<Pod> = decoded
         .iter()
         .flat_map(|page| page.items.iter().map(WirePod::pod))
         .collect();
     let held = protobuf::decode::<ListPage<HeldPod<'_>>>(bytes, pods);
     if let Ok(held) = held {
         let consumers = ConsumerReader::default().living(&held.items);
-        let living = known.iter().filter(|pod| !pod.ended()).count();
+        let running = parsed.iter().filter(|pod| !pod.ended()).count();
         assert!(
-            whole.is_err() || living == consumers.len(),
+            decoded.is_err() || running == consumers.len(),
             "two structs decode different numbers of pods"
         );
-        let (number, sums) = (consumers.len(), Consumers::from_iter(consumers));
+        let (number, totals) = (consumers.len(), Consumers::from_iter(consumers));
         assert!(
-            sums.with_devices.len() <= number,
+            totals.with_devices.len() <= number,
             "more pods have devices than were read"
         );
     }
@@ -54,21 +54,21 @@ pub fn protobuf_page(bytes: &[u8]) {
 
 /// Decodes a JSON list into every struct that reads such lists.
 pub fn json_page(bytes: &[u8]) {
-    let whole = serde_json::from_slice::<ListPage<WirePod<'_>>>(bytes);
-    let known: Vec<Pod> = whole
+    let decoded = serde_json::from_slice::<ListPage<WirePod<'_>>>(bytes);
+    let parsed: Vec<Pod> = decoded
         .iter()
         .flat_map(|page| page.items.iter().map(WirePod::pod))
         .collect();
     if let Ok(held) = serde_json::from_slice::<ListPage<HeldPod<'_>>>(bytes) {
         let consumers = ConsumerReader::default().living(&held.items);
-        let living = known.iter().filter(|pod| !pod.ended()).count();
+        let running = parsed.iter().filter(|pod| !pod.ended()).count();
         assert!(
-            whole.is_err() || living == consumers.len(),
+            decoded.is_err() || running == consumers.len(),
             "two structs decode different numbers of pods"
         );
-        let (number, sums) = (consumers.len(), Consumers::from_iter(consumers));
+        let (number, totals) = (consumers.len(), Consumers::from_iter(consumers));
         assert!(
-            sums.with_devices.len() <= number,
+            totals.with_devices.len() <= number,
             "more pods have devices than were read"
         );
     }
@@ -77,17 +77,17 @@ pub fn json_page(bytes: &[u8]) {
 /// Reads a watch that arrives in pieces. An event that is sent twice must signal a change only
 /// once.
 pub fn watch(bytes: &[u8]) {
-    let mut heard = HeardChanges::default();
+    let mut changes = WatchedCollection::default();
     for line in in_pieces(bytes) {
-        heard.is_news(&line);
+        changes.is_change(&line);
         let event = serde_json::from_slice::<Value>(&line);
-        let is_kept = event.is_ok_and(|event| {
+        let is_unchanged = event.is_ok_and(|event| {
             !["DELETED", "ERROR"]
                 .iter()
                 .any(|kind| event["type"] == *kind)
         });
         assert!(
-            !(heard.is_news(&line) && is_kept),
+            !(changes.is_change(&line) && is_unchanged),
             "the same event signals two changes"
         );
     }
@@ -106,11 +106,11 @@ pub fn kubeconfig(bytes: &[u8]) {
 fn in_pieces(bytes: &[u8]) -> Vec<Vec<u8>> {
     let (distances, text) = bytes.split_at(bytes.len().min(4));
     let mut splitter = LineSplitter::default();
-    let (mut lines, mut rest, mut turn) = (Vec::new(), text, 0);
+    let (mut lines, mut rest, mut step) = (Vec::new(), text, 0);
     while !rest.is_empty() {
-        let length = usize::from(distances[turn % distances.len()]).clamp(1, rest.len());
+        let length = usize::from(distances[step % distances.len()]).clamp(1, rest.len());
         splitter.take(&rest[..length], |line| lines.push(line.to_vec()));
-        (rest, turn) = (&rest[length..], turn + 1);
+        (rest, step) = (&rest[length..], step + 1);
     }
     let mut expected: Vec<Vec<u8>> = text
         .split(|byte| *byte == b'\n')
@@ -146,7 +146,7 @@ pub fn log(bytes: &[u8]) {
         .chain([lines.len()])
         .collect();
     ends.sort_unstable();
-    let (mut follower, mut taken) = (Follower::default(), Vec::new());
+    let (mut follower, mut accepted) = (Follower::default(), Vec::new());
     for end in ends {
         follower.resume();
         let from: Option<Timestamp> = follower
@@ -155,9 +155,9 @@ pub fn log(bytes: &[u8]) {
         let sent = lines[..end]
             .iter()
             .filter(|line| from.is_none_or(|from| line.at.is_some_and(|at| at >= from)));
-        taken.extend(sent.filter(|line| follower.take(line)).cloned());
+        accepted.extend(sent.filter(|line| follower.take(line)).cloned());
     }
-    assert_eq!(taken, lines, "a line was lost or came twice");
+    assert_eq!(accepted, lines, "a line was lost or came twice");
 }
 
 /// Encodes a JSON list of pods as protobuf.
@@ -174,11 +174,11 @@ pub fn protobuf_seed(list: &str) -> Vec<u8> {
 
 /// Counts the pods of a page, decoded as inventories decode it.
 pub fn consumers_in(page: &[u8], is_protobuf: bool) -> usize {
-    let read = match is_protobuf {
+    let page = match is_protobuf {
         true => protobuf::decode::<ListPage<HeldPod<'_>>>(page, message(PODS)),
         false => serde_json::from_slice(page),
     };
     ConsumerReader::default()
-        .living(&read.expect("a page of pods").items)
+        .living(&page.expect("a page of pods").items)
         .len()
 }

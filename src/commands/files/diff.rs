@@ -123,8 +123,8 @@ async fn of_job(
     );
     for (object, effect) in &effects.objects {
         match effect {
-            Effect::Fixed { .. } if effects.same_source => {}
-            Effect::Fixed { .. } => {
+            Effect::Immutable { .. } if effects.same_source => {}
+            Effect::Immutable { .. } => {
                 warnings.push(format!(
                     "{name} cannot be changed in place: `gpuctl apply --replace` replaces it"
                 ));
@@ -139,7 +139,7 @@ async fn of_job(
         effects
             .stale
             .iter()
-            .map(|one| Difference::gone(&space, &one.label())),
+            .map(|one| Difference::deleted(&space, &one.label())),
     );
     let (before, after) = sources(&plan.rendered, &live);
     if !found.is_empty() && !before.is_empty() && before != after {
@@ -208,14 +208,20 @@ fn new(object: &Object, masks: &Masks) -> Difference {
 fn of_effect(object: &Object, effect: &Effect, masks: &Masks) -> Option<Difference> {
     let space = object.namespace().unwrap_or_default();
     match effect {
-        Effect::Made => Some(new(object, masks)),
-        Effect::Changed { live, wanted } => Some(Difference::changed(
+        Effect::Created => Some(new(object, masks)),
+        Effect::Changed {
+            live,
+            desired: wanted,
+        } => Some(Difference::changed(
             space,
             &label(object),
             &masks.live(live),
             &masks.wanted(wanted),
         )),
-        Effect::Fixed { live, wanted } => Some(Difference::fixed(
+        Effect::Immutable {
+            live,
+            desired: wanted,
+        } => Some(Difference::fixed(
             space,
             &label(object),
             &masks.live(live),
@@ -225,9 +231,9 @@ fn of_effect(object: &Object, effect: &Effect, masks: &Masks) -> Option<Differen
             space,
             &label(object),
             &masks.live(&repair.live),
-            &masks.wanted(&repair.wanted),
+            &masks.wanted(&repair.desired),
         )),
-        Effect::Nothing | Effect::Conflict(_) => None,
+        Effect::Unchanged | Effect::Conflict(_) => None,
     }
 }
 
@@ -280,7 +286,7 @@ async fn of_shared(
             found.extend(
                 stale
                     .iter()
-                    .map(|part| Difference::gone(&part.namespace, &part.label())),
+                    .map(|part| Difference::deleted(&part.namespace, &part.label())),
             );
             Ok(found)
         }

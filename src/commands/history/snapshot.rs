@@ -16,7 +16,7 @@ use gpuctl_core::error::{Error, ErrorName};
 use gpuctl_core::model::UnixSeconds;
 use gpuctl_core::stats::exporters::kube_state;
 use gpuctl_view::history::snapshot as view;
-use gpuctl_view::history::snapshot::{At, Details, Uids};
+use gpuctl_view::history::snapshot::{Details, PointInTime, Uids};
 use gpuctl_view::{Format, document};
 
 /// Seconds of history per query.
@@ -49,7 +49,7 @@ pub(crate) async fn latest(args: &Latest, context: &Context) -> Result<ExitCode,
     for time in [UnixSeconds(now.spans_of(STEP) * STEP), now] {
         let (ledger, usage) = past.look(time - STEP, time, want).await?;
         if ledger.looks() > 0 {
-            let at = At {
+            let at = PointInTime {
                 cluster: &past.cluster,
                 time: time.timestamp(),
                 ledger: &ledger,
@@ -140,7 +140,7 @@ async fn read(args: &SnapshotList, context: &Context) -> Result<Vec<view::Snapsh
         let (ledger, usage) = past.look(first, last, want).await?;
         bar.inc(1);
         let one = |time: &UnixSeconds| {
-            let at = At {
+            let at = PointInTime {
                 cluster: &past.cluster,
                 time: time.timestamp(),
                 ledger: &ledger,

@@ -58,7 +58,7 @@ pub(crate) async fn run(args: &DescribeJob, context: &Context) -> Result<ExitCod
     };
     let (((progress, throughput), last_lines), events, objects, endpoints, work) = join5(
         join(log_figures(&connection, &job, &state), last),
-        connection.events().of_job(&job),
+        connection.events().for_job(&job),
         connection.jobs().objects_of(&job),
         endpoints(&connection, &job),
         work,

@@ -11,8 +11,8 @@ use crate::observe::list;
 use crate::observe::list::ListOptions;
 use crate::observe::list::Listing;
 use crate::observe::list::Round;
+use gpuctl_cluster::JobFilter;
 use gpuctl_cluster::OutageRetry;
-use gpuctl_cluster::Wanted;
 use gpuctl_core::error::Error;
 use gpuctl_core::model::Event;
 use gpuctl_core::model::Job;
@@ -26,9 +26,9 @@ pub(crate) async fn run(args: &EventsArgs, context: &Context) -> Result<ExitCode
     context.terminal.set_format(format);
     let connection = context.connect().await?;
     let mut job = lookup::job(&connection, &args.name, LookupPurpose::Read).await?;
-    let wanted = Wanted {
+    let wanted = JobFilter {
         kind: Some(job.kind),
-        ..Wanted::one(&job.namespace, &job.name)
+        ..JobFilter::by_name(&job.namespace, &job.name)
     };
     let patience =
         OutageRetry::new(|failure| context.terminal.warn(&format!("{failure}; retrying")));
@@ -37,9 +37,9 @@ pub(crate) async fn run(args: &EventsArgs, context: &Context) -> Result<ExitCode
     }
     let mut seen = BTreeSet::new();
     let mut first = true;
-    let mut bell = connection.doorbell_of_events(&job.namespace, &job.name);
+    let mut bell = connection.watch_events(&job.namespace, &job.name);
     loop {
-        let mut found = patience.ask(|| connection.events().of_job(&job)).await?;
+        let mut found = patience.ask(|| connection.events().for_job(&job)).await?;
         found.retain(|event| event.warning || !args.warnings);
         // By default, the API server deletes events after an hour (`--event-ttl`).
         if first && found.is_empty() {
@@ -62,7 +62,7 @@ pub(crate) async fn run(args: &EventsArgs, context: &Context) -> Result<ExitCode
         });
         print(&found, format, context)?;
         first = false;
-        bell.news(None).await;
+        bell.changed(None).await;
         match patience
             .ask(|| connection.jobs().list(&wanted))
             .await?

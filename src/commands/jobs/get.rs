@@ -14,7 +14,7 @@ use crate::observe::list::{self, ListOptions, Listing, Round};
 use crate::observe::live::{self, OF_JOBS};
 use crate::observe::optional_metrics::OptionalMetrics;
 use crate::observe::progress::progress_of;
-use gpuctl_cluster::{Connection, Selection, Wanted};
+use gpuctl_cluster::{Connection, JobFilter, Selection};
 use gpuctl_core::error::{Error, ErrorName};
 use gpuctl_core::model::{GpuCount, Job, JobKind, Readings, State, Status};
 use gpuctl_core::stats::exporters::dialect::Quantity;
@@ -38,18 +38,18 @@ pub(crate) async fn run(args: &GetJobs, context: &Context) -> Result<ExitCode, E
         cells: OptionalMetrics::new(context, &connection).with_exporters(options.watch),
         context,
     };
-    let mut bell = connection.doorbell_of_jobs(listing.wanted.namespace.as_deref());
+    let mut bell = connection.watch_jobs(listing.wanted.namespace.as_deref());
     list::run_after(
         &options,
         context,
-        async || bell.news(None).await,
+        async || bell.changed(None).await,
         async |round: Round<'_>| listing.read(round).await,
     )
     .await
 }
 
 /// Builds the query for the API server from the arguments.
-async fn wanted(args: &GetJobs, connection: &Connection) -> Result<Wanted, Error> {
+async fn wanted(args: &GetJobs, connection: &Connection) -> Result<JobFilter, Error> {
     let user = match args.mine {
         false => None,
         true => Some(connection.discovery().user().await?.ok_or_else(|| {
@@ -60,7 +60,7 @@ async fn wanted(args: &GetJobs, connection: &Connection) -> Result<Wanted, Error
             .hint("omit `--mine`")
         })?),
     };
-    Ok(Wanted {
+    Ok(JobFilter {
         namespace: connection
             .namespace_is_explicit
             .then(|| connection.namespace.clone())
@@ -79,7 +79,7 @@ async fn wanted(args: &GetJobs, connection: &Connection) -> Result<Wanted, Error
 struct JobListing<'a> {
     args: &'a GetJobs,
     options: &'a ListOptions,
-    wanted: Wanted,
+    wanted: JobFilter,
     connection: &'a Connection,
     cells: OptionalMetrics<'a>,
     context: &'a Context,
@@ -221,7 +221,7 @@ fn is_called(job: &Job, name: &str) -> bool {
 }
 
 /// Filters and sorts the jobs.
-fn chosen(args: &GetJobs, jobs: Vec<Job>, wanted: &Wanted) -> Vec<(Job, State)> {
+fn chosen(args: &GetJobs, jobs: Vec<Job>, wanted: &JobFilter) -> Vec<(Job, State)> {
     let status = args
         .status
         .as_deref()

@@ -49,7 +49,7 @@ pub(crate) async fn run(args: &Restarted, context: &Context) -> Result<ExitCode,
     }
     for pod in &lost {
         // The kubelet of a lost node cannot confirm a deletion, so delete the pod by force.
-        connection.jobs().take_away(&job.namespace, pod).await?;
+        connection.jobs().force_delete(&job.namespace, pod).await?;
     }
     let nodes: BTreeSet<&str> = lost.iter().filter_map(|pod| pod.node.as_deref()).collect();
     if !nodes.is_empty() {

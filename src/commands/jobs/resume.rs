@@ -26,7 +26,7 @@ pub(crate) async fn run(args: &Resumed, context: &Context) -> Result<ExitCode, E
         return answer(&job, change, args.output.into(), context);
     }
     if job.queued && !job.kind.serves() {
-        connection.queues().put_back(&job).await?;
+        connection.queues().requeue(&job).await?;
         let message = "resumed: it runs when its queue admits it".to_owned();
         return answer(
             &job,

@@ -8,7 +8,7 @@ use crate::observe::deleted;
 use crate::observe::ranks::Questions;
 use crate::observe::why::{self, Found};
 use crate::observe::why_subject;
-use gpuctl_cluster::{Connection, Wanted};
+use gpuctl_cluster::{Connection, JobFilter};
 use gpuctl_core::error::{Error, ErrorKind};
 use gpuctl_core::model::{Job, State, Status};
 use gpuctl_diagnosis::Situation;
@@ -64,9 +64,9 @@ async fn all(
         .then(|| connection.namespace.clone());
     let selection = connection
         .jobs()
-        .list(&Wanted {
+        .list(&JobFilter {
             namespace,
-            ..Wanted::default()
+            ..JobFilter::default()
         })
         .await?;
     if let Some(unseen) = selection.unseen() {

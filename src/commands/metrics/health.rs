@@ -33,7 +33,7 @@ pub(crate) async fn run(args: &GetHealth, context: &Context) -> Result<ExitCode,
         metrics::tell_warnings(context, &prometheus);
         Ok::<_, Error>(answer)
     };
-    let (stock, asked) = join(connection.inventory().stock(), asked).await;
+    let (stock, asked) = join(connection.inventory().snapshot(), asked).await;
     let (stock, (moment, grown)) = (stock?, asked?);
     let facts = ApiFacts::of(&stock.inventory, stock.consumers.as_ref());
     let readings = devices::read(&moment, &stock.inventory, &facts);

@@ -81,7 +81,7 @@ async fn look(connection: &Connection, warns: bool, context: &Context) -> Result
         }
         Ok::<_, Error>(moment)
     };
-    let (moment, stock) = join(moment, connection.inventory().stock()).await;
+    let (moment, stock) = join(moment, connection.inventory().snapshot()).await;
     let (moment, stock) = (moment?, stock);
     // Without access to the inventory, the labels of the exporters must identify the devices.
     let (inventory, consumers) = match stock {

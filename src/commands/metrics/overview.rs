@@ -30,8 +30,8 @@ pub(crate) async fn run(args: &GetOverview, context: &Context) -> Result<ExitCod
         context.terminal.print(&text)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let mut bell = connection.doorbell_of_nodes(METRICS_STEP);
-    let pause = async || bell.news(None).await;
+    let mut bell = connection.watch_nodes(METRICS_STEP);
+    let pause = async || bell.changed(None).await;
     watch(format, pause, context, async |first, _| {
         let overview = look(&connection, &cells, first, context).await?;
         let text = overview::text(&overview, context.terminal.look());
@@ -56,7 +56,7 @@ async fn look(
         let (moment, machines) = join(moment, prometheus.now(&machines)).await;
         Ok((moment?, machines?))
     });
-    let (stock, asked) = join(connection.inventory().stock(), asked).await;
+    let (stock, asked) = join(connection.inventory().snapshot(), asked).await;
     let (mut stock, asked) = (stock?, asked?);
     if warns {
         warn_of(&stock, context);

@@ -15,7 +15,7 @@ pub(crate) async fn run(args: &Free, context: &Context) -> Result<ExitCode, Erro
     context.terminal.set_format(args.output.into());
     let wanted = args.gpu_type.as_deref().map(gpu_type).transpose()?;
     let connection = context.connect().await?;
-    let stock = connection.inventory().stock().await?.listed()?;
+    let stock = connection.inventory().snapshot().await?.listed()?;
     warn_of(&stock, context);
     let beside = BesideGpu {
         cpu_milli: args.cpu,

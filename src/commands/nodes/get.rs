@@ -51,11 +51,11 @@ pub(crate) async fn run(args: &GetNodes, context: &Context) -> Result<ExitCode, 
         .as_deref()
         .or(args.gpu_type.as_deref().filter(|text| is_key(text)));
     let kept = KeptAnswer::new(options.watch);
-    let mut bell = connection.doorbell_of_nodes(METRICS_STEP);
-    let pause = async || bell.news(None).await;
+    let mut bell = connection.watch_nodes(METRICS_STEP);
+    let pause = async || bell.changed(None).await;
     list::run_after(&options, context, pause, async |round: Round<'_>| {
         let (stock, moment) = join(
-            kept.or(round.fresh, round.ask(|| connection.inventory().stock())),
+            kept.or(round.fresh, round.ask(|| connection.inventory().snapshot())),
             cells.now(quantities),
         )
         .await;

@@ -55,11 +55,11 @@ async fn every_node(
     context: &Context,
 ) -> Result<ExitCode, Error> {
     let kept = KeptAnswer::new(options.watch);
-    let mut bell = connection.doorbell_of_nodes(METRICS_STEP);
-    let pause = async || bell.news(None).await;
+    let mut bell = connection.watch_nodes(METRICS_STEP);
+    let pause = async || bell.changed(None).await;
     list::run_after(options, context, pause, async |round: Round<'_>| {
         let stock = kept
-            .or(round.fresh, round.ask(|| connection.inventory().stock()))
+            .or(round.fresh, round.ask(|| connection.inventory().snapshot()))
             .await?;
         if stock.unreadable.contains(&"nodes") && round.first {
             context
@@ -80,11 +80,11 @@ async fn types(
     context: &Context,
 ) -> Result<ExitCode, Error> {
     let kept = KeptAnswer::new(options.watch);
-    let mut bell = connection.doorbell_of_nodes(METRICS_STEP);
-    let pause = async || bell.news(None).await;
+    let mut bell = connection.watch_nodes(METRICS_STEP);
+    let pause = async || bell.changed(None).await;
     list::run_after(options, context, pause, async |round: Round<'_>| {
         let stock = kept
-            .or(round.fresh, round.ask(|| connection.inventory().stock()))
+            .or(round.fresh, round.ask(|| connection.inventory().snapshot()))
             .await?;
         if stock.unreadable.contains(&"nodes") && round.first {
             context

@@ -29,8 +29,8 @@ pub(crate) async fn run(args: &GetPools, context: &Context) -> Result<ExitCode, 
     let connection = context.connect().await?;
     let cells = OptionalMetrics::new(context, &connection);
     let kept = KeptAnswer::new(options.watch);
-    let mut bell = connection.doorbell_of_nodes(METRICS_STEP);
-    let pause = async || bell.news(None).await;
+    let mut bell = connection.watch_nodes(METRICS_STEP);
+    let pause = async || bell.changed(None).await;
     list::run_after(&options, context, pause, async |round: Round<'_>| {
         let (seen, moment) = join(
             kept.or(round.fresh, round.ask(|| look(&connection, None))),

@@ -30,7 +30,7 @@ async fn change(args: &PoolNodes, adding: bool, context: &Context) -> Result<Exi
     let format: Format = args.output.into();
     context.terminal.set_format(format);
     let connection = context.connect().await?;
-    let stock = connection.inventory().stock().await?.listed()?;
+    let stock = connection.inventory().snapshot().await?.listed()?;
     let reporter = TerminalReporter::new(&context.terminal, format);
     let definition = definition(args, adding, &stock.inventory, &connection, &reporter).await?;
     let (mut done, mut failed) = (Vec::new(), Vec::new());

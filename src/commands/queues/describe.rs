@@ -6,7 +6,7 @@ use crate::cli::queues::describe::DescribeQueue;
 use crate::context::Context;
 use crate::observe::live::{self, OF_JOBS};
 use crate::observe::optional_metrics::OptionalMetrics;
-use gpuctl_cluster::Wanted;
+use gpuctl_cluster::JobFilter;
 use gpuctl_core::error::{Error, ErrorKind, ErrorName};
 use gpuctl_core::model::{Job, Queue, State, Status};
 use gpuctl_view::document;
@@ -30,9 +30,9 @@ pub(crate) async fn run(args: &DescribeQueue, context: &Context) -> Result<ExitC
             .lack(&format!("you may not list queues of {}", system.name()));
     }
     let queue = named(&queues, space, name, namespace)?;
-    let wanted = Wanted {
+    let wanted = JobFilter {
         namespace: queue.namespace.clone(),
-        ..Wanted::default()
+        ..JobFilter::default()
     };
     let selection = connection.jobs().list(&wanted).await?;
     if let Some(unseen) = selection.unseen() {

@@ -14,7 +14,7 @@ use crate::observe::live::OF_JOBS;
 use crate::observe::optional_metrics::OptionalMetrics;
 use crate::observe::queues::rows;
 use crate::observe::rows::{ListRow, listing, of_namespaces};
-use gpuctl_cluster::Wanted;
+use gpuctl_cluster::JobFilter;
 use gpuctl_core::error::Error;
 use gpuctl_core::model::{GpuCount, Percent, Preemption};
 use gpuctl_view::Format;
@@ -62,9 +62,9 @@ async fn preempted(args: &GetQueues, context: &Context) -> Result<ExitCode, Erro
         .namespace_is_explicit
         .then(|| connection.namespace.clone());
     list::run(&options, context, async |round: Round<'_>| {
-        let wanted = Wanted {
+        let wanted = JobFilter {
             namespace: named.clone(),
-            ..Wanted::default()
+            ..JobFilter::default()
         };
         let selection = round.ask(|| connection.jobs().list(&wanted)).await?;
         let namespace = named.as_deref().or(selection.narrowed_to.as_deref());
@@ -86,7 +86,7 @@ async fn preempted(args: &GetQueues, context: &Context) -> Result<ExitCode, Erro
             workloads: found.workloads,
             events_since: found.events_since,
         };
-        Ok(listing(found.found, None, coverage, &options, context))
+        Ok(listing(found.items, None, coverage, &options, context))
     })
     .await
 }

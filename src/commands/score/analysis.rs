@@ -130,7 +130,7 @@ pub(crate) async fn analyze(
     let (start, end) = (UnixSeconds::from(begun) - window, UnixSeconds::from(begun));
     let span = Window { start, end, step };
     let asked = measured(&connection, context, span, connected);
-    let (measured, stock) = join(asked, connection.inventory().stock()).await;
+    let (measured, stock) = join(asked, connection.inventory().snapshot()).await;
     let (measured, stock) = (measured?, stock?);
     let rules = Rules {
         start,

@@ -31,8 +31,8 @@ pub(crate) async fn run(args: &GetConsumers, context: &Context) -> Result<ExitCo
         KeptObjects::new(options.watch),
         OptionalMetrics::new(context, &connection).with_exporters(options.watch),
     );
-    let mut bell = connection.doorbell_of_nodes(METRICS_STEP);
-    let pause = async || bell.news(None).await;
+    let mut bell = connection.watch_nodes(METRICS_STEP);
+    let pause = async || bell.changed(None).await;
     list::run_after(&options, context, pause, async |round: Round<'_>| {
         let found = workloads::read(
             context,

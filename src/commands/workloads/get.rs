@@ -27,8 +27,8 @@ pub(crate) async fn run(args: &GetWorkloads, context: &Context) -> Result<ExitCo
         KeptObjects::new(options.watch),
         OptionalMetrics::new(context, &connection),
     );
-    let mut bell = connection.doorbell_of_nodes(METRICS_STEP);
-    let pause = async || bell.news(None).await;
+    let mut bell = connection.watch_nodes(METRICS_STEP);
+    let pause = async || bell.changed(None).await;
     list::run_after(&options, context, pause, async |round: Round<'_>| {
         let found = workloads::read(
             context,

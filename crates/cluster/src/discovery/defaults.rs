@@ -44,8 +44,8 @@ struct WireMetadata {
 impl SiteApi<'_> {
     /// Reads the site's defaults; `None` if the site has none.
     pub async fn defaults(self) -> Result<Option<StoredDefaults>, Failure> {
-        let found: Option<WireDefaults> = self.0.find(PATH).await?;
-        Ok(found.and_then(|mut object| {
+        let stored: Option<WireDefaults> = self.0.find(PATH).await?;
+        Ok(stored.and_then(|mut object| {
             Some(StoredDefaults {
                 text: object.data.remove(DEFAULTS_FILE)?,
                 user: object.metadata.annotations.remove(USER),
@@ -62,8 +62,8 @@ impl SiteApi<'_> {
     /// Reads the node labels that hold the GPU type at this site. Without the right to read them,
     /// only the built-in labels apply.
     pub(crate) async fn gpu_type_labels(self) -> Vec<String> {
-        let found = self.0.find::<WireDefaults>(PATH).await.ok().flatten();
-        let labels = found
+        let stored = self.0.find::<WireDefaults>(PATH).await.ok().flatten();
+        let labels = stored
             .and_then(|mut object| object.data.remove(DEFAULTS_TYPE_LABELS))
             .unwrap_or_default();
         labels.lines().map(ToOwned::to_owned).collect()

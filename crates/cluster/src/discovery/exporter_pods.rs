@@ -72,8 +72,8 @@ impl WireExporterSpec<'_> {
                 .iter()
                 .flat_map(|container| &container.ports)
         };
-        let named = ports().find(|port| port.name == "metrics");
-        named
+        let metrics_port = ports().find(|port| port.name == "metrics");
+        metrics_port
             .or_else(|| ports().next())
             .map(|port| port.container_port)
     }
@@ -82,8 +82,8 @@ impl WireExporterSpec<'_> {
 impl MetricsApi<'_> {
     /// Lists the running exporters, at most one per node.
     pub async fn exporter_pods(self) -> Result<Vec<ExporterPod>, Failure> {
-        let mut found: Vec<ExporterPod> = Vec::new();
-        for (selector, usual) in SELECTORS {
+        let mut exporters: Vec<ExporterPod> = Vec::new();
+        for (selector, default_port) in SELECTORS {
             let running = [
                 ("labelSelector", selector),
                 ("fieldSelector", "status.phase=Running"),
@@ -98,12 +98,15 @@ impl MetricsApi<'_> {
                     {
                         // A node can run exporters of both an operator and a chart, which report
                         // the same GPUs.
-                        if !found.iter().any(|known| known.node == pod.spec.node_name) {
-                            found.push(ExporterPod {
+                        if !exporters
+                            .iter()
+                            .any(|exporter| exporter.node == pod.spec.node_name)
+                        {
+                            exporters.push(ExporterPod {
                                 namespace: pod.metadata.namespace.to_string(),
                                 name: pod.metadata.name.to_string(),
                                 node: pod.spec.node_name.to_string(),
-                                port: pod.spec.port().unwrap_or(usual),
+                                port: pod.spec.port().unwrap_or(default_port),
                             });
                         }
                     }
@@ -111,7 +114,7 @@ impl MetricsApi<'_> {
                 })
                 .await?;
         }
-        Ok(found)
+        Ok(exporters)
     }
 
     /// Reads the metrics that an exporter exposes now.

@@ -39,13 +39,13 @@ impl SiteApi<'_> {
         let (Some(role), Some(home)) = (role, home) else {
             return Ok(HomeMark::Hidden);
         };
-        let named = role
+        let marked_uid = role
             .as_ref()
             .and_then(|role| role["metadata"]["annotations"][HOME_UID].as_str());
         let uid = home
             .as_ref()
             .and_then(|home| home["metadata"]["uid"].as_str());
-        Ok(if named.is_some() && named == uid {
+        Ok(if marked_uid.is_some() && marked_uid == uid {
             HomeMark::Marked
         } else {
             HomeMark::Unmarked

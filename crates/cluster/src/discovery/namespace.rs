@@ -19,7 +19,7 @@ pub enum Namespace {
 }
 
 /// Objects that Kubernetes creates in every namespace.
-const OWN: [(&str, &str); 2] = [
+const DEFAULT_OBJECTS: [(&str, &str); 2] = [
     ("configmaps", "kube-root-ca.crt"),
     ("serviceaccounts", "default"),
 ];
@@ -38,7 +38,7 @@ impl NamespacesApi<'_> {
             .await
         {
             Err(failure) if failure.is_forbidden() => Ok(true),
-            other => other.map(|found| found.is_some()),
+            other => other.map(|namespace| namespace.is_some()),
         }
     }
 
@@ -49,9 +49,11 @@ impl NamespacesApi<'_> {
             .list("/api/v1/namespaces", &[], |page| {
                 let page: Value = page.decode()?;
                 let items = page["items"].as_array().into_iter().flatten();
-                names.extend(
-                    items.filter_map(|one| one["metadata"]["name"].as_str().map(ToOwned::to_owned)),
-                );
+                names.extend(items.filter_map(|namespace| {
+                    namespace["metadata"]["name"]
+                        .as_str()
+                        .map(ToOwned::to_owned)
+                }));
                 Ok(())
             })
             .await?;
@@ -61,26 +63,29 @@ impl NamespacesApi<'_> {
     /// Deletes an empty namespace that gpuctl created.
     pub async fn remove_empty(self, name: &str) -> Result<Namespace, Failure> {
         let path = format!("/api/v1/namespaces/{name}");
-        let found: Option<Value> = self.0.find(&path).await?;
-        let ours = |found: &Value| {
-            found["metadata"]["labels"][MANAGED_BY] == MANAGED_BY_US && name != HOME
+        let namespace: Option<Value> = self.0.find(&path).await?;
+        let is_managed = |namespace: &Value| {
+            namespace["metadata"]["labels"][MANAGED_BY] == MANAGED_BY_US && name != HOME
         };
-        let Some(uid) = found
-            .filter(ours)
-            .and_then(|found| found["metadata"]["uid"].as_str().map(ToOwned::to_owned))
+        let Some(uid) = namespace
+            .filter(is_managed)
+            .and_then(|namespace| namespace["metadata"]["uid"].as_str().map(ToOwned::to_owned))
         else {
             return Ok(Namespace::NotOurs);
         };
-        if let Some(held) = self.holds(name).await? {
-            return Ok(Namespace::Kept(held));
+        if let Some(remaining) = self.first_remaining(name).await? {
+            return Ok(Namespace::Kept(remaining));
         }
         // The UID protects a namespace with this name that was created after the check.
-        self.0.writes().delete_at(&path, Deletion::of(&uid)).await?;
+        self.0
+            .writes()
+            .delete_at(&path, Deletion::with_uid(&uid))
+            .await?;
         Ok(Namespace::Deleted)
     }
 
     /// Returns a kind that has objects in the namespace or that the user cannot list.
-    async fn holds(self, namespace: &str) -> Result<Option<String>, Failure> {
+    async fn first_remaining(self, namespace: &str) -> Result<Option<String>, Failure> {
         let groups: Value = self.0.get("/apis").await?;
         // `/apis` does not list the core group, which is served under `/api`.
         let mut versions = vec!["/api/v1".to_owned()];
@@ -95,14 +100,17 @@ impl NamespacesApi<'_> {
                 .buffer_unordered(AT_ONCE)
                 .try_collect()
                 .await?;
-        let mut held: Vec<String> = stream::iter(kinds.into_iter().flatten())
-            .map(|(version, kind)| async move { self.one_of(&version, namespace, &kind).await })
-            .buffer_unordered(AT_ONCE)
-            .try_filter_map(|held| async move { Ok(held) })
-            .try_collect()
-            .await?;
-        held.sort();
-        Ok(held.into_iter().next())
+        let mut remaining: Vec<String> =
+            stream::iter(kinds.into_iter().flatten())
+                .map(|(version, kind)| async move {
+                    self.first_of_kind(&version, namespace, &kind).await
+                })
+                .buffer_unordered(AT_ONCE)
+                .try_filter_map(|kind| async move { Ok(kind) })
+                .try_collect()
+                .await?;
+        remaining.sort();
+        Ok(remaining.into_iter().next())
     }
 
     /// Lists the namespaced kinds of one group version, as (version, kind).
@@ -131,32 +139,35 @@ impl NamespacesApi<'_> {
     }
 
     /// Returns the kind if it has objects in the namespace.
-    async fn one_of(
+    async fn first_of_kind(
         self,
         version: &str,
         namespace: &str,
         kind: &str,
     ) -> Result<Option<String>, Failure> {
         let mut any = false;
-        let listed = self
+        let result = self
             .0
             .list(
                 &format!("{version}/namespaces/{namespace}/{kind}"),
                 &[],
                 |page| {
                     let page: Value = page.decode()?;
-                    let own =
-                        |name: &Value| OWN.iter().any(|(of, called)| *of == kind && name == called);
+                    let is_default = |name: &Value| {
+                        DEFAULT_OBJECTS.iter().any(|(default_kind, default_name)| {
+                            *default_kind == kind && name == default_name
+                        })
+                    };
                     any |= page["items"]
                         .as_array()
                         .into_iter()
                         .flatten()
-                        .any(|item| !own(&item["metadata"]["name"]));
+                        .any(|item| !is_default(&item["metadata"]["name"]));
                     Ok(())
                 },
             )
             .await;
-        match listed {
+        match result {
             Err(failure) if failure.is_forbidden() => {
                 Ok(Some(format!("{kind}, which you may not list")))
             }

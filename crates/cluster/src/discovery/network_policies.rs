@@ -34,7 +34,7 @@ impl WirePolicy<'_> {
             .is_none_or(|manager| manager != MANAGED_BY_US);
         // A policy without `policyTypes` affects ingress even without ingress rules
         // (`NetworkPolicySpec`).
-        is_foreign && (types.is_empty() || types.iter().any(|one| one == "Ingress"))
+        is_foreign && (types.is_empty() || types.iter().any(|kind| kind == "Ingress"))
     }
 }
 
@@ -43,7 +43,7 @@ impl NamespacesApi<'_> {
     pub async fn is_isolated_by_others(self, namespace: &str) -> Result<bool, Failure> {
         let path = format!("/apis/networking.k8s.io/v1/namespaces/{namespace}/networkpolicies");
         let mut is_isolated = false;
-        let listed = self
+        let result = self
             .0
             .list_whole(&path, &[], |page| {
                 let page: ListPage<WirePolicy<'_>> = page.objects()?;
@@ -51,9 +51,9 @@ impl NamespacesApi<'_> {
                 Ok(())
             })
             .await;
-        match listed {
+        match result {
             Err(failure) if failure.is_not_found() => Ok(false),
-            listed => listed.map(|()| is_isolated),
+            result => result.map(|()| is_isolated),
         }
     }
 }

@@ -12,12 +12,12 @@ impl MetricsApi<'_> {
     /// Reads the UIDs of some pods of the cluster, or of the current namespace if the user cannot
     /// list all pods.
     pub async fn some_pods(self) -> Result<Vec<String>, Failure> {
-        let everywhere = unless_forbidden(
+        let all_namespaces = unless_forbidden(
             self.0
                 .get::<Value>(&format!("/api/v1/pods?limit={ENOUGH}"))
                 .await,
         )?;
-        let list = match everywhere {
+        let list = match all_namespaces {
             Some(list) => list,
             None => {
                 self.0

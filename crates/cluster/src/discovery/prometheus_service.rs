@@ -76,30 +76,30 @@ impl PrometheusService {
     }
 
     /// Parses the JSON of `to_remember`; `None` for anything else.
-    pub fn remembered(kept: &Value) -> Option<Self> {
+    pub fn remembered(stored: &Value) -> Option<Self> {
         let name = |key: &str| {
-            let text = kept[key].as_str()?;
+            let text = stored[key].as_str()?;
             // The text becomes part of a request path.
-            let fits = !text.is_empty()
+            let is_valid = !text.is_empty()
                 && text
                     .chars()
                     .all(|letter| letter.is_ascii_alphanumeric() || "-.".contains(letter));
-            fits.then(|| text.to_owned())
+            is_valid.then(|| text.to_owned())
         };
         Some(Self {
             namespace: name("namespace")?,
             service: name("service")?,
-            port: u16::try_from(kept["port"].as_u64()?).ok()?,
-            secure: kept["secure"].as_bool()?,
+            port: u16::try_from(stored["port"].as_u64()?).ok()?,
+            secure: stored["secure"].as_bool()?,
             base: SELECTORS
                 .iter()
                 .map(|(.., base)| *base)
-                .find(|base| kept["base"] == *base)?,
+                .find(|base| stored["base"] == *base)?,
         })
     }
 
     /// Creates the reference for a Service that the user named.
-    pub fn named(namespace: &str, service: &str, port: u16) -> Self {
+    pub fn new(namespace: &str, service: &str, port: u16) -> Self {
         Self {
             namespace: namespace.to_owned(),
             service: service.to_owned(),
@@ -128,15 +128,15 @@ impl PrometheusService {
     }
 
     /// Whether gpuctl looks for the Service even without the right to list Services.
-    pub fn is_usual(&self) -> bool {
+    pub fn is_well_known(&self) -> bool {
         WELL_KNOWN.iter().any(|(namespace, service, port)| {
             // OpenShift serves Thanos Querier only over HTTPS.
             let secure = *namespace == "openshift-monitoring";
-            let usual = PrometheusService {
+            let default = PrometheusService {
                 secure,
-                ..PrometheusService::named(namespace, service, *port)
+                ..PrometheusService::new(namespace, service, *port)
             };
-            usual.name() == self.name() && usual.proxy_name() == self.proxy_name()
+            default.name() == self.name() && default.proxy_name() == self.proxy_name()
         })
     }
 }
@@ -144,36 +144,38 @@ impl PrometheusService {
 impl MetricsApi<'_> {
     /// Lists Services that may be Prometheus, those with the longest retention first. The flag is
     /// false if the user cannot list Services and the result holds the well-known names.
-    pub async fn gates(self) -> Result<(Vec<PrometheusService>, bool), Failure> {
+    pub async fn candidate_services(self) -> Result<(Vec<PrometheusService>, bool), Failure> {
         let lists = SELECTORS.map(|(selector, ..)| async move {
             let path = with_query("/api/v1/services", &[("labelSelector", selector)]);
             self.0.get::<Value>(&path).await
         });
-        let mut found: Vec<PrometheusService> = Vec::new();
+        let mut gates: Vec<PrometheusService> = Vec::new();
         for ((_, port, base), list) in SELECTORS.iter().zip(join_all(lists).await) {
             let list = match list {
-                Err(failure) if failure.is_forbidden() => return Ok((self.usual_gates(), false)),
+                Err(failure) if failure.is_forbidden() => {
+                    return Ok((self.well_known_services(), false));
+                }
                 other => other?,
             };
-            let mut own: Vec<PrometheusService> = list["items"]
+            let mut labelled: Vec<PrometheusService> = list["items"]
                 .as_array()
                 .into_iter()
                 .flatten()
                 .filter_map(|service| gate(service, *port, base))
                 .collect();
-            own.sort();
-            for gate in own {
+            labelled.sort();
+            for gate in labelled {
                 // Several selectors can match one Service. The first one has the longest retention.
-                if !found.iter().any(|known| known.name() == gate.name()) {
-                    found.push(gate);
+                if !gates.iter().any(|existing| existing.name() == gate.name()) {
+                    gates.push(gate);
                 }
             }
         }
-        Ok((found, true))
+        Ok((gates, true))
     }
 
     /// Builds the well-known Services, in their usual namespaces and in the user's own.
-    fn usual_gates(self) -> Vec<PrometheusService> {
+    fn well_known_services(self) -> Vec<PrometheusService> {
         let gate = |namespace: &str, service: &str, port| PrometheusService {
             namespace: namespace.to_owned(),
             service: service.to_owned(),
@@ -181,13 +183,14 @@ impl MetricsApi<'_> {
             secure: namespace == "openshift-monitoring",
             base: "",
         };
-        let usual = WELL_KNOWN
+        let well_known = WELL_KNOWN
             .iter()
             .map(|(namespace, service, port)| gate(namespace, service, *port));
-        let own = [("prometheus-operated", 9090), ("prometheus-server", 80)];
-        usual
+        let operated = [("prometheus-operated", 9090), ("prometheus-server", 80)];
+        well_known
             .chain(
-                own.into_iter()
+                operated
+                    .into_iter()
                     .map(|(service, port)| gate(&self.0.namespace, service, port)),
             )
             .collect()
@@ -199,21 +202,21 @@ impl MetricsApi<'_> {
         namespace: &str,
         name: &str,
     ) -> Result<Option<PrometheusService>, Failure> {
-        let found: Option<Value> = self
+        let service: Option<Value> = self
             .0
             .find(&format!("/api/v1/namespaces/{namespace}/services/{name}"))
             .await?;
-        let has = |labels: &Value, selector: &str| {
-            let mut wanted = selector.split(',').filter_map(|one| one.split_once('='));
-            wanted.all(|(key, value)| labels[key] == value)
+        let matches = |labels: &Value, selector: &str| {
+            let mut terms = selector.split(',').filter_map(|term| term.split_once('='));
+            terms.all(|(key, value)| labels[key] == value)
         };
-        Ok(found.and_then(|service| {
+        Ok(service.and_then(|service| {
             let labels = &service["metadata"]["labels"];
-            let by_label = SELECTORS
+            let labelled = SELECTORS
                 .iter()
-                .find(|(selector, ..)| has(labels, selector));
+                .find(|(selector, ..)| matches(labels, selector));
             // Without a known label, assume the default port of Prometheus.
-            let (port, base) = by_label.map_or((Some(9090), ""), |(_, port, base)| (*port, *base));
+            let (port, base) = labelled.map_or((Some(9090), ""), |(_, port, base)| (*port, *base));
             gate(&service, port, base)
         }))
     }
@@ -235,11 +238,11 @@ impl MetricsApi<'_> {
         );
         let reply = self.0.ask(&url, content_type, body).await?;
         // The API server reports its own errors as a `Status` object. Prometheus never sends one.
-        let is_own = || {
+        let is_api_error = || {
             serde_json::from_slice::<Value>(&reply.body)
                 .is_ok_and(|status| status["kind"] == "Status")
         };
-        if reply.code >= 400 && is_own() {
+        if reply.code >= 400 && is_api_error() {
             return Err(self.0.failure(reply.code, &reply.media, &reply.body));
         }
         Ok(ProxiedResponse {
@@ -275,13 +278,14 @@ impl MetricsApi<'_> {
                 .find(|port| *port == gate.port)
                 .or_else(|| ports.clone().next())?;
             // `ready` is optional; the API defines a missing value as ready (EndpointConditions).
-            let ready =
-                |one: &&Value| one.pointer("/conditions/ready") != Some(&Value::Bool(false));
+            let ready = |endpoint: &&Value| {
+                endpoint.pointer("/conditions/ready") != Some(&Value::Bool(false))
+            };
             let pod = slice["endpoints"]
                 .as_array()?
                 .iter()
                 .filter(ready)
-                .find_map(|one| one.pointer("/targetRef/name")?.as_str())?;
+                .find_map(|endpoint| endpoint.pointer("/targetRef/name")?.as_str())?;
             // An EndpointSlice can contain any target name, and this one becomes part of a request
             // path.
             is_segment(pod).then(|| (pod.to_owned(), port))
@@ -290,22 +294,25 @@ impl MetricsApi<'_> {
 
     /// Runs `call` with a local address that is forwarded to a port of the pod until `call`
     /// returns.
-    pub async fn beside_pod<T>(
+    pub async fn with_port_forward<T>(
         self,
         namespace: &str,
         pod: &str,
         port: u16,
         call: impl AsyncFnOnce(String) -> T,
     ) -> Result<T, Failure> {
-        let broken = |error: std::io::Error| Failure::Unreachable {
+        let unreachable = |error: std::io::Error| Failure::Unreachable {
             server: self.0.server.clone(),
             cause: error.to_string(),
         };
-        let listener = TcpListener::bind(("127.0.0.1", 0)).await.map_err(broken)?;
-        let address = listener.local_addr().map_err(broken)?;
-        let carrying = std::pin::pin!(self.0.sessions().carry_to(&listener, namespace, pod, port));
-        let calling = std::pin::pin!(call(format!("http://{address}")));
-        match select(calling, carrying).await {
+        let listener = TcpListener::bind(("127.0.0.1", 0))
+            .await
+            .map_err(unreachable)?;
+        let address = listener.local_addr().map_err(unreachable)?;
+        let forwarding =
+            std::pin::pin!(self.0.sessions().carry_to(&listener, namespace, pod, port));
+        let response = std::pin::pin!(call(format!("http://{address}")));
+        match select(response, forwarding).await {
             futures::future::Either::Left((answer, _)) => Ok(answer),
             futures::future::Either::Right((failure, _)) => Err(failure),
         }
@@ -325,14 +332,14 @@ fn gate(service: &Value, port: Option<u16>, base: &'static str) -> Option<Promet
         .iter()
         .filter_map(|port| u16::try_from(port["port"].as_u64()?).ok())
         .collect();
-    let open = port
+    let service_port = port
         .filter(|port| ports.contains(port))
         .or_else(|| ports.first().copied())?;
-    let secure = speaks_https(service, open);
+    let secure = speaks_https(service, service_port);
     Some(PrometheusService {
         namespace: text("/metadata/namespace")?,
         service: text("/metadata/name")?,
-        port: open,
+        port: service_port,
         secure,
         base,
     })
@@ -340,25 +347,26 @@ fn gate(service: &Value, port: Option<u16>, base: &'static str) -> Option<Promet
 
 /// Whether the port's name or protocol declares HTTPS, or OpenShift issues the Service's
 /// certificate.
-fn speaks_https(service: &Value, open: u16) -> bool {
-    let of_port = service
+fn speaks_https(service: &Value, service_port: u16) -> bool {
+    let declared = service
         .pointer("/spec/ports")
         .and_then(Value::as_array)
         .into_iter()
         .flatten();
-    let port = of_port
+    let port = declared
         .into_iter()
-        .find(|port| port["port"].as_u64() == Some(open.into()));
-    let says = |key: &str| {
+        .find(|port| port["port"].as_u64() == Some(service_port.into()));
+    let mentions_https = |key: &str| {
         port.and_then(|port| port[key].as_str())
             .is_some_and(|text| text == "https" || text.starts_with("https-"))
     };
     let annotations = service
         .pointer("/metadata/annotations")
         .and_then(Value::as_object);
-    let certified = annotations.is_some_and(|all| {
-        all.keys()
+    let has_certificate = annotations.is_some_and(|annotations| {
+        annotations
+            .keys()
             .any(|key| key.ends_with("openshift.io/serving-cert-secret-name"))
     });
-    says("name") || says("appProtocol") || certified
+    mentions_https("name") || mentions_https("appProtocol") || has_certificate
 }

@@ -20,7 +20,7 @@ impl DiscoveryApi<'_> {
         rights: &BTreeSet<Right>,
         namespace: Option<&str>,
     ) -> Result<BTreeMap<Right, bool>, Failure> {
-        let ask = |right: Right| async move {
+        let review = |right: Right| async move {
             let (resource, subresource) = right
                 .resource
                 .split_once('/')
@@ -56,7 +56,7 @@ impl DiscoveryApi<'_> {
                     .unwrap_or(false),
             ))
         };
-        stream::iter(rights.iter().copied().map(ask))
+        stream::iter(rights.iter().copied().map(review))
             .buffer_unordered(AT_ONCE)
             .try_collect()
             .await
@@ -97,8 +97,8 @@ impl DiscoveryApi<'_> {
     /// Returns the preferred version of an API group, such as `kueue.x-k8s.io/v1beta2`; `None` if
     /// the cluster does not serve the group.
     pub(crate) async fn preferred_version(self, group: &str) -> Result<Option<String>, Failure> {
-        let found = self.0.find::<Value>(&format!("/apis/{group}")).await?;
-        let version = found.as_ref().and_then(|group| {
+        let group = self.0.find::<Value>(&format!("/apis/{group}")).await?;
+        let version = group.as_ref().and_then(|group| {
             group
                 .pointer("/preferredVersion/groupVersion")?
                 .as_str()

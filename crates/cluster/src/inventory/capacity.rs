@@ -26,20 +26,20 @@ impl InventoryApi<'_> {
     /// Reads the priority of a class and whether its pods preempt others; `None` if the class does
     /// not exist or the user cannot read it.
     pub async fn priority_class(self, name: &str) -> Result<Option<PriorityClass>, Failure> {
-        let found = self
+        let answer = self
             .0
             .find_in::<PriorityClass>("/apis/scheduling.k8s.io/v1/priorityclasses", name)
             .await;
-        unless_forbidden(found).map(Option::flatten)
+        unless_forbidden(answer).map(Option::flatten)
     }
 
     /// Computes the free capacity of `nodes`. `None` if the user cannot list all pods.
-    pub async fn room(self, nodes: &[Node]) -> Result<Option<Room>, Failure> {
+    pub async fn capacity(self, nodes: &[Node]) -> Result<Option<Room>, Failure> {
         let free = nodes
             .iter()
             .map(|node| (node.name.clone(), node.now()))
             .collect();
-        let mut room = Room {
+        let mut capacity = Room {
             free,
             ..Room::default()
         };
@@ -49,16 +49,16 @@ impl InventoryApi<'_> {
             "fieldSelector",
             "status.phase!=Succeeded,status.phase!=Failed",
         )];
-        let listed = self
+        let result = self
             .0
             .list("/api/v1/pods", &unfinished, |page| {
                 let page: ListPage<WirePod<'_>> = page.objects()?;
-                page.items.iter().for_each(|pod| take(&mut room, pod));
+                page.items.iter().for_each(|pod| take(&mut capacity, pod));
                 Ok(())
             })
             .await;
-        match listed {
-            Ok(()) => Ok(Some(room)),
+        match result {
+            Ok(()) => Ok(Some(capacity)),
             Err(failure) if failure.is_forbidden() => Ok(None),
             Err(failure) => Err(failure),
         }
@@ -66,7 +66,7 @@ impl InventoryApi<'_> {
 }
 
 /// Subtracts a pod's requests from its node's free capacity, or records the pod as waiting.
-fn take(room: &mut Room, pod: &WirePod<'_>) {
+fn take(capacity: &mut Room, pod: &WirePod<'_>) {
     let job = pod.metadata.labels.get(JOB).map(String::as_str);
     let owner = job.or_else(|| pod.metadata.controller().map(|owner| owner.name.as_str()));
     let holder = format!(
@@ -75,9 +75,9 @@ fn take(room: &mut Room, pod: &WirePod<'_>) {
         owner.unwrap_or(pod.metadata.name.as_ref())
     );
     if pod.spec.node_name.is_empty() {
-        room.waiting.push(waiting_pod(pod, holder));
+        capacity.waiting.push(waiting_pod(pod, holder));
     } else {
-        occupy(room, pod, holder);
+        occupy(capacity, pod, holder);
     }
 }
 
@@ -105,21 +105,21 @@ fn waiting_pod(pod: &WirePod<'_>, holder: String) -> WaitingPod {
 }
 
 /// Subtracts a pod's requests from its node's free capacity.
-fn occupy(room: &mut Room, pod: &WirePod<'_>, holder: String) {
+fn occupy(capacity: &mut Room, pod: &WirePod<'_>, holder: String) {
     let node = pod.spec.node_name.as_ref();
-    let Some(free) = room.free.get_mut(node) else {
+    let Some(free) = capacity.free.get_mut(node) else {
         return;
     };
     let devices = pod.spec.devices();
     let amounts = pod.spec.amounts();
     for (resource, amount) in &amounts {
-        if let Some(left) = free.get_mut(resource) {
+        if let Some(available) = free.get_mut(resource) {
             // Static pods bypass the scheduler and can exceed what is allocatable.
-            *left = left.saturating_sub(*amount);
+            *available = available.saturating_sub(*amount);
         }
     }
     if devices > 0 {
-        *room
+        *capacity
             .held
             .entry(node.to_owned())
             .or_default()
@@ -128,7 +128,8 @@ fn occupy(room: &mut Room, pod: &WirePod<'_>, holder: String) {
     }
     // The scheduler cannot preempt a pod that is already terminating.
     if pod.metadata.deletion_timestamp.is_none() {
-        room.placed
+        capacity
+            .placed
             .entry(node.to_owned())
             .or_default()
             .push(PlacedPod {
@@ -139,7 +140,7 @@ fn occupy(room: &mut Room, pod: &WirePod<'_>, holder: String) {
                 started_at: pod.status.start_time,
             });
     }
-    let machine = room
+    let used = capacity
         .machine
         .entry(node.to_owned())
         .or_default()
@@ -149,7 +150,7 @@ fn occupy(room: &mut Room, pod: &WirePod<'_>, holder: String) {
         .into_iter()
         .filter(|(resource, _)| MACHINE.contains(&resource.as_str()))
     {
-        *machine.entry(resource).or_default() += amount;
+        *used.entry(resource).or_default() += amount;
     }
 }
 
@@ -161,13 +162,13 @@ impl PodSpec<'_> {
             .extended
             .into_iter()
             .map(|(resource, amount)| (resource, i128::from(amount) * 1000));
-        let machine = MACHINE
+        let node_resources = MACHINE
             .into_iter()
             .map(|resource| (resource.to_owned(), i128::from(self.of_node(resource))));
         // Nodes also limit the number of pods, as the resource `pods`.
         let pod = ("pods".to_owned(), 1000);
         extended
-            .chain(machine)
+            .chain(node_resources)
             .chain([pod])
             .filter(|(_, amount)| *amount > 0)
             .collect()

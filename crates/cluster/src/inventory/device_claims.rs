@@ -19,13 +19,13 @@ use gpuctl_core::model::values::units::MOST_PER_NODE;
 const TAINT_RULES: [&str; 3] = ["v1", "v1beta2", "v1alpha3"];
 
 impl DevicesApi<'_> {
-    /// Compares the claims of a pod with the offered devices. `own` are objects that do not exist
-    /// yet; claim templates are looked up there first.
+    /// Compares the claims of a pod with the offered devices. `rendered` are objects that do not
+    /// exist yet; claim templates are looked up there first.
     pub async fn device_claims(
         self,
         namespace: &str,
         spec: &Value,
-        own: &[&Value],
+        rendered: &[&Value],
     ) -> Result<DeviceClaims, Failure> {
         let claims = spec["resourceClaims"]
             .as_array()
@@ -34,12 +34,12 @@ impl DevicesApi<'_> {
         if claims.is_empty() {
             return Ok(DeviceClaims::None);
         }
-        let (slices, held) = join(
+        let (slices, existing_claims) = join(
             self.optional("resourceslices"),
             self.optional("resourceclaims"),
         )
         .await;
-        let (Some(slices), Some(held)) = (slices?, held?) else {
+        let (Some(slices), Some(existing_claims)) = (slices?, existing_claims?) else {
             return Ok(not_evaluated(
                 "device claims: you may not list device slices and claims",
             ));
@@ -47,20 +47,20 @@ impl DevicesApi<'_> {
         let api = format!("/apis/resource.k8s.io/{}", slices.api);
         let mut demands = Vec::new();
         for claim in claims {
-            match self.demands_of(claim, &api, namespace, own).await? {
+            match self.demands_of(claim, &api, namespace, rendered).await? {
                 Ok(requests) => demands.extend(requests),
                 Err(outcome) => return Ok(outcome),
             }
         }
         let names: BTreeSet<String> = demands.iter().map(|demand| demand.class.clone()).collect();
-        let read = names.into_iter().map(|name| async {
+        let class_reads = names.into_iter().map(|name| async {
             let class = self
                 .0
                 .find_in::<Value>(&format!("{api}/deviceclasses"), &name)
                 .await;
             (name, class)
         });
-        let (classes, rules) = join(join_all(read), self.taint_rules()).await;
+        let (classes, rules) = join(join_all(class_reads), self.taint_rules()).await;
         if let Some(outcome) = add_selectors(&mut demands, classes)? {
             return Ok(outcome);
         }
@@ -69,7 +69,7 @@ impl DevicesApi<'_> {
         };
         Ok(DeviceClaims::compared(
             demands,
-            &offered(&slices, &held, &rules),
+            &offered(&slices, &existing_claims, &rules),
         ))
     }
 
@@ -79,16 +79,16 @@ impl DevicesApi<'_> {
         claim: &Value,
         api: &str,
         namespace: &str,
-        own: &[&Value],
+        rendered: &[&Value],
     ) -> Result<Result<Vec<DeviceDemand>, DeviceClaims>, Failure> {
         let Some(name) = claim["resourceClaimTemplateName"].as_str() else {
             return Ok(Err(not_evaluated("device claims that pods share")));
         };
-        let is_own = |object: &&&Value| {
+        let is_template = |object: &&&Value| {
             object["kind"] == "ResourceClaimTemplate" && object["metadata"]["name"] == name
         };
         let collection = format!("{api}/namespaces/{namespace}/resourceclaimtemplates");
-        let template = match own.iter().find(is_own) {
+        let template = match rendered.iter().find(is_template) {
             Some(template) => (*template).clone(),
             None => match self.0.find_in(&collection, name).await {
                 Ok(Some(template)) => template,
@@ -119,8 +119,8 @@ impl DevicesApi<'_> {
     }
 }
 
-fn not_evaluated(why: &str) -> DeviceClaims {
-    DeviceClaims::NotEvaluated(why.to_owned())
+fn not_evaluated(reason: &str) -> DeviceClaims {
+    DeviceClaims::NotEvaluated(reason.to_owned())
 }
 
 /// Adds the selectors of each device class to its demands. Returns the outcome if a class is
@@ -142,9 +142,11 @@ fn add_selectors(
         };
         // The scheduler evaluates the selectors of the class first. A device that fails them never
         // reaches the claim's selectors, which gpuctl may not be able to evaluate.
-        let of_class = selectors(&class["spec"]);
+        let class_selectors = selectors(&class["spec"]);
         for demand in demands.iter_mut().filter(|demand| demand.class == name) {
-            demand.selectors.splice(0..0, of_class.iter().cloned());
+            demand
+                .selectors
+                .splice(0..0, class_selectors.iter().cloned());
         }
     }
     Ok(None)
@@ -155,42 +157,44 @@ fn requested(devices: &Value) -> Result<Vec<DeviceDemand>, &'static str> {
     let mut demands = Vec::new();
     for request in devices["requests"].as_array().into_iter().flatten() {
         // `v1beta1` has no `exactly` level: the fields are in the request.
-        let exactly = if request["exactly"].is_object() {
+        let details = if request["exactly"].is_object() {
             &request["exactly"]
         } else {
             request
         };
-        let Some(class) = exactly["deviceClassName"].as_str() else {
+        let Some(class) = details["deviceClassName"].as_str() else {
             return Err("lists of alternative devices");
         };
-        if exactly["allocationMode"] == "All"
-            || exactly["adminAccess"] == true
-            || exactly["capacity"].is_object()
+        if details["allocationMode"] == "All"
+            || details["adminAccess"] == true
+            || details["capacity"].is_object()
         {
             return Err("claims of all devices, with admin access, or of a part of a device");
         }
-        let tolerations = exactly["tolerations"]
-            .as_array()
-            .into_iter()
-            .flatten()
-            .map(|one| {
-                let text = |field: &str| one[field].as_str().unwrap_or_default().to_owned();
-                // `Exists` tolerates every value; the default operator is `Equal`.
-                let value = (one["operator"] != "Exists").then(|| text("value"));
-                DeviceToleration {
-                    key: text("key"),
-                    value,
-                    effect: text("effect"),
-                }
-            });
+        let tolerations =
+            details["tolerations"]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .map(|toleration| {
+                    let text =
+                        |field: &str| toleration[field].as_str().unwrap_or_default().to_owned();
+                    // `Exists` tolerates every value; the default operator is `Equal`.
+                    let value = (toleration["operator"] != "Exists").then(|| text("value"));
+                    DeviceToleration {
+                        key: text("key"),
+                        value,
+                        effect: text("effect"),
+                    }
+                });
         demands.push(DeviceDemand {
             class: class.to_owned(),
             // No node has this many devices, so the exact number does not matter.
-            count: exactly["count"]
+            count: details["count"]
                 .as_u64()
                 .unwrap_or(1)
                 .min(MOST_PER_NODE + 1),
-            selectors: selectors(exactly),
+            selectors: selectors(details),
             tolerations: tolerations.collect(),
         });
     }
@@ -204,13 +208,13 @@ fn requested(devices: &Value) -> Result<Vec<DeviceDemand>, &'static str> {
     Ok(demands)
 }
 
-fn selectors(of: &Value) -> Vec<String> {
-    let selectors = of["selectors"].as_array().into_iter().flatten();
+fn selectors(owner: &Value) -> Vec<String> {
+    let selectors = owner["selectors"].as_array().into_iter().flatten();
     // A selector without a CEL expression is of an unknown kind. The empty expression keeps it in
     // the list as one that cannot be evaluated.
     selectors
-        .map(|one| {
-            one["cel"]["expression"]
+        .map(|selector| {
+            selector["cel"]["expression"]
                 .as_str()
                 .unwrap_or_default()
                 .to_owned()
@@ -219,9 +223,9 @@ fn selectors(of: &Value) -> Vec<String> {
 }
 
 /// Lists the devices of all current slices.
-fn offered(slices: &Claimed, held: &Claimed, rules: &[Value]) -> Vec<OfferedDevice> {
-    let taken: HashSet<DeviceKey> = held.items.iter().flat_map(allocated).collect();
-    let mut found = Vec::new();
+fn offered(slices: &Claimed, claims: &Claimed, rules: &[Value]) -> Vec<OfferedDevice> {
+    let allocated_keys: HashSet<DeviceKey> = claims.items.iter().flat_map(allocated).collect();
+    let mut devices = Vec::new();
     for slice in current(&slices.items) {
         let is_complete = is_complete(slice, &slices.items);
         let (driver, pool) = pool(slice);
@@ -231,25 +235,25 @@ fn offered(slices: &Claimed, held: &Claimed, rules: &[Value]) -> Vec<OfferedDevi
             // A slice that several nodes can use has `nodeSelector` or `allNodes` instead.
             offered.node = text(slice, "/spec/nodeName");
             offered.is_countable &= !offered.node.is_empty() && is_complete;
-            offered.is_held = taken.contains(&key);
-            found.push(offered);
+            offered.is_held = allocated_keys.contains(&key);
+            devices.push(offered);
         }
     }
-    found
+    devices
 }
 
 /// Whether all slices of the pool's current generation are listed.
-fn is_complete(slice: &Value, all: &[Value]) -> bool {
+fn is_complete(slice: &Value, slices: &[Value]) -> bool {
     // A driver publishes a pool in several slices, one after the other. `resourceSliceCount` is
     // their total number in this generation (`ResourcePool`).
-    let listed = all
+    let published = slices
         .iter()
         .filter(|other| pool(other) == pool(slice) && generation(other) == generation(slice))
         .count();
     slice
         .pointer("/spec/pool/resourceSliceCount")
         .and_then(Value::as_u64)
-        .is_none_or(|count| listed as u64 >= count)
+        .is_none_or(|count| published as u64 >= count)
 }
 
 /// Describes a device, without its node and as if no claim held it.
@@ -287,9 +291,10 @@ fn offered_device(device: &Value, key: &DeviceKey, rules: &[Value]) -> OfferedDe
         });
     // Such devices share hardware or can be allocated more than once, so their number is not a
     // capacity.
-    let shares = basic["consumesCounters"].is_array() || basic["allowMultipleAllocations"] == true;
+    let is_shared =
+        basic["consumesCounters"].is_array() || basic["allowMultipleAllocations"] == true;
     OfferedDevice {
-        is_countable: !shares && !rules.iter().any(is_beyond_names),
+        is_countable: !is_shared && !rules.iter().any(is_beyond_names),
         node: String::new(),
         attributes: basic["attributes"]
             .as_object()
@@ -310,12 +315,12 @@ fn applies(rule: &Value, driver: &str, pool: &str, device: &str) -> bool {
     if !selector.is_object() {
         return false;
     }
-    let same = |field: &str, value: &str| {
+    let matches = |field: &str, value: &str| {
         selector[field]
             .as_str()
-            .is_none_or(|wanted| wanted == value)
+            .is_none_or(|expected| expected == value)
     };
-    same("driver", driver) && same("pool", pool) && same("device", device)
+    matches("driver", driver) && matches("pool", pool) && matches("device", device)
 }
 
 /// Whether a rule selects devices by more than their names, as early API versions allow.

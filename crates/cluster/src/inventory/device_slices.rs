@@ -33,8 +33,8 @@ pub(super) fn generation(slice: &Value) -> i64 {
 pub(super) fn current(slices: &[Value]) -> Vec<&Value> {
     let mut newest: BTreeMap<(String, String), i64> = BTreeMap::new();
     for slice in slices {
-        let known = newest.entry(pool(slice)).or_insert(0);
-        *known = (*known).max(generation(slice));
+        let latest = newest.entry(pool(slice)).or_insert(0);
+        *latest = (*latest).max(generation(slice));
     }
     slices
         .iter()

@@ -41,17 +41,17 @@ impl DevicesApi<'_> {
     }
 
     pub(crate) async fn optional_of(self, path: &str) -> Result<Option<Vec<Value>>, Failure> {
-        let mut found = Vec::new();
-        let listed = self
+        let mut items = Vec::new();
+        let result = self
             .0
             .list(path, &[], |page| {
                 let page: ListPage<Value> = page.objects()?;
-                found.extend(page.items);
+                items.extend(page.items);
                 Ok(())
             })
             .await;
-        match listed {
-            Ok(()) => Ok(Some(found)),
+        match result {
+            Ok(()) => Ok(Some(items)),
             Err(failure) if failure.is_forbidden() => Ok(None),
             Err(failure) => Err(failure),
         }
@@ -62,38 +62,38 @@ impl DevicesApi<'_> {
     /// Whether the device class exists. Returns true if the class cannot be read.
     pub async fn has_device_class(self, api: &str, class: &str) -> bool {
         let collection = format!("/apis/resource.k8s.io/{api}/deviceclasses");
-        let found = self.0.find_in::<Value>(&collection, class).await;
-        found.map_or(true, |class| class.is_some())
+        let answer = self.0.find_in::<Value>(&collection, class).await;
+        answer.map_or(true, |class| class.is_some())
     }
 }
 
 /// Counts the whole devices that pods may claim, by node.
 pub(crate) fn claimable(slices: &Claimed) -> HashMap<String, Vec<ClaimableDevices>> {
-    let mut counted: BTreeMap<(String, String, Option<String>), u64> = BTreeMap::new();
+    let mut counts: BTreeMap<(String, String, Option<String>), u64> = BTreeMap::new();
     for device in devices(&slices.items, None)
         .into_iter()
-        .filter(|one| one.profile.is_none() && one.taint.is_none())
+        .filter(|device| device.profile.is_none() && device.taint.is_none())
     {
-        *counted
+        *counts
             .entry((device.node, device.driver, device.product))
             .or_default() += 1;
     }
-    let mut found: HashMap<String, Vec<ClaimableDevices>> = HashMap::new();
-    for ((node, driver, product), count) in counted {
-        found.entry(node).or_default().push(ClaimableDevices {
+    let mut by_node: HashMap<String, Vec<ClaimableDevices>> = HashMap::new();
+    for ((node, driver, product), count) in counts {
+        by_node.entry(node).or_default().push(ClaimableDevices {
             driver,
             product,
             count,
             api: slices.api.to_owned(),
         });
     }
-    found
+    by_node
 }
 
 /// Lists the devices in the slices of each node, with the claims that hold them.
 pub(crate) fn devices(slices: &[Value], claims: Option<&[Value]>) -> Vec<Device> {
-    let held = holders(claims.unwrap_or_default());
-    let mut found = Vec::new();
+    let holders_by_device = holders(claims.unwrap_or_default());
+    let mut devices = Vec::new();
     for slice in current(slices) {
         let (driver, pool) = pool(slice);
         let node = text(slice, "/spec/nodeName");
@@ -104,24 +104,24 @@ pub(crate) fn devices(slices: &[Value], claims: Option<&[Value]>) -> Vec<Device>
         for device in devices_of(slice) {
             let attribute = |name: &str| attribute(device, &driver, name);
             let key = (driver.clone(), pool.clone(), text(device, "/name"));
-            found.push(Device {
+            devices.push(Device {
                 node: node.clone(),
                 driver: driver.clone(),
                 taint: repelling_taint(device),
                 profile: attribute("profile")
                     .filter(|_| attribute("type").as_deref() == Some("mig")),
                 product: attribute("productName"),
-                held_by: held.get(&key).cloned(),
+                held_by: holders_by_device.get(&key).cloned(),
                 known: claims.is_some(),
             });
         }
     }
-    found
+    devices
 }
 
 /// Lists the pods that hold each device, by namespace and name.
 fn holders(claims: &[Value]) -> HashMap<DeviceKey, Vec<(String, String)>> {
-    let mut held: HashMap<DeviceKey, Vec<(String, String)>> = HashMap::new();
+    let mut holders: HashMap<DeviceKey, Vec<(String, String)>> = HashMap::new();
     for claim in claims {
         let namespace = text(claim, "/metadata/namespace");
         let users = claim
@@ -134,10 +134,10 @@ fn holders(claims: &[Value]) -> HashMap<DeviceKey, Vec<(String, String)>> {
             .map(|user| (namespace.clone(), text(user, "/name")))
             .collect();
         for key in allocated(claim) {
-            held.entry(key).or_default().extend(pods.clone());
+            holders.entry(key).or_default().extend(pods.clone());
         }
     }
-    held
+    holders
 }
 
 /// Reads an attribute of a device; the name may have the driver's name as a prefix.
@@ -178,11 +178,11 @@ mod tests {
             json!({"name": "gpu-0", "attributes": attributes}),
             json!({"name": "gpu-0", "basic": {"attributes": attributes}}),
         ] {
-            let found = devices(&[slice(device)], Some(&[]));
+            let devices = devices(&[slice(device)], Some(&[]));
             assert_eq!(
-                found
+                devices
                     .iter()
-                    .map(|one| one.product.as_deref())
+                    .map(|device| device.product.as_deref())
                     .collect::<Vec<_>>(),
                 [Some("NVIDIA A100")]
             );

@@ -32,8 +32,8 @@ impl InventoryApi<'_> {
         let (app, name) = join(app, name).await;
         let mut pods = app?;
         for pod in name? {
-            if pods.iter().all(|known: &StackPod| {
-                (&known.namespace, &known.name) != (&pod.namespace, &pod.name)
+            if pods.iter().all(|existing: &StackPod| {
+                (&existing.namespace, &existing.name) != (&pod.namespace, &pod.name)
             }) {
                 pods.push(pod);
             }
@@ -52,7 +52,7 @@ impl InventoryApi<'_> {
                     let program = pod.metadata.labels.get(label);
                     StackPod {
                         link: program
-                            .and_then(|name| PROGRAMS.iter().find(|(known, _)| known == name))
+                            .and_then(|name| PROGRAMS.iter().find(|(program, _)| program == name))
                             .map(|(_, link)| *link),
                         namespace: pod.metadata.namespace.to_string(),
                         name: pod.metadata.name.to_string(),

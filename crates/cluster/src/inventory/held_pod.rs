@@ -94,17 +94,17 @@ impl<'de> Deserialize<'de> for JobLabels {
             }
 
             fn visit_map<M: MapAccess<'de>>(self, mut labels: M) -> Result<JobLabels, M::Error> {
-                let mut found = JobLabels::default();
+                let mut result = JobLabels::default();
                 while let Some(Text(key)) = labels.next_key()? {
                     match &*key {
                         MANAGED_BY => {
-                            found.is_ours = labels.next_value::<Text<'de>>()?.0 == MANAGED_BY_US;
+                            result.is_ours = labels.next_value::<Text<'de>>()?.0 == MANAGED_BY_US;
                         }
-                        JOB => found.job = Some(labels.next_value::<Text<'de>>()?.0.into_owned()),
+                        JOB => result.job = Some(labels.next_value::<Text<'de>>()?.0.into_owned()),
                         _ => drop(labels.next_value::<IgnoredAny>()?),
                     }
                 }
-                Ok(found)
+                Ok(result)
             }
         }
         deserializer.deserialize_any(Reader)
@@ -147,10 +147,10 @@ impl ConsumerReader {
             .job
             .as_ref()
             .filter(|_| labels.is_ours)
-            .map(|job| self.texts.of(job));
+            .map(|job| self.texts.intern(job));
         let node = Some(&*pod.spec.node_name)
             .filter(|node| !node.is_empty())
-            .map(|node| self.texts.of(node));
+            .map(|node| self.texts.intern(node));
         let total = pod.spec.total();
         if total.is_absurd {
             left_out::note(
@@ -168,7 +168,7 @@ impl ConsumerReader {
                 devices
             });
         Consumer {
-            namespace: self.texts.of(&pod.metadata.namespace),
+            namespace: self.texts.intern(&pod.metadata.namespace),
             name: pod.metadata.name.as_ref().into(),
             node,
             runs_since: pod.status.runs_since(),
@@ -196,11 +196,11 @@ mod tests {
             serde_json::from_str(&json.replace("\"labels\":null", "\"name\":\"q\"")).unwrap();
         let (message, bytes) =
             crate::transport::protobuf::encode::encoded_list("/api/v1/pods", &value);
-        let other: ListPage<HeldPod<'_>> =
+        let json_page: ListPage<HeldPod<'_>> =
             crate::transport::protobuf::decode(&bytes, message).unwrap();
-        for page in [page, other] {
-            let living = ConsumerReader::default().living(&page.items);
-            let jobs: Vec<_> = living.into_iter().map(|pod| pod.job).collect();
+        for page in [page, json_page] {
+            let held = ConsumerReader::default().living(&page.items);
+            let jobs: Vec<_> = held.into_iter().map(|pod| pod.job).collect();
             assert_eq!(jobs, [Some("j".into()), None, None, None]);
         }
     }

@@ -45,20 +45,22 @@ impl NodesApi<'_> {
         node: &str,
         key: &str,
         value: Option<&str>,
-        over: LabelOverwrite<'_>,
+        overwrite: LabelOverwrite<'_>,
     ) -> Result<Labelling, Failure> {
         for _ in 0..TRIES {
             let Some((host, version)) = self.0.inventory().host(node).await? else {
                 return Ok(Labelling::NoNode);
             };
-            let there = host.node.labels.get(key).map(String::as_str);
-            match (there, value) {
+            let current = host.node.labels.get(key).map(String::as_str);
+            match (current, value) {
                 (None, None) => return Ok(Labelling::NoLabel),
-                (Some(there), Some(value)) if there == value => return Ok(Labelling::Unchanged),
+                (Some(current), Some(value)) if current == value => {
+                    return Ok(Labelling::Unchanged);
+                }
                 _ => {}
             }
-            if matches!(over, LabelOverwrite::Only(expected) if expected != there) {
-                return Ok(Labelling::Conflict(there.map(ToOwned::to_owned)));
+            if matches!(overwrite, LabelOverwrite::Only(expected) if expected != current) {
+                return Ok(Labelling::Conflict(current.map(ToOwned::to_owned)));
             }
             match self.patch_labels(node, &version, &[(key, value)]).await {
                 // Another writer was faster: read the node again.
@@ -69,40 +71,42 @@ impl NodesApi<'_> {
         Err(contended(node))
     }
 
-    /// Removes the taint of pool `from` from a node and adds that of pool `to`. Other taints stay.
+    /// Removes the taint of `old_pool` from a node and adds that of `new_pool`. Other taints stay.
     /// Returns false if the node does not exist.
     pub async fn set_pool_taint(
         self,
         node: &str,
-        from: Option<&str>,
-        to: Option<&str>,
+        old_pool: Option<&str>,
+        new_pool: Option<&str>,
     ) -> Result<bool, Failure> {
         let path = format!("/api/v1/nodes/{node}");
         for _ in 0..TRIES {
             let Some(host) = self.0.find_in::<Value>("/api/v1/nodes", node).await? else {
                 return Ok(false);
             };
-            let there = host
+            let current = host
                 .pointer("/spec/taints")
                 .and_then(Value::as_array)
                 .cloned()
                 .unwrap_or_default();
-            let of_pool = |taint: &Value, pool: Option<&str>| {
+            let is_pool_taint = |taint: &Value, pool: Option<&str>| {
                 taint["key"] == POOL_LABEL
                     && taint["effect"] == "NoSchedule"
                     && taint["value"].as_str() == pool
             };
-            let mut taints: Vec<Value> = there
+            let mut taints: Vec<Value> = current
                 .iter()
                 .filter(|taint| {
-                    !(from.is_some() && of_pool(taint, from) || to.is_some() && of_pool(taint, to))
+                    !(old_pool.is_some() && is_pool_taint(taint, old_pool)
+                        || new_pool.is_some() && is_pool_taint(taint, new_pool))
                 })
                 .cloned()
                 .collect();
             taints.extend(
-                to.map(|pool| json!({"key": POOL_LABEL, "value": pool, "effect": "NoSchedule"})),
+                new_pool
+                    .map(|pool| json!({"key": POOL_LABEL, "value": pool, "effect": "NoSchedule"})),
             );
-            if taints == there {
+            if taints == current {
                 return Ok(true);
             }
             // A merge patch replaces an array as a whole (RFC 7396). Without the version, a taint

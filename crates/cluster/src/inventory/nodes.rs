@@ -71,13 +71,13 @@ impl NodesApi<'_> {
 
     /// Lists all nodes with the label that holds their GPU type and with their claimable devices.
     pub(crate) async fn described_nodes(self) -> Result<Vec<Node>, Failure> {
-        let (listed, labels, slices) = join3(
+        let (nodes, labels, slices) = join3(
             self.listed_nodes(),
             self.0.site().gpu_type_labels(),
             self.0.devices().optional("resourceslices"),
         )
         .await;
-        let mut nodes = listed?;
+        let mut nodes = nodes?;
         nodes
             .iter_mut()
             .for_each(|node| note_type_label(node, &labels));
@@ -124,11 +124,11 @@ pub(crate) const MACHINE: [&str; 3] = ["cpu", "memory", "ephemeral-storage"];
 
 fn picked(
     amounts: &BTreeMap<String, String>,
-    wanted: impl Fn(&str) -> bool,
+    filter: impl Fn(&str) -> bool,
 ) -> BTreeMap<String, String> {
     amounts
         .iter()
-        .filter(|(key, _)| wanted(key))
+        .filter(|(key, _)| filter(key))
         .map(|(key, value)| (key.clone(), value.clone()))
         .collect()
 }
@@ -136,7 +136,7 @@ fn picked(
 impl WireNode<'_> {
     fn node(&self) -> Node {
         // HAMi registers the devices that it shares in annotations of the node.
-        let sharing = |key: &str| key.starts_with("hami.io/");
+        let is_hami = |key: &str| key.starts_with("hami.io/");
         Node {
             name: self.metadata.name.to_string(),
             labels: self.metadata.labels.clone(),
@@ -144,7 +144,7 @@ impl WireNode<'_> {
                 .metadata
                 .annotations
                 .iter()
-                .filter(|(key, _)| sharing(key))
+                .filter(|(key, _)| is_hami(key))
                 .map(|(key, value)| (key.clone(), value.clone()))
                 .collect(),
             // Extended resources are those with a domain in their name.

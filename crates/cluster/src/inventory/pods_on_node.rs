@@ -24,7 +24,7 @@ impl NodesApi<'_> {
     /// Lists the running and pending pods of a node, without DaemonSet pods and static pods.
     pub async fn pods_on(self, node: &str) -> Result<Vec<PodOnNode>, Failure> {
         let selector = format!("spec.nodeName={node},status.phase!=Succeeded,status.phase!=Failed");
-        let mut found = Vec::new();
+        let mut pods = Vec::new();
         self.0
             .list_whole("/api/v1/pods", &[("fieldSelector", &selector)], |page| {
                 let page: ListPage<&RawValue> = page.decode()?;
@@ -32,30 +32,30 @@ impl NodesApi<'_> {
                     let decoded = serde_json::from_str::<WirePod<'_>>(item.get())
                         .ok()
                         .zip(serde_json::from_str(item.get()).ok());
-                    let Some((pod, mut whole)): Option<(_, Value)> = decoded else {
+                    let Some((pod, mut object)): Option<(_, Value)> = decoded else {
                         left_out::note(LeftOut::Unreadable, format!("a pod on node {node}"));
                         continue;
                     };
                     // A mirror pod, which represents a static pod of the kubelet, has its Node as
                     // controller.
-                    let stays = pod
+                    let is_daemon = pod
                         .metadata
                         .controller()
                         .is_some_and(|owner| matches!(owner.kind.as_str(), "DaemonSet" | "Node"));
-                    if !stays {
-                        found.push(PodOnNode {
+                    if !is_daemon {
+                        pods.push(PodOnNode {
                             namespace: pod.metadata.namespace.to_string(),
                             name: pod.metadata.name.to_string(),
                             gpus: pod.spec.devices(),
                             since: pod.status.start_time,
-                            requests: requests(&whole),
-                            spec: whole["spec"].take(),
+                            requests: requests(&object),
+                            spec: object["spec"].take(),
                         });
                     }
                 }
                 Ok(())
             })
             .await?;
-        Ok(found)
+        Ok(pods)
     }
 }

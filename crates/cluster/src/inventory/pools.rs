@@ -17,7 +17,7 @@ use gpuctl_manifest::render::{
 
 /// A definition and the `resourceVersion` of its ConfigMap.
 #[derive(Clone, Debug)]
-pub struct Known {
+pub struct StoredPool {
     pub pool: PoolDefinition,
     pub version: String,
 }
@@ -34,7 +34,7 @@ pub enum PoolNamespace {
 }
 
 #[derive(Deserialize)]
-struct Stored {
+struct PoolConfigMap {
     metadata: StoredMetadata,
     #[serde(default)]
     data: BTreeMap<String, String>,
@@ -47,13 +47,13 @@ struct StoredMetadata {
     resource_version: String,
 }
 
-impl Stored {
+impl PoolConfigMap {
     /// Parses the definition. Rejects a definition whose text names a different pool than its
     /// object.
-    fn known(self) -> Option<Known> {
+    fn pool(self) -> Option<StoredPool> {
         let pool: PoolDefinition = serde_json::from_str(self.data.get("pool")?).ok()?;
-        let is_own = self.metadata.name.strip_prefix("pool-") == Some(&pool.name);
-        is_own.then_some(Known {
+        let has_own_name = self.metadata.name.strip_prefix("pool-") == Some(&pool.name);
+        has_own_name.then_some(StoredPool {
             pool,
             version: self.metadata.resource_version,
         })
@@ -64,8 +64,8 @@ fn path(pool: &str) -> String {
     format!("/api/v1/namespaces/{HOME}/configmaps/pool-{pool}")
 }
 
-fn contended(what: &str) -> Failure {
-    let message = format!("others keep changing {what}; try again");
+fn contended(object: &str) -> Failure {
+    let message = format!("others keep changing {object}; try again");
     Failure::conflict("Conflict", message)
 }
 
@@ -85,50 +85,50 @@ impl PoolsApi<'_> {
     }
 
     async fn published_pools(self) -> Option<Vec<PoolDefinition>> {
-        let facts: Stored = self.0.get(super::nodes::FACTS).await.ok()?;
+        let facts: PoolConfigMap = self.0.get(super::nodes::FACTS).await.ok()?;
         serde_json::from_str(facts.data.get(FACTS_POOLS)?).ok()
     }
 
     async fn defined_pools(self) -> Result<Vec<PoolDefinition>, Failure> {
         let selector = format!("{MANAGED_BY}={MANAGED_BY_US},{KIND}={POOL_KIND}");
-        let mut found = Vec::new();
+        let mut pools = Vec::new();
         self.0
             .list(
                 &format!("/api/v1/namespaces/{HOME}/configmaps"),
                 &[("labelSelector", &selector)],
                 |page| {
-                    let page: ListPage<Stored> = page.objects()?;
-                    found.extend(
+                    let page: ListPage<PoolConfigMap> = page.objects()?;
+                    pools.extend(
                         page.items
                             .into_iter()
-                            .filter_map(Stored::known)
-                            .map(|known| known.pool),
+                            .filter_map(PoolConfigMap::pool)
+                            .map(|stored| stored.pool),
                     );
                     Ok(())
                 },
             )
             .await?;
-        found.sort_by(|a, b| a.name.cmp(&b.name));
-        Ok(found)
+        pools.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(pools)
     }
 
-    pub async fn get(self, name: &str) -> Result<Option<Known>, Failure> {
+    pub async fn get(self, name: &str) -> Result<Option<StoredPool>, Failure> {
         Ok(self
             .0
-            .find::<Stored>(&path(name))
+            .find::<PoolConfigMap>(&path(name))
             .await?
-            .and_then(Stored::known))
+            .and_then(PoolConfigMap::pool))
     }
 
     /// Reads one definition for display. Falls back to the published one if the user cannot read
     /// it. Writes must not rely on the published one.
-    pub async fn shown(self, name: &str) -> Result<Option<PoolDefinition>, Failure> {
+    pub async fn get_or_published(self, name: &str) -> Result<Option<PoolDefinition>, Failure> {
         match self.get(name).await {
             Err(failure) if failure.is_forbidden() => {
                 let pools = self.published_pools().await.ok_or(failure)?;
                 Ok(pools.into_iter().find(|pool| pool.name == name))
             }
-            other => Ok(other?.map(|known| known.pool)),
+            other => Ok(other?.map(|stored| stored.pool)),
         }
     }
 
@@ -140,34 +140,34 @@ impl PoolsApi<'_> {
         let Some((namespace, readers)) = objects.split_first() else {
             return Ok(PoolNamespace::Older);
         };
-        let older = match self.0.writes().live(namespace).await {
+        let exists = match self.0.writes().live(namespace).await {
             Err(failure) if failure.is_forbidden() => return Ok(PoolNamespace::Older),
             Ok(Some(live)) if live["metadata"]["annotations"][PRIVATE].is_string() => {
                 return Ok(PoolNamespace::Older);
             }
             other => other?.is_some(),
         };
-        if !older {
+        if !exists {
             // Another user may have created an existing namespace, even a moment ago. An
             // administrator marks it after inspecting it.
             if self.0.writes().apply(namespace, false).await?.created {
                 self.0.site().mark_home(private).await?;
             }
         }
-        let mut opened = false;
+        let mut updated = false;
         for object in readers {
-            match self.opened(object, older).await {
+            match self.grant_access(object, exists).await {
                 Err(failure) if failure.is_forbidden() => {
-                    return Ok(if older {
+                    return Ok(if exists {
                         PoolNamespace::Older
                     } else {
                         PoolNamespace::Unread
                     });
                 }
-                other => opened |= other?,
+                other => updated |= other?,
             }
         }
-        Ok(match (older, opened) {
+        Ok(match (exists, updated) {
             (true, false) => PoolNamespace::Older,
             (_, true) => PoolNamespace::Read,
             (false, false) => PoolNamespace::Unread,
@@ -175,8 +175,8 @@ impl PoolsApi<'_> {
     }
 
     /// Creates an object that gives users access. Returns whether it created the object.
-    async fn opened(self, object: &Object, older: bool) -> Result<bool, Failure> {
-        if older && let Some(live) = self.0.writes().live(object).await? {
+    async fn grant_access(self, object: &Object, exists: bool) -> Result<bool, Failure> {
+        if exists && let Some(live) = self.0.writes().live(object).await? {
             // A role of an earlier version exposes every ConfigMap of the namespace to all users.
             // Users read the pools from the published facts afterwards, so those must exist first.
             if object.plural == "roles"
@@ -223,7 +223,7 @@ impl PoolsApi<'_> {
             Err(failure) if failure.code() == Some(409) => Ok(self
                 .get(&pool.name)
                 .await?
-                .is_some_and(|known| known.pool == *pool)),
+                .is_some_and(|stored| stored.pool == *pool)),
             Err(failure) => Err(failure),
         }
     }
@@ -236,7 +236,7 @@ impl PoolsApi<'_> {
         change: impl Fn(&mut PoolDefinition),
     ) -> Result<Option<PoolDefinition>, Failure> {
         for _ in 0..TRIES {
-            let Some(Known { mut pool, version }) = self.get(name).await? else {
+            let Some(StoredPool { mut pool, version }) = self.get(name).await? else {
                 return Ok(None);
             };
             let before = pool.clone();
@@ -270,13 +270,13 @@ impl PoolsApi<'_> {
     }
 
     /// Publishes the facts about nodes for users who cannot read nodes. Creates the ConfigMap only
-    /// with `begin`. Does nothing for a user who cannot list nodes.
-    pub async fn publish(self, begin: bool) -> Result<(), Failure> {
+    /// with `create`. Does nothing for a user who cannot list nodes.
+    pub async fn publish(self, create: bool) -> Result<(), Failure> {
         for _ in 0..TRIES {
             // Read the facts before the nodes. If another process publishes in between, its nodes
             // are newer, and the stale `resourceVersion` makes this write fail.
-            let there: Option<Stored> = self.0.find(super::nodes::FACTS).await?;
-            if there.is_none() && !begin {
+            let existing: Option<PoolConfigMap> = self.0.find(super::nodes::FACTS).await?;
+            if existing.is_none() && !create {
                 return Ok(());
             }
             let nodes = match self.0.nodes().described_nodes().await {
@@ -289,7 +289,7 @@ impl PoolsApi<'_> {
                 other => Some(other?),
             };
             let object = facts(nodes.iter(), pools.as_deref());
-            let written = match there {
+            let result = match existing {
                 None => {
                     self.0
                         .writes()
@@ -300,8 +300,10 @@ impl PoolsApi<'_> {
                         )
                         .await
                 }
-                Some(Stored { data, .. }) if json!(data) == object.body["data"] => return Ok(()),
-                Some(Stored { metadata, .. }) => {
+                Some(PoolConfigMap { data, .. }) if json!(data) == object.body["data"] => {
+                    return Ok(());
+                }
+                Some(PoolConfigMap { metadata, .. }) => {
                     let version = json!({"resourceVersion": metadata.resource_version});
                     self.0
                         .writes()
@@ -312,7 +314,7 @@ impl PoolsApi<'_> {
                         .await
                 }
             };
-            match written {
+            match result {
                 Err(failure) if failure.code() == Some(409) => {}
                 other => return other.map(|_| ()),
             }

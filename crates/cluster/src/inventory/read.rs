@@ -117,20 +117,20 @@ struct NodeInfo<'a> {
 
 impl InventoryApi<'_> {
     /// Reads nodes, GPUs and their consumers. Fails without nodes; other parts may be unknown.
-    pub async fn stock(self) -> Result<InventorySnapshot, Failure> {
+    pub async fn snapshot(self) -> Result<InventorySnapshot, Failure> {
         let unfinished = [(
             "fieldSelector",
             "status.phase!=Succeeded,status.phase!=Failed",
         )];
-        self.stock_from(&unfinished, |_| Ok(())).await.0
+        self.snapshot_with(&unfinished, |_| Ok(())).await.0
     }
 
-    /// Reads the inventory with a selection of pods and passes each page of pods to `also`. The
+    /// Reads the inventory with a selection of pods and passes each page of pods to `visit`. The
     /// second result is an error if the pods could not be listed.
-    pub(crate) async fn stock_from(
+    pub(crate) async fn snapshot_with(
         self,
         selection: &[(&str, &str)],
-        mut also: impl FnMut(Page<'_>) -> serde_json::Result<()>,
+        mut visit: impl FnMut(Page<'_>) -> serde_json::Result<()>,
     ) -> (Result<InventorySnapshot, Failure>, Result<(), Failure>) {
         let mut hosts = Vec::new();
         let nodes = self.0.list("/api/v1/nodes", &[], |page| {
@@ -140,11 +140,11 @@ impl InventoryApi<'_> {
         });
         let (mut reader, mut consumers) = (ConsumerReader::default(), Consumers::default());
         let pods = self.0.list("/api/v1/pods", selection, |page| {
-            let arrived = reader.of_page(page)?;
+            let pods = reader.of_page(page)?;
             // If either reader fails, the page is requested again. Consumers are therefore added
             // only after both readers have succeeded.
-            also(page)?;
-            consumers.extend(arrived);
+            visit(page)?;
+            consumers.extend(pods);
             Ok(())
         });
         let (slices, claims) = (
@@ -156,17 +156,17 @@ impl InventoryApi<'_> {
         hosts
             .iter_mut()
             .for_each(|host: &mut NodeDetails| note_type_label(&mut host.node, &labels));
-        let listed = pods.clone();
+        let pods_result = pods.clone();
         let parts = InventoryParts {
             nodes: nodes.map(|()| hosts),
             pods: pods.map(|()| consumers),
             slices,
             claims,
         };
-        (self.put_together(parts).await, listed)
+        (self.assemble(parts).await, pods_result)
     }
 
-    async fn put_together(self, parts: InventoryParts) -> Result<InventorySnapshot, Failure> {
+    async fn assemble(self, parts: InventoryParts) -> Result<InventorySnapshot, Failure> {
         let (mut unreadable, mut refused) = (Vec::new(), None);
         let hosts = match parts.nodes {
             // The published facts contain the GPUs of nodes but not their conditions.
@@ -235,20 +235,20 @@ impl InventoryApi<'_> {
     /// Reads one node with the times of its label writes, and its `resourceVersion` for a
     /// conditional write.
     pub async fn host(self, name: &str) -> Result<Option<(NodeDetails, String)>, Failure> {
-        let Some(found) = self.0.find_in::<Value>("/api/v1/nodes", name).await? else {
+        let Some(object) = self.0.find_in::<Value>("/api/v1/nodes", name).await? else {
             return Ok(None);
         };
-        let text = found.to_string();
+        let text = object.to_string();
         let wire: WireHost<'_> = serde_json::from_str(&text)
             .map_err(|error| unreadable_answer(&self.0.server, text.as_bytes(), &error))?;
-        let version = found
+        let version = object
             .pointer("/metadata/resourceVersion")
             .and_then(Value::as_str)
             .unwrap_or_default()
             .to_owned();
         Ok(Some((
             NodeDetails {
-                labels_written: labels_written(&found),
+                labels_written: labels_written(&object),
                 ..wire.host()
             },
             version,
@@ -269,7 +269,7 @@ fn published(node: Node) -> NodeDetails {
 impl WireHost<'_> {
     fn host(&self) -> NodeDetails {
         let metadata = &self.metadata;
-        let sharing = |key: &str| key.starts_with("hami.io/");
+        let is_hami = |key: &str| key.starts_with("hami.io/");
         let extended = |map: &BTreeMap<String, String>| -> BTreeMap<String, String> {
             map.iter()
                 .filter(|(key, _)| key.contains('/'))
@@ -283,7 +283,7 @@ impl WireHost<'_> {
                 annotations: metadata
                     .annotations
                     .iter()
-                    .filter(|(key, _)| sharing(key))
+                    .filter(|(key, _)| is_hami(key))
                     .map(|(key, value)| (key.clone(), value.clone()))
                     .collect(),
                 allocatable: extended(&self.status.allocatable),
@@ -314,7 +314,7 @@ impl WireHost<'_> {
                 .status
                 .addresses
                 .iter()
-                .map(|one| one.address.clone())
+                .map(|address| address.address.clone())
                 .collect(),
             created_at: metadata.creation_timestamp,
             kernel: self.status.node_info.kernel_version.to_string(),
@@ -328,20 +328,20 @@ impl WireHost<'_> {
 /// Reads when each label was written. `managedFields` has one time per manager: that of its last
 /// write to any of its fields. It therefore dates a label only if the manager owns no other field.
 fn labels_written(node: &Value) -> BTreeMap<String, Timestamp> {
-    let mut written = BTreeMap::new();
+    let mut times = BTreeMap::new();
     let managers = node
         .pointer("/metadata/managedFields")
         .and_then(Value::as_array)
         .into_iter()
         .flatten();
     for manager in managers {
-        let at = manager["time"]
+        let time = manager["time"]
             .as_str()
             .and_then(|text| text.parse::<Timestamp>().ok());
         let labels = manager
             .pointer("/fieldsV1/f:metadata/f:labels")
             .and_then(Value::as_object);
-        let (Some(at), Some(labels)) = (at, labels) else {
+        let (Some(time), Some(labels)) = (time, labels) else {
             continue;
         };
         if leaves(&manager["fieldsV1"]) > 1 {
@@ -349,11 +349,11 @@ fn labels_written(node: &Value) -> BTreeMap<String, Timestamp> {
         }
         // A manager can have several entries, for example one per operation (Apply and Update).
         for key in labels.keys().filter_map(|key| key.strip_prefix("f:")) {
-            let newest = written.entry(key.to_owned()).or_insert(at);
-            *newest = (*newest).max(at);
+            let newest = times.entry(key.to_owned()).or_insert(time);
+            *newest = (*newest).max(time);
         }
     }
-    written
+    times
 }
 
 /// Counts the fields that a manager owns.

@@ -22,12 +22,12 @@ impl PodSpec<'_> {
     fn sum(&self, amount: impl Fn(&WireContainer<'_>) -> u64) -> u64 {
         let (mut sidecars, mut starting) = (0, 0);
         for init in &self.init_containers {
-            let with_own = u64::saturating_add(sidecars, amount(init));
+            let total = u64::saturating_add(sidecars, amount(init));
             // An init container with this restart policy is a sidecar.
             if init.restart_policy == "Always" {
-                sidecars = with_own;
+                sidecars = total;
             }
-            starting = starting.max(with_own);
+            starting = starting.max(total);
         }
         let running = self
             .containers
@@ -39,7 +39,7 @@ impl PodSpec<'_> {
 
     /// Returns the container that requests devices, otherwise the first one.
     pub(crate) fn main_container(&self) -> &str {
-        let asks = |container: &&WireContainer<'_>| {
+        let requests_devices = |container: &&WireContainer<'_>| {
             container
                 .resources
                 .limits
@@ -47,12 +47,12 @@ impl PodSpec<'_> {
                 .chain(container.resources.requests.keys())
                 .any(|name| is_device(name))
         };
-        let found = self
+        let container = self
             .containers
             .iter()
-            .find(asks)
+            .find(requests_devices)
             .or_else(|| self.containers.first());
-        found.map_or("", |container| container.name.as_ref())
+        container.map_or("", |container| container.name.as_ref())
     }
 
     /// Whether the pod requests an extended resource or claims devices.
@@ -180,14 +180,15 @@ impl PodSpec<'_> {
                 .and_then(|milli| u64::try_from(milli).ok())
                 .unwrap_or(0)
         };
-        let own = self
+        let pod_level = self
             .resources
             .requests
             .get(resource)
             .or_else(|| self.resources.limits.get(resource))
             .map(milli);
         let overhead = self.overhead.get(resource).map_or(0, milli);
-        own.unwrap_or_else(|| self.sum(|container| container.milli(resource)))
+        pod_level
+            .unwrap_or_else(|| self.sum(|container| container.milli(resource)))
             .saturating_add(overhead)
     }
 }
@@ -227,11 +228,12 @@ mod tests {
     #[test]
     fn requests_as_the_scheduler_counts_them() {
         let gpu = "nvidia.com/gpu";
-        let container =
-            |n: u32| format!(r#"{{"name":"c","resources":{{"limits":{{"{gpu}":"{n}"}}}}}}"#);
-        let sidecar = |n: u32| {
+        let container = |count: u32| {
+            format!(r#"{{"name":"c","resources":{{"limits":{{"{gpu}":"{count}"}}}}}}"#)
+        };
+        let sidecar = |count: u32| {
             format!(
-                r#"{{"name":"s","restartPolicy":"Always","resources":{{"limits":{{"{gpu}":"{n}"}}}}}}"#
+                r#"{{"name":"s","restartPolicy":"Always","resources":{{"limits":{{"{gpu}":"{count}"}}}}}}"#
             )
         };
         for (init, main, expected) in [
@@ -266,13 +268,13 @@ mod tests {
             "1e30",
             "x",
         ] {
-            let two = format!(
+            let containers = format!(
                 "{},{}",
                 request("nvidia.com/gpu", amount),
                 request("amd.com/gpu", amount)
             );
             let text = format!(
-                r#"{{"initContainers":[{two}],"containers":[{two}],"resourceClaims":[{{"name":"gpus-{}"}}]}}"#,
+                r#"{{"initContainers":[{containers}],"containers":[{containers}],"resourceClaims":[{{"name":"gpus-{}"}}]}}"#,
                 u64::MAX
             );
             let (pod, total) = (spec(&text), spec(&text).total());

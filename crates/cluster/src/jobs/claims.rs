@@ -6,7 +6,7 @@ use futures::future::join3;
 use serde::Deserialize;
 
 use crate::transport::decode::{ContainerResources, ListPage, ObjectMetadata, WirePod};
-use crate::{Failure, Wanted, handles::StorageApi, unless_forbidden};
+use crate::{Failure, JobFilter, handles::StorageApi, unless_forbidden};
 use gpuctl_core::model::contract::labels::{JOB, MANAGED_BY, MANAGED_BY_US};
 use gpuctl_core::model::{Claim, Job, PodPhase};
 
@@ -38,7 +38,7 @@ struct ClaimStatus {
 impl WireClaim<'_> {
     fn claim(&self) -> Claim {
         let meta = &self.metadata;
-        let ours = meta
+        let is_managed = meta
             .labels
             .get(MANAGED_BY)
             .is_some_and(|manager| manager == MANAGED_BY_US);
@@ -51,7 +51,7 @@ impl WireClaim<'_> {
         Claim {
             namespace: meta.namespace.to_string(),
             name: meta.name.to_string(),
-            job: meta.labels.get(JOB).filter(|_| ours).cloned(),
+            job: meta.labels.get(JOB).filter(|_| is_managed).cloned(),
             size: size.cloned(),
             // The finalizer `kubernetes.io/pvc-protection` keeps a deleted claim while pods use it.
             // Its phase does not show that.
@@ -70,29 +70,29 @@ impl WireClaim<'_> {
 
 impl StorageApi<'_> {
     /// Lists the claims of one namespace or of all namespaces, by name. Includes those that gpuctl
-    /// did not create if `everybody` is set.
+    /// did not create if `all_claims` is set.
     pub async fn claims(
         self,
         namespace: Option<&str>,
-        everybody: bool,
+        all_claims: bool,
     ) -> Result<Vec<Claim>, Failure> {
         let path = |plural: &str| match namespace {
             None => format!("/api/v1/{plural}"),
             Some(namespace) => format!("/api/v1/namespaces/{namespace}/{plural}"),
         };
         let selector = format!("{MANAGED_BY}={MANAGED_BY_US}");
-        let parameters: &[(&str, &str)] = if everybody {
+        let parameters: &[(&str, &str)] = if all_claims {
             &[]
         } else {
             &[("labelSelector", &selector)]
         };
         let (mut claims, mut uses) = (Vec::new(), Uses::default());
         let (claims_path, pods_path) = (path("persistentvolumeclaims"), path("pods"));
-        let wanted = Wanted {
+        let filter = JobFilter {
             namespace: namespace.map(ToOwned::to_owned),
-            ..Wanted::default()
+            ..JobFilter::default()
         };
-        let (listed, pods, jobs) = join3(
+        let (claims_result, pods, jobs) = join3(
             self.0.list(&claims_path, parameters, |page| {
                 let page: ListPage<WireClaim<'_>> = page.objects()?;
                 claims.extend(page.items.iter().map(WireClaim::claim));
@@ -104,29 +104,29 @@ impl StorageApi<'_> {
                 page.items.iter().for_each(|pod| uses.add(pod));
                 Ok(())
             }),
-            self.0.jobs().list(&wanted),
+            self.0.jobs().list(&filter),
         )
         .await;
-        listed?;
-        let seen = unless_forbidden(pods)?.is_some();
+        claims_result?;
+        let can_list_pods = unless_forbidden(pods)?.is_some();
         let jobs = unless_forbidden(jobs)?.filter(|selection| selection.unseen().is_none());
         for claim in &mut claims {
-            let found = uses
+            let usage = uses
                 .0
                 .remove(&(claim.namespace.clone(), claim.name.clone()))
                 .unwrap_or_default();
-            claim.pods = seen.then_some(found.pods);
-            claim.last_used = found.last_ended;
+            claim.pods = can_list_pods.then_some(usage.pods);
+            claim.last_used = usage.last_ended;
             claim.job_exists = claim
                 .job
                 .as_ref()
                 .zip(jobs.as_ref())
                 .map(|(name, selection)| {
-                    let is = |job: &&Job| job.name == *name && job.namespace == claim.namespace;
+                    let owns = |job: &&Job| job.name == *name && job.namespace == claim.namespace;
                     selection
                         .jobs
                         .iter()
-                        .find(is)
+                        .find(owns)
                         .is_some_and(|job| !job.owner_is_gone)
                 });
         }
@@ -153,15 +153,15 @@ impl Uses {
             .iter()
             .filter_map(|volume| volume.persistent_volume_claim.as_ref());
         for claim in names {
-            let found = self
+            let usage = self
                 .0
                 .entry((pod.metadata.namespace.to_string(), claim.claim_name.clone()))
                 .or_default();
             match pod.status.phase() {
                 PodPhase::Succeeded | PodPhase::Failed => {
-                    found.last_ended = found.last_ended.max(pod.pod().ended_at);
+                    usage.last_ended = usage.last_ended.max(pod.pod().ended_at);
                 }
-                _ => found.pods.push(pod.metadata.name.to_string()),
+                _ => usage.pods.push(pod.metadata.name.to_string()),
             }
         }
     }

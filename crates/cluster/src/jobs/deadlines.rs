@@ -22,14 +22,14 @@ const AT_ONCE: usize = 8;
 impl JobsApi<'_> {
     /// Computes when the deadlines of running jobs will have freed capacity for `pods` pods on
     /// these nodes; `None` if they do not free enough.
-    pub async fn room_by(
+    pub async fn capacity_by(
         self,
         requests: &Amounts,
         pods: u64,
         nodes: &BTreeMap<String, NodeLoad>,
     ) -> Option<Timestamp> {
         let mut devices: BTreeMap<&str, u64> = BTreeMap::new();
-        for pod in nodes.values().flat_map(|(_, placed)| placed) {
+        for pod in nodes.values().flat_map(|(_, pods)| pods) {
             *devices.entry(&pod.holder).or_default() += pod.devices;
         }
         let mut holders: Vec<(&str, u64)> = devices
@@ -42,19 +42,22 @@ impl JobsApi<'_> {
             .take(ASKED)
             .map(|(name, _)| name)
             .collect();
-        let asked = names.into_iter().map(|holder| async move {
+        let lookups = names.into_iter().map(|holder| async move {
             let (namespace, name) = holder.split_once('/')?;
             let pods = nodes
                 .values()
-                .flat_map(|(_, placed)| placed)
+                .flat_map(|(_, pods)| pods)
                 .filter(|pod| pod.holder == holder);
             let placed_at = pods.filter_map(|pod| pod.started_at).max();
-            let life = self.life(namespace, name, placed_at).await;
-            Some((holder.to_owned(), life.ends_by.filter(|_| life.is_bound)?))
+            let lifetime = self.lifetime(namespace, name, placed_at).await;
+            Some((
+                holder.to_owned(),
+                lifetime.ends_by.filter(|_| lifetime.is_bound)?,
+            ))
         });
-        let ends: BTreeMap<String, Timestamp> = stream::iter(asked)
+        let ends: BTreeMap<String, Timestamp> = stream::iter(lookups)
             .buffered(AT_ONCE)
-            .filter_map(async |one| one)
+            .filter_map(async |end| end)
             .collect()
             .await;
         room_by(requests, pods, nodes, &ends)
@@ -63,12 +66,12 @@ impl JobsApi<'_> {
     /// Reads when a Job started and when its deadline ends it; for other holders it reads the pod.
     /// `placed_at` is the time at which the last of its pods was placed. Limits of pods count from
     /// then, and the Job's own limit counts from its start.
-    pub async fn life(
+    pub async fn lifetime(
         self,
         namespace: &str,
         name: &str,
         placed_at: Option<Timestamp>,
-    ) -> HolderLife {
+    ) -> HolderLifetime {
         let (jobs, pods) = (
             OwnerKind::Job.collection(Some(namespace)),
             format!("/api/v1/namespaces/{namespace}/pods"),
@@ -78,34 +81,34 @@ impl JobsApi<'_> {
             self.0.find_in::<Value>(&pods, name),
         )
         .await;
-        let found = job
+        let job_object = job
             .ok()
             .flatten()
             .or(pod.ok().flatten())
             .unwrap_or_default();
-        let since = found
+        let since = job_object
             .pointer("/status/startTime")
             .and_then(Value::as_str)
             .and_then(|text| text.parse::<Timestamp>().ok());
-        let after = |from: Option<Timestamp>, seconds: Option<i64>| {
-            from.zip(seconds).and_then(|(from, seconds)| {
-                Timestamp::from_second(from.as_second().checked_add(seconds)?).ok()
+        let deadline = |start: Option<Timestamp>, seconds: Option<i64>| {
+            start.zip(seconds).and_then(|(start, seconds)| {
+                Timestamp::from_second(start.as_second().checked_add(seconds)?).ok()
             })
         };
-        let of_whole = after(
+        let job_deadline = deadline(
             since,
-            found
+            job_object
                 .pointer("/spec/activeDeadlineSeconds")
                 .and_then(Value::as_i64),
         );
-        let of_pods = after(placed_at, of_one_try(&found));
+        let pod_deadline = deadline(placed_at, pod_limit(&job_object));
         // gpuctl's supervisor counts from the time when all ranks are present, which is later than
         // their placement. The result is an estimate, not a bound.
-        let supervised = after(placed_at, supervised(&found));
-        let is_bound = of_whole.is_some() || of_pods.is_some();
-        HolderLife {
+        let supervised = deadline(placed_at, supervisor_limit(&job_object));
+        let is_bound = job_deadline.is_some() || pod_deadline.is_some();
+        HolderLifetime {
             since,
-            ends_by: of_whole.or(of_pods).or(supervised),
+            ends_by: job_deadline.or(pod_deadline).or(supervised),
             is_bound,
         }
     }
@@ -113,7 +116,7 @@ impl JobsApi<'_> {
 
 /// Start and end of a holder of GPUs.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct HolderLife {
+pub struct HolderLifetime {
     pub since: Option<Timestamp>,
     /// Time at which a limit ends it.
     pub ends_by: Option<Timestamp>,
@@ -123,26 +126,28 @@ pub struct HolderLife {
 
 /// Reads the time limit in seconds of each pod of a Job; `None` unless all pods run at once and
 /// none is retried.
-fn of_one_try(job: &Value) -> Option<i64> {
+fn pod_limit(job: &Value) -> Option<i64> {
     let number = |pointer: &str| job.pointer(pointer).and_then(Value::as_i64);
     let retries = number("/spec/backoffLimitPerIndex").or_else(|| number("/spec/backoffLimit"))?;
     // If some pods start later than others, a limit per pod does not bound the Job.
-    let at_once =
+    let starts_together =
         number("/spec/parallelism").unwrap_or(1) >= number("/spec/completions").unwrap_or(1);
-    number("/spec/template/spec/activeDeadlineSeconds").filter(|_| retries == 0 && at_once)
+    number("/spec/template/spec/activeDeadlineSeconds").filter(|_| retries == 0 && starts_together)
 }
 
 /// Reads the time limit in seconds that gpuctl's supervisor of ranks enforces.
-fn supervised(job: &Value) -> Option<i64> {
+fn supervisor_limit(job: &Value) -> Option<i64> {
     if job["metadata"]["labels"][MANAGED_BY] != MANAGED_BY_US {
         return None;
     }
-    let words = job
+    let command = job
         .pointer("/spec/template/spec/containers/0/command")?
         .as_array()?;
     // gpuctl passes the limit to the supervisor as an argument.
-    let at = words.iter().position(|word| word == "--max-runtime")?;
-    let seconds: f64 = words.get(at + 1)?.as_str()?.parse().ok()?;
+    let index = command
+        .iter()
+        .position(|argument| argument == "--max-runtime")?;
+    let seconds: f64 = command.get(index + 1)?.as_str()?.parse().ok()?;
     // Also rejects NaN and infinity, which `parse` accepts.
     (0.0..1e9)
         .contains(&seconds)

@@ -65,7 +65,7 @@ struct Involved<'a> {
 
 impl EventsApi<'_> {
     /// Lists the events about the object with this UID.
-    pub async fn about(self, namespace: &str, uid: &str) -> Result<Vec<Event>, Failure> {
+    pub async fn for_object(self, namespace: &str, uid: &str) -> Result<Vec<Event>, Failure> {
         self.events_where(
             namespace,
             Some(&format!("involvedObject.uid={uid}")),
@@ -76,34 +76,35 @@ impl EventsApi<'_> {
 
     /// Lists the events about the job, its pods and related objects: ReplicaSets, claims,
     /// autoscaler and Service.
-    pub async fn of_job(self, job: &Job) -> Result<Vec<Event>, Failure> {
+    pub async fn for_job(self, job: &Job) -> Result<Vec<Event>, Failure> {
         let namespace = job.namespace.as_str();
         let pods: BTreeSet<&str> = job.pods.iter().map(|pod| pod.uid.as_str()).collect();
         let mut answers = Vec::new();
         // A Deployment's ReplicaSets have unknown names, so finding their events needs the list.
-        if pods.len() <= ONE_BY_ONE && OwnerKind::of(job) != OwnerKind::Deployment {
-            let own = format!("involvedObject.name={}", job.name);
-            let of_pods = join_all(pods.iter().map(|uid| self.about(namespace, uid)));
-            let (own, of_pods) = futures::future::join(
-                self.events_where(namespace, Some(&own), |about| beside(job, about)),
+        if pods.len() <= ONE_BY_ONE && OwnerKind::for_job(job) != OwnerKind::Deployment {
+            let by_name = format!("involvedObject.name={}", job.name);
+            let of_pods = join_all(pods.iter().map(|uid| self.for_object(namespace, uid)));
+            let (by_name, of_pods) = futures::future::join(
+                self.events_where(namespace, Some(&by_name), |object| is_related(job, object)),
                 of_pods,
             )
             .await;
-            answers.push(own);
+            answers.push(by_name);
             answers.extend(of_pods);
             for claim in &job.claims {
-                let about_it = format!(
+                let by_owner_name = format!(
                     "involvedObject.kind=PersistentVolumeClaim,involvedObject.name={claim}"
                 );
                 answers.push(
-                    self.events_where(namespace, Some(&about_it), |_| true)
+                    self.events_where(namespace, Some(&by_owner_name), |_| true)
                         .await,
                 );
             }
         } else {
-            let about_it =
-                |about: &Involved<'_>| pods.contains(about.uid.as_ref()) || beside(job, about);
-            answers.push(self.events_where(namespace, None, about_it).await);
+            let is_related = |object: &Involved<'_>| {
+                pods.contains(object.uid.as_ref()) || is_related(job, object)
+            };
+            answers.push(self.events_where(namespace, None, is_related).await);
         }
         let mut events = Vec::new();
         for answer in answers {
@@ -120,8 +121,8 @@ impl EventsApi<'_> {
 
     /// Lists the events about the StatefulSets through which a LeaderWorkerSet creates its pods:
     /// NAME, NAME-0, NAME-1, ….
-    pub(crate) async fn of_groups(self, job: &Job) -> Result<Vec<Event>, Failure> {
-        let sets = |about: &Involved<'_>| is_group_of(job, about);
+    pub(crate) async fn for_groups(self, job: &Job) -> Result<Vec<Event>, Failure> {
+        let sets = |object: &Involved<'_>| is_group_of(job, object);
         self.events_where(
             &job.namespace,
             Some("involvedObject.kind=StatefulSet"),
@@ -132,7 +133,7 @@ impl EventsApi<'_> {
 
     /// Lists the events that the kubelet of a node reported. Events about objects without a
     /// namespace are in the namespace `default`.
-    pub async fn of_node(self, node: &str) -> Result<Vec<Event>, Failure> {
+    pub async fn for_node(self, node: &str) -> Result<Vec<Event>, Failure> {
         // By name, because kubelets set `involvedObject.uid` to the node's name
         // (pkg/kubelet/kubelet.go).
         let selector = format!("involvedObject.kind=Node,involvedObject.name={node}");
@@ -141,7 +142,7 @@ impl EventsApi<'_> {
     }
 
     /// Lists the events with this reason and their namespaces, for one namespace or for all.
-    pub(crate) async fn of_reason(
+    pub(crate) async fn with_reason(
         self,
         namespace: Option<&str>,
         reason: &str,
@@ -169,7 +170,7 @@ impl EventsApi<'_> {
         self,
         namespace: &str,
         selector: Option<&str>,
-        keep: impl Fn(&Involved<'_>) -> bool,
+        filter: impl Fn(&Involved<'_>) -> bool,
     ) -> Result<Vec<Event>, Failure> {
         let path = format!("/api/v1/namespaces/{namespace}/events");
         let parameters: Vec<(&str, &str)> = selector
@@ -183,7 +184,7 @@ impl EventsApi<'_> {
                 events.extend(
                     page.items
                         .iter()
-                        .filter(|event| keep(&event.involved_object))
+                        .filter(|event| filter(&event.involved_object))
                         .map(WireEvent::event),
                 );
                 Ok(())
@@ -196,29 +197,29 @@ impl EventsApi<'_> {
 
 /// Whether the event is about the owner of the job, one of its ReplicaSets, or another object that
 /// belongs to the job by name.
-fn beside(job: &Job, about: &Involved<'_>) -> bool {
+fn is_related(job: &Job, object: &Involved<'_>) -> bool {
     // A ReplicaSet is named after its Deployment and the hash of the template. The check of the
     // hash excludes Deployments whose name only begins alike.
-    let hash = about
+    let hash = object
         .name
         .strip_prefix(job.name.as_str())
         .and_then(|rest| rest.strip_prefix('-'));
-    match about.kind.as_ref() {
-        "StatefulSet" if job.group_size > 1 => is_group_of(job, about),
-        "Job" | "Deployment" | "StatefulSet" | "LeaderWorkerSet" => about.uid == job.uid,
+    match object.kind.as_ref() {
+        "StatefulSet" if job.group_size > 1 => is_group_of(job, object),
+        "Job" | "Deployment" | "StatefulSet" | "LeaderWorkerSet" => object.uid == job.uid,
         "ReplicaSet" => {
-            OwnerKind::of(job) == OwnerKind::Deployment
+            OwnerKind::for_job(job) == OwnerKind::Deployment
                 && hash.is_some_and(|hash| hash.chars().all(|c| c.is_ascii_alphanumeric()))
         }
-        "PersistentVolumeClaim" => job.claims.iter().any(|claim| about.name == claim.as_str()),
-        "HorizontalPodAutoscaler" | "Service" | "Ingress" => about.name == job.name,
+        "PersistentVolumeClaim" => job.claims.iter().any(|claim| object.name == claim.as_str()),
+        "HorizontalPodAutoscaler" | "Service" | "Ingress" => object.name == job.name,
         _ => false,
     }
 }
 
 /// Whether the object is a StatefulSet of the job's LeaderWorkerSet.
-fn is_group_of(job: &Job, about: &Involved<'_>) -> bool {
-    let rest = about.name.strip_prefix(job.name.as_str());
+fn is_group_of(job: &Job, object: &Involved<'_>) -> bool {
+    let rest = object.name.strip_prefix(job.name.as_str());
     rest.is_some_and(|rest| {
         rest.is_empty()
             || rest

@@ -18,7 +18,7 @@ pub(crate) struct Leftover {
 }
 
 impl Leftover {
-    pub(crate) fn of(wire: &WirePod<'_>, pod: Pod) -> Self {
+    pub(crate) fn from_pod(wire: &WirePod<'_>, pod: Pod) -> Self {
         let label = |key: &str| wire.metadata.labels.get(key).cloned();
         Self {
             namespace: wire.metadata.namespace.to_string(),
@@ -38,31 +38,31 @@ impl Leftover {
 /// node forever.
 pub(crate) fn left_over(leftovers: Vec<Leftover>) -> Vec<Job> {
     let mut jobs: BTreeMap<(String, String), Job> = BTreeMap::new();
-    for left in leftovers
+    for leftover in leftovers
         .into_iter()
-        .filter(|left| !left.job.is_empty() && !left.pod.ended())
+        .filter(|leftover| !leftover.job.is_empty() && !leftover.pod.ended())
     {
         let job = jobs
-            .entry((left.namespace.clone(), left.job.clone()))
+            .entry((leftover.namespace.clone(), leftover.job.clone()))
             .or_insert_with(|| Job {
-                namespace: left.namespace,
-                display_name: left.job.clone(),
-                name: left.job,
-                kind: left.kind,
+                namespace: leftover.namespace,
+                display_name: leftover.job.clone(),
+                name: leftover.job,
+                kind: leftover.kind,
                 version: "v0.1".to_owned(),
-                pool: left.pool,
-                gpu_type: left.gpu_type,
-                user: left.user,
-                gpus_per_pod: left.pod.gpus,
+                pool: leftover.pool,
+                gpu_type: leftover.gpu_type,
+                user: leftover.user,
+                gpus_per_pod: leftover.pod.gpus,
                 deleting: true,
                 owner_is_gone: true,
                 ..Job::default()
             });
-        job.created_at = [job.created_at, left.pod.created_at]
+        job.created_at = [job.created_at, leftover.pod.created_at]
             .into_iter()
             .flatten()
             .min();
-        job.pods.push(left.pod);
+        job.pods.push(leftover.pod);
         job.pods_wanted += 1;
     }
     jobs.into_values().collect()

@@ -18,7 +18,7 @@ use gpuctl_manifest::render::label_value;
 
 /// Criteria that select jobs.
 #[derive(Clone, Debug, Default)]
-pub struct Wanted {
+pub struct JobFilter {
     /// `None` selects every namespace that the user can read.
     pub namespace: Option<String>,
     /// Empty selects all jobs.
@@ -55,9 +55,9 @@ impl Selection {
 /// Maximum number of jobs per command whose missing or stuck pods are explained.
 const LOOKED_INTO: usize = 20;
 
-impl Wanted {
+impl JobFilter {
     /// Selects the job with this name in this namespace.
-    pub fn one(namespace: &str, name: &str) -> Self {
+    pub fn by_name(namespace: &str, name: &str) -> Self {
         Self {
             namespace: Some(namespace.to_owned()),
             names: vec![name.to_owned()],
@@ -84,7 +84,7 @@ impl Wanted {
     fn owners(&self) -> Vec<OwnerKind> {
         self.kind.map_or_else(
             || OwnerKind::ALL.to_vec(),
-            |kind| OwnerKind::of_kind(kind).to_vec(),
+            |kind| OwnerKind::for_job_kind(kind).to_vec(),
         )
     }
 }
@@ -99,14 +99,15 @@ struct JobPods {
 
 impl JobPods {
     fn add(&mut self, pod: &WirePod<'_>) {
-        let read = pod.pod();
-        if read.deleting {
-            self.leftovers.push(Leftover::of(pod, read.clone()));
+        let summary = pod.pod();
+        if summary.deleting {
+            self.leftovers
+                .push(Leftover::from_pod(pod, summary.clone()));
         }
         self.pods
-            .entry(PodOwner::of(&pod.metadata))
+            .entry(PodOwner::from_metadata(&pod.metadata))
             .or_default()
-            .push(read);
+            .push(summary);
     }
 }
 
@@ -126,54 +127,56 @@ impl ReadableOwners {
             unreadable: Vec::new(),
             hides_groups: false,
         };
-        let (mut refused, mut asked) = (None, lists.len());
+        let (mut forbidden, mut attempted) = (None, lists.len());
         for list in lists {
             match list {
-                Ok(found) => owners.jobs.extend(found),
+                Ok(jobs) => owners.jobs.extend(jobs),
                 Err((kind, failure))
                     if kind.is_optional() && (failure.is_forbidden() || failure.is_not_found()) =>
                 {
-                    asked -= 1;
+                    attempted -= 1;
                     owners.hides_groups = true;
                 }
                 Err((kind, failure)) if failure.is_forbidden() => {
                     owners.unreadable.push(kind.word());
-                    refused.get_or_insert(failure);
+                    forbidden.get_or_insert(failure);
                 }
                 Err((_, failure)) => return Err(failure),
             }
         }
-        match refused {
-            Some(failure) if owners.unreadable.len() == asked => Err(failure),
+        match forbidden {
+            Some(failure) if owners.unreadable.len() == attempted => Err(failure),
             _ => Ok(owners),
         }
     }
 }
 
 /// Adds the pods to their jobs. Also adds deleted jobs whose pods are still terminating.
-fn with_members(owners: ReadableOwners, mut members: JobPods) -> Vec<Job> {
+fn with_members(owners: ReadableOwners, mut pods_by_owner: JobPods) -> Vec<Job> {
     let mut jobs = owners.jobs;
     for job in &mut jobs {
-        job.pods = members
+        job.pods = pods_by_owner
             .pods
-            .remove(&PodOwner::of_job(job))
+            .remove(&PodOwner::from_job(job))
             .unwrap_or_default();
     }
     if owners.hides_groups {
         // The LeaderWorkerSet of these pods may exist even though the user cannot see it.
-        members.leftovers.retain(|left| left.pod.group.is_none());
+        pods_by_owner
+            .leftovers
+            .retain(|leftover| leftover.pod.group.is_none());
     }
     // If some kind of owner is hidden, a pod without a visible owner may still have one.
     if owners.unreadable.is_empty() {
-        let is_listed = |left: &Job| {
+        let has_owner = |leftover: &Job| {
             jobs.iter()
-                .any(|job| (&job.namespace, &job.name) == (&left.namespace, &left.name))
+                .any(|job| (&job.namespace, &job.name) == (&leftover.namespace, &leftover.name))
         };
-        let left: Vec<Job> = left_over(members.leftovers)
+        let leftover_jobs: Vec<Job> = left_over(pods_by_owner.leftovers)
             .into_iter()
-            .filter(|left| !is_listed(left))
+            .filter(|leftover| !has_owner(leftover))
             .collect();
-        jobs.extend(left);
+        jobs.extend(leftover_jobs);
     }
     jobs.sort_by(|a: &Job, b: &Job| {
         (&a.namespace, &a.name, a.kind).cmp(&(&b.namespace, &b.name, b.kind))
@@ -185,10 +188,10 @@ fn with_members(owners: ReadableOwners, mut members: JobPods) -> Vec<Job> {
 pub const NAMES_AT_ONCE: usize = 50;
 
 impl JobsApi<'_> {
-    /// Lists the jobs that `wanted` selects, with their pods, by namespace and name.
-    pub async fn list(self, wanted: &Wanted) -> Result<Selection, Failure> {
-        let namespace = wanted.namespace.as_deref();
-        match self.jobs_in(wanted, namespace).await {
+    /// Lists the jobs that `filter` selects, with their pods, by namespace and name.
+    pub async fn list(self, filter: &JobFilter) -> Result<Selection, Failure> {
+        let namespace = filter.namespace.as_deref();
+        match self.jobs_in(filter, namespace).await {
             Ok((jobs, unreadable)) => Ok(Selection {
                 jobs,
                 narrowed_to: None,
@@ -196,7 +199,7 @@ impl JobsApi<'_> {
             }),
             Err(failure) if namespace.is_some() || !failure.is_forbidden() => Err(failure),
             Err(_) => {
-                let (jobs, unreadable) = self.jobs_in(wanted, Some(&self.0.namespace)).await?;
+                let (jobs, unreadable) = self.jobs_in(filter, Some(&self.0.namespace)).await?;
                 Ok(Selection {
                     jobs,
                     narrowed_to: Some(self.0.namespace.clone()),
@@ -210,17 +213,17 @@ impl JobsApi<'_> {
     /// the user can list no kind, or no pods.
     async fn jobs_in(
         self,
-        wanted: &Wanted,
+        filter: &JobFilter,
         namespace: Option<&str>,
     ) -> Result<(Vec<Job>, Vec<&'static str>), Failure> {
-        let selector = wanted.selector();
+        let selector = filter.selector();
         let parameters = [("labelSelector", selector.as_str())];
-        let kinds = wanted.owners().into_iter();
+        let kinds = filter.owners().into_iter();
         let owners = join_all(kinds.map(|kind| self.jobs_of_owners(kind, namespace, &parameters)));
-        let (owners, members) = join(owners, self.members(namespace, &parameters)).await;
+        let (owners, job_pods) = join(owners, self.members(namespace, &parameters)).await;
         let owners = ReadableOwners::new(owners)?;
         let unreadable = owners.unreadable.clone();
-        let mut jobs = with_members(owners, members?);
+        let mut jobs = with_members(owners, job_pods?);
         self.explain_missing_pods(&mut jobs).await;
         self.explain_stuck_pods(&mut jobs).await;
         self.0.queues().explain_queues(&mut jobs).await;
@@ -236,12 +239,12 @@ impl JobsApi<'_> {
     ) -> Result<Vec<Job>, (OwnerKind, Failure)> {
         let mut jobs = Vec::new();
         let path = kind.collection(namespace);
-        let listed = self.0.list(&path, parameters, |page| {
+        let result = self.0.list(&path, parameters, |page| {
             let page: ListPage<WireOwner<'_>> = page.objects()?;
-            jobs.extend(page.items.iter().map(|found| found.job(kind)));
+            jobs.extend(page.items.iter().map(|owner| owner.job(kind)));
             Ok(())
         });
-        listed
+        result
             .await
             .map(|()| jobs)
             .map_err(|failure| (kind, failure))
@@ -252,7 +255,7 @@ impl JobsApi<'_> {
         namespace: Option<&str>,
         parameters: &[(&str, &str)],
     ) -> Result<JobPods, Failure> {
-        let mut members = JobPods::default();
+        let mut job_pods = JobPods::default();
         let path = namespace.map_or_else(
             || "/api/v1/pods".to_owned(),
             |space| format!("/api/v1/namespaces/{space}/pods"),
@@ -260,11 +263,11 @@ impl JobsApi<'_> {
         self.0
             .list(&path, parameters, |page| {
                 let page: ListPage<WirePod<'_>> = page.objects()?;
-                page.items.iter().for_each(|pod| members.add(pod));
+                page.items.iter().for_each(|pod| job_pods.add(pod));
                 Ok(())
             })
             .await?;
-        Ok(members)
+        Ok(job_pods)
     }
 
     /// Explains from events why a pod with a node does not start. A kubelet that cannot mount a
@@ -284,45 +287,48 @@ impl JobsApi<'_> {
             "Created",
             "Started",
         ];
-        let stuck = |pod: &&Pod| {
-            let waits = pod.containers.iter().any(|one| {
-                one.waiting
+        let is_suspect = |pod: &&Pod| {
+            let has_waiting_container = pod.containers.iter().any(|container| {
+                container
+                    .waiting
                     .as_ref()
                     .is_some_and(|(reason, _)| is_starting(reason))
             });
-            let begins = pod.phase == PodPhase::Pending && waits;
-            (begins || pod.phase == PodPhase::Running && pod.own_ended())
+            let is_starting = pod.phase == PodPhase::Pending && has_waiting_container;
+            (is_starting || pod.phase == PodPhase::Running && pod.own_ended())
                 && pod.node.is_some()
                 && !pod.deleting
         };
         let stuck = jobs.iter_mut().filter_map(|job| {
-            let pod = job.current_pods().into_iter().find(stuck)?;
+            let pod = job.current_pods().into_iter().find(is_suspect)?;
             Some((pod.uid.clone(), pod.phase == PodPhase::Pending, job))
         });
         let stuck: Vec<(String, bool, &mut Job)> = stuck.take(LOOKED_INTO).collect();
-        join_all(stuck.into_iter().map(|(pod, begins, job)| async move {
+        join_all(stuck.into_iter().map(|(pod, starting, job)| async move {
             let events = self
                 .0
                 .events()
-                .about(&job.namespace, &pod)
+                .for_object(&job.namespace, &pod)
                 .await
                 .unwrap_or_default();
             // An event after the failure shows that the failure is over.
-            let since = events
+            let recent = events
                 .into_iter()
                 .rev()
                 .take_while(|event| !PROGRESS.contains(&event.reason.as_str()));
-            let told = |event: &Event| {
-                if begins {
+            let explains = |event: &Event| {
+                if starting {
                     REFUSALS.contains(&event.reason.as_str())
                 } else {
                     event.reason == "Evicted"
                 }
             };
-            let found = since.into_iter().find(|event| event.warning && told(event));
-            match begins {
-                true => job.start_failure = found.map(|event| (event.reason, event.message)),
-                false => job.eviction = found.map(|event| event.message),
+            let cause = recent
+                .into_iter()
+                .find(|event| event.warning && explains(event));
+            match starting {
+                true => job.start_failure = cause.map(|event| (event.reason, event.message)),
+                false => job.eviction = cause.map(|event| event.message),
             }
         }))
         .await;
@@ -332,32 +338,36 @@ impl JobsApi<'_> {
     /// only there, except that a Deployment also sets a condition. Without the right to read events
     /// the job remains `Creating`.
     pub(crate) async fn explain_missing_pods(self, jobs: &mut [Job]) {
-        let lacks = |job: &&mut Job| {
-            let there = job
+        let lacks_pods = |job: &&mut Job| {
+            let current = job
                 .current_pods()
                 .iter()
                 .filter(|pod| pod.phase != PodPhase::Failed)
                 .count();
-            there < job.pods_wanted as usize
+            current < job.pods_wanted as usize
                 && !job.suspended
                 && !job.deleting
                 && job.create_failure.is_none()
                 && !job.conditions.contains_key("Complete")
                 && !job.conditions.contains_key("Failed")
         };
-        let lacking: Vec<&mut Job> = jobs.iter_mut().filter(lacks).take(LOOKED_INTO).collect();
-        join_all(lacking.into_iter().map(|job| async {
+        let incomplete: Vec<&mut Job> = jobs
+            .iter_mut()
+            .filter(lacks_pods)
+            .take(LOOKED_INTO)
+            .collect();
+        join_all(incomplete.into_iter().map(|job| async {
             let events = match job.group_size {
-                0 | 1 => self.0.events().about(&job.namespace, &job.uid).await,
-                _ => self.0.events().of_groups(job).await,
+                0 | 1 => self.0.events().for_object(&job.namespace, &job.uid).await,
+                _ => self.0.events().for_groups(job).await,
             };
             // A success after the failure shows that the failure is over.
-            let made = ["FailedCreate", "SuccessfulCreate"];
+            let reasons = ["FailedCreate", "SuccessfulCreate"];
             let newest = events
                 .unwrap_or_default()
                 .into_iter()
                 .rev()
-                .find(|event| made.contains(&event.reason.as_str()));
+                .find(|event| reasons.contains(&event.reason.as_str()));
             job.create_failure = newest
                 .filter(|event| event.warning)
                 .map(|event| event.message);

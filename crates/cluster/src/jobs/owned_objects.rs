@@ -126,12 +126,12 @@ impl JobsApi<'_> {
             let selector = selector.as_str();
             async move {
                 let path = format!("{group}/namespaces/{namespace}/{plural}");
-                let mut found = Vec::new();
-                let listed = self
+                let mut objects = Vec::new();
+                let result = self
                     .0
                     .list(&path, &[("labelSelector", selector)], |page| {
                         let page: ListPage<NamedObject<'_>> = page.objects()?;
-                        found.extend(page.items.iter().map(|object| {
+                        objects.extend(page.items.iter().map(|object| {
                             OwnedObject {
                                 kind,
                                 name: object.metadata.name.to_string(),
@@ -156,7 +156,7 @@ impl JobsApi<'_> {
                         Ok(())
                     })
                     .await;
-                match listed {
+                match result {
                     // A bundle of an earlier version lacks kinds that it did not support.
                     Err(failure)
                         if !failure.is_forbidden()
@@ -164,30 +164,32 @@ impl JobsApi<'_> {
                     {
                         Err(failure)
                     }
-                    _ => Ok(found),
+                    _ => Ok(objects),
                 }
             }
         });
-        let mut all = Vec::new();
+        let mut objects = Vec::new();
         for list in join_all(lists).await {
-            all.extend(list?);
+            objects.extend(list?);
         }
-        Ok(all)
+        Ok(objects)
     }
 
     /// Lists the objects that `delete` removes: those of `belongings`, and the Secret with the
     /// ranks' token. Its name is fixed, so this needs no right to list Secrets and does not read
     /// its content.
     pub async fn deletable(self, namespace: &str, job: &str) -> Result<Vec<OwnedObject>, Failure> {
-        let mut all = self.belongings(namespace, job).await?;
+        let mut objects = self.belongings(namespace, job).await?;
         let name = format!("{job}-supervisor");
         let path = format!("/api/v1/namespaces/{namespace}/secrets/{name}");
         let secret = match self.0.writes().find_metadata(&path).await {
             // A bundle contains no Secrets.
             Err(Failure::NotInBundle(_)) => None,
-            found => unless_forbidden(found)?.flatten(),
+            answer => unless_forbidden(answer)?.flatten(),
         };
-        let Some(secret) = secret else { return Ok(all) };
+        let Some(secret) = secret else {
+            return Ok(objects);
+        };
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let meta = &secret["metadata"];
         if meta["labels"][MANAGED_BY] == MANAGED_BY_US && meta["labels"][JOB] == job {
@@ -197,7 +199,7 @@ impl JobsApi<'_> {
                 .flatten()
                 .map(|owner| text(&owner["uid"]))
                 .collect();
-            all.push(OwnedObject {
+            objects.push(OwnedObject {
                 kind: "secret",
                 name,
                 uid: text(&meta["uid"]),
@@ -207,18 +209,18 @@ impl JobsApi<'_> {
                 kept: false,
             });
         }
-        Ok(all)
+        Ok(objects)
     }
 
     /// Returns `kind/name` of all objects of the job except its pods, starting with the owner if it
     /// still exists.
     pub async fn objects_of(self, job: &Job) -> Result<Vec<String>, Failure> {
-        let rest = self.belongings(&job.namespace, &job.name).await?;
-        let owner = format!("{}/{}", OwnerKind::of(job).word(), job.name);
+        let belongings = self.belongings(&job.namespace, &job.name).await?;
+        let owner = format!("{}/{}", OwnerKind::for_job(job).word(), job.name);
         let owner = Some(owner).filter(|_| !job.owner_is_gone);
         Ok(owner
             .into_iter()
-            .chain(rest.iter().map(OwnedObject::label))
+            .chain(belongings.iter().map(OwnedObject::label))
             .collect())
     }
 
@@ -226,7 +228,7 @@ impl JobsApi<'_> {
         match self
             .0
             .writes()
-            .delete_at(&belonging.path, Deletion::of(&belonging.uid))
+            .delete_at(&belonging.path, Deletion::with_uid(&belonging.uid))
             .await
         {
             // The garbage collector deletes it after its owner.
@@ -237,10 +239,10 @@ impl JobsApi<'_> {
 
     /// Deletes the owner of the job's pods, which the garbage collector deletes with it.
     pub async fn delete_owner(self, job: &Job) -> Result<bool, Failure> {
-        let path = OwnerKind::of(job).path(&job.namespace, &job.name);
+        let path = OwnerKind::for_job(job).path(&job.namespace, &job.name);
         self.0
             .writes()
-            .delete_at(&path, Deletion::of(&job.uid))
+            .delete_at(&path, Deletion::with_uid(&job.uid))
             .await
     }
 
@@ -271,29 +273,29 @@ impl JobsApi<'_> {
     pub async fn delete_replica_sets(self, job: &Job) -> Result<(), Failure> {
         let collection = format!("/apis/apps/v1/namespaces/{}/replicasets", job.namespace);
         let selector = format!("{MANAGED_BY}={MANAGED_BY_US},{JOB}={}", job.name);
-        let mut found = Vec::new();
+        let mut replica_sets = Vec::new();
         self.0
             .list(&collection, &[("labelSelector", &selector)], |page| {
                 let page: ListPage<NamedObject<'_>> = page.objects()?;
-                let ours = |set: &&NamedObject<'_>| {
+                let is_owned = |set: &&NamedObject<'_>| {
                     set.metadata
                         .owner_references
                         .iter()
                         .any(|owner| owner.uid == job.uid)
                 };
-                found.extend(
+                replica_sets.extend(
                     page.items
                         .iter()
-                        .filter(ours)
+                        .filter(is_owned)
                         .map(|set| (set.metadata.name.to_string(), set.metadata.uid.to_string())),
                 );
                 Ok(())
             })
             .await?;
-        for (name, uid) in found {
+        for (name, uid) in replica_sets {
             self.0
                 .writes()
-                .delete_at(&format!("{collection}/{name}"), Deletion::of(&uid))
+                .delete_at(&format!("{collection}/{name}"), Deletion::with_uid(&uid))
                 .await?;
         }
         Ok(())
@@ -308,17 +310,17 @@ struct EndingObject<'a> {
 
 impl EndingObject<'_> {
     fn remainder(&self, kind: &str, collection: &str) -> PendingDeletion {
-        let held = self.metadata.finalizers.join(", ");
-        let held = if held.is_empty() {
+        let finalizers = self.metadata.finalizers.join(", ");
+        let suffix = if finalizers.is_empty() {
             String::new()
         } else {
-            format!(" (held by {held})")
+            format!(" (held by {finalizers})")
         };
         let path = format!("{collection}/{}", self.metadata.name);
         PendingDeletion {
             uid: self.metadata.uid.to_string(),
             path,
-            label: format!("{kind}/{}{held}", self.metadata.name),
+            label: format!("{kind}/{}{suffix}", self.metadata.name),
         }
     }
 }
@@ -328,10 +330,10 @@ impl JobsApi<'_> {
     /// Deployment are matched by its name only, so those of a newer Deployment with this name match
     /// too.
     pub async fn remains(self, job: &Job) -> Result<Vec<PendingDeletion>, Failure> {
-        let (namespace, owner) = (job.namespace.as_str(), OwnerKind::of(job));
+        let (namespace, owner) = (job.namespace.as_str(), OwnerKind::for_job(job));
         let selector = format!("{MANAGED_BY}={MANAGED_BY_US},{JOB}={}", job.name);
-        let pods_of = PodOwner::of_job(job);
-        let mut left = Vec::new();
+        let pods_of = PodOwner::from_job(job);
+        let mut remaining = Vec::new();
         for (kind, path) in [
             (owner.word(), owner.collection(Some(namespace))),
             ("pod", format!("/api/v1/namespaces/{namespace}/pods")),
@@ -339,23 +341,23 @@ impl JobsApi<'_> {
             self.0
                 .list(&path, &[("labelSelector", &selector)], |page| {
                     let page: ListPage<EndingObject<'_>> = page.objects()?;
-                    let ours = |object: &&EndingObject<'_>| {
+                    let is_owned = |object: &&EndingObject<'_>| {
                         object.metadata.uid == job.uid
                             || job.owner_is_gone
                                 && job.pods.iter().any(|pod| pod.uid == object.metadata.uid)
-                            || PodOwner::of(&object.metadata) == pods_of
+                            || PodOwner::from_metadata(&object.metadata) == pods_of
                     };
-                    left.extend(
+                    remaining.extend(
                         page.items
                             .iter()
-                            .filter(ours)
+                            .filter(is_owned)
                             .map(|object| object.remainder(kind, &path)),
                     );
                     Ok(())
                 })
                 .await?;
         }
-        Ok(left)
+        Ok(remaining)
     }
 
     /// Lists pods with the labels of a job that does not exist: (path, UID).
@@ -365,19 +367,19 @@ impl JobsApi<'_> {
         job: &str,
     ) -> Result<Vec<(String, String)>, Failure> {
         let collection = format!("/api/v1/namespaces/{namespace}/pods");
-        let mut found = Vec::new();
+        let mut pods = Vec::new();
         // The Job, Deployment and StatefulSet controllers set these labels. Requiring one of them
         // excludes pods that a user created by hand.
-        for made_by in [
+        for creator in [
             "batch.kubernetes.io/controller-uid",
             TEMPLATE_HASH,
             "controller-revision-hash",
         ] {
-            let selector = format!("{MANAGED_BY}={MANAGED_BY_US},{JOB}={job},{made_by}");
+            let selector = format!("{MANAGED_BY}={MANAGED_BY_US},{JOB}={job},{creator}");
             self.0
                 .list(&collection, &[("labelSelector", &selector)], |page| {
                     let page: ListPage<NamedObject<'_>> = page.objects()?;
-                    found.extend(page.items.iter().map(|pod| {
+                    pods.extend(page.items.iter().map(|pod| {
                         (
                             format!("{collection}/{}", pod.metadata.name),
                             pod.metadata.uid.to_string(),
@@ -387,7 +389,7 @@ impl JobsApi<'_> {
                 })
                 .await?;
         }
-        Ok(found)
+        Ok(pods)
     }
 }
 

@@ -23,16 +23,16 @@ impl OwnerKind {
         Self::LeaderWorkerSet,
     ];
 
-    pub(crate) fn of(job: &Job) -> Self {
-        match Self::of_kind(job.kind)[..] {
-            [_, several] if job.group_size > 1 => several,
-            [one, ..] => one,
+    pub(crate) fn for_job(job: &Job) -> Self {
+        match Self::for_job_kind(job.kind)[..] {
+            [_, group_owner] if job.group_size > 1 => group_owner,
+            [owner, ..] => owner,
             [] => unreachable!("every kind has an owner"),
         }
     }
 
     /// Returns the kinds of owners that jobs of this kind have.
-    pub(crate) fn of_kind(kind: JobKind) -> &'static [Self] {
+    pub(crate) fn for_job_kind(kind: JobKind) -> &'static [Self] {
         match kind {
             JobKind::Training => &[Self::Job],
             JobKind::Inference => &[Self::Deployment, Self::LeaderWorkerSet],
@@ -44,10 +44,10 @@ impl OwnerKind {
     /// Returns the kind of job that an owner belongs to. Its label distinguishes a compute service
     /// from an inference.
     pub(crate) fn job_kind(self, label: Option<&str>) -> JobKind {
-        let told = label
+        let labelled = label
             .and_then(|label| label.parse().ok())
-            .filter(|kind| Self::of_kind(*kind).contains(&self));
-        told.unwrap_or(match self {
+            .filter(|kind| Self::for_job_kind(*kind).contains(&self));
+        labelled.unwrap_or(match self {
             Self::Job => JobKind::Training,
             Self::Deployment | Self::LeaderWorkerSet => JobKind::Inference,
             Self::StatefulSet => JobKind::Notebook,
@@ -105,7 +105,7 @@ pub(crate) enum PodOwner {
 pub(crate) const HOSTNAME: &str = "kubernetes.io/hostname";
 
 impl PodOwner {
-    pub(crate) fn of(pod: &ObjectMetadata<'_>) -> Self {
+    pub(crate) fn from_metadata(pod: &ObjectMetadata<'_>) -> Self {
         let Some(owner) = pod.owner_references.first() else {
             return Self::Nobody;
         };
@@ -135,9 +135,9 @@ impl PodOwner {
     }
 
     /// Returns the owner that the pods of a job must have.
-    pub(crate) fn of_job(job: &Job) -> Self {
+    pub(crate) fn from_job(job: &Job) -> Self {
         let (namespace, name) = (job.namespace.clone(), job.name.clone());
-        match OwnerKind::of(job) {
+        match OwnerKind::for_job(job) {
             OwnerKind::Deployment => Self::Deployment { namespace, name },
             OwnerKind::LeaderWorkerSet => Self::LeaderWorkerSet { namespace, name },
             OwnerKind::Job | OwnerKind::StatefulSet => Self::Uid(job.uid.clone()),

@@ -124,14 +124,14 @@ impl WireOwner<'_> {
             ),
             // A paused service is reported with the size that it had before the pause.
             (_, Some(0)) => {
-                let before = self.metadata.annotations.get(REPLICAS);
+                let stored = self.metadata.annotations.get(REPLICAS);
                 // Without a limit, a user with write access to the annotation could make another
                 // user's `resume` create any number of pods.
-                let before = before
+                let replicas = stored
                     .and_then(|size| size.parse().ok())
                     .filter(|size| (1..=MOST_RESUMED).contains(size))
                     .unwrap_or(1_u32);
-                (before.saturating_mul(group_size), true)
+                (replicas.saturating_mul(group_size), true)
             }
             (_, replicas) => (replicas.unwrap_or(1).saturating_mul(group_size), false),
         }

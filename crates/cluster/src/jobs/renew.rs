@@ -33,7 +33,7 @@ impl JobsApi<'_> {
     /// Deletes a pod whose node does not respond. The Job controller keeps such a pod until the
     /// kubelet reports its end, so this also removes the controller's finalizer. The controller
     /// counts nothing for a pod that vanishes.
-    pub async fn take_away(self, namespace: &str, pod: &Pod) -> Result<(), Failure> {
+    pub async fn force_delete(self, namespace: &str, pod: &Pod) -> Result<(), Failure> {
         let path = format!("/api/v1/namespaces/{namespace}/pods/{}", pod.name);
         self.0
             .writes()
@@ -47,23 +47,23 @@ impl JobsApi<'_> {
                 },
             )
             .await?;
-        let Some(left) = self
+        let Some(pod_object) = self
             .0
             .find::<Value>(&path)
             .await?
-            .filter(|left| left["metadata"]["uid"] == pod.uid)
+            .filter(|object| object["metadata"]["uid"] == pod.uid)
         else {
             return Ok(());
         };
-        let finalizers = left["metadata"]["finalizers"]
+        let finalizers = pod_object["metadata"]["finalizers"]
             .as_array()
             .into_iter()
             .flatten();
         // A merge patch replaces the list as a whole, so it must repeat the finalizers of others.
-        let others: Vec<&Value> = finalizers
+        let other_finalizers: Vec<&Value> = finalizers
             .filter(|finalizer| *finalizer != JOB_TRACKING)
             .collect();
-        let patch = json!({"metadata": {"uid": pod.uid, "finalizers": others}});
+        let patch = json!({"metadata": {"uid": pod.uid, "finalizers": other_finalizers}});
         match self.0.writes().merge_patch(&path, &patch).await {
             Err(failure) if failure.is_not_found() || failure.code() == Some(409) => Ok(()),
             other => other.map(drop),
@@ -75,7 +75,7 @@ impl JobsApi<'_> {
         // A changed annotation of the template starts a rollout. `kubectl rollout restart` works
         // alike.
         let template = json!({"metadata": {"annotations": {RESTARTED: now.to_string()}}});
-        let patch = match OwnerKind::of(job) {
+        let patch = match OwnerKind::for_job(job) {
             OwnerKind::LeaderWorkerSet => {
                 json!({"spec": {"leaderWorkerTemplate": {"leaderTemplate": template, "workerTemplate": template}}})
             }
@@ -83,7 +83,10 @@ impl JobsApi<'_> {
         };
         self.0
             .writes()
-            .merge_patch(&OwnerKind::of(job).path(&job.namespace, &job.name), &patch)
+            .merge_patch(
+                &OwnerKind::for_job(job).path(&job.namespace, &job.name),
+                &patch,
+            )
             .await
             .map(drop)
     }

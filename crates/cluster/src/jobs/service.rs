@@ -81,9 +81,9 @@ impl ServicesApi<'_> {
             self.0.find::<Value>(&ingress),
         )
         .await;
-        let mut found = Vec::new();
+        let mut endpoints = Vec::new();
         if let Some(service) = readable(service)? {
-            found.extend(of_service(&service, job));
+            endpoints.extend(service_endpoints(&service, job));
         }
         let hosts = readable(ingress)?;
         let rules = hosts
@@ -91,12 +91,12 @@ impl ServicesApi<'_> {
             .and_then(|ingress| ingress.pointer("/spec/rules")?.as_array())
             .into_iter()
             .flatten();
-        found.extend(
+        endpoints.extend(
             rules
                 .filter_map(|rule| rule["host"].as_str())
                 .map(|host| Endpoint::new("ingress", format!("http://{host}"))),
         );
-        Ok(found)
+        Ok(endpoints)
     }
 
     /// Reads the job's autoscaler; `None` if it has none.
@@ -105,7 +105,7 @@ impl ServicesApi<'_> {
             "/apis/autoscaling/v2/namespaces/{}/horizontalpodautoscalers/{}",
             job.namespace, job.name
         );
-        Ok(readable(self.0.find::<Value>(&path).await)?.map(|found| autoscaler(&found)))
+        Ok(readable(self.0.find::<Value>(&path).await)?.map(|object| autoscaler(&object)))
     }
 }
 
@@ -128,22 +128,22 @@ fn readable(answer: Result<Option<Value>, Failure>) -> Result<Option<Value>, Fai
     }
 }
 
-fn of_service(service: &Value, job: &Job) -> Vec<Endpoint> {
+fn service_endpoints(service: &Value, job: &Job) -> Vec<Endpoint> {
     let (namespace, name) = (&job.namespace, &job.name);
     let port = &service["spec"]["ports"][0];
     let number = |key: &str| port[key].as_u64();
-    let mut found = Vec::new();
-    let Some(own) = number("port") else {
-        return found;
+    let mut endpoints = Vec::new();
+    let Some(service_port) = number("port") else {
+        return endpoints;
     };
     let scheme = match port["protocol"].as_str() {
         Some("UDP") => "udp",
         Some("SCTP") => "sctp",
         _ => "http",
     };
-    found.push(Endpoint::new(
+    endpoints.push(Endpoint::new(
         "cluster",
-        format!("{scheme}://{name}.{namespace}.svc:{own}"),
+        format!("{scheme}://{name}.{namespace}.svc:{service_port}"),
     ));
     if let Some(node_port) = number("nodePort") {
         // Every node accepts the port. The node of a ready pod avoids an extra hop.
@@ -152,7 +152,7 @@ fn of_service(service: &Value, job: &Job) -> Vec<Endpoint> {
             .iter()
             .filter(|pod| pod.ready)
             .find_map(|pod| pod.host_ip.as_ref());
-        found.push(Endpoint {
+        endpoints.push(Endpoint {
             kind: "node",
             url: host.map(|host| format!("{scheme}://{}:{node_port}", bracketed(host))),
         });
@@ -171,18 +171,18 @@ fn of_service(service: &Value, job: &Job) -> Vec<Endpoint> {
     };
     let hosts: Vec<String> = balancers.filter_map(host).collect();
     if hosts.is_empty() && service["spec"]["type"] == "LoadBalancer" {
-        found.push(Endpoint {
+        endpoints.push(Endpoint {
             kind: "loadBalancer",
             url: None,
         });
     }
-    found.extend(hosts.into_iter().map(|host| {
+    endpoints.extend(hosts.into_iter().map(|host| {
         Endpoint::new(
             "loadBalancer",
-            format!("{scheme}://{}:{own}", bracketed(&host)),
+            format!("{scheme}://{}:{service_port}", bracketed(&host)),
         )
     }));
-    found
+    endpoints
 }
 
 /// Encloses an IPv6 address in brackets, as URLs require.
@@ -194,44 +194,45 @@ fn bracketed(host: &str) -> String {
     }
 }
 
-fn autoscaler(found: &Value) -> Autoscaler {
+fn autoscaler(object: &Value) -> Autoscaler {
     let number = |pointer: &str| {
-        found
+        object
             .pointer(pointer)
             .and_then(Value::as_u64)
             .and_then(|number| u32::try_from(number).ok())
     };
-    let current = found
+    let current = object
         .pointer("/status/currentMetrics")
         .and_then(Value::as_array);
-    let metrics = found
+    let metrics = object
         .pointer("/spec/metrics")
         .and_then(Value::as_array)
         .into_iter()
         .flatten();
     let scaling = metrics.map(|metric| {
         let name = metric_name(metric);
-        let of = |list: &Vec<Value>| {
+        let current_value = |list: &Vec<Value>| {
             list.iter()
-                .find(|other| metric_name(other) == name)
-                .and_then(|other| value(other, "current"))
+                .find(|candidate| metric_name(candidate) == name)
+                .and_then(|candidate| value(candidate, "current"))
         };
         Scaling {
-            current: current.and_then(of),
+            current: current.and_then(current_value),
             target: value(metric, "target"),
             metric: name,
         }
     });
-    let conditions = found
+    let conditions = object
         .pointer("/status/conditions")
         .and_then(Value::as_array)
         .into_iter()
         .flatten();
-    let failing = conditions
+    let false_conditions = conditions
         .clone()
         .find(|condition| condition["type"] == "ScalingActive" && condition["status"] == "False");
     // The controller sets this reason for a paused service with 0 replicas.
-    let failing = failing.filter(|condition| condition["reason"] != "ScalingDisabled");
+    let false_conditions =
+        false_conditions.filter(|condition| condition["reason"] != "ScalingDisabled");
     Autoscaler {
         min_replicas: number("/spec/minReplicas").unwrap_or(1),
         max_replicas: number("/spec/maxReplicas").unwrap_or(1),
@@ -239,7 +240,7 @@ fn autoscaler(found: &Value) -> Autoscaler {
         desired_replicas: number("/status/desiredReplicas")
             .filter(|_| conditions.clone().next().is_some()),
         metrics: scaling.collect(),
-        problem: failing
+        problem: false_conditions
             .and_then(|condition| condition["message"].as_str())
             .map(ToOwned::to_owned),
     }
@@ -253,12 +254,12 @@ fn metric_name(metric: &Value) -> String {
 }
 
 /// Reads a metric in percent: an average value, or the utilization of a resource.
-fn value(metric: &Value, which: &str) -> Option<f64> {
+fn value(metric: &Value, field: &str) -> Option<f64> {
     let average = metric
-        .pointer(&format!("/pods/{which}/averageValue"))
+        .pointer(&format!("/pods/{field}/averageValue"))
         .and_then(Value::as_str);
     let utilization = metric
-        .pointer(&format!("/resource/{which}/averageUtilization"))
+        .pointer(&format!("/resource/{field}/averageUtilization"))
         .and_then(Value::as_f64);
     utilization.or_else(|| {
         gpuctl_core::model::values::quantity::milli(average?).map(|milli| milli as f64 / 1000.0)
@@ -273,7 +274,7 @@ mod tests {
 
     #[test]
     fn figures_of_an_autoscaler_are_percent_and_unknown_is_not_zero() {
-        let found = json!({
+        let object = json!({
             "spec": {"minReplicas": 1, "maxReplicas": 4, "metrics": [
                 {"type": "Pods", "pods": {"metric": {"name": "gpu_utilization"}, "target": {"averageValue": "70"}}},
                 {"type": "Pods", "pods": {"metric": {"name": "gpu_memory_utilization"}, "target": {"averageValue": "85"}}},
@@ -283,17 +284,17 @@ mod tests {
                 {"type": ""},
             ], "conditions": [{"type": "ScalingActive", "status": "False", "reason": "FailedGetPodsMetric", "message": "no metric"}]},
         });
-        let read = autoscaler(&found);
+        let parsed = autoscaler(&object);
         assert_eq!(
-            (read.metrics[0].current, read.metrics[0].target),
+            (parsed.metrics[0].current, parsed.metrics[0].target),
             (Some(95.5), Some(70.0))
         );
         assert_eq!(
-            (read.metrics[1].current, read.metrics[1].target),
+            (parsed.metrics[1].current, parsed.metrics[1].target),
             (None, Some(85.0))
         );
         assert_eq!(
-            (read.desired_replicas, read.problem.as_deref()),
+            (parsed.desired_replicas, parsed.problem.as_deref()),
             (Some(2), Some("no metric"))
         );
     }
@@ -308,7 +309,7 @@ mod tests {
             ..Job::default()
         };
         assert_eq!(
-            of_service(&service, &job)[1],
+            service_endpoints(&service, &job)[1],
             Endpoint {
                 kind: "node",
                 url: None
@@ -319,14 +320,14 @@ mod tests {
             host_ip: Some("fd00::1".into()),
             ..Pod::default()
         }];
-        let found = of_service(&service, &job);
+        let endpoints = service_endpoints(&service, &job);
         assert_eq!(
-            found[2],
+            endpoints[2],
             Endpoint {
                 kind: "loadBalancer",
                 url: None
             }
         );
-        assert_eq!(found[1].url.as_deref(), Some("http://[fd00::1]:30000"));
+        assert_eq!(endpoints[1].url.as_deref(), Some("http://[fd00::1]:30000"));
     }
 }

@@ -11,7 +11,7 @@ use gpuctl_core::model::contract::labels::REPLICAS;
 
 impl JobsApi<'_> {
     fn owner_path(job: &Job) -> String {
-        OwnerKind::of(job).path(&job.namespace, &job.name)
+        OwnerKind::for_job(job).path(&job.namespace, &job.name)
     }
 
     /// Suspends or resumes a training.
@@ -54,12 +54,12 @@ impl JobsApi<'_> {
 
     /// Resumes a paused job, on any node or on the one where it ran; a service gets its earlier
     /// size.
-    pub async fn resume(self, job: &Job, anywhere: bool) -> Result<(), Failure> {
+    pub async fn resume(self, job: &Job, unpin: bool) -> Result<(), Failure> {
         if !job.kind.serves() {
             return self.suspend(job, false).await;
         }
         let mut patch = json!({"spec": {"replicas": job.replicas()}, "metadata": {"annotations": {REPLICAS: null}}});
-        if anywhere && job.pinned.is_some() {
+        if unpin && job.pinned.is_some() {
             patch["spec"]["template"]["spec"]["nodeSelector"][HOSTNAME] = Value::Null;
         }
         self.0
@@ -68,11 +68,11 @@ impl JobsApi<'_> {
             .await?;
         // A StatefulSet does not replace a pod of its old template that never became ready
         // (kubernetes#67250).
-        for pod in job.pods.iter().filter(|pod| anywhere && pod.node.is_none()) {
+        for pod in job.pods.iter().filter(|pod| unpin && pod.node.is_none()) {
             let path = format!("/api/v1/namespaces/{}/pods/{}", job.namespace, pod.name);
             self.0
                 .writes()
-                .delete_at(&path, Deletion::of(&pod.uid))
+                .delete_at(&path, Deletion::with_uid(&pod.uid))
                 .await?;
         }
         Ok(())
@@ -81,10 +81,10 @@ impl JobsApi<'_> {
     /// Reads the value of the node's host name label, which differs from the node's name on some
     /// clouds. Falls back to the name if the user cannot read nodes.
     async fn hostname(self, node: &str) -> String {
-        let found: Option<Value> = self.0.find_in("/api/v1/nodes", node).await.ok().flatten();
-        let label = found
+        let object: Option<Value> = self.0.find_in("/api/v1/nodes", node).await.ok().flatten();
+        let label = object
             .as_ref()
-            .and_then(|found| found["metadata"]["labels"][HOSTNAME].as_str());
+            .and_then(|object| object["metadata"]["labels"][HOSTNAME].as_str());
         label.unwrap_or(node).to_owned()
     }
 }

@@ -48,57 +48,61 @@ impl StorageApi<'_> {
     /// Checks the storage classes of the claims that a job creates. Finds nothing if the user
     /// cannot list storage classes.
     pub async fn storage_classes(self, rendered: &Rendered) -> ClassFindings {
-        let mut found = ClassFindings::default();
+        let mut findings = ClassFindings::default();
         let claims: Vec<&Object> = rendered
             .objects
             .iter()
             .filter(|object| object.kept)
             .collect();
         if claims.is_empty() {
-            return found;
+            return findings;
         }
         let Ok(list) = self
             .0
             .get::<Value>("/apis/storage.k8s.io/v1/storageclasses")
             .await
         else {
-            return found;
+            return findings;
         };
         let classes: Vec<&Value> = list["items"].as_array().into_iter().flatten().collect();
         claims
             .into_iter()
-            .for_each(|claim| judge(claim, &classes, &mut found));
-        if !found.missing.is_empty() {
-            self.without_class(rendered, &mut found).await;
+            .for_each(|claim| judge(claim, &classes, &mut findings));
+        if !findings.missing.is_empty() {
+            self.without_class(rendered, &mut findings).await;
         }
-        found
+        findings
     }
 
     /// Drops findings that block no pod: the claim already exists, or a volume with this class name
     /// exists.
-    async fn without_class(self, rendered: &Rendered, found: &mut ClassFindings) {
-        let mut there = Vec::new();
+    async fn without_class(self, rendered: &Rendered, findings: &mut ClassFindings) {
+        let mut existing = Vec::new();
         for claim in rendered.objects.iter().filter(|object| object.kept) {
             if matches!(self.0.writes().live(claim).await, Ok(Some(_))) {
-                there.push(claim.name().to_owned());
+                existing.push(claim.name().to_owned());
             }
         }
-        found.missing.retain(|one| !there.contains(&one.claim));
+        findings
+            .missing
+            .retain(|missing| !existing.contains(&missing.claim));
         match self.0.get::<Value>("/api/v1/persistentvolumes").await {
             Ok(list) => {
                 let volumes = list["items"].as_array().cloned().unwrap_or_default();
-                let made = |class: &str| {
+                let is_rendered = |class: &str| {
                     volumes
                         .iter()
                         .any(|volume| volume["spec"]["storageClassName"] == class)
                 };
-                found.missing.retain(|one| !made(&one.class));
+                findings
+                    .missing
+                    .retain(|missing| !is_rendered(&missing.class));
             }
             // Without the right to list volumes, a missing class is only a warning: such a volume
             // may exist.
-            Err(_) => found
+            Err(_) => findings
                 .warnings
-                .extend(found.missing.drain(..).map(|one| one.message)),
+                .extend(findings.missing.drain(..).map(|missing| missing.message)),
         }
     }
 }
@@ -126,35 +130,36 @@ fn judge(claim: &Object, classes: &[&Value], findings: &mut ClassFindings) {
             .unwrap_or_default()
             .to_owned()
     };
-    let asked = Some(claim.text("/spec/storageClassName")).filter(|asked| !asked.is_empty());
+    let requested =
+        Some(claim.text("/spec/storageClassName")).filter(|requested| !requested.is_empty());
     let is_default = |class: &&&Value| class["metadata"]["annotations"][DEFAULT] == "true";
-    let found = match asked {
-        Some(asked) => classes.iter().find(|class| name(class) == asked),
+    let class = match requested {
+        Some(requested) => classes.iter().find(|class| name(class) == requested),
         None => classes.iter().find(is_default),
     };
-    let Some(class) = found else {
+    let Some(class) = class else {
         let names: Vec<String> = classes.iter().map(|class| name(class)).collect();
-        let there = if names.is_empty() {
+        let available = if names.is_empty() {
             "the cluster has none".to_owned()
         } else {
             format!("available: {}", names.join(", "))
         };
-        match asked {
-            Some(asked) => {
-                let message = format!("storage class `{asked}` does not exist, but claim {} needs it; {there}", claim.name());
-                findings.missing.push(MissingClass { claim: claim.name().to_owned(), class: asked.to_owned(), message });
+        match requested {
+            Some(requested) => {
+                let message = format!("storage class `{requested}` does not exist, but claim {} needs it; {available}", claim.name());
+                findings.missing.push(MissingClass { claim: claim.name().to_owned(), class: requested.to_owned(), message });
             }
             None => findings.warnings.push(format!(
-                "no storage class is the default, so claim {} waits for a matching volume; set `storageClass:` ({there})",
+                "no storage class is the default, so claim {} waits for a matching volume; set `storageClass:` ({available})",
                 claim.name()
             )),
         }
         return;
     };
     let provisioner = class["provisioner"].as_str().unwrap_or_default();
-    let many = claim.text("/spec/accessModes/0") == "ReadWriteMany"
+    let is_shared = claim.text("/spec/accessModes/0") == "ReadWriteMany"
         || claim.text("/spec/accessModes/0") == "ReadOnlyMany";
-    if many && ONE_NODE.contains(&provisioner) {
+    if is_shared && ONE_NODE.contains(&provisioner) {
         findings.warnings.push(format!(
             "claim {} requests {}, but storage class `{}` ({provisioner}) serves one node at a time; set another `storageClass:`",
             claim.name(),

@@ -54,13 +54,13 @@ impl JobsApi<'_> {
             let Some(live) = self.0.writes().live(root).await? else {
                 return Ok(None);
             };
-            let seen = live
+            let observed = live
                 .pointer("/status/observedGeneration")
                 .and_then(Value::as_u64);
             // Until the controller has observed the change, `updateRevision` is that of the old
             // template.
-            if seen.is_some()
-                && seen == live.pointer("/metadata/generation").and_then(Value::as_u64)
+            if observed.is_some()
+                && observed == live.pointer("/metadata/generation").and_then(Value::as_u64)
             {
                 return Ok(live
                     .pointer("/status/updateRevision")
@@ -82,11 +82,11 @@ fn is_stuck(pod: &Value, revision: &str) -> bool {
     let ready = conditions
         .into_iter()
         .any(|condition| condition["type"] == "Ready" && condition["status"] == "True");
-    let of = pod
+    let pod_revision = pod
         .pointer("/metadata/labels/controller-revision-hash")
         .and_then(Value::as_str);
     let deleting = pod.pointer("/metadata/deletionTimestamp").is_some();
-    !ready && !deleting && of.is_some_and(|of| of != revision)
+    !ready && !deleting && pod_revision.is_some_and(|pod_revision| pod_revision != revision)
 }
 
 #[cfg(test)]
@@ -109,9 +109,9 @@ mod tests {
             !is_stuck(&pod("new", "False"), "new"),
             "it has just been made"
         );
-        let mut going = pod("old", "False");
-        going["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
-        assert!(!is_stuck(&going, "new"));
+        let mut deleting = pod("old", "False");
+        deleting["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+        assert!(!is_stuck(&deleting, "new"));
         assert!(!is_stuck(&json!({}), "new"));
     }
 }

@@ -32,15 +32,15 @@ impl JobsApi<'_> {
     /// Reads a pod as a job of one pod.
     pub async fn pod_as_job(self, namespace: &str, name: &str) -> Result<Option<Job>, Failure> {
         let collection = format!("/api/v1/namespaces/{namespace}/pods");
-        let Some(found) = self.0.find_in::<Value>(&collection, name).await? else {
+        let Some(object) = self.0.find_in::<Value>(&collection, name).await? else {
             return Ok(None);
         };
-        let text = found.to_string();
+        let text = object.to_string();
         let Ok(wire) = serde_json::from_str::<WirePod<'_>>(&text) else {
             return Ok(None);
         };
         Ok(Some(
-            self.explained(of_pods(namespace, name, vec![wire.pod()]))
+            self.explained(job_from_pods(namespace, name, vec![wire.pod()]))
                 .await,
         ))
     }
@@ -53,17 +53,17 @@ impl JobsApi<'_> {
         namespace: &str,
         name: &str,
     ) -> Result<Option<(Job, &'static str)>, Failure> {
-        let wanted =
+        let is_requested =
             |owner: &OwnerKind| kind.is_none_or(|kind| owner.word().eq_ignore_ascii_case(kind));
-        let kinds = OwnerKind::ALL.into_iter().filter(wanted);
-        let found = join_all(kinds.map(|owner| async move {
+        let kinds = OwnerKind::ALL.into_iter().filter(is_requested);
+        let lookups = join_all(kinds.map(|owner| async move {
             let collection = owner.collection(Some(namespace));
             (
                 owner,
                 unless_forbidden(self.0.find_in::<Value>(&collection, name).await),
             )
         }));
-        for (owner, answer) in found.await {
+        for (owner, answer) in lookups.await {
             let Some(object) = answer?.flatten() else {
                 continue;
             };
@@ -73,9 +73,11 @@ impl JobsApi<'_> {
             else {
                 continue;
             };
-            let own = PodOwner::of_job(&job);
+            let pod_owner = PodOwner::from_job(&job);
             job.pods = self
-                .pods_where(namespace, |pod| PodOwner::of(&pod.metadata) == own)
+                .pods_where(namespace, |pod| {
+                    PodOwner::from_metadata(&pod.metadata) == pod_owner
+                })
                 .await?;
             return Ok(Some((self.explained(job).await, owner.word())));
         }
@@ -93,9 +95,9 @@ impl JobsApi<'_> {
             names.contains(pod.metadata.name.as_ref())
         });
         let (pods, object) = join(pods, self.0.workloads().owner_object(owner)).await;
-        let mut job = of_pods(&owner.namespace, &owner.name, pods?);
+        let mut job = job_from_pods(&owner.namespace, &owner.name, pods?);
         if let Some(object) = object {
-            told_by(&object, &mut job);
+            apply_conditions(&object, &mut job);
         }
         Ok(self.explained(job).await)
     }
@@ -103,7 +105,7 @@ impl JobsApi<'_> {
     async fn pods_where(
         self,
         namespace: &str,
-        wanted: impl Fn(&WirePod<'_>) -> bool,
+        filter: impl Fn(&WirePod<'_>) -> bool,
     ) -> Result<Vec<Pod>, Failure> {
         let mut pods = Vec::new();
         self.0
@@ -115,7 +117,7 @@ impl JobsApi<'_> {
                     pods.extend(
                         page.items
                             .iter()
-                            .filter(|pod| wanted(pod))
+                            .filter(|pod| filter(pod))
                             .map(WirePod::pod),
                     );
                     Ok(())
@@ -136,12 +138,12 @@ impl JobsApi<'_> {
 
     /// Reads the first pod of the job that has no node.
     pub async fn unplaced(self, job: &Job) -> Result<Option<UnplacedPod>, Failure> {
-        let waits = |pod: &&Pod| pod.node.is_none() && !pod.ended() && !pod.deleting;
-        let Some(pod) = job.current_pods().into_iter().find(waits) else {
+        let is_waiting = |pod: &&Pod| pod.node.is_none() && !pod.ended() && !pod.deleting;
+        let Some(pod) = job.current_pods().into_iter().find(is_waiting) else {
             return Ok(None);
         };
         let path = format!("/api/v1/namespaces/{}/pods/{}", job.namespace, pod.name);
-        let unread = || UnplacedPod {
+        let unreadable_pod = || UnplacedPod {
             name: pod.name.clone(),
             created_at: pod.created_at,
             nominated: None,
@@ -149,29 +151,29 @@ impl JobsApi<'_> {
             group: None,
             claims_made: false,
         };
-        let Some(found) = unless_forbidden(self.0.find::<Value>(&path).await)? else {
-            return Ok(Some(unread()));
+        let Some(answer) = unless_forbidden(self.0.find::<Value>(&path).await)? else {
+            return Ok(Some(unreadable_pod()));
         };
-        let Some(mut found) = found else {
+        let Some(mut object) = answer else {
             return Ok(None);
         };
-        let nominated = found
+        let nominated = object
             .pointer("/status/nominatedNodeName")
             .and_then(Value::as_str);
         let nominated = nominated
             .filter(|node| !node.is_empty())
             .map(ToOwned::to_owned);
-        let group = self.0.queues().group_verdict(&job.namespace, &found).await;
-        let claims_made = found
+        let group = self.0.queues().group_verdict(&job.namespace, &object).await;
+        let claims_made = object
             .pointer("/status/resourceClaimStatuses")
             .and_then(Value::as_array)
-            .is_some_and(|all| !all.is_empty());
+            .is_some_and(|claims| !claims.is_empty());
         Ok(Some(UnplacedPod {
             nominated,
             group,
             claims_made,
-            spec: Some(found["spec"].take()),
-            ..unread()
+            spec: Some(object["spec"].take()),
+            ..unreadable_pod()
         }))
     }
 
@@ -192,14 +194,14 @@ impl JobsApi<'_> {
             .filter(|class| !class.is_empty());
         let (mut class_exists, mut with_first_pod) = (None, false);
         if let Some(class) = class
-            && let Ok(found) = self
+            && let Ok(class) = self
                 .0
                 .find_in::<Value>("/apis/storage.k8s.io/v1/storageclasses", class)
                 .await
         {
-            class_exists = Some(found.is_some());
+            class_exists = Some(class.is_some());
             with_first_pod =
-                found.is_some_and(|class| class["volumeBindingMode"] == "WaitForFirstConsumer");
+                class.is_some_and(|class| class["volumeBindingMode"] == "WaitForFirstConsumer");
         }
         ClaimState::Unbound {
             class: class.map(ToOwned::to_owned),
@@ -211,7 +213,7 @@ impl JobsApi<'_> {
 
 /// Copies the status of a custom object to the job: whether it is suspended, its queue, and its
 /// end.
-fn told_by(object: &Value, job: &mut Job) {
+fn apply_conditions(object: &Value, job: &mut Job) {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     job.uid = text(&object["metadata"]["uid"]);
     let labels = object["metadata"]["labels"]
@@ -231,13 +233,13 @@ fn told_by(object: &Value, job: &mut Job) {
         .as_array()
         .into_iter()
         .flatten()
-        .filter(|one| one["status"] == "True");
-    let mut own: Vec<(&str, &Value)> = Vec::new();
+        .filter(|condition| condition["status"] == "True");
+    let mut conclusions: Vec<(&str, &Value)> = Vec::new();
     for condition in conditions {
         match condition["type"].as_str().unwrap_or_default() {
-            "Failed" => own.push(("Failed", condition)),
+            "Failed" => conclusions.push(("Failed", condition)),
             // JobSet, Kubeflow and Job use different words for it.
-            "Completed" | "Succeeded" | "Complete" => own.push(("Complete", condition)),
+            "Completed" | "Succeeded" | "Complete" => conclusions.push(("Complete", condition)),
             _ => {}
         }
     }
@@ -245,35 +247,42 @@ fn told_by(object: &Value, job: &mut Job) {
         object.pointer("/status/phase").and_then(Value::as_str),
         Some("Failed" | "Error")
     );
-    if own.is_empty() && !failed {
+    if conclusions.is_empty() && !failed {
         return;
     }
     // The object's status takes precedence over its pods, because some pods may no longer exist.
     // Some kinds also set a completed condition when the workload failed.
     job.conditions.clear();
-    let told = own
+    let conclusion = conclusions
         .iter()
         .find(|(kind, _)| *kind == "Failed")
-        .or(own.first())
+        .or(conclusions.first())
         .copied();
     let kind = if failed {
         "Failed"
     } else {
-        told.map_or("Failed", |(kind, _)| kind)
+        conclusion.map_or("Failed", |(kind, _)| kind)
     };
-    let condition = told.map(|(_, condition)| condition);
-    let of = |field: &str| condition.map(|one| text(&one[field])).unwrap_or_default();
-    job.finished_at = of("lastTransitionTime").parse().ok().or(job.finished_at);
+    let condition = conclusion.map(|(_, condition)| condition);
+    let text_of = |field: &str| {
+        condition
+            .map(|condition| text(&condition[field]))
+            .unwrap_or_default()
+    };
+    job.finished_at = text_of("lastTransitionTime")
+        .parse()
+        .ok()
+        .or(job.finished_at);
     job.conditions
-        .insert(kind.to_owned(), (of("reason"), of("message")));
+        .insert(kind.to_owned(), (text_of("reason"), text_of("message")));
 }
 
 /// Builds a job from its pods alone. Their phases determine its outcome.
-fn of_pods(namespace: &str, name: &str, pods: Vec<Pod>) -> Job {
-    let all = |phase: PodPhase| !pods.is_empty() && pods.iter().all(|pod| pod.phase == phase);
+fn job_from_pods(namespace: &str, name: &str, pods: Vec<Pod>) -> Job {
+    let all_in = |phase: PodPhase| !pods.is_empty() && pods.iter().all(|pod| pod.phase == phase);
     let failed =
         pods.iter().any(|pod| pod.phase == PodPhase::Failed) && pods.iter().all(Pod::ended);
-    let condition = if all(PodPhase::Succeeded) {
+    let condition = if all_in(PodPhase::Succeeded) {
         Some("Complete")
     } else {
         failed.then_some("Failed")

@@ -75,25 +75,25 @@ impl WorkloadStatus<'_> {
     pub(super) fn preemptions(&self) -> u64 {
         let evictions = self.scheduling_stats.evictions.iter();
         evictions
-            .filter(|one| one.reason == "Preempted")
-            .fold(0, |sum: u64, one| sum.saturating_add(one.count))
+            .filter(|eviction| eviction.reason == "Preempted")
+            .fold(0, |sum: u64, eviction| sum.saturating_add(eviction.count))
     }
 
     /// Describes the steps that remain after the quota is reserved.
     fn next_step(&self) -> String {
-        let open = |check: &&AdmissionCheck<'_>| check.state != "Ready";
+        let is_pending = |check: &&AdmissionCheck<'_>| check.state != "Ready";
         let describe = |check: &AdmissionCheck<'_>| {
-            let why = if check.message.is_empty() {
+            let detail = if check.message.is_empty() {
                 String::new()
             } else {
                 format!(": {}", check.message)
             };
-            format!("{} is {}{why}", check.name, check.state.to_lowercase())
+            format!("{} is {}{detail}", check.name, check.state.to_lowercase())
         };
         let checks: Vec<String> = self
             .admission_checks
             .iter()
-            .filter(open)
+            .filter(is_pending)
             .map(describe)
             .collect();
         if checks.is_empty() {
@@ -120,7 +120,7 @@ impl WorkloadStatus<'_> {
             let next = self.next_step();
             return verdict("AdmissionChecks", format!("quota is reserved; {next}"));
         }
-        let told = self
+        let pending = self
             .condition("QuotaReserved")
             .filter(|condition| !condition.message.is_empty());
         // On an eviction Kueue writes its message into both conditions
@@ -128,8 +128,8 @@ impl WorkloadStatus<'_> {
         let repeats = |condition: &&Condition<'_>| {
             holds("Evicted").is_some_and(|evicted| evicted.message == condition.message)
         };
-        let told = told.filter(|condition| !repeats(condition));
-        let now = told.map(|condition| condition.message.trim_end_matches('.').to_owned());
+        let pending = pending.filter(|condition| !repeats(condition));
+        let current = pending.map(|condition| condition.message.trim_end_matches('.').to_owned());
         // `Preempted` names the preemptor; `Evicted` reports only the preemption. After a resume,
         // `Evicted` still describes the pause.
         let evicted = holds("Evicted")
@@ -140,17 +140,17 @@ impl WorkloadStatus<'_> {
                 holds("Preempted").unwrap_or(evicted),
             )
         });
-        match (evicted, now) {
-            (Some((reason, evicted)), now) => {
-                let now = now.map_or(String::new(), |now| format!("; now {now}"));
+        match (evicted, current) {
+            (Some((reason, evicted)), current) => {
+                let current = current.map_or(String::new(), |current| format!("; now {current}"));
                 verdict(
                     reason,
-                    format!("{}{now}", evicted.message.trim_end_matches('.')),
+                    format!("{}{current}", evicted.message.trim_end_matches('.')),
                 )
             }
-            (None, Some(now)) => verdict(
-                told.map_or("Pending", |condition| condition.reason.as_ref()),
-                now,
+            (None, Some(current)) => verdict(
+                pending.map_or("Pending", |condition| condition.reason.as_ref()),
+                current,
             ),
             (None, None) => verdict("Pending", "Kueue has not processed it yet".to_owned()),
         }

@@ -28,8 +28,8 @@ impl QueuesApi<'_> {
     /// Sets Kueue's verdict for each job that waits in its queues. Sets none if the user cannot
     /// read Workloads.
     pub(crate) async fn explain_queues(self, jobs: &mut [Job]) {
-        let waiting = jobs.iter().filter(|job| job.waits_in_queue());
-        let namespaces: BTreeSet<&str> = waiting.map(|job| job.namespace.as_str()).collect();
+        let queued = jobs.iter().filter(|job| job.waits_in_queue());
+        let namespaces: BTreeSet<&str> = queued.map(|job| job.namespace.as_str()).collect();
         let Some(first) = namespaces.first() else {
             return;
         };
@@ -50,7 +50,7 @@ impl QueuesApi<'_> {
             let mut owners = std::iter::once(&job.uid).chain(job.pods.iter().map(|pod| &pod.uid));
             job.queue_verdict = owners
                 .find_map(|uid| of_owners.remove(uid).flatten())
-                .map(|verdict| named(verdict, &names));
+                .map(|verdict| with_job_name(verdict, &names));
         }
         self.place_in_queues(jobs).await;
     }
@@ -79,8 +79,8 @@ impl QueuesApi<'_> {
                         owner.uid.clone(),
                         format!("{}/{}", workload.metadata.namespace, owner.name),
                     );
-                    let known = verdicts.of_owners.entry(owner.uid.clone()).or_insert(None);
-                    *known = known.take().or(verdict);
+                    let existing = verdicts.of_owners.entry(owner.uid.clone()).or_insert(None);
+                    *existing = existing.take().or(verdict);
                 }
                 Ok(())
             })
@@ -100,29 +100,31 @@ impl QueuesApi<'_> {
             return Ok(None);
         };
         let path = format!("/apis/{version}/namespaces/{}/workloads", job.namespace);
-        let mut found = None;
-        let listed = self
+        let mut workload = None;
+        let result = self
             .0
             .list(&path, &[], |page| {
                 let page: ListPage<WireWorkload<'_>> = page.objects()?;
-                let ours = |one: &&WireWorkload<'_>| {
-                    one.metadata
+                let is_owned = |candidate: &&WireWorkload<'_>| {
+                    candidate
+                        .metadata
                         .owner_references
                         .iter()
                         .any(|owner| owner.uid == job.uid)
                 };
-                let one = page
-                    .items
-                    .iter()
-                    .find(ours)
-                    .map(|one| (format!("{path}/{}", one.metadata.name), one.spec.active));
-                found = found.take().or(one);
+                let matching = page.items.iter().find(is_owned).map(|candidate| {
+                    (
+                        format!("{path}/{}", candidate.metadata.name),
+                        candidate.spec.active,
+                    )
+                });
+                workload = workload.take().or(matching);
                 Ok(())
             })
             .await;
-        match listed {
+        match result {
             Err(failure) if failure.is_not_found() => Ok(None),
-            other => other.map(|()| found),
+            result => result.map(|()| workload),
         }
     }
 
@@ -151,13 +153,16 @@ impl QueuesApi<'_> {
         let patch = json!({"metadata": {"annotations": {PAUSED: "true"}}, "spec": spec});
         self.0
             .writes()
-            .merge_patch(&OwnerKind::of(job).path(&job.namespace, &job.name), &patch)
+            .merge_patch(
+                &OwnerKind::for_job(job).path(&job.namespace, &job.name),
+                &patch,
+            )
             .await
             .map(|_| ())
     }
 
     /// Returns a training to its queue, regardless of how it was taken out.
-    pub async fn put_back(self, job: &Job) -> Result<(), Failure> {
+    pub async fn requeue(self, job: &Job) -> Result<(), Failure> {
         let workload = match self.workload(job).await {
             Err(failure) if failure.is_forbidden() => Some((String::new(), true)),
             other => other?,
@@ -168,7 +173,10 @@ impl QueuesApi<'_> {
         let patch = json!({"metadata": {"annotations": {PAUSED: null}}, "spec": spec});
         self.0
             .writes()
-            .merge_patch(&OwnerKind::of(job).path(&job.namespace, &job.name), &patch)
+            .merge_patch(
+                &OwnerKind::for_job(job).path(&job.namespace, &job.name),
+                &patch,
+            )
             .await?;
         // Last, so that Kueue does not admit the job before its parallelism is restored.
         match workload {
@@ -184,11 +192,11 @@ impl QueuesApi<'_> {
 }
 
 /// Replaces the UIDs in a message, `a workload (UID: …, JobUID: …)`, by the name of the job.
-fn named(verdict: QueueVerdict, names: &HashMap<String, String>) -> QueueVerdict {
-    let found = names
+fn with_job_name(verdict: QueueVerdict, names: &HashMap<String, String>) -> QueueVerdict {
+    let matched = names
         .iter()
         .find(|(uid, _)| !uid.is_empty() && verdict.message.contains(&format!("JobUID: {uid}")));
-    let Some((uid, name)) = found else {
+    let Some((uid, name)) = matched else {
         return verdict;
     };
     let Some((before, after)) = verdict.message.split_once(&format!("JobUID: {uid}")) else {
@@ -218,62 +226,62 @@ mod tests {
 
     /// Conditions as Kueue 0.18.3 writes them.
     #[test]
-    fn the_queue_s_own_words_are_kept() {
-        let no = |reason: &str, message: &str| json!({"type": "QuotaReserved", "status": "False", "reason": reason, "message": message});
-        let yes = |kind: &str, reason: &str, message: &str| json!({"type": kind, "status": "True", "reason": reason, "message": message});
-        let told = |reason: &str, message: &str| Some((reason.to_owned(), message.to_owned()));
+    fn kueue_messages_are_kept() {
+        let unmet = |reason: &str, message: &str| json!({"type": "QuotaReserved", "status": "False", "reason": reason, "message": message});
+        let met = |kind: &str, reason: &str, message: &str| json!({"type": kind, "status": "True", "reason": reason, "message": message});
+        let expected = |reason: &str, message: &str| Some((reason.to_owned(), message.to_owned()));
         let quota = "couldn't assign flavors to pod set main: insufficient unused quota for nvidia.com/gpu in flavor gpus, 3 more needed";
         assert_eq!(
-            verdict(&json!([no("Pending", quota)])),
-            told("Pending", quota)
+            verdict(&json!([unmet("Pending", quota)])),
+            expected("Pending", quota)
         );
-        let absent = "LocalQueue nosuch doesn't exist";
+        let missing_queue = "LocalQueue nosuch doesn't exist";
         assert_eq!(
-            verdict(&json!([no("Inadmissible", absent)])),
-            told("Inadmissible", absent)
+            verdict(&json!([unmet("Inadmissible", missing_queue)])),
+            expected("Inadmissible", missing_queue)
         );
         let preempted = "Preempted to accommodate a workload (UID: a, JobUID: b) due to prioritization in the ClusterQueue";
         let conditions = json!([
-            no("Pending", quota),
-            yes("Evicted", "Preempted", "short"),
-            yes("Preempted", "InClusterQueue", preempted)
+            unmet("Pending", quota),
+            met("Evicted", "Preempted", "short"),
+            met("Preempted", "InClusterQueue", preempted)
         ]);
         assert_eq!(
             verdict(&conditions),
-            told("Preempted", &format!("{preempted}; now {quota}"))
+            expected("Preempted", &format!("{preempted}; now {quota}"))
         );
         let resumed = json!([
-            no("Pending", quota),
-            yes("Evicted", "Deactivated", "The workload is deactivated")
+            unmet("Pending", quota),
+            met("Evicted", "Deactivated", "The workload is deactivated")
         ]);
-        assert_eq!(verdict(&resumed), told("Pending", quota));
+        assert_eq!(verdict(&resumed), expected("Pending", quota));
         let evicted = json!([
-            no("Pending", "The workload is deactivated"),
-            yes("Evicted", "PodsReadyTimeout", "The workload is deactivated")
+            unmet("Pending", "The workload is deactivated"),
+            met("Evicted", "PodsReadyTimeout", "The workload is deactivated")
         ]);
         assert_eq!(
             verdict(&evicted),
-            told("PodsReadyTimeout", "The workload is deactivated")
+            expected("PodsReadyTimeout", "The workload is deactivated")
         );
-        let reserved = json!([yes("QuotaReserved", "QuotaReserved", "")]);
+        let reserved = json!([met("QuotaReserved", "QuotaReserved", "")]);
         assert_eq!(
             verdict(&reserved),
-            told("AdmissionChecks", "quota is reserved; admission follows")
+            expected("AdmissionChecks", "quota is reserved; admission follows")
         );
         assert_eq!(
             verdict(&json!([
-                yes("QuotaReserved", "x", ""),
-                yes("Admitted", "x", "")
+                met("QuotaReserved", "x", ""),
+                met("Admitted", "x", "")
             ])),
             None
         );
         assert_eq!(verdict(&json!([])).unwrap().0, "Pending");
-        let one = QueueVerdict {
+        let given = QueueVerdict {
             reason: String::new(),
             message: preempted.to_owned(),
         };
         assert_eq!(
-            named(one, &HashMap::from([("b".to_owned(), "x/y".to_owned())])).message,
+            with_job_name(given, &HashMap::from([("b".to_owned(), "x/y".to_owned())])).message,
             "Preempted to accommodate a workload (job x/y) due to prioritization in the ClusterQueue"
         );
     }

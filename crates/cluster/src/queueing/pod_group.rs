@@ -41,10 +41,10 @@ impl QueuesApi<'_> {
             .await?
             .filter(|live| belongs(group, live))
         {
-            let ending = live.pointer("/metadata/deletionTimestamp").is_some();
+            let is_deleting = live.pointer("/metadata/deletionTimestamp").is_some();
             let owner = text(&live, "/metadata/ownerReferences/0/uid");
             let job = self.0.writes().live_owner(rendered).await?;
-            if !ending
+            if !is_deleting
                 && (owner.is_empty() || job.is_some_and(|job| text(&job, "/metadata/uid") == owner))
             {
                 // Another run is creating the same job.
@@ -54,10 +54,10 @@ impl QueuesApi<'_> {
                 let message = format!("podgroup `{}` of an earlier job still exists", group.name());
                 return Err(Failure::conflict("AlreadyExists", message));
             }
-            if !ending {
+            if !is_deleting {
                 self.0
                     .writes()
-                    .delete(group, Deletion::of(text(&live, "/metadata/uid")))
+                    .delete(group, Deletion::with_uid(text(&live, "/metadata/uid")))
                     .await?;
             }
             tokio::time::sleep(Duration::from_millis(300)).await;
@@ -68,7 +68,7 @@ impl QueuesApi<'_> {
     /// Reads the verdict on the group of a pod; `None` if the pod has no group or the user cannot
     /// read it.
     pub(crate) async fn group_verdict(self, namespace: &str, pod: &Value) -> Option<GroupVerdict> {
-        let noted = |kind: &str, key: &str| pod["metadata"][kind][key].as_str();
+        let metadata = |kind: &str, key: &str| pod["metadata"][kind][key].as_str();
         let find = async |version: &str, name: &str| {
             let collection = format!("/apis/{version}/namespaces/{namespace}/podgroups");
             self.0
@@ -89,11 +89,11 @@ impl QueuesApi<'_> {
                 }
             }
         }
-        if let Some(name) = noted("annotations", VOLCANO_GROUP) {
+        if let Some(name) = metadata("annotations", VOLCANO_GROUP) {
             let group = find("scheduling.volcano.sh/v1beta1", name).await?;
             return Some(volcano_verdict(&group));
         }
-        if let Some(name) = noted("annotations", KAI_GROUP) {
+        if let Some(name) = metadata("annotations", KAI_GROUP) {
             let group = find("scheduling.run.ai/v2alpha2", name).await?;
             return condition(
                 &group["status"]["schedulingConditions"],
@@ -104,7 +104,7 @@ impl QueuesApi<'_> {
         }
         let group = find(
             "scheduling.x-k8s.io/v1alpha1",
-            noted("labels", COSCHEDULING_GROUP)?,
+            metadata("labels", COSCHEDULING_GROUP)?,
         )
         .await?;
         coscheduling_verdict(&group)
@@ -112,32 +112,32 @@ impl QueuesApi<'_> {
 }
 
 fn volcano_verdict(group: &Value) -> GroupVerdict {
-    let waits = condition(
+    let waiting = condition(
         &group["status"]["conditions"],
         &["Unschedulable", "Uninqueueable"],
         "True",
         "Volcano",
     );
-    let silent = GroupVerdict {
+    let pending = GroupVerdict {
         scheduler: "Volcano",
         ..GroupVerdict::default()
     };
     GroupVerdict {
         members: group["spec"]["minMember"].as_u64(),
-        ..waits.unwrap_or(silent)
+        ..waiting.unwrap_or(pending)
     }
 }
 
 /// Reads a group of scheduler-plugins, which has a phase instead of conditions.
 fn coscheduling_verdict(group: &Value) -> Option<GroupVerdict> {
-    let (phase, least) = (
+    let (phase, min_member) = (
         group["status"]["phase"].as_str()?,
         group["spec"]["minMember"].as_u64()?,
     );
     if matches!(phase, "Running" | "Scheduled" | "Finished") {
         return None;
     }
-    let message = format!("the group is {phase}; it needs {least} pods together");
+    let message = format!("the group is {phase}; it needs {min_member} pods together");
     Some(GroupVerdict {
         scheduler: "scheduler-plugins",
         reason: phase.to_owned(),
@@ -153,26 +153,27 @@ fn condition(
     status: &str,
     scheduler: &'static str,
 ) -> Option<GroupVerdict> {
-    let is_meant =
-        |one: &&Value| types.iter().any(|kind| one["type"] == *kind) && one["status"] == status;
+    let is_match = |condition: &&Value| {
+        types.iter().any(|kind| condition["type"] == *kind) && condition["status"] == status
+    };
     // RFC 3339 times in UTC sort like strings.
-    let newest = |one: &&Value| {
-        one["lastTransitionTime"]
+    let newest = |condition: &&Value| {
+        condition["lastTransitionTime"]
             .as_str()
             .unwrap_or_default()
             .to_owned()
     };
-    let found = conditions
+    let condition = conditions
         .as_array()?
         .iter()
-        .filter(is_meant)
+        .filter(is_match)
         .max_by_key(newest)?;
     // KAI lists its reasons in `reasons`; the condition's own fields are from earlier versions.
-    let said = found["reasons"]
+    let cause = condition["reasons"]
         .as_array()
         .and_then(|reasons| reasons.first())
-        .unwrap_or(found);
-    let text = |field: &str| said[field].as_str().unwrap_or_default().trim().to_owned();
+        .unwrap_or(condition);
+    let text = |field: &str| cause[field].as_str().unwrap_or_default().trim().to_owned();
     let (reason, message) = (text("reason"), text("message"));
     (!message.is_empty()).then_some(GroupVerdict {
         scheduler,
@@ -190,25 +191,25 @@ mod tests {
 
     #[test]
     fn the_newest_condition_that_holds_is_told() {
-        let of = |kind: &str, status: &str, at: &str, message: &str| json!({"type": kind, "status": status, "lastTransitionTime": at, "reason": "R", "message": message});
+        let condition_json = |kind: &str, status: &str, time: &str, message: &str| json!({"type": kind, "status": status, "lastTransitionTime": time, "reason": "R", "message": message});
         let conditions = json!([
-            of("Unschedulable", "True", "2026-01-01T00:00:02Z", "second"),
-            of("Unschedulable", "True", "2026-01-01T00:00:01Z", "first"),
-            of("Scheduled", "True", "2026-01-01T00:00:03Z", "other"),
+            condition_json("Unschedulable", "True", "2026-01-01T00:00:02Z", "second"),
+            condition_json("Unschedulable", "True", "2026-01-01T00:00:01Z", "first"),
+            condition_json("Scheduled", "True", "2026-01-01T00:00:03Z", "other"),
         ]);
-        let told =
-            condition(&conditions, &["Unschedulable"], "True", "Volcano").map(|one| one.message);
-        assert_eq!(told.as_deref(), Some("second"));
+        let message = condition(&conditions, &["Unschedulable"], "True", "Volcano")
+            .map(|verdict| verdict.message);
+        assert_eq!(message.as_deref(), Some("second"));
         assert_eq!(
             condition(&conditions, &["Unschedulable"], "False", "Volcano"),
             None
         );
         let reasons = json!([{"reason": "OverLimit", "message": "queue a is over its limit"}]);
         let kai = json!([{"type": "UnschedulableOnNodePool", "status": "True", "reason": "Unschedulable", "message": "old", "reasons": reasons}]);
-        let told = condition(&kai, &["UnschedulableOnNodePool"], "True", "KAI")
-            .map(|one| (one.reason, one.message));
+        let verdict = condition(&kai, &["UnschedulableOnNodePool"], "True", "KAI")
+            .map(|verdict| (verdict.reason, verdict.message));
         assert_eq!(
-            told,
+            verdict,
             Some((
                 "OverLimit".to_owned(),
                 "queue a is over its limit".to_owned()

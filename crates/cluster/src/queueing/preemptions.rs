@@ -16,7 +16,7 @@ use gpuctl_core::model::{Job, Preemption};
 #[derive(Debug, Default)]
 pub struct Preemptions {
     /// Newest first.
-    pub found: Vec<Preemption>,
+    pub items: Vec<Preemption>,
     /// Number of Workloads examined; `None` without Kueue or without the right to read them.
     pub workloads: Option<usize>,
     /// Time of the oldest event that still exists; `None` without events or without the right to
@@ -31,14 +31,14 @@ impl WireWorkload<'_> {
     /// prefix `Previously: `.
     fn preemption(&self) -> Option<Preemption> {
         let condition = self.status.condition("Preempted")?;
-        let over = !condition.holds();
-        let told = condition.message.strip_prefix("Previously: ");
-        if over && told.is_none() {
+        let is_over = !condition.holds();
+        let earlier_message = condition.message.strip_prefix("Previously: ");
+        if is_over && earlier_message.is_none() {
             return None;
         }
         Some(Preemption {
             // If the preemption is over, the transition time is that of its end.
-            at: condition.last_transition_time.filter(|_| !over),
+            at: condition.last_transition_time.filter(|_| !is_over),
             namespace: self.metadata.namespace.to_string(),
             job: self.metadata.controller().map_or_else(
                 || self.metadata.name.to_string(),
@@ -47,8 +47,8 @@ impl WireWorkload<'_> {
             by: None,
             queue: self.spec.queue_name.clone(),
             times: Some(self.status.preemptions()).filter(|times| *times > 0),
-            admitted_again: Some(over),
-            message: told
+            admitted_again: Some(is_over),
+            message: earlier_message
                 .unwrap_or(&condition.message)
                 .trim_end_matches('.')
                 .to_owned(),
@@ -65,24 +65,24 @@ impl QueuesApi<'_> {
         jobs: &[Job],
     ) -> Result<Preemptions, Failure> {
         let (queued, scheduled) = join(
-            self.of_queues(namespace),
-            self.of_scheduler(namespace, jobs),
+            self.kueue_preemptions(namespace),
+            self.scheduler_preemptions(namespace, jobs),
         )
         .await;
         let mut unreadable = Vec::new();
-        let (mut found, workloads) = readable(queued, "Kueue Workloads", &mut unreadable)?;
-        let (of_scheduler, events_since) = readable(scheduled, "events", &mut unreadable)?;
-        found.extend(of_scheduler);
-        found.sort_by_key(|one| std::cmp::Reverse(one.at));
+        let (mut preemptions, workloads) = readable(queued, "Kueue Workloads", &mut unreadable)?;
+        let (by_scheduler, events_since) = readable(scheduled, "events", &mut unreadable)?;
+        preemptions.extend(by_scheduler);
+        preemptions.sort_by_key(|preemption| std::cmp::Reverse(preemption.at));
         Ok(Preemptions {
-            found,
+            items: preemptions,
             workloads,
             events_since,
             unreadable,
         })
     }
 
-    async fn of_queues(
+    async fn kueue_preemptions(
         self,
         namespace: Option<&str>,
     ) -> Result<(Vec<Preemption>, Option<usize>), Failure> {
@@ -93,7 +93,7 @@ impl QueuesApi<'_> {
             Some(namespace) => format!("/apis/{version}/namespaces/{namespace}/workloads"),
             None => format!("/apis/{version}/workloads"),
         };
-        let (mut found, mut names, mut count) = (Vec::new(), HashMap::new(), 0);
+        let (mut preemptions, mut names, mut count) = (Vec::new(), HashMap::new(), 0);
         self.0
             .list(&path, &[], |page| {
                 let page: ListPage<WireWorkload<'_>> = page.objects()?;
@@ -104,63 +104,68 @@ impl QueuesApi<'_> {
                         names.insert(owner.uid.clone(), name.clone());
                         names.insert(workload.metadata.uid.to_string(), name);
                     }
-                    found.extend(workload.preemption());
+                    preemptions.extend(workload.preemption());
                 }
                 Ok(())
             })
             .await?;
-        for one in &mut found {
-            one.by = ["JobUID: ", "UID: "]
-                .iter()
-                .find_map(|mark| names.get(after(&one.message, mark)?).cloned());
+        for preemption in &mut preemptions {
+            preemption.by = ["JobUID: ", "UID: "].iter().find_map(|prefix| {
+                names
+                    .get(token_after(&preemption.message, prefix)?)
+                    .cloned()
+            });
         }
-        Ok((found, Some(count)))
+        Ok((preemptions, Some(count)))
     }
 
     /// Lists the preemptions of pods of these jobs by kube-scheduler. Source: its event
     /// `Preempted`, pkg/scheduler/framework/preemption/executor.go.
-    async fn of_scheduler(
+    async fn scheduler_preemptions(
         self,
         namespace: Option<&str>,
         jobs: &[Job],
     ) -> Result<(Vec<Preemption>, Option<Timestamp>), Failure> {
-        let events = self.0.events().of_reason(namespace, "Preempted").await?;
+        let events = self.0.events().with_reason(namespace, "Preempted").await?;
         let oldest = events.iter().filter_map(|(_, event)| event.at).min();
         let pods: HashMap<&str, &Job> = jobs
             .iter()
             .flat_map(|job| job.pods.iter().map(move |pod| (pod.uid.as_str(), job)))
             .collect();
-        let found = events.into_iter().filter_map(|(namespace, event)| {
+        let preemptions = events.into_iter().filter_map(|(namespace, event)| {
             let pod = event.object.strip_prefix("Pod/")?;
             // The pod itself may no longer exist. Its name is that of the job with a suffix from
             // its controller.
-            let is_its = |job: &&Job| job.namespace == namespace && is_pod_of(job, pod);
-            let job = jobs.iter().filter(is_its).max_by_key(|job| job.name.len());
-            let by = after(&event.message, "by pod ").and_then(|uid| pods.get(uid));
+            let owns_pod = |job: &&Job| job.namespace == namespace && is_pod_of(job, pod);
+            let job = jobs
+                .iter()
+                .filter(owns_pod)
+                .max_by_key(|job| job.name.len());
+            let preemptor = token_after(&event.message, "by pod ").and_then(|uid| pods.get(uid));
             Some(Preemption {
                 at: event.at,
                 namespace,
                 job: job.map_or(pod, |job| &job.name).to_owned(),
-                by: by.map(|job| format!("{}/{}", job.namespace, job.name)),
+                by: preemptor.map(|job| format!("{}/{}", job.namespace, job.name)),
                 queue: None,
                 times: None,
                 admitted_again: None,
                 message: event.message,
             })
         });
-        Ok((found.collect(), oldest))
+        Ok((preemptions.collect(), oldest))
     }
 }
 
 /// Treats a forbidden answer as empty and records the kind as unreadable.
 fn readable<T: Default>(
     answer: Result<T, Failure>,
-    what: &'static str,
+    kind: &'static str,
     unreadable: &mut Vec<&'static str>,
 ) -> Result<T, Failure> {
     match answer {
         Err(failure) if failure.is_forbidden() => {
-            unreadable.push(what);
+            unreadable.push(kind);
             Ok(T::default())
         }
         Err(failure) if failure.is_not_found() => Ok(T::default()),
@@ -178,16 +183,16 @@ fn is_pod_of(job: &Job, pod: &str) -> bool {
         rest.split('-').count() <= 2
             && rest
                 .split('-')
-                .all(|word| !word.is_empty() && word.len() <= 10)
+                .all(|segment| !segment.is_empty() && segment.len() <= 10)
     })
 }
 
 /// Returns the word after a mark.
-fn after<'t>(text: &'t str, mark: &str) -> Option<&'t str> {
-    let rest = text.split_once(mark)?.1;
+fn after<'t>(text: &'t str, prefix: &str) -> Option<&'t str> {
+    let rest = text.split_once(prefix)?.1;
     rest.split(|c: char| c != '-' && !c.is_ascii_alphanumeric())
         .next()
-        .filter(|word| !word.is_empty())
+        .filter(|token| !token.is_empty())
 }
 
 #[cfg(test)]
@@ -210,28 +215,28 @@ mod tests {
                 .unwrap()
                 .preemption()
         };
-        let words = "Preempted to accommodate a workload (UID: x-1, JobUID: y-2) due to prioritization in the ClusterQueue";
-        let now = workload("True", words).unwrap();
+        let message = "Preempted to accommodate a workload (UID: x-1, JobUID: y-2) due to prioritization in the ClusterQueue";
+        let current = workload("True", message).unwrap();
         assert_eq!(
             (
-                now.job.as_str(),
-                now.times,
-                now.admitted_again,
-                now.at.is_some()
+                current.job.as_str(),
+                current.times,
+                current.admitted_again,
+                current.at.is_some()
             ),
             ("a", Some(2), Some(false), true)
         );
-        let before = workload("False", &format!("Previously: {words}")).unwrap();
+        let past = workload("False", &format!("Previously: {message}")).unwrap();
         assert_eq!(
-            (before.admitted_again, before.at, before.message.as_str()),
-            (Some(true), None, words)
+            (past.admitted_again, past.at, past.message.as_str()),
+            (Some(true), None, message)
         );
         assert_eq!(workload("False", "QuotaReserved"), None);
         assert_eq!(
             (
-                after(words, "JobUID: "),
-                after(words, "UID: "),
-                after(words, "none: ")
+                token_after(message, "JobUID: "),
+                token_after(message, "UID: "),
+                token_after(message, "none: ")
             ),
             (Some("y-2"), Some("x-1"), None)
         );

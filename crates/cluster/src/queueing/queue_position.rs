@@ -47,15 +47,15 @@ impl QueuesApi<'_> {
         let Some(version) = self.visibility_version(&queues).await else {
             return;
         };
-        let found: Vec<HashMap<String, QueuePosition>> = stream::iter(queues)
+        let answers: Vec<HashMap<String, QueuePosition>> = stream::iter(queues)
             .map(|(namespace, queue)| self.positions(version, namespace, queue))
             .buffer_unordered(AT_ONCE)
             .collect()
             .await;
-        let mut places: HashMap<String, QueuePosition> = found.into_iter().flatten().collect();
+        let mut positions: HashMap<String, QueuePosition> = answers.into_iter().flatten().collect();
         for job in jobs.iter_mut().filter(|job| job.queue_verdict.is_some()) {
             let mut owners = std::iter::once(&job.uid).chain(job.pods.iter().map(|pod| &pod.uid));
-            job.queue_position = owners.find_map(|uid| places.remove(uid));
+            job.queue_position = owners.find_map(|uid| positions.remove(uid));
         }
     }
 
@@ -68,10 +68,12 @@ impl QueuesApi<'_> {
             .find::<serde_json::Value>("/apis/visibility.kueue.x-k8s.io")
             .await
             .ok()??;
-        let served = group["versions"].as_array()?;
-        VERSIONS
-            .into_iter()
-            .find(|wanted| served.iter().any(|version| version["version"] == **wanted))
+        let versions = group["versions"].as_array()?;
+        VERSIONS.into_iter().find(|candidate| {
+            versions
+                .iter()
+                .any(|version| version["version"] == **candidate)
+        })
     }
 
     /// Reads the positions of the jobs that wait in one queue, by the UIDs of the owners of their
@@ -96,28 +98,29 @@ impl QueuesApi<'_> {
 
 fn by_owner(summary: &Summary<'_>) -> HashMap<String, QueuePosition> {
     let waiting = summary.items.len();
-    let place = |one: &PendingWorkload<'_>| QueuePosition {
-        in_queue: one.position_in_local_queue + 1,
+    let position = |workload: &PendingWorkload<'_>| QueuePosition {
+        in_queue: workload.position_in_local_queue + 1,
         waiting: (waiting < MOST).then_some(waiting as u64),
-        in_cluster_queue: one.position_in_cluster_queue + 1,
+        in_cluster_queue: workload.position_in_cluster_queue + 1,
     };
-    let owners = |one: &PendingWorkload<'_>| {
-        one.metadata
+    let owners = |workload: &PendingWorkload<'_>| {
+        workload
+            .metadata
             .owner_references
             .iter()
             .map(|owner| owner.uid.clone())
             .collect::<Vec<_>>()
     };
-    let mut places = HashMap::new();
+    let mut positions = HashMap::new();
     // An owner can have several Workloads; the first one will be admitted next.
-    for (uid, place) in summary
-        .items
-        .iter()
-        .flat_map(|one| owners(one).into_iter().map(move |uid| (uid, place(one))))
-    {
-        places.entry(uid).or_insert(place);
+    for (uid, position) in summary.items.iter().flat_map(|workload| {
+        owners(workload)
+            .into_iter()
+            .map(move |uid| (uid, position(workload)))
+    }) {
+        positions.entry(uid).or_insert(position);
     }
-    places
+    positions
 }
 
 #[cfg(test)]
@@ -132,9 +135,9 @@ mod tests {
              "priority": 0, "localQueueName": "research", "positionInClusterQueue": 0, "positionInLocalQueue": 0},
             {"metadata": {"name": "job-b", "namespace": "n", "ownerReferences": [{"apiVersion": "batch/v1", "kind": "Job", "name": "b", "uid": "u2"}]},
              "priority": 0, "localQueueName": "research", "positionInClusterQueue": 4, "positionInLocalQueue": 1}]}"#;
-        let places = by_owner(&serde_json::from_str(text).unwrap());
+        let positions = by_owner(&serde_json::from_str(text).unwrap());
         assert_eq!(
-            places["u1"],
+            positions["u1"],
             QueuePosition {
                 in_queue: 1,
                 waiting: Some(2),
@@ -142,7 +145,7 @@ mod tests {
             }
         );
         assert_eq!(
-            places["u2"],
+            positions["u2"],
             QueuePosition {
                 in_queue: 2,
                 waiting: Some(2),

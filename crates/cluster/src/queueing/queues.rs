@@ -25,7 +25,7 @@ pub struct ServedQueueing {
 
 impl ServedQueueing {
     /// Returns the group and version of a system's queues.
-    pub fn of(&self, system: QueueSystem) -> Option<&str> {
+    pub fn version_of(&self, system: QueueSystem) -> Option<&str> {
         match system {
             QueueSystem::Kueue => self.kueue.as_deref(),
             QueueSystem::Volcano => self.volcano.as_deref(),
@@ -36,7 +36,7 @@ impl ServedQueueing {
     pub fn systems(&self) -> impl Iterator<Item = QueueSystem> {
         QueueSystem::ALL
             .into_iter()
-            .filter(|system| self.of(*system).is_some())
+            .filter(|system| self.version_of(*system).is_some())
     }
 }
 
@@ -128,30 +128,31 @@ impl QueuesApi<'_> {
         served: &ServedQueueing,
         namespace: Option<&str>,
     ) -> Result<(Vec<Queue>, Vec<QueueSystem>), Failure> {
-        let (mut queues, mut unseen, mut refused) = (Vec::new(), Vec::new(), None);
+        let (mut queues, mut forbidden, mut first_failure) = (Vec::new(), Vec::new(), None);
         for system in served.systems() {
-            let version = served.of(system).unwrap_or_default();
-            let found = match system {
+            let version = served.version_of(system).unwrap_or_default();
+            let result = match system {
                 QueueSystem::Kueue => self.queues_of_kueue(version, namespace).await,
                 QueueSystem::Volcano => self.queues_of_volcano(version).await,
             };
-            match found {
-                Ok(found) => queues.extend(found),
+            match result {
+                Ok(list) => queues.extend(list),
                 Err(failure) if failure.is_not_found() => {}
                 Err(failure) if failure.is_forbidden() => {
-                    unseen.push(system);
-                    refused.get_or_insert(failure);
+                    forbidden.push(system);
+                    first_failure.get_or_insert(failure);
                 }
                 Err(failure) => return Err(failure),
             }
         }
-        if let Some(failure) = refused.filter(|_| unseen.len() == served.systems().count()) {
+        if let Some(failure) = first_failure.filter(|_| forbidden.len() == served.systems().count())
+        {
             return Err(failure);
         }
         queues.sort_by(|a, b| {
             (&a.namespace, &a.name, a.system).cmp(&(&b.namespace, &b.name, b.system))
         });
-        Ok((queues, unseen))
+        Ok((queues, forbidden))
     }
 
     async fn queues_of_kueue(
@@ -164,24 +165,24 @@ impl QueuesApi<'_> {
             None => format!("/apis/{version}/localqueues"),
         };
         // ClusterQueues are cluster-scoped; ordinary users often may not list them.
-        let shared = match self
+        let cluster_queues = match self
             .objects(&format!("/apis/{version}/clusterqueues"))
             .await
         {
             Err(failure) if failure.is_not_found() || failure.is_forbidden() => Vec::new(),
             other => other?,
         };
-        let shared: BTreeMap<&str, &Value> = shared
+        let by_name: BTreeMap<&str, &Value> = cluster_queues
             .iter()
             .map(|queue| (text(queue, "/metadata/name"), queue))
             .collect();
-        let local = self.objects(&path).await?;
-        Ok(local
+        let local_queues = self.objects(&path).await?;
+        Ok(local_queues
             .iter()
             .map(|queue| {
-                of_kueue(
+                kueue_queue(
                     queue,
-                    shared.get(text(queue, "/spec/clusterQueue")).copied(),
+                    by_name.get(text(queue, "/spec/clusterQueue")).copied(),
                 )
             })
             .collect())
@@ -189,23 +190,23 @@ impl QueuesApi<'_> {
 
     /// Counts PodGroups, because Volcano's queues have no counts of jobs (volcano-sh/volcano#4584).
     async fn queues_of_volcano(self, version: &str) -> Result<Vec<Queue>, Failure> {
-        let found = self.objects(&format!("/apis/{version}/queues")).await?;
+        let queues = self.objects(&format!("/apis/{version}/queues")).await?;
         let groups = self
             .objects(&format!("/apis/{version}/podgroups"))
             .await
             .ok();
-        Ok(found
+        Ok(queues
             .iter()
-            .map(|queue| of_volcano(queue, groups.as_deref()))
+            .map(|queue| volcano_queue(queue, groups.as_deref()))
             .collect())
     }
 
     async fn objects(self, path: &str) -> Result<Vec<Value>, Failure> {
-        let mut found = Vec::new();
+        let mut objects = Vec::new();
         self.0
             .list(path, &[], |page| {
                 let mut page: Value = page.decode()?;
-                found.extend(
+                objects.extend(
                     page["items"]
                         .as_array_mut()
                         .map(std::mem::take)
@@ -214,7 +215,7 @@ impl QueuesApi<'_> {
                 Ok(())
             })
             .await?;
-        Ok(found)
+        Ok(objects)
     }
 }
 
@@ -252,19 +253,19 @@ fn devices(value: &Value) -> Option<u64> {
 
 /// Sums the devices of a list of flavors, `[{resources: [{name, FIELD}]}]`; `None` if no resource
 /// is a device.
-fn of_flavors(flavors: Option<&Value>, field: &str) -> Option<GpuCount> {
+fn flavor_devices(flavors: Option<&Value>, field: &str) -> Option<GpuCount> {
     let flavors = flavors.and_then(Value::as_array).into_iter().flatten();
     let resources = flavors.flat_map(|flavor| flavor["resources"].as_array().into_iter().flatten());
-    let counted: Vec<u64> = resources
-        .filter(|one| is_device(text(one, "/name")))
-        .filter_map(|one| devices(&one[field]))
+    let amounts: Vec<u64> = resources
+        .filter(|resource| is_device(text(resource, "/name")))
+        .filter_map(|resource| devices(&resource[field]))
         .collect();
-    (!counted.is_empty()).then(|| counted.into_iter().map(GpuCount).sum())
+    (!amounts.is_empty()).then(|| amounts.into_iter().map(GpuCount).sum())
 }
 
 /// Reads a LocalQueue with its ClusterQueue. Source: kueue.x-k8s.io/v1beta2, and v1beta1, whose
 /// field is `flavorUsage`.
-fn of_kueue(queue: &Value, shared: Option<&Value>) -> Queue {
+fn kueue_queue(queue: &Value, cluster_queue: Option<&Value>) -> Queue {
     let inactive = |queue: &Value| {
         let conditions = queue["status"]["conditions"]
             .as_array()
@@ -274,14 +275,14 @@ fn of_kueue(queue: &Value, shared: Option<&Value>) -> Queue {
             .into_iter()
             .find(|condition| condition["type"] == "Active" && condition["status"] == "False")
     };
-    let inactive = inactive(queue).or_else(|| shared.and_then(inactive));
-    let groups = shared
-        .and_then(|shared| shared.pointer("/spec/resourceGroups"))
+    let inactive = inactive(queue).or_else(|| cluster_queue.and_then(inactive));
+    let groups = cluster_queue
+        .and_then(|cluster_queue| cluster_queue.pointer("/spec/resourceGroups"))
         .and_then(Value::as_array);
     let quotas: Vec<GpuCount> = groups
         .into_iter()
         .flatten()
-        .filter_map(|group| of_flavors(group.get("flavors"), "nominalQuota"))
+        .filter_map(|group| flavor_devices(group.get("flavors"), "nominalQuota"))
         .collect();
     Queue {
         system: QueueSystem::Kueue,
@@ -291,14 +292,14 @@ fn of_kueue(queue: &Value, shared: Option<&Value>) -> Queue {
         active: inactive.is_none(),
         message: inactive.and_then(|condition| owned(&condition, "/message")),
         quota: (!quotas.is_empty()).then(|| quotas.into_iter().sum()),
-        used: of_flavors(
+        used: flavor_devices(
             queue
                 .pointer("/status/flavorsUsage")
                 .or_else(|| queue.pointer("/status/flavorUsage")),
             "total",
         ),
-        borrowed: of_flavors(
-            shared.and_then(|shared| shared.pointer("/status/flavorsUsage")),
+        borrowed: flavor_devices(
+            cluster_queue.and_then(|cluster_queue| cluster_queue.pointer("/status/flavorsUsage")),
             "borrowed",
         ),
         running: number(queue, "admittedWorkloads"),
@@ -307,25 +308,26 @@ fn of_kueue(queue: &Value, shared: Option<&Value>) -> Queue {
 }
 
 /// Reads a queue of Volcano; `groups` are all its PodGroups. Source: scheduling.volcano.sh/v1beta1.
-fn of_volcano(queue: &Value, groups: Option<&[Value]>) -> Queue {
+fn volcano_queue(queue: &Value, groups: Option<&[Value]>) -> Queue {
     let name = text(queue, "/metadata/name");
-    let counted = |phases: &[&str]| {
-        let own = groups?
+    let count_groups = |phases: &[&str]| {
+        let queue_groups = groups?
             .iter()
             .filter(|group| text(group, "/spec/queue") == name);
         Some(
-            own.filter(|group| phases.contains(&text(group, "/status/phase")))
+            queue_groups
+                .filter(|group| phases.contains(&text(group, "/status/phase")))
                 .count() as u64,
         )
     };
-    let of = |pointer: &str| {
+    let devices_in = |pointer: &str| {
         let resources = queue.pointer(pointer).and_then(Value::as_object)?;
-        let counted: Vec<u64> = resources
+        let amounts: Vec<u64> = resources
             .iter()
             .filter(|(name, _)| is_device(name))
             .filter_map(|(_, value)| devices(value))
             .collect();
-        (!counted.is_empty()).then(|| counted.into_iter().map(GpuCount).sum())
+        (!amounts.is_empty()).then(|| amounts.into_iter().map(GpuCount).sum())
     };
     let state = text(queue, "/status/state");
     Queue {
@@ -337,12 +339,12 @@ fn of_volcano(queue: &Value, groups: Option<&[Value]>) -> Queue {
         message: (!matches!(state, "" | "Open")).then(|| format!("its state is {state}")),
         // `capability` is the hard limit of a queue. Other queues can reclaim what exceeds
         // `deserved`.
-        quota: of("/spec/capability").or_else(|| of("/spec/deserved")),
-        used: of("/status/allocated"),
+        quota: devices_in("/spec/capability").or_else(|| devices_in("/spec/deserved")),
+        used: devices_in("/status/allocated"),
         borrowed: None,
-        running: counted(&["Running"]),
+        running: count_groups(&["Running"]),
         // A new PodGroup has no phase until Volcano has processed it.
-        waiting: counted(&["", "Pending", "Inqueue"]),
+        waiting: count_groups(&["", "Pending", "Inqueue"]),
     }
 }
 

@@ -66,19 +66,19 @@ impl QuotasApi<'_> {
             || "/api/v1/resourcequotas".to_owned(),
             |namespace| format!("/api/v1/namespaces/{namespace}/resourcequotas"),
         );
-        let mut found = Vec::new();
+        let mut quotas = Vec::new();
         self.0
             .list(&path, &[], |page| {
                 let page: ListPage<WireQuota<'_>> = page.objects()?;
-                found.extend(page.items.iter().map(|quota| {
+                quotas.extend(page.items.iter().map(|quota| {
                     let labels = &quota.metadata.labels;
-                    let ours = labels
+                    let is_managed = labels
                         .get(MANAGED_BY)
                         .is_some_and(|manager| manager == MANAGED_BY_US);
                     QuotaUse {
                         namespace: quota.metadata.namespace.to_string(),
                         name: quota.metadata.name.to_string(),
-                        quota: labels.get(QUOTA).filter(|_| ours).cloned(),
+                        quota: labels.get(QUOTA).filter(|_| is_managed).cloned(),
                         hard: quota.spec.hard.clone(),
                         used: quota.status.used.clone(),
                         scoped: !quota.spec.scopes.is_empty()
@@ -88,8 +88,8 @@ impl QuotasApi<'_> {
                 Ok(())
             })
             .await?;
-        found.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
-        Ok(found)
+        quotas.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
+        Ok(quotas)
     }
 
     /// Lists the objects of a gpuctl quota in a namespace. The ResourceQuota is last, because the
@@ -103,13 +103,13 @@ impl QuotasApi<'_> {
                 name: name.to_owned(),
                 uid: String::new(),
             };
-            let found: Option<serde_json::Value> = self.0.find(&part.path()).await?;
-            let ours = |found: &serde_json::Value| {
-                let labels = &found["metadata"]["labels"];
+            let object: Option<serde_json::Value> = self.0.find(&part.path()).await?;
+            let is_part = |object: &serde_json::Value| {
+                let labels = &object["metadata"]["labels"];
                 labels[MANAGED_BY] == MANAGED_BY_US && labels[QUOTA] == name
             };
-            if let Some(found) = found.filter(ours) {
-                let uid = found["metadata"]["uid"]
+            if let Some(object) = object.filter(is_part) {
+                let uid = object["metadata"]["uid"]
                     .as_str()
                     .unwrap_or_default()
                     .to_owned();
@@ -123,7 +123,7 @@ impl QuotasApi<'_> {
     pub async fn remove_part(self, part: &QuotaPart) -> Result<(), Failure> {
         self.0
             .writes()
-            .delete_at(&part.path(), Deletion::of(&part.uid))
+            .delete_at(&part.path(), Deletion::with_uid(&part.uid))
             .await
             .map(|_| ())
     }

@@ -32,28 +32,28 @@ impl QueuesApi<'_> {
         queue: &str,
     ) -> Result<BTreeSet<String>, Failure> {
         let base = format!("/apis/{version}");
-        let local = self
+        let local_queue = self
             .0
             .get::<Value>(&format!(
                 "{base}/namespaces/{namespace}/localqueues/{queue}"
             ))
             .await?;
-        let Some(shared) = local["spec"]["clusterQueue"].as_str() else {
+        let Some(cluster_queue) = local_queue["spec"]["clusterQueue"].as_str() else {
             return Ok(BTreeSet::new());
         };
-        let shared = self
+        let cluster_queue_object = self
             .0
-            .get::<Value>(&format!("{base}/clusterqueues/{shared}"))
+            .get::<Value>(&format!("{base}/clusterqueues/{cluster_queue}"))
             .await?;
         let levels = try_join_all(
-            flavors(&shared)
+            flavors(&cluster_queue_object)
                 .into_iter()
                 .map(|flavor| self.levels_of_flavor(&base, flavor)),
         )
         .await?;
         Ok(levels
             .into_iter()
-            .reduce(|all, one| &all & &one)
+            .reduce(|common, levels| &common & &levels)
             .unwrap_or_default())
     }
 
@@ -86,16 +86,16 @@ fn flavors(queue: &Value) -> BTreeSet<String> {
         .as_array()
         .into_iter()
         .flatten();
-    let gives_devices = |group: &&Value| {
-        let mut covered = group["coveredResources"]
+    let has_devices = |group: &&Value| {
+        let mut resources = group["coveredResources"]
             .as_array()
             .into_iter()
             .flatten()
             .filter_map(Value::as_str);
-        covered.any(gpuctl_core::model::facts::gpu::is_device)
+        resources.any(gpuctl_core::model::facts::gpu::is_device)
     };
     let flavors = groups
-        .filter(gives_devices)
+        .filter(has_devices)
         .flat_map(|group| group["flavors"].as_array().into_iter().flatten());
     flavors
         .filter_map(|flavor| flavor["name"].as_str().map(ToOwned::to_owned))

@@ -73,7 +73,7 @@ pub struct Session {
 impl SessionsApi<'_> {
     /// Opens the session.
     pub async fn start(self, call: &ExecRequest<'_>) -> Result<Session, Failure> {
-        let flag = |wanted: bool| if wanted { "true" } else { "false" };
+        let flag = |enabled: bool| if enabled { "true" } else { "false" };
         let mut parameters = vec![
             ("container", call.container),
             ("stdin", flag(call.stdin)),
@@ -87,7 +87,7 @@ impl SessionsApi<'_> {
             call.command
                 .into_iter()
                 .flatten()
-                .map(|word| ("command", word.as_str())),
+                .map(|argument| ("command", argument.as_str())),
         );
         let verb = if call.command.is_some() {
             "exec"
@@ -132,10 +132,10 @@ impl Session {
         } = self.socket;
         let feeding = async {
             let mut pings = tokio::time::interval(PING);
-            let mut open = true;
+            let mut input_open = true;
             loop {
                 let message = tokio::select! {
-                    next = input.recv(), if open => match next {
+                    next = input.recv(), if input_open => match next {
                         Some(SessionInput::Bytes(bytes)) => framed(STDIN, &bytes),
                         Some(SessionInput::Resize { columns, rows }) => {
                             // The API server's `TerminalSize` has no JSON tags, so the keys are
@@ -143,7 +143,7 @@ impl Session {
                             framed(RESIZE, json!({"Width": columns, "Height": rows}).to_string().as_bytes())
                         }
                         None => {
-                            open = false;
+                            input_open = false;
                             // Before v5 a client could end its input only by closing the whole
                             // connection.
                             if !(half_close && self.stdin) {
@@ -210,13 +210,14 @@ fn ending(status: &Status) -> SessionEnd {
     let code = causes
         .clone()
         .find(|cause| cause.reason.as_deref() == Some("ExitCode"));
-    let told = code.and_then(|cause| cause.message.as_ref()?.parse().ok());
-    let in_words = || {
+    let exit_code = code.and_then(|cause| cause.message.as_ref()?.parse().ok());
+    let code_in_message = || {
         IN_WORDS
             .captures(message.trim_end())
-            .and_then(|found| found[1].parse().ok())
+            .and_then(|captures| captures[1].parse().ok())
     };
-    told.or_else(in_words)
+    exit_code
+        .or_else(code_in_message)
         .map_or_else(|| SessionEnd::Refused(message.to_owned()), SessionEnd::Exit)
 }
 
@@ -227,17 +228,17 @@ mod tests {
 
     #[test]
     fn the_exit_code_is_in_the_details() {
-        let read = |value| ending(&serde_json::from_value(value).unwrap());
-        assert_eq!(read(json!({"status": "Success"})), SessionEnd::Exit(0));
+        let end_of = |value| ending(&serde_json::from_value(value).unwrap());
+        assert_eq!(end_of(json!({"status": "Success"})), SessionEnd::Exit(0));
         let failed = json!({"status": "Failure", "reason": "NonZeroExitCode", "message": "command terminated with non-zero exit code",
             "details": {"causes": [{"reason": "ExitCode", "message": "137"}]}});
-        assert_eq!(read(failed), SessionEnd::Exit(137));
-        let wrapped = json!({"status": "Failure", "message": "error executing command in container: cmd wait: exit status 7"});
-        assert_eq!(read(wrapped), SessionEnd::Exit(7));
-        let refused =
+        assert_eq!(end_of(failed), SessionEnd::Exit(137));
+        let in_message = json!({"status": "Failure", "message": "error executing command in container: cmd wait: exit status 7"});
+        assert_eq!(end_of(in_message), SessionEnd::Exit(7));
+        let forbidden =
             json!({"status": "Failure", "reason": "InternalError", "message": "no such container"});
         assert_eq!(
-            read(refused),
+            end_of(forbidden),
             SessionEnd::Refused("no such container".to_owned())
         );
     }

@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use gpuctl_core::model::contract::refusal::RefusalCause;
 use gpuctl_core::model::{Container, Job, Pod, State};
 
-use crate::{Failure, Follower, LogLine, LogQuery, OutageRetry, Wanted, handles::LogsApi};
+use crate::{Failure, Follower, JobFilter, LogLine, LogQuery, OutageRetry, handles::LogsApi};
 
 /// Restarts per pod that were already reported.
 type Restarts = BTreeMap<String, u32>;
@@ -22,13 +22,13 @@ struct SeenPods {
     /// The newest pod of each rank.
     ranks: BTreeMap<Option<u32>, String>,
     /// Pods whose logs are being followed, and those that ended before the command started.
-    known: BTreeSet<String>,
+    followed: BTreeSet<String>,
     restarts: Restarts,
 }
 
 impl SeenPods {
     /// Returns notes on the changes since the last poll.
-    fn look(
+    fn update(
         &mut self,
         job: Option<&Job>,
         pods: &[Pod],
@@ -42,7 +42,7 @@ impl SeenPods {
             .map(|pod| pod.name.clone())
             .collect();
         if is_first {
-            self.known.extend(
+            self.followed.extend(
                 pods.iter()
                     .filter(|pod| !present.contains(&pod.name))
                     .map(|pod| pod.name.clone()),
@@ -53,15 +53,15 @@ impl SeenPods {
 
     /// Records the pod of a rank. Returns a note if it replaces an earlier pod.
     fn succession(&mut self, pod: &Pod, pods: &[Pod], is_first: bool) -> Option<String> {
-        let earlier = self
+        let predecessor = self
             .ranks
             .insert(pod.rank, pod.name.clone())
             .filter(|_| pod.rank.is_some() && !is_first)?;
         Some(format!(
             "{} continues in {}: {}",
-            named(pod),
+            display_name(pod),
             pod.name,
-            why(pods, &earlier)
+            end_cause(pods, &predecessor)
         ))
     }
 }
@@ -78,67 +78,67 @@ pub enum LogEvent {
     Note(String),
 }
 
-const SOON: Duration = Duration::from_millis(300);
-const LOOK_AGAIN: Duration = Duration::from_millis(1500);
+const FIRST_BACKOFF: Duration = Duration::from_millis(300);
+const POLL_INTERVAL: Duration = Duration::from_millis(1500);
 /// The kubelet closes the log after a pod has ended, but a proxy in between may not.
 const GRACE: Duration = Duration::from_millis(1000);
 /// Maximum time to follow pods that outlive their job, as on a lost node.
 const STRAGGLERS: Duration = Duration::from_secs(30);
 
 impl LogsApi<'_> {
-    /// Follows every pod of `job` that `only` accepts until the job has ended or is deleted.
+    /// Follows every pod of `job` that `includes` accepts until the job has ended or is deleted.
     /// Returns its last state.
     pub async fn follow(
         self,
         job: &Job,
         query: &LogQuery,
-        only: impl Fn(&Pod) -> bool,
+        includes: impl Fn(&Pod) -> bool,
         sink: &RefCell<impl FnMut(LogEvent)>,
     ) -> Result<Option<State>, Failure> {
-        let wanted = Wanted::one(&job.namespace, &job.name);
+        let filter = JobFilter::by_name(&job.namespace, &job.name);
         let (alive, watching) = watch::channel(BTreeSet::<String>::new());
         let mut tasks = FuturesUnordered::new();
-        let mut seen = SeenPods::default();
-        let mut last = None;
-        let patience = OutageRetry::new(|failure| {
+        let mut seen_pods = SeenPods::default();
+        let mut last_state = None;
+        let retry = OutageRetry::new(|failure| {
             sink.borrow_mut()(LogEvent::Note(format!("{failure}; retrying")));
         });
-        let mut over_since = None;
+        let mut ended_since = None;
         loop {
             // Keep printing lines while the list is being read.
-            let asked = patience.ask(|| self.0.jobs().list(&wanted));
-            tokio::pin!(asked);
-            let found = loop {
+            let list = retry.ask(|| self.0.jobs().list(&filter));
+            tokio::pin!(list);
+            let live = loop {
                 tokio::select! {
-                    found = &mut asked => break found?.jobs.pop(),
+                    listed = &mut list => break listed?.jobs.pop(),
                     Some(result) = tasks.next(), if !tasks.is_empty() => result?,
                 }
             };
-            let pods: Vec<Pod> = found.as_ref().map_or_else(Vec::new, |job| job.pods.clone());
-            let is_first_look = last.is_none();
-            for note in seen.look(found.as_ref(), &pods, is_first_look, job.kind.serves()) {
+            let pods: Vec<Pod> = live.as_ref().map_or_else(Vec::new, |job| job.pods.clone());
+            let is_first = last_state.is_none();
+            for note in seen_pods.update(live.as_ref(), &pods, is_first, job.kind.serves()) {
                 sink.borrow_mut()(LogEvent::Note(note));
             }
-            let over = found
+            let has_ended = live
                 .as_ref()
                 .is_none_or(|job| State::of(job).status.is_final());
-            let given_up =
-                over && over_since.get_or_insert_with(Instant::now).elapsed() > STRAGGLERS;
+            let stragglers_dropped =
+                has_ended && ended_since.get_or_insert_with(Instant::now).elapsed() > STRAGGLERS;
             let running = pods
                 .iter()
-                .filter(|pod| !pod.ended() && !given_up)
+                .filter(|pod| !pod.ended() && !stragglers_dropped)
                 .map(|pod| pod.name.clone())
                 .collect();
             let _ = alive.send(running);
-            for pod in pods.iter().filter(|pod| only(pod) && has_spoken(pod)) {
-                if !seen.known.insert(pod.name.clone()) {
+            for pod in pods.iter().filter(|pod| includes(pod) && has_log(pod)) {
+                if !seen_pods.followed.insert(pod.name.clone()) {
                     continue;
                 }
-                if let Some(note) = seen.succession(pod, &pods, is_first_look) {
+                if let Some(note) = seen_pods.succession(pod, &pods, is_first) {
                     sink.borrow_mut()(LogEvent::Note(note));
                 }
                 // A pod that joins later is read from the start of its log.
-                let query = if is_first_look {
+                let query = if is_first {
                     query.clone()
                 } else {
                     query.whole_log()
@@ -151,13 +151,13 @@ impl LogsApi<'_> {
                     sink,
                 ));
             }
-            last = found.as_ref().map(State::of).or(last);
-            if over && tasks.is_empty() {
-                return Ok(last);
+            last_state = live.as_ref().map(State::of).or(last_state);
+            if has_ended && tasks.is_empty() {
+                return Ok(last_state);
             }
             tokio::select! {
                 Some(result) = tasks.next(), if !tasks.is_empty() => result?,
-                () = tokio::time::sleep(LOOK_AGAIN) => {}
+                () = tokio::time::sleep(POLL_INTERVAL) => {}
             }
         }
     }
@@ -171,26 +171,26 @@ impl LogsApi<'_> {
         sink: &RefCell<impl FnMut(LogEvent)>,
     ) -> Result<(), Failure> {
         let mut follower = Follower::default();
-        let said = Cell::new(false);
+        let has_output = Cell::new(false);
         let emit = |line| {
-            said.set(true);
+            has_output.set(true);
             sink.borrow_mut()(LogEvent::Line {
                 pod: pod.name.clone(),
                 rank: pod.rank,
                 line,
             });
         };
-        let (mut backoff, mut told) = (SOON, false);
+        let (mut backoff, mut noted) = (FIRST_BACKOFF, false);
         loop {
-            let mut watched = alive.clone();
-            let ended = async {
+            let mut pod_names = alive.clone();
+            let pod_ended = async {
                 // The sender lives as long as the caller's loop, so this cannot fail.
-                let _ = watched.wait_for(|names| !names.contains(&pod.name)).await;
+                let _ = pod_names.wait_for(|names| !names.contains(&pod.name)).await;
                 tokio::time::sleep(GRACE).await;
             };
             let result = tokio::select! {
                 result = self.resume(namespace, &pod.name, &query, true, &mut follower, emit) => result,
-                () = ended => Ok(()),
+                () = pod_ended => Ok(()),
             };
             match result {
                 Err(failure) if failure.is_not_found() => return Ok(()),
@@ -203,13 +203,13 @@ impl LogsApi<'_> {
                 // A 400 means that the container has not started yet, which is not worth a note.
                 Err(failure)
                     if failure.code().is_some_and(|code| code != 400)
-                        && !std::mem::replace(&mut told, true) =>
+                        && !std::mem::replace(&mut noted, true) =>
                 {
                     sink.borrow_mut()(LogEvent::Note(format!("{}: {failure}; retrying", pod.name)));
                 }
                 // A container in a crash loop prints nothing for minutes, so only new lines reset
                 // the backoff.
-                Ok(()) if said.replace(false) => backoff = SOON,
+                Ok(()) if has_output.replace(false) => backoff = FIRST_BACKOFF,
                 Ok(()) | Err(_) => {}
             }
             if !alive.borrow_and_update().contains(&pod.name) {
@@ -239,7 +239,7 @@ impl LogsApi<'_> {
                 .await
             {
                 Err(failure) if failure.is_transient() && attempt < TRIES => {
-                    tokio::time::sleep(SOON * attempt).await;
+                    tokio::time::sleep(FIRST_BACKOFF * attempt).await;
                 }
                 Err(failure) if !failure.is_not_found() && failure.code() != Some(400) => {
                     return Err(failure);
@@ -258,32 +258,37 @@ pub fn names_no_container(failure: &Failure) -> bool {
 }
 
 /// Whether a container has started: before that it has no log.
-fn has_spoken(pod: &Pod) -> bool {
-    let spoken = |container: &Container| {
+fn has_log(pod: &Pod) -> bool {
+    let has_output = |container: &Container| {
         container.running || container.terminated.is_some() || container.last_ended.is_some()
     };
-    pod.ended() || pod.containers.iter().any(spoken)
+    pod.ended() || pod.containers.iter().any(has_output)
 }
 
-fn named(pod: &Pod) -> String {
+fn display_name(pod: &Pod) -> String {
     pod.rank
         .map_or_else(|| pod.name.clone(), |rank| format!("rank {rank}"))
 }
 
-fn why(pods: &[Pod], earlier: &str) -> String {
-    let ended = pods.iter().find(|pod| pod.name == earlier).and_then(|pod| {
-        let evicted = pod
-            .disrupted
-            .as_ref()
-            .map(|reason| format!("{earlier} was evicted ({reason})"));
-        evicted.or_else(|| {
-            pod.containers
-                .iter()
-                .find_map(|container| container.terminated.as_ref())
-                .map(|end| format!("{earlier} ended with exit {}, {}", end.code, end.reason))
-        })
-    });
-    ended.unwrap_or_else(|| format!("{earlier} no longer exists"))
+fn end_cause(pods: &[Pod], predecessor: &str) -> String {
+    let ending = pods
+        .iter()
+        .find(|pod| pod.name == predecessor)
+        .and_then(|pod| {
+            let evicted = pod
+                .disrupted
+                .as_ref()
+                .map(|reason| format!("{predecessor} was evicted ({reason})"));
+            evicted.or_else(|| {
+                pod.containers
+                    .iter()
+                    .find_map(|container| container.terminated.as_ref())
+                    .map(|end| {
+                        format!("{predecessor} ended with exit {}, {}", end.code, end.reason)
+                    })
+            })
+        });
+    ending.unwrap_or_else(|| format!("{predecessor} no longer exists"))
 }
 
 /// Describes the changes since the last poll: containers that restarted in place, and pods of a
@@ -297,28 +302,28 @@ fn changes(
 ) -> Vec<String> {
     let mut notes = Vec::new();
     for pod in pods.iter().filter(|pod| present.contains(&pod.name)) {
-        let before = restarts.insert(pod.name.clone(), pod.restarts());
-        let how = pod.containers.iter().find_map(|container| {
+        let previous = restarts.insert(pod.name.clone(), pod.restarts());
+        let cause = pod.containers.iter().find_map(|container| {
             container
                 .last_ended
                 .as_ref()
                 .or(container.terminated.as_ref())
         });
-        match before {
+        match previous {
             None if serves && !first => notes.push(format!("{} joins", pod.name)),
-            Some(before) if before < pod.restarts() => notes.push(match how {
+            Some(previous) if previous < pod.restarts() => notes.push(match cause {
                 Some(end) => format!("{} restarted (exit {}, {})", pod.name, end.code, end.reason),
                 None => format!("{} restarted", pod.name),
             }),
             _ => {}
         }
     }
-    let gone: Vec<String> = restarts
+    let removed: Vec<String> = restarts
         .keys()
         .filter(|name| !present.contains(*name))
         .cloned()
         .collect();
-    for name in gone {
+    for name in removed {
         restarts.remove(&name);
         if serves {
             notes.push(format!("{name} no longer exists"));

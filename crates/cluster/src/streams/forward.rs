@@ -16,7 +16,7 @@ use tokio_tungstenite::tungstenite::Message;
 use gpuctl_core::model::{Job, JobKind, Pod, PodPhase, State};
 
 use crate::transport::socket::{PING, Socket, framed};
-use crate::{Failure, Wanted, handles::SessionsApi};
+use crate::{Failure, JobFilter, handles::SessionsApi};
 
 /// The pod and port to forward to.
 #[derive(Clone, Debug)]
@@ -43,13 +43,13 @@ pub enum RouteEvent {
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Maximum silence of the server after the client has ended its requests. A client that only
 /// half-closed its socket cannot be distinguished from one that left.
-const LAST_WORDS: Duration = Duration::from_secs(20);
+const MAX_SILENCE: Duration = Duration::from_secs(20);
 
 impl Route {
-    fn wants(&self, pod: &Pod) -> bool {
-        let meant = self.pod.as_ref().is_none_or(|name| &pod.name == name)
+    fn accepts(&self, pod: &Pod) -> bool {
+        let matches = self.pod.as_ref().is_none_or(|name| &pod.name == name)
             && self.rank.is_none_or(|rank| pod.rank == Some(rank));
-        meant && pod.phase == PodPhase::Running && !pod.deleting
+        matches && pod.phase == PodPhase::Running && !pod.deleting
     }
 
     /// Selects the pod to use. Prefers ready pods, but accepts a pod that is only running: a
@@ -58,7 +58,7 @@ impl Route {
         let mut pods: Vec<&Pod> = job
             .current_pods()
             .into_iter()
-            .filter(|pod| self.wants(pod))
+            .filter(|pod| self.accepts(pod))
             .collect();
         if self.pod.is_none() {
             pods.retain(|pod| Job::answers(pod));
@@ -89,40 +89,40 @@ impl SessionsApi<'_> {
         sink: &RefCell<impl FnMut(RouteEvent)>,
     ) -> Result<Option<State>, Failure> {
         let current = RefCell::new(None::<String>);
-        let carrying = async {
-            let mut carried = FuturesUnordered::new();
+        let forwarding = async {
+            let mut connections = FuturesUnordered::new();
             loop {
                 tokio::select! {
                     // An error such as too many open files is temporary, and open connections
                     // continue.
                     accepted = listener.accept() => if let Ok((socket, _)) = accepted {
-                        carried.push(self.carry(route, socket, &current, sink));
+                        connections.push(self.carry(route, socket, &current, sink));
                     },
-                    Some(result) = carried.next(), if !carried.is_empty() => result?,
+                    Some(result) = connections.next(), if !connections.is_empty() => result?,
                 }
             }
         };
         tokio::select! {
-            ended = self.look(route, &current, sink) => ended,
-            failed = carrying => failed,
+            ended = self.track_pod(route, &current, sink) => ended,
+            failed = forwarding => failed,
         }
     }
 
     /// Keeps `current` at a pod that accepts connections, until the job no longer exists.
-    async fn look(
+    async fn track_pod(
         self,
         route: &Route,
         current: &RefCell<Option<String>>,
         sink: &RefCell<impl FnMut(RouteEvent)>,
     ) -> Result<Option<State>, Failure> {
-        let wanted = Wanted {
+        let filter = JobFilter {
             kind: Some(route.kind),
-            ..Wanted::one(&route.namespace, &route.job)
+            ..JobFilter::by_name(&route.namespace, &route.job)
         };
-        let (mut told, mut last) = (None, None);
-        let mut bell = self.0.doorbell(&route.namespace, &route.job);
+        let (mut noted, mut last_state) = (None, None);
+        let mut watch = self.0.watch_job(&route.namespace, &route.job);
         loop {
-            match self.0.jobs().list(&wanted).await {
+            match self.0.jobs().list(&filter).await {
                 Ok(selection) => {
                     let Some(job) = selection
                         .jobs
@@ -130,36 +130,36 @@ impl SessionsApi<'_> {
                         .next()
                         .filter(|job| !job.deleting)
                     else {
-                        return Ok(last);
+                        return Ok(last_state);
                     };
                     let (state, pod) = (State::of(&job), route.pod_of(&job));
                     if pod.is_some() && *current.borrow() != pod {
                         sink.borrow_mut()(RouteEvent::Pod(pod.clone().unwrap_or_default()));
-                        told = None;
+                        noted = None;
                     }
-                    if pod.is_none() && told.as_ref() != Some(&state) {
-                        let why = state
+                    if pod.is_none() && noted.as_ref() != Some(&state) {
+                        let details = state
                             .message
                             .clone()
                             .or(state.reason.clone())
                             .unwrap_or_default();
                         sink.borrow_mut()(RouteEvent::Waiting(format!(
-                            "{}: {} {why}",
+                            "{}: {} {details}",
                             job.name, state.status
                         )));
-                        told = Some(state.clone());
+                        noted = Some(state.clone());
                     }
                     current.replace(pod);
                     if state.status.is_final() {
                         return Ok(Some(state));
                     }
-                    last = Some(state);
+                    last_state = Some(state);
                 }
                 // Open connections continue; the next poll looks for the pod again.
                 Err(failure) if failure.is_transient() => {}
                 Err(failure) => return Err(failure),
             }
-            bell.news(None).await;
+            watch.changed(None).await;
         }
     }
 
@@ -168,7 +168,7 @@ impl SessionsApi<'_> {
     async fn carry(
         self,
         route: &Route,
-        local: TcpStream,
+        client: TcpStream,
         current: &RefCell<Option<String>>,
         sink: &RefCell<impl FnMut(RouteEvent)>,
     ) -> Result<(), Failure> {
@@ -179,7 +179,7 @@ impl SessionsApi<'_> {
             if let Some(pod) = pod {
                 match self.tunnel(&route.namespace, &pod, route.port).await {
                     Ok(tunnel) => {
-                        if let Some(error) = tunnel.carry(local).await {
+                        if let Some(error) = tunnel.carry(client).await {
                             sink.borrow_mut()(RouteEvent::Failed(format!("{pod}: {error}")));
                         }
                         return Ok(());
@@ -192,11 +192,11 @@ impl SessionsApi<'_> {
             }
             tokio::time::sleep(Duration::from_millis(300)).await;
         }
-        let why = failed.map_or_else(
+        let message = failed.map_or_else(
             || "no pod accepts connections".to_owned(),
             |failure| failure.to_string(),
         );
-        sink.borrow_mut()(RouteEvent::Failed(why));
+        sink.borrow_mut()(RouteEvent::Failed(message));
         Ok(())
     }
 
@@ -208,18 +208,18 @@ impl SessionsApi<'_> {
         pod: &str,
         port: u16,
     ) -> Failure {
-        let mut carried = FuturesUnordered::new();
+        let mut connections = FuturesUnordered::new();
         loop {
             tokio::select! {
                 accepted = listener.accept() => if let Ok((socket, _)) = accepted {
-                    carried.push(async move {
+                    connections.push(async move {
                         let tunnel = self.tunnel(namespace, pod, port).await?;
                         Ok::<_, Failure>(tunnel.carry(socket).await)
                     });
                 },
-                Some(result) = carried.next(), if !carried.is_empty() => match result {
+                Some(result) = connections.next(), if !connections.is_empty() => match result {
                     Ok(None) => {}
-                    Ok(Some(told)) => return Failure::Unreachable { server: format!("{namespace}/{pod}"), cause: told },
+                    Ok(Some(cause)) => return Failure::Unreachable { server: format!("{namespace}/{pod}"), cause },
                     Err(failure) => return failure,
                 },
             }
@@ -238,10 +238,10 @@ impl SessionsApi<'_> {
 }
 
 /// Waits until nothing has arrived for a while after the local program has ended its requests.
-async fn silence(has_ended: &Cell<bool>, last: &Cell<Instant>) {
+async fn silence(has_ended: &Cell<bool>, last_read: &Cell<Instant>) {
     loop {
         tokio::time::sleep(Duration::from_secs(1)).await;
-        if has_ended.get() && last.get().elapsed() >= LAST_WORDS {
+        if has_ended.get() && last_read.get().elapsed() >= MAX_SILENCE {
             return;
         }
     }
@@ -260,48 +260,48 @@ const ERROR: u8 = 1;
 impl Tunnel {
     /// Carries both directions until they end. Returns the node's error message if the port does
     /// not respond.
-    async fn carry(self, mut local: TcpStream) -> Option<String> {
+    async fn carry(self, mut client: TcpStream) -> Option<String> {
         let Socket {
             mut send,
             mut receive,
             ..
         } = self.socket;
-        let (mut from_local, mut to_local) = local.split();
-        let last = Cell::new(Instant::now());
-        let down = async {
-            let (mut announced, mut error_announced) = (false, false);
+        let (mut client_read, mut client_write) = client.split();
+        let last_read = Cell::new(Instant::now());
+        let from_pod = async {
+            let (mut data_port_seen, mut error_port_seen) = (false, false);
             while let Some((channel, content)) = receive.next().await {
-                last.set(Instant::now());
+                last_read.set(Instant::now());
                 match channel {
-                    DATA if std::mem::replace(&mut announced, true) => {
-                        let written = to_local.write_all(&content).await;
+                    DATA if std::mem::replace(&mut data_port_seen, true) => {
+                        let written = client_write.write_all(&content).await;
                         if written.is_err() {
                             break;
                         }
                     }
-                    ERROR if std::mem::replace(&mut error_announced, true) => {
-                        let _ = to_local.shutdown().await;
+                    ERROR if std::mem::replace(&mut error_port_seen, true) => {
+                        let _ = client_write.shutdown().await;
                         return Some(String::from_utf8_lossy(&content).trim().to_owned());
                     }
                     _ => {}
                 }
             }
-            let _ = to_local.shutdown().await;
+            let _ = client_write.shutdown().await;
             None
         };
-        let said = Cell::new(false);
-        let up = async {
+        let client_closed = Cell::new(false);
+        let to_pod = async {
             let mut pings = tokio::time::interval(PING);
             let mut bytes = vec![0; 64 << 10];
             loop {
                 let message = tokio::select! {
-                    read = from_local.read(&mut bytes), if !said.get() => match read {
+                    read = client_read.read(&mut bytes), if !client_closed.get() => match read {
                         Ok(count @ 1..) => framed(DATA, &bytes[..count]),
                         // The protocol cannot close one direction only: ending this one would also
                         // end the other, and the response may still arrive.
                         _ => {
-                            said.set(true);
-                            last.set(Instant::now());
+                            client_closed.set(true);
+                            last_read.set(Instant::now());
                             continue;
                         }
                     },
@@ -313,11 +313,11 @@ impl Tunnel {
                 }
             }
         };
-        let mut down = pin!(down);
+        let mut from_pod = pin!(from_pod);
         tokio::select! {
-            error = &mut down => error,
-            () = up => None,
-            () = silence(&said, &last) => None,
+            error = &mut from_pod => error,
+            () = to_pod => None,
+            () = silence(&client_closed, &last_read) => None,
         }
     }
 }

@@ -74,14 +74,17 @@ pub(crate) struct LineSplitter {
 
 impl LineSplitter {
     /// Accepts a chunk and passes each complete line to `sink`, without its line break.
-    pub(crate) fn take(&mut self, piece: &[u8], mut sink: impl FnMut(&[u8])) {
-        let before = self.pending.len();
-        self.pending.extend_from_slice(piece);
-        let (mut start, mut from) = (0, before);
-        while let Some(end) = self.pending[from..].iter().position(|byte| *byte == b'\n') {
-            sink(&self.pending[start..from + end]);
-            start = from + end + 1;
-            from = start;
+    pub(crate) fn take(&mut self, chunk: &[u8], mut sink: impl FnMut(&[u8])) {
+        let pending = self.pending.len();
+        self.pending.extend_from_slice(chunk);
+        let (mut start, mut search_start) = (0, pending);
+        while let Some(end) = self.pending[search_start..]
+            .iter()
+            .position(|byte| *byte == b'\n')
+        {
+            sink(&self.pending[start..search_start + end]);
+            start = search_start + end + 1;
+            search_start = start;
         }
         self.pending.drain(..start);
         // Discard the rest of a line that is too long.
@@ -98,8 +101,8 @@ pub(crate) fn line(bytes: &[u8]) -> LogLine {
         .split_once(' ')
         .and_then(|(time, rest)| Some((time.parse::<Timestamp>().ok()?, rest)));
     match split {
-        Some((at, rest)) => LogLine {
-            at: Some(at),
+        Some((time, rest)) => LogLine {
+            at: Some(time),
             text: rest.to_owned(),
         },
         None => LogLine {
@@ -115,9 +118,9 @@ mod tests {
 
     #[test]
     fn a_line_has_a_time_and_a_text() {
-        let read = line(b"2026-01-01T00:00:00.000000001Z a b ");
-        assert_eq!(read.text, "a b ");
-        assert_eq!(read.at.unwrap().subsec_nanosecond(), 1);
+        let parsed = line(b"2026-01-01T00:00:00.000000001Z a b ");
+        assert_eq!(parsed.text, "a b ");
+        assert_eq!(parsed.at.unwrap().subsec_nanosecond(), 1);
         assert_eq!(
             line(b"no time here"),
             LogLine {
@@ -133,15 +136,16 @@ mod tests {
             at: None,
             text: "x".repeat(size),
         };
-        let mut few = NewestLines::new(2, MOST_BYTES);
-        (1..5).for_each(|size| few.push(text(size)));
+        let mut newest = NewestLines::new(2, MOST_BYTES);
+        (1..5).for_each(|size| newest.push(text(size)));
         assert_eq!(
             (
-                few.lines
+                newest
+                    .lines
                     .iter()
                     .map(|line| line.text.len())
                     .collect::<Vec<_>>(),
-                few.is_cut
+                newest.is_cut
             ),
             (vec![3, 4], false)
         );

@@ -52,10 +52,10 @@ impl LogQuery {
 
     /// Maximum number of bytes kept from the log.
     fn most_bytes(&self) -> usize {
-        let usual = self.tail.map_or(MOST_BYTES, |tail| {
+        let default = self.tail.map_or(MOST_BYTES, |tail| {
             (tail as usize).saturating_mul(USUAL_LINE)
         });
-        usual
+        default
             .max(2 * LONGEST_LINE)
             .min(self.most_bytes.unwrap_or(MOST_BYTES))
     }
@@ -93,13 +93,13 @@ impl LogsApi<'_> {
                 );
             }
         }
-        let borrowed: Vec<(&str, &str)> = parameters
+        let parameter_refs: Vec<(&str, &str)> = parameters
             .iter()
             .map(|(key, value)| (*key, value.as_str()))
             .collect();
         with_query(
             &format!("/api/v1/namespaces/{namespace}/pods/{pod}/log"),
-            &borrowed,
+            &parameter_refs,
         )
     }
 
@@ -129,13 +129,13 @@ impl LogsApi<'_> {
             tail: Some(count),
             ..LogQuery::default()
         };
-        let read = tokio::time::timeout(
+        let result = tokio::time::timeout(
             LAST_LINES_WITHIN,
             self.read(&job.namespace, &pod.name, &query),
         )
         .await;
-        let read = read.ok().and_then(Result::ok).unwrap_or_default();
-        read.lines
+        let log = result.ok().and_then(Result::ok).unwrap_or_default();
+        log.lines
             .into_iter()
             .map(|line| line.text)
             .filter(|line| !line.trim().is_empty())
@@ -152,49 +152,49 @@ impl LogsApi<'_> {
             .await
     }
 
-    /// Reads a log once and keeps the newest `most` lines that match, at most the query's `tail`.
+    /// Reads a log once and keeps the newest `limit` lines that match, at most the query's `tail`.
     /// Stops when the server sends many more lines or bytes than `tail` lines can have.
     pub async fn matching(
         self,
         namespace: &str,
         pod: &str,
         query: &LogQuery,
-        most: usize,
+        limit: usize,
         matches: impl Fn(&LogLine) -> bool,
     ) -> Result<LogLines, Failure> {
         let path = Self::log_path(namespace, pod, query, false, None);
-        let wanted = query.tail.map_or(usize::MAX, |tail| tail as usize);
+        let tail = query.tail.map_or(usize::MAX, |tail| tail as usize);
         // Reading fewer bytes would lose the newest lines. The request timeout bounds the time.
-        let limit = wanted.saturating_mul(AVERAGE_LINE).max(MOST_BYTES);
+        let byte_limit = tail.saturating_mul(AVERAGE_LINE).max(MOST_BYTES);
         let (mut tries, mut waited) = (0, Duration::ZERO);
         loop {
             tries += 1;
-            let (mut kept, mut count) = (
-                NewestLines::new(most.min(wanted), query.most_bytes()),
+            let (mut newest, mut count) = (
+                NewestLines::new(limit.min(tail), query.most_bytes()),
                 0_usize,
             );
             let take = |bytes: &[u8]| {
                 count += 1;
-                if count > wanted.saturating_add(SURPLUS) {
+                if count > tail.saturating_add(SURPLUS) {
                     return ControlFlow::Break(());
                 }
                 let line = line(bytes);
                 if matches(&line) {
-                    kept.push(line);
+                    newest.push(line);
                 }
                 ControlFlow::Continue(())
             };
-            let read = tokio::time::timeout(
+            let result = tokio::time::timeout(
                 self.0.request_timeout,
-                self.0.stream_some(&path, true, limit, take),
+                self.0.stream_some(&path, true, byte_limit, take),
             )
             .await;
-            let failure = match read {
+            let failure = match result {
                 Ok(Ok(end)) => {
                     let has_surplus = end != StreamEnd::Complete;
                     return Ok(LogLines {
-                        lines: kept.lines.into(),
-                        is_cut: kept.is_cut,
+                        lines: newest.lines.into(),
+                        is_cut: newest.is_cut,
                         has_surplus,
                     });
                 }
@@ -206,11 +206,11 @@ impl LogsApi<'_> {
                     });
                 }
             };
-            let Some(wait) = retry::wait(TryOutcome::of(&failure), tries, waited) else {
+            let Some(pause) = retry::wait(TryOutcome::from_failure(&failure), tries, waited) else {
                 return Err(failure);
             };
-            waited += wait;
-            tokio::time::sleep(wait).await;
+            waited += pause;
+            tokio::time::sleep(pause).await;
         }
     }
 
@@ -233,7 +233,7 @@ impl LogsApi<'_> {
         )
         .await
         {
-            Ok(read) => read.map(|_| ()),
+            Ok(result) => result.map(|_| ()),
             Err(_) => Err(Failure::TimedOut {
                 server: self.0.server.clone(),
                 seconds: self.0.request_timeout.as_secs(),

@@ -92,75 +92,77 @@ impl Connection {
         let resources: Vec<(String, Kept)> = stream::iter(versions)
             .map(|path| async move { (path.clone(), self.kept(&path).await) })
             .buffered(AT_ONCE)
-            .filter_map(async |(path, kept)| Some((path, kept.ok()?)))
+            .filter_map(async |(path, answer)| Some((path, answer.ok()?)))
             .collect()
             .await;
-        let mut wanted: BTreeMap<String, bool> = BTreeMap::from([(OWN_CONFIG.to_owned(), false)]);
-        for (path, kept) in &resources {
+        let mut lists: BTreeMap<String, bool> = BTreeMap::from([(OWN_CONFIG.to_owned(), false)]);
+        for (path, answer) in &resources {
             let group = path
                 .strip_prefix("/apis/")
-                .and_then(|rest| rest.split_once('/'))
+                .and_then(|group| group.split_once('/'))
                 .map_or("", |(group, _)| group);
             let plurals = COLLECTIONS
                 .iter()
                 .find(|(name, _)| *name == group)
                 .map_or(&[][..], |(_, plurals)| plurals);
-            wanted.extend(collections(path, &kept.body, |one| {
-                plurals.iter().any(|plural| one["name"] == *plural)
+            lists.extend(collections(path, &answer.body, |resource| {
+                plurals.iter().any(|plural| resource["name"] == *plural)
             }));
         }
-        let mut unread = self.read_lists(wanted, bundle).await;
+        let mut unread = self.read_lists(lists, bundle).await;
         let owners = owners(&bundle.pods());
-        let mut wanted = BTreeMap::new();
-        for (path, kept) in &resources {
+        let mut owner_lists = BTreeMap::new();
+        for (path, answer) in &resources {
             let api = path
                 .trim_start_matches("/apis/")
                 .trim_start_matches("/api/");
-            let owns = |one: &Value| {
-                one["kind"]
+            let is_owner = |resource: &Value| {
+                resource["kind"]
                     .as_str()
                     .is_some_and(|kind| owners.contains(&(api.to_owned(), kind.to_owned())))
             };
-            wanted.extend(collections(path, &kept.body, owns));
+            owner_lists.extend(collections(path, &answer.body, is_owner));
         }
         // Skip collections that the first round has read.
-        wanted.retain(|path, _| bundle.items(path).is_empty());
-        unread.extend(self.read_lists(wanted, bundle).await);
-        for (path, kept) in resources {
-            bundle.keep(Question::Get(path), kept);
+        owner_lists.retain(|path, _| bundle.items(path).is_empty());
+        unread.extend(self.read_lists(owner_lists, bundle).await);
+        for (path, answer) in resources {
+            bundle.keep(Question::Get(path), answer);
         }
         Ok(unread)
     }
 
     /// Reads collections, each with a flag for namespaced ones. Falls back to the current namespace
     /// if the user cannot list all of them.
-    async fn read_lists(&self, wanted: BTreeMap<String, bool>, bundle: &mut Bundle) -> Vec<String> {
-        let read = stream::iter(wanted).map(|(path, namespaced)| async move {
-            let kept = self.whole(&path).await;
-            let own = match &kept {
+    async fn read_lists(&self, lists: BTreeMap<String, bool>, bundle: &mut Bundle) -> Vec<String> {
+        let answers = stream::iter(lists).map(|(path, namespaced)| async move {
+            let answer = self.read_list(&path).await;
+            let own_namespace = match &answer {
                 Ok(Kept { code: 403, .. }) if namespaced => {
                     let (api, plural) =
                         path.rsplit_once('/').expect("a collection is below an API");
-                    let own = format!("{api}/namespaces/{}/{plural}", self.namespace);
-                    let kept = self.whole(&own).await;
-                    Some((own, kept))
+                    let own_path = format!("{api}/namespaces/{}/{plural}", self.namespace);
+                    let own_answer = self.read_list(&own_path).await;
+                    Some((own_path, own_answer))
                 }
                 _ => None,
             };
-            std::iter::once((path, kept)).chain(own).collect::<Vec<_>>()
+            std::iter::once((path, answer))
+                .chain(own_namespace)
+                .collect::<Vec<_>>()
         });
         let mut unread = Vec::new();
-        let mut read = read.buffered(AT_ONCE);
-        while let Some(found) = read.next().await {
-            for (path, kept) in found {
-                match kept {
+        let mut answers = answers.buffered(AT_ONCE);
+        while let Some(batch) = answers.next().await {
+            for (path, answer) in batch {
+                match answer {
                     // One unreadable collection must not fail the whole bundle.
                     Err(failure) => unread.push(format!("{path}: {failure}")),
-                    Ok(kept) => {
-                        if kept.code != 200 {
-                            unread.push(format!("{path}: {}", kept.code));
+                    Ok(answer) => {
+                        if answer.code != 200 {
+                            unread.push(format!("{path}: {}", answer.code));
                         }
-                        bundle.keep_list(path, kept);
+                        bundle.keep_list(path, answer);
                     }
                 }
             }
@@ -169,27 +171,27 @@ impl Connection {
     }
 
     /// Reads all pages of a collection. An error response of the API server is recorded too.
-    async fn whole(&self, path: &str) -> Result<Kept, Failure> {
-        let mut all: Option<Value> = None;
-        let read = self.list_whole(path, &[], |page| {
+    async fn read_list(&self, path: &str) -> Result<Kept, Failure> {
+        let mut list: Option<Value> = None;
+        let listing = self.list_whole(path, &[], |page| {
             let mut page: Value = page.decode()?;
-            match &mut all {
-                None => all = Some(page),
-                Some(all) => {
-                    let more = page["items"]
+            match &mut list {
+                None => list = Some(page),
+                Some(list) => {
+                    let items = page["items"]
                         .as_array_mut()
                         .map(std::mem::take)
                         .unwrap_or_default();
-                    all["items"]
+                    list["items"]
                         .as_array_mut()
                         .expect("the first page is a list")
-                        .extend(more);
+                        .extend(items);
                 }
             }
             Ok(())
         });
-        let read = read.await;
-        answered(read.map(|()| all.unwrap_or_default()))
+        let result = listing.await;
+        answered(result.map(|()| list.unwrap_or_default()))
     }
 
     /// Reads one response. An error response of the API server is recorded too.
@@ -203,10 +205,10 @@ impl Connection {
             Question::Get(path) if path.contains("/secrets") => Ok(None),
             Question::Get(path) => self.kept(path).await.map(Some),
             Question::Review(path, body) => {
-                let sent = self
+                let response = self
                     .send(&Method::POST, path, "application/json", body.clone().into())
                     .await;
-                answered(sent.and_then(|answer| answer.json::<Value>(self.server()))).map(Some)
+                answered(response.and_then(|answer| answer.json::<Value>(self.server()))).map(Some)
             }
             Question::Log(path) => {
                 let path = format!(
@@ -223,13 +225,13 @@ impl Connection {
                 );
                 let mut text = String::new();
                 // The server can send more bytes than requested.
-                let read = self.stream_some(&path, true, LARGEST_LOG, |line| {
+                let lines = self.stream_some(&path, true, LARGEST_LOG, |line| {
                     text.push_str(&String::from_utf8_lossy(line));
                     text.push('\n');
                     ControlFlow::Continue(())
                 });
-                let read = read.await;
-                answered(read.map(|_| text.into())).map(Some)
+                let result = lines.await;
+                answered(result.map(|_| text.into())).map(Some)
             }
             Question::Query(_) => Ok(None),
         }
@@ -252,7 +254,7 @@ fn keep_groups(list: &Value, bundle: &mut Bundle) -> Vec<String> {
             .as_array()
             .into_iter()
             .flatten()
-            .filter_map(|one| one["groupVersion"].as_str());
+            .filter_map(|version| version["groupVersion"].as_str());
         versions.extend(served.map(|version| format!("/apis/{version}")));
     }
     versions
@@ -265,8 +267,8 @@ fn collections<'a>(
     resources: &'a Value,
     is_wanted: impl Fn(&Value) -> bool + 'a,
 ) -> impl Iterator<Item = (String, bool)> + 'a {
-    let listable = |one: &Value| {
-        one["verbs"]
+    let listable = |resource: &Value| {
+        resource["verbs"]
             .as_array()
             .is_some_and(|verbs| verbs.iter().any(|verb| verb == "list"))
     };
@@ -274,12 +276,14 @@ fn collections<'a>(
         .as_array()
         .into_iter()
         .flatten()
-        .filter(move |one| listable(one) && is_wanted(one))
-        .filter_map(move |one| {
-            let plural = one["name"].as_str().filter(|plural| *plural != "secrets")?;
+        .filter(move |resource| listable(resource) && is_wanted(resource))
+        .filter_map(move |resource| {
+            let plural = resource["name"]
+                .as_str()
+                .filter(|plural| *plural != "secrets")?;
             Some((
                 format!("{path}/{plural}"),
-                one["namespaced"].as_bool().unwrap_or_default(),
+                resource["namespaced"].as_bool().unwrap_or_default(),
             ))
         })
 }
@@ -291,10 +295,10 @@ fn owners(pods: &[&Value]) -> BTreeSet<(String, String)> {
         .filter_map(|pod| pod["metadata"]["ownerReferences"].as_array())
         .flatten();
     references
-        .filter_map(|one| {
+        .filter_map(|reference| {
             Some((
-                one["apiVersion"].as_str()?.to_owned(),
-                one["kind"].as_str()?.to_owned(),
+                reference["apiVersion"].as_str()?.to_owned(),
+                reference["kind"].as_str()?.to_owned(),
             ))
         })
         .collect()
@@ -302,8 +306,8 @@ fn owners(pods: &[&Value]) -> BTreeSet<(String, String)> {
 
 /// Converts permanent errors of the API server into recorded responses. Temporary ones, such as
 /// those of an overloaded server, remain failures.
-fn answered(read: Result<Value, Failure>) -> Result<Kept, Failure> {
-    match read {
+fn answered(result: Result<Value, Failure>) -> Result<Kept, Failure> {
+    match result {
         Ok(body) => Ok(Kept { code: 200, body }),
         Err(Failure::Api {
             code,

@@ -90,7 +90,7 @@ impl Connection {
     pub async fn open(access: &Access) -> Result<Self, Failure> {
         if let Some(bundle) = &access.bundle {
             return Ok(Self {
-                clients: RefCell::new(Clients::of(bundle)),
+                clients: RefCell::new(Clients::for_bundle(bundle)),
                 renewing: Mutex::new(()),
                 access: access.clone(),
                 server: bundle.server.clone(),
@@ -130,7 +130,7 @@ impl Connection {
             return Ok(false);
         }
         // Concurrent requests are rejected together; one of them renews the credentials for all.
-        let _alone = self.renewing.lock().await;
+        let _guard = self.renewing.lock().await;
         let since = self.clients.borrow().since;
         if since > refused {
             return Ok(true);
@@ -171,14 +171,14 @@ impl Connection {
     /// kubeconfig, or if it lacks one of them. Runs no plugin and sends no request.
     pub fn place(access: &Access) -> Option<String> {
         let kubeconfig = kubeconfig::read(&access.kubeconfig).ok()??;
-        let named = access
+        let context_name = access
             .context
             .as_ref()
             .or(kubeconfig.current_context.as_ref())?;
         let context = kubeconfig
             .contexts
             .iter()
-            .find(|context| context.name == *named)?
+            .find(|context| context.name == *context_name)?
             .context
             .as_ref()?;
         let cluster = kubeconfig
@@ -238,7 +238,7 @@ impl Clients {
         })
     }
 
-    fn of(bundle: &Arc<Bundle>) -> Self {
+    fn for_bundle(bundle: &Arc<Bundle>) -> Self {
         let client = replay::client(bundle);
         Self {
             requests: client.clone(),
@@ -303,7 +303,7 @@ fn user_and_cluster(
         kubeconfig
             .clusters
             .iter()
-            .find(|one| one.name == context.cluster)?
+            .find(|entry| entry.name == context.cluster)?
             .cluster
             .clone()
     });
@@ -351,7 +351,7 @@ async fn own_config(access: &Access) -> Result<Config, Failure> {
     kubeconfig
         .clusters
         .iter_mut()
-        .filter_map(|one| one.cluster.as_mut())
+        .filter_map(|entry| entry.cluster.as_mut())
         .for_each(|cluster| cluster.proxy_url = None);
     let contexts: Vec<String> = kubeconfig
         .contexts
@@ -366,7 +366,7 @@ async fn own_config(access: &Access) -> Result<Config, Failure> {
     // A server on this machine is never reached through a proxy.
     config.proxy_url = match is_local(&config.cluster_url) {
         true => None,
-        false => ProxyEnvironment::of_process()
+        false => ProxyEnvironment::from_process()
             .proxy_to(&config.cluster_url, proxy.as_deref())
             .map_err(|error| Failure::Kubeconfig {
                 cause: error.to_string(),
@@ -377,7 +377,7 @@ async fn own_config(access: &Access) -> Result<Config, Failure> {
 
 impl Connection {
     /// Rejects a request that would change the cluster if the connection is read-only.
-    pub(crate) fn must_only_read(&self, method: &Method, path: &str) -> Result<(), Failure> {
+    pub(crate) fn reject_writes(&self, method: &Method, path: &str) -> Result<(), Failure> {
         match &self.access.read_only {
             Some(by) if !only_reads(method, path) => Err(Failure::ReadOnly { by: by.clone() }),
             _ => Ok(()),

@@ -68,7 +68,7 @@ async fn run(exec: &ExecConfig, interactive: bool) -> Result<CredentialStatus, F
         cause: format!("the credential plugin `{program}` {cause}"),
         hint: exec.install_hint.clone(),
     };
-    let ask = match exec.interactive_mode {
+    let may_prompt = match exec.interactive_mode {
         Some(ExecInteractiveMode::Never) => false,
         Some(ExecInteractiveMode::Always) if !interactive => {
             return Err(failed(
@@ -77,14 +77,14 @@ async fn run(exec: &ExecConfig, interactive: bool) -> Result<CredentialStatus, F
         }
         _ => interactive,
     };
-    let mut command = plugin(exec, &program, ask, interactive);
+    let mut command = plugin(exec, &program, may_prompt, interactive);
     let output = match longest(interactive) {
-        Some(longest) => tokio::time::timeout(longest, output_within(&mut command, LARGEST))
+        Some(limit) => tokio::time::timeout(limit, output_within(&mut command, LARGEST))
             .await
             .map_err(|_| {
                 failed(format!(
                     "did not respond within {} s, and an interactive login is not possible here",
-                    longest.as_secs()
+                    limit.as_secs()
                 ))
             })?,
         None => output_within(&mut command, LARGEST).await,
@@ -112,12 +112,12 @@ async fn run(exec: &ExecConfig, interactive: bool) -> Result<CredentialStatus, F
 }
 
 /// Builds the command that runs the plugin. `ask` lets it read answers from the terminal.
-fn plugin(exec: &ExecConfig, program: &str, ask: bool, interactive: bool) -> Command {
+fn plugin(exec: &ExecConfig, program: &str, may_prompt: bool, interactive: bool) -> Command {
     let version = exec
         .api_version
         .as_deref()
         .unwrap_or("client.authentication.k8s.io/v1");
-    let mut info = serde_json::json!({"apiVersion": version, "kind": "ExecCredential", "spec": {"interactive": ask}});
+    let mut info = serde_json::json!({"apiVersion": version, "kind": "ExecCredential", "spec": {"interactive": may_prompt}});
     if let Some(cluster) = &exec.cluster {
         info["spec"]["cluster"] = serde_json::to_value(cluster).unwrap_or_default();
     }
@@ -125,7 +125,11 @@ fn plugin(exec: &ExecConfig, program: &str, ask: bool, interactive: bool) -> Com
     command
         .args(exec.args.iter().flatten())
         .env("KUBERNETES_EXEC_INFO", info.to_string())
-        .stdin(if ask { Stdio::inherit() } else { Stdio::null() })
+        .stdin(if may_prompt {
+            Stdio::inherit()
+        } else {
+            Stdio::null()
+        })
         // Plugins print device codes and login URLs on stderr, even those that do not read answers.
         .stderr(if interactive {
             Stdio::inherit()

@@ -249,7 +249,7 @@ pub(crate) struct Terminated<'a> {
 
 /// The kubelet writes 1970 if a container never started (kubernetes#104107).
 fn not_epoch<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Timestamp>, D::Error> {
-    Ok(lenient::time(deserializer)?.filter(|at| *at > Timestamp::UNIX_EPOCH))
+    Ok(lenient::time(deserializer)?.filter(|time| *time > Timestamp::UNIX_EPOCH))
 }
 
 impl PodSpec<'_> {
@@ -343,16 +343,21 @@ impl PodStatus<'_> {
 
 impl ContainerStatus<'_> {
     fn started_at(&self) -> Option<Timestamp> {
-        let of = |state: &ContainerState<'_>| {
+        let start_of = |state: &ContainerState<'_>| {
             let running = state
                 .running
                 .as_ref()
                 .and_then(|running| running.started_at);
-            running.or_else(|| state.terminated.as_ref().and_then(|ended| ended.started_at))
+            running.or_else(|| {
+                state
+                    .terminated
+                    .as_ref()
+                    .and_then(|terminated| terminated.started_at)
+            })
         };
-        of(&self.state)
+        start_of(&self.state)
             .into_iter()
-            .chain(of(&self.last_state))
+            .chain(start_of(&self.last_state))
             .min()
     }
 }

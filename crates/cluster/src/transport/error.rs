@@ -34,7 +34,7 @@ impl From<Failure> for Error {
                 .hint("inspect it with `kubectl get -o yaml`, and fix the program that writes it"),
             Failure::ReadOnly { by } => read_only(message, &by),
             Failure::NotInBundle(_) => Error::not_in_bundle(message),
-            Failure::Api { code, reason, message: told, .. } => api(code, &reason, told),
+            Failure::Api { code, reason, message: text, .. } => api(code, &reason, text),
         }
     }
 }
@@ -101,12 +101,12 @@ fn admission(cause: RefusalCause) -> Option<(ErrorName, &'static str)> {
 
 /// Converts an error response of the API server. A 403 is about RBAC only if its reason is
 /// `Forbidden`: quotas, webhooks and Pod Security use the same code.
-fn api(code: u16, reason: &str, told: String) -> Error {
+fn api(code: u16, reason: &str, message: String) -> Error {
     // Admission webhooks can choose the code.
     if matches!(code, 400 | 403 | 422 | 500)
-        && let Some((name, hint)) = RefusalCause::of(&told).and_then(admission)
+        && let Some((name, hint)) = RefusalCause::of(&message).and_then(admission)
     {
-        return Error::new(name, told).hint(hint);
+        return Error::new(name, message).hint(hint);
     }
     let kind = match code {
         401 | 403 => ErrorKind::Access,
@@ -122,7 +122,7 @@ fn api(code: u16, reason: &str, told: String) -> Error {
         (_, "") => ErrorName::reported(kind, "RequestFailed"),
         (_, reason) => ErrorName::reported(kind, reason),
     };
-    let error = Error::new(name, told);
+    let error = Error::new(name, message);
     match code {
         401 => error.hint("the server rejected the credentials of the kubeconfig; log in again"),
         _ => error,

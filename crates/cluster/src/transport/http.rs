@@ -89,7 +89,7 @@ impl Connection {
     /// Reads the object; `None` if it does not exist.
     pub async fn find<T: DeserializeOwned>(&self, path: &str) -> Result<Option<T>, Failure> {
         match self.get(path).await {
-            Ok(found) => Ok(Some(found)),
+            Ok(value) => Ok(Some(value)),
             Err(failure) if failure.is_not_found() => Ok(None),
             Err(failure) => Err(failure),
         }
@@ -116,19 +116,21 @@ impl Connection {
 
     /// Sends the request, and retries it if that may help. Each attempt has the request timeout.
     pub(crate) async fn answer(&self, request: ApiRequest<'_>) -> Result<ApiResponse, Failure> {
-        self.must_only_read(request.method, request.path)?;
+        self.reject_writes(request.method, request.path)?;
         path::check(request.path, Destination::ApiServer)?;
         let (mut tries, mut waited) = (0, Duration::ZERO);
         loop {
             tries += 1;
             let start = Instant::now();
-            let used = self.clients.borrow().since;
-            let once = self.try_once(request);
-            let sent = tokio::time::timeout(self.request_timeout, once).await;
-            let (outcome, failure) = match sent {
+            let client_since = self.clients.borrow().since;
+            let attempt = self.try_once(request);
+            let result = tokio::time::timeout(self.request_timeout, attempt).await;
+            let (outcome, failure) = match result {
                 Ok(Ok(answer)) => return Ok(answer),
-                Ok(Err((TryOutcome::Status(401, _), _))) if self.renew(used).await? => continue,
-                Ok(Err(refused)) => refused,
+                Ok(Err((TryOutcome::Status(401, _), _))) if self.renew(client_since).await? => {
+                    continue;
+                }
+                Ok(Err(error)) => error,
                 Err(_) => {
                     let seconds = self.request_timeout.as_secs();
                     return Err(Failure::TimedOut {
@@ -141,9 +143,9 @@ impl Connection {
             let slow = outcome == TryOutcome::Broken && start.elapsed() > Duration::from_secs(4);
             match retry::wait(outcome, tries, waited).filter(|_| !slow) {
                 None => return Err(failure),
-                Some(wait) => {
-                    waited += wait;
-                    tokio::time::sleep(wait).await;
+                Some(pause) => {
+                    waited += pause;
+                    tokio::time::sleep(pause).await;
                 }
             }
         }
@@ -158,7 +160,7 @@ impl Connection {
         body: Bytes,
     ) -> Result<ApiReply, Failure> {
         path::check(path, Destination::Proxied)?;
-        let used = self.clients.borrow().since;
+        let client_since = self.clients.borrow().since;
         let method = if body.is_empty() {
             Method::GET
         } else {
@@ -173,10 +175,10 @@ impl Connection {
             accept: JSON,
             buffer: &buffer,
         };
-        let once = async || self.exchange(request).await.map_err(|(_, failure)| failure);
-        let reply = once().await?;
-        if reply.code == 401 && self.renew(used).await? {
-            return once().await;
+        let exchange = async || self.exchange(request).await.map_err(|(_, failure)| failure);
+        let reply = exchange().await?;
+        if reply.code == 401 && self.renew(client_since).await? {
+            return exchange().await;
         }
         Ok(reply)
     }
@@ -189,7 +191,7 @@ impl Connection {
             code,
             media,
             body,
-            after,
+            after: retry_after,
         } = self.exchange(request).await?;
         let success = (200..300).contains(&code);
         let is_protobuf = media.starts_with(protobuf::MEDIA_TYPE);
@@ -204,7 +206,7 @@ impl Connection {
         let failure = self.failure(code, &media, &body);
         Err((
             // A success status with the wrong content type is not retried.
-            TryOutcome::Status(if success { 400 } else { code }, after),
+            TryOutcome::Status(if success { 400 } else { code }, retry_after),
             failure,
         ))
     }
@@ -221,14 +223,14 @@ impl Connection {
         let mut body = buffer.take();
         body.clear();
         let mut in_flight = InFlight::default();
-        while let Some(part) = parts.frame().await {
-            let part = part.map_err(|error| {
+        while let Some(frame) = parts.frame().await {
+            let frame = frame.map_err(|error| {
                 (
                     TryOutcome::Broken,
                     self.broken(format!("the response was cut off: {error}")),
                 )
             })?;
-            let data = part.data_ref().map_or(&[][..], |data| data);
+            let data = frame.data_ref().map_or(&[][..], |data| data);
             // The beginning of an error suffices.
             if code >= 300 && body.len() + data.len() > LARGEST_REFUSAL {
                 break;
@@ -288,7 +290,7 @@ impl Connection {
         let client = self.clients.borrow().requests.clone();
         let response = client.send(request).await.map_err(|error| {
             let failure = self.unreachable(&error);
-            (TryOutcome::of(&failure), failure)
+            (TryOutcome::from_failure(&failure), failure)
         })?;
         warnings::note(response.headers());
         let date = response
@@ -300,7 +302,7 @@ impl Connection {
         }
         let code = response.status().as_u16();
         // RFC 9110 also allows a date; the API server sends seconds.
-        let after = response
+        let retry_after = response
             .headers()
             .get(header::RETRY_AFTER)
             .and_then(|value| value.to_str().ok()?.trim().parse().ok());
@@ -315,7 +317,7 @@ impl Connection {
             code,
             media,
             body,
-            after,
+            after: retry_after,
         })
     }
 
@@ -338,7 +340,7 @@ impl Connection {
             source = inner;
         }
         let text = source.to_string();
-        let known = [
+        let known_cause = [
             (
                 "UnknownIssuer",
                 "its certificate is signed by an authority that the kubeconfig does not name",
@@ -347,10 +349,10 @@ impl Connection {
             ("Expired", "its certificate has expired"),
             ("deadline has elapsed", "the connection attempt timed out"),
         ];
-        let plain = known
+        let description = known_cause
             .iter()
-            .find(|(word, _)| text.contains(word))
-            .map(|(_, plain)| (*plain).to_owned());
+            .find(|(pattern, _)| text.contains(pattern))
+            .map(|(_, description)| (*description).to_owned());
         if matches!(error, kube::Error::Auth(_)) {
             return Failure::Credentials {
                 cause: "the credentials of the kubeconfig cannot be used".to_owned(),
@@ -358,6 +360,6 @@ impl Connection {
             };
         }
         // Lower layers can quote a proxy's address with its password.
-        self.broken(plain.unwrap_or_else(|| shown_error(&text)))
+        self.broken(description.unwrap_or_else(|| shown_error(&text)))
     }
 }

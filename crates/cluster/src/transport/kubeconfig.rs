@@ -69,11 +69,11 @@ pub(super) fn read(files: &[PathBuf]) -> Result<Option<Kubeconfig>, Failure> {
             },
             // Never quote the parser's error: it contains parts of the file, which holds tokens.
             KubeconfigError::Parse(error) => {
-                let place = error.location().map_or(String::new(), |at| {
-                    format!(":{}:{}", at.line(), at.column())
+                let position = error.location().map_or(String::new(), |location| {
+                    format!(":{}:{}", location.line(), location.column())
                 });
                 Failure::Kubeconfig {
-                    cause: format!("{}{place}: it is not a kubeconfig", path.display()),
+                    cause: format!("{}{position}: it is not a kubeconfig", path.display()),
                 }
             }
             other => Failure::Kubeconfig {

@@ -25,12 +25,12 @@ pub(crate) fn marker<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<Timestamp>, D::Error> {
     let text = deserializer.deserialize_any(TextOf)?;
-    let far = Timestamp::from_second(LATEST_SECOND).unwrap_or_default();
-    Ok(text.map(|text| believed(text).unwrap_or(far)))
+    let far_future = Timestamp::from_second(LATEST_SECOND).unwrap_or_default();
+    Ok(text.map(|text| believed(text).unwrap_or(far_future)))
 }
 
 fn believed(text: Option<Timestamp>) -> Option<Timestamp> {
-    text.filter(|at| *at >= EARLIEST && at.as_second() < LATEST_SECOND)
+    text.filter(|time| *time >= EARLIEST && time.as_second() < LATEST_SECOND)
 }
 
 /// Decodes a non-negative 32-bit number; zero for an invalid value.
@@ -157,15 +157,15 @@ mod tests {
             (Some("2026-01-31T10:00:00Z".parse().unwrap()), 3)
         );
         assert_eq!(serde_json::from_str::<Timed>("{}").unwrap().at, None);
-        let gone = |text: &str| {
+        let read_marker = |text: &str| {
             serde_json::from_str::<Timed>(&format!("{{\"gone\": {text}}}"))
                 .unwrap()
                 .gone
         };
         assert!(
-            gone("\"9999-12-31T23:59:59Z\"").is_some()
-                && gone("null").is_none()
-                && gone("3").is_none()
+            read_marker("\"9999-12-31T23:59:59Z\"").is_some()
+                && read_marker("null").is_none()
+                && read_marker("3").is_none()
         );
     }
 }

@@ -82,8 +82,8 @@ impl<'a> Page<'a> {
     }
 
     fn readable_objects<T: Deserialize<'a>>(self) -> Option<ListPage<T>> {
-        let whole: ListPage<&RawValue> = serde_json::from_slice(self.bytes).ok()?;
-        let items = whole.items.into_iter().filter_map(|item| {
+        let page: ListPage<&RawValue> = serde_json::from_slice(self.bytes).ok()?;
+        let items = page.items.into_iter().filter_map(|item| {
             let decoded = serde_json::from_str(item.get()).ok();
             if decoded.is_none() {
                 left_out::note(LeftOut::Unreadable, described(self.path, item));
@@ -278,14 +278,14 @@ impl Connection {
         mut list: PagedList<'_>,
         mut take: impl FnMut(Page<'_>) -> serde_json::Result<()>,
     ) -> Result<(), Failure> {
-        let (mut next, mut resumed, mut size) = (String::new(), false, PAGE);
+        let (mut next, mut restarted, mut size) = (String::new(), false, PAGE);
         let mut limits = PageLimits::new(self.request_timeout);
         // Two pages are in memory at a time, and later pages reuse their buffers. Freeing and
         // allocating such large blocks would leave holes between the objects kept of each page.
         let buffer = Cell::default();
         let mut answer = self.page(list, &next, size, &buffer).await?;
         loop {
-            let after = next_size(size, answer.body.len());
+            let next_size = next_size(size, answer.body.len());
             let page = Page {
                 bytes: &answer.body,
                 message: list.message.filter(|_| answer.is_protobuf),
@@ -294,10 +294,10 @@ impl Connection {
             let token = limits
                 .admit(page, size)
                 .map_err(|exceeded| self.endless(list.path, &exceeded))?;
-            let ahead = async {
+            let next_page = async {
                 match token.as_deref() {
                     Ok("") | Err(_) => None,
-                    Ok(token) => Some(self.page(list, token, after, &buffer).await),
+                    Ok(token) => Some(self.page(list, token, next_size, &buffer).await),
                 }
             };
             // The server works on the next page while this one is decoded.
@@ -306,8 +306,8 @@ impl Connection {
                 tokio::task::yield_now().await;
                 take(page)
             };
-            let (following, taken) = join(ahead, decoding).await;
-            let following = match (token.and_then(|token| taken.map(|()| token)), following) {
+            let (following, decoded) = join(next_page, decoding).await;
+            let following = match (token.and_then(|token| decoded.map(|()| token)), following) {
                 // If a server encodes protobuf differently from Kubernetes, request JSON.
                 (Err(_), _) if answer.is_protobuf => {
                     (list.message, size) = (None, PAGE);
@@ -331,17 +331,17 @@ impl Connection {
                         resume: Some(token),
                         ..
                     })),
-                ) if !resumed => {
-                    (next, resumed, size) = (token, true, after);
+                ) if !restarted => {
+                    (next, restarted, size) = (token, true, next_size);
                     self.page(list, &next, size, &buffer).await?
                 }
                 (Ok(token), Some(following)) => {
-                    (next, size) = (token, after);
+                    (next, size) = (token, next_size);
                     following?
                 }
             };
-            let read = std::mem::replace(&mut answer, following).body;
-            buffer.set(read.try_into_mut().unwrap_or_default());
+            let body = std::mem::replace(&mut answer, following).body;
+            buffer.set(body.try_into_mut().unwrap_or_default());
         }
     }
 
@@ -364,22 +364,22 @@ impl Connection {
         let limit = size.to_string();
         // No `resourceVersion`: the list must include earlier writes of this command. With `0`, the
         // watch cache may return stale objects (API concepts, "Resource versions").
-        let mut all = list.parameters.to_vec();
-        all.push(("limit", &limit));
+        let mut parameters = list.parameters.to_vec();
+        parameters.push(("limit", &limit));
         // A token is valid only with the query parameters of the request that returned it
         // (`ListOptions.continue`). The API server accepts a different limit nevertheless.
         if !token.is_empty() {
-            all.push(("continue", token));
+            parameters.push(("continue", token));
         }
-        let accept = if list.message.is_some() { EITHER } else { JSON };
-        let path = with_query(list.path, &all);
-        let nothing = Bytes::new();
+        let media_types = if list.message.is_some() { EITHER } else { JSON };
+        let path = with_query(list.path, &parameters);
+        let empty_body = Bytes::new();
         self.answer(ApiRequest {
             method: &Method::GET,
             path: &path,
             content_type: "",
-            body: &nothing,
-            accept,
+            body: &empty_body,
+            accept: media_types,
             buffer,
         })
         .await

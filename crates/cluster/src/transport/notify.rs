@@ -19,147 +19,158 @@ use crate::{Connection, Failure};
 use gpuctl_core::model::contract::labels::JOB;
 
 /// Minimum interval between two reads of a job, so that changes of many pods are handled together.
-const STEP: Duration = Duration::from_millis(500);
+const MIN_INTERVAL: Duration = Duration::from_millis(500);
 /// Minimum interval for lists, which need several requests per read.
-const LIST_STEP: Duration = Duration::from_secs(2);
+const LIST_MIN_INTERVAL: Duration = Duration::from_secs(2);
 /// Minimum interval for reads of the whole cluster.
-const NODES_STEP: Duration = Duration::from_secs(5);
+const NODES_MIN_INTERVAL: Duration = Duration::from_secs(5);
 /// Minimum interval for events, which also report on objects of others.
-const EVENTS_STEP: Duration = Duration::from_secs(4);
+const EVENTS_MIN_INTERVAL: Duration = Duration::from_secs(4);
 /// Further reads after a change: controllers update their own status shortly after that of the
 /// pods.
-const AFTER: [Duration; 3] = [
+const FOLLOW_UPS: [Duration; 3] = [
     Duration::from_millis(700),
     Duration::from_millis(1500),
     Duration::from_secs(3),
 ];
 /// Maximum age of node and pod data without a notification.
-const OLDEST: Duration = Duration::from_secs(120);
+const MAX_AGE: Duration = Duration::from_secs(120);
 /// Maximum interval without a read: for changes that no pod shows, and for connections that died
 /// unnoticed.
-const QUIET: Duration = Duration::from_secs(20);
+const MAX_INTERVAL: Duration = Duration::from_secs(20);
 /// Maximum interval for lists, which also show metrics.
-const LIST_QUIET: Duration = Duration::from_secs(15);
+const LIST_MAX_INTERVAL: Duration = Duration::from_secs(15);
 /// Polling interval without the right to watch.
-const UNWATCHED: Duration = Duration::from_secs(4);
+const POLL_INTERVAL: Duration = Duration::from_secs(4);
 /// Polling interval for lists of the whole cluster.
-const UNWATCHED_LIST: Duration = Duration::from_secs(10);
+const LIST_POLL_INTERVAL: Duration = Duration::from_secs(10);
 /// Delay before a watch is reopened: some proxies close every watch immediately.
-const REST: Duration = Duration::from_secs(2);
+const REOPEN_DELAY: Duration = Duration::from_secs(2);
 /// Duration in seconds after which the server ends a watch, which is then reopened.
-const LONGEST: &str = "300";
+const WATCH_SECONDS: &str = "300";
 
 /// Waits for changes of one job, or of all visible objects.
-pub struct Doorbell<'c> {
-    step: Duration,
-    quiet: Duration,
-    ringing: Pin<Box<dyn Future<Output = Infallible> + 'c>>,
-    rung: Rc<Notify>,
+pub struct ChangeWatch<'c> {
+    min_interval: Duration,
+    max_interval: Duration,
+    watching: Pin<Box<dyn Future<Output = Infallible> + 'c>>,
+    notify: Rc<Notify>,
     /// Number of reads since the last change.
-    looks: usize,
+    reads: usize,
     /// Delays of the reads that follow a change.
-    after: &'static [Duration],
+    follow_ups: &'static [Duration],
     /// Time of the last notification.
-    told: Instant,
+    last_notified: Instant,
 }
 
 impl Connection {
     /// Subscribes to changes of the job's pods.
-    pub fn doorbell<'c>(&'c self, namespace: &str, job: &str) -> Doorbell<'c> {
-        self.bell(Some(namespace), &format!("{JOB}={job}"), STEP, QUIET)
+    pub fn watch_job<'c>(&'c self, namespace: &str, job: &str) -> ChangeWatch<'c> {
+        self.watch_pods(
+            Some(namespace),
+            &format!("{JOB}={job}"),
+            MIN_INTERVAL,
+            MAX_INTERVAL,
+        )
     }
 
     /// Subscribes to changes of the pods of any job, for one namespace or for all.
-    pub fn doorbell_of_jobs(&self, namespace: Option<&str>) -> Doorbell<'_> {
-        self.bell(namespace, JOB, LIST_STEP, LIST_QUIET)
+    pub fn watch_jobs(&self, namespace: Option<&str>) -> ChangeWatch<'_> {
+        self.watch_pods(namespace, JOB, LIST_MIN_INTERVAL, LIST_MAX_INTERVAL)
     }
 
-    fn bell(
+    fn watch_pods(
         &self,
         namespace: Option<&str>,
         selector: &str,
-        step: Duration,
-        quiet: Duration,
-    ) -> Doorbell<'_> {
+        min_interval: Duration,
+        max_interval: Duration,
+    ) -> ChangeWatch<'_> {
         let query = [
             ("watch", "1"),
             ("labelSelector", selector),
-            ("timeoutSeconds", LONGEST),
+            ("timeoutSeconds", WATCH_SECONDS),
         ];
-        let in_one =
+        let path_of =
             |namespace: &str| with_query(&format!("/api/v1/namespaces/{namespace}/pods"), &query);
         // Without the right to watch all namespaces, watch the current one.
         let paths = match namespace {
-            Some(namespace) => vec![in_one(namespace)],
-            None => vec![with_query("/api/v1/pods", &query), in_one(&self.namespace)],
+            Some(namespace) => vec![path_of(namespace)],
+            None => vec![with_query("/api/v1/pods", &query), path_of(&self.namespace)],
         };
-        let rung = Rc::new(Notify::new());
-        let ringing = Box::pin(self.ring(paths, Rc::clone(&rung)));
-        Doorbell {
-            step,
-            quiet,
-            ringing,
-            rung,
-            looks: 0,
-            after: &AFTER,
-            told: Instant::now(),
+        let notify = Rc::new(Notify::new());
+        let watching = Box::pin(self.watch_first(paths, Rc::clone(&notify)));
+        ChangeWatch {
+            min_interval,
+            max_interval,
+            watching,
+            notify,
+            reads: 0,
+            follow_ups: &FOLLOW_UPS,
+            last_notified: Instant::now(),
         }
     }
 
     /// Subscribes to changes of nodes and pods in fields that inventories show.
-    pub fn doorbell_of_nodes(&self, quiet: Duration) -> Doorbell<'_> {
-        let rung = Rc::new(Notify::new());
+    pub fn watch_nodes(&self, max_interval: Duration) -> ChangeWatch<'_> {
+        let notify = Rc::new(Notify::new());
         let (nodes, pods) = (
-            self.hear("/api/v1/nodes", Rc::clone(&rung)),
-            self.hear("/api/v1/pods", Rc::clone(&rung)),
+            self.watch_collection("/api/v1/nodes", Rc::clone(&notify)),
+            self.watch_collection("/api/v1/pods", Rc::clone(&notify)),
         );
-        let ringing = Box::pin(async move { join(nodes, pods).await.0 });
-        Doorbell {
-            step: NODES_STEP.min(quiet),
-            quiet,
-            ringing,
-            rung,
-            looks: 0,
-            after: &[],
-            told: Instant::now(),
+        let watching = Box::pin(async move { join(nodes, pods).await.0 });
+        ChangeWatch {
+            min_interval: NODES_MIN_INTERVAL.min(max_interval),
+            max_interval,
+            watching,
+            notify,
+            reads: 0,
+            follow_ups: &[],
+            last_notified: Instant::now(),
         }
     }
 
     /// Subscribes to changes of the job's pods and to events in its namespace.
-    pub fn doorbell_of_events<'c>(&'c self, namespace: &str, job: &str) -> Doorbell<'c> {
-        let Doorbell { ringing, rung, .. } = self.doorbell(namespace, job);
-        let heard = Rc::clone(&rung);
+    pub fn watch_events<'c>(&'c self, namespace: &str, job: &str) -> ChangeWatch<'c> {
+        let ChangeWatch {
+            watching, notify, ..
+        } = self.watch_job(namespace, job);
+        let event_changed = Rc::clone(&notify);
         let collection = format!("/api/v1/namespaces/{namespace}/events");
-        let ringing = Box::pin(async move { join(ringing, self.hear(&collection, heard)).await.0 });
-        Doorbell {
-            step: EVENTS_STEP,
-            quiet: QUIET,
-            ringing,
-            rung,
-            looks: 0,
-            after: &[],
-            told: Instant::now(),
+        let watching = Box::pin(async move {
+            join(watching, self.watch_collection(&collection, event_changed))
+                .await
+                .0
+        });
+        ChangeWatch {
+            min_interval: EVENTS_MIN_INTERVAL,
+            max_interval: MAX_INTERVAL,
+            watching,
+            notify,
+            reads: 0,
+            follow_ups: &[],
+            last_notified: Instant::now(),
         }
     }
 
     /// Watches a collection from its current version, so that existing objects cause no
     /// notification.
-    async fn hear(&self, collection: &str, rung: Rc<Notify>) -> Infallible {
-        let mut heard = HeardChanges::default();
+    async fn watch_collection(&self, collection: &str, notify: Rc<Notify>) -> Infallible {
+        let mut changes = WatchedCollection::default();
         loop {
-            if heard.version.is_none() {
-                match self.begin(collection, &mut heard).await {
+            if changes.version.is_none() {
+                match self.start_version(collection, &mut changes).await {
                     // Without the right to list, notify at fixed intervals.
                     Err(failure) if !failure.is_transient() => {
-                        match ring_by_the_clock(&rung, UNWATCHED_LIST).await {}
+                        match notify_periodically(&notify, LIST_POLL_INTERVAL).await {}
                     }
                     Err(_) => {}
                     // Changes between the caller's last read and this version are unknown.
-                    Ok(()) => rung.notify_one(),
+                    Ok(()) => notify.notify_one(),
                 }
             }
-            let Some(version) = heard.version.clone() else {
-                tokio::time::sleep(REST).await;
+            let Some(version) = changes.version.clone() else {
+                tokio::time::sleep(REOPEN_DELAY).await;
                 continue;
             };
             // Bookmarks keep the version recent while nothing changes. Without them a quiet watch
@@ -168,32 +179,36 @@ impl Connection {
                 ("watch", "1"),
                 ("resourceVersion", &version),
                 ("allowWatchBookmarks", "true"),
-                ("timeoutSeconds", LONGEST),
+                ("timeoutSeconds", WATCH_SECONDS),
             ];
             let path = with_query(collection, &query);
-            let listened = self.stream(&path, false, |line| {
-                if heard.is_news(line) {
-                    rung.notify_one();
+            let watch = self.stream(&path, false, |line| {
+                if changes.is_change(line) {
+                    notify.notify_one();
                 }
             });
-            match listened.await {
+            match watch.await {
                 // The version was compacted: list again.
-                Err(failure) if failure.code() == Some(410) => heard.version = None,
+                Err(failure) if failure.code() == Some(410) => changes.version = None,
                 Err(failure) if !failure.is_transient() => {
-                    match ring_by_the_clock(&rung, UNWATCHED_LIST).await {}
+                    match notify_periodically(&notify, LIST_POLL_INTERVAL).await {}
                 }
                 _ => {}
             }
-            tokio::time::sleep(REST).await;
+            tokio::time::sleep(REOPEN_DELAY).await;
         }
     }
 
     /// Determines the version at which a watch begins. Lists nodes completely: kubelets update them
     /// every few minutes, and only a comparison with the earlier state shows whether a field
     /// changed. Pods are updated only on changes.
-    async fn begin(&self, collection: &str, heard: &mut HeardChanges) -> Result<(), Failure> {
+    async fn start_version(
+        &self,
+        collection: &str,
+        changes: &mut WatchedCollection,
+    ) -> Result<(), Failure> {
         let mut version = None;
-        let mut take = |page: &Value| {
+        let mut visit = |page: &Value| {
             version = page
                 .pointer("/metadata/resourceVersion")
                 .and_then(Value::as_str)
@@ -203,95 +218,101 @@ impl Connection {
                     .pointer("/metadata/uid")
                     .and_then(Value::as_str)
                     .unwrap_or_default();
-                heard.seen.insert(uid.to_owned(), shown(object));
+                changes
+                    .seen
+                    .insert(uid.to_owned(), shown_fields_hash(object));
             }
         };
         if collection.ends_with("/nodes") {
             self.list_whole(collection, &[], |page| {
-                take(&page.decode()?);
+                visit(&page.decode()?);
                 Ok(())
             })
             .await?;
         } else {
             // One object is enough: the page carries the `resourceVersion` of the whole collection.
-            take(&self.get(&with_query(collection, &[("limit", "1")])).await?);
+            visit(&self.get(&with_query(collection, &[("limit", "1")])).await?);
         }
-        heard.version = version;
+        changes.version = version;
         Ok(())
     }
 
     /// Watches the first of the paths that the user may watch, and reopens the watch when it ends.
-    async fn ring(&self, paths: Vec<String>, rung: Rc<Notify>) -> Infallible {
+    async fn watch_first(&self, paths: Vec<String>, notify: Rc<Notify>) -> Infallible {
         for path in paths {
             // Without `resourceVersion` a watch begins with a synthetic ADDED event for each
             // existing pod. They cost at most one extra read, because `notify_one` coalesces them.
             while self
-                .stream(&path, false, |_| rung.notify_one())
+                .stream(&path, false, |_| notify.notify_one())
                 .await
                 .map_or_else(|failure| failure.is_transient(), |()| true)
             {
-                tokio::time::sleep(REST).await;
+                tokio::time::sleep(REOPEN_DELAY).await;
             }
         }
-        ring_by_the_clock(&rung, UNWATCHED).await
+        notify_periodically(&notify, POLL_INTERVAL).await
     }
 }
 
 /// Notifies at fixed intervals, for users without the right to watch.
-async fn ring_by_the_clock(rung: &Notify, step: Duration) -> Infallible {
+async fn notify_periodically(notify: &Notify, min_interval: Duration) -> Infallible {
     loop {
-        tokio::time::sleep(step).await;
-        rung.notify_one();
+        tokio::time::sleep(min_interval).await;
+        notify.notify_one();
     }
 }
 
-impl Doorbell<'_> {
-    /// Waits until it is time to read again, at the latest when something is `due`. Returns true if
-    /// the data must be read again because it changed or is stale.
-    pub async fn news(&mut self, due: Option<Instant>) -> bool {
-        let (step, quiet) = (self.step, self.quiet);
-        let left = due.map_or(quiet, |due| due.saturating_duration_since(Instant::now()));
-        let longest = self
-            .after
-            .get(self.looks)
+impl ChangeWatch<'_> {
+    /// Waits until it is time to read again, at the latest at `deadline`. Returns true if the
+    /// data must be read again because it changed or is stale.
+    pub async fn changed(&mut self, deadline: Option<Instant>) -> bool {
+        let (min_interval, max_interval) = (self.min_interval, self.max_interval);
+        let remaining = deadline.map_or(max_interval, |deadline| {
+            deadline.saturating_duration_since(Instant::now())
+        });
+        let timeout = self
+            .follow_ups
+            .get(self.reads)
             .copied()
-            .unwrap_or(quiet)
-            .min(left)
-            .max(step);
-        let rung = Rc::clone(&self.rung);
+            .unwrap_or(max_interval)
+            .min(remaining)
+            .max(min_interval);
+        let notify = Rc::clone(&self.notify);
         let change = async {
-            tokio::time::sleep(step).await;
-            tokio::time::timeout(longest.saturating_sub(step), rung.notified())
+            tokio::time::sleep(min_interval).await;
+            tokio::time::timeout(timeout.saturating_sub(min_interval), notify.notified())
                 .await
                 .is_ok()
         };
         tokio::select! {
             changed = change => {
-                self.looks = if changed { 0 } else { self.looks + 1 };
-                let again = changed || self.looks <= self.after.len() || self.told.elapsed() >= OLDEST;
-                if again {
-                    self.told = Instant::now();
+                self.reads = if changed { 0 } else { self.reads + 1 };
+                let must_read = changed
+                    || self.reads <= self.follow_ups.len()
+                    || self.last_notified.elapsed() >= MAX_AGE;
+                if must_read {
+                    self.last_notified = Instant::now();
                 }
-                again
+                must_read
             }
-            never = &mut self.ringing => match never {},
+            never = &mut self.watching => match never {},
         }
     }
 }
 
 /// State of a watched collection.
 #[derive(Default)]
-pub(crate) struct HeardChanges {
+pub(crate) struct WatchedCollection {
     /// Version at which the next watch continues; `None` if it is unknown.
     version: Option<String>,
     /// Hash of the fields that inventories show, by the UID of the object.
     seen: HashMap<String, u64>,
 }
 
-impl HeardChanges {
+impl WatchedCollection {
     /// Whether an event changes a field that inventories show. Kubelets update their nodes every
     /// few minutes, and the times of these updates are not a change.
-    pub(crate) fn is_news(&mut self, line: &[u8]) -> bool {
+    pub(crate) fn is_change(&mut self, line: &[u8]) -> bool {
         // A line that was truncated for its length is still an event about some object.
         let Ok(event) = serde_json::from_slice::<Value>(line) else {
             return true;
@@ -321,15 +342,15 @@ impl HeardChanges {
                 true
             }
             _ => {
-                let shown = shown(object);
-                self.seen.insert(uid.to_owned(), shown) != Some(shown)
+                let hash = shown_fields_hash(object);
+                self.seen.insert(uid.to_owned(), hash) != Some(hash)
             }
         }
     }
 }
 
 /// Hashes the fields of a node, pod or event that inventories show.
-fn shown(object: &Value) -> u64 {
+fn shown_fields_hash(object: &Value) -> u64 {
     const FIELDS: [&str; 10] = [
         // For events.
         "/count",
@@ -364,36 +385,4 @@ fn shown(object: &Value) -> u64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_heartbeat_is_no_news_and_a_lost_node_is() {
-        let mut heard = HeardChanges::default();
-        let mut tell = |kind: &str, version: u32, ready: &str, at: &str| {
-            let event = serde_json::json!({"type": kind, "object": {
-                "metadata": {"uid": "u", "resourceVersion": version.to_string()},
-                "status": {"conditions": [{"type": "Ready", "status": ready, "lastHeartbeatTime": at}]},
-            }});
-            (
-                heard.is_news(event.to_string().as_bytes()),
-                heard.version.clone(),
-            )
-        };
-        let at = |version: u32| Some(version.to_string());
-        assert_eq!(
-            tell("MODIFIED", 5, "True", "a"),
-            (true, at(5)),
-            "the earlier state is unknown"
-        );
-        assert_eq!(tell("MODIFIED", 6, "True", "b"), (false, at(6)));
-        assert_eq!(tell("BOOKMARK", 9, "True", "b"), (false, at(9)));
-        assert_eq!(tell("MODIFIED", 10, "Unknown", "b"), (true, at(10)));
-        assert_eq!(tell("DELETED", 11, "Unknown", "b"), (true, at(11)));
-        assert_eq!(
-            tell("ERROR", 0, "", ""),
-            (true, None),
-            "changes in between are unknown, so the state is read again"
-        );
-    }
-}
+mod tests;

@@ -26,14 +26,14 @@ impl<N: FnMut(&Failure)> OutageRetry<N> {
     /// Calls `ask` until its failure is not transient or the outage lasts too long.
     pub async fn ask<T, F: Future<Output = Result<T, Failure>>>(
         &self,
-        ask: impl Fn() -> F,
+        request: impl Fn() -> F,
     ) -> Result<T, Failure> {
         let (start, mut wait) = (Instant::now(), Duration::from_millis(500));
-        let mut told = false;
+        let mut noted = false;
         loop {
-            match ask().await {
+            match request().await {
                 Err(failure) if failure.is_transient() && start.elapsed() < LONGEST => {
-                    if !std::mem::replace(&mut told, true) {
+                    if !std::mem::replace(&mut noted, true) {
                         self.note.borrow_mut()(&failure);
                     }
                 }

@@ -46,13 +46,13 @@ pub(crate) fn is_version(text: &str) -> bool {
 /// Refuses a path that the API server would parse differently from the code that built it.
 pub(crate) fn check(path: &str, destination: Destination) -> Result<(), Failure> {
     let (resource, query) = path.split_once('?').unwrap_or((path, ""));
-    let is_good = match destination {
+    let is_valid = match destination {
         // Encoded parameters contain neither character. A name with a `?` would truncate the path,
         // and its remainder would follow here.
         Destination::ApiServer => is_of_api(resource) && !query.contains(['/', '?']),
         Destination::Proxied => is_proxied(resource),
     };
-    if is_good {
+    if is_valid {
         Ok(())
     } else {
         Err(Failure::no_path(path))
@@ -62,12 +62,12 @@ pub(crate) fn check(path: &str, destination: Destination) -> Result<(), Failure>
 /// Splits a path into segments. RBAC allows `:` in names.
 fn segments(resource: &str) -> Option<Vec<&str>> {
     let segments: Vec<&str> = resource.strip_prefix('/')?.split('/').collect();
-    let is_good = |segment: &&str| {
+    let is_valid = |segment: &&str| {
         segment
             .split(':')
             .all(|part| part.is_empty() || is_segment(part))
     };
-    (segments.iter().all(|segment| !segment.is_empty()) && segments.iter().all(is_good))
+    (segments.iter().all(|segment| !segment.is_empty()) && segments.iter().all(is_valid))
         .then_some(segments)
 }
 
@@ -130,10 +130,10 @@ mod tests {
 
     #[test]
     fn a_name_is_one_segment() {
-        for good in ["a", "web-1", "a.b", "A_b", "..a", "a..b"] {
-            assert!(is_segment(good), "{good}");
+        for name in ["a", "web-1", "a.b", "A_b", "..a", "a..b"] {
+            assert!(is_segment(name), "{name}");
         }
-        let long = "a".repeat(254);
+        let too_long = "a".repeat(254);
         for bad in [
             "",
             ".",
@@ -148,7 +148,7 @@ mod tests {
             "a b",
             "ä",
             "a:b",
-            &long,
+            &too_long,
         ] {
             assert!(!is_segment(bad), "{bad}");
         }
@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn a_path_leads_to_an_object_or_to_a_known_part_of_it() {
-        let good = [
+        let valid = [
             "/version",
             "/apis",
             "/apis/apps/v1",
@@ -172,7 +172,7 @@ mod tests {
             "/apis/rbac.authorization.k8s.io/v1/clusterroles/system:node",
             "/apis/visibility.kueue.x-k8s.io/v1beta1/namespaces/a/localqueues/q/pendingworkloads?limit=9",
         ];
-        for path in good {
+        for path in valid {
             assert!(check(path, Destination::ApiServer).is_ok(), "{path}");
         }
         let bad = [

@@ -54,7 +54,7 @@ impl WirePod<'_> {
         let ends = status
             .container_statuses
             .iter()
-            .filter_map(|one| one.state.terminated.as_ref()?.finished_at);
+            .filter_map(|container| container.state.terminated.as_ref()?.finished_at);
         if !phase.has_ended() && self.spec.is_absurd() {
             left_out::note(
                 LeftOut::AbsurdRequest,
@@ -108,7 +108,7 @@ impl ContainerStatus<'_> {
                 .state
                 .terminated
                 .as_ref()
-                .is_some_and(|ended| ended.exit_code != 0)
+                .is_some_and(|terminated| terminated.exit_code != 0)
     }
 
     fn container(&self) -> Container {

@@ -33,17 +33,17 @@ impl ProxyEnvironment {
         clippy::disallowed_methods,
         reason = "these variables apply to all programs; they are not settings of gpuctl"
     )]
-    pub(crate) fn of_process() -> Self {
+    pub(crate) fn from_process() -> Self {
         let set = |name: &str| {
             std::env::var(name)
                 .ok()
                 .filter(|value| !value.trim().is_empty())
         };
-        let either = |name: &str| set(name).or_else(|| set(&name.to_lowercase()));
+        let variable = |name: &str| set(name).or_else(|| set(&name.to_lowercase()));
         Self {
-            https: either("HTTPS_PROXY"),
-            http: either("HTTP_PROXY"),
-            no: either("NO_PROXY"),
+            https: variable("HTTPS_PROXY"),
+            http: variable("HTTP_PROXY"),
+            no: variable("NO_PROXY"),
         }
     }
 
@@ -53,52 +53,52 @@ impl ProxyEnvironment {
     pub(crate) fn proxy_to(
         &self,
         server: &Uri,
-        written: Option<&str>,
+        configured: Option<&str>,
     ) -> Result<Option<Uri>, ProxyError> {
-        if let Some(written) = written.filter(|written| !written.is_empty()) {
-            return usable(written, "`proxy-url` of the kubeconfig").map(Some);
+        if let Some(configured) = configured.filter(|configured| !configured.is_empty()) {
+            return usable(configured, "`proxy-url` of the kubeconfig").map(Some);
         }
-        let (own, name) = match server.scheme_str() {
+        let (value, name) = match server.scheme_str() {
             Some("http") => (&self.http, "HTTP_PROXY"),
             _ => (&self.https, "HTTPS_PROXY"),
         };
-        let Some(own) = own else { return Ok(None) };
-        let no = self.no.as_deref().unwrap_or_default();
+        let Some(value) = value else { return Ok(None) };
+        let exclusions = self.no.as_deref().unwrap_or_default();
         // The matcher accepts `*` only as part of a name.
-        if no.split(',').any(|entry| entry.trim() == "*") {
+        if exclusions.split(',').any(|entry| entry.trim() == "*") {
             return Ok(None);
         }
         // Whether `NO_PROXY` matches depends only on the server, so pass the matcher a proxy that
         // always parses.
         let matcher = Matcher::builder()
             .all("http://proxy.invalid")
-            .no(no)
+            .no(exclusions)
             .build();
         if matcher.intercept(server).is_none() {
             return Ok(None);
         }
-        usable(own, name).map(Some)
+        usable(value, name).map(Some)
     }
 }
 
 /// Parses the address of a proxy. `origin` is the variable or field that contains it.
-fn usable(written: &str, origin: &'static str) -> Result<Uri, ProxyError> {
-    let written = written.trim();
-    let whole = if written.contains("://") {
-        written.to_owned()
+fn usable(value: &str, origin: &'static str) -> Result<Uri, ProxyError> {
+    let value = value.trim();
+    let url = if value.contains("://") {
+        value.to_owned()
     } else {
-        format!("http://{written}")
+        format!("http://{value}")
     };
     // In `http://user:password` the host is missing, and the password is at the position of the
     // port.
-    let has_place = |uri: &Uri| {
-        let place = uri.authority().map_or("", |authority| {
+    let has_host = |uri: &Uri| {
+        let authority = uri.authority().map_or("", |authority| {
             authority.as_str().rsplit('@').next().unwrap_or_default()
         });
         uri.host()
-            .is_some_and(|host| !host.is_empty() && (host == place || uri.port_u16().is_some()))
+            .is_some_and(|host| !host.is_empty() && (host == authority || uri.port_u16().is_some()))
     };
-    let Some(uri) = whole.parse::<Uri>().ok().filter(has_place) else {
+    let Some(uri) = url.parse::<Uri>().ok().filter(has_host) else {
         return Err(ProxyError::NoHost { origin });
     };
     match uri.scheme_str() {
@@ -106,7 +106,7 @@ fn usable(written: &str, origin: &'static str) -> Result<Uri, ProxyError> {
         // kube supports only `socks5` and lets the proxy resolve the server's name, as `socks5h`
         // requires.
         Some("socks5h") => {
-            let rest = whole.split_once("://").map_or("", |(_, rest)| rest);
+            let rest = url.split_once("://").map_or("", |(_, rest)| rest);
             format!("socks5://{rest}")
                 .parse()
                 .map_err(|_| ProxyError::NoAddress { origin })
@@ -132,35 +132,45 @@ mod tests {
 
     #[test]
     fn no_proxy_is_about_the_server() {
-        let environment = |no: &str| ProxyEnvironment {
+        let environment = |exclusions: &str| ProxyEnvironment {
             https: Some("http://user:word@proxy.example.com:3128".to_owned()),
             http: Some("plain.example.com:3128".to_owned()),
-            no: Some(no.to_owned()).filter(|no| !no.is_empty()),
+            no: Some(exclusions.to_owned()).filter(|exclusions| !exclusions.is_empty()),
         };
-        let way = |no: &str, server: &str| {
-            let found = environment(no)
+        let proxy_of = |exclusions: &str, server: &str| {
+            let proxy = environment(exclusions)
                 .proxy_to(&server.parse().unwrap(), None)
                 .unwrap();
-            found.map(|uri| uri.authority().unwrap().to_string())
+            proxy.map(|uri| uri.authority().unwrap().to_string())
         };
-        let through = Some("user:word@proxy.example.com:3128".to_owned());
-        assert_eq!(way("", "https://10.1.2.3:6443"), through);
+        let proxied = Some("user:word@proxy.example.com:3128".to_owned());
+        assert_eq!(proxy_of("", "https://10.1.2.3:6443"), proxied);
         assert_eq!(
-            way("", "http://10.1.2.3:8080").as_deref(),
+            proxy_of("", "http://10.1.2.3:8080").as_deref(),
             Some("plain.example.com:3128")
         );
-        for (no, server) in [
+        for (exclusions, server) in [
             ("10.0.0.0/8", "https://10.1.2.3:6443"),
             ("10.1.2.3", "https://10.1.2.3:6443"),
             (".example.com", "https://api.k8s.example.com"),
             ("example.com,", "https://api.k8s.example.com:6443"),
             ("*", "https://10.1.2.3:6443"),
         ] {
-            assert_eq!(way(no, server), None, "NO_PROXY={no} {server}");
+            assert_eq!(
+                proxy_of(exclusions, server),
+                None,
+                "NO_PROXY={exclusions} {server}"
+            );
         }
         // An entry for the proxy's own host must not match the server.
-        assert_eq!(way("proxy.example.com", "https://10.1.2.3:6443"), through);
-        assert_eq!(way("other.org", "https://api.k8s.example.com"), through);
+        assert_eq!(
+            proxy_of("proxy.example.com", "https://10.1.2.3:6443"),
+            proxied
+        );
+        assert_eq!(
+            proxy_of("other.org", "https://api.k8s.example.com"),
+            proxied
+        );
     }
 
     #[test]
@@ -170,9 +180,9 @@ mod tests {
             ..ProxyEnvironment::default()
         };
         let server: Uri = "https://10.1.2.3:6443".parse().unwrap();
-        let written = environment.proxy_to(&server, Some("socks5://127.0.0.1:1080"));
+        let configured = environment.proxy_to(&server, Some("socks5://127.0.0.1:1080"));
         assert_eq!(
-            written.unwrap().unwrap().to_string(),
+            configured.unwrap().unwrap().to_string(),
             "socks5://127.0.0.1:1080/"
         );
         assert_eq!(environment.proxy_to(&server, None), Ok(None));

@@ -23,7 +23,9 @@ impl fmt::Display for ReadOnly {
             Self::Flag => f.write_str("`--read-only` is set"),
             Self::Environment => f.write_str("GPUCTL_READ_ONLY is set"),
             Self::File => f.write_str("the config file has `safety.read_only`"),
-            Self::Unclear(why) => write!(f, "cannot determine whether changes are allowed: {why}"),
+            Self::Unclear(reason) => {
+                write!(f, "cannot determine whether changes are allowed: {reason}")
+            }
         }
     }
 }
@@ -31,20 +33,20 @@ impl fmt::Display for ReadOnly {
 pub(crate) fn only_reads(method: &Method, path: &str) -> bool {
     let (resource, query) = path.split_once('?').unwrap_or((path, ""));
     // Exec and attach use GET for the WebSocket upgrade, but the process can do anything.
-    let gets_inside = ["/exec", "/attach"]
+    let enters_container = ["/exec", "/attach"]
         .iter()
         .any(|end| resource.ends_with(end));
-    let asks_who_and_what = [
+    let review_resources = [
         "/apis/authorization.k8s.io/",
         "/apis/authentication.k8s.io/v1/selfsubjectreviews",
     ];
-    let is_review = asks_who_and_what
+    let is_review = review_resources
         .iter()
         .any(|start| resource.starts_with(start));
     // Compare whole parameters: `fieldManager=dryRun=All` is not a dry run.
     let is_dry_run = query.split('&').any(|pair| pair == "dryRun=All");
     match *method {
-        Method::GET => !gets_inside,
+        Method::GET => !enters_container,
         Method::POST => is_review || is_dry_run,
         _ => is_dry_run,
     }

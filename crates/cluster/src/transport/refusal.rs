@@ -37,7 +37,7 @@ pub(crate) fn unreadable_answer(server: &str, body: &[u8], error: &serde_json::E
 }
 
 pub(crate) fn unreadable(server: &str, error: &serde_json::Error) -> Failure {
-    let found = match error.classify() {
+    let answer = match error.classify() {
         serde_json::error::Category::Data => format!(
             "a response has an unexpected structure at byte {}",
             error.column()
@@ -49,7 +49,7 @@ pub(crate) fn unreadable(server: &str, error: &serde_json::Error) -> Failure {
     };
     Failure::NotKubernetes {
         server: server.to_owned(),
-        found,
+        found: answer,
     }
 }
 

@@ -17,7 +17,7 @@ pub(crate) enum TryOutcome {
 
 impl TryOutcome {
     /// Classifies a failure for a retry.
-    pub(crate) fn of(failure: &Failure) -> Self {
+    pub(crate) fn from_failure(failure: &Failure) -> Self {
         match failure {
             // A bundle gives the same answer again.
             Failure::NotInBundle(_) => Self::Status(404, None),
@@ -36,18 +36,20 @@ const ALL_WAITS: Duration = Duration::from_secs(30);
 /// Returns the delay before the next attempt, or `None` to give up. `tries` attempts were made,
 /// with delays of `waited` in total.
 pub(crate) fn wait(outcome: TryOutcome, tries: u32, waited: Duration) -> Option<Duration> {
-    let (most, asked) = match outcome {
+    let (max_tries, retry_after) = match outcome {
         TryOutcome::Broken => (3, None),
         // API Priority and Fairness rejects requests with 429 and `Retry-After`; they were not
         // executed.
-        TryOutcome::Status(429, after) => (8, after),
-        TryOutcome::Status(502..=504, after) => (4, after),
+        TryOutcome::Status(429, retry_after) => (8, retry_after),
+        TryOutcome::Status(502..=504, retry_after) => (4, retry_after),
         TryOutcome::Status(500, _) => (2, None),
         TryOutcome::Status(..) => return None,
     };
     let backoff = Duration::from_millis(200 << tries.min(6).saturating_sub(1));
-    let wait = asked.map_or(backoff, Duration::from_secs).min(LONGEST_WAIT);
-    (tries < most && waited + wait <= ALL_WAITS).then_some(wait)
+    let pause = retry_after
+        .map_or(backoff, Duration::from_secs)
+        .min(LONGEST_WAIT);
+    (tries < max_tries && waited + pause <= ALL_WAITS).then_some(pause)
 }
 
 #[cfg(test)]
@@ -57,8 +59,8 @@ mod tests {
     /// Returns the number of attempts and the sum of the delays.
     fn spent(outcome: TryOutcome) -> (u32, Duration) {
         let (mut tries, mut waited) = (1, Duration::ZERO);
-        while let Some(wait) = wait(outcome, tries, waited) {
-            waited += wait;
+        while let Some(pause) = wait(outcome, tries, waited) {
+            waited += pause;
             tries += 1;
         }
         (tries, waited)

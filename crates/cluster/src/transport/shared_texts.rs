@@ -9,9 +9,9 @@ pub(crate) struct SharedTexts(HashSet<Rc<str>>);
 
 impl SharedTexts {
     /// Returns the shared copy.
-    pub(crate) fn of(&mut self, text: &str) -> Rc<str> {
-        if let Some(known) = self.0.get(text) {
-            return Rc::clone(known);
+    pub(crate) fn intern(&mut self, text: &str) -> Rc<str> {
+        if let Some(existing) = self.0.get(text) {
+            return Rc::clone(existing);
         }
         let text: Rc<str> = text.into();
         self.0.insert(Rc::clone(&text));

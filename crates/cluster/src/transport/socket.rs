@@ -36,40 +36,40 @@ pub(crate) struct Socket {
 pub(crate) struct Receiver {
     messages: Receiving,
     /// When the peer last sent anything; `None` until it has answered a ping.
-    heard: Cell<Option<Instant>>,
+    last_message: Cell<Option<Instant>>,
 }
 
 impl Connection {
     /// Opens `path`. Renews expired credentials, and fails if the server does not respond in time.
     pub(crate) async fn upgrade(&self, path: &str) -> Result<Socket, Failure> {
-        self.must_only_read(&Method::GET, path)?;
+        self.reject_writes(&Method::GET, path)?;
         path::check(path, Destination::ApiServer)?;
         loop {
-            let (client, used) = self.streaming();
+            let (client, client_since) = self.streaming();
             let request = Request::builder()
                 .uri(path)
                 .body(Vec::new())
                 .map_err(|_| Failure::no_path(path))?;
             let sent = SentRequest::now(Api::Kubernetes, Method::GET.as_str(), path);
-            let opened =
+            let result =
                 match tokio::time::timeout(self.request_timeout, client.connect(request)).await {
-                    Ok(opened) => opened.map_err(|error| self.upgrade_failure(error)),
+                    Ok(upgraded) => upgraded.map_err(|error| self.upgrade_failure(error)),
                     Err(_) => Err(Failure::TimedOut {
                         server: self.server.clone(),
                         seconds: self.request_timeout.as_secs(),
                     }),
                 };
-            match &opened {
+            match &result {
                 Ok(_) => sent.opened(101),
                 Err(failure) => sent.failed(&failure.to_string()),
             }
-            match opened {
+            match result {
                 Ok(connection) => {
                     let half_close = connection.supports_stream_close();
                     let (send, receive) = connection.into_stream().split();
                     let receive = Receiver {
                         messages: Box::pin(receive),
-                        heard: Cell::new(None),
+                        last_message: Cell::new(None),
                     };
                     return Ok(Socket {
                         send: Box::pin(send),
@@ -77,7 +77,7 @@ impl Connection {
                         half_close,
                     });
                 }
-                Err(failure) if failure.code() == Some(401) && self.renew(used).await? => {}
+                Err(failure) if failure.code() == Some(401) && self.renew(client_since).await? => {}
                 Err(failure) => return Err(failure),
             }
         }
@@ -111,22 +111,25 @@ impl Receiver {
     pub(crate) async fn next(&mut self) -> Option<(u8, Bytes)> {
         loop {
             // Some peers never answer pings, so silence counts only after the first answer.
-            let silence = self.heard.get().map(|heard| heard + GONE);
-            let message = match silence {
+            let deadline = self
+                .last_message
+                .get()
+                .map(|last_message| last_message + GONE);
+            let message = match deadline {
                 Some(end) => tokio::time::timeout_at(end, self.messages.next())
                     .await
                     .ok()?,
                 None => self.messages.next().await,
             };
-            if self.heard.get().is_some() {
-                self.heard.set(Some(Instant::now()));
+            if self.last_message.get().is_some() {
+                self.last_message.set(Some(Instant::now()));
             }
             match message?.ok()? {
                 Message::Binary(mut bytes) if !bytes.is_empty() => {
                     let channel = bytes.split_to(1)[0];
                     return Some((channel, bytes));
                 }
-                Message::Pong(_) => self.heard.set(Some(Instant::now())),
+                Message::Pong(_) => self.last_message.set(Some(Instant::now())),
                 Message::Close(_) => return None,
                 _ => {}
             }

@@ -26,33 +26,33 @@ pub(crate) enum StreamEnd {
 }
 
 impl Connection {
-    /// Reads lines. `whole` also accepts a last line without a line break; in a followed log the
+    /// Reads lines. `finite` also accepts a last line without a line break; in a followed log the
     /// rest may still arrive.
     pub(crate) async fn stream(
         &self,
         path: &str,
-        whole: bool,
+        finite: bool,
         mut sink: impl FnMut(&[u8]),
     ) -> Result<(), Failure> {
         let take = |line: &[u8]| {
             sink(line);
             ControlFlow::Continue(())
         };
-        self.stream_some(path, whole, usize::MAX, take)
+        self.stream_some(path, finite, usize::MAX, take)
             .await
             .map(|_| ())
     }
 
     /// Requests a log. Returns its body, or `None` for a pod that has no log.
-    async fn open_log(&self, path: &str, whole: bool) -> Result<Option<Body>, Failure> {
+    async fn open_log(&self, path: &str, finite: bool) -> Result<Option<Body>, Failure> {
         path::check(path, Destination::ApiServer)?;
         let request = Request::builder()
             .method(Method::GET)
             .uri(path)
             .body(Body::empty());
         let request = request.map_err(|_| Failure::no_path(path))?;
-        let used = self.clients.borrow().since;
-        let client = if whole {
+        let client_since = self.clients.borrow().since;
+        let client = if finite {
             self.clients.borrow().requests.clone()
         } else {
             self.clients.borrow().streams.clone()
@@ -74,7 +74,7 @@ impl Connection {
             return Ok(None);
         }
         let mut body = response.into_body();
-        if code == 401 && self.renew(used).await? {
+        if code == 401 && self.renew(client_since).await? {
             // This failure is transient, so callers that follow a log retry with the new
             // credentials.
             return Err(Failure::Unreachable {
@@ -92,11 +92,11 @@ impl Connection {
     pub(crate) async fn stream_some(
         &self,
         path: &str,
-        whole: bool,
+        finite: bool,
         limit: usize,
         mut sink: impl FnMut(&[u8]) -> ControlFlow<()>,
     ) -> Result<StreamEnd, Failure> {
-        let Some(mut body) = self.open_log(path, whole).await? else {
+        let Some(mut body) = self.open_log(path, finite).await? else {
             return Ok(StreamEnd::Complete);
         };
         let (mut lines, mut bytes, mut end) =
@@ -127,7 +127,7 @@ impl Connection {
             // A server that is always faster than this loop must not starve signals and deadlines.
             tokio::task::yield_now().await;
         }
-        if whole && !lines.pending.is_empty() {
+        if finite && !lines.pending.is_empty() {
             let _ = sink(&lines.pending);
         }
         Ok(StreamEnd::Complete)

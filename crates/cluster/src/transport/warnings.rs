@@ -13,16 +13,16 @@ use gpuctl_core::model::values::excerpt::{SERVER_MESSAGE, excerpt};
 const MOST: usize = 100;
 
 tokio::task_local! {
-    static HEARD: RefCell<BTreeSet<String>>;
+    static WARNINGS: RefCell<BTreeSet<String>>;
 }
 
 /// Runs `work` and returns its outcome with the API server's warnings during that time, each once.
 pub async fn with_warnings<T>(work: impl Future<Output = T>) -> (T, BTreeSet<String>) {
     let work = async {
         let outcome = work.await;
-        (outcome, HEARD.with(RefCell::take))
+        (outcome, WARNINGS.with(RefCell::take))
     };
-    HEARD.scope(RefCell::default(), work).await
+    WARNINGS.scope(RefCell::default(), work).await
 }
 
 /// Records the text of each `Warning` header, which has the form `299 - "text"`.
@@ -36,10 +36,10 @@ pub(crate) fn note(headers: &HeaderMap) {
             .unwrap_or(quoted);
         if !inner.is_empty() {
             // Fails outside a task.
-            let _ = HEARD.try_with(|heard| {
-                let mut heard = heard.borrow_mut();
-                if heard.len() < MOST {
-                    heard.insert(excerpt(inner, SERVER_MESSAGE).replace("\\\"", "\""));
+            let _ = WARNINGS.try_with(|warnings| {
+                let mut warnings = warnings.borrow_mut();
+                if warnings.len() < MOST {
+                    warnings.insert(excerpt(inner, SERVER_MESSAGE).replace("\\\"", "\""));
                 }
             });
         }
@@ -53,22 +53,22 @@ mod tests {
 
     use super::*;
 
-    fn said(text: &'static str) -> HeaderMap {
+    fn warning_header(text: &'static str) -> HeaderMap {
         HeaderMap::from_iter([(http::header::WARNING, HeaderValue::from_static(text))])
     }
 
     #[tokio::test]
-    async fn work_side_by_side_hears_its_own_warnings_alone() {
+    async fn concurrent_tasks_collect_only_their_own_warnings() {
         let work = async |text: &'static str| {
-            note(&said(text));
+            note(&warning_header(text));
             tokio::task::yield_now().await;
-            note(&said(text));
+            note(&warning_header(text));
         };
-        let one = with_warnings(work(r#"299 - "use \"batch/v1\"""#));
-        let (one, other) = join(one, with_warnings(work("299 - unquoted"))).await;
-        assert_eq!(one.1, BTreeSet::from([r#"use "batch/v1""#.to_owned()]));
-        assert_eq!(other.1, BTreeSet::from(["unquoted".to_owned()]));
-        note(&said("299 - \"dropped\""));
+        let first = with_warnings(work(r#"299 - "use \"batch/v1\"""#));
+        let (first, second) = join(first, with_warnings(work("299 - unquoted"))).await;
+        assert_eq!(first.1, BTreeSet::from([r#"use "batch/v1""#.to_owned()]));
+        assert_eq!(second.1, BTreeSet::from(["unquoted".to_owned()]));
+        note(&warning_header("299 - \"dropped\""));
         assert!(with_warnings(async {}).await.1.is_empty());
     }
 }

@@ -34,7 +34,7 @@ pub(crate) struct Reference {
 }
 
 impl Reference {
-    fn told(&self) -> OwnerObject {
+    fn without_details(&self) -> OwnerObject {
         let Self {
             api_version,
             kind,
@@ -61,10 +61,10 @@ impl WorkloadsApi<'_> {
         references: BTreeSet<Reference>,
         owners: &mut BTreeMap<String, OwnerObject>,
     ) {
-        let mut waiting = references;
-        let reading = self.follow_all(&mut waiting, owners);
+        let mut pending = references;
+        let reading = self.follow_all(&mut pending, owners);
         if tokio::time::timeout(PATIENCE, reading).await.is_err() {
-            for reference in waiting
+            for reference in pending
                 .iter()
                 .filter(|reference| !owners.contains_key(&reference.uid))
             {
@@ -74,38 +74,38 @@ impl WorkloadsApi<'_> {
                 );
             }
         }
-        for reference in waiting {
+        for reference in pending {
             owners
                 .entry(reference.uid.clone())
-                .or_insert_with(|| reference.told());
+                .or_insert_with(|| reference.without_details());
         }
     }
 
     /// Reads owners level by level. `waiting` holds the references that have not been read.
     async fn follow_all(
         self,
-        waiting: &mut BTreeSet<Reference>,
+        pending: &mut BTreeSet<Reference>,
         owners: &mut BTreeMap<String, OwnerObject>,
     ) {
         let mut plurals: BTreeMap<(String, String), Option<String>> = BTreeMap::new();
         for _ in 0..HIGHEST {
-            waiting.retain(|reference| !owners.contains_key(&reference.uid));
-            if waiting.is_empty() {
+            pending.retain(|reference| !owners.contains_key(&reference.uid));
+            if pending.is_empty() {
                 return;
             }
-            self.find_plurals(waiting, &mut plurals).await;
-            let asked = waiting.clone();
-            let asked = asked.iter().map(|reference| {
+            self.find_plurals(pending, &mut plurals).await;
+            let requested = pending.clone();
+            let lookups = requested.iter().map(|reference| {
                 let kind = (reference.api_version.clone(), reference.kind.clone());
                 let plural = plurals.get(&kind).cloned().flatten();
                 async move { self.object(reference, plural.as_deref()).await }
             });
-            let mut found = stream::iter(asked).buffer_unordered(AT_ONCE);
-            while let Some((owner, parent)) = found.next().await {
-                waiting.retain(|reference| reference.uid != owner.uid);
+            let mut lookups = stream::iter(lookups).buffer_unordered(AT_ONCE);
+            while let Some((owner, parent)) = lookups.next().await {
+                pending.retain(|reference| reference.uid != owner.uid);
                 // The timeout can drop this future at any step, and parents found so far must not
                 // be lost.
-                waiting.extend(parent);
+                pending.extend(parent);
                 owners.insert(owner.uid.clone(), owner);
             }
         }
@@ -114,32 +114,32 @@ impl WorkloadsApi<'_> {
     /// Looks up the plurals of kinds that are not cached yet.
     async fn find_plurals(
         self,
-        waiting: &BTreeSet<Reference>,
+        pending: &BTreeSet<Reference>,
         plurals: &mut BTreeMap<(String, String), Option<String>>,
     ) {
         let mut unknown: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
         for Reference {
             api_version, kind, ..
-        } in waiting
+        } in pending
         {
             if !plurals.contains_key(&(api_version.clone(), kind.clone())) {
                 unknown.entry(api_version).or_default().insert(kind);
             }
         }
-        let asked = unknown.into_iter().map(|(version, wanted)| async move {
-            let found = self.kinds_of(version, &wanted).await;
+        let lookups = unknown.into_iter().map(|(version, kinds)| async move {
+            let served = self.kinds_of(version, &kinds).await;
             // Do not request a kind again that the cluster does not serve.
-            let absent = wanted
+            let missing = kinds
                 .into_iter()
-                .filter(|kind| !found.contains_key(*kind))
+                .filter(|kind| !served.contains_key(*kind))
                 .map(|kind| (kind.to_owned(), None));
-            (version, absent.collect::<Vec<_>>(), found)
+            (version, missing.collect::<Vec<_>>(), served)
         });
-        for (version, absent, found) in join_all(asked).await {
+        for (version, missing, served) in join_all(lookups).await {
             plurals.extend(
-                absent
+                missing
                     .into_iter()
-                    .chain(found)
+                    .chain(served)
                     .map(|(kind, plural)| ((version.to_owned(), kind), plural)),
             );
         }
@@ -161,13 +161,13 @@ impl WorkloadsApi<'_> {
             "{}/{api_version}/namespaces/{namespace}/{plural}",
             root_of(api_version)
         );
-        let found = self
+        let object = self
             .0
             .find_in::<Value>(&collection, name)
             .await
             .ok()
             .flatten();
-        found.filter(|found| found["metadata"]["uid"] == **uid)
+        object.filter(|object| object["metadata"]["uid"] == **uid)
     }
 
     /// Reads one custom object within `PATIENCE`; `None` if it cannot be read.
@@ -179,14 +179,14 @@ impl WorkloadsApi<'_> {
             self.custom(owner, kinds.get(&owner.kind)?.as_deref()?)
                 .await
         };
-        let read = tokio::time::timeout(PATIENCE, reading).await;
-        if read.is_err() {
+        let result = tokio::time::timeout(PATIENCE, reading).await;
+        if result.is_err() {
             left_out::note(
                 LeftOut::UnreadOwner,
                 format!("{}/{}", owner.namespace, owner.name),
             );
         }
-        read.ok().flatten()
+        result.ok().flatten()
     }
 
     /// Reads an owner and the reference to its own owner.
@@ -196,14 +196,14 @@ impl WorkloadsApi<'_> {
         plural: Option<&str>,
     ) -> (OwnerObject, Option<Reference>) {
         let namespace = &reference.namespace;
-        let told = || reference.told();
+        let placeholder = || reference.without_details();
         let Some(plural) = plural else {
-            return (told(), None);
+            return (placeholder(), None);
         };
-        let Some(found) = self.custom(&told(), plural).await else {
-            return (told(), None);
+        let Some(object) = self.custom(&placeholder(), plural).await else {
+            return (placeholder(), None);
         };
-        let parent = found["metadata"]["ownerReferences"]
+        let parent = object["metadata"]["ownerReferences"]
             .as_array()
             .and_then(|owners| {
                 let owner = owners
@@ -226,7 +226,7 @@ impl WorkloadsApi<'_> {
                 })
             });
         let time = |pointer: &str| {
-            found
+            object
                 .pointer(pointer)
                 .and_then(Value::as_str)
                 .and_then(|text| text.parse().ok())
@@ -236,8 +236,8 @@ impl WorkloadsApi<'_> {
             created_at: time("/metadata/creationTimestamp"),
             started_at: time("/status/startTime"),
             ended_at: time("/status/completionTime").or_else(|| time("/status/finishedAt")),
-            verdict: verdict(&found["status"]),
-            ..told()
+            verdict: verdict(&object["status"]),
+            ..placeholder()
         };
         (owner, parent)
     }
@@ -246,19 +246,19 @@ impl WorkloadsApi<'_> {
 /// Reads whether a custom object has ended, from its conditions or from a phase in one of several
 /// fields.
 fn verdict(status: &Value) -> Option<Standing> {
-    let word = |text: &str| match text.to_ascii_lowercase().as_str() {
+    let standing_of = |text: &str| match text.to_ascii_lowercase().as_str() {
         "succeeded" | "complete" | "completed" | "finished" => Some(Standing::Completed),
         "failed" | "error" | "aborted" => Some(Standing::Failed),
         _ => None,
     };
     let conditions = status["conditions"].as_array().into_iter().flatten();
-    let holds = conditions
+    let true_conditions = conditions
         .filter(|condition| condition["status"] == "True")
         .filter_map(|condition| condition["type"].as_str());
     let phases = ["/phase", "/state/phase", "/jobStatus"]
         .iter()
         .filter_map(|pointer| status.pointer(pointer)?.as_str());
-    holds.chain(phases).find_map(word)
+    true_conditions.chain(phases).find_map(standing_of)
 }
 
 /// Finds the controller of an object, if its kind can own workloads. A static pod is owned by its

@@ -26,7 +26,7 @@ pub(crate) type Kinds = BTreeMap<String, Option<String>>;
 impl WorkloadsApi<'_> {
     /// Lists the kinds of a version that can own workloads. The list is empty if the cluster does
     /// not serve the version or the user cannot see it.
-    pub(crate) async fn kinds_of(self, version: &str, wanted: &BTreeSet<&str>) -> Kinds {
+    pub(crate) async fn kinds_of(self, version: &str, required: &BTreeSet<&str>) -> Kinds {
         if version == "v1" {
             return CORE_OWNERS
                 .map(|(kind, plural)| (kind.to_owned(), Some(plural.to_owned())))
@@ -42,23 +42,23 @@ impl WorkloadsApi<'_> {
         } else {
             Cache::of_found()
         };
-        let question = json!(["owner kinds", self.0.server, version]).to_string();
+        let cache_key = json!(["owner kinds", self.0.server, version]).to_string();
         let now = self.0.server_time().map(Timestamp::as_second);
-        if let Some(kinds) = now.and_then(|now| young(cache.get(&question)?, now))
-            && wanted.iter().all(|kind| kinds.contains_key(*kind))
+        if let Some(kinds) = now.and_then(|now| young(cache.get(&cache_key)?, now))
+            && required.iter().all(|kind| kinds.contains_key(*kind))
         {
             return kinds;
         }
-        let found = self
+        let list = self
             .0
             .find::<Value>(&format!("{}/{version}", root_of(version)))
             .await
             .ok()
             .flatten();
-        let kinds = found.as_ref().map(kinds_in).unwrap_or_default();
+        let kinds = list.as_ref().map(kinds_in).unwrap_or_default();
         // An empty result may come from a temporary failure, so it is not cached.
         if let Some(now) = now.filter(|_| !kinds.is_empty()) {
-            cache.put(&question, &json!({"at": now, "kinds": kinds}));
+            cache.put(&cache_key, &json!({"at": now, "kinds": kinds}));
         }
         kinds
     }
@@ -66,10 +66,10 @@ impl WorkloadsApi<'_> {
 
 /// Returns cached kinds that have not expired. A negative age, after the clock was set back, counts
 /// as expired.
-fn young(mut kept: Value, now: i64) -> Option<Kinds> {
-    let is_young = (0..KEPT).contains(&(now - kept["at"].as_i64()?));
-    is_young
-        .then(|| serde_json::from_value(kept["kinds"].take()).ok())
+fn young(mut cached: Value, now: i64) -> Option<Kinds> {
+    let is_fresh = (0..KEPT).contains(&(now - cached["at"].as_i64()?));
+    is_fresh
+        .then(|| serde_json::from_value(cached["kinds"].take()).ok())
         .flatten()
 }
 
@@ -120,7 +120,7 @@ pub(crate) fn may_own(api_version: &str, kind: &str, name: &str) -> bool {
         && kind.len() <= 63
         && kind.bytes().all(|byte| byte.is_ascii_alphanumeric());
     let is_owner = match api_version {
-        "v1" => CORE_OWNERS.iter().any(|(own, _)| *own == kind),
+        "v1" => CORE_OWNERS.iter().any(|(core_kind, _)| *core_kind == kind),
         version => is_version(version) && group_may_own(version),
     };
     is_kind && is_owner && is_segment(name)
@@ -128,8 +128,8 @@ pub(crate) fn may_own(api_version: &str, kind: &str, name: &str) -> bool {
 
 /// Parses a discovery response. A name with `/` is a subresource.
 fn kinds_in(list: &Value) -> Kinds {
-    let is_readable = |one: &&Value| {
-        one["verbs"]
+    let is_readable = |resource: &&Value| {
+        resource["verbs"]
             .as_array()
             .is_some_and(|verbs| verbs.iter().any(|verb| verb == "get"))
     };
@@ -138,11 +138,11 @@ fn kinds_in(list: &Value) -> Kinds {
         .into_iter()
         .flatten()
         .filter(is_readable)
-        .filter_map(|one| {
+        .filter_map(|resource| {
             Some((
-                one["kind"].as_str()?,
-                one["name"].as_str()?,
-                one["namespaced"].as_bool()?,
+                resource["kind"].as_str()?,
+                resource["name"].as_str()?,
+                resource["namespaced"].as_bool()?,
             ))
         })
         .filter(|(_, plural, _)| is_segment(plural))
@@ -165,15 +165,15 @@ mod tests {
 
     #[test]
     fn kept_kinds_age() {
-        let kept = json!({"at": 1000, "kinds": {"RayJob": "rayjobs", "Region": null}});
-        let of = |now| young(kept.clone(), now);
+        let cached = json!({"at": 1000, "kinds": {"RayJob": "rayjobs", "Region": null}});
+        let read_at = |now| young(cached.clone(), now);
         assert_eq!(
-            of(1599)
+            read_at(1599)
                 .and_then(|kinds| kinds["RayJob"].clone())
                 .as_deref(),
             Some("rayjobs")
         );
-        assert_eq!((of(1600), of(999)), (None, None));
+        assert_eq!((read_at(1600), read_at(999)), (None, None));
         assert_eq!(young(json!({"at": 1000, "kinds": "x"}), 1001), None);
     }
 
@@ -216,10 +216,10 @@ mod tests {
 
     #[test]
     fn discovery_offers_only_objects_that_can_be_read() {
-        let one = |kind: &str, name: &str, namespaced: bool, verb: &str| json!({"kind": kind, "name": name, "namespaced": namespaced, "verbs": [verb]});
+        let resource = |kind: &str, name: &str, namespaced: bool, verb: &str| json!({"kind": kind, "name": name, "namespaced": namespaced, "verbs": [verb]});
         let list = json!({"resources": [
-            one("RayJob", "rayjobs", true, "get"), one("RayJob", "rayjobs/proxy", true, "get"),
-            one("Region", "regions", false, "get"), one("Blind", "blinds", true, "create"), one("Odd", "..", true, "get")]});
+            resource("RayJob", "rayjobs", true, "get"), resource("RayJob", "rayjobs/proxy", true, "get"),
+            resource("Region", "regions", false, "get"), resource("Blind", "blinds", true, "create"), resource("Odd", "..", true, "get")]});
         assert_eq!(
             kinds_in(&list),
             [

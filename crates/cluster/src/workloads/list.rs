@@ -52,10 +52,10 @@ struct OwnedPod<'a> {
 
 /// Owners and pods, and the inventory.
 #[derive(Clone)]
-pub struct OwnersAndStock {
+pub struct OwnersAndInventory {
     pub owners: Owners,
     /// Forbidden if the user cannot list nodes.
-    pub stock: Result<InventorySnapshot, Failure>,
+    pub inventory: Result<InventorySnapshot, Failure>,
 }
 
 /// How to record pods that request no devices, which are the majority.
@@ -68,19 +68,19 @@ pub enum OtherPods {
 
 /// Collects pods from pages, with references to the owners of pods with devices.
 struct OwnedPods {
-    others_are: OtherPods,
-    found: Vec<Rc<WorkPod>>,
+    other_pods: OtherPods,
+    pods: Vec<Rc<WorkPod>>,
     others: BTreeMap<Rc<str>, PodSums>,
     references: BTreeSet<Reference>,
     texts: SharedTexts,
 }
 
 impl OwnedPods {
-    fn new(others_are: OtherPods) -> Self {
-        let (found, others, references, texts) = Default::default();
+    fn new(other_pods: OtherPods) -> Self {
+        let (pods, others, references, texts) = Default::default();
         Self {
-            others_are,
-            found,
+            other_pods,
+            pods,
             others,
             references,
             texts,
@@ -91,18 +91,18 @@ impl OwnedPods {
         let page: ListPage<OwnedPod<'_>> = page.objects()?;
         for pod in &page.items {
             // Custom owners need one request each, so only those of pods with devices are read.
-            let found = pod.pod(&mut self.texts);
-            if found.gpus > GpuCount::ZERO {
+            let work_pod = pod.pod(&mut self.texts);
+            if work_pod.gpus > GpuCount::ZERO {
                 self.references.extend(reference(&pod.metadata));
             }
-            match &found.parent {
-                _ if pod.spec.asks_for_devices() => self.found.push(Rc::new(found)),
-                Some(_) if self.others_are == OtherPods::Named => self.found.push(Rc::new(found)),
+            match &work_pod.parent {
+                _ if pod.spec.asks_for_devices() => self.pods.push(Rc::new(work_pod)),
+                Some(_) if self.other_pods == OtherPods::Named => self.pods.push(Rc::new(work_pod)),
                 Some(parent) => self
                     .others
                     .entry(Rc::clone(parent))
                     .or_default()
-                    .add(&found),
+                    .add(&work_pod),
                 // A pod without an owner and without devices belongs to no workload.
                 None => {}
             }
@@ -134,40 +134,46 @@ impl WorkloadsApi<'_> {
 
     /// Reads the owners and pods of the current namespace, for users who cannot list all pods.
     async fn owners_at_home(self, others: OtherPods) -> Result<Owners, Failure> {
-        let own = self.0.namespace.clone();
-        let found = self.owners_in(Some(&own), others).await?;
+        let namespace = self.0.namespace.clone();
+        let owners = self.owners_in(Some(&namespace), others).await?;
         Ok(Owners {
-            narrowed_to: Some(own),
-            ..found
+            narrowed_to: Some(namespace),
+            ..owners
         })
     }
 
     /// Reads owners and the inventory. Lists the pods of all namespaces only once for both.
-    pub async fn owners_and_stock(
+    pub async fn snapshot(
         self,
         namespace: Option<&str>,
         others: OtherPods,
-    ) -> Result<OwnersAndStock, Failure> {
-        let (owners, stock) = if namespace.is_some() {
-            let (owners, stock) =
-                join(self.owners(namespace, others), self.0.inventory().stock()).await;
-            (owners?, stock)
+    ) -> Result<OwnersAndInventory, Failure> {
+        let (owners, inventory) = if namespace.is_some() {
+            let (owners, inventory) = join(
+                self.owners(namespace, others),
+                self.0.inventory().snapshot(),
+            )
+            .await;
+            (owners?, inventory)
         } else {
             let mut pods = OwnedPods::new(others);
-            let stock = self.0.inventory().stock_from(&[], |page| pods.take(page));
-            let ((stock, listed), lists) = join(stock, self.listed_owners("")).await;
-            let owners = match listed {
+            let inventory = self
+                .0
+                .inventory()
+                .snapshot_with(&[], |page| pods.take(page));
+            let ((inventory, pod_list), lists) = join(inventory, self.listed_owners("")).await;
+            let owners = match pod_list {
                 Err(failure) if failure.is_forbidden() => self.owners_at_home(others).await?,
                 other => {
                     other?;
                     self.owners_above(pods, lists).await?
                 }
             };
-            (owners, stock)
+            (owners, inventory)
         };
-        match stock {
+        match inventory {
             Err(failure) if !failure.is_forbidden() => Err(failure),
-            stock => Ok(OwnersAndStock { owners, stock }),
+            inventory => Ok(OwnersAndInventory { owners, inventory }),
         }
     }
 
@@ -176,29 +182,29 @@ impl WorkloadsApi<'_> {
         namespace: Option<&str>,
         others: OtherPods,
     ) -> Result<Owners, Failure> {
-        let place = namespace.map_or_else(String::new, |name| format!("/namespaces/{name}"));
+        let scope = namespace.map_or_else(String::new, |name| format!("/namespaces/{name}"));
         let mut pods = OwnedPods::new(others);
         let listing = async {
             self.0
-                .list(&format!("/api/v1{place}/pods"), &[], |page| pods.take(page))
+                .list(&format!("/api/v1{scope}/pods"), &[], |page| pods.take(page))
                 .await
         };
-        let (listed, lists) = join(listing, self.listed_owners(&place)).await;
-        listed?;
+        let (pod_list, lists) = join(listing, self.listed_owners(&scope)).await;
+        pod_list?;
         self.owners_above(pods, lists).await
     }
 
-    async fn listed_owners(self, place: &str) -> Vec<ListedOwners> {
+    async fn listed_owners(self, scope: &str) -> Vec<ListedOwners> {
         let lists = LISTED.map(|(api, plural, kind)| async move {
             let mut objects = Vec::new();
-            let mut above = BTreeMap::new();
-            let listed = self
+            let mut parents = BTreeMap::new();
+            let result = self
                 .0
-                .list(&format!("/apis/{api}{place}/{plural}"), &[], |page| {
+                .list(&format!("/apis/{api}{scope}/{plural}"), &[], |page| {
                     let page: ListPage<WireObject<'_>> = page.objects()?;
                     for object in &page.items {
                         let owner = object.owner(api, kind);
-                        above.extend(
+                        parents.extend(
                             reference(&object.metadata)
                                 .map(|reference| (owner.uid.clone(), reference)),
                         );
@@ -207,7 +213,7 @@ impl WorkloadsApi<'_> {
                     Ok(())
                 })
                 .await;
-            (kind, listed.map(|()| (objects, above)))
+            (kind, result.map(|()| (objects, parents)))
         });
         join_all(lists).await
     }
@@ -219,18 +225,18 @@ impl WorkloadsApi<'_> {
         lists: Vec<ListedOwners>,
     ) -> Result<Owners, Failure> {
         let OwnedPods {
-            found: pods,
+            pods,
             others,
             mut references,
             ..
         } = pods;
         let mut owners: BTreeMap<String, OwnerObject> = BTreeMap::new();
-        let mut above_of: BTreeMap<String, Reference> = BTreeMap::new();
+        let mut parent_of: BTreeMap<String, Reference> = BTreeMap::new();
         let mut unreadable = Vec::new();
         for (kind, list) in lists {
             match list {
-                Ok((objects, above)) => {
-                    above_of.extend(above);
+                Ok((objects, parents)) => {
+                    parent_of.extend(parents);
                     owners.extend(
                         objects
                             .into_iter()
@@ -242,18 +248,18 @@ impl WorkloadsApi<'_> {
             }
         }
         // Follow only the owners of devices: a cluster has many other owners.
-        let mut wanted: Vec<String> = owners
+        let mut pending: Vec<String> = owners
             .values()
             .filter(|owner| owner.gpus > GpuCount::ZERO)
             .map(|owner| owner.uid.clone())
             .collect();
-        wanted.extend(references.iter().map(|reference| reference.uid.clone()));
-        let mut looked = BTreeSet::new();
-        while let Some(uid) = wanted.pop() {
-            if looked.insert(uid.clone())
-                && let Some(reference) = above_of.get(&uid)
+        pending.extend(references.iter().map(|reference| reference.uid.clone()));
+        let mut visited = BTreeSet::new();
+        while let Some(uid) = pending.pop() {
+            if visited.insert(uid.clone())
+                && let Some(reference) = parent_of.get(&uid)
             {
-                wanted.push(reference.uid.clone());
+                pending.push(reference.uid.clone());
                 references.insert(reference.clone());
             }
         }
@@ -286,18 +292,18 @@ impl OwnedPod<'_> {
             );
         }
         WorkPod {
-            namespace: texts.of(&self.metadata.namespace),
+            namespace: texts.intern(&self.metadata.namespace),
             name: self.metadata.name.as_ref().into(),
             uid: self.metadata.uid.as_ref().into(),
-            parent: reference(&self.metadata).map(|reference| texts.of(&reference.uid)),
-            node: node.map(|node| texts.of(node)),
+            parent: reference(&self.metadata).map(|reference| texts.intern(&reference.uid)),
+            node: node.map(|node| texts.intern(node)),
             phase,
             gpus: GpuCount(self.spec.devices()),
-            container: texts.of(self.spec.main_container()),
+            container: texts.intern(self.spec.main_container()),
             created_at: self.metadata.creation_timestamp,
             started_at: self.status.started_at(),
             ended_at: ends.max(),
-            trouble: self.status.trouble().map(|trouble| texts.of(&trouble)),
+            trouble: self.status.trouble().map(|trouble| texts.intern(&trouble)),
         }
     }
 }

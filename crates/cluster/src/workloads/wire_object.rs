@@ -88,8 +88,8 @@ impl ObjectStatus<'_> {
 }
 
 impl WireObject<'_> {
-    /// Returns why the object runs no pods now. `wanted` is the number of pods that it requests.
-    fn resting(&self, kind: &str, wanted: u64) -> Option<&'static str> {
+    /// Returns why the object runs no pods now. `desired` is the number of pods that it requests.
+    fn resting(&self, kind: &str, desired: u64) -> Option<&'static str> {
         let Self { metadata, spec, .. } = self;
         match kind {
             // Kueue suspends Jobs that it has not admitted. A pause by a user is recorded in an
@@ -102,7 +102,7 @@ impl WireObject<'_> {
                 Some(QUEUED)
             }
             "Job" | "CronJob" if spec.suspend => Some("Suspended"),
-            "Deployment" | "StatefulSet" | "ReplicaSet" if wanted == 0 => Some("ScaledToZero"),
+            "Deployment" | "StatefulSet" | "ReplicaSet" if desired == 0 => Some("ScaledToZero"),
             _ => None,
         }
     }
@@ -113,12 +113,12 @@ impl WireObject<'_> {
             spec,
             status,
         } = self;
-        let each = spec
+        let gpus_per_pod = spec
             .template
             .spec
             .devices()
             .saturating_add(spec.job_template.spec.template.spec.devices());
-        let wanted = match kind {
+        let desired = match kind {
             "CronJob" => spec.job_template.spec.parallelism.unwrap_or(1),
             "Job" => spec.parallelism.unwrap_or(1),
             // The number of nodes determines it, so it is only in the status.
@@ -126,8 +126,8 @@ impl WireObject<'_> {
             _ => spec.replicas.unwrap_or(1),
         };
         // The size before scaling to zero is unknown, so the requests are those of one replica.
-        let size = if wanted == 0 { 1 } else { wanted };
-        let mut gpus = GpuCount(each) * size;
+        let size = if desired == 0 { 1 } else { desired };
+        let mut gpus = GpuCount(gpus_per_pod) * size;
         if gpus > GpuCount(MOST_PER_OWNER) || spec.template.spec.is_absurd() {
             left_out::note(
                 LeftOut::AbsurdRequest,
@@ -149,13 +149,13 @@ impl WireObject<'_> {
             started_at: status.start_time,
             ended_at: status.completion_time.or(failed_at),
             // A ReplicaSet that its Deployment has scaled to zero requests nothing.
-            gpus: if kind == "ReplicaSet" && wanted == 0 {
+            gpus: if kind == "ReplicaSet" && desired == 0 {
                 GpuCount::ZERO
             } else {
                 gpus
             },
             verdict: status.verdict(kind),
-            resting: self.resting(kind, wanted),
+            resting: self.resting(kind, desired),
         }
     }
 }

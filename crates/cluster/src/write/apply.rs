@@ -22,9 +22,9 @@ const NEVER: &str = "1";
 /// Outcome of a creation.
 #[derive(Clone, Debug)]
 pub enum Creation {
-    Made(Value),
+    Created(Value),
     /// An object with this name already existed.
-    There(Value),
+    Existing(Value),
 }
 
 /// Outcome of an apply.
@@ -48,7 +48,7 @@ pub struct Deletion<'a> {
 
 impl<'a> Deletion<'a> {
     /// Selects the object with this UID, with the grace period of its containers.
-    pub fn of(uid: &'a str) -> Self {
+    pub fn with_uid(uid: &'a str) -> Self {
         Self {
             uid: Some(uid),
             ..Self::default()
@@ -80,17 +80,17 @@ impl WritesApi<'_> {
     /// Creates `object` as the field manager `gpuctl` and marks it as created by this run. Does not
     /// change an existing object.
     pub async fn create(self, object: &Object, run: &str) -> Result<Creation, Failure> {
-        let mut marked = with_content(object);
-        marked.body["metadata"]["resourceVersion"] = NEVER.into();
-        marked.body["metadata"]["annotations"][RUN] = run.into();
-        match self.apply(&marked, false).await {
-            Ok(applied) => Ok(Creation::Made(applied.live)),
+        let mut guarded = with_content(object);
+        guarded.body["metadata"]["resourceVersion"] = NEVER.into();
+        guarded.body["metadata"]["annotations"][RUN] = run.into();
+        match self.apply(&guarded, false).await {
+            Ok(applied) => Ok(Creation::Created(applied.live)),
             // The server returns this reason for the `resourceVersion` above. An earlier attempt of
             // this run may have created the object and lost the response, which the mark shows.
             Err(failure) if failure.reason() == "Conflict" => {
                 match self.live_companion(object).await? {
-                    Some(live) if is_of(&live, run) => Ok(Creation::Made(live)),
-                    Some(live) => Ok(Creation::There(live)),
+                    Some(live) if is_of(&live, run) => Ok(Creation::Created(live)),
+                    Some(live) => Ok(Creation::Existing(live)),
                     None => Err(failure),
                 }
             }
@@ -216,8 +216,8 @@ impl WritesApi<'_> {
             )
             .await
             .err()?;
-        let told = failure.to_string();
-        (RefusalCause::of(&told) == Some(RefusalCause::WebhookUnreachable)).then_some(told)
+        let message = failure.to_string();
+        (RefusalCause::of(&message) == Some(RefusalCause::WebhookUnreachable)).then_some(message)
     }
 
     /// Creates an object that the server does not store, such as a review; or, with `dry_run`, any
@@ -251,7 +251,7 @@ impl WritesApi<'_> {
 /// Whether this run created the object.
 pub(crate) fn is_of(live: &Value, run: &str) -> bool {
     live.pointer("/metadata/annotations")
-        .and_then(|all| all.get(RUN))
+        .and_then(|annotations| annotations.get(RUN))
         .and_then(Value::as_str)
         == Some(run)
 }

@@ -6,7 +6,7 @@ use futures::future::join_all;
 use serde_json::Value;
 
 use super::apply::Applied;
-use super::companions::{belongs, is_fixed as is_fixed_companion, label, told, with_content};
+use super::companions::{belongs, comparable, is_fixed as is_fixed_companion, label, with_content};
 use super::effects::{Effect, Effects, Judged};
 use super::keep_placement::keep_type;
 use super::preflight::refuses_dry_runs;
@@ -22,12 +22,16 @@ use gpuctl_manifest::render::{Object, Rendered};
 fn source(owner: &Value) -> Option<Value> {
     owner
         .pointer("/metadata/annotations")
-        .and_then(|all| all.get(SOURCE))
+        .and_then(|annotations| annotations.get(SOURCE))
         .cloned()
 }
 
 /// Returns the objects to apply, with their owner last, and the defaults that wait.
-fn applied(rendered: &Rendered, owner: &Value, same: Sameness) -> (Vec<Object>, Vec<&'static str>) {
+fn applied(
+    rendered: &Rendered,
+    owner: &Value,
+    sameness: Sameness,
+) -> (Vec<Object>, Vec<&'static str>) {
     let root = rendered.objects.last().expect("a document has an owner");
     let mut objects: Vec<Object> = rendered
         .objects
@@ -36,20 +40,20 @@ fn applied(rendered: &Rendered, owner: &Value, same: Sameness) -> (Vec<Object>, 
         .cloned()
         .collect();
     objects.extend(owned(rendered, owner));
-    if same.source {
+    if sameness.source {
         objects
             .iter_mut()
             .for_each(|object| keep_type(&mut object.body, "/metadata/labels", owner));
     }
-    let (root_as_applied, waiting) = settled(root, owner, rendered, same);
-    objects.retain(|object| is_still_used(object, owner, same.source));
-    objects.push(root_as_applied);
+    let (applied_root, waiting) = settled(root, owner, rendered, sameness);
+    objects.retain(|object| is_still_used(object, owner, sameness.source));
+    objects.push(applied_root);
     (objects, waiting)
 }
 
 /// An update that failed midway, and the objects written before.
 #[derive(Debug)]
-pub struct HalfChanged {
+pub struct PartialChange {
     pub failure: Failure,
     /// As `kind/name`.
     pub object: String,
@@ -76,21 +80,21 @@ impl WritesApi<'_> {
         let root = rendered.objects.last().expect("a document has an owner");
         let same_source = source(owner) == source(&root.body);
         let keeps_defaults = !renew || root.kind() == "Job";
-        let same = Sameness {
+        let sameness = Sameness {
             source: same_source,
             defaults: keeps_defaults,
         };
-        let (objects, waiting) = applied(rendered, owner, same);
+        let (objects, waiting) = applied(rendered, owner, sameness);
         let stale = self.stale(root, &objects, owner).await?;
         // Until its autoscaler is deleted, that autoscaler sets the number of pods.
         let scaled = stale
             .iter()
-            .any(|one| one.address().starts_with("horizontalpodautoscalers/"));
+            .any(|object| object.address().starts_with("horizontalpodautoscalers/"));
         // Changed defaults of the site alone must not change existing objects.
-        let stays =
+        let keep_existing =
             same_source && keeps_defaults && site_defaults(owner) != site_defaults(&root.body);
         let last = objects.len() - 1;
-        let judged = join_all(
+        let judgements = join_all(
             objects
                 .iter()
                 .enumerate()
@@ -98,7 +102,7 @@ impl WritesApi<'_> {
                     if is_fixed_companion(object) {
                         return self.fixed_state(object, owner).await.map(Judged::from);
                     }
-                    self.effect_of_other(object, stays && index < last, force, scaled)
+                    self.effect_of_other(object, keep_existing && index < last, force, scaled)
                         .await
                         .map(Judged::Effect)
                 }),
@@ -114,8 +118,8 @@ impl WritesApi<'_> {
             lost: Vec::new(),
             objects: Vec::new(),
         };
-        for (object, judged) in objects.into_iter().zip(judged) {
-            effects.add(object, judged)?;
+        for (object, judgement) in objects.into_iter().zip(judgements) {
+            effects.add(object, judgement)?;
         }
         Ok(effects)
     }
@@ -133,7 +137,7 @@ impl WritesApi<'_> {
             .jobs()
             .belongings(root.namespace().unwrap_or_default(), job)
             .await?;
-        let wanted: Vec<String> = objects
+        let rendered: Vec<String> = objects
             .iter()
             .map(|object| format!("{}/{}", object.plural, object.name()))
             .collect();
@@ -141,7 +145,9 @@ impl WritesApi<'_> {
             .pointer("/metadata/uid")
             .and_then(Value::as_str)
             .unwrap_or_default();
-        stale.retain(|one| !one.kept && one.is_owned_by(uid) && !wanted.contains(&one.address()));
+        stale.retain(|object| {
+            !object.kept && object.is_owned_by(uid) && !rendered.contains(&object.address())
+        });
         Ok(stale)
     }
 
@@ -150,12 +156,12 @@ impl WritesApi<'_> {
     async fn effect_of_other(
         self,
         object: &Object,
-        stays: bool,
+        keep_existing: bool,
         force: bool,
         scaled: bool,
     ) -> Result<Effect, Failure> {
-        if stays && let Some(live) = self.live(object).await? {
-            return Ok(owner_repair(object, live).map_or(Effect::Nothing, Effect::Repaired));
+        if keep_existing && let Some(live) = self.live(object).await? {
+            return Ok(owner_repair(object, live).map_or(Effect::Unchanged, Effect::Repaired));
         }
         self.effect_of(object, force, scaled).await
     }
@@ -191,26 +197,26 @@ impl WritesApi<'_> {
         let Some(live) = self.live(object).await? else {
             return match self.apply_with(object, true, force).await {
                 Err(failure) if !refuses_dry_runs(&failure) => Err(failure),
-                _ => Ok(Effect::Made),
+                _ => Ok(Effect::Created),
             };
         };
         match self.apply_over_ours(object, true, force, scaled).await {
             Ok(applied) => {
-                let (live, wanted) = (told(&live), told(&applied.live));
-                Ok(if live == wanted {
-                    Effect::Nothing
+                let (live, desired) = (comparable(&live), comparable(&applied.live));
+                Ok(if live == desired {
+                    Effect::Unchanged
                 } else {
-                    Effect::Changed { live, wanted }
+                    Effect::Changed { live, desired }
                 })
             }
             // A conflict of field managers lists its fields as causes. A conflict of resource
             // versions lists none.
             Err(failure) if failure.reason() == "Conflict" && !failure.fields().is_empty() => {
-                Ok(Effect::Conflict(of_others(&failure, scaled)))
+                Ok(Effect::Conflict(foreign_conflicts(&failure, scaled)))
             }
-            Err(failure) if is_fixed(&failure) => Ok(Effect::Fixed {
-                live: told(&live),
-                wanted: object.body.clone(),
+            Err(failure) if is_fixed(&failure) => Ok(Effect::Immutable {
+                live: comparable(&live),
+                desired: object.body.clone(),
             }),
             Err(failure) => Err(failure),
         }
@@ -218,15 +224,15 @@ impl WritesApi<'_> {
 
     /// Writes the changes, the owner last, and returns the owner if it changed. Earlier changes
     /// remain if a later one fails.
-    pub async fn change(self, effects: &Effects) -> Result<Option<Value>, HalfChanged> {
+    pub async fn change(self, effects: &Effects) -> Result<Option<Value>, PartialChange> {
         let (mut written, mut owner) = (Vec::new(), None);
         for (object, effect) in &effects.objects {
-            if matches!(effect, Effect::Nothing | Effect::Fixed { .. }) {
+            if matches!(effect, Effect::Unchanged | Effect::Immutable { .. }) {
                 continue;
             }
             if let Effect::Repaired(repair) = effect {
                 if let Err(failure) = self.repair(object, repair).await {
-                    return Err(HalfChanged {
+                    return Err(PartialChange {
                         failure,
                         object: label(object),
                         written,
@@ -249,7 +255,7 @@ impl WritesApi<'_> {
                 }
                 Ok(_) => {}
                 Err(failure) => {
-                    return Err(HalfChanged {
+                    return Err(PartialChange {
                         failure,
                         object: label(object),
                         written,
@@ -260,7 +266,7 @@ impl WritesApi<'_> {
         }
         for stale in &effects.stale {
             if let Err(failure) = self.0.jobs().delete_belonging(stale).await {
-                return Err(HalfChanged {
+                return Err(PartialChange {
                     failure,
                     object: stale.label(),
                     written,
@@ -276,15 +282,15 @@ impl WritesApi<'_> {
 fn is_of_ours(failure: &Failure, scaled: bool) -> bool {
     failure.reason() == "Conflict"
         && !failure.fields().is_empty()
-        && of_others(failure, scaled).is_empty()
+        && foreign_conflicts(failure, scaled).is_empty()
 }
 
 /// Selects the fields of a conflict that other managers own.
-fn of_others(failure: &Failure, scaled: bool) -> Vec<Blame> {
+fn foreign_conflicts(failure: &Failure, scaled: bool) -> Vec<Blame> {
     // Server-side apply tells managers apart by name and operation. The merge patches of gpuctl are
     // updates, so gpuctl can conflict with itself.
-    let ours = |blame: &Blame| blame.message.starts_with("conflict with \"gpuctl\"");
-    let of_scaler = |blame: &Blame| {
+    let is_own = |blame: &Blame| blame.message.starts_with("conflict with \"gpuctl\"");
+    let is_scaler = |blame: &Blame| {
         blame.field == ".spec.replicas"
             && blame
                 .message
@@ -293,7 +299,7 @@ fn of_others(failure: &Failure, scaled: bool) -> Vec<Blame> {
     failure
         .fields()
         .iter()
-        .filter(|blame| !(ours(blame) || scaled && of_scaler(blame)))
+        .filter(|blame| !(is_own(blame) || scaled && is_scaler(blame)))
         .cloned()
         .collect()
 }
@@ -308,9 +314,9 @@ fn is_fixed(failure: &Failure) -> bool {
     ];
     let fixed = |text: &str| WORDS.iter().any(|word| text.contains(word));
     // Kueue's webhook reports it for the queue of a running job.
-    let told = failure.to_string();
-    if RefusalCause::of(&told) == Some(RefusalCause::WebhookDenied)
-        && told.contains("field is immutable")
+    let message = failure.to_string();
+    if RefusalCause::of(&message) == Some(RefusalCause::WebhookDenied)
+        && message.contains("field is immutable")
     {
         return true;
     }

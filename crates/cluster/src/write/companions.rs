@@ -19,22 +19,23 @@ pub fn label(object: &Object) -> String {
 
 /// Whether gpuctl manages the live object and it belongs to the same job.
 pub(crate) fn belongs(object: &Object, live: &Value) -> bool {
-    let of = |body: &Value, key: &str| {
+    let label_of = |body: &Value, key: &str| {
         body.pointer("/metadata/labels")
             .and_then(|labels| labels.get(key))
             .and_then(Value::as_str)
             .map(ToOwned::to_owned)
     };
-    of(live, MANAGED_BY).as_deref() == Some(MANAGED_BY_US) && of(live, JOB) == of(&object.body, JOB)
+    label_of(live, MANAGED_BY).as_deref() == Some(MANAGED_BY_US)
+        && label_of(live, JOB) == label_of(&object.body, JOB)
 }
 
 /// Strips status and server-managed metadata from a live object, to leave its desired state.
-pub(crate) fn told(live: &Value) -> Value {
-    let mut told = live.clone();
-    if let Some(object) = told.as_object_mut() {
+pub(crate) fn comparable(live: &Value) -> Value {
+    let mut comparable = live.clone();
+    if let Some(object) = comparable.as_object_mut() {
         object.remove("status");
     }
-    if let Some(metadata) = told["metadata"].as_object_mut() {
+    if let Some(metadata) = comparable["metadata"].as_object_mut() {
         for key in [
             "managedFields",
             "resourceVersion",
@@ -55,7 +56,7 @@ pub(crate) fn told(live: &Value) -> Value {
             metadata.remove("annotations");
         }
     }
-    told
+    comparable
 }
 
 /// Whether the object is the program or the token.
@@ -141,11 +142,11 @@ mod tests {
         };
         assert_eq!(token(&secret).len(), 88, "64 characters, as base64");
         assert_ne!(token(&secret), token(&secret));
-        for other in [
+        for object in [
             object("secrets", json!({"type": "Opaque"})),
             object("configmaps", json!({"type": TOKEN_TYPE})),
         ] {
-            assert_eq!(with_content(&other), other);
+            assert_eq!(with_content(&object), object);
         }
     }
 

@@ -11,17 +11,17 @@ use gpuctl_manifest::render::Object;
 #[derive(Clone, Debug)]
 pub enum Effect {
     /// The object does not exist yet.
-    Made,
-    Nothing,
+    Created,
+    Unchanged,
     /// The live state and the state after the apply.
     Changed {
         live: Value,
-        wanted: Value,
+        desired: Value,
     },
-    /// Immutable fields differ; `wanted` is the object that was to be sent.
-    Fixed {
+    /// Immutable fields differ; `desired` is the object that was to be sent.
+    Immutable {
         live: Value,
-        wanted: Value,
+        desired: Value,
     },
     /// An immutable object that differs from its original state and can be repaired.
     Repaired(Box<Repair>),
@@ -53,11 +53,11 @@ impl Effects {
     pub(super) fn add(
         &mut self,
         object: Object,
-        judged: Result<Judged, Failure>,
+        judgement: Result<Judged, Failure>,
     ) -> Result<(), Failure> {
-        let effect = match judged {
+        let effect = match judgement {
             Ok(Judged::Effect(effect)) => {
-                if is_token(&object) && matches!(effect, Effect::Made) {
+                if is_token(&object) && matches!(effect, Effect::Created) {
                     self.warnings.push(format!(
                         "{} gets a new token: restart all ranks, which have the old one",
                         label(&object)
@@ -67,31 +67,31 @@ impl Effects {
             }
             Ok(Judged::Lost(message)) => {
                 self.lost.push(message);
-                Effect::Nothing
+                Effect::Unchanged
             }
             // A bundle contains no Secrets.
-            Err(Failure::NotInBundle(_)) if is_token(&object) => Effect::Nothing,
+            Err(Failure::NotInBundle(_)) if is_token(&object) => Effect::Unchanged,
             // Running pods already have the token.
             Err(failure) if is_token(&object) && failure.is_forbidden() => {
                 self.warnings
                     .push(format!("{} is not checked: {failure}", label(&object)));
-                Effect::Nothing
+                Effect::Unchanged
             }
             Err(failure) => {
                 self.warnings.push(tolerated(&object, failure)?);
-                Effect::Nothing
+                Effect::Unchanged
             }
         };
         self.objects.push((object, effect));
         Ok(())
     }
 
-    pub fn is_nothing(&self) -> bool {
+    pub fn changes_nothing(&self) -> bool {
         self.stale.is_empty()
             && self
                 .objects
                 .iter()
-                .all(|(_, effect)| matches!(effect, Effect::Nothing))
+                .all(|(_, effect)| matches!(effect, Effect::Unchanged))
     }
 }
 
@@ -105,8 +105,8 @@ pub(super) enum Judged {
 impl From<FixedState> for Judged {
     fn from(state: FixedState) -> Self {
         match state {
-            FixedState::Missing => Self::Effect(Effect::Made),
-            FixedState::Intact => Self::Effect(Effect::Nothing),
+            FixedState::Missing => Self::Effect(Effect::Created),
+            FixedState::Intact => Self::Effect(Effect::Unchanged),
             FixedState::Broken(repair) => Self::Effect(Effect::Repaired(repair)),
             FixedState::Lost(message) => Self::Lost(message),
         }

@@ -33,14 +33,14 @@ pub(super) fn keep_placement(body: &mut Value, live: &Value) {
 /// Preserves whether pods request devices by claims or by the name of a resource.
 fn keep_claims(body: &mut Value, live: &Value) {
     const CLAIMS: &str = "/spec/template/spec/resourceClaims";
-    let (there, wanted) = (live.pointer(CLAIMS), body.pointer(CLAIMS));
-    if there.is_none() && wanted.is_none() || there == wanted {
+    let (live_claims, claims) = (live.pointer(CLAIMS), body.pointer(CLAIMS));
+    if live_claims.is_none() && claims.is_none() || live_claims == claims {
         return;
     }
     let resources = live
         .pointer("/spec/template/spec/containers/0/resources")
         .cloned();
-    let claims = there.cloned();
+    let claims = live_claims.cloned();
     let Some(spec) = body
         .pointer_mut("/spec/template/spec")
         .and_then(Value::as_object_mut)
@@ -53,7 +53,8 @@ fn keep_claims(body: &mut Value, live: &Value) {
     };
     if let (Some(resources), Some(container)) = (
         resources,
-        spec.get_mut("containers").and_then(|all| all.get_mut(0)),
+        spec.get_mut("containers")
+            .and_then(|containers| containers.get_mut(0)),
     ) {
         container["resources"] = resources;
     }
@@ -83,18 +84,18 @@ pub(super) fn keep_gang(body: &mut Value, live: &Value) {
     }
     let annotations = |body: &Value, key: &str| {
         body.pointer("/metadata/annotations")
-            .and_then(|all| all.get(key))
+            .and_then(|annotations| annotations.get(key))
             .cloned()
     };
     for key in [VOLCANO_QUEUE, VOLCANO_GROUP_SIZE] {
-        let there = annotations(live, key);
-        if let Some(wanted) = body
+        let live_value = annotations(live, key);
+        if let Some(annotations) = body
             .pointer_mut("/metadata/annotations")
             .and_then(Value::as_object_mut)
         {
-            match there {
-                Some(value) => wanted.insert(key.to_owned(), value),
-                None => wanted.remove(key),
+            match live_value {
+                Some(value) => annotations.insert(key.to_owned(), value),
+                None => annotations.remove(key),
             };
         }
     }
@@ -106,7 +107,7 @@ pub(super) fn keep_gang(body: &mut Value, live: &Value) {
     // immutable.
     let queue = live
         .pointer("/spec/template/metadata/annotations")
-        .and_then(|all| all.get(VOLCANO_QUEUE));
+        .and_then(|annotations| annotations.get(VOLCANO_QUEUE));
     if let Some(annotations) = template
         .pointer_mut("/metadata/annotations")
         .and_then(Value::as_object_mut)
@@ -118,10 +119,10 @@ pub(super) fn keep_gang(body: &mut Value, live: &Value) {
 
 /// Preserves whether Kueue places the pods by its topology, which some users cannot read.
 fn keep_topology(template: &mut Value, live: &Value) {
-    let there = live
+    let live_topology = live
         .pointer("/spec/template/metadata/annotations")
-        .and_then(|all| all.get(KUEUE_TOPOLOGY));
-    match there {
+        .and_then(|annotations| annotations.get(KUEUE_TOPOLOGY));
+    match live_topology {
         Some(key) => template["metadata"]["annotations"][KUEUE_TOPOLOGY] = key.clone(),
         None => {
             if let Some(annotations) = template
@@ -136,14 +137,14 @@ fn keep_topology(template: &mut Value, live: &Value) {
 
 /// Preserves the label with the GPU type.
 pub(crate) fn keep_type(body: &mut Value, labels: &str, owner: &Value) {
-    let Some(own) = body.pointer_mut(labels).and_then(Value::as_object_mut) else {
+    let Some(target) = body.pointer_mut(labels).and_then(Value::as_object_mut) else {
         return;
     };
     match owner
         .pointer(labels)
         .and_then(|labels| labels.get(GPU_TYPE))
     {
-        Some(value) => own.insert(GPU_TYPE.to_owned(), value.clone()),
-        None => own.remove(GPU_TYPE),
+        Some(value) => target.insert(GPU_TYPE.to_owned(), value.clone()),
+        None => target.remove(GPU_TYPE),
     };
 }

@@ -15,11 +15,11 @@ const CLASS_WITHIN: Duration = Duration::from_secs(2);
 
 #[derive(PartialEq, Eq)]
 enum Shared {
-    There,
+    Exists,
     /// The user cannot read it, or cannot create it.
     Unknown,
     /// Only a dry run created it.
-    Imagined,
+    DryRun,
 }
 
 impl WritesApi<'_> {
@@ -30,13 +30,13 @@ impl WritesApi<'_> {
         rendered: &Rendered,
         dry_run: bool,
     ) -> Result<Vec<String>, Obstacle> {
-        let (mut probe, mut is_there) = (rendered.probe.clone(), false);
+        let (mut probe, mut class_exists) = (rendered.probe.clone(), false);
         for class in rendered.objects.iter().filter(|object| object.shared) {
             match self.ready_shared(class, dry_run).await? {
-                Shared::There => is_there = true,
+                Shared::Exists => class_exists = true,
                 Shared::Unknown => {}
                 // The class does not exist yet, and the server would reject a pod that names it.
-                Shared::Imagined => drop(
+                Shared::DryRun => drop(
                     probe.body["spec"]
                         .as_object_mut()
                         .map(|spec| spec.remove("priorityClassName")),
@@ -45,21 +45,23 @@ impl WritesApi<'_> {
         }
         let mut warnings = self.missing_secrets(&probe).await;
         let end = Instant::now() + CLASS_WITHIN;
-        let judged = loop {
+        let result = loop {
             match self.judge(&probe).await {
                 Err(failure)
-                    if is_there
+                    if class_exists
                         && failure.cause() == Some(RefusalCause::NoPriorityClass)
                         && Instant::now() < end =>
                 {
                     tokio::time::sleep(Duration::from_millis(100)).await;
                 }
-                judged => break judged,
+                result => break result,
             }
         };
-        match judged {
+        match result {
             Ok(()) => Ok(warnings),
-            Err(failure) if failure.cause() == Some(RefusalCause::NoPriorityClass) && !is_there => {
+            Err(failure)
+                if failure.cause() == Some(RefusalCause::NoPriorityClass) && !class_exists =>
+            {
                 Err(Obstacle::NoPriorityClass)
             }
             Err(failure) if failure.cause() == Some(RefusalCause::QuotaExceeded) => {
@@ -86,14 +88,14 @@ impl WritesApi<'_> {
     /// Lists the image pull secrets that do not exist; none if the user cannot read secrets.
     async fn missing_secrets(self, pod: &Object) -> Vec<String> {
         let namespace = pod.namespace().unwrap_or_default();
-        let named = pod
+        let references = pod
             .body
             .pointer("/spec/imagePullSecrets")
             .and_then(Value::as_array)
             .into_iter()
             .flatten();
         let mut missing = Vec::new();
-        for name in named.filter_map(|secret| secret["name"].as_str()) {
+        for name in references.filter_map(|secret| secret["name"].as_str()) {
             let collection = format!("/api/v1/namespaces/{namespace}/secrets");
             if let Ok(None) = self
                 .0
@@ -110,15 +112,15 @@ impl WritesApi<'_> {
 
     async fn ready_shared(self, object: &Object, dry_run: bool) -> Result<Shared, Failure> {
         match self.live(object).await {
-            Ok(Some(_)) => return Ok(Shared::There),
+            Ok(Some(_)) => return Ok(Shared::Exists),
             Ok(None) => {}
             // A user who cannot read the class may still use it; the validation of the pod decides.
             Err(failure) if failure.is_forbidden() => return Ok(Shared::Unknown),
             Err(failure) => return Err(failure),
         }
         match self.apply(object, dry_run).await {
-            Ok(_) if dry_run => Ok(Shared::Imagined),
-            Ok(_) => Ok(Shared::There),
+            Ok(_) if dry_run => Ok(Shared::DryRun),
+            Ok(_) => Ok(Shared::Exists),
             Err(failure) if failure.is_forbidden() => Ok(Shared::Unknown),
             Err(failure) => Err(failure),
         }

@@ -5,7 +5,7 @@ use futures::future::join_all;
 use serde_json::Value;
 
 use super::companions::{belongs, is_fixed, is_optional, label, tolerated};
-use crate::{Failure, Wanted, handles::WritesApi, unless_forbidden};
+use crate::{Failure, JobFilter, handles::WritesApi, unless_forbidden};
 use gpuctl_core::model::Job;
 use gpuctl_core::model::contract::labels::{JOB, KUEUE_QUEUE, MANAGED_BY, MANAGED_BY_US};
 use gpuctl_core::model::contract::refusal::RefusalCause;
@@ -23,7 +23,7 @@ pub enum Obstacle {
         kind: String,
         name: String,
         /// The gpuctl job to which it belongs.
-        ours: Option<String>,
+        job: Option<String>,
     },
     /// The existing object is being deleted and cannot be reused.
     Terminating {
@@ -60,14 +60,14 @@ impl WritesApi<'_> {
         namesake.map_or(Ok(()), |job| Err(in_the_way(job)))?;
         self.names_of_replicas_are_free(rendered).await?;
         let objects = rendered.objects.iter().filter(|object| !object.shared);
-        let judged = join_all(objects.map(|object| self.judge_new(rendered, object))).await;
+        let results = join_all(objects.map(|object| self.judge_new(rendered, object))).await;
         // An existing object explains more than an error of the dry run next to it.
-        let (refused, found): (Vec<_>, Vec<_>) = judged
+        let (failed, decided): (Vec<_>, Vec<_>) = results
             .into_iter()
-            .partition(|one| matches!(one, Err(Obstacle::Failure(_))));
+            .partition(|result| matches!(result, Err(Obstacle::Failure(_))));
         let mut warnings = Vec::new();
-        for judged in found.into_iter().chain(refused) {
-            warnings.extend(judged?);
+        for result in decided.into_iter().chain(failed) {
+            warnings.extend(result?);
         }
         warnings.extend(self.judge_pod(rendered, dry_run).await?);
         Ok(warnings)
@@ -81,7 +81,7 @@ impl WritesApi<'_> {
     ) -> Result<Vec<String>, Obstacle> {
         match self.judge_one(rendered, object).await {
             Err(Obstacle::Failure(failure)) => Ok(vec![tolerated(object, failure)?]),
-            judged => judged,
+            result => result,
         }
     }
 
@@ -94,20 +94,20 @@ impl WritesApi<'_> {
         if is_fixed(object)
             && let Some(live) = unless_forbidden(self.live_companion(object).await)?.flatten()
         {
-            let judged = self.may_use(rendered, object, &live, &mut Vec::new());
-            if judged.is_err() {
+            let usable = self.may_use(rendered, object, &live, &mut Vec::new());
+            if usable.is_err() {
                 self.name_is_free(rendered).await?;
             }
-            return judged.map(|()| Vec::new());
+            return usable.map(|()| Vec::new());
         }
-        let judged = self.apply(object, true).await;
-        let (is_new, is_unanswered) = match &judged {
+        let result = self.apply(object, true).await;
+        let (is_new, is_webhook_down) = match &result {
             Ok(applied) => (applied.created, false),
             Err(failure) => (false, failure.code().is_none()),
         };
         let mut warnings = Vec::new();
         if !is_new
-            && !is_unanswered
+            && !is_webhook_down
             && let Some(live) = self.live(object).await?
             && let Err(obstacle) = self.may_use(rendered, object, &live, &mut warnings)
         {
@@ -116,8 +116,8 @@ impl WritesApi<'_> {
             self.name_is_free(rendered).await?;
             return Err(obstacle);
         }
-        match judged {
-            Ok(judged) => warnings.extend(outside_queue(object, &judged.live)),
+        match result {
+            Ok(applied) => warnings.extend(outside_queue(object, &applied.live)),
             Err(failure) if refuses_dry_runs(&failure) => {
                 warnings.push(not_judged(object, &failure));
             }
@@ -142,7 +142,7 @@ impl WritesApi<'_> {
                 Some(live) if belongs(object, &live) && !object.kept => {}
                 Some(live) => self.may_use(rendered, object, &live, &mut warnings)?,
                 None => match self.apply(object, true).await {
-                    Ok(judged) => warnings.extend(outside_queue(object, &judged.live)),
+                    Ok(applied) => warnings.extend(outside_queue(object, &applied.live)),
                     Err(failure) if refuses_dry_runs(&failure) => {
                         warnings.push(not_judged(object, &failure));
                     }
@@ -176,15 +176,14 @@ impl WritesApi<'_> {
     /// Fails if a job of any kind has this name.
     async fn name_is_free(self, rendered: &Rendered) -> Result<(), Obstacle> {
         let root = rendered.objects.last().expect("a document has an owner");
-        let wanted = Wanted::one(root.namespace().unwrap_or_default(), root.name());
-        let found = match self.0.jobs().list(&wanted).await {
+        let filter = JobFilter::by_name(root.namespace().unwrap_or_default(), root.name());
+        let jobs = match self.0.jobs().list(&filter).await {
             // For users who cannot read jobs, the server's validation detects the existing job.
             Err(failure) if failure.is_forbidden() => return Ok(()),
             other => other?.jobs,
         };
         // Leftover pods of a deleted job, which stay on a dead node forever, do not block the name.
-        found
-            .iter()
+        jobs.iter()
             .find(|job| !job.owner_is_gone)
             .map_or(Ok(()), |job| Err(in_the_way(job)))
     }
@@ -231,7 +230,7 @@ impl WritesApi<'_> {
                 .and_then(|labels| labels.get(key))
                 .and_then(Value::as_str)
         };
-        let ours = label_of(MANAGED_BY) == Some(MANAGED_BY_US);
+        let is_managed = label_of(MANAGED_BY) == Some(MANAGED_BY_US);
         let same_job = belongs(object, live);
         if live.pointer("/metadata/deletionTimestamp").is_some() {
             return Err(Obstacle::Terminating {
@@ -239,13 +238,13 @@ impl WritesApi<'_> {
             });
         }
         let root = rendered.objects.last() == Some(object);
-        let owned = live
+        let is_owned = live
             .pointer("/metadata/ownerReferences")
             .and_then(Value::as_array)
             .is_some_and(|owners| !owners.is_empty());
         // Its owner was deleted or is invisible to the user; the object cannot be reused in either
         // case.
-        if same_job && owned && !root {
+        if same_job && is_owned && !root {
             return Err(Obstacle::Terminating {
                 label: label(object),
             });
@@ -254,7 +253,7 @@ impl WritesApi<'_> {
             return Err(Obstacle::Exists {
                 kind: object.kind().to_lowercase(),
                 name: object.name().to_owned(),
-                ours: label_of(JOB).filter(|_| ours).map(ToOwned::to_owned),
+                job: label_of(JOB).filter(|_| is_managed).map(ToOwned::to_owned),
             });
         }
         if object.kept {
@@ -283,31 +282,31 @@ fn in_the_way(job: &Job) -> Obstacle {
     Obstacle::Exists {
         kind: "job".to_owned(),
         name: job.name.clone(),
-        ours: Some(job.name.clone()),
+        job: Some(job.name.clone()),
     }
 }
 
 /// Warns if Kueue did not modify an object with a queue: its integration for this kind is off, so
 /// it does not hold the pods back. Otherwise its webhook suspends a Job, and labels the pods of
 /// other kinds.
-fn outside_queue(object: &Object, judged: &Value) -> Option<String> {
+fn outside_queue(object: &Object, applied: &Value) -> Option<String> {
     let queue = object
         .body
         .pointer("/metadata/labels")?
         .get(KUEUE_QUEUE)?
         .as_str()?;
     let labels = |template: &str| {
-        judged
+        applied
             .pointer(template)
             .and_then(|template| template["metadata"]["labels"].get(KUEUE_QUEUE))
     };
-    let marked = [
+    let is_queued = [
         "/spec/template",
         "/spec/leaderWorkerTemplate/leaderTemplate",
     ]
     .into_iter()
     .any(|path| labels(path).is_some());
-    if marked || judged.pointer("/spec/suspend") == Some(&Value::Bool(true)) {
+    if is_queued || applied.pointer("/spec/suspend") == Some(&Value::Bool(true)) {
         return None;
     }
     let kind = object.kind().to_lowercase();
@@ -329,20 +328,20 @@ pub(super) fn not_judged(object: &Object, failure: &Failure) -> String {
 }
 
 /// Describes an immutable field of a claim that differs and matters.
-fn differs(wanted: &Object, live: &Value) -> Option<String> {
+fn differs(desired: &Object, live: &Value) -> Option<String> {
     let text = |pointer: &str| {
         live.pointer(pointer)
             .and_then(Value::as_str)
             .unwrap_or_default()
     };
-    let mode = wanted.text("/spec/accessModes/0");
+    let mode = desired.text("/spec/accessModes/0");
     if text("/spec/accessModes/0") != mode {
         return Some(format!(
             "it is {}, but this job requests {mode}",
             text("/spec/accessModes/0")
         ));
     }
-    let class = wanted.text("/spec/storageClassName");
+    let class = desired.text("/spec/storageClassName");
     if !class.is_empty() && text("/spec/storageClassName") != class {
         return Some(format!(
             "it has storage class {}, but this job requests {class}",
@@ -351,11 +350,11 @@ fn differs(wanted: &Object, live: &Value) -> Option<String> {
     }
     let size = "/spec/resources/requests/storage";
     let bytes = |text: &str| quantity::milli(text).unwrap_or_default();
-    (bytes(wanted.text(size)) < bytes(text(size))).then(|| {
+    (bytes(desired.text(size)) < bytes(text(size))).then(|| {
         format!(
             "it has {}, but this job requests {}, and claims cannot shrink",
             text(size),
-            wanted.text(size)
+            desired.text(size)
         )
     })
 }

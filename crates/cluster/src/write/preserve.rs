@@ -27,17 +27,17 @@ pub(crate) fn settled(
     root: &Object,
     live: &Value,
     rendered: &Rendered,
-    same: Sameness,
+    sameness: Sameness,
 ) -> (Object, Vec<&'static str>) {
     let mut root = root.clone();
     let mut waiting = Vec::new();
-    if same.source {
+    if sameness.source {
         each_template(&mut root.body, live, |body, live| {
             // With the site's new defaults come their tolerations.
-            if same.defaults || site_defaults(live) == site_defaults(body) {
+            if sameness.defaults || site_defaults(live) == site_defaults(body) {
                 keep_placement(body, live);
             }
-            if same.defaults {
+            if sameness.defaults {
                 waiting.extend(
                     keep_site_defaults(body, live).unwrap_or_else(|| keep_defaults(body, live)),
                 );
@@ -62,15 +62,17 @@ const TEMPLATES: [&str; 3] = [
 /// Calls `settle` for each pod template of an owner, moved to `/spec/template`.
 fn each_template(body: &mut Value, live: &Value, mut settle: impl FnMut(&mut Value, &Value)) {
     let original = body.clone();
-    let mut settled = Vec::new();
+    let mut templates = Vec::new();
     for path in TEMPLATES {
-        let (Some(own), Some(there)) = (original.pointer(path), live.pointer(path)) else {
+        let (Some(template), Some(live_template)) = (original.pointer(path), live.pointer(path))
+        else {
             continue;
         };
-        let (mut view, mut seen) = (original.clone(), live.clone());
-        (view["spec"]["template"], seen["spec"]["template"]) = (own.clone(), there.clone());
-        settle(&mut view, &seen);
-        settled.push((path, view["spec"]["template"].take()));
+        let (mut view, mut live_view) = (original.clone(), live.clone());
+        (view["spec"]["template"], live_view["spec"]["template"]) =
+            (template.clone(), live_template.clone());
+        settle(&mut view, &live_view);
+        templates.push((path, view["spec"]["template"].take()));
         if let Some(spec) = view["spec"]
             .as_object_mut()
             .filter(|_| path != TEMPLATES[0])
@@ -79,9 +81,9 @@ fn each_template(body: &mut Value, live: &Value, mut settle: impl FnMut(&mut Val
         }
         *body = view;
     }
-    for (path, template) in settled {
-        if let Some(place) = body.pointer_mut(path) {
-            *place = template;
+    for (path, template) in templates {
+        if let Some(target) = body.pointer_mut(path) {
+            *target = template;
         }
     }
 }
@@ -99,25 +101,25 @@ fn keep_size(root: &mut Object, live: &Value, rendered: &Rendered) {
     {
         spec.insert("parallelism".to_owned(), 0.into());
     }
-    let Some(wanted) = spec.get("replicas").cloned() else {
+    let Some(replicas) = spec.get("replicas").cloned() else {
         return;
     };
     let live_size = live
         .pointer("/spec/replicas")
         .cloned()
         .unwrap_or(Value::Null);
-    let remembered = live
+    let has_stored_size = live
         .pointer("/metadata/annotations")
-        .and_then(|all| all.get(REPLICAS))
+        .and_then(|annotations| annotations.get(REPLICAS))
         .is_some();
-    let paused = remembered && live_size == 0;
+    let paused = has_stored_size && live_size == 0;
     let scaled = rendered
         .objects
         .iter()
         .any(|object| object.kind() == "HorizontalPodAutoscaler");
     if paused {
         spec.insert("replicas".to_owned(), live_size);
-        root.body["metadata"]["annotations"][REPLICAS] = wanted.to_string().into();
+        root.body["metadata"]["annotations"][REPLICAS] = replicas.to_string().into();
     } else if scaled && size_is_of_others(live) {
         spec.remove("replicas");
     } else if scaled && !live_size.is_null() {
@@ -129,7 +131,7 @@ fn keep_size(root: &mut Object, live: &Value, rendered: &Rendered) {
 /// Returns the site's defaults that are recorded on an owner.
 pub(crate) fn site_defaults(body: &Value) -> Option<Value> {
     body.pointer("/metadata/annotations")
-        .and_then(|all| all.get(DEFAULTS))
+        .and_then(|annotations| annotations.get(DEFAULTS))
         .cloned()
 }
 
@@ -156,13 +158,13 @@ pub(crate) fn is_still_used(object: &Object, live: &Value, same_source: bool) ->
 /// Preserves the pods if the job was created with other defaults of the site. Returns the changes
 /// that wait.
 fn keep_site_defaults(body: &mut Value, live: &Value) -> Option<Vec<&'static str>> {
-    let (before, now) = (site_defaults(live), site_defaults(body));
-    if before == now {
+    let (previous, current) = (site_defaults(live), site_defaults(body));
+    if previous == current {
         return None;
     }
     let annotations = body["metadata"]["annotations"].as_object_mut()?;
-    match before {
-        Some(before) => annotations.insert(DEFAULTS.to_owned(), before),
+    match previous {
+        Some(previous) => annotations.insert(DEFAULTS.to_owned(), previous),
         None => annotations.remove(DEFAULTS),
     };
     keep_gang(body, live);
@@ -189,17 +191,17 @@ fn keep_defaults(body: &mut Value, live: &Value) -> Vec<&'static str> {
     else {
         return waiting;
     };
-    let named = |item: &Value, name: &str| item["name"] == name;
-    let has = |list: &Value, name: &str| {
+    let has_name = |item: &Value, name: &str| item["name"] == name;
+    let contains = |list: &Value, name: &str| {
         list.as_array()
-            .is_some_and(|items| items.iter().any(|item| named(item, name)))
+            .is_some_and(|items| items.iter().any(|item| has_name(item, name)))
     };
-    if !has(&live["volumes"], SHARED_MEMORY_VOLUME) {
+    if !contains(&live["volumes"], SHARED_MEMORY_VOLUME) {
         let mut drop_from = |list: Option<&mut Value>| {
             if let Some(items) = list.and_then(Value::as_array_mut) {
-                let before = items.len();
-                items.retain(|item| !named(item, SHARED_MEMORY_VOLUME));
-                if items.len() < before && waiting.is_empty() {
+                let length = items.len();
+                items.retain(|item| !has_name(item, SHARED_MEMORY_VOLUME));
+                if items.len() < length && waiting.is_empty() {
                     waiting.push("a larger `/dev/shm`");
                 }
             }
@@ -207,23 +209,23 @@ fn keep_defaults(body: &mut Value, live: &Value) -> Vec<&'static str> {
         drop_from(spec.get_mut("volumes"));
         drop_from(
             spec.get_mut("containers")
-                .and_then(|all| all.get_mut(0))
+                .and_then(|containers| containers.get_mut(0))
                 .and_then(|main| main.get_mut("volumeMounts")),
         );
     }
-    let known = live.pointer("/containers/0/env").unwrap_or(&Value::Null);
+    let live_variables = live.pointer("/containers/0/env").unwrap_or(&Value::Null);
     if let Some(variables) = spec
         .get_mut("containers")
-        .and_then(|all| all.pointer_mut("/0/env"))
+        .and_then(|containers| containers.pointer_mut("/0/env"))
         .and_then(Value::as_array_mut)
     {
-        let before = variables.len();
-        variables.retain(|one| {
+        let length = variables.len();
+        variables.retain(|variable| {
             !CACHES
                 .iter()
-                .any(|(name, _)| named(one, name) && !has(known, name))
+                .any(|(name, _)| has_name(variable, name) && !contains(live_variables, name))
         });
-        if variables.len() < before {
+        if variables.len() < length {
             waiting.push("folders of the model cache");
         }
     }
@@ -291,7 +293,7 @@ fn keep_program_hash(root: &mut Object, live: &Value) {
 pub(crate) fn program_hash(owner: &Value) -> Option<&str> {
     owner
         .pointer("/metadata/annotations")
-        .and_then(|all| all.get(SUPERVISOR_HASH))
+        .and_then(|annotations| annotations.get(SUPERVISOR_HASH))
         .and_then(Value::as_str)
 }
 
@@ -302,13 +304,13 @@ fn keep_supervision(body: &mut Value, live: &Value) -> Option<&'static str> {
         body.pointer("/spec/template/spec/containers/0/command")
             .cloned()
     };
-    let (before, now) = (is_supervised(live), is_supervised(body));
-    if !before && !now || command(body) == command(live) {
+    let (was_supervised, is_now_supervised) = (is_supervised(live), is_supervised(body));
+    if !was_supervised && !is_now_supervised || command(body) == command(live) {
         return None;
     }
     body["spec"]["template"] = live.pointer("/spec/template")?.clone();
     body["spec"]["podFailurePolicy"] = live.pointer("/spec/podFailurePolicy")?.clone();
-    (!before).then_some("ranks that restart together")
+    (!was_supervised).then_some("ranks that restart together")
 }
 
 /// Whether another field manager, such as an autoscaler, owns the number of pods.

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::apply::{Deletion, path_of};
 use super::companions::{
-    belongs, is_fixed, is_only_program, is_token, label, program, told, with_content,
+    belongs, comparable, is_fixed, is_only_program, is_token, label, program, with_content,
 };
 use super::preserve::{is_supervised, program_hash};
 use crate::transport::http::ApiRequest;
@@ -24,7 +24,7 @@ const METADATA_ONLY: &str = "application/json;as=PartialObjectMetadata;g=meta.k8
 #[derive(Clone, Debug)]
 pub struct Repair {
     pub live: Value,
-    pub wanted: Value,
+    pub desired: Value,
     /// The repaired parts, for display.
     pub changes: Vec<&'static str>,
     action: RepairAction,
@@ -87,17 +87,17 @@ impl WritesApi<'_> {
                 state_of(owner_repair(object, live))
             }));
         }
-        let wanted = program(&object.body).map(sha256);
+        let rendered_hash = program(&object.body).map(sha256);
         let original = program_hash(owner);
-        let is_known = original.is_some() && original == wanted.as_deref();
+        let is_original = original.is_some() && original == rendered_hash.as_deref();
         let Some(live) = live else {
-            let lost = || format!("{} of this job no longer exists", label(object));
+            let missing = || format!("{} of this job no longer exists", label(object));
             // A Job without a supervisor has no program yet. Its template is immutable, so the Job
             // must be replaced.
-            return Ok(if is_known || !is_supervised(owner) {
+            return Ok(if is_original || !is_supervised(owner) {
                 FixedState::Missing
             } else {
-                FixedState::Lost(lost())
+                FixedState::Lost(missing())
             });
         };
         // Earlier versions recorded no hash to compare with.
@@ -107,7 +107,7 @@ impl WritesApi<'_> {
         if program(&live).map(sha256).as_deref() == Some(original) && is_only_program(&live) {
             return Ok(state_of(repaired(object, live, true)));
         }
-        if !is_known {
+        if !is_original {
             return Ok(FixedState::Lost(format!(
                 "{} was changed after the job was created",
                 label(object)
@@ -119,8 +119,8 @@ impl WritesApi<'_> {
             .unwrap_or_default()
             .to_owned();
         Ok(FixedState::Broken(Box::new(Repair {
-            wanted: told(&object.body),
-            live: told(&live),
+            desired: comparable(&object.body),
+            live: comparable(&live),
             changes: vec!["was changed after the job was created: its program is restored"],
             action: RepairAction::Recreate { uid },
         })))
@@ -131,7 +131,7 @@ impl WritesApi<'_> {
         match &repair.action {
             RepairAction::Patch(patch) => self.merge_patch(&path_of(object), patch).await.map(drop),
             RepairAction::Recreate { uid } => {
-                self.delete(object, Deletion::of(uid)).await?;
+                self.delete(object, Deletion::with_uid(uid)).await?;
                 self.apply(&with_content(object), false).await.map(drop)
             }
         }
@@ -161,7 +161,7 @@ impl WritesApi<'_> {
         // The version protects an object that another run has given to its job in the meantime.
         let deletion = Deletion {
             version: text("/metadata/resourceVersion"),
-            ..Deletion::of(uid)
+            ..Deletion::with_uid(uid)
         };
         match self.delete(object, deletion).await {
             // The garbage collector deletes an object whose owner no longer exists.
@@ -199,7 +199,9 @@ fn repaired(object: &Object, live: Value, is_immutable: bool) -> Option<Box<Repa
         .and_then(Value::as_array);
     let (mut patch, mut changes) = (json!({"metadata": {}}), Vec::new());
     // Retained volume claims have no owner.
-    if !uid.is_null() && !owners.is_some_and(|all| all.iter().any(|owner| owner["uid"] == *uid)) {
+    if !uid.is_null()
+        && !owners.is_some_and(|owners| owners.iter().any(|owner| owner["uid"] == *uid))
+    {
         patch["metadata"]["ownerReferences"] = references.clone();
         changes.push("is owned by the job again");
     }
@@ -217,22 +219,22 @@ fn repaired(object: &Object, live: Value, is_immutable: bool) -> Option<Box<Repa
     // The UID limits the patch to this object, so that it cannot change a newer one with the same
     // name.
     patch["metadata"]["uid"] = live.pointer("/metadata/uid").cloned().unwrap_or_default();
-    let live = told(&live);
-    let mut wanted = live.clone();
+    let live = comparable(&live);
+    let mut desired = live.clone();
     for (key, value) in patch["metadata"]
         .as_object()
         .into_iter()
         .flatten()
         .filter(|(key, _)| *key != "uid")
     {
-        wanted["metadata"][key] = value.clone();
+        desired["metadata"][key] = value.clone();
     }
     if patch.get("immutable").is_some() {
-        wanted["immutable"] = true.into();
+        desired["immutable"] = true.into();
     }
     Some(Box::new(Repair {
         live,
-        wanted,
+        desired,
         changes,
         action: RepairAction::Patch(patch),
     }))
@@ -273,7 +275,7 @@ mod tests {
                 *patch,
                 json!({"metadata": {"uid": "9", "ownerReferences": owners}})
             );
-            assert_eq!(repair.wanted["spec"], json!({"a": 1}));
+            assert_eq!(repair.desired["spec"], json!({"a": 1}));
         }
         let claim = object(
             "persistentvolumeclaims",

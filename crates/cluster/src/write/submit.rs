@@ -14,9 +14,9 @@ use gpuctl_manifest::render::{Object, Rendered};
 #[derive(Debug, Default)]
 pub struct Progress {
     /// With their UIDs.
-    made: Vec<(Object, String)>,
+    created: Vec<(Object, String)>,
     /// The object whose creation was requested but not confirmed; true for the owner.
-    doubtful: Option<(Object, bool)>,
+    unconfirmed: Option<(Object, bool)>,
     /// No further object may be sent.
     stopped: bool,
 }
@@ -30,26 +30,26 @@ impl Progress {
     /// Whether a request was sent and not yet answered.
     #[must_use]
     pub fn is_in_flight(&self) -> bool {
-        self.doubtful.is_some()
+        self.unconfirmed.is_some()
     }
 }
 
 /// Objects that remain after a failed submission.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Left {
+pub struct Leftovers {
     /// As `kind/name`.
-    pub there: Vec<String>,
+    pub existing: Vec<String>,
     /// An object that may exist: the server did not respond.
-    pub doubtful: Option<String>,
+    pub unconfirmed: Option<String>,
 }
 
 /// A submission that failed midway.
 #[derive(Debug)]
-pub struct Broken {
+pub struct PartialSubmission {
     pub failure: Failure,
     /// The object that failed, as `kind/name`.
     pub object: String,
-    pub left: Left,
+    pub left: Leftovers,
     /// Another run created the job in the meantime, and its job now uses the objects.
     pub taken: bool,
 }
@@ -64,7 +64,7 @@ pub struct Submitted {
 
 /// The newest object that a run made.
 fn newest(progress: &RefCell<Progress>) -> Option<(Object, String)> {
-    progress.borrow().made.last().cloned()
+    progress.borrow().created.last().cloned()
 }
 
 /// Why writing stopped.
@@ -88,7 +88,7 @@ impl WritesApi<'_> {
         run: &str,
         keep_partial: bool,
         progress: &RefCell<Progress>,
-    ) -> Result<Submitted, Broken> {
+    ) -> Result<Submitted, PartialSubmission> {
         let mut left_out = Vec::new();
         for object in rendered.objects.iter().filter(|object| !object.shared) {
             let root = rendered.objects.last() == Some(object);
@@ -97,7 +97,7 @@ impl WritesApi<'_> {
                 Err(WriteStop::Failed(failure))
                     if is_optional(object) && tolerated(object, failure.clone()).is_ok() =>
                 {
-                    progress.borrow_mut().doubtful = None;
+                    progress.borrow_mut().unconfirmed = None;
                     left_out.push(label(object));
                 }
                 Ok(live) if root => {
@@ -111,19 +111,19 @@ impl WritesApi<'_> {
                 Ok(_) => {}
                 Err(WriteStop::Taken(failure)) => {
                     progress.take();
-                    return Err(Broken {
+                    return Err(PartialSubmission {
                         failure,
                         object: label(object),
-                        left: Left::default(),
+                        left: Leftovers::default(),
                         taken: true,
                     });
                 }
                 Err(WriteStop::Failed(failure)) => {
-                    let left = self.take_back(run, keep_partial, progress).await;
-                    return Err(Broken {
+                    let leftovers = self.roll_back(run, keep_partial, progress).await;
+                    return Err(PartialSubmission {
                         failure,
                         object: label(object),
-                        left,
+                        left: leftovers,
                         taken: false,
                     });
                 }
@@ -145,32 +145,32 @@ impl WritesApi<'_> {
             return std::future::pending().await;
         }
         let root = rendered.objects.last() == Some(object);
-        progress.borrow_mut().doubtful = Some((object.clone(), root));
+        progress.borrow_mut().unconfirmed = Some((object.clone(), root));
         let created = self.create(object, run).await;
         // After an error the object may still exist: an earlier attempt may have succeeded.
         if created.is_ok() {
-            progress.borrow_mut().doubtful = None;
+            progress.borrow_mut().unconfirmed = None;
         }
         match created? {
-            Creation::Made(live) => {
+            Creation::Created(live) => {
                 let uid = live
                     .pointer("/metadata/uid")
                     .and_then(Value::as_str)
                     .unwrap_or_default()
                     .to_owned();
-                progress.borrow_mut().made.push((object.clone(), uid));
+                progress.borrow_mut().created.push((object.clone(), uid));
                 Ok(live)
             }
-            Creation::There(live) => {
-                let ours = belongs(object, &live);
+            Creation::Existing(live) => {
+                let is_own = belongs(object, &live);
                 let message = format!(
                     "{} was created by another run in the meantime",
                     label(object)
                 );
                 let failure = Failure::conflict("AlreadyExists", message);
                 // Never reuse an object that is being deleted.
-                let ours = ours && live.pointer("/metadata/deletionTimestamp").is_none();
-                match (root, ours) {
+                let is_own = is_own && live.pointer("/metadata/deletionTimestamp").is_none();
+                match (root, is_own) {
                     (true, true) => Err(WriteStop::Taken(failure)),
                     // Another run may have created the job; then the object belongs to its job.
                     (false, true)
@@ -188,19 +188,19 @@ impl WritesApi<'_> {
 
     /// Deletes the objects of this run, newest first, unless `keep_partial` is set. Returns those
     /// that remain.
-    pub async fn take_back(
+    pub async fn roll_back(
         self,
         run: &str,
         keep_partial: bool,
         progress: &RefCell<Progress>,
-    ) -> Left {
-        let doubtful = progress.borrow_mut().doubtful.take();
-        let mut left = Left::default();
-        if let Some((object, root)) = doubtful {
+    ) -> Leftovers {
+        let unconfirmed = progress.borrow_mut().unconfirmed.take();
+        let mut leftovers = Leftovers::default();
+        if let Some((object, root)) = unconfirmed {
             match self.live_companion(&object).await {
                 // Another run was faster: its job now uses the objects of this run.
                 Ok(Some(live)) if root && !is_of(&live, run) && belongs(&object, &live) => {
-                    return left;
+                    return leftovers;
                 }
                 Ok(Some(live)) if is_of(&live, run) => {
                     let uid = live
@@ -208,20 +208,25 @@ impl WritesApi<'_> {
                         .and_then(Value::as_str)
                         .unwrap_or_default()
                         .to_owned();
-                    progress.borrow_mut().made.push((object, uid));
+                    progress.borrow_mut().created.push((object, uid));
                 }
                 Ok(_) => {}
-                Err(_) => left.doubtful = Some(label(&object)),
+                Err(_) => leftovers.unconfirmed = Some(label(&object)),
             }
         }
         // An object leaves the list after its deletion, so that a second call continues here.
         while let Some((object, uid)) = newest(progress) {
-            if keep_partial || self.delete(&object, Deletion::of(&uid)).await.is_err() {
-                left.there.push(label(&object));
+            if keep_partial
+                || self
+                    .delete(&object, Deletion::with_uid(&uid))
+                    .await
+                    .is_err()
+            {
+                leftovers.existing.push(label(&object));
             }
-            progress.borrow_mut().made.pop();
+            progress.borrow_mut().created.pop();
         }
-        left
+        leftovers
     }
 
     /// Makes the owner own the other objects, so that deleting it in any way also deletes them.
@@ -232,11 +237,11 @@ impl WritesApi<'_> {
             .into_iter()
             .filter(|object| !left_out.contains(&label(object)))
         {
-            let adopted = match is_fixed(&object) {
+            let result = match is_fixed(&object) {
                 true => self.adopt_fixed(&object).await,
                 false => self.apply(&object, false).await.map(drop),
             };
-            if let Err(failure) = adopted {
+            if let Err(failure) = result {
                 let name = label(&object);
                 warnings.push(format!("{name} has no owner reference to the job, so only `gpuctl delete` removes it: {failure}"));
             }
@@ -260,14 +265,14 @@ pub(crate) fn owned(rendered: &Rendered, owner: &Value) -> Vec<Object> {
         "uid": text("/metadata/uid"), "blockOwnerDeletion": false,
     }]);
     let root = rendered.objects.last();
-    let others = rendered
+    let companions = rendered
         .objects
         .iter()
         .filter(|object| !object.shared && !object.kept && Some(*object) != root);
-    let owned = |object: &Object| {
+    let with_owner = |object: &Object| {
         let mut object = object.clone();
         object.body["metadata"]["ownerReferences"] = reference.clone();
         object
     };
-    others.map(owned).collect()
+    companions.map(with_owner).collect()
 }

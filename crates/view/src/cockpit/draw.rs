@@ -37,7 +37,7 @@ pub fn draw(cockpit: &mut Cockpit, frame: &mut Frame<'_>) {
         head,
     );
     frame.render_widget(Paragraph::new(tab_line(cockpit)), tabs);
-    let color = cockpit.look.color;
+    let color = cockpit.style.color;
     if let Some(pane) = &mut cockpit.pane {
         draw_pane(pane, frame, body, color);
     } else {
@@ -130,20 +130,17 @@ fn last_line(cockpit: &Cockpit) -> Line<'static> {
                 && cockpit.pane.is_none()
                 && cockpit.remark.is_none()) =>
         {
-            let trouble = cockpit
-                .trouble
-                .as_ref()
-                .map_or_else(String::new, |trouble| {
-                    format!("   as of the time above: {trouble}")
-                });
+            let error_note = cockpit.trouble.as_ref().map_or_else(String::new, |error| {
+                format!("   as of the time above: {error}")
+            });
             format!(
                 " /{}{cursor}   Esc clears the filter{}",
                 clean(&cockpit.filter),
-                clean(&trouble)
+                clean(&error_note)
             )
         }
         (_, Some(remark)) => format!(" {}", clean(remark)),
-        (Some(trouble), None) => format!(" as of the time above: {}", clean(trouble)),
+        (Some(error), None) => format!(" as of the time above: {}", clean(error)),
         (None, None) if cockpit.pane.is_some() => {
             " ↑ ↓ PgUp PgDn scroll  End follow  q back".to_owned()
         }
@@ -154,17 +151,17 @@ fn last_line(cockpit: &Cockpit) -> Line<'static> {
 
 fn draw_pane(pane: &mut Pane, frame: &mut Frame<'_>, area: Rect, color: bool) {
     let [title, text] = Layout::vertical([Constraint::Length(1), Constraint::Min(0)]).areas(area);
-    let ended = pane
+    let ending = pane
         .ended
         .as_ref()
-        .map_or_else(String::new, |ended| format!("   {ended}"));
-    let heading = Line::from(format!(" $ {}{}", clean(&pane.title), clean(&ended)));
+        .map_or_else(String::new, |ending| format!("   {ending}"));
+    let heading = Line::from(format!(" $ {}{}", clean(&pane.title), clean(&ending)));
     frame.render_widget(
         Paragraph::new(heading.style(style(Tint::Dim, color))),
         title,
     );
     let lines: Vec<Line<'_>> = pane
-        .in_sight(usize::from(text.width), usize::from(text.height))
+        .visible_lines(usize::from(text.width), usize::from(text.height))
         .iter()
         .map(|line| Line::from(line.as_str()))
         .collect();
@@ -173,41 +170,41 @@ fn draw_pane(pane: &mut Pane, frame: &mut Frame<'_>, area: Rect, color: bool) {
 
 fn draw_list(cockpit: &mut Cockpit, frame: &mut Frame<'_>, area: Rect) {
     let rows = cockpit.rows();
-    let place = cockpit.place(&rows);
+    let selected = cockpit.place(&rows);
     let mut area = area;
     if cockpit.tab == Tab::Gpus && !rows.is_empty() {
         // The map shows the same GPUs as the list below it.
-        let shown: std::collections::BTreeSet<&str> =
+        let shown_gpus: std::collections::BTreeSet<&str> =
             rows.iter().map(|row| row.key.as_str()).collect();
         let gpus = cockpit
             .snapshot
             .gpus
             .iter()
-            .filter(|gpu| shown.contains(super::gpu_name(gpu).as_str()));
+            .filter(|gpu| shown_gpus.contains(super::gpu_name(gpu).as_str()));
         // At most half of the screen, so that the list keeps some rows.
         let size = (usize::from(area.width), usize::from(area.height / 2));
         let lines = map(
             gpus,
-            rows.get(place).map(|row| row.key.as_str()),
+            rows.get(selected).map(|row| row.key.as_str()),
             size,
-            cockpit.look.color,
+            cockpit.style.color,
         );
         let height = u16::try_from(lines.len()).unwrap_or(0);
-        let [above, below] =
+        let [map_area, table_area] =
             Layout::vertical([Constraint::Length(height), Constraint::Min(0)]).areas(area);
-        frame.render_widget(Paragraph::new(lines), above);
-        area = below;
+        frame.render_widget(Paragraph::new(lines), map_area);
+        area = table_area;
     }
     // The first row of the area holds the column titles.
     let height = usize::from(area.height.saturating_sub(1));
     // Keep the old scroll position unless the selected row would be out of view.
     let first = cockpit
-        .sight
+        .viewport
         .0
-        .min(place)
-        .max((place + 1).saturating_sub(height))
+        .min(selected)
+        .max((selected + 1).saturating_sub(height))
         .min(rows.len().saturating_sub(height));
-    cockpit.sight = (first, height.min(rows.len()));
+    cockpit.viewport = (first, height.min(rows.len()));
     cockpit.list_row = area.y + 1;
     if rows.is_empty() {
         frame.render_widget(Paragraph::new(format!("\n {}", nothing(cockpit))), area);
@@ -219,17 +216,17 @@ fn draw_list(cockpit: &mut Cockpit, frame: &mut Frame<'_>, area: Rect) {
         &columns,
         &widths,
         |index, _| title(&columns[index].1),
-        cockpit.look.color,
+        cockpit.style.color,
         false,
     );
-    let shown = rows.iter().enumerate().skip(first).take(height);
-    let lines = shown.map(|(at, row)| {
+    let visible = rows.iter().enumerate().skip(first).take(height);
+    let lines = visible.map(|(index, row)| {
         line(
             &columns,
             &widths,
             |_, column| row.cells[column].clone(),
-            cockpit.look.color,
-            at == place,
+            cockpit.style.color,
+            index == selected,
         )
     });
     let lines: Vec<Line<'_>> = std::iter::once(titles).chain(lines).collect();
@@ -261,10 +258,10 @@ type Fitted = (Vec<(usize, CockpitColumn)>, Vec<usize>);
 /// names.
 fn fitted(tab: Tab, rows: &[Row], width: usize) -> Fitted {
     let mut columns: Vec<(usize, CockpitColumn)> = columns(tab).into_iter().enumerate().collect();
-    let natural = |(place, column): &(usize, CockpitColumn)| {
+    let natural = |(cell_index, column): &(usize, CockpitColumn)| {
         let widest = rows
             .iter()
-            .map(|row| row.cells[*place].0.width())
+            .map(|row| row.cells[*cell_index].0.width())
             .max()
             .unwrap_or(0);
         widest.max(column.title.width())
@@ -283,19 +280,21 @@ fn fitted(tab: Tab, rows: &[Row], width: usize) -> Fitted {
             .filter(|(_, (_, column))| column.yields > 0);
         match first
             .max_by_key(|(_, (_, column))| column.yields)
-            .map(|(at, _)| at)
+            .map(|(index, _)| index)
         {
-            Some(at) => drop(columns.remove(at)),
+            Some(index) => drop(columns.remove(index)),
             None => {
                 let mut widths = widths;
                 // Shorten left-aligned texts, from left to right, to at least 12 columns.
-                for at in (0..columns.len())
-                    .filter(|at| !columns[*at].1.right)
+                for index in (0..columns.len())
+                    .filter(|index| !columns[*index].1.right)
                     .collect::<Vec<_>>()
                 {
                     let lack = (1 + widths.iter().map(|width| width + 1).sum::<usize>())
                         .saturating_sub(width);
-                    widths[at] = widths[at].saturating_sub(lack).max(widths[at].min(12));
+                    widths[index] = widths[index]
+                        .saturating_sub(lack)
+                        .max(widths[index].min(12));
                 }
                 return (columns, widths);
             }
@@ -311,8 +310,8 @@ fn line(
     selected: bool,
 ) -> Line<'static> {
     let mut spans = vec![Span::raw(if selected { ">" } else { " " })];
-    for (index, ((place, column), width)) in columns.iter().zip(widths).enumerate() {
-        let (text, tint) = cell(index, *place);
+    for (index, ((cell_index, column), width)) in columns.iter().zip(widths).enumerate() {
+        let (text, tint) = cell(index, *cell_index);
         let text = shortened(&text, *width);
         let pad = " ".repeat(width.saturating_sub(text.width()));
         let text = if column.right {
@@ -349,11 +348,11 @@ fn shortened(text: &str, width: usize) -> String {
 fn draw_help(frame: &mut Frame<'_>) {
     let lines: Vec<Line<'_>> = HELP
         .iter()
-        .map(|(key, what)| Line::from(format!(" {key:<12} {what}")))
+        .map(|(key, action)| Line::from(format!(" {key:<12} {action}")))
         .collect();
     let widest = HELP
         .iter()
-        .map(|(_, what)| what.width() + 16)
+        .map(|(_, action)| action.width() + 16)
         .max()
         .unwrap_or(40);
     let area = frame.area();
@@ -361,16 +360,16 @@ fn draw_help(frame: &mut Frame<'_>) {
         widest.min(usize::from(area.width)) as u16,
         (HELP.len() as u16 + 2).min(area.height),
     );
-    let place = Rect::new(
+    let popup = Rect::new(
         (area.width - width) / 2,
         (area.height - height) / 2,
         width,
         height,
     );
     // Without it, the list would show through the box.
-    frame.render_widget(Clear, place);
+    frame.render_widget(Clear, popup);
     frame.render_widget(
         Paragraph::new(lines).block(Block::bordered().title(" keys ")),
-        place,
+        popup,
     );
 }

@@ -54,8 +54,8 @@ pub(super) fn map<'g>(
     for row in nodes.chunks(beside) {
         let mut spans = vec![Span::raw(" ")];
         for (name, gpus) in row {
-            let shown: String = clean(name).chars().take(name_width).collect();
-            spans.push(Span::raw(format!("{shown:<name_width$} ")));
+            let label: String = clean(name).chars().take(name_width).collect();
+            spans.push(Span::raw(format!("{label:<name_width$} ")));
             for gpu in gpus {
                 let (letter, mut style) = cell(gpu, color);
                 if selected == Some(gpu_name(gpu).as_str()) {

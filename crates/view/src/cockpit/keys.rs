@@ -5,7 +5,7 @@ use crossterm::event::{
 };
 
 use super::lists::Tab;
-use super::{Cockpit, Wish};
+use super::{Cockpit, CockpitAction};
 
 /// Every key, for the help page of `?`.
 pub(super) const HELP: [(&str, &str); 15] = [
@@ -43,7 +43,7 @@ pub(super) const HELP: [(&str, &str); 15] = [
 
 impl Cockpit {
     /// Handles a key press or a mouse event.
-    pub fn take(&mut self, event: &Event) -> Option<Wish> {
+    pub fn take(&mut self, event: &Event) -> Option<CockpitAction> {
         match event {
             // Windows always reports the release of a key as well (crossterm's docs of
             // `KeyEvent::kind`).
@@ -59,10 +59,10 @@ impl Cockpit {
         }
     }
 
-    fn key(&mut self, key: KeyEvent) -> Option<Wish> {
+    fn key(&mut self, key: KeyEvent) -> Option<CockpitAction> {
         if key.modifiers.contains(KeyModifiers::CONTROL) {
             // In raw mode the terminal sends Ctrl-C as a key instead of raising SIGINT.
-            return matches!(key.code, KeyCode::Char('c' | 'd')).then_some(Wish::Quit);
+            return matches!(key.code, KeyCode::Char('c' | 'd')).then_some(CockpitAction::Quit);
         }
         if self.is_helping {
             // Any key closes the help page.
@@ -77,7 +77,13 @@ impl Cockpit {
             return self.key_of_pane(key.code);
         }
         match key.code {
-            KeyCode::Char('q') => return if self.leave() { None } else { Some(Wish::Quit) },
+            KeyCode::Char('q') => {
+                return if self.leave() {
+                    None
+                } else {
+                    Some(CockpitAction::Quit)
+                };
+            }
             KeyCode::Esc | KeyCode::Backspace => {
                 self.leave();
             }
@@ -102,10 +108,10 @@ impl Cockpit {
             KeyCode::Enter => return self.enter(),
             KeyCode::Char('d') => return self.describe(),
             KeyCode::Char('g') => self.gpus(),
-            KeyCode::Char('w') => return self.of_job("why"),
-            KeyCode::Char('l') => return self.of_job("logs"),
-            KeyCode::Char('e') => return self.of_job("exec"),
-            KeyCode::Char('o') => return self.of_job("open"),
+            KeyCode::Char('w') => return self.run_for_job("why"),
+            KeyCode::Char('l') => return self.run_for_job("logs"),
+            KeyCode::Char('e') => return self.run_for_job("exec"),
+            KeyCode::Char('o') => return self.run_for_job("open"),
             _ => {}
         }
         None
@@ -120,17 +126,17 @@ impl Cockpit {
         true
     }
 
-    fn turn(&mut self, by: usize) {
-        let place = Tab::ALL
+    fn turn(&mut self, offset: usize) {
+        let current = Tab::ALL
             .iter()
             .position(|tab| *tab == self.tab)
             .unwrap_or(0);
-        self.show(Tab::ALL[(place + by) % Tab::ALL.len()]);
+        self.show(Tab::ALL[(current + offset) % Tab::ALL.len()]);
     }
 
     fn page(&self) -> isize {
         // One row of overlap between pages, as pagers do.
-        isize::try_from(self.sight.1.max(2) - 1).unwrap_or(1)
+        isize::try_from(self.viewport.1.max(2) - 1).unwrap_or(1)
     }
 
     fn type_filter(&mut self, code: KeyCode) {
@@ -148,12 +154,12 @@ impl Cockpit {
         }
     }
 
-    fn key_of_pane(&mut self, code: KeyCode) -> Option<Wish> {
+    fn key_of_pane(&mut self, code: KeyCode) -> Option<CockpitAction> {
         let pane = self.pane.as_mut()?;
         match code {
             KeyCode::Esc | KeyCode::Backspace | KeyCode::Char('q') => {
                 self.pane = None;
-                return Some(Wish::Stop);
+                return Some(CockpitAction::Stop);
             }
             KeyCode::Up | KeyCode::Char('k') => pane.scroll(-1),
             KeyCode::Down | KeyCode::Char('j') | KeyCode::Enter => pane.scroll(1),
@@ -168,15 +174,15 @@ impl Cockpit {
     }
 
     fn mouse(&mut self, mouse: MouseEvent) {
-        let by = match mouse.kind {
+        let offset = match mouse.kind {
             MouseEventKind::ScrollUp => -3,
             MouseEventKind::ScrollDown => 3,
             MouseEventKind::Down(MouseButton::Left) => return self.click(mouse.column, mouse.row),
             _ => return,
         };
         match &mut self.pane {
-            Some(pane) => pane.scroll(by),
-            None => self.move_by(by),
+            Some(pane) => pane.scroll(offset),
+            None => self.move_by(offset),
         }
     }
 
@@ -189,17 +195,17 @@ impl Cockpit {
             let chosen = self
                 .tabs()
                 .into_iter()
-                .find(|(_, _, from, to)| (*from..*to).contains(&column));
+                .find(|(_, _, start, end)| (*start..*end).contains(&column));
             if let Some((tab, ..)) = chosen {
                 self.show(tab);
             }
         } else if let Some(below) = row
             .checked_sub(self.list_row)
             .map(usize::from)
-            .filter(|below| *below < self.sight.1)
+            .filter(|below| *below < self.viewport.1)
         {
             let rows = self.rows();
-            self.select(self.sight.0 + below, &rows);
+            self.select(self.viewport.0 + below, &rows);
         }
     }
 
@@ -207,28 +213,28 @@ impl Cockpit {
     pub(super) fn tabs(&self) -> Vec<(Tab, String, u16, u16)> {
         // The positions must match `tab_line` in `draw.rs`: one space in front, two after each
         // title.
-        let mut at = 1;
-        let title = |(place, tab): (usize, Tab)| {
+        let mut column = 1;
+        let title = |(index, tab): (usize, Tab)| {
             let count = match tab {
                 Tab::Waiting => format!(" {}", self.snapshot.waiting().0),
                 _ => String::new(),
             };
-            let text = format!("{} {}{count}", place + 1, tab.title());
-            let from = at;
-            at += u16::try_from(text.chars().count()).unwrap_or(0) + 2;
-            (tab, text, from, at - 2)
+            let text = format!("{} {}{count}", index + 1, tab.title());
+            let start = column;
+            column += u16::try_from(text.chars().count()).unwrap_or(0) + 2;
+            (tab, text, start, column - 2)
         };
         Tab::ALL.into_iter().enumerate().map(title).collect()
     }
 
     fn gpus(&mut self) {
-        use super::lists::{Place, Scope};
+        use super::lists::{RowTarget, Scope};
         let rows = self.rows();
         match rows.get(self.place(&rows)).map(|row| row.place.clone()) {
-            Some(Place::Node(name) | Place::Gpu { node: name, .. }) => {
+            Some(RowTarget::Node(name) | RowTarget::Gpu { node: name, .. }) => {
                 self.step(Tab::Gpus, Scope::Node(name));
             }
-            Some(Place::Job {
+            Some(RowTarget::Job {
                 namespace,
                 kind,
                 name,

@@ -75,11 +75,11 @@ impl Order {
     ];
 
     pub(crate) fn next(self) -> Self {
-        let place = Self::ALL
+        let index = Self::ALL
             .iter()
             .position(|order| *order == self)
             .unwrap_or(0);
-        Self::ALL[(place + 1) % Self::ALL.len()]
+        Self::ALL[(index + 1) % Self::ALL.len()]
     }
 
     pub(crate) fn title(self) -> &'static str {
@@ -135,7 +135,7 @@ impl Scope {
 
 /// The object behind a row.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum RowTarget {
     Job {
         namespace: String,
         kind: String,

@@ -1,8 +1,8 @@
 //! Holds the state of `gpuctl top` on a terminal: lists of jobs, nodes, GPUs and queues, and the
 //! output of other commands.
 //!
-//! Snapshots and keys go in, screens and requests ([`Wish`]) come out. The module does no I/O and
-//! reads no clock, so tests can drive it.
+//! Snapshots and keys go in, screens and requests ([`CockpitAction`]) come out. The module does no
+//! I/O and reads no clock, so tests can drive it.
 
 mod cells;
 mod columns;
@@ -28,19 +28,19 @@ pub use snapshot::{CockpitSnapshot, Curves};
 
 use crate::TextStyle;
 use crate::workloads::top::TopOrder;
-use lists::{Order, Place, Scope};
+use lists::{Order, RowTarget, Scope};
 use rows::{ListRequest, Row};
 
 /// A request of the user that the cockpit cannot serve itself. The words are arguments of gpuctl.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Wish {
+pub enum CockpitAction {
     Quit,
     /// Run this command and show its output in the pane.
     Show(Vec<String>),
     /// Stop the command whose output the pane shows.
     Stop,
     /// Hand the terminal over to this command until it ends.
-    Hand(Vec<String>),
+    RunInTerminal(Vec<String>),
 }
 
 /// A list to go back to.
@@ -54,7 +54,7 @@ struct StepBack {
 pub struct Cockpit {
     /// Name of the kubeconfig context or of the server.
     title: String,
-    look: TextStyle,
+    style: TextStyle,
     /// True in read-only mode, which refuses `exec`.
     is_read_only: bool,
     pub snapshot: CockpitSnapshot,
@@ -76,7 +76,7 @@ pub struct Cockpit {
     remark: Option<String>,
     /// Visible rows of the list: the index of the first, and their number. Maps mouse clicks to
     /// rows.
-    sight: (usize, usize),
+    viewport: (usize, usize),
     /// Screen row of the first row of the list, below the column titles.
     list_row: u16,
     /// Width of the screen in columns.
@@ -86,16 +86,16 @@ pub struct Cockpit {
 impl Cockpit {
     pub fn new(
         title: String,
-        look: TextStyle,
+        style: TextStyle,
         (tab, order): (Tab, TopOrder),
         is_read_only: bool,
         snapshot: CockpitSnapshot,
     ) -> Self {
         let mut curves = Curves::default();
-        snapshot.note(&mut curves);
+        snapshot.record(&mut curves);
         Self {
             title,
-            look,
+            style,
             is_read_only,
             snapshot,
             curves,
@@ -110,16 +110,16 @@ impl Cockpit {
             is_typing: false,
             is_helping: false,
             remark: None,
-            sight: (0, 0),
+            viewport: (0, 0),
             list_row: 0,
             // Until the first draw sets it.
-            width: look.width.unwrap_or(80),
+            width: style.width.unwrap_or(80),
         }
     }
 
     /// Replaces the snapshot with a newer one.
     pub fn update(&mut self, snapshot: CockpitSnapshot) {
-        snapshot.note(&mut self.curves);
+        snapshot.record(&mut self.curves);
         self.snapshot = snapshot;
         self.trouble = None;
     }
@@ -131,7 +131,7 @@ impl Cockpit {
             filter: &self.filter,
             order: self.order,
         };
-        rows::rows(request, &self.snapshot, &self.curves, self.look)
+        rows::rows(request, &self.snapshot, &self.curves, self.style)
     }
 
     /// Finds the position of the selected row; falls back to the first row when the selected one
@@ -142,16 +142,16 @@ impl Cockpit {
             .unwrap_or(0)
     }
 
-    fn select(&mut self, place: usize, rows: &[Row]) {
-        if let Some(row) = rows.get(place.min(rows.len().saturating_sub(1))) {
+    fn select(&mut self, index: usize, rows: &[Row]) {
+        if let Some(row) = rows.get(index.min(rows.len().saturating_sub(1))) {
             self.selected.insert(self.tab, row.key.clone());
         }
     }
 
-    fn move_by(&mut self, by: isize) {
+    fn move_by(&mut self, offset: isize) {
         let rows = self.rows();
-        let place = self.place(&rows).saturating_add_signed(by);
-        self.select(place, &rows);
+        let index = self.place(&rows).saturating_add_signed(offset);
+        self.select(index, &rows);
     }
 
     fn show(&mut self, tab: Tab) {
@@ -181,21 +181,21 @@ impl Cockpit {
 
     /// Opens the selected row: from a GPU type to its nodes, to their GPUs, to the job of a GPU, to
     /// its logs; from a queue to its jobs.
-    fn enter(&mut self) -> Option<Wish> {
+    fn enter(&mut self) -> Option<CockpitAction> {
         let rows = self.rows();
         let place = rows.get(self.place(&rows))?.place.clone();
         match place {
-            Place::GpuType(kind) => self.step(Tab::Nodes, Scope::GpuType(kind)),
-            Place::Node(name) => self.step(Tab::Gpus, Scope::Node(name)),
-            Place::Queue {
+            RowTarget::GpuType(kind) => self.step(Tab::Nodes, Scope::GpuType(kind)),
+            RowTarget::Node(name) => self.step(Tab::Gpus, Scope::Node(name)),
+            RowTarget::Queue {
                 namespace: Some(namespace),
                 ..
             } => self.step(Tab::Jobs, Scope::Namespace(namespace)),
-            Place::Queue {
+            RowTarget::Queue {
                 namespace: None,
                 name,
             } => return self.answer(&["describe", "queue", &name], false),
-            Place::Gpu { holder, .. } => {
+            RowTarget::Gpu { holder, .. } => {
                 let job = holder.and_then(|(namespace, pod)| {
                     self.snapshot
                         .job_of(&namespace, &pod)
@@ -206,17 +206,17 @@ impl Cockpit {
                     None => self.remark = Some("free, or held by a pod you cannot see".to_owned()),
                 }
             }
-            Place::Job { .. } => return self.of_job("logs"),
+            RowTarget::Job { .. } => return self.run_for_job("logs"),
         }
         None
     }
 
     /// Describes the selected row with another command.
-    fn describe(&mut self) -> Option<Wish> {
+    fn describe(&mut self) -> Option<CockpitAction> {
         let rows = self.rows();
         let place = rows.get(self.place(&rows))?.place.clone();
         match place {
-            Place::Job {
+            RowTarget::Job {
                 namespace,
                 kind,
                 name,
@@ -230,22 +230,22 @@ impl Cockpit {
                 ],
                 false,
             ),
-            Place::Node(name) | Place::Gpu { node: name, .. } => {
+            RowTarget::Node(name) | RowTarget::Gpu { node: name, .. } => {
                 self.answer(&["describe", "node", &name], false)
             }
-            Place::Queue { namespace, name } => {
+            RowTarget::Queue { namespace, name } => {
                 let name = namespace
                     .map_or_else(|| name.clone(), |namespace| format!("{namespace}/{name}"));
                 self.answer(&["describe", "queue", &name], false)
             }
             // This row groups nodes of several types or of unknown type, but `--gpu-type` takes one
             // type.
-            Place::GpuType(kind) if kind.is_empty() || kind.contains(',') => {
+            RowTarget::GpuType(kind) if kind.is_empty() || kind.contains(',') => {
                 self.remark =
                     Some("these nodes have no single GPU type; Enter lists them".to_owned());
                 None
             }
-            Place::GpuType(kind) => self.answer(&["get", "nodes", "--gpu-type", &kind], false),
+            RowTarget::GpuType(kind) => self.answer(&["get", "nodes", "--gpu-type", &kind], false),
         }
     }
 
@@ -253,12 +253,12 @@ impl Cockpit {
     fn job(&self) -> Option<(String, String, String)> {
         let rows = self.rows();
         match rows.get(self.place(&rows))?.place.clone() {
-            Place::Job {
+            RowTarget::Job {
                 namespace,
                 kind,
                 name,
             } => Some((namespace, kind, name)),
-            Place::Gpu {
+            RowTarget::Gpu {
                 holder: Some((namespace, pod)),
                 ..
             } => {
@@ -270,7 +270,7 @@ impl Cockpit {
     }
 
     /// Runs a command on the selected job.
-    fn of_job(&mut self, verb: &str) -> Option<Wish> {
+    fn run_for_job(&mut self, verb: &str) -> Option<CockpitAction> {
         let Some((namespace, kind, name)) = self.job() else {
             self.remark = Some(format!(
                 "`{verb}` needs a job; Enter goes from a node to its GPUs and from a GPU to its job"
@@ -303,12 +303,12 @@ impl Cockpit {
                 self.remark = Some("read-only mode: `exec` is refused".to_owned());
                 None
             }
-            "exec" => Some(Wish::Hand(
+            "exec" => Some(CockpitAction::RunInTerminal(
                 ["exec", "-n", &namespace, &name, "-it"]
                     .map(ToOwned::to_owned)
                     .to_vec(),
             )),
-            _ => Some(Wish::Hand(
+            _ => Some(CockpitAction::RunInTerminal(
                 [verb, "-n", &namespace, &name]
                     .map(ToOwned::to_owned)
                     .to_vec(),
@@ -318,12 +318,14 @@ impl Cockpit {
 
     /// Runs gpuctl and shows its output in a new pane. With `follows`, the pane stays at the end of
     /// the output.
-    fn answer(&mut self, words: &[&str], follows: bool) -> Option<Wish> {
+    fn answer(&mut self, words: &[&str], follows: bool) -> Option<CockpitAction> {
         self.pane = Some(Pane::new(
             format!("gpuctl {}", words.join(" ")),
             self.width,
             follows,
         ));
-        Some(Wish::Show(words.iter().map(ToString::to_string).collect()))
+        Some(CockpitAction::Show(
+            words.iter().map(ToString::to_string).collect(),
+        ))
     }
 }

@@ -57,10 +57,10 @@ impl Pane {
     }
 
     /// Scrolls by lines. Scrolling past the end follows the output again.
-    pub(crate) fn scroll(&mut self, by: isize) {
+    pub(crate) fn scroll(&mut self, offset: isize) {
         let last = self.last();
-        let top = self.top.unwrap_or(last).saturating_add_signed(by);
-        self.top = (top < last || by <= 0).then_some(top.min(last));
+        let top = self.top.unwrap_or(last).saturating_add_signed(offset);
+        self.top = (top < last || offset <= 0).then_some(top.min(last));
     }
 
     pub(crate) fn show_start(&mut self) {
@@ -77,7 +77,7 @@ impl Pane {
     }
 
     /// Slices the visible lines for a pane of this size, and remembers the size.
-    pub(crate) fn in_sight(&mut self, width: usize, rows: usize) -> &[String] {
+    pub(crate) fn visible_lines(&mut self, width: usize, rows: usize) -> &[String] {
         (self.width, self.rows) = (width, rows);
         let top = self.top.unwrap_or_else(|| self.last()).min(self.last());
         &self.lines[top..(top + rows).min(self.lines.len())]
@@ -96,23 +96,23 @@ mod tests {
     fn it_follows_until_somebody_looks_back() {
         let mut pane = Pane::new("gpuctl logs a".to_owned(), 40, true);
         (0..10).for_each(|number| pane.push(&number.to_string()));
-        assert_eq!(pane.in_sight(40, 3), ["7", "8", "9"]);
+        assert_eq!(pane.visible_lines(40, 3), ["7", "8", "9"]);
         pane.scroll(-2);
-        assert_eq!(pane.in_sight(40, 3), ["5", "6", "7"]);
+        assert_eq!(pane.visible_lines(40, 3), ["5", "6", "7"]);
         pane.push("10");
         assert_eq!(
-            pane.in_sight(40, 3),
+            pane.visible_lines(40, 3),
             ["5", "6", "7"],
             "it stays where it was put"
         );
         pane.scroll(100);
         pane.push("11");
-        assert_eq!(pane.in_sight(40, 3), ["9", "10", "11"]);
+        assert_eq!(pane.visible_lines(40, 3), ["9", "10", "11"]);
         pane.show_start();
-        assert_eq!(pane.in_sight(40, 3), ["0", "1", "2"]);
+        assert_eq!(pane.visible_lines(40, 3), ["0", "1", "2"]);
         (0..MOST).for_each(|_| pane.push("x"));
         assert_eq!(
-            (pane.lines.len(), pane.in_sight(40, 2)),
+            (pane.lines.len(), pane.visible_lines(40, 2)),
             (MOST, &["x".to_owned(), "x".to_owned()][..])
         );
     }

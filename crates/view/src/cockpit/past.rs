@@ -50,8 +50,8 @@ impl CockpitSnapshot {
         }
         let mut curves = Curves::default();
         for (line, points) in sums {
-            let mean = |(at, (sum, number)): (i64, (f64, f64))| Point {
-                at,
+            let mean = |(time, (sum, number)): (i64, (f64, f64))| Point {
+                at: time,
                 value: sum / number,
             };
             curves.prepend(line, points.into_iter().map(mean).collect());

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use super::cells::{Tint, memory, plain, utilization, watts};
-use super::lists::{Order, Place, Scope, Tab};
+use super::lists::{Order, RowTarget, Scope, Tab};
 use super::snapshot::{CockpitSnapshot, Curves, JobLine, PAST, gpu_name};
 use crate::TextStyle;
 use crate::format::chart::{ChartFrame, spark};
@@ -15,7 +15,7 @@ use gpuctl_core::model::{Figures, NodeHealth, NodeUsage, Queue, Reading};
 #[derive(Clone, Debug)]
 pub(crate) struct Row {
     pub key: String,
-    pub place: Place,
+    pub place: RowTarget,
     pub cells: Vec<(String, Tint)>,
     number: Option<f64>,
 }
@@ -37,7 +37,7 @@ pub(crate) fn rows(
     request: ListRequest<'_>,
     snapshot: &CockpitSnapshot,
     curves: &Curves,
-    look: TextStyle,
+    style: TextStyle,
 ) -> Vec<Row> {
     let curve = |line: &str| {
         let to = snapshot.at.as_millisecond();
@@ -48,16 +48,16 @@ pub(crate) fn rows(
             height: 2,
             width: CURVE_WIDTH,
         };
-        (spark(curves.of(line), frame, look), Tint::Usual)
+        (spark(curves.points(line), frame, style), Tint::Usual)
     };
     let mut rows = rows_in_scope(request, snapshot, &curve);
-    let wanted = request.filter.to_lowercase();
+    let needle = request.filter.to_lowercase();
     rows.retain(|row| {
-        wanted.is_empty()
+        needle.is_empty()
             || row
                 .cells
                 .iter()
-                .any(|(text, _)| text.to_lowercase().contains(&wanted))
+                .any(|(text, _)| text.to_lowercase().contains(&needle))
     });
     // Rows with a value come before rows without one. Equal values are sorted by key.
     rows.sort_by(|a, b| match (a.number, b.number) {
@@ -85,7 +85,7 @@ fn rows_in_scope(
             .jobs
             .iter()
             .filter(|job| (tab == Tab::Jobs || job.waits()) && in_scope(job, scope))
-            .map(|job| of_job(tab, job, snapshot, order, curve))
+            .map(|job| job_row(tab, job, snapshot, order, curve))
             .collect(),
         Tab::Nodes => snapshot
             .nodes
@@ -94,13 +94,13 @@ fn rows_in_scope(
                 Some(Scope::GpuType(kind)) => kind_of(node) == *kind,
                 _ => true,
             })
-            .map(|node| of_node(node, order, curve))
+            .map(|node| node_row(node, order, curve))
             .collect(),
         Tab::Gpus => gpus_in_scope(snapshot, scope)
-            .map(|gpu| of_gpu(gpu, order, curve))
+            .map(|gpu| gpu_row(gpu, order, curve))
             .collect(),
-        Tab::Queues => snapshot.queues.iter().flatten().map(of_queue).collect(),
-        Tab::Overview => of_types(snapshot),
+        Tab::Queues => snapshot.queues.iter().flatten().map(queue_row).collect(),
+        Tab::Overview => type_rows(snapshot),
     }
 }
 
@@ -133,10 +133,10 @@ fn in_scope(job: &JobLine, scope: Option<&Scope>) -> bool {
 }
 
 fn job_status(job: &JobLine) -> (String, Tint) {
-    let word = job.standing.word().to_lowercase();
+    let status = job.standing.word().to_lowercase();
     let status = job.reason.as_ref().map_or_else(
-        || word.clone(),
-        |reason| format!("{word} {}", clean(reason)),
+        || status.clone(),
+        |reason| format!("{status} {}", clean(reason)),
     );
     let tint = match job.standing {
         // The reason of a job that does not wait is the trouble of one of its pods.
@@ -149,7 +149,7 @@ fn job_status(job: &JobLine) -> (String, Tint) {
     (status, tint)
 }
 
-fn of_job(
+fn job_row(
     tab: Tab,
     job: &JobLine,
     snapshot: &CockpitSnapshot,
@@ -198,7 +198,7 @@ fn of_job(
     let number = order.number(&job.figures, Some(job.requested.0), job.since);
     Row {
         key,
-        place: Place::Job {
+        place: RowTarget::Job {
             namespace: job.namespace.clone(),
             kind: job.kind.clone(),
             name: job.name.clone(),
@@ -208,7 +208,7 @@ fn of_job(
     }
 }
 
-fn of_node(node: &NodeUsage, order: Order, curve: &dyn Fn(&str) -> (String, Tint)) -> Row {
+fn node_row(node: &NodeUsage, order: Order, curve: &dyn Fn(&str) -> (String, Tint)) -> Row {
     let figures = node.figures();
     let tint = match node.health {
         NodeHealth::Active => Tint::Good,
@@ -234,7 +234,7 @@ fn of_node(node: &NodeUsage, order: Order, curve: &dyn Fn(&str) -> (String, Tint
     let number = order.number(&figures, node.gpus.used, node.details.created_at);
     Row {
         key: node.name().to_owned(),
-        place: Place::Node(node.name().to_owned()),
+        place: RowTarget::Node(node.name().to_owned()),
         cells,
         number,
     }
@@ -245,11 +245,11 @@ fn kind_of(node: &NodeUsage) -> String {
     joined(&node.kinds())
 }
 
-fn of_gpu(gpu: &Reading, order: Order, curve: &dyn Fn(&str) -> (String, Tint)) -> Row {
+fn gpu_row(gpu: &Reading, order: Order, curve: &dyn Fn(&str) -> (String, Tint)) -> Row {
     let figures = Figures::of(std::iter::once(gpu));
     let holder = gpu.holders.first().cloned();
     // A fault is more important than the holder.
-    let told = match (&holder, gpu.held, &gpu.fault) {
+    let holder_text = match (&holder, gpu.held, &gpu.fault) {
         (_, _, Some(fault)) => (clean(fault).into_owned(), Tint::Bad),
         (Some((namespace, pod)), _, None) => plain(format!("{}/{}", clean(namespace), clean(pod))),
         (None, Some(false), None) => ("free".to_owned(), Tint::Dim),
@@ -257,15 +257,15 @@ fn of_gpu(gpu: &Reading, order: Order, curve: &dyn Fn(&str) -> (String, Tint)) -
     };
     let key = gpu_name(gpu);
     // A free GPU is expected to be idle, so its utilization is not colored as a problem.
-    let use_of = if gpu.held == Some(false) {
+    let usage = if gpu.held == Some(false) {
         (percent(gpu.utilization), Tint::Dim)
     } else {
         utilization(&figures)
     };
     let cells = vec![
         plain(clean(&key)),
-        told,
-        use_of,
+        holder_text,
+        usage,
         curve(&key),
         memory(&figures),
         watts(&figures),
@@ -277,7 +277,7 @@ fn of_gpu(gpu: &Reading, order: Order, curve: &dyn Fn(&str) -> (String, Tint)) -
     let number = order.number(&figures, gpu.held.map(u64::from), None);
     Row {
         key,
-        place: Place::Gpu {
+        place: RowTarget::Gpu {
             node: gpu.node.clone(),
             holder,
         },
@@ -286,7 +286,7 @@ fn of_gpu(gpu: &Reading, order: Order, curve: &dyn Fn(&str) -> (String, Tint)) -
     }
 }
 
-fn of_queue(queue: &Queue) -> Row {
+fn queue_row(queue: &Queue) -> Row {
     let key = queue.namespace.as_ref().map_or_else(
         || queue.name.clone(),
         |namespace| format!("{namespace}/{}", queue.name),
@@ -312,7 +312,7 @@ fn of_queue(queue: &Queue) -> Row {
     let number = queue.waiting.map(|waiting| waiting as f64);
     Row {
         key,
-        place: Place::Queue {
+        place: RowTarget::Queue {
             namespace: queue.namespace.clone(),
             name: queue.name.clone(),
         },
@@ -321,7 +321,7 @@ fn of_queue(queue: &Queue) -> Row {
     }
 }
 
-fn of_types(snapshot: &CockpitSnapshot) -> Vec<Row> {
+fn type_rows(snapshot: &CockpitSnapshot) -> Vec<Row> {
     let mut kinds: Vec<String> = snapshot.nodes.iter().map(kind_of).collect();
     kinds.sort_unstable();
     kinds.dedup();
@@ -351,7 +351,7 @@ fn of_types(snapshot: &CockpitSnapshot) -> Vec<Row> {
         ];
         Row {
             key: kind.clone(),
-            place: Place::GpuType(kind),
+            place: RowTarget::GpuType(kind),
             cells,
             number: Some(count.total as f64),
         }

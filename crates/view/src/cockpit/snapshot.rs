@@ -57,7 +57,7 @@ pub struct Curves(BTreeMap<String, Vec<Point>>);
 
 impl Curves {
     /// Adds older curves before these.
-    pub fn precede(&mut self, older: Self) {
+    pub fn prepend_all(&mut self, older: Self) {
         older
             .0
             .into_iter()
@@ -66,25 +66,29 @@ impl Curves {
 
     /// Adds older points before the existing ones; skips points that overlap with them.
     pub(crate) fn prepend(&mut self, line: String, mut points: Vec<Point>) {
-        let known = self.0.entry(line).or_default();
-        points.retain(|point| known.first().is_none_or(|first| point.at < first.at));
-        known.splice(0..0, points);
+        let points_of_line = self.0.entry(line).or_default();
+        points.retain(|point| {
+            points_of_line
+                .first()
+                .is_none_or(|first| point.at < first.at)
+        });
+        points_of_line.splice(0..0, points);
     }
 
     /// Adds the current measurement of a line.
-    fn extend(&mut self, line: String, at: i64, utilization: Option<Percent>) {
+    fn extend(&mut self, line: String, time: i64, utilization: Option<Percent>) {
         let Some(Percent(value)) = utilization else {
             return;
         };
         let points = self.0.entry(line).or_default();
         // Replace the newest point until it is at least `APART` after the one before it.
-        if points.len() > 1 && at - points[points.len() - 2].at < APART {
+        if points.len() > 1 && time - points[points.len() - 2].at < APART {
             points.pop();
         }
-        points.push(Point { at, value });
+        points.push(Point { at: time, value });
     }
 
-    pub fn of(&self, line: &str) -> &[Point] {
+    pub fn points(&self, line: &str) -> &[Point] {
         self.0.get(line).map_or(&[], Vec::as_slice)
     }
 }
@@ -109,7 +113,7 @@ pub struct CockpitSnapshot {
 }
 
 impl CockpitSnapshot {
-    pub fn of(
+    pub fn new(
         inventory: Inventory,
         consumers: Option<&Consumers>,
         workloads: &[Workload],
@@ -123,23 +127,29 @@ impl CockpitSnapshot {
             .iter()
             .map(|host| (host.name(), joined(&host.kinds())))
             .collect();
-        let all = Figures::of(readings.devices.iter());
-        let labels: Option<HashMap<(&str, &str), Option<&str>>> = consumers.map(|all| {
-            all.with_devices
+        let cluster_figures = Figures::of(readings.devices.iter());
+        let labels: Option<HashMap<(&str, &str), Option<&str>>> = consumers.map(|consumers| {
+            consumers
+                .with_devices
                 .iter()
-                .map(|one| ((&*one.namespace, &*one.name), one.job.as_deref()))
+                .map(|consumer| {
+                    (
+                        (&*consumer.namespace, &*consumer.name),
+                        consumer.job.as_deref(),
+                    )
+                })
                 .collect()
         });
         let jobs = workloads
             .iter()
-            .filter(|one| !one.has_ended() && one.requested > GpuCount::ZERO);
+            .filter(|workload| !workload.has_ended() && workload.requested > GpuCount::ZERO);
         Self {
             at,
             count: inventory.gpus(),
-            utilization: all.utilization,
-            sampled: all.sampled,
+            utilization: cluster_figures.utilization,
+            sampled: cluster_figures.sampled,
             jobs: jobs
-                .map(|one| line(one, &readings, &kinds, labels.as_ref()))
+                .map(|workload| line(workload, &readings, &kinds, labels.as_ref()))
                 .collect(),
             nodes: inventory
                 .hosts
@@ -162,7 +172,7 @@ impl CockpitSnapshot {
     }
 
     /// Adds the current measurements to the curves, and drops points older than `PAST`.
-    pub fn note(&self, curves: &mut Curves) {
+    pub fn record(&self, curves: &mut Curves) {
         let at = self.at.as_millisecond();
         self.jobs
             .iter()
@@ -199,38 +209,44 @@ pub(crate) fn gpu_name(gpu: &Reading) -> String {
 }
 
 fn line(
-    one: &Workload,
+    workload: &Workload,
     readings: &Readings,
     kinds: &BTreeMap<&str, String>,
     labels: Option<&HashMap<(&str, &str), Option<&str>>>,
 ) -> JobLine {
-    let living = || one.pods.iter().filter(|pod| !pod.ended());
-    let nodes = living().filter_map(|pod| pod.node.as_deref());
+    let live_pods = || workload.pods.iter().filter(|pod| !pod.ended());
+    let nodes = live_pods().filter_map(|pod| pod.node.as_deref());
     let types: BTreeSet<&str> = nodes
         .filter_map(|node| kinds.get(node))
         .map(String::as_str)
         .collect();
-    let pods: Vec<&str> = living().map(|pod| &*pod.name).collect();
+    let pods: Vec<&str> = live_pods().map(|pod| &*pod.name).collect();
     JobLine {
-        namespace: one.top.namespace.clone(),
-        kind: one.top.kind.clone(),
-        name: one.top.name.clone(),
-        standing: one.standing,
-        reason: one.trouble().or(one.top.resting).map(ToOwned::to_owned),
-        held: one.gpus_held() + GpuCount(one.slices.values().sum()),
-        requested: one.requested,
+        namespace: workload.top.namespace.clone(),
+        kind: workload.top.kind.clone(),
+        name: workload.top.name.clone(),
+        standing: workload.standing,
+        reason: workload
+            .trouble()
+            .or(workload.top.resting)
+            .map(ToOwned::to_owned),
+        held: workload.gpus_held() + GpuCount(workload.slices.values().sum()),
+        requested: workload.requested,
         types: types.into_iter().collect::<Vec<_>>().join(","),
-        figures: readings.figures_of(&one.top.namespace, &pods),
-        since: one
+        figures: readings.figures_of(&workload.top.namespace, &pods),
+        since: workload
             .started_at()
-            .or(one.top.created_at)
-            .or_else(|| one.pods.iter().filter_map(|pod| pod.created_at).min()),
+            .or(workload.top.created_at)
+            .or_else(|| workload.pods.iter().filter_map(|pod| pod.created_at).min()),
         pods: pods.into_iter().map(ToOwned::to_owned).collect(),
-        is_ours: labels.filter(|_| living().next().is_some()).map(|labels| {
-            living().any(|pod| {
-                // gpuctl labels the pods that it creates with the name of their job.
-                labels.get(&(&*pod.namespace, &*pod.name)) == Some(&Some(one.top.name.as_str()))
-            })
-        }),
+        is_ours: labels
+            .filter(|_| live_pods().next().is_some())
+            .map(|labels| {
+                live_pods().any(|pod| {
+                    // gpuctl labels the pods that it creates with the name of their job.
+                    labels.get(&(&*pod.namespace, &*pod.name))
+                        == Some(&Some(workload.top.name.as_str()))
+                })
+            }),
     }
 }

@@ -10,7 +10,7 @@ use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 
 use super::snapshot::JobLine;
-use super::{Cockpit, CockpitSnapshot, Curves, Pane, Tab, Wish, draw};
+use super::{Cockpit, CockpitAction, CockpitSnapshot, Curves, Pane, Tab, draw};
 use crate::TextStyle;
 use crate::workloads::top::TopOrder;
 use gpuctl_core::model::facts::workload::Standing;
@@ -53,7 +53,7 @@ fn job(
     gpus: &[Reading],
     since: i64,
 ) -> JobLine {
-    let own: Vec<&Reading> = gpus
+    let job_gpus: Vec<&Reading> = gpus
         .iter()
         .filter(|gpu| gpu.holders.iter().any(|(_, pod)| pod.starts_with(name)))
         .collect();
@@ -70,10 +70,10 @@ fn job(
         } else {
             String::new()
         },
-        figures: Figures::of(own.iter().copied()),
+        figures: Figures::of(job_gpus.iter().copied()),
         since: Timestamp::from_second(NOW - since).ok(),
         is_ours: (namespace != "lab").then_some(true).or(Some(false)),
-        pods: own
+        pods: job_gpus
             .iter()
             .flat_map(|gpu| &gpu.holders)
             .map(|(_, pod)| pod.clone())
@@ -130,15 +130,15 @@ fn snapshot() -> CockpitSnapshot {
                 .collect(),
         ),
     };
-    let all = Figures::of(gpus.iter());
+    let cluster_figures = Figures::of(gpus.iter());
     CockpitSnapshot {
         at: Timestamp::from_second(NOW).unwrap(),
         count: Count {
             total: 8,
             used: Some(6),
         },
-        utilization: all.utilization,
-        sampled: all.sampled,
+        utilization: cluster_figures.utilization,
+        sampled: cluster_figures.sampled,
         jobs: vec![
             job("team-a", "bert", Standing::Running, (4, 4), &gpus, 1020),
             job("lab", "notebook", Standing::Running, (2, 2), &gpus, 200_000),
@@ -164,14 +164,14 @@ fn snapshot() -> CockpitSnapshot {
 }
 
 fn cockpit(tab: Tab, width: usize) -> Cockpit {
-    let look = TextStyle {
+    let style = TextStyle {
         width: Some(width),
         color: false,
         plain: false,
     };
     let mut cockpit = Cockpit::new(
         "lab".into(),
-        look,
+        style,
         (tab, TopOrder::Utilization),
         false,
         snapshot(),
@@ -185,7 +185,7 @@ fn cockpit(tab: Tab, width: usize) -> Cockpit {
         })
         .collect();
     curves.prepend("team-a/Job/bert".into(), points);
-    cockpit.curves.precede(curves);
+    cockpit.curves.prepend_all(curves);
     cockpit
 }
 
@@ -202,8 +202,8 @@ fn screen(cockpit: &mut Cockpit, width: u16, height: u16) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-fn press(cockpit: &mut Cockpit, keys: &str) -> Option<Wish> {
-    let mut wish = None;
+fn press(cockpit: &mut Cockpit, keys: &str) -> Option<CockpitAction> {
+    let mut action = None;
     for key in keys.split(' ') {
         let code = match key {
             "enter" => KeyCode::Enter,
@@ -214,14 +214,14 @@ fn press(cockpit: &mut Cockpit, keys: &str) -> Option<Wish> {
             "tab" => KeyCode::Tab,
             letter => KeyCode::Char(letter.chars().next().unwrap()),
         };
-        wish = cockpit.take(&Event::Key(KeyEvent::new(code, KeyModifiers::NONE)));
+        action = cockpit.take(&Event::Key(KeyEvent::new(code, KeyModifiers::NONE)));
     }
-    wish
+    action
 }
 
-fn words(wish: Option<Wish>) -> String {
-    match wish {
-        Some(Wish::Show(words) | Wish::Hand(words)) => words.join(" "),
+fn words(action: Option<CockpitAction>) -> String {
+    match action {
+        Some(CockpitAction::Show(words) | CockpitAction::RunInTerminal(words)) => words.join(" "),
         other => format!("{other:?}"),
     }
 }
@@ -237,15 +237,15 @@ fn body(cockpit: &mut Cockpit, width: u16, height: u16) -> String {
 
 #[test]
 fn every_list_has_its_screen() {
-    let mut all = String::new();
+    let mut screens = String::new();
     for tab in Tab::ALL {
-        all.push_str(&format!(
+        screens.push_str(&format!(
             "=== {}\n{}\n",
             tab.title(),
             body(&mut cockpit(tab, 100), 100, 9)
         ));
     }
-    insta::assert_snapshot!(all);
+    insta::assert_snapshot!(screens);
 }
 
 #[test]
@@ -305,30 +305,42 @@ fn steps_lead_from_a_type_to_a_log_and_back() {
         pane.contains("$ gpuctl logs -n team-a bert") && pane.contains("step 1 loss 2.5"),
         "{pane}"
     );
-    assert_eq!(press(&mut cockpit, "q"), Some(Wish::Stop));
+    assert_eq!(press(&mut cockpit, "q"), Some(CockpitAction::Stop));
     assert!(cockpit.pane.is_none());
     assert_eq!(press(&mut cockpit, "q q q"), None);
     assert_eq!(cockpit.tab, Tab::Overview);
-    assert_eq!(press(&mut cockpit, "q"), Some(Wish::Quit));
+    assert_eq!(press(&mut cockpit, "q"), Some(CockpitAction::Quit));
 }
 
 #[test]
 fn keys_ask_other_verbs_about_what_is_selected() {
-    let ask = |tab: Tab, keys: &str| words(press(&mut cockpit(tab, 100), keys));
-    assert_eq!(ask(Tab::Jobs, "w"), "why -n team-a team-a/Job/bert");
-    assert_eq!(ask(Tab::Jobs, "down w"), "why -n lab lab/Job/notebook");
-    assert_eq!(ask(Tab::Waiting, "w"), "why -n team-b team-b/Job/llama");
+    let command_of = |tab: Tab, keys: &str| words(press(&mut cockpit(tab, 100), keys));
+    assert_eq!(command_of(Tab::Jobs, "w"), "why -n team-a team-a/Job/bert");
     assert_eq!(
-        ask(Tab::Jobs, "d"),
+        command_of(Tab::Jobs, "down w"),
+        "why -n lab lab/Job/notebook"
+    );
+    assert_eq!(
+        command_of(Tab::Waiting, "w"),
+        "why -n team-b team-b/Job/llama"
+    );
+    assert_eq!(
+        command_of(Tab::Jobs, "d"),
         "describe workload -n team-a team-a/Job/bert"
     );
-    assert_eq!(ask(Tab::Jobs, "e"), "exec -n team-a bert -it");
-    assert_eq!(ask(Tab::Jobs, "o"), "open -n team-a bert");
-    assert_eq!(ask(Tab::Nodes, "d"), "describe node gpu-a-01");
-    assert_eq!(ask(Tab::Queues, "d"), "describe queue team-b/research");
-    assert_eq!(ask(Tab::Overview, "d"), "get nodes --gpu-type a100-80g");
+    assert_eq!(command_of(Tab::Jobs, "e"), "exec -n team-a bert -it");
+    assert_eq!(command_of(Tab::Jobs, "o"), "open -n team-a bert");
+    assert_eq!(command_of(Tab::Nodes, "d"), "describe node gpu-a-01");
+    assert_eq!(
+        command_of(Tab::Queues, "d"),
+        "describe queue team-b/research"
+    );
+    assert_eq!(
+        command_of(Tab::Overview, "d"),
+        "get nodes --gpu-type a100-80g"
+    );
     // On a GPU, keys apply to the job that holds it.
-    assert_eq!(ask(Tab::Gpus, "w"), "why -n team-a team-a/Job/bert");
+    assert_eq!(command_of(Tab::Gpus, "w"), "why -n team-a team-a/Job/bert");
     // A node has no logs.
     let mut nodes = cockpit(Tab::Nodes, 100);
     assert_eq!(press(&mut nodes, "l"), None);
@@ -400,26 +412,26 @@ fn the_selected_row_stays_selected_when_rows_move() {
         "{screen}"
     );
     // When the selected row disappears, the first row is selected.
-    let mut without = snapshot();
-    without.jobs.remove(1);
-    cockpit.update(without);
+    let mut without_selected = snapshot();
+    without_selected.jobs.remove(1);
+    cockpit.update(without_selected);
     assert!(body(&mut cockpit, 100, 9).contains(">team-a/bert"));
 }
 
 #[test]
 fn curves_keep_a_point_each_half_minute_and_the_newest() {
     let mut cockpit = cockpit(Tab::Jobs, 100);
-    let before = cockpit.curves.of("gpu-a-01/gpu-0").len();
+    let count_before = cockpit.curves.points("gpu-a-01/gpu-0").len();
     for second in 1..=600 {
         let mut later = snapshot();
         later.at = Timestamp::from_second(NOW + second).unwrap();
         later.gpus[0].utilization = Some(Percent(f64::from(u32::try_from(second).unwrap() % 100)));
         cockpit.update(later);
     }
-    let points = cockpit.curves.of("gpu-a-01/gpu-0");
+    let points = cockpit.curves.points("gpu-a-01/gpu-0");
     // Ten minutes at one point per half minute.
     assert!(
-        (before + 19..=before + 21).contains(&points.len()),
+        (count_before + 19..=count_before + 21).contains(&points.len()),
         "{}",
         points.len()
     );
@@ -461,7 +473,7 @@ fn curves_of_nodes_and_jobs_are_means_of_their_gpus() {
     });
     let values = |line: &str| {
         curves
-            .of(line)
+            .points(line)
             .iter()
             .map(|point| point.value)
             .collect::<Vec<_>>()
@@ -537,14 +549,14 @@ fn texts_of_a_cluster_steer_nothing() {
     let mut hostile = snapshot();
     hostile.jobs[0].name = "a\u{1b}]0;x\u{7}\u{202e}b".into();
     hostile.jobs[0].reason = Some("\u{9b}2J".into());
-    let look = TextStyle {
+    let style = TextStyle {
         width: Some(100),
         color: true,
         plain: false,
     };
     let mut cockpit = Cockpit::new(
         "\u{1b}[2J".into(),
-        look,
+        style,
         (Tab::Jobs, TopOrder::Utilization),
         false,
         hostile,
@@ -553,14 +565,14 @@ fn texts_of_a_cluster_steer_nothing() {
     pane.push("\u{1b}[31mred\u{1b}[0m \u{7}");
     let list = screen(&mut cockpit, 100, 9);
     cockpit.pane = Some(pane);
-    let shown = screen(&mut cockpit, 100, 9);
+    let narrow = screen(&mut cockpit, 100, 9);
     // ratatui would drop control characters silently; they must be shown escaped.
     assert!(
         list.contains("a\\u{1b}]0;x\\u{7}\\u{202e}b") && list.contains("\\u{9b}2J"),
         "{list}"
     );
     assert!(
-        list.contains("\\u{1b}[2J") && shown.contains("\\u{7}"),
-        "{list}{shown}"
+        list.contains("\\u{1b}[2J") && narrow.contains("\\u{7}"),
+        "{list}{narrow}"
     );
 }

@@ -42,20 +42,20 @@ pub struct DifferenceItem<'a> {
 
 impl Difference {
     /// An object that does not exist yet.
-    pub fn new(namespace: &str, object: &str, wanted: &Value) -> Self {
-        Self::between(
+    pub fn new(namespace: &str, object: &str, desired: &Value) -> Self {
+        Self::build(
             namespace,
             object,
             "created",
             String::new(),
-            yaml(&in_order(wanted)),
+            yaml(&in_order(desired)),
             Vec::new(),
         )
     }
 
     /// An object that the file no longer declares.
-    pub fn gone(namespace: &str, object: &str) -> Self {
-        Self::between(
+    pub fn deleted(namespace: &str, object: &str) -> Self {
+        Self::build(
             namespace,
             object,
             "removed",
@@ -67,7 +67,7 @@ impl Difference {
 
     /// The difference between the submitted file and the current one, which people read first.
     pub fn of_file(namespace: &str, document: &str, before: String, after: String) -> Self {
-        Self::between(namespace, document, "file", before, after, Vec::new())
+        Self::build(namespace, document, "file", before, after, Vec::new())
     }
 
     /// Whether this is the difference of a file. Programs do not get it, because the objects
@@ -77,33 +77,33 @@ impl Difference {
     }
 
     /// An object whose fields can be changed in place.
-    pub fn changed(namespace: &str, object: &str, live: &Value, wanted: &Value) -> Self {
-        let fields = changes(live, wanted, &Masks::default());
-        Self::between(
+    pub fn changed(namespace: &str, object: &str, live: &Value, desired: &Value) -> Self {
+        let fields = changes(live, desired, &Masks::default());
+        Self::build(
             namespace,
             object,
             "updated",
             yaml(&in_order(live)),
-            yaml(&in_order(wanted)),
+            yaml(&in_order(desired)),
             fields,
         )
     }
 
-    /// An object with immutable fields that change, so it must be replaced. `wanted` contains only
+    /// An object with immutable fields that change, so it must be replaced. `desired` contains only
     /// the fields of the file.
-    pub fn fixed(namespace: &str, object: &str, live: &Value, wanted: &Value) -> Self {
-        let fields = changes_asked_for(live, wanted, &Masks::default());
-        Self::between(
+    pub fn fixed(namespace: &str, object: &str, live: &Value, desired: &Value) -> Self {
+        let fields = changes_asked_for(live, desired, &Masks::default());
+        Self::build(
             namespace,
             object,
             "replaced",
-            yaml(&in_order(&asked(live, wanted))),
-            yaml(&in_order(wanted)),
+            yaml(&in_order(&requested_fields(live, desired))),
+            yaml(&in_order(desired)),
             fields,
         )
     }
 
-    fn between(
+    fn build(
         namespace: &str,
         object: &str,
         change: &'static str,
@@ -121,7 +121,7 @@ impl Difference {
         }
     }
 
-    fn place(&self) -> String {
+    fn location(&self) -> String {
         if self.namespace.is_empty() {
             self.object.clone()
         } else {
@@ -132,12 +132,12 @@ impl Difference {
     fn unified(&self) -> String {
         let (live, file) = match self.is_of_file() {
             true => (
-                format!("submitted/{}", self.place()),
-                format!("file/{}", self.place()),
+                format!("submitted/{}", self.location()),
+                format!("file/{}", self.location()),
             ),
             false => (
-                format!("live/{}", self.place()),
-                format!("file/{}", self.place()),
+                format!("live/{}", self.location()),
+                format!("file/{}", self.location()),
             ),
         };
         TextDiff::from_lines(&self.before, &self.after)
@@ -160,9 +160,9 @@ impl Difference {
 }
 
 /// Renders the differences one after the other, as `diff -u` prints them.
-pub fn text(found: &[Difference], look: TextStyle) -> String {
+pub fn text(differences: &[Difference], style: TextStyle) -> String {
     let mut text = String::new();
-    for line in found
+    for line in differences
         .iter()
         .map(Difference::unified)
         .collect::<String>()
@@ -174,7 +174,7 @@ pub fn text(found: &[Difference], look: TextStyle) -> String {
             Some(b'@') => Some(Color::Cyan),
             _ => None,
         };
-        text.push_str(&paint(&clean(line), color, look));
+        text.push_str(&paint(&clean(line), color, style));
         text.push('\n');
     }
     text
@@ -198,22 +198,24 @@ fn in_order(value: &Value) -> Value {
     }
 }
 
-/// Keeps only the fields of `live` that `wanted` sets too, because the API server adds defaults.
+/// Keeps only the fields of `live` that `desired` sets too, because the API server adds defaults.
 /// Items of lists are matched by their `name`.
-fn asked(live: &Value, wanted: &Value) -> Value {
-    match (live, wanted) {
-        (Value::Object(live), Value::Object(wanted)) => wanted
+fn requested_fields(live: &Value, desired: &Value) -> Value {
+    match (live, desired) {
+        (Value::Object(live), Value::Object(desired)) => desired
             .iter()
-            .filter_map(|(key, wanted)| Some((key.clone(), asked(live.get(key)?, wanted))))
+            .filter_map(|(key, desired)| {
+                Some((key.clone(), requested_fields(live.get(key)?, desired)))
+            })
             .collect(),
-        (Value::Array(live), Value::Array(wanted)) => {
-            let same = |item: &Value| {
-                let named = wanted
-                    .iter()
-                    .find(|wanted| item["name"].is_string() && wanted["name"] == item["name"]);
-                named.map_or_else(|| item.clone(), |wanted| asked(item, wanted))
+        (Value::Array(live), Value::Array(desired)) => {
+            let requested_part = |item: &Value| {
+                let counterpart = desired.iter().find(|candidate| {
+                    item["name"].is_string() && candidate["name"] == item["name"]
+                });
+                counterpart.map_or_else(|| item.clone(), |desired| requested_fields(item, desired))
             };
-            live.iter().map(same).collect()
+            live.iter().map(requested_part).collect()
         }
         (live, _) => live.clone(),
     }

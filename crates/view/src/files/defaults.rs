@@ -78,7 +78,7 @@ pub fn plain(value: &Value) -> String {
     }
 }
 
-pub fn table(rows: &[DefaultRow], format: Format, headers: bool, look: TextStyle) -> String {
+pub fn table(rows: &[DefaultRow], format: Format, headers: bool, style: TextStyle) -> String {
     let mut table = Table::new([
         left("SCOPE"),
         left("FIELD"),
@@ -104,7 +104,7 @@ pub fn table(rows: &[DefaultRow], format: Format, headers: bool, look: TextStyle
             ]);
         }
     }
-    table.show(format, headers, look)
+    table.show(format, headers, style)
 }
 
 /// Renders the site's defaults for one field, to print below its description.
@@ -140,15 +140,15 @@ pub fn whole<'a>(site: &'a SiteDefaults, origin: &DefaultsOrigin<'a>) -> WholeDe
 
 /// Renders the file of the defaults for people, after a comment with its author.
 pub fn text(site: &SiteDefaults, origin: &DefaultsOrigin<'_>) -> String {
-    let by = origin.user.map_or_else(String::new, |user| {
+    let author = origin.user.map_or_else(String::new, |user| {
         format!("# written by {}\n", clean(user))
     });
-    let made = origin
+    let created = origin
         .created_at
-        .map_or_else(String::new, |at| format!("# there since {at:.0}\n"));
+        .map_or_else(String::new, |time| format!("# there since {time:.0}\n"));
     let source: String = masked(&site.source)
         .lines()
         .map(|line| format!("{}\n", clean(line)))
         .collect();
-    format!("{by}{made}{source}")
+    format!("{author}{created}{source}")
 }

@@ -20,26 +20,26 @@ pub enum FieldLookup {
 
 /// Lists the paths of all fields without the kind in front, each path once.
 pub fn paths() -> Vec<String> {
-    fn walk(fields: &[Field], kind: &str, before: &str, found: &mut Vec<String>) {
+    fn walk(fields: &[Field], kind: &str, parent: &str, paths: &mut Vec<String>) {
         for field in fields.iter().filter(|field| field.is_of(kind)) {
-            let path = if before.is_empty() {
+            let path = if parent.is_empty() {
                 field.name().to_owned()
             } else {
-                format!("{before}.{}", field.name())
+                format!("{parent}.{}", field.name())
             };
             if let Shape::Block(inner) = field.shape {
-                walk(inner, kind, &path, found);
+                walk(inner, kind, &path, paths);
             }
-            if !found.contains(&path) {
-                found.push(path);
+            if !paths.contains(&path) {
+                paths.push(path);
             }
         }
     }
-    let mut found = Vec::new();
+    let mut paths = Vec::new();
     for (kind, _) in KINDS {
-        walk(of_kind(kind), kind, "", &mut found);
+        walk(of_kind(kind), kind, "", &mut paths);
     }
-    found
+    paths
 }
 
 /// Looks up a path with or without the kind in front: `training.resources.gpu`, `resources.gpu`.
@@ -75,26 +75,26 @@ pub fn find(path: &str) -> Result<FieldLookup, (String, Vec<&'static str>)> {
             .find(|kind| below(of_kind(kind), parts[0], kind))
             .unwrap_or("training"),
     };
-    let (mut fields, mut found) = (of_kind(kind), FieldLookup::Document(kind));
+    let (mut fields, mut lookup) = (of_kind(kind), FieldLookup::Document(kind));
     for part in parts {
         let Some(field) = fields
             .iter()
             .find(|field| field.is_of(kind) && field.names.contains(&part))
         else {
-            let mut known: Vec<&str> = fields
+            let mut suggestions: Vec<&str> = fields
                 .iter()
                 .filter(|field| field.is_of(kind))
                 .map(Field::name)
                 .collect();
-            if matches!(found, FieldLookup::Document(_)) && given.is_none() {
-                known.extend(kinds);
+            if matches!(lookup, FieldLookup::Document(_)) && given.is_none() {
+                suggestions.extend(kinds);
             }
-            return Err((part.to_owned(), known));
+            return Err((part.to_owned(), suggestions));
         };
-        found = FieldLookup::Field(kind, field);
+        lookup = FieldLookup::Field(kind, field);
         fields = inner(field);
     }
-    Ok(found)
+    Ok(lookup)
 }
 
 fn below(fields: &[Field], name: &str, kind: &str) -> bool {
@@ -141,7 +141,7 @@ fn what(shape: &Shape) -> String {
         Shape::Labels | Shape::NodeLabels | Shape::TextMap | Shape::Block(_) | Shape::Overlay => {
             "map".to_owned()
         }
-        Shape::OneOrMany(one) => format!("{}, or a list", what(one)),
+        Shape::OneOrMany(inner) => format!("{}, or a list", what(inner)),
         Shape::Workdirs(_) => "list of maps, or of paths".to_owned(),
         Shape::PoolNodes => "list of nodes, or map node: {gpu-type}".to_owned(),
         Shape::ByName(_) => "map of maps, by name".to_owned(),
@@ -170,12 +170,12 @@ fn list(fields: &[Field], kind: &str) -> String {
 }
 
 /// Renders a field as `kubectl explain` does.
-pub fn explained(path: &str, found: FieldLookup) -> String {
-    match found {
+pub fn explained(path: &str, lookup: FieldLookup) -> String {
+    match lookup {
         FieldLookup::Document(kind) => {
             let about = KINDS
                 .iter()
-                .find(|(own, _)| *own == kind)
+                .find(|(name, _)| *name == kind)
                 .map_or("", |(_, about)| about);
             format!(
                 "KIND:  {kind}\n\nDESCRIPTION:\n  {about}\n{}",
@@ -240,7 +240,7 @@ struct FieldItem<'a> {
     example: Option<String>,
 }
 
-pub fn document(path: &str, found: FieldLookup) -> Explanation<'_> {
+pub fn document(path: &str, lookup: FieldLookup) -> Explanation<'_> {
     let names = |fields: &'static [Field], kind: &str| {
         fields
             .iter()
@@ -248,7 +248,7 @@ pub fn document(path: &str, found: FieldLookup) -> Explanation<'_> {
             .map(Field::name)
             .collect::<Vec<_>>()
     };
-    match found {
+    match lookup {
         FieldLookup::Document(kind) => Explanation {
             kind,
             field: None,
@@ -275,7 +275,7 @@ pub fn document(path: &str, found: FieldLookup) -> Explanation<'_> {
 /// Picks an example value for a field.
 pub(super) fn sample(field: &Field, kind: &str, path: &str) -> String {
     // A starter file must run without changes.
-    let own = match (kind, path) {
+    let example = match (kind, path) {
         ("training", "environment.command") => {
             "[python, -c, \"import torch; print(torch.cuda.get_device_name(0))\"]"
         }
@@ -290,7 +290,7 @@ pub(super) fn sample(field: &Field, kind: &str, path: &str) -> String {
         ("pool", "nodes") => "[] # names, as `gpuctl get nodes` lists them",
         _ => field.sample,
     };
-    own.replace("NAME", &format!("my-{kind}"))
+    example.replace("NAME", &format!("my-{kind}"))
 }
 
 /// Renders the reference of all fields as Markdown.
@@ -332,26 +332,26 @@ fn rows(
     for field in fields.iter().filter(|field| field.is_of(kind)) {
         let path = format!("{prefix}{}", field.name());
         if seen.insert(path.clone()) {
-            let only: Vec<&str> = kinds
+            let restricted_kinds: Vec<&str> = kinds
                 .iter()
                 .copied()
                 .filter(|kind| field.is_of(kind))
                 .collect();
-            let only = if only.len() == kinds.len() {
+            let restriction = if restricted_kinds.len() == kinds.len() {
                 String::new()
             } else {
-                format!(" Only {}.", only.join(", "))
+                format!(" Only {}.", restricted_kinds.join(", "))
             };
-            let others = &field.names[1..];
-            let also = if others.is_empty() {
+            let spellings = &field.names[1..];
+            let alternatives = if spellings.is_empty() {
                 String::new()
             } else {
-                format!(" (also `{}`)", others.join("`, `"))
+                format!(" (also `{}`)", spellings.join("`, `"))
             };
             let cell = |text: &str| text.replace('|', "\\|");
             let about = cell(field.about);
             text.push_str(&format!(
-                "| `{path}`{also} | {} | {about}{only} |\n",
+                "| `{path}`{alternatives} | {} | {about}{restriction} |\n",
                 cell(&what(&field.shape))
             ));
         }

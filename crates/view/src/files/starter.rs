@@ -22,7 +22,7 @@ fn begins_with(kind: &str, path: &str) -> bool {
 pub fn starter(kind: &str) -> String {
     let about = KINDS
         .iter()
-        .find(|(own, _)| *own == kind)
+        .find(|(name, _)| *name == kind)
         .map_or("", |(_, about)| about);
     let mut text = format!(
         "# yaml-language-server: $schema=gpuctl.schema.json\n# {about}. Editors complete and check it: gpuctl schema > gpuctl.schema.json\nkind: {kind}\n"
@@ -31,30 +31,30 @@ pub fn starter(kind: &str) -> String {
     text
 }
 
-fn fill(text: &mut String, fields: &[Field], kind: &str, before: &str, depth: usize, on: bool) {
+fn fill(text: &mut String, fields: &[Field], kind: &str, parent: &str, depth: usize, on: bool) {
     let indent = "  ".repeat(depth);
     for field in fields.iter().filter(|field| field.is_of(kind)) {
-        let path = if before.is_empty() {
+        let path = if parent.is_empty() {
             field.name().to_owned()
         } else {
-            format!("{before}.{}", field.name())
+            format!("{parent}.{}", field.name())
         };
         // Everything below a commented-out block is commented out too.
         let on = on
             && (field.is_needed(kind)
                 || field.name() == "version" && depth == 0
                 || begins_with(kind, &path));
-        let mark = if on { "" } else { "# " };
+        let comment = if on { "" } else { "# " };
         if depth > 0 || field.name() != "version" {
             text.push_str(&format!("{indent}# {}\n", field.about));
         }
         match field.shape {
             Shape::Block(inner) => {
-                text.push_str(&format!("{indent}{mark}{}:\n", field.name()));
+                text.push_str(&format!("{indent}{comment}{}:\n", field.name()));
                 fill(text, inner, kind, &path, depth + 1, on);
             }
             _ => text.push_str(&format!(
-                "{indent}{mark}{}: {}\n",
+                "{indent}{comment}{}: {}\n",
                 field.name(),
                 sample(field, kind, &path)
             )),

@@ -50,7 +50,7 @@ fn word(severity: Severity) -> &'static str {
 }
 
 /// Renders each problem with its position, after a line with the verdict of the file.
-pub fn text(files: &[Validated], look: TextStyle) -> String {
+pub fn text(files: &[Validated], style: TextStyle) -> String {
     let mut text = String::new();
     for file in files {
         let (errors, warnings) = (
@@ -79,13 +79,13 @@ pub fn text(files: &[Validated], look: TextStyle) -> String {
         };
         text.push_str(&format!(
             "{name}: {}{described}\n",
-            paint(&verdict, Some(color), look)
+            paint(&verdict, Some(color), style)
         ));
         text.extend(lines(&file.files).iter().map(|line| format!("  {line}\n")));
         file.problems
             .list
             .iter()
-            .for_each(|problem| text.push_str(&checked_text(&file.problems, problem, look)));
+            .for_each(|problem| text.push_str(&checked_text(&file.problems, problem, style)));
     }
     text
 }
@@ -188,7 +188,7 @@ pub fn check_document(check: &Check) -> CheckItem<'_> {
 
 /// Renders the explanation of one check.
 pub fn explained(check: &Check) -> String {
-    let silence = match can_be_silenced(check) {
+    let silencing = match can_be_silenced(check) {
         true => format!(
             "\n\nSilence it in a file with the comment\n  # gpuctl: ignore {}",
             check.id
@@ -196,7 +196,7 @@ pub fn explained(check: &Check) -> String {
         false => String::new(),
     };
     format!(
-        "{} ({}): {}\n\n{}{silence}\n",
+        "{} ({}): {}\n\n{}{silencing}\n",
         check.id,
         word(check.severity),
         check.title,

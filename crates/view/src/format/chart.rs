@@ -25,7 +25,7 @@ pub struct ChartFrame {
 const AXIS: usize = 7;
 
 /// Draws a chart of one line per row, with `note` in the middle of the time axis.
-pub fn chart(points: &[Point], frame: ChartFrame, note: &str, look: TextStyle) -> String {
+pub fn chart(points: &[Point], frame: ChartFrame, note: &str, style: TextStyle) -> String {
     let columns = frame.width.saturating_sub(AXIS).max(10);
     // A braille character has two columns of four dots.
     let spans = spans(&levels(points, frame, columns * 2), frame.height * 4);
@@ -36,25 +36,25 @@ pub fn chart(points: &[Point], frame: ChartFrame, note: &str, look: TextStyle) -
             row if row * 2 + 1 == frame.height => number(frame.top / 2.0),
             _ => String::new(),
         };
-        let axis = if look.plain { '|' } else { '┤' };
+        let axis = if style.plain { '|' } else { '┤' };
         text.push_str(&format!("{label:>5} {axis}"));
         let cells: String = (0..columns)
-            .map(|column| cell(&spans[column * 2..column * 2 + 2], row, look))
+            .map(|column| cell(&spans[column * 2..column * 2 + 2], row, style))
             .collect();
         text.push_str(cells.trim_end());
         text.push('\n');
     }
-    let (corner, line) = if look.plain {
+    let (corner, line) = if style.plain {
         ("+", "-")
     } else {
         ("┴", "─")
     };
     text.push_str(&format!("{:>5} {corner}{}\n", 0, line.repeat(columns)));
     let (start, end) = (clock(frame.from, frame), clock(frame.to, frame));
-    let room = columns.saturating_sub(start.len() + end.len());
-    let middle = format!("{note:^room$}");
-    let middle = if middle.chars().count() > room {
-        " ".repeat(room)
+    let label_width = columns.saturating_sub(start.len() + end.len());
+    let middle = format!("{note:^label_width$}");
+    let middle = if middle.chars().count() > label_width {
+        " ".repeat(label_width)
     } else {
         middle
     };
@@ -98,11 +98,11 @@ fn levels(points: &[Point], frame: ChartFrame, halves: usize) -> Vec<Option<usiz
     )]
     let reach = (step as f64 / span * halves as f64).ceil() as usize;
     let dots = (frame.height * 4) as f64;
-    let (mut last, mut age) = (None, 0);
+    let (mut last_level, mut age) = (None, 0);
     sums.into_iter()
         .map(|(sum, count)| {
             if count > 0 {
-                (last, age) = (Some(sum / f64::from(count)), 0);
+                (last_level, age) = (Some(sum / f64::from(count)), 0);
             } else {
                 age += 1;
             }
@@ -111,7 +111,8 @@ fn levels(points: &[Point], frame: ChartFrame, halves: usize) -> Vec<Option<usiz
                 clippy::cast_sign_loss,
                 reason = "between 0 and the dots"
             )]
-            last.filter(|_| age < reach.max(1))
+            last_level
+                .filter(|_| age < reach.max(1))
                 .map(|value: f64| (value / frame.top * dots).clamp(0.0, dots).round() as usize)
         })
         .collect()
@@ -120,13 +121,13 @@ fn levels(points: &[Point], frame: ChartFrame, halves: usize) -> Vec<Option<usiz
 /// Turns heights into ranges of dots per half column. Each range starts next to the previous
 /// height, so that a jump becomes a vertical line.
 fn spans(levels: &[Option<usize>], dots: usize) -> Vec<Option<(usize, usize)>> {
-    let mut before = None;
+    let mut previous = None;
     let span = |level: &Option<usize>| {
         let dot = level.map(|level| level.saturating_sub(1).min(dots - 1));
-        let from = std::mem::replace(&mut before, dot);
-        dot.map(|dot| match from {
-            Some(from) if from < dot => (from + 1, dot),
-            Some(from) if from > dot => (dot, from - 1),
+        let last_dot = std::mem::replace(&mut previous, dot);
+        dot.map(|dot| match last_dot {
+            Some(last_dot) if last_dot < dot => (last_dot + 1, dot),
+            Some(last_dot) if last_dot > dot => (dot, last_dot - 1),
             _ => (dot, dot),
         })
     };
@@ -135,7 +136,7 @@ fn spans(levels: &[Option<usize>], dots: usize) -> Vec<Option<(usize, usize)>> {
 
 /// Renders one character from two half columns. Height 0 is drawn as the lowest dot, a missing
 /// value as no dot.
-fn cell(pair: &[Option<(usize, usize)>], row: usize, look: TextStyle) -> char {
+fn cell(pair: &[Option<(usize, usize)>], row: usize, style: TextStyle) -> char {
     // Bits of the braille dots from the bottom up; U+2800 plus the sum of the bits is the
     // character.
     const LEFT: [u32; 4] = [0x40, 0x04, 0x02, 0x01];
@@ -146,7 +147,7 @@ fn cell(pair: &[Option<(usize, usize)>], row: usize, look: TextStyle) -> char {
         (0..4).filter(here).map(|dot| bits[dot]).sum()
     };
     let bits = drawn(pair[0], LEFT) + drawn(pair[1], RIGHT);
-    match (bits, look.plain) {
+    match (bits, style.plain) {
         (0, _) => ' ',
         (_, true) => '#',
         (_, false) => char::from_u32(0x2800 + bits).unwrap_or(' '),
@@ -164,7 +165,7 @@ pub(crate) fn round_top(highest: f64) -> f64 {
 }
 
 /// Draws a curve as one line of block characters, for lists: `▂▅█▇`.
-pub(crate) fn spark(points: &[Point], frame: ChartFrame, look: TextStyle) -> String {
+pub(crate) fn spark(points: &[Point], frame: ChartFrame, style: TextStyle) -> String {
     const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     const PLAIN: [char; 4] = ['_', '.', 'o', '#'];
     // Two rows of four dots give the eight heights of the block characters.
@@ -173,7 +174,7 @@ pub(crate) fn spark(points: &[Point], frame: ChartFrame, look: TextStyle) -> Str
         .into_iter()
         .map(|level| match level {
             None => ' ',
-            Some(level) if look.plain => PLAIN[(level / 2).min(3)],
+            Some(level) if style.plain => PLAIN[(level / 2).min(3)],
             Some(level) => BLOCKS[level.saturating_sub(1).min(7)],
         })
         .collect()
@@ -188,16 +189,16 @@ fn number(value: f64) -> String {
 }
 
 /// Formats a time of day, with the date if the chart spans more than a day.
-fn clock(at: i64, frame: ChartFrame) -> String {
+fn clock(millis: i64, frame: ChartFrame) -> String {
     let format = if frame.to - frame.from > 86_400_000 {
         "%m-%d %H:%M"
     } else {
         "%H:%M"
     };
     let zone = TimeZone::system();
-    Timestamp::from_millisecond(at).map_or_else(
+    Timestamp::from_millisecond(millis).map_or_else(
         |_| String::new(),
-        |at| at.to_zoned(zone).strftime(format).to_string(),
+        |time| time.to_zoned(zone).strftime(format).to_string(),
     )
 }
 
@@ -295,10 +296,10 @@ mod tests {
             height: 1,
             width: 20,
         };
-        let mut some = points(&[50.0; 20]);
-        some.retain(|point| point.at >= 10_000);
+        let mut late = points(&[50.0; 20]);
+        late.retain(|point| point.at >= 10_000);
         let line = spark(
-            &some,
+            &late,
             frame,
             TextStyle {
                 width: None,

@@ -21,7 +21,7 @@ pub fn unknown<'c, 'r>(
     columns: &'c [CustomColumn],
     rows: &'r [Value],
 ) -> Option<(&'c str, Vec<&'r str>)> {
-    let known: Vec<&str> = rows
+    let fields: Vec<&str> = rows
         .first()?
         .as_object()?
         .keys()
@@ -30,12 +30,12 @@ pub fn unknown<'c, 'r>(
     let first = columns
         .iter()
         .map(|column| column.path[0].as_str())
-        .find(|key| !known.contains(key))?;
-    Some((first, known))
+        .find(|key| !fields.contains(key))?;
+    Some((first, fields))
 }
 
 /// Renders the fields of the rows. Missing and null fields are `-`.
-pub fn table(rows: &[Value], columns: &[CustomColumn], headers: bool, look: TextStyle) -> String {
+pub fn table(rows: &[Value], columns: &[CustomColumn], headers: bool, style: TextStyle) -> String {
     // Column titles are `&'static str`, and these are not, so the titles are an ordinary row.
     let mut table = Table::new(columns.iter().map(|_| left("")));
     if headers {
@@ -58,7 +58,7 @@ pub fn table(rows: &[Value], columns: &[CustomColumn], headers: bool, look: Text
         };
         table.row(columns.iter().map(|column| cell(column).into()).collect());
     }
-    table.show(Format::Table, false, look)
+    table.show(Format::Table, false, style)
 }
 
 #[cfg(test)]
@@ -79,12 +79,12 @@ mod tests {
             column("GPUS", &["stat", "gpu"]),
             column("P", &["pool"]),
         ];
-        let look = TextStyle {
+        let style = TextStyle {
             width: None,
             color: false,
             plain: false,
         };
-        assert_eq!(table(&rows, &columns, true, look), "N GPUS P\na 2    -\n");
+        assert_eq!(table(&rows, &columns, true, style), "N GPUS P\na 2    -\n");
         assert_eq!(unknown(&columns, &rows), None);
         assert_eq!(
             unknown(&[column("X", &["nmae"])], &rows),

@@ -31,11 +31,11 @@ pub struct Coverage {
 
 impl From<&Readings> for Coverage {
     fn from(readings: &Readings) -> Self {
-        let count = |wanted: fn(&Reading) -> bool| {
+        let count = |filter: fn(&Reading) -> bool| {
             readings
                 .devices
                 .iter()
-                .filter(|reading| wanted(reading))
+                .filter(|reading| filter(reading))
                 .count() as u64
         };
         Self {
@@ -77,7 +77,7 @@ pub fn memory_of(figures: &Figures) -> Option<String> {
 ///
 /// `held` is the number of held GPUs, which can be higher than the number that exporters report.
 /// `None` when nothing was sampled.
-pub(crate) fn use_of(figures: &Figures, held: u64) -> Option<String> {
+pub(crate) fn usage(figures: &Figures, held: u64) -> Option<String> {
     let mut text = format!("{} mean", percent(Some(figures.utilization?)));
     // With one sampled device, the lowest value is the mean.
     if let Some(lowest) = figures.lowest.filter(|_| figures.sampled > 1) {
@@ -88,12 +88,12 @@ pub(crate) fn use_of(figures: &Figures, held: u64) -> Option<String> {
         text.push_str(&format!(", of {} of {held} GPUs", figures.sampled));
     }
     if let Some(memory) = memory_of(figures) {
-        let each = if figures.devices > 1 { " per GPU" } else { "" };
-        text.push_str(&format!("; memory {memory}{each}"));
+        let per_gpu = if figures.devices > 1 { " per GPU" } else { "" };
+        text.push_str(&format!("; memory {memory}{per_gpu}"));
     }
     if let Some(Watts(watts)) = figures.power_in_all {
-        let all = if figures.devices > 1 { " in total" } else { "" };
-        text.push_str(&format!("; {watts:.0} W{all}"));
+        let in_total = if figures.devices > 1 { " in total" } else { "" };
+        text.push_str(&format!("; {watts:.0} W{in_total}"));
     }
     Some(text)
 }

@@ -13,18 +13,18 @@ use super::text::{clean, paint};
 use crate::TextStyle;
 
 /// Renders `error: …` with its causes, problems and hints.
-pub fn error_text(error: &Error, look: TextStyle) -> String {
+pub fn error_text(error: &Error, style: TextStyle) -> String {
     let mut text = format!(
         "{} {}\n",
-        paint("error:", Some(Color::Red), look),
-        wrapped(&error.message, 7, look)
+        paint("error:", Some(Color::Red), style),
+        wrapped(&error.message, 7, style)
     );
     for cause in &error.causes {
-        text.push_str(&format!("  caused by: {}\n", wrapped(cause, 13, look)));
+        text.push_str(&format!("  caused by: {}\n", wrapped(cause, 13, style)));
     }
     if let Some(problems) = &error.problems {
         for problem in &problems.list {
-            text.push_str(&problem_text(problems, problem, look));
+            text.push_str(&problem_text(problems, problem, style));
         }
     }
     if !error.hints.is_empty() {
@@ -33,53 +33,61 @@ pub fn error_text(error: &Error, look: TextStyle) -> String {
     for hint in &error.hints {
         text.push_str(&format!(
             "{} {}\n",
-            paint("hint:", Some(Color::Cyan), look),
-            wrapped(hint, 6, look)
+            paint("hint:", Some(Color::Cyan), style),
+            wrapped(hint, 6, style)
         ));
     }
     text
 }
 
 /// Wraps a text at words. A command stays on one line, so that users can copy it.
-fn wrapped(text: &str, indent: usize, look: TextStyle) -> String {
+fn wrapped(text: &str, indent: usize, style: TextStyle) -> String {
     let text = clean(text);
     let is_command = text.starts_with("gpuctl ") || text.starts_with("kubectl ");
     if is_command {
         text.into_owned()
     } else {
-        super::text::wrapped(&text, indent, look)
+        super::text::wrapped(&text, indent, style)
     }
 }
 
 /// Renders a problem with its position and its source line.
-pub fn problem_text(problems: &Problems, problem: &Problem, look: TextStyle) -> String {
-    rendered(problems, problem, "", look)
+pub fn problem_text(problems: &Problems, problem: &Problem, style: TextStyle) -> String {
+    rendered(problems, problem, "", style)
 }
 
 /// Renders a problem with the ID of its check as well.
-pub(crate) fn checked_text(problems: &Problems, problem: &Problem, look: TextStyle) -> String {
-    rendered(problems, problem, &format!(" [{}]", problem.id), look)
+pub(crate) fn checked_text(problems: &Problems, problem: &Problem, style: TextStyle) -> String {
+    rendered(problems, problem, &format!(" [{}]", problem.id), style)
 }
 
-fn rendered(problems: &Problems, problem: &Problem, id: &str, look: TextStyle) -> String {
-    let at = problem.at;
-    let (color, word) = if problem.severity == Severity::Error {
+fn rendered(problems: &Problems, problem: &Problem, id: &str, style: TextStyle) -> String {
+    let position = problem.at;
+    let (color, label) = if problem.severity == Severity::Error {
         (Color::Red, "")
     } else {
         (Color::Yellow, "warning: ")
     };
     // A value of `--set` has no position in the file.
-    let place = if at.line == 0 {
+    let location = if position.line == 0 {
         "--set".to_owned()
     } else {
-        format!("{}:{}:{}", clean(&problems.file), at.line, at.column)
+        format!(
+            "{}:{}:{}",
+            clean(&problems.file),
+            position.line,
+            position.column
+        )
     };
     let message = super::text::wrapped(
-        &format!("{place}: {word}{}", clean(&problem.message)),
+        &format!("{location}: {label}{}", clean(&problem.message)),
         4,
-        look,
+        style,
     );
-    let mut text = format!("  {message}{}\n", paint(id, Some(Color::BrightBlack), look));
+    let mut text = format!(
+        "  {message}{}\n",
+        paint(id, Some(Color::BrightBlack), style)
+    );
     let note = if problem.note.is_empty() {
         String::new()
     } else {
@@ -92,10 +100,10 @@ fn rendered(problems: &Problems, problem: &Problem, id: &str, look: TextStyle) -
         text.push_str(&format!("   {note}\n"));
         return text;
     };
-    let number = at.line.to_string();
+    let number = position.line.to_string();
     let gap = " ".repeat(number.len());
-    let excerpt = Excerpt::around(&line, problem, look);
-    let marks = paint(&"^".repeat(excerpt.marked), Some(color), look);
+    let excerpt = Excerpt::around(&line, problem, style);
+    let marks = paint(&"^".repeat(excerpt.marked), Some(color), style);
     text.push_str(format!("    {number} | {}", clean(&excerpt.shown)).trim_end());
     text.push_str(&format!(
         "\n    {gap} | {}{marks}",
@@ -103,10 +111,10 @@ fn rendered(problems: &Problems, problem: &Problem, id: &str, look: TextStyle) -
     ));
     let indent = number.len() + 7;
     let end = indent + excerpt.before + excerpt.marked + columns(&note);
-    match look.width.filter(|width| end > *width) {
+    match style.width.filter(|width| end > *width) {
         // A note that does not fit after the marks goes below them.
         Some(_) => {
-            let note = super::text::wrapped(note.trim_start(), indent, look).replace(
+            let note = super::text::wrapped(note.trim_start(), indent, style).replace(
                 &format!("\n{}", " ".repeat(indent)),
                 &format!("\n    {gap} | "),
             );
@@ -128,30 +136,34 @@ struct Excerpt {
 
 impl Excerpt {
     /// Cuts a long line around the problem.
-    fn around(line: &str, problem: &Problem, look: TextStyle) -> Self {
-        let at = problem.at;
-        let first = at.column.saturating_sub(1);
-        let digits = at.line.to_string().len();
-        let room = look.width.map_or(LINE, |width| {
+    fn around(line: &str, problem: &Problem, style: TextStyle) -> Self {
+        let position = problem.at;
+        let first = position.column.saturating_sub(1);
+        let digits = position.line.to_string().len();
+        let available = style.width.map_or(LINE, |width| {
             width.saturating_sub(digits + 8).clamp(44, LINE)
         });
-        let is_long = line.chars().count() > room;
+        let is_long = line.chars().count() > available;
         let hidden = if is_long {
-            first.saturating_sub(room - 40)
+            first.saturating_sub(available - 40)
         } else {
             0
         };
-        let mut shown: String = line.chars().skip(hidden).take(room).collect();
-        let mut before: String = line.chars().skip(hidden).take(first - hidden).collect();
+        let mut shown: String = line.chars().skip(hidden).take(available).collect();
+        let mut prefix: String = line.chars().skip(hidden).take(first - hidden).collect();
         if hidden > 0 {
-            (shown, before) = (format!("…{shown}"), format!("…{before}"));
+            (shown, prefix) = (format!("…{shown}"), format!("…{prefix}"));
         }
-        let before = columns(&before);
-        let marked: String = line.chars().skip(first).take(at.width.min(LINE)).collect();
+        let prefix_width = columns(&prefix);
+        let marked: String = line
+            .chars()
+            .skip(first)
+            .take(position.width.min(LINE))
+            .collect();
         Self {
             shown,
-            before,
-            marked: columns(&marked).clamp(1, room.saturating_sub(before).max(1)),
+            before: prefix_width,
+            marked: columns(&marked).clamp(1, available.saturating_sub(prefix_width).max(1)),
         }
     }
 }
@@ -213,23 +225,23 @@ pub(crate) struct ErrorDocument<'a> {
 /// Renders the error as JSON objects, one per line: one object for each problem of a file, or else
 /// one in total.
 pub fn error_json(error: &Error) -> String {
-    let object = |message: &str, hints: &[String], place: Option<(&Problems, &Problem)>| {
-        let warning = place.is_some_and(|(_, problem)| problem.severity == Severity::Warning);
+    let object = |message: &str, hints: &[String], location: Option<(&Problems, &Problem)>| {
+        let warning = location.is_some_and(|(_, problem)| problem.severity == Severity::Warning);
         let (name, kind) = if warning {
             ("Warning".to_owned(), "warning")
         } else {
             (error.name.to_string(), error.kind.word())
         };
-        let place = place.filter(|(_, problem)| problem.at.line > 0);
+        let location = location.filter(|(_, problem)| problem.at.line > 0);
         let document = ErrorDocument {
             error: name,
             kind,
             message,
             causes: &error.causes,
             hints,
-            file: place.map(|(problems, _)| &*problems.file),
-            line: place.map(|(_, problem)| problem.at.line),
-            column: place.map(|(_, problem)| problem.at.column),
+            file: location.map(|(problems, _)| &*problems.file),
+            line: location.map(|(_, problem)| problem.at.line),
+            column: location.map(|(_, problem)| problem.at.column),
         };
         format!("{}\n", crate::json_line(&document))
     };
@@ -250,16 +262,16 @@ pub fn error_json(error: &Error) -> String {
     }
 }
 
-pub fn warning_text(message: &str, hint: Option<&str>, look: TextStyle) -> String {
+pub fn warning_text(message: &str, hint: Option<&str>, style: TextStyle) -> String {
     let mut text = format!(
         "{} {}\n",
-        paint("warning:", Some(Color::Yellow), look),
-        wrapped(message, 9, look)
+        paint("warning:", Some(Color::Yellow), style),
+        wrapped(message, 9, style)
     );
     if let Some(hint) = hint {
         text.push_str(&format!(
             "{} {}\n",
-            paint("hint:", Some(Color::Cyan), look),
+            paint("hint:", Some(Color::Cyan), style),
             clean(hint)
         ));
     }

@@ -4,21 +4,21 @@ use super::{csv, text};
 
 /// Renders any text for a terminal and for a spreadsheet, and panics if the result is unsafe.
 pub fn shown(bytes: &[u8]) {
-    let told = String::from_utf8_lossy(bytes);
-    let shown = text::clean(&told);
+    let input = String::from_utf8_lossy(bytes);
+    let output = text::clean(&input);
     assert!(
-        !shown
+        !output
             .chars()
             .any(|c| c < ' ' || ('\u{7f}'..='\u{9f}').contains(&c)),
         "a control character"
     );
     assert!(
-        !shown.contains([
+        !output.contains([
             '\u{202a}', '\u{202e}', '\u{2066}', '\u{2069}', '\u{200e}', '\u{2028}'
         ]),
         "a direction mark"
     );
-    let file = csv::records([vec![told.clone().into_owned(), "1".to_owned()]]);
+    let file = csv::records([vec![input.clone().into_owned(), "1".to_owned()]]);
     let mut reader = ::csv::ReaderBuilder::new()
         .has_headers(false)
         .from_reader(file.as_bytes());

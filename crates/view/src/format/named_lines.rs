@@ -9,21 +9,21 @@ const VALUE_COLUMN: usize = 15;
 /// A heading with named values below it.
 pub(crate) struct NamedLines {
     text: String,
-    look: TextStyle,
+    style: TextStyle,
 }
 
 impl NamedLines {
     /// Starts with a heading, which must end with a line break.
-    pub(crate) fn below(heading: String, look: TextStyle) -> Self {
+    pub(crate) fn below(heading: String, style: TextStyle) -> Self {
         Self {
             text: heading,
-            look,
+            style,
         }
     }
 
     /// Adds a line. Wraps a long value.
     pub(crate) fn add(&mut self, name: &str, value: impl AsRef<str>) {
-        let value = wrapped(value.as_ref(), VALUE_COLUMN, self.look);
+        let value = wrapped(value.as_ref(), VALUE_COLUMN, self.style);
         self.text.push_str(&status_line(name, &value));
     }
 

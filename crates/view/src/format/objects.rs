@@ -15,7 +15,7 @@ pub struct ObjectList<'a> {
 }
 
 impl<'a> ObjectList<'a> {
-    pub fn of(items: impl IntoIterator<Item = &'a Value>) -> Self {
+    pub fn new(items: impl IntoIterator<Item = &'a Value>) -> Self {
         Self {
             api_version: "v1",
             kind: "List",

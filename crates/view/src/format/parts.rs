@@ -56,13 +56,13 @@ pub(crate) struct PartItem {
 }
 
 impl PartItem {
-    pub(crate) fn of(sums: &[PartSum]) -> Vec<Self> {
+    pub(crate) fn from_sums(sums: &[PartSum]) -> Vec<Self> {
         sums.iter().map(Self::from).collect()
     }
 
     /// Lists the parts of a cluster: the ones that were held, and the ones that nodes offered.
     pub(crate) fn of_cluster(sums: &[PartSum], capacities: &[(String, u64)]) -> Vec<Self> {
-        let mut items = Self::of(sums);
+        let mut items = Self::from_sums(sums);
         for (name, capacity) in capacities {
             match items.iter_mut().find(|item| item.part == *name) {
                 Some(item) => item.capacity = Some(*capacity),

@@ -165,11 +165,11 @@ impl Table {
     }
 
     /// Renders the table in a format.
-    pub fn show(&self, format: Format, headers: bool, look: TextStyle) -> String {
+    pub fn show(&self, format: Format, headers: bool, style: TextStyle) -> String {
         if format == Format::Csv {
             self.csv(headers)
         } else {
-            self.aligned(format, headers, look)
+            self.aligned(format, headers, style)
         }
     }
 
@@ -193,18 +193,21 @@ impl Table {
         /// Shortest length to which a name is cut.
         const SHORTEST: usize = 12;
         let mut widths = self.widths();
-        let mut shown: Vec<usize> = (0..self.columns.len()).collect();
+        let mut visible: Vec<usize> = (0..self.columns.len()).collect();
         let sum = |shown: &[usize], widths: &[usize]| {
             shown.iter().map(|index| widths[*index] + 1).sum::<usize>()
         };
         // Each column has one space after it, but the last one does not need it.
-        while sum(&shown, &widths) > width + 1 {
-            if let Some(place) = shown.iter().rposition(|index| self.columns[*index].yields) {
-                shown.remove(place);
+        while sum(&visible, &widths) > width + 1 {
+            if let Some(index) = visible
+                .iter()
+                .rposition(|index| self.columns[*index].yields)
+            {
+                visible.remove(index);
                 continue;
             }
-            let over = sum(&shown, &widths) - width - 1;
-            let texts = shown
+            let excess = sum(&visible, &widths) - width - 1;
+            let texts = visible
                 .iter()
                 .copied()
                 .filter(|index| !self.columns[*index].right);
@@ -213,20 +216,20 @@ impl Table {
                 .filter(|index| widths[*index] > SHORTEST.max(self.columns[*index].title.width()))
             {
                 Some(index) => {
-                    let least = SHORTEST.max(self.columns[index].title.width());
-                    widths[index] = widths[index].saturating_sub(over).max(least);
+                    let minimum = SHORTEST.max(self.columns[index].title.width());
+                    widths[index] = widths[index].saturating_sub(excess).max(minimum);
                 }
-                None if shown.len() > 2 => {
-                    shown.pop();
+                None if visible.len() > 2 => {
+                    visible.pop();
                 }
                 None => break,
             }
         }
-        (shown, widths)
+        (visible, widths)
     }
 
-    fn aligned(&self, format: Format, headers: bool, look: TextStyle) -> String {
-        let (shown, widths) = match look.width.filter(|_| format == Format::Table) {
+    fn aligned(&self, format: Format, headers: bool, style: TextStyle) -> String {
+        let (visible, widths) = match style.width.filter(|_| format == Format::Table) {
             Some(width) => self.fitting(width),
             None => (
                 (0..self.columns.len()).collect(),
@@ -235,15 +238,15 @@ impl Table {
         };
         let mut builder = Builder::default();
         if headers {
-            builder.push_record(shown.iter().map(|index| self.columns[*index].title));
+            builder.push_record(visible.iter().map(|index| self.columns[*index].title));
         }
         for row in &self.rows {
-            builder.push_record(shown.iter().map(|index| {
+            builder.push_record(visible.iter().map(|index| {
                 let cell = &row[*index];
                 let text = clean(&cell.text);
                 // A text with spaces is a sentence, which is wrapped; other texts are names, which
                 // are cut.
-                let text = match shown.last() == Some(index)
+                let text = match visible.last() == Some(index)
                     && text.contains(' ')
                     && !self.columns[*index].right
                 {
@@ -253,12 +256,12 @@ impl Table {
                     false => shortened(&text, widths[*index]),
                 };
                 // Color after cutting: color sequences would count as characters.
-                text::paint(&text, cell.color, look)
+                text::paint(&text, cell.color, style)
             }));
         }
         let mut table = builder.build();
         table.with(Style::empty()).with(Padding::new(0, 1, 0, 0));
-        for (index, _) in shown
+        for (index, _) in visible
             .iter()
             .enumerate()
             .filter(|(_, column)| self.columns[**column].right)
@@ -273,13 +276,13 @@ impl Table {
         if self.rows.is_empty() && !headers {
             return String::new();
         }
-        if headers && self.wide && shown.len() < self.columns.len() {
+        if headers && self.wide && visible.len() < self.columns.len() {
             let missing: Vec<&str> = (0..self.columns.len())
-                .filter(|index| !shown.contains(index))
+                .filter(|index| !visible.contains(index))
                 .map(|index| self.columns[index].title)
                 .collect();
             let note = format!("not shown: {} (-o wide)", missing.join(", "));
-            result.push_str(&text::paint(&note, Some(Color::BrightBlack), look));
+            result.push_str(&text::paint(&note, Some(Color::BrightBlack), style));
             result.push('\n');
         }
         result
@@ -316,20 +319,20 @@ fn shortened(text: &str, width: usize) -> std::borrow::Cow<'_, str> {
     if text.width() <= width {
         return text.into();
     }
-    let all: Vec<char> = text.chars().collect();
+    let chars: Vec<char> = text.chars().collect();
     let tail = width.saturating_sub(1) / 2;
     let head = width.saturating_sub(1) - tail;
-    let taken = |chars: &mut dyn Iterator<Item = &char>, room: usize| {
-        let mut used = 0;
+    let take_chars = |chars: &mut dyn Iterator<Item = &char>, max_width: usize| {
+        let mut width_so_far = 0;
         let fits = |c: &&char| {
-            used += c.to_string().width();
-            used <= room
+            width_so_far += c.to_string().width();
+            width_so_far <= max_width
         };
         chars.take_while(fits).copied().collect::<Vec<char>>()
     };
     let (head, mut tail) = (
-        taken(&mut all.iter(), head),
-        taken(&mut all.iter().rev(), tail),
+        take_chars(&mut chars.iter(), head),
+        take_chars(&mut chars.iter().rev(), tail),
     );
     tail.reverse();
     head.into_iter()

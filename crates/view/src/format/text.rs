@@ -17,7 +17,7 @@ pub use gpuctl_core::model::values::text::{clean, count, plain_name};
 /// color sequences.
 ///
 /// This is the last line of defense, in case a view forgot to escape a text of the cluster.
-pub fn harmless(output: &str, color: bool) -> Cow<'_, str> {
+pub fn sanitized(output: &str, color: bool) -> Cow<'_, str> {
     let is_line = |c: char| matches!(c, '\n' | '\t');
     if output
         .chars()
@@ -25,19 +25,19 @@ pub fn harmless(output: &str, color: bool) -> Cow<'_, str> {
     {
         return Cow::Borrowed(output);
     }
-    let (mut result, mut rest, mut before) =
+    let (mut result, mut rest, mut previous) =
         (String::with_capacity(output.len() + 64), output, None);
     while let Some(c) = rest.chars().next() {
         let length = match c {
-            '\u{1b}' if color => of_color(rest),
+            '\u{1b}' if color => color_sequence_length(rest),
             _ => None,
         };
         let (taken, after) = rest.split_at(length.unwrap_or(c.len_utf8()));
-        match length.is_some() || is_line(c) || !is_hidden(before, c, after) {
+        match length.is_some() || is_line(c) || !is_hidden(previous, c, after) {
             true => result.push_str(taken),
             false => result.extend(c.escape_unicode()),
         }
-        (rest, before) = (after, Some(c));
+        (rest, previous) = (after, Some(c));
     }
     Cow::Owned(result)
 }
@@ -62,7 +62,7 @@ pub(crate) fn in_markdown(text: &str) -> String {
 
 /// Makes external text safe for a chat: one line, without mentions, tags, markup or links.
 pub(crate) fn in_chat(text: &str) -> String {
-    let plain = |c: char| match c {
+    let escape = |c: char| match c {
         '<' => '‹',
         '>' => '›',
         '@' => '＠',
@@ -73,13 +73,13 @@ pub(crate) fn in_chat(text: &str) -> String {
     };
     clean(text)
         .chars()
-        .map(plain)
+        .map(escape)
         .collect::<String>()
         .replace("://", ":/ /")
 }
 
 /// Measures the color sequence at the start of a text; `None` if there is none.
-fn of_color(text: &str) -> Option<usize> {
+fn color_sequence_length(text: &str) -> Option<usize> {
     let codes = text.strip_prefix("\u{1b}[")?;
     let end = codes.find(|c: char| !matches!(c, '0'..='9' | ';' | ':'))?;
     codes[end..].starts_with('m').then_some(end + 3)
@@ -112,13 +112,13 @@ fn with_escapes(json: String, write: impl Fn(char, &mut String)) -> String {
         return json;
     }
     let mut result = String::with_capacity(json.len() + 64);
-    let mut before = None;
-    for (at, c) in json.char_indices() {
-        match c >= '\u{7f}' && is_hidden(before, c, &json[at + c.len_utf8()..]) {
+    let mut previous = None;
+    for (index, c) in json.char_indices() {
+        match c >= '\u{7f}' && is_hidden(previous, c, &json[index + c.len_utf8()..]) {
             true => write(c, &mut result),
             false => result.push(c),
         }
-        before = Some(c);
+        previous = Some(c);
     }
     result
 }
@@ -147,8 +147,8 @@ pub fn span(duration: SignedDuration) -> String {
 }
 
 /// Colors a text if colors are enabled.
-pub fn paint(text: &str, color: Option<Color>, look: TextStyle) -> String {
-    match color.filter(|_| look.color) {
+pub fn paint(text: &str, color: Option<Color>, style: TextStyle) -> String {
+    match color.filter(|_| style.color) {
         Some(color) => text.color(color).to_string(),
         None => text.to_owned(),
     }
@@ -187,14 +187,14 @@ pub fn joined(values: &[impl std::fmt::Display]) -> String {
 }
 
 /// Draws a bar of `cells` characters with its number: `███▎ 65%`.
-pub fn bar(percent: Percent, cells: usize, look: TextStyle) -> String {
-    format!("{} {percent:.0}%", blocks(percent, cells, look))
+pub fn bar(percent: Percent, cells: usize, style: TextStyle) -> String {
+    format!("{} {percent:.0}%", blocks(percent, cells, style))
 }
 
 /// Draws a bar of `cells` characters without a number; the caller adds it.
-pub fn blocks(percent: Percent, cells: usize, look: TextStyle) -> String {
+pub fn blocks(percent: Percent, cells: usize, style: TextStyle) -> String {
     let eighths = (percent.ratio().clamp(0.0, 1.0) * cells as f64 * 8.0).round() as usize;
-    if look.plain {
+    if style.plain {
         let full = (eighths / 8).min(cells);
         return format!("{}{}", "#".repeat(full), ".".repeat(cells - full));
     }
@@ -206,16 +206,16 @@ pub fn blocks(percent: Percent, cells: usize, look: TextStyle) -> String {
 
 /// Wraps a long text at words, with continuation lines indented below its start. Does nothing
 /// without a terminal.
-pub fn wrapped(text: &str, indent: usize, look: TextStyle) -> String {
-    let Some(room) = look
+pub fn wrapped(text: &str, indent: usize, style: TextStyle) -> String {
+    let Some(available) = style
         .width
         .and_then(|width| width.checked_sub(indent))
-        .filter(|room| *room > 20)
+        .filter(|available| *available > 20)
     else {
         return text.to_owned();
     };
     // Never break the name of an object, so that users can copy it.
-    let options = textwrap::Options::new(room)
+    let options = textwrap::Options::new(available)
         .break_words(false)
         .word_separator(textwrap::WordSeparator::AsciiSpace);
     let options = options.word_splitter(textwrap::WordSplitter::NoHyphenation);
@@ -226,26 +226,26 @@ pub fn wrapped(text: &str, indent: usize, look: TextStyle) -> String {
 /// gpuctl logs`.
 pub fn as_plugin(text: &str) -> String {
     const NAME: &str = "gpuctl ";
-    let mut told = String::with_capacity(text.len() + 64);
+    let mut output = String::with_capacity(text.len() + 64);
     let mut rest = text;
-    while let Some(at) = rest.find(NAME) {
-        let (before, behind) = rest.split_at(at);
-        told.push_str(before);
+    while let Some(index) = rest.find(NAME) {
+        let (before, behind) = rest.split_at(index);
+        output.push_str(before);
         // Only where a command starts: `gpuctl` also occurs as a name in sentences.
-        let is_command = before.is_empty() && told.is_empty()
+        let is_command = before.is_empty() && output.is_empty()
             // A colored `hint:` ends with a reset sequence.
             || ["`", "\"", "(", "\n  ", "hint: ", "-- ", "&& ", "\u{1b}[0m "]
                 .iter()
-                .any(|sign| told.ends_with(sign));
+                .any(|sign| output.ends_with(sign));
         if is_command
             && behind[NAME.len()..].starts_with(|c: char| c.is_ascii_alphabetic() || c == '-')
         {
-            told.push_str("kubectl ");
+            output.push_str("kubectl ");
         }
-        told.push_str(NAME);
+        output.push_str(NAME);
         rest = &behind[NAME.len()..];
     }
-    told + rest
+    output + rest
 }
 
 #[cfg(test)]

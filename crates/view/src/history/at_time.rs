@@ -11,7 +11,7 @@ use gpuctl_core::model::{Count, GpuCount, Percent};
 use gpuctl_core::stats::history::allocations::Allocation;
 use gpuctl_core::stats::history::top_owner::TopOwner;
 
-use super::snapshot::At;
+use super::snapshot::PointInTime;
 use crate::format::coverage::{percent, rounded};
 use crate::format::parts::PartAt;
 use crate::format::table::{Table, left, percentages, right};
@@ -27,18 +27,18 @@ pub struct ListAt<T> {
 }
 
 impl<T> ListAt<T> {
-    fn new(at: Timestamp, items: Vec<T>) -> Self {
+    fn new(time: Timestamp, items: Vec<T>) -> Self {
         Self {
             total: items.len(),
-            at,
+            at: time,
             items,
         }
     }
 
     /// Keeps the items that match `is_meant`.
     #[must_use]
-    pub fn only(mut self, is_meant: impl Fn(&T) -> bool) -> Self {
-        self.items.retain(is_meant);
+    pub fn only(mut self, filter: impl Fn(&T) -> bool) -> Self {
+        self.items.retain(filter);
         Self::new(self.at, self.items)
     }
 }
@@ -129,28 +129,33 @@ pub struct DeviceAt {
 }
 
 /// Lists every node that had GPUs at that time.
-pub fn nodes(then: &At<'_>) -> ListAt<NodeAt> {
+pub fn nodes(then: &PointInTime<'_>) -> ListAt<NodeAt> {
     let held = then.held();
     let node = |name: &String| {
         let total = then.ledger.of_nodes.get(name).copied().unwrap_or(0);
-        let own: Option<Vec<usize>> = held.as_ref().map(|held| {
+        let on_node: Option<Vec<usize>> = held.as_ref().map(|held| {
             held.iter()
                 .copied()
                 .filter(|index| then.tenure(*index).node == *name)
                 .collect()
         });
-        let used = own.as_ref().map(|own| then.gpus(own));
+        let used = on_node.as_ref().map(|on_node| then.gpus(on_node));
         NodeAt {
             node_name: name.clone(),
             gpu_total: total,
-            gpu_slices: node_slices(then, name, own.as_deref()),
+            gpu_slices: node_slices(then, name, on_node.as_deref()),
             gpu_used: used.map(|GpuCount(used)| used),
             gpu_free: used.map(|GpuCount(used)| total.saturating_sub(used)),
-            gpu_utilization: own
+            gpu_utilization: on_node
                 .as_ref()
-                .and_then(|own| then.utilization(own))
+                .and_then(|on_node| then.utilization(on_node))
                 .map(rounded),
-            holders: own.map(|own| own.iter().map(|index| then.tenure(*index).into()).collect()),
+            holders: on_node.map(|on_node| {
+                on_node
+                    .iter()
+                    .map(|index| then.tenure(*index).into())
+                    .collect()
+            }),
         }
     };
     let names: BTreeSet<&String> = then
@@ -163,17 +168,26 @@ pub fn nodes(then: &At<'_>) -> ListAt<NodeAt> {
 }
 
 /// Counts the parts of a node's devices, in total and held.
-fn node_slices(then: &At<'_>, node: &str, held: Option<&[usize]>) -> BTreeMap<String, Count> {
-    let own = held.map(|held| slices(&then.parts(held)));
-    let all = then.ledger.parts_of_nodes.get(node);
-    let names: BTreeSet<&String> = all
+fn node_slices(
+    then: &PointInTime<'_>,
+    node: &str,
+    held: Option<&[usize]>,
+) -> BTreeMap<String, Count> {
+    let units_held = held.map(|held| slices(&then.parts(held)));
+    let node_parts = then.ledger.parts_of_nodes.get(node);
+    let names: BTreeSet<&String> = node_parts
         .into_iter()
         .flat_map(BTreeMap::keys)
-        .chain(own.iter().flat_map(BTreeMap::keys))
+        .chain(units_held.iter().flat_map(BTreeMap::keys))
         .collect();
     let count = |name: &String| Count {
-        total: all.and_then(|all| all.get(name)).copied().unwrap_or(0),
-        used: own.as_ref().map(|own| own.get(name).copied().unwrap_or(0)),
+        total: node_parts
+            .and_then(|totals| totals.get(name))
+            .copied()
+            .unwrap_or(0),
+        used: units_held
+            .as_ref()
+            .map(|units_held| units_held.get(name).copied().unwrap_or(0)),
     };
     names
         .into_iter()
@@ -189,7 +203,7 @@ fn slices(parts: &[PartAt]) -> BTreeMap<String, u64> {
 }
 
 /// Lists every workload that requested GPUs at that time.
-pub fn jobs(then: &At<'_>) -> ListAt<JobAt> {
+pub fn jobs(then: &PointInTime<'_>) -> ListAt<JobAt> {
     let Some(slot) = then.slot() else {
         return ListAt::new(then.time, Vec::new());
     };
@@ -203,9 +217,9 @@ pub fn jobs(then: &At<'_>) -> ListAt<JobAt> {
     {
         tops.entry(&tenure.top).or_default().push(index);
     }
-    let job = |(top, own): (&TopOwner, Vec<usize>)| {
-        let tenures = || own.iter().map(|index| then.tenure(*index));
-        let held: Vec<usize> = own
+    let job = |(top, indexes): (&TopOwner, Vec<usize>)| {
+        let tenures = || indexes.iter().map(|index| then.tenure(*index));
+        let held: Vec<usize> = indexes
             .iter()
             .copied()
             .filter(|index| then.tenure(*index).held[slot])
@@ -233,9 +247,9 @@ pub fn jobs(then: &At<'_>) -> ListAt<JobAt> {
             } else {
                 "running"
             },
-            gpu: then.gpus(&own),
+            gpu: then.gpus(&indexes),
             gpu_held: then.gpus(&held),
-            gpu_slices: slices(&then.parts(&own)),
+            gpu_slices: slices(&then.parts(&indexes)),
             user: label("gpuctl_user"),
             pods_running: running.len(),
             gpu_utilization: then.utilization(&held).map(rounded),
@@ -245,59 +259,66 @@ pub fn jobs(then: &At<'_>) -> ListAt<JobAt> {
 }
 
 /// Finds the holders of a device at that time; `None` when the node had no such device.
-pub fn device(then: &At<'_>, node: &str, index: u32) -> Option<DeviceAt> {
+pub fn device(then: &PointInTime<'_>, node: &str, index: u32) -> Option<DeviceAt> {
     let held = then.held()?;
     let total = *then.ledger.of_nodes.get(node)?;
-    let place = then
+    let device_index = then
         .usage
         .devices
         .iter()
-        .position(|place| place.node == node && place.index == Some(index));
+        .position(|device| device.node == node && device.index == Some(index));
     // A device without samples exists if the node had that many devices.
-    if place.is_none() && u64::from(index) >= total {
+    if device_index.is_none() && u64::from(index) >= total {
         return None;
     }
     let runs = then
         .usage
         .runs()
         .iter()
-        .filter(|run| Some(run.device) == place);
+        .filter(|run| Some(run.device) == device_index);
     // The newest sample names the holders.
-    let last = runs
+    let last_run = runs
         .filter_map(|run| Some((&run.holders, run.values.last()?)))
         .max_by_key(|(_, point)| point.at);
-    let there: Vec<usize> = held
+    let on_this_node: Vec<usize> = held
         .into_iter()
         .filter(|index| then.tenure(*index).node == node)
         .collect();
-    let known: Vec<usize> = last
+    let named_holders: Vec<usize> = last_run
         .map(|(holders, _)| {
             holders
                 .iter()
                 .copied()
-                .filter(|holder| there.contains(holder))
+                .filter(|holder| on_this_node.contains(holder))
                 .collect()
         })
         .unwrap_or_default();
     // A pod that holds all GPUs of the node holds this one too, even if the exporter names no pod.
-    let sure = match there.as_slice() {
-        [one] if known.is_empty() && then.tenure(*one).gpus.0 >= total => vec![*one],
-        _ => known,
+    let sure = match on_this_node.as_slice() {
+        [holder] if named_holders.is_empty() && then.tenure(*holder).gpus.0 >= total => {
+            vec![*holder]
+        }
+        _ => named_holders,
     };
-    let holders = |of: &[usize]| of.iter().map(|index| then.tenure(*index).into()).collect();
+    let holders = |indexes: &[usize]| {
+        indexes
+            .iter()
+            .map(|index| then.tenure(*index).into())
+            .collect()
+    };
     // Any pod of the node may hold a device whose holder the exporter does not name.
-    let possible: &[usize] = if sure.is_empty() { &there } else { &[] };
+    let possible: &[usize] = if sure.is_empty() { &on_this_node } else { &[] };
     Some(DeviceAt {
         node: node.to_owned(),
         index,
         at: then.time,
-        utilization: last.map(|(_, point)| Percent(rounded(point.value))),
+        utilization: last_run.map(|(_, point)| Percent(rounded(point.value))),
         holders: holders(&sure),
         possible_holders: holders(possible),
     })
 }
 
-pub fn node_table(items: &[NodeAt], format: Format, headers: bool, look: TextStyle) -> String {
+pub fn node_table(items: &[NodeAt], format: Format, headers: bool, style: TextStyle) -> String {
     let columns = [
         left("NAME"),
         right("GPUS"),
@@ -322,10 +343,10 @@ pub fn node_table(items: &[NodeAt], format: Format, headers: bool, look: TextSty
             holders.collect::<Vec<_>>().join(" ").into(),
         ]);
     }
-    table.show(format, headers, look)
+    table.show(format, headers, style)
 }
 
-pub fn job_table(items: &[JobAt], format: Format, headers: bool, look: TextStyle) -> String {
+pub fn job_table(items: &[JobAt], format: Format, headers: bool, style: TextStyle) -> String {
     let mut table = Table::new([
         left("NAMESPACE"),
         left("NAME"),
@@ -346,21 +367,25 @@ pub fn job_table(items: &[JobAt], format: Format, headers: bool, look: TextStyle
             percent(item.gpu_utilization).into(),
         ]);
     }
-    table.show(format, headers, look)
+    table.show(format, headers, style)
 }
 
 /// Describes the holders and the utilization of a device in one sentence.
 pub fn sentence(device: &DeviceAt) -> String {
     let names = |holders: &[HolderAt]| {
-        let one = |holder: &HolderAt| {
+        let holder_text = |holder: &HolderAt| {
             format!(
                 "{}/{} ({} {})",
                 holder.namespace, holder.pod, holder.workload_type, holder.workload
             )
         };
-        holders.iter().map(one).collect::<Vec<_>>().join(", ")
+        holders
+            .iter()
+            .map(holder_text)
+            .collect::<Vec<_>>()
+            .join(", ")
     };
-    let who = match (names(&device.holders), names(&device.possible_holders)) {
+    let holder_names = match (names(&device.holders), names(&device.possible_holders)) {
         (held, _) if !held.is_empty() => held,
         (_, possible) if possible.is_empty() => "no pod".to_owned(),
         (_, possible) => format!("no pod, or one of {possible} (the exporter names no pod)"),
@@ -369,7 +394,7 @@ pub fn sentence(device: &DeviceAt) -> String {
         .utilization
         .map_or(String::new(), |busy| format!(", {busy:.0}% busy"));
     format!(
-        "{}/{} at {}: {who}{busy}\n",
+        "{}/{} at {}: {holder_names}{busy}\n",
         device.node, device.index, device.at
     )
 }

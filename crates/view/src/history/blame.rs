@@ -47,25 +47,26 @@ fn rounded(value: f64) -> f64 {
     (value * 100.0).round() / 100.0
 }
 
-pub fn items(found: &[NodeBlame]) -> Vec<BlameItem<'_>> {
-    let part = |one: &NodeBlame, pick: fn(Rate) -> f64| one.rate.map(|rate| rounded(pick(rate)));
-    found
+pub fn items(blames: &[NodeBlame]) -> Vec<BlameItem<'_>> {
+    let rate_part =
+        |blame: &NodeBlame, pick: fn(Rate) -> f64| blame.rate.map(|rate| rounded(pick(rate)));
+    blames
         .iter()
-        .map(|one| BlameItem {
-            node_name: &one.node,
-            jobs: one.jobs,
-            failures: one.failures,
-            followed: one.followed,
-            node_hours: rounded(one.hours),
-            jobs_per_thousand_hours: part(one, |rate| rate.value),
-            low: part(one, |rate| rate.low),
-            high: part(one, |rate| rate.high),
-            stands_out: one.stands_out,
+        .map(|blame| BlameItem {
+            node_name: &blame.node,
+            jobs: blame.jobs,
+            failures: blame.failures,
+            followed: blame.followed,
+            node_hours: rounded(blame.hours),
+            jobs_per_thousand_hours: rate_part(blame, |rate| rate.value),
+            low: rate_part(blame, |rate| rate.low),
+            high: rate_part(blame, |rate| rate.high),
+            stands_out: blame.stands_out,
         })
         .collect()
 }
 
-pub fn table(found: &[NodeBlame], format: Format, headers: bool, look: TextStyle) -> String {
+pub fn table(blames: &[NodeBlame], format: Format, headers: bool, style: TextStyle) -> String {
     let titles = [
         left("NODE"),
         right("JOBS"),
@@ -77,24 +78,24 @@ pub fn table(found: &[NodeBlame], format: Format, headers: bool, look: TextStyle
         left(""),
     ];
     let mut table = Table::new(titles);
-    for one in found {
-        let rate = one
+    for blame in blames {
+        let rate = blame
             .rate
             .map_or("-".to_owned(), |rate| format!("{:.1}", rate.value));
-        let range = one.rate.map_or("-".to_owned(), |rate| {
+        let range = blame.rate.map_or("-".to_owned(), |rate| {
             format!("{:.1} to {:.1}", rate.low, rate.high)
         });
-        let word = if one.stands_out { "stands out" } else { "" };
+        let note = if blame.stands_out { "stands out" } else { "" };
         table.row(vec![
-            one.node.clone().into(),
-            one.jobs.to_string().into(),
-            one.failures.to_string().into(),
-            one.followed.to_string().into(),
-            format!("{:.0}", one.hours).into(),
+            blame.node.clone().into(),
+            blame.jobs.to_string().into(),
+            blame.failures.to_string().into(),
+            blame.followed.to_string().into(),
+            format!("{:.0}", blame.hours).into(),
             rate.into(),
             range.into(),
-            Cell::colored(word, one.stands_out.then_some(Color::Yellow)),
+            Cell::colored(note, blame.stands_out.then_some(Color::Yellow)),
         ]);
     }
-    table.show(format, headers, look)
+    table.show(format, headers, style)
 }

@@ -35,12 +35,16 @@ pub struct Efficiency {
 /// Formats a piece of advice: its kind, a sentence, and a change to the job file.
 fn advice_text(advice: &Advice) -> (&'static str, String, Option<String>) {
     match advice {
-        Advice::FewerGpus { idle, all, alone } => {
+        Advice::FewerGpus {
+            idle,
+            all: total,
+            alone: only_job,
+        } => {
             // With several pods, the sum does not show how many GPUs each pod needs.
-            let patch = alone.then(|| format!("resources:\n  gpu: {}\n", all - idle));
+            let patch = only_job.then(|| format!("resources:\n  gpu: {}\n", total - idle));
             (
                 "fewer-gpus",
-                format!("{idle} of {all} GPUs were idle"),
+                format!("{idle} of {total} GPUs were idle"),
                 patch,
             )
         }
@@ -55,24 +59,26 @@ fn advice_text(advice: &Advice) -> (&'static str, String, Option<String>) {
         Advice::Straggler {
             device,
             power,
-            others,
+            others: peer_power,
         } => (
             "straggler",
-            format!("{device} drew {power:.0} W, its peers {others:.0} W: it may slow them down"),
+            format!(
+                "{device} drew {power:.0} W, its peers {peer_power:.0} W: it may slow them down"
+            ),
             None,
         ),
         Advice::NoRequests { idle, held } => {
-            let told = format!(
+            let message = format!(
                 "no requests in {idle:.1} of {held:.1} GPU-hours: use fewer replicas, or a queue-based autoscaler"
             );
-            ("no-requests", told, None)
+            ("no-requests", message, None)
         }
         Advice::Stuck { devices, power } => {
-            let told = format!(
+            let message = format!(
                 "{} at 100% and {power:.0} W: busy waiting, as when a rank hangs",
                 count(*devices as u64, "GPU")
             );
-            ("stuck", told, None)
+            ("stuck", message, None)
         }
     }
 }
@@ -129,7 +135,7 @@ struct AdviceItem {
     patch: Option<String>,
 }
 
-pub fn document(of: &Efficiency) -> EfficiencyDocument<'_> {
+pub fn document(efficiency: &Efficiency) -> EfficiencyDocument<'_> {
     let Efficiency {
         top,
         from,
@@ -140,7 +146,7 @@ pub fn document(of: &Efficiency) -> EfficiencyDocument<'_> {
         advice,
         dropped,
         serving,
-    } = of;
+    } = efficiency;
     let gib = |memory: Mebibytes| rounded(memory.gibibytes());
     let devices = works.iter().map(|((node, device), work)| DeviceItem {
         node: node.clone(),
@@ -200,49 +206,56 @@ fn span(seconds: f64) -> String {
 fn part_line(name: &str, hours: &PartHours) -> String {
     let worth = hours.equivalent.map_or_else(
         || "of unknown size".to_owned(),
-        |all| format!("equal to {all:.1} GPU-hours"),
+        |gpu_hours| format!("equal to {gpu_hours:.1} GPU-hours"),
     );
-    let used = match hours.used().zip(hours.utilization()) {
+    let used_text = match hours.used().zip(hours.utilization()) {
         Some((used, Percent(utilization))) => format!(", {used:.1} used ({utilization:.0}%)"),
         None => String::new(),
     };
     format!(
-        "  {}   {:.1} hours held, {worth}{used}\n",
+        "  {}   {:.1} hours held, {worth}{used_text}\n",
         clean(name),
         hours.held
     )
 }
 
-pub fn text(of: &Efficiency, look: TextStyle) -> String {
-    let mut text = format!("{}\n{}\n", heading(of), hours_line(&of.account));
-    for (name, hours) in &of.account.parts {
+pub fn text(efficiency: &Efficiency, style: TextStyle) -> String {
+    let mut text = format!(
+        "{}\n{}\n",
+        heading(efficiency),
+        hours_line(&efficiency.account)
+    );
+    for (name, hours) in &efficiency.account.parts {
         text.push_str(&part_line(name, hours));
     }
-    if let Some(sum) = &of.serving {
-        text.push_str(&serving_line(sum));
+    if let Some(serving) = &efficiency.serving {
+        text.push_str(&serving_line(serving));
     }
-    text.push_str(&device_lines(&of.works, look));
-    for (_, message, patch) in of.advice.iter().map(advice_text) {
+    text.push_str(&device_lines(&efficiency.works, style));
+    for (_, message, patch) in efficiency.advice.iter().map(advice_text) {
         text.push_str(&format!("  advice  {}\n", clean(&message)));
         for line in patch.iter().flat_map(|patch| patch.lines()) {
             text.push_str(&format!("          {line}\n"));
         }
     }
-    let share = of.account.covered().map_or(0.0, |Percent(share)| share);
-    let dropped = if of.dropped > 0 {
-        format!(" ({} dropped)", count(of.dropped, "sample"))
+    let share = efficiency
+        .account
+        .covered()
+        .map_or(0.0, |Percent(share)| share);
+    let dropped = if efficiency.dropped > 0 {
+        format!(" ({} dropped)", count(efficiency.dropped, "sample"))
     } else {
         String::new()
     };
     text.push_str(&format!(
         "  based on {share:.0}% of the GPU-hours, {}{dropped}\n",
-        count(of.works.len() as u64, "GPU")
+        count(efficiency.works.len() as u64, "GPU")
     ));
     text
 }
 
-fn heading(of: &Efficiency) -> String {
-    let ran = of.from.zip(of.to).map_or_else(
+fn heading(efficiency: &Efficiency) -> String {
+    let ran = efficiency.from.zip(efficiency.to).map_or_else(
         || "never ran".to_owned(),
         |(from, to)| {
             format!(
@@ -253,10 +266,10 @@ fn heading(of: &Efficiency) -> String {
     );
     clean(&format!(
         "{}/{}   {}   {ran}, waited {}",
-        of.top.namespace,
-        of.top.name,
-        of.top.kind,
-        span(of.wait_seconds)
+        efficiency.top.namespace,
+        efficiency.top.name,
+        efficiency.top.kind,
+        span(efficiency.wait_seconds)
     ))
     .into_owned()
 }
@@ -281,19 +294,19 @@ fn hours_line(account: &GpuHours) -> String {
     text
 }
 
-fn serving_line(sum: &ServingHours) -> String {
-    let rate = sum.tokens_per_gpu_hour().map_or(String::new(), |rate| {
+fn serving_line(serving: &ServingHours) -> String {
+    let rate = serving.tokens_per_gpu_hour().map_or(String::new(), |rate| {
         format!(", {rate:.0} for each GPU-hour")
     });
     format!(
         "  requests    {:.0} tokens generated{rate}; \
          no requests in {:.1} of {:.1} GPU-hours\n",
-        sum.generated_tokens, sum.idle, sum.held
+        serving.generated_tokens, serving.idle, serving.held
     )
 }
 
 /// Renders a line with a bar for each device.
-fn device_lines(works: &Works, look: TextStyle) -> String {
+fn device_lines(works: &Works, style: TextStyle) -> String {
     let width = works
         .keys()
         .map(|(node, device)| node.len() + device.to_string().len() + 1)
@@ -304,7 +317,7 @@ fn device_lines(works: &Works, look: TextStyle) -> String {
         let name = clean(&format!("{node}/{device}")).into_owned();
         let bar = work.utilization().map_or_else(
             || format!("{:20}    -", ""),
-            |value| format!("{} {value:>4.0}%", blocks(value, 20, look)),
+            |value| format!("{} {value:>4.0}%", blocks(value, 20, style)),
         );
         let total = work.memory_total.map_or(String::new(), |total| {
             format!(" of {:.0}", total.gibibytes())

@@ -159,10 +159,13 @@ pub enum HourlyRow {
 
 impl HourlyRow {
     /// Parses cached rows of one kind; `None` when they have another format.
-    pub fn read(kind: RowKind, kept: Value) -> Option<Vec<Self>> {
-        fn of<T: DeserializeOwned>(kept: Value, row: fn(T) -> HourlyRow) -> Option<Vec<HourlyRow>> {
+    pub fn read(kind: RowKind, stored: Value) -> Option<Vec<Self>> {
+        fn parse_rows<T: DeserializeOwned>(
+            stored: Value,
+            row: fn(T) -> HourlyRow,
+        ) -> Option<Vec<HourlyRow>> {
             Some(
-                serde_json::from_value::<Vec<T>>(kept)
+                serde_json::from_value::<Vec<T>>(stored)
                     .ok()?
                     .into_iter()
                     .map(row)
@@ -170,10 +173,10 @@ impl HourlyRow {
             )
         }
         match kind {
-            RowKind::Cluster => of(kept, Self::Cluster),
-            RowKind::Namespaces => of(kept, Self::Namespace),
-            RowKind::Labels => of(kept, Self::Dimension),
-            RowKind::Workloads => of(kept, |row| Self::Workload(Box::new(row))),
+            RowKind::Cluster => parse_rows(stored, Self::Cluster),
+            RowKind::Namespaces => parse_rows(stored, Self::Namespace),
+            RowKind::Labels => parse_rows(stored, Self::Dimension),
+            RowKind::Workloads => parse_rows(stored, |row| Self::Workload(Box::new(row))),
         }
     }
 
@@ -264,7 +267,7 @@ fn row_id(hour: &Hour<'_>, kind: &str, names: &[&str]) -> u64 {
     id(&parts)
 }
 
-pub fn of_cluster(
+pub fn cluster_row(
     hour: &Hour<'_>,
     capacity: Option<u64>,
     parts: &[(String, u64)],
@@ -274,7 +277,7 @@ pub fn of_cluster(
     let allocated = sum.map(|sum| sum.allocated);
     let rate = allocated
         .zip(capacity.filter(|capacity| *capacity > 0))
-        .map(|(held, all)| Percent((held / all as f64 * 100.0).min(100.0)));
+        .map(|(held, capacity)| Percent((held / capacity as f64 * 100.0).min(100.0)));
     HourlyRow::Cluster(ClusterRow {
         id: row_id(hour, "cluster", &[]),
         cluster_name: hour.cluster.to_owned(),
@@ -289,7 +292,7 @@ pub fn of_cluster(
     })
 }
 
-pub fn of_namespace(
+pub fn namespace_row(
     hour: &Hour<'_>,
     capacity: Option<u64>,
     namespace: &str,
@@ -304,13 +307,13 @@ pub fn of_namespace(
         allocated_gpu_count: rounded(sum.allocated),
         group: Some(sum).into(),
         active_workload_count: sum.workloads,
-        gpu_parts: PartItem::of(&sum.parts),
+        gpu_parts: PartItem::from_sums(&sum.parts),
         stamp: hour.into(),
     })
 }
 
 /// Creates the row of one value. `dimension` is its type (`label` or `annotation`), key and value.
-pub fn of_dimension(hour: &Hour<'_>, dimension: [&str; 3], sum: &Sum) -> HourlyRow {
+pub fn dimension_row(hour: &Hour<'_>, dimension: [&str; 3], sum: &Sum) -> HourlyRow {
     let [kind, key, value] = dimension.map(ToOwned::to_owned);
     HourlyRow::Dimension(DimensionRow {
         id: row_id(hour, "dimension", &dimension),
@@ -322,12 +325,12 @@ pub fn of_dimension(hour: &Hour<'_>, dimension: [&str; 3], sum: &Sum) -> HourlyR
         allocated_gpu_count: rounded(sum.allocated),
         group: Some(sum).into(),
         active_workload_count: sum.workloads,
-        gpu_parts: PartItem::of(&sum.parts),
+        gpu_parts: PartItem::from_sums(&sum.parts),
         stamp: hour.into(),
     })
 }
 
-pub fn of_workload(hour: &Hour<'_>, workload: &OfWorkload) -> HourlyRow {
+pub fn workload_row(hour: &Hour<'_>, workload: &OfWorkload) -> HourlyRow {
     let OfWorkload {
         top,
         sum,
@@ -338,9 +341,9 @@ pub fn of_workload(hour: &Hour<'_>, workload: &OfWorkload) -> HourlyRow {
         labels,
         annotations,
     } = workload;
-    let gib = |of: Option<Mebibytes>| of.map(|used| rounded(used.gibibytes()));
+    let gib = |memory: Option<Mebibytes>| memory.map(|used| rounded(used.gibibytes()));
     #[expect(clippy::cast_possible_truncation, reason = "a count of pods")]
-    let count = |of: Option<f64>| of.map(|of| of as i64);
+    let count = |value: Option<f64>| value.map(|value| value as i64);
     HourlyRow::Workload(Box::new(WorkloadRow {
         id: row_id(hour, "workload", &[&top.namespace, &top.kind, &top.name]),
         cluster_name: hour.cluster.to_owned(),
@@ -351,19 +354,19 @@ pub fn of_workload(hour: &Hour<'_>, workload: &OfWorkload) -> HourlyRow {
         allocated_gpu_count: rounded(sum.allocated),
         requested_gpu_count: rounded(sum.requested),
         utilization: sum.samples.as_ref().into(),
-        avg_gpu_memory_used: gib(memory_used.map(|of| of.mean)),
-        max_gpu_memory_used: gib(memory_used.map(|of| of.max)),
-        avg_gpu_memory_total: gib(memory_total.map(|of| of.mean)),
-        avg_replica_count: replicas.map(|of| rounded(of.mean)),
-        max_replica_count: count(replicas.map(|of| of.max)),
-        min_replica_count: count(replicas.map(|of| of.min)),
+        avg_gpu_memory_used: gib(memory_used.map(|summary| summary.mean)),
+        max_gpu_memory_used: gib(memory_used.map(|summary| summary.max)),
+        avg_gpu_memory_total: gib(memory_total.map(|summary| summary.mean)),
+        avg_replica_count: replicas.map(|summary| rounded(summary.mean)),
+        max_replica_count: count(replicas.map(|summary| summary.max)),
+        min_replica_count: count(replicas.map(|summary| summary.min)),
         workload_status: status.map(ToOwned::to_owned),
-        sample_count: sum.samples.map_or(0, |of| of.count),
+        sample_count: sum.samples.map_or(0, |summary| summary.count),
         owner_uid: None,
         owner_name: top.name.clone(),
         labels: labels.clone(),
         annotations: annotations.clone(),
-        gpu_parts: PartItem::of(&sum.parts),
+        gpu_parts: PartItem::from_sums(&sum.parts),
         stamp: hour.into(),
     }))
 }
@@ -383,9 +386,9 @@ mod tests {
 
     #[test]
     fn a_number_is_of_its_row() {
-        let one = id(&["cluster", "lab", "2025-11-05T14:00:00Z"]);
-        assert_eq!(one, id(&["cluster", "lab", "2025-11-05T14:00:00Z"]));
-        assert_ne!(one, id(&["cluster", "la", "b2025-11-05T14:00:00Z"]));
-        assert!(one < 1 << 53);
+        let first = id(&["cluster", "lab", "2025-11-05T14:00:00Z"]);
+        assert_eq!(first, id(&["cluster", "lab", "2025-11-05T14:00:00Z"]));
+        assert_ne!(first, id(&["cluster", "la", "b2025-11-05T14:00:00Z"]));
+        assert!(first < 1 << 53);
     }
 }

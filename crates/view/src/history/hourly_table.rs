@@ -21,15 +21,15 @@ pub fn table(
     rows: &[HourlyRow],
     format: Format,
     headers: bool,
-    look: TextStyle,
+    style: TextStyle,
 ) -> String {
     if format == Format::Csv {
         return csv::rows(rows, headers);
     }
     let clusters: BTreeSet<&str> = rows.iter().map(HourlyRow::cluster).collect();
-    let several = clusters.len() > 1;
+    let has_several_clusters = clusters.len() > 1;
     let mut table = Table::new(
-        several
+        has_several_clusters
             .then_some(left("CLUSTER"))
             .into_iter()
             .chain([left("HOUR")])
@@ -37,7 +37,10 @@ pub fn table(
     )
     .with_wide();
     for row in rows {
-        let mut cells: Vec<Cell> = several.then(|| row.cluster().into()).into_iter().collect();
+        let mut cells: Vec<Cell> = has_several_clusters
+            .then(|| row.cluster().into())
+            .into_iter()
+            .collect();
         // An RFC 3339 timestamp up to the minute.
         let short = row
             .hour()
@@ -57,7 +60,7 @@ pub fn table(
         cells.extend(figure_cells(row));
         table.row(cells);
     }
-    table.show(format, headers, look)
+    table.show(format, headers, style)
 }
 
 /// Lists the columns after cluster and hour.
@@ -159,19 +162,19 @@ fn number(value: Option<impl Serialize>) -> Cell {
 }
 
 /// Draws the hourly utilization of a cluster on a terminal.
-pub fn curve(rows: &[HourlyRow], start: UnixSeconds, end: UnixSeconds, look: TextStyle) -> String {
-    let of = |row: &HourlyRow| {
+pub fn curve(rows: &[HourlyRow], start: UnixSeconds, end: UnixSeconds, style: TextStyle) -> String {
+    let point_of = |row: &HourlyRow| {
         Some(Point {
             at: row.hour().as_millisecond(),
             value: row.avg_utilization()?.0,
         })
     };
-    let points: Vec<Point> = rows.iter().filter_map(of).collect();
+    let points: Vec<Point> = rows.iter().filter_map(point_of).collect();
     // A single point does not make a curve.
-    if look.width.is_none() || points.len() < 2 {
+    if style.width.is_none() || points.len() < 2 {
         return String::new();
     }
-    let width = look.width.unwrap_or(80).min(100);
+    let width = style.width.unwrap_or(80).min(100);
     let frame = ChartFrame {
         from: start.millis(),
         to: end.millis(),
@@ -179,7 +182,7 @@ pub fn curve(rows: &[HourlyRow], start: UnixSeconds, end: UnixSeconds, look: Tex
         height: 5,
         width,
     };
-    chart(&points, frame, "hourly utilization of held GPUs, %", look)
+    chart(&points, frame, "hourly utilization of held GPUs, %", style)
 }
 
 /// A page of rows.

@@ -79,13 +79,13 @@ impl JobCurves<'_> {
 }
 
 fn timed(points: &[Point]) -> Vec<TimedValue> {
-    let one = |point: &Point| {
+    let timed_value = |point: &Point| {
         Some(TimedValue {
             timestamp: Timestamp::from_millisecond(point.at).ok()?,
             value: rounded(point.value),
         })
     };
-    points.iter().filter_map(one).collect()
+    points.iter().filter_map(timed_value).collect()
 }
 
 /// The JSON output of `get metrics job`; with `--metric`, only the requested metrics.
@@ -108,11 +108,11 @@ pub struct JobMetrics {
     coverage: Option<Rests>,
 }
 
-/// Builds the JSON output; if `only` is not empty, with these metrics alone.
-pub fn job(curves: &JobCurves<'_>, only: &[JobMetric]) -> JobMetrics {
-    let is_whole = only.is_empty();
+/// Builds the JSON output; if `metrics` is not empty, only with these.
+pub fn job(curves: &JobCurves<'_>, metrics: &[JobMetric]) -> JobMetrics {
+    let is_whole = metrics.is_empty();
     let series =
-        |metric| (is_whole || only.contains(&metric)).then(|| timed(&curves.curve(metric)));
+        |metric| (is_whole || metrics.contains(&metric)).then(|| timed(&curves.curve(metric)));
     let History {
         traces,
         samples,
@@ -131,9 +131,14 @@ pub fn job(curves: &JobCurves<'_>, only: &[JobMetric]) -> JobMetrics {
     }
 }
 
-/// Draws the charts of a job; with `each`, one line per device instead of the mean.
-pub fn job_text(curves: &JobCurves<'_>, only: &[JobMetric], each: bool, look: TextStyle) -> String {
-    let width = look.width.map_or(80, |width| width.min(110));
+/// Draws the charts of a job; with `per_device`, one line per device instead of the mean.
+pub fn job_text(
+    curves: &JobCurves<'_>,
+    metrics: &[JobMetric],
+    per_device: bool,
+    style: TextStyle,
+) -> String {
+    let width = style.width.map_or(80, |width| width.min(110));
     let frame = |top: f64| ChartFrame {
         from: curves.from,
         to: curves.to,
@@ -144,7 +149,7 @@ pub fn job_text(curves: &JobCurves<'_>, only: &[JobMetric], each: bool, look: Te
     let mut text = String::new();
     for metric in JobMetric::ALL
         .into_iter()
-        .filter(|metric| only.is_empty() || only.contains(metric))
+        .filter(|metric| metrics.is_empty() || metrics.contains(metric))
     {
         let points = curves.curve(metric);
         let highest = points.iter().map(|point| point.value).fold(0.0, f64::max);
@@ -160,24 +165,24 @@ pub fn job_text(curves: &JobCurves<'_>, only: &[JobMetric], each: bool, look: Te
             text.push_str(&format!("{title}: no samples\n"));
             continue;
         }
-        if each && metric != JobMetric::Throughput {
+        if per_device && metric != JobMetric::Throughput {
             text.push_str(&format!("{title}\n"));
-            text.push_str(&lines(curves, metric, frame(top), look));
+            text.push_str(&lines(curves, metric, frame(top), style));
         } else {
             let mean = points.iter().map(|point| point.value).sum::<f64>() / points.len() as f64;
-            let of = match metric {
+            let unit = match metric {
                 JobMetric::Throughput => String::new(),
                 _ => format!(" of {} GPUs", curves.history.traces.len()),
             };
-            let note = format!("{title}, mean {mean:.0}{of}");
-            text.push_str(&chart(&points, frame(top), &note, look));
+            let note = format!("{title}, mean {mean:.0}{unit}");
+            text.push_str(&chart(&points, frame(top), &note, style));
         }
     }
     text
 }
 
 /// Draws one line of block characters per device.
-fn lines(curves: &JobCurves<'_>, metric: JobMetric, frame: ChartFrame, look: TextStyle) -> String {
+fn lines(curves: &JobCurves<'_>, metric: JobMetric, frame: ChartFrame, style: TextStyle) -> String {
     let quantity = if metric == JobMetric::GpuUtilization {
         Quantity::Utilization
     } else {
@@ -185,7 +190,7 @@ fn lines(curves: &JobCurves<'_>, metric: JobMetric, frame: ChartFrame, look: Tex
     };
     let names = names(curves.history);
     let widest = names.iter().map(String::len).max().unwrap_or(0);
-    let room = frame.width.saturating_sub(widest + 9).max(10);
+    let curve_width = frame.width.saturating_sub(widest + 9).max(10);
     let mut text = String::new();
     for (trace, name) in curves.history.traces.iter().zip(&names) {
         // Mebibytes to gibibytes.
@@ -211,10 +216,10 @@ fn lines(curves: &JobCurves<'_>, metric: JobMetric, frame: ChartFrame, look: Tex
         let drawn = spark(
             &points,
             ChartFrame {
-                width: room,
+                width: curve_width,
                 ..frame
             },
-            look,
+            style,
         );
         text.push_str(&format!(
             "  {name:<widest$} {number:>4} {}\n",

@@ -43,24 +43,25 @@ impl Group {
 
     /// Computes the rest of the budget in GPU-hours and in cost. Parts of devices count by their
     /// fraction. `None` when the budget or the use is unknown.
-    pub fn left(&self) -> (Option<f64>, Option<f64>) {
+    pub fn remaining_budget(&self) -> (Option<f64>, Option<f64>) {
         let used = self
             .account
             .part_equivalent()
             .map(|parts| self.account.held + parts);
-        let rest = |allowed: Option<f64>, used: Option<f64>| Some(allowed? - used?);
+        let remainder = |allowed: Option<f64>, used: Option<f64>| Some(allowed? - used?);
         let allowance = self.allowance.unwrap_or_default();
         (
-            rest(allowance.gpu_hours, used),
-            rest(allowance.cost, self.cost),
+            remainder(allowance.gpu_hours, used),
+            remainder(allowance.cost, self.cost),
         )
     }
 
     /// Divides the cost of `gpu_hours` GPU-hours by a number of `things`, such as jobs or tokens.
     /// `None` when a number is unknown or zero.
     pub(crate) fn cost_of(&self, gpu_hours: f64, things: f64) -> Option<f64> {
-        let all = self.account.held + self.account.part_equivalent()?;
-        (all > 0.0 && things > 0.0).then_some(self.cost? * (gpu_hours / all).min(1.0) / things)
+        let total_hours = self.account.held + self.account.part_equivalent()?;
+        (total_hours > 0.0 && things > 0.0)
+            .then_some(self.cost? * (gpu_hours / total_hours).min(1.0) / things)
     }
 }
 
@@ -146,11 +147,11 @@ const OF_JOBS: [Column; 12] = [
 impl GpuHourReport<'_> {
     /// A report with nothing but groups, for tests.
     #[cfg(test)]
-    pub fn made(at: Timestamp, groups: Vec<Group>, total: Group) -> Self {
+    pub fn new(time: Timestamp, groups: Vec<Group>, total: Group) -> Self {
         Self {
             by: "team",
-            from: at,
-            to: at,
+            from: time,
+            to: time,
             currency: None,
             groups,
             total,
@@ -174,11 +175,11 @@ impl GpuHourReport<'_> {
 
     /// Renders the cells of a row in the order of the columns, for people if `shown` is true, or
     /// else for CSV.
-    pub(crate) fn cells(&self, group: &Group, none: &str, shown: bool) -> Vec<String> {
+    pub(crate) fn cells(&self, group: &Group, unnamed: &str, shown: bool) -> Vec<String> {
         if self.of_jobs {
-            job_cells(group, none, shown)
+            job_cells(group, unnamed, shown)
         } else {
-            hour_cells(group, none, shown, self.budgeted)
+            hour_cells(group, unnamed, shown, self.budgeted)
         }
     }
 }
@@ -199,7 +200,7 @@ fn hours(value: f64, shown: bool) -> String {
     }
 }
 
-fn hour_cells(group: &Group, none: &str, shown: bool, budgeted: bool) -> Vec<String> {
+fn hour_cells(group: &Group, unnamed: &str, shown: bool, budgeted: bool) -> Vec<String> {
     let Group {
         name,
         quota,
@@ -217,7 +218,7 @@ fn hour_cells(group: &Group, none: &str, shown: bool, budgeted: bool) -> Vec<Str
         }
     };
     let mut cells = vec![
-        name.clone().unwrap_or_else(|| none.to_owned()),
+        name.clone().unwrap_or_else(|| unnamed.to_owned()),
         quota.map_or_else(
             || if shown { "-".to_owned() } else { String::new() },
             |quota| quota.to_string(),
@@ -239,7 +240,7 @@ fn hour_cells(group: &Group, none: &str, shown: bool, budgeted: bool) -> Vec<Str
         account.workloads.len().to_string(),
     ];
     if budgeted {
-        let (hours_left, cost_left) = group.left();
+        let (hours_left, cost_left) = group.remaining_budget();
         let allowance = allowance.unwrap_or_default();
         cells.splice(
             1..1,
@@ -249,20 +250,20 @@ fn hour_cells(group: &Group, none: &str, shown: bool, budgeted: bool) -> Vec<Str
     cells
 }
 
-fn job_cells(group: &Group, none: &str, shown: bool) -> Vec<String> {
+fn job_cells(group: &Group, unnamed: &str, shown: bool) -> Vec<String> {
     let jobs = &group.jobs;
     let ratio = |value: Option<f64>| match value {
         Some(value) if shown => format!("{value:.3}"),
         Some(value) => format!("{value:.4}"),
         None => optional(None, shown),
     };
-    let wait = |part: f64| match jobs.wait(part) {
+    let wait = |quantile: f64| match jobs.wait(quantile) {
         #[expect(clippy::cast_possible_truncation, reason = "a wait in seconds")]
         Some(seconds) if shown => span(SignedDuration::from_secs(seconds as i64)),
         other => optional(other, shown),
     };
     vec![
-        group.name.clone().unwrap_or_else(|| none.to_owned()),
+        group.name.clone().unwrap_or_else(|| unnamed.to_owned()),
         ratio(jobs.effective_ratio()),
         ratio(jobs.goodput()),
         jobs.jobs.to_string(),
@@ -278,14 +279,19 @@ fn job_cells(group: &Group, none: &str, shown: bool) -> Vec<String> {
 }
 
 /// Renders the table for people with a total row below; CSV contains only the groups.
-pub fn table(report: &GpuHourReport<'_>, format: Format, headers: bool, look: TextStyle) -> String {
+pub fn table(
+    report: &GpuHourReport<'_>,
+    format: Format,
+    headers: bool,
+    style: TextStyle,
+) -> String {
     let mut table = Table::new(report.columns());
     let shown = format != Format::Csv;
-    let none = if shown { "(none)" } else { "" };
+    let unnamed = if shown { "(none)" } else { "" };
     for group in &report.groups {
         table.row(
             report
-                .cells(group, none, shown)
+                .cells(group, unnamed, shown)
                 .into_iter()
                 .map(Into::into)
                 .collect(),
@@ -300,7 +306,7 @@ pub fn table(report: &GpuHourReport<'_>, format: Format, headers: bool, look: Te
                 .collect(),
         );
     }
-    table.show(format, headers, look)
+    table.show(format, headers, style)
 }
 
 /// Renders a Markdown table, for a wiki or an issue.
@@ -339,8 +345,8 @@ pub fn markdown(report: &GpuHourReport<'_>) -> String {
 /// Renders the total row. Only its title may contain markup.
 fn totals(report: &GpuHourReport<'_>) -> Vec<String> {
     let mut cells = report.cells(&report.total, "total", true);
-    if let Some(title) = cells.first_mut() {
-        "**total**".clone_into(title);
+    if let Some(first_cell) = cells.first_mut() {
+        "**total**".clone_into(first_cell);
     }
     cells
 }
@@ -355,9 +361,9 @@ mod tests {
             name: Some(name.to_owned()),
             ..Group::default()
         };
-        let at = Timestamp::UNIX_EPOCH;
+        let time = Timestamp::UNIX_EPOCH;
         let groups = vec![group("a|b\u{1b}[31m")];
-        let report = GpuHourReport::made(at, groups, group(""));
+        let report = GpuHourReport::new(time, groups, group(""));
         let text = markdown(&report);
         assert!(!text.contains('\u{1b}') && text.contains("a\\|b"), "{text}");
         assert!(

@@ -97,8 +97,8 @@ struct BudgetItem {
 }
 
 impl BudgetItem {
-    fn of(group: &Group, allowance: Allowance) -> Self {
-        let (hours, cost) = group.left();
+    fn new(group: &Group, allowance: Allowance) -> Self {
+        let (hours, cost) = group.remaining_budget();
         Self {
             gpu_hours: allowance.gpu_hours,
             gpu_hours_left: hours.map(rounded),
@@ -159,7 +159,7 @@ impl<'a> From<&'a Group> for GroupItem<'a> {
             serving,
             budget: group
                 .allowance
-                .map(|allowance| BudgetItem::of(group, allowance)),
+                .map(|allowance| BudgetItem::new(group, allowance)),
         }
     }
 }

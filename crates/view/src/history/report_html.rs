@@ -44,13 +44,13 @@ pub fn page(report: &GpuHourReport<'_>) -> String {
         ("wasted", WASTED),
         ("not measured", UNKNOWN),
     ]
-    .map(|(word, RGBColor(r, g, b))| {
-        format!("<span style=\"background:rgb({r},{g},{b})\"></span>{word}")
+    .map(|(label, RGBColor(r, g, b))| {
+        format!("<span style=\"background:rgb({r},{g},{b})\"></span>{label}")
     });
     let mut groups: Vec<&Group> = report.groups.iter().collect();
     groups.sort_by(|a, b| b.account.held.total_cmp(&a.account.held));
     groups.truncate(MOST_GROUPS);
-    let bars: Vec<Bar> = groups.iter().map(|group| Bar::of(group)).collect();
+    let bars: Vec<Bar> = groups.iter().map(|group| Bar::from_group(group)).collect();
     // Writing to a `String` never fails.
     let _ = writeln!(page, "<p class=\"key\">{}</p>", key.concat());
     let _ = writeln!(
@@ -69,14 +69,14 @@ pub fn page(report: &GpuHourReport<'_>) -> String {
         let _ = write!(page, "<th>{}</th>", escaped(&column.title.to_lowercase()));
     }
     page.push_str("</tr></thead><tbody>\n");
-    for (group, none) in report
+    for (group, unnamed) in report
         .groups
         .iter()
         .map(|group| (group, "(none)"))
         .chain([(&report.total, "total")])
     {
         let cells: String = report
-            .cells(group, none, true)
+            .cells(group, unnamed, true)
             .iter()
             .map(|cell| format!("<td>{}</td>", escaped(cell)))
             .collect();
@@ -100,7 +100,7 @@ impl Bar {
         }
     }
 
-    fn of(group: &Group) -> Self {
+    fn from_group(group: &Group) -> Self {
         let account = &group.account;
         let name = clean(group.name.as_deref().unwrap_or("(none)")).into_owned();
         Self::new(
@@ -118,9 +118,9 @@ impl Bar {
 
 /// Groups the hours into at most `MOST_BARS` bars of the same number of hours.
 fn over_time(report: &GpuHourReport<'_>) -> Vec<Bar> {
-    let each = report.over_time.len().div_ceil(MOST_BARS).max(1);
+    let hours_per_bar = report.over_time.len().div_ceil(MOST_BARS).max(1);
     let bar = |hours: &[HourPoint]| {
-        let sum = |of: fn(&HourPoint) -> f64| hours.iter().map(of).sum::<f64>();
+        let sum = |field: fn(&HourPoint) -> f64| hours.iter().map(field).sum::<f64>();
         let (held, used, unknown) = (
             sum(|hour| hour.held),
             sum(|hour| hour.used),
@@ -129,7 +129,7 @@ fn over_time(report: &GpuHourReport<'_>) -> Vec<Bar> {
         let name = format!("{}h", hours.first().map_or(0, |hour| hour.hour));
         Bar::new(name, used, (held - used - unknown).max(0.0), unknown)
     };
-    report.over_time.chunks(each).map(bar).collect()
+    report.over_time.chunks(hours_per_bar).map(bar).collect()
 }
 
 /// Draws a plot as SVG, or returns a sentence when there is nothing to plot.
@@ -141,9 +141,9 @@ fn plot(bars: &[Bar]) -> String {
     let mut svg = String::new();
     match draw(&mut svg, bars, highest) {
         Ok(()) => svg,
-        Err(why) => format!(
+        Err(error) => format!(
             "<p>The plot could not be drawn: {}</p>",
-            escaped(&why.to_string())
+            escaped(&error.to_string())
         ),
     }
 }
@@ -154,15 +154,15 @@ type PlotError = DrawingAreaErrorKind<std::io::Error>;
 fn draw(svg: &mut String, bars: &[Bar], highest: f64) -> Result<(), PlotError> {
     let area = SVGBackend::with_string(svg, SIZE).into_drawing_area();
     // plotters includes the end of a range of integers.
-    let places = (0..bars.len().saturating_sub(1)).into_segmented();
+    let positions = (0..bars.len().saturating_sub(1)).into_segmented();
     let mut chart = ChartBuilder::on(&area)
         .margin(10)
         .x_label_area_size(40)
         .y_label_area_size(60)
-        .build_cartesian_2d(places, 0.0..highest * 1.05)?;
-    let name = |place: &SegmentValue<usize>| match place {
-        SegmentValue::CenterOf(place) | SegmentValue::Exact(place) => bars
-            .get(*place)
+        .build_cartesian_2d(positions, 0.0..highest * 1.05)?;
+    let name = |position: &SegmentValue<usize>| match position {
+        SegmentValue::CenterOf(index) | SegmentValue::Exact(index) => bars
+            .get(*index)
             .map_or_else(String::new, |bar| bar.name.chars().take(14).collect()),
         SegmentValue::Last => String::new(),
     };
@@ -175,12 +175,12 @@ fn draw(svg: &mut String, bars: &[Bar], highest: f64) -> Result<(), PlotError> {
         .x_label_formatter(&name)
         .y_desc("GPU-hours")
         .draw()?;
-    for (place, bar) in bars.iter().enumerate() {
+    for (index, bar) in bars.iter().enumerate() {
         let mut below = 0.0;
         for (part, color) in bar.parts.into_iter().filter(|(part, _)| *part > 0.0) {
             let corners = [
-                (SegmentValue::Exact(place), below),
-                (SegmentValue::Exact(place + 1), below + part),
+                (SegmentValue::Exact(index), below),
+                (SegmentValue::Exact(index + 1), below + part),
             ];
             let mut rectangle = Rectangle::new(corners, color.filled());
             rectangle.set_margin(0, 0, 1, 1);
@@ -223,7 +223,7 @@ mod tests {
             account: account.clone(),
             ..Group::default()
         };
-        let at = jiff::Timestamp::UNIX_EPOCH;
+        let time = jiff::Timestamp::UNIX_EPOCH;
         let over_time = (0..200)
             .map(|hour| HourPoint {
                 hour,
@@ -234,7 +234,7 @@ mod tests {
             .collect();
         let report = GpuHourReport {
             over_time,
-            ..GpuHourReport::made(at, vec![group()], group())
+            ..GpuHourReport::new(time, vec![group()], group())
         };
         let page = page(&report);
         assert!(

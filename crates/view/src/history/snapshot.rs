@@ -23,7 +23,7 @@ use gpuctl_core::stats::history::usage::{Usage, windows};
 pub type Uids = BTreeMap<(String, String, String), String>;
 
 /// A point in time within a window of history.
-pub struct At<'a> {
+pub struct PointInTime<'a> {
     pub cluster: &'a str,
     pub time: Timestamp,
     pub ledger: &'a AllocationHistory,
@@ -38,20 +38,20 @@ pub struct Details<'a> {
     pub annotation: Option<&'a str>,
 }
 
-impl At<'_> {
+impl PointInTime<'_> {
     /// Finds the slot that ends at this time, or else the last observed slot before it. `None` if
     /// that is more than five minutes ago.
     pub(crate) fn slot(&self) -> Option<usize> {
         // Slots are half-open ranges, so the slot that ends at this time contains the millisecond
         // before.
         let slot = self.ledger.slot_of(self.time.as_millisecond() - 1)?;
-        let seen = (0..=slot).rev().find(|slot| self.ledger.observed[*slot])?;
-        let begin = self.ledger.stretch.start
-            + i64::try_from(seen)
+        let observed = (0..=slot).rev().find(|slot| self.ledger.observed[*slot])?;
+        let start = self.ledger.stretch.start
+            + i64::try_from(observed)
                 .unwrap_or(i64::MAX)
                 .saturating_mul(self.ledger.slot);
-        let ago = self.time.as_millisecond() - begin;
-        (ago <= WINDOW).then_some(seen)
+        let ago = self.time.as_millisecond() - start;
+        (ago <= WINDOW).then_some(observed)
     }
 
     /// Number of devices at that time: the last known value.
@@ -99,9 +99,9 @@ impl At<'_> {
 
     /// Lists all parts of devices at that time, held or not.
     fn all_parts(&self, held: &[usize]) -> Vec<PartAt> {
-        let own = self.parts(held);
+        let held_parts = self.parts(held);
         let slot = self.slot();
-        let one = |(name, slots): (&String, &Vec<Option<u64>>)| PartAt {
+        let part_at = |(name, slots): (&String, &Vec<Option<u64>>)| PartAt {
             part: name.clone(),
             capacity: slot.and_then(|slot| {
                 slots
@@ -110,17 +110,18 @@ impl At<'_> {
                     .rev()
                     .find_map(|capacity| *capacity)
             }),
-            allocated: own
+            allocated: held_parts
                 .iter()
                 .find(|part| part.part == *name)
                 .map_or(0, |part| part.allocated),
         };
-        let mut all: Vec<PartAt> = self.ledger.part_capacities.iter().map(one).collect();
-        all.extend(
-            own.into_iter()
+        let mut parts: Vec<PartAt> = self.ledger.part_capacities.iter().map(part_at).collect();
+        parts.extend(
+            held_parts
+                .into_iter()
                 .filter(|part| !self.ledger.part_capacities.contains_key(&part.part)),
         );
-        all
+        parts
     }
 
     pub(crate) fn gpus(&self, held: &[usize]) -> GpuCount {
@@ -132,12 +133,12 @@ impl At<'_> {
     pub(crate) fn utilization(&self, held: &[usize]) -> Option<Percent> {
         let window =
             (self.time.as_millisecond() - 1 - self.ledger.stretch.start).div_euclid(WINDOW);
-        let own = held
+        let measured = held
             .iter()
             .copied()
             .filter(|index| self.tenure(*index).part.is_none())
             .collect();
-        windows(self.ledger.stretch, self.usage.runs_of(&own))
+        windows(self.ledger.stretch, self.usage.runs_of(&measured))
             .get(&window)
             .copied()
     }
@@ -145,7 +146,7 @@ impl At<'_> {
     fn group(&self, held: &[usize], uids: &Uids) -> GroupAllocation {
         let tops: BTreeSet<&TopOwner> = held.iter().map(|index| &self.tenure(*index).top).collect();
         let workload = |top: &&TopOwner| {
-            let own: Vec<usize> = held
+            let by_top: Vec<usize> = held
                 .iter()
                 .copied()
                 .filter(|index| self.tenure(*index).top == **top)
@@ -157,9 +158,9 @@ impl At<'_> {
                 name: top.name.clone(),
                 namespace: top.namespace.clone(),
                 kind: top.kind.clone(),
-                allocated_gpu: self.gpus(&own),
-                gpu_parts: self.parts(&own),
-                utilization: self.utilization(&own).map(rounded),
+                allocated_gpu: self.gpus(&by_top),
+                gpu_parts: self.parts(&by_top),
+                utilization: self.utilization(&by_top).map(rounded),
             }
         };
         GroupAllocation {
@@ -171,22 +172,23 @@ impl At<'_> {
         }
     }
 
-    fn details(&self, held: &[usize], told: Details<'_>) -> Allocations {
+    fn details(&self, held: &[usize], details: Details<'_>) -> Allocations {
         let mut namespaces: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
         let mut annotations: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
         for index in held {
             let tenure = self.tenure(*index);
             namespaces.entry(&tenure.pod.0).or_default().push(*index);
-            let value = told
+            let value = details
                 .annotation
                 .and_then(|key| tenure.annotations.as_ref()?.get(key));
             if let Some(value) = value {
                 annotations.entry(value).or_default().push(*index);
             }
         }
-        let groups = |of: BTreeMap<&str, Vec<usize>>| -> BTreeMap<String, GroupAllocation> {
-            of.into_iter()
-                .map(|(name, held)| (name.to_owned(), self.group(&held, told.uids)))
+        let groups = |by_name: BTreeMap<&str, Vec<usize>>| -> BTreeMap<String, GroupAllocation> {
+            by_name
+                .into_iter()
+                .map(|(name, held)| (name.to_owned(), self.group(&held, details.uids)))
                 .collect()
         };
         Allocations {
@@ -259,9 +261,13 @@ struct WorkloadAllocation {
     utilization: Option<Percent>,
 }
 
-/// Creates a snapshot. `whole` adds the fields of the current snapshot, which snapshots in lists do
-/// not have.
-pub fn snapshot(at: &At<'_>, details: Option<Details<'_>>, whole: bool) -> Snapshot {
+/// Creates a snapshot. `with_dimension` adds the fields of the current snapshot, which snapshots
+/// in lists do not have.
+pub fn snapshot(
+    at: &PointInTime<'_>,
+    details: Option<Details<'_>>,
+    with_dimension: bool,
+) -> Snapshot {
     let held = at.held();
     Snapshot {
         id: id(&["snapshot", at.cluster, &at.time.to_string()]),
@@ -269,26 +275,29 @@ pub fn snapshot(at: &At<'_>, details: Option<Details<'_>>, whole: bool) -> Snaps
         snapshot_time: at.time,
         dimension_type: "cluster",
         // A snapshot covers the whole cluster, so its dimension has no key and no value.
-        dimension_key: whole.then_some(""),
-        dimension_value: whole.then_some(""),
+        dimension_key: with_dimension.then_some(""),
+        dimension_value: with_dimension.then_some(""),
         total_gpu_capacity: at.capacity(),
         allocated_gpu_count: held.as_ref().map(|held| at.gpus(held)),
         gpu_parts: held.as_ref().map(|held| at.all_parts(held)),
         allocation_details: details
             .zip(held)
-            .map(|(told, held)| at.details(&held, told))
+            .map(|(details, held)| at.details(&held, details))
             .unwrap_or_default(),
         created_at: at.time,
     }
 }
 
 /// Renders a snapshot with its workloads for people.
-pub fn text(snapshot: &Snapshot, look: TextStyle) -> String {
-    let (held, all) = (
+pub fn text(snapshot: &Snapshot, style: TextStyle) -> String {
+    let (held, capacity) = (
         or_dash(snapshot.allocated_gpu_count),
         or_dash(snapshot.total_gpu_capacity),
     );
-    let mut text = format!("{}: {held} of {all} GPUs held\n", snapshot.snapshot_time);
+    let mut text = format!(
+        "{}: {held} of {capacity} GPUs held\n",
+        snapshot.snapshot_time
+    );
     let mut table = Table::new([
         left("NAMESPACE"),
         left("WORKLOAD"),
@@ -309,13 +318,13 @@ pub fn text(snapshot: &Snapshot, look: TextStyle) -> String {
             ]);
         }
     }
-    text.push_str(&table.show(Format::Table, true, look));
+    text.push_str(&table.show(Format::Table, true, style));
     text
 }
 
 /// Renders snapshots for people, or as CSV with every field. On a terminal, times without data are
 /// counted instead of listed.
-pub fn table(rows: &[Snapshot], format: Format, headers: bool, look: TextStyle) -> String {
+pub fn table(rows: &[Snapshot], format: Format, headers: bool, style: TextStyle) -> String {
     if format == Format::Csv {
         return csv::rows(rows, headers);
     }
@@ -325,12 +334,12 @@ pub fn table(rows: &[Snapshot], format: Format, headers: bool, look: TextStyle) 
         right("TOTAL GPU CAPACITY"),
         right("ALLOCATED GPU COUNT"),
     ]);
-    let known = |row: &&Snapshot| {
-        look.width.is_none()
+    let is_known = |row: &&Snapshot| {
+        style.width.is_none()
             || row.total_gpu_capacity.is_some()
             || row.allocated_gpu_count.is_some()
     };
-    for row in rows.iter().filter(known) {
+    for row in rows.iter().filter(is_known) {
         table.row(vec![
             row.snapshot_time.to_string().into(),
             row.cluster_name.as_str().into(),
@@ -338,7 +347,7 @@ pub fn table(rows: &[Snapshot], format: Format, headers: bool, look: TextStyle) 
             or_dash(row.allocated_gpu_count).into(),
         ]);
     }
-    let unknown = rows.len() - rows.iter().filter(known).count();
+    let unknown = rows.len() - rows.iter().filter(is_known).count();
     let note = if unknown == 0 {
         String::new()
     } else {
@@ -348,5 +357,5 @@ pub fn table(rows: &[Snapshot], format: Format, headers: bool, look: TextStyle) 
             if unknown == 1 { "is" } else { "are" }
         )
     };
-    table.show(format, headers, look) + &note
+    table.show(format, headers, style) + &note
 }

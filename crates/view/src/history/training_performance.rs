@@ -20,23 +20,27 @@ pub struct Performance {
 }
 
 /// Lists the values by metric, each sorted by time.
-pub fn performance(told: &TrainingCurves) -> Vec<Performance> {
-    let of = |measure: Measure| {
-        let points = told.get(&measure).into_iter().flatten();
+pub fn performance(curves: &TrainingCurves) -> Vec<Performance> {
+    let performance_of = |measure: Measure| {
+        let points = curves.get(&measure).into_iter().flatten();
         points.map(move |point| Performance {
             metric: measure.name(),
             value: point.value,
             timestamp: point.at,
         })
     };
-    Measure::ALL.iter().copied().flat_map(of).collect()
+    Measure::ALL
+        .iter()
+        .copied()
+        .flat_map(performance_of)
+        .collect()
 }
 
 /// Renders a line per metric for people: its name, the last value, and a curve.
-pub fn performance_text(told: &TrainingCurves, from: i64, to: i64, look: TextStyle) -> String {
+pub fn performance_text(curves: &TrainingCurves, from: i64, to: i64, style: TextStyle) -> String {
     let mut text = String::new();
     for &measure in Measure::ALL {
-        let Some((points, last)) = told
+        let Some((points, last)) = curves
             .get(&measure)
             .and_then(|points| Some((points, points.last()?)))
         else {
@@ -50,7 +54,7 @@ pub fn performance_text(told: &TrainingCurves, from: i64, to: i64, look: TextSty
             .iter()
             .map(|point| point.value)
             .fold(f64::NEG_INFINITY, f64::max);
-        let width = look
+        let width = style
             .width
             .map_or(40, |width| width.saturating_sub(50).clamp(10, 60));
         // The curve runs from the lowest to the highest value, because people look for how it
@@ -70,7 +74,7 @@ pub fn performance_text(told: &TrainingCurves, from: i64, to: i64, look: TextSty
             height: 2,
             width,
         };
-        let curve = spark(&raised, frame, look);
+        let curve = spark(&raised, frame, style);
         text.push_str(&format!(
             "{:<20} {:>12}  {}\n",
             measure.name(),

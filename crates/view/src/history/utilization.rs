@@ -19,13 +19,14 @@ pub(crate) struct Utilization {
 
 impl From<Option<&ValueSummary<Percent>>> for Utilization {
     fn from(summary: Option<&ValueSummary<Percent>>) -> Self {
-        let part = |part: fn(&ValueSummary<Percent>) -> Percent| summary.map(part).map(rounded);
+        let value_of =
+            |field: fn(&ValueSummary<Percent>) -> Percent| summary.map(field).map(rounded);
         Self {
-            avg_utilization: part(|of| of.mean),
-            max_utilization: part(|of| of.max),
-            min_utilization: part(|of| of.min),
-            p50_utilization: part(|of| of.p50),
-            p95_utilization: part(|of| of.p95),
+            avg_utilization: value_of(|summary| summary.mean),
+            max_utilization: value_of(|summary| summary.max),
+            min_utilization: value_of(|summary| summary.min),
+            p50_utilization: value_of(|summary| summary.p50),
+            p95_utilization: value_of(|summary| summary.p95),
         }
     }
 }

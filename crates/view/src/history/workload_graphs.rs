@@ -35,7 +35,7 @@ struct ChartConfig {
 
 /// Builds the graphs of the workloads document. As in that document, ratios are 0 to 1 although the
 /// unit of the axis is `%`.
-pub fn workload(history: &History, told: &TrainingCurves) -> Graphs {
+pub fn workload(history: &History, curves: &TrainingCurves) -> Graphs {
     let names = names(history);
     let graph = |serial, unit, points: &dyn Fn(&Trace) -> Vec<(f64, i64)>| {
         let series = history
@@ -53,26 +53,28 @@ pub fn workload(history: &History, told: &TrainingCurves) -> Graphs {
             config: ChartConfig { y_axis_unit: unit },
         }
     };
-    let shares = |points: &[Point]| {
+    let percentages = |points: &[Point]| {
         points
             .iter()
             .map(|point| (rate(Percent(point.value)), point.at))
             .collect::<Vec<_>>()
     };
-    let plain = |points: &[Point]| {
+    let values = |points: &[Point]| {
         points
             .iter()
             .map(|point| (rounded(point.value), point.at))
             .collect::<Vec<_>>()
     };
-    let tflops = told.get(&Measure::Tflops).map(|points| GraphLine {
+    let tflops = curves.get(&Measure::Tflops).map(|points| GraphLine {
         name: "TFLOPS".to_owned(),
-        points: plain(points),
+        points: values(points),
     });
     Graphs {
-        utilization: graph(1, "%", &|trace| shares(trace.curve(Quantity::Utilization))),
-        memory: graph(2, "%", &|trace| shares(&trace.memory_share())),
-        power: graph(3, "W", &|trace| plain(trace.curve(Quantity::Power))),
+        utilization: graph(1, "%", &|trace| {
+            percentages(trace.curve(Quantity::Utilization))
+        }),
+        memory: graph(2, "%", &|trace| percentages(&trace.memory_share())),
+        power: graph(3, "W", &|trace| values(trace.curve(Quantity::Power))),
         training: Graph {
             serial: 4,
             series: tflops.into_iter().collect(),
@@ -97,7 +99,7 @@ pub struct Graphs {
 }
 
 /// Draws charts for people: utilization and memory, then the utilization of each device.
-pub fn workload_text(history: &History, from: i64, to: i64, look: TextStyle) -> String {
+pub fn workload_text(history: &History, from: i64, to: i64, style: TextStyle) -> String {
     let curves = JobCurves {
         history,
         throughput: Vec::new(),
@@ -105,6 +107,6 @@ pub fn workload_text(history: &History, from: i64, to: i64, look: TextStyle) -> 
         from,
         to,
     };
-    let shown = [JobMetric::GpuUtilization, JobMetric::MemoryUsage];
-    job_text(&curves, &shown, false, look) + &job_text(&curves, &shown[..1], true, look)
+    let metrics = [JobMetric::GpuUtilization, JobMetric::MemoryUsage];
+    job_text(&curves, &metrics, false, style) + &job_text(&curves, &metrics[..1], true, style)
 }

@@ -72,7 +72,7 @@ pub fn table(
     claims: &[Claim],
     format: Format,
     headers: bool,
-    look: TextStyle,
+    style: TextStyle,
     now: Timestamp,
 ) -> String {
     let mut table = Table::new([
@@ -92,9 +92,9 @@ pub fn table(
             (Some(job), _) => job.clone(),
             (None, _) => "-".to_owned(),
         };
-        let used = match (&claim.pods, claim.last_used) {
+        let usage = match (&claim.pods, claim.last_used) {
             (Some(pods), _) if !pods.is_empty() => "in use".to_owned(),
-            (Some(_), Some(at)) => format!("{} ago", age(Some(at), now)),
+            (Some(_), Some(time)) => format!("{} ago", age(Some(time), now)),
             _ => "-".to_owned(),
         };
         table.row(vec![
@@ -103,7 +103,7 @@ pub fn table(
             claim.size.clone().unwrap_or_else(|| "-".to_owned()).into(),
             job.into(),
             claim.status.clone().into(),
-            used.into(),
+            usage.into(),
             claim
                 .storage_class
                 .clone()
@@ -112,5 +112,5 @@ pub fn table(
             Cell::age(claim.created_at, now),
         ]);
     }
-    table.show(format, headers, look)
+    table.show(format, headers, style)
 }

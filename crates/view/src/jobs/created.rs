@@ -11,8 +11,8 @@ use gpuctl_core::model::contract::submission::{DocumentName, FailedDocument, Fro
 
 /// Renders a line for each value that the site's defaults set, for people.
 pub fn site_lines(defaults: &[FromSite]) -> Vec<String> {
-    let instead = |one: &FromSite| {
-        if one.enforced {
+    let instead = |value: &FromSite| {
+        if value.enforced {
             ", instead of the file's"
         } else {
             ""
@@ -20,13 +20,13 @@ pub fn site_lines(defaults: &[FromSite]) -> Vec<String> {
     };
     defaults
         .iter()
-        .map(|one| {
+        .map(|value| {
             format!(
                 "{}: {} (the site's defaults, {}{})",
-                clean(&one.field),
-                clean(&one.value),
-                clean(&one.scope),
-                instead(one)
+                clean(&value.field),
+                clean(&value.value),
+                clean(&value.scope),
+                instead(value)
             )
         })
         .collect()

@@ -17,40 +17,40 @@ use crate::format::named_lines::NamedLines;
 use crate::format::text::{age, bar, clean, count, paint, span, status_color};
 
 /// Renders a job for people: the summary first, then the details.
-pub fn text(description: &Description, look: TextStyle, now: Timestamp) -> String {
+pub fn text(description: &Description, style: TextStyle, now: Timestamp) -> String {
     let job = &description.job;
-    let mut lines = NamedLines::below(heading(description, look, now), look);
+    let mut lines = NamedLines::below(heading(description, style, now), style);
     add_trouble(&mut lines, description);
     add_request(&mut lines, job);
-    add_work(&mut lines, description, look);
+    add_work(&mut lines, description, style);
     add_access(&mut lines, description);
     add_times(&mut lines, job, now);
     add_conditions(&mut lines, job);
     lines.add("objects", description.objects.join(", "));
     let mut text = lines.into_text();
-    text.push_str(&utilization_chart(description, look));
+    text.push_str(&utilization_chart(description, style));
     if !description.last_lines.is_empty() {
         let last_lines = description.last_lines.iter().map(String::as_str);
         text.push_str(&indented("LAST LINES", last_lines));
     }
     let figures = |pod: &Pod| pod_figures(description, pod);
-    text.push_str(&pods::table(job, look, now, figures));
-    text.push_str(&recent(&description.events, look, now));
+    text.push_str(&pods::table(job, style, now, figures));
+    text.push_str(&recent(&description.events, style, now));
     if let Some(source) = &job.source {
         text.push_str(&indented("SUBMITTED", masked(source).lines()));
     }
     text
 }
 
-fn heading(description: &Description, look: TextStyle, now: Timestamp) -> String {
-    let Description {
-        job, state: found, ..
-    } = description;
-    let status = paint(&found.to_string(), status_color(found.status), look);
+fn heading(description: &Description, style: TextStyle, now: Timestamp) -> String {
+    let Description { job, state, .. } = description;
+    let status = paint(&state.to_string(), status_color(state.status), style);
     let since = job
         .started_at()
-        .filter(|_| !found.status.is_final())
-        .map_or(String::new(), |at| format!(" for {}", age(Some(at), now)));
+        .filter(|_| !state.status.is_final())
+        .map_or(String::new(), |time| {
+            format!(" for {}", age(Some(time), now))
+        });
     let pool = job
         .pool
         .as_deref()
@@ -63,11 +63,9 @@ fn heading(description: &Description, look: TextStyle, now: Timestamp) -> String
 
 /// Adds the reason for the job's status, and advice.
 fn add_trouble(lines: &mut NamedLines, description: &Description) {
-    let Description {
-        job, state: found, ..
-    } = description;
-    lines.add_known("why", found.message.as_deref().map(clean));
-    if found.reason.as_deref() == Some("OOMKilled") {
+    let Description { job, state, .. } = description;
+    lines.add_known("why", state.message.as_deref().map(clean));
+    if state.reason.as_deref() == Some("OOMKilled") {
         let limit = job
             .memory
             .as_deref()
@@ -125,18 +123,18 @@ fn held_on_nodes(job: &Job) -> String {
 }
 
 /// Adds the progress and the speed of the job.
-fn add_work(lines: &mut NamedLines, description: &Description, look: TextStyle) {
-    let progress = description.progress.map(|percent| bar(percent, 20, look));
+fn add_work(lines: &mut NamedLines, description: &Description, style: TextStyle) {
+    let progress = description.progress.map(|percent| bar(percent, 20, style));
     lines.add_known("progress", progress);
     lines.add_known("throughput", description.throughput.as_deref().map(clean));
     if let Some(work) = &description.work {
         let held = description.job.gpus_held();
         lines.add(
             "GPU use",
-            coverage::use_of(&work.figures, held.0).unwrap_or_else(|| "-".to_owned()),
+            coverage::usage(&work.figures, held.0).unwrap_or_else(|| "-".to_owned()),
         );
         if let Some(note) = &work.note {
-            lines.add("note", paint(note, Some(colored::Color::Yellow), look));
+            lines.add("note", paint(note, Some(colored::Color::Yellow), style));
         }
     }
 }
@@ -162,11 +160,11 @@ fn add_access(lines: &mut NamedLines, description: &Description) {
 
 fn add_times(lines: &mut NamedLines, job: &Job, now: Timestamp) {
     lines.add("created", format!("{} ago", age(job.created_at, now)));
-    if let Some(at) = job.ended_at() {
-        let ran = job.started_at().map_or(String::new(), |from| {
-            format!(", after {}", span(at.duration_since(from)))
+    if let Some(ended_at) = job.ended_at() {
+        let ran = job.started_at().map_or(String::new(), |started_at| {
+            format!(", after {}", span(ended_at.duration_since(started_at)))
         });
-        lines.add("finished", format!("{} ago{ran}", age(Some(at), now)));
+        lines.add("finished", format!("{} ago{ran}", age(Some(ended_at), now)));
     }
 }
 
@@ -180,12 +178,12 @@ fn add_conditions(lines: &mut NamedLines, job: &Job) {
 }
 
 /// Draws the utilization of the last hour, only on a terminal.
-fn utilization_chart(description: &Description, look: TextStyle) -> String {
+fn utilization_chart(description: &Description, style: TextStyle) -> String {
     let measured = description
         .work
         .as_ref()
         .filter(|work| !work.curve.is_empty());
-    let Some((work, width)) = measured.zip(look.width) else {
+    let Some((work, width)) = measured.zip(style.width) else {
         return String::new();
     };
     let frame = ChartFrame {
@@ -200,12 +198,12 @@ fn utilization_chart(description: &Description, look: TextStyle) -> String {
         work.figures.sampled,
         description.job.gpus_held()
     );
-    chart(&work.curve, frame, &sampled, look)
+    chart(&work.curve, frame, &sampled, style)
 }
 
 /// Indents lines of external text below a title.
-fn indented<'a>(title: &str, lines: impl Iterator<Item = &'a str>) -> String {
-    let mut text = format!("{title}\n");
+fn indented<'a>(heading: &str, lines: impl Iterator<Item = &'a str>) -> String {
+    let mut text = format!("{heading}\n");
     for line in lines {
         text.push_str(format!("  {}", clean(line)).trim_end());
         text.push('\n');
@@ -239,11 +237,11 @@ fn autoscaler_text(autoscaler: &Autoscaler) -> String {
 
 /// Formats the position of a job, to follow the name of its queue.
 fn queue_position(position: QueuePosition) -> String {
-    let of = position
+    let queue_length = position
         .waiting
         .map_or(String::new(), |waiting| format!(" of {waiting}"));
     format!(
-        ": position {}{of}, position {} in the cluster queue",
+        ": position {}{queue_length}, position {} in the cluster queue",
         position.in_queue, position.in_cluster_queue
     )
 }

@@ -52,7 +52,7 @@ pub fn table(
     events: &[Event],
     format: Format,
     headers: bool,
-    look: TextStyle,
+    style: TextStyle,
     now: Timestamp,
 ) -> String {
     let mut table = Table::new([
@@ -71,13 +71,13 @@ pub fn table(
             event.message.clone().into(),
         ]);
     }
-    table.show(format, headers, look)
+    table.show(format, headers, style)
 }
 
 /// Renders events for a terminal: age, object, and a wrapped message. Object names are shortened by
 /// the name of the `job`.
-pub fn listing(events: &[Event], job: &str, look: TextStyle, now: Timestamp) -> String {
-    let part = |event: &Event| {
+pub fn listing(events: &[Event], job: &str, style: TextStyle, now: Timestamp) -> String {
+    let object_text = |event: &Event| {
         let (kind, name) = event
             .object
             .split_once('/')
@@ -94,7 +94,7 @@ pub fn listing(events: &[Event], job: &str, look: TextStyle, now: Timestamp) -> 
     };
     let widest = events
         .iter()
-        .map(|event| part(event).chars().count())
+        .map(|event| object_text(event).chars().count())
         .max()
         .unwrap_or(0);
     let mut text = String::new();
@@ -104,61 +104,64 @@ pub fn listing(events: &[Event], job: &str, look: TextStyle, now: Timestamp) -> 
         } else {
             String::new()
         };
-        let words = wrapped(&format!("{}{times}", plain_words(event)), widest + 9, look);
+        let message = wrapped(&format!("{}{times}", plain_words(event)), widest + 9, style);
         let color = event.warning.then_some(Color::Yellow);
         text.push_str(&format!(
             "{:>5}  {:<widest$}  {}\n",
             age(event.at, now),
-            part(event),
-            paint(&words, color, look)
+            object_text(event),
+            paint(&message, color, style)
         ));
     }
     text
 }
 
 /// Renders one event in a line, for `--watch`.
-pub fn line(event: &Event, look: TextStyle) -> String {
-    let at = event
+pub fn line(event: &Event, style: TextStyle) -> String {
+    let time = event
         .at
-        .map_or_else(|| "-".to_owned(), |at| format!("{at:.0}"));
-    let words = paint(
+        .map_or_else(|| "-".to_owned(), |time| format!("{time:.0}"));
+    let message = paint(
         &plain_words(event),
         event.warning.then_some(Color::Yellow),
-        look,
+        style,
     );
-    format!("{at} {} {words}\n", clean(&event.object))
+    format!("{time} {} {message}\n", clean(&event.object))
 }
 
 /// Renders the last events in plain words, newest last. Events with the same words, such as those
 /// of several pods, share a line.
-pub fn recent(events: &[Event], look: TextStyle, now: Timestamp) -> String {
+pub fn recent(events: &[Event], style: TextStyle, now: Timestamp) -> String {
     const SHOWN: usize = 8;
     let mut lines: Vec<(&Event, String, u32)> = Vec::new();
     for event in events {
-        let words = plain_words(event);
-        match lines.iter_mut().find(|(_, other, _)| *other == words) {
+        let message = plain_words(event);
+        match lines
+            .iter_mut()
+            .find(|(_, existing, _)| *existing == message)
+        {
             Some((newest, _, count)) => {
                 (*newest, *count) = (event, count.saturating_add(event.count));
             }
-            None => lines.push((event, words, event.count)),
+            None => lines.push((event, message, event.count)),
         }
     }
     if lines.is_empty() {
         return String::new();
     }
     let mut text = "EVENTS\n".to_owned();
-    for (event, words, count) in lines.iter().skip(lines.len().saturating_sub(SHOWN)) {
+    for (event, message, count) in lines.iter().skip(lines.len().saturating_sub(SHOWN)) {
         let times = if *count > 1 {
             format!(" (×{count})")
         } else {
             String::new()
         };
-        let words = wrapped(&format!("{words}{times}"), 9, look);
+        let message = wrapped(&format!("{message}{times}"), 9, style);
         let color = event.warning.then_some(Color::Yellow);
         text.push_str(&format!(
             "  {:>5}  {}\n",
             age(event.at, now),
-            paint(&words, color, look)
+            paint(&message, color, style)
         ));
     }
     text
@@ -225,12 +228,12 @@ mod tests {
                 "Pod/a-1-y",
             ),
         ];
-        let look = TextStyle {
+        let style = TextStyle {
             width: None,
             color: false,
             plain: false,
         };
-        let text = recent(&events, look, Timestamp::UNIX_EPOCH);
+        let text = recent(&events, style, Timestamp::UNIX_EPOCH);
         let lines: Vec<&str> = text.lines().map(str::trim).collect();
         assert_eq!(
             lines,

@@ -57,18 +57,18 @@ impl<'a> FirstErrorLine<'a> {
 }
 
 /// Renders the error and the lines before it.
-pub fn text(line: &FirstErrorLine<'_>, look: TextStyle) -> String {
-    let who = line.rank.map_or_else(
+pub fn text(line: &FirstErrorLine<'_>, style: TextStyle) -> String {
+    let source = line.rank.map_or_else(
         || clean(line.pod).into_owned(),
         |rank| format!("rank {rank}"),
     );
     let node = line
         .node
         .map_or(String::new(), |node| format!(" on {}", clean(node)));
-    let at = line
+    let time = line
         .timestamp
-        .map_or(String::new(), |at| format!(" at {at:.0}"));
-    let also = match (line.same_on, line.others_on) {
+        .map_or(String::new(), |time| format!(" at {time:.0}"));
+    let elsewhere = match (line.same_on, line.others_on) {
         (0, 0) => String::new(),
         (same, 0) => format!("; the same on {}", count(same as u64, "other pod")),
         (0, others) => format!(
@@ -80,13 +80,13 @@ pub fn text(line: &FirstErrorLine<'_>, look: TextStyle) -> String {
             count(same as u64, "other pod")
         ),
     };
-    let mut text = format!("{who}{node}{at}{also}\n");
+    let mut text = format!("{source}{node}{time}{elsewhere}\n");
     line.before
         .iter()
-        .for_each(|before| text.push_str(&format!("  {}\n", clean(before))));
+        .for_each(|line_before| text.push_str(&format!("  {}\n", clean(line_before))));
     text.push_str(&format!(
         "{}\n",
-        paint(&format!("> {}", clean(line.line)), Some(Color::Red), look)
+        paint(&format!("> {}", clean(line.line)), Some(Color::Red), style)
     ));
     text
 }

@@ -148,12 +148,14 @@ fn domain_item(domain: &Domain) -> DomainItem<'_> {
     }
 }
 
-/// Renders jobs for people. `by` is the label that separates the domains.
-pub fn text(rows: &[FitRow], by: &str) -> String {
-    rows.iter().map(|row| one(row, &clean(by))).collect()
+/// Renders jobs for people. `level` is the label that separates the domains.
+pub fn text(rows: &[FitRow], level: &str) -> String {
+    rows.iter()
+        .map(|row| job_text(row, &clean(level)))
+        .collect()
 }
 
-fn one(row: &FitRow, by: &str) -> String {
+fn job_text(row: &FitRow, level: &str) -> String {
     let FitRow {
         name,
         namespace,
@@ -169,51 +171,54 @@ fn one(row: &FitRow, by: &str) -> String {
         "{kind}/{} in {}: {} ({size})",
         clean(name),
         clean(namespace),
-        verdict_text(fit, by)
+        verdict_text(fit, level)
     )];
     let mut add = |line: String| lines.push(format!("  {line}"));
     fit.reasons
         .iter()
         .for_each(|reason| add(clean(reason).into_owned()));
-    domain_lines(fit, by).into_iter().for_each(&mut add);
+    domain_lines(fit, level).into_iter().for_each(&mut add);
     fit.groups.iter().map(group_line).for_each(&mut add);
     victim_lines(fit).into_iter().for_each(&mut add);
     start.iter().map(start_text).for_each(&mut add);
     fit.not_evaluated
         .iter()
-        .for_each(|what| add(format!("not evaluated: {}", clean(what))));
+        .for_each(|reason| add(format!("not evaluated: {}", clean(reason))));
     lines.join("\n") + "\n"
 }
 
-fn verdict_text(fit: &Fit, by: &str) -> String {
+fn verdict_text(fit: &Fit, level: &str) -> String {
     match (fit.verdict, fit.pods_now) {
         (FitVerdict::Now, _) => "fits now".to_owned(),
-        (FitVerdict::NotNow, Some(now)) if now < fit.pods => {
-            let missing = fit.pods - now;
+        (FitVerdict::NotNow, Some(pods_now)) if pods_now < fit.pods => {
+            let missing = fit.pods - pods_now;
             let more = missing * fit.gpus_per_pod;
             let more = if more > 0 {
                 format!(", {} needed", count(more, "more GPU"))
             } else {
                 String::new()
             };
-            format!("not now: {now} of {} fit{more}", count(fit.pods, "pod"))
+            format!(
+                "not now: {pods_now} of {} fit{more}",
+                count(fit.pods, "pod")
+            )
         }
         (FitVerdict::NotNow, _) => "not now".to_owned(),
         // Nothing speaks against the job itself, so only the limit to one domain makes it
         // impossible.
         (FitVerdict::Never, _) if !fit.domains.is_empty() && fit.reasons.is_empty() => {
-            format!("never within one {by}")
+            format!("never within one {level}")
         }
         (FitVerdict::Never, _) => "never here".to_owned(),
         (FitVerdict::Unknown, _) => "not known".to_owned(),
     }
 }
 
-fn domain_lines(fit: &Fit, by: &str) -> Vec<String> {
+fn domain_lines(fit: &Fit, level: &str) -> Vec<String> {
     let line = |domain: &Domain| {
-        let now = domain.pods_now.map_or_else(
+        let fitting = domain.pods_now.map_or_else(
             || "not known".to_owned(),
-            |now| format!("{now} of {}", count(fit.pods, "pod")),
+            |pods_now| format!("{pods_now} of {}", count(fit.pods, "pod")),
         );
         let never = if domain.verdict == FitVerdict::Never {
             ", never all"
@@ -221,14 +226,14 @@ fn domain_lines(fit: &Fit, by: &str) -> Vec<String> {
             ""
         };
         format!(
-            "{by}={}: {now}{never} ({})",
+            "{level}={}: {fitting}{never} ({})",
             clean(&domain.value),
             count(domain.nodes as u64, "node")
         )
     };
     let mut lines: Vec<String> = fit.domains.iter().take(SHOWN).map(line).collect();
     let more = fit.domains.len().saturating_sub(SHOWN);
-    lines.extend((more > 0).then(|| format!("{more} more values of {by}")));
+    lines.extend((more > 0).then(|| format!("{more} more values of {level}")));
     lines
 }
 
@@ -245,12 +250,12 @@ fn group_line(group: &NodeGroup) -> String {
         .detail
         .as_ref()
         .map_or(String::new(), |detail| format!(" {}", clean(detail)));
-    let what = match group.cause {
+    let description = match group.cause {
         None => format!("room for {}", count(group.pods_now, "pod")),
         Some(cause) => format!("{cause}{detail}"),
     };
     format!(
-        "{}: {what} ({})",
+        "{}: {description} ({})",
         count(group.nodes.len() as u64, "node"),
         names.join(", ")
     )
@@ -258,13 +263,13 @@ fn group_line(group: &NodeGroup) -> String {
 
 fn victim_lines(fit: &Fit) -> Vec<String> {
     let line = |Victim { node, pod }: &Victim| {
-        let what = if pod.devices > 0 {
+        let devices = if pod.devices > 0 {
             format!(": {}", count(pod.devices, "GPU"))
         } else {
             String::new()
         };
         format!(
-            "would preempt a pod of {} on {}, priority {}{what}",
+            "would preempt a pod of {} on {}, priority {}{devices}",
             clean(&pod.holder),
             clean(node),
             pod.priority

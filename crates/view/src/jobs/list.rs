@@ -148,15 +148,15 @@ pub fn table(
     rows: &[JobRow],
     format: Format,
     headers: bool,
-    look: TextStyle,
+    style: TextStyle,
     now: Timestamp,
 ) -> String {
-    let shown = ShownColumns::choose(rows, format, look);
-    let mut table = Table::new(shown.columns()).with_wide();
+    let columns = ShownColumns::choose(rows, format, style);
+    let mut table = Table::new(columns.columns()).with_wide();
     for row in rows {
-        table.row(shown.cells(row, look, now));
+        table.row(columns.cells(row, style, now));
     }
-    table.show(format, headers, look)
+    table.show(format, headers, style)
 }
 
 /// The columns of a list, and how their cells are rendered.
@@ -175,17 +175,17 @@ struct ShownColumns {
 }
 
 impl ShownColumns {
-    fn choose(rows: &[JobRow], format: Format, look: TextStyle) -> Self {
+    fn choose(rows: &[JobRow], format: Format, style: TextStyle) -> Self {
         let wide = matches!(format, Format::Wide | Format::Csv);
-        let several = |key: fn(&JobRow) -> Option<&str>| {
+        let differs = |key: fn(&JobRow) -> Option<&str>| {
             rows.iter()
                 .any(|row| key(row) != rows.first().and_then(key))
         };
         Self {
-            namespaces: wide || several(|row| Some(&row.job.namespace)),
-            users: wide || several(|row| row.job.user.as_deref()),
+            namespaces: wide || differs(|row| Some(&row.job.namespace)),
+            users: wide || differs(|row| row.job.user.as_deref()),
             messages: wide,
-            bars: look.width.is_some()
+            bars: style.width.is_some()
                 && format == Format::Table
                 && rows.iter().all(|row| row.figures.is_none()),
             bare_states: format == Format::Csv,
@@ -217,10 +217,10 @@ impl ShownColumns {
         columns
     }
 
-    fn cells(&self, row: &JobRow, look: TextStyle, now: Timestamp) -> Vec<Cell> {
+    fn cells(&self, row: &JobRow, style: TextStyle, now: Timestamp) -> Vec<Cell> {
         let JobRow {
             job,
-            state: found,
+            state,
             progress,
             figures,
         } = row;
@@ -230,14 +230,14 @@ impl ShownColumns {
             .queue_position
             .map_or(String::new(), |position| format!(" {position}"));
         let status = if self.bare_states {
-            found.status.to_string()
+            state.status.to_string()
         } else {
-            format!("{found}{position}")
+            format!("{state}{position}")
         };
         cells.extend([
             job.name.clone().into(),
             job.kind.word().into(),
-            Cell::colored(status, status_color(found.status)),
+            Cell::colored(status, status_color(state.status)),
             job.gpus().to_string().into(),
             job.gpu_type.clone().unwrap_or_default().into(),
             percent(figures.and_then(|figures| figures.utilization)).into(),
@@ -249,13 +249,13 @@ impl ShownColumns {
         );
         let progress = match (progress, self.bars) {
             (None, _) => "-".to_owned(),
-            (Some(percent), true) => bar(*percent, 5, look),
+            (Some(percent), true) => bar(*percent, 5, style),
             (Some(percent), false) => format!("{percent:.0}%"),
         };
         cells.extend([Cell::age(job.created_at, now), progress.into()]);
         cells.extend(
             self.messages
-                .then(|| found.message.clone().unwrap_or_default().into()),
+                .then(|| state.message.clone().unwrap_or_default().into()),
         );
         cells
     }

@@ -79,7 +79,7 @@ const COLORS: [Color; 6] = [
 
 /// Renders one line for people. `raw` keeps all bytes of the program. Without colors, the program's
 /// own colors are removed too.
-pub fn text(line: &PodLogLine, prefix: Prefix, look: TextStyle, raw: bool) -> String {
+pub fn text(line: &PodLogLine, prefix: Prefix, style: TextStyle, raw: bool) -> String {
     let mut result = String::new();
     if prefix.rank {
         let (name, color) = match line.rank {
@@ -94,24 +94,24 @@ pub fn text(line: &PodLogLine, prefix: Prefix, look: TextStyle, raw: bool) -> St
                 )
             }
         };
-        result.push_str(&paint(&format!("{name} │ "), Some(color), look));
+        result.push_str(&paint(&format!("{name} │ "), Some(color), style));
     }
     if prefix.timestamps {
         result.push_str(
             &line
                 .at
-                .map_or_else(|| "-".to_owned(), |at| format!("{at:.3}")),
+                .map_or_else(|| "-".to_owned(), |time| format!("{time:.3}")),
         );
         result.push(' ');
     }
     let text = if raw {
         line.text.clone()
     } else {
-        visible(&line.text, look.color)
+        visible(&line.text, style.color)
     };
     result.push_str(&text);
     // The program may leave its colors on at the end of a line.
-    if !raw && look.color && text.contains('\u{1b}') {
+    if !raw && style.color && text.contains('\u{1b}') {
         result.push_str("\u{1b}[0m");
     }
     result.push('\n');
@@ -124,12 +124,12 @@ pub fn remark(text: &str) -> String {
 }
 
 /// Formats the remark after the last line of a job that has ended.
-pub fn ending(job: &str, ended: &State) -> String {
-    let why = ended
+pub fn ending(job: &str, state: &State) -> String {
+    let message = state
         .message
         .as_deref()
-        .map_or(String::new(), |why| format!(": {why}"));
-    remark(&format!("{job} {ended}{why}"))
+        .map_or(String::new(), |message| format!(": {message}"));
+    remark(&format!("{job} {state}{message}"))
 }
 
 /// Removes escape sequences and control characters. Keeps colors if `colors` is true.

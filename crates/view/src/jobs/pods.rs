@@ -47,7 +47,7 @@ pub(crate) fn pod_document(pod: &Pod, figures: Option<Figures>) -> PodDocument<'
 
 /// Summarizes the state of a pod in a few words.
 fn pod_status(pod: &Pod) -> String {
-    let ended = pod
+    let terminated = pod
         .containers
         .iter()
         .find_map(|container| container.terminated.clone());
@@ -55,7 +55,7 @@ fn pod_status(pod: &Pod) -> String {
         .containers
         .iter()
         .find_map(|container| container.waiting.as_ref());
-    match (pod.phase, ended, waiting) {
+    match (pod.phase, terminated, waiting) {
         (PodPhase::Succeeded, ..) => "succeeded".to_owned(),
         // The kubelet sets a reason such as `DeadlineExceeded` on a pod that it ended. A program
         // that then exits with 0 has still failed.
@@ -85,12 +85,12 @@ fn pod_status(pod: &Pod) -> String {
 /// restarts in place.
 pub fn table(
     job: &Job,
-    look: TextStyle,
+    style: TextStyle,
     now: Timestamp,
     figures: impl Fn(&Pod) -> Option<Figures>,
 ) -> String {
     if job.kind.serves() {
-        return serving(job, look, now, figures);
+        return serving(job, style, now, figures);
     }
     let mut table = Table::new([
         left("PODS"),
@@ -137,13 +137,13 @@ pub fn table(
     if current.is_empty() {
         String::new()
     } else {
-        table.show(Format::Table, true, look)
+        table.show(Format::Table, true, style)
     }
 }
 
 fn serving(
     job: &Job,
-    look: TextStyle,
+    style: TextStyle,
     now: Timestamp,
     figures: impl Fn(&Pod) -> Option<Figures>,
 ) -> String {
@@ -179,6 +179,6 @@ fn serving(
     if job.pods.is_empty() {
         String::new()
     } else {
-        table.show(Format::Table, true, look)
+        table.show(Format::Table, true, style)
     }
 }

@@ -27,11 +27,12 @@ pub(crate) struct StartItem {
 }
 
 pub(crate) fn start_item(start: &StartForecast) -> StartItem {
-    let at = |pick: fn((f64, f64, f64)) -> f64| start.quantiles.map(|all| pick(all).round());
+    let quantile =
+        |pick: fn((f64, f64, f64)) -> f64| start.quantiles.map(|quantiles| pick(quantiles).round());
     StartItem {
-        p10_seconds: at(|all| all.0),
-        p50_seconds: at(|all| all.1),
-        p90_seconds: at(|all| all.2),
+        p10_seconds: quantile(|quantiles| quantiles.0),
+        p50_seconds: quantile(|quantiles| quantiles.1),
+        p90_seconds: quantile(|quantiles| quantiles.2),
         similar_starts: start.similar,
         days: start.days,
         latest_seconds: start.latest.map(f64::round),
@@ -40,7 +41,7 @@ pub(crate) fn start_item(start: &StartForecast) -> StartItem {
 
 /// Formats the forecast in one line.
 pub(crate) fn start_text(start: &StartForecast) -> String {
-    let from = format!(
+    let basis = format!(
         "{} within {}",
         count(start.similar, "similar start"),
         count(start.days.unsigned_abs(), "day")
@@ -53,17 +54,17 @@ pub(crate) fn start_text(start: &StartForecast) -> String {
         )
     });
     match (start.quantiles, latest) {
-        (Some((_, half, most)), None) => {
-            format!("start: P50 {}, P90 {}, from {from}", time(half), time(most))
+        (Some((_, p50, p90)), None) => {
+            format!("start: P50 {}, P90 {}, from {basis}", time(p50), time(p90))
         }
-        (Some((_, half, most)), Some(latest)) => {
+        (Some((_, p50, p90)), Some(latest)) => {
             format!(
-                "start: P50 {}, P90 {}, from {from}; {latest}",
-                time(half),
-                time(most)
+                "start: P50 {}, P90 {}, from {basis}; {latest}",
+                time(p50),
+                time(p90)
             )
         }
         (None, Some(latest)) => format!("start: {latest}"),
-        (None, None) => format!("start: unknown, only {from}"),
+        (None, None) => format!("start: unknown, only {basis}"),
     }
 }

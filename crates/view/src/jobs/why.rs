@@ -107,14 +107,14 @@ pub struct WhyRow<'a> {
     pub answer: &'a Answer,
 }
 
-fn cut(text: &str) -> String {
+fn clip(text: &str) -> String {
     let text = clean(text);
     if text.len() <= LONGEST {
         return text.into_owned();
     }
     let end = (0..=LONGEST)
         .rev()
-        .find(|at| text.is_char_boundary(*at))
+        .find(|index| text.is_char_boundary(*index))
         .unwrap_or(0);
     format!("{}…", &text[..end])
 }
@@ -128,14 +128,14 @@ pub fn item<'a>(row: &WhyRow<'a>) -> WhyItem<'a> {
         kind: row.kind,
         situation: answer.situation.word(),
         since: answer.since,
-        sentence: cut(&answer.sentence),
+        sentence: clip(&answer.sentence),
         causes: answer.causes.iter().map(cause_item).collect(),
         start: answer.start.as_ref().map(start_item),
         stacks: answer
             .stacks
             .as_ref()
             .map(|groups| groups.iter().take(STACKS).map(stack_item).collect()),
-        not_evaluated: answer.not_evaluated.iter().map(|text| cut(text)).collect(),
+        not_evaluated: answer.not_evaluated.iter().map(|text| clip(text)).collect(),
         coverage: CoverageItem {
             nodes: answer.coverage.nodes,
             events: answer.coverage.events,
@@ -153,11 +153,11 @@ pub fn item<'a>(row: &WhyRow<'a>) -> WhyItem<'a> {
 fn shorten(item: &mut WhyItem<'_>) -> bool {
     let causes = &mut item.causes;
     // Causes are sorted by weight, so the last ones matter least.
-    let long = causes
+    let trimmable = causes
         .iter_mut()
         .rev()
         .find(|cause| cause.evidence.len() + cause.holders.len() + cause.helps.len() > 1);
-    if let Some(cause) = long {
+    if let Some(cause) = trimmable {
         if cause.evidence.len() > 1 {
             cause.evidence.pop();
         } else if cause.holders.len() > 1 || cause.helps.is_empty() {
@@ -185,10 +185,10 @@ fn cause_item(cause: &Cause) -> CauseItem {
         evidence: cause
             .evidence
             .iter()
-            .map(|one| EvidenceItem {
-                what: cut(&one.what),
-                seen_in: one.seen_in,
-                at: one.at,
+            .map(|evidence| EvidenceItem {
+                what: clip(&evidence.what),
+                seen_in: evidence.seen_in,
+                at: evidence.at,
             })
             .collect(),
         holders: cause.holders.iter().map(holder_item).collect(),
@@ -202,7 +202,7 @@ fn cause_item(cause: &Cause) -> CauseItem {
                     .is_none_or(|command| command.len() <= LONGEST)
             })
             .map(|help| HelpItem {
-                text: cut(&help.text),
+                text: clip(&help.text),
                 command: help.command.clone(),
                 proven: help.proven,
             })
@@ -211,11 +211,11 @@ fn cause_item(cause: &Cause) -> CauseItem {
 }
 
 fn stack_item(group: &StackGroup) -> StackItem {
-    let first = group.ranks.first().map_or(String::new(), |rank| cut(rank));
+    let first = group.ranks.first().map_or(String::new(), |rank| clip(rank));
     StackItem {
         processes: group.ranks.len(),
         first,
-        place: cut(&group.line()),
+        place: clip(&group.line()),
     }
 }
 
@@ -231,14 +231,14 @@ fn holder_item(holder: &HolderTime) -> BlockingHolderItem {
 }
 
 /// Renders the answer for people.
-pub fn text(row: &WhyRow<'_>, look: TextStyle, now: Timestamp) -> String {
+pub fn text(row: &WhyRow<'_>, style: TextStyle, now: Timestamp) -> String {
     let answer = row.answer;
     let sentence = clean(&answer.sentence);
-    let mut text = format!("{}\n", wrapped(&sentence, 2, look).trim_end());
+    let mut text = format!("{}\n", wrapped(&sentence, 2, style).trim_end());
     for (index, cause) in answer.causes.iter().enumerate() {
         // The sentence already contains the first evidence of the first cause.
         let skipped = usize::from(index == 0);
-        text.push_str(&cause_text(cause, skipped, look, now));
+        text.push_str(&cause_text(cause, skipped, style, now));
     }
     // Do not repeat stacks that a cause already shows.
     let in_causes = answer
@@ -254,45 +254,45 @@ pub fn text(row: &WhyRow<'_>, look: TextStyle, now: Timestamp) -> String {
             String::new()
         };
         let first = group.ranks.first().map_or("", String::as_str);
-        text.push_str(&line(2, &format!("{first}{more}: {}", group.line()), look));
+        text.push_str(&line(2, &format!("{first}{more}: {}", group.line()), style));
     }
     if let Some(start) = &answer.start {
-        text.push_str(&line(2, &start_text(start), look));
+        text.push_str(&line(2, &start_text(start), style));
     }
     if !answer.not_evaluated.is_empty() {
-        let missing = format!("not evaluated: {}", answer.not_evaluated.join(", "));
-        text.push_str(&line(2, &missing, look));
+        let not_evaluated = format!("not evaluated: {}", answer.not_evaluated.join(", "));
+        text.push_str(&line(2, &not_evaluated, style));
     }
     text
 }
 
 /// Renders an indented line; continuation lines are indented by two more columns.
-fn line(indent: usize, what: &str, look: TextStyle) -> String {
+fn line(indent: usize, content: &str, style: TextStyle) -> String {
     format!(
         "{}{}\n",
         " ".repeat(indent),
-        wrapped(&clean(what), indent + 2, look).trim_end()
+        wrapped(&clean(content), indent + 2, style).trim_end()
     )
 }
 
 /// Renders a cause with its evidence from `skipped` on, its holders, and commands that help.
-fn cause_text(cause: &Cause, skipped: usize, look: TextStyle, now: Timestamp) -> String {
+fn cause_text(cause: &Cause, skipped: usize, style: TextStyle, now: Timestamp) -> String {
     let nodes = cause.nodes.map_or(String::new(), |nodes| {
         format!(" on {}", count(nodes, "node"))
     });
-    let mut text = line(2, &format!("{}{nodes}", cause.word), look);
+    let mut text = line(2, &format!("{}{nodes}", cause.word), style);
     for evidence in cause.evidence.iter().skip(skipped) {
-        let at = evidence.at.map_or(String::new(), |at| {
-            format!(" ({} ago, {})", age(Some(at), now), evidence.seen_in)
+        let source = evidence.at.map_or(String::new(), |time| {
+            format!(" ({} ago, {})", age(Some(time), now), evidence.seen_in)
         });
-        text.push_str(&line(4, &format!("{}{at}", evidence.what), look));
+        text.push_str(&line(4, &format!("{}{source}", evidence.what), style));
     }
     for holder in &cause.holders {
-        text.push_str(&line(4, &held(holder, now), look));
+        text.push_str(&line(4, &holder_text(holder, now), style));
     }
     for help in &cause.helps {
         let perhaps = if help.proven { "" } else { "perhaps: " };
-        text.push_str(&line(4, &format!("{perhaps}{}", help.text), look));
+        text.push_str(&line(4, &format!("{perhaps}{}", help.text), style));
         // A command stays on one line, so that users can copy it.
         if let Some(command) = &help.command {
             text.push_str(&format!("      {}\n", clean(command)));
@@ -301,23 +301,25 @@ fn cause_text(cause: &Cause, skipped: usize, look: TextStyle, now: Timestamp) ->
     text
 }
 
-fn held(holder: &HolderTime, now: Timestamp) -> String {
-    let since = holder
-        .since
-        .map_or(String::new(), |at| format!(" for {}", age(Some(at), now)));
+fn holder_text(holder: &HolderTime, now: Timestamp) -> String {
+    let duration = holder.since.map_or(String::new(), |time| {
+        format!(" for {}", age(Some(time), now))
+    });
     let ends = match holder.ends_by {
-        Some(at) if at > now => format!(", and must end within {}", span(at.duration_since(now))),
+        Some(end) if end > now => {
+            format!(", and must end within {}", span(end.duration_since(now)))
+        }
         _ => String::new(),
     };
     format!(
-        "held by {}: {}{since}{ends}",
+        "held by {}: {}{duration}{ends}",
         clean(&holder.name),
         count(holder.gpus, "GPU")
     )
 }
 
 /// Renders one line per job, for `why --all`.
-pub fn lines(rows: &[WhyRow<'_>], look: TextStyle) -> String {
+pub fn lines(rows: &[WhyRow<'_>], style: TextStyle) -> String {
     rows.iter()
         .map(|row| {
             let cause = row
@@ -331,7 +333,7 @@ pub fn lines(rows: &[WhyRow<'_>], look: TextStyle) -> String {
                 row.name,
                 clean(&row.answer.sentence)
             );
-            format!("{}\n", wrapped(&line, 2, look).trim_end())
+            format!("{}\n", wrapped(&line, 2, style).trim_end())
         })
         .collect()
 }
@@ -343,22 +345,22 @@ mod tests {
     /// The situation, the sentence and the first cause stay, however long the answer is.
     #[test]
     fn an_answer_keeps_within_its_bytes() {
-        let long = "x".repeat(4000);
-        let cause = |word| {
-            Cause::new(word, long.clone(), "logs")
-                .and(long.clone(), "logs")
-                .helps(long.clone(), None)
+        let long_text = "x".repeat(4000);
+        let cause = |name| {
+            Cause::new(name, long_text.clone(), "logs")
+                .and(long_text.clone(), "logs")
+                .helps(long_text.clone(), None)
         };
         let group = StackGroup {
-            ranks: vec![long.clone()],
-            frames: vec![long.clone()],
+            ranks: vec![long_text.clone()],
+            frames: vec![long_text.clone()],
         };
         let answer = Answer {
             situation: gpuctl_diagnosis::Situation::Stuck,
-            sentence: long.clone(),
+            sentence: long_text.clone(),
             causes: vec![cause("collective-hang"), cause("data-stall")],
             stacks: Some(vec![group; 9]),
-            not_evaluated: vec![long.clone(); 40],
+            not_evaluated: vec![long_text.clone(); 40],
             ..Answer::default()
         };
         let row = WhyRow {
@@ -367,25 +369,25 @@ mod tests {
             kind: "training",
             answer: &answer,
         };
-        let whole = serde_json::to_string_pretty(&item(&row)).unwrap();
-        assert!(whole.len() < LARGEST, "{} bytes", whole.len());
-        let told = serde_json::to_value(item(&row)).unwrap();
+        let json = serde_json::to_string_pretty(&item(&row)).unwrap();
+        assert!(json.len() < LARGEST, "{} bytes", json.len());
+        let value = serde_json::to_value(item(&row)).unwrap();
         assert_eq!(
-            (&told["situation"], &told["causes"][0]["cause"]),
+            (&value["situation"], &value["causes"][0]["cause"]),
             (&"stuck".into(), &"collective-hang".into())
         );
         let unasked = WhyRow {
             answer: &Answer::default(),
             ..row
         };
-        let asked = Answer {
+        let scheduled = Answer {
             stacks: Some(Vec::new()),
             ..Answer::default()
         };
         assert!(serde_json::to_value(item(&unasked)).unwrap()["stacks"].is_null());
         assert_eq!(
             serde_json::to_value(item(&WhyRow {
-                answer: &asked,
+                answer: &scheduled,
                 ..row
             }))
             .unwrap()["stacks"],

@@ -13,8 +13,8 @@ use crate::format::text::{age, clean, or_dash, paint};
 use crate::{Format, TextStyle};
 
 /// Renders one node: its state, its resources, the holders of its devices, and its labels.
-pub fn text(host: &NodeUsage, look: TextStyle, now: Timestamp) -> String {
-    let mut lines = NamedLines::below(heading(host, look), look);
+pub fn text(host: &NodeUsage, style: TextStyle, now: Timestamp) -> String {
+    let mut lines = NamedLines::below(heading(host, style), style);
     add_devices(&mut lines, host);
     add_requests(&mut lines, host);
     add_conditions(&mut lines, host);
@@ -24,8 +24,8 @@ pub fn text(host: &NodeUsage, look: TextStyle, now: Timestamp) -> String {
         format!("{} ago", age(host.details.created_at, now)),
     );
     let mut text = lines.into_text();
-    text.push_str(&holder_table(host, look));
-    text.push_str(&device_table(host, look));
+    text.push_str(&holder_table(host, style));
+    text.push_str(&device_table(host, style));
     text.push_str("LABELS\n");
     for (key, value) in &host.details.node.labels {
         text.push_str(&format!("  {}={}\n", clean(key), clean(value)));
@@ -33,7 +33,7 @@ pub fn text(host: &NodeUsage, look: TextStyle, now: Timestamp) -> String {
     text
 }
 
-fn heading(host: &NodeUsage, look: TextStyle) -> String {
+fn heading(host: &NodeUsage, style: TextStyle) -> String {
     let node = &host.details.node;
     let color = match host.health {
         NodeHealth::Active => colored::Color::Green,
@@ -41,11 +41,15 @@ fn heading(host: &NodeUsage, look: TextStyle) -> String {
         NodeHealth::Faulty => colored::Color::Red,
         NodeHealth::Unknown => colored::Color::BrightBlack,
     };
-    let why = host
+    let reason = host
         .reason
         .as_deref()
-        .map_or(String::new(), |why| format!(" {}", clean(why)));
-    let status = paint(&format!("{}{why}", host.health.word()), Some(color), look);
+        .map_or(String::new(), |reason| format!(" {}", clean(reason)));
+    let status = paint(
+        &format!("{}{reason}", host.health.word()),
+        Some(color),
+        style,
+    );
     let pool = node.pool().map_or_else(
         || "no pool".to_owned(),
         |pool| format!("pool {}", clean(pool)),
@@ -73,7 +77,7 @@ fn add_devices(lines: &mut NamedLines, host: &NodeUsage) {
         },
     );
     let held = host.gpus.used.unwrap_or(0);
-    lines.add_known("GPU use", coverage::use_of(&host.figures(), held));
+    lines.add_known("GPU use", coverage::usage(&host.figures(), held));
     for (name, count) in &host.slices {
         lines.add(
             "slices",
@@ -156,7 +160,7 @@ fn add_system(lines: &mut NamedLines, host: &NodeUsage) {
     lines.add_list("system", &system);
 }
 
-fn holder_table(host: &NodeUsage, look: TextStyle) -> String {
+fn holder_table(host: &NodeUsage, style: TextStyle) -> String {
     if host.holders.is_empty() {
         return String::new();
     }
@@ -174,10 +178,10 @@ fn holder_table(host: &NodeUsage, look: TextStyle) -> String {
             slices.join(", ").into(),
         ]);
     }
-    table.show(Format::Table, true, look)
+    table.show(Format::Table, true, style)
 }
 
-fn device_table(host: &NodeUsage, look: TextStyle) -> String {
+fn device_table(host: &NodeUsage, style: TextStyle) -> String {
     if host.devices.as_ref().is_none_or(Vec::is_empty) {
         return String::new();
     }
@@ -194,11 +198,11 @@ fn device_table(host: &NodeUsage, look: TextStyle) -> String {
     for gpu in gpus(host) {
         table.row(device_cells(gpu));
     }
-    table.show(Format::Table, true, look)
+    table.show(Format::Table, true, style)
 }
 
 fn device_cells(gpu: GpuItem) -> Vec<Cell> {
-    let whole = |value: f64| format!("{value:.0}");
+    let rounded = |value: f64| format!("{value:.0}");
     let holders: Vec<String> = gpu
         .holders
         .iter()
@@ -214,10 +218,10 @@ fn device_cells(gpu: GpuItem) -> Vec<Cell> {
         status.into(),
         coverage::percent(gpu.utilization).into(),
         gpu.memory_usage.unwrap_or_default().into(),
-        or_dash(gpu.power_watts.map(|Watts(watts)| whole(watts))).into(),
+        or_dash(gpu.power_watts.map(|Watts(watts)| rounded(watts))).into(),
         or_dash(
             gpu.temperature_celsius
-                .map(|Celsius(degrees)| whole(degrees)),
+                .map(|Celsius(degrees)| rounded(degrees)),
         )
         .into(),
         holders.join(",").into(),

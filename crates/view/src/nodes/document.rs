@@ -72,8 +72,8 @@ impl From<Count> for SliceItem {
 }
 
 /// Converts the slices of one or several nodes.
-pub fn slices(found: &BTreeMap<String, Count>) -> BTreeMap<String, SliceItem> {
-    found
+pub fn slices(slices: &BTreeMap<String, Count>) -> BTreeMap<String, SliceItem> {
+    slices
         .iter()
         .map(|(name, count)| (name.clone(), (*count).into()))
         .collect()
@@ -172,7 +172,7 @@ pub fn gpus(host: &NodeUsage) -> Vec<GpuItem> {
         .flatten()
         .map(|reading| measured(host, reading))
         .collect();
-    let known: Vec<u32> = host
+    let indexes: Vec<u32> = host
         .devices
         .iter()
         .flatten()
@@ -184,10 +184,10 @@ pub fn gpus(host: &NodeUsage) -> Vec<GpuItem> {
         .iter()
         .flat_map(|(kind, count)| std::iter::repeat_n(kind, usize::try_from(*count).unwrap_or(0)));
     // It is unknown which types the measured devices have, so the rest gets the last types.
-    let rest = types
-        .skip(known.len())
-        .zip((0_u32..).filter(|index| !known.contains(index)));
-    items.extend(rest.map(|(kind, index)| {
+    let remaining = types
+        .skip(indexes.len())
+        .zip((0_u32..).filter(|index| !indexes.contains(index)));
+    items.extend(remaining.map(|(kind, index)| {
         GpuItem {
             gpu_id: DeviceId::whole(index).to_string(),
             r#type: GpuType::parse(kind)

@@ -57,7 +57,7 @@ pub fn table(
     pods: &[DrainedPod],
     format: Format,
     headers: bool,
-    look: TextStyle,
+    style: TextStyle,
     now: Timestamp,
 ) -> String {
     let columns = [
@@ -91,5 +91,5 @@ pub fn table(
                 .into(),
         ]);
     }
-    table.show(format, headers, look)
+    table.show(format, headers, style)
 }

@@ -108,7 +108,7 @@ fn item(group: &FreeGpus, slots: Option<u64>) -> FreeItem<'_> {
         exclusive_pool: group.exclusive_pool.as_deref(),
         gpu_total: group.total,
         gpu_free: group.free(),
-        gpu_stranded: group.stranded.iter().map(|one| one.gpus).sum(),
+        gpu_stranded: group.stranded.iter().map(|stranded| stranded.gpus).sum(),
         blocks: group
             .sizes_of_blocks()
             .into_iter()
@@ -132,19 +132,19 @@ fn item(group: &FreeGpus, slots: Option<u64>) -> FreeItem<'_> {
     }
 }
 
-fn stranded_item(one: &Stranded) -> StrandedItem<'_> {
+fn stranded_item(stranded: &Stranded) -> StrandedItem<'_> {
     StrandedItem {
-        node: &one.node,
-        gpus: one.gpus,
-        cause: one.by.word(),
-        detail: one.detail.as_deref(),
-        holder: one.holder.as_ref().map(|(name, _)| name.as_str()),
+        node: &stranded.node,
+        gpus: stranded.gpus,
+        cause: stranded.by.word(),
+        detail: stranded.detail.as_deref(),
+        holder: stranded.holder.as_ref().map(|(name, _)| name.as_str()),
     }
 }
 
 /// Renders the groups for people, the stranded GPUs below them, then how many jobs of `slots` GPUs
 /// fit.
-pub fn text(groups: &[FreeGpus], slots: Option<u64>, look: TextStyle) -> String {
+pub fn text(groups: &[FreeGpus], slots: Option<u64>, style: TextStyle) -> String {
     if groups.is_empty() {
         return String::new();
     }
@@ -188,7 +188,7 @@ pub fn text(groups: &[FreeGpus], slots: Option<u64>, look: TextStyle) -> String 
         ]);
         table.row(cells);
     }
-    let mut text = table.show(Format::Table, true, look);
+    let mut text = table.show(Format::Table, true, style);
     groups
         .iter()
         .flat_map(stranded)
@@ -222,18 +222,18 @@ struct Together<'a> {
 fn stranded(group: &FreeGpus) -> Vec<String> {
     let mut lines: BTreeMap<(StrandedBy, Option<&str>, Option<&str>), Together<'_>> =
         BTreeMap::new();
-    for one in &group.stranded {
-        let holder = one.holder.as_ref().map(|(name, _)| name.as_str());
+    for stranded in &group.stranded {
+        let holder = stranded.holder.as_ref().map(|(name, _)| name.as_str());
         let line = lines
-            .entry((one.by, one.detail.as_deref(), holder))
+            .entry((stranded.by, stranded.detail.as_deref(), holder))
             .or_default();
-        line.gpus += one.gpus;
-        line.nodes.push(&one.node);
-        line.amount += one.holder.as_ref().map_or(0, |(_, amount)| *amount);
+        line.gpus += stranded.gpus;
+        line.nodes.push(&stranded.node);
+        line.amount += stranded.holder.as_ref().map_or(0, |(_, amount)| *amount);
     }
-    let mut told = Vec::new();
+    let mut texts = Vec::new();
     for (
-        (by, detail, holder),
+        (cause, detail, holder),
         Together {
             gpus,
             nodes,
@@ -241,12 +241,12 @@ fn stranded(group: &FreeGpus) -> Vec<String> {
         },
     ) in lines
     {
-        let place = match nodes.as_slice() {
-            [one] => format!("on {}", clean(one)),
-            several => format!("on {} nodes", several.len()),
+        let location = match nodes.as_slice() {
+            [node] => format!("on {}", clean(node)),
+            nodes => format!("on {} nodes", nodes.len()),
         };
         let detail = detail.map_or(String::new(), |detail| format!(" ({})", clean(detail)));
-        let why = match by {
+        let reason = match cause {
             StrandedBy::Cordoned => ", cordoned".to_owned(),
             StrandedBy::NodeFaulty => format!(", faulty{detail}"),
             StrandedBy::Taint => format!(", tainted{detail}"),
@@ -256,9 +256,12 @@ fn stranded(group: &FreeGpus) -> Vec<String> {
                 held(holder, &quantity::binary(amount))
             ),
         };
-        told.push(format!("{gpus} {} {place}{why}", clean(&group.gpu_type)));
+        texts.push(format!(
+            "{gpus} {} {location}{reason}",
+            clean(&group.gpu_type)
+        ));
     }
-    told
+    texts
 }
 
 /// Formats thousandths of CPUs.
@@ -287,27 +290,31 @@ fn fitting(group: &FreeGpus, slots: u64) -> String {
             .as_ref()
             .map_or(String::new(), |pool| format!(" in pool {}", clean(pool))),
     );
-    let (now, moves) = (group.jobs(slots), group.moves(slots, MOST_MOVES));
-    let verb = if now == 1 { "fits" } else { "fit" };
+    let (jobs_now, moves) = (group.jobs(slots), group.moves(slots, MOST_MOVES));
+    let verb = if jobs_now == 1 { "fits" } else { "fit" };
     let mut line = format!(
         "{}{domain}: {} of {slots} {verb} now",
         clean(&group.gpu_type),
-        count(now, "job")
+        count(jobs_now, "job")
     );
     if !moves.is_empty() {
-        let told: Vec<String> = moves
+        let moves_text: Vec<String> = moves
             .iter()
-            .map(|one| {
+            .map(|single_move| {
                 format!(
                     "{} ({}) from {} to {}",
-                    clean(&one.pod),
-                    count(one.gpus, "GPU"),
-                    clean(&one.from),
-                    clean(&one.to)
+                    clean(&single_move.pod),
+                    count(single_move.gpus, "GPU"),
+                    clean(&single_move.from),
+                    clean(&single_move.to)
                 )
             })
             .collect();
-        line.push_str(&format!("; {} after moving {}", now + 1, told.join(", ")));
+        line.push_str(&format!(
+            "; {} after moving {}",
+            jobs_now + 1,
+            moves_text.join(", ")
+        ));
     }
     line.push('\n');
     line

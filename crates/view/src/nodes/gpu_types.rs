@@ -35,10 +35,10 @@ pub struct GpuTypeItem {
 /// Groups nodes by GPU type, sorted by name. A node with devices of several types counts for each
 /// of them.
 pub fn items(hosts: &[NodeUsage]) -> Vec<GpuTypeItem> {
-    let mut found: BTreeMap<String, Vec<&NodeUsage>> = BTreeMap::new();
+    let mut by_type: BTreeMap<String, Vec<&NodeUsage>> = BTreeMap::new();
     for host in hosts.iter().filter(|host| host.gpus.total > 0) {
         for kind in host.types.keys() {
-            found.entry(kind.clone()).or_default().push(host);
+            by_type.entry(kind.clone()).or_default().push(host);
         }
     }
     let item = |(gpu_type, hosts): (String, Vec<&NodeUsage>)| {
@@ -46,10 +46,10 @@ pub fn items(hosts: &[NodeUsage]) -> Vec<GpuTypeItem> {
         // The devices that pods hold on a node are not known by type. So the use of a type is
         // unknown if one of its nodes has several types.
         let single = hosts.iter().all(|host| host.types.len() == 1);
-        let sum = |of: fn(&NodeUsage) -> Option<u64>| {
+        let sum = |value_of: fn(&NodeUsage) -> Option<u64>| {
             hosts
                 .iter()
-                .map(|host| of(host))
+                .map(|host| value_of(host))
                 .sum::<Option<u64>>()
                 .filter(|_| single)
         };
@@ -66,7 +66,7 @@ pub fn items(hosts: &[NodeUsage]) -> Vec<GpuTypeItem> {
             gpu_type,
         }
     };
-    found.into_iter().map(item).collect()
+    by_type.into_iter().map(item).collect()
 }
 
 pub fn list(items: &[GpuTypeItem], total: usize) -> GpuTypeList {
@@ -76,7 +76,7 @@ pub fn list(items: &[GpuTypeItem], total: usize) -> GpuTypeList {
     }
 }
 
-pub fn table(items: &[GpuTypeItem], format: Format, headers: bool, look: TextStyle) -> String {
+pub fn table(items: &[GpuTypeItem], format: Format, headers: bool, style: TextStyle) -> String {
     let mut table = Table::new([
         left("TYPE"),
         right("NODES"),
@@ -103,5 +103,5 @@ pub fn table(items: &[GpuTypeItem], format: Format, headers: bool, look: TextSty
                 .into(),
         ]);
     }
-    table.show(format, headers, look)
+    table.show(format, headers, style)
 }

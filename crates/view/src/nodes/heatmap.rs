@@ -62,7 +62,7 @@ impl HeatmapMetric {
             clippy::cast_possible_truncation,
             reason = "watts and degrees are small"
         )]
-        let whole = |value: f64| value.ceil() as i64;
+        let rounded_up = |value: f64| value.ceil() as i64;
         match self {
             Self::Utilization => (0, 100),
             Self::Temperature => (20, 110),
@@ -80,7 +80,7 @@ impl HeatmapMetric {
                 } else {
                     (measured / 50.0).ceil() * 50.0
                 };
-                (0, whole(highest.max(1.0)))
+                (0, rounded_up(highest.max(1.0)))
             }
         }
     }
@@ -118,19 +118,19 @@ struct Spot {
 
 pub fn document(devices: &[Reading], coverage: Coverage, top: usize) -> Heatmap {
     let map = |metric: HeatmapMetric| {
-        let mut found: Vec<(f64, &Reading)> = devices
+        let mut measured: Vec<(f64, &Reading)> = devices
             .iter()
             .filter_map(|reading| Some((metric.value(reading)?, reading)))
             .collect();
         // The devices are already in order, and the sort is stable, so equal values stay in order.
-        found.sort_by(|a, b| b.0.total_cmp(&a.0));
+        measured.sort_by(|a, b| b.0.total_cmp(&a.0));
         let (lowest, highest) = metric.axis(devices);
         HeatmapPanel {
             serial: metric.serial(),
             unit: metric.unit(),
             y_axis_max: highest,
             y_axis_min: lowest,
-            data: found
+            data: measured
                 .into_iter()
                 .take(top)
                 .map(|(value, reading)| Spot {
@@ -157,7 +157,7 @@ pub fn grid(
     devices: &[Reading],
     hosts: &[NodeUsage],
     metric: HeatmapMetric,
-    look: TextStyle,
+    style: TextStyle,
 ) -> String {
     let nodes = readings_by_node(devices, hosts);
     let widest = nodes
@@ -176,13 +176,13 @@ pub fn grid(
         metric.unit()
     );
     for (node, readings) in &nodes {
-        let shown = clean(node);
-        let pad = widest.saturating_sub(shown.chars().count());
-        text.push_str(&format!("{shown}{}", " ".repeat(pad)));
+        let label = clean(node);
+        let pad = widest.saturating_sub(label.chars().count());
+        text.push_str(&format!("{label}{}", " ".repeat(pad)));
         for reading in readings {
-            text.push_str(&cell(*reading, metric, axis, look));
+            text.push_str(&cell(*reading, metric, axis, style));
         }
-        text.push_str(&missing(readings, metric, look));
+        text.push_str(&missing(readings, metric, style));
         text.push('\n');
     }
     text.push_str(&extremes(devices, metric));
@@ -207,14 +207,14 @@ fn readings_by_node<'a>(
     }
     for reading in devices {
         let row = nodes.entry(&reading.node).or_default();
-        let place = usize::try_from(reading.index).unwrap_or(WIDEST);
-        match row.get(place) {
+        let index = usize::try_from(reading.index).unwrap_or(WIDEST);
+        match row.get(index) {
             // MIG instances share the number of their device, so they are appended.
-            _ if reading.slice.is_some() || place >= WIDEST => row.push(Some(reading)),
+            _ if reading.slice.is_some() || index >= WIDEST => row.push(Some(reading)),
             Some(Some(_)) => row.push(Some(reading)),
-            Some(None) => row[place] = Some(reading),
+            Some(None) => row[index] = Some(reading),
             None => {
-                row.resize(place, None);
+                row.resize(index, None);
                 row.push(Some(reading));
             }
         }
@@ -227,7 +227,7 @@ fn cell(
     reading: Option<&Reading>,
     metric: HeatmapMetric,
     (lowest, highest): (i64, i64),
-    look: TextStyle,
+    style: TextStyle,
 ) -> String {
     match reading.and_then(|reading| metric.value(reading)) {
         None => "    -".to_owned(),
@@ -241,29 +241,29 @@ fn cell(
             } else {
                 (value - lowest as f64) / (highest - lowest).max(1) as f64
             };
-            format!(" {}", tile(&format!("{value:>4.0}"), share, look))
+            format!(" {}", tile(&format!("{value:>4.0}"), share, style))
         }
     }
 }
 
 /// Notes how many devices of a node have no value, and why.
-fn missing(readings: &[Option<&Reading>], metric: HeatmapMetric, look: TextStyle) -> String {
-    let missing = readings
+fn missing(readings: &[Option<&Reading>], metric: HeatmapMetric, style: TextStyle) -> String {
+    let missing_count = readings
         .iter()
         .filter(|reading| reading.is_none_or(|reading| metric.value(reading).is_none()))
         .count();
-    if missing == 0 {
+    if missing_count == 0 {
         return String::new();
     }
-    let why = if readings.iter().flatten().any(|reading| reading.stale) {
+    let reason = if readings.iter().flatten().any(|reading| reading.stale) {
         "no fresh samples"
     } else {
         "not measured"
     };
-    let note = format!("{missing} {why}");
+    let note = format!("{missing_count} {reason}");
     format!(
         "   {}",
-        paint(&note, Some(colored::Color::BrightBlack), look)
+        paint(&note, Some(colored::Color::BrightBlack), style)
     )
 }
 
@@ -274,12 +274,12 @@ fn extremes(devices: &[Reading], metric: HeatmapMetric) -> String {
             .iter()
             .filter_map(|reading| Some((metric.value(reading)?, reading)))
     };
-    let place = |reading: &Reading| format!("{}/{}", clean(&reading.node), reading.index);
+    let location = |reading: &Reading| format!("{}/{}", clean(&reading.node), reading.index);
     let unit = metric.unit();
     let Some((value, reading)) = sampled().max_by(|a, b| a.0.total_cmp(&b.0)) else {
         return String::new();
     };
-    let mut text = format!("hottest: {} {value:.0} {unit}\n", place(reading));
+    let mut text = format!("hottest: {} {value:.0} {unit}\n", location(reading));
     let coldest = sampled()
         .filter(|(_, reading)| reading.held == Some(true))
         .min_by(|a, b| a.0.total_cmp(&b.0));
@@ -292,7 +292,7 @@ fn extremes(devices: &[Reading], metric: HeatmapMetric) -> String {
             });
         text.push_str(&format!(
             "coldest held: {} {value:.0} {unit}{holder}\n",
-            place(reading)
+            location(reading)
         ));
     }
     text
@@ -307,9 +307,9 @@ fn is_free(reading: Option<&Reading>) -> bool {
 const WIDEST: usize = 64;
 
 /// Colors a number by its share of the scale, from blue over green to red.
-fn tile(text: &str, share: f64, look: TextStyle) -> String {
+fn tile(text: &str, share: f64, style: TextStyle) -> String {
     use colored::Colorize;
-    if !look.color {
+    if !style.color {
         return text.to_owned();
     }
     const STEPS: [(u8, u8, u8); 5] = [

@@ -75,7 +75,7 @@ pub fn of_nodes_table(
     key: &str,
     format: Format,
     headers: bool,
-    look: TextStyle,
+    style: TextStyle,
 ) -> String {
     let mut table = Table::new([left("NODE"), left("VALUE")]);
     for host in hosts {
@@ -89,7 +89,7 @@ pub fn of_nodes_table(
                 .into(),
         ]);
     }
-    table.show(format, headers, look)
+    table.show(format, headers, style)
 }
 
 /// The GPU labels of many nodes, with their pools.
@@ -108,16 +108,17 @@ struct GpuLabels {
 }
 
 fn gpu_labels(host: &NodeDetails) -> Vec<LabelItem> {
-    let own = host
+    let gpu_labels = host
         .node
         .labels
         .iter()
         .filter(|(key, _)| is_type_label(key));
-    own.map(|(key, value)| LabelItem {
-        key: key.clone(),
-        value: value.clone(),
-    })
-    .collect()
+    gpu_labels
+        .map(|(key, value)| LabelItem {
+            key: key.clone(),
+            value: value.clone(),
+        })
+        .collect()
 }
 
 pub fn of_gpus(hosts: &[&NodeDetails], total: usize) -> GpuLabelList {
@@ -141,7 +142,7 @@ pub fn of_gpus_table(
     hosts: &[&NodeDetails],
     format: Format,
     headers: bool,
-    look: TextStyle,
+    style: TextStyle,
 ) -> String {
     let mut table = Table::new([left("NODE"), left("POOL"), left("LABEL"), left("VALUE")]);
     for host in hosts {
@@ -164,7 +165,7 @@ pub fn of_gpus_table(
             ]);
         }
     }
-    table.show(format, headers, look)
+    table.show(format, headers, style)
 }
 
 /// A label that was written or removed.

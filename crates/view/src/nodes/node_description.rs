@@ -23,10 +23,10 @@ pub struct RunningJob {
 
 /// Sums the GPUs that each job of gpuctl holds, given the holders of one or several nodes.
 pub fn jobs<'a>(holders: impl Iterator<Item = &'a Holder>) -> Vec<RunningJob> {
-    let mut held: BTreeMap<(&str, &str), GpuCount> = BTreeMap::new();
+    let mut gpus_by_job: BTreeMap<(&str, &str), GpuCount> = BTreeMap::new();
     for holder in holders {
         if let Some(job) = &holder.job {
-            *held.entry((&holder.namespace, job)).or_default() += holder.gpus;
+            *gpus_by_job.entry((&holder.namespace, job)).or_default() += holder.gpus;
         }
     }
     let item = |((namespace, job), gpu): ((&str, &str), GpuCount)| RunningJob {
@@ -35,7 +35,7 @@ pub fn jobs<'a>(holders: impl Iterator<Item = &'a Holder>) -> Vec<RunningJob> {
         namespace: namespace.to_owned(),
         gpu,
     };
-    held.into_iter().map(item).collect()
+    gpus_by_job.into_iter().map(item).collect()
 }
 
 /// The JSON output of `describe node`.

@@ -89,10 +89,10 @@ enum Fill {
 
 fn fill(host: &NodeUsage) -> Option<Fill> {
     // A node whose slices are held is not idle, even if its whole GPUs are free.
-    let all = inventory::total(host.slices.values().copied().chain([host.gpus]));
-    Some(match all.used? {
+    let units = inventory::total(host.slices.values().copied().chain([host.gpus]));
+    Some(match units.used? {
         0 => Fill::Idle,
-        used if used >= all.total => Fill::Full,
+        used if used >= units.total => Fill::Full,
         _ => Fill::Partly,
     })
 }
@@ -121,10 +121,10 @@ pub fn document(cluster: &OverviewSource<'_>) -> Overview {
         .filter(|host| matches!(host.health, NodeHealth::Active | NodeHealth::Maintaining))
         .collect();
     let fills: Option<Vec<Fill>> = healthy.iter().map(|host| fill(host)).collect();
-    let filled = |wanted: Fill| {
+    let filled = |expected: Fill| {
         fills
             .as_ref()
-            .map(|fills| fills.iter().filter(|fill| **fill == wanted).count())
+            .map(|fills| fills.iter().filter(|fill| **fill == expected).count())
     };
     let gpus = cluster.inventory.gpus();
     let held: Vec<_> = hosts.iter().flat_map(|host| host.held_devices()).collect();
@@ -206,21 +206,21 @@ fn waiting(consumers: &Consumers) -> Vec<&Consumer> {
 }
 
 fn devices(consumer: &Consumer) -> u64 {
-    let whole = consumer
+    let whole_devices = consumer
         .devices
         .iter()
         .filter(|(resource, _)| gpuctl_core::model::facts::gpu::is_device(resource));
-    whole.map(|(_, amount)| amount).sum()
+    whole_devices.map(|(_, amount)| amount).sum()
 }
 
 /// Renders the overview for people: bars with their numbers, then what needs attention.
-pub fn text(overview: &Overview, look: TextStyle) -> String {
-    let cells = look
+pub fn text(overview: &Overview, style: TextStyle) -> String {
+    let cells = style
         .width
         .map_or(20, |width| width.saturating_sub(50).clamp(10, 30));
     let gauge = |rate: Option<f64>| match rate {
         None => "-".to_owned(),
-        Some(rate) if look.width.is_some() => bar(Percent(rate * 100.0), cells, look),
+        Some(rate) if style.width.is_some() => bar(Percent(rate * 100.0), cells, style),
         Some(rate) => percent(Some(Percent(rate * 100.0))),
     };
     let mut text = String::new();
@@ -239,7 +239,7 @@ pub fn text(overview: &Overview, look: TextStyle) -> String {
         "Used",
         format!("{}   {sampled}", gauge(overview.utilization)),
     );
-    line("Nodes", node_text(overview, look));
+    line("Nodes", node_text(overview, style));
     let storage = &overview.storage_stat;
     if let (Some(used), Some(total)) = (&storage.used_capacity, &storage.total_capacity) {
         let share = percent(storage.utilization_rate.map(|rate| Percent(rate * 100.0)));
@@ -260,7 +260,7 @@ pub fn text(overview: &Overview, look: TextStyle) -> String {
         let waiting = format!("{} for {}", count(pods as u64, "pod"), count(gpus, "GPU"));
         line(
             "Waiting",
-            paint(&waiting, Some(colored::Color::Yellow), look),
+            paint(&waiting, Some(colored::Color::Yellow), style),
         );
     }
     text
@@ -279,7 +279,7 @@ fn sampled_text(overview: &Overview) -> String {
 }
 
 /// Counts the nodes by their use, and names the faulty ones.
-fn node_text(overview: &Overview, look: TextStyle) -> String {
+fn node_text(overview: &Overview, style: TextStyle) -> String {
     let mut parts = vec![
         format!("{} idle", or_dash(overview.fully_idle_nodes)),
         format!("{} partly used", or_dash(overview.partially_idle_nodes)),
@@ -305,8 +305,8 @@ fn node_text(overview: &Overview, look: TextStyle) -> String {
         })
         .collect();
     if !faults.is_empty() {
-        let broken = format!("{} faulty ({})", faults.len(), faults.join(", "));
-        parts.push(paint(&broken, Some(colored::Color::Red), look));
+        let faulty_text = format!("{} faulty ({})", faults.len(), faults.join(", "));
+        parts.push(paint(&faulty_text, Some(colored::Color::Red), style));
     }
     format!("{}: {}", overview.total_nodes, parts.join(", "))
 }

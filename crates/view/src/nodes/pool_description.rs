@@ -92,21 +92,21 @@ pub fn document(pool: &PoolUse) -> PoolDocument {
 }
 
 /// Renders one pool for people.
-pub fn text(pool: &PoolUse, look: TextStyle) -> String {
+pub fn text(pool: &PoolUse, style: TextStyle) -> String {
     let heading = format!(
         "{}   {}   {}\n",
         plain_name(&pool.name),
         pool.status().unwrap_or("-"),
         count(pool.hosts.len() as u64, "node")
     );
-    let mut lines = NamedLines::below(heading, look);
+    let mut lines = NamedLines::below(heading, style);
     let definition = pool.definition.clone().unwrap_or_default();
     lines.add_known("about", definition.description.as_deref().map(clean));
     add_devices(&mut lines, pool);
     add_limits(&mut lines, pool, &definition);
     let nodes: Vec<&str> = pool.hosts.iter().map(NodeUsage::name).collect();
     lines.add("nodes", nodes.join(", "));
-    lines.into_text() + &job_table(pool, look) + &guest_table(pool, look)
+    lines.into_text() + &job_table(pool, style) + &guest_table(pool, style)
 }
 
 /// Adds the GPUs and slices, and their use.
@@ -131,7 +131,7 @@ fn add_devices(lines: &mut NamedLines, pool: &PoolUse) {
         ),
     );
     let held = gpus.used.unwrap_or(0);
-    lines.add_known("GPU use", coverage::use_of(&pool.figures(), held));
+    lines.add_known("GPU use", coverage::usage(&pool.figures(), held));
     for (name, count) in pool.slices() {
         lines.add(
             "slices",
@@ -150,10 +150,10 @@ fn add_limits(lines: &mut NamedLines, pool: &PoolUse, definition: &PoolDefinitio
     if !definition.gpu_types.is_empty() {
         lines.add("allowed", definition.type_names().join(", "));
     }
-    let most = |value: Option<u32>, what: &str| value.map(|value| format!("{value} {what}"));
+    let limit = |value: Option<u32>, unit: &str| value.map(|value| format!("{value} {unit}"));
     let limits: Vec<String> = [
-        most(definition.max_jobs, "jobs"),
-        most(definition.max_gpu_per_job, "GPUs per job"),
+        limit(definition.max_jobs, "jobs"),
+        limit(definition.max_gpu_per_job, "GPUs per job"),
     ]
     .into_iter()
     .flatten()
@@ -174,7 +174,7 @@ fn add_limits(lines: &mut NamedLines, pool: &PoolUse, definition: &PoolDefinitio
     }
 }
 
-fn job_table(pool: &PoolUse, look: TextStyle) -> String {
+fn job_table(pool: &PoolUse, style: TextStyle) -> String {
     if pool.jobs.is_empty() {
         return String::new();
     }
@@ -194,10 +194,10 @@ fn job_table(pool: &PoolUse, look: TextStyle) -> String {
             job.user.clone().unwrap_or_default().into(),
         ]);
     }
-    table.show(Format::Table, true, look)
+    table.show(Format::Table, true, style)
 }
 
-fn guest_table(pool: &PoolUse, look: TextStyle) -> String {
+fn guest_table(pool: &PoolUse, style: TextStyle) -> String {
     let guests = pool.guests();
     if guests.is_empty() {
         return String::new();
@@ -210,5 +210,5 @@ fn guest_table(pool: &PoolUse, look: TextStyle) -> String {
             holder.gpus.to_string().into(),
         ]);
     }
-    table.show(Format::Table, true, look)
+    table.show(Format::Table, true, style)
 }

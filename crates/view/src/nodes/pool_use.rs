@@ -34,18 +34,18 @@ impl PoolUse {
 
     /// Lists the pods that hold devices of its nodes but belong to no listed job, with their nodes.
     pub(super) fn guests(&self) -> Vec<(&str, &Holder)> {
-        let listed = |holder: &Holder| {
-            let is = |job: &Job| {
+        let is_listed = |holder: &Holder| {
+            let is_holder = |job: &Job| {
                 *job.namespace == *holder.namespace
                     && Some(job.name.as_str()) == holder.job.as_deref()
             };
-            self.jobs.iter().any(is)
+            self.jobs.iter().any(is_holder)
         };
         let holders = self
             .hosts
             .iter()
             .flat_map(|host| host.holders.iter().map(|holder| (host.name(), holder)));
-        holders.filter(|(_, holder)| !listed(holder)).collect()
+        holders.filter(|(_, holder)| !is_listed(holder)).collect()
     }
 
     pub(super) fn figures(&self) -> Figures {
@@ -58,11 +58,11 @@ impl PoolUse {
     }
 
     pub(super) fn slices(&self) -> BTreeMap<String, Count> {
-        let mut found: BTreeMap<String, Vec<Count>> = BTreeMap::new();
+        let mut by_name: BTreeMap<String, Vec<Count>> = BTreeMap::new();
         for (name, count) in self.hosts.iter().flat_map(|host| &host.slices) {
-            found.entry(name.clone()).or_default().push(*count);
+            by_name.entry(name.clone()).or_default().push(*count);
         }
-        found
+        by_name
             .into_iter()
             .map(|(name, counts)| (name, inventory::total(counts.into_iter())))
             .collect()

@@ -83,7 +83,7 @@ pub fn names(pools: &[PoolUse]) -> Vec<String> {
         .collect()
 }
 
-pub fn table(pools: &[PoolUse], format: Format, headers: bool, look: TextStyle) -> String {
+pub fn table(pools: &[PoolUse], format: Format, headers: bool, style: TextStyle) -> String {
     let mut table = Table::new([
         left("NAME"),
         left("STATUS"),
@@ -116,5 +116,5 @@ pub fn table(pools: &[PoolUse], format: Format, headers: bool, look: TextStyle) 
             description.unwrap_or_default().into(),
         ]);
     }
-    table.show(format, headers, look)
+    table.show(format, headers, style)
 }

@@ -65,11 +65,11 @@ pub fn table(
     hosts: &[&NodeUsage],
     format: Format,
     headers: bool,
-    look: TextStyle,
+    style: TextStyle,
     now: Timestamp,
 ) -> String {
-    if format == Format::Table && look.width.is_some() {
-        return compact(hosts, headers, look);
+    if format == Format::Table && style.width.is_some() {
+        return compact(hosts, headers, style);
     }
     let wide = matches!(format, Format::Wide | Format::Csv);
     let sliced = format == Format::Csv || hosts.iter().any(|host| !host.slices.is_empty());
@@ -114,12 +114,12 @@ pub fn table(
         }
         table.row(cells);
     }
-    table.show(format, headers, look)
+    table.show(format, headers, style)
 }
 
 /// Renders nodes for a terminal. Slices and reasons share a column with the free GPUs, so that a
 /// node fits on one line.
-fn compact(hosts: &[&NodeUsage], headers: bool, look: TextStyle) -> String {
+fn compact(hosts: &[&NodeUsage], headers: bool, style: TextStyle) -> String {
     let mut table = Table::new([
         left("NAME"),
         left("STATUS"),
@@ -152,29 +152,29 @@ fn compact(hosts: &[&NodeUsage], headers: bool, look: TextStyle) -> String {
             Cell::colored(host.health.word(), color),
             host.details.node.pool().unwrap_or_default().into(),
             kind.into(),
-            squares(devices, look).into(),
+            squares(devices, style).into(),
             Cell::colored(free(host), color),
             utilization(host),
         ];
         cells.extend(requested(host));
         table.row(cells);
     }
-    table.show(Format::Table, headers, look)
+    table.show(Format::Table, headers, style)
 }
 
 /// Formats as `2/8`, `8/8 cordoned`, `4/7 1g.10gb`. Names only the first of several profiles.
 fn free(host: &NodeUsage) -> String {
     const REASON: usize = 14;
-    let part = |count: Count| format!("{}/{}", or_dash(count.free()), count.total);
+    let free_of_total = |count: Count| format!("{}/{}", or_dash(count.free()), count.total);
     let mut parts = Vec::new();
     if host.gpus.total > 0 {
-        parts.push(part(host.gpus));
+        parts.push(free_of_total(host.gpus));
     }
     let mut slices = host.slices.iter();
     if let Some((name, count)) = slices.next() {
         parts.push(format!(
             "{} {}",
-            part(*count),
+            free_of_total(*count),
             name.strip_prefix("mig-").unwrap_or(name)
         ));
         parts.extend((slices.len() > 0).then(|| format!("+{}", slices.len())));
@@ -191,9 +191,9 @@ fn free(host: &NodeUsage) -> String {
 }
 
 /// Draws held and free devices as squares if there are few enough to count.
-fn squares(gpus: Count, look: TextStyle) -> String {
+fn squares(gpus: Count, style: TextStyle) -> String {
     const MOST: u64 = 16;
-    let (full, open) = if look.plain {
+    let (full, empty) = if style.plain {
         ("#", ".")
     } else {
         ("■", "□")
@@ -202,7 +202,7 @@ fn squares(gpus: Count, look: TextStyle) -> String {
         Some(used) if (1..=MOST).contains(&gpus.total) => {
             let used = used.min(gpus.total);
             full.repeat(usize::try_from(used).unwrap_or(0))
-                + &open.repeat(usize::try_from(gpus.total - used).unwrap_or(0))
+                + &empty.repeat(usize::try_from(gpus.total - used).unwrap_or(0))
         }
         _ if gpus.total == 0 => String::new(),
         _ => gpus.total.to_string(),
@@ -211,15 +211,15 @@ fn squares(gpus: Count, look: TextStyle) -> String {
 
 /// Formats as `mig-1g.10gb 4/7`.
 fn slices_text(slices: &BTreeMap<String, Count>) -> String {
-    let one = |(name, count): (&String, &Count)| {
+    let slice_text = |(name, count): (&String, &Count)| {
         format!("{name} {}/{}", or_dash(count.free()), count.total)
     };
-    slices.iter().map(one).collect::<Vec<_>>().join(", ")
+    slices.iter().map(slice_text).collect::<Vec<_>>().join(", ")
 }
 
 /// Sums up the nodes and their free GPUs, for a terminal.
 pub fn footer(hosts: &[&NodeUsage]) -> String {
-    let sum = inventory::total(hosts.iter().map(|host| host.gpus));
+    let total = inventory::total(hosts.iter().map(|host| host.gpus));
     let free_on = |health: NodeHealth| {
         hosts
             .iter()
@@ -230,9 +230,9 @@ pub fn footer(hosts: &[&NodeUsage]) -> String {
     let mut text = format!(
         "{}, {}",
         count(hosts.len() as u64, "node"),
-        count(sum.total, "GPU")
+        count(total.total, "GPU")
     );
-    match sum.free() {
+    match total.free() {
         None => text.push_str(": number of free GPUs unknown"),
         Some(free) => {
             text.push_str(&format!(": {free} free"));
@@ -244,7 +244,7 @@ pub fn footer(hosts: &[&NodeUsage]) -> String {
             let parts: Vec<String> = [(cordoned, "cordoned"), (faulty, "on a faulty node")]
                 .iter()
                 .filter(|(number, _)| *number > 0)
-                .map(|(number, what)| format!("{number} {what}"))
+                .map(|(number, condition)| format!("{number} {condition}"))
                 .collect();
             if !parts.is_empty() {
                 text.push_str(&format!(", including {}", parts.join(" and ")));
@@ -268,7 +268,7 @@ pub fn detail_table(
     hosts: &[&NodeUsage],
     format: Format,
     headers: bool,
-    look: TextStyle,
+    style: TextStyle,
 ) -> String {
     let mut table = Table::new([
         left("NODE"),
@@ -307,5 +307,5 @@ pub fn detail_table(
             ]);
         }
     }
-    table.show(format, headers, look)
+    table.show(format, headers, style)
 }

@@ -31,24 +31,24 @@ const TEXT: &str = include_str!("../../../../schemas/answers.json");
 
 /// Looks up the schema of an answer by its name.
 pub fn schema(name: &str) -> Option<Value> {
-    let mut all: Map<String, Value> = serde_json::from_str(TEXT).expect("the schemas are JSON");
-    all.remove(name)
+    let mut schemas: Map<String, Value> = serde_json::from_str(TEXT).expect("the schemas are JSON");
+    schemas.remove(name)
 }
 
 /// Generates the text of a JSON object with the schemas of these commands and of an error. Each
 /// answer is on one line, sorted by name.
 pub fn from_types(commands: &[(String, &[MakeSchema])]) -> String {
-    let mut all: Vec<(&str, &[MakeSchema])> = vec![(ERROR, &[shape::<ErrorDocument<'_>>])];
-    all.extend(
+    let mut answers: Vec<(&str, &[MakeSchema])> = vec![(ERROR, &[shape::<ErrorDocument<'_>>])];
+    answers.extend(
         commands
             .iter()
             .map(|(command, shapes)| (command.as_str(), *shapes)),
     );
-    all.sort_unstable_by_key(|(command, _)| *command);
+    answers.sort_unstable_by_key(|(command, _)| *command);
     let line = |(command, shapes): &(&str, &[MakeSchema])| {
         format!("{}: {}", json!(name(command)), of_types(command, shapes))
     };
-    let lines: Vec<String> = all.iter().map(line).collect();
+    let lines: Vec<String> = answers.iter().map(line).collect();
     format!("{{\n{}\n}}\n", lines.join(",\n"))
 }
 
@@ -68,8 +68,8 @@ fn of_types(command: &str, shapes: &[MakeSchema]) -> Value {
     );
     schema.insert("title".to_owned(), json!(format!("gpuctl {command}")));
     match shapes.as_slice() {
-        [Value::Object(one)] => schema.extend(one.clone()),
-        several => drop(schema.insert("anyOf".to_owned(), json!(several))),
+        [Value::Object(object)] => schema.extend(object.clone()),
+        schemas => drop(schema.insert("anyOf".to_owned(), json!(schemas))),
     }
     schema.insert("$defs".to_owned(), json!(generator.take_definitions(true)));
     Value::Object(schema)
@@ -79,14 +79,15 @@ fn of_types(command: &str, shapes: &[MakeSchema]) -> Value {
 /// whole answer if it has no rows. If options choose between several answers, each of them is
 /// accepted.
 pub fn line(name: &str) -> Option<Value> {
-    let whole = schema(name)?;
-    let shapes = whole["anyOf"]
-        .as_array()
-        .map_or_else(|| vec![&whole], |several| several.iter().collect());
+    let answer_schema = schema(name)?;
+    let shapes = answer_schema["anyOf"].as_array().map_or_else(
+        || vec![&answer_schema],
+        |alternatives| alternatives.iter().collect(),
+    );
     let line = |shape: &Value| {
-        let found = shape["$ref"]
+        let definition = shape["$ref"]
             .as_str()
-            .and_then(|place| whole.pointer(place.strip_prefix('#')?))
+            .and_then(|pointer| answer_schema.pointer(pointer.strip_prefix('#')?))
             .unwrap_or(shape);
         // An answer with rows is a list, or an object with `items` or `data`.
         let rows = [
@@ -94,15 +95,17 @@ pub fn line(name: &str) -> Option<Value> {
             "/properties/items/items",
             "/properties/data/items",
         ];
-        let row = rows.into_iter().find_map(|place| found.pointer(place));
+        let row = rows
+            .into_iter()
+            .find_map(|pointer| definition.pointer(pointer));
         row.cloned()
             .unwrap_or_else(|| json!({"$ref": shape["$ref"]}))
     };
     Some(json!({
-        "$schema": whole["$schema"],
-        "title": format!("a line of {} --watch", whole["title"].as_str().unwrap_or_default()),
+        "$schema": answer_schema["$schema"],
+        "title": format!("a line of {} --watch", answer_schema["title"].as_str().unwrap_or_default()),
         "anyOf": shapes.into_iter().map(line).collect::<Vec<_>>(),
         "properties": {"deleted": {"const": true, "description": "The row was deleted; this is its last state."}},
-        "$defs": whole["$defs"],
+        "$defs": answer_schema["$defs"],
     }))
 }

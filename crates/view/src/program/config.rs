@@ -95,7 +95,7 @@ fn program_of(command: &str) -> String {
 
 /// Nests settings as section → key → value, or with `origins` as section → key → value and origin.
 pub fn nested(settings: &[Setting], origins: bool) -> Map<String, Value> {
-    let mut all = Map::new();
+    let mut sections = Map::new();
     for setting in settings {
         let (section, key) = setting.name.split_once('.').unwrap_or(("", setting.name));
         let value = setting.masked();
@@ -104,15 +104,15 @@ pub fn nested(settings: &[Setting], origins: bool) -> Map<String, Value> {
         } else {
             value
         };
-        let section = all.entry(section).or_insert_with(|| json!({}));
+        let section = sections.entry(section).or_insert_with(|| json!({}));
         section[key] = value;
     }
-    all
+    sections
 }
 
 /// Renders settings as a config file, without the ones that have no value.
 pub fn yaml(settings: &[Setting]) -> String {
-    let known: Map<String, Value> = nested(settings, false)
+    let defined: Map<String, Value> = nested(settings, false)
         .into_iter()
         .filter_map(|(section, keys)| {
             let Value::Object(keys) = keys else {
@@ -125,10 +125,10 @@ pub fn yaml(settings: &[Setting]) -> String {
             (!keys.is_empty()).then_some((section, Value::Object(keys)))
         })
         .collect();
-    crate::document(Format::Yaml, &known).unwrap_or_default()
+    crate::document(Format::Yaml, &defined).unwrap_or_default()
 }
 
-pub fn table(settings: &[Setting], format: Format, look: TextStyle) -> String {
+pub fn table(settings: &[Setting], format: Format, style: TextStyle) -> String {
     let mut table = Table::new(vec![left("KEY"), left("VALUE"), left("ORIGIN")]);
     for setting in settings {
         table.row(vec![
@@ -137,7 +137,7 @@ pub fn table(settings: &[Setting], format: Format, look: TextStyle) -> String {
             setting.origin.clone().into(),
         ]);
     }
-    table.show(format, true, look)
+    table.show(format, true, style)
 }
 
 /// The JSON output of `config set`.
@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     fn nobody_sees_a_secret() {
-        let shown = |value: Value, secret| {
+        let shown_value = |value: Value, secret| {
             Setting {
                 name: "a.url",
                 value,
@@ -174,22 +174,22 @@ mod tests {
             }
             .shown()
         };
-        assert_eq!(shown(json!("sk-1"), true), MASK);
+        assert_eq!(shown_value(json!("sk-1"), true), MASK);
         assert_eq!(
-            shown(json!({"X-Key": "sk-1"}), true),
+            shown_value(json!({"X-Key": "sk-1"}), true),
             format!("X-Key: {MASK}")
         );
         assert_eq!(
-            shown(json!("https://al:pw@h:1/p?key=sk-1"), false),
+            shown_value(json!("https://al:pw@h:1/p?key=sk-1"), false),
             "https://********@h:1/p?…"
         );
-        assert_eq!(shown(json!("http://h:9090"), false), "http://h:9090");
+        assert_eq!(shown_value(json!("http://h:9090"), false), "http://h:9090");
         assert_eq!(
-            shown(json!("al:pw@h:9090"), false),
+            shown_value(json!("al:pw@h:9090"), false),
             format!("{MASK}@h:9090")
         );
-        assert_eq!(shown(json!("h:9090"), false), "h:9090");
-        let named = |name, text: &str| {
+        assert_eq!(shown_value(json!("h:9090"), false), "h:9090");
+        let shown_setting = |name, text: &str| {
             Setting {
                 name,
                 value: json!(text),
@@ -199,16 +199,19 @@ mod tests {
             .shown()
         };
         assert_eq!(
-            named("ai.api_url", "https://al:pw@h:1/secret?key=sk-1"),
+            shown_setting("ai.api_url", "https://al:pw@h:1/secret?key=sk-1"),
             "https://h:1/…"
         );
-        assert_eq!(named("control.api_url", "https://h"), "https://h");
+        assert_eq!(shown_setting("control.api_url", "https://h"), "https://h");
         assert_eq!(
-            named("prometheus.token_command", "gcloud auth print-access-token"),
+            shown_setting("prometheus.token_command", "gcloud auth print-access-token"),
             "gcloud …"
         );
-        assert_eq!(named("prometheus.token_command", "TOKEN=sk-1 login"), MASK);
-        assert_eq!(shown(Value::Null, true), "-");
-        assert_eq!(shown(json!(20), false), "20");
+        assert_eq!(
+            shown_setting("prometheus.token_command", "TOKEN=sk-1 login"),
+            MASK
+        );
+        assert_eq!(shown_value(Value::Null, true), "-");
+        assert_eq!(shown_value(json!(20), false), "20");
     }
 }

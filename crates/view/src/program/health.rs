@@ -79,8 +79,8 @@ pub fn text(report: &DoctorReport) -> String {
     text
 }
 
-fn line(status: CheckStatus, piece: &str, message: &str) -> String {
-    format!("{:<5} {piece:<11} {}\n", status.word(), clean(message))
+fn line(status: CheckStatus, component: &str, message: &str) -> String {
+    format!("{:<5} {component:<11} {}\n", status.word(), clean(message))
 }
 
 /// Formats the duration of a request, to follow the name of its server.

@@ -47,28 +47,28 @@ pub struct MissingFor {
 pub fn checked(
     task: &Task,
     here: &BTreeMap<Right, bool>,
-    everywhere: &BTreeMap<Right, bool>,
+    cluster_answers: &BTreeMap<Right, bool>,
     absent: &BTreeSet<Right>,
 ) -> Checked {
     let may = |answers: &BTreeMap<Right, bool>, right: &Right| {
         answers.get(right).copied().unwrap_or(false)
     };
     let needed = task.needed();
-    let lacking = |right: &Right| !may(here, right);
-    let mut without = BTreeSet::new();
+    let lacks_right = |right: &Right| !may(here, right);
+    let mut unavailable = BTreeSet::new();
     let mut missing_for: BTreeMap<&'static str, Vec<String>> = BTreeMap::new();
     for rule in task.rules() {
-        let lacks: Vec<Right> = rule.rights().filter(lacking).collect();
+        let lacks: Vec<Right> = rule.rights().filter(lacks_right).collect();
         match rule.need {
-            Need::Optional(lost) if !lacks.is_empty() => drop(without.insert(lost)),
-            Need::For(used) => {
+            Need::Optional(feature) if !lacks.is_empty() => drop(unavailable.insert(feature)),
+            Need::For(feature) => {
                 // The rights that every use needs are already in `missing`.
                 let lacks = lacks
                     .iter()
                     .filter(|right| !absent.contains(right) && !needed.contains(right));
                 let lacks: Vec<String> = lacks.map(Right::text).collect();
                 if !lacks.is_empty() {
-                    missing_for.entry(used).or_default().extend(lacks);
+                    missing_for.entry(feature).or_default().extend(lacks);
                 }
             }
             _ => {}
@@ -81,7 +81,7 @@ pub fn checked(
     let sufficient = task.sufficient();
     let everywhere_sufficient = sufficient
         .iter()
-        .all(|right| may(everywhere, right) || absent.contains(right));
+        .all(|right| may(cluster_answers, right) || absent.contains(right));
     Checked {
         command: task.words.to_owned(),
         verb: task.verb(),
@@ -95,7 +95,7 @@ pub fn checked(
             .collect(),
         said: said(needed.iter().filter(|right| !may(here, right))),
         missing_for,
-        without: without.into_iter().collect(),
+        without: unavailable.into_iter().collect(),
     }
 }
 
@@ -112,18 +112,18 @@ impl Checked {
     fn lacking_uses(&self) -> String {
         self.missing_for
             .iter()
-            .map(|one| one.used)
+            .map(|entry| entry.used)
             .collect::<Vec<_>>()
             .join("; ")
     }
 
     /// Records why Prometheus cannot be queried, for a command that needs it.
     #[must_use]
-    pub fn without(mut self, trouble: Option<&str>) -> Self {
-        if let Some(trouble) = trouble {
+    pub fn without(mut self, error: Option<&str>) -> Self {
+        if let Some(error) = error {
             (self.allowed, self.allowed_everywhere) = (false, false);
             if self.missing.is_empty() {
-                self.missing.push(trouble.to_owned());
+                self.missing.push(error.to_owned());
                 self.said.push(PROMETHEUS.to_owned());
             }
         }
@@ -157,7 +157,7 @@ fn answer(allowed: bool) -> Cell {
     }
 }
 
-pub fn table(items: &[Checked], format: Format, headers: bool, look: TextStyle) -> String {
+pub fn table(items: &[Checked], format: Format, headers: bool, style: TextStyle) -> String {
     let mut table = Table::new([
         left("COMMAND"),
         left("HERE"),
@@ -183,7 +183,7 @@ pub fn table(items: &[Checked], format: Format, headers: bool, look: TextStyle) 
             missing.into(),
         ]);
     }
-    table.show(format, headers, look)
+    table.show(format, headers, style)
 }
 
 /// Whether a pool accepts one more job.
@@ -215,40 +215,40 @@ pub struct Verdict {
 
 impl Verdict {
     pub fn new(checked: &Checked, namespace: Option<String>, pool: Option<PoolRoom>) -> Self {
-        let place = namespace.as_ref().map_or_else(
+        let scope = namespace.as_ref().map_or_else(
             || "all namespaces".to_owned(),
             |namespace| format!("namespace {namespace}"),
         );
-        let refused = pool.as_ref().and_then(PoolRoom::refuses);
-        let what = if checked.resource.is_empty() {
+        let refusal = pool.as_ref().and_then(PoolRoom::refuses);
+        let action = if checked.resource.is_empty() {
             format!("use `{}`", checked.command)
         } else {
             checked.command.clone()
         };
-        let message = match (&checked.said[..], &refused) {
+        let message = match (&checked.said[..], &refusal) {
             ([], _) if checked.is_partial() => {
                 let uses = checked
                     .missing_for
                     .iter()
-                    .map(|one| format!("{} ({})", one.used, one.missing.join(", ")));
+                    .map(|entry| format!("{} ({})", entry.used, entry.missing.join(", ")));
                 format!(
-                    "you may {what} in {place}, but not for: {}",
+                    "you may {action} in {scope}, but not for: {}",
                     uses.collect::<Vec<_>>().join("; ")
                 )
             }
-            ([], None) => format!("you may {what} in {place}"),
-            ([], Some(refused)) => format!("you may {what} in {place}, but {refused}"),
-            ([one], _) if one == PROMETHEUS => format!(
+            ([], None) => format!("you may {action} in {scope}"),
+            ([], Some(refusal)) => format!("you may {action} in {scope}, but {refusal}"),
+            ([right], _) if right == PROMETHEUS => format!(
                 "`{}` needs Prometheus: {}",
                 checked.command,
                 checked.missing.join("; ")
             ),
             (missing, _) => format!(
-                "you may not {what} in {place}: missing {}",
+                "you may not {action} in {scope}: missing {}",
                 missing.join("; ")
             ),
         };
-        let allowed = checked.allowed && refused.is_none();
+        let allowed = checked.allowed && refusal.is_none();
         let (missing, missing_for) = (checked.missing.clone(), checked.missing_for.clone());
         Self {
             allowed,
@@ -267,11 +267,11 @@ impl PoolRoom {
         let full = self
             .max_jobs
             .zip(self.jobs)
-            .filter(|(most, jobs)| *jobs >= *most as usize);
+            .filter(|(limit, jobs)| *jobs >= *limit as usize);
         match (self.exists, full) {
             (Some(false), _) => Some(format!("pool `{}` does not exist", self.name)),
-            (_, Some((most, jobs))) => Some(format!(
-                "pool `{}` has {jobs} jobs and allows {most}",
+            (_, Some((limit, jobs))) => Some(format!(
+                "pool `{}` has {jobs} jobs and allows {limit}",
                 self.name
             )),
             _ => None,
@@ -289,16 +289,16 @@ impl PoolRoom {
             || "an unknown number of jobs".to_owned(),
             |jobs| count(jobs as u64, "job"),
         );
-        let most = self.max_jobs.map_or_else(
+        let limit = self.max_jobs.map_or_else(
             || "no known limit".to_owned(),
-            |most| format!("{most} allowed"),
+            |limit| format!("{limit} allowed"),
         );
-        format!("{jobs} in {name}, {most}")
+        format!("{jobs} in {name}, {limit}")
     }
 }
 
 /// Renders a verdict for people.
-pub fn text(verdict: &Verdict, look: TextStyle) -> String {
+pub fn text(verdict: &Verdict, style: TextStyle) -> String {
     let answer = match (
         verdict.allowed,
         verdict.missing.is_empty() && !verdict.missing_for.is_empty(),
@@ -311,7 +311,7 @@ pub fn text(verdict: &Verdict, look: TextStyle) -> String {
     if !verdict.without.is_empty() {
         text.push_str(&format!(
             "  without {}\n",
-            wrapped(&verdict.without.join("; "), 10, look)
+            wrapped(&verdict.without.join("; "), 10, style)
         ));
     }
     if let Some(pool) = verdict

@@ -113,7 +113,7 @@ fn or_unknown(count: Option<impl ToString>) -> String {
     count.map_or_else(|| "an unknown number".to_owned(), |count| count.to_string())
 }
 
-pub fn table(rows: &[QueueRow], format: Format, headers: bool, look: TextStyle) -> String {
+pub fn table(rows: &[QueueRow], format: Format, headers: bool, style: TextStyle) -> String {
     let mut table = Table::new([
         left("NAMESPACE"),
         left("NAME"),
@@ -153,7 +153,7 @@ pub fn table(rows: &[QueueRow], format: Format, headers: bool, look: TextStyle) 
             Cell::colored(status, color),
         ]);
     }
-    table.show(format, headers, look)
+    table.show(format, headers, style)
 }
 
 pub fn description<'a>(
@@ -188,14 +188,14 @@ pub fn text(
     queue: &Queue,
     figures: Option<Figures>,
     jobs: &[(State, Job)],
-    look: TextStyle,
+    style: TextStyle,
     now: Timestamp,
 ) -> String {
     let cluster_queue = queue
         .cluster_queue
         .as_ref()
-        .map_or(String::new(), |shared| {
-            format!("   cluster queue {}", clean(shared))
+        .map_or(String::new(), |cluster_queue| {
+            format!("   cluster queue {}", clean(cluster_queue))
         });
     let mut text = format!("{}   {}{cluster_queue}\n", name(queue), queue.system.name());
     if let Some(message) = &queue.message {
@@ -210,7 +210,7 @@ pub fn text(
             or_unknown(queue.waiting)
         ),
     ));
-    text.push_str(&job_table(jobs, look, now));
+    text.push_str(&job_table(jobs, style, now));
     text
 }
 
@@ -232,7 +232,7 @@ fn gpu_use(queue: &Queue, figures: Option<Figures>) -> String {
     format!("{} used{quota}{beyond}{busy}", or_unknown(queue.used))
 }
 
-fn job_table(jobs: &[(State, Job)], look: TextStyle, now: Timestamp) -> String {
+fn job_table(jobs: &[(State, Job)], style: TextStyle, now: Timestamp) -> String {
     if jobs.is_empty() {
         return String::new();
     }
@@ -244,23 +244,23 @@ fn job_table(jobs: &[(State, Job)], look: TextStyle, now: Timestamp) -> String {
         right("AGE").in_csv("age_seconds"),
         left("WHY"),
     ]);
-    for (found, job) in jobs {
-        let place = job
+    for (state, job) in jobs {
+        let position = job
             .queue_position
             .map_or(String::new(), |position| format!(" {position}"));
         table.row(vec![
             job.name.clone().into(),
-            Cell::colored(format!("{found}{place}"), status_color(found.status)),
+            Cell::colored(format!("{state}{position}"), status_color(state.status)),
             job.gpus().to_string().into(),
             job.user.clone().unwrap_or_default().into(),
             Cell::age(job.created_at, now),
             job.queue_verdict
                 .as_ref()
                 .map(|verdict| verdict.message.clone())
-                .or_else(|| found.message.clone())
+                .or_else(|| state.message.clone())
                 .unwrap_or_default()
                 .into(),
         ]);
     }
-    table.show(Format::Table, true, look)
+    table.show(Format::Table, true, style)
 }

@@ -47,42 +47,48 @@ pub struct PreemptionCoverage {
 }
 
 pub fn list(
-    found: &[Preemption],
+    preemptions: &[Preemption],
     total: usize,
     coverage: PreemptionCoverage,
 ) -> PreemptionList<'_> {
     PreemptionList {
         total,
-        items: found.iter().map(item).collect(),
+        items: preemptions.iter().map(item).collect(),
         coverage,
     }
 }
 
-fn item(one: &Preemption) -> PreemptionItem<'_> {
+fn item(preemption: &Preemption) -> PreemptionItem<'_> {
     PreemptionItem {
-        job_id: &one.job,
-        namespace: &one.namespace,
-        preempted_by: one.by.as_deref(),
-        queue: one.queue.as_deref(),
-        preempted_at: one.at,
-        times: one.times,
-        admitted_again: one.admitted_again,
-        message: &one.message,
+        job_id: &preemption.job,
+        namespace: &preemption.namespace,
+        preempted_by: preemption.by.as_deref(),
+        queue: preemption.queue.as_deref(),
+        preempted_at: preemption.at,
+        times: preemption.times,
+        admitted_again: preemption.admitted_again,
+        message: &preemption.message,
     }
 }
 
-pub fn names(found: &[Preemption]) -> Vec<String> {
-    found
+pub fn names(preemptions: &[Preemption]) -> Vec<String> {
+    preemptions
         .iter()
-        .map(|one| format!("{}/{}", clean(&one.namespace), clean(&one.job)))
+        .map(|preemption| {
+            format!(
+                "{}/{}",
+                clean(&preemption.namespace),
+                clean(&preemption.job)
+            )
+        })
         .collect()
 }
 
 pub fn table(
-    found: &[Preemption],
+    preemptions: &[Preemption],
     format: Format,
     headers: bool,
-    look: TextStyle,
+    style: TextStyle,
     now: Timestamp,
 ) -> String {
     let wide = matches!(format, Format::Wide | Format::Csv);
@@ -97,26 +103,27 @@ pub fn table(
     ];
     columns.extend(wide.then_some(left("MESSAGE")));
     let mut table = Table::new(columns).with_wide();
-    for one in found {
-        let state = match one.admitted_again {
+    for preemption in preemptions {
+        let state = match preemption.admitted_again {
             Some(true) => "admitted again",
             Some(false) => "waits",
             None => "-",
         };
         let dash = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".to_owned());
         let mut cells: Vec<Cell> = vec![
-            one.namespace.clone().into(),
-            one.job.clone().into(),
-            dash(&one.by).into(),
-            dash(&one.queue).into(),
-            Cell::age(one.at, now),
-            one.times
+            preemption.namespace.clone().into(),
+            preemption.job.clone().into(),
+            dash(&preemption.by).into(),
+            dash(&preemption.queue).into(),
+            Cell::age(preemption.at, now),
+            preemption
+                .times
                 .map_or_else(|| "-".to_owned(), |times| times.to_string())
                 .into(),
             state.into(),
         ];
-        cells.extend(wide.then(|| one.message.clone().into()));
+        cells.extend(wide.then(|| preemption.message.clone().into()));
         table.row(cells);
     }
-    table.show(format, headers, look)
+    table.show(format, headers, style)
 }

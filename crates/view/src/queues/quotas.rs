@@ -71,8 +71,8 @@ fn percent(quota: &QuotaUse, key: &str) -> Option<Percent> {
 /// The highest use among the limits, in thousandths of the limit; `None` when nothing is counted
 /// yet.
 pub fn fullest(quota: &QuotaUse) -> Option<u64> {
-    let parts = quota.hard.keys().filter_map(|key| percent(quota, key));
-    parts.map(|percent| (percent.0 * 10.0) as u64).max()
+    let percentages = quota.hard.keys().filter_map(|key| percent(quota, key));
+    percentages.map(|percent| (percent.0 * 10.0) as u64).max()
 }
 
 /// Shortens `requests.nvidia.com/gpu` to `nvidia.com/gpu`.
@@ -80,7 +80,7 @@ fn short(key: &str) -> &str {
     key.strip_prefix("requests.").unwrap_or(key)
 }
 
-pub fn table(quotas: &[QuotaUse], format: Format, headers: bool, look: TextStyle) -> String {
+pub fn table(quotas: &[QuotaUse], format: Format, headers: bool, style: TextStyle) -> String {
     let mut table = Table::new([
         left("NAMESPACE"),
         left("QUOTA"),
@@ -104,11 +104,11 @@ pub fn table(quotas: &[QuotaUse], format: Format, headers: bool, look: TextStyle
             ]);
         }
     }
-    table.show(format, headers, look)
+    table.show(format, headers, style)
 }
 
 /// Renders the quotas of one namespace for people.
-pub fn text(namespace: &str, quotas: &[QuotaUse], look: TextStyle) -> String {
+pub fn text(namespace: &str, quotas: &[QuotaUse], style: TextStyle) -> String {
     let mut text = format!("{}\n", clean(namespace));
     let widest = quotas
         .iter()
@@ -121,7 +121,7 @@ pub fn text(namespace: &str, quotas: &[QuotaUse], look: TextStyle) -> String {
         for (key, hard) in &quota.hard {
             let used = quota.used.get(key).map_or("-", String::as_str);
             let bar =
-                percent(quota, key).map_or_else(String::new, |percent| bar(percent, 20, look));
+                percent(quota, key).map_or_else(String::new, |percent| bar(percent, 20, style));
             text.push_str(
                 format!(
                     "    {:<widest$}  {used:>8} of {hard:<8}  {bar}",

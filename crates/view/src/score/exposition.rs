@@ -42,7 +42,7 @@ impl Analyses {
 
     /// Computes the smallest duration that a fraction `part` of the durations does not exceed;
     /// `None` without any.
-    fn quantile(&self, part: f64) -> Option<f64> {
+    fn quantile(&self, quantile: f64) -> Option<f64> {
         let mut sorted: Vec<f64> = self.recent.iter().copied().collect();
         sorted.sort_by(f64::total_cmp);
         #[expect(
@@ -50,8 +50,8 @@ impl Analyses {
             clippy::cast_sign_loss,
             reason = "a place among a thousand"
         )]
-        let place = (part * sorted.len() as f64).ceil() as usize;
-        sorted.get(place.saturating_sub(1)).copied()
+        let rank = (quantile * sorted.len() as f64).ceil() as usize;
+        sorted.get(rank.saturating_sub(1)).copied()
     }
 }
 
@@ -165,18 +165,18 @@ fn device(text: &mut MetricsText, name: &str, row: &Scored, value: f64) {
     text.sample(name, &labels, value);
 }
 
-/// Renders all metric families. Without `known`, the families of devices have no samples.
-pub fn text(known: Option<(&[Scored], &ScoreStats)>, analyses: &Analyses) -> String {
+/// Renders all metric families. Without `scored`, the families of devices have no samples.
+pub fn text(scored: Option<(&[Scored], &ScoreStats)>, analyses: &Analyses) -> String {
     let mut text = MetricsText(String::new());
     for (name, help, value) in OF_DEVICES {
         text.family(name, "gauge", help);
-        for row in known.map_or(&[][..], |(rows, _)| rows) {
+        for row in scored.map_or(&[][..], |(rows, _)| rows) {
             if let Some(value) = value(row) {
                 device(&mut text, name, row, value);
             }
         }
     }
-    let stats = known.map(|(_, stats)| stats);
+    let stats = scored.map(|(_, stats)| stats);
     write_totals(&mut text, stats);
     write_namespaces(&mut text, stats);
     write_analyses(&mut text, analyses);
@@ -251,9 +251,9 @@ fn write_analyses(text: &mut MetricsText, analyses: &Analyses) {
     text.sample("gpu_analysis_errors_total", &[], analyses.errors as f64);
     let name = "gpu_analysis_duration_seconds";
     text.family(name, "summary", "Time of an analysis");
-    for part in QUANTILES {
-        if let Some(seconds) = analyses.quantile(part) {
-            text.sample(name, &[("quantile", &part.to_string())], seconds);
+    for quantile in QUANTILES {
+        if let Some(seconds) = analyses.quantile(quantile) {
+            text.sample(name, &[("quantile", &quantile.to_string())], seconds);
         }
     }
     text.sample(&format!("{name}_sum"), &[], analyses.sum);

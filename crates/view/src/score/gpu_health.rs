@@ -37,8 +37,8 @@ fn word(severity: FindingSeverity) -> &'static str {
     }
 }
 
-pub fn list(found: &[HealthFinding], coverage: Coverage) -> HealthList<'_> {
-    fn item(one: &HealthFinding) -> HealthItem<'_> {
+pub fn list(findings: &[HealthFinding], coverage: Coverage) -> HealthList<'_> {
+    fn item(finding: &HealthFinding) -> HealthItem<'_> {
         let HealthFinding {
             severity,
             node,
@@ -46,7 +46,7 @@ pub fn list(found: &[HealthFinding], coverage: Coverage) -> HealthList<'_> {
             uuid,
             finding,
             message,
-        } = one;
+        } = finding;
         HealthItem {
             node_name: node,
             device: device.to_string(),
@@ -57,13 +57,18 @@ pub fn list(found: &[HealthFinding], coverage: Coverage) -> HealthList<'_> {
         }
     }
     HealthList {
-        total: found.len(),
-        items: found.iter().map(item).collect(),
+        total: findings.len(),
+        items: findings.iter().map(item).collect(),
         coverage,
     }
 }
 
-pub fn table(found: &[HealthFinding], format: Format, headers: bool, look: TextStyle) -> String {
+pub fn table(
+    findings: &[HealthFinding],
+    format: Format,
+    headers: bool,
+    style: TextStyle,
+) -> String {
     let mut table = Table::new([
         left("SEVERITY"),
         left("NODE"),
@@ -71,27 +76,27 @@ pub fn table(found: &[HealthFinding], format: Format, headers: bool, look: TextS
         left("FINDING"),
         left("MESSAGE"),
     ]);
-    for one in found {
-        let color = if one.severity == FindingSeverity::Fail {
+    for finding in findings {
+        let color = if finding.severity == FindingSeverity::Fail {
             Color::Red
         } else {
             Color::Yellow
         };
         table.row(vec![
-            Cell::colored(word(one.severity), Some(color)),
-            one.node.clone().into(),
-            one.device.to_string().into(),
-            one.finding.to_owned().into(),
-            one.message.clone().into(),
+            Cell::colored(word(finding.severity), Some(color)),
+            finding.node.clone().into(),
+            finding.device.to_string().into(),
+            finding.finding.to_owned().into(),
+            finding.message.clone().into(),
         ]);
     }
-    table.show(format, headers, look)
+    table.show(format, headers, style)
 }
 
 /// Lists the names for `-o name`.
-pub fn names(found: &[HealthFinding]) -> Vec<String> {
-    found
+pub fn names(findings: &[HealthFinding]) -> Vec<String> {
+    findings
         .iter()
-        .map(|one| format!("{}/{}", one.node, one.device))
+        .map(|finding| format!("{}/{}", finding.node, finding.device))
         .collect()
 }

@@ -127,9 +127,9 @@ pub fn low(rows: &[Scored], threshold: f64, now: Timestamp) -> Low {
 impl Low {
     /// Keeps some of the GPUs. The count still includes all.
     #[must_use]
-    pub fn only(self, keep: impl FnOnce(Vec<ScoreItem>) -> Vec<ScoreItem>) -> Self {
+    pub fn only(self, select: impl FnOnce(Vec<ScoreItem>) -> Vec<ScoreItem>) -> Self {
         Self {
-            gpus: keep(self.gpus),
+            gpus: select(self.gpus),
             ..self
         }
     }
@@ -144,18 +144,18 @@ fn color(band: Band) -> Option<colored::Color> {
 }
 
 /// Renders scores for people, followed by a summary on a terminal.
-pub fn table(rows: &[Scored], format: Format, headers: bool, look: TextStyle) -> String {
-    let shown = ScoreColumns {
-        bars: look.width.is_some() && format == Format::Table,
+pub fn table(rows: &[Scored], format: Format, headers: bool, style: TextStyle) -> String {
+    let columns = ScoreColumns {
+        bars: style.width.is_some() && format == Format::Table,
         opinions: rows.iter().any(|row| row.opinion.is_some()),
         details: matches!(format, Format::Wide | Format::Csv),
     };
-    let mut table = Table::new(shown.columns()).with_wide();
+    let mut table = Table::new(columns.columns()).with_wide();
     for row in rows {
-        table.row(shown.cells(row, look));
+        table.row(columns.cells(row, style));
     }
-    let mut text = table.show(format, headers, look);
-    if shown.bars && !rows.is_empty() {
+    let mut text = table.show(format, headers, style);
+    if columns.bars && !rows.is_empty() {
         text.push_str(&footer(rows));
     }
     text
@@ -193,7 +193,7 @@ impl ScoreColumns {
         columns
     }
 
-    fn cells(&self, row: &Scored, look: TextStyle) -> Vec<Cell> {
+    fn cells(&self, row: &Scored, style: TextStyle) -> Vec<Cell> {
         let (namespace, pod) = row.holder();
         let holder = namespace.zip(pod).map_or_else(
             || "-".to_owned(),
@@ -208,14 +208,14 @@ impl ScoreColumns {
             holder.into(),
             row.reading.node.clone().into(),
             device.into(),
-            self.score(row, look).into(),
+            self.score(row, style).into(),
             percent(row.score.utilization).into(),
             memory_cell(row),
             Cell::colored(row.score.band.word(), color(row.score.band)),
         ];
         if self.opinions {
             let opinion = |text: fn(&Opinion) -> String| or_dash(row.opinion.as_ref().map(text));
-            let verdict = opinion(|opinion| {
+            let verdict_text = opinion(|opinion| {
                 format!(
                     "{} {:.0}%",
                     opinion.verdict.word(),
@@ -223,7 +223,7 @@ impl ScoreColumns {
                 )
             });
             cells.extend([
-                verdict.into(),
+                verdict_text.into(),
                 opinion(|opinion| opinion.reason.clone()).into(),
             ]);
         }
@@ -238,7 +238,7 @@ impl ScoreColumns {
     }
 
     /// Formats the score; `*` marks one with missing terms.
-    fn score(&self, row: &Scored, look: TextStyle) -> String {
+    fn score(&self, row: &Scored, style: TextStyle) -> String {
         let mark = if row.score.terms().len() < TERMS.len() {
             "*"
         } else {
@@ -247,7 +247,7 @@ impl ScoreColumns {
         match (row.score.value, self.bars) {
             (None, _) => "-".to_owned(),
             (Some(value), true) => {
-                format!("{} {value:>5.1}{mark}", blocks(Percent(value), 8, look))
+                format!("{} {value:>5.1}{mark}", blocks(Percent(value), 8, style))
             }
             (Some(value), false) => format!("{value:.1}"),
         }
@@ -273,7 +273,7 @@ fn footer(rows: &[Scored]) -> String {
             )
         })
         .filter(|(_, number)| *number > 0)
-        .map(|(word, number)| format!("{number} {word}"))
+        .map(|(band, number)| format!("{number} {band}"))
         .collect();
     let mut text = format!(
         "{}: {}\n",

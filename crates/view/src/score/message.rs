@@ -8,14 +8,14 @@ use crate::format::text::{count, in_chat};
 /// Maximum number of characters of an AI's reason.
 const REASON: usize = 120;
 
-/// Renders a chat message about underused devices, in at most `longest` bytes. Also returns the
+/// Renders a chat message about underused devices, in at most `max_length` bytes. Also returns the
 /// number of devices that it names.
-pub fn message(rows: &[&Scored], threshold: f64, longest: usize) -> (String, usize) {
+pub fn message(rows: &[&Scored], threshold: f64, max_length: usize) -> (String, usize) {
     let mut text = format!(
         "{} with a utilization score below {threshold}\n",
         count(rows.len() as u64, "GPU")
     );
-    for (named, row) in rows.iter().enumerate() {
+    for (count, row) in rows.iter().enumerate() {
         let (namespace, pod) = row.holder();
         let score = row
             .score
@@ -38,16 +38,16 @@ pub fn message(rows: &[&Scored], threshold: f64, longest: usize) -> (String, usi
             let reason: String = in_chat(&opinion.reason).chars().take(REASON).collect();
             line.push_str(&format!("  AI: {}, {reason}\n", opinion.verdict.word()));
         }
-        let rest = format!("and {} more\n", rows.len() - named);
+        let rest = format!("and {} more\n", rows.len() - count);
         // The last device may use the space that is reserved for the note about the rest.
-        let room = if named + 1 == rows.len() {
-            longest
+        let available = if count + 1 == rows.len() {
+            max_length
         } else {
-            longest.saturating_sub(rest.len())
+            max_length.saturating_sub(rest.len())
         };
-        if text.len() + line.len() > room {
+        if text.len() + line.len() > available {
             text.push_str(&rest);
-            return (text, named);
+            return (text, count);
         }
         text.push_str(&line);
     }

@@ -37,7 +37,7 @@ pub fn stats(rows: &[Scored]) -> ScoreStats {
         .iter()
         .filter(|row| row.reading.held == Some(true))
         .collect();
-    let known = |rows: &[&Scored]| -> Vec<f64> {
+    let known_scores = |rows: &[&Scored]| -> Vec<f64> {
         rows.iter()
             .filter(|row| row.score.band != Band::Unknown)
             .filter_map(|row| row.score.value)
@@ -46,7 +46,7 @@ pub fn stats(rows: &[Scored]) -> ScoreStats {
     let mean = |values: &[f64]| {
         (!values.is_empty()).then(|| rounded(values.iter().sum::<f64>() / values.len() as f64))
     };
-    let values = known(&held);
+    let values = known_scores(&held);
     let mut namespaces: BTreeMap<String, Vec<&Scored>> = BTreeMap::new();
     for row in &held {
         namespaces
@@ -81,7 +81,7 @@ pub fn stats(rows: &[Scored]) -> ScoreStats {
                     namespace,
                     OfNamespace {
                         count: rows.len(),
-                        avg_score: mean(&known(&rows)),
+                        avg_score: mean(&known_scores(&rows)),
                         low_util_count,
                     },
                 )
@@ -99,7 +99,7 @@ pub fn stats_text(stats: &ScoreStats) -> String {
         .get(Band::Unknown.word())
         .copied()
         .unwrap_or(0);
-    let known = match unknown {
+    let unknown_text = match unknown {
         0 => count(stats.total_gpus as u64, "GPU"),
         _ => format!(
             "{}, {unknown} of them unknown: the others have",
@@ -107,7 +107,7 @@ pub fn stats_text(stats: &ScoreStats) -> String {
         ),
     };
     let mut text = format!(
-        "{known}{} mean score {}, from {} to {}; {} low, of them {} idle\n",
+        "{unknown_text}{} mean score {}, from {} to {}; {} low, of them {} idle\n",
         if unknown == 0 { ":" } else { "" },
         number(stats.avg_score),
         number(stats.min_score),
@@ -115,13 +115,13 @@ pub fn stats_text(stats: &ScoreStats) -> String {
         stats.low_utilization_count,
         stats.idle_count
     );
-    for (namespace, of) in &stats.by_namespace {
+    for (namespace, namespace_stats) in &stats.by_namespace {
         let name = clean(namespace);
         text.push_str(&format!(
             "  {name:<24} {:>4}  mean {:>5}  {} low\n",
-            of.count,
-            number(of.avg_score),
-            of.low_util_count
+            namespace_stats.count,
+            number(namespace_stats.avg_score),
+            namespace_stats.low_util_count
         ));
     }
     text

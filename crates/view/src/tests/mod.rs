@@ -272,7 +272,7 @@ fn queues_fit() {
 
 #[test]
 fn preemptions_fit() {
-    let one = |job: &str, by: Option<&str>, admitted_again| Preemption {
+    let preemption = |job: &str, by: Option<&str>, admitted_again| Preemption {
         at: Some(now() - SignedDuration::from_mins(12)).filter(|_| admitted_again != Some(true)),
         namespace: "ml-research".to_owned(),
         job: job.to_owned(),
@@ -282,21 +282,21 @@ fn preemptions_fit() {
         admitted_again,
         message: "Preempted to accommodate a workload".to_owned(),
     };
-    let found = [
-        one(
+    let preemptions = [
+        preemption(
             "llama3-70b-pretrain",
             Some("ml-production/qwen2-7b-sft"),
             Some(false),
         ),
-        one(
+        preemption(
             "ablation-17",
             Some("ml-production/qwen2-7b-sft"),
             Some(true),
         ),
-        one("sweep", None, None),
+        preemption("sweep", None, None),
     ];
     insta::assert_snapshot!(at_widths(|format, style| preemptions::table(
-        &found,
+        &preemptions,
         format,
         true,
         style,
@@ -306,7 +306,7 @@ fn preemptions_fit() {
 
 #[test]
 fn workloads_fit() {
-    let found = [
+    let workloads = [
         workload("PyTorchJob", "llama3-70b-pretrain", Standing::Running, 16),
         workload(
             "Deployment",
@@ -315,12 +315,12 @@ fn workloads_fit() {
             0,
         ),
     ];
-    let all: Vec<&Workload> = found.iter().collect();
+    let refs: Vec<&Workload> = workloads.iter().collect();
     insta::assert_snapshot!(
         "workloads",
-        at_widths(|format, style| workloads::table(&all, format, true, style, now()))
+        at_widths(|format, style| workloads::table(&refs, format, true, style, now()))
     );
-    let rows: Vec<ConsumerRow<'_>> = found
+    let rows: Vec<ConsumerRow<'_>> = workloads
         .iter()
         .map(|workload| ConsumerRow {
             workload,
@@ -344,7 +344,7 @@ fn events_fit() {
         object: "Pod/qwen2-7b-sft-0-2gsvl".to_owned(),
         count: 3,
     };
-    let found = [
+    let events = [
         event(
             false,
             "Scheduled",
@@ -357,7 +357,7 @@ fn events_fit() {
         ),
     ];
     insta::assert_snapshot!(at_widths(|format, style| events::table(
-        &found,
+        &events,
         format,
         true,
         style,

@@ -10,7 +10,7 @@ use crate::history::hourly::{Hour, HourlyRow, RowKind};
 use crate::history::report;
 use crate::history::report::{GpuHourReport, Group};
 use crate::history::snapshot;
-use crate::history::snapshot::At;
+use crate::history::snapshot::PointInTime;
 use crate::history::{at_time, hourly_table};
 use gpuctl_core::model::values::prices::Allowance;
 use gpuctl_core::model::values::units::UnitValue;
@@ -52,11 +52,11 @@ fn hourly_rows_fit() {
         end,
         partial: false,
     };
-    let present = Hour {
+    let current_hour = Hour {
         partial: true,
         ..hour.clone()
     };
-    let of = OfWorkload {
+    let workload = OfWorkload {
         top: TopOwner {
             namespace: "ml-research".to_owned(),
             kind: "Job".to_owned(),
@@ -75,25 +75,25 @@ fn hourly_rows_fit() {
             "cluster",
             RowKind::Cluster,
             vec![
-                hourly::of_cluster(
+                hourly::cluster_row(
                     &hour,
                     Some(68),
                     &[("mig-1g.10gb".to_owned(), 7)],
                     Some(&sum),
                     0,
                 ),
-                hourly::of_cluster(&present, None, &[], None, 3),
+                hourly::cluster_row(&current_hour, None, &[], None, 3),
             ],
         ),
         (
             "namespaces",
             RowKind::Namespaces,
-            vec![hourly::of_namespace(&hour, Some(68), "ml-research", &sum)],
+            vec![hourly::namespace_row(&hour, Some(68), "ml-research", &sum)],
         ),
         (
             "labels",
             RowKind::Labels,
-            vec![hourly::of_dimension(
+            vec![hourly::dimension_row(
                 &hour,
                 ["label", "team", "research"],
                 &sum,
@@ -102,7 +102,7 @@ fn hourly_rows_fit() {
         (
             "workload_hours",
             RowKind::Workloads,
-            vec![hourly::of_workload(&hour, &of)],
+            vec![hourly::workload_row(&hour, &workload)],
         ),
     ];
     for (name, kind, rows) in tables {
@@ -152,14 +152,14 @@ fn an_hour_of_the_past() -> (AllocationHistory, Usage) {
         ],
     };
     let series = |index: u32| {
-        let own = [
+        let labels = [
             ("__name__", "DCGM_FI_DEV_GPU_UTIL"),
             ("Hostname", "gpu-a-01"),
             ("gpu", ["0", "1", "2", "3"][index as usize]),
             ("namespace", "ml-research"),
             ("pod", "qwen2-7b-sft-0-2gsvl"),
         ];
-        let labels = own
+        let labels = labels
             .map(|(key, value)| (key.to_owned(), value.to_owned()))
             .into_iter()
             .collect();
@@ -183,7 +183,7 @@ fn an_hour_of_the_past() -> (AllocationHistory, Usage) {
 #[test]
 fn lists_of_the_past_fit() {
     let (ledger, usage) = an_hour_of_the_past();
-    let then = At {
+    let then = PointInTime {
         cluster: "lab",
         time: now(),
         ledger: &ledger,

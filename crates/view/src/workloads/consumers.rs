@@ -82,7 +82,7 @@ pub fn consumer_table(
     rows: &[ConsumerRow<'_>],
     format: Format,
     headers: bool,
-    look: TextStyle,
+    style: TextStyle,
 ) -> String {
     let mut table = Table::new([
         left("NAMESPACE"),
@@ -115,5 +115,5 @@ pub fn consumer_table(
             ),
         ]);
     }
-    table.show(format, headers, look)
+    table.show(format, headers, style)
 }

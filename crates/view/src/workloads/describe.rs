@@ -91,30 +91,35 @@ pub fn document(row: &ConsumerRow<'_>) -> WorkloadDocument {
 }
 
 /// Renders one workload for people.
-pub fn text(row: &ConsumerRow<'_>, look: TextStyle, now: Timestamp) -> String {
+pub fn text(row: &ConsumerRow<'_>, style: TextStyle, now: Timestamp) -> String {
     let ConsumerRow { workload, figures } = row;
-    let mut lines = NamedLines::below(heading(workload, look), look);
-    let holds = held_devices(workload);
-    lines.add("GPUs", format!("{holds}; {} requested", workload.requested));
-    let use_of = figures
+    let mut lines = NamedLines::below(heading(workload, style), style);
+    let held_text = held_devices(workload);
+    lines.add(
+        "GPUs",
+        format!("{held_text}; {} requested", workload.requested),
+    );
+    let usage = figures
         .as_ref()
-        .and_then(|figures| coverage::use_of(figures, held(workload).0));
-    lines.add_known("GPU use", use_of);
+        .and_then(|figures| coverage::usage(figures, held(workload).0));
+    lines.add_known("GPU use", usage);
     lines.add("uid", clean(&workload.top.uid));
     lines.add("started", age(workload.started_at(), now));
-    if let Some(at) = workload.ended_at() {
-        lines.add("ended", format!("{} ago", age(Some(at), now)));
+    if let Some(ended_at) = workload.ended_at() {
+        lines.add("ended", format!("{} ago", age(Some(ended_at), now)));
     }
-    lines.into_text() + &pod_table(workload, look, now)
+    lines.into_text() + &pod_table(workload, style, now)
 }
 
-fn heading(workload: &Workload, look: TextStyle) -> String {
+fn heading(workload: &Workload, style: TextStyle) -> String {
     let top = &workload.top;
     let status = match workload.trouble() {
-        Some(trouble) => paint(&clean(trouble), Some(colored::Color::Red), look),
-        None => paint(workload.standing.word(), color(workload.standing), look),
+        Some(problem) => paint(&clean(problem), Some(colored::Color::Red), style),
+        None => paint(workload.standing.word(), color(workload.standing), style),
     };
-    let resting = top.resting.map_or(String::new(), |why| format!(" ({why})"));
+    let resting = top
+        .resting
+        .map_or(String::new(), |reason| format!(" ({reason})"));
     format!(
         "{}   {} {}   {status}{resting}   {}\n",
         plain_name(&top.name),
@@ -125,12 +130,12 @@ fn heading(workload: &Workload, look: TextStyle) -> String {
 }
 
 fn held_devices(workload: &Workload) -> String {
-    let whole = workload
+    let devices = workload
         .held
         .iter()
         .map(|(name, GpuCount(count))| (name, count));
     let part = |(name, count): (&String, &u64)| format!("{count} × {}", clean(name));
-    let parts: Vec<String> = whole.chain(&workload.slices).map(part).collect();
+    let parts: Vec<String> = devices.chain(&workload.slices).map(part).collect();
     if parts.is_empty() {
         "none held".to_owned()
     } else {
@@ -138,7 +143,7 @@ fn held_devices(workload: &Workload) -> String {
     }
 }
 
-fn pod_table(workload: &Workload, look: TextStyle, now: Timestamp) -> String {
+fn pod_table(workload: &Workload, style: TextStyle, now: Timestamp) -> String {
     if workload.pods.is_empty() {
         return String::new();
     }
@@ -156,5 +161,5 @@ fn pod_table(workload: &Workload, look: TextStyle, now: Timestamp) -> String {
             age(pod.created_at, now).into(),
         ]);
     }
-    table.show(Format::Table, true, look)
+    table.show(Format::Table, true, style)
 }

@@ -55,7 +55,7 @@ pub(super) fn end(workload: &Workload) -> Option<i64> {
     }
 }
 
-pub fn list(found: &[&Workload], total: usize) -> WorkloadList {
+pub fn list(workloads: &[&Workload], total: usize) -> WorkloadList {
     let item = |workload: &&Workload| WorkloadItem {
         kind: workload.top.kind.clone(),
         name: workload.top.name.clone(),
@@ -76,7 +76,7 @@ pub fn list(found: &[&Workload], total: usize) -> WorkloadList {
         source: SOURCE,
     };
     WorkloadList {
-        data: found.iter().map(item).collect(),
+        data: workloads.iter().map(item).collect(),
         total,
     }
 }
@@ -88,7 +88,7 @@ pub(super) const SOURCE: &str = "k8s";
 /// such a failure.
 pub(super) fn status_cell(workload: &Workload) -> Cell {
     match workload.trouble() {
-        Some(trouble) => Cell::colored(trouble, Some(colored::Color::Red)),
+        Some(problem) => Cell::colored(problem, Some(colored::Color::Red)),
         None => Cell::colored(workload.standing.word(), color(workload.standing)),
     }
 }
@@ -104,10 +104,10 @@ pub(super) fn color(standing: Standing) -> Option<colored::Color> {
 
 /// Renders workloads for people.
 pub fn table(
-    found: &[&Workload],
+    workloads: &[&Workload],
     format: Format,
     headers: bool,
-    look: TextStyle,
+    style: TextStyle,
     now: Timestamp,
 ) -> String {
     let wide = matches!(format, Format::Wide | Format::Csv);
@@ -122,7 +122,7 @@ pub fn table(
     columns.extend([left("GPU").yielding(), right("AGE").in_csv("age_seconds")]);
     columns.extend(wide.then_some(left("UID")));
     let mut table = Table::new(columns).with_wide();
-    for workload in found {
+    for workload in workloads {
         let products: Vec<&str> = workload
             .held
             .keys()
@@ -142,7 +142,7 @@ pub fn table(
         cells.extend(wide.then(|| workload.top.uid.clone().into()));
         table.row(cells);
     }
-    table.show(format, headers, look)
+    table.show(format, headers, style)
 }
 
 /// Counts the devices and slices that a workload holds.
@@ -151,7 +151,7 @@ pub(super) fn held(workload: &Workload) -> GpuCount {
 }
 
 /// Lists the names for `-o name`, which `describe workload` accepts.
-pub fn names(found: &[&Workload]) -> Vec<String> {
+pub fn names(workloads: &[&Workload]) -> Vec<String> {
     let name = |workload: &&Workload| {
         format!(
             "{}/{}/{}",
@@ -160,7 +160,7 @@ pub fn names(found: &[&Workload]) -> Vec<String> {
             plain_name(&workload.top.name)
         )
     };
-    found.iter().map(name).collect()
+    workloads.iter().map(name).collect()
 }
 
 /// The values that filters accept.
@@ -170,13 +170,13 @@ pub struct WorkloadMetadata {
     kinds: BTreeSet<String>,
 }
 
-pub fn metadata(found: &[Workload]) -> WorkloadMetadata {
+pub fn metadata(workloads: &[Workload]) -> WorkloadMetadata {
     WorkloadMetadata {
-        namespaces: found
+        namespaces: workloads
             .iter()
             .map(|workload| workload.top.namespace.clone())
             .collect(),
-        kinds: found
+        kinds: workloads
             .iter()
             .map(|workload| workload.top.kind.clone())
             .collect(),

@@ -66,18 +66,18 @@ pub fn sort(lines: &mut [TopLine], key: TopOrder) {
     };
     lines.sort_by(|a, b| {
         // In descending order, negative infinity sorts unknown values last.
-        let known = number(b)
+        let unknown_last = number(b)
             .unwrap_or(f64::NEG_INFINITY)
             .total_cmp(&number(a).unwrap_or(f64::NEG_INFINITY));
-        known
+        unknown_last
             .then_with(|| a.name.cmp(&b.name))
             .then_with(|| a.about.cmp(&b.about))
     });
 }
 
-pub fn table(lines: &[TopLine], titles: (&'static str, &'static str), look: TextStyle) -> String {
+pub fn table(lines: &[TopLine], titles: (&'static str, &'static str), style: TextStyle) -> String {
     let mut columns = vec![left(titles.0), left(titles.1).yielding(), right("GPUS")];
-    columns.push(if look.width.is_some() {
+    columns.push(if style.width.is_some() {
         left("UTIL")
     } else {
         percentages("UTIL")
@@ -89,8 +89,8 @@ pub fn table(lines: &[TopLine], titles: (&'static str, &'static str), look: Text
             || format!("-/{}", line.total),
             |held| format!("{held}/{}", line.total),
         );
-        let utilization = match (line.figures.utilization, look.width) {
-            (Some(value), Some(_)) => bar(value, 10, look),
+        let utilization = match (line.figures.utilization, style.width) {
+            (Some(value), Some(_)) => bar(value, 10, style),
             (value, _) => percent(value),
         };
         let mut cells: Vec<Cell> = vec![
@@ -109,7 +109,7 @@ pub fn table(lines: &[TopLine], titles: (&'static str, &'static str), look: Text
         ]);
         table.row(cells);
     }
-    table.show(Format::Table, true, look)
+    table.show(Format::Table, true, style)
 }
 
 #[cfg(test)]

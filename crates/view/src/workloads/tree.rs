@@ -29,18 +29,18 @@ pub fn document(branch: &Branch) -> TreeItem<'_> {
 }
 
 /// Renders a tree with box-drawing characters, or with ASCII.
-pub fn text(branch: &Branch, look: TextStyle) -> String {
+pub fn text(branch: &Branch, style: TextStyle) -> String {
     let mut lines = format!(
         "{}/{}\n",
         plain_name(&branch.kind),
         plain_name(&branch.name)
     );
-    below(branch, "", look, &mut lines);
+    below(branch, "", style, &mut lines);
     lines
 }
 
-fn below(branch: &Branch, indent: &str, look: TextStyle, lines: &mut String) {
-    let (fork, last, through) = if look.plain {
+fn below(branch: &Branch, indent: &str, style: TextStyle, lines: &mut String) {
+    let (fork, last, through) = if style.plain {
         ("|- ", "`- ", "|  ")
     } else {
         ("├─ ", "└─ ", "│  ")
@@ -56,7 +56,7 @@ fn below(branch: &Branch, indent: &str, look: TextStyle, lines: &mut String) {
         below(
             child,
             &format!("{indent}{}", if is_last { "   " } else { through }),
-            look,
+            style,
             lines,
         );
     }
@@ -85,13 +85,13 @@ mod tests {
             children: vec![set, pod("c")],
             ..pod("web")
         };
-        let look = TextStyle {
+        let style = TextStyle {
             width: None,
             color: false,
             plain: false,
         };
         assert_eq!(
-            text(&top, look),
+            text(&top, style),
             "Deployment/web\n├─ ReplicaSet/rs\n│  ├─ Pod/a\n│  └─ Pod/b\n└─ Pod/c\n"
         );
     }

@@ -58,7 +58,7 @@ pub(super) async fn print(
     };
     let objects = roles(&set);
     context.terminal.print(&match args.print.options().format {
-        Format::Json => json(&ObjectList::of(&objects)),
+        Format::Json => json(&ObjectList::new(&objects)),
         _ => commented_yaml(&remarks, &objects),
     })?;
     if tasks.is_none() && person.is_none() {
@@ -206,7 +206,7 @@ async fn proxy(
             return Ok(None);
         }
     };
-    if !service.is_usual() {
+    if !service.is_well_known() {
         // Without this right, gpuctl tries only the usual names.
         rights.insert(service_list());
         remarks.push("list services outside of the namespace: finds Prometheus, whose Service has an unusual name".to_owned());
@@ -239,7 +239,7 @@ async fn service_path(
         port,
     } = named;
     if let Some(port) = port {
-        let service = PrometheusService::named(namespace, name, *port);
+        let service = PrometheusService::new(namespace, name, *port);
         return Ok(PrometheusPath::Service {
             service,
             is_exact: false,

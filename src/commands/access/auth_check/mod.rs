@@ -14,7 +14,7 @@ use crate::context::Context;
 use crate::observe::list::{self, Listing, Round};
 use crate::observe::metrics::{self, StoreUse};
 use crate::verbs;
-use gpuctl_cluster::{Connection, Wanted, unless_forbidden};
+use gpuctl_cluster::{Connection, JobFilter, unless_forbidden};
 use gpuctl_core::error::{Error, ErrorKind};
 use gpuctl_core::model::contract::rights::{PROXY, Right, Task};
 use gpuctl_core::model::{Nodes, State};
@@ -265,13 +265,13 @@ async fn one(
 
 /// Checks whether the pool exists and how many jobs it has.
 async fn room(connection: &Connection, pool: &str) -> Result<PoolRoom, Error> {
-    let wanted = Wanted {
+    let wanted = JobFilter {
         pool: Some(pool.to_owned()),
-        ..Wanted::default()
+        ..JobFilter::default()
     };
     let (nodes, known, jobs) = futures::future::join3(
         connection.nodes().list(),
-        connection.pools().shown(pool),
+        connection.pools().get_or_published(pool),
         connection.jobs().list(&wanted),
     )
     .await;

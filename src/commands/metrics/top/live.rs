@@ -15,7 +15,7 @@ use crate::terminal::screen::{InputEvents, Screen};
 use gpuctl_cluster::Connection;
 use gpuctl_core::error::{Error, ErrorName};
 use gpuctl_local::platform;
-use gpuctl_view::cockpit::{Cockpit, CockpitSnapshot, Curves, Tab, Wish, draw};
+use gpuctl_view::cockpit::{Cockpit, CockpitAction, CockpitSnapshot, Curves, Tab, draw};
 
 /// Objects are read again only after this many times the duration of the last read. Without it, a
 /// large cluster, where something always changes, would be read continuously.
@@ -92,13 +92,13 @@ async fn watch(
         own,
         context,
     };
-    let mut bell = connection.doorbell_of_nodes(args.interval.max(SHORTEST));
+    let mut bell = connection.watch_nodes(args.interval.max(SHORTEST));
     let mut past = Some(Box::pin(reader.past(&first)));
     // Whether something changed since objects were read, when that was, and how long it took.
     let (mut has_news, mut read_at, mut took) = (false, Instant::now(), Duration::ZERO);
     loop {
         let next = async {
-            has_news |= bell.news(None).await;
+            has_news |= bell.changed(None).await;
             let fresh = has_news && read_at.elapsed() >= took * REST;
             let start = Instant::now();
             let found = reader.look(fresh).await;
@@ -160,7 +160,7 @@ impl CockpitSession<'_> {
                 }
                 curves = or_never(past.as_mut()) => {
                     *past = None;
-                    self.cockpit.curves.precede(curves);
+                    self.cockpit.curves.prepend_all(curves);
                     None
                 }
             };
@@ -183,16 +183,16 @@ impl CockpitSession<'_> {
     }
 
     /// Carries out the request of a key press. Returns the exit code when the user quits.
-    async fn fulfil(&mut self, wish: Option<Wish>) -> Result<Option<ExitCode>, Error> {
+    async fn fulfil(&mut self, wish: Option<CockpitAction>) -> Result<Option<ExitCode>, Error> {
         match wish {
             None => {}
-            Some(Wish::Quit) => return Ok(Some(ExitCode::SUCCESS)),
-            Some(Wish::Stop) => self.output = None,
-            Some(Wish::Show(words)) => match self.own.answer(&words) {
+            Some(CockpitAction::Quit) => return Ok(Some(ExitCode::SUCCESS)),
+            Some(CockpitAction::Stop) => self.output = None,
+            Some(CockpitAction::Show(words)) => match self.own.answer(&words) {
                 Ok(output) => self.output = Some(output),
                 Err(error) => told(self.cockpit, &format!("gpuctl cannot be started: {error}")),
             },
-            Some(Wish::Hand(words)) => return self.hand_over(&words).await,
+            Some(CockpitAction::RunInTerminal(words)) => return self.hand_over(&words).await,
         }
         Ok(None)
     }

@@ -13,7 +13,7 @@ use crate::cli::metrics::top::{Top, TopView};
 use crate::context::Context;
 use crate::observe::live::OF_DEVICES;
 use crate::observe::metrics::{self, StoreUse};
-use gpuctl_cluster::{Connection, Failure, OtherPods, OwnersAndStock};
+use gpuctl_cluster::{Connection, Failure, OtherPods, OwnersAndInventory};
 use gpuctl_core::error::Error;
 use gpuctl_core::model::GpuCount;
 use gpuctl_core::stats::exporters::devices;
@@ -63,11 +63,14 @@ async fn lines(
         .then_some(connection.namespace.as_str());
     let objects = async {
         if what != TopView::Jobs {
-            return Ok((connection.inventory().stock().await?, None));
+            return Ok((connection.inventory().snapshot().await?, None));
         }
-        let OwnersAndStock { owners, stock } = connection
+        let OwnersAndInventory {
+            owners,
+            inventory: stock,
+        } = connection
             .workloads()
-            .owners_and_stock(namespace, OtherPods::Summed)
+            .snapshot(namespace, OtherPods::Summed)
             .await?;
         Ok::<_, Failure>((stock?, Some(owners)))
     };

@@ -10,7 +10,7 @@ use crate::context::Context;
 use crate::observe::live::OF_DEVICES;
 use crate::observe::optional_metrics::OptionalMetrics;
 use crate::observe::workloads::KeptObjects;
-use gpuctl_cluster::{Connection, OtherPods, OwnersAndStock, ServedQueueing};
+use gpuctl_cluster::{Connection, OtherPods, ServedQueueing};
 use gpuctl_core::error::Error;
 use gpuctl_core::model::Queue;
 use gpuctl_core::stats::exporters::dialect::Quantity;
@@ -59,15 +59,14 @@ impl<'c> SnapshotReader<'c> {
         let (objects, moment, ()) = join3(
             self.kept.or(
                 fresh,
-                connection
-                    .workloads()
-                    .owners_and_stock(namespace, OtherPods::Named),
+                connection.workloads().snapshot(namespace, OtherPods::Named),
             ),
             self.cells.now(&OF_DEVICES),
             self.read_queues(namespace),
         )
         .await;
-        let (OwnersAndStock { owners, stock }, moment) = (objects?, moment?);
+        let (objects, moment) = (objects?, moment?);
+        let (owners, stock) = (objects.owners, objects.inventory);
         let mut stock = stock.ok();
         let mut lacks = Vec::new();
         if let Some(namespace) = &owners.narrowed_to {
@@ -98,7 +97,7 @@ impl<'c> SnapshotReader<'c> {
         let (inventory, consumers) = (inventory.unwrap_or_default(), consumers.flatten());
         let workloads = owners.forest.workloads(&inventory);
         let queues = self.queues.borrow().clone();
-        let snapshot = CockpitSnapshot::of(
+        let snapshot = CockpitSnapshot::new(
             inventory,
             consumers.as_ref(),
             &workloads,

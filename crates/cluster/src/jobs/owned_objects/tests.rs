@@ -20,12 +20,12 @@ fn every_kind_of_object_is_read_in_protobuf() {
     ] {
         let list = json!({"items": [{"metadata": {"name": "a"}, "spec": {}, "status": {}}]});
         let (message, bytes) = encoded_list(&format!("/apis/{kind}"), &list);
-        let named: ListPage<NamedObject<'_>> = decode(&bytes, message).unwrap();
-        let ending: ListPage<EndingObject<'_>> = decode(&bytes, message).unwrap();
+        let objects: ListPage<NamedObject<'_>> = decode(&bytes, message).unwrap();
+        let deleted: ListPage<EndingObject<'_>> = decode(&bytes, message).unwrap();
         assert_eq!(
             (
-                &*named.items[0].metadata.name,
-                &*ending.items[0].metadata.name
+                &*objects.items[0].metadata.name,
+                &*deleted.items[0].metadata.name
             ),
             ("a", "a"),
             "{kind}"

@@ -8,11 +8,11 @@ use super::*;
 #[test]
 fn queues_are_counted_in_devices() {
     let flavor = |gpus: &str, field: &str| json!({"name": "f", "resources": [{"name": "nvidia.com/gpu", field: gpus}, {"name": "cpu", field: "99"}]});
-    let shared = json!({"spec": {"resourceGroups": [{"flavors": [flavor("8", "nominalQuota"), flavor("4", "nominalQuota")]}]},
+    let cluster_queue = json!({"spec": {"resourceGroups": [{"flavors": [flavor("8", "nominalQuota"), flavor("4", "nominalQuota")]}]},
             "status": {"flavorsUsage": [flavor("3", "borrowed")]}});
-    let local = json!({"metadata": {"name": "research", "namespace": "team-a"}, "spec": {"clusterQueue": "science"},
+    let local_queue = json!({"metadata": {"name": "research", "namespace": "team-a"}, "spec": {"clusterQueue": "science"},
             "status": {"pendingWorkloads": 2, "admittedWorkloads": 1, "flavorsUsage": [flavor("5", "total")]}});
-    let queue = of_kueue(&local, Some(&shared));
+    let queue = kueue_queue(&local_queue, Some(&cluster_queue));
     assert_eq!(
         (queue.quota, queue.used, queue.borrowed),
         (Some(GpuCount(12)), Some(GpuCount(5)), Some(GpuCount(3)))
@@ -21,16 +21,16 @@ fn queues_are_counted_in_devices() {
         (queue.running, queue.waiting, queue.active),
         (Some(1), Some(2), true)
     );
-    let earlier = json!({"status": {"flavorUsage": [flavor("5", "total")]}});
-    assert_eq!(of_kueue(&earlier, None).used, Some(GpuCount(5)));
+    let old_version = json!({"status": {"flavorUsage": [flavor("5", "total")]}});
+    assert_eq!(kueue_queue(&old_version, None).used, Some(GpuCount(5)));
     assert_eq!(
-        of_kueue(&json!({}), None).waiting,
+        kueue_queue(&json!({}), None).waiting,
         None,
         "Kueue has not looked at it"
     );
-    let unseen = of_kueue(&local, None);
+    let without_cluster_queue = kueue_queue(&local_queue, None);
     assert_eq!(
-        (unseen.quota, unseen.borrowed),
+        (without_cluster_queue.quota, without_cluster_queue.borrowed),
         (None, None),
         "unknown is not zero"
     );
@@ -45,8 +45,8 @@ fn queues_are_counted_in_devices() {
         group("q", "Completed"),
         group("r", "Running"),
     ];
-    assert_eq!(of_volcano(&volcano, None).waiting, None);
-    let volcano = of_volcano(&volcano, Some(&groups));
+    assert_eq!(volcano_queue(&volcano, None).waiting, None);
+    let volcano = volcano_queue(&volcano, Some(&groups));
     assert_eq!(
         (volcano.quota, volcano.used),
         (Some(GpuCount(16)), Some(GpuCount(8)))

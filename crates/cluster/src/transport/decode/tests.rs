@@ -8,10 +8,10 @@ fn a_pod_with_hardly_anything_is_still_a_pod() {
         serde_json::from_str(r#"{"items":[{"metadata":{"name":"a\u001bb"}},{}]}"#).unwrap();
     assert_eq!(page.items[0].pod().name, "a\u{1b}b");
     assert_eq!(page.items[1].pod().phase, PodPhase::Pending);
-    let never = r#"{"items":[{"status":{"containerStatuses":[{"name":"main","state":{"terminated":{"exitCode":128,
+    let text = r#"{"items":[{"status":{"containerStatuses":[{"name":"main","state":{"terminated":{"exitCode":128,
             "reason":"StartError","message":"no such program\n","startedAt":"1970-01-01T00:00:00Z","finishedAt":"2026-01-31T10:00:00Z"}}}]}}]}"#;
-    let never: ListPage<WirePod<'_>> = serde_json::from_str(never).unwrap();
-    let pod = never.items[0].pod();
+    let page: ListPage<WirePod<'_>> = serde_json::from_str(text).unwrap();
+    let pod = page.items[0].pod();
     assert_eq!(
         (pod.started_at, pod.ended_at),
         (None, Some("2026-01-31T10:00:00Z".parse().unwrap()))
@@ -20,6 +20,6 @@ fn a_pod_with_hardly_anything_is_still_a_pod() {
         pod.containers[0].terminated.as_ref().unwrap().message,
         "no such program"
     );
-    let none: ListPage<WirePod<'_>> = serde_json::from_str(r#"{"items":null}"#).unwrap();
-    assert!(none.items.is_empty());
+    let empty: ListPage<WirePod<'_>> = serde_json::from_str(r#"{"items":null}"#).unwrap();
+    assert!(empty.items.is_empty());
 }

@@ -66,28 +66,28 @@ fn refused(objects: usize, token: impl Fn(usize) -> String, elapsed: Duration) -
     let mut limits = PageLimits::new(MINUTE);
     (0..10_000)
         .find_map(|page| {
-            let taken = limits.count(objects, objects * 100);
-            taken
+            let result = limits.count(objects, objects * 100);
+            result
                 .and_then(|()| limits.take(objects, 2000, &token(page), elapsed))
                 .err()
-                .map(|why| (page, why.to_string()))
+                .map(|error| (page, error.to_string()))
         })
         .expect("a limit is met")
 }
 
 #[test]
 fn a_list_without_an_end_is_given_up() {
-    let fresh = |page: usize| page.to_string();
+    let distinct = |page: usize| page.to_string();
     assert_eq!(
-        refused(0, fresh, Duration::ZERO),
+        refused(0, distinct, Duration::ZERO),
         (9, "10 pages in a row have no objects".to_owned())
     );
     assert_eq!(
-        refused(1, fresh, Duration::ZERO),
+        refused(1, distinct, Duration::ZERO),
         (200, "200 pages have only a few objects each".to_owned())
     );
     assert_eq!(
-        refused(2000, fresh, Duration::ZERO),
+        refused(2000, distinct, Duration::ZERO),
         (375, "it has more than 750000 objects".to_owned())
     );
     let cycle = |page: usize| (page % 3).to_string();
@@ -95,7 +95,7 @@ fn a_list_without_an_end_is_given_up() {
         refused(2000, cycle, Duration::ZERO),
         (3, "it returned to a page that was read before".to_owned())
     );
-    let slow = refused(2000, fresh, Duration::from_secs(51));
+    let slow = refused(2000, distinct, Duration::from_secs(51));
     assert_eq!(
         PageLimits::new(MINUTE)
             .count(50_001, 3 * 50_001)

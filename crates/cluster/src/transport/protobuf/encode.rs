@@ -4,32 +4,32 @@ use serde_json::Value;
 
 use super::{Kind, Message, Timestamp, list_of};
 
-pub(super) fn varint(mut number: u64, to: &mut Vec<u8>) {
+pub(super) fn varint(mut number: u64, buffer: &mut Vec<u8>) {
     while number >= 0x80 {
-        to.push((number & 0x7f) as u8 | 0x80);
+        buffer.push((number & 0x7f) as u8 | 0x80);
         number >>= 7;
     }
-    to.push(number as u8);
+    buffer.push(number as u8);
 }
 
-pub(super) fn bytes_field(number: u64, content: &[u8], to: &mut Vec<u8>) {
-    varint(number << 3 | 2, to);
-    varint(content.len() as u64, to);
-    to.extend_from_slice(content);
+pub(super) fn bytes_field(number: u64, content: &[u8], buffer: &mut Vec<u8>) {
+    varint(number << 3 | 2, buffer);
+    varint(content.len() as u64, buffer);
+    buffer.extend_from_slice(content);
 }
 
-pub(super) fn number_field(number: u64, value: i64, to: &mut Vec<u8>) {
-    varint(number << 3, to);
-    varint(value.cast_unsigned(), to);
+pub(super) fn number_field(number: u64, value: i64, buffer: &mut Vec<u8>) {
+    varint(number << 3, buffer);
+    varint(value.cast_unsigned(), buffer);
 }
 
 /// Encodes a value as Go does: fields in the order of their numbers, including empty strings.
-pub(super) fn value(number: u64, kind: Kind, json: &Value, to: &mut Vec<u8>) {
+pub(super) fn value(number: u64, kind: Kind, json: &Value, buffer: &mut Vec<u8>) {
     let mut inner = Vec::new();
     match kind {
-        Kind::Text => bytes_field(number, json.as_str().unwrap().as_bytes(), to),
-        Kind::Integer => number_field(number, json.as_i64().unwrap(), to),
-        Kind::Flag => number_field(number, i64::from(json.as_bool().unwrap()), to),
+        Kind::Text => bytes_field(number, json.as_str().unwrap().as_bytes(), buffer),
+        Kind::Integer => number_field(number, json.as_i64().unwrap(), buffer),
+        Kind::Flag => number_field(number, i64::from(json.as_bool().unwrap()), buffer),
         Kind::Time => {
             number_field(
                 1,
@@ -41,45 +41,47 @@ pub(super) fn value(number: u64, kind: Kind, json: &Value, to: &mut Vec<u8>) {
                 &mut inner,
             );
             number_field(2, 0, &mut inner);
-            bytes_field(number, &inner, to);
+            bytes_field(number, &inner, buffer);
         }
         Kind::Quantity => {
             bytes_field(1, json.as_str().unwrap().as_bytes(), &mut inner);
-            bytes_field(number, &inner, to);
+            bytes_field(number, &inner, buffer);
         }
-        Kind::Message(message) => bytes_field(number, &encoded(message, json), to),
+        Kind::Message(message) => bytes_field(number, &encoded(message, json), buffer),
         Kind::Inline(_) => unreachable!("written with the message around it"),
-        Kind::List(of) => json
+        Kind::List(element) => json
             .as_array()
             .unwrap()
             .iter()
-            .for_each(|item| value(number, *of, item, to)),
-        Kind::Map(of) => json.as_object().unwrap().iter().for_each(|(key, item)| {
+            .for_each(|item| value(number, *element, item, buffer)),
+        Kind::Map(element) => json.as_object().unwrap().iter().for_each(|(key, item)| {
             let mut entry = Vec::new();
             bytes_field(1, key.as_bytes(), &mut entry);
-            value(2, *of, item, &mut entry);
-            bytes_field(number, &entry, to);
+            value(2, *element, item, &mut entry);
+            bytes_field(number, &entry, buffer);
         }),
     }
 }
 
 pub(super) fn encoded(message: &Message, json: &Value) -> Vec<u8> {
-    let mut to = Vec::new();
+    let mut buffer = Vec::new();
     // A field that this version does not know, which the decoder must skip.
-    bytes_field(900, b"newer", &mut to);
+    bytes_field(900, b"newer", &mut buffer);
     for field in message.fields {
         match field.kind {
-            Kind::Inline(inline) => bytes_field(field.number, &encoded(inline, json), &mut to),
-            Kind::Text if json.get(field.name).is_none() => bytes_field(field.number, b"", &mut to),
+            Kind::Inline(inline) => bytes_field(field.number, &encoded(inline, json), &mut buffer),
+            Kind::Text if json.get(field.name).is_none() => {
+                bytes_field(field.number, b"", &mut buffer)
+            }
             kind => {
-                if let Some(found) = json.get(field.name) {
-                    value(field.number, kind, found, &mut to);
+                if let Some(field_value) = json.get(field.name) {
+                    value(field.number, kind, field_value, &mut buffer);
                 }
             }
         }
     }
-    number_field(901, -1, &mut to);
-    to
+    number_field(901, -1, &mut buffer);
+    buffer
 }
 
 pub(super) fn answer(message: &Message, json: &Value) -> Vec<u8> {

@@ -36,13 +36,13 @@ pub(crate) fn list_of(path: &str) -> Option<&'static Message> {
         path.strip_prefix("/apis/apps/v1/"),
     );
     // `pods`, or `namespaces/NAME/pods`.
-    let plural = |rest: &'static str, of: Option<&str>| {
-        of.is_some_and(|path| {
-            path == rest
+    let plural = |plural: &'static str, parent: Option<&str>| {
+        parent.is_some_and(|path| {
+            path == plural
                 || path
                     .strip_prefix("namespaces/")
                     .and_then(|path| path.split_once('/'))
-                    .is_some_and(|(_, kind)| kind == rest)
+                    .is_some_and(|(_, kind)| kind == plural)
         })
     };
     if plural("pods", core) {

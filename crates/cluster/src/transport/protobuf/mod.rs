@@ -166,22 +166,22 @@ impl<'de> Deserializer<'de> for Payload<'de> {
             Kind::Flag => visitor.visit_bool(number(self.raw)? != 0),
             Kind::Time => {
                 // The struct's field decodes an empty string as an unknown value.
-                let at = Timestamp::from_second(seconds(self.raw)?);
-                visitor.visit_string(at.map_or_else(|_| String::new(), |at| at.to_string()))
+                let time = Timestamp::from_second(seconds(self.raw)?);
+                visitor.visit_string(time.map_or_else(|_| String::new(), |time| time.to_string()))
             }
             Kind::Quantity => visitor.visit_borrowed_str(first(self.raw)?.map_or(Ok(""), text)?),
             Kind::Message(message) | Kind::Inline(message) => visitor.visit_map(MessageFields {
                 message,
                 rest: MessageReader::new(bytes(self.raw)?),
-                around: Vec::new(),
+                outer: Vec::new(),
                 next: None,
             }),
-            Kind::List(of) => visitor.visit_seq(Items {
-                of: *of,
+            Kind::List(element) => visitor.visit_seq(Items {
+                element: *element,
                 rest: MessageReader::new(bytes(self.raw)?),
             }),
-            Kind::Map(of) => visitor.visit_map(Entries {
-                of: *of,
+            Kind::Map(element) => visitor.visit_map(Entries {
+                element: *element,
                 rest: MessageReader::new(bytes(self.raw)?),
                 value: None,
             }),
@@ -230,7 +230,7 @@ struct MessageFields<'de> {
     message: &'static Message,
     rest: MessageReader<'de>,
     /// Messages around an inline one, with their remaining bytes.
-    around: Vec<(&'static Message, MessageReader<'de>)>,
+    outer: Vec<(&'static Message, MessageReader<'de>)>,
     next: Option<Payload<'de>>,
 }
 
@@ -241,8 +241,8 @@ impl<'de> MapAccess<'de> for MessageFields<'de> {
         loop {
             let start = self.rest;
             let Some((number, raw)) = self.rest.field()? else {
-                match self.around.pop() {
-                    Some(around) => (self.message, self.rest) = around,
+                match self.outer.pop() {
+                    Some(outer) => (self.message, self.rest) = outer,
                     None => return Ok(None),
                 }
                 continue;
@@ -252,7 +252,7 @@ impl<'de> MapAccess<'de> for MessageFields<'de> {
             };
             let payload = match field.kind {
                 Kind::Inline(message) => {
-                    self.around.push((self.message, self.rest));
+                    self.outer.push((self.message, self.rest));
                     (self.message, self.rest) = (message, MessageReader::new(bytes(raw)?));
                     continue;
                 }
@@ -290,7 +290,7 @@ impl<'de> MapAccess<'de> for MessageFields<'de> {
 
 /// Iterates over the items of a list.
 struct Items<'de> {
-    of: Kind,
+    element: Kind,
     rest: MessageReader<'de>,
 }
 
@@ -301,13 +301,17 @@ impl<'de> SeqAccess<'de> for Items<'de> {
         let Some((_, raw)) = self.rest.field()? else {
             return Ok(None);
         };
-        seed.deserialize(Payload { kind: self.of, raw }).map(Some)
+        seed.deserialize(Payload {
+            kind: self.element,
+            raw,
+        })
+        .map(Some)
     }
 }
 
 /// Iterates over the entries of a map: messages with a key and a value, each omitted if empty.
 struct Entries<'de> {
-    of: Kind,
+    element: Kind,
     rest: MessageReader<'de>,
     value: Option<Scalar<'de>>,
 }
@@ -337,7 +341,10 @@ impl<'de> MapAccess<'de> for Entries<'de> {
             .value
             .take()
             .ok_or_else(|| Error::custom("a value was requested before its key"))?;
-        seed.deserialize(Payload { kind: self.of, raw })
+        seed.deserialize(Payload {
+            kind: self.element,
+            raw,
+        })
     }
 }
 

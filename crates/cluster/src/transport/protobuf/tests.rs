@@ -33,13 +33,13 @@ fn container() -> impl Strategy<Value = Value> {
         proptest::option::of(1_u16..9000),
         any::<bool>(),
     )
-        .prop_map(|(name, limits, requests, port, probed)| {
+        .prop_map(|(name, limits, requests, port, has_probe)| {
             let mut container =
                 json!({"name": name, "resources": {"limits": limits, "requests": requests}});
             if let Some(port) = port {
                 container["ports"] = json!([{"containerPort": port}, {"containerPort": 1}]);
             }
-            if probed {
+            if has_probe {
                 container["readinessProbe"] = json!({"httpGet": {}});
                 container["startupProbe"] = json!({});
             }
@@ -50,13 +50,13 @@ fn container() -> impl Strategy<Value = Value> {
 fn status() -> impl Strategy<Value = Value> {
     (text(), 0_u32..9, proptest::option::of(any::<bool>()), time(), -1_i32..140, 0..3_u8).prop_map(
         |(name, restarts, started, at, code, state)| {
-            let ended = json!({"terminated": {"exitCode": code, "reason": "Error", "startedAt": at, "finishedAt": at}});
+            let terminated = json!({"terminated": {"exitCode": code, "reason": "Error", "startedAt": at, "finishedAt": at}});
             let state = match state {
                 0 => json!({"waiting": {"reason": "ImagePullBackOff", "message": name}}),
                 1 => json!({"running": {"startedAt": at}}),
-                _ => ended.clone(),
+                _ => terminated.clone(),
             };
-            let mut status = json!({"name": name, "restartCount": restarts, "state": state, "lastState": ended});
+            let mut status = json!({"name": name, "restartCount": restarts, "state": state, "lastState": terminated});
             if let Some(started) = started {
                 status["started"] = json!(started);
             }
@@ -103,11 +103,11 @@ proptest! {
         let from_json: ListPage<WirePod<'_>> = serde_json::from_str(&in_json).unwrap();
         let from_protobuf: ListPage<WirePod<'_>> = decode(&in_protobuf, message).unwrap();
         prop_assert_eq!(from_json.items.len(), from_protobuf.items.len());
-        for (ours, theirs) in from_protobuf.items.iter().zip(&from_json.items) {
-            prop_assert_eq!(format!("{:?}", ours.pod()), format!("{:?}", theirs.pod()));
-            prop_assert_eq!(format!("{:?}", ours.spec.total()), format!("{:?}", theirs.spec.total()));
-            prop_assert_eq!(ours.metadata.controller().map(|owner| owner.uid.clone()), theirs.metadata.controller().map(|owner| owner.uid.clone()));
-            prop_assert_eq!(ours.spec.volumes.len(), theirs.spec.volumes.len());
+        for (protobuf_pod, json_pod) in from_protobuf.items.iter().zip(&from_json.items) {
+            prop_assert_eq!(format!("{:?}", protobuf_pod.pod()), format!("{:?}", json_pod.pod()));
+            prop_assert_eq!(format!("{:?}", protobuf_pod.spec.total()), format!("{:?}", json_pod.spec.total()));
+            prop_assert_eq!(protobuf_pod.metadata.controller().map(|owner| owner.uid.clone()), json_pod.metadata.controller().map(|owner| owner.uid.clone()));
+            prop_assert_eq!(protobuf_pod.spec.volumes.len(), json_pod.spec.volumes.len());
         }
         // Every named field survives encoding and decoding, for any struct.
         let all: Value = decode(&in_protobuf, message).unwrap();
@@ -196,8 +196,8 @@ fn lists_that_are_read_in_protobuf() {
 fn a_refusal_is_read_and_times_that_are_none_are_none() {
     let status = json!({"metadata": {"continue": "later"}, "message": "too old", "reason": "Expired", "code": 410,
         "details": {"kind": "pods", "causes": [{"reason": "R", "message": "M", "field": "F"}]}});
-    let read: Value = decode(&answer(&STATUS, &status), &STATUS).unwrap();
-    assert_eq!(sorted(&read), sorted(&status));
+    let decoded: Value = decode(&answer(&STATUS, &status), &STATUS).unwrap();
+    assert_eq!(sorted(&decoded), sorted(&status));
     // Go writes a container that never started as one that started in 1970, and a zero time as an
     // empty message.
     let mut bytes = Vec::new();
@@ -212,12 +212,12 @@ fn a_refusal_is_read_and_times_that_are_none_are_none() {
     let page: ListPage<WirePod<'_>> = decode(&envelope, message).unwrap();
     assert_eq!(page.items[0].metadata.creation_timestamp, None);
     // Kubernetes never writes the items of one list apart from each other.
-    let mut torn = Vec::new();
-    bytes_field(14, b"a", &mut torn);
-    bytes_field(1, b"name", &mut torn);
-    bytes_field(14, b"b", &mut torn);
+    let mut split_message = Vec::new();
+    bytes_field(14, b"a", &mut split_message);
+    bytes_field(1, b"name", &mut split_message);
+    bytes_field(14, b"b", &mut split_message);
     let (mut pod, mut list, mut envelope) = (Vec::new(), Vec::new(), b"k8s\0".to_vec());
-    bytes_field(1, &torn, &mut pod);
+    bytes_field(1, &split_message, &mut pod);
     bytes_field(2, &pod, &mut list);
     bytes_field(2, &list, &mut envelope);
     assert!(

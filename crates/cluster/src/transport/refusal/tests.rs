@@ -25,14 +25,14 @@ fn an_object_that_cannot_be_decoded_is_named() {
         failure(node),
         "Node a has a field with a wrong type or an invalid value, at byte 56 of its JSON"
     );
-    for other in [
+    for body in [
         r#"{"login": "here", "size": ""}"#,
         "<html>",
         r#"{"kind": "Job", "metadata": {"name": "a"}, "si"#,
     ] {
         assert!(
-            failure(other).starts_with("https://a does not speak Kubernetes: "),
-            "{other}"
+            failure(body).starts_with("https://a does not speak Kubernetes: "),
+            "{body}"
         );
     }
 }

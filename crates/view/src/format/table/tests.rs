@@ -58,11 +58,11 @@ fn columns_that_yield_go_where_there_is_no_room() {
         (first(11), first(5)),
         ("NAME GPU".to_owned(), "NAME GPU".to_owned())
     );
-    let listed = Table {
+    let jobs = Table {
         wide: true,
         ..table
     };
-    let text = listed.show(
+    let text = jobs.show(
         Format::Table,
         true,
         TextStyle {
@@ -71,7 +71,7 @@ fn columns_that_yield_go_where_there_is_no_room() {
         },
     );
     assert!(text.ends_with("\nnot shown: ABOUT (-o wide)\n"), "{text}");
-    let table = listed;
+    let table = jobs;
     assert!(
         table
             .show(

@@ -36,7 +36,7 @@ fn invisible_characters_are_shown_and_joiners_of_scripts_stay() {
     for c in invisible.chars().chain("\u{200c}\u{200d}\u{fe0f}".chars()) {
         let text = format!("a{c}b");
         assert_eq!(clean(&text), format!("a{}b", c.escape_unicode()));
-        assert_eq!(harmless(&text, true), clean(&text));
+        assert_eq!(sanitized(&text, true), clean(&text));
         assert!(!escaped(format!("\"{text}\"")).contains(c), "{c:?}");
     }
     for text in [
@@ -48,7 +48,7 @@ fn invisible_characters_are_shown_and_joiners_of_scripts_stay() {
         "1\u{fe0f}\u{20e3}",
     ] {
         assert_eq!(
-            (clean(text), harmless(text, false)),
+            (clean(text), sanitized(text, false)),
             (text.into(), text.into())
         );
     }
@@ -86,16 +86,16 @@ fn chats_get_one_line_without_mentions() {
 fn of_a_whole_output_lines_and_colors_stay() {
     let output =
         "a\tb\n\u{1b}[31mred\u{1b}[0m\u{1b}[38:5:1m \u{1b}[2J\u{1b}]0;x\u{7}\u{202e}\r模\u{1b}";
-    let told = "\\u{1b}[2J\\u{1b}]0;x\\u{7}\\u{202e}\\u{d}模\\u{1b}";
+    let escaped_text = "\\u{1b}[2J\\u{1b}]0;x\\u{7}\\u{202e}\\u{d}模\\u{1b}";
     assert_eq!(
-        harmless(output, true),
-        format!("a\tb\n\u{1b}[31mred\u{1b}[0m\u{1b}[38:5:1m {told}")
+        sanitized(output, true),
+        format!("a\tb\n\u{1b}[31mred\u{1b}[0m\u{1b}[38:5:1m {escaped_text}")
     );
     assert_eq!(
-        harmless(output, false),
-        format!("a\tb\n\\u{{1b}}[31mred\\u{{1b}}[0m\\u{{1b}}[38:5:1m {told}")
+        sanitized(output, false),
+        format!("a\tb\n\\u{{1b}}[31mred\\u{{1b}}[0m\\u{{1b}}[38:5:1m {escaped_text}")
     );
-    assert!(matches!(harmless("a\n模型\t", false), Cow::Borrowed(_)));
+    assert!(matches!(sanitized("a\n模型\t", false), Cow::Borrowed(_)));
 }
 
 #[test]
@@ -124,8 +124,8 @@ fn json_is_the_same_value_without_what_steers() {
 
 #[test]
 fn ages() {
-    let at = |seconds| Some(Timestamp::from_second(seconds).unwrap());
-    let now = at(1_000_000).unwrap();
+    let time = |seconds| Some(Timestamp::from_second(seconds).unwrap());
+    let now = time(1_000_000).unwrap();
     for (seconds, text) in [
         (45, "45s"),
         (720, "12m"),
@@ -134,7 +134,7 @@ fn ages() {
         (-5, "0s"),
         (7199, "119m"),
     ] {
-        assert_eq!(age(at(1_000_000 - seconds), now), text);
+        assert_eq!(age(time(1_000_000 - seconds), now), text);
     }
     assert_eq!(age(None, now), "-");
 }
@@ -159,24 +159,24 @@ fn bars_never_stand_without_their_number() {
 
 #[test]
 fn long_texts_stay_beside_their_title_on_a_terminal() {
-    let look = |width| TextStyle {
+    let style = |width| TextStyle {
         width,
         color: false,
         plain: false,
     };
     let text = "0/12 nodes are available: 2 Insufficient nvidia.com/gpu";
-    assert_eq!(wrapped(text, 4, look(None)), text);
+    assert_eq!(wrapped(text, 4, style(None)), text);
     assert_eq!(
-        wrapped(text, 4, look(Some(40))),
+        wrapped(text, 4, style(Some(40))),
         "0/12 nodes are available: 2\n    Insufficient nvidia.com/gpu"
     );
     assert_eq!(
-        wrapped("模型".repeat(8).as_str(), 4, look(Some(30))),
+        wrapped("模型".repeat(8).as_str(), 4, style(Some(30))),
         "模型".repeat(8),
         "a name is not cut"
     );
     assert_eq!(
-        wrapped("模型模型 模型模型 模型模型 模型", 4, look(Some(29))),
+        wrapped("模型模型 模型模型 模型模型 模型", 4, style(Some(29))),
         "模型模型 模型模型\n    模型模型 模型",
         "two columns each"
     );
