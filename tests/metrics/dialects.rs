@@ -33,7 +33,7 @@ fn answers(scene: &Scene, prometheus: &str) -> Value {
         &["describe", "node", "same-0"],
     ] {
         let run = scene
-            .asking(prometheus, &[arguments, &["-o", "json"]].concat(), "")
+            .gpuctl_at(prometheus, &[arguments, &["-o", "json"]].concat(), "")
             .ok();
         assert_eq!(run.err, "", "{arguments:?}");
         let mut answer = run.json();
@@ -49,7 +49,7 @@ fn scores(scene: &Scene, prometheus: &str) -> Vec<Value> {
     let end = Instant::now() + Duration::from_secs(40);
     loop {
         let run = scene
-            .asking(
+            .gpuctl_at(
                 prometheus,
                 &["score", "--window", "6s", "--step", "1s", "-o", "json"],
                 "",
@@ -118,7 +118,7 @@ fn settled(scene: &Scene, prometheus: &str, gpus: u64) {
     let end = Instant::now() + Duration::from_secs(40);
     loop {
         let answer = scene
-            .asking(prometheus, &["get", "nodes", "-o", "json"], "")
+            .gpuctl_at(prometheus, &["get", "nodes", "-o", "json"], "")
             .ok()
             .json();
         if answer["coverage"]["gpusSampled"] == gpus {
@@ -346,7 +346,7 @@ fn one_cluster_in_every_dialect() {
         .change(|fleet| fleet.gpus.iter_mut().for_each(|gpu| gpu.silent = false));
     settled(&scene, &podless, 16);
     let nodes = scene
-        .asking(&podless, &["get", "nodes", "-o", "json"], "")
+        .gpuctl_at(&podless, &["get", "nodes", "-o", "json"], "")
         .ok()
         .json();
     for node in nodes["items"].as_array().unwrap() {

@@ -109,9 +109,9 @@ fn what_is_no_prometheus_is_told_and_inventory_still_answers() {
     ];
     for (code, head, body, exit, text) in cases {
         let (url, _) = server(move |_| Some((code, head, body.to_owned())));
-        nothing_said(scene.asking(&url, &["get", "heatmap"], ""), exit, text);
+        nothing_said(scene.gpuctl_at(&url, &["get", "heatmap"], ""), exit, text);
         let run = scene
-            .asking(
+            .gpuctl_at(
                 &url,
                 &["get", "nodes", "--pool", "faulty", "-o", "json"],
                 "",
@@ -129,16 +129,16 @@ fn what_is_no_prometheus_is_told_and_inventory_still_answers() {
             "{warning}"
         );
         scene
-            .asking(&url, &["--require-metrics", "get", "nodes"], "")
+            .gpuctl_at(&url, &["--require-metrics", "get", "nodes"], "")
             .exits(exit);
     }
     nothing_said(
-        scene.asking("http://127.0.0.1:1", &["get", "heatmap", "-o", "json"], ""),
+        scene.gpuctl_at("http://127.0.0.1:1", &["get", "heatmap", "-o", "json"], ""),
         6,
         "PrometheusUnreachable",
     );
     nothing_said(
-        scene.asking("ftp://nowhere", &["get", "heatmap"], ""),
+        scene.gpuctl_at("ftp://nowhere", &["get", "heatmap"], ""),
         2,
         "is no address of a Prometheus",
     );
@@ -150,12 +150,12 @@ fn a_slow_server_is_not_waited_for() {
     let (url, _) = server(|_| None);
     let start = Instant::now();
     nothing_said(
-        scene.asking(&url, &["--request-timeout", "2s", "get", "heatmap"], ""),
+        scene.gpuctl_at(&url, &["--request-timeout", "2s", "get", "heatmap"], ""),
         6,
         "did not answer within 2 s",
     );
     let run = scene
-        .asking(
+        .gpuctl_at(
             &url,
             &[
                 "--request-timeout",
@@ -192,7 +192,7 @@ fn half_an_answer_is_an_answer_with_a_warning() {
         Some((200, JSON, r#"{"status":"success","warnings":["store a is unavailable"],"data":{"resultType":"vector","result":[{"metric":{"__name__":"DCGM_FI_DEV_GPU_UTIL","gpu":"3","Hostname":"half-0","modelName":"x"},"value":[1,"42"]}]}}"#.to_owned()))
     });
     let run = scene
-        .asking(
+        .gpuctl_at(
             &url,
             &[
                 "get",
@@ -241,7 +241,7 @@ fn credentials_go_to_one_host_and_to_no_screen() {
         "heatmap",
     ];
     let run = scene
-        .asking(
+        .gpuctl_at(
             &url.replace("http://", "http://alice:canary-password@"),
             &arguments,
             "",

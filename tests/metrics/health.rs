@@ -65,7 +65,7 @@ fn devices_that_contradict_healthy_and_nodes_without_metrics_are_named() {
     }
     assert!(scene.gpuctl(&["get", "health"]).ok().out.contains("94 °C"));
     scene
-        .asking("http://127.0.0.1:1", &["get", "health", "-o", "json"], "")
+        .gpuctl_at("http://127.0.0.1:1", &["get", "health", "-o", "json"], "")
         .exits(6);
     let report = scene.gpuctl(&["doctor", "-o", "json"]).ok().json();
     let checks = report["checks"].as_array().unwrap();

@@ -13,7 +13,7 @@ use aws_lc_rs::{digest, hmac};
 use gpuctl_sandbox::Persona;
 use serde_json::json;
 
-use crate::past::{HOUR, Telling, ask, before, history, store};
+use crate::past::{HOUR, Variant, ask, history, hours_ago, store};
 use crate::support::{Run, cluster, file, gpuctl, run};
 
 const SECRET: &str = "canary-of-the-secret-key";
@@ -21,7 +21,7 @@ const SESSION: &str = "canary-of-the-session";
 const REGION: &str = "eu-west-1";
 
 /// A request as it came.
-struct Asked {
+struct Request {
     method: String,
     path: String,
     query: String,
@@ -30,7 +30,7 @@ struct Asked {
     body: String,
 }
 
-impl Asked {
+impl Request {
     fn read(stream: &TcpStream) -> Option<(Self, String)> {
         let mut reader = BufReader::new(stream);
         let (mut head, mut line) = (String::new(), String::new());
@@ -106,7 +106,7 @@ fn encoded(text: &str) -> String {
 }
 
 /// Computes the signature of a request, by AWS' documentation of version 4.
-fn signature(asked: &Asked, day: &str, signed: &str) -> String {
+fn signature(asked: &Request, day: &str, signed: &str) -> String {
     let mut pairs: Vec<String> = asked
         .query
         .split('&')
@@ -149,7 +149,7 @@ fn signature(asked: &Asked, day: &str, signed: &str) -> String {
 }
 
 /// Says what the cloud would refuse a request for.
-fn refusal_of_amazon(asked: &Asked) -> Option<(u16, String)> {
+fn refusal_of_amazon(asked: &Request) -> Option<(u16, String)> {
     let told = asked.header("authorization");
     let part = |name: &str| {
         told.split_once(name)
@@ -179,7 +179,7 @@ fn refusal_of_amazon(asked: &Asked) -> Option<(u16, String)> {
     })
 }
 
-fn refusal_of_google(asked: &Asked) -> Option<(u16, String)> {
+fn refusal_of_google(asked: &Request) -> Option<(u16, String)> {
     let has_pattern = asked
         .parameters()
         .iter()
@@ -194,7 +194,7 @@ fn refusal_of_google(asked: &Asked) -> Option<(u16, String)> {
 }
 
 /// Stands before a store.
-fn gate(store: &str, refuses: fn(&Asked) -> Option<(u16, String)>) -> String {
+fn gate(store: &str, refuses: fn(&Request) -> Option<(u16, String)>) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     let behind = store.trim_start_matches("http://").to_owned();
@@ -202,7 +202,7 @@ fn gate(store: &str, refuses: fn(&Asked) -> Option<(u16, String)>) -> String {
         for mut stream in listener.incoming().map_while(Result::ok) {
             let behind = behind.clone();
             thread::spawn(move || {
-                let Some((asked, head)) = Asked::read(&stream) else {
+                let Some((asked, head)) = Request::read(&stream) else {
                     return;
                 };
                 if let Some((code, body)) = refuses(&asked) {
@@ -272,9 +272,9 @@ fn commands() -> [Vec<&'static str>; 8] {
 
 #[test]
 fn names_are_exact_where_a_store_wants_them() {
-    let begin = before(6);
+    let begin = hours_ago(6);
     let (start, end) = (begin.to_string(), (begin + 3 * HOUR).to_string());
-    let real = store("managed-google", history(Telling::Plain).0, begin);
+    let real = store("managed-google", history(Variant::Plain).0, begin);
     let google = gate(&real, refusal_of_google);
     let exact = file(
         "managed-google.yaml",
@@ -303,9 +303,9 @@ fn names_are_exact_where_a_store_wants_them() {
 
 #[test]
 fn requests_are_signed_where_a_store_wants_it() {
-    let begin = before(6);
+    let begin = hours_ago(6);
     let (start, end) = (begin.to_string(), (begin + 3 * HOUR).to_string());
-    let real = store("managed-amazon", history(Telling::Plain).0, begin);
+    let real = store("managed-amazon", history(Variant::Plain).0, begin);
     let amazon = gate(&real, refusal_of_amazon);
     let signed = file(
         "managed-amazon.yaml",

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::other_server::{Other, Reply};
+use crate::mock_server::{MockServer, Reply};
 use crate::support::{Run, Scene, file, gpuctl, near, run};
 
 const SHORT: [&str; 4] = ["--window", "8s", "--step", "1s"];
@@ -82,7 +82,7 @@ fn a_control_system_is_told_of_what_is_certain_and_only_for_execute() {
     let scene = Scene::new("controlled", 1);
     let (pod, by_hand) = four(&scene);
     until_certain(&scene, 2);
-    let control = Other::saying(200, "{}");
+    let control = MockServer::always(200, "{}");
     let url = control.url("/api/optimize?key=canary");
 
     // Without --execute nothing leaves, whatever a file says.
@@ -154,7 +154,7 @@ fn a_control_system_is_told_of_what_is_certain_and_only_for_execute() {
     assert_eq!(control.take()[0].json()["status"], "idle");
     // The file's headers go to the file's address, and to no other.
     score(&scene, &["--config", config, "--execute"], &[]).ok();
-    let headers = |asked: Vec<crate::other_server::Asked>| {
+    let headers = |asked: Vec<crate::mock_server::Request>| {
         asked
             .iter()
             .map(|one| one.header("x-own").map(ToOwned::to_owned))
@@ -182,7 +182,7 @@ fn a_control_system_is_told_of_what_is_certain_and_only_for_execute() {
         .says("no control system is configured");
 
     // Every way to fail: the list is printed, the rest is told, and the exit code says so.
-    let elsewhere = Other::saying(200, "{}");
+    let elsewhere = MockServer::always(200, "{}");
     let to = elsewhere.url("/stolen");
     let fast = file(
         "fast.yaml",
@@ -201,7 +201,7 @@ fn a_control_system_is_told_of_what_is_certain_and_only_for_execute() {
             "which is not followed",
         ),
     ] {
-        let bad = Other::start(move |_, _| reply.clone());
+        let bad = MockServer::start(move |_, _| reply.clone());
         let arguments = [
             "--config",
             fast.to_str().unwrap(),
@@ -231,7 +231,7 @@ fn a_control_system_is_told_of_what_is_certain_and_only_for_execute() {
         &scene,
         &[
             "--control-api",
-            &Other::saying(202, "<html>").url("/x"),
+            &MockServer::always(202, "<html>").url("/x"),
             "--execute",
         ],
         &[],
@@ -260,7 +260,7 @@ fn a_control_system_is_told_of_what_is_certain_and_only_for_execute() {
         ]);
         command.args(["--control-api", &url, "--execute"]);
         let told = run(command, "").ok();
-        let ours = |one: &crate::other_server::Asked| one.json()["pod"] == json!(young[0]);
+        let ours = |one: &crate::mock_server::Request| one.json()["pod"] == json!(young[0]);
         if told
             .err
             .contains("are skipped: their data are incomplete or shorter than the window")
@@ -314,7 +314,7 @@ fn chats_are_told_once_in_their_own_formats() {
             json!({"msgtype": "text", "text": {"content": text}}),
         ),
     ] {
-        let chat = Other::saying(200, reply);
+        let chat = MockServer::always(200, reply);
         let url = chat.url("/hook/canary");
         let notify = |environment: &[(&str, &str)]| {
             score(
@@ -336,7 +336,7 @@ fn chats_are_told_once_in_their_own_formats() {
         assert!(chat.take().is_empty(), "{format}");
     }
     // Signed.
-    let chat = Other::saying(200, r#"{"code":0}"#);
+    let chat = MockServer::always(200, r#"{"code":0}"#);
     score(
         &scene,
         &["--notify", &chat.url("/f"), "--notify-format", "feishu"],
@@ -348,7 +348,7 @@ fn chats_are_told_once_in_their_own_formats() {
         body["timestamp"].as_str().unwrap().parse::<i64>().unwrap() > 1_700_000_000
             && body["sign"].as_str().unwrap().len() == 44
     );
-    let chat = Other::saying(200, r#"{"errcode":0}"#);
+    let chat = MockServer::always(200, r#"{"errcode":0}"#);
     score(
         &scene,
         &[
@@ -366,7 +366,7 @@ fn chats_are_told_once_in_their_own_formats() {
         "{line}"
     );
     // Whoever takes JSON gets the devices too.
-    let chat = Other::saying(200, "");
+    let chat = MockServer::always(200, "");
     score(&scene, &["--notify", &chat.url("/g")], &[home]).ok();
     let body = chat.take().remove(0).json();
     assert_eq!(
@@ -376,7 +376,7 @@ fn chats_are_told_once_in_their_own_formats() {
     near(&body["gpus"][0]["score"], 1.2);
 
     // Quiet hours: nothing is sent, and nothing is forgotten.
-    let chat = Other::saying(200, "");
+    let chat = MockServer::always(200, "");
     let url = chat.url("/q");
     score(
         &scene,
@@ -440,7 +440,7 @@ fn chats_are_told_once_in_their_own_formats() {
         ),
         ("slack", Reply::Reset, "cannot be reached"),
     ] {
-        let bad = Other::start(move |_, before| {
+        let bad = MockServer::start(move |_, before| {
             if before == 0 {
                 reply.clone()
             } else {
@@ -496,7 +496,7 @@ fn an_ai_is_asked_and_changes_no_score() {
     let scene = Scene::new("opinions", 1);
     let (pod, by_hand) = four(&scene);
     let plain = without_opinions(score(&scene, &["-o", "json"], &[]).ok().json());
-    let ai = Other::start(|asked, _| {
+    let ai = MockServer::start(|asked, _| {
         let idle = asked.json()["messages"][1]["content"]
             .as_str()
             .unwrap()
@@ -669,7 +669,7 @@ fn an_ai_is_asked_and_changes_no_score() {
     ai.take();
     score(&scene, &config, &[]).ok();
     assert!(ai.take().is_empty());
-    let keys = |asked: Vec<crate::other_server::Asked>| {
+    let keys = |asked: Vec<crate::mock_server::Request>| {
         asked
             .iter()
             .map(|one| one.header("authorization").unwrap_or("none").to_owned())
@@ -686,7 +686,7 @@ fn an_ai_is_asked_and_changes_no_score() {
     )
     .ok();
     assert!(ai.take().is_empty());
-    let elsewhere = Other::saying(200, &choice(&verdict("idle", 1.0)));
+    let elsewhere = MockServer::always(200, &choice(&verdict("idle", 1.0)));
     score(
         &scene,
         &[
@@ -703,7 +703,7 @@ fn an_ai_is_asked_and_changes_no_score() {
         .says("no AI is configured");
 
     // Anthropic's way.
-    let claude = Other::saying(
+    let claude = MockServer::always(
         200,
         &json!({"content": [{"type": "text", "text": verdict("idle", 0.8)}]}).to_string(),
     );
@@ -741,7 +741,7 @@ fn an_ai_that_fails_or_answers_nonsense_leaves_the_score_and_says_so() {
     four(&scene);
     let plain = without_opinions(score(&scene, &["-o", "json"], &[]).ok().json());
     let fast = file("ai-fast.yaml", "ai: {timeout: 1, retries: 1}\n");
-    let thief = Other::saying(200, &choice(&verdict("idle", 1.0)));
+    let thief = MockServer::always(200, &choice(&verdict("idle", 1.0)));
     let to = format!("location: {}", thief.url("/v1/chat/completions"));
     let text = |body: &str| Reply::Text(200, body.to_owned());
     for (reply, tries, told) in [
@@ -783,7 +783,7 @@ fn an_ai_that_fails_or_answers_nonsense_leaves_the_score_and_says_so() {
             "which is not followed",
         ),
     ] {
-        let bad = Other::start(move |_, _| reply.clone());
+        let bad = MockServer::start(move |_, _| reply.clone());
         let arguments = [
             "-o",
             "json",
@@ -809,7 +809,7 @@ fn an_ai_that_fails_or_answers_nonsense_leaves_the_score_and_says_so() {
         "neither key nor data go where a redirect leads"
     );
     // What fails for the moment is asked again, no sooner than it wants.
-    let busy = Other::start(|_, before| match before {
+    let busy = MockServer::start(|_, before| match before {
         0 => Reply::Header(429, "retry-after: 1".to_owned(), String::new()),
         _ => Reply::Text(200, choice(&verdict("idle", 0.9))),
     });
@@ -832,7 +832,7 @@ fn an_ai_that_fails_or_answers_nonsense_leaves_the_score_and_says_so() {
     let asked = busy.take();
     assert!(asked.len() == 2 && asked[1].at.duration_since(asked[0].at) >= Duration::from_secs(1));
     // One that refuses the key is not asked four times.
-    let locked = Other::saying(403, "");
+    let locked = MockServer::always(403, "");
     let serial = file("ai-serial.yaml", "scheduler: {max_workers: 1}\n");
     score(
         &scene,

@@ -4,7 +4,7 @@
 use gpuctl_sandbox::nodes::node;
 use serde_json::{Value, json};
 
-use crate::past::{HOUR, Written, ask, before, rows, seconds, stamp, store};
+use crate::past::{HOUR, Sample, ask, hours_ago, rows, store, timestamp, unix_now};
 use crate::support::{A100, GPU, cluster, near};
 
 /// Requests of a pod that runs all the time.
@@ -79,10 +79,10 @@ fn busy(number: i64, at: i64) -> f64 {
 }
 
 /// What is written between the begin and a second after it.
-fn history(end: i64) -> Vec<Written> {
+fn history(end: i64) -> Vec<Sample> {
     let mut written = Vec::new();
     let mut put = |series: String, at: i64, value: f64| {
-        written.push(Written {
+        written.push(Sample {
             series,
             at,
             value: value.to_string(),
@@ -233,10 +233,10 @@ fn whole_devices_alone_and_the_present_hour() {
     cluster().add_nodes(&nodes);
 
     // An hour that ends while it is looked at would be over afterwards.
-    while before(0) + HOUR - seconds() < 60 {
+    while hours_ago(0) + HOUR - unix_now() < 60 {
         std::thread::sleep(std::time::Duration::from_millis(500));
     }
-    let (begin, now) = (before(1), seconds());
+    let (begin, now) = (hours_ago(1), unix_now());
     // Whole scrapes: gpuctl asks some time later than this, and sees what is between.
     let end = (now - begin) / 30 * 30;
     let address = store("odd-past", history(end), begin);
@@ -302,7 +302,7 @@ fn whole_devices_alone_and_the_present_hour() {
         }
         // What is not over was made when it was asked for.
         let updated = row["updated_at"].as_str().map(ToOwned::to_owned);
-        let last = stamp(if hour == 1 { now } else { begin + HOUR });
+        let last = timestamp(if hour == 1 { now } else { begin + HOUR });
         assert!(
             if hour == 1 {
                 updated >= last

@@ -151,18 +151,18 @@ fn pods() -> Vec<Pod> {
 
 /// How the same history is told.
 #[derive(Clone, Copy, PartialEq)]
-pub enum Telling {
+pub enum Variant {
     Plain,
     /// Labels of the scrape clash with those of the exporters.
     Exported,
     /// Two servers scrape the same ten seconds apart.
     Twice,
-    /// Other names for devices, and no labels of pods.
+    /// MockServer names for devices, and no labels of pods.
     Amd,
 }
 
 /// One sample, at a second after the begin.
-pub struct Written {
+pub struct Sample {
     pub series: String,
     pub at: i64,
     pub value: String,
@@ -175,9 +175,9 @@ fn watts(number: u32) -> f64 {
 
 /// What is written, by series. Also what a device measured, as (node, number, pod, second, value),
 /// garbage left out.
-pub fn history(telling: Telling) -> (Vec<Written>, Vec<Measured>) {
+pub fn history(telling: Variant) -> (Vec<Sample>, Vec<Measured>) {
     let (mut written, mut truth) = (Vec::new(), Vec::new());
-    let exported = telling == Telling::Exported;
+    let exported = telling == Variant::Exported;
     let (space, name) = if exported {
         ("exported_namespace", "exported_pod")
     } else {
@@ -195,7 +195,7 @@ pub fn history(telling: Telling) -> (Vec<Written>, Vec<Measured>) {
     } else {
         ""
     };
-    let shifts: &[(i64, &str)] = if telling == Telling::Twice {
+    let shifts: &[(i64, &str)] = if telling == Variant::Twice {
         &[
             (0, ",prometheus_replica=\"a\""),
             (10, ",prometheus_replica=\"b\""),
@@ -205,7 +205,7 @@ pub fn history(telling: Telling) -> (Vec<Written>, Vec<Measured>) {
     };
     for (shift, replica) in shifts {
         let mut put =
-            |series: String, at: i64, value: String| written.push(Written { series, at, value });
+            |series: String, at: i64, value: String| written.push(Sample { series, at, value });
         for at in (0..3 * HOUR)
             .step_by(30)
             .map(|at| at + shift)
@@ -265,7 +265,7 @@ pub fn history(telling: Telling) -> (Vec<Written>, Vec<Measured>) {
                     at,
                     "1".to_owned(),
                 );
-                if telling != Telling::Amd {
+                if telling != Variant::Amd {
                     let team = pod
                         .team
                         .map_or(String::new(), |team| format!(",label_team=\"{team}\""));
@@ -301,12 +301,12 @@ pub fn history(telling: Telling) -> (Vec<Written>, Vec<Measured>) {
                     .filter(|at| pod.holds(*at) && !silent(pod.node, *at))
                 {
                     let labels = match telling {
-                        Telling::Amd => format!(
+                        Variant::Amd => format!(
                             "hostname=\"{}\",gpu_id=\"{number}\",serial_number=\"s-{}-{number}\",card_model=\"m\"",
                             pod.node, pod.node
                         ),
                         // Without the host's name an exporter calls its host as itself.
-                        Telling::Exported => format!(
+                        Variant::Exported => format!(
                             "Hostname=\"exporter-{}\",gpu=\"{number}\",UUID=\"GPU-{}-{number}\",modelName=\"m\"",
                             pod.node, pod.node
                         ),
@@ -316,7 +316,7 @@ pub fn history(telling: Telling) -> (Vec<Written>, Vec<Measured>) {
                         ),
                     };
                     let own = match telling {
-                        Telling::Exported => {
+                        Variant::Exported => {
                             format!(",namespace=\"monitoring\",pod=\"exporter-{}\"", pod.node)
                         }
                         _ => String::new(),
@@ -326,7 +326,7 @@ pub fn history(telling: Telling) -> (Vec<Written>, Vec<Measured>) {
                         pod.namespace, pod.name
                     );
                     let [busy, used, rest, power] = match telling {
-                        Telling::Amd => [
+                        Variant::Amd => [
                             "gpu_gfx_activity",
                             "gpu_used_vram",
                             "gpu_free_vram",
@@ -378,20 +378,20 @@ pub fn history(telling: Telling) -> (Vec<Written>, Vec<Measured>) {
 }
 
 /// A Prometheus that begins with a history as it is told. Returns its address.
-fn prometheus(name: &str, telling: Telling, begin: i64) -> String {
+fn prometheus(name: &str, telling: Variant, begin: i64) -> String {
     store(name, history(telling).0, begin)
 }
 
 /// A Prometheus that begins with these samples.
-pub fn store(name: &str, samples: Vec<Written>, begin: i64) -> String {
+pub fn store(name: &str, samples: Vec<Sample>, begin: i64) -> String {
     write(name, samples, begin);
     cluster().another_prometheus(name, &json!([])).unwrap()
 }
 
 /// Writes these samples into the folder of a Prometheus that is not started yet.
-pub fn write(name: &str, samples: Vec<Written>, begin: i64) {
+pub fn write(name: &str, samples: Vec<Sample>, begin: i64) {
     let mut by_series: BTreeMap<String, Vec<(i64, String)>> = BTreeMap::new();
-    for Written { series, at, value } in samples {
+    for Sample { series, at, value } in samples {
         by_series
             .entry(series)
             .or_default()
@@ -613,12 +613,12 @@ fn check(row: &Value, hour: i64, truth: &[Measured], ours: &dyn Fn(usize) -> boo
 }
 
 /// The hour that is `hours` before the present one, in Unix seconds.
-pub fn before(hours: i64) -> i64 {
-    (seconds() / HOUR - hours) * HOUR
+pub fn hours_ago(hours: i64) -> i64 {
+    (unix_now() / HOUR - hours) * HOUR
 }
 
 /// Now, in Unix seconds.
-pub fn seconds() -> i64 {
+pub fn unix_now() -> i64 {
     i64::try_from(
         std::time::SystemTime::now()
             .duration_since(std::time::UNIX_EPOCH)
@@ -634,7 +634,7 @@ pub fn rows(list: &Value) -> &Vec<Value> {
 
 #[test]
 fn hours_that_are_over_in_every_telling() {
-    let begin = before(6);
+    let begin = hours_ago(6);
     let (start, end) = (begin.to_string(), (begin + 3 * HOUR).to_string());
     let span = [
         "--start",
@@ -644,8 +644,8 @@ fn hours_that_are_over_in_every_telling() {
         "-o",
         "json",
     ];
-    let truth = history(Telling::Plain).1;
-    let plain = prometheus("past-plain", Telling::Plain, begin);
+    let truth = history(Variant::Plain).1;
+    let plain = prometheus("past-plain", Variant::Plain, begin);
     let cache = cluster().folder().join("past-cache");
     let stats = |arguments: &[&str]| {
         ask(&plain, &cache, &[&["stats"], arguments, &span[..]].concat())
@@ -667,7 +667,7 @@ fn hours_that_are_over_in_every_telling() {
             (&row["total_gpu_capacity"], &row["partial"]),
             (&json!(16), &json!(false))
         );
-        let end = stamp(begin + (hour + 1) * HOUR).unwrap();
+        let end = timestamp(begin + (hour + 1) * HOUR).unwrap();
         assert_eq!(
             (&row["created_at"], &row["updated_at"]),
             (&json!(end), &json!(end)),
@@ -762,7 +762,7 @@ fn hours_that_are_over_in_every_telling() {
     let workload = |name: &str, hour: i64| {
         let at = |row: &&Value| {
             row["workload_name"] == name
-                && row["stat_hour"].as_str() == stamp(begin + hour * HOUR).as_deref()
+                && row["stat_hour"].as_str() == timestamp(begin + hour * HOUR).as_deref()
         };
         rows(&page["data"])
             .iter()
@@ -1385,12 +1385,12 @@ fn hours_that_are_over_in_every_telling() {
     };
     let expected = compared(&plain, &cache);
     for (name, telling) in [
-        ("past-exported", Telling::Exported),
-        ("past-twice", Telling::Twice),
-        ("past-amd", Telling::Amd),
+        ("past-exported", Variant::Exported),
+        ("past-twice", Variant::Twice),
+        ("past-amd", Variant::Amd),
     ] {
         let found = compared(&prometheus(name, telling, begin), &cache);
-        if telling == Telling::Amd {
+        if telling == Variant::Amd {
             assert_eq!(found[..2], expected[..2], "{name}");
             assert_eq!(found[2], json!([]), "kube-state-metrics serves no labels");
             let first = &found[3]["data"][0];
@@ -1610,7 +1610,7 @@ fn hours_that_are_over_in_every_telling() {
 }
 
 /// A time as JSON has it.
-pub fn stamp(second: i64) -> Option<String> {
+pub fn timestamp(second: i64) -> Option<String> {
     let made = Command::new("date")
         .args(["-u", "-d", &format!("@{second}"), "+%Y-%m-%dT%H:%M:%SZ"])
         .output()

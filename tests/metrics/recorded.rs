@@ -112,7 +112,7 @@ fn recorded_errors_are_those_that_devices_told() {
         };
         let end = Instant::now() + Duration::from_secs(40);
         loop {
-            let nodes = scene.asking(prometheus, &arguments, "").ok().json();
+            let nodes = scene.gpuctl_at(prometheus, &arguments, "").ok().json();
             let told: Vec<_> = nodes["items"].as_array().unwrap().iter().map(of).collect();
             // Until the first scrape nothing but the past is known.
             if nodes["coverage"]["gpusSampled"] == 16 {
@@ -124,7 +124,7 @@ fn recorded_errors_are_those_that_devices_told() {
     };
     let is_recorded = |prometheus: &str| {
         let told = scene
-            .asking(prometheus, &["doctor", "-o", "json"], "")
+            .gpuctl_at(prometheus, &["doctor", "-o", "json"], "")
             .ok()
             .json();
         told["checks"]

@@ -6,17 +6,17 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::past::{HOUR, Telling, Written, ask, before, history, write};
+use crate::past::{HOUR, Sample, Variant, ask, history, hours_ago, write};
 use crate::support::cluster;
 
 /// The same three hours four times, the first samples of each twelve seconds later than before.
-fn twelve_hours() -> Vec<Written> {
+fn twelve_hours() -> Vec<Sample> {
     let copy = |number: i64| {
         let shift = number * (3 * HOUR + 12);
-        history(Telling::Plain)
+        history(Variant::Plain)
             .0
             .into_iter()
-            .map(move |one| Written {
+            .map(move |one| Sample {
                 at: one.at + shift,
                 ..one
             })
@@ -39,7 +39,7 @@ fn served(prometheus: &str) -> u64 {
 
 #[test]
 fn long_ranges_are_answered_alike_by_queries_and_by_chunks() {
-    let begin = before(15);
+    let begin = hours_ago(15);
     let name = "remote-read";
     write(name, twelve_hours(), begin);
     // What remote read adds to every series and queries do not.

@@ -116,7 +116,7 @@ fn scores_low_ones_and_sums() {
         ),
         (&json!(4), &json!(2))
     );
-    // Other thresholds and weights, by flag and by the document's own file.
+    // MockServer thresholds and weights, by flag and by the document's own file.
     let low = scene.json(&[&["score", "low", "--threshold", "40"], &SHORT[..]].concat());
     assert_eq!(low["count"], 3);
     let config = file(
@@ -285,7 +285,7 @@ fn scores_low_ones_and_sums() {
     );
     // Without Prometheus there is no answer.
     let run = scene
-        .asking("http://127.0.0.1:1", &["score", "stats", "-o", "json"], "")
+        .gpuctl_at("http://127.0.0.1:1", &["score", "stats", "-o", "json"], "")
         .exits(6);
     assert_eq!(run.out, "");
 }
@@ -379,7 +379,7 @@ fn a_server_is_judged_by_its_requests_and_not_by_its_memory() {
     let control = |more: &[&str]| {
         let address = ["score", "--control-api", "http://127.0.0.1:1/x"];
         scene
-            .asking(
+            .gpuctl_at(
                 &scene.prometheus,
                 &[&address[..], more, &SHORT[..]].concat(),
                 "",

@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use crate::past::{HOUR, Written, ask, before, store};
+use crate::past::{HOUR, Sample, ask, hours_ago, store};
 use crate::support::{cluster, near};
 
 /// Second at which the server starts again and counts from zero.
@@ -20,11 +20,11 @@ fn generated(at: i64) -> i64 {
     }
 }
 
-fn history() -> Vec<Written> {
+fn history() -> Vec<Sample> {
     let mut written = Vec::new();
     for at in (0..HOUR).step_by(30) {
         let mut put = |series: String, value: i64| {
-            written.push(Written {
+            written.push(Sample {
                 series,
                 at,
                 value: value.to_string(),
@@ -76,7 +76,7 @@ fn history() -> Vec<Written> {
 
 #[test]
 fn tokens_and_hours_without_requests() {
-    let begin = before(3);
+    let begin = hours_ago(3);
     let store = store("serving-past", history(), begin);
     let cache = cluster().folder().join("serving-cache");
     let prices = crate::support::file("serving-prices.yaml", "gpu_hour: 3\n");

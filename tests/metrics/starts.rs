@@ -7,12 +7,12 @@ use gpuctl_sandbox::Persona;
 use gpuctl_sandbox::nodes::{in_pool, node};
 use serde_json::{Value, json};
 
-use crate::past::{Written, ask, store};
+use crate::past::{Sample, ask, store};
 use crate::support::{A100, GPU, cluster, gpuctl, run};
 
 /// Pods of the past: nineteen of eight GPUs that waited 1,000 to 19,000 s, and others that are not
 /// similar.
-fn history(now: i64) -> Vec<Written> {
+fn history(now: i64) -> Vec<Sample> {
     let mut written = Vec::new();
     let mut start = |name: String, node: &str, gpus: u64, waited: i64| {
         let created = now - 5 * 86_400;
@@ -21,7 +21,7 @@ fn history(now: i64) -> Vec<Written> {
             // Ten minutes of its life, in the begin of which it waits; a scrape every half minute
             // would say no more.
             for at in [0, 300, 600] {
-                written.push(Written {
+                written.push(Sample {
                     series: series.clone(),
                     at,
                     value: value.to_string(),

@@ -14,7 +14,7 @@ fn settled(scene: &Scene, prometheus: &str, count: usize) -> Value {
     let end = std::time::Instant::now() + std::time::Duration::from_secs(40);
     loop {
         let list = scene
-            .asking(prometheus, &[&SHORT[..], &["-o", "json"]].concat(), "")
+            .gpuctl_at(prometheus, &[&SHORT[..], &["-o", "json"]].concat(), "")
             .ok()
             .json();
         let known = list
@@ -220,7 +220,7 @@ fn instances_amd_devices_copies_garbage_and_gaps() {
         let end = std::time::Instant::now() + std::time::Duration::from_secs(40);
         loop {
             let list = scene
-                .asking(&other, &[&SHORT[..], &["-o", "json"]].concat(), "")
+                .gpuctl_at(&other, &[&SHORT[..], &["-o", "json"]].concat(), "")
                 .ok()
                 .json();
             let one = &list[0];

@@ -117,7 +117,7 @@ fn a_throttled_rank_and_one_that_the_others_wait_for_are_named() {
     );
     // Without metrics its log alone tells that it does not go on, and nothing why.
     let unknown = scene
-        .asking("none", &["why", "t", "-o", "json"], "")
+        .gpuctl_at("none", &["why", "t", "-o", "json"], "")
         .ok()
         .json();
     assert_eq!(
@@ -137,7 +137,7 @@ fn a_device_that_failed_is_the_cause_of_the_end() {
     scene
         .gpuctl_with(&["create", "-f", "-", "--wait", "--timeout", "60s"], yaml)
         .ok();
-    let pods = scene.hand_out("t");
+    let pods = scene.assign_devices("t");
     scene.load(&pods[0], |place, gpu| {
         gpu.xid = if place == 1 { 79 } else { 0 }
     });

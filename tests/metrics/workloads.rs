@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use gpuctl_sandbox::{Kubectl, Persona};
 use serde_json::{Value, json};
 
-use crate::past::{Written, ask, seconds, store};
+use crate::past::{Sample, ask, store, unix_now};
 use crate::support::{GPU, Scene, cluster};
 
 /// A definition that takes any fields.
@@ -444,12 +444,12 @@ fn curves_of_a_workload_have_the_pods_that_were_replaced() {
         list["items"].as_array().is_some_and(|pods| pods.len() == 1)
     });
     // A pod of it that is gone, and one of another Job's.
-    let (begin, mut written) = (seconds() - 1800, Vec::new());
+    let (begin, mut written) = (unix_now() - 1800, Vec::new());
     for at in (0..1500).step_by(30) {
         for (pod, owner, value) in [("moved-gone", "moved", 80.0), ("other-x", "other", 5.0)] {
             let id = format!("namespace=\"former\",pod=\"{pod}\"");
             let mut put = |series: String, value: f64| {
-                written.push(Written {
+                written.push(Sample {
                     series,
                     at,
                     value: value.to_string(),

@@ -41,7 +41,7 @@ fn why(scene: &Scene, name: &str) -> (String, String) {
 }
 
 #[test]
-fn kueue_queues_admits_and_preempts_jobs() {
+fn kueue_admits_queues_and_preempts_jobs() {
     let scene = Scene::new(&Options {
         with_kueue: true,
         ..Options::default()
@@ -464,7 +464,7 @@ fn queues_are_listed_and_described(scene: &Scene) {
     );
 }
 
-/// Eight devices at 0, 10, … 70 percent. The last one exports nothing, so the mean of seven is 30.
+/// Eight devices at 0, 10, … 70 %. The last one exports nothing, so the mean of seven is 30.
 fn queue_utilization_is_the_mean_of_measured_gpus(scene: &Scene) {
     let pods = scene.admin.json(&["get", "pods", "-l", "gpuctl/job=first"]);
     let pod = &pods["items"][0];

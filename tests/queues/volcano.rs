@@ -1,5 +1,5 @@
-//! Trainings with Volcano's scheduler and controller: 64 ranks are placed together or not at all, in
-//! the queue of the job.
+//! Trainings with Volcano's scheduler and controller: 64 ranks are placed together or not at all,
+//! in the queue of the job.
 
 use std::thread;
 use std::time::{Duration, Instant};

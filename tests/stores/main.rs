@@ -1,6 +1,6 @@
-//! The same samples in Prometheus 3, Prometheus 2, VictoriaMetrics and Thanos: every view of metrics
-//! gives the same answer, and a store with two clusters answers for one of them. `cargo reality`
-//! runs these tests, because the stores take minutes to build, once.
+//! The same samples in Prometheus 3, Prometheus 2, VictoriaMetrics and Thanos: every view of
+//! metrics gives the same answer, and a store with two clusters answers for one of them. `cargo
+//! reality` runs these tests, because the stores take minutes to build, once.
 #![expect(clippy::disallowed_methods, reason = "tests read clocks")]
 
 #[path = "../runner/mod.rs"]

@@ -1,5 +1,5 @@
-//! Rules for the sources that neither Cargo nor clippy checks. They work on tokens, without comments
-//! and without test-only items.
+//! Rules for the sources that neither Cargo nor clippy checks. They work on tokens, without
+//! comments and test-only items.
 
 mod sources;
 mod types;

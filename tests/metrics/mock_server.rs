@@ -25,7 +25,7 @@ pub enum Reply {
 
 /// One request as it came.
 #[derive(Clone, Debug)]
-pub struct Asked {
+pub struct Request {
     /// `POST /path`.
     pub line: String,
     /// In lower case.
@@ -35,7 +35,7 @@ pub struct Asked {
     pub at: Instant,
 }
 
-impl Asked {
+impl Request {
     pub fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {}", self.body))
     }
@@ -47,17 +47,17 @@ impl Asked {
     }
 }
 
-pub struct Other {
+pub struct MockServer {
     port: u16,
-    asked: Arc<Mutex<Vec<Asked>>>,
+    asked: Arc<Mutex<Vec<Request>>>,
 }
 
-impl Other {
+impl MockServer {
     /// `answer` gets the request and how many there were before it.
-    pub fn start(answer: impl Fn(&Asked, usize) -> Reply + Send + Sync + 'static) -> Self {
+    pub fn start(answer: impl Fn(&Request, usize) -> Reply + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
-        let asked: Arc<Mutex<Vec<Asked>>> = Arc::default();
+        let asked: Arc<Mutex<Vec<Request>>> = Arc::default();
         let (log, answer) = (Arc::clone(&asked), Arc::new(answer));
         std::thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
@@ -69,7 +69,7 @@ impl Other {
     }
 
     /// That always answers the same.
-    pub fn saying(code: u16, body: &str) -> Self {
+    pub fn always(code: u16, body: &str) -> Self {
         let reply = Reply::Text(code, body.to_owned());
         Self::start(move |_, _| reply.clone())
     }
@@ -79,12 +79,16 @@ impl Other {
     }
 
     /// What was asked since the last look.
-    pub fn take(&self) -> Vec<Asked> {
+    pub fn take(&self) -> Vec<Request> {
         std::mem::take(&mut self.asked.lock().unwrap())
     }
 }
 
-fn serve(mut stream: TcpStream, log: &Mutex<Vec<Asked>>, answer: &dyn Fn(&Asked, usize) -> Reply) {
+fn serve(
+    mut stream: TcpStream,
+    log: &Mutex<Vec<Request>>,
+    answer: &dyn Fn(&Request, usize) -> Reply,
+) {
     let mut reader = BufReader::new(stream.try_clone().unwrap());
     let mut lines = Vec::new();
     loop {
@@ -110,7 +114,7 @@ fn serve(mut stream: TcpStream, log: &Mutex<Vec<Asked>>, answer: &dyn Fn(&Asked,
     let mut body = vec![0; length];
     reader.read_exact(&mut body).unwrap();
     let line = first.trim_end_matches(" HTTP/1.1").to_owned();
-    let asked = Asked {
+    let asked = Request {
         line,
         headers,
         body: String::from_utf8(body).unwrap(),
