@@ -305,7 +305,10 @@ fn all_contexts_reports_each_cluster_with_its_own_values() {
             .kubectl(Persona::Admin)
             .json(&["config", "view", "--raw", "--minify", "-o", "json"])
     };
-    let (mut kubeconfig, other) = (view(cluster()), view(&crate::finding::own_cluster().0));
+    let (mut kubeconfig, other) = (
+        view(cluster()),
+        view(&crate::finding::dedicated_cluster().0),
+    );
     let renamed = |config: &Value, name: &str| {
         let mut parts = ["clusters", "users", "contexts"].map(|kind| config[kind][0].clone());
         parts.iter_mut().for_each(|part| part["name"] = json!(name));

@@ -150,7 +150,7 @@ fn is_valid(scene: &Scene, text: &str) {
 }
 
 /// The API server restarts, so nobody else may be on it.
-fn own_cluster() -> &'static Cluster {
+fn dedicated_cluster() -> &'static Cluster {
     static CLUSTER: std::sync::OnceLock<Cluster> = std::sync::OnceLock::new();
     CLUSTER.get_or_init(|| {
         Cluster::start(&Options::default()).unwrap_or_else(|error| panic!("{error:#}"))
@@ -167,7 +167,7 @@ fn config(path: &Path, prometheus: &str, rest: &str) {
 
 #[test]
 fn it_survives_restarts_and_serves_what_it_knows() {
-    let scene = Scene::on(own_cluster(), "watched", 1);
+    let scene = Scene::on(dedicated_cluster(), "watched", 1);
     let pods = scene.train("work", 1, 2);
     scene.load(&pods[0], |place, gpu| {
         (gpu.utilization, gpu.memory_copy, gpu.watts) = ([90.0, 0.0][place as usize], 0.0, 40.0);
