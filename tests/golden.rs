@@ -91,7 +91,7 @@ fn examples() -> Vec<PathBuf> {
 fn yaml(objects: &[Object]) -> String {
     let text = |object: &Object| {
         let mut body = object.body.clone();
-        // The supervisor is a file of its own in the repository.
+        // The supervisor is a separate file in the repository.
         if let Some(program) = body.pointer_mut("/data/supervisor.py") {
             *program = json!("…");
         }

@@ -340,7 +340,7 @@ fn schema_and_parser_agree_about_the_files_of_the_project() {
         .filter(|file| file.extension().is_some_and(|ending| ending == "yaml"))
     {
         let text = std::fs::read_to_string(file).unwrap();
-        // Templates are no documents yet, and gpuctl's parser rejects tabs.
+        // Templates are not documents yet, and gpuctl's parser rejects tabs.
         let documents = text
             .split("\n---")
             .filter(|text| text.contains("kind:") && !text.contains("{{") && !text.contains('\t'));

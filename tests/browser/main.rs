@@ -1,6 +1,6 @@
 //! The page of `report -o html` in a real headless Chromium: it shows its plots and numbers, runs
-//! no script, and sends no requests. `cargo reality` runs this test, because npm fetches the browser
-//! once.
+//! no script, and sends no requests. `cargo reality` runs this test, because npm fetches the
+//! browser once.
 #![expect(clippy::disallowed_methods, reason = "tests arrange files and clocks")]
 
 use std::fmt::Write as _;

@@ -1,4 +1,5 @@
-//! `get nodes --blame` with a known history: which pod failed first, and how long nodes were in use.
+//! `get nodes --blame` with a known history: which pod failed first, and how long nodes were in
+//! use.
 
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -107,8 +108,8 @@ fn blame_counts_the_jobs_that_failed_first_on_a_node() {
         (&json!(0), &json!(0), &json!(1)),
         "{list:#}"
     );
-    // 1,200 + 600 seconds, and two hours, during which `fine` overlaps with another job. Scrapes are
-    // half a minute apart.
+    // 1,200 + 600 seconds, and two hours, during which `fine` overlaps with another job. Scrapes
+    // are half a minute apart.
     let about = |value: &Value, hours: f64| {
         assert!(
             (value.as_f64().unwrap() - hours).abs() < 0.03,

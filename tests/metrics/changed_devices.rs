@@ -12,7 +12,7 @@ use crate::support::{cluster, near};
 const SCRAPE: i64 = 30;
 /// Second at which a node gets its new name and a new pod.
 const RENAMED: i64 = 1800;
-/// Seconds in which a device is broken. Then another one replaces it.
+/// Seconds for which a device is broken, until another device replaces it.
 const BROKEN: std::ops::Range<i64> = 1500..2100;
 
 /// Samples of kube-state-metrics for a pod with GPUs.
@@ -178,7 +178,7 @@ fn replaced_devices_and_renamed_nodes_count_once() {
 
 #[test]
 fn days_of_23_and_25_hours_have_one_row_per_hour() {
-    // A POSIX time zone in which clocks went forward five days ago and back three days ago.
+    // A POSIX time zone whose clocks went forward five days ago and back three days ago.
     let day = |days: i64| {
         Timestamp::from_second(unix_now())
             .unwrap()

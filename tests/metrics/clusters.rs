@@ -1,5 +1,5 @@
 //! Two clusters with equal node and pod names but different values in one store. gpuctl answers for
-//! one cluster as if it had a store of its own, and never adds up both.
+//! one cluster as with a separate store, and never adds up both.
 
 use std::path::PathBuf;
 

@@ -1,5 +1,5 @@
-//! Custom owners, exported by a real kube-state-metrics with the configuration of docs/metrics.md. A
-//! workload has the same name while it exists and after its objects are deleted.
+//! Custom owners, exported by a real kube-state-metrics with the configuration of docs/metrics.md.
+//! A workload has the same name while it exists and after its objects are deleted.
 
 use std::thread;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! The manifests of `deploy/` on a real API server. Their commands run with the rights of their own
+//! The manifests of `deploy/` on a real API server. Their commands run with the rights of their
 //! service account.
 
 use std::io::{BufRead, BufReader};

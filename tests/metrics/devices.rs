@@ -332,7 +332,7 @@ fn overview_sums_storage_and_infiniband() {
             && without_metrics["rdmaClusterStat"]["totalPorts"].is_null()
     );
     let mut extra = String::new();
-    // Two nodes, each with a half-full disk of 2 TB, share a mount of 100 TB, of which 40 TB are used.
+    // Two nodes, each with a half-full disk of 2 TB, share a mount of 100 TB with 40 TB used.
     for (metric, disk, share) in [("size", 2e12, 100e12), ("free", 1e12, 60e12)] {
         extra.push_str(&format!("# TYPE node_filesystem_{metric}_bytes gauge\n"));
         for node in ["a", "b"] {

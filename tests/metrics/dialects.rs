@@ -18,8 +18,8 @@ fn dedicated_cluster() -> &'static Cluster {
     })
 }
 
-/// All answers about GPUs, without fields that some dialects lack: names of the vendor and the number
-/// of series.
+/// All answers about GPUs, without fields that some dialects lack: names of the vendor and the
+/// number of series.
 fn answers(scene: &Scene, prometheus: &str) -> Value {
     let mut all = json!({});
     for arguments in [

@@ -1,4 +1,5 @@
-//! Faulty servers in place of Prometheus: login pages, errors, timeouts, partial answers, redirects.
+//! Faulty servers in place of Prometheus: login pages, errors, timeouts, partial answers,
+//! redirects.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;

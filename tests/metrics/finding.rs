@@ -1,5 +1,5 @@
-//! gpuctl finds Prometheus in the cluster and reaches it with the rights of the user: through the API
-//! server, by a port-forward, or not at all, with a warning.
+//! gpuctl finds Prometheus in the cluster and reaches it with the rights of the user: through the
+//! API server, by a port-forward, or not at all, with a warning.
 
 use std::os::unix::fs::PermissionsExt;
 use std::sync::OnceLock;
@@ -12,7 +12,7 @@ use serde_json::json;
 
 use crate::support::{A100, GPU, Run, file, gpu, gpuctl, run};
 
-/// A cluster of its own, because a Service of Prometheus affects all tests of a cluster.
+/// A separate cluster, because a Service of Prometheus affects all tests of a cluster.
 pub fn dedicated_cluster() -> &'static (Cluster, Exporter) {
     static CLUSTER: OnceLock<(Cluster, Exporter)> = OnceLock::new();
     CLUSTER.get_or_init(|| {
@@ -224,8 +224,8 @@ fn prometheus_is_found_and_reached_by_proxy_or_port_forward() {
         "{}",
         proxied.err
     );
-    // A workload of many pods needs a query that is too long for most URLs. It is sent in a body, or
-    // in the URL if the user has only the `get` right.
+    // A workload of many pods needs a query that is too long for most URLs. It is sent in a body,
+    // or in the URL if the user has only the `get` right.
     let name = format!("many-{}", "x".repeat(40));
     admin.apply(&json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name, "namespace": "default"},
         "spec": {"parallelism": 60, "completions": 60, "template": {"spec": {"restartPolicy": "Never", "containers": [

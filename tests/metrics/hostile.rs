@@ -1,6 +1,6 @@
-//! Puts texts that control terminals or spreadsheets into all texts of a cluster and its Prometheus,
-//! and runs every command that reads. Terminals and spreadsheets must get only escaped texts, and
-//! JSON must preserve them.
+//! Puts texts that control terminals or spreadsheets into all texts of a cluster and its
+//! Prometheus, and runs every command that reads. Terminals and spreadsheets must get only escaped
+//! texts, and JSON must preserve them.
 
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
@@ -120,7 +120,8 @@ const FAILING_COMMANDS: [&str; 11] = [
 const EVIL_JOB: &str = "evil\u{1b}]0;x\u{7}\u{202e}run";
 const EVIL_NODE: &str = "hostile\u{1b}[2J\u{9b}0";
 
-/// Writes a copy of the bundle with hostile texts in free-text fields, and optionally hostile names.
+/// Writes a copy of the bundle with hostile texts in free-text fields, and optionally hostile
+/// names.
 fn poisoned(bundle: &Path, with_names: bool) -> PathBuf {
     let mut text = String::new();
     GzDecoder::new(std::fs::File::open(bundle).unwrap())

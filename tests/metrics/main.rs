@@ -1,5 +1,6 @@
-//! GPU metrics in gpuctl's output, from a real Prometheus that scrapes an exporter with known values,
-//! and a real control plane. Each statistic is compared with arithmetic that is written out here.
+//! GPU metrics in gpuctl's output, from a real Prometheus that scrapes an exporter with known
+//! values, and a real control plane. Each statistic is compared with arithmetic that is written out
+//! here.
 #![expect(clippy::disallowed_methods, reason = "tests arrange files and clocks")]
 
 mod blame;

@@ -1,6 +1,7 @@
-//! Managed stores of clouds: Google requires exact metric names, Amazon requires signed requests, and
-//! some stores require client certificates. A proxy before a real Prometheus rejects the requests
-//! that the cloud would reject. It computes signatures independently, from the AWS documentation.
+//! Managed stores of clouds: Google requires exact metric names, Amazon requires signed requests,
+//! and some stores require client certificates. A proxy before a real Prometheus rejects the
+//! requests that the cloud would reject. It computes signatures independently, from the AWS
+//! documentation.
 
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Read, Write as _};

@@ -11,8 +11,8 @@ use crate::support::{Run, Scene, file, gpuctl, near, run};
 
 const SHORT: [&str; 4] = ["--window", "8s", "--step", "1s"];
 
-/// Runs a pod with four devices, one per score band, and waits until the window has only their load.
-/// Returns the pod and the expected scores.
+/// Runs a pod with four devices, one per score band, and waits until the window has only their
+/// load. Returns the pod and the expected scores.
 fn train_in_all_bands(scene: &Scene) -> (String, [f64; 4]) {
     let pods = scene.train("work", 1, 4);
     // Utilization, memory copy, MiB of 80,000, watts of 400.
@@ -658,8 +658,8 @@ fn ai_opinions_do_not_change_scores() {
         ))
     );
 
-    // The environment and the config file can enable the AI too. The key of the file is sent only to
-    // the address of the file.
+    // The environment and the config file can enable the AI too. The key of the file is sent only
+    // to the address of the file.
     let config = file(
         "ai.yaml",
         &format!("ai: {{enabled: false, api_url: '{url}', api_key: sk-canary-2}}\n"),

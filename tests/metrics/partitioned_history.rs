@@ -121,8 +121,8 @@ fn history(end: i64) -> Vec<Sample> {
                 at,
                 1.0,
             );
-            // The owner is a custom resource with an owner of its own, as in kube-state-metrics
-            // with the configuration of docs/metrics.md.
+            // The owner is a custom resource that has an owner too, as in kube-state-metrics with
+            // the configuration of docs/metrics.md.
             let (kind, owner) = if pod.name == "whole" {
                 ("Trial", "trial-7")
             } else {
@@ -272,8 +272,8 @@ fn hours_count_whole_gpus_and_list_parts_separately() {
             .filter(|at| (from..from + HOUR).contains(at))
             .collect();
         assert_eq!(row["partial"], json!(hour == 1));
-        // Capacity: one device of the mixed node and eight of the old one. Held: one, four, and one by
-        // a claim.
+        // Capacity: one device of the mixed node and eight of the old one. Held: one, four, and one
+        // by a claim.
         assert_eq!(
             (&row["total_gpu_capacity"], &row["allocated_gpu_count"]),
             (&json!(9), &json!(6.0)),
@@ -281,8 +281,8 @@ fn hours_count_whole_gpus_and_list_parts_separately() {
         );
         near(&row["allocation_rate"], 6.0 / 9.0 * 100.0);
         check_gpu_parts(row);
-        // Per five-minute window: the mean of the whole device, the claimed one, and the three measured
-        // devices of `steps`.
+        // Per five-minute window: the mean of the whole device, the claimed one, and the three
+        // measured devices of `steps`.
         let mut means = Vec::new();
         for window in 0..12 {
             let inside: Vec<i64> = scrapes

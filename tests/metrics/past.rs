@@ -1,5 +1,5 @@
-//! Statistics of closed hours, from a history that is written before Prometheus starts. Every number
-//! is computed independently from the written samples.
+//! Statistics of closed hours, from a history that is written before Prometheus starts. Every
+//! number is computed independently from the written samples.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -181,7 +181,7 @@ pub fn history(variant: Variant) -> (Vec<Sample>, Vec<Measured>) {
     } else {
         ("namespace", "pod")
     };
-    // The target has a `node` label of its own. An unscheduled pod has an empty node label, which
+    // The target has its own `node` label. An unscheduled pod has an empty node label, which
     // Prometheus drops, so the label of the target remains.
     let node_label = if is_exported { "exported_node" } else { "node" };
     let node_suffix = |node: &str| match (node.is_empty(), is_exported) {
@@ -440,7 +440,7 @@ fn check_job_times(report: &Value, pods: &[Pod]) {
         .unwrap();
     let step = SCRAPE as f64 / 3600.0;
     let (mut waiting, mut starting, mut running) = (0.0, 0.0, 0.0);
-    // Each pod of this namespace is a job of its own, and its object exists until it ends.
+    // Each pod of this namespace is a separate job, and its object exists until it ends.
     for pod in pods.iter().filter(|pod| pod.namespace == "ml") {
         for at in (0..2 * HOUR)
             .step_by(SCRAPE as usize)
@@ -483,8 +483,8 @@ fn check_job_times(report: &Value, pods: &[Pod]) {
     assert_eq!(services["jobs"], Value::Null, "a service has no end");
 }
 
-/// Asserts that the documented output of a command has the shape of the printed one, apart from names,
-/// numbers and bars.
+/// Asserts that the documented output of a command has the shape of the printed one, apart from
+/// names, numbers and bars.
 fn check_documented_output(command: &str, printed: &str) {
     let number = regex::Regex::new(r"[0-9]+(\.[0-9]+)?").unwrap();
     let span = regex::Regex::new(r"([0-9]+h )?[0-9]+[smh]\b").unwrap();
@@ -1448,7 +1448,7 @@ fn closed_hours_are_exact_and_equal_in_every_variant() {
     ask(&plain, &cache, &["stats", "cluster", "--start", "0"])
         .exits(2)
         .says("longer than two years");
-    // Requests with other headers have cache entries of their own.
+    // Requests with other headers have separate cache entries.
     let header = [
         "--prometheus-header",
         "X-Scope-OrgID: other",

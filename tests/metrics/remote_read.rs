@@ -1,5 +1,6 @@
 //! Remote read of long ranges: one command for twelve hours gives the same answer as three commands
-//! for four hours, which are too short for remote read. The metrics of Prometheus count its requests.
+//! for four hours, which are too short for remote read. The metrics of Prometheus count its
+//! requests.
 
 use std::process::Command;
 
@@ -98,8 +99,8 @@ fn remote_read_gives_the_same_answers_as_queries() {
             without_times(rows_of_queries),
             "{level}"
         );
-        // Of twelve hours, four are queried, the next one is read in both ways for comparison, and up
-        // to four more are queried in the meantime. The rest uses remote read.
+        // Of twelve hours, four are queried, the next one is read in both ways for comparison, and
+        // up to four more are queried in the meantime. The rest uses remote read.
         let reads = remote_reads(&prometheus) - before;
         assert!((4..=8).contains(&reads), "{level}: {reads}");
     }

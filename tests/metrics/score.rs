@@ -1,4 +1,5 @@
-//! Scores from a real Prometheus, compared with plain arithmetic. A GPU without samples is never idle.
+//! Scores from a real Prometheus, compared with plain arithmetic. A GPU without samples is never
+//! idle.
 
 use serde_json::{Value, json};
 
@@ -192,7 +193,7 @@ fn scores_match_the_formula_and_unknown_gpus_are_not_idle() {
         .unwrap();
     std::io::Write::write_all(&mut check.stdin.take().unwrap(), text.as_bytes()).unwrap();
     let checked = check.wait_with_output().unwrap();
-    // promtool also complains about metric names, which are given. Only parsing errors matter.
+    // promtool also warns about metric names, which are fixed. Only parsing errors matter.
     let lint = String::from_utf8(checked.stderr).unwrap();
     assert!(
         !lint.contains("error while linting") && !lint.contains("parsing error"),

@@ -1,4 +1,5 @@
-//! The history of inference servers: tokens across a restart of the server, and hours without requests.
+//! The history of inference servers: tokens across a restart of the server, and hours without
+//! requests.
 
 use serde_json::{Value, json};
 
@@ -8,8 +9,8 @@ use crate::support::{cluster, near};
 /// Second at which the server restarts and its counters begin at zero.
 const RESTART: i64 = 1230;
 
-/// The counter of generated tokens: 20 per second while there are requests, in the first half of the
-/// hour.
+/// The counter of generated tokens: 20 per second while there are requests, in the first half of
+/// the hour.
 fn generated(at: i64) -> i64 {
     let total = |at: i64| at.min(HOUR / 2) * 20;
     if at < RESTART {

@@ -151,7 +151,7 @@ fn estimates_come_from_the_waiting_times_of_similar_jobs() {
         .ok()
         .json()["start"],
         Value::Null,
-        "without Prometheus there is no estimate"
+        "no estimate without Prometheus"
     );
 }
 
@@ -175,8 +175,8 @@ fn deadlines_of_running_jobs_bound_the_wait() {
             .args(arguments);
         run(command, input)
     };
-    // Four GPUs are held for at most one hour, two for at most two hours, and two for an unknown time,
-    // because the job can be retried.
+    // Four GPUs are held for at most one hour, two for at most two hours, and two for an unknown
+    // time, because the job can be retried.
     for (name, gpus, more) in [
         ("hour", 4, ", max_runtime: 1h, retries: 0"),
         ("two", 2, ", max_runtime: 2h, retries: 0"),

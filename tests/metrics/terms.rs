@@ -1,5 +1,5 @@
-//! Scores in special cases, compared with plain arithmetic: missing terms, MIG, AMD, two replicas of
-//! Prometheus, garbage, gaps.
+//! Scores in special cases, compared with plain arithmetic: missing terms, MIG, AMD, two replicas
+//! of Prometheus, garbage, gaps.
 
 use std::time::Duration;
 
@@ -234,7 +234,8 @@ fn scores_of_mig_amd_and_replicas_are_exact_despite_garbage_and_gaps() {
             },
         );
         let row = &list[0];
-        // AMD exports no power limit, and this model has no known one, so power is left out.
+        // AMD exports no power limit, and gpuctl knows none for this model, so the score omits
+        // power.
         let score = if row["terms"].as_array().unwrap().len() == 4 {
             63.5
         } else {

@@ -139,7 +139,7 @@ fn assert_valid_metrics(scene: &Scene, text: &str) {
     );
 }
 
-/// A cluster of its own, because the test restarts the API server.
+/// A separate cluster, because the test restarts the API server.
 fn dedicated_cluster() -> &'static Cluster {
     static CLUSTER: std::sync::OnceLock<Cluster> = std::sync::OnceLock::new();
     CLUSTER.get_or_init(|| {
@@ -372,8 +372,8 @@ fn a_watch_survives_restarts_and_serves_its_results() {
         .collect();
     assert!(temporary_files.is_empty(), "{temporary_files:?}");
 
-    // An outage at the start does not end a watch, but an error that needs the user does. Ctrl-C exits
-    // with 130.
+    // An outage at the start does not end a watch, but an error that needs the user does. Ctrl-C
+    // exits with 130.
     let mut failing = Watch::start(&scene, &["--watch=1s", "--prometheus", "none"]);
     until("the failed analysis is reported", || {
         failing.err().contains("analysis failed").then_some(())

@@ -1,5 +1,5 @@
-//! Workloads with GPUs by their top owner, including custom kinds. The definitions and objects are on
-//! a real API server, and only owner references connect them to pods.
+//! Workloads with GPUs by their top owner, including custom kinds. The definitions and objects are
+//! on a real API server, and only owner references connect them to pods.
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -392,7 +392,8 @@ fn workloads_are_listed_by_their_top_owner() {
         );
     }
 
-    // API kinds are cached for minutes in a private file. A kind that is added later is found anyway.
+    // API kinds are cached for minutes in a private file. A kind that is added later is found
+    // anyway.
     let cache_files: Vec<_> = std::fs::read_dir(scene.cluster.folder().join("cache/gpuctl/found"))
         .unwrap()
         .map(|row| row.unwrap().path())

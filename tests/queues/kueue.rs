@@ -130,7 +130,7 @@ fn pausing_works_with_the_batch_user_role(scene: &Scene) {
     pausing_frees_the_quota(scene, Persona::Bob);
 }
 
-/// Two racks, of which only one has capacity for both ranks.
+/// Two racks. Only one of them has capacity for both ranks.
 fn kueue_places_ranks_by_topology(scene: &Scene) {
     const RACK: &str = "cloud.provider.com/topology-rack";
     let gpus = |name: &str| {

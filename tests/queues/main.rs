@@ -1,6 +1,6 @@
 //! Jobs in the queues of a real Kueue and a real Volcano, and services of a real LeaderWorkerSet.
 //! `cargo reality --slow` runs these tests, because each system takes minutes to build, once. Each
-//! has a cluster of its own, because Kueue's webhooks check every Job and pod.
+//! has a separate cluster, because Kueue's webhooks check every Job and pod.
 
 mod groups;
 mod kueue;

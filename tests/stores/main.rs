@@ -166,7 +166,7 @@ fn all_stores_give_the_same_answers_for_one_cluster() {
         ("thanos", &thanos),
         ("both", &both),
     ];
-    // The hour is not over, but the devices report no more samples, so all stores must agree.
+    // The hour is not over, but the devices stopped reporting, so all stores must agree.
     let hour_start = (begin / 3600 * 3600).to_string();
     let hour = |level: &str, store: &str| {
         let mut arguments = vec![

@@ -1,4 +1,4 @@
-//! Rules about types: names are unique, and an error is a type of its own instead of a `String`.
+//! Rules about types: names are unique, and errors are types, not `String`s.
 
 use std::collections::BTreeMap;
 use std::path::Path;
