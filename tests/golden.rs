@@ -359,8 +359,8 @@ fn paths(value: &Value, path: &str, found: &mut BTreeSet<String>) {
     }
 }
 
-/// Recent fields, with the Kubernetes version that enables them by default. Source: the feature
-/// gates page of the Kubernetes documentation.
+/// Newer fields, with the Kubernetes version that enables them by default. All other fields are
+/// older than 1.20. Source: the feature gates page of the Kubernetes documentation.
 const SINCE: [(&str, &str); 12] = [
     ("ConfigMap.immutable", "1.19"),
     ("NetworkPolicy.spec.ingress[].ports[].endPort", "1.22"),

@@ -114,7 +114,7 @@ fn why_explains_deleted_jobs_from_metrics() {
     history.job("stopped", "", "");
     history.pod("stopped", "stopped-0-aaaaa", (0, 0), "Running", "");
     // An earlier pod of the same job name was OOM-killed.
-    kept.job("again", "kube_job_complete", "condition=\"true\"");
+    history.job("again", "kube_job_complete", "condition=\"true\"");
     history.pod(
         "again",
         "again-0-aaaaa",
