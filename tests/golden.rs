@@ -328,7 +328,7 @@ fn everything() -> Vec<Object> {
 }
 
 /// Collects every path of a value, with `*` in place of keys that are data.
-fn paths(value: &Value, path: &str, found: &mut BTreeSet<String>) {
+fn paths(value: &Value, path: &str, collected: &mut BTreeSet<String>) {
     const DATA: [&str; 8] = [
         "labels",
         "annotations",
@@ -346,15 +346,15 @@ fn paths(value: &Value, path: &str, found: &mut BTreeSet<String>) {
                 paths(
                     value,
                     &format!("{path}.{}", if data { "*" } else { key }),
-                    found,
+                    collected,
                 );
             }
         }
         Value::Array(items) => items
             .iter()
-            .for_each(|item| paths(item, &format!("{path}[]"), found)),
+            .for_each(|item| paths(item, &format!("{path}[]"), collected)),
         _ => {
-            found.insert(path.to_owned());
+            collected.insert(path.to_owned());
         }
     }
 }

@@ -17,10 +17,10 @@ const PODS: [(&str, &str, &str, i64, i64, &str); 4] = [
 ];
 
 fn history() -> Vec<Sample> {
-    let mut written = Vec::new();
+    let mut samples = Vec::new();
     for at in (0..2 * HOUR).step_by(30) {
         let mut put = |series: String, value: i32| {
-            written.push(Sample {
+            samples.push(Sample {
                 series,
                 at,
                 value: value.to_string(),
@@ -65,7 +65,7 @@ fn history() -> Vec<Sample> {
             }
         }
     }
-    written
+    samples
 }
 
 #[test]

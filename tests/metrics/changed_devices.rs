@@ -47,10 +47,10 @@ fn utilization(device: i64, at: i64) -> i64 {
 }
 
 fn history() -> Vec<Sample> {
-    let mut written = Vec::new();
+    let mut samples = Vec::new();
     for at in (0..HOUR).step_by(SCRAPE as usize) {
         let mut put = |series: String, value: i64| {
-            written.push(Sample {
+            samples.push(Sample {
                 series,
                 at,
                 value: value.to_string(),
@@ -97,7 +97,7 @@ fn history() -> Vec<Sample> {
             );
         }
     }
-    written
+    samples
 }
 
 #[test]
@@ -199,10 +199,10 @@ fn days_of_23_and_25_hours_have_one_row_per_hour() {
         .unwrap()
         .timestamp()
         .as_second();
-    let mut written = Vec::new();
+    let mut samples = Vec::new();
     for at in (0..5 * 24 * HOUR).step_by(60) {
         let mut put = |series: String, value: i64| {
-            written.push(Sample {
+            samples.push(Sample {
                 series,
                 at,
                 value: value.to_string(),
@@ -216,7 +216,7 @@ fn days_of_23_and_25_hours_have_one_row_per_hour() {
         let labels = "Hostname=\"d1\",gpu=\"0\",UUID=\"GPU-d\",modelName=\"m\",namespace=\"swap\",pod=\"daily-0\",container=\"c\"";
         put(format!("DCGM_FI_DEV_GPU_UTIL{{{labels}}}"), 50);
     }
-    let store = store("clocks", written, begin);
+    let store = store("clocks", samples, begin);
     let cache = cluster().folder().join("clocks-cache");
     for (name, day, hours) in [
         ("forward", forward, 23),

@@ -220,17 +220,17 @@ fn is_unsafe(c: char) -> bool {
 }
 
 /// Asserts that a text has no control characters and no forged line.
-fn assert_harmless(what: &str, text: &str) {
+fn assert_harmless(command_line: &str, text: &str) {
     let unsafe_part = text.chars().position(is_unsafe).map(|at| {
         text.chars()
             .skip(at.saturating_sub(40))
             .take(80)
             .collect::<String>()
     });
-    assert!(unsafe_part.is_none(), "{what}: {unsafe_part:?}");
+    assert!(unsafe_part.is_none(), "{command_line}: {unsafe_part:?}");
     assert!(
         !text.lines().any(|line| line.starts_with("error: forged")),
-        "{what}: {text}"
+        "{command_line}: {text}"
     );
 }
 
@@ -287,40 +287,44 @@ fn hostile_texts_do_not_reach_terminals_or_spreadsheets() {
                     &arguments
                 };
                 let result = replay(&bundle, arguments);
-                let what = arguments.join(" ").escape_debug().to_string();
+                let command_line = arguments.join(" ").escape_debug().to_string();
                 if result.code != 0 && format.is_empty() && !with_names {
                     failing.push(*command);
                 }
-                assert!(!result.err.contains("panicked"), "{what}: {}", result.err);
+                assert!(
+                    !result.err.contains("panicked"),
+                    "{command_line}: {}",
+                    result.err
+                );
                 match format {
                     ["--color=always"] => {
-                        assert_harmless(&what, &without_colors(&result.out));
-                        assert_harmless(&what, &without_colors(&result.err));
+                        assert_harmless(&command_line, &without_colors(&result.out));
+                        assert_harmless(&command_line, &without_colors(&result.err));
                     }
                     [_, "json"] => {
                         if result.code == 0 {
                             let answer: Value = serde_json::from_str(&result.out)
-                                .unwrap_or_else(|error| panic!("{what}: {error}"));
+                                .unwrap_or_else(|error| panic!("{command_line}: {error}"));
                             preserved += usize::from(
                                 HOSTILE.iter().any(|text| contains_text(&answer, text))
                                     || contains_text(&answer, EVIL_JOB),
                             );
                         }
-                        assert_harmless(&what, &result.out);
-                        assert_harmless(&what, &result.err);
+                        assert_harmless(&command_line, &result.out);
+                        assert_harmless(&command_line, &result.err);
                     }
                     [_, "csv"] => {
-                        assert_harmless(&what, &result.out);
-                        assert_harmless(&what, &result.err);
+                        assert_harmless(&command_line, &result.out);
+                        assert_harmless(&command_line, &result.err);
                         if result.code == 0 {
-                            cells(&result.out)
-                                .iter()
-                                .for_each(|cell| assert!(!is_formula(cell), "{what}: {cell}"));
+                            for cell in cells(&result.out) {
+                                assert!(!is_formula(&cell), "{command_line}: {cell}");
+                            }
                         }
                     }
                     _ => {
-                        assert_harmless(&what, &result.out);
-                        assert_harmless(&what, &result.err);
+                        assert_harmless(&command_line, &result.out);
+                        assert_harmless(&command_line, &result.err);
                         escaped += usize::from(
                             result.out.contains("\\u{1b}") || result.out.contains("forged"),
                         );

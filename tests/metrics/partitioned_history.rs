@@ -83,9 +83,9 @@ fn utilization(number: i64, at: i64) -> f64 {
 
 /// Samples of the first `end` seconds.
 fn history(end: i64) -> Vec<Sample> {
-    let mut written = Vec::new();
+    let mut samples = Vec::new();
     let mut put = |series: String, at: i64, value: f64| {
-        written.push(Sample {
+        samples.push(Sample {
             series,
             at,
             value: value.to_string(),
@@ -203,7 +203,7 @@ fn history(end: i64) -> Vec<Sample> {
             );
         }
     }
-    written
+    samples
 }
 
 #[test]

@@ -708,7 +708,9 @@ fn closed_hours_are_exact_and_equal_in_every_variant() {
         ["inf", "ml", "inf"]
     );
     for (row, (hour, name)) in rows(&list).iter().zip([(0, "inf"), (0, "ml"), (1, "inf")]) {
-        check(row, hour, &truth, &|place| pods[place].namespace == name);
+        check(row, hour, &truth, &|pod_index| {
+            pods[pod_index].namespace == name
+        });
     }
     assert_eq!(
         (
@@ -738,7 +740,9 @@ fn closed_hours_are_exact_and_equal_in_every_variant() {
             ),
             (&json!(team), &json!("team"), &json!("label"))
         );
-        check(row, hour, &truth, &|place| pods[place].team == Some(team));
+        check(row, hour, &truth, &|pod_index| {
+            pods[pod_index].team == Some(team)
+        });
     }
     let list = stats(&[
         "labels",
@@ -750,7 +754,9 @@ fn closed_hours_are_exact_and_equal_in_every_variant() {
         "cc-ml",
     ]);
     assert_eq!(rows(&list).len(), 1);
-    check(&list[0], 0, &truth, &|place| pods[place].namespace == "ml");
+    check(&list[0], 0, &truth, &|pod_index| {
+        pods[pod_index].namespace == "ml"
+    });
 
     // Workloads by their top owner, with statistics over the samples of their devices.
     let page = stats(&["workloads", "--order-direction", "asc"]);
@@ -782,7 +788,7 @@ fn closed_hours_are_exact_and_equal_in_every_variant() {
         ("done", "CronJobless", 0, vec![6], "Completed"),
     ] {
         let row = workload(name, hour);
-        let selects = |place: usize| places.contains(&place);
+        let selects = |pod_index: usize| places.contains(&pod_index);
         assert_eq!(
             (
                 &row["workload_type"],
@@ -941,7 +947,7 @@ fn closed_hours_are_exact_and_equal_in_every_variant() {
     let fourth_window = |selects: &dyn Fn(usize) -> bool| windows(&truth, 0, selects)[3];
     near(
         &ml["utilization"],
-        fourth_window(&|place| pods[place].namespace == "ml"),
+        fourth_window(&|pod_index| pods[pod_index].namespace == "ml"),
     );
     assert_eq!(
         details[0]["allocation_details"]["annotations"]["cc-inf"]["allocated_gpu"],
@@ -967,7 +973,7 @@ fn closed_hours_are_exact_and_equal_in_every_variant() {
     assert_eq!(rows(&report["groups"]).len(), 2);
     for (group, namespace) in rows(&report["groups"]).iter().zip(["inf", "ml"]) {
         assert_eq!(group["group"], namespace);
-        let selects = |place: usize| pods[place].namespace == namespace;
+        let selects = |pod_index: usize| pods[pod_index].namespace == namespace;
         let gpu_hours = |counts: fn(&Pod, i64) -> bool| -> f64 {
             let gpus_at = |at: i64| {
                 pods.iter()
@@ -1275,7 +1281,7 @@ fn closed_hours_are_exact_and_equal_in_every_variant() {
     // The window of 300 to 600 s, with the devices of n1.
     near(
         &nodes["items"][0]["gpuUtilization"],
-        windows(&truth, 0, &|place| pods[place].node == "n1")[1],
+        windows(&truth, 0, &|pod_index| pods[pod_index].node == "n1")[1],
     );
     let jobs = ask_at(&["get", "jobs"], 600).ok().json();
     let names: Vec<&str> = rows(&jobs["items"])

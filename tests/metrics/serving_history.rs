@@ -21,10 +21,10 @@ fn generated(at: i64) -> i64 {
 }
 
 fn history() -> Vec<Sample> {
-    let mut written = Vec::new();
+    let mut samples = Vec::new();
     for at in (0..HOUR).step_by(30) {
         let mut put = |series: String, value: i64| {
-            written.push(Sample {
+            samples.push(Sample {
                 series,
                 at,
                 value: value.to_string(),
@@ -72,7 +72,7 @@ fn history() -> Vec<Sample> {
         );
         put(format!("vllm:num_requests_waiting{server}"), 0);
     }
-    written
+    samples
 }
 
 #[test]

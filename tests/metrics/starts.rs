@@ -12,14 +12,14 @@ use crate::support::{A100, GPU, cluster, gpuctl, run};
 
 /// Past pods: nineteen pods with eight GPUs that waited 1,000 to 19,000 s, and dissimilar ones.
 fn history(now: i64) -> Vec<Sample> {
-    let mut written = Vec::new();
+    let mut samples = Vec::new();
     let mut start = |name: String, node: &str, gpus: u64, waited: i64| {
         let created = now - 5 * 86_400;
         let id = format!("namespace=\"starting\",pod=\"{name}\",uid=\"{name}\"");
         let mut put = |series: String, value: i64| {
             // Three samples are enough: the values are constant.
             for at in [0, 300, 600] {
-                written.push(Sample {
+                samples.push(Sample {
                     series: series.clone(),
                     at,
                     value: value.to_string(),
@@ -52,7 +52,7 @@ fn history(now: i64) -> Vec<Sample> {
         start(format!("small-{number}"), "starting-0", 1, 50_000);
         start(format!("elsewhere-{number}"), "another", 8, 70_000);
     }
-    written
+    samples
 }
 
 #[test]

@@ -80,8 +80,8 @@ impl Drop for Watch {
 }
 
 #[track_caller]
-fn until<T>(what: &str, ask: impl FnMut() -> Option<T>) -> T {
-    eventually(what, Duration::from_secs(60), ask)
+fn until<T>(condition: &str, ask: impl FnMut() -> Option<T>) -> T {
+    eventually(condition, Duration::from_secs(60), ask)
 }
 
 /// Sends a request. Returns status, content type and body.

@@ -443,12 +443,12 @@ fn curves_of_a_workload_include_replaced_pods() {
         list["items"].as_array().is_some_and(|pods| pods.len() == 1)
     });
     // A deleted pod of the Job, and a pod of another Job.
-    let (begin, mut written) = (unix_now() - 1800, Vec::new());
+    let (begin, mut samples) = (unix_now() - 1800, Vec::new());
     for at in (0..1500).step_by(30) {
         for (pod, owner, value) in [("moved-gone", "moved", 80.0), ("other-x", "other", 5.0)] {
             let id = format!("namespace=\"former\",pod=\"{pod}\"");
             let mut put = |series: String, value: f64| {
-                written.push(Sample {
+                samples.push(Sample {
                     series,
                     at,
                     value: value.to_string(),
@@ -466,7 +466,7 @@ fn curves_of_a_workload_include_replaced_pods() {
             );
         }
     }
-    let store = store("former", written, begin);
+    let store = store("former", samples, begin);
     let cache = cluster().folder().join("former-cache");
     let curves = ask(
         &store,

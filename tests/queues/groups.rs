@@ -96,13 +96,13 @@ fn a_replica_spans_nodes() {
     wait_for_pods(&scene, 2);
     scene.gpuctl(&["delete", "job", "big", "--force"], "").ok();
     wait_for_pods(&scene, 0);
-    let left = scene.admin.json(&[
+    let remaining = scene.admin.json(&[
         "get",
         "services,leaderworkersets,statefulsets",
         "-l",
         "gpuctl/job=big",
     ]);
-    assert_eq!(left["items"], json!([]));
+    assert_eq!(remaining["items"], json!([]));
 }
 
 fn only_leaders_serve_requests(scene: &Scene) {

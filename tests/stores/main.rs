@@ -90,9 +90,9 @@ impl Stage {
                     .iter_mut()
                     .filter(|gpu| gpu.node == node && gpu.pods.is_empty())
                     .take(2);
-                for (gpu, place) in free.zip(0_u8..) {
+                for (gpu, index) in free.zip(0_u8..) {
                     gpu.pods = vec![("default".to_owned(), pod_name.clone(), "main".to_owned())];
-                    (gpu.utilization, gpu.watts) = (busy + f64::from(place), 300.0);
+                    (gpu.utilization, gpu.watts) = (busy + f64::from(index), 300.0);
                 }
             }
         });

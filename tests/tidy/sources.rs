@@ -159,9 +159,9 @@ fn resolve(folder: &Path, path: &[String], all: &BTreeMap<PathBuf, Source>) -> O
     let (word, rest) = path.split_first()?;
     let (next, file) = (folder.join(word), folder.join(format!("{word}.rs")));
     if next.is_dir()
-        && let Some(found) = resolve(&next, rest, all)
+        && let Some(file_below) = resolve(&next, rest, all)
     {
-        return Some(found);
+        return Some(file_below);
     }
     if all.contains_key(&file) {
         return Some(file);
