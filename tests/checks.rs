@@ -1,5 +1,5 @@
-//! `validate`, `schema`, `explain` and `init` as people and scripts run them, without a cluster.
-//! Every check has a file in which it finds something, and its words are kept.
+//! `validate`, `schema`, `explain`, `init` and `convert` as people and scripts run them, without a
+//! cluster. Every check has a file that it reports, and a snapshot keeps its text.
 #![expect(clippy::disallowed_methods, reason = "tests read and write files")]
 
 use std::io::Write;
@@ -40,15 +40,15 @@ fn json(output: &Output) -> Value {
 }
 
 #[test]
-fn every_check_finds_its_file_and_keeps_its_words() {
+fn every_check_reports_its_file_and_can_be_ignored() {
     let mut text = String::new();
     for check in CHECKS
         .iter()
         .filter(|check| !check.id.starts_with("cluster"))
     {
         let file = format!("{}.yaml", check.id);
-        let found = gpuctl(&["validate", "-f", &file, "-o", "json"], "");
-        let value = json(&found);
+        let output = gpuctl(&["validate", "-f", &file, "-o", "json"], "");
+        let value = json(&output);
         let problems = value["files"][0]["problems"].as_array().unwrap();
         assert!(
             problems.iter().all(|problem| problem["id"] == check.id),
@@ -60,31 +60,31 @@ fn every_check_finds_its_file_and_keeps_its_words() {
             "warning"
         };
         assert_eq!(
-            found.status.code(),
+            output.status.code(),
             Some(if severity == "error" { 3 } else { 0 }),
             "{file}"
         );
-        // What cannot be made into objects is not always one field's fault.
-        let placed = |problem: &Value| problem["line"].is_number() || check.id == "unfit";
+        // A document that cannot be rendered is not always the fault of one field.
+        let has_line = |problem: &Value| problem["line"].is_number() || check.id == "unfit";
         assert!(
             problems
                 .iter()
-                .all(|problem| problem["severity"] == severity && placed(problem)),
+                .all(|problem| problem["severity"] == severity && has_line(problem)),
             "{value:#}"
         );
         let strict = gpuctl(&["validate", "-f", &file, "--strict"], "");
         assert_eq!(strict.status.code(), Some(3), "{file}");
         text.push_str(&out(&strict));
-        // Silenced by a comment, where that can be.
+        // A comment ignores the check, unless its errors cannot be ignored.
         let path = Path::new(env!("CARGO_MANIFEST_DIR"))
             .join("tests/spec/checks")
             .join(&file);
-        let silent = format!(
+        let ignoring = format!(
             "# gpuctl: ignore {}\n{}",
             check.id,
             std::fs::read_to_string(path).unwrap()
         );
-        let code = gpuctl(&["validate", "-f", "-", "--strict"], &silent)
+        let code = gpuctl(&["validate", "-f", "-", "--strict"], &ignoring)
             .status
             .code();
         assert_eq!(
@@ -116,16 +116,19 @@ fn every_check_is_explained() {
 }
 
 #[test]
-fn files_are_judged_together_and_the_first_error_hides_none() {
+fn validate_reports_the_problems_of_all_files() {
     let all = gpuctl(&["validate", "-f", ".", "-o", "json"], "");
     let value = json(&all);
     assert_eq!(all.status.code(), Some(3));
     assert_eq!(value["files"].as_array().unwrap().len(), CHECKS.len() - 2);
     assert!(value["errors"].as_u64() > Some(5) && value["warnings"].as_u64() > Some(5));
-    // An unreadable file is an error of the command.
-    let none = gpuctl(&["validate", "-f", "nothing.yaml", "-o", "json"], "");
-    assert_eq!((none.status.code(), out(&none).as_str()), (Some(4), ""));
-    // The cluster is asked only when it is wanted, and then it has to be there.
+    // A file that cannot be read fails the command.
+    let unreadable = gpuctl(&["validate", "-f", "nothing.yaml", "-o", "json"], "");
+    assert_eq!(
+        (unreadable.status.code(), out(&unreadable).as_str()),
+        (Some(4), "")
+    );
+    // Only `--server` needs a cluster.
     assert_eq!(
         gpuctl(&["validate", "-f", "port.yaml", "--server"], "")
             .status
@@ -135,7 +138,7 @@ fn files_are_judged_together_and_the_first_error_hides_none() {
 }
 
 #[test]
-fn a_starter_is_written_once_and_is_right() {
+fn init_writes_a_valid_file_and_overwrites_it_only_with_force() {
     let folder: PathBuf = std::env::temp_dir().join(format!("gpuctl-init-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     for kind in [
@@ -180,7 +183,7 @@ fn a_starter_is_written_once_and_is_right() {
 }
 
 #[test]
-fn a_field_is_explained_and_the_schema_is_one() {
+fn explain_describes_a_field_and_schema_is_a_json_schema() {
     let text = out(&gpuctl(&["explain", "training.resources.gpu-type"], ""));
     assert!(
         text.contains("FIELD: training.resources.gpu-type <type of GPU>")
@@ -208,7 +211,7 @@ fn a_field_is_explained_and_the_schema_is_one() {
 }
 
 #[test]
-fn what_others_wrote_is_converted_and_what_is_lost_is_told() {
+fn convert_translates_a_job_and_reports_fields_it_drops() {
     let job = "apiVersion: batch/v1\nkind: Job\nmetadata: {name: bert}\nspec:\n  suspend: true\n  template: {spec: {containers: [{name: a, image: 'b:1', resources: {limits: {nvidia.com/gpu: 2}}}]}}\n";
     let converted = gpuctl(&["convert", "-f", "-"], job);
     assert!(converted.status.success());
@@ -221,9 +224,9 @@ fn what_others_wrote_is_converted_and_what_is_lost_is_told() {
         String::from_utf8_lossy(&converted.stderr)
             .contains("warning: Job/bert: not converted: spec.suspend")
     );
-    // What comes out goes in.
-    let judged = gpuctl(&["validate", "-f", "-", "--strict"], &text);
-    assert!(judged.status.success(), "{}", out(&judged));
+    // The output is a valid file.
+    let validated = gpuctl(&["validate", "-f", "-", "--strict"], &text);
+    assert!(validated.status.success(), "{}", out(&validated));
     let value = json(&gpuctl(&["convert", "-f", "-", "-o", "json"], job));
     assert_eq!(
         (
@@ -246,7 +249,7 @@ fn what_others_wrote_is_converted_and_what_is_lost_is_told() {
 }
 
 #[test]
-fn data_goes_through_the_pager_that_was_asked_for() {
+fn output_goes_through_the_requested_pager() {
     let line = "trap : INT; \"$GPUCTL\" --pager version; echo first $?; GPUCTL_PAGER='sed s/^/own:/' \"$GPUCTL\" version; \"$GPUCTL\" --pager version | sed s/^/piped:/; \
         GPUCTL_PAGER=no-such-pager \"$GPUCTL\" version; \
         PAGER='trap \"\" INT; cat; sleep 2; echo left' \"$GPUCTL\" --pager version; echo last $?; sleep 60";
@@ -263,15 +266,14 @@ fn data_goes_through_the_pager_that_was_asked_for() {
         screen.contains("paged:gpuctl 0.1.0\nfirst 0\nown:gpuctl 0.1.0\npiped:gpuctl"),
         "{screen}"
     );
-    // Data is not lost for want of a pager.
-    tty.until("the data without a pager", |text| {
+    // A missing pager does not lose the output.
+    tty.until("the output appears without a pager", |text| {
         text.contains("no-such-pager: not found\ngpuctl 0.1.0")
     });
-    tty.until("the last pager shows it", |text| {
+    tty.until("the last pager shows the output", |text| {
         text.contains("not found\ngpuctl 0.1.0\ngpuctl 0.1.0")
     });
-    // Ctrl-C is a key of the pager; whoever presses it wants to stop a search and not the program
-    // behind it.
+    // Ctrl-C belongs to the pager, where it stops a search, and must not interrupt gpuctl.
     tty.press("\u{3}");
     let screen = tty.sees("last");
     assert!(screen.contains("left\nlast 0"), "{screen}");

@@ -1,5 +1,5 @@
-//! `config` as it is typed, without a cluster: who gave which value, secrets that nobody sees,
-//! files that keep what else is in them.
+//! The `config` commands, without a cluster: the origin of each value, secrets that are never
+//! printed, and edits that preserve the rest of the file.
 #![expect(clippy::disallowed_methods, reason = "tests arrange files")]
 
 use std::fs;
@@ -89,7 +89,7 @@ impl Drop for Home {
 }
 
 #[test]
-fn every_value_has_its_origin() {
+fn view_shows_the_origin_of_every_value() {
     let home = Home::new("origins");
     let all = home.origins(&[], &[]);
     for key in &KEYS {
@@ -113,7 +113,7 @@ fn every_value_has_its_origin() {
         json!({"value": 5, "origin": format!("file {}", home.path().display())})
     );
     assert_eq!(all["ai"]["api_key"]["value"], "********");
-    // One that is more ours comes first, a flag before both.
+    // `GPUCTL_PROMETHEUS` overrides `PROM_URL`, and a flag overrides both.
     let both = [("PROM_URL", "http://a"), ("GPUCTL_PROMETHEUS", "http://b")];
     assert_eq!(
         home.origins(&[], &both)["prometheus"]["url"]["origin"],
@@ -139,7 +139,7 @@ fn every_value_has_its_origin() {
         flagged,
         json!({"value": true, "origin": "flag --read-only"})
     );
-    // Every variable there is, with what its key wants.
+    // Every variable with a valid value of its key.
     for (variable, text, name, value) in [
         ("THRESHOLD", "25", "thresholds.low_utilization", json!(25)),
         ("INTERVAL", "60", "scheduler.interval", json!(60)),
@@ -180,16 +180,16 @@ fn every_value_has_its_origin() {
         ("GPUCTL_READ_ONLY", "1", "safety.read_only", json!(true)),
     ] {
         let (section, key) = name.split_once('.').unwrap();
-        let found = &home.origins(&[], &[(variable, text)])[section][key];
+        let setting = &home.origins(&[], &[(variable, text)])[section][key];
         assert_eq!(
-            found,
+            setting,
             &json!({"value": value, "origin": format!("environment {variable}")})
         );
     }
     assert_eq!(
         KEYS.iter().flat_map(|key| key.variables).count(),
         12,
-        "the list above has every variable"
+        "the list above must have every variable"
     );
 
     for arguments in [
@@ -207,7 +207,7 @@ fn every_value_has_its_origin() {
             "{out}{err}"
         );
     }
-    // What it prints is a config file.
+    // The output is itself a config file.
     let (_, out, _) = home.run(&["config", "view"], &[], "");
     let copy = home.0.join("copy.yaml");
     fs::write(&copy, &out).unwrap();
@@ -222,9 +222,9 @@ fn every_value_has_its_origin() {
 }
 
 #[test]
-fn what_is_wrong_is_named_with_its_place() {
+fn invalid_values_and_unknown_keys_are_reported() {
     let home = Home::new("wrong");
-    for (text, told) in [
+    for (text, message) in [
         (
             "thresholds: {idle: low}\n",
             "`thresholds.idle` of the config file is not a number from 0 to 100",
@@ -250,29 +250,28 @@ fn what_is_wrong_is_named_with_its_place() {
     ] {
         home.write(text);
         let (code, out, err) = home.run(&["config", "view"], &[], "");
-        // One wrong value does not hide the others; a file that is none has no values.
+        // An invalid value does not hide the other settings. A file that is not YAML has none.
         assert_eq!(
             (code, out.contains("scoring:")),
-            (2, !told.contains("YAML")),
+            (2, !message.contains("YAML")),
             "{text}"
         );
-        assert!(err.contains(told) && !err.contains("canary"), "{err}");
+        assert!(err.contains(message) && !err.contains("canary"), "{err}");
     }
     home.write("promethues: {url: x}\nthresholds: {low_utilisation: 3, idel: 4}\nai:\n");
     let (code, _, err) = home.run(&["config", "view"], &[], "");
     assert_eq!((code, err.lines().count()), (0, 3), "{err}");
-    for near in [
+    for suggestion in [
         "`prometheus`?",
         "`thresholds.low_utilization`?",
         "`thresholds.idle`?",
     ] {
-        assert!(err.contains(&format!("did you mean {near}")), "{err}");
+        assert!(err.contains(&format!("did you mean {suggestion}")), "{err}");
     }
     let (_, _, err) = home.run(&["config", "view", "-o", "json"], &[], "");
     assert!(
-        err.lines()
-            .all(|line| serde_json::from_str::<Value>(line)
-                .is_ok_and(|one| one["kind"] == "warning")),
+        err.lines().all(|line| serde_json::from_str::<Value>(line)
+            .is_ok_and(|warning| warning["kind"] == "warning")),
         "{err}"
     );
     let (code, _, err) = home.run(
@@ -287,7 +286,7 @@ fn what_is_wrong_is_named_with_its_place() {
 }
 
 #[test]
-fn a_setting_is_written_and_nothing_else_changes() {
+fn set_changes_one_value_and_preserves_the_rest_of_the_file() {
     let home = Home::new("set");
     let (code, out, _) = home.run(
         &["config", "set", "prometheus.url", "http://a:9090"],
@@ -326,9 +325,9 @@ fn a_setting_is_written_and_nothing_else_changes() {
     assert_eq!(
         fs::metadata(home.path()).unwrap().permissions().mode() & 0o777,
         0o640,
-        "its rights stay"
+        "the mode of the file does not change"
     );
-    // A secret comes by stdin and is not shown.
+    // A secret is read from stdin and is not printed.
     let (code, out, err) = home.run(
         &["config", "set", "ai.api_key", "-", "-o", "json"],
         &[("AI_API_KEY", "other")],
@@ -347,7 +346,7 @@ fn a_setting_is_written_and_nothing_else_changes() {
         "{err}"
     );
     let before = home.text();
-    for (arguments, told) in [
+    for (arguments, message) in [
         (["thresholds.idel", "5"], "did you mean `thresholds.idle`?"),
         (["thresholds.idle", "500"], "a number from 0 to 100"),
         (["ai.enabled", "maybe"], "true or false"),
@@ -355,23 +354,23 @@ fn a_setting_is_written_and_nothing_else_changes() {
     ] {
         let (code, out, err) = home.run(&["config", "set", arguments[0], arguments[1]], &[], "");
         assert!(
-            (code, out.as_str()) == (2, "") && err.contains(told),
+            (code, out.as_str()) == (2, "") && err.contains(message),
             "{err}"
         );
     }
     assert_eq!(home.text(), before);
-    // Every key takes its own default, and says it afterwards.
+    // Every key accepts its own default.
     for key in KEYS.iter().filter(|key| !key.default.is_empty()) {
         let (code, _, err) = home.run(&["config", "set", key.name, key.default], &[], "");
         assert_eq!(code, 0, "{}: {err}", key.name);
         let (section, name) = key.name.split_once('.').unwrap();
-        let found = &home.origins(&[], &[])[section][name];
+        let setting = &home.origins(&[], &[])[section][name];
         assert!(
-            found["origin"].as_str().unwrap().starts_with("file "),
+            setting["origin"].as_str().unwrap().starts_with("file "),
             "{}",
             key.name
         );
-        assert_eq!(found["value"], SettingKey::usual(key), "{}", key.name);
+        assert_eq!(setting["value"], SettingKey::usual(key), "{}", key.name);
     }
     assert!(
         home.text()
@@ -379,7 +378,7 @@ fn a_setting_is_written_and_nothing_else_changes() {
         "{}",
         home.text()
     );
-    // A form that the editor cannot change stays as it is.
+    // `set` does not touch a layout that it cannot edit.
     home.write("{ai: {model: a}, \"thresholds\": 3}\n");
     let (code, _, err) = home.run(&["config", "set", "thresholds.idle", "5"], &[], "");
     assert!(

@@ -1,6 +1,5 @@
-//! Applies CONTRIBUTING.md's example of a new verb to a copy of the tree and compiles it. The code
-//! in the document is what is applied: a block that names a file becomes that file, and a block of
-//! `diff` inserts lines into the files that it names.
+//! Applies CONTRIBUTING.md's example of a new verb to a copy of the tree and compiles it. A block
+//! with a path becomes that file, and a `diff` block inserts lines into the files that it names.
 #![expect(
     clippy::disallowed_methods,
     reason = "this test copies the tree and runs cargo"
@@ -14,9 +13,9 @@ use std::process::Command;
 /// A change to a file of the tree.
 #[derive(Debug)]
 enum Step {
-    /// The whole file.
+    /// A new file.
     Create { path: PathBuf, text: String },
-    /// Lines that are there, and the lines that take their place.
+    /// Replaces existing lines.
     Insert {
         path: PathBuf,
         before: String,
@@ -24,7 +23,7 @@ enum Step {
     },
 }
 
-/// Returns the fenced blocks of a section: what follows the fence, and the lines without the
+/// Parses the fenced blocks of a section into their info string and their lines, without the
 /// indentation of the fence.
 fn blocks(section: &str) -> Vec<(String, Vec<String>)> {
     let mut blocks = Vec::new();
@@ -46,7 +45,7 @@ fn text<'a>(lines: impl Iterator<Item = &'a str>) -> String {
     lines.map(|line| format!("{line}\n")).collect()
 }
 
-/// Returns the changes of a block of `diff`.
+/// Parses a `diff` block.
 fn insertions(lines: &[String]) -> Vec<Step> {
     let mut steps = Vec::new();
     let files = lines.split(|line| line.starts_with("+++ ")).skip(1);
@@ -62,13 +61,13 @@ fn insertions(lines: &[String]) -> Vec<Step> {
     steps
 }
 
-/// Returns the steps of "Adding a verb".
+/// Parses the section "Adding a verb".
 fn steps() -> Vec<Step> {
     let document = fs::read_to_string(root().join("CONTRIBUTING.md")).unwrap();
     let section = document
         .split("\n## ")
         .find(|section| section.starts_with("Adding a verb\n"))
-        .expect("the document says how a verb is added");
+        .expect("the document has the section \"Adding a verb\"");
     let mut steps = Vec::new();
     for (kind, lines) in blocks(section) {
         match kind.split_once(' ') {
@@ -77,7 +76,7 @@ fn steps() -> Vec<Step> {
                 text: text(lines.iter().map(String::as_str)),
             }),
             None if kind == "diff" => steps.extend(insertions(&lines)),
-            _ => panic!("a block that nobody applies: {kind}"),
+            _ => panic!("a block of an unknown kind: {kind}"),
         }
     }
     steps
@@ -87,37 +86,37 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Reads every file below a folder, except hidden ones and what cargo made.
-fn read(folder: &Path, found: &mut BTreeMap<PathBuf, Vec<u8>>) {
+/// Reads every file below a folder, except hidden folders and cargo's `target`.
+fn read(folder: &Path, files: &mut BTreeMap<PathBuf, Vec<u8>>) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         let name = path.file_name().unwrap().to_string_lossy();
         if path.is_file() {
-            found.insert(path.clone(), fs::read(&path).unwrap());
+            files.insert(path.clone(), fs::read(&path).unwrap());
         } else if path.is_dir() && name != "target" && !name.starts_with('.') {
-            read(&path, found);
+            read(&path, files);
         }
     }
 }
 
-/// Returns the files below a folder by their paths in it; none where there is no folder.
+/// Reads the files below a folder by their relative paths; none if the folder does not exist.
 fn tree(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
-    let mut found = BTreeMap::new();
+    let mut files = BTreeMap::new();
     if folder.exists() {
-        read(folder, &mut found);
+        read(folder, &mut files);
     }
-    let below = |(path, bytes): (PathBuf, _)| (path.strip_prefix(folder).unwrap().into(), bytes);
-    found.into_iter().map(below).collect()
+    let relative = |(path, bytes): (PathBuf, _)| (path.strip_prefix(folder).unwrap().into(), bytes);
+    files.into_iter().map(relative).collect()
 }
 
-/// Makes the files below a folder these. Touches only those that differ, because cargo compiles
-/// what is newer than its last run.
-fn write(folder: &Path, wanted: &BTreeMap<PathBuf, Vec<u8>>) {
+/// Makes a folder contain exactly these files. Writes only the files that differ, because cargo
+/// recompiles files that are newer than its last run.
+fn write(folder: &Path, expected: &BTreeMap<PathBuf, Vec<u8>>) {
     let present = tree(folder);
-    for path in present.keys().filter(|path| !wanted.contains_key(*path)) {
+    for path in present.keys().filter(|path| !expected.contains_key(*path)) {
         fs::remove_file(folder.join(path)).unwrap();
     }
-    for (path, bytes) in wanted {
+    for (path, bytes) in expected {
         if present.get(path) != Some(bytes) {
             let path = folder.join(path);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -127,14 +126,14 @@ fn write(folder: &Path, wanted: &BTreeMap<PathBuf, Vec<u8>>) {
 }
 
 #[test]
-fn the_verb_of_the_document_compiles() {
-    let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join("contributing");
+fn the_verb_in_contributing_compiles() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("contributing");
     let mut files = tree(root());
     for step in steps() {
         match step {
             Step::Create { path, text } => {
                 let old = files.insert(path.clone(), text.into_bytes());
-                assert!(old.is_none(), "{} is there already", path.display());
+                assert!(old.is_none(), "{} exists already", path.display());
             }
             Step::Insert {
                 path,
@@ -145,12 +144,12 @@ fn the_verb_of_the_document_compiles() {
                     .get_mut(&path)
                     .unwrap_or_else(|| panic!("{path:?} is missing"));
                 let text = String::from_utf8(old.clone()).unwrap();
-                assert!(text.contains(&before), "{path:?} has no lines {before}");
+                assert!(text.contains(&before), "{path:?} does not contain {before}");
                 *old = text.replacen(&before, &after, 1).into_bytes();
             }
         }
     }
-    let copy = place.join("tree");
+    let copy = folder.join("tree");
     write(&copy, &files);
     let output = Command::new(env!("CARGO"))
         .args([
@@ -162,7 +161,7 @@ fn the_verb_of_the_document_compiles() {
             "--quiet",
         ])
         .arg("--target-dir")
-        .arg(place.join("target"))
+        .arg(folder.join("target"))
         .env("RUSTFLAGS", "-D warnings")
         .current_dir(&copy)
         .output()
@@ -172,7 +171,7 @@ fn the_verb_of_the_document_compiles() {
 }
 
 #[test]
-fn a_verb_needs_three_places_besides_its_own_files() {
+fn a_verb_needs_changes_to_three_existing_files() {
     let steps = steps();
     let is_of_program = |path: &Path| path.starts_with("src");
     let places = steps

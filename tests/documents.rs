@@ -1,5 +1,5 @@
-//! The documents are held to the program: commands in them parse, YAML in them is valid, examples
-//! render, every dependency has its line.
+//! Checks the documents against the program: their commands parse, their YAML and the examples are
+//! valid, and every dependency is listed.
 #![expect(clippy::disallowed_methods, reason = "this test reads committed files")]
 
 use std::fs;
@@ -14,7 +14,7 @@ fn read(name: &str) -> String {
         .unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
-/// The fenced blocks of a kind.
+/// The fenced blocks of a language.
 fn blocks(text: &str, kind: &str) -> Vec<String> {
     text.split("```")
         .skip(1)
@@ -28,7 +28,7 @@ fn blocks(text: &str, kind: &str) -> Vec<String> {
         .collect()
 }
 
-/// The README, in Chinese too, and every page of `docs/`.
+/// The README in both languages, and every page of `docs/`.
 fn pages() -> Vec<String> {
     let docs = fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs")).unwrap();
     let names = docs.map(|entry| entry.unwrap().file_name().into_string().unwrap());
@@ -45,7 +45,7 @@ fn pages() -> Vec<String> {
 }
 
 #[test]
-fn commands_of_the_documents_are_commands() {
+fn commands_in_the_documents_parse() {
     let mut count = 0;
     for block in pages()
         .iter()
@@ -102,7 +102,7 @@ fn yaml_of_the_readme_and_the_examples_is_valid() {
 }
 
 #[test]
-fn every_dependency_has_its_line() {
+fn every_dependency_is_listed_in_the_architecture() {
     let manifest = read("Cargo.toml");
     let section = manifest
         .split("[workspace.dependencies]")
@@ -127,7 +127,7 @@ fn every_dependency_has_its_line() {
 }
 
 #[test]
-fn every_command_is_in_the_documents() {
+fn every_command_is_in_the_reference() {
     let page = read("docs/commands.md");
     for words in commands(&generated::command(), "") {
         assert!(
@@ -137,16 +137,16 @@ fn every_command_is_in_the_documents() {
     }
 }
 
-/// Advice about a message that nobody prints helps nobody.
+/// Advice about a message that gpuctl no longer prints is useless.
 #[test]
-fn every_message_of_troubleshooting_exists() {
+fn every_message_in_troubleshooting_is_in_the_sources() {
     let folders = ["src", "crates"];
     let rust: String = folders
         .iter()
         .flat_map(|folder| sources(Path::new(folder)))
         .map(|path| fs::read_to_string(path).unwrap())
         .collect();
-    // A text may go on in the next line of the source.
+    // A string literal may continue on the next line.
     let rust = Regex::new(r"\\\n\s*")
         .unwrap()
         .replace_all(&rust, "")
@@ -164,7 +164,10 @@ fn every_message_of_troubleshooting_exists() {
             .map(|part| part.trim().trim_start_matches("pending "))
             .filter(|part| part.len() > 4)
         {
-            assert!(sources.contains(part), "{message}: nothing says `{part}`");
+            assert!(
+                sources.contains(part),
+                "{message}: no source contains `{part}`"
+            );
         }
     }
 }
@@ -184,9 +187,9 @@ fn sources(folder: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// The words of every command that does something, such as `get jobs`.
-fn commands(of: &clap::Command, before: &str) -> Vec<String> {
-    let verbs = of
+/// Every command without subcommands, such as `get jobs`.
+fn commands(command: &clap::Command, before: &str) -> Vec<String> {
+    let verbs = command
         .get_subcommands()
         .filter(|verb| verb.get_name() != "help");
     verbs
@@ -202,21 +205,20 @@ fn commands(of: &clap::Command, before: &str) -> Vec<String> {
 }
 
 #[test]
-fn the_documents_stand_alone() {
-    let others = ["ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"].map(ToOwned::to_owned);
-    for name in pages().into_iter().chain(others) {
+fn the_documents_do_not_refer_to_files_outside_the_project() {
+    let more = ["ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"].map(ToOwned::to_owned);
+    for name in pages().into_iter().chain(more) {
         let text = read(&name);
         assert!(
             !text.contains("../") && !text.contains("/root/") && !text.contains("/work/"),
-            "{name} points outside the project"
+            "{name} refers to a file outside the project"
         );
     }
 }
 
-/// The README shows what happens, not what was meant to: this part of it needs no cluster.
-/// `tests/cluster/examples.rs` compares the rest.
+/// Compares the example that needs no cluster. `tests/cluster/examples.rs` compares the rest.
 #[test]
-fn the_readme_s_problems_are_real() {
+fn the_problems_of_a_bad_file_are_printed_as_documented() {
     let bad = "kind: training\njob:\n  name: Qwen2_SFT\nenvironment:\n  image: img:1\n  command: [\"x\"]\nversion: v0.1\nresources:\n  gpus: 4\n  cpu: 1\n  memory: 128\n";
     let folder = std::env::temp_dir().join(format!("gpuctl-readme-{}", std::process::id()));
     fs::create_dir_all(&folder).unwrap();
@@ -228,18 +230,18 @@ fn the_readme_s_problems_are_real() {
         .output()
         .unwrap();
     fs::remove_dir_all(&folder).unwrap();
-    let told = String::from_utf8(output.stderr).unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
     let shown = blocks(&read("docs/commands.md"), "console")
         .into_iter()
         .find(|block| block.contains("bad.yaml"))
         .unwrap();
-    assert_eq!(told.trim(), shown.split_once('\n').unwrap().1.trim());
+    assert_eq!(stderr.trim(), shown.split_once('\n').unwrap().1.trim());
     assert!(read("README.md").lines().count() <= 150);
 }
 
-/// A tag can be moved to other code, the hash of a commit cannot.
+/// A tag can be moved to other code, but the hash of a commit cannot.
 #[test]
-fn actions_are_pinned_by_hash_and_checkouts_keep_no_credentials() {
+fn actions_are_pinned_by_hash_and_checkouts_drop_credentials() {
     let mut uses = 0;
     for file in
         fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(".github/workflows")).unwrap()
@@ -290,27 +292,27 @@ fn deployed_images_have_the_version_of_the_program() {
 
 /// Every Markdown file of the project, relative to its root.
 fn all_markdown() -> Vec<String> {
-    fn walk(folder: &Path, root: &Path, found: &mut Vec<String>) {
+    fn walk(folder: &Path, root: &Path, files: &mut Vec<String>) {
         for entry in fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
             let name = path.file_name().unwrap().to_string_lossy();
             if path.is_dir() && !matches!(&*name, "target" | ".git") {
-                walk(&path, root, found);
+                walk(&path, root, files);
             } else if name.ends_with(".md") {
                 let relative = path.strip_prefix(root).unwrap();
-                found.push(relative.to_string_lossy().into_owned());
+                files.push(relative.to_string_lossy().into_owned());
             }
         }
     }
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let mut found = Vec::new();
-    walk(root, root, &mut found);
-    assert!(found.len() >= 25, "{found:?}");
-    found
+    let mut files = Vec::new();
+    walk(root, root, &mut files);
+    assert!(files.len() >= 25, "{files:?}");
+    files
 }
 
-/// Lines of prose. Tables, blocks of code, front matter and what cannot be broken, such as a long
-/// link, may be longer.
+/// Tables, code blocks, front matter and lines that cannot be broken, such as a long link, may be
+/// longer.
 #[test]
 fn prose_has_at_most_100_columns() {
     const COLUMNS: usize = 100;

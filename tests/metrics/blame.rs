@@ -1,14 +1,14 @@
-//! `get nodes --blame` from a history in which it is known who failed first and for how long nodes
-//! were in use.
+//! `get nodes --blame` with a known history: which pod failed first, and how long nodes were in
+//! use.
 
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
 
-use crate::past::{HOUR, Written, ask, store};
+use crate::past::{HOUR, Sample, ask, store};
 
-/// A pod: job, name, node, from and to which second it runs, how it ends.
+/// Pods: job, name, node, second of the start, second of the end, last phase.
 const PODS: [(&str, &str, &str, i64, i64, &str); 4] = [
     ("pair", "pair-0", "blamed", 0, 1200, "Failed"),
     ("pair", "pair-1", "calm", 0, 1260, "Failed"),
@@ -16,11 +16,11 @@ const PODS: [(&str, &str, &str, i64, i64, &str); 4] = [
     ("fine", "fine-0", "calm", 0, 2 * HOUR, "Succeeded"),
 ];
 
-fn history() -> Vec<Written> {
-    let mut written = Vec::new();
+fn history() -> Vec<Sample> {
+    let mut samples = Vec::new();
     for at in (0..2 * HOUR).step_by(30) {
         let mut put = |series: String, value: i32| {
-            written.push(Written {
+            samples.push(Sample {
                 series,
                 at,
                 value: value.to_string(),
@@ -34,7 +34,7 @@ fn history() -> Vec<Written> {
                 8,
             );
         }
-        // An object is there for ten minutes after its end.
+        // A pod object exists for ten minutes after its end.
         for (job, name, node, from, to, end) in
             PODS.iter().filter(|pod| (pod.3..pod.4 + 600).contains(&at))
         {
@@ -65,11 +65,11 @@ fn history() -> Vec<Written> {
             }
         }
     }
-    written
+    samples
 }
 
 #[test]
-fn nodes_are_blamed_for_jobs_that_failed_there_first() {
+fn blame_counts_the_jobs_that_failed_first_on_a_node() {
     let now = i64::try_from(
         SystemTime::now()
             .duration_since(UNIX_EPOCH)
@@ -87,42 +87,43 @@ fn nodes_are_blamed_for_jobs_that_failed_there_first() {
         )
     };
     let since = begin.to_string();
-    let found = run(&since, &["-o", "json"]).ok().json();
-    let of = |name: &str| -> Value {
-        found["items"]
+    let list = run(&since, &["-o", "json"]).ok().json();
+    let node = |name: &str| -> Value {
+        list["items"]
             .as_array()
             .unwrap()
             .iter()
-            .find(|one| one["nodeName"] == name)
-            .unwrap_or_else(|| panic!("{found:#}"))
+            .find(|row| row["nodeName"] == name)
+            .unwrap_or_else(|| panic!("{list:#}"))
             .clone()
     };
-    let (blamed, calm) = (of("blamed"), of("calm"));
+    let (blamed, calm) = (node("blamed"), node("calm"));
     assert_eq!(
         (&blamed["jobs"], &blamed["failures"], &blamed["followed"]),
         (&json!(2), &json!(2), &json!(0)),
-        "{found:#}"
+        "{list:#}"
     );
     assert_eq!(
         (&calm["jobs"], &calm["failures"], &calm["followed"]),
         (&json!(0), &json!(0), &json!(1)),
-        "{found:#}"
+        "{list:#}"
     );
-    // 1,200 and 600 seconds; two hours, for `fine` ran beside the other. A scrape is half a minute.
+    // 1,200 + 600 seconds, and two hours, during which `fine` overlaps with another job. Scrapes
+    // are half a minute apart.
     let about = |value: &Value, hours: f64| {
         assert!(
             (value.as_f64().unwrap() - hours).abs() < 0.03,
-            "{value} is not {hours}"
+            "{value} instead of {hours}"
         );
     };
     about(&blamed["nodeHours"], 0.5);
     about(&calm["nodeHours"], 2.0);
-    // Garwood's bounds of 2 are 0.242 and 7.225, and of 0 they are 0 and 3.689.
+    // The 95 % bounds of Garwood for 2 events are 0.242 and 7.225, and for 0 events 0 and 3.689.
     let per = 1000.0 / blamed["nodeHours"].as_f64().unwrap();
     let near = |value: &Value, expected: f64| {
         assert!(
             (value.as_f64().unwrap() / expected - 1.0).abs() < 0.02,
-            "{value} {expected}"
+            "{value} instead of {expected}"
         );
     };
     near(&blamed["jobsPerThousandHours"], 2.0 * per);
@@ -136,21 +137,18 @@ fn nodes_are_blamed_for_jobs_that_failed_there_first() {
         (&blamed["standsOut"], &calm["standsOut"]),
         (&json!(true), &json!(false))
     );
-    assert!(
-        found["hoursWithoutData"].as_u64().unwrap() >= 1,
-        "{found:#}"
-    );
-    let told = run(&since, &[])
+    assert!(list["hoursWithoutData"].as_u64().unwrap() >= 1, "{list:#}");
+    let table = run(&since, &[])
         .ok()
         .says("have no kube-state-metrics data and are excluded")
         .out;
     assert!(
-        told.lines().nth(1).unwrap().starts_with("blamed") && told.contains("stands out"),
-        "{told}"
+        table.lines().nth(1).unwrap().starts_with("blamed") && table.contains("stands out"),
+        "{table}"
     );
     assert!(
-        told.lines().all(|line| line.chars().count() <= 80),
-        "{told}"
+        table.lines().all(|line| line.chars().count() <= 80),
+        "{table}"
     );
     run(&(begin - 30 * 24 * HOUR).to_string(), &["--pool", "x"])
         .exits(2)

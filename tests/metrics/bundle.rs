@@ -1,5 +1,5 @@
-//! `doctor --bundle` on a real cluster with a real Prometheus, and the same answers from the file
-//! where neither can be reached.
+//! `doctor --bundle` on a real cluster with a real Prometheus, and the same answers from the bundle
+//! without access to either.
 
 use std::io::Read;
 use std::path::Path;
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::runner;
 use crate::support::{Run, Scene, run};
 
-/// gpuctl on another machine: no kubeconfig, no Prometheus, only the file.
+/// Runs gpuctl as on another machine: no kubeconfig, no Prometheus, only the bundle.
 fn replay(bundle: &Path, arguments: &[&str]) -> Run {
     let mut command = runner::gpuctl();
     command
@@ -29,13 +29,13 @@ fn replay(bundle: &Path, arguments: &[&str]) -> Run {
     run(command, "")
 }
 
-/// The answer without what a clock counts.
-fn still(mut answer: Value) -> Value {
+/// Removes fields that depend on the current time.
+fn without_ages(mut answer: Value) -> Value {
     fn walk(value: &mut Value) {
-        const COUNTED: [&str; 4] = ["sampleAgeSeconds", "age", "ageSeconds", "runtimeSeconds"];
+        const AGES: [&str; 4] = ["sampleAgeSeconds", "age", "ageSeconds", "runtimeSeconds"];
         match value {
             Value::Object(fields) => {
-                COUNTED.iter().for_each(|key| drop(fields.remove(*key)));
+                AGES.iter().for_each(|key| drop(fields.remove(*key)));
                 fields.values_mut().for_each(walk);
             }
             Value::Array(items) => items.iter_mut().for_each(walk),
@@ -47,10 +47,10 @@ fn still(mut answer: Value) -> Value {
 }
 
 #[test]
-fn a_bundle_answers_elsewhere_what_the_cluster_answered() {
-    // Alone: what both answers tell of other nodes must not change in between.
-    static ALONE: OnceLock<Cluster> = OnceLock::new();
-    let cluster = ALONE.get_or_init(|| {
+fn a_bundle_replays_the_answers_of_the_cluster() {
+    // Other tests must not change nodes between the two answers.
+    static CLUSTER: OnceLock<Cluster> = OnceLock::new();
+    let cluster = CLUSTER.get_or_init(|| {
         Cluster::start(&Options::default()).unwrap_or_else(|error| panic!("{error:#}"))
     });
     let scene = Scene::on(cluster, "taped", 2);
@@ -64,7 +64,7 @@ fn a_bundle_answers_elsewhere_what_the_cluster_answered() {
         .ok();
     scene.load(&pods[0], |_, gpu| gpu.utilization = 72.0);
     let nodes = ["get", "nodes", "--pool", "taped", "-o", "json"];
-    // Which of the two nodes the first pod is on, the scheduler decides.
+    // The scheduler decides which of the two nodes runs the first pod.
     let loaded = |answer: &Value| {
         answer["items"]
             .as_array()
@@ -73,25 +73,24 @@ fn a_bundle_answers_elsewhere_what_the_cluster_answered() {
             .any(|node| node["gpuUtilization"].as_f64() == Some(72.0))
     };
     let live = scene.until(&nodes[..4], loaded);
-    // What has just begun has no sample yet: both answers shall be of a job whose devices are
-    // known.
+    // A new job has no samples yet; compare answers with samples.
     scene.until(&["why", "taped-run"], |answer| {
         answer["notEvaluated"] == json!([])
     });
     let path = cluster.folder().join("taped.gpuctl");
-    let told = scene
+    let summary = scene
         .gpuctl(&["doctor", "--bundle", path.to_str().unwrap(), "-o", "json"])
         .ok()
         .json();
     assert_eq!(
-        (&told["unread"], &told["prometheus"]),
+        (&summary["unread"], &summary["prometheus"]),
         (&json!([]), &json!(scene.prometheus))
     );
 
-    let offline = |arguments: &[&str]| still(replay(&path, arguments).ok().json());
-    assert_eq!(offline(&nodes), still(live));
-    let live = |arguments: &[&str]| still(scene.gpuctl(arguments).ok().json());
-    for question in [
+    let offline = |arguments: &[&str]| without_ages(replay(&path, arguments).ok().json());
+    assert_eq!(offline(&nodes), without_ages(live));
+    let live = |arguments: &[&str]| without_ages(scene.gpuctl(arguments).ok().json());
+    for command in [
         &["get", "jobs", "-o", "json"][..],
         &["get", "pools", "-o", "json"],
         &["get", "workloads", "-o", "json"],
@@ -99,10 +98,9 @@ fn a_bundle_answers_elsewhere_what_the_cluster_answered() {
         &["tree", "taped-run", "-o", "json"],
         &["why", "taped-run", "-o", "json"],
     ] {
-        assert_eq!(offline(question), live(question), "{question:?}");
+        assert_eq!(offline(command), live(command), "{command:?}");
     }
-    // No kube-state-metrics here, so hours are listed and empty; that they are listed needs every
-    // hour to be kept.
+    // Without kube-state-metrics the hours are empty, but the bundle must contain all of them.
     let hours = offline(&["stats", "cluster", "-o", "json"]);
     assert!(hours.as_array().unwrap().len() >= 24, "{hours:#}");
     assert!(

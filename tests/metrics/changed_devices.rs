@@ -1,22 +1,22 @@
-//! History in which the hardware changes: a device that is replaced, a node that gets another name.
-//! And days of 23 and of 25 hours.
+//! History with changing hardware: a replaced device and a renamed node. Also days of 23 and 25
+//! hours.
 
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan};
 use serde_json::{Value, json};
 
-use crate::past::{HOUR, Written, ask, before, rows, seconds, store};
+use crate::past::{HOUR, Sample, ask, hours_ago, rows, store, unix_now};
 use crate::support::{cluster, near};
 
 /// Seconds between two scrapes.
 const SCRAPE: i64 = 30;
-/// From when on a node has its new name, and a new pod runs there.
+/// Second at which a node gets its new name and a new pod.
 const RENAMED: i64 = 1800;
-/// A device that fails, until another is in its place.
+/// Seconds for which a device is broken, until another device replaces it.
 const BROKEN: std::ops::Range<i64> = 1500..2100;
 
-/// Samples of kube-state-metrics of one pod that holds devices.
-fn holds(node: &str, pod: &str, uid: &str, gpus: i64, mut put: impl FnMut(String, i64)) {
+/// Samples of kube-state-metrics for a pod with GPUs.
+fn put_pod(node: &str, pod: &str, uid: &str, gpus: i64, mut put: impl FnMut(String, i64)) {
     let id = format!("namespace=\"swap\",pod=\"{pod}\",uid=\"{uid}\"");
     put(
         format!(
@@ -35,9 +35,9 @@ fn holds(node: &str, pod: &str, uid: &str, gpus: i64, mut put: impl FnMut(String
     );
 }
 
-/// Utilization of the three devices: two that move with their node, and the place in which one is
-/// replaced.
-fn busy(device: i64, at: i64) -> i64 {
+/// Utilization of the three devices. Devices 0 and 1 are on the renamed node; device 2 is the
+/// replaced one.
+fn utilization(device: i64, at: i64) -> i64 {
     match device {
         0 => 40 + at / SCRAPE % 5,
         1 => 60,
@@ -46,11 +46,11 @@ fn busy(device: i64, at: i64) -> i64 {
     }
 }
 
-fn history() -> Vec<Written> {
-    let mut written = Vec::new();
+fn history() -> Vec<Sample> {
+    let mut samples = Vec::new();
     for at in (0..HOUR).step_by(SCRAPE as usize) {
         let mut put = |series: String, value: i64| {
-            written.push(Written {
+            samples.push(Sample {
                 series,
                 at,
                 value: value.to_string(),
@@ -69,8 +69,8 @@ fn history() -> Vec<Written> {
             "kube_node_status_capacity{node=\"rack-2\",resource=\"nvidia_com_gpu\"}".to_owned(),
             1,
         );
-        holds(moving, "moved-0", uid, 2, &mut put);
-        holds("rack-2", "kept-0", "u-kept", 1, &mut put);
+        put_pod(moving, "moved-0", uid, 2, &mut put);
+        put_pod("rack-2", "kept-0", "u-kept", 1, &mut put);
         for device in 0..2 {
             let labels = format!(
                 "Hostname=\"{moving}\",gpu=\"{device}\",UUID=\"GPU-{device}\",modelName=\"m\""
@@ -79,7 +79,7 @@ fn history() -> Vec<Written> {
                 format!(
                     "DCGM_FI_DEV_GPU_UTIL{{{labels},namespace=\"swap\",pod=\"moved-0\",container=\"c\"}}"
                 ),
-                busy(device, at),
+                utilization(device, at),
             );
         }
         if !BROKEN.contains(&at) {
@@ -93,20 +93,20 @@ fn history() -> Vec<Written> {
                 format!(
                     "DCGM_FI_DEV_GPU_UTIL{{{labels},namespace=\"swap\",pod=\"kept-0\",container=\"c\"}}"
                 ),
-                busy(2, at),
+                utilization(2, at),
             );
         }
     }
-    written
+    samples
 }
 
 #[test]
-fn devices_that_are_replaced_and_nodes_that_are_renamed_count_once() {
-    let begin = before(3);
+fn replaced_devices_and_renamed_nodes_count_once() {
+    let begin = hours_ago(3);
     let store = store("changed", history(), begin);
     let cache = cluster().folder().join("changed-cache");
     let (start, end) = (begin.to_string(), (begin + HOUR).to_string());
-    let asked = |arguments: &[&str]| {
+    let query = |arguments: &[&str]| {
         let span = [
             "--start",
             start.as_str(),
@@ -128,12 +128,12 @@ fn devices_that_are_replaced_and_nodes_that_are_renamed_count_once() {
         let values: Vec<f64> = measured
             .iter()
             .filter(|(device, _)| devices.contains(device))
-            .map(|(device, at)| busy(*device, *at) as f64)
+            .map(|(device, at)| utilization(*device, *at) as f64)
             .collect();
         values.iter().sum::<f64>() / values.len() as f64
     };
 
-    let hours = asked(&["stats", "cluster"]);
+    let hours = query(&["stats", "cluster"]);
     let hour = &rows(&hours)[0];
     near(&hour["total_gpu_capacity"], 3.0);
     near(&hour["allocated_gpu_count"], 3.0);
@@ -142,25 +142,26 @@ fn devices_that_are_replaced_and_nodes_that_are_renamed_count_once() {
         json!(measured.len()),
         "{hour:#}"
     );
-    // Five minutes at a time, each device first: ten windows of three devices and two of two.
+    // Per five-minute window the mean of the means of the devices: ten windows have three devices,
+    // two windows have two.
     let windows: Vec<f64> = (0..12)
         .map(|window| {
-            let of = |device: i64| {
+            let mean_of = |device: i64| {
                 let values: Vec<i64> = (window * 300..(window + 1) * 300)
                     .step_by(SCRAPE as usize)
                     .filter(|at| device < 2 || !BROKEN.contains(at))
-                    .map(|at| busy(device, at))
+                    .map(|at| utilization(device, at))
                     .collect();
                 (!values.is_empty())
                     .then(|| values.iter().sum::<i64>() as f64 / values.len() as f64)
             };
-            let devices: Vec<f64> = (0..3).filter_map(of).collect();
+            let devices: Vec<f64> = (0..3).filter_map(mean_of).collect();
             devices.iter().sum::<f64>() / devices.len() as f64
         })
         .collect();
     near(&hour["avg_utilization"], windows.iter().sum::<f64>() / 12.0);
 
-    let report = asked(&["report"]);
+    let report = query(&["report"]);
     let unknown = (BROKEN.end - BROKEN.start) as f64 / 3600.0;
     let total = &report["total"];
     near(&total["held_gpu_hours"], 3.0);
@@ -168,7 +169,7 @@ fn devices_that_are_replaced_and_nodes_that_are_renamed_count_once() {
     near(&total["utilization"], mean(0..3));
     for (name, devices, held, unknown) in [("moved", 0..2, 2.0, 0.0), ("kept", 2..3, 1.0, unknown)]
     {
-        let eff = asked(&["eff", name, "-n", "swap"]);
+        let eff = query(&["eff", name, "-n", "swap"]);
         near(&eff["held_gpu_hours"], held);
         near(&eff["unknown_gpu_hours"], unknown);
         near(&eff["utilization"], mean(devices));
@@ -176,10 +177,10 @@ fn devices_that_are_replaced_and_nodes_that_are_renamed_count_once() {
 }
 
 #[test]
-fn days_of_23_and_25_hours_have_as_many_rows() {
-    // A zone whose clocks went forward five days ago and back three days ago.
+fn days_of_23_and_25_hours_have_one_row_per_hour() {
+    // A POSIX time zone whose clocks went forward five days ago and back three days ago.
     let day = |days: i64| {
-        Timestamp::from_second(seconds())
+        Timestamp::from_second(unix_now())
             .unwrap()
             .to_zoned(TimeZone::UTC)
             .date()
@@ -187,17 +188,21 @@ fn days_of_23_and_25_hours_have_as_many_rows() {
             .unwrap()
     };
     let (forward, back) = (day(5), day(3));
-    let number = |day: jiff::civil::Date| day.day_of_year_no_leap().unwrap_or(59);
-    let zone = format!("AAA0BBB,J{}/2,J{}/3", number(forward), number(back));
+    let day_of_year = |day: jiff::civil::Date| day.day_of_year_no_leap().unwrap_or(59);
+    let zone = format!(
+        "AAA0BBB,J{}/2,J{}/3",
+        day_of_year(forward),
+        day_of_year(back)
+    );
     let begin = day(6)
         .to_zoned(TimeZone::UTC)
         .unwrap()
         .timestamp()
         .as_second();
-    let mut written = Vec::new();
+    let mut samples = Vec::new();
     for at in (0..5 * 24 * HOUR).step_by(60) {
         let mut put = |series: String, value: i64| {
-            written.push(Written {
+            samples.push(Sample {
                 series,
                 at,
                 value: value.to_string(),
@@ -207,11 +212,11 @@ fn days_of_23_and_25_hours_have_as_many_rows() {
             "kube_node_status_capacity{node=\"d1\",resource=\"nvidia_com_gpu\"}".to_owned(),
             1,
         );
-        holds("d1", "daily-0", "u-daily", 1, &mut put);
+        put_pod("d1", "daily-0", "u-daily", 1, &mut put);
         let labels = "Hostname=\"d1\",gpu=\"0\",UUID=\"GPU-d\",modelName=\"m\",namespace=\"swap\",pod=\"daily-0\",container=\"c\"";
         put(format!("DCGM_FI_DEV_GPU_UTIL{{{labels}}}"), 50);
     }
-    let store = store("clocks", written, begin);
+    let store = store("clocks", samples, begin);
     let cache = cluster().folder().join("clocks-cache");
     for (name, day, hours) in [
         ("forward", forward, 23),
@@ -219,7 +224,7 @@ fn days_of_23_and_25_hours_have_as_many_rows() {
         ("back", back, 25),
     ] {
         let (start, end) = (day.to_string(), day.tomorrow().unwrap().to_string());
-        let asked = |arguments: &[&str]| -> Value {
+        let query = |arguments: &[&str]| -> Value {
             let mut command = crate::support::gpuctl(cluster(), gpuctl_sandbox::Persona::Admin);
             command
                 .env("XDG_CACHE_HOME", &cache)
@@ -229,12 +234,12 @@ fn days_of_23_and_25_hours_have_as_many_rows() {
             command.args(["--start", &start, "--end", &end, "-o", "json"]);
             crate::support::run(command, "").ok().json()
         };
-        let hourly = asked(&["stats", "cluster"]);
+        let hourly = query(&["stats", "cluster"]);
         assert_eq!(rows(&hourly).len(), hours, "{name}: {hourly:#}");
         rows(&hourly)
             .iter()
             .for_each(|row| near(&row["allocated_gpu_count"], 1.0));
-        let report = asked(&["report", "--by", "namespace"]);
+        let report = query(&["report", "--by", "namespace"]);
         near(&report["total"]["held_gpu_hours"], hours as f64);
         near(&report["total"]["used_gpu_hours"], hours as f64 / 2.0);
     }

@@ -1,39 +1,39 @@
-//! Two clusters of different truth in one store, with equal names of nodes and pods: what one of
-//! them is asked is answered as by a store of its own, and nothing is added up over both.
+//! Two clusters with equal node and pod names but different values in one store. gpuctl answers for
+//! one cluster as with a separate store, and never adds up both.
 
 use std::path::PathBuf;
 
 use gpuctl_sandbox::Persona;
 use serde_json::{Value, json};
 
-use crate::past::{HOUR, Telling, Written, ask, before, history, seconds, store};
+use crate::past::{HOUR, Sample, Variant, ask, history, hours_ago, store, unix_now};
 use crate::support::{A100, GPU, cluster};
 
-/// The same samples as those of a cluster that is told under this label.
-fn of_cluster(name: &str, written: Vec<Written>, other: bool) -> Vec<Written> {
-    let named = |one: Written| {
-        // The other cluster has the same nodes and pods, and other numbers.
+/// Adds a `cluster` label to samples. `with_other_values` changes some values, so that the clusters
+/// differ.
+fn of_cluster(name: &str, samples: Vec<Sample>, with_other_values: bool) -> Vec<Sample> {
+    let label = |sample: Sample| {
         let differs = ["DCGM_FI_DEV_GPU_UTIL", "kube_node_status_capacity"]
             .iter()
-            .any(|name| one.series.starts_with(name));
-        let value = if other && differs {
+            .any(|name| sample.series.starts_with(name));
+        let value = if with_other_values && differs {
             "7".to_owned()
         } else {
-            one.value
+            sample.value
         };
-        Written {
-            series: one
+        Sample {
+            series: sample
                 .series
                 .replacen('{', &format!("{{cluster=\"{name}\","), 1),
-            at: one.at,
+            at: sample.at,
             value,
         }
     };
-    written.into_iter().map(named).collect()
+    samples.into_iter().map(label).collect()
 }
 
-/// A pod of the real cluster, with its UID.
-fn real_pod() -> String {
+/// Creates a pod in the real cluster. Returns its UID.
+fn create_pod() -> String {
     let admin = cluster().kubectl(Persona::Admin);
     admin.apply(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "which"}}));
     cluster().add_nodes(&[gpuctl_sandbox::nodes::node(
@@ -50,24 +50,24 @@ fn real_pod() -> String {
 }
 
 #[test]
-fn one_of_two_clusters_is_answered_as_if_it_were_alone() {
-    let begin = before(6);
+fn a_store_of_two_clusters_answers_for_one_of_them() {
+    let begin = hours_ago(6);
     let (start, end) = (begin.to_string(), (begin + 3 * HOUR).to_string());
-    let alone = store("which-alone", history(Telling::Plain).0, begin);
+    let alone = store("which-alone", history(Variant::Plain).0, begin);
     let both = || {
-        let mut all = of_cluster("prod", history(Telling::Plain).0, false);
-        all.extend(of_cluster("lab", history(Telling::Plain).0, true));
+        let mut all = of_cluster("prod", history(Variant::Plain).0, false);
+        all.extend(of_cluster("lab", history(Variant::Plain).0, true));
         all
     };
     let unclear = store("which-unclear", both(), begin);
-    let uid = real_pod();
+    let uid = create_pod();
     let mut with_pod = both();
-    let now = seconds() - begin;
+    let now = unix_now() - begin;
     for (at, value) in [(now - 60, "1"), (now, "1"), (now + 120, "1")] {
         let series = format!(
             "kube_pod_info{{cluster=\"prod\",namespace=\"which\",pod=\"known\",uid=\"{uid}\",node=\"which-0\"}}"
         );
-        with_pod.push(Written {
+        with_pod.push(Sample {
             series,
             at,
             value: value.to_owned(),
@@ -97,7 +97,7 @@ fn one_of_two_clusters_is_answered_as_if_it_were_alone() {
             .out,
             expected
         );
-        // Its own pod tells which one it is.
+        // A pod with a known UID identifies the cluster.
         assert_eq!(ask(&proven, &cache("proven"), &command).ok().out, expected);
         let other = ask(
             &unclear,
@@ -108,7 +108,7 @@ fn one_of_two_clusters_is_answered_as_if_it_were_alone() {
         .out;
         assert_ne!(
             other, expected,
-            "{command:?} has the numbers of the other cluster"
+            "{command:?} has the values of the other cluster"
         );
         let refused = ask(&unclear, &cache("refused"), &command).exits(2);
         assert_eq!(refused.out, "");
@@ -116,12 +116,11 @@ fn one_of_two_clusters_is_answered_as_if_it_were_alone() {
             .says("has GPUs of 2 clusters, and it is unknown which one is this cluster: cluster=lab, cluster=prod")
             .says("--match cluster=lab");
     }
-    // What is kept of one cluster is never told of the other.
     let shared = cache("shared");
-    // Nodes of another cluster are named where they are told now.
+    // Live nodes of another cluster cause a warning.
     let foreign = store(
         "which-foreign",
-        vec![Written {
+        vec![Sample {
             series: "kube_node_info{node=\"elsewhere-7\"}".to_owned(),
             at: now,
             value: "1".to_owned(),
@@ -137,6 +136,7 @@ fn one_of_two_clusters_is_answered_as_if_it_were_alone() {
     warned
         .says("has data about the nodes elsewhere-7, but cluster admin has ")
         .says("the data may belong to another cluster");
+    // Cached answers of one cluster are never used for another.
     let stats = |name: &str| {
         let matcher = format!("cluster={name}");
         ask(
@@ -180,20 +180,21 @@ fn one_of_two_clusters_is_answered_as_if_it_were_alone() {
 }
 
 #[test]
-fn an_empty_store_is_told_and_the_estimate_counts_every_sample() {
-    let begin = before(6);
-    let written = history(Telling::Plain).0;
+fn an_empty_time_range_warns_and_the_estimate_counts_every_sample() {
+    let begin = hours_ago(6);
+    let samples = history(Variant::Plain).0;
     let names = [
         "DCGM_FI_DEV_GPU_UTIL{",
         "DCGM_FI_DEV_FB_USED{",
         "DCGM_FI_DEV_FB_FREE{",
     ];
-    let counted =
-        |one: &&Written| one.at < HOUR && names.iter().any(|name| one.series.starts_with(name));
-    let expected = written.iter().filter(counted).count();
-    let store = store("which-estimate", written, begin);
+    let counted = |sample: &&Sample| {
+        sample.at < HOUR && names.iter().any(|name| sample.series.starts_with(name))
+    };
+    let expected = samples.iter().filter(counted).count();
+    let store = store("which-estimate", samples, begin);
     let query = gpuctl_core::stats::exporters::query::samples_of_an_hour();
-    let asked = std::process::Command::new(cluster().binary("promtool"))
+    let promtool = std::process::Command::new(cluster().binary("promtool"))
         .args([
             "query",
             "instant",
@@ -204,11 +205,11 @@ fn an_empty_store_is_told_and_the_estimate_counts_every_sample() {
         ])
         .output()
         .unwrap();
-    let told = String::from_utf8(asked.stdout).unwrap();
+    let answer = String::from_utf8(promtool.stdout).unwrap();
     assert!(
-        told.starts_with(&format!("{{}} => {expected} @")),
-        "{expected}: {told}{}",
-        String::from_utf8_lossy(&asked.stderr)
+        answer.starts_with(&format!("{{}} => {expected} @")),
+        "{expected}: {answer}{}",
+        String::from_utf8_lossy(&promtool.stderr)
     );
     let cache = cluster().folder().join("which-empty-cache");
     let (start, end) = ((begin - 3 * HOUR).to_string(), begin.to_string());
@@ -229,9 +230,9 @@ fn an_empty_store_is_told_and_the_estimate_counts_every_sample() {
             .all(|row| row["avg_utilization"].is_null())
     );
     empty.says("has no data about pods for this time");
-    // Its nodes are not those of this cluster.
+    // The nodes in the store are not those of this cluster.
     let (start, end) = (begin.to_string(), (begin + 3 * HOUR).to_string());
-    let told = ask(
+    let run = ask(
         &store,
         &cache,
         &[
@@ -239,15 +240,15 @@ fn an_empty_store_is_told_and_the_estimate_counts_every_sample() {
         ],
     )
     .ok();
-    assert!(!told.err.contains("no data about pods"), "{}", told.err);
+    assert!(!run.err.contains("no data about pods"), "{}", run.err);
 }
 
 #[test]
-fn the_file_has_matchers_for_each_context() {
-    let begin = before(6);
+fn the_config_file_sets_matchers_per_context() {
+    let begin = hours_ago(6);
     let (start, end) = (begin.to_string(), (begin + 3 * HOUR).to_string());
-    let mut all = of_cluster("prod", history(Telling::Plain).0, false);
-    all.extend(of_cluster("lab", history(Telling::Plain).0, true));
+    let mut all = of_cluster("prod", history(Variant::Plain).0, false);
+    all.extend(of_cluster("lab", history(Variant::Plain).0, true));
     let unclear = store("which-file", all, begin);
     let cache = cluster().folder().join("which-file-cache");
     let admin = cluster().kubectl(Persona::Admin);
@@ -260,10 +261,10 @@ fn the_file_has_matchers_for_each_context() {
         ];
         ask(&unclear, &cache, &[arguments, &span[..]].concat())
     };
-    let written = |text: String| std::fs::write(&file, text).unwrap();
-    written("prometheus: {matchers: {cluster: lab}}\n".to_owned());
+    let write_config = |text: String| std::fs::write(&file, text).unwrap();
+    write_config("prometheus: {matchers: {cluster: lab}}\n".to_owned());
     let lab = ask(&["stats", "cluster"]).ok().out;
-    written(format!(
+    write_config(format!(
         "prometheus: {{matchers: {{cluster: lab}}}}\ncontexts: {{\"{context}\": {{prometheus: {{matchers: {{cluster: prod}}}}}}}}\n"
     ));
     let prod = ask(&["stats", "cluster"]).ok().out;
@@ -273,30 +274,30 @@ fn the_file_has_matchers_for_each_context() {
             .ok()
             .out,
         lab,
-        "the flag comes first"
+        "the flag overrides the file"
     );
-    written("contexts: {another: {prometheus: {matchers: {cluster: prod}}}}\n".to_owned());
+    write_config("contexts: {another: {prometheus: {matchers: {cluster: prod}}}}\n".to_owned());
     ask(&["stats", "cluster"]).exits(2);
-    written(
+    write_config(
         "contexts: {another: {prometheus: {matcher: {cluster: prod}}, log: {level: info}}}\n"
             .to_owned(),
     );
-    let told = ask(&["stats", "cluster", "--match", "cluster=lab"]).ok();
-    told.says("unknown key `contexts.another.prometheus.matcher`")
+    let run = ask(&["stats", "cluster", "--match", "cluster=lab"]).ok();
+    run.says("unknown key `contexts.another.prometheus.matcher`")
         .says("unknown key `contexts.another.log.level`");
 }
 
 #[test]
-fn all_contexts_are_all_clusters_each_with_its_own_numbers() {
-    let begin = before(6);
+fn all_contexts_reports_each_cluster_with_its_own_values() {
+    let begin = hours_ago(6);
     let (start, end) = (begin.to_string(), (begin + 3 * HOUR).to_string());
-    // One store has both, another has one alone; the control planes are two.
-    let mut all = of_cluster("prod", history(Telling::Plain).0, false);
-    all.extend(of_cluster("lab", history(Telling::Plain).0, true));
+    // One store has both clusters, another has only one. There are two control planes.
+    let mut all = of_cluster("prod", history(Variant::Plain).0, false);
+    all.extend(of_cluster("lab", history(Variant::Plain).0, true));
     let both = store("which-all", all, begin);
     let alone = store(
         "which-all-lab",
-        of_cluster("lab", history(Telling::Plain).0, true),
+        of_cluster("lab", history(Variant::Plain).0, true),
         begin,
     );
     let view = |cluster: &gpuctl_sandbox::Cluster| -> Value {
@@ -304,7 +305,10 @@ fn all_contexts_are_all_clusters_each_with_its_own_numbers() {
             .kubectl(Persona::Admin)
             .json(&["config", "view", "--raw", "--minify", "-o", "json"])
     };
-    let (mut kubeconfig, other) = (view(cluster()), view(&crate::finding::own_cluster().0));
+    let (mut kubeconfig, other) = (
+        view(cluster()),
+        view(&crate::finding::dedicated_cluster().0),
+    );
     let renamed = |config: &Value, name: &str| {
         let mut parts = ["clusters", "users", "contexts"].map(|kind| config[kind][0].clone());
         parts.iter_mut().for_each(|part| part["name"] = json!(name));
@@ -325,10 +329,10 @@ fn all_contexts_are_all_clusters_each_with_its_own_numbers() {
         folder.join("which-all.yaml"),
     );
     std::fs::write(&path, kubeconfig.to_string()).unwrap();
-    let of_one = json!({"url": both, "matchers": {"cluster": "prod"}});
+    let settings_of_one = json!({"url": both, "matchers": {"cluster": "prod"}});
     std::fs::write(
         &config,
-        json!({"contexts": {"one": {"prometheus": of_one}, "two": {"prometheus": {"url": alone}}}})
+        json!({"contexts": {"one": {"prometheus": settings_of_one}, "two": {"prometheus": {"url": alone}}}})
             .to_string(),
     )
     .unwrap();
@@ -348,7 +352,7 @@ fn all_contexts_are_all_clusters_each_with_its_own_numbers() {
         crate::support::run(command, "").ok().json()
     };
     let list = stats(&["--all-contexts"]);
-    let of = |list: &Value, name: &str| -> Vec<Value> {
+    let rows_of = |list: &Value, name: &str| -> Vec<Value> {
         list.as_array()
             .unwrap()
             .iter()
@@ -366,16 +370,16 @@ fn all_contexts_are_all_clusters_each_with_its_own_numbers() {
             })
             .collect()
     };
-    let (one, two) = (of(&list, "one"), of(&list, "two"));
+    let (one, two) = (rows_of(&list, "one"), rows_of(&list, "two"));
     assert_eq!(
         (one.len(), two.len(), list.as_array().unwrap().len()),
         (3, 3, 6),
         "{list:#}"
     );
     assert_ne!(numbers(&one), numbers(&two));
-    // Each by itself says the same, and so do the stores asked straight.
-    assert_eq!(of(&stats(&["--cluster", "one"]), "one"), one);
-    assert_eq!(of(&stats(&["--context", "two"]), "two"), two);
+    // Queries of one cluster, and direct queries of the stores, give the same rows.
+    assert_eq!(rows_of(&stats(&["--cluster", "one"]), "one"), one);
+    assert_eq!(rows_of(&stats(&["--context", "two"]), "two"), two);
     let span = [
         "--start",
         start.as_str(),
@@ -384,7 +388,7 @@ fn all_contexts_are_all_clusters_each_with_its_own_numbers() {
         "-o",
         "json",
     ];
-    let straight = |store: &str, more: &[&str]| {
+    let query_store = |store: &str, more: &[&str]| {
         let cache = folder.join("which-all-straight");
         ask(
             store,
@@ -397,13 +401,13 @@ fn all_contexts_are_all_clusters_each_with_its_own_numbers() {
     assert_eq!(
         numbers(&one),
         numbers(
-            straight(&both, &["--match", "cluster=prod"])
+            query_store(&both, &["--match", "cluster=prod"])
                 .as_array()
                 .unwrap()
         )
     );
     assert_eq!(
         numbers(&two),
-        numbers(straight(&alone, &[]).as_array().unwrap())
+        numbers(query_store(&alone, &[]).as_array().unwrap())
     );
 }

@@ -1,17 +1,17 @@
-//! The cockpit of `gpuctl top` over a Prometheus: numbers, curves and the heat map, with steps from
-//! a node to its job.
+//! The cockpit of `gpuctl top` with a Prometheus: numbers, curves, the heat map, and navigation
+//! from a node to its job.
 
 use gpuctl_sandbox::{Persona, Tty};
 
 use crate::support::{Scene, cluster};
 
 #[test]
-fn numbers_lead_from_a_node_to_its_job() {
+fn top_navigates_from_a_node_to_its_job() {
     let scene = Scene::new("flown", 2);
     let pods = scene.train("spin", 2, 8);
     scene.load(&pods[0], |_, gpu| gpu.utilization = 20.0);
-    scene.load(&pods[1], |place, gpu| {
-        gpu.utilization = if place == 0 { 0.0 } else { 96.0 }
+    scene.load(&pods[1], |index, gpu| {
+        gpu.utilization = if index == 0 { 0.0 } else { 96.0 }
     });
     scene.until(&scene.nodes(), |list| {
         list["items"]
@@ -38,7 +38,7 @@ fn numbers_lead_from_a_node_to_its_job() {
         jobs.contains("Job") && jobs.contains("a100-80g") && jobs.contains(" 16 "),
         "{jobs}"
     );
-    // The curve of what Prometheus has kept comes after the first answer.
+    // The curve from the history in Prometheus appears after the first numbers.
     tty.until("a curve", |text| {
         text.lines()
             .any(|line| line.contains("flown/spin") && line.contains(['▄', '▅']))
@@ -73,7 +73,7 @@ fn numbers_lead_from_a_node_to_its_job() {
         described.contains("spin") && described.contains("flown"),
         "{described}"
     );
-    // Who looks at another load sees it without a key.
+    // A changed load appears without a key press.
     tty.press("qqq1");
     scene.load(&pods[0], |_, gpu| gpu.utilization = 96.0);
     // (8 × 96 + 7 × 96 + 0) ÷ 16 = 90.

@@ -1,5 +1,5 @@
-//! Owners of custom kinds as a real kube-state-metrics tells them with the configuration of
-//! docs/metrics.md: a workload has one name while it lives and after everything of it is gone.
+//! Custom owners, exported by a real kube-state-metrics with the configuration of docs/metrics.md.
+//! A workload has the same name while it exists and after its objects are deleted.
 
 use std::thread;
 use std::time::Duration;
@@ -8,34 +8,33 @@ use gpuctl_sandbox::Persona;
 use gpuctl_sandbox::exporter::Dialect;
 use serde_json::{Value, json};
 
-use crate::past::{ask, seconds};
+use crate::past::{ask, unix_now};
 use crate::support::{GPU, Scene, scrape};
 use crate::workloads::definition;
 
 const GROUP: &str = "sweeps.example.com";
 
-/// What docs/metrics.md shows, for the kinds of this test.
+/// The configuration in docs/metrics.md, with the kinds of this test.
 fn configuration(kinds: &[&str]) -> String {
-    let shown = include_str!("../../docs/metrics.md");
-    let from = shown
+    let page = include_str!("../../docs/metrics.md");
+    let from = page
         .find("kind: CustomResourceStateMetrics")
-        .expect("the page has the configuration");
-    let shown = shown[from..].split("```").next().expect("a block ends");
-    let (head, resource) = shown.split_at(
-        shown
-            .find("    - groupVersionKind")
-            .expect("a resource is shown"),
+        .expect("docs/metrics.md has the configuration");
+    let page = page[from..].split("```").next().expect("the block ends");
+    let (head, resource) = page.split_at(
+        page.find("    - groupVersionKind")
+            .expect("the configuration has a resource"),
     );
-    let one = |kind: &&str| {
+    let resource_of = |kind: &&str| {
         resource
             .replace("ray.io", GROUP)
             .replace("RayCluster", kind)
     };
-    head.to_owned() + &kinds.iter().map(one).collect::<String>()
+    head.to_owned() + &kinds.iter().map(resource_of).collect::<String>()
 }
 
 #[test]
-fn a_workload_of_custom_kinds_has_one_name_while_it_lives_and_after() {
+fn a_custom_workload_keeps_its_name_after_deletion() {
     let scene = Scene::new("sweeps", 1);
     let (cluster, admin) = (scene.cluster, scene.cluster.kubectl(Persona::Admin));
     let kinds = ["Experiment", "Trial"];
@@ -53,8 +52,8 @@ fn a_workload_of_custom_kinds_has_one_name_while_it_lives_and_after() {
             &name,
         ]);
     });
-    let make = |api: &str, kind: &str, name: &str, above: Option<&Value>, spec: Value| {
-        let owners: Vec<&Value> = above.into_iter().collect();
+    let make = |api: &str, kind: &str, name: &str, owner: Option<&Value>, spec: Value| {
+        let owners: Vec<&Value> = owner.into_iter().collect();
         let metadata = json!({"name": name, "namespace": "sweeps", "ownerReferences": owners});
         admin.apply(&json!({"apiVersion": api, "kind": kind, "metadata": metadata, "spec": spec}));
         let resource = if api == "v1" {
@@ -68,7 +67,7 @@ fn a_workload_of_custom_kinds_has_one_name_while_it_lives_and_after() {
     let (custom, none) = ("sweeps.example.com/v1", json!({}));
     let experiment = make(custom, "Experiment", "learning-rates", None, none.clone());
     let trial = make(custom, "Trial", "learning-rates-7", Some(&experiment), none);
-    let begin = seconds();
+    let begin = unix_now();
     let spec = json!({"nodeSelector": {"gpuctl/pool": "sweeps"},
         "containers": [{"name": "main", "image": "busybox", "resources": {"limits": {GPU: "2"}}}]});
     make("v1", "Pod", "learning-rates-7-x", Some(&trial), spec);
@@ -94,11 +93,11 @@ fn a_workload_of_custom_kinds_has_one_name_while_it_lives_and_after() {
     let state = cluster
         .custom_state_metrics("sweeps-state", &configuration(&kinds))
         .unwrap();
-    let told = json!({"job_name": "state", "honor_labels": true, "static_configs": [{"targets": [state]}]});
+    let state_scrape = json!({"job_name": "state", "honor_labels": true, "static_configs": [{"targets": [state]}]});
     let prometheus = cluster
         .another_prometheus(
             "sweeps-store",
-            &json!([scrape(&scene.exporter, Dialect::Dcgm, false), told]),
+            &json!([scrape(&scene.exporter, Dialect::Dcgm, false), state_scrape]),
         )
         .unwrap();
     let cache = cluster.folder().join("sweeps-cache");
@@ -121,11 +120,12 @@ fn a_workload_of_custom_kinds_has_one_name_while_it_lives_and_after() {
         (1, Some("Experiment"), Some("learning-rates")),
         "{live:#?}"
     );
+    // The history needs samples of several scrapes.
     thread::sleep(Duration::from_secs(15));
     scene
         .exporter
         .change(|fleet| fleet.gpus.iter_mut().for_each(|gpu| gpu.pods.clear()));
-    // Nothing of it is left: only kube-state-metrics knew.
+    // From here on only the samples of kube-state-metrics have the owners.
     admin.run(&[
         "delete",
         "pod",
@@ -142,12 +142,12 @@ fn a_workload_of_custom_kinds_has_one_name_while_it_lives_and_after() {
         "-n",
         "sweeps",
     ]);
-    let whole = (begin / 3600 * 3600).to_string();
+    let hour_start = (begin / 3600 * 3600).to_string();
     let stats = [
         "stats",
         "workloads",
         "--start",
-        whole.as_str(),
+        hour_start.as_str(),
         "--namespace",
         "sweeps",
         "--no-cache",
@@ -158,7 +158,7 @@ fn a_workload_of_custom_kinds_has_one_name_while_it_lives_and_after() {
     let rows = stats["data"]
         .as_array()
         .unwrap_or_else(|| panic!("{stats:#}"));
-    let named: Vec<(&str, &str)> = rows
+    let names: Vec<(&str, &str)> = rows
         .iter()
         .map(|row| {
             (
@@ -168,8 +168,8 @@ fn a_workload_of_custom_kinds_has_one_name_while_it_lives_and_after() {
         })
         .collect();
     assert!(
-        !named.is_empty()
-            && named
+        !names.is_empty()
+            && names
                 .iter()
                 .all(|name| *name == ("Experiment", "learning-rates")),
         "{stats:#}"

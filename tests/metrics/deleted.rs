@@ -1,25 +1,25 @@
-//! `why` of jobs that are deleted, from what a real Prometheus keeps of kube-state-metrics.
+//! `why` of deleted jobs, from samples of kube-state-metrics in a real Prometheus.
 
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::Value;
 
-use crate::past::{Written, ask, store};
+use crate::past::{Sample, ask, store};
 
 const SPACE: &str = "deleted-why";
 
-/// Ten minutes of jobs two hours ago; all of them are gone since.
-struct Kept {
+/// Ten minutes of jobs two hours ago. None of the jobs exists anymore.
+struct History {
     begin: i64,
-    written: Vec<Written>,
+    samples: Vec<Sample>,
 }
 
-impl Kept {
+impl History {
     fn put(&mut self, metric: &str, labels: &str, value: i64) {
         for at in [0, 300, 600] {
             let series = format!("{metric}{{namespace=\"{SPACE}\",{labels}}}");
-            self.written.push(Written {
+            self.samples.push(Sample {
                 series,
                 at,
                 value: value.to_string(),
@@ -38,43 +38,51 @@ impl Kept {
         }
     }
 
-    /// A pod that ended so many seconds after the begin, in a phase and for the reason of its
-    /// container.
+    /// Adds a pod with its last phase and the reason of its container. The times are seconds after
+    /// the begin.
     fn pod(
         &mut self,
         job: &str,
         pod: &str,
         (created, ended): (i64, i64),
-        last: &str,
+        last_phase: &str,
         reason: &str,
     ) {
-        let own = format!("pod=\"{pod}\",uid=\"{pod}\"");
+        let labels_of_pod = format!("pod=\"{pod}\",uid=\"{pod}\"");
         self.put(
             "kube_pod_owner",
-            &format!("{own},owner_kind=\"Job\",owner_name=\"{job}\",owner_is_controller=\"true\""),
+            &format!("{labels_of_pod},owner_kind=\"Job\",owner_name=\"{job}\",owner_is_controller=\"true\""),
             1,
         );
-        self.put("kube_pod_created", &own, self.begin + created);
-        self.put("kube_pod_info", &format!("{own},node=\"gone-1\""), 1);
+        self.put("kube_pod_created", &labels_of_pod, self.begin + created);
+        self.put(
+            "kube_pod_info",
+            &format!("{labels_of_pod},node=\"gone-1\""),
+            1,
+        );
         for phase in ["Pending", "Running", "Succeeded", "Failed", "Unknown"] {
             self.put(
                 "kube_pod_status_phase",
-                &format!("{own},phase=\"{phase}\""),
-                i64::from(phase == last),
+                &format!("{labels_of_pod},phase=\"{phase}\""),
+                i64::from(phase == last_phase),
             );
         }
         if ended > 0 {
-            self.put("kube_pod_completion_time", &own, self.begin + ended);
+            self.put(
+                "kube_pod_completion_time",
+                &labels_of_pod,
+                self.begin + ended,
+            );
         }
         if !reason.is_empty() {
-            let labels = format!("{own},container=\"main\",reason=\"{reason}\"");
+            let labels = format!("{labels_of_pod},container=\"main\",reason=\"{reason}\"");
             self.put("kube_pod_container_status_terminated_reason", &labels, 1);
         }
     }
 }
 
 #[test]
-fn what_is_deleted_is_told_from_what_was_kept() {
+fn why_explains_deleted_jobs_from_metrics() {
     let now = i64::try_from(
         SystemTime::now()
             .duration_since(UNIX_EPOCH)
@@ -83,47 +91,47 @@ fn what_is_deleted_is_told_from_what_was_kept() {
     )
     .unwrap();
     let begin = now - 7200;
-    let mut kept = Kept {
+    let mut history = History {
         begin,
-        written: Vec::new(),
+        samples: Vec::new(),
     };
-    kept.job(
+    history.job(
         "oom",
         "kube_job_status_failed",
         "reason=\"BackoffLimitExceeded\"",
     );
-    kept.put("kube_job_failed", "job_name=\"oom\",condition=\"true\"", 1);
-    kept.pod("oom", "oom-0-aaaaa", (0, 402), "Failed", "Error");
-    kept.pod("oom", "oom-1-bbbbb", (0, 400), "Failed", "OOMKilled");
-    kept.job(
+    history.put("kube_job_failed", "job_name=\"oom\",condition=\"true\"", 1);
+    history.pod("oom", "oom-0-aaaaa", (0, 402), "Failed", "Error");
+    history.pod("oom", "oom-1-bbbbb", (0, 400), "Failed", "OOMKilled");
+    history.job(
         "late",
         "kube_job_status_failed",
         "reason=\"DeadlineExceeded\"",
     );
-    kept.pod("late", "late-0-aaaaa", (0, 0), "Running", "");
-    kept.job("done", "kube_job_complete", "condition=\"true\"");
-    kept.pod("done", "done-0-aaaaa", (0, 500), "Succeeded", "Completed");
-    kept.job("stopped", "", "");
-    kept.pod("stopped", "stopped-0-aaaaa", (0, 0), "Running", "");
-    // Its namesake of an hour before was killed.
-    kept.job("again", "kube_job_complete", "condition=\"true\"");
-    kept.pod(
+    history.pod("late", "late-0-aaaaa", (0, 0), "Running", "");
+    history.job("done", "kube_job_complete", "condition=\"true\"");
+    history.pod("done", "done-0-aaaaa", (0, 500), "Succeeded", "Completed");
+    history.job("stopped", "", "");
+    history.pod("stopped", "stopped-0-aaaaa", (0, 0), "Running", "");
+    // An earlier pod of the same job name was OOM-killed.
+    history.job("again", "kube_job_complete", "condition=\"true\"");
+    history.pod(
         "again",
         "again-0-aaaaa",
         (-3600, -3000),
         "Failed",
         "OOMKilled",
     );
-    kept.pod("again", "again-0-bbbbb", (0, 500), "Succeeded", "Completed");
-    let prometheus = store(SPACE, kept.written, begin);
-    let asked = |source: &str, name: &str| {
+    history.pod("again", "again-0-bbbbb", (0, 500), "Succeeded", "Completed");
+    let prometheus = store(SPACE, history.samples, begin);
+    let why_at = |source: &str, name: &str| {
         ask(
             source,
             &PathBuf::from("/nonexistent"),
             &["-n", SPACE, "why", name, "-o", "json"],
         )
     };
-    let why = |name: &str| -> Value { asked(&prometheus, name).ok().json() };
+    let why = |name: &str| -> Value { why_at(&prometheus, name).ok().json() };
     let oom = why("oom");
     assert_eq!(
         oom["sentence"],
@@ -169,11 +177,11 @@ fn what_is_deleted_is_told_from_what_was_kept() {
         (&"pod".into(), &"exit-code".into())
     );
     for (source, name) in [("none", "oom"), (prometheus.as_str(), "never-was")] {
-        let missing = asked(source, name);
-        let said = format!("{}{}", missing.out, missing.err);
+        let missing = why_at(source, name);
+        let output = format!("{}{}", missing.out, missing.err);
         assert!(
-            missing.code != 0 && said.contains(&format!("there is no job `{name}`")),
-            "{said}"
+            missing.code != 0 && output.contains(&format!("there is no job `{name}`")),
+            "{output}"
         );
     }
 }

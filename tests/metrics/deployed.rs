@@ -1,39 +1,39 @@
-//! The manifests of `deploy/` on a real API server, and what they would run, with the rights of
-//! their own service account.
+//! The manifests of `deploy/` on a real API server. Their commands run with the rights of their
+//! service account.
 
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use gpuctl_sandbox::Persona;
+use gpuctl_sandbox::{Persona, eventually};
 use serde_json::Value;
 
 use crate::support::{Scene, cluster, file, gpuctl, run};
 
-/// The arguments of a container, with files and addresses of this machine in place of the pod's.
+/// The arguments of a container, with local files and addresses instead of those of the pod.
 fn arguments(container: &Value, settings: &str) -> Vec<String> {
     let args = container["args"]
         .as_array()
         .unwrap()
         .iter()
         .map(|word| word.as_str().unwrap());
-    let here = |word: &str| match word {
+    let localized = |word: &str| match word {
         "/etc/gpuctl/config.yaml" => settings.to_owned(),
         "0.0.0.0:9400" => "127.0.0.1:0".to_owned(),
         "--watch=5m" => "--watch=1s".to_owned(),
         word => word.to_owned(),
     };
-    args.map(here).collect()
+    args.map(localized).collect()
 }
 
 #[test]
-fn manifests_run_with_the_rights_that_they_have() {
+fn deployed_manifests_run_with_their_own_rights() {
     let scene = Scene::new("deployed", 1);
     let pods = scene.train("work", 1, 2);
     let admin = cluster().kubectl(Persona::Admin);
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/deploy");
     admin.run(&["apply", "-k", folder]);
-    // Pods that break the rules of the namespace would never be made.
+    // The rollout completes only if the pods satisfy the pod security of the namespace.
     admin.run(&[
         "rollout",
         "status",
@@ -67,11 +67,11 @@ fn manifests_run_with_the_rights_that_they_have() {
     );
 
     let token = admin.run(&["create", "token", "gpuctl", "-n", "gpuctl"]);
-    let known = std::fs::read_to_string(cluster().kubeconfig(Persona::Viewer)).unwrap();
-    let kubeconfig = known.replace(&cluster().token(Persona::Viewer), token.trim());
+    let viewer_config = std::fs::read_to_string(cluster().kubeconfig(Persona::Viewer)).unwrap();
+    let kubeconfig = viewer_config.replace(&cluster().token(Persona::Viewer), token.trim());
     assert_ne!(
-        kubeconfig, known,
-        "the token took the place of the viewer's"
+        kubeconfig, viewer_config,
+        "the token must replace the viewer's"
     );
     let kubeconfig = file("deployed.kubeconfig", &kubeconfig);
     // Settings can hold credentials, so they are a Secret.
@@ -120,7 +120,7 @@ fn manifests_run_with_the_rights_that_they_have() {
             && !can("get services --subresource=proxy -A")
             && !can("get services --subresource=proxy -n monitoring")
     );
-    // It may do nothing else.
+    // The account has no other rights.
     run(
         command(&words("logs work --prometheus none -n deployed")),
         "",
@@ -137,26 +137,25 @@ fn manifests_run_with_the_rights_that_they_have() {
         .stdout(Stdio::null())
         .stderr(Stdio::piped());
     let mut watch = watch.spawn().unwrap();
-    let mut said = BufReader::new(watch.stderr.take().unwrap())
+    let mut stderr_lines = BufReader::new(watch.stderr.take().unwrap())
         .lines()
         .map_while(Result::ok);
-    let address = said
+    let address = stderr_lines
         .find_map(|line| Some(line.split_once("listening at http://")?.1.to_owned()))
         .unwrap();
-    std::thread::spawn(move || said.count());
-    let end = Instant::now() + Duration::from_secs(60);
+    std::thread::spawn(move || stderr_lines.count());
     let scored = |text: &str| {
         text.lines()
             .any(|line| line.starts_with("gpu_utilization_score{") && line.contains(&pods[0]))
     };
-    loop {
-        let (code, text) = ask(&address, "/metrics");
-        if code == 200 && scored(&text) {
-            break;
-        }
-        assert!(Instant::now() < end, "its GPUs are never scored: {text}");
-        std::thread::sleep(Duration::from_millis(300));
-    }
+    eventually(
+        "the GPUs of the pod are scored",
+        Duration::from_secs(60),
+        || {
+            let (code, text) = ask(&address, "/metrics");
+            (code == 200 && scored(&text)).then_some(()).ok_or(text)
+        },
+    );
     let probe = container["readinessProbe"]["httpGet"]["path"]
         .as_str()
         .unwrap();
@@ -167,7 +166,7 @@ fn manifests_run_with_the_rights_that_they_have() {
     let cron = admin.json(&["get", "cronjob", "gpuctl-report", "-n", "gpuctl"]);
     let container = &cron["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"][0];
     let report = arguments(container, settings.to_str().unwrap());
-    let told = run(
+    let printed = run(
         command(
             &[
                 &report[..],
@@ -178,7 +177,12 @@ fn manifests_run_with_the_rights_that_they_have() {
         "",
     )
     .ok();
-    assert!(told.out.starts_with("GROUP "), "{}{}", told.out, told.err);
+    assert!(
+        printed.out.starts_with("GROUP "),
+        "{}{}",
+        printed.out,
+        printed.err
+    );
 }
 
 fn ask(address: &str, path: &str) -> (u16, String) {

@@ -1,5 +1,4 @@
-//! Devices that are no plain ones: cut into instances, shared, silent, broken. And what people see
-//! of them.
+//! Views of special devices: MIG instances, shared, silent and faulty devices.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -9,17 +8,17 @@ use serde_json::{Value, json};
 
 use crate::support::{A100, Scene, gpu, near};
 
-fn only(list: &Value) -> &Value {
+fn only_item(list: &Value) -> &Value {
     assert_eq!(list["items"].as_array().unwrap().len(), 1, "{list:#}");
     &list["items"][0]
 }
 
 #[test]
-fn cells_of_nodes_pools_and_jobs() {
+fn views_show_the_utilization_of_nodes_pools_and_jobs() {
     let scene = Scene::new("cells", 1);
     let pods = scene.train("work", 1, 2);
-    scene.load(&pods[0], |place, gpu| {
-        gpu.utilization = [80.0, 31.0][place as usize];
+    scene.load(&pods[0], |index, gpu| {
+        gpu.utilization = [80.0, 31.0][index as usize];
         (gpu.used_mib, gpu.free_mib) = (20_480, 61_440);
         gpu.watts = 250.0;
     });
@@ -28,9 +27,15 @@ fn cells_of_nodes_pools_and_jobs() {
             .as_f64()
             .is_some_and(|value| value > 50.0)
     });
-    near(&only(&nodes)["gpuUtilization"], f64::midpoint(80.0, 31.0));
+    near(
+        &only_item(&nodes)["gpuUtilization"],
+        f64::midpoint(80.0, 31.0),
+    );
     assert_eq!(
-        (&only(&nodes)["gpuSampled"], &only(&nodes)["memoryUsage"]),
+        (
+            &only_item(&nodes)["gpuSampled"],
+            &only_item(&nodes)["memoryUsage"]
+        ),
         (&json!(2), &json!("20Gi/80Gi"))
     );
     let table = scene.gpuctl(&scene.nodes()).ok().out;
@@ -67,7 +72,7 @@ fn cells_of_nodes_pools_and_jobs() {
 }
 
 #[test]
-fn instances_of_a_device_are_devices_and_shares_are_not() {
+fn mig_instances_are_devices_and_shares_are_not() {
     let scene = Scene::new("sliced", 0);
     let admin = scene.cluster.kubectl(Persona::Admin);
     let mig = in_pool(
@@ -100,17 +105,17 @@ fn instances_of_a_device_are_devices_and_shares_are_not() {
     let holder = |pod: &str| ("sliced".to_owned(), pod.to_owned(), "main".to_owned());
     scene.exporter.change(|fleet| {
         for instance in 1..=7 {
-            let mut one = gpu("sliced-mig", 0);
-            (one.instance, one.utilization) = (Some(("1g.10gb".to_owned(), instance)), 0.0);
-            (one.used_mib, one.free_mib) = (1024, 9216);
+            let mut slice = gpu("sliced-mig", 0);
+            (slice.instance, slice.utilization) = (Some(("1g.10gb".to_owned(), instance)), 0.0);
+            (slice.used_mib, slice.free_mib) = (1024, 9216);
             if instance == 3 {
-                (one.pods, one.utilization) = (vec![holder("instance")], 37.5);
+                (slice.pods, slice.utilization) = (vec![holder("instance")], 37.5);
             }
-            fleet.gpus.push(one);
+            fleet.gpus.push(slice);
         }
-        let mut one = gpu("sliced-time", 0);
-        (one.pods, one.utilization) = (vec![holder("one"), holder("two")], 64.0);
-        fleet.gpus.push(one);
+        let mut shared = gpu("sliced-time", 0);
+        (shared.pods, shared.utilization) = (vec![holder("one"), holder("two")], 64.0);
+        fleet.gpus.push(shared);
     });
     let detail = scene.until(
         &["get", "nodes", "--pool", "sliced", "--gpu-detail"],
@@ -122,7 +127,7 @@ fn instances_of_a_device_are_devices_and_shares_are_not() {
                 .all(|node| !node["gpus"].as_array().unwrap().is_empty())
         },
     );
-    let of = |name: &str| {
+    let gpus_of = |name: &str| {
         detail["items"]
             .as_array()
             .unwrap()
@@ -133,44 +138,44 @@ fn instances_of_a_device_are_devices_and_shares_are_not() {
             .unwrap()
             .clone()
     };
-    let instances = of("sliced-mig");
+    let instances = gpus_of("sliced-mig");
     assert_eq!(
         instances.len(),
         7,
-        "each instance once, and no whole device beside them"
+        "each instance once, and not the whole device"
     );
-    let held: Vec<&Value> = instances
+    let used: Vec<&Value> = instances
         .iter()
-        .filter(|one| one["status"] == "used")
+        .filter(|row| row["status"] == "used")
         .collect();
     assert_eq!(
-        (held.len(), &held[0]["gpuId"]),
+        (used.len(), &used[0]["gpuId"]),
         (1, &json!("gpu-0/1g.10gb-3"))
     );
-    // Instances have no GPU_UTIL; the graphics engine's activity of 0.375 stands for it.
-    near(&held[0]["utilization"], 37.5);
-    assert_eq!(held[0]["memoryUsage"], "1Gi/10Gi");
+    // Instances have no GPU_UTIL, so the activity of the graphics engine (0.375) is used.
+    near(&used[0]["utilization"], 37.5);
+    assert_eq!(used[0]["memoryUsage"], "1Gi/10Gi");
     assert_eq!(
         instances
             .iter()
-            .filter(|one| one["status"] == "free")
+            .filter(|row| row["status"] == "free")
             .count(),
         6
     );
-    let copies = of("sliced-time");
+    let copies = gpus_of("sliced-time");
     assert_eq!(
         copies.len(),
         1,
-        "one device, whatever copies its series has: {copies:#?}"
+        "one device, despite several series: {copies:#?}"
     );
     near(&copies[0]["utilization"], 64.0);
     assert_eq!(copies[0]["holders"].as_array().unwrap().len(), 2);
-    // Its score is one as well, and names a pod of the namespace that was asked for.
+    // The shared device has one score, which names a pod of the requested namespace.
     let scores = scene.until(&["score", "--window", "6s", "--step", "1s"], |list| {
         list.as_array()
             .unwrap()
             .iter()
-            .filter(|one| one["score"].is_number())
+            .filter(|row| row["score"].is_number())
             .count()
             == 2
     });
@@ -178,7 +183,7 @@ fn instances_of_a_device_are_devices_and_shares_are_not() {
         .as_array()
         .unwrap()
         .iter()
-        .filter(|one| one["hostname"] == "sliced-time")
+        .filter(|row| row["hostname"] == "sliced-time")
         .collect();
     assert_eq!(
         (shared.len(), &shared[0]["pod"]),
@@ -198,10 +203,10 @@ fn instances_of_a_device_are_devices_and_shares_are_not() {
 }
 
 #[test]
-fn silent_and_broken_devices() {
+fn silent_devices_are_unknown_and_faulty_ones_are_reported() {
     let scene = Scene::new("broken", 2);
-    // A device hangs at what it had minutes ago, while the others are sampled every second.
-    let then = i64::try_from(
+    // One device per node has only an old sample; the others are sampled every second.
+    let sampled_at = i64::try_from(
         SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .unwrap()
@@ -214,7 +219,7 @@ fn silent_and_broken_devices() {
             .gpus
             .iter_mut()
             .filter(|gpu| gpu.index == 0)
-            .for_each(|gpu| gpu.sampled_at = Some(then));
+            .for_each(|gpu| gpu.sampled_at = Some(sampled_at));
     });
     let pods = scene.train("work", 1, 8);
     scene.load(&pods[0], |_, gpu| gpu.utilization = 90.0);
@@ -286,17 +291,17 @@ fn silent_and_broken_devices() {
         .as_array()
         .unwrap()
         .clone();
-    assert_eq!(gpus.len(), 8, "a silent device is still there: {gpus:#?}");
-    let of = |id: &str| gpus.iter().find(|gpu| gpu["gpuId"] == id).unwrap();
+    assert_eq!(gpus.len(), 8, "silent devices are listed too: {gpus:#?}");
+    let gpu_of = |id: &str| gpus.iter().find(|gpu| gpu["gpuId"] == id).unwrap();
     assert_eq!(
-        (&of("gpu-0")["stale"], &of("gpu-0")["utilization"]),
+        (&gpu_of("gpu-0")["stale"], &gpu_of("gpu-0")["utilization"]),
         (&json!(true), &Value::Null)
     );
     assert_eq!(
-        (&of("gpu-1")["utilization"], &of("gpu-1")["status"]),
+        (&gpu_of("gpu-1")["utilization"], &gpu_of("gpu-1")["status"]),
         (&Value::Null, &json!("used"))
     );
-    // Six are left: 30 once and 90 five times.
+    // Six devices remain: one at 30 % and five at 90 %.
     let nodes = scene.json(&scene.nodes());
     let node = nodes["items"]
         .as_array()
@@ -319,16 +324,15 @@ fn silent_and_broken_devices() {
 }
 
 #[test]
-fn storage_and_fabric_of_the_machines() {
+fn overview_sums_storage_and_infiniband() {
     let scene = Scene::new("machines", 1);
-    let none = scene.json(&["get", "overview"]);
+    let without_metrics = scene.json(&["get", "overview"]);
     assert!(
-        none["storageStat"]["totalCapacity"].is_null()
-            && none["rdmaClusterStat"]["totalPorts"].is_null()
+        without_metrics["storageStat"]["totalCapacity"].is_null()
+            && without_metrics["rdmaClusterStat"]["totalPorts"].is_null()
     );
     let mut extra = String::new();
-    // Two nodes with a disk of 2 TB each, half full, that share a mount of 100 TB of which 40 are
-    // used.
+    // Two nodes, each with a half-full disk of 2 TB, share a mount of 100 TB with 40 TB used.
     for (metric, disk, share) in [("size", 2e12, 100e12), ("free", 1e12, 60e12)] {
         extra.push_str(&format!("# TYPE node_filesystem_{metric}_bytes gauge\n"));
         for node in ["a", "b"] {
@@ -353,10 +357,10 @@ fn storage_and_fabric_of_the_machines() {
         }
     }
     scene.exporter.change(|fleet| fleet.extra = extra);
-    let found = scene.until(&["get", "overview"], |found| {
-        !found["rdmaClusterStat"]["totalPorts"].is_null()
+    let overview = scene.until(&["get", "overview"], |overview| {
+        !overview["rdmaClusterStat"]["totalPorts"].is_null()
     });
-    let storage = &found["storageStat"];
+    let storage = &overview["storageStat"];
     assert_eq!(
         (&storage["totalCapacity"], &storage["usedCapacity"]),
         (&json!("104TB"), &json!("42TB"))
@@ -370,13 +374,13 @@ fn storage_and_fabric_of_the_machines() {
         (2.0 * 1.0 + 40.0) / (2.0 * 2.0 + 100.0),
     );
     assert_eq!(
-        found["rdmaClusterStat"],
+        overview["rdmaClusterStat"],
         json!({"totalPorts": 3, "activePorts": 2, "bandwidth": "400Gbps"})
     );
 }
 
 #[test]
-fn top_shows_the_busiest_first_and_once_in_a_pipe() {
+fn top_prints_the_busiest_first_and_only_once_in_a_pipe() {
     let scene = Scene::new("topped", 2);
     let pods = scene.train("spin", 2, 8);
     scene.load(&pods[0], |_, gpu| gpu.utilization = 20.0);

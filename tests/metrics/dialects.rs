@@ -1,25 +1,25 @@
-//! The same cluster in every dialect gives the same answer; copies, order and garbage change
-//! nothing.
+//! The same cluster gives the same answers in every exporter dialect. Duplicates, order and garbage
+//! do not matter.
 
 use std::sync::OnceLock;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use gpuctl_sandbox::exporter::Dialect;
-use gpuctl_sandbox::{Cluster, Options};
+use gpuctl_sandbox::{Cluster, Options, eventually};
 use serde_json::{Value, json};
 
 use crate::support::{Scene, mean, near, scrape};
 
-/// Answers of the whole cluster are compared, so nobody else may change it.
-fn own_cluster() -> &'static Cluster {
+/// A cluster that no other test changes, because answers about all of it are compared.
+fn dedicated_cluster() -> &'static Cluster {
     static CLUSTER: OnceLock<Cluster> = OnceLock::new();
     CLUSTER.get_or_init(|| {
         Cluster::start(&Options::default()).unwrap_or_else(|error| panic!("{error:#}"))
     })
 }
 
-/// Every answer about the GPUs, without what a dialect does not carry: the maker's names, and how
-/// many series it took.
+/// All answers about GPUs, without fields that some dialects lack: names of the vendor and the
+/// number of series.
 fn answers(scene: &Scene, prometheus: &str) -> Value {
     let mut all = json!({});
     for arguments in [
@@ -33,52 +33,55 @@ fn answers(scene: &Scene, prometheus: &str) -> Value {
         &["describe", "node", "same-0"],
     ] {
         let run = scene
-            .asking(prometheus, &[arguments, &["-o", "json"]].concat(), "")
+            .gpuctl_at(prometheus, &[arguments, &["-o", "json"]].concat(), "")
             .ok();
         assert_eq!(run.err, "", "{arguments:?}");
         let mut answer = run.json();
-        remove(&mut answer, &NOT_OF_EVERY_EXPORTER);
+        remove(&mut answer, &DIALECT_SPECIFIC);
         all[arguments.join(" ")] = answer;
     }
     all
 }
 
-/// Who has which device, and what it did for the last seconds: what a score rests on. Power is left
-/// out, for not every dialect has its limit.
+/// The inputs of each score: the device, its holder and its load in the last seconds. Power is
+/// excluded, because some dialects have no power limit.
 fn scores(scene: &Scene, prometheus: &str) -> Vec<Value> {
-    let end = Instant::now() + Duration::from_secs(40);
-    loop {
-        let run = scene
-            .asking(
-                prometheus,
-                &["score", "--window", "6s", "--step", "1s", "-o", "json"],
-                "",
-            )
-            .ok();
-        let list = run.json();
-        let rows = list.as_array().unwrap();
-        if rows.len() == 8 && rows.iter().all(|row| row["status"] != "unknown") {
-            let of = |row: &Value| {
-                json!([
-                    row["hostname"],
-                    row["device_index"],
-                    row["pod"],
-                    row["namespace"],
-                    row["gpu_util"],
-                    row["mem_copy"],
-                    row["mem_used_mb"]
-                ])
-            };
-            return rows.iter().map(of).collect();
-        }
-        assert!(Instant::now() < end, "{prometheus}: {list:#}{}", run.err);
-        std::thread::sleep(Duration::from_millis(300));
-    }
+    let inputs = |row: &Value| {
+        json!([
+            row["hostname"],
+            row["device_index"],
+            row["pod"],
+            row["namespace"],
+            row["gpu_util"],
+            row["mem_copy"],
+            row["mem_used_mb"]
+        ])
+    };
+    eventually(
+        &format!("{prometheus} has scores of all held devices"),
+        Duration::from_secs(40),
+        || {
+            let run = scene
+                .gpuctl_at(
+                    prometheus,
+                    &["score", "--window", "6s", "--step", "1s", "-o", "json"],
+                    "",
+                )
+                .ok();
+            let list = run.json();
+            let rows = list.as_array().unwrap();
+            if rows.len() == 8 && rows.iter().all(|row| row["status"] != "unknown") {
+                Ok(rows.iter().map(inputs).collect::<Vec<_>>())
+            } else {
+                Err((list, run.err))
+            }
+        },
+    )
 }
 
-/// AMD has no limit of power, so the axis ends where the model's does, and `unhealthy` has no
-/// number.
-const NOT_OF_EVERY_EXPORTER: [&str; 7] = [
+/// Fields that differ between exporters. AMD exports no power limit, so `yAxisMax` comes from the
+/// model.
+const DIALECT_SPECIFIC: [&str; 7] = [
     "coverage",
     "model",
     "gpuModel",
@@ -88,14 +91,14 @@ const NOT_OF_EVERY_EXPORTER: [&str; 7] = [
     "lastUpdatedAt",
 ];
 
-/// Returns the answers without what a dialect lacks.
+/// Removes quantities that a dialect lacks.
 fn without(lacks: &[&str], mut answers: Value) -> Value {
     for quantity in lacks {
         let keys: &[&str] = match *quantity {
             "memory_copy" => &["memoryCopy"],
             "power" => &["power", "powerWatts"],
             "temperature" => &["temperature", "temperatureCelsius"],
-            other => panic!("nobody knows the keys of {other}"),
+            other => panic!("unknown quantity {other}"),
         };
         remove(&mut answers, keys);
     }
@@ -113,76 +116,75 @@ fn remove(value: &mut Value, keys: &[&str]) {
     }
 }
 
-/// Asks until the server has scraped everything there is.
-fn settled(scene: &Scene, prometheus: &str, gpus: u64) {
-    let end = Instant::now() + Duration::from_secs(40);
-    loop {
-        let answer = scene
-            .asking(prometheus, &["get", "nodes", "-o", "json"], "")
-            .ok()
-            .json();
-        if answer["coverage"]["gpusSampled"] == gpus {
-            return;
-        }
-        assert!(
-            Instant::now() < end,
-            "{prometheus} never has {gpus} devices: {:#}",
-            answer["coverage"]
-        );
-        std::thread::sleep(Duration::from_millis(300));
-    }
+/// Waits until Prometheus has samples of all devices.
+fn wait_for_samples(scene: &Scene, prometheus: &str, gpus: u64) {
+    eventually(
+        &format!("{prometheus} has samples of {gpus} devices"),
+        Duration::from_secs(40),
+        || {
+            let answer = scene
+                .gpuctl_at(prometheus, &["get", "nodes", "-o", "json"], "")
+                .ok()
+                .json();
+            let coverage = answer["coverage"].clone();
+            (coverage["gpusSampled"] == gpus)
+                .then_some(())
+                .ok_or(coverage)
+        },
+    );
 }
 
-fn all_of(big: &[f64], wide: &[[f64; 2]]) -> Vec<f64> {
+fn all_loads(big: &[f64], wide: &[[f64; 2]]) -> Vec<f64> {
     big.iter().chain(wide.as_flattened()).copied().collect()
 }
 
 #[test]
-fn one_cluster_in_every_dialect() {
-    let scene = Scene::on(own_cluster(), "same", 2);
+fn all_dialects_give_the_same_answers() {
+    let scene = Scene::on(dedicated_cluster(), "same", 2);
     let big = scene.train("big", 1, 4);
     let wide = scene.train("wide", 2, 2);
-    // Different numbers for every device, so that a mix-up shows.
-    let of_big = [91.0, 85.0, 40.0, 96.0];
-    scene.load(&big[0], |place, gpu| {
-        gpu.utilization = of_big[place as usize];
+    // Every device has different values, so that the test detects mix-ups.
+    let big_load = [91.0, 85.0, 40.0, 96.0];
+    scene.load(&big[0], |index, gpu| {
+        gpu.utilization = big_load[index as usize];
         (gpu.used_mib, gpu.free_mib) = (
-            40_000 + 1000 * u64::from(place),
-            40_000 - 1000 * u64::from(place),
+            40_000 + 1000 * u64::from(index),
+            40_000 - 1000 * u64::from(index),
         );
-        gpu.watts = 300.5 + f64::from(place);
-        gpu.celsius = 60.0 + f64::from(place);
+        gpu.watts = 300.5 + f64::from(index);
+        gpu.celsius = 60.0 + f64::from(index);
     });
-    let of_wide = [[10.0, 20.0], [30.0, 44.0]];
-    for (pod, utilizations) in wide.iter().zip(of_wide) {
-        scene.load(pod, |place, gpu| {
-            gpu.utilization = utilizations[place as usize];
+    let wide_load = [[10.0, 20.0], [30.0, 44.0]];
+    for (pod, utilizations) in wide.iter().zip(wide_load) {
+        scene.load(pod, |index, gpu| {
+            gpu.utilization = utilizations[index as usize];
         });
     }
-    settled(&scene, &scene.prometheus, 16);
-    let end = Instant::now() + Duration::from_secs(30);
-    let truth = loop {
-        let found = answers(&scene, &scene.prometheus);
-        if found["get jobs --no-progress"]["items"][0]["gpuUtilization"] == 78.0 {
-            break found;
+    wait_for_samples(&scene, &scene.prometheus, 16);
+    let truth = eventually("job big has its load", Duration::from_secs(30), || {
+        let all = answers(&scene, &scene.prometheus);
+        let jobs = &all["get jobs --no-progress"];
+        if jobs["items"][0]["gpuUtilization"] == 78.0 {
+            Ok(all)
+        } else {
+            Err(jobs.clone())
         }
-        assert!(
-            Instant::now() < end,
-            "{:#}",
-            found["get jobs --no-progress"]
-        );
-        std::thread::sleep(Duration::from_millis(300));
-    };
-    // Until the window is full of what they do now.
-    let busy = |row: &Value| all_of(&of_big, &of_wide).contains(&row[4].as_f64().unwrap_or(-1.0));
-    let scored = loop {
-        let found = scores(&scene, &scene.prometheus);
-        if found.iter().all(busy) {
-            break found;
-        }
-        assert!(Instant::now() < end, "{found:#?}");
-    };
-    // By hand: means over the devices that are held.
+    });
+    let is_current =
+        |row: &Value| all_loads(&big_load, &wide_load).contains(&row[4].as_f64().unwrap_or(-1.0));
+    let scored = eventually(
+        "the score window contains only the current load",
+        Duration::from_secs(40),
+        || {
+            let rows = scores(&scene, &scene.prometheus);
+            if rows.iter().all(is_current) {
+                Ok(rows)
+            } else {
+                Err(rows)
+            }
+        },
+    );
+    // Means over the held devices.
     let jobs = &truth["get jobs --no-progress"]["items"];
     near(
         &jobs[0]["gpuUtilization"],
@@ -194,7 +196,7 @@ fn one_cluster_in_every_dialect() {
     );
     // 41,500 of 80,000 MiB, in GiB with one decimal.
     assert_eq!(jobs[0]["memoryUsage"], "40.5Gi/78.1Gi");
-    let all = all_of(&of_big, &of_wide);
+    let all = all_loads(&big_load, &wide_load);
     let overview = &truth["get overview"];
     near(&overview["utilization"], mean(&all) / 100.0);
     near(&overview["allocationRate"], 8.0 / 16.0);
@@ -229,8 +231,8 @@ fn one_cluster_in_every_dialect() {
         8
     );
 
-    // Every exporter, with `honor_labels` and without.
-    for (dialect, honors) in [
+    // Every exporter, with and without `honor_labels`.
+    for (dialect, honor_labels) in [
         (Dialect::Dcgm, true),
         (Dialect::DcgmNew, false),
         (Dialect::DcgmNew, true),
@@ -240,27 +242,26 @@ fn one_cluster_in_every_dialect() {
         (Dialect::Legacy, true),
         (Dialect::Legacy, false),
     ] {
-        let name = format!("{}-{honors}", dialect.name());
-        let scrapes = json!([scrape(&scene.exporter, dialect, honors)]);
+        let name = format!("{}-{honor_labels}", dialect.name());
+        let scrapes = json!([scrape(&scene.exporter, dialect, honor_labels)]);
         let prometheus = scene.cluster.another_prometheus(&name, &scrapes).unwrap();
-        settled(&scene, &prometheus, 16);
-        // A score rests on everything but power, so without it there is none.
+        wait_for_samples(&scene, &prometheus, 16);
+        // Scores need every quantity except power.
         if dialect
             .lacks()
             .iter()
             .all(|lacking| *lacking != "memory_copy")
         {
-            let found = scores(&scene, &prometheus);
-            assert!(found == scored, "{name}: {found:#?} is not {scored:#?}");
+            assert_eq!(scores(&scene, &prometheus), scored, "{name}");
         }
-        let found = without(dialect.lacks(), answers(&scene, &prometheus));
+        let actual = without(dialect.lacks(), answers(&scene, &prometheus));
         let expected = without(dialect.lacks(), truth.clone());
         for (command, expected) in expected.as_object().unwrap() {
-            assert_eq!(&found[command], expected, "{name}: {command}");
+            assert_eq!(&actual[command], expected, "{name}: {command}");
         }
     }
 
-    // Two servers that scrape the same exporter, seen through one that knows both.
+    // Two replicas that scrape the same exporter, in one store.
     let mut twice = [
         scrape(&scene.exporter, Dialect::Dcgm, false),
         scrape(&scene.exporter, Dialect::Dcgm, false),
@@ -273,31 +274,34 @@ fn one_cluster_in_every_dialect() {
         .cluster
         .another_prometheus("replicas", &json!(twice))
         .unwrap();
-    settled(&scene, &prometheus, 16);
-    assert_eq!(answers(&scene, &prometheus), truth, "copies count once");
-    assert_eq!(scores(&scene, &prometheus), scored, "copies count once");
+    wait_for_samples(&scene, &prometheus, 16);
+    assert_eq!(answers(&scene, &prometheus), truth, "duplicates count once");
+    assert_eq!(scores(&scene, &prometheus), scored, "duplicates count once");
 
-    // The order of series is nobody's business, and garbage is counted and changes nothing else.
+    // The order of series does not matter. Garbage is counted and otherwise ignored.
     scene
         .exporter
         .change(|fleet| (fleet.reversed, fleet.garbage) = (true, true));
-    let end = Instant::now() + Duration::from_secs(30);
-    loop {
-        let coverage = scene.json(&["get", "nodes"])["coverage"].clone();
-        if coverage["samplesDropped"].as_u64().unwrap() >= 16 {
-            assert_eq!(
-                (&coverage["gpus"], &coverage["gpusSampled"]),
-                (&json!(16), &json!(16))
-            );
-            break;
-        }
-        assert!(Instant::now() < end, "garbage never arrived: {coverage:#}");
-        std::thread::sleep(Duration::from_millis(300));
-    }
+    let coverage = eventually(
+        "garbage samples are counted",
+        Duration::from_secs(30),
+        || {
+            let coverage = scene.json(&["get", "nodes"])["coverage"].clone();
+            if coverage["samplesDropped"].as_u64().unwrap() >= 16 {
+                Ok(coverage)
+            } else {
+                Err(coverage)
+            }
+        },
+    );
+    assert_eq!(
+        (&coverage["gpus"], &coverage["gpusSampled"]),
+        (&json!(16), &json!(16))
+    );
     assert_eq!(answers(&scene, &scene.prometheus), truth);
     assert_eq!(scores(&scene, &scene.prometheus), scored);
 
-    // Half of the samples gone: means are over the rest, and nothing becomes idle.
+    // Half of the devices export nothing: means are over the rest, and no device becomes idle.
     scene.exporter.change(|fleet| {
         (fleet.reversed, fleet.garbage) = (false, false);
         fleet
@@ -306,19 +310,19 @@ fn one_cluster_in_every_dialect() {
             .filter(|gpu| gpu.index % 2 == 1)
             .for_each(|gpu| gpu.silent = true);
     });
-    settled(&scene, &scene.prometheus, 8);
-    let left: Vec<f64> = scene
+    wait_for_samples(&scene, &scene.prometheus, 8);
+    let remaining: Vec<f64> = scene
         .gpus()
         .iter()
         .filter(|gpu| !gpu.silent && !gpu.pods.is_empty())
         .map(|gpu| gpu.utilization)
         .collect();
-    assert!(left.len() < 8 && !left.is_empty());
+    assert!(remaining.len() < 8 && !remaining.is_empty());
     let overview = scene.json(&["get", "overview"]);
-    near(&overview["utilization"], mean(&left) / 100.0);
+    near(&overview["utilization"], mean(&remaining) / 100.0);
     assert_eq!(
         (&overview["gpuSampled"], &overview["gpuAllocated"]),
-        (&json!(left.len()), &json!(8))
+        (&json!(remaining.len()), &json!(8))
     );
     let detail = scene.json(&["get", "nodes", "--gpu-detail"]);
     let free = detail["items"]
@@ -326,14 +330,14 @@ fn one_cluster_in_every_dialect() {
         .unwrap()
         .iter()
         .flat_map(|node| node["gpus"].as_array().unwrap());
-    let falsely: Vec<&Value> = free
+    let wrongly_free: Vec<&Value> = free
         .filter(|gpu| {
             gpu["status"] == "free" && gpu["utilization"].as_f64().is_none_or(|value| value > 0.0)
         })
         .collect();
-    assert!(falsely.is_empty(), "{falsely:#?}");
+    assert!(wrongly_free.is_empty(), "{wrongly_free:#?}");
 
-    // Without a word about pods a node that is full still tells who has it.
+    // Without pod labels, devices can be attributed only on a node that is completely allocated.
     let podless = scene
         .cluster
         .another_prometheus(
@@ -344,9 +348,9 @@ fn one_cluster_in_every_dialect() {
     scene
         .exporter
         .change(|fleet| fleet.gpus.iter_mut().for_each(|gpu| gpu.silent = false));
-    settled(&scene, &podless, 16);
+    wait_for_samples(&scene, &podless, 16);
     let nodes = scene
-        .asking(&podless, &["get", "nodes", "-o", "json"], "")
+        .gpuctl_at(&podless, &["get", "nodes", "-o", "json"], "")
         .ok()
         .json();
     for node in nodes["items"].as_array().unwrap() {

@@ -1,5 +1,5 @@
-//! What stands where a Prometheus should be: login pages, refusals, slowness, half an answer, a way
-//! to somebody else.
+//! Faulty servers in place of Prometheus: login pages, errors, timeouts, partial answers,
+//! redirects.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
@@ -9,14 +9,15 @@ use std::time::{Duration, Instant};
 
 use crate::support::{Run, Scene};
 
-/// Answers every request with what `answer` says of its first line and headers.
+/// Starts a server. `answer` gets the head of each request and returns status, headers and body, or
+/// `None` to never answer. Also returns a log of the heads.
 fn server(
     answer: impl Fn(&str) -> Option<(u16, &'static str, String)> + Send + Sync + 'static,
 ) -> (String, Arc<Mutex<Vec<String>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
-    let seen = Arc::new(Mutex::new(Vec::new()));
-    let (log, answer) = (Arc::clone(&seen), Arc::new(answer));
+    let requests = Arc::new(Mutex::new(Vec::new()));
+    let (log, answer) = (Arc::clone(&requests), Arc::new(answer));
     thread::spawn(move || {
         for mut stream in listener.incoming().map_while(Result::ok) {
             let (log, answer) = (Arc::clone(&log), Arc::clone(&answer));
@@ -29,32 +30,33 @@ fn server(
                 }
                 log.lock().unwrap().push(head.clone());
                 match answer(&head) {
-                    Some((code, extra, body)) => {
+                    Some((code, headers, body)) => {
                         let head = format!(
-                            "HTTP/1.1 {code} X\r\n{extra}content-length: {}\r\nconnection: close\r\n\r\n",
+                            "HTTP/1.1 {code} X\r\n{headers}content-length: {}\r\nconnection: close\r\n\r\n",
                             body.len()
                         );
                         let _ = stream.write_all((head + &body).as_bytes());
                     }
+                    // A server that is too slow.
                     None => thread::sleep(Duration::from_secs(30)),
                 }
             });
         }
     });
-    (url, seen)
+    (url, requests)
 }
 
 const JSON: &str = "content-type: application/json\r\n";
 
-/// An answer that is metrics and nothing else has nothing to say then.
+/// Asserts that a command that shows only metrics fails without output.
 #[track_caller]
-fn nothing_said(run: Run, code: i32, text: &str) {
+fn assert_fails(run: Run, code: i32, text: &str) {
     let run = run.exits(code).says(text);
     assert_eq!(run.out, "");
 }
 
 #[test]
-fn what_is_no_prometheus_is_told_and_inventory_still_answers() {
+fn errors_of_prometheus_are_reported_and_inventory_still_works() {
     let scene = Scene::new("faulty", 1);
     let cases: [(u16, &'static str, &str, i32, &str); 7] = [
         (
@@ -109,9 +111,9 @@ fn what_is_no_prometheus_is_told_and_inventory_still_answers() {
     ];
     for (code, head, body, exit, text) in cases {
         let (url, _) = server(move |_| Some((code, head, body.to_owned())));
-        nothing_said(scene.asking(&url, &["get", "heatmap"], ""), exit, text);
+        assert_fails(scene.gpuctl_at(&url, &["get", "heatmap"], ""), exit, text);
         let run = scene
-            .asking(
+            .gpuctl_at(
                 &url,
                 &["get", "nodes", "--pool", "faulty", "-o", "json"],
                 "",
@@ -129,33 +131,33 @@ fn what_is_no_prometheus_is_told_and_inventory_still_answers() {
             "{warning}"
         );
         scene
-            .asking(&url, &["--require-metrics", "get", "nodes"], "")
+            .gpuctl_at(&url, &["--require-metrics", "get", "nodes"], "")
             .exits(exit);
     }
-    nothing_said(
-        scene.asking("http://127.0.0.1:1", &["get", "heatmap", "-o", "json"], ""),
+    assert_fails(
+        scene.gpuctl_at("http://127.0.0.1:1", &["get", "heatmap", "-o", "json"], ""),
         6,
         "PrometheusUnreachable",
     );
-    nothing_said(
-        scene.asking("ftp://nowhere", &["get", "heatmap"], ""),
+    assert_fails(
+        scene.gpuctl_at("ftp://nowhere", &["get", "heatmap"], ""),
         2,
         "is not a valid Prometheus address",
     );
 }
 
 #[test]
-fn a_slow_server_is_not_waited_for() {
+fn a_slow_server_times_out() {
     let scene = Scene::new("slow", 1);
     let (url, _) = server(|_| None);
     let start = Instant::now();
-    nothing_said(
-        scene.asking(&url, &["--request-timeout", "2s", "get", "heatmap"], ""),
+    assert_fails(
+        scene.gpuctl_at(&url, &["--request-timeout", "2s", "get", "heatmap"], ""),
         6,
         "did not answer within 2 s",
     );
     let run = scene
-        .asking(
+        .gpuctl_at(
             &url,
             &[
                 "--request-timeout",
@@ -179,7 +181,7 @@ fn a_slow_server_is_not_waited_for() {
 }
 
 #[test]
-fn half_an_answer_is_an_answer_with_a_warning() {
+fn a_partial_answer_is_used_with_a_warning() {
     let scene = Scene::new("half", 1);
     let (url, _) = server(|head| {
         if head.contains("timestamp") || head.contains("count_over_time") {
@@ -192,7 +194,7 @@ fn half_an_answer_is_an_answer_with_a_warning() {
         Some((200, JSON, r#"{"status":"success","warnings":["store a is unavailable"],"data":{"resultType":"vector","result":[{"metric":{"__name__":"DCGM_FI_DEV_GPU_UTIL","gpu":"3","Hostname":"half-0","modelName":"x"},"value":[1,"42"]}]}}"#.to_owned()))
     });
     let run = scene
-        .asking(
+        .gpuctl_at(
             &url,
             &[
                 "get",
@@ -214,22 +216,22 @@ fn half_an_answer_is_an_answer_with_a_warning() {
             .filter(|gpu| !gpu["utilization"].is_null())
             .count(),
         1,
-        "one of eight was told: {gpus:#?}"
+        "the answer has one of eight GPUs: {gpus:#?}"
     );
 }
 
 #[test]
-fn credentials_go_to_one_host_and_to_no_screen() {
+fn credentials_stay_on_one_host_and_out_of_the_output() {
     let scene = Scene::new("secret", 0);
-    let (other, seen_there) = server(|_| Some((200, JSON, "{}".to_owned())));
-    let moved: &'static str = Box::leak(
+    let (other_url, requests_elsewhere) = server(|_| Some((200, JSON, "{}".to_owned())));
+    let redirect: &'static str = Box::leak(
         format!(
             "location: {}/stolen?token=abc\r\n",
-            other.replace("127.0.0.1", "localhost")
+            other_url.replace("127.0.0.1", "localhost")
         )
         .into_boxed_str(),
     );
-    let (url, seen_here) = server(move |_| Some((302, moved, String::new())));
+    let (url, requests_here) = server(move |_| Some((302, redirect, String::new())));
     let token = crate::support::file("token", "canary-token\n");
     let arguments = [
         "--prometheus-token-file",
@@ -241,7 +243,7 @@ fn credentials_go_to_one_host_and_to_no_screen() {
         "heatmap",
     ];
     let run = scene
-        .asking(
+        .gpuctl_at(
             &url.replace("http://", "http://alice:canary-password@"),
             &arguments,
             "",
@@ -254,20 +256,20 @@ fn credentials_go_to_one_host_and_to_no_screen() {
     );
     assert!(!run.err.contains("canary"), "{}", run.err);
     assert!(
-        seen_there.lock().unwrap().is_empty(),
-        "nobody else is asked"
+        requests_elsewhere.lock().unwrap().is_empty(),
+        "no other host is queried"
     );
-    let here = seen_here.lock().unwrap().join("\n").to_lowercase();
+    let heads = requests_here.lock().unwrap().join("\n").to_lowercase();
     assert!(
-        here.contains("x-key: canary-key") && here.contains("authorization: bearer canary-token"),
-        "{here}"
+        heads.contains("x-key: canary-key") && heads.contains("authorization: bearer canary-token"),
+        "{heads}"
     );
 }
 
 #[test]
-fn a_command_gives_the_token_to_the_address_beside_it() {
+fn the_token_command_authenticates_requests() {
     let scene = Scene::new("commanded", 0);
-    let (url, seen) = server(|_| {
+    let (url, requests) = server(|_| {
         Some((
             200,
             JSON,
@@ -290,10 +292,10 @@ fn a_command_gives_the_token_to_the_address_beside_it() {
         crate::support::run(command, "")
     };
     ask(&config("echo canary-of-command"));
-    let head = seen.lock().unwrap().join("\n").to_lowercase();
+    let heads = requests.lock().unwrap().join("\n").to_lowercase();
     assert!(
-        head.contains("authorization: bearer canary-of-command"),
-        "{head}"
+        heads.contains("authorization: bearer canary-of-command"),
+        "{heads}"
     );
     let failed = ask(&config("echo canary; exit 7"))
         .says("`prometheus.token_command` did not provide a token")

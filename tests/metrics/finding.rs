@@ -1,18 +1,19 @@
-//! Prometheus is found in the cluster and reached with the user's own rights: through the API
-//! server, by a port-forward, or not at all, which is said.
+//! gpuctl finds Prometheus in the cluster and reaches it with the rights of the user: through the
+//! API server, by a port-forward, or not at all, with a warning.
 
 use std::os::unix::fs::PermissionsExt;
 use std::sync::OnceLock;
+use std::time::Duration;
 
 use gpuctl_sandbox::exporter::Exporter;
 use gpuctl_sandbox::nodes::{in_pool, node};
-use gpuctl_sandbox::{Cluster, Options, Persona};
+use gpuctl_sandbox::{Cluster, Options, Persona, eventually};
 use serde_json::json;
 
 use crate::support::{A100, GPU, Run, file, gpu, gpuctl, run};
 
-/// Whether a Prometheus is there concerns the whole cluster.
-pub fn own_cluster() -> &'static (Cluster, Exporter) {
+/// A separate cluster, because a Service of Prometheus affects all tests of a cluster.
+pub fn dedicated_cluster() -> &'static (Cluster, Exporter) {
     static CLUSTER: OnceLock<(Cluster, Exporter)> = OnceLock::new();
     CLUSTER.get_or_init(|| {
         let exporter = Exporter::start().unwrap();
@@ -28,17 +29,17 @@ pub fn own_cluster() -> &'static (Cluster, Exporter) {
 }
 
 fn as_user(persona: Persona, arguments: &[&str]) -> Run {
-    let mut command = gpuctl(&own_cluster().0, persona);
+    let mut command = gpuctl(&dedicated_cluster().0, persona);
     command.args(arguments);
     run(command, "")
 }
 
-/// Tests of one file run beside each other; this one goes step by step.
+/// One test, because its steps must run in order and tests of a file run concurrently.
 #[test]
-fn from_nothing_to_the_proxy_and_the_port_forward() {
-    let (cluster, _) = own_cluster();
+fn prometheus_is_found_and_reached_by_proxy_or_port_forward() {
+    let (cluster, _) = dedicated_cluster();
     let admin = cluster.kubectl(Persona::Admin);
-    // Nothing is there: inventory answers with unknown cells and says so once.
+    // Without Prometheus, inventory has unknown cells and one warning.
     let none = as_user(Persona::Admin, &["get", "nodes", "-o", "json"])
         .ok()
         .says("no Prometheus was found in the cluster");
@@ -73,47 +74,45 @@ fn from_nothing_to_the_proxy_and_the_port_forward() {
     );
 
     cluster.publish_prometheus("monitoring");
-    // A Service of that kind that is none: it is asked, and the other one taken.
+    // A Service with the right label that does not answer is tried and skipped.
     admin.apply(&json!({"apiVersion": "v1", "kind": "Service",
         "metadata": {"name": "thanos-query", "namespace": "monitoring", "labels": {"app.kubernetes.io/name": "thanos-query"}},
         "spec": {"ports": [{"port": 10902}]}}));
-    let end = std::time::Instant::now() + std::time::Duration::from_secs(30);
-    let found = loop {
-        let found = as_user(Persona::Admin, &["-v", "get", "nodes", "-o", "json"]).ok();
-        if found.json()["coverage"]["gpusSampled"] == 2 {
-            break found;
-        }
-        assert!(
-            std::time::Instant::now() < end,
-            "{}{}",
-            found.out,
-            found.err
-        );
-        std::thread::sleep(std::time::Duration::from_millis(300));
-    };
+    let discovered = eventually(
+        "the Prometheus in the cluster is found",
+        Duration::from_secs(30),
+        || {
+            let run = as_user(Persona::Admin, &["-v", "get", "nodes", "-o", "json"]).ok();
+            if run.json()["coverage"]["gpusSampled"] == 2 {
+                Ok(run)
+            } else {
+                Err((run.out, run.err))
+            }
+        },
+    );
     assert!(
-        found.err.contains("prometheus monitoring/prometheus-operated, found in the cluster, reached through the API server"),
+        discovered.err.contains("prometheus monitoring/prometheus-operated, found in the cluster, reached through the API server"),
         "{}",
-        found.err
+        discovered.err
     );
 
-    // It is remembered for some minutes, and asked whether it still is what it was.
-    let again = as_user(Persona::Admin, &["-v", "get", "nodes", "-o", "json"]).ok();
+    // The Service is cached for some minutes, and checked before it is used again.
+    let cached = as_user(Persona::Admin, &["-v", "get", "nodes", "-o", "json"]).ok();
     assert!(
-        again.err.contains(
+        cached.err.contains(
             "prometheus monitoring/prometheus-operated, found in the cluster some minutes ago"
         ),
         "{}",
-        again.err
+        cached.err
     );
-    let remembered: Vec<_> = std::fs::read_dir(cluster.folder().join("cache/gpuctl/found"))
+    let entries: Vec<_> = std::fs::read_dir(cluster.folder().join("cache/gpuctl/found"))
         .unwrap()
         .flatten()
         .collect();
-    assert_eq!(remembered.len(), 1);
+    assert_eq!(entries.len(), 1);
     let (path, mode) = (
-        remembered[0].path(),
-        remembered[0].metadata().unwrap().permissions().mode() & 0o777,
+        entries[0].path(),
+        entries[0].metadata().unwrap().permissions().mode() & 0o777,
     );
     let text = std::fs::read_to_string(&path).unwrap();
     assert!(
@@ -126,21 +125,20 @@ fn from_nothing_to_the_proxy_and_the_port_forward() {
         "{".to_owned(),
     ] {
         std::fs::write(&path, changed).unwrap();
-        let again = as_user(Persona::Admin, &["-v", "get", "nodes", "-o", "json"]).ok();
+        let cached = as_user(Persona::Admin, &["-v", "get", "nodes", "-o", "json"]).ok();
         assert!(
-            again.err.contains(
+            cached.err.contains(
                 "prometheus-operated, found in the cluster, reached through the API server"
             ),
             "{}",
-            again.err
+            cached.err
         );
-        assert_eq!(again.json()["coverage"]["gpusSampled"], 2);
+        assert_eq!(cached.json()["coverage"]["gpusSampled"], 2);
     }
 
-    // The same score by either road.
+    // Both transports give the same scores.
     let score = |arguments: &[&str]| {
-        let end = std::time::Instant::now() + std::time::Duration::from_secs(40);
-        loop {
+        eventually("all GPUs have a score", Duration::from_secs(40), || {
             let run = as_user(
                 Persona::Admin,
                 &[
@@ -152,28 +150,24 @@ fn from_nothing_to_the_proxy_and_the_port_forward() {
                 .concat(),
             );
             let mut list = run.ok().json();
-            for one in list.as_array_mut().unwrap() {
-                (one["timestamp"], one["samples"]) = (json!(null), json!(null));
+            for row in list.as_array_mut().unwrap() {
+                (row["timestamp"], row["samples"]) = (json!(null), json!(null));
             }
-            if list
-                .as_array()
-                .unwrap()
-                .iter()
-                .all(|one| one["score"].is_number())
-            {
-                return list;
+            let mut rows = list.as_array().unwrap().iter();
+            if rows.all(|row| row["score"].is_number()) {
+                Ok(list)
+            } else {
+                Err(list)
             }
-            assert!(std::time::Instant::now() < end, "{list:#}");
-            std::thread::sleep(std::time::Duration::from_millis(300));
-        }
+        })
     };
-    let found = score(&[]);
+    let scores = score(&[]);
     assert_eq!(
-        (found.as_array().unwrap().len(), &found),
+        (scores.as_array().unwrap().len(), &scores),
         (2, &score(&["--prometheus", &cluster.prometheus()]))
     );
 
-    // Rights of a user who may look at nodes and pods, and at nothing of Prometheus.
+    // A user who can list nodes and pods but cannot reach Prometheus.
     let grant = |name: &str, rules: serde_json::Value| {
         admin.apply(&json!({"apiVersion": "v1", "kind": "List", "items": [
             {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": name}, "rules": rules},
@@ -201,7 +195,7 @@ fn from_nothing_to_the_proxy_and_the_port_forward() {
     as_user(Persona::Erin, &["get", "heatmap"])
         .exits(6)
         .says("hint: reach it with `--prometheus URL`");
-    // A port-forward is another way.
+    // A port-forward needs other rights.
     grant(
         "forward",
         json!([
@@ -216,7 +210,7 @@ fn from_nothing_to_the_proxy_and_the_port_forward() {
         forwarded.err
     );
     assert_eq!(forwarded.json()["coverage"]["gpusSampled"], 2);
-    // The proxy is preferred as soon as it may be used.
+    // The proxy is preferred once the user has the right to use it.
     grant(
         "proxy",
         json!([
@@ -230,8 +224,8 @@ fn from_nothing_to_the_proxy_and_the_port_forward() {
         "{}",
         proxied.err
     );
-    // A workload of many pods makes a query that no address has room for: in a body, or, where only
-    // reading is allowed, all the same in the address.
+    // A workload of many pods needs a query that is too long for most URLs. It is sent in a body,
+    // or in the URL if the user has only the `get` right.
     let name = format!("many-{}", "x".repeat(40));
     admin.apply(&json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name, "namespace": "default"},
         "spec": {"parallelism": 60, "completions": 60, "template": {"spec": {"restartPolicy": "Never", "containers": [
@@ -262,22 +256,22 @@ fn from_nothing_to_the_proxy_and_the_port_forward() {
             run.err
         );
     }
-    // Statistics of several clusters go on when one does not answer.
-    let known: serde_json::Value = cluster
+    // Statistics of several clusters skip a cluster that does not answer.
+    let kubeconfig_of_cluster: serde_json::Value = cluster
         .kubectl(Persona::Admin)
         .json(&["config", "view", "--raw", "-o", "json"]);
-    let mut both = known.clone();
+    let mut both = kubeconfig_of_cluster.clone();
     both["clusters"]
         .as_array_mut()
         .unwrap()
         .push(json!({"name": "gone", "cluster": {"server": "https://127.0.0.1:1"}}));
-    let user = known["contexts"][0]["context"]["user"].clone();
+    let user = kubeconfig_of_cluster["contexts"][0]["context"]["user"].clone();
     both["contexts"]
         .as_array_mut()
         .unwrap()
         .push(json!({"name": "gone", "context": {"cluster": "gone", "user": user}}));
     let kubeconfig = file("both.kubeconfig", &both.to_string());
-    let of_all = |arguments: &[&str]| {
+    let stats_of_all = |arguments: &[&str]| {
         let mut command = gpuctl(cluster, Persona::Admin);
         command.env("KUBECONFIG", &kubeconfig).args([
             "stats",
@@ -291,20 +285,23 @@ fn from_nothing_to_the_proxy_and_the_port_forward() {
         command.args(arguments);
         run(command, "")
     };
-    let list = of_all(&["--no-cache"]).ok().says("gone is skipped").json();
-    let named = known["contexts"][0]["name"].clone();
+    let list = stats_of_all(&["--no-cache"])
+        .ok()
+        .says("gone is skipped")
+        .json();
+    let context_name = kubeconfig_of_cluster["contexts"][0]["name"].clone();
     assert!(
-        list.as_array().is_some_and(
-            |rows| !rows.is_empty() && rows.iter().all(|row| row["cluster_name"] == named)
-        ),
+        list.as_array()
+            .is_some_and(|rows| !rows.is_empty()
+                && rows.iter().all(|row| row["cluster_name"] == context_name)),
         "{list:#}"
     );
     let contexts = both["contexts"].as_array_mut().unwrap();
     contexts.remove(0);
     (both["current-context"], both["clusters"][0]) = (json!("gone"), both["clusters"][1].clone());
     std::fs::write(&kubeconfig, both.to_string()).unwrap();
-    assert_eq!(of_all(&[]).exits(6).out, "");
-    // Credentials are for whom the user names, not for whoever has a Service with the right label.
+    assert_eq!(stats_of_all(&[]).exits(6).out, "");
+    // Credentials are sent only to an address of the user, not to any Service with the right label.
     let with_header = [
         "--prometheus-header",
         "X-Scope-OrgID: team",
@@ -322,15 +319,15 @@ fn from_nothing_to_the_proxy_and_the_port_forward() {
 }
 
 #[test]
-fn flags_come_before_the_environment_and_that_before_the_file() {
-    let (cluster, _) = own_cluster();
+fn flags_override_the_environment_which_overrides_the_file() {
+    let (cluster, _) = dedicated_cluster();
     let url = cluster.prometheus();
     let config = file(
         "config.yaml",
         "prometheus: {url: 'http://127.0.0.1:1/file'}\n",
     );
     let config = config.to_str().unwrap();
-    let said = |environment: &[(&str, &str)], arguments: &[&str]| {
+    let stderr_of = |environment: &[(&str, &str)], arguments: &[&str]| {
         let mut command = gpuctl(cluster, Persona::Admin);
         environment.iter().for_each(|(key, value)| {
             command.env(key, value);
@@ -341,21 +338,22 @@ fn flags_come_before_the_environment_and_that_before_the_file() {
         run(command, "").ok().err
     };
     assert!(
-        said(&[], &[]).contains("prometheus http://127.0.0.1:1/file, named by the config file")
+        stderr_of(&[], &[])
+            .contains("prometheus http://127.0.0.1:1/file, named by the config file")
     );
     let environment = [("PROM_URL", "http://127.0.0.1:1/environment")];
     assert!(
-        said(&environment, &[])
+        stderr_of(&environment, &[])
             .contains("prometheus http://127.0.0.1:1/environment, named by the environment")
     );
-    let err = said(&environment, &["--prometheus", &url]);
+    let err = stderr_of(&environment, &["--prometheus", &url]);
     assert!(
         err.contains(&format!("prometheus {url}, named by `--prometheus`")),
         "{err}"
     );
-    // A user and a password in the address are shown to nobody.
+    // Credentials in the address are never printed.
     let secret = url.replace("http://", "http://alice:hunter2@");
-    let err = said(&[], &["--prometheus", &secret]);
+    let err = stderr_of(&[], &["--prometheus", &secret]);
     assert!(
         !err.contains("hunter2") && err.contains(&format!("prometheus {url}, named")),
         "{err}"

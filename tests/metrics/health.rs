@@ -1,17 +1,17 @@
-//! `get health` and the metrics part of `doctor`, from what a real Prometheus scraped.
+//! `get health` and the metrics checks of `doctor`, with a real Prometheus.
 
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use gpuctl_sandbox::eventually;
 use gpuctl_sandbox::nodes::{in_pool, node};
 use serde_json::Value;
 
 use crate::support::{A100, GPU, Scene};
 
 #[test]
-fn devices_that_contradict_healthy_and_nodes_without_metrics_are_named() {
+fn health_reports_suspicious_devices_and_doctor_nodes_without_metrics() {
     let scene = Scene::new("unwell", 2);
-    // Nothing exports the devices of the third node.
+    // The devices of the third node are not exported.
     scene.cluster.add_nodes(&[in_pool(
         node("unwell-dark", Some(A100), &[(GPU, 8)]),
         "unwell",
@@ -19,7 +19,7 @@ fn devices_that_contradict_healthy_and_nodes_without_metrics_are_named() {
     scene.exporter.change(|fleet| {
         for gpu in &mut fleet.gpus {
             (gpu.utilization, gpu.celsius) = (0.0, 40.0);
-            // What an exporter that has no power meter says.
+            // Exporters without a power meter export NaN.
             gpu.watts = if gpu.node == "unwell-1" {
                 f64::NAN
             } else {
@@ -33,18 +33,17 @@ fn devices_that_contradict_healthy_and_nodes_without_metrics_are_named() {
             }
         }
     });
-    let end = Instant::now() + Duration::from_secs(60);
-    let own = |answer: &Value| -> Vec<(String, String, String)> {
+    let findings = |answer: &Value| -> Vec<(String, String, String)> {
         let text = |value: &Value| value.as_str().unwrap().to_owned();
         let items = answer["items"].as_array().unwrap();
-        let mine = items
+        let rows = items
             .iter()
-            .filter(|one| one["nodeName"].as_str().unwrap().starts_with("unwell"));
-        mine.map(|one| {
+            .filter(|row| row["nodeName"].as_str().unwrap().starts_with("unwell"));
+        rows.map(|row| {
             (
-                text(&one["severity"]),
-                format!("{}/{}", text(&one["nodeName"]), text(&one["device"])),
-                text(&one["finding"]),
+                text(&row["severity"]),
+                format!("{}/{}", text(&row["nodeName"]), text(&row["device"])),
+                text(&row["finding"]),
             )
         })
         .collect()
@@ -55,23 +54,23 @@ fn devices_that_contradict_healthy_and_nodes_without_metrics_are_named() {
         ("warn", "unwell-1/gpu-5", "hot"),
     ];
     let expected = expected.map(|(a, b, c)| (a.to_owned(), b.to_owned(), c.to_owned()));
-    loop {
-        let answer = scene.gpuctl(&["get", "health", "-o", "json"]).ok().json();
-        if own(&answer) == expected {
-            break;
-        }
-        assert!(Instant::now() < end, "{answer:#}");
-        thread::sleep(Duration::from_secs(2));
-    }
+    eventually(
+        "the findings are as expected",
+        Duration::from_secs(60),
+        || {
+            let answer = scene.gpuctl(&["get", "health", "-o", "json"]).ok().json();
+            (findings(&answer) == expected).then_some(()).ok_or(answer)
+        },
+    );
     assert!(scene.gpuctl(&["get", "health"]).ok().out.contains("94 °C"));
     scene
-        .asking("http://127.0.0.1:1", &["get", "health", "-o", "json"], "")
+        .gpuctl_at("http://127.0.0.1:1", &["get", "health", "-o", "json"], "")
         .exits(6);
     let report = scene.gpuctl(&["doctor", "-o", "json"]).ok().json();
     let checks = report["checks"].as_array().unwrap();
     let dark = checks
         .iter()
-        .find(|one| one["node"] == "unwell-dark")
+        .find(|row| row["node"] == "unwell-dark")
         .unwrap_or_else(|| panic!("{report:#}"));
     assert!(
         dark["message"]
@@ -81,34 +80,37 @@ fn devices_that_contradict_healthy_and_nodes_without_metrics_are_named() {
         "{dark}"
     );
     assert!(
-        checks.iter().all(|one| one["node"] != "unwell-0"),
+        checks.iter().all(|row| row["node"] != "unwell-0"),
         "{report:#}"
     );
     assert!(
-        checks.iter().any(|one| one["check"] == "scrapes"),
+        checks.iter().any(|row| row["check"] == "scrapes"),
         "{report:#}"
     );
-    let told = |check: &str| -> Vec<&str> {
+    let messages = |check: &str| -> Vec<&str> {
         checks
             .iter()
-            .filter(|one| one["check"] == check)
-            .map(|one| one["message"].as_str().unwrap())
+            .filter(|row| row["check"] == check)
+            .map(|row| row["message"].as_str().unwrap())
             .collect()
     };
     assert_eq!(
-        told("metrics"),
+        messages("metrics"),
         ["power: 1 of 2 nodes have none (unwell-1)"],
         "{report:#}"
     );
     assert_eq!(
-        told("retention"),
+        messages("retention"),
         ["samples are retained for 15d"],
         "{report:#}"
     );
     assert_eq!(
-        told("autoscaling"),
+        messages("autoscaling"),
         ["the cluster serves no pod metrics, so services cannot scale by GPU use"],
         "{report:#}"
     );
-    assert!(told("clock").is_empty(), "both are on this machine");
+    assert!(
+        messages("clock").is_empty(),
+        "both clocks are of this machine"
+    );
 }

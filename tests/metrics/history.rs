@@ -1,5 +1,4 @@
-//! Curves: every point is what was exported at that time, means are by hand, and trainers are
-//! understood.
+//! Curves of metrics, compared with the exported values, and metrics of trainings from their logs.
 
 use gpuctl_sandbox::Persona;
 use serde_json::{Value, json};
@@ -16,25 +15,25 @@ fn values(series: &Value) -> Vec<f64> {
 }
 
 #[test]
-fn curves_of_a_job_and_of_its_workload() {
+fn metrics_of_a_job_and_its_workload_match_the_exported_values() {
     let scene = Scene::new("curves", 1);
     let pods = scene.train("work", 1, 2);
-    scene.load(&pods[0], |place, gpu| {
-        gpu.utilization = [90.0, 50.0][place as usize];
+    scene.load(&pods[0], |index, gpu| {
+        gpu.utilization = [90.0, 50.0][index as usize];
         (gpu.used_mib, gpu.free_mib) = (30_720, 51_200);
-        gpu.watts = 200.0 + 100.0 * f64::from(place);
+        gpu.watts = 200.0 + 100.0 * f64::from(index);
     });
     scene.until(&["describe", "job", "work"], |job| {
         job["metrics"]["gpuUtilization"] == 70.0
     });
-    // (90 + 50) / 2 in each of the last seconds.
+    // (90 + 50) / 2 in each of the last four seconds.
     let job = scene.until(
         &[
             "get", "metrics", "job", "work", "--start", "4s", "--step", "1s",
         ],
         |job| {
-            let found = values(&job["gpuUtilization"]);
-            found.len() >= 4 && found.iter().all(|value| (value - 70.0).abs() < 1e-9)
+            let points = values(&job["gpuUtilization"]);
+            points.len() >= 4 && points.iter().all(|value| (value - 70.0).abs() < 1e-9)
         },
     );
     assert!(
@@ -47,7 +46,7 @@ fn curves_of_a_job_and_of_its_workload() {
         (&job["throughput"], &job["coverage"]["gpus"]),
         (&json!([]), &json!(2))
     );
-    let one = scene.json(&[
+    let selected = scene.json(&[
         "get",
         "metrics",
         "job",
@@ -60,13 +59,17 @@ fn curves_of_a_job_and_of_its_workload() {
         "1",
     ]);
     assert_eq!(
-        one.as_object().unwrap().keys().collect::<Vec<_>>(),
+        selected.as_object().unwrap().keys().collect::<Vec<_>>(),
         ["gpuUtilization"]
     );
-    // The whole life of the job, from before the load on: the newest point is the last load.
-    let whole = scene.json(&["get", "metrics", "job", "work", "--step", "1"]);
+    // The lifetime of the job begins before the load; the newest point has the current load.
+    let lifetime = scene.json(&["get", "metrics", "job", "work", "--step", "1"]);
     near(
-        &whole["gpuUtilization"].as_array().unwrap().last().unwrap()["value"],
+        &lifetime["gpuUtilization"]
+            .as_array()
+            .unwrap()
+            .last()
+            .unwrap()["value"],
         70.0,
     );
     let workload = scene.json(&[
@@ -90,7 +93,7 @@ fn curves_of_a_job_and_of_its_workload() {
     assert_eq!(first(&workload["GPU Power"]["series"][1]), 300.0);
     let at = series[0]["points"][0][1].as_i64().unwrap();
     assert!(at > 1_700_000_000_000, "milliseconds: {at}");
-    // Eleven thousand points are a server's limit; more of them come in pieces.
+    // Prometheus limits a query to 11,000 points, so longer ranges need several queries.
     let long = scene.json(&[
         "get", "metrics", "workload", "Job/work", "--start", "13h", "--step", "1",
     ]);
@@ -130,7 +133,7 @@ fn curves_of_a_job_and_of_its_workload() {
 }
 
 #[test]
-fn trainings_tell_of_themselves() {
+fn training_performance_is_read_from_logs_and_metrics() {
     let scene = Scene::new("telling", 1);
     let pods = scene.train("work", 1, 1);
     let mut log = scene.cluster.pod_log("telling", &pods[0], "main");
@@ -148,7 +151,7 @@ fn trainings_tell_of_themselves() {
             "# TYPE train_samples_per_second gauge\ntrain_samples_per_second{{namespace=\"{namespace}\",pod=\"{pod}\"}} 1250.5\n# TYPE eval_loss gauge\neval_loss{{namespace=\"{namespace}\",pod=\"{pod}\"}} 9\n"
         );
     });
-    let found = scene.until(
+    let list = scene.until(
         &[
             "get",
             "training-performance",
@@ -162,41 +165,40 @@ fn trainings_tell_of_themselves() {
             list.as_array()
                 .unwrap()
                 .iter()
-                .any(|one| one["metric"] == "samples_per_second")
+                .any(|row| row["metric"] == "samples_per_second")
                 && list
                     .as_array()
                     .unwrap()
                     .iter()
-                    .filter(|one| one["metric"] == "loss")
+                    .filter(|row| row["metric"] == "loss")
                     .count()
                     == 2
         },
     );
-    let of = |metric: &str| -> Vec<f64> {
-        let list = found
+    let values_of = |metric: &str| -> Vec<f64> {
+        let list = list
             .as_array()
             .unwrap()
             .iter()
-            .filter(|one| one["metric"] == metric);
-        list.map(|one| one["value"].as_f64().unwrap()).collect()
+            .filter(|row| row["metric"] == metric);
+        list.map(|row| row["value"].as_f64().unwrap()).collect()
     };
     assert_eq!(
-        (of("loss"), of("learning_rate")),
+        (values_of("loss"), values_of("learning_rate")),
         (vec![0.9, 0.7], vec![2e-5, 1.5e-5])
     );
     assert!(
-        of("samples_per_second")
+        values_of("samples_per_second")
             .iter()
             .all(|value| *value == 1250.5)
     );
     assert!(
-        found
-            .as_array()
+        list.as_array()
             .unwrap()
             .iter()
-            .all(|one| one["timestamp"].as_i64().unwrap() > 1_700_000_000_000)
+            .all(|row| row["timestamp"].as_i64().unwrap() > 1_700_000_000_000)
     );
-    // A pod that says nothing of a training has an empty list, not a guess.
+    // A pod without such lines or metrics has an empty list.
     let admin = scene.cluster.kubectl(Persona::Admin);
     admin.apply(&json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "silent", "namespace": namespace},
         "spec": {"nodeSelector": {"gpuctl/pool": namespace}, "containers": [{"name": "main", "image": "busybox", "resources": {"limits": {"nvidia.com/gpu": "1"}}}]}}));

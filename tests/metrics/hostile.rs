@@ -1,6 +1,6 @@
-//! One corpus of texts that steer terminals and spreadsheets, put into everything a cluster and its
-//! Prometheus say, and through every command that reads: nothing of it reaches a terminal or a
-//! spreadsheet, and JSON says it as it was.
+//! Puts texts that control terminals or spreadsheets into all texts of a cluster and its
+//! Prometheus, and runs every command that reads. Terminals and spreadsheets must get only escaped
+//! texts, and JSON must preserve them.
 
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::runner;
 use crate::support::{Run, Scene, run};
 
-/// Texts that a terminal, an editor of two directions, or a spreadsheet takes for more than text.
+/// Texts that a terminal, a bidirectional editor, or a spreadsheet interprets.
 const HOSTILE: [&str; 9] = [
     "=cmd|'/C calc'!A0",
     "\u{1b}[2J\u{1b}[48;5;196mred",
@@ -26,9 +26,8 @@ const HOSTILE: [&str; 9] = [
     "\u{2028}\u{2029}\u{feff}\u{e0041}",
 ];
 
-/// What is said of a job in words that nobody checks: each gets the next of the corpus at its
-/// front.
-const FREE: [&str; 7] = [
+/// Fields of free text. Each gets the next hostile text as a prefix.
+const FREE_TEXT_FIELDS: [&str; 7] = [
     "message",
     "reason",
     "image",
@@ -38,8 +37,8 @@ const FREE: [&str; 7] = [
     "modelName",
 ];
 
-/// Everything that reads and needs no more than a name.
-const READING: &[&str] = &[
+/// All commands that read and need no argument but a name.
+const READ_COMMANDS: &[&str] = &[
     "get jobs",
     "get jobs -A",
     "get nodes",
@@ -101,9 +100,9 @@ const READING: &[&str] = &[
     "auth check",
 ];
 
-/// Those of them that end with an error here, whose messages are looked at all the same.
-const UNANSWERED: [&str; 11] = [
-    // No queue, quota or default is there, and no job has a history yet.
+/// The commands that fail here. Their error messages are checked too.
+const FAILING_COMMANDS: [&str; 11] = [
+    // The cluster has no queue, quota or default, and no job has a history yet.
     "get queues",
     "get metrics workload NAME",
     "get training-performance NAME",
@@ -117,40 +116,40 @@ const UNANSWERED: [&str; 11] = [
     "who gpu NODE/0",
 ];
 
-/// Names with a text inside, which no API server takes: a bundle is a file, and files come from
-/// anybody.
+/// Hostile names, which an API server would reject. A bundle is a file and can come from anyone.
 const EVIL_JOB: &str = "evil\u{1b}]0;x\u{7}\u{202e}run";
 const EVIL_NODE: &str = "hostile\u{1b}[2J\u{9b}0";
 
-/// The bundle with hostile texts in it: free ones at their front, names in all places at once.
+/// Writes a copy of the bundle with hostile texts in free-text fields, and optionally hostile
+/// names.
 fn poisoned(bundle: &Path, with_names: bool) -> PathBuf {
     let mut text = String::new();
     GzDecoder::new(std::fs::File::open(bundle).unwrap())
         .read_to_string(&mut text)
         .unwrap();
     if with_names {
-        let inside = |name: &str| {
+        let json_escaped = |name: &str| {
             let quoted = json!(name).to_string();
             quoted[1..quoted.len() - 1].to_owned()
         };
         text = text
-            .replace("hostile-run", &inside(EVIL_JOB))
-            .replace("hostile-0", &inside(EVIL_NODE));
+            .replace("hostile-run", &json_escaped(EVIL_JOB))
+            .replace("hostile-0", &json_escaped(EVIL_NODE));
     }
-    let mut whole: Value = serde_json::from_str(&text).unwrap();
+    let mut contents: Value = serde_json::from_str(&text).unwrap();
     let mut next = 0;
-    poison(&mut whole["lists"], &mut next);
-    poison(&mut whole["answers"], &mut next);
-    let logs = whole["answers"]
+    poison(&mut contents["lists"], &mut next);
+    poison(&mut contents["answers"], &mut next);
+    let logs = contents["answers"]
         .as_object_mut()
         .unwrap()
         .iter_mut()
-        .filter(|(question, _)| question.starts_with("LOG "));
-    logs.for_each(|(_, kept)| poison_log(&mut kept["body"], &mut next));
-    assert!(next > 50, "the corpus is hardly in it: {next}");
+        .filter(|(request, _)| request.starts_with("LOG "));
+    logs.for_each(|(_, answer)| poison_log(&mut answer["body"], &mut next));
+    assert!(next > 50, "the bundle has only {next} hostile texts");
     let target = bundle.with_extension(format!("poisoned-{with_names}"));
     let mut packed = GzEncoder::new(std::fs::File::create(&target).unwrap(), Compression::fast());
-    packed.write_all(whole.to_string().as_bytes()).unwrap();
+    packed.write_all(contents.to_string().as_bytes()).unwrap();
     packed.finish().unwrap();
     target
 }
@@ -166,10 +165,10 @@ fn poison(value: &mut Value, next: &mut usize) {
             let free = annotated
                 .filter(|(key, _)| !key.contains("gpuctl"))
                 .map(|(_, value)| value);
-            free.for_each(|value| spoil(value, next));
+            free.for_each(|value| prefix(value, next));
             for (key, value) in fields.iter_mut() {
-                match FREE.contains(&key.as_str()) && value.is_string() {
-                    true => spoil(value, next),
+                match FREE_TEXT_FIELDS.contains(&key.as_str()) && value.is_string() {
+                    true => prefix(value, next),
                     false => poison(value, next),
                 }
             }
@@ -179,7 +178,7 @@ fn poison(value: &mut Value, next: &mut usize) {
     }
 }
 
-/// Puts a text behind the time of each line.
+/// Inserts a text after the timestamp of each log line.
 fn poison_log(body: &mut Value, next: &mut usize) {
     let Value::String(text) = body else { return };
     let lines = text.lines().map(|line| {
@@ -193,14 +192,14 @@ fn poison_log(body: &mut Value, next: &mut usize) {
     *text = lines.collect();
 }
 
-fn spoil(value: &mut Value, next: &mut usize) {
+fn prefix(value: &mut Value, next: &mut usize) {
     if let Value::String(text) = value {
         *text = format!("{}{text}", HOSTILE[*next % HOSTILE.len()]);
         *next += 1;
     }
 }
 
-/// gpuctl on somebody's machine, who was sent the file.
+/// Runs gpuctl on another machine with only the bundle.
 fn replay(bundle: &Path, arguments: &[&str]) -> Run {
     let mut command = runner::gpuctl();
     command
@@ -214,29 +213,29 @@ fn replay(bundle: &Path, arguments: &[&str]) -> Run {
     run(command, "")
 }
 
-fn steers(c: char) -> bool {
+fn is_unsafe(c: char) -> bool {
     (c.is_control() && c != '\n')
         || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{2028}' | '\u{2029}' | '\u{200e}' | '\u{200f}' | '\u{61c}')
         || matches!(c, '\u{feff}' | '\u{e0000}'..='\u{e007f}')
 }
 
-/// Nothing in a text steers, and nothing begins a line that the program did not write.
-fn harmless(what: &str, text: &str) {
-    let found = text.chars().position(steers).map(|at| {
+/// Asserts that a text has no control characters and no forged line.
+fn assert_harmless(command_line: &str, text: &str) {
+    let unsafe_part = text.chars().position(is_unsafe).map(|at| {
         text.chars()
             .skip(at.saturating_sub(40))
             .take(80)
             .collect::<String>()
     });
-    assert!(found.is_none(), "{what}: {found:?}");
+    assert!(unsafe_part.is_none(), "{command_line}: {unsafe_part:?}");
     assert!(
         !text.lines().any(|line| line.starts_with("error: forged")),
-        "{what}: {text}"
+        "{command_line}: {text}"
     );
 }
 
 #[test]
-fn nothing_that_a_cluster_says_steers_a_terminal_or_a_spreadsheet() {
+fn hostile_texts_do_not_reach_terminals_or_spreadsheets() {
     let scene = Scene::new("hostile", 2);
     scene.train("hostile-run", 2, 4);
     let yaml = "kind: training\nversion: v0.1\njob: {name: hostile-waits, annotations: {who: me}}\nenvironment: {image: busybox, command: [sleep, '1']}\nresources: {pool: hostile, gpu: 8, node_count: 3}\n";
@@ -254,7 +253,7 @@ fn nothing_that_a_cluster_says_steers_a_terminal_or_a_spreadsheet() {
         .gpuctl(&["doctor", "--bundle", path.to_str().unwrap(), "-o", "json"])
         .ok();
 
-    let (mut shown, mut told, mut refused) = (0, 0, Vec::new());
+    let (mut escaped, mut preserved, mut failing) = (0, 0, Vec::new());
     for with_names in [false, true] {
         let bundle = poisoned(&path, with_names);
         let (job, node) = if with_names {
@@ -262,7 +261,7 @@ fn nothing_that_a_cluster_says_steers_a_terminal_or_a_spreadsheet() {
         } else {
             ("hostile-waits", "hostile-0")
         };
-        for command in READING {
+        for command in READ_COMMANDS {
             let words: Vec<String> = command
                 .split(' ')
                 .map(|word| {
@@ -287,43 +286,47 @@ fn nothing_that_a_cluster_says_steers_a_terminal_or_a_spreadsheet() {
                 } else {
                     &arguments
                 };
-                let found = replay(&bundle, arguments);
-                let what = arguments.join(" ").escape_debug().to_string();
-                if found.code != 0 && format.is_empty() && !with_names {
-                    refused.push(*command);
+                let result = replay(&bundle, arguments);
+                let command_line = arguments.join(" ").escape_debug().to_string();
+                if result.code != 0 && format.is_empty() && !with_names {
+                    failing.push(*command);
                 }
-                assert!(!found.err.contains("panicked"), "{what}: {}", found.err);
+                assert!(
+                    !result.err.contains("panicked"),
+                    "{command_line}: {}",
+                    result.err
+                );
                 match format {
                     ["--color=always"] => {
-                        harmless(&what, &without_colors(&found.out));
-                        harmless(&what, &without_colors(&found.err));
+                        assert_harmless(&command_line, &without_colors(&result.out));
+                        assert_harmless(&command_line, &without_colors(&result.err));
                     }
                     [_, "json"] => {
-                        if found.code == 0 {
-                            let answer: Value = serde_json::from_str(&found.out)
-                                .unwrap_or_else(|error| panic!("{what}: {error}"));
-                            told += usize::from(
-                                HOSTILE.iter().any(|text| says(&answer, text))
-                                    || says(&answer, EVIL_JOB),
+                        if result.code == 0 {
+                            let answer: Value = serde_json::from_str(&result.out)
+                                .unwrap_or_else(|error| panic!("{command_line}: {error}"));
+                            preserved += usize::from(
+                                HOSTILE.iter().any(|text| contains_text(&answer, text))
+                                    || contains_text(&answer, EVIL_JOB),
                             );
                         }
-                        harmless(&what, &found.out);
-                        harmless(&what, &found.err);
+                        assert_harmless(&command_line, &result.out);
+                        assert_harmless(&command_line, &result.err);
                     }
                     [_, "csv"] => {
-                        harmless(&what, &found.out);
-                        harmless(&what, &found.err);
-                        if found.code == 0 {
-                            cells(&found.out)
-                                .iter()
-                                .for_each(|cell| assert!(!computes(cell), "{what}: {cell}"));
+                        assert_harmless(&command_line, &result.out);
+                        assert_harmless(&command_line, &result.err);
+                        if result.code == 0 {
+                            for cell in cells(&result.out) {
+                                assert!(!is_formula(&cell), "{command_line}: {cell}");
+                            }
                         }
                     }
                     _ => {
-                        harmless(&what, &found.out);
-                        harmless(&what, &found.err);
-                        shown += usize::from(
-                            found.out.contains("\\u{1b}") || found.out.contains("forged"),
+                        assert_harmless(&command_line, &result.out);
+                        assert_harmless(&command_line, &result.err);
+                        escaped += usize::from(
+                            result.out.contains("\\u{1b}") || result.out.contains("forged"),
                         );
                     }
                 }
@@ -331,18 +334,17 @@ fn nothing_that_a_cluster_says_steers_a_terminal_or_a_spreadsheet() {
         }
     }
     assert_eq!(
-        refused, UNANSWERED,
-        "commands that the file does not answer"
+        failing, FAILING_COMMANDS,
+        "commands that fail with this bundle"
     );
-    // The corpus reached what is printed: otherwise all of this proves nothing.
+    // If no hostile text reached the output, this test would prove nothing.
     assert!(
-        shown > 20 && told > 10,
-        "hardly anything of the corpus was shown: {shown} and {told}"
+        escaped > 20 && preserved > 10,
+        "too few outputs contain hostile texts: {escaped} escaped, {preserved} in JSON"
     );
 }
 
-/// The text without what colors it: `ESC [ digits m`, at most two numbers, which the program writes
-/// itself.
+/// Removes gpuctl's own color sequences: `ESC [ digits m` with at most two numbers.
 fn without_colors(text: &str) -> String {
     let mut parts = text.split("\u{1b}[");
     let mut plain = parts.next().unwrap_or_default().to_owned();
@@ -360,14 +362,14 @@ fn without_colors(text: &str) -> String {
     plain
 }
 
-/// True when one of the texts of an answer holds this one as it is.
-fn says(answer: &Value, text: &str) -> bool {
+/// Whether a key or string of an answer contains a text verbatim.
+fn contains_text(answer: &Value, text: &str) -> bool {
     match answer {
-        Value::String(told) => told.contains(text),
-        Value::Array(items) => items.iter().any(|item| says(item, text)),
+        Value::String(string) => string.contains(text),
+        Value::Array(items) => items.iter().any(|item| contains_text(item, text)),
         Value::Object(fields) => fields
             .iter()
-            .any(|(key, value)| key.contains(text) || says(value, text)),
+            .any(|(key, value)| key.contains(text) || contains_text(value, text)),
         _ => false,
     }
 }
@@ -389,8 +391,8 @@ fn cells(csv: &str) -> Vec<String> {
         .collect()
 }
 
-/// True when a spreadsheet would compute the cell.
-fn computes(cell: &str) -> bool {
+/// Whether a spreadsheet would interpret the cell as a formula.
+fn is_formula(cell: &str) -> bool {
     let is_number = cell
         .trim_end_matches(['%', 'd', 'h', 'm', 's'])
         .parse::<f64>()

@@ -1,6 +1,6 @@
-//! What gpuctl says the GPUs do, from a real Prometheus that scrapes an exporter whose every number
-//! is known, beside a real control plane that says who holds what. Each statistic is compared with
-//! arithmetic that is written out here.
+//! GPU metrics in gpuctl's output, from a real Prometheus that scrapes an exporter with known
+//! values, and a real control plane. Each statistic is compared with arithmetic that is written out
+//! here.
 #![expect(clippy::disallowed_methods, reason = "tests arrange files and clocks")]
 
 mod blame;
@@ -20,7 +20,7 @@ mod health;
 mod history;
 mod hostile;
 mod managed;
-mod other_server;
+mod mock_server;
 mod outbound;
 mod partitioned_history;
 mod past;

@@ -1,7 +1,7 @@
-//! What managed stores of clouds ask for: exact names of metrics, as Google's does, signed
-//! requests, as Amazon's does, and certificates of clients. A gate stands before a real Prometheus,
-//! refuses what the cloud would refuse, and lets the rest through; it computes signatures by
-//! itself, from AWS' description of them.
+//! Managed stores of clouds: Google requires exact metric names, Amazon requires signed requests,
+//! and some stores require client certificates. A proxy before a real Prometheus rejects the
+//! requests that the cloud would reject. It computes signatures independently, from the AWS
+//! documentation.
 
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Read, Write as _};
@@ -13,24 +13,23 @@ use aws_lc_rs::{digest, hmac};
 use gpuctl_sandbox::Persona;
 use serde_json::json;
 
-use crate::past::{HOUR, Telling, ask, before, history, store};
+use crate::past::{HOUR, Variant, ask, history, hours_ago, store};
 use crate::support::{Run, cluster, file, gpuctl, run};
 
 const SECRET: &str = "canary-of-the-secret-key";
 const SESSION: &str = "canary-of-the-session";
 const REGION: &str = "eu-west-1";
 
-/// A request as it came.
-struct Asked {
+struct Request {
     method: String,
     path: String,
     query: String,
-    /// In lower case.
+    /// Names in lower case.
     headers: Vec<(String, String)>,
     body: String,
 }
 
-impl Asked {
+impl Request {
     fn read(stream: &TcpStream) -> Option<(Self, String)> {
         let mut reader = BufReader::new(stream);
         let (mut head, mut line) = (String::new(), String::new());
@@ -68,11 +67,11 @@ impl Asked {
     fn header(&self, name: &str) -> &str {
         self.headers
             .iter()
-            .find(|(found, _)| found == name)
+            .find(|(header, _)| header == name)
             .map_or("", |(_, value)| value)
     }
 
-    /// Parameters in the path and in the body.
+    /// Parameters of the query string and of the body.
     fn parameters(&self) -> Vec<(String, String)> {
         let both = format!("{}&{}", self.query, self.body);
         form_urlencoded::parse(both.as_bytes())
@@ -88,10 +87,10 @@ fn hex(bytes: &[u8]) -> String {
     })
 }
 
-/// Every byte that is no letter, digit, `-`, `.`, `_` or `~` as `%XX`. A plus in a path is a plus.
+/// Percent-encodes every byte except letters, digits, `-`, `.`, `_` and `~`. A plus stays a plus.
 fn encoded(text: &str) -> String {
-    let one = text.replace('+', "%2B").replace('=', "%3D");
-    let decoded = form_urlencoded::parse(one.as_bytes()).next();
+    let escaped = text.replace('+', "%2B").replace('=', "%3D");
+    let decoded = form_urlencoded::parse(escaped.as_bytes()).next();
     decoded.map_or(String::new(), |(text, _)| {
         text.bytes().fold(String::new(), |mut all, byte| {
             match byte {
@@ -105,9 +104,9 @@ fn encoded(text: &str) -> String {
     })
 }
 
-/// Computes the signature of a request, by AWS' documentation of version 4.
-fn signature(asked: &Asked, day: &str, signed: &str) -> String {
-    let mut pairs: Vec<String> = asked
+/// The signature of a request by AWS Signature Version 4.
+fn signature(request: &Request, day: &str, signed: &str) -> String {
+    let mut pairs: Vec<String> = request
         .query
         .split('&')
         .filter(|pair| !pair.is_empty())
@@ -119,20 +118,20 @@ fn signature(asked: &Asked, day: &str, signed: &str) -> String {
     pairs.sort();
     let headers: String = signed
         .split(';')
-        .map(|name| format!("{name}:{}\n", asked.header(name)))
+        .map(|name| format!("{name}:{}\n", request.header(name)))
         .collect();
     let hash = |text: &str| hex(digest::digest(&digest::SHA256, text.as_bytes()).as_ref());
     let canonical = format!(
         "{}\n{}\n{}\n{headers}\n{signed}\n{}",
-        asked.method,
-        asked.path,
+        request.method,
+        request.path,
         pairs.join("&"),
-        hash(&asked.body)
+        hash(&request.body)
     );
     let scope = format!("{day}/{REGION}/aps/aws4_request");
     let text = format!(
         "AWS4-HMAC-SHA256\n{}\n{scope}\n{}",
-        asked.header("x-amz-date"),
+        request.header("x-amz-date"),
         hash(&canonical)
     );
     let mac = |key: &[u8], text: &str| {
@@ -148,30 +147,31 @@ fn signature(asked: &Asked, day: &str, signed: &str) -> String {
     hex(&mac(&key, &text))
 }
 
-/// Says what the cloud would refuse a request for.
-fn refusal_of_amazon(asked: &Asked) -> Option<(u16, String)> {
-    let told = asked.header("authorization");
+/// The error with which Amazon would reject a request.
+fn refusal_of_amazon(request: &Request) -> Option<(u16, String)> {
+    let authorization = request.header("authorization");
     let part = |name: &str| {
-        told.split_once(name)
+        authorization
+            .split_once(name)
             .and_then(|(_, rest)| rest.split(',').next())
             .unwrap_or_default()
     };
-    let (credential, signed, found) = (
+    let (credential, signed, actual) = (
         part("Credential="),
         part("SignedHeaders="),
         part("Signature="),
     );
     let day = credential.split('/').nth(1).unwrap_or_default();
-    let of_session = asked.header("x-amz-security-token");
+    let token = request.header("x-amz-security-token");
     let all_signed = ["host", "x-amz-date"]
         .iter()
-        .all(|name| signed.split(';').any(|one| one == *name));
-    let good = credential == format!("AKIDEXAMPLE/{day}/{REGION}/aps/aws4_request")
-        && asked.header("x-amz-date").starts_with(day)
+        .all(|name| signed.split(';').any(|header| header == *name));
+    let is_valid = credential == format!("AKIDEXAMPLE/{day}/{REGION}/aps/aws4_request")
+        && request.header("x-amz-date").starts_with(day)
         && all_signed
-        && of_session == SESSION
-        && found == signature(asked, day, signed);
-    (!good).then(|| {
+        && token == SESSION
+        && actual == signature(request, day, signed);
+    (!is_valid).then(|| {
         (
             403,
             r#"{"message":"The request signature does not match"}"#.to_owned(),
@@ -179,8 +179,8 @@ fn refusal_of_amazon(asked: &Asked) -> Option<(u16, String)> {
     })
 }
 
-fn refusal_of_google(asked: &Asked) -> Option<(u16, String)> {
-    let has_pattern = asked
+fn refusal_of_google(request: &Request) -> Option<(u16, String)> {
+    let has_pattern = request
         .parameters()
         .iter()
         .any(|(_, value)| value.contains("__name__=~") || value.contains("__name__!"));
@@ -193,19 +193,19 @@ fn refusal_of_google(asked: &Asked) -> Option<(u16, String)> {
     })
 }
 
-/// Stands before a store.
-fn gate(store: &str, refuses: fn(&Asked) -> Option<(u16, String)>) -> String {
+/// Starts a proxy before a store. `refuses` returns an error for requests to reject.
+fn proxy(store: &str, refuses: fn(&Request) -> Option<(u16, String)>) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
-    let behind = store.trim_start_matches("http://").to_owned();
+    let backend = store.trim_start_matches("http://").to_owned();
     thread::spawn(move || {
         for mut stream in listener.incoming().map_while(Result::ok) {
-            let behind = behind.clone();
+            let backend = backend.clone();
             thread::spawn(move || {
-                let Some((asked, head)) = Asked::read(&stream) else {
+                let Some((request, head)) = Request::read(&stream) else {
                     return;
                 };
-                if let Some((code, body)) = refuses(&asked) {
+                if let Some((code, body)) = refuses(&request) {
                     let head = format!(
                         "HTTP/1.1 {code} X\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
                         body.len()
@@ -213,31 +213,38 @@ fn gate(store: &str, refuses: fn(&Asked) -> Option<(u16, String)>) -> String {
                     let _ = stream.write_all((head + &body).as_bytes());
                     return;
                 }
-                let mut to = TcpStream::connect(&behind).unwrap();
+                let mut upstream = TcpStream::connect(&backend).unwrap();
                 let rest = head.split_once("\r\n").unwrap().1;
-                let kept = rest
+                let headers = rest
                     .lines()
                     .filter(|line| !line.to_lowercase().starts_with("connection:"));
-                let kept: String = kept.map(|line| format!("{line}\r\n")).collect();
-                let target = if asked.query.is_empty() {
-                    asked.path.clone()
+                let headers: String = headers.map(|line| format!("{line}\r\n")).collect();
+                let target = if request.query.is_empty() {
+                    request.path.clone()
                 } else {
-                    format!("{}?{}", asked.path, asked.query)
+                    format!("{}?{}", request.path, request.query)
                 };
                 let head = format!(
-                    "{} {target} HTTP/1.1\r\nconnection: close\r\n{kept}\r\n",
-                    asked.method
+                    "{} {target} HTTP/1.1\r\nconnection: close\r\n{headers}\r\n",
+                    request.method
                 );
-                to.write_all((head + &asked.body).as_bytes()).unwrap();
-                let _ = std::io::copy(&mut to, &mut stream);
+                upstream
+                    .write_all((head + &request.body).as_bytes())
+                    .unwrap();
+                let _ = std::io::copy(&mut upstream, &mut stream);
             });
         }
     });
     url
 }
 
-/// Asks with the store in a config file.
-fn configured(config: &Path, cache: &str, variables: &[(&str, &str)], arguments: &[&str]) -> Run {
+/// Runs gpuctl with the store in a config file.
+fn run_with_config(
+    config: &Path,
+    cache: &str,
+    variables: &[(&str, &str)],
+    arguments: &[&str],
+) -> Run {
     let mut command = gpuctl(cluster(), Persona::Admin);
     command
         .env("XDG_CACHE_HOME", cluster().folder().join(cache))
@@ -271,11 +278,11 @@ fn commands() -> [Vec<&'static str>; 8] {
 }
 
 #[test]
-fn names_are_exact_where_a_store_wants_them() {
-    let begin = before(6);
+fn exact_names_work_with_a_store_that_rejects_name_patterns() {
+    let begin = hours_ago(6);
     let (start, end) = (begin.to_string(), (begin + 3 * HOUR).to_string());
-    let real = store("managed-google", history(Telling::Plain).0, begin);
-    let google = gate(&real, refusal_of_google);
+    let real = store("managed-google", history(Variant::Plain).0, begin);
+    let google = proxy(&real, refusal_of_google);
     let exact = file(
         "managed-google.yaml",
         &format!("prometheus: {{url: \"{google}\", exact_names: true}}\n"),
@@ -286,13 +293,15 @@ fn names_are_exact_where_a_store_wants_them() {
         let expected = ask(&real, &cache, &command).ok().out;
         assert!(expected.len() > 100, "{command:?}: {expected}");
         assert_eq!(
-            configured(&exact, "managed-google", &[], &command).ok().out,
+            run_with_config(&exact, "managed-google", &[], &command)
+                .ok()
+                .out,
             expected,
             "{command:?}"
         );
     }
     for command in [["get", "heatmap"], ["get", "overview"], ["get", "health"]] {
-        configured(&exact, "managed-google", &[], &command).ok();
+        run_with_config(&exact, "managed-google", &[], &command).ok();
     }
     let refused = ask(&google, &cache, &["get", "heatmap"]);
     refused
@@ -302,16 +311,16 @@ fn names_are_exact_where_a_store_wants_them() {
 }
 
 #[test]
-fn requests_are_signed_where_a_store_wants_it() {
-    let begin = before(6);
+fn requests_to_amazon_are_signed() {
+    let begin = hours_ago(6);
     let (start, end) = (begin.to_string(), (begin + 3 * HOUR).to_string());
-    let real = store("managed-amazon", history(Telling::Plain).0, begin);
-    let amazon = gate(&real, refusal_of_amazon);
+    let real = store("managed-amazon", history(Variant::Plain).0, begin);
+    let amazon = proxy(&real, refusal_of_amazon);
     let signed = file(
         "managed-amazon.yaml",
         &format!("prometheus: {{url: \"{amazon}\", aws_region: {REGION}}}\n"),
     );
-    let own = [
+    let variables = [
         ("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE"),
         ("AWS_SECRET_ACCESS_KEY", SECRET),
         ("AWS_SESSION_TOKEN", SESSION),
@@ -320,16 +329,16 @@ fn requests_are_signed_where_a_store_wants_it() {
     for command in commands() {
         let command = [&command[..], &["--start", &start, "--end", &end, "-v"]].concat();
         let expected = ask(&real, &cache, &command).ok().out;
-        let told = configured(&signed, "managed-amazon", &own, &command).ok();
-        assert_eq!(told.out, expected, "{command:?}");
-        assert!(!told.err.contains("canary"), "{}", told.err);
+        let run = run_with_config(&signed, "managed-amazon", &variables, &command).ok();
+        assert_eq!(run.out, expected, "{command:?}");
+        assert!(!run.err.contains("canary"), "{}", run.err);
     }
-    // Keys of a login come from AWS' command, which prints them.
+    // Without the variables, gpuctl gets keys from the `aws` command.
     let folder = cluster().folder().join("managed-bin");
     std::fs::create_dir_all(&folder).unwrap();
-    let printed = json!({"Version": 1, "AccessKeyId": "AKIDEXAMPLE", "SecretAccessKey": SECRET, "SessionToken": SESSION});
+    let credentials = json!({"Version": 1, "AccessKeyId": "AKIDEXAMPLE", "SecretAccessKey": SECRET, "SessionToken": SESSION});
     let script = format!(
-        "#!/bin/sh\n[ \"$*\" = 'configure export-credentials --format process' ] && echo '{printed}'\n"
+        "#!/bin/sh\n[ \"$*\" = 'configure export-credentials --format process' ] && echo '{credentials}'\n"
     );
     std::fs::write(folder.join("aws"), script).unwrap();
     std::fs::set_permissions(
@@ -338,7 +347,7 @@ fn requests_are_signed_where_a_store_wants_it() {
     )
     .unwrap();
     let path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap());
-    configured(
+    run_with_config(
         &signed,
         "managed-amazon",
         &[("PATH", &path)],
@@ -346,16 +355,21 @@ fn requests_are_signed_where_a_store_wants_it() {
     )
     .ok();
 
-    let wrong = [
+    let wrong_variables = [
         ("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE"),
         ("AWS_SECRET_ACCESS_KEY", "canary-of-another"),
         ("AWS_SESSION_TOKEN", SESSION),
     ];
-    let refused = configured(&signed, "managed-amazon", &wrong, &["-v", "get", "heatmap"])
-        .exits(6)
-        .says("denies access");
+    let refused = run_with_config(
+        &signed,
+        "managed-amazon",
+        &wrong_variables,
+        &["-v", "get", "heatmap"],
+    )
+    .exits(6)
+    .says("denies access");
     assert!(!refused.err.contains("canary"), "{}", refused.err);
-    let without = configured(
+    let without = run_with_config(
         &signed,
         "managed-amazon",
         &[("PATH", "/nonexistent:/usr/bin:/bin")],
@@ -368,33 +382,33 @@ fn requests_are_signed_where_a_store_wants_it() {
 }
 
 #[test]
-fn a_certificate_lets_a_client_in() {
+fn a_client_certificate_authenticates() {
     let port = cluster()
         .guarded_prometheus("managed-guarded", &json!([]))
         .unwrap();
-    let of = |name: &str| cluster().folder().join(name).display().to_string();
+    let path_of = |name: &str| cluster().folder().join(name).display().to_string();
     let config = |name: &str, more: &str| {
         file(
             name,
             &format!(
                 "prometheus: {{url: \"https://127.0.0.1:{port}\", ca_file: \"{}\"{more}}}\n",
-                of("ca.crt")
+                path_of("ca.crt")
             ),
         )
     };
-    let own = format!(
+    let certificate = format!(
         ", cert_file: \"{}\", key_file: \"{}\"",
-        of("front.crt"),
-        of("front.key")
+        path_of("front.crt"),
+        path_of("front.key")
     );
-    configured(
-        &config("guarded.yaml", &own),
+    run_with_config(
+        &config("guarded.yaml", &certificate),
         "managed-guarded",
         &[],
         &["get", "heatmap"],
     )
     .ok();
-    let refused = configured(
+    let refused = run_with_config(
         &config("guarded-without.yaml", ""),
         "managed-guarded",
         &[],
@@ -405,9 +419,9 @@ fn a_certificate_lets_a_client_in() {
         .says("cannot reach Prometheus")
         .says("CertificateRequired")
         .says("`prometheus.cert_file`");
-    let half = format!(", cert_file: \"{}\"", of("front.crt"));
-    configured(
-        &config("guarded-half.yaml", &half),
+    let certificate_without_key = format!(", cert_file: \"{}\"", path_of("front.crt"));
+    run_with_config(
+        &config("guarded-half.yaml", &certificate_without_key),
         "managed-guarded",
         &[],
         &["get", "heatmap"],

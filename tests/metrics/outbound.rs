@@ -1,18 +1,19 @@
-//! What `score` tells others, checked at the other end: a control system, chats. And what becomes
-//! of it when they fail.
+//! Requests of `score` to a control system, chats and an AI, checked at a mock server, and its
+//! behavior when they fail.
 
 use std::time::Duration;
 
+use gpuctl_sandbox::eventually;
 use serde_json::{Value, json};
 
-use crate::other_server::{Other, Reply};
+use crate::mock_server::{MockServer, Reply};
 use crate::support::{Run, Scene, file, gpuctl, near, run};
 
 const SHORT: [&str; 4] = ["--window", "8s", "--step", "1s"];
 
-/// Four held devices, one of each band, for as long as the window. Returns their pod and the scores
-/// by hand.
-fn four(scene: &Scene) -> (String, [f64; 4]) {
+/// Runs a pod with four devices, one per score band, and waits until the window has only their
+/// load. Returns the pod and the expected scores.
+fn train_in_all_bands(scene: &Scene) -> (String, [f64; 4]) {
     let pods = scene.train("work", 1, 4);
     // Utilization, memory copy, MiB of 80,000, watts of 400.
     let loads = [
@@ -21,27 +22,27 @@ fn four(scene: &Scene) -> (String, [f64; 4]) {
         (50.0, 10.0, 20_000, 160.0),
         (90.0, 60.0, 60_000, 320.0),
     ];
-    scene.load(&pods[0], |place, gpu| {
-        let (utilization, copy, used, watts) = loads[place as usize];
+    scene.load(&pods[0], |index, gpu| {
+        let (utilization, copy, used, watts) = loads[index as usize];
         (gpu.utilization, gpu.memory_copy, gpu.watts) = (utilization, copy, watts);
         (gpu.used_mib, gpu.free_mib) = (used, 80_000 - used);
     });
     // 0.2 · 1 + 0.1 · 10; 7 + 1 + 2 + 2; 25 + 2 + 5 + 4; 45 + 12 + 15 + 8.
-    let by_hand = [1.2, 12.0, 36.0, 80.0];
+    let expected_scores = [1.2, 12.0, 36.0, 80.0];
     scene.until(&[&["score"], &SHORT[..]].concat(), |list| {
         let scores: Vec<f64> = list
             .as_array()
             .unwrap()
             .iter()
-            .filter_map(|one| one["score"].as_f64())
+            .filter_map(|row| row["score"].as_f64())
             .collect();
         scores.len() == 4
             && scores
                 .iter()
-                .zip(by_hand)
-                .all(|(found, expected)| (found - expected).abs() < 0.006)
+                .zip(expected_scores)
+                .all(|(actual, expected)| (actual - expected).abs() < 0.006)
     });
-    (pods[0].clone(), by_hand)
+    (pods[0].clone(), expected_scores)
 }
 
 fn score(scene: &Scene, arguments: &[&str], environment: &[(&str, &str)]) -> Run {
@@ -54,38 +55,39 @@ fn score(scene: &Scene, arguments: &[&str], environment: &[(&str, &str)]) -> Run
     run(command, "")
 }
 
-/// Waits until the data are complete for the whole window: a pod is younger at first.
-fn until_certain(scene: &Scene, lows: usize) {
-    let end = std::time::Instant::now() + Duration::from_secs(40);
-    loop {
-        let run = score(
-            scene,
-            &[
-                "--control-api",
-                "http://127.0.0.1:1/x",
-                "--control-status",
-                "low",
-            ],
-            &[],
-        )
-        .ok();
-        if run.err.matches("would post").count() == lows {
-            return;
-        }
-        assert!(std::time::Instant::now() < end, "{}", run.err);
-        std::thread::sleep(Duration::from_millis(300));
-    }
+/// Waits until the data cover the whole window. At first the pod is younger than the window.
+fn wait_for_complete_data(scene: &Scene, lows: usize) {
+    eventually(
+        &format!("{lows} low GPUs have complete data"),
+        Duration::from_secs(40),
+        || {
+            let run = score(
+                scene,
+                &[
+                    "--control-api",
+                    "http://127.0.0.1:1/x",
+                    "--control-status",
+                    "low",
+                ],
+                &[],
+            )
+            .ok();
+            (run.err.matches("would post").count() == lows)
+                .then_some(())
+                .ok_or(run.err)
+        },
+    );
 }
 
 #[test]
-fn a_control_system_is_told_of_what_is_certain_and_only_for_execute() {
+fn control_calls_need_execute_and_complete_data() {
     let scene = Scene::new("controlled", 1);
-    let (pod, by_hand) = four(&scene);
-    until_certain(&scene, 2);
-    let control = Other::saying(200, "{}");
+    let (pod, expected_scores) = train_in_all_bands(&scene);
+    wait_for_complete_data(&scene, 2);
+    let control = MockServer::always(200, "{}");
     let url = control.url("/api/optimize?key=canary");
 
-    // Without --execute nothing leaves, whatever a file says.
+    // Nothing is posted without --execute, even if the config file sets it.
     let dry = score(
         &scene,
         &["low", "--control-api", &url, "--control-status", "low"],
@@ -123,41 +125,41 @@ fn a_control_system_is_told_of_what_is_certain_and_only_for_execute() {
     .says("posted 2 of 2 low GPUs");
     assert!(
         !sent.err.contains("canary"),
-        "what is below the host may be a secret: {}",
+        "the path and query of the URL may be secret: {}",
         sent.err
     );
-    let asked = control.take();
-    assert_eq!(asked.len(), 2);
+    let requests = control.take();
+    assert_eq!(requests.len(), 2);
     for (index, status) in [(0, "idle"), (1, "low")] {
-        let one = asked
+        let request = requests
             .iter()
-            .find(|one| one.json()["status"] == status)
+            .find(|request| request.json()["status"] == status)
             .unwrap();
-        let body = one.json();
+        let body = request.json();
         let at = body["timestamp"].as_str().unwrap();
-        // Byte for byte the body of the document.
+        // The body must match byte for byte.
         let expected = format!(
             r#"{{"gpu_id":"GPU-controlled-0-{index}","pod":"{pod}","namespace":"controlled","hostname":"controlled-0","score":{:.1},"status":"{status}","timestamp":"{at}"}}"#,
-            by_hand[index]
+            expected_scores[index]
         );
-        assert_eq!(one.body, expected);
+        assert_eq!(request.body, expected);
         assert_eq!(
-            (one.line.as_str(), one.header("content-type")),
+            (request.line.as_str(), request.header("content-type")),
             ("POST /api/optimize?key=canary", Some("application/json"))
         );
         assert!(at.len() == 20 && at.ends_with('Z'), "{at}");
     }
-    // Without a word about it, idle ones alone.
+    // By default only idle GPUs are posted.
     score(&scene, &["--control-api", &url, "--execute"], &[])
         .ok()
         .says("posted 1 of 1");
     assert_eq!(control.take()[0].json()["status"], "idle");
-    // The file's headers go to the file's address, and to no other.
+    // Headers of the config file are sent only to the address of the config file.
     score(&scene, &["--config", config, "--execute"], &[]).ok();
-    let headers = |asked: Vec<crate::other_server::Asked>| {
-        asked
+    let headers = |requests: Vec<crate::mock_server::Request>| {
+        requests
             .iter()
-            .map(|one| one.header("x-own").map(ToOwned::to_owned))
+            .map(|request| request.header("x-own").map(ToOwned::to_owned))
             .collect::<Vec<_>>()
     };
     assert_eq!(
@@ -181,14 +183,14 @@ fn a_control_system_is_told_of_what_is_certain_and_only_for_execute() {
         .exits(2)
         .says("no control system is configured");
 
-    // Every way to fail: the list is printed, the rest is told, and the exit code says so.
-    let elsewhere = Other::saying(200, "{}");
-    let to = elsewhere.url("/stolen");
+    // Failures: the list is still printed, a message reports the failure, and the exit code is 1.
+    let elsewhere = MockServer::always(200, "{}");
+    let redirect_target = elsewhere.url("/stolen");
     let fast = file(
         "fast.yaml",
         "control: {timeout: 1}\nscheduler: {max_workers: 2}\n",
     );
-    for (reply, tries, told) in [
+    for (reply, tries, message) in [
         (Reply::Text(500, String::new()), 1, "answers 500"),
         (Reply::Text(400, String::new()), 1, "answers 400"),
         (Reply::Text(429, String::new()), 3, "answers 429 (3 tries)"),
@@ -196,12 +198,12 @@ fn a_control_system_is_told_of_what_is_certain_and_only_for_execute() {
         (Reply::Silence, 1, "did not answer within 1s"),
         (Reply::Reset, 1, "cannot be reached"),
         (
-            Reply::Header(307, format!("location: {to}"), String::new()),
+            Reply::Header(307, format!("location: {redirect_target}"), String::new()),
             1,
             "which is not followed",
         ),
     ] {
-        let bad = Other::start(move |_, _| reply.clone());
+        let bad = MockServer::start(move |_, _| reply.clone());
         let arguments = [
             "--config",
             fast.to_str().unwrap(),
@@ -213,38 +215,38 @@ fn a_control_system_is_told_of_what_is_certain_and_only_for_execute() {
             "-o",
             "json",
         ];
-        let run = score(&scene, &arguments, &[]).exits(1).says(told);
+        let run = score(&scene, &arguments, &[]).exits(1).says(message);
         assert_eq!(
             run.json().as_array().unwrap().len(),
             4,
-            "the answer is whole all the same"
+            "the answer is complete anyway"
         );
         assert_eq!(
             bad.take().len(),
             tries,
-            "{told}: what may have been acted on is not sent twice"
+            "{message}: a call that may have taken effect is not repeated"
         );
     }
     assert!(elsewhere.take().is_empty());
-    // Who answers something strange has taken it.
+    // Any 2xx answer is a success.
     score(
         &scene,
         &[
             "--control-api",
-            &Other::saying(202, "<html>").url("/x"),
+            &MockServer::always(202, "<html>").url("/x"),
             "--execute",
         ],
         &[],
     )
     .ok();
 
-    // A pod that is younger than the window is low, and is left alone.
+    // A low pod that is younger than the window is skipped.
     let young = scene.train("young", 1, 1);
     scene.load(&young[0], |_, gpu| {
         (gpu.utilization, gpu.memory_copy) = (0.0, 0.0);
     });
-    let end = std::time::Instant::now() + Duration::from_secs(40);
-    loop {
+    let is_young = |request: &crate::mock_server::Request| request.json()["pod"] == json!(young[0]);
+    eventually("the young pod is skipped", Duration::from_secs(40), || {
         let mut command = gpuctl(scene.cluster, gpuctl_sandbox::Persona::Admin);
         command.args([
             "--prometheus",
@@ -259,32 +261,23 @@ fn a_control_system_is_told_of_what_is_certain_and_only_for_execute() {
             "1s",
         ]);
         command.args(["--control-api", &url, "--execute"]);
-        let told = run(command, "").ok();
-        let ours = |one: &crate::other_server::Asked| one.json()["pod"] == json!(young[0]);
-        if told
+        let scored = run(command, "").ok();
+        assert!(!control.take().iter().any(is_young), "{}", scored.err);
+        scored
             .err
             .contains("are skipped: their data are incomplete or shorter than the window")
-        {
-            assert!(!control.take().iter().any(ours));
-            break;
-        }
-        assert!(
-            !control.take().iter().any(ours) && std::time::Instant::now() < end,
-            "{}{}",
-            told.out,
-            told.err
-        );
-        std::thread::sleep(Duration::from_millis(300));
-    }
+            .then_some(())
+            .ok_or((scored.out, scored.err))
+    });
 }
 
 #[test]
-fn chats_are_told_once_in_their_own_formats() {
+fn notifications_are_sent_once_in_the_format_of_each_chat() {
     let scene = Scene::new("told", 1);
-    let (pod, _) = four(&scene);
+    let (pod, _) = train_in_all_bands(&scene);
     let state = scene.cluster.folder().join("told-state");
     let state = state.to_str().unwrap();
-    let (home, secret) = (
+    let (state_home, secret) = (
         ("XDG_STATE_HOME", state),
         ("GPUCTL_NOTIFY_SECRET", "canary-secret"),
     );
@@ -314,7 +307,7 @@ fn chats_are_told_once_in_their_own_formats() {
             json!({"msgtype": "text", "text": {"content": text}}),
         ),
     ] {
-        let chat = Other::saying(200, reply);
+        let chat = MockServer::always(200, reply);
         let url = chat.url("/hook/canary");
         let notify = |environment: &[(&str, &str)]| {
             score(
@@ -323,24 +316,24 @@ fn chats_are_told_once_in_their_own_formats() {
                 environment,
             )
         };
-        let sent = notify(&[home]).ok();
+        let sent = notify(&[state_home]).ok();
         assert!(!sent.err.contains("canary"), "{}", sent.err);
-        let asked = chat.take();
+        let requests = chat.take();
         assert_eq!(
-            (asked.len(), asked[0].body.as_str()),
+            (requests.len(), requests[0].body.as_str()),
             (1, expected.to_string().as_str()),
             "{format}"
         );
-        // The same again is told to nobody.
-        notify(&[home]).ok();
+        // The same message is not sent again.
+        notify(&[state_home]).ok();
         assert!(chat.take().is_empty(), "{format}");
     }
-    // Signed.
-    let chat = Other::saying(200, r#"{"code":0}"#);
+    // Signed messages.
+    let chat = MockServer::always(200, r#"{"code":0}"#);
     score(
         &scene,
         &["--notify", &chat.url("/f"), "--notify-format", "feishu"],
-        &[home, secret],
+        &[state_home, secret],
     )
     .ok();
     let body = chat.take().remove(0).json();
@@ -348,7 +341,7 @@ fn chats_are_told_once_in_their_own_formats() {
         body["timestamp"].as_str().unwrap().parse::<i64>().unwrap() > 1_700_000_000
             && body["sign"].as_str().unwrap().len() == 44
     );
-    let chat = Other::saying(200, r#"{"errcode":0}"#);
+    let chat = MockServer::always(200, r#"{"errcode":0}"#);
     score(
         &scene,
         &[
@@ -357,7 +350,7 @@ fn chats_are_told_once_in_their_own_formats() {
             "--notify-format",
             "dingtalk",
         ],
-        &[home, secret],
+        &[state_home, secret],
     )
     .ok();
     let line = chat.take().remove(0).line;
@@ -365,9 +358,9 @@ fn chats_are_told_once_in_their_own_formats() {
         line.starts_with("POST /d?access_token=t&timestamp=") && line.contains("&sign="),
         "{line}"
     );
-    // Whoever takes JSON gets the devices too.
-    let chat = Other::saying(200, "");
-    score(&scene, &["--notify", &chat.url("/g")], &[home]).ok();
+    // The generic format also has the devices.
+    let chat = MockServer::always(200, "");
+    score(&scene, &["--notify", &chat.url("/g")], &[state_home]).ok();
     let body = chat.take().remove(0).json();
     assert_eq!(
         (&body["count"], &body["threshold"], &body["text"]),
@@ -375,33 +368,34 @@ fn chats_are_told_once_in_their_own_formats() {
     );
     near(&body["gpus"][0]["score"], 1.2);
 
-    // Quiet hours: nothing is sent, and nothing is forgotten.
-    let chat = Other::saying(200, "");
+    // In quiet hours nothing is sent. The message is sent afterwards.
+    let chat = MockServer::always(200, "");
     let url = chat.url("/q");
     score(
         &scene,
         &["--notify", &url, "--notify-quiet-hours", "00:00-24:00"],
-        &[home],
+        &[state_home],
     )
     .ok();
     assert!(chat.take().is_empty());
-    score(&scene, &["--notify", &url], &[home]).ok();
+    score(&scene, &["--notify", &url], &[state_home]).ok();
     assert_eq!(chat.take().len(), 1);
-    // After the time to repeat, and with a memory that was spoilt, it is told again.
+    // The message is sent again after the repeat interval of one second, and if the state file is
+    // corrupt.
     std::thread::sleep(Duration::from_secs(2));
     score(
         &scene,
         &["--notify", &url, "--notify-repeat", "1s"],
-        &[home],
+        &[state_home],
     )
     .ok();
     assert_eq!(chat.take().len(), 1);
     for entry in std::fs::read_dir(format!("{state}/gpuctl")).unwrap() {
         std::fs::write(entry.unwrap().path(), "{\"version\": 1, \"told\":").unwrap();
     }
-    score(&scene, &["--notify", &url], &[home]).ok();
+    score(&scene, &["--notify", &url], &[state_home]).ok();
     assert_eq!(chat.take().len(), 1);
-    // Without a folder to remember in, it is told and that is said.
+    // Without a writable state folder the message is sent, with a warning.
     score(
         &scene,
         &["--notify", &url],
@@ -411,8 +405,8 @@ fn chats_are_told_once_in_their_own_formats() {
     .says("the next run will send it again");
     assert_eq!(chat.take().len(), 1);
 
-    // A message that did not arrive is sent by the next run.
-    for (format, reply, told) in [
+    // The next run repeats a message that was not delivered.
+    for (format, reply, message) in [
         ("generic", Reply::Text(500, String::new()), "answers 500"),
         (
             "feishu",
@@ -440,7 +434,7 @@ fn chats_are_told_once_in_their_own_formats() {
         ),
         ("slack", Reply::Reset, "cannot be reached"),
     ] {
-        let bad = Other::start(move |_, before| {
+        let bad = MockServer::start(move |_, before| {
             if before == 0 {
                 reply.clone()
             } else {
@@ -457,53 +451,53 @@ fn chats_are_told_once_in_their_own_formats() {
             "-o",
             "json",
         ];
-        let run = score(&scene, &arguments, &[home])
+        let run = score(&scene, &arguments, &[state_home])
             .exits(1)
-            .says(told)
+            .says(message)
             .says("the message was not sent");
         assert_eq!(run.json()["total_gpus"], 4);
-        score(&scene, &arguments, &[home]).ok();
-        assert_eq!(bad.take().len(), 2, "{format}: {told}");
+        score(&scene, &arguments, &[state_home]).ok();
+        assert_eq!(bad.take().len(), 2, "{format}: {message}");
     }
-    score(&scene, &["--notify"], &[home])
+    score(&scene, &["--notify"], &[state_home])
         .exits(2)
         .says("no webhook is configured");
-    let run = score(&scene, &["--notify", "low"], &[home]).exits(2);
+    let run = score(&scene, &["--notify", "low"], &[state_home]).exits(2);
     assert!(run.err.contains("an address"), "{}", run.err);
 }
 
 const KEY: (&str, &str) = ("AI_API_KEY", "sk-canary");
 
-fn choice(content: &str) -> String {
+fn completion(content: &str) -> String {
     json!({"choices": [{"message": {"role": "assistant", "content": content}}]}).to_string()
 }
 
-/// An opinion as a model would write it.
+/// The answer of a model.
 fn verdict(status: &str, confidence: f64) -> String {
     json!({"status": status, "confidence": confidence, "reason": "每十秒计算一次", "recommendation": "保留", "ai_adjusted_score": 55.5}).to_string()
 }
 
 fn without_opinions(mut list: Value) -> Value {
-    for one in list.as_array_mut().unwrap() {
-        one["ai_analysis"] = Value::Null;
-        (one["timestamp"], one["samples"]) = (Value::Null, Value::Null);
+    for row in list.as_array_mut().unwrap() {
+        row["ai_analysis"] = Value::Null;
+        (row["timestamp"], row["samples"]) = (Value::Null, Value::Null);
     }
     list
 }
 
 #[test]
-fn an_ai_is_asked_and_changes_no_score() {
+fn ai_opinions_do_not_change_scores() {
     let scene = Scene::new("opinions", 1);
-    let (pod, by_hand) = four(&scene);
+    let (pod, expected_scores) = train_in_all_bands(&scene);
     let plain = without_opinions(score(&scene, &["-o", "json"], &[]).ok().json());
-    let ai = Other::start(|asked, _| {
-        let idle = asked.json()["messages"][1]["content"]
+    let ai = MockServer::start(|request, _| {
+        let idle = request.json()["messages"][1]["content"]
             .as_str()
             .unwrap()
             .contains("\"status\":\"idle\"");
         Reply::Text(
             200,
-            choice(&verdict(
+            completion(&verdict(
                 if idle { "active" } else { "suspicious" },
                 if idle { 0.92 } else { 0.4 },
             )),
@@ -521,7 +515,7 @@ fn an_ai_is_asked_and_changes_no_score() {
     assert_eq!(
         without_opinions(list.clone()),
         plain,
-        "an opinion stands beside the score"
+        "an opinion does not change the score"
     );
     let opinion = &list[0]["ai_analysis"];
     assert_eq!(
@@ -529,12 +523,12 @@ fn an_ai_is_asked_and_changes_no_score() {
         &serde_json::from_str::<Value>(&verdict("active", 0.92)).unwrap()
     );
     assert_eq!(list[3]["ai_analysis"]["status"], "suspicious");
-    let asked = ai.take();
-    assert_eq!(asked.len(), 4);
-    for one in &asked {
-        let body = one.json();
+    let requests = ai.take();
+    assert_eq!(requests.len(), 4);
+    for request in &requests {
+        let body = request.json();
         assert_eq!(
-            (one.line.as_str(), one.header("authorization")),
+            (request.line.as_str(), request.header("authorization")),
             ("POST /v1/chat/completions", Some("Bearer sk-canary"))
         );
         assert_eq!(
@@ -548,28 +542,29 @@ fn an_ai_is_asked_and_changes_no_score() {
                 .contains("`zh`")
         );
     }
-    let told: Value = asked
+    let question: Value = requests
         .iter()
-        .map(|one| {
-            serde_json::from_str(one.json()["messages"][1]["content"].as_str().unwrap()).unwrap()
+        .map(|request| {
+            serde_json::from_str(request.json()["messages"][1]["content"].as_str().unwrap())
+                .unwrap()
         })
-        .find(|told: &Value| told["status"] == "high")
+        .find(|question: &Value| question["status"] == "high")
         .unwrap();
-    near(&told["score"], by_hand[3]);
+    near(&question["score"], expected_scores[3]);
     assert_eq!(
-        (&told["pod"], &told["namespace"], &told["node"]),
+        (&question["pod"], &question["namespace"], &question["node"]),
         (&json!(pod), &json!("opinions"), &json!("opinions-0"))
     );
-    near(&told["series"]["gpu_utilization_percent"]["mean"], 90.0);
+    near(&question["series"]["gpu_utilization_percent"]["mean"], 90.0);
     assert_eq!(
-        told["series"]["gpu_utilization_percent"]["curve"]
+        question["series"]["gpu_utilization_percent"]["curve"]
             .as_array()
             .unwrap()
             .len(),
         9
     );
 
-    // A sure «active» takes the idle one off the list; an unsure word and any other change nothing.
+    // A confident "active" removes the idle GPU from the list. Other opinions change nothing.
     let low = |arguments: &[&str]| {
         score(
             &scene,
@@ -601,10 +596,10 @@ fn an_ai_is_asked_and_changes_no_score() {
     .json();
     assert_eq!(
         stats["low_utilization_count"], 2,
-        "what was measured was measured"
+        "statistics count measurements, not opinions"
     );
     ai.take();
-    // Cost has a bound, the lowest come first; names are kept back on request.
+    // `--ai-max` limits the cost and prefers the lowest scores. `--ai-redact` hides names.
     score(
         &scene,
         &[
@@ -622,18 +617,22 @@ fn an_ai_is_asked_and_changes_no_score() {
         &[KEY],
     )
     .ok();
-    let asked = ai.take();
-    let body = asked[0].json();
-    assert_eq!((asked.len(), &body["model"]), (1, &json!("m-1")));
+    let requests = ai.take();
+    let body = requests[0].json();
+    assert_eq!((requests.len(), &body["model"]), (1, &json!("m-1")));
     assert!(
         body["messages"][0]["content"]
             .as_str()
             .unwrap()
             .contains("`en`")
-            && asked[0].body.contains("\\\"idle\\\"")
+            && requests[0].body.contains("\\\"idle\\\"")
     );
     for name in [pod.as_str(), "opinions-0", "\"opinions"] {
-        assert!(!asked[0].body.contains(name), "{name}: {}", asked[0].body);
+        assert!(
+            !requests[0].body.contains(name),
+            "{name}: {}",
+            requests[0].body
+        );
     }
     let table = score(&scene, &["--ai", "--ai-url", &url], &[KEY]).ok().out;
     assert!(
@@ -659,8 +658,8 @@ fn an_ai_is_asked_and_changes_no_score() {
         ))
     );
 
-    // The environment and the file switch it on as well; a key of the file goes to the file's
-    // address alone.
+    // The environment and the config file can enable the AI too. The key of the file is sent only
+    // to the address of the file.
     let config = file(
         "ai.yaml",
         &format!("ai: {{enabled: false, api_url: '{url}', api_key: sk-canary-2}}\n"),
@@ -669,10 +668,10 @@ fn an_ai_is_asked_and_changes_no_score() {
     ai.take();
     score(&scene, &config, &[]).ok();
     assert!(ai.take().is_empty());
-    let keys = |asked: Vec<crate::other_server::Asked>| {
-        asked
+    let keys = |requests: Vec<crate::mock_server::Request>| {
+        requests
             .iter()
-            .map(|one| one.header("authorization").unwrap_or("none").to_owned())
+            .map(|request| request.header("authorization").unwrap_or("none").to_owned())
             .collect::<Vec<_>>()
     };
     score(&scene, &config, &[("AI_ENABLED", "true")]).ok();
@@ -686,7 +685,7 @@ fn an_ai_is_asked_and_changes_no_score() {
     )
     .ok();
     assert!(ai.take().is_empty());
-    let elsewhere = Other::saying(200, &choice(&verdict("idle", 1.0)));
+    let elsewhere = MockServer::always(200, &completion(&verdict("idle", 1.0)));
     score(
         &scene,
         &[
@@ -702,8 +701,8 @@ fn an_ai_is_asked_and_changes_no_score() {
         .exits(2)
         .says("no AI is configured");
 
-    // Anthropic's way.
-    let claude = Other::saying(
+    // The protocol of Anthropic.
+    let claude = MockServer::always(
         200,
         &json!({"content": [{"type": "text", "text": verdict("idle", 0.8)}]}).to_string(),
     );
@@ -723,47 +722,50 @@ fn an_ai_is_asked_and_changes_no_score() {
     .ok()
     .json();
     assert_eq!(list[0]["ai_analysis"]["status"], "idle");
-    let asked = claude.take().remove(0);
+    let request = claude.take().remove(0);
     assert_eq!(
-        (asked.header("x-api-key"), asked.header("anthropic-version")),
+        (
+            request.header("x-api-key"),
+            request.header("anthropic-version")
+        ),
         (Some("sk-canary"), Some("2023-06-01"))
     );
     assert!(
-        asked.header("authorization").is_none()
-            && asked.json()["max_tokens"].is_u64()
-            && asked.json()["system"].is_string()
+        request.header("authorization").is_none()
+            && request.json()["max_tokens"].is_u64()
+            && request.json()["system"].is_string()
     );
 }
 
 #[test]
-fn an_ai_that_fails_or_answers_nonsense_leaves_the_score_and_says_so() {
+fn a_failing_ai_warns_and_leaves_scores_unchanged() {
     let scene = Scene::new("babble", 1);
-    four(&scene);
+    train_in_all_bands(&scene);
     let plain = without_opinions(score(&scene, &["-o", "json"], &[]).ok().json());
     let fast = file("ai-fast.yaml", "ai: {timeout: 1, retries: 1}\n");
-    let thief = Other::saying(200, &choice(&verdict("idle", 1.0)));
-    let to = format!("location: {}", thief.url("/v1/chat/completions"));
+    let thief = MockServer::always(200, &completion(&verdict("idle", 1.0)));
+    let location = format!("location: {}", thief.url("/v1/chat/completions"));
     let text = |body: &str| Reply::Text(200, body.to_owned());
-    for (reply, tries, told) in [
+    for (reply, tries, message) in [
         (text("<html>"), 1, "does not answer with JSON"),
         (text("{\"choices\":[]}"), 1, "answers without a message"),
         (
-            text(&choice("It is idle, I think.")),
+            text(&completion("It is idle, I think.")),
             1,
             "unexpected response from the AI at",
         ),
         (
-            text(&choice(&verdict("busy", 0.9))),
+            text(&completion(&verdict("busy", 0.9))),
             1,
             "none of active, idle and suspicious",
         ),
         (
-            text(&choice(&verdict("idle", 9.0))),
+            text(&completion(&verdict("idle", 9.0))),
             1,
             "`confidence` is not a number from 0 to 1",
         ),
         (
-            text(&choice(&verdict("idle", 0.9)[..30])),
+            text(&completion(&verdict("idle", 0.9)[..30])),
             1,
             "unexpected response",
         ),
@@ -778,12 +780,12 @@ fn an_ai_that_fails_or_answers_nonsense_leaves_the_score_and_says_so() {
         (Reply::Reset, 2, "cannot be reached"),
         (Reply::Silence, 2, "did not answer within 1s"),
         (
-            Reply::Header(307, to, String::new()),
+            Reply::Header(307, location, String::new()),
             1,
             "which is not followed",
         ),
     ] {
-        let bad = Other::start(move |_, _| reply.clone());
+        let bad = MockServer::start(move |_, _| reply.clone());
         let arguments = [
             "-o",
             "json",
@@ -797,21 +799,21 @@ fn an_ai_that_fails_or_answers_nonsense_leaves_the_score_and_says_so() {
         ];
         let run = score(&scene, &arguments, &[KEY])
             .ok()
-            .says(told)
+            .says(message)
             .says("whose scores are unchanged");
         assert!(!run.err.contains("canary"), "{}", run.err);
         assert_eq!(run.json()[0]["ai_analysis"], Value::Null);
-        assert_eq!(without_opinions(run.json()), plain, "{told}");
-        assert_eq!(bad.take().len(), tries, "{told}");
+        assert_eq!(without_opinions(run.json()), plain, "{message}");
+        assert_eq!(bad.take().len(), tries, "{message}");
     }
     assert!(
         thief.take().is_empty(),
-        "neither key nor data go where a redirect leads"
+        "neither key nor data are sent to the target of a redirect"
     );
-    // What fails for the moment is asked again, no sooner than it wants.
-    let busy = Other::start(|_, before| match before {
+    // A temporary error is retried, not before the time in `retry-after`.
+    let busy = MockServer::start(|_, before| match before {
         0 => Reply::Header(429, "retry-after: 1".to_owned(), String::new()),
-        _ => Reply::Text(200, choice(&verdict("idle", 0.9))),
+        _ => Reply::Text(200, completion(&verdict("idle", 0.9))),
     });
     let list = score(
         &scene,
@@ -829,10 +831,11 @@ fn an_ai_that_fails_or_answers_nonsense_leaves_the_score_and_says_so() {
     .ok()
     .json();
     assert_eq!(list[0]["ai_analysis"]["status"], "idle");
-    let asked = busy.take();
-    assert!(asked.len() == 2 && asked[1].at.duration_since(asked[0].at) >= Duration::from_secs(1));
-    // One that refuses the key is not asked four times.
-    let locked = Other::saying(403, "");
+    let requests = busy.take();
+    let pause = requests[1].at.duration_since(requests[0].at);
+    assert!(requests.len() == 2 && pause >= Duration::from_secs(1));
+    // After a rejected key no further requests are sent.
+    let locked = MockServer::always(403, "");
     let serial = file("ai-serial.yaml", "scheduler: {max_workers: 1}\n");
     score(
         &scene,

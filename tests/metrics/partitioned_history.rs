@@ -1,41 +1,44 @@
-//! History of nodes whose devices are cut or shared, of exporters with old names, of pods that
-//! begin with a first container, and of an hour that is not over.
+//! History of MIG instances and shared GPUs, of exporters with old label names, of pods with init
+//! containers, and of the current hour.
 
+use std::time::Duration;
+
+use gpuctl_sandbox::eventually;
 use gpuctl_sandbox::nodes::node;
 use serde_json::{Value, json};
 
-use crate::past::{HOUR, Written, ask, before, rows, seconds, stamp, store};
+use crate::past::{HOUR, Sample, ask, hours_ago, rows, store, timestamp, unix_now};
 use crate::support::{A100, GPU, cluster, near};
 
-/// Requests of a pod that runs all the time.
+/// A pod that runs all the time.
 struct Pod {
     name: &'static str,
     node: &'static str,
-    /// Whether it is a first container, its name, the resource, how much of it.
-    wants: &'static [(bool, &'static str, &'static str, u64)],
+    /// Whether it is an init container, name of the container, resource, quantity.
+    requests: &'static [(bool, &'static str, &'static str, u64)],
 }
 
 const PODS: [Pod; 7] = [
     Pod {
         name: "share",
         node: "odd-time",
-        wants: &[(false, "main", "nvidia_com_gpu", 1)],
+        requests: &[(false, "main", "nvidia_com_gpu", 1)],
     },
     Pod {
         name: "only-slice",
         node: "odd-single",
-        wants: &[(false, "main", "nvidia_com_gpu", 1)],
+        requests: &[(false, "main", "nvidia_com_gpu", 1)],
     },
     Pod {
         name: "instance",
         node: "odd-mixed",
-        wants: &[(false, "main", "nvidia_com_mig_1g_10gb", 1)],
+        requests: &[(false, "main", "nvidia_com_mig_1g_10gb", 1)],
     },
-    // Of HAMi: a tenth of a device of 80 GiB.
+    // HAMi: a tenth of the memory of a device with 80 GiB.
     Pod {
         name: "memory",
         node: "odd-hami",
-        wants: &[
+        requests: &[
             (false, "main", "nvidia_com_gpu", 1),
             (false, "main", "nvidia_com_gpumem", 8192),
         ],
@@ -43,18 +46,18 @@ const PODS: [Pod; 7] = [
     Pod {
         name: "dies",
         node: "odd-amd",
-        wants: &[(false, "main", "amd_com_cpx_nps4", 2)],
+        requests: &[(false, "main", "amd_com_cpx_nps4", 2)],
     },
     Pod {
         name: "whole",
         node: "odd-mixed",
-        wants: &[(false, "main", "nvidia_com_gpu", 1)],
+        requests: &[(false, "main", "nvidia_com_gpu", 1)],
     },
-    // A first container may want more than those that come after it, which are added up.
+    // An init container can request more than the sum of the other containers.
     Pod {
         name: "steps",
         node: "odd-old",
-        wants: &[
+        requests: &[
             (true, "fetch", "nvidia_com_gpu", 4),
             (false, "a", "nvidia_com_gpu", 1),
             (false, "b", "nvidia_com_gpu", 2),
@@ -62,7 +65,7 @@ const PODS: [Pod; 7] = [
     },
 ];
 
-/// Devices of nodes, as kube-state-metrics tells them.
+/// Capacity of nodes in kube-state-metrics: node, resource, count.
 const CAPACITY: [(&str, &str, u64); 7] = [
     ("odd-hami", "nvidia_com_gpu", 10),
     ("odd-amd", "amd_com_cpx_nps4", 64),
@@ -73,16 +76,16 @@ const CAPACITY: [(&str, &str, u64); 7] = [
     ("odd-old", "nvidia_com_gpu", 8),
 ];
 
-/// Utilization of the three devices that the containers of `steps` have.
-fn busy(number: i64, at: i64) -> f64 {
+/// Utilization of the three measured devices of pod `steps`.
+fn utilization(number: i64, at: i64) -> f64 {
     20.0 * number as f64 + (at / 30 % 11) as f64
 }
 
-/// What is written between the begin and a second after it.
-fn history(end: i64) -> Vec<Written> {
-    let mut written = Vec::new();
+/// Samples of the first `end` seconds.
+fn history(end: i64) -> Vec<Sample> {
+    let mut samples = Vec::new();
     let mut put = |series: String, at: i64, value: f64| {
-        written.push(Written {
+        samples.push(Sample {
             series,
             at,
             value: value.to_string(),
@@ -101,8 +104,8 @@ fn history(end: i64) -> Vec<Written> {
                 "namespace=\"odd\",pod=\"{}\",uid=\"u-{}\"",
                 pod.name, pod.name
             );
-            for (first, container, resource, count) in pod.wants {
-                let metric = if *first {
+            for (is_init, container, resource, count) in pod.requests {
+                let metric = if *is_init {
                     "kube_pod_init_container_resource_requests"
                 } else {
                     "kube_pod_container_resource_requests"
@@ -118,8 +121,8 @@ fn history(end: i64) -> Vec<Written> {
                 at,
                 1.0,
             );
-            // Of a custom kind that another owns, as kube-state-metrics tells where it is
-            // configured to.
+            // The owner is a custom resource that has an owner too, as in kube-state-metrics with
+            // the configuration of docs/metrics.md.
             let (kind, owner) = if pod.name == "whole" {
                 ("Trial", "trial-7")
             } else {
@@ -139,7 +142,7 @@ fn history(end: i64) -> Vec<Written> {
             at,
             1.0,
         );
-        // Copies of a shared device, one per pod, and parts of one that is cut.
+        // One series per pod of a shared device, and MIG instances.
         for copy in ["share", "other"] {
             put(
                 format!(
@@ -153,18 +156,18 @@ fn history(end: i64) -> Vec<Written> {
             ("odd-single", "GPU-s", 1, "only-slice"),
             ("odd-mixed", "GPU-m0", 3, "instance"),
         ] {
-            let own = format!(
+            let instance_labels = format!(
                 "GPU_I_PROFILE=\"1g.10gb\",GPU_I_ID=\"{instance}\",namespace=\"odd\",pod=\"{pod}\""
             );
             put(
                 format!(
-                    "DCGM_FI_PROF_GR_ENGINE_ACTIVE{{Hostname=\"{node}\",gpu=\"0\",UUID=\"{uuid}\",{own}}}"
+                    "DCGM_FI_PROF_GR_ENGINE_ACTIVE{{Hostname=\"{node}\",gpu=\"0\",UUID=\"{uuid}\",{instance_labels}}}"
                 ),
                 at + 7,
                 0.99,
             );
         }
-        // A pod with a claim, of which kube-state-metrics tells all but what it claims.
+        // A pod with a resource claim. kube-state-metrics does not export its devices.
         let claimed = "namespace=\"odd\",pod=\"claimed\"";
         let device = "Hostname=\"odd-claim\",gpu=\"0\",UUID=\"GPU-c\",dra_claim_name=\"c\",dra_device_name=\"gpu-0\"";
         put(
@@ -196,15 +199,15 @@ fn history(end: i64) -> Vec<Written> {
                     "DCGM_FI_DEV_GPU_UTIL{{Hostname=\"odd-old\",gpu=\"{number}\",UUID=\"GPU-o{number}\",{old}}}"
                 ),
                 at + 7,
-                busy(number, at),
+                utilization(number, at),
             );
         }
     }
-    written
+    samples
 }
 
 #[test]
-fn whole_devices_alone_and_the_present_hour() {
+fn hours_count_whole_gpus_and_list_parts_separately() {
     let mut shared = node("odd-time", Some(A100), &[(GPU, 4)]);
     shared["metadata"]["labels"]["nvidia.com/gpu.replicas"] = json!("4");
     let cut = (
@@ -232,12 +235,14 @@ fn whole_devices_alone_and_the_present_hour() {
     ];
     cluster().add_nodes(&nodes);
 
-    // An hour that ends while it is looked at would be over afterwards.
-    while before(0) + HOUR - seconds() < 60 {
-        std::thread::sleep(std::time::Duration::from_millis(500));
-    }
-    let (begin, now) = (before(1), seconds());
-    // Whole scrapes: gpuctl asks some time later than this, and sees what is between.
+    // The current hour must not end during the test.
+    eventually(
+        "the current hour lasts another minute",
+        Duration::from_secs(90),
+        || hours_ago(0) + HOUR - unix_now() >= 60,
+    );
+    let (begin, now) = (hours_ago(1), unix_now());
+    // The last complete scrape. gpuctl queries later and must not see gaps.
     let end = (now - begin) / 30 * 30;
     let address = store("odd-past", history(end), begin);
     let cache = cluster().folder().join("odd-cache");
@@ -257,7 +262,7 @@ fn whole_devices_alone_and_the_present_hour() {
     };
 
     let list = stats(&["stats", "cluster"]);
-    // A test that begins with the hour sees one, any other sees two.
+    // A test at the very begin of an hour has samples of one hour only.
     let hours = rows(&list).len();
     assert_eq!(hours, if end > HOUR { 2 } else { 1 });
     for (hour, row) in rows(&list).iter().enumerate() {
@@ -267,17 +272,17 @@ fn whole_devices_alone_and_the_present_hour() {
             .filter(|at| (from..from + HOUR).contains(at))
             .collect();
         assert_eq!(row["partial"], json!(hour == 1));
-        // One of the mixed node, eight of the old one; one and four of them are held, and one by a
-        // claim.
+        // Capacity: one device of the mixed node and eight of the old one. Held: one, four, and one
+        // by a claim.
         assert_eq!(
             (&row["total_gpu_capacity"], &row["allocated_gpu_count"]),
             (&json!(9), &json!(6.0)),
             "{row:#}"
         );
         near(&row["allocation_rate"], 6.0 / 9.0 * 100.0);
-        parts_are_beside_them(row);
-        // By five minutes: the mean of the whole one, of the claimed one, and of the three that are
-        // told of.
+        check_gpu_parts(row);
+        // Per five-minute window: the mean of the whole device, the claimed one, and the three
+        // measured devices of `steps`.
         let mut means = Vec::new();
         for window in 0..12 {
             let inside: Vec<i64> = scrapes
@@ -288,10 +293,14 @@ fn whole_devices_alone_and_the_present_hour() {
             if inside.is_empty() {
                 continue;
             }
-            let of = |number: i64| {
-                inside.iter().map(|at| busy(number, *at)).sum::<f64>() / inside.len() as f64
+            let mean_of = |number: i64| {
+                inside
+                    .iter()
+                    .map(|at| utilization(number, *at))
+                    .sum::<f64>()
+                    / inside.len() as f64
             };
-            means.push((80.0 + 40.0 + of(0) + of(1) + of(2)) / 5.0);
+            means.push((80.0 + 40.0 + mean_of(0) + mean_of(1) + mean_of(2)) / 5.0);
         }
         assert_eq!(row["sample_count"], means.len());
         if !means.is_empty() {
@@ -300,9 +309,9 @@ fn whole_devices_alone_and_the_present_hour() {
                 means.iter().sum::<f64>() / means.len() as f64,
             );
         }
-        // What is not over was made when it was asked for.
+        // The row of an hour that is not over has the time of the query.
         let updated = row["updated_at"].as_str().map(ToOwned::to_owned);
-        let last = stamp(if hour == 1 { now } else { begin + HOUR });
+        let last = timestamp(if hour == 1 { now } else { begin + HOUR });
         assert!(
             if hour == 1 {
                 updated >= last
@@ -313,7 +322,7 @@ fn whole_devices_alone_and_the_present_hour() {
         );
     }
     let page = stats(&["stats", "workloads"]);
-    let named: Vec<(&str, f64)> = rows(&page["data"])
+    let workloads: Vec<(&str, f64)> = rows(&page["data"])
         .iter()
         .filter(|row| row["stat_hour"] == list[0]["stat_hour"])
         .map(|row| {
@@ -323,7 +332,7 @@ fn whole_devices_alone_and_the_present_hour() {
             )
         })
         .collect();
-    let mut sorted = named.clone();
+    let mut sorted = workloads.clone();
     sorted.sort_by_key(|(name, _)| *name);
     let parts = [
         ("dies", 0.0),
@@ -340,7 +349,7 @@ fn whole_devices_alone_and_the_present_hour() {
     expected.sort_by_key(|(name, _)| *name);
     assert_eq!(sorted, expected);
 
-    // The newest snapshot is of five whole minutes.
+    // The latest snapshot is at a multiple of five minutes.
     let latest = ask(&address, &cache, &["snapshot", "latest", "-o", "json"])
         .ok()
         .json();
@@ -381,20 +390,19 @@ fn whole_devices_alone_and_the_present_hour() {
         .iter()
         .filter(|row| row["avg_utilization"].as_f64() > Some(90.0))
         .collect();
-    assert!(none.is_empty(), "shares and instances are in no mean");
-    hours_of_parts(&address, &cache, begin, end.min(HOUR));
+    assert!(none.is_empty(), "shares and instances are not in any mean");
+    check_hours_of_parts(&address, &cache, begin, end.min(HOUR));
 }
 
-/// Units, the fraction of each, and the mean utilization of what is measured, by the name of the
-/// part.
-fn parts_are_beside_them(row: &Value) {
+/// Checks units, fraction and mean utilization of each kind of part.
+fn check_gpu_parts(row: &Value) {
     let parts = rows(&row["gpu_parts"]);
     let names: Vec<&str> = parts
         .iter()
         .map(|part| part["part"].as_str().unwrap())
         .collect();
     assert_eq!(names, ["cpx_nps4", "gpu.shared", "mig-1g.10gb"], "{row:#}");
-    // A quarter of the time of one device, and a tenth of the memory of another.
+    // `gpu.shared` has a quarter of the time of one device and a tenth of the memory of another.
     for (part, all, fraction) in [(0, 64, 1.0 / 8.0), (1, 14, 0.175), (2, 14, 1.0 / 7.0)] {
         let part = &parts[part];
         assert_eq!(
@@ -407,7 +415,7 @@ fn parts_are_beside_them(row: &Value) {
             "{part:#}"
         );
     }
-    // No sample is taken in the first seconds of an hour.
+    // The first seconds of an hour have no samples.
     assert!(
         parts[2]["avg_utilization"] == json!(99.0) || parts[2]["sample_count"] == 0,
         "{row:#}"
@@ -419,8 +427,8 @@ fn parts_are_beside_them(row: &Value) {
     );
 }
 
-/// What `report` and `eff` make of the first seconds of this history, each number written out.
-fn hours_of_parts(address: &str, cache: &std::path::PathBuf, begin: i64, seconds: i64) {
+/// Checks `report` and `eff` of the first seconds of this history.
+fn check_hours_of_parts(address: &str, cache: &std::path::PathBuf, begin: i64, seconds: i64) {
     let (start, stop) = (begin.to_string(), (begin + seconds).to_string());
     let span = ["--start", &start, "--end", &stop, "-o", "json"];
     let hours = seconds as f64 / 3600.0;
@@ -429,7 +437,7 @@ fn hours_of_parts(address: &str, cache: &std::path::PathBuf, begin: i64, seconds
         .json();
     let total = &report["total"];
     near(&total["held_gpu_hours"], 6.0 * hours);
-    // Nobody measures one of the four devices of `steps`.
+    // One of the four devices of `steps` is not measured.
     near(&total["unknown_gpu_hours"], hours);
     near(
         &total["part_gpu_equivalent_hours"],
@@ -451,7 +459,7 @@ fn hours_of_parts(address: &str, cache: &std::path::PathBuf, begin: i64, seconds
     assert_eq!(
         shared["used_part_hours"],
         Value::Null,
-        "who did what on a shared device is not known"
+        "the use of a shared device cannot be attributed"
     );
 
     let eff = |name: &str| {

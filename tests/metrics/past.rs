@@ -1,12 +1,13 @@
-//! Statistics of hours that are over, from a history that is written before Prometheus starts.
-//! Every number is computed again here from the samples that were written, one by one.
+//! Statistics of closed hours, from a history that is written before Prometheus starts. Every
+//! number is computed independently from the written samples.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::Command;
+use std::time::Duration;
 
-use gpuctl_sandbox::Persona;
+use gpuctl_sandbox::{Persona, eventually};
 use serde_json::{Value, json};
 
 use crate::support::{Run, cluster, gpuctl, near, run};
@@ -15,26 +16,25 @@ pub const HOUR: i64 = 3600;
 /// Seconds between two scrapes.
 const SCRAPE: i64 = 30;
 
-/// A number on its node, and the utilization at a second.
+/// The number on the node, and the utilization by second.
 type Device = (u32, fn(i64) -> f64);
-/// What a device measured: node, number, pod, second, percent.
+/// A measurement of a device: node, number, index of the pod, second, percent.
 pub type Measured = (String, u32, usize, i64, f64);
 
-/// A pod as kube-state-metrics tells of it, from one second to another.
+/// A pod in the samples of kube-state-metrics. Times are seconds after the begin.
 #[derive(Clone)]
 struct Pod {
     namespace: &'static str,
     name: &'static str,
-    /// Empty while it waits for one.
+    /// Empty if the pod is not scheduled.
     node: &'static str,
     gpus: u64,
     owner: (&'static str, &'static str),
     team: Option<&'static str>,
-    /// Its object is there in these seconds after the begin.
-    there: (i64, i64),
-    /// Phase from a second on.
+    /// When its object exists.
+    lifetime: (i64, i64),
+    /// The phase from each second.
     phases: Vec<(i64, &'static str)>,
-    /// Its devices: number on the node, and the utilization at a second.
     devices: Vec<Device>,
 }
 
@@ -48,7 +48,7 @@ impl Pod {
     }
 
     fn requests(&self, at: i64) -> bool {
-        (self.there.0..self.there.1).contains(&at)
+        (self.lifetime.0..self.lifetime.1).contains(&at)
             && matches!(self.phase(at), "Pending" | "Running")
     }
 
@@ -57,31 +57,30 @@ impl Pod {
     }
 }
 
-/// Seconds at which kube-state-metrics was down.
-fn quiet(at: i64) -> bool {
+/// Whether kube-state-metrics was down.
+fn is_state_missing(at: i64) -> bool {
     (HOUR + 2400..HOUR + 2700).contains(&at) || at >= 2 * HOUR
 }
 
-/// Seconds at which the exporter of a node was down.
-fn silent(node: &str, at: i64) -> bool {
+/// Whether the exporter of a node was down.
+fn is_exporter_down(node: &str, at: i64) -> bool {
     node == "n1" && (600..900).contains(&at)
 }
 
 fn pods() -> Vec<Pod> {
-    let pod = |namespace, name, node, gpus, owner, there| Pod {
+    let pod = |namespace, name, node, gpus, owner, lifetime| Pod {
         namespace,
         name,
         node,
         gpus,
         owner,
         team: None,
-        there,
+        lifetime,
         phases: vec![(0, "Running")],
         devices: Vec::new(),
     };
     vec![
-        // A job of half an hour on four devices, busy to different degrees and never twice the
-        // same.
+        // A job of half an hour on four devices with different utilizations.
         Pod {
             team: Some("research"),
             devices: vec![
@@ -92,7 +91,7 @@ fn pods() -> Vec<Pod> {
             ],
             ..pod("ml", "bert-0", "n1", 4, ("Job", "bert"), (0, 1800))
         },
-        // A service of two replicas, of which one moves to another node in the second hour.
+        // A service of two replicas. One moves to another node in the second hour.
         Pod {
             team: Some("web"),
             devices: vec![(0, |_| 30.0)],
@@ -129,18 +128,18 @@ fn pods() -> Vec<Pod> {
                 (HOUR + 1200, 2 * HOUR),
             )
         },
-        // Stuck pulling its image: it holds two devices and does nothing.
+        // Stuck pulling its image: it holds two idle devices.
         Pod {
             phases: vec![(0, "Pending")],
             devices: vec![(2, |_| 0.0), (3, |_| 0.0)],
             ..pod("ml", "stuck", "n2", 2, ("<none>", "<none>"), (0, HOUR))
         },
-        // Waiting for a node.
+        // Waits for a node.
         Pod {
             phases: vec![(0, "Pending")],
             ..pod("ml", "waits", "", 8, ("Job", "waits"), (0, HOUR))
         },
-        // It ended after a quarter of an hour; its object is there for the rest of it.
+        // Ends after a quarter of an hour. Its object exists for the rest of the hour.
         Pod {
             phases: vec![(0, "Running"), (900, "Succeeded")],
             devices: vec![(4, |_| 99.0)],
@@ -149,53 +148,52 @@ fn pods() -> Vec<Pod> {
     ]
 }
 
-/// How the same history is told.
+/// How the same history is exported.
 #[derive(Clone, Copy, PartialEq)]
-pub enum Telling {
+pub enum Variant {
     Plain,
-    /// Labels of the scrape clash with those of the exporters.
+    /// Labels of the scrape clash with those of the exporter, so Prometheus renames them.
     Exported,
-    /// Two servers scrape the same ten seconds apart.
+    /// Two replicas scrape the same targets ten seconds apart.
     Twice,
-    /// Other names for devices, and no labels of pods.
+    /// Metrics of AMD, without labels of pods.
     Amd,
 }
 
-/// One sample, at a second after the begin.
-pub struct Written {
+/// A sample. `at` is in seconds after the begin.
+pub struct Sample {
     pub series: String,
     pub at: i64,
     pub value: String,
 }
 
-/// What a device with a number draws.
+/// The power of a device.
 fn watts(number: u32) -> f64 {
     100.0 + 50.0 * f64::from(number)
 }
 
-/// What is written, by series. Also what a device measured, as (node, number, pod, second, value),
-/// garbage left out.
-pub fn history(telling: Telling) -> (Vec<Written>, Vec<Measured>) {
-    let (mut written, mut truth) = (Vec::new(), Vec::new());
-    let exported = telling == Telling::Exported;
-    let (space, name) = if exported {
+/// The samples to write, and the measurements in them without garbage.
+pub fn history(variant: Variant) -> (Vec<Sample>, Vec<Measured>) {
+    let (mut samples, mut measured) = (Vec::new(), Vec::new());
+    let is_exported = variant == Variant::Exported;
+    let (namespace_label, pod_label) = if is_exported {
         ("exported_namespace", "exported_pod")
     } else {
         ("namespace", "pod")
     };
-    // A scrape may say on which node the exporter itself is; an empty label then leaves its own in
-    // place.
-    let at_node = if exported { "exported_node" } else { "node" };
-    let on = |node: &str| match (node.is_empty(), exported) {
+    // The target has its own `node` label. An unscheduled pod has an empty node label, which
+    // Prometheus drops, so the label of the target remains.
+    let node_label = if is_exported { "exported_node" } else { "node" };
+    let node_suffix = |node: &str| match (node.is_empty(), is_exported) {
         (true, true) => String::new(),
-        _ => format!(",{at_node}=\"{node}\""),
+        _ => format!(",{node_label}=\"{node}\""),
     };
-    let own = if exported {
+    let target_labels = if is_exported {
         ",namespace=\"monitoring\",pod=\"exporter-x\",node=\"n2\""
     } else {
         ""
     };
-    let shifts: &[(i64, &str)] = if telling == Telling::Twice {
+    let shifts: &[(i64, &str)] = if variant == Variant::Twice {
         &[
             (0, ",prometheus_replica=\"a\""),
             (10, ",prometheus_replica=\"b\""),
@@ -205,15 +203,15 @@ pub fn history(telling: Telling) -> (Vec<Written>, Vec<Measured>) {
     };
     for (shift, replica) in shifts {
         let mut put =
-            |series: String, at: i64, value: String| written.push(Written { series, at, value });
+            |series: String, at: i64, value: String| samples.push(Sample { series, at, value });
         for at in (0..3 * HOUR)
             .step_by(30)
             .map(|at| at + shift)
-            .filter(|at| !quiet(*at))
+            .filter(|at| !is_state_missing(*at))
         {
             for node in ["n1", "n2"] {
                 let labels = format!(
-                    "{at_node}=\"{node}\",resource=\"nvidia_com_gpu\",unit=\"integer\"{own}{replica}"
+                    "{node_label}=\"{node}\",resource=\"nvidia_com_gpu\",unit=\"integer\"{target_labels}{replica}"
                 );
                 put(
                     format!("kube_node_status_capacity{{{labels}}}"),
@@ -221,28 +219,28 @@ pub fn history(telling: Telling) -> (Vec<Written>, Vec<Measured>) {
                     "8".to_owned(),
                 );
                 let exporter = format!(
-                    "{space}=\"monitoring\",{name}=\"exporter-{node}\",uid=\"x-{node}\",{at_node}=\"{node}\"{own}{replica}"
+                    "{namespace_label}=\"monitoring\",{pod_label}=\"exporter-{node}\",uid=\"x-{node}\",{node_label}=\"{node}\"{target_labels}{replica}"
                 );
                 put(format!("kube_pod_info{{{exporter}}}"), at, "1".to_owned());
             }
             for pod in pods()
                 .iter()
-                .filter(|pod| (pod.there.0..pod.there.1).contains(&(at - shift)))
+                .filter(|pod| (pod.lifetime.0..pod.lifetime.1).contains(&(at - shift)))
             {
                 let id = format!(
-                    "{space}=\"{}\",{name}=\"{}\",uid=\"uid-{}\"{own}{replica}",
+                    "{namespace_label}=\"{}\",{pod_label}=\"{}\",uid=\"uid-{}\"{target_labels}{replica}",
                     pod.namespace, pod.name, pod.name
                 );
                 let request = format!(
                     "{id},container=\"main\"{},resource=\"nvidia_com_gpu\",unit=\"integer\"",
-                    on(pod.node)
+                    node_suffix(pod.node)
                 );
                 put(
                     format!("kube_pod_container_resource_requests{{{request}}}"),
                     at,
                     pod.gpus.to_string(),
                 );
-                // A memory of it is no device.
+                // A request for GPU memory is not a device.
                 let memory = request.replace("nvidia_com_gpu", "nvidia_com_gpumem");
                 put(
                     format!("kube_pod_container_resource_requests{{{memory}}}"),
@@ -265,7 +263,7 @@ pub fn history(telling: Telling) -> (Vec<Written>, Vec<Measured>) {
                     at,
                     "1".to_owned(),
                 );
-                if telling != Telling::Amd {
+                if variant != Variant::Amd {
                     let team = pod
                         .team
                         .map_or(String::new(), |team| format!(",label_team=\"{team}\""));
@@ -280,33 +278,33 @@ pub fn history(telling: Telling) -> (Vec<Written>, Vec<Measured>) {
                     );
                 }
             }
-            let above = format!(
-                "{space}=\"inf\",replicaset=\"web-5d9\",owner_kind=\"Deployment\",owner_name=\"web\",owner_is_controller=\"true\"{own}{replica}"
+            let owner_labels = format!(
+                "{namespace_label}=\"inf\",replicaset=\"web-5d9\",owner_kind=\"Deployment\",owner_name=\"web\",owner_is_controller=\"true\"{target_labels}{replica}"
             );
             put(
                 format!("kube_replicaset_owner{{{above}}}"),
                 at,
                 "1".to_owned(),
             );
-            let above = format!(
-                "{space}=\"ml\",job_name=\"bert\",owner_kind=\"CronJob\",owner_name=\"nightly\",owner_is_controller=\"true\"{own}{replica}"
+            let owner_labels = format!(
+                "{namespace_label}=\"ml\",job_name=\"bert\",owner_kind=\"CronJob\",owner_name=\"nightly\",owner_is_controller=\"true\"{target_labels}{replica}"
             );
             put(format!("kube_job_owner{{{above}}}"), at, "1".to_owned());
         }
-        // Devices are scraped seven seconds later.
-        for (place, pod) in pods().iter().enumerate() {
+        // Devices are scraped seven seconds after kube-state-metrics.
+        for (pod_index, pod) in pods().iter().enumerate() {
             for (number, utilization) in &pod.devices {
                 for at in (7..2 * HOUR)
                     .step_by(30)
-                    .filter(|at| pod.holds(*at) && !silent(pod.node, *at))
+                    .filter(|at| pod.holds(*at) && !is_exporter_down(pod.node, *at))
                 {
-                    let labels = match telling {
-                        Telling::Amd => format!(
+                    let labels = match variant {
+                        Variant::Amd => format!(
                             "hostname=\"{}\",gpu_id=\"{number}\",serial_number=\"s-{}-{number}\",card_model=\"m\"",
                             pod.node, pod.node
                         ),
-                        // Without the host's name an exporter calls its host as itself.
-                        Telling::Exported => format!(
+                        // Without the name of the host, an exporter uses the name of its pod.
+                        Variant::Exported => format!(
                             "Hostname=\"exporter-{}\",gpu=\"{number}\",UUID=\"GPU-{}-{number}\",modelName=\"m\"",
                             pod.node, pod.node
                         ),
@@ -315,18 +313,19 @@ pub fn history(telling: Telling) -> (Vec<Written>, Vec<Measured>) {
                             pod.node, pod.node
                         ),
                     };
-                    let own = match telling {
-                        Telling::Exported => {
+                    let target_labels = match variant {
+                        Variant::Exported => {
                             format!(",namespace=\"monitoring\",pod=\"exporter-{}\"", pod.node)
                         }
                         _ => String::new(),
                     };
                     let id = format!(
-                        "{{{labels},{space}=\"{}\",{name}=\"{}\",container=\"main\"{own}{replica}}}",
+                        "{{{labels},{namespace_label}=\"{}\",{pod_label}=\"{}\",container=\"main\"{target_labels}{replica}}}",
                         pod.namespace, pod.name
                     );
-                    let [busy, used, rest, power] = match telling {
-                        Telling::Amd => [
+                    let [utilization_metric, used_metric, free_metric, power_metric] = match variant
+                    {
+                        Variant::Amd => [
                             "gpu_gfx_activity",
                             "gpu_used_vram",
                             "gpu_free_vram",
@@ -340,58 +339,58 @@ pub fn history(telling: Telling) -> (Vec<Written>, Vec<Measured>) {
                         ],
                     };
                     let value = utilization(at);
-                    // Once an hour a sample is garbage.
+                    // One sample per hour is garbage.
                     let garbage = ["NaN", "9223372036854775794", "101"][(at / 30 % 3) as usize];
-                    let spoilt = at % HOUR == 307;
+                    let is_garbage = at % HOUR == 307;
                     put(
-                        format!("{busy}{id}"),
+                        format!("{utilization_metric}{id}"),
                         at + shift,
-                        if spoilt {
+                        if is_garbage {
                             garbage.to_owned()
                         } else {
                             value.to_string()
                         },
                     );
                     put(
-                        format!("{power}{id}"),
+                        format!("{power_metric}{id}"),
                         at + shift,
                         watts(*number).to_string(),
                     );
                     put(
-                        format!("{used}{id}"),
+                        format!("{used_metric}{id}"),
                         at + shift,
                         (1024 * (number + 1)).to_string(),
                     );
                     put(
-                        format!("{rest}{id}"),
+                        format!("{free_metric}{id}"),
                         at + shift,
                         (16_384 - 1024 * (number + 1)).to_string(),
                     );
-                    if *shift == 0 && !spoilt {
-                        truth.push((pod.node.to_owned(), *number, place, at, value));
+                    if *shift == 0 && !is_garbage {
+                        measured.push((pod.node.to_owned(), *number, pod_index, at, value));
                     }
                 }
             }
         }
     }
-    (written, truth)
+    (samples, measured)
 }
 
-/// A Prometheus that begins with a history as it is told. Returns its address.
-fn prometheus(name: &str, telling: Telling, begin: i64) -> String {
-    store(name, history(telling).0, begin)
+/// Starts a Prometheus with a variant of the history. Returns its address.
+fn prometheus(name: &str, variant: Variant, begin: i64) -> String {
+    store(name, history(variant).0, begin)
 }
 
-/// A Prometheus that begins with these samples.
-pub fn store(name: &str, samples: Vec<Written>, begin: i64) -> String {
+/// Starts a Prometheus with these samples. Returns its address.
+pub fn store(name: &str, samples: Vec<Sample>, begin: i64) -> String {
     write(name, samples, begin);
     cluster().another_prometheus(name, &json!([])).unwrap()
 }
 
-/// Writes these samples into the folder of a Prometheus that is not started yet.
-pub fn write(name: &str, samples: Vec<Written>, begin: i64) {
+/// Writes samples into the data folder of a Prometheus that is not started yet.
+pub fn write(name: &str, samples: Vec<Sample>, begin: i64) {
     let mut by_series: BTreeMap<String, Vec<(i64, String)>> = BTreeMap::new();
-    for Written { series, at, value } in samples {
+    for Sample { series, at, value } in samples {
         by_series
             .entry(series)
             .or_default()
@@ -408,20 +407,20 @@ pub fn write(name: &str, samples: Vec<Written>, begin: i64) {
     let folder = cluster().folder();
     let file = folder.join(format!("{name}.om"));
     std::fs::write(&file, text).unwrap();
-    let made = Command::new(cluster().binary("promtool"))
+    let promtool = Command::new(cluster().binary("promtool"))
         .args(["tsdb", "create-blocks-from", "openmetrics"])
         .args([&file, &folder.join(format!("{name}-tsdb"))])
         .output()
         .unwrap();
     assert!(
-        made.status.success(),
+        promtool.status.success(),
         "{}{}",
-        String::from_utf8_lossy(&made.stdout),
-        String::from_utf8_lossy(&made.stderr)
+        String::from_utf8_lossy(&promtool.stdout),
+        String::from_utf8_lossy(&promtool.stderr)
     );
 }
 
-/// Asks as a user with a cache of their own.
+/// Runs gpuctl with a Prometheus and a cache folder.
 pub fn ask(prometheus: &str, cache: &PathBuf, arguments: &[&str]) -> Run {
     let mut command = gpuctl(cluster(), Persona::Admin);
     command
@@ -431,8 +430,8 @@ pub fn ask(prometheus: &str, cache: &PathBuf, arguments: &[&str]) -> Run {
     run(command, "")
 }
 
-/// Adds up, scrape by scrape, how long each job waited, started and ran, weighted by its devices.
-fn what_jobs_did_with_their_time(report: &Value, pods: &[Pod]) {
+/// Checks the times that jobs waited, started and ran, which are sums over scrapes and devices.
+fn check_job_times(report: &Value, pods: &[Pod]) {
     let group = report["groups"]
         .as_array()
         .unwrap()
@@ -441,11 +440,11 @@ fn what_jobs_did_with_their_time(report: &Value, pods: &[Pod]) {
         .unwrap();
     let step = SCRAPE as f64 / 3600.0;
     let (mut waiting, mut starting, mut running) = (0.0, 0.0, 0.0);
-    // Each pod of this namespace is a job of its own, and its object does not end before it does.
+    // Each pod of this namespace is a separate job, and its object exists until it ends.
     for pod in pods.iter().filter(|pod| pod.namespace == "ml") {
         for at in (0..2 * HOUR)
             .step_by(SCRAPE as usize)
-            .filter(|at| !quiet(*at) && pod.requests(*at))
+            .filter(|at| !is_state_missing(*at) && pod.requests(*at))
         {
             let sum = match (pod.holds(at), pod.phase(at)) {
                 (false, _) => &mut waiting,
@@ -473,7 +472,7 @@ fn what_jobs_did_with_their_time(report: &Value, pods: &[Pod]) {
         ],
         [&json!(4), &json!(1), &json!(1), &json!(0)]
     );
-    // All were there when the look began, so nobody knows how long they had waited.
+    // All jobs existed before the range began, so their waiting times are unknown.
     assert_eq!(jobs["queue_wait_p50_seconds"], Value::Null);
     let services = report["groups"]
         .as_array()
@@ -484,9 +483,9 @@ fn what_jobs_did_with_their_time(report: &Value, pods: &[Pod]) {
     assert_eq!(services["jobs"], Value::Null, "a service has no end");
 }
 
-/// Compares what the README shows of a command with what is printed, but for names, numbers and the
-/// lengths of bars.
-fn readme_has_the_shape_of(command: &str, printed: &str) {
+/// Asserts that the documented output of a command has the shape of the printed one, apart from
+/// names, numbers and bars.
+fn check_documented_output(command: &str, printed: &str) {
     let number = regex::Regex::new(r"[0-9]+(\.[0-9]+)?").unwrap();
     let span = regex::Regex::new(r"([0-9]+h )?[0-9]+[smh]\b").unwrap();
     let shape = |line: &str| -> String {
@@ -513,16 +512,20 @@ fn readme_has_the_shape_of(command: &str, printed: &str) {
     };
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
     let page = |name: &str| std::fs::read_to_string(root.join(name)).unwrap();
-    let readme = page("README.md") + &page("docs/metrics.md");
-    let begin = readme
+    let documents = page("README.md") + &page("docs/metrics.md");
+    let begin = documents
         .find(&format!("$ gpuctl {command}\n"))
-        .unwrap_or_else(|| panic!("the README has no `{command}`"));
-    let shown = readme[begin..].split("```").next().unwrap();
-    let real: Vec<String> = printed.lines().map(shape).collect();
-    for line in shown.lines().skip(1).filter(|line| !line.trim().is_empty()) {
+        .unwrap_or_else(|| panic!("the documents have no `{command}`"));
+    let documented = documents[begin..].split("```").next().unwrap();
+    let actual: Vec<String> = printed.lines().map(shape).collect();
+    for line in documented
+        .lines()
+        .skip(1)
+        .filter(|line| !line.trim().is_empty())
+    {
         assert!(
-            real.contains(&shape(line)),
-            "the README shows `{line}`; there is\n{printed}\n{real:#?} and not {}",
+            actual.contains(&shape(line)),
+            "the documents show `{line}`, but the output is\n{printed}\n{actual:#?} without {}",
             shape(line)
         );
     }
@@ -532,60 +535,62 @@ fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
 
-/// The value below which a share of them is, in proportion between two of them.
-fn percentile(values: &[f64], part: f64) -> f64 {
+/// A percentile with linear interpolation.
+fn percentile(values: &[f64], fraction: f64) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
-    let place = part * (sorted.len() as f64 - 1.0);
-    let (below, above) = (place.floor() as usize, place.ceil() as usize);
-    sorted[below] * (1.0 - place.fract()) + sorted[above] * place.fract()
+    let position = fraction * (sorted.len() as f64 - 1.0);
+    let (below, above) = (position.floor() as usize, position.ceil() as usize);
+    sorted[below] * (1.0 - position.fract()) + sorted[above] * position.fract()
 }
 
-/// Twelve five-minute means of an hour, over the devices of some pods: of each device first.
-fn windows(truth: &[Measured], hour: i64, ours: &dyn Fn(usize) -> bool) -> Vec<f64> {
-    let mut found = Vec::new();
+/// The five-minute means of an hour for some pods: the mean over devices of the mean per device.
+fn windows(truth: &[Measured], hour: i64, selects: &dyn Fn(usize) -> bool) -> Vec<f64> {
+    let mut window_means = Vec::new();
     for window in 0..12 {
         let (from, to) = (hour * HOUR + window * 300, hour * HOUR + (window + 1) * 300);
         let mut devices: BTreeMap<(&str, u32), Vec<f64>> = BTreeMap::new();
         for (node, number, pod, at, value) in truth {
-            if ours(*pod) && (from..to).contains(at) {
+            if selects(*pod) && (from..to).contains(at) {
                 devices.entry((node, *number)).or_default().push(*value);
             }
         }
         let means: Vec<f64> = devices.values().map(|values| mean(values)).collect();
         if !means.is_empty() {
-            found.push(mean(&means));
+            window_means.push(mean(&means));
         }
     }
-    found
+    window_means
 }
 
-/// Devices held in an hour by some pods, weighted by time: seen every thirty seconds, except when
-/// nobody looked.
-fn held(hour: i64, ours: &dyn Fn(usize) -> bool, what: fn(&Pod, i64) -> bool) -> f64 {
-    let (mut looks, mut sum) = (0.0, 0.0);
+/// The mean number of devices held by some pods in an hour, over the scrapes of kube-state-metrics.
+fn mean_held(hour: i64, selects: &dyn Fn(usize) -> bool, counts: fn(&Pod, i64) -> bool) -> f64 {
+    let (mut scrapes, mut sum) = (0.0, 0.0);
     for at in (hour * HOUR..(hour + 1) * HOUR)
         .step_by(SCRAPE as usize)
-        .filter(|at| !quiet(*at))
+        .filter(|at| !is_state_missing(*at))
     {
-        looks += 1.0;
-        for (place, pod) in pods().iter().enumerate() {
-            if ours(place) && what(pod, at) {
+        scrapes += 1.0;
+        for (pod_index, pod) in pods().iter().enumerate() {
+            if selects(pod_index) && counts(pod, at) {
                 sum += pod.gpus as f64;
             }
         }
     }
-    sum / looks
+    sum / scrapes
 }
 
 #[track_caller]
-fn check(row: &Value, hour: i64, truth: &[Measured], ours: &dyn Fn(usize) -> bool) {
-    near(&row["allocated_gpu_count"], held(hour, ours, Pod::holds));
-    let means = windows(truth, hour, ours);
+fn check(row: &Value, hour: i64, truth: &[Measured], selects: &dyn Fn(usize) -> bool) {
+    near(
+        &row["allocated_gpu_count"],
+        mean_held(hour, selects, Pod::holds),
+    );
+    let means = windows(truth, hour, selects);
     assert_eq!(row["sample_count"], means.len(), "{row:#}");
     let samples: Vec<f64> = truth
         .iter()
-        .filter(|(_, _, pod, at, _)| ours(*pod) && at / HOUR == hour)
+        .filter(|(_, _, pod, at, _)| selects(*pod) && at / HOUR == hour)
         .map(|(.., value)| *value)
         .collect();
     assert_eq!(row["device_sample_count"], samples.len());
@@ -612,13 +617,12 @@ fn check(row: &Value, hour: i64, truth: &[Measured], ours: &dyn Fn(usize) -> boo
     near(&row["device_p95_utilization"], percentile(&samples, 0.95));
 }
 
-/// The hour that is `hours` before the present one, in Unix seconds.
-pub fn before(hours: i64) -> i64 {
-    (seconds() / HOUR - hours) * HOUR
+/// The begin of an earlier hour, in Unix seconds.
+pub fn hours_ago(hours: i64) -> i64 {
+    (unix_now() / HOUR - hours) * HOUR
 }
 
-/// Now, in Unix seconds.
-pub fn seconds() -> i64 {
+pub fn unix_now() -> i64 {
     i64::try_from(
         std::time::SystemTime::now()
             .duration_since(std::time::UNIX_EPOCH)
@@ -633,8 +637,8 @@ pub fn rows(list: &Value) -> &Vec<Value> {
 }
 
 #[test]
-fn hours_that_are_over_in_every_telling() {
-    let begin = before(6);
+fn closed_hours_are_exact_and_equal_in_every_variant() {
+    let begin = hours_ago(6);
     let (start, end) = (begin.to_string(), (begin + 3 * HOUR).to_string());
     let span = [
         "--start",
@@ -644,8 +648,8 @@ fn hours_that_are_over_in_every_telling() {
         "-o",
         "json",
     ];
-    let truth = history(Telling::Plain).1;
-    let plain = prometheus("past-plain", Telling::Plain, begin);
+    let truth = history(Variant::Plain).1;
+    let plain = prometheus("past-plain", Variant::Plain, begin);
     let cache = cluster().folder().join("past-cache");
     let stats = |arguments: &[&str]| {
         ask(&plain, &cache, &[&["stats"], arguments, &span[..]].concat())
@@ -661,23 +665,23 @@ fn hours_that_are_over_in_every_telling() {
         check(row, hour, &truth, &|_| true);
         near(
             &row["allocation_rate"],
-            held(hour, &|_| true, Pod::holds) / 16.0 * 100.0,
+            mean_held(hour, &|_| true, Pod::holds) / 16.0 * 100.0,
         );
         assert_eq!(
             (&row["total_gpu_capacity"], &row["partial"]),
             (&json!(16), &json!(false))
         );
-        let end = stamp(begin + (hour + 1) * HOUR).unwrap();
+        let end = timestamp(begin + (hour + 1) * HOUR).unwrap();
         assert_eq!(
             (&row["created_at"], &row["updated_at"]),
             (&json!(end), &json!(end)),
-            "a closed hour was made at its end"
+            "a closed hour has the time of its end"
         );
         assert_eq!(row["dropped_sample_count"].as_u64().unwrap() > 0, hour < 2);
     }
-    // 750 of 120 looks: 4 for half an hour, 2 + 1 + 1 for all of it, 1 for a quarter.
+    // Over 120 scrapes: 4 devices for half of the hour, 2 + 1 + 1 for all of it, 1 for a quarter.
     near(&list[0]["allocated_gpu_count"], 2.0 + 4.0 + 0.25);
-    // Of the third hour nobody knows anything, and nothing is zero.
+    // The third hour has no data, so its values are null and not zero.
     for key in [
         "total_gpu_capacity",
         "allocated_gpu_count",
@@ -690,7 +694,7 @@ fn hours_that_are_over_in_every_telling() {
     assert_eq!(list[2]["sample_count"], 0);
 
     let list = stats(&["namespaces"]);
-    let named: Vec<(&str, &str)> = rows(&list)
+    let names: Vec<(&str, &str)> = rows(&list)
         .iter()
         .map(|row| {
             (
@@ -700,11 +704,13 @@ fn hours_that_are_over_in_every_telling() {
         })
         .collect();
     assert_eq!(
-        named.iter().map(|(_, name)| *name).collect::<Vec<_>>(),
+        names.iter().map(|(_, name)| *name).collect::<Vec<_>>(),
         ["inf", "ml", "inf"]
     );
     for (row, (hour, name)) in rows(&list).iter().zip([(0, "inf"), (0, "ml"), (1, "inf")]) {
-        check(row, hour, &truth, &|place| pods[place].namespace == name);
+        check(row, hour, &truth, &|pod_index| {
+            pods[pod_index].namespace == name
+        });
     }
     assert_eq!(
         (
@@ -713,8 +719,8 @@ fn hours_that_are_over_in_every_telling() {
         ),
         (&json!(1), &json!(3))
     );
-    let one = stats(&["namespaces", "-n", "inf"]);
-    assert_eq!((rows(&one).len(), &one[0]), (2, &list[0]));
+    let selected = stats(&["namespaces", "-n", "inf"]);
+    assert_eq!((rows(&selected).len(), &selected[0]), (2, &list[0]));
 
     let list = stats(&[
         "labels",
@@ -723,9 +729,9 @@ fn hours_that_are_over_in_every_telling() {
         "--dimension-key",
         "team",
     ]);
-    let of: Vec<(&str, i64)> = vec![("research", 0), ("web", 0), ("web", 1)];
+    let expected_rows: Vec<(&str, i64)> = vec![("research", 0), ("web", 0), ("web", 1)];
     assert_eq!(rows(&list).len(), 3);
-    for (row, (team, hour)) in rows(&list).iter().zip(of) {
+    for (row, (team, hour)) in rows(&list).iter().zip(expected_rows) {
         assert_eq!(
             (
                 &row["dimension_value"],
@@ -734,7 +740,9 @@ fn hours_that_are_over_in_every_telling() {
             ),
             (&json!(team), &json!("team"), &json!("label"))
         );
-        check(row, hour, &truth, &|place| pods[place].team == Some(team));
+        check(row, hour, &truth, &|pod_index| {
+            pods[pod_index].team == Some(team)
+        });
     }
     let list = stats(&[
         "labels",
@@ -746,9 +754,11 @@ fn hours_that_are_over_in_every_telling() {
         "cc-ml",
     ]);
     assert_eq!(rows(&list).len(), 1);
-    check(&list[0], 0, &truth, &|place| pods[place].namespace == "ml");
+    check(&list[0], 0, &truth, &|pod_index| {
+        pods[pod_index].namespace == "ml"
+    });
 
-    // Workloads by the top of their chain, over the samples of their devices.
+    // Workloads by their top owner, with statistics over the samples of their devices.
     let page = stats(&["workloads", "--order-direction", "asc"]);
     assert_eq!(
         (
@@ -760,13 +770,13 @@ fn hours_that_are_over_in_every_telling() {
         (&json!(6), &json!(1), &json!(20), &json!(1))
     );
     let workload = |name: &str, hour: i64| {
-        let at = |row: &&Value| {
+        let is_searched = |row: &&Value| {
             row["workload_name"] == name
-                && row["stat_hour"].as_str() == stamp(begin + hour * HOUR).as_deref()
+                && row["stat_hour"].as_str() == timestamp(begin + hour * HOUR).as_deref()
         };
         rows(&page["data"])
             .iter()
-            .find(at)
+            .find(is_searched)
             .unwrap_or_else(|| panic!("{name} {hour}: {page:#}"))
     };
     for (name, kind, hour, places, status) in [
@@ -778,7 +788,7 @@ fn hours_that_are_over_in_every_telling() {
         ("done", "CronJobless", 0, vec![6], "Completed"),
     ] {
         let row = workload(name, hour);
-        let ours = |place: usize| places.contains(&place);
+        let selects = |pod_index: usize| places.contains(&pod_index);
         assert_eq!(
             (
                 &row["workload_type"],
@@ -787,14 +797,17 @@ fn hours_that_are_over_in_every_telling() {
             ),
             (&json!(kind), &json!(status), &json!(name))
         );
-        near(&row["allocated_gpu_count"], held(hour, &ours, Pod::holds));
+        near(
+            &row["allocated_gpu_count"],
+            mean_held(hour, &selects, Pod::holds),
+        );
         near(
             &row["requested_gpu_count"],
-            held(hour, &ours, Pod::requests),
+            mean_held(hour, &selects, Pod::requests),
         );
         let samples: Vec<f64> = truth
             .iter()
-            .filter(|(_, _, pod, at, _)| ours(*pod) && at / HOUR == hour)
+            .filter(|(_, _, pod, at, _)| selects(*pod) && at / HOUR == hour)
             .map(|(.., value)| *value)
             .collect();
         assert_eq!(row["sample_count"], samples.len());
@@ -807,10 +820,10 @@ fn hours_that_are_over_in_every_telling() {
         assert_eq!(
             row.get("owner_uid"),
             Some(&Value::Null),
-            "it is in no cluster any more"
+            "the owner does not exist anymore"
         );
     }
-    // Of four devices 1, 2, 3 and 4 GiB, as often as each was sampled.
+    // The mean of 1, 2, 3 and 4 GiB; every device has the same number of samples.
     near(&workload("nightly", 0)["avg_gpu_memory_used"], 2.5);
     near(&workload("nightly", 0)["max_gpu_memory_used"], 4.0);
     assert_eq!(
@@ -852,7 +865,7 @@ fn hours_that_are_over_in_every_telling() {
     ]);
     assert_eq!(
         last["data"][1]["workload_name"], "waits",
-        "what is not known comes last"
+        "unknown values sort last"
     );
     assert_eq!(
         stats(&[
@@ -865,7 +878,7 @@ fn hours_that_are_over_in_every_telling() {
         2
     );
 
-    // Snapshots: what was held at the end of five minutes.
+    // Snapshots of the held devices every five minutes.
     let list = ask(
         &plain,
         &cache,
@@ -885,17 +898,17 @@ fn hours_that_are_over_in_every_telling() {
     assert_eq!(rows(&list).len(), 24);
     for (index, row) in rows(&list).iter().enumerate() {
         let at = (index as i64 + 1) * 300;
-        // The last look before it; in the gap of kube-state-metrics the one before that.
-        let look = (0..at)
+        // The last scrape before the snapshot, which can be before the gap of kube-state-metrics.
+        let scrape = (0..at)
             .rev()
-            .find(|at| at % SCRAPE == 0 && !quiet(*at))
+            .find(|at| at % SCRAPE == 0 && !is_state_missing(*at))
             .unwrap();
         let all: u64 = pods
             .iter()
-            .filter(|pod| pod.holds(look))
+            .filter(|pod| pod.holds(scrape))
             .map(|pod| pod.gpus)
             .sum();
-        let expected = if at - look > 300 {
+        let expected = if at - scrape > 300 {
             Value::Null
         } else {
             json!(all)
@@ -931,18 +944,17 @@ fn hours_that_are_over_in_every_telling() {
         (&ml["allocated_gpu"], &ml["workload_count"]),
         (&json!(6), &json!(2))
     );
-    let five = |ours: &dyn Fn(usize) -> bool| windows(&truth, 0, ours)[3];
+    let fourth_window = |selects: &dyn Fn(usize) -> bool| windows(&truth, 0, selects)[3];
     near(
         &ml["utilization"],
-        five(&|place| pods[place].namespace == "ml"),
+        fourth_window(&|pod_index| pods[pod_index].namespace == "ml"),
     );
     assert_eq!(
         details[0]["allocation_details"]["annotations"]["cc-inf"]["allocated_gpu"],
         2
     );
 
-    // Accounts: hours held as they were seen, and what was measured of them, all in steps of thirty
-    // seconds.
+    // Accounts: held hours and their measurements, in steps of thirty seconds.
     let account = |by: &str| {
         ask(
             &plain,
@@ -957,48 +969,48 @@ fn hours_that_are_over_in_every_telling() {
         .says("1 of 3 hours have no kube-state-metrics data")
         .json();
     let step = SCRAPE as f64 / 3600.0;
-    let looked = |at: i64| !quiet(at / SCRAPE * SCRAPE);
+    let has_state = |at: i64| !is_state_missing(at / SCRAPE * SCRAPE);
     assert_eq!(rows(&report["groups"]).len(), 2);
     for (group, namespace) in rows(&report["groups"]).iter().zip(["inf", "ml"]) {
         assert_eq!(group["group"], namespace);
-        let ours = |place: usize| pods[place].namespace == namespace;
-        let seen = |what: fn(&Pod, i64) -> bool| -> f64 {
-            let of = |at: i64| {
+        let selects = |pod_index: usize| pods[pod_index].namespace == namespace;
+        let gpu_hours = |counts: fn(&Pod, i64) -> bool| -> f64 {
+            let gpus_at = |at: i64| {
                 pods.iter()
-                    .filter(|pod| pod.namespace == namespace && what(pod, at))
+                    .filter(|pod| pod.namespace == namespace && counts(pod, at))
                     .map(|pod| pod.gpus as f64)
                     .sum::<f64>()
             };
             (0..2 * HOUR)
                 .step_by(SCRAPE as usize)
-                .filter(|at| !quiet(*at))
-                .map(of)
+                .filter(|at| !is_state_missing(*at))
+                .map(gpus_at)
                 .sum::<f64>()
                 * step
         };
-        let held = seen(Pod::holds);
+        let held = gpu_hours(Pod::holds);
         near(&group["held_gpu_hours"], held);
-        near(&group["waited_gpu_hours"], seen(Pod::requests) - held);
-        let own: Vec<f64> = truth
+        near(&group["waited_gpu_hours"], gpu_hours(Pod::requests) - held);
+        let values: Vec<f64> = truth
             .iter()
-            .filter(|(_, _, pod, at, _)| ours(*pod) && looked(*at))
+            .filter(|(_, _, pod, at, _)| selects(*pod) && has_state(*at))
             .map(|(.., value)| *value)
             .collect();
         let (measured, used) = (
-            own.len() as f64 * step,
-            own.iter().sum::<f64>() / 100.0 * step,
+            values.len() as f64 * step,
+            values.iter().sum::<f64>() / 100.0 * step,
         );
         near(&group["used_gpu_hours"], used);
         near(&group["wasted_gpu_hours"], measured - used);
         near(&group["unknown_gpu_hours"], held - measured);
         near(&group["utilization"], used / measured * 100.0);
-        // The power of every sample, also of those whose utilization was garbage.
+        // Energy includes samples whose utilization is garbage.
         let mut joules = 0.0;
         for pod in pods.iter().filter(|pod| pod.namespace == namespace) {
             for (number, _) in &pod.devices {
-                let times = (7..2 * HOUR)
-                    .step_by(SCRAPE as usize)
-                    .filter(|at| pod.holds(*at) && !silent(pod.node, *at) && looked(*at));
+                let times = (7..2 * HOUR).step_by(SCRAPE as usize).filter(|at| {
+                    pod.holds(*at) && !is_exporter_down(pod.node, *at) && has_state(*at)
+                });
                 joules += times.count() as f64 * watts(*number) * SCRAPE as f64;
             }
         }
@@ -1026,7 +1038,7 @@ fn hours_that_are_over_in_every_telling() {
         report["total"]["held_gpu_hours"].as_f64().unwrap(),
     );
     let prices = crate::support::file("prices.yaml", "currency: EUR\ngpu_hour: 2\nkwh: 0.5\n");
-    let paid = ask(
+    let priced_report = ask(
         &plain,
         &cache,
         &[
@@ -1045,7 +1057,7 @@ fn hours_that_are_over_in_every_telling() {
     )
     .ok()
     .json();
-    let web = &paid["groups"][2];
+    let web = &priced_report["groups"][2];
     near(
         &web["cost"],
         web["held_gpu_hours"].as_f64().unwrap() * 2.0 + web["energy_kwh"].as_f64().unwrap() * 0.5,
@@ -1058,7 +1070,7 @@ fn hours_that_are_over_in_every_telling() {
     )
     .exits(2)
     .says("has no prices");
-    what_jobs_did_with_their_time(&account("namespace").json(), &pods);
+    check_job_times(&account("namespace").json(), &pods);
     let ettr = ask(
         &plain,
         &cache,
@@ -1071,7 +1083,7 @@ fn hours_that_are_over_in_every_telling() {
         "{}",
         ettr.out
     );
-    // Two keys at once, and what is left of what they may use.
+    // Budgets, and groups by two keys.
     let budget = cluster().folder().join("budget.yaml");
     std::fs::write(
         &budget,
@@ -1086,15 +1098,15 @@ fn hours_that_are_over_in_every_telling() {
         .exits(2)
         .says("the budget limits costs, but no prices are set")
         .says("--prices FILE");
-    let left = ask(
+    let budget_report = ask(
         &plain,
         &cache,
         &[&budgeted[..], &["--prices", priced]].concat(),
     )
     .ok()
     .json();
-    let of = |name: &str| {
-        left["groups"]
+    let group = |name: &str| {
+        budget_report["groups"]
             .as_array()
             .unwrap()
             .iter()
@@ -1103,21 +1115,21 @@ fn hours_that_are_over_in_every_telling() {
             .clone()
     };
     near(
-        &of("ml")["budget"]["gpu_hours_left"],
-        10.0 - of("ml")["held_gpu_hours"].as_f64().unwrap(),
+        &group("ml")["budget"]["gpu_hours_left"],
+        10.0 - group("ml")["held_gpu_hours"].as_f64().unwrap(),
     );
-    assert_eq!(of("ml")["budget"]["cost"], Value::Null);
+    assert_eq!(group("ml")["budget"]["cost"], Value::Null);
     near(
-        &of("inf")["budget"]["cost_left"],
-        1.0 - of("inf")["cost"].as_f64().unwrap(),
+        &group("inf")["budget"]["cost_left"],
+        1.0 - group("inf")["cost"].as_f64().unwrap(),
     );
     assert_eq!(
-        of("idle")["budget"],
+        group("idle")["budget"],
         json!({"gpu_hours": 5.0, "gpu_hours_left": 5.0, "cost": 3.0, "cost_left": 3.0})
     );
     near(
-        &left["total"]["budget"]["gpu_hours_left"],
-        9.0 - left["total"]["held_gpu_hours"].as_f64().unwrap(),
+        &budget_report["total"]["budget"]["gpu_hours_left"],
+        9.0 - budget_report["total"]["held_gpu_hours"].as_f64().unwrap(),
     );
     let both = ask(
         &plain,
@@ -1159,7 +1171,7 @@ fn hours_that_are_over_in_every_telling() {
         "{markdown}"
     );
 
-    // One workload after it is gone: each device, and what to change.
+    // A deleted workload: its devices, and advice.
     let eff = |arguments: &[&str]| {
         ask(
             &plain,
@@ -1187,11 +1199,11 @@ fn hours_that_are_over_in_every_telling() {
     let device = |name: &str| {
         rows(&web["devices"])
             .iter()
-            .find(|one| {
+            .find(|device| {
                 format!(
                     "{}/{}",
-                    one["node"].as_str().unwrap(),
-                    one["device"].as_str().unwrap()
+                    device["node"].as_str().unwrap(),
+                    device["device"].as_str().unwrap()
                 ) == name
             })
             .unwrap()
@@ -1238,14 +1250,14 @@ fn hours_that_are_over_in_every_telling() {
         .ok()
         .out
         + &text;
-    readme_has_the_shape_of("eff qwen2-7b-sft", &text);
+    check_documented_output("eff qwen2-7b-sft", &text);
     let text = ask(&plain, &cache, &["report", "--from", &start, "--to", &end])
         .ok()
         .out;
-    readme_has_the_shape_of("report --start 1h", &text);
+    check_documented_output("report --start 1h", &text);
 
-    // Lists as they were, and who had which device.
-    let then = |arguments: &[&str], second: i64| {
+    // Lists at an earlier time, and the holder of a device.
+    let ask_at = |arguments: &[&str], second: i64| {
         let at = (begin + second).to_string();
         ask(
             &plain,
@@ -1253,7 +1265,7 @@ fn hours_that_are_over_in_every_telling() {
             &[arguments, &["--at", &at, "-o", "json"]].concat(),
         )
     };
-    let nodes = then(&["get", "nodes"], 600).ok().json();
+    let nodes = ask_at(&["get", "nodes"], 600).ok().json();
     assert_eq!(
         (&nodes["total"], &nodes["items"][0]["nodeName"]),
         (&json!(2), &json!("n1"))
@@ -1266,17 +1278,17 @@ fn hours_that_are_over_in_every_telling() {
         ),
         (&json!(8), &json!(4), &json!(4))
     );
-    // The window of 300 to 600 s: of the devices of n1 alone.
+    // The window of 300 to 600 s, with the devices of n1.
     near(
         &nodes["items"][0]["gpuUtilization"],
-        windows(&truth, 0, &|place| pods[place].node == "n1")[1],
+        windows(&truth, 0, &|pod_index| pods[pod_index].node == "n1")[1],
     );
-    let jobs = then(&["get", "jobs"], 600).ok().json();
-    let named: Vec<&str> = rows(&jobs["items"])
+    let jobs = ask_at(&["get", "jobs"], 600).ok().json();
+    let names: Vec<&str> = rows(&jobs["items"])
         .iter()
         .map(|job| job["name"].as_str().unwrap())
         .collect();
-    assert_eq!(named, ["web", "nightly", "done", "waits", "stuck"]);
+    assert_eq!(names, ["web", "nightly", "done", "waits", "stuck"]);
     let job = |name: &str| {
         rows(&jobs["items"])
             .iter()
@@ -1300,15 +1312,15 @@ fn hours_that_are_over_in_every_telling() {
         (&json!("running"), &json!(2), &json!(2))
     );
     assert_eq!(
-        then(&["get", "jobs", "-n", "inf"], 600).ok().json()["total"],
+        ask_at(&["get", "jobs", "-n", "inf"], 600).ok().json()["total"],
         1
     );
     assert_eq!(
-        rows(&then(&["get", "jobs"], 3000).ok().json()["items"]).len(),
+        rows(&ask_at(&["get", "jobs"], 3000).ok().json()["items"]).len(),
         3,
-        "two have ended by then"
+        "two jobs have ended"
     );
-    then(&["get", "nodes"], 3 * HOUR)
+    ask_at(&["get", "nodes"], 3 * HOUR)
         .exits(4)
         .says("has no data about pods for that time");
     ask(
@@ -1318,41 +1330,41 @@ fn hours_that_are_over_in_every_telling() {
     )
     .exits(2)
     .says("is in the future");
-    let who = then(&["who", "gpu", "n1/1"], 600).ok().json();
+    let holder = ask_at(&["who", "gpu", "n1/1"], 600).ok().json();
     assert_eq!(
         (
-            &who["holders"][0]["pod"],
-            &who["holders"][0]["workload"],
-            &who["utilization"]
+            &holder["holders"][0]["pod"],
+            &holder["holders"][0]["workload"],
+            &holder["utilization"]
         ),
         (&json!("bert-0"), &json!("nightly"), &json!(50.0))
     );
-    // The exporter of n1 was down for these five minutes: nobody can say which of its pods had it.
-    let who = then(&["who", "gpu", "n1/1"], 900).ok().json();
+    // The exporter of n1 was down for these five minutes, so the holder is only a guess.
+    let holder = ask_at(&["who", "gpu", "n1/1"], 900).ok().json();
     assert_eq!(
         (
-            &who["holders"],
-            &who["possibleHolders"][0]["pod"],
-            &who["utilization"]
+            &holder["holders"],
+            &holder["possibleHolders"][0]["pod"],
+            &holder["utilization"]
         ),
         (&json!([]), &json!("bert-0"), &Value::Null)
     );
-    let who = then(&["who", "gpu", "n1/1"], 3000).ok().json();
+    let holder = ask_at(&["who", "gpu", "n1/1"], 3000).ok().json();
     assert_eq!(
-        (&who["holders"], &who["possibleHolders"]),
+        (&holder["holders"], &holder["possibleHolders"]),
         (&json!([]), &json!([]))
     );
-    then(&["who", "gpu", "n1/9"], 600)
+    ask_at(&["who", "gpu", "n1/9"], 600)
         .exits(4)
         .says("this GPU did not exist at that time");
-    then(&["who", "gpu", "n1"], 600).exits(2);
+    ask_at(&["who", "gpu", "n1"], 600).exits(2);
     let at = (begin + 600).to_string();
-    let told = ask(&plain, &cache, &["who", "gpu", "n1/1", "--at", &at])
+    let holder_text = ask(&plain, &cache, &["who", "gpu", "n1/1", "--at", &at])
         .ok()
         .out;
     assert!(
-        told.contains("ml/bert-0 (CronJob nightly), 50% busy"),
-        "{told}"
+        holder_text.contains("ml/bert-0 (CronJob nightly), 50% busy"),
+        "{holder_text}"
     );
     let table = ask(&plain, &cache, &["get", "nodes", "--at", &at]).ok().out;
     assert!(
@@ -1360,9 +1372,9 @@ fn hours_that_are_over_in_every_telling() {
         "{table}"
     );
 
-    // The same history told in other ways gives the same rows.
-    let compared = |prometheus: &str, cache: &PathBuf| -> Vec<Value> {
-        let of = |arguments: &[&str]| {
+    // Other variants of the history give the same rows.
+    let compared_rows = |prometheus: &str, cache: &PathBuf| -> Vec<Value> {
+        let query = |arguments: &[&str]| {
             ask(
                 prometheus,
                 cache,
@@ -1371,40 +1383,40 @@ fn hours_that_are_over_in_every_telling() {
             .ok()
             .json()
         };
-        // Garbage is told by every copy.
-        let mut cluster = of(&["cluster"]);
+        // Every replica counts its garbage.
+        let mut cluster = query(&["cluster"]);
         for row in cluster.as_array_mut().unwrap() {
             row.as_object_mut().unwrap().remove("dropped_sample_count");
         }
         vec![
             cluster,
-            of(&["namespaces"]),
-            of(&["labels", "--dimension-key", "team"]),
-            of(&["workloads"]),
+            query(&["namespaces"]),
+            query(&["labels", "--dimension-key", "team"]),
+            query(&["workloads"]),
         ]
     };
-    let expected = compared(&plain, &cache);
-    for (name, telling) in [
-        ("past-exported", Telling::Exported),
-        ("past-twice", Telling::Twice),
-        ("past-amd", Telling::Amd),
+    let expected = compared_rows(&plain, &cache);
+    for (name, variant) in [
+        ("past-exported", Variant::Exported),
+        ("past-twice", Variant::Twice),
+        ("past-amd", Variant::Amd),
     ] {
-        let found = compared(&prometheus(name, telling, begin), &cache);
-        if telling == Telling::Amd {
-            assert_eq!(found[..2], expected[..2], "{name}");
-            assert_eq!(found[2], json!([]), "kube-state-metrics serves no labels");
-            let first = &found[3]["data"][0];
+        let actual = compared_rows(&prometheus(name, variant, begin), &cache);
+        if variant == Variant::Amd {
+            assert_eq!(actual[..2], expected[..2], "{name}");
+            assert_eq!(actual[2], json!([]), "kube-state-metrics serves no labels");
+            let first = &actual[3]["data"][0];
             assert!(
                 first["labels"].is_null()
                     && first["annotations"].is_null()
                     && first["avg_utilization"] == expected[3]["data"][0]["avg_utilization"]
             );
         } else {
-            assert_eq!(found, expected, "{name}");
+            assert_eq!(actual, expected, "{name}");
         }
     }
 
-    // Two runs without anything kept give the same bytes.
+    // Two runs without the cache give the same bytes.
     let fresh = || {
         ask(
             &plain,
@@ -1415,7 +1427,7 @@ fn hours_that_are_over_in_every_telling() {
         .out
     };
     assert_eq!(fresh(), fresh());
-    let one = |arguments: &[&str]| {
+    let query = |arguments: &[&str]| {
         ask(
             &plain,
             &cache,
@@ -1425,7 +1437,7 @@ fn hours_that_are_over_in_every_telling() {
         .json()
     };
     assert_eq!(
-        rows(&one(&[
+        rows(&query(&[
             "stats",
             "labels",
             "--dimension-key",
@@ -1442,14 +1454,14 @@ fn hours_that_are_over_in_every_telling() {
     ask(&plain, &cache, &["stats", "cluster", "--start", "0"])
         .exits(2)
         .says("longer than two years");
-    // Whoever asks as somebody else sees what that one may see.
+    // Requests with other headers have separate cache entries.
     let header = [
         "--prometheus-header",
         "X-Scope-OrgID: other",
         "stats",
         "cluster",
     ];
-    let before = std::fs::read_dir(cache.join("gpuctl/history"))
+    let entries_before = std::fs::read_dir(cache.join("gpuctl/history"))
         .unwrap()
         .count();
     ask(&plain, &cache, &[&header[..], &span[..]].concat()).ok();
@@ -1457,10 +1469,10 @@ fn hours_that_are_over_in_every_telling() {
         std::fs::read_dir(cache.join("gpuctl/history"))
             .unwrap()
             .count(),
-        before + 2
+        entries_before + 2
     );
 
-    // What is over is remembered: the same bytes, without anybody being asked, however many ask.
+    // Closed hours are cached: without Prometheus gpuctl prints the same bytes.
     let csv = |cache: &PathBuf| {
         ask(
             &plain,
@@ -1478,7 +1490,7 @@ fn hours_that_are_over_in_every_telling() {
     let text = csv(&cache);
     assert_eq!(text.lines().count(), 7);
     cluster().stop("past-plain").unwrap();
-    let known = (begin + 2 * HOUR).to_string();
+    let closed_end = (begin + 2 * HOUR).to_string();
     let offline = ask(
         &plain,
         &cache,
@@ -1488,7 +1500,7 @@ fn hours_that_are_over_in_every_telling() {
             "--start",
             &start,
             "--end",
-            &known,
+            &closed_end,
             "-o",
             "json",
         ],
@@ -1509,13 +1521,14 @@ fn hours_that_are_over_in_every_telling() {
     )
     .exits(6);
     cluster().start_again("past-plain").unwrap();
-    let ready = std::time::Instant::now() + std::time::Duration::from_secs(40);
-    while std::net::TcpStream::connect(plain.trim_start_matches("http://")).is_err() {
-        assert!(std::time::Instant::now() < ready);
-        std::thread::sleep(std::time::Duration::from_millis(100));
-    }
-    let whole = stats(&["cluster"]);
-    // A writer that was killed, and another version.
+    let address = plain.trim_start_matches("http://");
+    eventually(
+        "Prometheus accepts connections",
+        Duration::from_secs(40),
+        || std::net::TcpStream::connect(address).is_ok(),
+    );
+    let complete = stats(&["cluster"]);
+    // Cache files truncated by a killed writer, or from another version, are ignored.
     let files: Vec<PathBuf> = std::fs::read_dir(cache.join("gpuctl/history"))
         .unwrap()
         .map(|entry| entry.unwrap().path())
@@ -1547,12 +1560,12 @@ fn hours_that_are_over_in_every_telling() {
         let output = child.wait_with_output().unwrap();
         assert_eq!(
             serde_json::from_slice::<Value>(&output.stdout).unwrap(),
-            whole
+            complete
         );
     }
     assert_eq!(csv(&cache), text);
 
-    // What can be asked about.
+    // Names in the history.
     let list = |arguments: &[&str]| {
         ask(
             &plain,
@@ -1576,14 +1589,14 @@ fn hours_that_are_over_in_every_telling() {
         .ok()
         .json();
     assert_eq!(contexts, json!(["admin"]));
-    // Nothing of it without Prometheus, and nothing for a wrong time.
-    let none = ask(
+    // Errors without Prometheus, and with invalid times.
+    let failed = ask(
         "http://127.0.0.1:1",
         &cluster().folder().join("nothing"),
         &["stats", "cluster", "-o", "json"],
     )
     .exits(6);
-    assert_eq!(none.out, "");
+    assert_eq!(failed.out, "");
     ask(&plain, &cache, &["stats", "cluster", "--start", "soon"])
         .exits(2)
         .says("`soon` is not a valid time");
@@ -1606,14 +1619,14 @@ fn hours_that_are_over_in_every_telling() {
         .flat_map(rows)
         .map(|row| row["id"].as_u64().unwrap())
         .collect();
-    assert_eq!(distinct.len(), 9, "a number is of one row");
+    assert_eq!(distinct.len(), 9, "every row has its own id");
 }
 
-/// A time as JSON has it.
-pub fn stamp(second: i64) -> Option<String> {
-    let made = Command::new("date")
+/// A Unix time in the format of the JSON output.
+pub fn timestamp(second: i64) -> Option<String> {
+    let output = Command::new("date")
         .args(["-u", "-d", &format!("@{second}"), "+%Y-%m-%dT%H:%M:%SZ"])
         .output()
         .ok()?;
-    Some(String::from_utf8(made.stdout).ok()?.trim().to_owned())
+    Some(String::from_utf8(output.stdout).ok()?.trim().to_owned())
 }

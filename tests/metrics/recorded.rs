@@ -1,12 +1,13 @@
-//! `doctor --recording-rules`: a Prometheus that runs them answers as one without, and is asked for
-//! what they recorded.
+//! `doctor --recording-rules`: a Prometheus with the rules gives the same answers as one without,
+//! and gpuctl queries the recorded series.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::Path;
 use std::process::Command;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use gpuctl_sandbox::eventually;
 use gpuctl_sandbox::exporter::Dialect;
 use serde_json::{Value, json};
 
@@ -14,37 +15,36 @@ use crate::support::{Scene, scrape};
 
 const MINUTE: i64 = 60;
 /// Seconds of a block of Prometheus. promtool evaluates rules block by block and stops at the first
-/// in which no evaluation is due, so a start in the last minute of a block would leave everything
-/// out; tests start where a block does.
+/// block without a due evaluation, so a start in the last minute of a block would record nothing.
+/// Therefore the tests start at the begin of a block.
 const BLOCK: i64 = 2 * 60 * MINUTE;
 
-/// Errors that devices told before now: node, device, code, the first and the last minute ago.
-const TOLD: [(&str, u32, u32, i64, i64); 5] = [
+/// XID errors before now: node, device, code, first and last minute before now.
+const ERRORS: [(&str, u32, u32, i64, i64); 5] = [
     ("recorded-0", 3, 79, 40, 38),
-    // What came after it has a larger number and is harmless.
+    // A later, harmless error with a larger number.
     ("recorded-0", 3, 94, 37, 3),
     // More than an hour ago.
     ("recorded-0", 5, 79, 90, 80),
-    // What a program can cause by itself.
+    // An error that applications can cause.
     ("recorded-1", 2, 31, 20, 10),
     ("recorded-1", 4, 48, 30, 29),
 ];
 
-/// Errors of the last hundred minutes as exporters told them, every half minute, in the format that
-/// promtool reads.
+/// XID errors of the last hundred minutes every half minute, in the OpenMetrics format of promtool.
 fn history(now: i64) -> String {
     let mut text = String::new();
-    let devices: BTreeSet<(&str, u32)> = TOLD
+    let devices: BTreeSet<(&str, u32)> = ERRORS
         .iter()
         .map(|(node, index, ..)| (*node, *index))
         .collect();
     for (node, index) in devices {
         for at in (now - 100 * MINUTE..now - 2 * MINUTE).step_by(30) {
-            let is_told = |(of, number, _, first, last): &&(&str, u32, u32, i64, i64)| {
-                (*of, *number) == (node, index)
+            let is_active = |(name, number, _, first, last): &&(&str, u32, u32, i64, i64)| {
+                (*name, *number) == (node, index)
                     && (now - first * MINUTE..=now - last * MINUTE).contains(&at)
             };
-            let code = TOLD.iter().find(is_told).map_or(0, |told| told.2);
+            let code = ERRORS.iter().find(is_active).map_or(0, |error| error.2);
             writeln!(text, r#"DCGM_FI_DEV_XID_ERRORS{{Hostname="{node}",gpu="{index}",UUID="GPU-{node}-{index}"}} {code} {at}"#)
                 .unwrap();
         }
@@ -62,18 +62,18 @@ fn now() -> i64 {
     .unwrap()
 }
 
-fn done(command: &mut Command) {
-    let made = command.output().unwrap();
+fn run_to_success(command: &mut Command) {
+    let output = command.output().unwrap();
     assert!(
-        made.status.success(),
+        output.status.success(),
         "{}{}",
-        String::from_utf8_lossy(&made.stdout),
-        String::from_utf8_lossy(&made.stderr)
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
     );
 }
 
 #[test]
-fn recorded_errors_are_those_that_devices_told() {
+fn recording_rules_do_not_change_the_reported_errors() {
     let scene = Scene::new("recorded", 2);
     let (folder, promtool) = (scene.cluster.folder(), scene.cluster.binary("promtool"));
     let rules = scene.gpuctl(&["doctor", "--recording-rules"]).ok().out;
@@ -81,7 +81,7 @@ fn recorded_errors_are_those_that_devices_told() {
     std::fs::write(&samples, history(now())).unwrap();
     let start = |name: &str, rules: Option<&Path>| {
         let blocks = folder.join(format!("{name}-tsdb"));
-        done(
+        run_to_success(
             Command::new(&promtool)
                 .args(["tsdb", "create-blocks-from", "openmetrics"])
                 .args([&samples, &blocks]),
@@ -101,33 +101,34 @@ fn recorded_errors_are_those_that_devices_told() {
         (json!("recorded-0"), json!("faulty"), json!("gpu-3: XID 79")),
         (json!("recorded-1"), json!("faulty"), json!("gpu-4: XID 48")),
     ];
-    let answers_so = |prometheus: &str| {
+    let check_nodes = |prometheus: &str| {
         let arguments = ["get", "nodes", "--pool", "recorded", "-o", "json"];
-        let of = |node: &Value| {
+        let fields = |node: &Value| {
             (
                 node["nodeName"].clone(),
                 node["status"].clone(),
                 node["reason"].clone(),
             )
         };
-        let end = Instant::now() + Duration::from_secs(40);
-        loop {
-            let nodes = scene.asking(prometheus, &arguments, "").ok().json();
-            let told: Vec<_> = nodes["items"].as_array().unwrap().iter().map(of).collect();
-            // Until the first scrape nothing but the past is known.
+        // Before the first scrape only the history is known.
+        let nodes = eventually("all devices have samples", Duration::from_secs(40), || {
+            let nodes = scene.gpuctl_at(prometheus, &arguments, "").ok().json();
             if nodes["coverage"]["gpusSampled"] == 16 {
-                return assert_eq!(told, expected, "{prometheus}");
+                Ok(nodes)
+            } else {
+                Err(nodes)
             }
-            assert!(Instant::now() < end, "{nodes:#}");
-            std::thread::sleep(Duration::from_millis(300));
-        }
+        });
+        let items = nodes["items"].as_array().unwrap();
+        let actual: Vec<_> = items.iter().map(fields).collect();
+        assert_eq!(actual, expected, "{prometheus}");
     };
     let is_recorded = |prometheus: &str| {
-        let told = scene
-            .asking(prometheus, &["doctor", "-o", "json"], "")
+        let doctor = scene
+            .gpuctl_at(prometheus, &["doctor", "-o", "json"], "")
             .ok()
             .json();
-        told["checks"]
+        doctor["checks"]
             .as_array()
             .unwrap()
             .iter()
@@ -135,23 +136,22 @@ fn recorded_errors_are_those_that_devices_told() {
     };
 
     let (plain, plain_log) = start("without-rules", None);
-    answers_so(&plain);
+    check_nodes(&plain);
     assert!(!is_recorded(&plain));
 
-    // Rules that ran for another set of codes are not those of this program, though they recorded
-    // the same.
-    let other = rules.replace("48,64,", "48,");
-    assert_ne!(other, rules);
-    for (name, rules, counts) in [
+    // Rules for another set of codes are ignored, although they recorded the same values.
+    let other_rules = rules.replace("48,64,", "48,");
+    assert_ne!(other_rules, rules);
+    for (name, rules, is_used) in [
         ("with-rules", &rules, true),
-        ("with-other-rules", &other, false),
+        ("with-other-rules", &other_rules, false),
     ] {
         let file = folder.join(format!("{name}-rules.yml"));
         std::fs::write(&file, rules).unwrap();
-        done(Command::new(&promtool).args(["check", "rules"]).arg(&file));
-        // As if they had been loaded more than an hour ago.
+        run_to_success(Command::new(&promtool).args(["check", "rules"]).arg(&file));
+        // Backfill the rules as if they had been loaded more than an hour ago.
         let (start_at, end_at) = ((now() - 65 * MINUTE) / BLOCK * BLOCK, now());
-        done(
+        run_to_success(
             Command::new(&promtool)
                 .args(["tsdb", "create-blocks-from", "rules", "--url", &plain])
                 .args([
@@ -164,16 +164,16 @@ fn recorded_errors_are_those_that_devices_told() {
                 .args([&folder.join(format!("{name}-tsdb")), &file]),
         );
         let (prometheus, log) = start(name, Some(&file));
-        answers_so(&prometheus);
-        assert_eq!(is_recorded(&prometheus), counts, "{name}");
-        let asked = std::fs::read_to_string(log).unwrap();
+        check_nodes(&prometheus);
+        assert_eq!(is_recorded(&prometheus), is_used, "{name}");
+        let query_log = std::fs::read_to_string(log).unwrap();
         assert_eq!(
-            asked.contains("gpuctl:DCGM_FI_DEV_XID_ERRORS:fatal[1h]"),
-            counts,
+            query_log.contains("gpuctl:DCGM_FI_DEV_XID_ERRORS:fatal[1h]"),
+            is_used,
             "{name}"
         );
-        assert_eq!(asked.contains("[1h:1m]"), !counts, "{name}");
+        assert_eq!(query_log.contains("[1h:1m]"), !is_used, "{name}");
     }
-    let asked = std::fs::read_to_string(plain_log).unwrap();
-    assert!(asked.contains("[1h:1m]") && !asked.contains("XID_ERRORS:fatal[1h]"));
+    let query_log = std::fs::read_to_string(plain_log).unwrap();
+    assert!(query_log.contains("[1h:1m]") && !query_log.contains("XID_ERRORS:fatal[1h]"));
 }

@@ -1,53 +1,53 @@
-//! Long ranges, whose samples come by remote read where a Prometheus serves it: twelve hours that
-//! are asked for at once are answered as by three questions of four hours each, which are too short
-//! for it, and Prometheus counts what it was asked.
+//! Remote read of long ranges: one command for twelve hours gives the same answer as three commands
+//! for four hours, which are too short for remote read. The metrics of Prometheus count its
+//! requests.
 
 use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::past::{HOUR, Telling, Written, ask, before, history, write};
+use crate::past::{HOUR, Sample, Variant, ask, history, hours_ago, write};
 use crate::support::cluster;
 
-/// The same three hours four times, the first samples of each twelve seconds later than before.
-fn twelve_hours() -> Vec<Written> {
+/// The same three hours four times, each copy shifted by another twelve seconds.
+fn twelve_hours() -> Vec<Sample> {
     let copy = |number: i64| {
         let shift = number * (3 * HOUR + 12);
-        history(Telling::Plain)
+        history(Variant::Plain)
             .0
             .into_iter()
-            .map(move |one| Written {
-                at: one.at + shift,
-                ..one
+            .map(move |sample| Sample {
+                at: sample.at + shift,
+                ..sample
             })
     };
     (0..4).flat_map(copy).collect()
 }
 
-/// How many times remote read was served.
-fn served(prometheus: &str) -> u64 {
-    let told = Command::new("curl")
+/// The number of remote read requests that Prometheus served.
+fn remote_reads(prometheus: &str) -> u64 {
+    let output = Command::new("curl")
         .args(["-s", &format!("{prometheus}/metrics")])
         .output()
         .unwrap();
-    let told = String::from_utf8(told.stdout).unwrap();
-    let line = told.lines().find(|line| {
+    let metrics = String::from_utf8(output.stdout).unwrap();
+    let line = metrics.lines().find(|line| {
         line.starts_with("prometheus_http_requests_total{code=\"200\",handler=\"/api/v1/read\"}")
     });
     line.map_or(0, |line| line.rsplit(' ').next().unwrap().parse().unwrap())
 }
 
 #[test]
-fn long_ranges_are_answered_alike_by_queries_and_by_chunks() {
-    let begin = before(15);
+fn remote_read_gives_the_same_answers_as_queries() {
+    let begin = hours_ago(15);
     let name = "remote-read";
     write(name, twelve_hours(), begin);
-    // What remote read adds to every series and queries do not.
+    // Remote read adds external labels to every series; queries do not.
     let prometheus = cluster()
         .labelled_prometheus(name, &json!({"cluster": "here"}), &[], &[])
         .unwrap();
     let cache = cluster().folder().join("remote-read-cache");
-    let asked = |level: &str, from: i64, to: i64| -> Vec<Value> {
+    let stats = |level: &str, from: i64, to: i64| -> Vec<Value> {
         let (start, end) = (
             (begin + from * HOUR).to_string(),
             (begin + to * HOUR).to_string(),
@@ -72,8 +72,8 @@ fn long_ranges_are_answered_alike_by_queries_and_by_chunks() {
             .unwrap_or_else(|| panic!("{rows:#}"))
             .clone()
     };
-    // Which time an answer was made at is no part of it.
-    let bare = |mut rows: Vec<Value>| {
+    // Removes the times of the query.
+    let without_times = |mut rows: Vec<Value>| {
         rows.iter_mut().for_each(|row| {
             ["created_at", "updated_at"]
                 .iter()
@@ -83,21 +83,25 @@ fn long_ranges_are_answered_alike_by_queries_and_by_chunks() {
         rows
     };
     for level in ["cluster", "namespaces", "workloads"] {
-        let before = served(&prometheus);
-        let short: Vec<Value> = [0, 4, 8]
+        let before = remote_reads(&prometheus);
+        let rows_of_queries: Vec<Value> = [0, 4, 8]
             .iter()
-            .flat_map(|hour| asked(level, *hour, hour + 4))
+            .flat_map(|hour| stats(level, *hour, hour + 4))
             .collect();
         assert_eq!(
-            served(&prometheus),
+            remote_reads(&prometheus),
             before,
-            "short ranges are asked for by queries"
+            "short ranges use queries"
         );
-        assert!(short.len() >= 12, "{short:#?}");
-        assert_eq!(bare(asked(level, 0, 12)), bare(short), "{level}");
-        // Four hours by queries alone, one in both ways, and up to four that were on their way
-        // until then.
-        let reads = served(&prometheus) - before;
+        assert!(rows_of_queries.len() >= 12, "{rows_of_queries:#?}");
+        assert_eq!(
+            without_times(stats(level, 0, 12)),
+            without_times(rows_of_queries),
+            "{level}"
+        );
+        // Of twelve hours, four are queried, the next one is read in both ways for comparison, and
+        // up to four more are queried in the meantime. The rest uses remote read.
+        let reads = remote_reads(&prometheus) - before;
         assert!((4..=8).contains(&reads), "{level}: {reads}");
     }
 }

@@ -1,23 +1,23 @@
-//! Scores from the real Prometheus, each computed again by plain arithmetic; and nobody becomes
-//! idle for lack of samples.
+//! Scores from a real Prometheus, compared with plain arithmetic. A GPU without samples is never
+//! idle.
 
 use serde_json::{Value, json};
 
 use crate::support::{Scene, file, near};
 
-/// Long enough for the samples that a test can wait for.
+/// A window that a test can wait for.
 const SHORT: [&str; 4] = ["--window", "6s", "--step", "1s"];
 
-fn of(list: &Value, index: u64) -> &Value {
+fn device(list: &Value, index: u64) -> &Value {
     list.as_array()
         .unwrap()
         .iter()
-        .find(|one| one["device_index"] == index)
+        .find(|row| row["device_index"] == index)
         .unwrap()
 }
 
 #[test]
-fn scores_low_ones_and_sums() {
+fn scores_match_the_formula_and_unknown_gpus_are_not_idle() {
     let scene = Scene::new("scored", 1);
     let pods = scene.train("work", 1, 4);
     // Utilization, memory copy, MiB of 80,000, watts of 400.
@@ -27,12 +27,12 @@ fn scores_low_ones_and_sums() {
         (14.0, 5.0, 8000, 80.0),
         (0.0, 0.0, 800, 40.0),
     ];
-    scene.load(&pods[0], |place, gpu| {
-        let (utilization, copy, used, watts) = loads[place as usize];
+    scene.load(&pods[0], |index, gpu| {
+        let (utilization, copy, used, watts) = loads[index as usize];
         (gpu.utilization, gpu.memory_copy, gpu.watts) = (utilization, copy, watts);
         (gpu.used_mib, gpu.free_mib) = (used, 80_000 - used);
     });
-    let by_hand: Vec<f64> = loads
+    let expected_scores: Vec<f64> = loads
         .iter()
         .map(|(utilization, copy, used, watts)| {
             0.5 * utilization
@@ -41,9 +41,9 @@ fn scores_low_ones_and_sums() {
                 + 0.1 * (watts / 400.0 * 100.0)
         })
         .collect();
-    // 80, 36, 12 and 1.2: a band each.
+    // 80, 36, 12 and 1.2 are in different bands.
     assert_eq!(
-        by_hand
+        expected_scores
             .iter()
             .map(|score| score.round())
             .collect::<Vec<_>>(),
@@ -55,33 +55,33 @@ fn scores_low_ones_and_sums() {
             .as_array()
             .unwrap()
             .iter()
-            .filter_map(|one| one["score"].as_f64())
+            .filter_map(|row| row["score"].as_f64())
             .collect();
         scores.len() == 4
             && scores
                 .iter()
-                .zip(&by_hand)
-                .all(|(found, expected)| (found - expected).abs() < 0.006)
+                .zip(&expected_scores)
+                .all(|(actual, expected)| (actual - expected).abs() < 0.006)
     };
     let list = scene.until(&arguments("results"), settled);
-    assert_eq!(list.as_array().unwrap().len(), 4, "those that a pod holds");
-    for (index, (score, status)) in by_hand
+    assert_eq!(list.as_array().unwrap().len(), 4, "only held GPUs");
+    for (index, (score, status)) in expected_scores
         .iter()
         .zip(["high", "normal", "low", "idle"])
         .enumerate()
     {
-        let one = of(&list, index as u64);
-        near(&one["score"], *score);
+        let row = device(&list, index as u64);
+        near(&row["score"], *score);
         assert_eq!(
-            (&one["status"], &one["pod"], &one["namespace"]),
+            (&row["status"], &row["pod"], &row["namespace"]),
             (&json!(status), &json!(pods[0]), &json!("scored"))
         );
         assert_eq!(
-            one["terms"],
+            row["terms"],
             json!(["gpu_util", "mem_copy", "mem_used", "power_usage"])
         );
         assert_eq!(
-            (&one["gpu_id"], &one["ai_analysis"]),
+            (&row["gpu_id"], &row["ai_analysis"]),
             (&json!(format!("GPU-scored-0-{index}")), &Value::Null)
         );
     }
@@ -93,10 +93,10 @@ fn scores_low_ones_and_sums() {
     let stats = scene.json(&arguments("stats"));
     near(
         &stats["avg_score"],
-        (by_hand[0] + by_hand[1] + by_hand[2] + by_hand[3]) / 4.0,
+        (expected_scores[0] + expected_scores[1] + expected_scores[2] + expected_scores[3]) / 4.0,
     );
-    near(&stats["min_score"], by_hand[3]);
-    near(&stats["max_score"], by_hand[0]);
+    near(&stats["min_score"], expected_scores[3]);
+    near(&stats["max_score"], expected_scores[0]);
     assert_eq!(
         (
             &stats["total_gpus"],
@@ -116,7 +116,7 @@ fn scores_low_ones_and_sums() {
         ),
         (&json!(4), &json!(2))
     );
-    // Other thresholds and weights, by flag and by the document's own file.
+    // Thresholds and weights from a flag and from a config file.
     let low = scene.json(&[&["score", "low", "--threshold", "40"], &SHORT[..]].concat());
     assert_eq!(low["count"], 3);
     let config = file(
@@ -125,7 +125,7 @@ fn scores_low_ones_and_sums() {
     );
     let list = scene.json(&["--config", config.to_str().unwrap(), "score"]);
     assert_eq!(
-        (&of(&list, 2)["score"], &of(&list, 2)["status"]),
+        (&device(&list, 2)["score"], &device(&list, 2)["status"]),
         (&json!(14.0), &json!("idle"))
     );
     let low = scene.json(&["--config", config.to_str().unwrap(), "score", "low"]);
@@ -144,7 +144,7 @@ fn scores_low_ones_and_sums() {
     assert_eq!(
         (&page["count"], page["gpus"].as_array().unwrap().len()),
         (&low["count"], 1),
-        "the count is of all pages"
+        "the count includes all pages"
     );
     let second = scene.json(&[
         "--config",
@@ -159,7 +159,7 @@ fn scores_low_ones_and_sums() {
         (second.as_array().unwrap().len(), &second[0]["gpu_id"]),
         (1, &list[3]["gpu_id"])
     );
-    // Free devices are shown on request and are nobody's waste.
+    // `--all` adds free GPUs.
     let all = scene
         .gpuctl(&[&["score", "--all", "-o", "json"], &SHORT[..]].concat())
         .ok()
@@ -167,7 +167,7 @@ fn scores_low_ones_and_sums() {
     assert_eq!(
         all.as_array().unwrap().len(),
         4,
-        "a namespace was named: free ones are in none"
+        "free GPUs are in no namespace, and a namespace is set"
     );
     let table = scene.gpuctl(&arguments("results")).ok().out;
     assert!(table.contains("high") && table.contains("80.0"), "{table}");
@@ -180,7 +180,7 @@ fn scores_low_ones_and_sums() {
         .exits(2)
         .says("thresholds must satisfy idle ≤ low ≤ high");
 
-    // The text format: valid by Prometheus' own tool, with the same numbers.
+    // The text format is valid for promtool and has the same numbers.
     let text = scene
         .gpuctl(&[&["score", "-o", "prometheus"], &SHORT[..]].concat())
         .ok()
@@ -193,12 +193,11 @@ fn scores_low_ones_and_sums() {
         .unwrap();
     std::io::Write::write_all(&mut check.stdin.take().unwrap(), text.as_bytes()).unwrap();
     let checked = check.wait_with_output().unwrap();
-    // Its opinions about names are about those of the document; only what cannot be parsed is
-    // wrong.
-    let opinion = String::from_utf8(checked.stderr).unwrap();
+    // promtool also warns about metric names, which are fixed. Only parsing errors matter.
+    let lint = String::from_utf8(checked.stderr).unwrap();
     assert!(
-        !opinion.contains("error while linting") && !opinion.contains("parsing error"),
-        "{opinion}"
+        !lint.contains("error while linting") && !lint.contains("parsing error"),
+        "{lint}"
     );
     let pod = &pods[0];
     let line = format!(
@@ -211,8 +210,8 @@ fn scores_low_ones_and_sums() {
         "{text}"
     );
 
-    // Half of what is known goes: what is left keeps its score, the rest is unknown and lowers
-    // nothing.
+    // Two devices become silent: the other two keep their scores, and the silent ones are unknown
+    // and do not lower the mean.
     scene.exporter.change(|fleet| {
         fleet
             .gpus
@@ -220,42 +219,43 @@ fn scores_low_ones_and_sums() {
             .filter(|gpu| gpu.index >= 2)
             .for_each(|gpu| gpu.silent = true);
     });
-    let nameless = |list: &Value| {
+    let unknown_count = |list: &Value| {
         list.as_array()
             .unwrap()
             .iter()
-            .filter(|one| one["gpu_id"].is_null())
+            .filter(|row| row["gpu_id"].is_null())
             .count()
     };
     let list = scene.until(&arguments("results"), |list| {
-        // On the way there they are what they were, then unknown; never lower.
-        for one in list
+        // Until then their scores must not fall.
+        for row in list
             .as_array()
             .unwrap()
             .iter()
-            .filter(|one| one["device_index"].as_u64() >= Some(2))
+            .filter(|row| row["device_index"].as_u64() >= Some(2))
         {
             assert!(
-                one["status"] == "unknown" || one["score"].as_f64() >= Some(by_hand[3] - 0.006),
-                "{one:#}"
+                row["status"] == "unknown"
+                    || row["score"].as_f64() >= Some(expected_scores[3] - 0.006),
+                "{row:#}"
             );
         }
-        nameless(list) == 2
+        unknown_count(list) == 2
     });
-    near(&of(&list, 0)["score"], by_hand[0]);
+    near(&device(&list, 0)["score"], expected_scores[0]);
     assert_eq!(
         list.as_array().unwrap().len(),
         4,
-        "held ones that nobody measures are there"
+        "held GPUs are listed without samples too"
     );
-    for one in list
+    for row in list
         .as_array()
         .unwrap()
         .iter()
-        .filter(|one| one["gpu_id"].is_null())
+        .filter(|row| row["gpu_id"].is_null())
     {
         assert_eq!(
-            (&one["status"], &one["pod"], &one["score"]),
+            (&row["status"], &row["pod"], &row["score"]),
             (&json!("unknown"), &json!(pods[0]), &Value::Null)
         );
     }
@@ -268,13 +268,16 @@ fn scores_low_ones_and_sums() {
         ),
         (&json!(4), &json!(2), &json!(0))
     );
-    near(&stats["avg_score"], f64::midpoint(by_hand[0], by_hand[1]));
+    near(
+        &stats["avg_score"],
+        f64::midpoint(expected_scores[0], expected_scores[1]),
+    );
     let long = scene.json(&["score", "--window", "1h", "--step", "30s"]);
-    for one in long.as_array().unwrap() {
+    for row in long.as_array().unwrap() {
         assert_eq!(
-            (&one["status"], &one["score"]),
+            (&row["status"], &row["score"]),
             (&json!("unknown"), &Value::Null),
-            "an hour of which a minute was sampled: {one:#}"
+            "an hour with samples of one minute: {row:#}"
         );
     }
     let stats = scene.json(&["score", "stats", "--window", "1h"]);
@@ -283,70 +286,74 @@ fn scores_low_ones_and_sums() {
             && stats["idle_count"] == 0
             && stats["by_status"]["unknown"] == stats["total_gpus"]
     );
-    // Without Prometheus there is no answer.
+    // Without Prometheus the command fails.
     let run = scene
-        .asking("http://127.0.0.1:1", &["score", "stats", "-o", "json"], "")
+        .gpuctl_at("http://127.0.0.1:1", &["score", "stats", "-o", "json"], "")
         .exits(6);
     assert_eq!(run.out, "");
 }
 
 #[test]
-fn a_pod_that_has_just_begun_is_not_idle_for_what_was_before_it() {
+fn a_new_pod_is_not_idle_because_of_samples_before_its_start() {
     let scene = Scene::new("begun", 1);
-    // The devices stand idle for longer than the window before anybody has them.
+    // The free devices are idle for longer than the score window.
     let idle_until = std::time::Instant::now() + std::time::Duration::from_secs(14);
     scene.until(&scene.nodes(), |list| {
         list["coverage"]["gpusSampled"] == 8 && std::time::Instant::now() > idle_until
     });
-    // They are busy from before the pod begins, so that nothing depends on how fast this test is.
+    // The load begins before the pod, so that the result does not depend on the speed of the test.
     scene.exporter.change(|fleet| {
         fleet
             .gpus
             .iter_mut()
             .for_each(|gpu| (gpu.utilization, gpu.memory_copy) = (95.0, 95.0));
     });
-    std::thread::sleep(std::time::Duration::from_secs(2));
+    let details = [&scene.nodes()[..], &["--gpu-detail"]].concat();
+    scene.until(&details, |list| {
+        let gpus = list["items"][0]["gpus"].as_array().unwrap();
+        gpus.len() == 8 && gpus.iter().all(|gpu| gpu["utilization"] == 95.0)
+    });
     scene.train("work", 1, 2);
     scene.until(&["score", "--window", "12s", "--step", "1s"], |list| {
         let all = list.as_array().unwrap();
         assert!(
             all.iter()
-                .all(|one| one["status"] != "idle" && one["status"] != "low"),
+                .all(|row| row["status"] != "idle" && row["status"] != "low"),
             "{list:#}"
         );
-        all.len() == 2 && all.iter().all(|one| one["gpu_util"] == 95.0)
+        all.len() == 2 && all.iter().all(|row| row["gpu_util"] == 95.0)
     });
 }
 
 #[test]
-fn a_server_is_judged_by_its_requests_and_not_by_its_memory() {
+fn a_server_is_scored_by_its_requests_and_not_by_its_memory() {
     let scene = Scene::new("served", 1);
     let (silent, busy) = (
         scene.train("silent", 1, 1).remove(0),
         scene.train("busy", 1, 1).remove(0),
     );
-    // The first has its model in memory and is low by its score of 19; the second is idle by its
-    // score of 1.
+    // The first server has a model in memory and a score of 19 (low). The second has a score of 1
+    // (idle).
     for (pod, used) in [(&silent, 72_000), (&busy, 800)] {
         scene.load(pod, |_, gpu| {
             (gpu.utilization, gpu.memory_copy, gpu.watts) = (0.0, 0.0, 40.0);
             (gpu.used_mib, gpu.free_mib) = (used, 80_000 - used);
         });
     }
-    let told = |list: &Value, pod: &str| {
-        let one = list
+    let states = |list: &Value, pod: &str| {
+        let row = list
             .as_array()
             .unwrap()
             .iter()
-            .find(|one| one["pod"] == pod)
+            .find(|row| row["pod"] == pod)
             .cloned()
             .unwrap_or_default();
-        [one["status"].clone(), one["serving"].clone()]
+        [row["status"].clone(), row["serving"].clone()]
     };
     let arguments = [&["score", "results"], &SHORT[..]].concat();
     scene.until(&arguments, |list| {
-        told(list, &silent) == [json!("low"), Value::Null]
-            && told(list, &busy) == [json!("idle"), Value::Null]
+        states(list, &silent) == [json!("low"), Value::Null]
+            && states(list, &busy) == [json!("idle"), Value::Null]
     });
     let requests = |pod: &str, running: u32| {
         let labels = format!("namespace=\"served\",pod=\"{pod}\",model_name=\"m\"");
@@ -358,15 +365,15 @@ fn a_server_is_judged_by_its_requests_and_not_by_its_memory() {
         .exporter
         .change(|fleet| fleet.extra = requests(&silent, 0) + &requests(&busy, 1));
     let list = scene.until(&arguments, |list| {
-        told(list, &silent) == [json!("idle"), json!("idle")]
-            && told(list, &busy) == [json!("normal"), json!("active")]
+        states(list, &silent) == [json!("idle"), json!("idle")]
+            && states(list, &busy) == [json!("normal"), json!("active")]
     });
     near(
         &list
             .as_array()
             .unwrap()
             .iter()
-            .find(|one| one["pod"] == silent.as_str())
+            .find(|row| row["pod"] == silent.as_str())
             .unwrap()["score"],
         19.0,
     );
@@ -375,11 +382,11 @@ fn a_server_is_judged_by_its_requests_and_not_by_its_memory() {
         (&low["count"], &low["gpus"][0]["pod"]),
         (&json!(1), &json!(silent))
     );
-    // A server may be needed at once: it is named to nobody unless that is wished.
+    // Serving pods are posted only with `--control-serving`, because a request can arrive anytime.
     let control = |more: &[&str]| {
         let address = ["score", "--control-api", "http://127.0.0.1:1/x"];
         scene
-            .asking(
+            .gpuctl_at(
                 &scene.prometheus,
                 &[&address[..], more, &SHORT[..]].concat(),
                 "",

@@ -1,4 +1,4 @@
-//! When a waiting job starts, from a history of starts whose every wait is known.
+//! Estimates of when a waiting job starts, from a history of starts with known waiting times.
 
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -7,21 +7,19 @@ use gpuctl_sandbox::Persona;
 use gpuctl_sandbox::nodes::{in_pool, node};
 use serde_json::{Value, json};
 
-use crate::past::{Written, ask, store};
+use crate::past::{Sample, ask, store};
 use crate::support::{A100, GPU, cluster, gpuctl, run};
 
-/// Pods of the past: nineteen of eight GPUs that waited 1,000 to 19,000 s, and others that are not
-/// similar.
-fn history(now: i64) -> Vec<Written> {
-    let mut written = Vec::new();
+/// Past pods: nineteen pods with eight GPUs that waited 1,000 to 19,000 s, and dissimilar ones.
+fn history(now: i64) -> Vec<Sample> {
+    let mut samples = Vec::new();
     let mut start = |name: String, node: &str, gpus: u64, waited: i64| {
         let created = now - 5 * 86_400;
         let id = format!("namespace=\"starting\",pod=\"{name}\",uid=\"{name}\"");
         let mut put = |series: String, value: i64| {
-            // Ten minutes of its life, in the begin of which it waits; a scrape every half minute
-            // would say no more.
+            // Three samples are enough: the values are constant.
             for at in [0, 300, 600] {
-                written.push(Written {
+                samples.push(Sample {
                     series: series.clone(),
                     at,
                     value: value.to_string(),
@@ -54,11 +52,11 @@ fn history(now: i64) -> Vec<Written> {
         start(format!("small-{number}"), "starting-0", 1, 50_000);
         start(format!("elsewhere-{number}"), "another", 8, 70_000);
     }
-    written
+    samples
 }
 
 #[test]
-fn a_waiting_job_is_told_how_long_similar_ones_waited() {
+fn estimates_come_from_the_waiting_times_of_similar_jobs() {
     let now = i64::try_from(
         SystemTime::now()
             .duration_since(UNIX_EPOCH)
@@ -79,35 +77,37 @@ fn a_waiting_job_is_told_how_long_similar_ones_waited() {
             "kind: training\nversion: v0.1\njob: {{name: {name}}}\nenvironment: {{image: busybox, command: [sleep, '1']}}\nresources: {{pool: starting, gpu: {gpus}}}\n"
         )
     };
-    let with = |arguments: &[&str], input: &str| {
+    let gpuctl_in_namespace = |arguments: &[&str], input: &str| {
         let mut command = gpuctl(cluster(), Persona::Admin);
         command
             .args(["--prometheus", &prometheus, "-n", "starting"])
             .args(arguments);
         run(command, input)
     };
-    with(
+    gpuctl_in_namespace(
         &["create", "-f", "-", "--wait", "--timeout", "60s"],
         &train("holder", 8),
     )
     .ok();
-    // Places 2, 10 and 18 of nineteen.
-    let fit = with(&["fit", "-f", "-", "-o", "json"], &train("next", 8))
+    // The percentiles are the values 2, 10 and 18 of nineteen.
+    let fit = gpuctl_in_namespace(&["fit", "-f", "-", "-o", "json"], &train("next", 8))
         .exits(8)
         .json();
-    let own = fit.get("items").map_or(&fit, |items| &items[0]);
-    let own = if own.is_array() { &own[0] } else { own };
+    let item = fit.get("items").map_or(&fit, |items| &items[0]);
+    let item = if item.is_array() { &item[0] } else { item };
     assert_eq!(
-        own["start"],
+        item["start"],
         json!({"p10Seconds": 2000.0, "p50Seconds": 10_000.0, "p90Seconds": 18_000.0, "similarStarts": 19, "days": 7, "latestSeconds": null}),
         "{fit:#}"
     );
-    let told = with(&["fit", "-f", "-"], &train("next", 8)).exits(8).out;
+    let text = gpuctl_in_namespace(&["fit", "-f", "-"], &train("next", 8))
+        .exits(8)
+        .out;
     assert!(
-        told.contains("start: P50 2h, P90 5h, from 19 similar starts within 7 days"),
-        "{told}"
+        text.contains("start: P50 2h, P90 5h, from 19 similar starts within 7 days"),
+        "{text}"
     );
-    with(
+    gpuctl_in_namespace(
         &["create", "-f", "-", "--allow-pending"],
         &(train("next", 8) + "---\n" + &train("little", 1)),
     )
@@ -122,21 +122,21 @@ fn a_waiting_job_is_told_how_long_similar_ones_waited() {
         .json()
     };
     let next = why("next");
-    let half = next["start"]["p50Seconds"]
+    let median = next["start"]["p50Seconds"]
         .as_f64()
         .unwrap_or_else(|| panic!("{next:#}"));
     assert!(
-        (9_800.0..=10_000.0).contains(&half),
-        "what it has waited is taken off: {half}"
+        (9_800.0..=10_000.0).contains(&median),
+        "the time already waited is subtracted: {median}"
     );
     assert_eq!(
         why("little")["start"],
         json!({"p10Seconds": null, "p50Seconds": null, "p90Seconds": null, "similarStarts": 5, "days": 7, "latestSeconds": null})
     );
-    let told = with(&["why", "little"], "").ok().out;
+    let text = gpuctl_in_namespace(&["why", "little"], "").ok().out;
     assert!(
-        told.contains("start: unknown, only 5 similar starts within 7 days"),
-        "{told}"
+        text.contains("start: unknown, only 5 similar starts within 7 days"),
+        "{text}"
     );
     assert_eq!(why("holder")["start"], Value::Null);
     assert_eq!(
@@ -151,12 +151,12 @@ fn a_waiting_job_is_told_how_long_similar_ones_waited() {
         .ok()
         .json()["start"],
         Value::Null,
-        "without a Prometheus nothing is told"
+        "no estimate without Prometheus"
     );
 }
 
 #[test]
-fn deadlines_of_those_that_run_bound_the_wait() {
+fn deadlines_of_running_jobs_bound_the_wait() {
     let admin = cluster().kubectl(Persona::Admin);
     admin.apply(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "bounded"}}));
     cluster().add_nodes(&[in_pool(
@@ -168,49 +168,49 @@ fn deadlines_of_those_that_run_bound_the_wait() {
             "kind: training\nversion: v0.1\njob: {{name: {name}{more}}}\nenvironment: {{image: busybox, command: [sleep, '1']}}\nresources: {{pool: bounded, gpu: {gpus}}}\n"
         )
     };
-    let with = |arguments: &[&str], input: &str| {
+    let gpuctl_in_namespace = |arguments: &[&str], input: &str| {
         let mut command = gpuctl(cluster(), Persona::Admin);
         command
             .args(["--prometheus", "none", "-n", "bounded"])
             .args(arguments);
         run(command, input)
     };
-    // Four GPUs until an hour from now, two until two hours from now, and two for who knows how
-    // many tries.
+    // Four GPUs are held for at most one hour, two for at most two hours, and two for an unknown
+    // time, because the job can be retried.
     for (name, gpus, more) in [
         ("hour", 4, ", max_runtime: 1h, retries: 0"),
         ("two", 2, ", max_runtime: 2h, retries: 0"),
         ("tries", 2, ", max_runtime: 1h, retries: 1"),
     ] {
-        with(
+        gpuctl_in_namespace(
             &["create", "-f", "-", "--wait", "--timeout", "60s"],
             &train(name, gpus, more),
         )
         .ok();
     }
     let latest = |gpus: u64| {
-        let fit = with(&["fit", "-f", "-", "-o", "json"], &train("next", gpus, ""))
+        let fit = gpuctl_in_namespace(&["fit", "-f", "-", "-o", "json"], &train("next", gpus, ""))
             .exits(8)
             .json();
-        let own = if fit.is_array() { fit[0].clone() } else { fit };
-        own["start"]["latestSeconds"].as_f64()
+        let item = if fit.is_array() { fit[0].clone() } else { fit };
+        item["start"]["latestSeconds"].as_f64()
     };
-    let within = |seconds: Option<f64>, most: f64| {
-        seconds.is_some_and(|seconds| (most - 120.0..=most).contains(&seconds))
+    let within = |seconds: Option<f64>, limit: f64| {
+        seconds.is_some_and(|seconds| (limit - 120.0..=limit).contains(&seconds))
     };
     assert!(within(latest(4), 3600.0), "{:?}", latest(4));
     assert!(within(latest(6), 7200.0), "{:?}", latest(6));
-    assert_eq!(latest(8), None, "one of the holders has no end");
-    with(
+    assert_eq!(latest(8), None, "one of the running jobs has no deadline");
+    gpuctl_in_namespace(
         &["create", "-f", "-", "--allow-pending"],
         &train("next", 4, ""),
     )
     .ok();
-    let told = with(&["why", "next"], "").ok().out;
+    let text = gpuctl_in_namespace(&["why", "next"], "").ok().out;
     assert!(
-        told.contains("start: within 59m at the latest, from deadlines of running jobs"),
-        "{told}"
+        text.contains("start: within 59m at the latest, from deadlines of running jobs"),
+        "{text}"
     );
-    // Another job that waits for the same node may come first.
+    // Another job that waits for the same node can be scheduled first.
     assert_eq!(latest(4), None);
 }

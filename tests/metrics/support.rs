@@ -1,21 +1,20 @@
-//! An exporter whose every number is known, a Prometheus of its own that scrapes it, and gpuctl
-//! that asks it.
+//! An exporter with known values, a Prometheus that scrapes it, and gpuctl commands that query it.
 
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::OnceLock;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use gpuctl::generated::KEYS;
 use gpuctl_sandbox::exporter::{Dialect, Exporter, Gpu};
 use gpuctl_sandbox::nodes::{in_pool, node};
-use gpuctl_sandbox::{Cluster, Options, Persona};
+use gpuctl_sandbox::{Cluster, Options, Persona, eventually};
 use serde_json::{Value, json};
 
 use crate::runner;
 pub use crate::runner::{Run, run};
 
-/// The cluster of the tests that look at their own part of it only.
+/// The cluster of tests that use only their own namespace and nodes.
 pub fn cluster() -> &'static Cluster {
     static CLUSTER: OnceLock<Cluster> = OnceLock::new();
     CLUSTER.get_or_init(|| {
@@ -26,18 +25,19 @@ pub fn cluster() -> &'static Cluster {
 pub const A100: (&str, &str) = ("nvidia.com/gpu.product", "NVIDIA-A100-SXM4-80GB");
 pub const GPU: &str = "nvidia.com/gpu";
 
-/// How a scrape treats labels that clash.
-pub fn scrape(exporter: &Exporter, dialect: Dialect, honors: bool) -> Value {
+/// A scrape configuration. `honor_labels` decides which value wins when a label of the exporter
+/// clashes with a label of the target.
+pub fn scrape(exporter: &Exporter, dialect: Dialect, honor_labels: bool) -> Value {
     json!({
-        "job_name": format!("{}-{honors}", dialect.name()), "honor_labels": honors,
+        "job_name": format!("{}-{honor_labels}", dialect.name()), "honor_labels": honor_labels,
         "metrics_path": format!("/metrics/{}", dialect.name()),
         "static_configs": [{"targets": [exporter.address()],
-            // What the exporter's own pod adds.
+            // Labels of the exporter's own pod.
             "labels": {"namespace": "gpu-operator", "pod": "dcgm-exporter-x7k2p", "container": "exporter"}}],
     })
 }
 
-/// A namespace and a pool of the same name with an exporter and a Prometheus for it.
+/// A namespace and a node pool of the same name, with an exporter and a Prometheus.
 pub struct Scene {
     pub name: &'static str,
     pub cluster: &'static Cluster,
@@ -46,7 +46,7 @@ pub struct Scene {
 }
 
 impl Scene {
-    /// With nodes of eight A100; every device is idle until somebody says otherwise.
+    /// Creates nodes with eight idle A100 each.
     pub fn new(name: &'static str, nodes: usize) -> Self {
         Self::on(cluster(), name, nodes)
     }
@@ -57,7 +57,7 @@ impl Scene {
         let names: Vec<String> = (0..nodes).map(|index| format!("{name}-{index}")).collect();
         let objects: Vec<Value> = names
             .iter()
-            .map(|one| in_pool(node(one, Some(A100), &[(GPU, 8)]), name))
+            .map(|node_name| in_pool(node(node_name, Some(A100), &[(GPU, 8)]), name))
             .collect();
         if nodes > 0 {
             cluster.add_nodes(&objects);
@@ -81,8 +81,8 @@ impl Scene {
         }
     }
 
-    /// Runs a training of `pods` pods with `gpus` devices each, and gives them devices in order.
-    /// Returns the pods by name.
+    /// Runs a training of `pods` pods with `gpus` devices each, and assigns devices in order.
+    /// Returns the names of the pods.
     pub fn train(&self, job: &str, pods: u32, gpus: u32) -> Vec<String> {
         let name = self.name;
         let yaml = format!(
@@ -90,12 +90,12 @@ impl Scene {
         );
         self.gpuctl_with(&["create", "-f", "-", "--wait", "--timeout", "60s"], &yaml)
             .ok();
-        self.hand_out(job)
+        self.assign_devices(job)
     }
 
-    /// Gives devices to the pods of a job as a kubelet would: free ones, in order. Returns the pods
-    /// by name.
-    pub fn hand_out(&self, job: &str) -> Vec<String> {
+    /// Assigns free devices to the pods of a job in order, as a kubelet would. Returns the names of
+    /// the pods.
+    pub fn assign_devices(&self, job: &str) -> Vec<String> {
         let list = self.cluster.kubectl(Persona::Admin).json(&[
             "get",
             "pods",
@@ -134,22 +134,22 @@ impl Scene {
             .collect()
     }
 
-    /// Sets values of the devices that a pod holds, with their place among them.
+    /// Changes the devices of a pod. `change` gets the index of each device within the pod.
     pub fn load(&self, pod: &str, change: impl Fn(u32, &mut Gpu)) {
         self.exporter.change(|fleet| {
             let held = fleet
                 .gpus
                 .iter_mut()
                 .filter(|gpu| gpu.pods.iter().any(|(_, name, _)| name == pod));
-            held.zip(0..).for_each(|(gpu, place)| change(place, gpu));
+            held.zip(0..).for_each(|(gpu, index)| change(index, gpu));
         });
     }
 
-    /// Devices as they are exported now.
+    /// A copy of the exported devices.
     pub fn gpus(&self) -> Vec<Gpu> {
-        let mut found = Vec::new();
-        self.exporter.change(|fleet| found.clone_from(&fleet.gpus));
-        found
+        let mut gpus = Vec::new();
+        self.exporter.change(|fleet| gpus.clone_from(&fleet.gpus));
+        gpus
     }
 
     pub fn gpuctl(&self, arguments: &[&str]) -> Run {
@@ -157,11 +157,11 @@ impl Scene {
     }
 
     pub fn gpuctl_with(&self, arguments: &[&str], input: &str) -> Run {
-        self.asking(&self.prometheus, arguments, input)
+        self.gpuctl_at(&self.prometheus, arguments, input)
     }
 
-    /// The same with another Prometheus.
-    pub fn asking(&self, prometheus: &str, arguments: &[&str], input: &str) -> Run {
+    /// Runs gpuctl with another Prometheus.
+    pub fn gpuctl_at(&self, prometheus: &str, arguments: &[&str], input: &str) -> Run {
         let mut command = gpuctl(self.cluster, Persona::Admin);
         command
             .args(["--prometheus", prometheus, "-n", self.name])
@@ -175,23 +175,24 @@ impl Scene {
             .json()
     }
 
-    /// Asks again until the answer is as wanted: a change takes a scrape to be seen.
+    /// Retries until the answer is as expected. A change is visible after the next scrape.
+    #[track_caller]
     pub fn until(&self, arguments: &[&str], good: impl Fn(&Value) -> bool) -> Value {
-        let end = Instant::now() + Duration::from_secs(40);
-        loop {
-            let answer = self.json(arguments);
-            if good(&answer) {
-                return answer;
-            }
-            assert!(
-                Instant::now() < end,
-                "{arguments:?} never answers what is awaited: {answer:#}"
-            );
-            std::thread::sleep(Duration::from_millis(300));
-        }
+        eventually(
+            &format!("{arguments:?} gives the expected answer"),
+            Duration::from_secs(40),
+            || {
+                let answer = self.json(arguments);
+                if good(&answer) {
+                    Ok(answer)
+                } else {
+                    Err(answer)
+                }
+            },
+        )
     }
 
-    /// The nodes of this scene.
+    /// Arguments that list the nodes of this scene.
     pub fn nodes(&self) -> [&'static str; 4] {
         ["get", "nodes", "--pool", self.name]
     }
@@ -228,14 +229,14 @@ pub fn gpuctl(cluster: &Cluster, persona: Persona) -> Command {
     command
 }
 
-/// A file for one test.
+/// Writes a file into the folder of the shared cluster.
 pub fn file(name: &str, text: &str) -> PathBuf {
     let path = cluster().folder().join(name);
     std::fs::write(&path, text).unwrap();
     path
 }
 
-/// The arithmetic mean, by hand.
+/// The arithmetic mean.
 pub fn mean(values: &[f64]) -> f64 {
     let mut sum = 0.0;
     for value in values {
@@ -244,14 +245,14 @@ pub fn mean(values: &[f64]) -> f64 {
     sum / values.len() as f64
 }
 
-/// Both are the same number to two decimals.
+/// Asserts that a number is equal to two decimals.
 #[track_caller]
-pub fn near(found: &Value, expected: f64) {
-    let number = found
+pub fn near(actual: &Value, expected: f64) {
+    let number = actual
         .as_f64()
-        .unwrap_or_else(|| panic!("{found} is no number; {expected} was expected"));
+        .unwrap_or_else(|| panic!("{actual} is not a number; expected {expected}"));
     assert!(
         (number - expected).abs() < 0.006,
-        "{number} is not {expected}"
+        "{number} instead of {expected}"
     );
 }

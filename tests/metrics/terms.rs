@@ -1,6 +1,9 @@
-//! Scores of devices that are no plain ones: a term missing, MIG, AMD, two replicas of Prometheus,
-//! garbage, gaps. Each by arithmetic that is written out.
+//! Scores in special cases, compared with plain arithmetic: missing terms, MIG, AMD, two replicas
+//! of Prometheus, garbage, gaps.
 
+use std::time::Duration;
+
+use gpuctl_sandbox::eventually;
 use gpuctl_sandbox::exporter::Dialect;
 use gpuctl_sandbox::nodes::{in_pool, node};
 use serde_json::{Value, json};
@@ -9,37 +12,35 @@ use crate::support::{A100, Scene, gpu, near, scrape};
 
 const SHORT: [&str; 5] = ["score", "--window", "6s", "--step", "1s"];
 
-/// Asks a Prometheus until every device has a score.
-fn settled(scene: &Scene, prometheus: &str, count: usize) -> Value {
-    let end = std::time::Instant::now() + std::time::Duration::from_secs(40);
-    loop {
-        let list = scene
-            .asking(prometheus, &[&SHORT[..], &["-o", "json"]].concat(), "")
-            .ok()
-            .json();
-        let known = list
-            .as_array()
-            .unwrap()
-            .iter()
-            .filter(|one| one["score"].is_number())
-            .count();
-        if known == count {
-            return list;
-        }
-        assert!(std::time::Instant::now() < end, "{list:#}");
-        std::thread::sleep(std::time::Duration::from_millis(300));
-    }
+/// Retries until `count` devices have a score.
+fn scores(scene: &Scene, prometheus: &str, count: usize) -> Value {
+    eventually(
+        &format!("{count} devices have a score"),
+        Duration::from_secs(40),
+        || {
+            let list = scene
+                .gpuctl_at(prometheus, &[&SHORT[..], &["-o", "json"]].concat(), "")
+                .ok()
+                .json();
+            let rows = list.as_array().unwrap().iter();
+            if rows.filter(|row| row["score"].is_number()).count() == count {
+                Ok(list)
+            } else {
+                Err(list)
+            }
+        },
+    )
 }
 
 #[test]
-fn each_term_missing_in_turn() {
+fn scores_are_reweighted_when_a_term_is_missing() {
     let scene = Scene::new("terms", 1);
     let pods = scene.train("work", 1, 1);
     scene.load(&pods[0], |_, gpu| {
         (gpu.utilization, gpu.memory_copy, gpu.watts) = (60.0, 30.0, 200.0);
         (gpu.used_mib, gpu.free_mib) = (20_000, 60_000);
     });
-    // Terms: 60, 30, 25 % of 80,000 MiB, 50 % of 400 W.
+    // Terms: 60, 30, 25 (20,000 of 80,000 MiB), 50 (200 of 400 W).
     let without = |metric: &str| {
         let mut scrape = scrape(&scene.exporter, Dialect::Dcgm, false);
         scrape["metric_relabel_configs"] =
@@ -49,13 +50,13 @@ fn each_term_missing_in_turn() {
             .another_prometheus(&format!("without-{}", metric.len()), &json!([scrape]))
             .unwrap()
     };
-    let all = settled(&scene, &scene.prometheus, 1);
+    let complete = scores(&scene, &scene.prometheus, 1);
     near(
-        &all[0]["score"],
+        &complete[0]["score"],
         0.5 * 60.0 + 0.2 * 30.0 + 0.2 * 25.0 + 0.1 * 50.0,
     );
-    let weighed = scene.json(&[&SHORT[..], &["--weights", "1,3,0,0"]].concat());
-    near(&weighed[0]["score"], (60.0 + 3.0 * 30.0) / 4.0);
+    let weighted = scene.json(&[&SHORT[..], &["--weights", "1,3,0,0"]].concat());
+    near(&weighted[0]["score"], (60.0 + 3.0 * 30.0) / 4.0);
     for (metric, score, terms) in [
         (
             "DCGM_FI_DEV_MEM_COPY_UTIL",
@@ -73,7 +74,7 @@ fn each_term_missing_in_turn() {
             json!(["gpu_util", "mem_copy", "mem_used"]),
         ),
     ] {
-        let list = settled(&scene, &without(metric), 1);
+        let list = scores(&scene, &without(metric), 1);
         near(&list[0]["score"], score);
         assert_eq!(
             (&list[0]["terms"], &list[0]["status"]),
@@ -81,20 +82,20 @@ fn each_term_missing_in_turn() {
             "{metric}"
         );
     }
-    // Without its first term a score says nothing: the device is unknown, and never low.
-    let list = settled(&scene, &without("DCGM_FI_DEV_GPU_UTIL"), 1);
+    // Without utilization the device is unknown, and not low.
+    let list = scores(&scene, &without("DCGM_FI_DEV_GPU_UTIL"), 1);
     assert_eq!(
         (&list[0]["status"], &list[0]["gpu_util"]),
         (&json!("unknown"), &Value::Null)
     );
-    // What there is of memory is known of the model where nobody measures it: 81,920 MiB.
-    let list = settled(&scene, &without("DCGM_FI_DEV_FB_FREE"), 1);
+    // Without free memory, the total comes from the model: 81,920 MiB.
+    let list = scores(&scene, &without("DCGM_FI_DEV_FB_FREE"), 1);
     near(
         &list[0]["score"],
         0.5 * 60.0 + 0.2 * 30.0 + 0.2 * (20_000.0 / 81_920.0 * 100.0) + 0.1 * 50.0,
     );
-    // The power that the model may draw, where no limit is exported, is 400 W for this one as well.
-    let list = settled(
+    // Without a power limit, it comes from the model: also 400 W.
+    let list = scores(
         &scene,
         &without("DCGM_FI_DEV_(ENFORCED_)?POWER_(MGMT_)?LIMIT"),
         1,
@@ -106,25 +107,25 @@ fn each_term_missing_in_turn() {
             .iter_mut()
             .for_each(|gpu| gpu.model = "NVIDIA Unheard-Of".to_owned());
     });
-    let unheard = without("DCGM_FI_DEV_(ENFORCED_|_)?POWER_(MGMT_)?LIMIT");
-    let list = settled(&scene, &unheard, 1);
+    let without_limits = without("DCGM_FI_DEV_(ENFORCED_|_)?POWER_(MGMT_)?LIMIT");
+    let list = scores(&scene, &without_limits, 1);
     assert_eq!(
         list[0]["terms"],
         json!(["gpu_util", "mem_copy", "mem_used"]),
-        "of an unknown model, the share is unknown"
+        "the power limit of an unknown model is unknown"
     );
     near(&list[0]["power_usage"], 200.0);
-    let list = settled(&scene, &without("(DCGM_FI_DEV_FB_FREE)"), 1);
+    let list = scores(&scene, &without("(DCGM_FI_DEV_FB_FREE)"), 1);
     assert_eq!(
         list[0]["terms"],
         json!(["gpu_util", "mem_copy"]),
-        "neither is its memory"
+        "the memory of an unknown model is unknown"
     );
     near(&list[0]["mem_used_mb"], 20_000.0);
 }
 
 #[test]
-fn instances_amd_devices_copies_garbage_and_gaps() {
+fn scores_of_mig_amd_and_replicas_are_exact_despite_garbage_and_gaps() {
     let scene = Scene::new("kinds", 1);
     let admin = scene.cluster.kubectl(gpuctl_sandbox::Persona::Admin);
     scene.cluster.add_nodes(&[in_pool(
@@ -142,29 +143,29 @@ fn instances_amd_devices_copies_garbage_and_gaps() {
         "-n",
         "kinds",
     ]);
-    scene.load(&pods[0], |place, gpu| {
-        (gpu.utilization, gpu.memory_copy, gpu.watts) = ([80.0, 4.0][place as usize], 40.0, 300.0);
+    scene.load(&pods[0], |index, gpu| {
+        (gpu.utilization, gpu.memory_copy, gpu.watts) = ([80.0, 4.0][index as usize], 40.0, 300.0);
         (gpu.used_mib, gpu.free_mib) = (32_000, 48_000);
     });
     scene.exporter.change(|fleet| {
         for instance in 1..=7 {
-            let mut one = gpu("kinds-mig", 0);
-            (one.instance, one.utilization) = (Some(("1g.10gb".to_owned(), instance)), 0.0);
-            (one.used_mib, one.free_mib) = (2048, 8192);
+            let mut slice = gpu("kinds-mig", 0);
+            (slice.instance, slice.utilization) = (Some(("1g.10gb".to_owned(), instance)), 0.0);
+            (slice.used_mib, slice.free_mib) = (2048, 8192);
             if instance == 3 {
-                one.pods = vec![("kinds".to_owned(), "instance".to_owned(), "main".to_owned())];
-                one.utilization = 37.5;
+                slice.pods = vec![("kinds".to_owned(), "instance".to_owned(), "main".to_owned())];
+                slice.utilization = 37.5;
             }
-            fleet.gpus.push(one);
+            fleet.gpus.push(slice);
         }
     });
-    let list = settled(&scene, &scene.prometheus, 3);
+    let list = scores(&scene, &scene.prometheus, 3);
     // 40 + 8 + 8 + 7.5, 2 + 8 + 8 + 7.5.
-    let by_hand = [63.5, 25.5];
-    near(&list[0]["score"], by_hand[0]);
-    near(&list[1]["score"], by_hand[1]);
-    // An instance has no GPU_UTIL: the time in which its engine was active stands for it, and what
-    // it has is re-weighted.
+    let expected = [63.5, 25.5];
+    near(&list[0]["score"], expected[0]);
+    near(&list[1]["score"], expected[1]);
+    // An instance has no GPU_UTIL, so the activity of its graphics engine is used, and the existing
+    // terms are reweighted.
     let instance = &list[2];
     assert_eq!(
         (&instance["pod"], &instance["slice"]),
@@ -193,9 +194,9 @@ fn instances_amd_devices_copies_garbage_and_gaps() {
         });
     near(&instance["score"], sum / weights);
 
-    // Two replicas and another dialect's names: the same scores, each device once.
-    let replica = |name: &str, dialect, honors| {
-        let mut scrape = scrape(&scene.exporter, dialect, honors);
+    // Two replicas, and other dialects: the same scores, each device once.
+    let replica = |name: &str, dialect, honor_labels| {
+        let mut scrape = scrape(&scene.exporter, dialect, honor_labels);
         scrape["job_name"] = json!(name);
         scrape["static_configs"][0]["labels"]["prometheus_replica"] = json!(name);
         scrape
@@ -205,51 +206,55 @@ fn instances_amd_devices_copies_garbage_and_gaps() {
         replica("b", Dialect::Dcgm, false)
     ]);
     let twice = scene.cluster.another_prometheus("twice", &both).unwrap();
-    let list = settled(&scene, &twice, 3);
-    near(&list[0]["score"], by_hand[0]);
-    near(&list[1]["score"], by_hand[1]);
-    for (name, dialect, honors) in [
+    let list = scores(&scene, &twice, 3);
+    near(&list[0]["score"], expected[0]);
+    near(&list[1]["score"], expected[1]);
+    for (name, dialect, honor_labels) in [
         ("new", Dialect::DcgmNew, true),
         ("amd", Dialect::Amd, true),
         ("amd-prefixed", Dialect::AmdPrefixed, false),
     ] {
-        let other = scene
+        let prometheus = scene
             .cluster
-            .another_prometheus(name, &json!([replica(name, dialect, honors)]))
+            .another_prometheus(name, &json!([replica(name, dialect, honor_labels)]))
             .unwrap();
-        let end = std::time::Instant::now() + std::time::Duration::from_secs(40);
-        loop {
-            let list = scene
-                .asking(&other, &[&SHORT[..], &["-o", "json"]].concat(), "")
-                .ok()
-                .json();
-            let one = &list[0];
-            if one["samples"].as_u64() >= Some(6) {
-                // AMD tells no limit of power, and no table has this model: the other three stand
-                // for it.
-                let expected = if one["terms"].as_array().unwrap().len() == 4 {
-                    63.5
+        let list = eventually(
+            &format!("{name} has samples of the whole window"),
+            Duration::from_secs(40),
+            || {
+                let list = scene
+                    .gpuctl_at(&prometheus, &[&SHORT[..], &["-o", "json"]].concat(), "")
+                    .ok()
+                    .json();
+                if list[0]["samples"].as_u64() >= Some(6) {
+                    Ok(list)
                 } else {
-                    (40.0 + 8.0 + 8.0) / 0.9
-                };
-                near(&one["score"], expected);
-                near(&one["gpu_util"], 80.0);
-                break;
-            }
-            assert!(std::time::Instant::now() < end, "{name}: {list:#}");
-            std::thread::sleep(std::time::Duration::from_millis(300));
-        }
+                    Err(list)
+                }
+            },
+        );
+        let row = &list[0];
+        // AMD exports no power limit, and gpuctl knows none for this model, so the score omits
+        // power.
+        let score = if row["terms"].as_array().unwrap().len() == 4 {
+            63.5
+        } else {
+            (40.0 + 8.0 + 8.0) / 0.9
+        };
+        near(&row["score"], score);
+        near(&row["gpu_util"], 80.0);
     }
 
-    // Garbage beside every sample changes nothing; order neither.
+    // Garbage next to every sample, and another order of series, do not matter.
     scene
         .exporter
         .change(|fleet| (fleet.garbage, fleet.reversed) = (true, true));
-    std::thread::sleep(std::time::Duration::from_secs(3));
-    let list = settled(&scene, &scene.prometheus, 3);
-    near(&list[0]["score"], by_hand[0]);
-    near(&list[1]["score"], by_hand[1]);
-    // A gap lowers no mean: the device is what it was, then unknown, never idle.
+    // A part of the score window must contain garbage.
+    std::thread::sleep(Duration::from_secs(3));
+    let list = scores(&scene, &scene.prometheus, 3);
+    near(&list[0]["score"], expected[0]);
+    near(&list[1]["score"], expected[1]);
+    // A gap does not lower the score: the device keeps its status, then it is unknown, never idle.
     scene.exporter.change(|fleet| {
         fleet
             .gpus
@@ -259,37 +264,36 @@ fn instances_amd_devices_copies_garbage_and_gaps() {
     });
     scene.until(&SHORT, |list| {
         let all = list.as_array().unwrap();
-        let quiet: Vec<&Value> = all
+        let silent: Vec<&Value> = all
             .iter()
-            .filter(|one| one["pod"] == json!(pods[0]) && one["device_index"] != 1)
+            .filter(|row| row["pod"] == json!(pods[0]) && row["device_index"] != 1)
             .collect();
-        assert_eq!((all.len(), quiet.len()), (3, 1), "{list:#}");
+        assert_eq!((all.len(), silent.len()), (3, 1), "{list:#}");
         assert!(
-            quiet[0]["status"] == "normal" || quiet[0]["status"] == "unknown",
+            silent[0]["status"] == "normal" || silent[0]["status"] == "unknown",
             "{list:#}"
         );
-        quiet[0]["status"] == "unknown"
+        silent[0]["status"] == "unknown"
     });
     scene
         .exporter
         .change(|fleet| fleet.gpus.iter_mut().for_each(|gpu| gpu.silent = false));
-    let list = settled(&scene, &scene.prometheus, 3);
-    near(&list[0]["score"], by_hand[0]);
+    let list = scores(&scene, &scene.prometheus, 3);
+    near(&list[0]["score"], expected[0]);
 }
 
 #[test]
-fn each_variable_and_the_file_of_the_document() {
+fn a_config_file_and_every_environment_variable_are_used() {
     use crate::support::{file, gpuctl, run};
     let scene = Scene::new("variables", 1);
     let pods = scene.train("work", 1, 2);
-    scene.load(&pods[0], |place, gpu| {
-        (gpu.utilization, gpu.memory_copy, gpu.watts) = ([40.0, 0.0][place as usize], 0.0, 40.0);
+    scene.load(&pods[0], |index, gpu| {
+        (gpu.utilization, gpu.memory_copy, gpu.watts) = ([40.0, 0.0][index as usize], 0.0, 40.0);
     });
-    let list = settled(&scene, &scene.prometheus, 2);
+    let list = scores(&scene, &scene.prometheus, 2);
     // 20 + 0 + 0.2 · 512 / 80,000 · 100 + 0.1 · 10.
     near(&list[0]["score"], 20.0 + 0.2 * 0.64 + 1.0);
-    // As it stands in the document, Chinese comments and all; only the address is this machine's,
-    // from the environment.
+    // The documented config file, with Chinese comments. The environment overrides its address.
     let document = "# config.yaml\nprometheus:\n  url: \"http://prometheus:9090\"    # Prometheus 地址\n  time_window_min: 10               # 时间窗口（分钟）\n  step: \"30s\"                       # 查询步长\n\nscoring:\n  gpu_util_weight: 0.5      # GPU 核心使用率权重（50%）\n  mem_copy_weight: 0.2      # 内存带宽使用率权重（20%）\n  mem_used_weight: 0.2      # 显存使用权重（20%）\n  power_weight: 0.1         # 功率权重（10%）\n\nthresholds:\n  low_utilization: 20       # 低利用率阈值（%）\n  idle: 10                  # 闲置阈值（%）\n\nscheduler:\n  interval: 300             # 轮询周期（秒）\n  max_workers: 8            # 最大并发线程数\n\nai:\n  enabled: false            # 是否启用 AI 分析\n  api_url: \"\"               # AI API 地址\n  api_key: \"\"               # API 密钥（建议用环境变量）\n  model: \"gpt-4\"            # AI 模型\n  threshold: 0.7            # 置信度阈值\n\ncontrol:\n  enabled: false            # 是否启用控制接口\n  api_url: \"\"               # 控制接口地址\n  timeout: 5                # 超时时间（秒）\n";
     let config = file("document.yaml", document);
     let score = |arguments: &[&str], environment: &[(&str, &str)]| {
@@ -306,53 +310,53 @@ fn each_variable_and_the_file_of_the_document() {
         command.envs(environment.iter().copied());
         run(command, "")
     };
-    let at = ("PROM_URL", scene.prometheus.as_str());
-    let low = score(&["low", "-o", "json"], &[at]).ok();
+    let address = ("PROM_URL", scene.prometheus.as_str());
+    let low = score(&["low", "-o", "json"], &[address]).ok();
     assert_eq!(
         (low.err.as_str(), &low.json()["threshold"]),
         ("", &json!(20.0))
     );
     let short = ["low", "-o", "json", "--window", "6s", "--step", "1s"];
-    assert_eq!(score(&short, &[at]).ok().json()["count"], 1);
-    let low = score(&short, &[at, ("THRESHOLD", "30")]).ok().json();
+    assert_eq!(score(&short, &[address]).ok().json()["count"], 1);
+    let low = score(&short, &[address, ("THRESHOLD", "30")]).ok().json();
     assert_eq!(
         (&low["count"], &low["threshold"]),
         (&json!(2), &json!(30.0))
     );
     let low = score(
         &[&short[..], &["--threshold", "15"]].concat(),
-        &[at, ("THRESHOLD", "30")],
+        &[address, ("THRESHOLD", "30")],
     )
     .ok()
     .json();
     assert_eq!(
         (&low["count"], &low["threshold"]),
         (&json!(1), &json!(15.0)),
-        "a flag comes before the environment"
+        "a flag overrides the environment"
     );
-    score(&short, &[at, ("THRESHOLD", "many")])
+    score(&short, &[address, ("THRESHOLD", "many")])
         .exits(2)
         .says("THRESHOLD is `many`, which is not a number from 0 to 100");
-    score(&short, &[at, ("INTERVAL", "soon")])
+    score(&short, &[address, ("INTERVAL", "soon")])
         .exits(2)
         .says("INTERVAL is `soon`");
-    score(&short, &[at, ("AI_ENABLED", "true")])
+    score(&short, &[address, ("AI_ENABLED", "true")])
         .exits(2)
         .says("no AI is configured");
-    score(&short, &[at, ("AI_ENABLED", "perhaps")])
+    score(&short, &[address, ("AI_ENABLED", "perhaps")])
         .exits(2)
         .says("AI_ENABLED is `perhaps`, which is not true or false");
-    // What only `score` reads disturbs nobody else.
+    // Other commands ignore variables that only `score` reads.
     let mut command = gpuctl(scene.cluster, gpuctl_sandbox::Persona::Admin);
     command.args(["get", "nodes"]).envs([
-        at,
+        address,
         ("THRESHOLD", "many"),
         ("INTERVAL", "soon"),
         ("LOG_LEVEL", "7"),
     ]);
     run(command, "").ok();
-    // How much is said.
-    let said = |level: &str| {
+    // LOG_LEVEL decides which messages are printed.
+    let stderr_at = |level: &str| {
         score(
             &[
                 "low",
@@ -365,19 +369,21 @@ fn each_variable_and_the_file_of_the_document() {
                 "--idle",
                 "0",
             ],
-            &[at, ("LOG_LEVEL", level)],
+            &[address, ("LOG_LEVEL", level)],
         )
         .ok()
         .err
     };
     assert!(
-        said("DEBUG").contains("prometheus http://127.0.0.1:")
-            && !said("INFO").contains("prometheus http")
+        stderr_at("DEBUG").contains("prometheus http://127.0.0.1:")
+            && !stderr_at("INFO").contains("prometheus http")
     );
     assert!(
-        said("INFO").contains("is low") && said("WARNING").is_empty() && said("ERROR").is_empty()
+        stderr_at("INFO").contains("is low")
+            && stderr_at("WARNING").is_empty()
+            && stderr_at("ERROR").is_empty()
     );
-    score(&short, &[at, ("LOG_LEVEL", "LOUD")])
+    score(&short, &[address, ("LOG_LEVEL", "LOUD")])
         .exits(2)
         .says("LOG_LEVEL is `LOUD`");
 }

@@ -1,14 +1,13 @@
-//! `score --watch` through everything that happens to one that runs for weeks: Prometheus and the
-//! API server restart, its config file changes and is wrong, others scrape it, and it is told to
-//! end.
+//! `score --watch` as it runs for weeks: Prometheus and the API server restart, the config file
+//! changes and becomes invalid, Prometheus scrapes it, and signals end it.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use gpuctl_sandbox::{Cluster, Options, Persona};
+use gpuctl_sandbox::{Cluster, Options, Persona, eventually};
 use serde_json::{Value, json};
 
 use crate::support::{Scene, file, gpuctl, near};
@@ -40,9 +39,9 @@ impl Watch {
         std::fs::read_to_string(&self.err).unwrap()
     }
 
-    /// Waits until its stderr has a text, and returns what follows on that line.
+    /// Waits until stderr contains a text. Returns the rest of that line.
     fn says(&self, text: &str) -> String {
-        until(&format!("«{text}» is said"), || {
+        until(&format!("stderr contains `{text}`"), || {
             let err = self.err();
             let line = err
                 .split_once(text)?
@@ -61,18 +60,15 @@ impl Watch {
             .status()
             .unwrap();
         assert!(sent.success());
-        let end = Instant::now() + Duration::from_secs(20);
-        loop {
-            if let Some(status) = self.child.try_wait().unwrap() {
-                return status.code().unwrap_or(-1);
-            }
-            assert!(
-                Instant::now() < end,
-                "{signal} does not end it: {}",
-                self.err()
-            );
-            std::thread::sleep(Duration::from_millis(50));
-        }
+        let status = eventually(
+            &format!("{signal} ends the watch"),
+            Duration::from_secs(20),
+            || {
+                let status = self.child.try_wait().unwrap();
+                status.ok_or_else(|| self.err())
+            },
+        );
+        status.code().unwrap_or(-1)
     }
 }
 
@@ -83,18 +79,12 @@ impl Drop for Watch {
     }
 }
 
-fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let end = Instant::now() + Duration::from_secs(60);
-    loop {
-        if let Some(found) = look() {
-            return found;
-        }
-        assert!(Instant::now() < end, "never: {what}");
-        std::thread::sleep(Duration::from_millis(200));
-    }
+#[track_caller]
+fn until<T>(condition: &str, ask: impl FnMut() -> Option<T>) -> T {
+    eventually(condition, Duration::from_secs(60), ask)
 }
 
-/// A request as a scraper makes it: status, content type, body.
+/// Sends a request. Returns status, content type and body.
 fn ask(address: &str, request: &str) -> (u16, String, String) {
     let mut stream = TcpStream::connect(address).unwrap();
     write!(
@@ -122,14 +112,14 @@ fn get(address: &str, path: &str) -> Value {
     serde_json::from_str(&body).unwrap()
 }
 
-/// A sample of the exposition.
+/// The value of a series in `/metrics`.
 fn sample(address: &str, name: &str) -> Option<f64> {
     let (_, _, body) = ask(address, "GET /metrics");
     body.lines()
         .find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok())
 }
 
-fn is_valid(scene: &Scene, text: &str) {
+fn assert_valid_metrics(scene: &Scene, text: &str) {
     let mut check = Command::new(scene.cluster.binary("promtool"))
         .args(["check", "metrics"])
         .stdin(Stdio::piped())
@@ -142,15 +132,15 @@ fn is_valid(scene: &Scene, text: &str) {
         .unwrap()
         .write_all(text.as_bytes())
         .unwrap();
-    let opinion = String::from_utf8(check.wait_with_output().unwrap().stderr).unwrap();
+    let lint = String::from_utf8(check.wait_with_output().unwrap().stderr).unwrap();
     assert!(
-        !opinion.contains("error while linting") && !opinion.contains("parsing error"),
-        "{opinion}"
+        !lint.contains("error while linting") && !lint.contains("parsing error"),
+        "{lint}"
     );
 }
 
-/// The API server restarts, so nobody else may be on it.
-fn own_cluster() -> &'static Cluster {
+/// A separate cluster, because the test restarts the API server.
+fn dedicated_cluster() -> &'static Cluster {
     static CLUSTER: std::sync::OnceLock<Cluster> = std::sync::OnceLock::new();
     CLUSTER.get_or_init(|| {
         Cluster::start(&Options::default()).unwrap_or_else(|error| panic!("{error:#}"))
@@ -166,11 +156,11 @@ fn config(path: &Path, prometheus: &str, rest: &str) {
 }
 
 #[test]
-fn it_survives_restarts_and_serves_what_it_knows() {
-    let scene = Scene::on(own_cluster(), "watched", 1);
+fn a_watch_survives_restarts_and_serves_its_results() {
+    let scene = Scene::on(dedicated_cluster(), "watched", 1);
     let pods = scene.train("work", 1, 2);
-    scene.load(&pods[0], |place, gpu| {
-        (gpu.utilization, gpu.memory_copy, gpu.watts) = ([90.0, 0.0][place as usize], 0.0, 40.0);
+    scene.load(&pods[0], |index, gpu| {
+        (gpu.utilization, gpu.memory_copy, gpu.watts) = ([90.0, 0.0][index as usize], 0.0, 40.0);
         (gpu.used_mib, gpu.free_mib) = (800, 79_200);
     });
     let settings = scene.cluster.folder().join("watch.yaml");
@@ -190,7 +180,7 @@ fn it_survives_restarts_and_serves_what_it_knows() {
         "3s",
     ];
     let mut watch = Watch::start(&scene, &[&arguments[..], &["-v"]].concat());
-    let address = until("it listens", || {
+    let address = until("the watch listens", || {
         let err = watch.err();
         Some(
             err.split_once("listening at http://")?
@@ -200,18 +190,18 @@ fn it_survives_restarts_and_serves_what_it_knows() {
                 .to_owned(),
         )
     });
-    // 45 + 0 + 0.2 · 1 + 0.1 · 10, and the same without the first.
-    let by_hand = [46.2, 1.2];
-    until("both are scored", || {
+    // 45 + 0 + 0.2 · 1 + 0.1 · 10, and the same without utilization.
+    let expected = [46.2, 1.2];
+    until("both GPUs are scored", || {
         let list = get(&address, "/results");
         let scores: Vec<f64> = list
             .as_array()?
             .iter()
-            .filter_map(|one| one["score"].as_f64())
+            .filter_map(|row| row["score"].as_f64())
             .collect();
-        (scores.len() == 2 && (scores[0] - by_hand[0]).abs() < 0.006).then_some(())
+        (scores.len() == 2 && (scores[0] - expected[0]).abs() < 0.006).then_some(())
     });
-    near(&get(&address, "/results")[1]["score"], by_hand[1]);
+    near(&get(&address, "/results")[1]["score"], expected[1]);
     let low = get(&address, "/results/low");
     assert_eq!(
         (&low["count"], &low["threshold"]),
@@ -242,7 +232,7 @@ fn it_survives_restarts_and_serves_what_it_knows() {
         (code, media.as_str()),
         (200, "text/plain; version=0.0.4; charset=utf-8")
     );
-    is_valid(&scene, &text);
+    assert_valid_metrics(&scene, &text);
     assert!(
         text.contains("gpu_analysis_duration_seconds{quantile=\"0.5\"} ")
             && text.contains("_seconds{quantile=\"0.99\"} "),
@@ -256,9 +246,9 @@ fn it_survives_restarts_and_serves_what_it_knows() {
         ),
         (404, 405, 200)
     );
-    let written = std::fs::read_to_string(&textfile).unwrap();
-    is_valid(&scene, &written);
-    assert!(written.contains("gpu_total_count 2\n"));
+    let exported = std::fs::read_to_string(&textfile).unwrap();
+    assert_valid_metrics(&scene, &exported);
+    assert!(exported.contains("gpu_total_count 2\n"));
 
     // A real Prometheus scrapes it.
     let scraper = json!([{"job_name": "gpuctl", "honor_labels": true, "static_configs": [{"targets": [address]}]}]);
@@ -267,64 +257,64 @@ fn it_survives_restarts_and_serves_what_it_knows() {
         .another_prometheus("scraper", &scraper)
         .unwrap();
     let host = scraper.strip_prefix("http://").unwrap();
-    until("it is scraped", || {
+    until("Prometheus has the scores", || {
         let query = format!(
             "GET /api/v1/query?query=gpu_utilization_score%7Bpod%3D%22{}%22%7D",
             pods[0]
         );
         let answer: Value = serde_json::from_str(&ask(host, &query).2).unwrap();
-        let found = answer["data"]["result"].as_array()?;
-        let value = |index: usize| found.get(index)?["value"][1].as_str()?.parse::<f64>().ok();
+        let series = answer["data"]["result"].as_array()?;
+        let value = |index: usize| series.get(index)?["value"][1].as_str()?.parse::<f64>().ok();
         let sum = value(0)? + value(1)?;
-        ((sum - by_hand[0] - by_hand[1]).abs() < 0.02).then_some(())
+        ((sum - expected[0] - expected[1]).abs() < 0.02).then_some(())
     });
 
-    // Prometheus goes and comes.
+    // Prometheus stops and starts again.
     scene.cluster.stop("prometheus-watched").unwrap();
-    until("the outage is seen", || {
+    until("the watch is degraded", || {
         (get(&address, "/health")["status"] == "degraded").then_some(())
     });
     assert_eq!(get(&address, "/health")["prometheus_connected"], false);
-    let errors = until("it is counted", || {
+    let errors = until("the error is counted", || {
         sample(&address, "gpu_analysis_errors_total").filter(|errors| *errors >= 1.0)
     });
-    until("what was found last gets too old to be shown", || {
+    until("the last results are too old to be served", || {
         (ask(&address, "GET /results").0 == 503).then_some(())
     });
     assert_eq!(sample(&address, "gpu_total_count"), None);
-    is_valid(&scene, &ask(&address, "GET /metrics").2);
+    assert_valid_metrics(&scene, &ask(&address, "GET /metrics").2);
     watch.says("analysis failed");
     scene.cluster.start_again("prometheus-watched").unwrap();
-    until("it is over", || {
+    until("the watch is healthy again", || {
         (get(&address, "/health")["status"] == "healthy").then_some(())
     });
-    until("scores are back", || {
+    until("scores are served again", || {
         (get(&address, "/results")[0]["status"] == "normal").then_some(())
     });
 
-    // So does the API server.
+    // The API server stops and starts again.
     scene.cluster.stop("kube-apiserver").unwrap();
-    until("the outage is counted", || {
+    until("another error is counted", || {
         sample(&address, "gpu_analysis_errors_total").filter(|now| *now > errors)
     });
-    until("it is seen", || {
+    until("the watch is degraded", || {
         (get(&address, "/health")["status"] == "degraded").then_some(())
     });
     scene.cluster.start_again("kube-apiserver").unwrap();
-    until("it is over", || {
+    until("the watch is healthy again", || {
         (get(&address, "/health")["status"] == "healthy").then_some(())
     });
-    until("scores are back", || {
+    until("scores are served again", || {
         (get(&address, "/results")[0]["status"] == "normal").then_some(())
     });
 
-    // Its file changes, is wrong, and is right again.
+    // The config file changes, is invalid, and is valid again.
     config(
         &settings,
         &scene.prometheus,
         "thresholds: {low_utilization: 60}\n",
     );
-    until("the new threshold counts", || {
+    until("the new threshold is used", || {
         (get(&address, "/results/low")["count"] == 2).then_some(())
     });
     config(
@@ -340,7 +330,7 @@ fn it_survives_restarts_and_serves_what_it_knows() {
         "thresholds: {low_utilisation: 30}\n",
     );
     watch.says("did you mean `thresholds.low_utilization`?");
-    until("the default is back", || {
+    until("the default threshold is used again", || {
         (get(&address, "/results/low")["threshold"] == 20.0).then_some(())
     });
 
@@ -348,55 +338,60 @@ fn it_survives_restarts_and_serves_what_it_knows() {
     let out = std::fs::read_to_string(&watch.out).unwrap();
     assert!(out.ends_with('\n') && out.lines().count() > 4);
     for line in out.lines() {
-        let one: Value = serde_json::from_str(line).unwrap();
+        let row: Value = serde_json::from_str(line).unwrap();
         assert!(
-            one["gpu_id"].is_string() || one["status"] == "unknown",
-            "one object a line: {line}"
+            row["gpu_id"].is_string() || row["status"] == "unknown",
+            "one object per line: {line}"
         );
     }
-    // Through all of it the busy one was what it is, or unknown.
-    let ours = |one: &Value| one["gpu_id"] == "GPU-watched-0-0" || one["gpu_id"].is_null();
+    // The busy GPU always had its score, or was unknown.
+    let is_busy_or_unknown =
+        |row: &Value| row["gpu_id"] == "GPU-watched-0-0" || row["gpu_id"].is_null();
     let busy: Vec<Value> = out
         .lines()
         .map(|line| serde_json::from_str(line).unwrap())
-        .filter(ours)
+        .filter(is_busy_or_unknown)
         .collect();
-    let is = |one: &&Value| {
-        one["score"]
+    let has_score = |row: &&Value| {
+        row["score"]
             .as_f64()
-            .is_some_and(|score| (score - by_hand[0]).abs() < 0.006)
+            .is_some_and(|score| (score - expected[0]).abs() < 0.006)
     };
-    let settled: Vec<&Value> = busy.iter().skip_while(|one| !is(one)).collect();
+    let settled: Vec<&Value> = busy.iter().skip_while(|row| !has_score(row)).collect();
     assert!(
         settled.len() > 4
             && settled
                 .iter()
-                .all(|one| is(one) || one["status"] == "unknown"),
+                .all(|row| has_score(row) || row["status"] == "unknown"),
         "{settled:#?}"
     );
-    let left: Vec<_> = std::fs::read_dir(scene.cluster.folder())
+    let temporary_files: Vec<_> = std::fs::read_dir(scene.cluster.folder())
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .filter(|name| name.contains("watch.prom."))
         .collect();
-    assert!(left.is_empty(), "{left:?}");
+    assert!(temporary_files.is_empty(), "{temporary_files:?}");
 
-    // What a person has to mend ends it at once; an outage at the start does not, and Ctrl-C is an
-    // interruption.
-    let mut wrong = Watch::start(&scene, &["--watch=1s", "--prometheus", "none"]);
-    until("it is still there", || {
-        wrong.err().contains("analysis failed").then_some(())
+    // An outage at the start does not end a watch, but an error that needs the user does. Ctrl-C
+    // exits with 130.
+    let mut failing = Watch::start(&scene, &["--watch=1s", "--prometheus", "none"]);
+    until("the failed analysis is reported", || {
+        failing.err().contains("analysis failed").then_some(())
     });
-    assert_eq!(wrong.ends("-INT"), 130);
-    let taken = gpuctl(scene.cluster, Persona::Admin)
+    assert_eq!(failing.ends("-INT"), 130);
+    let port_in_use = gpuctl(scene.cluster, Persona::Admin)
         .args(["score", "--watch", "--listen", host])
         .output()
         .unwrap();
-    assert_eq!(taken.status.code(), Some(1));
-    assert!(String::from_utf8_lossy(&taken.stderr).contains("cannot listen at"));
-    let interval = gpuctl(scene.cluster, Persona::Admin)
+    assert_eq!(port_in_use.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&port_in_use.stderr).contains("cannot listen at"));
+    let without_watch = gpuctl(scene.cluster, Persona::Admin)
         .args(["score", "--listen", "127.0.0.1:0"])
         .output()
         .unwrap();
-    assert_eq!(interval.status.code(), Some(2), "--listen is for --watch");
+    assert_eq!(
+        without_watch.status.code(),
+        Some(2),
+        "--listen needs --watch"
+    );
 }

@@ -1,23 +1,23 @@
-//! `why` of jobs that run: a rank that differs from its peers, and one that the others wait for,
-//! from what a real Prometheus scraped.
+//! `why` of running jobs with a real Prometheus: a slow rank, and a rank that blocks its peers.
 
 use std::fmt::Write as _;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use gpuctl_sandbox::eventually;
 use gpuctl_sandbox::exporter::Gpu;
 use serde_json::Value;
 
 use crate::support::Scene;
 
-/// Clocks and throttle reasons of devices, as dcgm-exporter tells them.
-fn clocks(gpus: &[Gpu], of: impl Fn(&Gpu) -> (u32, u32)) -> String {
+/// Metrics of dcgm-exporter for SM clocks (in MHz) and throttle reasons.
+fn clocks(gpus: &[Gpu], clock_and_reasons: impl Fn(&Gpu) -> (u32, u32)) -> String {
     let mut text = String::new();
     for gpu in gpus {
         let Some((namespace, pod, container)) = gpu.pods.first() else {
             continue;
         };
-        let (mhz, reasons) = of(gpu);
+        let (mhz, reasons) = clock_and_reasons(gpu);
         let labels = format!(
             "gpu=\"{}\",UUID=\"{}\",Hostname=\"{}\",modelName=\"{}\",container=\"{container}\",namespace=\"{namespace}\",pod=\"{pod}\"",
             gpu.index, gpu.uuid, gpu.node, gpu.model
@@ -30,22 +30,25 @@ fn clocks(gpus: &[Gpu], of: impl Fn(&Gpu) -> (u32, u32)) -> String {
     text
 }
 
-/// Asks until the situation is this one.
+/// Retries until `why` reports this situation.
 #[track_caller]
 fn until(scene: &Scene, job: &str, situation: &str) -> Value {
-    let end = Instant::now() + Duration::from_secs(100);
-    loop {
-        let answer = scene.gpuctl(&["why", job, "-o", "json"]).ok().json();
-        if answer["situation"] == situation {
-            return answer;
-        }
-        assert!(Instant::now() < end, "never {situation}: {answer:#}");
-        thread::sleep(Duration::from_secs(3));
-    }
+    eventually(
+        &format!("the situation is {situation}"),
+        Duration::from_secs(100),
+        || {
+            let answer = scene.gpuctl(&["why", job, "-o", "json"]).ok().json();
+            if answer["situation"] == situation {
+                Ok(answer)
+            } else {
+                Err(answer)
+            }
+        },
+    )
 }
 
 #[test]
-fn a_throttled_rank_and_one_that_the_others_wait_for_are_named() {
+fn why_names_a_throttled_rank_and_a_rank_that_blocks_its_peers() {
     let scene = Scene::new("why-peers", 2);
     let pods = scene.train("t", 4, 4);
     let busy = |gpu: &mut Gpu| (gpu.utilization, gpu.watts, gpu.limit_watts) = (98.0, 330.0, 400.0);
@@ -69,7 +72,7 @@ fn a_throttled_rank_and_one_that_the_others_wait_for_are_named() {
         });
     });
     let slow = until(&scene, "t", "slow");
-    let told = format!(
+    let sentence = format!(
         "t is slower than it could be: rank 2 on {}/gpu-{}: SM clock 1110 MHz, its peers 1410 (-21 %), thermal throttle",
         hot.node, hot.index
     );
@@ -78,10 +81,10 @@ fn a_throttled_rank_and_one_that_the_others_wait_for_are_named() {
             slow["causes"][0]["cause"].as_str(),
             slow["sentence"].as_str()
         ),
-        (Some("thermal"), Some(told.as_str()))
+        (Some("thermal"), Some(sentence.as_str()))
     );
     assert_eq!(slow["causes"].as_array().unwrap().len(), 1, "{slow:#}");
-    // All wait for rank 1, which does nothing.
+    // All ranks wait for rank 1, which is idle.
     scene
         .exporter
         .change(|fleet| fleet.extra = clocks(&gpus, |_| (1410, 0)));
@@ -95,7 +98,7 @@ fn a_throttled_rank_and_one_that_the_others_wait_for_are_named() {
             (gpu.utilization, gpu.watts) = (utilization, watts);
         });
     }
-    // It told a step every nine seconds until five minutes ago.
+    // Rank 0 logged a step every nine seconds until five minutes ago.
     let mut log = scene.cluster.pod_log("why-peers", &pods[0], "main");
     let now = jiff::Timestamp::now();
     for step in 0..30 {
@@ -115,9 +118,9 @@ fn a_throttled_rank_and_one_that_the_others_wait_for_are_named() {
             && evidence.ends_with(": 0 % utilization, 62 W"),
         "{evidence}"
     );
-    // Without metrics its log alone tells that it does not go on, and nothing why.
+    // Without metrics only the log shows that the job makes no progress, so the cause is unknown.
     let unknown = scene
-        .asking("none", &["why", "t", "-o", "json"], "")
+        .gpuctl_at("none", &["why", "t", "-o", "json"], "")
         .ok()
         .json();
     assert_eq!(
@@ -130,43 +133,41 @@ fn a_throttled_rank_and_one_that_the_others_wait_for_are_named() {
 }
 
 #[test]
-fn a_device_that_failed_is_the_cause_of_the_end() {
+fn a_gpu_fault_is_the_cause_of_a_failed_job() {
     let scene = Scene::new("why-fault", 1);
     let yaml = "kind: training\nversion: v0.1\njob: {name: t, retries: 0}\n\
                 environment: {image: busybox, command: [train], env: {SIM_SECONDS: 25, SIM_EXIT: 1}}\nresources: {pool: why-fault, gpu: 2}\n";
     scene
         .gpuctl_with(&["create", "-f", "-", "--wait", "--timeout", "60s"], yaml)
         .ok();
-    let pods = scene.hand_out("t");
-    scene.load(&pods[0], |place, gpu| {
-        gpu.xid = if place == 1 { 79 } else { 0 }
+    let pods = scene.assign_devices("t");
+    scene.load(&pods[0], |index, gpu| {
+        gpu.xid = if index == 1 { 79 } else { 0 }
     });
-    let end = Instant::now() + Duration::from_secs(90);
-    let dead = loop {
+    let dead = eventually("a GPU fault is the cause", Duration::from_secs(90), || {
         let answer = scene.gpuctl(&["why", "t", "-o", "json"]).ok().json();
         if answer["situation"] == "dead" && answer["causes"][0]["cause"] == "gpu-fault" {
-            break answer;
+            Ok(answer)
+        } else {
+            Err(answer)
         }
-        assert!(Instant::now() < end, "{answer:#}");
-        thread::sleep(Duration::from_secs(3));
-    };
-    let told = dead["causes"][0]["evidence"][0]["what"].as_str().unwrap();
+    });
+    let evidence = dead["causes"][0]["evidence"][0]["what"].as_str().unwrap();
     assert!(
-        told.starts_with("why-fault-0/gpu-")
-            && told.contains("which rank 0 used, reported XID 79 within five minutes"),
+        evidence.starts_with("why-fault-0/gpu-")
+            && evidence.contains("which rank 0 used, reported XID 79 within five minutes"),
         "{told}"
     );
     assert_eq!(dead["causes"][1]["cause"], "exit-code", "{dead:#}");
-    let help = &dead["causes"][0]["helps"][0]["command"];
+    let suggested_command = &dead["causes"][0]["helps"][0]["command"];
     assert_eq!(
-        help,
+        suggested_command,
         "gpuctl apply -f FILE --set resources.exclude_nodes=why-fault-0 --replace"
     );
 }
 
-/// Each of the three is told alone, with the rank or the node that it is about.
 #[test]
-fn what_holds_a_rank_up_beside_its_gpus_is_named() {
+fn why_names_ranks_slowed_by_cpu_limits_and_link_errors() {
     let scene = Scene::new("why-beside", 2);
     let pods = scene.train("t", 4, 4);
     pods.iter().for_each(|pod| {
@@ -175,18 +176,22 @@ fn what_holds_a_rank_up_beside_its_gpus_is_named() {
         });
     });
     let gpus = scene.gpus();
-    let bad = gpus
+    let faulty = gpus
         .iter()
         .find(|gpu| gpu.pods.iter().any(|(_, pod, _)| *pod == pods[1]))
         .unwrap()
         .clone();
-    let replays = |of_bad: u32| {
+    let replays = |replays_of_faulty: u32| {
         let mut text = String::new();
         for gpu in &gpus {
             let Some((namespace, pod, container)) = gpu.pods.first() else {
                 continue;
             };
-            let value = if gpu.uuid == bad.uuid { of_bad } else { 3 };
+            let value = if gpu.uuid == faulty.uuid {
+                replays_of_faulty
+            } else {
+                3
+            };
             let _ = writeln!(
                 text,
                 "DCGM_FI_DEV_PCIE_REPLAY_COUNTER{{gpu=\"{}\",UUID=\"{}\",Hostname=\"{}\",container=\"{container}\",namespace=\"{namespace}\",pod=\"{pod}\"}} {value}",
@@ -208,7 +213,7 @@ fn what_holds_a_rank_up_beside_its_gpus_is_named() {
         }
         text
     };
-    let ports = |of_first: u32| {
+    let ports = |state_of_first: u32| {
         let state = |node: &str, value: u32| {
             format!(
                 "node_infiniband_state_id{{node=\"{node}\",device=\"mlx5_0\",port=\"1\"}} {value}\n"
@@ -216,40 +221,48 @@ fn what_holds_a_rank_up_beside_its_gpus_is_named() {
         };
         format!(
             "{}{}",
-            state("why-beside-0", of_first),
+            state("why-beside-0", state_of_first),
             state("why-beside-1", 4)
         )
     };
-    let cause = |round: &dyn Fn(u32) -> String, word: &str| {
-        let end = Instant::now() + Duration::from_secs(100);
-        let mut at = 0;
-        loop {
-            at += 1;
-            scene.exporter.change(|fleet| fleet.extra = round(at));
-            let answer = scene.gpuctl(&["why", "t", "-o", "json"]).ok().json();
-            if answer["causes"][0]["cause"] == word {
-                assert_eq!(answer["situation"], "slow", "{answer:#}");
-                return answer["sentence"].as_str().unwrap().to_owned();
-            }
-            assert!(Instant::now() < end, "never {word}: {answer:#}");
-            thread::sleep(Duration::from_secs(3));
-        }
+    let sentence_of = |metrics: &dyn Fn(u32) -> String, cause: &str| {
+        // Counters grow with every attempt.
+        let mut round = 0;
+        let answer = eventually(
+            &format!("the cause is {cause}"),
+            Duration::from_secs(100),
+            || {
+                round += 1;
+                scene.exporter.change(|fleet| fleet.extra = metrics(round));
+                // A scrape must see each value.
+                thread::sleep(Duration::from_secs(3));
+                let answer = scene.gpuctl(&["why", "t", "-o", "json"]).ok().json();
+                if answer["causes"][0]["cause"] == cause {
+                    Ok(answer)
+                } else {
+                    Err(answer)
+                }
+            },
+        );
+        assert_eq!(answer["situation"], "slow", "{answer:#}");
+        answer["sentence"].as_str().unwrap().to_owned()
     };
-    let told = cause(&slices, "cpu-starved");
+    let sentence = sentence_of(&slices, "cpu-starved");
     assert!(
-        told.contains(
+        sentence.contains(
             "throttled rank 3 in 90 % of the periods of ten minutes, and its GPUs are at"
         ),
-        "{told}"
+        "{sentence}"
     );
-    let told = cause(&|round| replays(500 * round), "link-errors");
-    let place = format!("rank 1 on {}/gpu-{}: ", bad.node, bad.index);
+    let sentence = sentence_of(&|round| replays(500 * round), "link-errors");
+    let location = format!("rank 1 on {}/gpu-{}: ", faulty.node, faulty.index);
     assert!(
-        told.contains(&place) && told.ends_with("PCIe replays within ten minutes"),
-        "{told}"
+        sentence.contains(&location) && sentence.ends_with("PCIe replays within ten minutes"),
+        "{sentence}"
     );
-    // Of two nodes nobody knows which port is meant to be down.
+    // With one port down on one of two nodes, it is unknown whether that is intended.
     scene.exporter.change(|fleet| fleet.extra = ports(1));
+    // Several scrapes must not add the port to the causes.
     thread::sleep(Duration::from_secs(8));
     let answer = scene.gpuctl(&["why", "t", "-o", "json"]).ok().json();
     assert!(!answer.to_string().contains("mlx5_0"), "{answer:#}");

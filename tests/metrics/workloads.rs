@@ -1,16 +1,15 @@
-//! Everything that requests GPUs by the owner at the top of its chain, custom kinds included:
-//! definitions and objects are on the real server, and nothing but their references leads from a
-//! pod to them.
+//! Workloads with GPUs by their top owner, including custom kinds. The definitions and objects are
+//! on a real API server, and only owner references connect them to pods.
 
 use std::os::unix::fs::PermissionsExt;
 
 use gpuctl_sandbox::{Kubectl, Persona};
 use serde_json::{Value, json};
 
-use crate::past::{Written, ask, seconds, store};
+use crate::past::{Sample, ask, store, unix_now};
 use crate::support::{GPU, Scene, cluster};
 
-/// A definition that takes any fields.
+/// A custom resource definition that accepts any fields.
 pub fn definition(group: &str, version: &str, kind: &str) -> Value {
     let plural = format!("{}s", kind.to_lowercase());
     json!({
@@ -34,13 +33,13 @@ const KINDS: [(&str, &str, &str); 9] = [
     ("argoproj.io", "v1alpha1", "Workflow"),
 ];
 
-/// Makes an object below another. Returns a reference to it.
+/// Creates an object, optionally with an owner. Returns an owner reference to it.
 fn make(
     admin: &Kubectl,
     api: &str,
     kind: &str,
     name: &str,
-    above: Option<&Value>,
+    owner: Option<&Value>,
     rest: Value,
 ) -> Value {
     let mut object =
@@ -49,34 +48,34 @@ fn make(
         .as_object_mut()
         .unwrap()
         .extend(rest.as_object().unwrap().clone());
-    if let Some(above) = above {
-        object["metadata"]["ownerReferences"] = json!([above]);
+    if let Some(owner) = owner {
+        object["metadata"]["ownerReferences"] = json!([owner]);
     }
     admin.apply(&object);
     let group = api
         .split_once('/')
         .map_or(String::new(), |(group, _)| format!(".{group}"));
-    let found = admin.json(&[
+    let created = admin.json(&[
         "get",
         &format!("{}s{group}", kind.to_lowercase()),
         name,
         "-n",
         "owned",
     ]);
-    json!({"apiVersion": api, "kind": kind, "name": name, "uid": found["metadata"]["uid"], "controller": true})
+    json!({"apiVersion": api, "kind": kind, "name": name, "uid": created["metadata"]["uid"], "controller": true})
 }
 
 fn pod(gpus: u32) -> Value {
     json!({"spec": spec(json!({"limits": {GPU: gpus.to_string()}}))})
 }
 
-/// A pod on this test's own nodes.
+/// The spec of a pod for the nodes of this test.
 fn spec(resources: Value) -> Value {
     json!({"nodeSelector": {"gpuctl/pool": "owned"}, "containers": [{"name": "main", "image": "busybox", "resources": resources}]})
 }
 
 #[test]
-fn the_top_of_every_chain() {
+fn workloads_are_listed_by_their_top_owner() {
     let scene = Scene::new("owned", 2);
     let admin = scene.cluster.kubectl(Persona::Admin);
     let definitions: Vec<Value> = KINDS
@@ -92,8 +91,8 @@ fn the_top_of_every_chain() {
         "--all",
     ]);
     let none = json!({});
-    let make = |api: &str, kind: &str, name: &str, above: Option<&Value>, rest: Value| {
-        make(&admin, api, kind, name, above, rest)
+    let make = |api: &str, kind: &str, name: &str, owner: Option<&Value>, rest: Value| {
+        make(&admin, api, kind, name, owner, rest)
     };
 
     let torch = make("kubeflow.org/v1", "PyTorchJob", "sft", None, none.clone());
@@ -171,9 +170,9 @@ fn the_top_of_every_chain() {
         none.clone(),
     );
     make("v1", "Pod", "nightly-step", Some(&argo), pod(1));
-    // Nobody owns it.
+    // A pod without an owner.
     make("v1", "Pod", "orphan", None, pod(1));
-    // No pods: by its template, and at rest.
+    // Scaled to zero: listed by its template.
     make(
         "apps/v1",
         "Deployment",
@@ -182,7 +181,7 @@ fn the_top_of_every_chain() {
         json!({"spec": {"replicas": 0, "selector": {"matchLabels": {"app": "asleep"}},
         "template": {"metadata": {"labels": {"app": "asleep"}}, "spec": {"containers": [{"name": "main", "image": "busybox", "resources": {"limits": {GPU: "4"}}}]}}}}),
     );
-    // Without GPUs it is nobody's business here.
+    // A pod without GPUs is not listed.
     make(
         "v1",
         "Pod",
@@ -195,24 +194,24 @@ fn the_top_of_every_chain() {
         let items = list["data"].as_array().unwrap();
         items
             .iter()
-            .filter(|one| one["status"] == "Running")
+            .filter(|row| row["status"] == "Running")
             .count()
             == 8
     };
     let list = scene.until(&["get", "workloads"], running);
-    let mut told: Vec<(String, String, u64)> = list["data"]
+    let mut actual: Vec<(String, String, u64)> = list["data"]
         .as_array()
         .unwrap()
         .iter()
-        .map(|one| {
+        .map(|row| {
             (
-                one["kind"].as_str().unwrap().to_owned(),
-                one["name"].as_str().unwrap().to_owned(),
-                one["gpuAllocated"].as_u64().unwrap(),
+                row["kind"].as_str().unwrap().to_owned(),
+                row["name"].as_str().unwrap().to_owned(),
+                row["gpuAllocated"].as_u64().unwrap(),
             )
         })
         .collect();
-    told.sort();
+    actual.sort();
     let mut expected: Vec<(String, String, u64)> = [
         ("Deployment", "asleep", 0),
         ("InferenceService", "bert", 1),
@@ -228,30 +227,30 @@ fn the_top_of_every_chain() {
     .map(|(kind, name, gpus)| ((*kind).to_owned(), (*name).to_owned(), *gpus))
     .collect();
     expected.sort();
-    assert_eq!(told, expected);
+    assert_eq!(actual, expected);
     assert_eq!(list["total"], 9);
-    let of = |name: &str| {
+    let workload = |name: &str| {
         list["data"]
             .as_array()
             .unwrap()
             .iter()
-            .find(|one| one["name"] == name)
+            .find(|row| row["name"] == name)
             .unwrap()
     };
     assert_eq!(
         (
-            &of("asleep")["status"],
-            &of("asleep")["reason"],
-            &of("asleep")["statusColor"]
+            &workload("asleep")["status"],
+            &workload("asleep")["reason"],
+            &workload("asleep")["statusColor"]
         ),
         (&json!("Pending"), &json!("ScaledToZero"), &json!("yellow"))
     );
     assert_eq!(
-        of("sft")["gpuAllocation"],
+        workload("sft")["gpuAllocation"],
         json!({"NVIDIA-A100-SXM4-80GB": 2})
     );
     assert_eq!(
-        (&of("sft")["endAt"], &of("sft")["source"]),
+        (&workload("sft")["endAt"], &workload("sft")["source"]),
         (&json!(0), &json!("k8s"))
     );
 
@@ -276,13 +275,13 @@ fn the_top_of_every_chain() {
         ),
         (&json!("Service"), &json!("Pod"))
     );
-    let uid = of("set")["uid"].as_str().unwrap();
-    let one = scene.json(&["describe", "workload", uid]);
+    let uid = workload("set")["uid"].as_str().unwrap();
+    let row = scene.json(&["describe", "workload", uid]);
     assert_eq!(
         (
-            &one["kind"],
-            &one["apiVersion"],
-            &one["pods"].as_array().unwrap().len()
+            &row["kind"],
+            &row["apiVersion"],
+            &row["pods"].as_array().unwrap().len()
         ),
         (&json!("JobSet"), &json!("jobset.x-k8s.io/v1alpha2"), &1)
     );
@@ -302,7 +301,7 @@ fn the_top_of_every_chain() {
             .as_array()
             .unwrap()
             .iter()
-            .map(|one| one["name"].as_str().unwrap().to_owned())
+            .map(|row| row["name"].as_str().unwrap().to_owned())
             .collect()
     };
     assert_eq!(
@@ -325,10 +324,10 @@ fn the_top_of_every_chain() {
         .as_array()
         .unwrap()
         .iter()
-        .map(|one| (one["startAt"].as_i64(), one["name"].as_str().unwrap()))
+        .map(|row| (row["startAt"].as_i64(), row["name"].as_str().unwrap()))
         .collect();
     assert!(starts.is_sorted_by(|a, b| a.0 >= b.0), "{starts:?}");
-    // The object of one that waits says that it started; none of its containers has.
+    // A waiting workload has no start, because none of its containers started.
     assert_eq!(
         starts
             .iter()
@@ -341,14 +340,14 @@ fn the_top_of_every_chain() {
     assert_eq!(
         (&consumers["data"][0]["name"], &consumers["total"]),
         (&json!("sft"), &json!(8)),
-        "the biggest first, who rests not at all"
+        "the largest first, without workloads that are scaled to zero"
     );
     scene
         .gpuctl(&["describe", "workload", "PyTorchJob/stf"])
         .exits(4)
         .says("did you mean `owned/PyTorchJob/sft`?");
 
-    // What ended stays, with its end.
+    // Finished workloads stay in the list with their end.
     for (name, code, status, color) in [
         ("done", "0", "Completed", "green"),
         ("lost", "3", "Failed", "red"),
@@ -370,43 +369,43 @@ fn the_top_of_every_chain() {
                 .unwrap_or_default();
             conditions
                 .into_iter()
-                .find(|one| matches!(one["type"].as_str(), Some("Complete" | "Failed")))
+                .find(|row| matches!(row["type"].as_str(), Some("Complete" | "Failed")))
         };
         let job = admin.until(&["get", "job", name, "-n", "owned"], |job| {
             finished(job).is_some()
         });
-        let over = finished(&job).unwrap();
+        let condition = finished(&job).unwrap();
         let list = scene.json(&["get", "workloads", "--name", name]);
-        let one = &list["data"][0];
+        let row = &list["data"][0];
         assert_eq!(
-            (&one["status"], &one["statusColor"], &one["gpuAllocated"]),
+            (&row["status"], &row["statusColor"], &row["gpuAllocated"]),
             (&json!(status), &json!(color), &json!(0))
         );
-        let ended: jiff::Timestamp = over["lastTransitionTime"]
+        let ended: jiff::Timestamp = condition["lastTransitionTime"]
             .as_str()
             .unwrap()
             .parse()
             .unwrap();
         assert!(
-            (one["endAt"].as_i64().unwrap() - ended.as_second()).abs() <= 1,
-            "{one:#} {over:#}"
+            (row["endAt"].as_i64().unwrap() - ended.as_second()).abs() <= 1,
+            "{row:#} {condition:#}"
         );
     }
 
-    // The kinds of a version are kept for minutes, for this user alone; one that came later is
-    // found all the same.
-    let kept: Vec<_> = std::fs::read_dir(scene.cluster.folder().join("cache/gpuctl/found"))
+    // API kinds are cached for minutes in a private file. A kind that is added later is found
+    // anyway.
+    let cache_files: Vec<_> = std::fs::read_dir(scene.cluster.folder().join("cache/gpuctl/found"))
         .unwrap()
-        .map(|one| one.unwrap().path())
+        .map(|row| row.unwrap().path())
         .collect();
-    let kinds = kept
+    let kinds = cache_files
         .iter()
         .find(|path| {
             std::fs::read_to_string(path)
                 .unwrap()
                 .contains("\"rayclusters\"")
         })
-        .expect("kinds are kept");
+        .expect("API kinds are cached");
     assert_eq!(
         kinds.metadata().unwrap().permissions().mode() & 0o777,
         0o600
@@ -434,7 +433,7 @@ fn the_top_of_every_chain() {
 }
 
 #[test]
-fn curves_of_a_workload_have_the_pods_that_were_replaced() {
+fn curves_of_a_workload_include_replaced_pods() {
     let admin = cluster().kubectl(Persona::Admin);
     admin.apply(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "former"}}));
     admin.apply(&json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "moved", "namespace": "former"},
@@ -443,13 +442,13 @@ fn curves_of_a_workload_have_the_pods_that_were_replaced() {
     admin.until(&["get", "pods", "-n", "former"], |list| {
         list["items"].as_array().is_some_and(|pods| pods.len() == 1)
     });
-    // A pod of it that is gone, and one of another Job's.
-    let (begin, mut written) = (seconds() - 1800, Vec::new());
+    // A deleted pod of the Job, and a pod of another Job.
+    let (begin, mut samples) = (unix_now() - 1800, Vec::new());
     for at in (0..1500).step_by(30) {
         for (pod, owner, value) in [("moved-gone", "moved", 80.0), ("other-x", "other", 5.0)] {
             let id = format!("namespace=\"former\",pod=\"{pod}\"");
             let mut put = |series: String, value: f64| {
-                written.push(Written {
+                samples.push(Sample {
                     series,
                     at,
                     value: value.to_string(),
@@ -467,7 +466,7 @@ fn curves_of_a_workload_have_the_pods_that_were_replaced() {
             );
         }
     }
-    let store = store("former", written, begin);
+    let store = store("former", samples, begin);
     let cache = cluster().folder().join("former-cache");
     let curves = ask(
         &store,

@@ -1,10 +1,10 @@
-//! Services whose replicas span several nodes, by a real LeaderWorkerSet.
+//! Services whose replicas span several nodes, with a real LeaderWorkerSet.
 
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use gpuctl_sandbox::nodes::{in_pool, node};
-use gpuctl_sandbox::{Options, Persona};
+use gpuctl_sandbox::{Options, Persona, eventually};
 use serde_json::{Value, json};
 
 use crate::support::Scene;
@@ -19,16 +19,15 @@ fn pods(scene: &Scene) -> Vec<Value> {
 }
 
 #[track_caller]
-fn until_pods(scene: &Scene, count: usize) {
-    let end = Instant::now() + Duration::from_secs(60);
-    while pods(scene).len() != count {
-        assert!(
-            Instant::now() < end,
-            "{} pods instead of {count}",
-            pods(scene).len()
-        );
-        thread::sleep(Duration::from_millis(300));
-    }
+fn wait_for_pods(scene: &Scene, count: usize) {
+    eventually(
+        &format!("big has {count} pods"),
+        Duration::from_secs(60),
+        || {
+            let actual = pods(scene).len();
+            (actual == count).then_some(()).ok_or(actual)
+        },
+    );
 }
 
 #[test]
@@ -83,31 +82,31 @@ fn a_replica_spans_nodes() {
         (&json!(4), &json!(32), &json!(32)),
         "{job:#}"
     );
-    first_pods_answer_and_the_others_follow(&scene);
-    it_is_one_workload(&scene);
-    what_nodes_there_are_by_now_restarts_nothing(&scene);
-    others_see_it_and_whoever_may_not_is_not_bothered(&scene);
-    it_is_scaled_paused_and_restarted_by_replicas(&scene);
+    only_leaders_serve_requests(&scene);
+    the_service_is_one_workload(&scene);
+    apply_on_changed_nodes_restarts_nothing(&scene);
+    a_user_without_access_to_the_crd_gets_no_warning(&scene);
+    scale_pause_and_restart_act_on_replicas(&scene);
     scene
         .gpuctl(
             &["apply", "-f", "-"],
             &BIG.replace("replicas: 2", "replicas: 1"),
         )
         .ok();
-    until_pods(&scene, 2);
+    wait_for_pods(&scene, 2);
     scene.gpuctl(&["delete", "job", "big", "--force"], "").ok();
-    until_pods(&scene, 0);
-    let left = scene.admin.json(&[
+    wait_for_pods(&scene, 0);
+    let remaining = scene.admin.json(&[
         "get",
         "services,leaderworkersets,statefulsets",
         "-l",
         "gpuctl/job=big",
     ]);
-    assert_eq!(left["items"], json!([]));
+    assert_eq!(remaining["items"], json!([]));
 }
 
-fn first_pods_answer_and_the_others_follow(scene: &Scene) {
-    let answering = || {
+fn only_leaders_serve_requests(scene: &Scene) {
+    let endpoints_of_service = || {
         let slices = scene.admin.json(&[
             "get",
             "endpointslices",
@@ -125,14 +124,17 @@ fn first_pods_answer_and_the_others_follow(scene: &Scene) {
         names.sort_by_key(Value::to_string);
         names
     };
-    let end = Instant::now() + Duration::from_secs(30);
-    while answering() != ["big-0", "big-1"] {
-        assert!(Instant::now() < end, "{:?}", answering());
-        thread::sleep(Duration::from_millis(300));
-    }
+    eventually(
+        "only the leaders are endpoints",
+        Duration::from_secs(30),
+        || {
+            let names = endpoints_of_service();
+            (names == ["big-0", "big-1"]).then_some(()).ok_or(names)
+        },
+    );
     for pod in pods(scene) {
         let name = pod["metadata"]["name"].as_str().unwrap();
-        let leads = ["big-0", "big-1"].contains(&name);
+        let is_leader = ["big-0", "big-1"].contains(&name);
         let container = &pod["spec"]["containers"][0];
         let words: Vec<&str> = container["command"]
             .as_array()
@@ -140,26 +142,30 @@ fn first_pods_answer_and_the_others_follow(scene: &Scene) {
             .iter()
             .filter_map(Value::as_str)
             .collect();
-        assert_eq!(words.contains(&"--headless"), !leads, "{name}: {words:?}");
-        assert_eq!(container["readinessProbe"].is_null(), !leads, "{name}");
-        // A reference works only behind what it refers to.
+        assert_eq!(
+            words.contains(&"--headless"),
+            !is_leader,
+            "{name}: {words:?}"
+        );
+        assert_eq!(container["readinessProbe"].is_null(), !is_leader, "{name}");
+        // A variable can refer only to variables before it in the list.
         let variables: Vec<&str> = container["env"]
             .as_array()
             .unwrap()
             .iter()
             .filter_map(|variable| variable["name"].as_str())
             .collect();
-        let place = |wanted: &str| {
+        let position = |variable: &str| {
             variables
                 .iter()
-                .position(|name| *name == wanted)
-                .unwrap_or_else(|| panic!("{wanted}"))
+                .position(|name| *name == variable)
+                .unwrap_or_else(|| panic!("{variable}"))
         };
         assert!(
-            place("LWS_LEADER_ADDRESS") < place("MASTER_ADDR")
-                && place("LWS_WORKER_INDEX") < place("NODE_RANK")
+            position("LWS_LEADER_ADDRESS") < position("MASTER_ADDR")
+                && position("LWS_WORKER_INDEX") < position("NODE_RANK")
         );
-        let address = &container["env"][place("LWS_LEADER_ADDRESS")]["value"];
+        let address = &container["env"][position("LWS_LEADER_ADDRESS")]["value"];
         let group = if name.starts_with("big-0") {
             "big-0"
         } else {
@@ -169,23 +175,23 @@ fn first_pods_answer_and_the_others_follow(scene: &Scene) {
     }
 }
 
-fn it_is_one_workload(scene: &Scene) {
+fn the_service_is_one_workload(scene: &Scene) {
     let list = scene
         .gpuctl(&["get", "workloads", "-o", "json"], "")
         .ok()
         .json();
-    let found: Vec<&Value> = list["items"]
+    let workloads: Vec<&Value> = list["items"]
         .as_array()
         .or(list["data"].as_array())
         .unwrap()
         .iter()
         .collect();
-    assert_eq!(found.len(), 1, "{list:#}");
-    assert_eq!(found[0]["kind"], "LeaderWorkerSet", "{list:#}");
+    assert_eq!(workloads.len(), 1, "{list:#}");
+    assert_eq!(workloads[0]["kind"], "LeaderWorkerSet", "{list:#}");
 }
 
-/// The same file, while the nodes are others: another type in the pool, and GPUs shared elsewhere.
-fn what_nodes_there_are_by_now_restarts_nothing(scene: &Scene) {
+/// Applies the same file after the pool got another GPU type with shared GPUs, and a tainted node.
+fn apply_on_changed_nodes_restarts_nothing(scene: &Scene) {
     let uids = || {
         let mut uids: Vec<Value> = pods(scene)
             .iter()
@@ -207,7 +213,7 @@ fn what_nodes_there_are_by_now_restarts_nothing(scene: &Scene) {
         "wide",
     );
     shared["metadata"]["labels"]["nvidia.com/gpu.replicas"] = json!("4");
-    let gpus =
+    let taints =
         json!({"taints": [{"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}]});
     let mut tainted = in_pool(
         node(
@@ -217,9 +223,10 @@ fn what_nodes_there_are_by_now_restarts_nothing(scene: &Scene) {
         ),
         "wide",
     );
-    tainted["spec"] = gpus;
+    tainted["spec"] = taints;
     scene.cluster.add_nodes(&[shared, tainted]);
     scene.gpuctl(&["apply", "-f", "-"], BIG).ok();
+    // A restart would begin within seconds.
     thread::sleep(Duration::from_secs(3));
     let after = (
         uids(),
@@ -228,7 +235,7 @@ fn what_nodes_there_are_by_now_restarts_nothing(scene: &Scene) {
     assert_eq!(after, before);
 }
 
-fn others_see_it_and_whoever_may_not_is_not_bothered(scene: &Scene) {
+fn a_user_without_access_to_the_crd_gets_no_warning(scene: &Scene) {
     let alice = format!("--user={}", Persona::Alice.user());
     scene.admin.run(&[
         "create",
@@ -239,26 +246,26 @@ fn others_see_it_and_whoever_may_not_is_not_bothered(scene: &Scene) {
         "--clusterrole=edit",
         &alice,
     ]);
-    let seen = scene
+    let listed = scene
         .gpuctl_as(
             Persona::Alice,
             &["get", "jobs", "-n", "default", "-o", "json"],
             "",
         )
         .ok();
-    assert!(!seen.err.contains("may not"), "{}", seen.err);
+    assert!(!listed.err.contains("may not"), "{}", listed.err);
 }
 
-fn it_is_scaled_paused_and_restarted_by_replicas(scene: &Scene) {
-    let told = scene.gpuctl(&["scale", "big", "1"], "").ok();
-    assert_eq!(told.out, "big: scaled from 2 to 1 replica\n");
-    until_pods(scene, 2);
+fn scale_pause_and_restart_act_on_replicas(scene: &Scene) {
+    let scaled = scene.gpuctl(&["scale", "big", "1"], "").ok();
+    assert_eq!(scaled.out, "big: scaled from 2 to 1 replica\n");
+    wait_for_pods(scene, 2);
     scene.running("big");
     scene.gpuctl(&["pause", "big"], "").ok();
     let paused = scene.until("big", |job| job["status"] == "paused");
     assert_eq!(paused["podsWanted"], 2);
-    until_pods(scene, 0);
-    // A file that says the same resumes nothing.
+    wait_for_pods(scene, 0);
+    // Applying the same file does not resume the job.
     scene
         .gpuctl(
             &["apply", "-f", "-"],
@@ -273,13 +280,10 @@ fn it_is_scaled_paused_and_restarted_by_replicas(scene: &Scene) {
         .map(|pod| pod["metadata"]["uid"].clone())
         .collect();
     scene.gpuctl(&["restart", "big"], "").ok();
-    let end = Instant::now() + Duration::from_secs(60);
-    while pods(scene)
-        .iter()
-        .any(|pod| before.contains(&pod["metadata"]["uid"]))
-    {
-        assert!(Instant::now() < end, "the pods are the old ones");
-        thread::sleep(Duration::from_millis(300));
-    }
+    eventually("all pods are new", Duration::from_secs(60), || {
+        pods(scene)
+            .iter()
+            .all(|pod| !before.contains(&pod["metadata"]["uid"]))
+    });
     scene.running("big");
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use gpuctl_sandbox::exporter::{Exporter, Gpu};
 use gpuctl_sandbox::nodes::{in_pool, node};
-use gpuctl_sandbox::{Options, Persona};
+use gpuctl_sandbox::{Options, Persona, eventually};
 use serde_json::{Value, json};
 
 use crate::runner::{gpuctl, run};
@@ -21,15 +21,15 @@ fn training(name: &str, more: &str, resources: &str) -> String {
 #[track_caller]
 fn queued(scene: &Scene, name: &str, reason: &str, words: &str) -> Value {
     scene.until(name, |job| {
-        let said = job["message"].as_str().unwrap_or_default();
+        let message = job["message"].as_str().unwrap_or_default();
         job["status"] == "pending"
             && job["reason"] == "Queued"
             && job["queueReason"] == reason
-            && said.contains(words)
+            && message.contains(words)
     })
 }
 
-/// The first cause of `why`, and its sentence.
+/// The first cause that `why` reports, and its sentence.
 fn why(scene: &Scene, name: &str) -> (String, String) {
     let answer = scene.gpuctl(&["why", name, "-o", "json"], "").ok().json();
     assert_eq!(answer["situation"], "waiting", "{answer:#}");
@@ -41,7 +41,7 @@ fn why(scene: &Scene, name: &str) -> (String, String) {
 }
 
 #[test]
-fn jobs_in_kueue_s_queues() {
+fn kueue_admits_queues_and_preempts_jobs() {
     let scene = Scene::new(&Options {
         with_kueue: true,
         ..Options::default()
@@ -69,42 +69,42 @@ fn jobs_in_kueue_s_queues() {
         {"apiVersion": api, "kind": "LocalQueue", "metadata": {"name": "research", "namespace": "default"},
          "spec": {"clusterQueue": "science"}},
     ]}));
-    waiting_says_what_is_missing(&scene);
-    preemption_is_told_with_the_job_it_was_for(&scene);
-    what_kueue_does_not_take_is_told(&scene);
+    a_queued_job_reports_the_missing_quota(&scene);
+    preemption_names_the_preempting_job(&scene);
+    kinds_without_kueue_integration_warn(&scene);
     pausing_frees_the_quota(&scene, Persona::Admin);
-    as_a_batch_user(&scene);
-    another_queue_needs_another_job(&scene);
-    a_kueue_that_is_down_is_named(&scene);
-    a_queue_that_is_stopped_is_named(&scene);
-    sixty_four_ranks_are_admitted_whole(&scene);
-    ranks_are_placed_by_kueue_s_topology(&scene);
+    pausing_works_with_the_batch_user_role(&scene);
+    moving_to_another_queue_needs_replace(&scene);
+    errors_name_kueue_while_it_is_down(&scene);
+    a_stopped_queue_is_a_cause(&scene);
+    sixty_four_ranks_are_admitted_together(&scene);
+    kueue_places_ranks_by_topology(&scene);
 }
 
-/// This Kueue knows Jobs and Deployments; StatefulSets it was not told to take.
-fn what_kueue_does_not_take_is_told(scene: &Scene) {
-    let of = |kind: &str, rest: &str| {
+/// This Kueue manages Jobs and Deployments; its integration for StatefulSets is off.
+fn kinds_without_kueue_integration_warn(scene: &Scene) {
+    let yaml = |kind: &str, rest: &str| {
         format!(
             "kind: {kind}\nversion: v0.1\njob: {{name: some, queue: research}}\nenvironment: {{image: busybox}}\n{rest}"
         )
     };
     let dry = ["create", "-f", "-", "--dry-run=server"];
     let notebook = scene
-        .gpuctl(&dry, &of("notebook", "service: {port: 8888}\n"))
+        .gpuctl(&dry, &yaml("notebook", "service: {port: 8888}\n"))
         .ok();
-    let told = "Kueue does not manage statefulsets here (its integration is off): the job runs outside queue `research`";
-    assert!(notebook.err.contains(told), "{}", notebook.err);
-    for taken in [
-        of("inference", "service: {port: 8000}\n"),
+    let warning = "Kueue does not manage statefulsets here (its integration is off): the job runs outside queue `research`";
+    assert!(notebook.err.contains(warning), "{}", notebook.err);
+    for managed in [
+        yaml("inference", "service: {port: 8000}\n"),
         training("some", "", "gpu: 1"),
     ] {
-        let run = scene.gpuctl(&dry, &taken).ok();
+        let run = scene.gpuctl(&dry, &managed).ok();
         assert!(!run.err.contains("integration"), "{}", run.err);
     }
 }
 
-/// Kueue's role for ordinary users may see Workloads and not write them.
-fn as_a_batch_user(scene: &Scene) {
+/// Kueue's role for ordinary users can read Workloads but not write them.
+fn pausing_works_with_the_batch_user_role(scene: &Scene) {
     let user = format!("--user={}", Persona::Bob.user());
     for role in ["edit", "kueue-batch-user-role"] {
         let role = format!("--clusterrole={role}");
@@ -130,8 +130,8 @@ fn as_a_batch_user(scene: &Scene) {
     pausing_frees_the_quota(scene, Persona::Bob);
 }
 
-/// Two racks of two nodes each, of which one has room for both ranks.
-fn ranks_are_placed_by_kueue_s_topology(scene: &Scene) {
+/// Two racks. Only one of them has capacity for both ranks.
+fn kueue_places_ranks_by_topology(scene: &Scene) {
     const RACK: &str = "cloud.provider.com/topology-rack";
     let gpus = |name: &str| {
         in_pool(
@@ -189,8 +189,8 @@ fn ranks_are_placed_by_kueue_s_topology(scene: &Scene) {
     scene.gpuctl(&["delete", "job", "near", "--force"], "").ok();
 }
 
-/// Two of 64 GPUs each in a queue of 96: the second holds nothing until the first is gone.
-fn sixty_four_ranks_are_admitted_whole(scene: &Scene) {
+/// Two jobs of 64 GPUs in a queue of 96: the second gets no pods until the first is deleted.
+fn sixty_four_ranks_are_admitted_together(scene: &Scene) {
     let nodes: Vec<Value> = (0..12)
         .map(|index| {
             in_pool(
@@ -227,23 +227,23 @@ fn sixty_four_ranks_are_admitted_whole(scene: &Scene) {
             .json(&["get", "pods", "-l", &format!("gpuctl/job={name}")]);
         list["items"].as_array().map_or(0, Vec::len)
     };
-    let both = || {
-        let mut both = [pods("one"), pods("two")];
-        both.sort_unstable();
-        both
+    let pod_counts = || {
+        let mut counts = [pods("one"), pods("two")];
+        counts.sort_unstable();
+        counts
     };
-    let end = Instant::now() + Duration::from_secs(90);
-    while both() != [0, 64] {
-        assert!(
-            Instant::now() < end,
-            "none was admitted whole: {:?}",
-            both()
-        );
-        thread::sleep(Duration::from_millis(300));
-    }
+    eventually(
+        "one job has all its pods and the other has none",
+        Duration::from_secs(90),
+        || {
+            let counts = pod_counts();
+            (counts == [0, 64]).then_some(()).ok_or(counts)
+        },
+    );
+    // The other job gets no pods while the first one runs.
     let end = Instant::now() + Duration::from_secs(8);
     while Instant::now() < end {
-        assert_eq!(both(), [0, 64]);
+        assert_eq!(pod_counts(), [0, 64]);
         thread::sleep(Duration::from_millis(500));
     }
     let (first, second) = if pods("one") == 64 {
@@ -258,7 +258,7 @@ fn sixty_four_ranks_are_admitted_whole(scene: &Scene) {
     scene.gpuctl(&["delete", "job", second, "--force"], "").ok();
 }
 
-fn waiting_says_what_is_missing(scene: &Scene) {
+fn a_queued_job_reports_the_missing_quota(scene: &Scene) {
     scene.create(&training("first", "", "gpu: 8"));
     scene.running("first");
     let second = scene.create(&training("second", "", "gpu: 8"));
@@ -276,15 +276,15 @@ fn waiting_says_what_is_missing(scene: &Scene) {
         sentence.contains("second waits: queue research: ") && sentence.contains("8 more needed"),
         "{sentence}"
     );
-    // Kueue orders by whole seconds.
+    // Kueue orders workloads by creation time in whole seconds.
     thread::sleep(Duration::from_millis(1100));
     scene.create(&training("large", "", "gpu: 8, node_count: 2"));
     queued(scene, "large", "Pending", "maximum capacity");
     assert_eq!(why(scene, "large").0, "never-fits");
-    a_job_of_others_in_a_queue_that_is_not_there(scene);
-    places_in_the_queue_are_told(scene);
+    a_missing_queue_is_a_cause_for_foreign_jobs(scene);
+    queue_positions_are_shown(scene);
     queues_are_listed_and_described(scene);
-    what_is_held_is_measured(scene);
+    queue_utilization_is_the_mean_of_measured_gpus(scene);
     let described = scene.gpuctl(&["describe", "second"], "").ok().out;
     assert!(
         described.contains("queue research: ") && described.contains("insufficient unused quota"),
@@ -300,27 +300,28 @@ fn waiting_says_what_is_missing(scene: &Scene) {
         .says("queue `reserch` does not exist in namespace `default`; Kueue has research");
 }
 
-fn a_job_of_others_in_a_queue_that_is_not_there(scene: &Scene) {
+fn a_missing_queue_is_a_cause_for_foreign_jobs(scene: &Scene) {
     let container = json!({"name": "main", "image": "busybox", "command": ["true"],
         "resources": {"requests": {"nvidia.com/gpu": "1"}, "limits": {"nvidia.com/gpu": "1"}}});
     scene.admin.apply(&json!({"apiVersion": "batch/v1", "kind": "Job",
         "metadata": {"name": "theirs", "namespace": "default", "labels": {"kueue.x-k8s.io/queue-name": "nowhere"}},
         "spec": {"suspend": true, "template": {"spec": {"restartPolicy": "Never", "containers": [container]}}}}));
-    let end = Instant::now() + Duration::from_secs(60);
-    loop {
-        let (cause, sentence) = why(scene, "job/theirs");
-        if cause == "queue-missing" {
-            break;
-        }
-        assert!(Instant::now() < end, "{cause}: {sentence}");
-        thread::sleep(Duration::from_millis(500));
-    }
+    eventually(
+        "the missing queue is the cause",
+        Duration::from_secs(60),
+        || {
+            let (cause, sentence) = why(scene, "job/theirs");
+            (cause == "queue-missing")
+                .then_some(())
+                .ok_or((cause, sentence))
+        },
+    );
     scene
         .admin
         .run(&["delete", "job", "theirs", "-n", "default"]);
 }
 
-fn places_in_the_queue_are_told(scene: &Scene) {
+fn queue_positions_are_shown(scene: &Scene) {
     let second = scene.until("second", |job| job["queuePosition"] == 1);
     assert_eq!(second["clusterQueuePosition"], 1);
     scene.until("large", |job| job["queuePosition"] == 2);
@@ -344,21 +345,21 @@ fn places_in_the_queue_are_told(scene: &Scene) {
 }
 
 fn queues_are_listed_and_described(scene: &Scene) {
-    let end = Instant::now() + Duration::from_secs(30);
-    let list = loop {
+    let list = eventually("two jobs wait", Duration::from_secs(30), || {
         let list = scene
             .gpuctl(&["get", "queues", "-o", "json", "--prometheus", "none"], "")
             .ok()
             .json();
-        if list["items"][0]["jobsWaiting"] == 2 || Instant::now() > end {
-            break list;
+        if list["items"][0]["jobsWaiting"] == 2 {
+            Ok(list)
+        } else {
+            Err(list)
         }
-        thread::sleep(Duration::from_millis(300));
-    };
+    });
     let expected = json!([{"name": "research", "namespace": "default", "system": "kueue", "clusterQueue": "science", "active": true,
         "message": null, "gpuQuota": 8, "gpuUsed": 8, "gpuBorrowed": 0, "gpuUtilization": null, "gpuSampled": null, "jobsRunning": 1, "jobsWaiting": 2}]);
     assert_eq!(list, json!({"total": 1, "items": expected}));
-    // Who waits for GPUs is a consumer, with pods or without.
+    // A queued job is a consumer even without pods.
     let consumers = scene
         .gpuctl(&["get", "consumers", "-o", "json"], "")
         .ok()
@@ -367,7 +368,7 @@ fn queues_are_listed_and_described(scene: &Scene) {
         .as_array()
         .unwrap()
         .iter()
-        .find(|one| one["name"] == "large")
+        .find(|consumer| consumer["name"] == "large")
         .cloned()
         .unwrap_or_default();
     assert_eq!(
@@ -399,7 +400,7 @@ fn queues_are_listed_and_described(scene: &Scene) {
     ] {
         assert!(
             described.contains(words),
-            "«{words}» is not in:\n{described}"
+            "`{words}` is not in:\n{described}"
         );
     }
     let jobs = scene
@@ -417,7 +418,7 @@ fn queues_are_listed_and_described(scene: &Scene) {
         .gpuctl(&["describe", "queue", "reserch"], "")
         .exits(4)
         .says("there are default/research");
-    // Who may read LocalQueues only does not learn the quota.
+    // A user who can only read LocalQueues does not see the quota.
     let role = scene
         .gpuctl(
             &[
@@ -456,15 +457,15 @@ fn queues_are_listed_and_described(scene: &Scene) {
     command
         .env("KUBECONFIG", scene.cluster.kubeconfig(Persona::Alice))
         .args(["get", "queues", "-n", "default", "-o", "json"]);
-    let seen = run(command, "").ok().json();
+    let list = run(command, "").ok().json();
     assert_eq!(
-        (&seen["items"][0]["gpuQuota"], &seen["items"][0]["gpuUsed"]),
+        (&list["items"][0]["gpuQuota"], &list["items"][0]["gpuUsed"]),
         (&Value::Null, &json!(8))
     );
 }
 
-/// Eight devices at 0, 10, … 70 percent, of which the last tells nothing: the mean of seven is 30.
-fn what_is_held_is_measured(scene: &Scene) {
+/// Eight devices at 0, 10, … 70 %. The last one exports nothing, so the mean of seven is 30.
+fn queue_utilization_is_the_mean_of_measured_gpus(scene: &Scene) {
     let pods = scene.admin.json(&["get", "pods", "-l", "gpuctl/job=first"]);
     let pod = &pods["items"][0];
     let text = |value: &Value| value.as_str().unwrap().to_owned();
@@ -490,25 +491,26 @@ fn what_is_held_is_measured(scene: &Scene) {
         .cluster
         .another_prometheus("prometheus-queues", &scrapes)
         .unwrap();
-    let end = Instant::now() + Duration::from_secs(60);
-    loop {
-        let list = scene
-            .gpuctl(
-                &["get", "queues", "-o", "json", "--prometheus", &prometheus],
-                "",
-            )
-            .ok()
-            .json();
-        let (mean, sampled) = (
-            &list["items"][0]["gpuUtilization"],
-            &list["items"][0]["gpuSampled"],
-        );
-        if (mean.as_f64(), sampled.as_u64()) == (Some(30.0), Some(7)) {
-            break;
-        }
-        assert!(Instant::now() < end, "{list:#}");
-        thread::sleep(Duration::from_millis(500));
-    }
+    eventually(
+        "the utilization is 30 % of seven GPUs",
+        Duration::from_secs(60),
+        || {
+            let list = scene
+                .gpuctl(
+                    &["get", "queues", "-o", "json", "--prometheus", &prometheus],
+                    "",
+                )
+                .ok()
+                .json();
+            let (mean, sampled) = (
+                list["items"][0]["gpuUtilization"].as_f64(),
+                list["items"][0]["gpuSampled"].as_u64(),
+            );
+            ((mean, sampled) == (Some(30.0), Some(7)))
+                .then_some(())
+                .ok_or(list)
+        },
+    );
     let described = scene
         .gpuctl(
             &["describe", "queue", "research", "--prometheus", &prometheus],
@@ -522,7 +524,7 @@ fn what_is_held_is_measured(scene: &Scene) {
     );
 }
 
-fn preemption_is_told_with_the_job_it_was_for(scene: &Scene) {
+fn preemption_names_the_preempting_job(scene: &Scene) {
     scene.create(&training("urgent", ", priority: high", "gpu: 8"));
     scene.running("urgent");
     let job = queued(scene, "first", "Preempted", "Preempted to accommodate");
@@ -538,11 +540,11 @@ fn preemption_is_told_with_the_job_it_was_for(scene: &Scene) {
             .contains("(job default/urgent)"),
         "{job:#}"
     );
-    let told = scene
+    let preemptions = scene
         .gpuctl(&["get", "queues", "--preemptions", "-o", "json"], "")
         .ok()
         .json();
-    let first = &told["items"][0];
+    let first = &preemptions["items"][0];
     assert_eq!(
         (&first["jobId"], &first["preemptedBy"], &first["queue"]),
         (
@@ -555,13 +557,14 @@ fn preemption_is_told_with_the_job_it_was_for(scene: &Scene) {
         (
             &first["admittedAgain"],
             &first["times"],
-            told["items"].as_array().unwrap().len()
+            preemptions["items"].as_array().unwrap().len()
         ),
         (&json!(false), &json!(1), 1)
     );
     assert!(
-        first["preemptedAt"].is_string() && told["coverage"]["workloads"].as_u64() >= Some(2),
-        "{told:#}"
+        first["preemptedAt"].is_string()
+            && preemptions["coverage"]["workloads"].as_u64() >= Some(2),
+        "{preemptions:#}"
     );
     let table = scene
         .gpuctl(&["get", "queues", "--preemptions"], "")
@@ -576,41 +579,45 @@ fn preemption_is_told_with_the_job_it_was_for(scene: &Scene) {
         .ok();
 }
 
-fn pausing_frees_the_quota(scene: &Scene, who: Persona) {
-    let end = Instant::now() + Duration::from_secs(60);
-    let (runs, waits) = loop {
-        match (
-            &scene.job("first")["status"],
-            &scene.job("second")["status"],
-        ) {
-            (first, _) if first == "running" => break ("first", "second"),
-            (_, second) if second == "running" => break ("second", "first"),
-            states => assert!(Instant::now() < end, "{states:?}"),
+fn pausing_frees_the_quota(scene: &Scene, persona: Persona) {
+    let (running, waiting) = eventually("one of both jobs runs", Duration::from_secs(60), || {
+        let states = ["first", "second"].map(|name| scene.job(name)["status"].clone());
+        match states {
+            [first, _] if first == "running" => Ok(("first", "second")),
+            [_, second] if second == "running" => Ok(("second", "first")),
+            states => Err(states),
         }
-        thread::sleep(Duration::from_millis(300));
-    };
-    scene.gpuctl_as(who, &["pause", runs], "").ok();
-    scene.until(runs, |job| job["status"] == "paused");
-    scene.running(waits);
-    let paused = scene.until(runs, |job| job["gpuHeld"] == 0);
+    });
+    scene.gpuctl_as(persona, &["pause", running], "").ok();
+    scene.until(running, |job| job["status"] == "paused");
+    scene.running(waiting);
+    let paused = scene.until(running, |job| job["gpuHeld"] == 0);
     assert_eq!(
         (&paused["status"], &paused["gpu"]),
         (&json!("paused"), &json!(8)),
         "{paused:#}"
     );
-    // A file that says the same resumes nothing.
+    // Applying the same file does not resume the job.
     scene
-        .gpuctl_as(who, &["apply", "-f", "-"], &training(runs, "", "gpu: 8"))
+        .gpuctl_as(
+            persona,
+            &["apply", "-f", "-"],
+            &training(running, "", "gpu: 8"),
+        )
         .ok();
-    assert_eq!(scene.job(runs)["status"], "paused");
-    scene.gpuctl_as(who, &["resume", runs], "").ok();
-    queued(scene, runs, "Pending", "insufficient unused quota");
-    scene.gpuctl(&["delete", "job", waits, "--force"], "").ok();
-    scene.running(runs);
-    scene.gpuctl(&["delete", "job", runs, "--force"], "").ok();
+    assert_eq!(scene.job(running)["status"], "paused");
+    scene.gpuctl_as(persona, &["resume", running], "").ok();
+    queued(scene, running, "Pending", "insufficient unused quota");
+    scene
+        .gpuctl(&["delete", "job", waiting, "--force"], "")
+        .ok();
+    scene.running(running);
+    scene
+        .gpuctl(&["delete", "job", running, "--force"], "")
+        .ok();
 }
 
-fn another_queue_needs_another_job(scene: &Scene) {
+fn moving_to_another_queue_needs_replace(scene: &Scene) {
     scene.admin.apply(&json!({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "LocalQueue",
         "metadata": {"name": "other", "namespace": "default"}, "spec": {"clusterQueue": "science"}}));
     let yaml = training("mover", "", "gpu: 1");
@@ -642,8 +649,8 @@ fn another_queue_needs_another_job(scene: &Scene) {
         .ok();
 }
 
-/// Its webhooks fail closed: nothing can be made, and what is there cannot be taken away.
-fn a_kueue_that_is_down_is_named(scene: &Scene) {
+/// Kueue's webhooks fail closed: no job can be created, and existing jobs cannot be deleted.
+fn errors_name_kueue_while_it_is_down(scene: &Scene) {
     scene.create(&training("stays", "", "gpu: 1"));
     scene.running("stays");
     scene.cluster.stop("kueue").unwrap();
@@ -666,26 +673,27 @@ fn a_kueue_that_is_down_is_named(scene: &Scene) {
     ] {
         assert!(
             stuck.err.contains(words),
-            "«{words}» is not in:\n{}",
+            "`{words}` is not in:\n{}",
             stuck.err
         );
     }
     scene.cluster.start_again("kueue").unwrap();
     scene.until("stays", Value::is_null);
-    // The API server waits a moment before it calls a webhook again that has refused it.
-    let end = Instant::now() + Duration::from_secs(60);
+    // The API server waits before it calls a webhook again that refused a connection.
     let probe = training("probe", "", "gpu: 1");
-    while scene
-        .gpuctl(&["create", "-f", "-", "--dry-run=server"], &probe)
-        .code
-        != 0
-    {
-        assert!(Instant::now() < end, "Kueue does not answer again");
-        thread::sleep(Duration::from_millis(300));
-    }
+    eventually(
+        "Kueue's webhooks answer again",
+        Duration::from_secs(60),
+        || {
+            scene
+                .gpuctl(&["create", "-f", "-", "--dry-run=server"], &probe)
+                .code
+                == 0
+        },
+    );
 }
 
-fn a_queue_that_is_stopped_is_named(scene: &Scene) {
+fn a_stopped_queue_is_a_cause(scene: &Scene) {
     let stop = r#"{"spec":{"stopPolicy":"Hold"}}"#;
     scene.admin.run(&[
         "patch",

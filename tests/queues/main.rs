@@ -1,6 +1,6 @@
-//! Jobs in the queues of a real Kueue and of a real Volcano, and services of a real
-//! LeaderWorkerSet. `cargo reality --slow` runs them, for all take minutes to build, once. A
-//! cluster of its own for each: Kueue's webhooks judge every Job and pod.
+//! Jobs in the queues of a real Kueue and a real Volcano, and services of a real LeaderWorkerSet.
+//! `cargo reality --slow` runs these tests, because each system takes minutes to build, once. Each
+//! has a separate cluster, because Kueue's webhooks check every Job and pod.
 
 mod groups;
 mod kueue;

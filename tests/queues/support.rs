@@ -1,9 +1,8 @@
-//! A cluster with queues, and what a person sees of jobs in them.
+//! A cluster with queues, and gpuctl's view of the jobs in them.
 
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use gpuctl_sandbox::{Cluster, Kubectl, Options, Persona};
+use gpuctl_sandbox::{Cluster, Kubectl, Options, Persona, eventually};
 use serde_json::Value;
 
 use crate::runner::{Run, gpuctl, run};
@@ -24,10 +23,10 @@ impl Scene {
         self.gpuctl_as(Persona::Admin, arguments, input)
     }
 
-    pub fn gpuctl_as(&self, who: Persona, arguments: &[&str], input: &str) -> Run {
+    pub fn gpuctl_as(&self, persona: Persona, arguments: &[&str], input: &str) -> Run {
         let mut command = gpuctl();
         command
-            .env("KUBECONFIG", self.cluster.kubeconfig(who))
+            .env("KUBECONFIG", self.cluster.kubeconfig(persona))
             .args(arguments);
         run(command, input)
     }
@@ -52,18 +51,14 @@ impl Scene {
 
     #[track_caller]
     pub fn until(&self, name: &str, good: impl Fn(&Value) -> bool) -> Value {
-        let end = Instant::now() + Duration::from_secs(120);
-        loop {
-            let job = self.job(name);
-            if good(&job) {
-                return job;
-            }
-            assert!(
-                Instant::now() < end,
-                "{name} never became what was awaited: {job:#}"
-            );
-            thread::sleep(Duration::from_millis(300));
-        }
+        eventually(
+            &format!("job {name} has the expected state"),
+            Duration::from_secs(120),
+            || {
+                let job = self.job(name);
+                if good(&job) { Ok(job) } else { Err(job) }
+            },
+        )
     }
 
     #[track_caller]

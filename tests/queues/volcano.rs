@@ -1,11 +1,11 @@
-//! Trainings under Volcano's scheduler and controller: 64 ranks whole or not at all, in the queue
-//! that the job names.
+//! Trainings with Volcano's scheduler and controller: 64 ranks are placed together or not at all,
+//! in the queue of the job.
 
 use std::thread;
 use std::time::{Duration, Instant};
 
-use gpuctl_sandbox::Options;
 use gpuctl_sandbox::nodes::{in_pool, node};
+use gpuctl_sandbox::{Options, eventually};
 use serde_json::json;
 
 use crate::support::Scene;
@@ -19,7 +19,7 @@ fn training(name: &str, more: &str, gpus: usize, ranks: usize) -> String {
     )
 }
 
-/// Pods of a job that have a node.
+/// Number of scheduled pods of a job.
 fn placed(scene: &Scene, job: &str) -> usize {
     let list = scene
         .admin
@@ -31,7 +31,7 @@ fn placed(scene: &Scene, job: &str) -> usize {
 }
 
 #[test]
-fn trainings_in_volcano_s_queues() {
+fn volcano_holds_trainings_back_until_they_fit() {
     let scene = Scene::new(&Options {
         with_volcano: true,
         ..Options::default()
@@ -54,11 +54,11 @@ fn trainings_in_volcano_s_queues() {
             "spec": {"weight": 1, "reclaimable": false, "capability": {"nvidia.com/gpu": gpus, "cpu": "1000", "memory": "1000Gi", "pods": "1000"}}})
     };
     scene.admin.apply(&json!({"apiVersion": "v1", "kind": "List", "items": [queue("research", 8), queue("large", 96)]}));
-    a_queue_holds_back_what_exceeds_it(&scene);
-    two_that_compete_never_share(&scene);
+    a_full_queue_holds_a_training_back(&scene);
+    competing_trainings_are_placed_completely_or_not_at_all(&scene);
 }
 
-fn a_queue_holds_back_what_exceeds_it(scene: &Scene) {
+fn a_full_queue_holds_a_training_back(scene: &Scene) {
     for name in ["first", "second"] {
         scene
             .gpuctl(
@@ -66,11 +66,12 @@ fn a_queue_holds_back_what_exceeds_it(scene: &Scene) {
                 &training(name, ", queue: research", 4, 2),
             )
             .ok();
-        // The first is to be there first.
+        // The first job must get the quota.
         if name == "first" {
             scene.until("first", |job| job["status"] == "running");
         }
     }
+    // The second job stays unscheduled.
     let end = Instant::now() + Duration::from_secs(10);
     while Instant::now() < end {
         assert_eq!(
@@ -107,7 +108,7 @@ fn a_queue_holds_back_what_exceeds_it(scene: &Scene) {
         .as_array()
         .unwrap()
         .iter()
-        .find(|one| one["name"] == "research")
+        .find(|queue| queue["name"] == "research")
         .cloned()
         .unwrap();
     assert_eq!(
@@ -134,8 +135,8 @@ fn a_queue_holds_back_what_exceeds_it(scene: &Scene) {
         .ok();
 }
 
-/// 64 of 96 GPUs each: without gangs the second would hold 32 of them and wait for ever.
-fn two_that_compete_never_share(scene: &Scene) {
+/// Two jobs of 64 GPUs on 96: without gang scheduling the second would hold 32 and wait forever.
+fn competing_trainings_are_placed_completely_or_not_at_all(scene: &Scene) {
     thread::scope(|scope| {
         for name in ["one", "two"] {
             scope.spawn(move || {
@@ -148,19 +149,23 @@ fn two_that_compete_never_share(scene: &Scene) {
             });
         }
     });
-    let both = || {
-        let mut both = [placed(scene, "one"), placed(scene, "two")];
-        both.sort_unstable();
-        both
+    let placed_counts = || {
+        let mut counts = [placed(scene, "one"), placed(scene, "two")];
+        counts.sort_unstable();
+        counts
     };
-    let end = Instant::now() + Duration::from_secs(90);
-    while both() != [0, RANKS] {
-        assert!(Instant::now() < end, "none was placed whole: {:?}", both());
-        thread::sleep(Duration::from_millis(300));
-    }
+    eventually(
+        "one training is placed and the other is not",
+        Duration::from_secs(90),
+        || {
+            let counts = placed_counts();
+            (counts == [0, RANKS]).then_some(()).ok_or(counts)
+        },
+    );
+    // The other training stays unscheduled.
     let end = Instant::now() + Duration::from_secs(10);
     while Instant::now() < end {
-        assert_eq!(both(), [0, RANKS]);
+        assert_eq!(placed_counts(), [0, RANKS]);
         thread::sleep(Duration::from_millis(500));
     }
     let (winner, loser) = if placed(scene, "one") == RANKS {
@@ -174,44 +179,40 @@ fn two_that_compete_never_share(scene: &Scene) {
         why(loser)["sentence"],
         format!("{loser} waits: Volcano queue large uses 64 of 96 GPUs, and the job requests 64")
     );
-    // A queue without a limit: 32 GPUs are free.
+    // The default queue has no limit, and 32 GPUs are free.
     scene
         .gpuctl(
             &["create", "-f", "-", "--allow-pending"],
             &training("wide", ", gang: volcano", 1, 40),
         )
         .ok();
-    let end = Instant::now() + Duration::from_secs(60);
-    loop {
-        let answer = why("wide");
-        let causes = answer["causes"].as_array().unwrap();
-        let told = |cause: &serde_json::Value| {
-            cause["evidence"][0]["what"]
-                .as_str()
-                .unwrap_or_default()
-                .to_owned()
-        };
-        let gang = causes
-            .iter()
-            .find(|cause| cause["cause"] == "gang-incomplete")
-            .map(told);
-        // Volcano says so itself after its next look at the group.
-        let told = causes
-            .iter()
-            .flat_map(|cause| cause["evidence"].as_array().unwrap());
-        let mut said = told
-            .map(|one| one["what"].as_str().unwrap())
-            .filter(|what| what.starts_with("Volcano reports about its group: "));
-        if gang.as_deref()
-            == Some("32 of 40 pods fit now, but they are scheduled together or not at all")
-            && said.next().is_some()
-        {
-            assert_eq!(causes[0]["cause"], "insufficient-gpu", "{answer:#}");
-            break;
-        }
-        assert!(Instant::now() < end, "{answer:#}");
-        thread::sleep(Duration::from_millis(500));
-    }
+    let answer = eventually(
+        "the gang and Volcano's message are causes",
+        Duration::from_secs(60),
+        || {
+            let answer = why("wide");
+            let causes = answer["causes"].as_array().unwrap();
+            let gang = causes
+                .iter()
+                .find(|cause| cause["cause"] == "gang-incomplete")
+                .and_then(|cause| cause["evidence"][0]["what"].as_str());
+            let mut evidence = causes
+                .iter()
+                .flat_map(|cause| cause["evidence"].as_array().unwrap());
+            // Volcano's own message appears when its scheduler next checks the group.
+            let is_complete = gang
+                == Some("32 of 40 pods fit now, but they are scheduled together or not at all")
+                && evidence.any(|fact| {
+                    let text = fact["what"].as_str().unwrap();
+                    text.starts_with("Volcano reports about its group: ")
+                });
+            if is_complete { Ok(answer) } else { Err(answer) }
+        },
+    );
+    assert_eq!(
+        answer["causes"][0]["cause"], "insufficient-gpu",
+        "{answer:#}"
+    );
     scene.gpuctl(&["delete", "job", "wide", "--force"], "").ok();
     scene.gpuctl(&["delete", "job", winner, "--force"], "").ok();
     scene.until(loser, |job| job["status"] == "running");

@@ -1,7 +1,7 @@
 //! The same samples in Prometheus 3, Prometheus 2, VictoriaMetrics and Thanos: every view of
-//! metrics answers alike, and a store with two clusters answers for one of them. `cargo reality`
-//! runs them, for the stores take minutes to build, once.
-#![expect(clippy::disallowed_methods, reason = "tests look at clocks")]
+//! metrics gives the same answer, and a store with two clusters answers for one of them. `cargo
+//! reality` runs these tests, because the stores take minutes to build, once.
+#![expect(clippy::disallowed_methods, reason = "tests read clocks")]
 
 #[path = "../runner/mod.rs"]
 mod runner;
@@ -18,19 +18,19 @@ use serde_json::{Value, json};
 use crate::runner::{Run, finish, gpuctl, run};
 
 const A100: (&str, &str) = ("nvidia.com/gpu.product", "NVIDIA-A100-SXM4-80GB");
-/// Seconds in which each of the jobs is scraped.
-const EACH: u64 = 20;
+/// Seconds for which each job is scraped.
+const JOB_SECONDS: u64 = 20;
 
 fn scrape(exporter: &Exporter) -> Value {
     json!({"job_name": "gpus", "metrics_path": format!("/metrics/{}", Dialect::Dcgm.name()),
         "static_configs": [{"targets": [exporter.address()], "labels": {"namespace": "gpu-operator", "pod": "exporter", "container": "exporter"}}]})
 }
 
-/// A cluster with two exporters: one of its own nodes, and one of nodes that it does not have.
+/// A cluster with two exporters: one for its own nodes, and one for nodes of another cluster.
 struct Stage {
     cluster: Cluster,
-    own: Exporter,
-    foreign: Exporter,
+    exporter: Exporter,
+    foreign_exporter: Exporter,
 }
 
 impl Stage {
@@ -50,18 +50,18 @@ impl Stage {
         run(command, input)
     }
 
-    /// Runs a job for a while, and ends it.
+    /// Runs a job while it is scraped, then deletes it.
     fn job(&self, name: &str, busy: f64) {
         self.start(name, busy);
-        thread::sleep(Duration::from_secs(EACH));
-        // Its series end: Prometheus marks them as stale.
-        self.own
+        thread::sleep(Duration::from_secs(JOB_SECONDS));
+        // The series of the job end, so Prometheus marks them as stale.
+        self.exporter
             .change(|fleet| fleet.gpus.iter_mut().for_each(|gpu| gpu.pods.clear()));
         self.gpuctl("none", &["delete", "job", name, "--force"], "")
             .ok();
     }
 
-    /// Starts a job of two pods with two devices each, busy to this degree.
+    /// Starts a job of two pods with two devices each, at this utilization.
     fn start(&self, name: &str, busy: f64) {
         let yaml = format!(
             "kind: training\nversion: v0.1\njob: {{name: {name}}}\nenvironment: {{image: busybox, command: [train]}}\nresources: {{pool: stores, gpu: 2, node_count: 2}}\n"
@@ -79,7 +79,7 @@ impl Stage {
             &format!("gpuctl/job={name}"),
         ]);
         let text = |value: &Value| value.as_str().unwrap().to_owned();
-        self.own.change(|fleet| {
+        self.exporter.change(|fleet| {
             for pod in list["items"].as_array().unwrap() {
                 let (pod_name, node) = (
                     text(&pod["metadata"]["name"]),
@@ -90,9 +90,9 @@ impl Stage {
                     .iter_mut()
                     .filter(|gpu| gpu.node == node && gpu.pods.is_empty())
                     .take(2);
-                for (gpu, place) in free.zip(0_u8..) {
+                for (gpu, index) in free.zip(0_u8..) {
                     gpu.pods = vec![("default".to_owned(), pod_name.clone(), "main".to_owned())];
-                    (gpu.utilization, gpu.watts) = (busy + f64::from(place), 300.0);
+                    (gpu.utilization, gpu.watts) = (busy + f64::from(index), 300.0);
                 }
             }
         });
@@ -104,26 +104,26 @@ fn seconds() -> i64 {
 }
 
 #[test]
-fn stores_answer_alike_and_for_one_cluster() {
+fn all_stores_give_the_same_answers_for_one_cluster() {
     let options = Options {
         with_stores: true,
         ..Options::default()
     };
     let cluster = Cluster::start(&options).unwrap_or_else(|error| panic!("{error:#}"));
-    let (own, foreign) = (Exporter::start().unwrap(), Exporter::start().unwrap());
-    let of = |names: [&str; 2]| {
+    let (exporter, foreign_exporter) = (Exporter::start().unwrap(), Exporter::start().unwrap());
+    let nodes_named = |names: [&str; 2]| {
         names
             .map(|name| in_pool(node(name, Some(A100), &[("nvidia.com/gpu", 4)]), "stores"))
             .to_vec()
     };
-    let (nodes, others) = (
-        of(["stores-0", "stores-1"]),
-        of(["elsewhere-0", "elsewhere-1"]),
+    let (nodes, foreign_nodes) = (
+        nodes_named(["stores-0", "stores-1"]),
+        nodes_named(["elsewhere-0", "elsewhere-1"]),
     );
     cluster.add_nodes(&nodes);
-    own.change(|fleet| fleet.gpus = load::devices(&nodes));
-    own.change(|fleet| fleet.gpus.iter_mut().for_each(|gpu| gpu.pods.clear()));
-    foreign.change(|fleet| fleet.gpus = load::devices(&others));
+    exporter.change(|fleet| fleet.gpus = load::devices(&nodes));
+    exporter.change(|fleet| fleet.gpus.iter_mut().for_each(|gpu| gpu.pods.clear()));
+    foreign_exporter.change(|fleet| fleet.gpus = load::devices(&foreign_nodes));
     let victoria = cluster.victoria_metrics("victoria").unwrap();
     let older = cluster.prometheus_2("older").unwrap();
     let labels = |name: &str| json!({"cluster": name, "replica": "0"});
@@ -131,12 +131,12 @@ fn stores_answer_alike_and_for_one_cluster() {
         .labelled_prometheus(
             "store-a",
             &labels("a"),
-            &[scrape(&own)],
+            &[scrape(&exporter)],
             &[&victoria, &older],
         )
         .unwrap();
     let other = cluster
-        .labelled_prometheus("store-b", &labels("b"), &[scrape(&foreign)], &[])
+        .labelled_prometheus("store-b", &labels("b"), &[scrape(&foreign_exporter)], &[])
         .unwrap();
     let thanos = cluster
         .thanos("thanos", &[("store-a", &prometheus)])
@@ -146,17 +146,17 @@ fn stores_answer_alike_and_for_one_cluster() {
         .unwrap();
     let stage = Stage {
         cluster,
-        own,
-        foreign,
+        exporter,
+        foreign_exporter,
     };
     let begin = seconds();
     stage.job("first", 90.0);
     stage.job("second", 40.0);
     stage
-        .foreign
+        .foreign_exporter
         .change(|fleet| fleet.gpus.iter_mut().for_each(|gpu| gpu.utilization = 3.0));
     let end = seconds();
-    // What is sent on is there some seconds later.
+    // Remote write delivers samples to the other stores some seconds later.
     thread::sleep(Duration::from_secs(8));
     let (start, end) = (begin.to_string(), end.to_string());
     let span = ["--start", start.as_str(), "--end", end.as_str()];
@@ -166,8 +166,8 @@ fn stores_answer_alike_and_for_one_cluster() {
         ("thanos", &thanos),
         ("both", &both),
     ];
-    // Hours are open until now: what devices measured is over, and is the same.
-    let whole = (begin / 3600 * 3600).to_string();
+    // The hour is not over, but the devices stopped reporting, so all stores must agree.
+    let hour_start = (begin / 3600 * 3600).to_string();
     let hour = |level: &str, store: &str| {
         let mut arguments = vec![
             "stats",
@@ -175,7 +175,7 @@ fn stores_answer_alike_and_for_one_cluster() {
             "-o",
             "json",
             "--start",
-            &whole,
+            &hour_start,
             "--no-cache",
         ];
         if level == "labels" {
@@ -213,8 +213,8 @@ fn stores_answer_alike_and_for_one_cluster() {
             assert_eq!(hour(level, store), expected, "{level}: {name}");
         }
     }
-    // By hand: four devices of each job, half of them at 90 and 91, then at 40 and 41, and none of
-    // the other cluster's at 3.
+    // Expected: four devices of each job, half of them at 90 and 91 %, then at 40 and 41 %, and no
+    // device of the other cluster at 3 %.
     let report = stage
         .gpuctl(&both, &[&["report", "-o", "json"], &span[..]].concat(), "")
         .ok()
@@ -224,7 +224,7 @@ fn stores_answer_alike_and_for_one_cluster() {
         group["held_gpu_hours"].as_f64().unwrap(),
         group["utilization"].as_f64().unwrap(),
     );
-    let least = 2.0 * 4.0 * EACH as f64 / 3600.0;
+    let least = 2.0 * 4.0 * JOB_SECONDS as f64 / 3600.0;
     assert!((least * 0.8..least * 1.8).contains(&held), "{report:#}");
     assert!((58.0..73.0).contains(&busy), "{report:#}");
     let refused = stage.gpuctl(
@@ -233,7 +233,7 @@ fn stores_answer_alike_and_for_one_cluster() {
             "stats",
             "cluster",
             "--start",
-            &whole,
+            &hour_start,
             "--match",
             "cluster=c",
             "-o",
@@ -254,20 +254,20 @@ fn stores_answer_alike_and_for_one_cluster() {
         "{none:#}"
     );
     stage.start("third", 65.0);
-    // Its first pod tells of the training itself.
-    stage.own.change(|fleet| {
+    // The first pod exports metrics of the training itself.
+    stage.exporter.change(|fleet| {
         let (_, pod, _) = fleet.gpus.iter().find_map(|gpu| gpu.pods.first()).expect("devices are held").clone();
         fleet.extra = format!(
             "# TYPE train_loss gauge\ntrain_loss{{namespace=\"default\",pod=\"{pod}\"}} 0.25\n# TYPE train_samples_per_second gauge\ntrain_samples_per_second{{namespace=\"default\",pod=\"{pod}\"}} 1250.5\n"
         );
     });
-    thread::sleep(Duration::from_secs(EACH));
+    thread::sleep(Duration::from_secs(JOB_SECONDS));
     let last = seconds().to_string();
-    // What is sent on is there some seconds later.
+    // Again wait for remote write.
     thread::sleep(Duration::from_secs(8));
     let span = ["--start", start.as_str(), "--end", last.as_str()];
     let mut differing = Vec::new();
-    for view in OF_THE_PAST {
+    for view in HISTORIC_VIEWS {
         let arguments = [view, &span[..]].concat();
         let expected = stage.gpuctl(&prometheus, &arguments, "");
         if expected.code != 0 || expected.out.len() < 40 {
@@ -277,17 +277,17 @@ fn stores_answer_alike_and_for_one_cluster() {
             ));
         }
         for (name, store) in stores {
-            let told = stage.gpuctl(store, &arguments, "");
-            if (told.code, &told.out) != (expected.code, &expected.out) {
+            let actual = stage.gpuctl(store, &arguments, "");
+            if (actual.code, &actual.out) != (expected.code, &expected.out) {
                 differing.push(format!(
                     "{name}: {arguments:?}\n{}{}",
-                    lines_that_differ(&expected.out, &told.out),
-                    told.err
+                    lines_that_differ(&expected.out, &actual.out),
+                    actual.err
                 ));
             }
         }
     }
-    for view in OF_NOW {
+    for view in LIVE_VIEWS {
         differing.extend(different(
             &stage,
             view,
@@ -305,13 +305,13 @@ fn stores_answer_alike_and_for_one_cluster() {
             .take(3)
             .filter_map(|(name, store)| watched(&stage, name, store)),
     );
-    // At scrapes of one second, what VictoriaMetrics shows some seconds later is stale by the time
-    // a bundle is whole.
-    let kept = stores
+    // With scrapes every second, samples that VictoriaMetrics serves some seconds later are stale
+    // before a bundle is complete.
+    let bundled_stores = stores
         .iter()
         .take(3)
         .filter(|(name, _)| *name != "victoria");
-    differing.extend(kept.filter_map(|(name, store)| bundled(&stage, name, store)));
+    differing.extend(bundled_stores.filter_map(|(name, store)| bundled(&stage, name, store)));
     assert!(
         differing.is_empty(),
         "{} differ:\n{}",
@@ -320,8 +320,8 @@ fn stores_answer_alike_and_for_one_cluster() {
     );
 }
 
-/// Views of a time that is over: every store gives the same bytes.
-const OF_THE_PAST: [&[&str]; 10] = [
+/// Views of a closed time range: every store gives the same bytes.
+const HISTORIC_VIEWS: [&[&str]; 10] = [
     &["report", "-o", "json"],
     &["report", "-o", "csv"],
     &["report", "-o", "html"],
@@ -349,8 +349,8 @@ const OF_THE_PAST: [&[&str]; 10] = [
     ],
 ];
 
-/// Views of what is now: they follow each store's newest sample.
-const OF_NOW: [&[&str]; 20] = [
+/// Views of live metrics: they depend on the newest sample of each store.
+const LIVE_VIEWS: [&[&str]; 20] = [
     &["get", "nodes", "--gpu-detail", "-o", "json"],
     &["get", "pools", "-o", "json"],
     &["get", "jobs", "-o", "json"],
@@ -383,8 +383,8 @@ const OF_NOW: [&[&str]; 20] = [
     &["why", "--all", "-o", "json"],
 ];
 
-/// Asks until every store answers as Prometheus does, for each follows its own newest sample.
-/// Returns what stays different.
+/// Retries until every store answers like Prometheus, because each has its own newest sample.
+/// Returns the differences that remain after 20 seconds, so that the test can report all views.
 fn different(
     stage: &Stage,
     view: &[&str],
@@ -401,13 +401,13 @@ fn different(
             ));
         }
         let differs = stores.iter().find_map(|(name, store)| {
-            let told = stage.gpuctl(store, view, "");
-            let differs = without_times(&told.out) != without_times(&expected.out);
+            let actual = stage.gpuctl(store, view, "");
+            let differs = without_times(&actual.out) != without_times(&expected.out);
             differs.then(|| {
                 format!(
                     "{name}: {}{}",
-                    lines_that_differ(&expected.out, &told.out),
-                    told.err
+                    lines_that_differ(&expected.out, &actual.out),
+                    actual.err
                 )
             })
         });
@@ -419,8 +419,8 @@ fn different(
     }
 }
 
-/// Watches the devices of a node and `score` until one of them changes, and returns what is
-/// missing.
+/// Watches jobs and `score` while the utilization changes. Returns the output of a watch that
+/// missed the change.
 fn watched(stage: &Stage, name: &str, store: &str) -> Option<String> {
     let watch = |arguments: &[&str]| {
         let mut command = gpuctl();
@@ -435,7 +435,7 @@ fn watched(stage: &Stage, name: &str, store: &str) -> Option<String> {
         command.spawn().expect("gpuctl starts")
     };
     let busy = |percent: f64| {
-        stage.own.change(|fleet| {
+        stage.exporter.change(|fleet| {
             fleet
                 .gpus
                 .iter_mut()
@@ -458,6 +458,7 @@ fn watched(stage: &Stage, name: &str, store: &str) -> Option<String> {
             "json",
         ]),
     ];
+    // Each watch must see the old value and then the new one.
     thread::sleep(Duration::from_secs(14));
     busy(84.0);
     thread::sleep(Duration::from_secs(20));
@@ -467,32 +468,32 @@ fn watched(stage: &Stage, name: &str, store: &str) -> Option<String> {
             Command::new("kill")
                 .args(["-TERM", &pid])
                 .status()
-                .expect("kill is there")
+                .expect("kill runs")
                 .success()
         );
-        let told = finish(child, Duration::from_secs(20));
-        let seen = |percent: &str| {
+        let actual = finish(child, Duration::from_secs(20));
+        let shows = |percent: &str| {
             ["tilization", "gpu_util"]
                 .iter()
-                .any(|key| told.out.contains(&format!("{key}\":{percent}")))
+                .any(|key| actual.out.contains(&format!("{key}\":{percent}")))
         };
-        if !(seen("21") && seen("84")) {
+        if !(shows("21") && shows("84")) {
             return Some(format!(
                 "{name}: a watch did not see the change from 21 to 84:\n{}\n{}",
-                told.out, told.err
+                actual.out, actual.err
             ));
         }
     }
     None
 }
 
-/// Returns the lines that only one of two answers has.
-fn lines_that_differ(ours: &str, theirs: &str) -> String {
-    let lines = similar::TextDiff::from_lines(ours, theirs);
+/// A diff of two answers.
+fn lines_that_differ(expected: &str, actual: &str) -> String {
+    let lines = similar::TextDiff::from_lines(expected, actual);
     lines.unified_diff().context_radius(1).to_string()
 }
 
-/// Keeps a bundle of what this store answers, and returns what differs between it and the store.
+/// Makes a bundle with this store. Returns how answers of the bundle and of the store differ.
 fn bundled(stage: &Stage, name: &str, store: &str) -> Option<String> {
     let file = stage
         .cluster
@@ -509,8 +510,7 @@ fn bundled(stage: &Stage, name: &str, store: &str) -> Option<String> {
     if doctor["prometheus"]["has_gpus"] != true || doctor["status"] == "broken" {
         return Some(format!("{name}: {doctor:#}"));
     }
-    // What is sent on may stand still for some seconds, and is stale then: in the one answer or in
-    // the other.
+    // Remote write can pause for some seconds, and then samples are stale in one of the answers.
     let end = Instant::now() + Duration::from_secs(60);
     while Instant::now() < end {
         stage.gpuctl(store, &["doctor", "--bundle", &file], "").ok();
@@ -520,22 +520,22 @@ fn bundled(stage: &Stage, name: &str, store: &str) -> Option<String> {
             .env_remove("GPUCTL_PROMETHEUS")
             .args(["--replay", &file])
             .args(view);
-        let kept = run(replay, "").ok();
-        if without_measures(&live.out) == without_measures(&kept.out)
-            && kept.out.contains("tilization\": 84")
+        let replayed = run(replay, "").ok();
+        if without_measures(&live.out) == without_measures(&replayed.out)
+            && replayed.out.contains("tilization\": 84")
         {
             return None;
         }
         differs = Some(format!(
             "{name}: a bundle{}",
-            lines_that_differ(&live.out, &kept.out)
+            lines_that_differ(&live.out, &replayed.out)
         ));
         thread::sleep(Duration::from_secs(1));
     }
     differs
 }
 
-/// Takes away what a device measures, and how new that is.
+/// Removes the measurements of devices and the age of their samples.
 fn without_measures(text: &str) -> Vec<&str> {
     const MEASURED: [&str; 7] = [
         "tilization\"",
@@ -554,7 +554,7 @@ fn without_measures(text: &str) -> Vec<&str> {
         .collect()
 }
 
-/// Takes away what says when an answer was given.
+/// Removes fields that depend on the time of the answer.
 fn without_times(text: &str) -> Vec<&str> {
     const OF_TIME: [&str; 6] = [
         "\"timestamp\"",

@@ -1,5 +1,5 @@
-//! Rules of the sources that neither Cargo nor clippy knows. They read the tokens that the compiler
-//! reads, without comments and without items that only tests have.
+//! Rules for the sources that neither Cargo nor clippy checks. They work on tokens, without
+//! comments and test-only items.
 
 mod sources;
 mod types;
@@ -7,10 +7,10 @@ mod types;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use sources::{Source, named, paths, root, sources};
+use sources::{Source, paths, root, sources, used_files};
 
-/// The modules of the program, bottom up. A module names only modules of lower floors.
-const FLOORS: [&[&str]; 11] = [
+/// The modules of the program, lowest layer first. A module uses only modules of lower layers.
+const LAYERS: [&[&str]; 11] = [
     &["outbound", "serve", "concurrent"],
     &["terminal"],
     &["config"],
@@ -18,7 +18,7 @@ const FLOORS: [&[&str]; 11] = [
     &["lookup"],
     &["deploy", "inside", "observe"],
     &["show"],
-    // The table of verbs is a macro that makes the commands that `cli` parses.
+    // The table of verbs is a macro that generates the commands that `cli` parses.
     &["cli", "verbs"],
     &["mcp"],
     &["commands"],
@@ -38,27 +38,28 @@ fn first_below(folder: &str, path: &Path) -> Option<String> {
 }
 
 #[test]
-fn modules_name_only_lower_floors() {
-    let floor = |module: &str| FLOORS.iter().position(|floor| floor.contains(&module));
-    let mut wrong = Vec::new();
+fn modules_use_only_lower_layers() {
+    let layer_of = |module: &str| LAYERS.iter().position(|layer| layer.contains(&module));
+    let mut violations = Vec::new();
     for (path, source) in sources() {
         let Some(module) = first_below("src", path) else {
             continue;
         };
-        let own = floor(&module).unwrap_or_else(|| panic!("{module} is on no floor"));
-        for named in paths(&source.words)
+        let layer = layer_of(&module).unwrap_or_else(|| panic!("{module} has no layer"));
+        for used in paths(&source.words)
             .into_iter()
             .filter(|path| path[0] == "crate" && path[1] != module)
         {
-            let is_below =
-                floor(&named[1]).is_none_or(|other| other < own || FLOORS[own].contains(&"cli"));
-            wrong.extend((!is_below).then(|| format!("{}: {}", path.display(), named.join("::"))));
+            let is_below = layer_of(&used[1])
+                .is_none_or(|other| other < layer || LAYERS[layer].contains(&"cli"));
+            violations
+                .extend((!is_below).then(|| format!("{}: {}", path.display(), used.join("::"))));
         }
     }
-    assert!(wrong.is_empty(), "{wrong:#?}");
+    assert!(violations.is_empty(), "{violations:#?}");
 }
 
-/// A workflow reports events and returns values, so that callers without a terminal can run it.
+/// A workflow reports events and returns values, so that callers without a terminal can use it.
 #[test]
 fn workflows_do_not_print() {
     let prints = |source: &Source| {
@@ -66,23 +67,23 @@ fn workflows_do_not_print() {
             .iter()
             .any(|word| source.words.iter().any(|other| other == word))
     };
-    let found: Vec<_> = sources()
+    let files: Vec<_> = sources()
         .iter()
         .filter(|(path, source)| path.starts_with(root().join("src/deploy")) && prints(source))
         .map(|(path, _)| path)
         .collect();
-    assert!(found.is_empty(), "{found:#?}");
+    assert!(files.is_empty(), "{files:#?}");
 }
 
-/// Files that name each other in a circle cannot be read one after the other.
+/// Files that depend on each other in a cycle cannot be read one after the other.
 #[test]
-fn no_circle_of_files() {
+fn files_have_no_dependency_cycles() {
     let all = sources();
     let graph: BTreeMap<_, _> = all
         .iter()
-        .map(|(path, source)| (path.clone(), named(path, source, all)))
+        .map(|(path, source)| (path.clone(), used_files(path, source, all)))
         .collect();
-    let mut circles = Vec::new();
+    let mut cycles = Vec::new();
     for start in graph.keys() {
         let (mut seen, mut open) = (BTreeSet::new(), vec![start]);
         while let Some(next) = open.pop() {
@@ -92,19 +93,19 @@ fn no_circle_of_files() {
                     .filter(|other| seen.insert((*other).clone())),
             );
         }
-        circles.extend(seen.contains(start).then_some(start));
+        cycles.extend(seen.contains(start).then_some(start));
     }
-    assert!(circles.is_empty(), "{circles:#?}");
+    assert!(cycles.is_empty(), "{cycles:#?}");
 }
 
 #[test]
-fn commands_do_not_name_each_other() {
+fn commands_do_not_use_each_other() {
     let all = sources();
-    let wrong: Vec<_> = all
+    let violations: Vec<_> = all
         .iter()
         .filter(|(path, _)| first_below("src", path).is_some_and(|module| module == "commands"))
         .flat_map(|(path, source)| {
-            named(path, source, all)
+            used_files(path, source, all)
                 .into_iter()
                 .map(move |other| (path, other))
         })
@@ -120,18 +121,18 @@ fn commands_do_not_name_each_other() {
                 && path.parent() != Some(&other.with_extension(""))
         })
         .collect();
-    assert!(wrong.is_empty(), "{wrong:#?}");
+    assert!(violations.is_empty(), "{violations:#?}");
 }
 
 #[test]
-fn a_file_is_one_idea_and_opens_with_it() {
+fn files_have_a_header_and_at_most_400_lines() {
     let all = sources();
-    let silent: Vec<_> = all
+    let without_header: Vec<_> = all
         .iter()
         .filter(|(_, source)| !source.text.starts_with("//! "))
         .map(|(path, _)| path)
         .collect();
-    assert!(silent.is_empty(), "{silent:#?}");
+    assert!(without_header.is_empty(), "{without_header:#?}");
     let long: Vec<_> = all
         .iter()
         .filter(|(_, source)| source.text.lines().count() > 400)
@@ -141,22 +142,23 @@ fn a_file_is_one_idea_and_opens_with_it() {
 }
 
 #[test]
-fn operating_systems_differ_in_one_folder() {
-    let only = [
+fn code_for_one_operating_system_is_in_one_folder() {
+    let unix_paths = [
         &["os", ":", ":", "unix"][..],
         &["signal", ":", ":", "unix"],
         &["cfg", "{", "unix"],
     ];
-    let differs = |source: &Source| {
-        only.iter()
+    let is_specific = |source: &Source| {
+        unix_paths
+            .iter()
             .any(|text| source.words.windows(text.len()).any(|words| words == *text))
     };
-    let found: Vec<_> = sources()
+    let files: Vec<_> = sources()
         .iter()
         .filter(|(path, source)| {
-            !path.starts_with(root().join("crates/local/src/platform")) && differs(source)
+            !path.starts_with(root().join("crates/local/src/platform")) && is_specific(source)
         })
         .map(|(path, _)| path)
         .collect();
-    assert!(found.is_empty(), "{found:#?}");
+    assert!(files.is_empty(), "{files:#?}");
 }

@@ -1,5 +1,5 @@
-//! Reads sources as the compiler does: tokens, without comments and without items that only tests
-//! have. Finds which file names which.
+//! Tokenizes the sources, without comments and test-only items, and resolves which files each file
+//! uses.
 #![expect(clippy::disallowed_methods, reason = "this test reads the sources")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,7 +14,7 @@ use syn::Item;
 pub struct Source {
     pub text: String,
     pub words: Vec<String>,
-    /// Names of the types that the file declares outside of functions.
+    /// Names of the types that the file declares outside functions.
     pub types: Vec<String>,
 }
 
@@ -22,13 +22,13 @@ pub fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
 
-fn walk(folder: &Path, found: &mut BTreeMap<PathBuf, Source>) {
+fn walk(folder: &Path, sources: &mut BTreeMap<PathBuf, Source>) {
     for path in fs::read_dir(folder)
         .unwrap()
         .map(|entry| entry.unwrap().path())
     {
         if path.is_dir() {
-            walk(&path, found);
+            walk(&path, sources);
         } else if path.extension().is_some_and(|ending| ending == "rs") {
             let text = fs::read_to_string(&path).unwrap();
             let mut file = syn::parse_file(&text).unwrap();
@@ -41,13 +41,13 @@ fn walk(folder: &Path, found: &mut BTreeMap<PathBuf, Source>) {
             let mut words = Vec::new();
             flatten(file.to_token_stream(), &mut words);
             let mut types = Vec::new();
-            declared(&file.items, &mut types);
-            found.insert(path, Source { text, words, types });
+            declared_types(&file.items, &mut types);
+            sources.insert(path, Source { text, words, types });
         }
     }
 }
 
-fn declared(items: &[Item], types: &mut Vec<String>) {
+fn declared_types(items: &[Item], types: &mut Vec<String>) {
     for item in items {
         types.push(match item {
             Item::Struct(item) => item.ident.to_string(),
@@ -56,7 +56,7 @@ fn declared(items: &[Item], types: &mut Vec<String>) {
             Item::Type(item) => item.ident.to_string(),
             Item::Mod(module) => {
                 if let Some((_, items)) = &module.content {
-                    declared(items, types);
+                    declared_types(items, types);
                 }
                 continue;
             }
@@ -65,17 +65,17 @@ fn declared(items: &[Item], types: &mut Vec<String>) {
     }
 }
 
-/// Every source of the program and its packages, except files of tests.
+/// The sources of all packages, except test files.
 pub fn sources() -> &'static BTreeMap<PathBuf, Source> {
     static SOURCES: OnceLock<BTreeMap<PathBuf, Source>> = OnceLock::new();
     SOURCES.get_or_init(read_sources)
 }
 
 fn read_sources() -> BTreeMap<PathBuf, Source> {
-    let mut found = BTreeMap::new();
+    let mut sources = BTreeMap::new();
     ["src", "crates"]
         .iter()
-        .for_each(|folder| walk(&root().join(folder), &mut found));
+        .for_each(|folder| walk(&root().join(folder), &mut sources));
     let is_test = |path: &Path| {
         path.iter().any(|part| {
             part.to_str()
@@ -84,9 +84,9 @@ fn read_sources() -> BTreeMap<PathBuf, Source> {
                 .ends_with("tests")
         })
     };
-    found.retain(|path, _| !is_test(path));
-    assert!(found.len() > 500);
-    found
+    sources.retain(|path, _| !is_test(path));
+    assert!(sources.len() > 500);
+    sources
 }
 
 fn flatten(tokens: TokenStream, words: &mut Vec<String>) {
@@ -101,7 +101,7 @@ fn flatten(tokens: TokenStream, words: &mut Vec<String>) {
     }
 }
 
-/// Reads the path at a word, `a::{b, c::d}` as `a b` and `a c d`. Returns where it ends.
+/// Parses the path at a token: `a::{b, c::d}` is `a b` and `a c d`. Returns the index after it.
 fn read_path(
     words: &[String],
     mut at: usize,
@@ -127,7 +127,7 @@ fn read_path(
         return read_path(words, at + 3, &path, paths);
     }
     paths.push(path);
-    // A path of an import may have another name: `as b`.
+    // An import can rename its path: `as b`.
     if words.get(at + 1).is_some_and(|word| word == "as") {
         at + 3
     } else {
@@ -140,59 +140,63 @@ pub fn paths(words: &[String]) -> Vec<Vec<String>> {
     let begins =
         |at: usize| ["crate", "super"].contains(&words[at].as_str()) && words[at + 1] == ":";
     let starts = (0..words.len()).filter(|at| begins(*at) && (*at == 0 || words[at - 1] != ":"));
-    let mut found = Vec::new();
+    let mut parsed = Vec::new();
     starts.for_each(|at| {
-        read_path(words, at, &[], &mut found);
+        read_path(words, at, &[], &mut parsed);
     });
-    found
+    parsed
 }
 
-fn introduction(folder: &Path, all: &BTreeMap<PathBuf, Source>) -> Option<PathBuf> {
+fn module_file(folder: &Path, all: &BTreeMap<PathBuf, Source>) -> Option<PathBuf> {
     ["mod.rs", "lib.rs"]
         .map(|name| folder.join(name))
         .into_iter()
         .find(|path| all.contains_key(path))
 }
 
-/// Follows a path of modules to its file, and on through what folders re-export.
+/// Resolves a module path to its file, also through re-exports.
 fn resolve(folder: &Path, path: &[String], all: &BTreeMap<PathBuf, Source>) -> Option<PathBuf> {
     let (word, rest) = path.split_first()?;
     let (next, file) = (folder.join(word), folder.join(format!("{word}.rs")));
     if next.is_dir()
-        && let Some(found) = resolve(&next, rest, all)
+        && let Some(file_below) = resolve(&next, rest, all)
     {
-        return Some(found);
+        return Some(file_below);
     }
     if all.contains_key(&file) {
         return Some(file);
     }
-    let words = &all.get(&introduction(folder, all)?)?.words;
+    let words = &all.get(&module_file(folder, all)?)?.words;
     let mut exported = Vec::new();
     (1..words.len())
         .filter(|at| words[at - 1] == "use")
         .for_each(|at| {
             read_path(words, at, &[], &mut exported);
         });
-    let through = exported
+    let reexport = exported
         .iter()
         .find(|path| path.len() > 1 && path.last() == Some(word))?;
-    (through[0] != "crate" && !through[0].starts_with("gpuctl_"))
-        .then(|| resolve(folder, through, all))?
+    (reexport[0] != "crate" && !reexport[0].starts_with("gpuctl_"))
+        .then(|| resolve(folder, reexport, all))?
 }
 
-/// The files that a file names.
-pub fn named(path: &Path, source: &Source, all: &BTreeMap<PathBuf, Source>) -> BTreeSet<PathBuf> {
+/// The files that a file uses.
+pub fn used_files(
+    path: &Path,
+    source: &Source,
+    all: &BTreeMap<PathBuf, Source>,
+) -> BTreeSet<PathBuf> {
     let package = path
         .ancestors()
         .find(|folder| folder.ends_with("src"))
         .unwrap();
-    // The module itself: `super` is the folder above it.
-    let module = if introduction(path.parent().unwrap(), all).as_deref() == Some(path) {
+    // In `mod.rs` and `lib.rs`, `super` is the parent of the folder.
+    let module = if module_file(path.parent().unwrap(), all).as_deref() == Some(path) {
         path.parent().unwrap()
     } else {
         path
     };
-    let found = paths(&source.words).into_iter().filter_map(|path| {
+    let files = paths(&source.words).into_iter().filter_map(|path| {
         let ups = path.iter().take_while(|word| *word == "super").count();
         let folder = if ups == 0 {
             package
@@ -201,5 +205,5 @@ pub fn named(path: &Path, source: &Source, all: &BTreeMap<PathBuf, Source>) -> B
         };
         resolve(folder, &path[ups.max(1)..], all)
     });
-    found.filter(|other| other != path).collect()
+    files.filter(|other| other != path).collect()
 }

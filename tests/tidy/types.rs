@@ -1,20 +1,23 @@
-//! Rules about types: each has a name of its own, and a failure is a type, not a text.
+//! Rules about types: names are unique, and errors are types, not `String`s.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use crate::sources::sources;
 
-/// Each operating system has its own version of these files, with the same names.
-fn is_of_one_system(path: &Path) -> bool {
+/// Each operating system has its own version of these files, with the same type names.
+fn is_specific_to_a_system(path: &Path) -> bool {
     path.ends_with("platform/unix.rs") || path.ends_with("platform/windows.rs")
 }
 
 #[test]
-fn no_two_types_have_one_name() {
+fn type_names_are_unique() {
     let all = sources();
     let mut by_name: BTreeMap<&str, Vec<&Path>> = BTreeMap::new();
-    for (path, source) in all.iter().filter(|(path, _)| !is_of_one_system(path)) {
+    for (path, source) in all
+        .iter()
+        .filter(|(path, _)| !is_specific_to_a_system(path))
+    {
         for name in &source.types {
             by_name.entry(name).or_default().push(path);
         }
@@ -24,9 +27,9 @@ fn no_two_types_have_one_name() {
     assert!(by_name.is_empty(), "{by_name:#?}");
 }
 
-/// Returns the arguments of a type whose `<` is the first word.
+/// Parses the generic arguments of a type; the first token is its `<`.
 fn arguments(words: &[String]) -> Vec<Vec<&str>> {
-    let (mut depth, mut found) = (0, vec![Vec::new()]);
+    let (mut depth, mut parsed) = (0, vec![Vec::new()]);
     for (at, word) in words.iter().enumerate() {
         let is_arrow = word == ">" && at > 0 && words[at - 1] == "-";
         match word.as_str() {
@@ -38,26 +41,26 @@ fn arguments(words: &[String]) -> Vec<Vec<&str>> {
             break;
         }
         match word.as_str() {
-            "," if depth == 1 => found.push(Vec::new()),
+            "," if depth == 1 => parsed.push(Vec::new()),
             "<" if at == 0 => {}
-            word => found.last_mut().unwrap().push(word),
+            word => parsed.last_mut().unwrap().push(word),
         }
     }
-    found
+    parsed
 }
 
 #[test]
-fn no_failure_is_a_text() {
-    let mut wrong = Vec::new();
+fn no_error_type_is_a_string() {
+    let mut violations = Vec::new();
     let mut results = 0;
     for (path, source) in sources() {
         let words = &source.words;
         let starts = (1..words.len()).filter(|at| words[at - 1] == "Result" && words[*at] == "<");
-        for failure in starts.filter_map(|at| arguments(&words[at..]).into_iter().nth(1)) {
+        for error in starts.filter_map(|at| arguments(&words[at..]).into_iter().nth(1)) {
             results += 1;
-            wrong.extend((failure == ["String"]).then_some(path));
+            violations.extend((error == ["String"]).then_some(path));
         }
     }
     assert!(results > 500, "{results}");
-    assert!(wrong.is_empty(), "{wrong:#?}");
+    assert!(violations.is_empty(), "{violations:#?}");
 }

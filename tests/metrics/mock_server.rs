@@ -1,5 +1,5 @@
-//! A webhook, a control system or an AI, played by a server that writes down every request and
-//! answers as it is told, also in ways that a healthy one never does.
+//! A mock server for a webhook, a control system or an AI. It records every request and can give
+//! faulty answers.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -8,34 +8,33 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-/// How it answers.
+/// An answer of the server.
 #[derive(Clone)]
 pub enum Reply {
-    /// With a status and a body.
+    /// A status and a body.
     Text(u16, String),
-    /// The same with a further header.
+    /// A status, a header and a body.
     Header(u16, String, String),
-    /// The first half of an answer, then the end.
+    /// An incomplete answer, then the end of the connection.
     Half,
-    /// Nothing for longer than anybody waits.
+    /// No answer until the client times out.
     Silence,
-    /// The connection breaks.
+    /// The end of the connection without an answer.
     Reset,
 }
 
-/// One request as it came.
 #[derive(Clone, Debug)]
-pub struct Asked {
+pub struct Request {
     /// `POST /path`.
     pub line: String,
-    /// In lower case.
+    /// `name: value`, with names in lower case.
     pub headers: Vec<String>,
     pub body: String,
-    /// When it was there whole.
+    /// When the request was complete.
     pub at: Instant,
 }
 
-impl Asked {
+impl Request {
     pub fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {}", self.body))
     }
@@ -47,29 +46,29 @@ impl Asked {
     }
 }
 
-pub struct Other {
+pub struct MockServer {
     port: u16,
-    asked: Arc<Mutex<Vec<Asked>>>,
+    requests: Arc<Mutex<Vec<Request>>>,
 }
 
-impl Other {
-    /// `answer` gets the request and how many there were before it.
-    pub fn start(answer: impl Fn(&Asked, usize) -> Reply + Send + Sync + 'static) -> Self {
+impl MockServer {
+    /// `answer` gets the request and the number of requests before it.
+    pub fn start(answer: impl Fn(&Request, usize) -> Reply + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
-        let asked: Arc<Mutex<Vec<Asked>>> = Arc::default();
-        let (log, answer) = (Arc::clone(&asked), Arc::new(answer));
+        let requests: Arc<Mutex<Vec<Request>>> = Arc::default();
+        let (log, answer) = (Arc::clone(&requests), Arc::new(answer));
         std::thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
                 let (log, answer) = (Arc::clone(&log), Arc::clone(&answer));
                 std::thread::spawn(move || serve(stream, &log, &*answer));
             }
         });
-        Self { port, asked }
+        Self { port, requests }
     }
 
-    /// That always answers the same.
-    pub fn saying(code: u16, body: &str) -> Self {
+    /// Starts a server that always gives the same answer.
+    pub fn always(code: u16, body: &str) -> Self {
         let reply = Reply::Text(code, body.to_owned());
         Self::start(move |_, _| reply.clone())
     }
@@ -78,13 +77,17 @@ impl Other {
         format!("http://127.0.0.1:{}{path}", self.port)
     }
 
-    /// What was asked since the last look.
-    pub fn take(&self) -> Vec<Asked> {
-        std::mem::take(&mut self.asked.lock().unwrap())
+    /// The requests since the last call.
+    pub fn take(&self) -> Vec<Request> {
+        std::mem::take(&mut self.requests.lock().unwrap())
     }
 }
 
-fn serve(mut stream: TcpStream, log: &Mutex<Vec<Asked>>, answer: &dyn Fn(&Asked, usize) -> Reply) {
+fn serve(
+    mut stream: TcpStream,
+    log: &Mutex<Vec<Request>>,
+    answer: &dyn Fn(&Request, usize) -> Reply,
+) {
     let mut reader = BufReader::new(stream.try_clone().unwrap());
     let mut lines = Vec::new();
     loop {
@@ -110,7 +113,7 @@ fn serve(mut stream: TcpStream, log: &Mutex<Vec<Asked>>, answer: &dyn Fn(&Asked,
     let mut body = vec![0; length];
     reader.read_exact(&mut body).unwrap();
     let line = first.trim_end_matches(" HTTP/1.1").to_owned();
-    let asked = Asked {
+    let request = Request {
         line,
         headers,
         body: String::from_utf8(body).unwrap(),
@@ -118,18 +121,18 @@ fn serve(mut stream: TcpStream, log: &Mutex<Vec<Asked>>, answer: &dyn Fn(&Asked,
     };
     let before = {
         let mut log = log.lock().unwrap();
-        log.push(asked.clone());
+        log.push(request.clone());
         log.len() - 1
     };
-    let whole = |code: u16, header: &str, body: &str| {
+    let response = |code: u16, header: &str, body: &str| {
         format!(
             "HTTP/1.1 {code} X\r\n{header}content-length: {}\r\nconnection: close\r\n\r\n{body}",
             body.len()
         )
     };
-    let text = match answer(&asked, before) {
-        Reply::Text(code, body) => whole(code, "", &body),
-        Reply::Header(code, header, body) => whole(code, &format!("{header}\r\n"), &body),
+    let text = match answer(&request, before) {
+        Reply::Text(code, body) => response(code, "", &body),
+        Reply::Header(code, header, body) => response(code, &format!("{header}\r\n"), &body),
         Reply::Half => "HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\n{\"half\":".to_owned(),
         Reply::Silence => {
             std::thread::sleep(Duration::from_secs(60));
@@ -137,6 +140,6 @@ fn serve(mut stream: TcpStream, log: &Mutex<Vec<Asked>>, answer: &dyn Fn(&Asked,
         }
         Reply::Reset => return,
     };
-    // Whoever asked may have left.
+    // The client may have closed the connection.
     let _ = stream.write_all(text.as_bytes());
 }
