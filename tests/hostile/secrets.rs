@@ -218,7 +218,7 @@ resources: {gpu: 0, cpu: 1, memory: 1Gi}
 ";
 
 #[test]
-fn every_format_masks_what_the_text_masks_and_the_mask_is_no_value() {
+fn every_format_masks_the_same_values_and_the_mask_is_not_a_value() {
     let source = JOB.replace("NAME", "masked");
     let made = gpuctl_as(
         Persona::Admin,

@@ -239,7 +239,7 @@ fn arrange() {
     create.env("KUBECONFIG", cluster().kubeconfig(Persona::Admin));
     create.args(["create", "-f", "-", "-n", NAMESPACE, "--allow-pending"]);
     run(create, &job()).ok();
-    let wanted = [
+    let selector = [
         "get",
         "pods",
         "-n",
@@ -247,7 +247,7 @@ fn arrange() {
         "-l",
         "gpuctl/job=canary-job",
     ];
-    let pods = admin.until(&wanted, |list| {
+    let pods = admin.until(&selector, |list| {
         list["items"][0]["spec"]["nodeName"].is_string()
     });
     let pod = pods["items"][0]["metadata"]["name"].as_str().unwrap();
@@ -355,8 +355,8 @@ fn search(text: &str, origin: &str, found: &mut Vec<String>) {
         found.extend(
             texts
                 .iter()
-                .filter(|one| text.contains(**one))
-                .map(|one| format!("{one} ({place}) in {origin}")),
+                .filter(|canary| text.contains(**canary))
+                .map(|canary| format!("{canary} ({place}) in {origin}")),
         );
     }
 }
