@@ -315,7 +315,10 @@ fn a_config_file_writable_by_others_runs_no_command() {
             refuses(&format!("chmod go-w {}", changed.display()));
         }
         set_mode(&changed, before);
-        assert!(run_with_token_command().0, "it is repaired");
+        assert!(
+            run_with_token_command().0,
+            "the command did not run after the repair"
+        );
         if chown(&changed, Some(NOBODY), None).is_ok() {
             refuses(&format!("chown \"$(id -u)\" {}", changed.display()));
             chown(&changed, Some(current_uid()), None).unwrap();
@@ -325,7 +328,10 @@ fn a_config_file_writable_by_others_runs_no_command() {
     let elsewhere = folder("token-command-dotfiles");
     fs::rename(&path, elsewhere.join("config.yaml")).unwrap();
     symlink(elsewhere.join("config.yaml"), &path).unwrap();
-    assert!(run_with_token_command().0, "a link of the user's");
+    assert!(
+        run_with_token_command().0,
+        "the command did not run through the user's link"
+    );
     run(
         command(&home, &["config", "set", "thresholds.idle", "7"]),
         "",

@@ -90,8 +90,8 @@ fn up(real_node: bool) -> Result<()> {
         println!("the sandbox already runs; `cargo sandbox down` stops it");
         return print_access(&folder);
     }
-    if let Some(obstacle) = real_node.then(real_node::obstacle).flatten() {
-        bail!("{obstacle}");
+    if let Some(unmet_requirement) = real_node.then(real_node::unmet_requirement).flatten() {
+        bail!("{unmet_requirement}");
     }
     Binaries::ready(Extras {
         real_node,

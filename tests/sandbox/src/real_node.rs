@@ -79,8 +79,8 @@ impl RealNode {
     }
 
     pub(crate) fn start(cluster: &Cluster, index: usize, hardware: &Hardware) -> Result<Self> {
-        if let Some(obstacle) = obstacle() {
-            bail!("{obstacle}");
+        if let Some(unmet_requirement) = unmet_requirement() {
+            bail!("{unmet_requirement}");
         }
         let folder = PathBuf::from(format!("{}-node-{index}", cluster.folder().display()));
         if folder.exists() {
@@ -289,14 +289,14 @@ fn config_text(
 
 /// The reason why this machine cannot run a real node.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Obstacle {
+pub enum UnmetRequirement {
     /// A requirement that the user can provide.
     Missing(&'static str),
     /// An operation that the kernel, or the container around this process, forbids even to root.
     Forbidden(&'static str),
 }
 
-impl std::fmt::Display for Obstacle {
+impl std::fmt::Display for UnmetRequirement {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Missing(requirement) => write!(formatter, "a real node needs {requirement}"),
@@ -309,7 +309,7 @@ impl std::fmt::Display for Obstacle {
 }
 
 /// Finds the first requirement of a real node that this machine does not meet.
-pub fn obstacle() -> Option<Obstacle> {
+pub fn unmet_requirement() -> Option<UnmetRequirement> {
     let succeeds = |program: &str, arguments: &[&str]| {
         let (out, err) = (Stdio::null(), Stdio::null());
         Command::new(program)
@@ -321,23 +321,25 @@ pub fn obstacle() -> Option<Obstacle> {
             .is_ok_and(|status| status.success())
     };
     if !cfg!(target_os = "linux") {
-        return Some(Obstacle::Missing("Linux"));
+        return Some(UnmetRequirement::Missing("Linux"));
     }
     if !Command::new("id")
         .arg("-u")
         .output()
         .is_ok_and(|output| output.stdout == b"0\n")
     {
-        return Some(Obstacle::Missing(
+        return Some(UnmetRequirement::Missing(
             "root: run it with sudo or in a virtual machine",
         ));
     }
     if !succeeds("unshare", &["--version"]) {
-        return Some(Obstacle::Missing("`unshare` of util-linux in PATH"));
+        return Some(UnmetRequirement::Missing("`unshare` of util-linux in PATH"));
     }
     // runc is built with cgo: its C code enters namespaces before the Go runtime starts threads.
     if !succeeds("cc", &["--version"]) && !succeeds("gcc", &["--version"]) {
-        return Some(Obstacle::Missing("a C compiler (`cc` or `gcc`) in PATH"));
+        return Some(UnmetRequirement::Missing(
+            "a C compiler (`cc` or `gcc`) in PATH",
+        ));
     }
     if !succeeds(
         "unshare",
@@ -354,7 +356,9 @@ pub fn obstacle() -> Option<Obstacle> {
             "/run",
         ],
     ) {
-        return Some(Obstacle::Forbidden("mount, PID and network namespaces"));
+        return Some(UnmetRequirement::Forbidden(
+            "mount, PID and network namespaces",
+        ));
     }
     // Some file systems, such as another overlay, cannot be the base of an overlay.
     let probe = std::env::temp_dir().join(format!("gpuctl-sandbox-probe-{}", std::process::id()));
@@ -371,7 +375,7 @@ pub fn obstacle() -> Option<Obstacle> {
         );
     let _ = fs::remove_dir_all(&probe);
     if !overlay {
-        return Some(Obstacle::Forbidden(
+        return Some(UnmetRequirement::Forbidden(
             "an overlay file system on the folder for temporary files",
         ));
     }
@@ -383,7 +387,7 @@ pub fn obstacle() -> Option<Obstacle> {
         fs::create_dir(&group).is_ok_and(|()| fs::remove_dir(&group).is_ok())
     });
     if !cgroup {
-        return Some(Obstacle::Forbidden("writable cgroups"));
+        return Some(UnmetRequirement::Forbidden("writable cgroups"));
     }
     None
 }

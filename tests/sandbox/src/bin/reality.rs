@@ -7,7 +7,7 @@ use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result};
 use gpuctl_sandbox::binaries::{Binaries, Extras, missing};
-use gpuctl_sandbox::real_node::{Obstacle, obstacle};
+use gpuctl_sandbox::real_node::{UnmetRequirement, unmet_requirement};
 
 const USAGE: &str = "usage: cargo reality [--slow] [-- OPTIONS OF THE TESTS]
   Runs the tests that need a real kubelet. They need Linux, root, a C compiler, Rust and Go.
@@ -28,13 +28,15 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    if let Some(obstacle) = obstacle() {
-        eprintln!("reality: {obstacle}");
-        return ExitCode::from(if matches!(obstacle, Obstacle::Forbidden(_)) {
-            3
-        } else {
-            1
-        });
+    if let Some(unmet_requirement) = unmet_requirement() {
+        eprintln!("reality: {unmet_requirement}");
+        return ExitCode::from(
+            if matches!(unmet_requirement, UnmetRequirement::Forbidden(_)) {
+                3
+            } else {
+                1
+            },
+        );
     }
     match run(slow, tests) {
         Ok(true) => ExitCode::SUCCESS,
