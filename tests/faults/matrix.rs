@@ -456,8 +456,8 @@ fn r4_lists_that_expire_on_any_page() {
             )
         });
         let run = server.gpuctl(&["get", "jobs", "-o", "name"]);
-        let all: String = (0..=4).map(|page| format!("team-a/job-{page}\n")).collect();
-        assert_eq!((run.code, run.out), (0, all), "{}", run.err);
+        let expected: String = (0..=4).map(|page| format!("team-a/job-{page}\n")).collect();
+        assert_eq!((run.code, run.out), (0, expected), "{}", run.err);
     }
     // A second 410 is an error, not a truncated list.
     let server = Server::start("r4-twice", move |request, _| {

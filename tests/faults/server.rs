@@ -152,7 +152,7 @@ fn serve(
         let count = {
             let mut log = log.lock().unwrap();
             log.push(request.clone());
-            log.iter().filter(|other| **other == request).count()
+            log.iter().filter(|earlier| **earlier == request).count()
         };
         let head = |code: u16, media: &str, headers: &str, length: usize| {
             format!(

@@ -393,10 +393,10 @@ fn a_confirmation_applies_to_one_shown_change() {
         refused.contains("was refused") && !exists(&admin, "job", "shown", "agent-confirm"),
         "{refused}"
     );
-    let made = agent.confirmed("create_job", json!({"manifest": manifest}));
+    let created = agent.confirmed("create_job", json!({"manifest": manifest}));
     assert!(
-        made.contains("created") && exists(&admin, "job", "shown", "agent-confirm"),
-        "{made}"
+        created.contains("created") && exists(&admin, "job", "shown", "agent-confirm"),
+        "{created}"
     );
     // A failed preview issues no word.
     for arguments in [
@@ -435,11 +435,11 @@ fn answers_mask_variables_and_keep_names_of_secrets() {
     let mut agent = Session::start(&["--allow-writes", "-n", "agent-masks"]);
     for tool in ["describe_job", "delete_job"] {
         let answer = agent.call(tool, json!({"job": "masked"}));
-        let (all, text) = (
+        let (whole_answer, text) = (
             answer.to_string(),
             answer["result"]["content"][0]["text"].as_str().unwrap(),
         );
-        assert!(!all.contains("CANARY"), "{tool}: {all}");
+        assert!(!whole_answer.contains("CANARY"), "{tool}: {whole_answer}");
         let yaml = answer["result"]["structuredContent"]["yamlContent"]
             .as_str()
             .unwrap();

@@ -69,8 +69,8 @@ fn owners_of_pods_cause_only_reads_of_workloads() {
         // The API server refuses some of these itself.
         let _ = admin().try_run(&["create", "-f", "-"], &pod.to_string());
     }
-    let made = admin().json(&["get", "pods", "-n", space]);
-    assert!(made["items"].as_array().unwrap().len() >= 8, "{made}");
+    let pods = admin().json(&["get", "pods", "-n", space]);
+    assert!(pods["items"].as_array().unwrap().len() >= 8, "{pods}");
     let seen = gpuctl_as(
         Persona::Heidi,
         &["get", "workloads", "-n", space, "-o", "json"],
@@ -390,16 +390,16 @@ fn foreign_defaults_never_apply_silently() {
         "{}",
         run.err
     );
-    let made = admin().json(&["get", "job", "t", "-n", space])["spec"]["template"].to_string();
+    let template = admin().json(&["get", "job", "t", "-n", space])["spec"]["template"].to_string();
     assert!(
-        made.contains("HTTPS_PROXY") && made.contains("berlin"),
-        "{made}"
+        template.contains("HTTPS_PROXY") && template.contains("berlin"),
+        "{template}"
     );
     assert!(
-        !made.contains("LD_PRELOAD")
-            && !made.contains("BASH_ENV")
-            && !made.contains("other-service"),
-        "{made}"
+        !template.contains("LD_PRELOAD")
+            && !template.contains("BASH_ENV")
+            && !template.contains("other-service"),
+        "{template}"
     );
 }
 

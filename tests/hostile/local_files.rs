@@ -148,7 +148,7 @@ fn paths_outside_the_folder_are_refused_at_their_line() {
     let problems = answer["files"][0]["problems"].as_array().unwrap();
     let refused: Vec<&Value> = problems
         .iter()
-        .filter(|one| one["severity"] == "error")
+        .filter(|problem| problem["severity"] == "error")
         .collect();
     assert_eq!(refused.len(), names.len(), "{refused:#?}");
     let mut shapes = BTreeSet::new();
@@ -210,7 +210,7 @@ fn irregular_files_are_refused_without_blocking() {
         .as_array()
         .unwrap()
         .iter()
-        .filter_map(|one| one["message"].as_str())
+        .filter_map(|problem| problem["message"].as_str())
         .collect();
     let regular = |name: &str| format!("cannot read `{name}`: it is not a regular file");
     let missing = |name: &str| format!("cannot read `{name}`: no such file");
@@ -332,7 +332,7 @@ fn files_inside_are_read_and_listed_with_size_and_destination() {
             let line = format!("({bytes} B) -> /workspace/f{index}");
             assert!(
                 text.lines()
-                    .any(|one| one.contains("local file ") && one.contains(&line)),
+                    .any(|shown| shown.contains("local file ") && shown.contains(&line)),
                 "{line}: {text}"
             );
         }
@@ -444,16 +444,16 @@ fn folders_are_allowed_one_by_one() {
     ]);
     let path = path.to_str().unwrap();
     let outside = machine.root.join("outside").display().to_string();
-    let one = run_without_cluster(
+    let partly_allowed = run_without_cluster(
         &["validate", "-f", path, "--allow-files-from", &outside],
         "",
     )
     .exits(3);
     assert_eq!(
-        one.out.matches("is outside the folder").count(),
+        partly_allowed.out.matches("is outside the folder").count(),
         1,
         "{}",
-        one.out
+        partly_allowed.out
     );
     let more = more.display().to_string();
     let both = [
@@ -501,7 +501,7 @@ fn files_that_kubernetes_would_refuse_are_refused_at_their_line() {
         .as_array()
         .unwrap()
         .iter()
-        .filter(|one| one["severity"] == "error")
+        .filter(|problem| problem["severity"] == "error")
         .collect();
     assert_eq!(
         (errors.len(), &errors[0]["line"]),

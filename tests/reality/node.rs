@@ -97,11 +97,11 @@ fn real_nodes_network_fail_restart_and_clean_up() {
     admin.apply(&json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "server"},
                         "spec": {"clusterIP": "None", "selector": {"app": "server"}, "ports": [{"port": 8000}]}}));
     admin.apply(&pod("server", "gpu-real-0", "serve 8000"));
-    let ask = "until exec 3<>/dev/tcp/server.default.svc.cluster.local/8000; do sleep 0.3; done; printf 'GET / HTTP/1.0\\r\\n\\r\\n' >&3; cat <&3";
+    let request_script = "until exec 3<>/dev/tcp/server.default.svc.cluster.local/8000; do sleep 0.3; done; printf 'GET / HTTP/1.0\\r\\n\\r\\n' >&3; cat <&3";
     admin.apply(
         &json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "client"},
         "spec": {"nodeName": "gpu-real-1", "restartPolicy": "Never", "containers": [
-            {"name": "main", "image": "toolbox:1", "command": ["bash", "-c", ask]}]}}),
+            {"name": "main", "image": "toolbox:1", "command": ["bash", "-c", request_script]}]}}),
     );
     admin.until(&["get", "pod", "client"], |pod| {
         pod["status"]["phase"] == "Succeeded"
@@ -123,14 +123,14 @@ fn real_nodes_network_fail_restart_and_clean_up() {
             .as_str()
             .unwrap()
             .to_owned();
-        let ask = ask.replace(
+        let request_script = request_script.replace(
             "server.default.svc.cluster.local/8000",
             &format!("{address}/80"),
         );
         admin.apply(
             &json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "by-address"},
             "spec": {"nodeName": "gpu-real-1", "restartPolicy": "Never", "containers": [
-                {"name": "main", "image": "toolbox:1", "command": ["bash", "-c", ask]}]}}),
+                {"name": "main", "image": "toolbox:1", "command": ["bash", "-c", request_script]}]}}),
         );
         admin.until(&["get", "pod", "by-address"], |pod| {
             pod["status"]["phase"] == "Succeeded"

@@ -146,7 +146,7 @@ fn several_commands_share_one_role() {
                 .as_array()
                 .unwrap()
                 .iter()
-                .map(move |one| (group.clone(), one.as_str().unwrap().to_owned()))
+                .map(move |resource| (group.clone(), resource.as_str().unwrap().to_owned()))
         })
         .collect();
     let unique: std::collections::BTreeSet<_> = resources.iter().collect();
@@ -164,14 +164,14 @@ fn several_commands_share_one_role() {
         "secrets",
     ] {
         assert!(
-            resources.iter().any(|(_, one)| one == resource),
+            resources.iter().any(|(_, granted)| granted == resource),
             "{resource}: {resources:?}"
         );
     }
     assert!(
         !resources
             .iter()
-            .any(|(_, one)| one == "resourcequotas/status" || one == "limitranges")
+            .any(|(_, resource)| resource == "resourcequotas/status" || resource == "limitranges")
     );
     let subject = json!([{"kind": "ServiceAccount", "name": "bot", "namespace": "team-a"}]);
     assert!(

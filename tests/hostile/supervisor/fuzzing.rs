@@ -94,9 +94,9 @@ fn mutated(random: &mut Random) -> Vec<u8> {
 
 /// Joins as rank 2 with the token, and sends only valid messages, as fast as rank 0 reads them.
 fn flood(peer: &mut Peer, random: &mut Random, count: u64) {
-    let mut left = count;
-    while left > 0 {
-        let now = left.min(500);
+    let mut remaining = count;
+    while remaining > 0 {
+        let batch = remaining.min(500);
         let lines: Vec<u8> = (0..now)
             .flat_map(|_| {
                 let quiet = random.below(100_000);
@@ -107,7 +107,7 @@ fn flood(peer: &mut Peer, random: &mut Random, count: u64) {
             peer.raw(&lines),
             "rank 0 closed the connection of a rank that made no mistake"
         );
-        left -= now;
+        remaining -= batch;
     }
 }
 

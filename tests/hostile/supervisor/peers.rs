@@ -221,16 +221,19 @@ impl Peer {
     /// Connects and greets; the messages are authenticated by `token`.
     pub fn with_token(port: u16, token: &str) -> Self {
         let mut peer = Self::stranger(port);
-        let theirs = peer.line().expect("rank 0 greets");
+        let greeting = peer.line().expect("rank 0 greets");
         let nonce = "ab".repeat(32);
         peer.raw(format!("{GREETING}{nonce}\n").as_bytes());
-        let all = [
+        let material = [
             GREETING.as_bytes(),
-            &theirs.as_bytes()[GREETING.len()..],
+            &greeting.as_bytes()[GREETING.len()..],
             nonce.as_bytes(),
         ]
         .concat();
-        let key = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, token.as_bytes()), &all);
+        let key = hmac::sign(
+            &hmac::Key::new(hmac::HMAC_SHA256, token.as_bytes()),
+            &material,
+        );
         peer.key = Some(hmac::Key::new(hmac::HMAC_SHA256, key.as_ref()));
         peer
     }

@@ -145,32 +145,32 @@ impl RealNode {
 
     /// Kills a program with SIGKILL: `kubelet`, `containerd` or `coredns`.
     pub fn stop(&self, program: &str) {
-        self.ask("POST", &format!("/stop/{program}"));
+        self.request("POST", &format!("/stop/{program}"));
     }
 
     pub fn start_again(&self, program: &str) {
-        self.ask("POST", &format!("/start/{program}"));
+        self.request("POST", &format!("/start/{program}"));
     }
 
     /// Freezes a program: its sockets stay open, but it does not answer.
     pub fn freeze(&self, program: &str) {
-        self.ask("POST", &format!("/freeze/{program}"));
+        self.request("POST", &format!("/freeze/{program}"));
     }
 
     /// Continues a frozen program.
     pub fn thaw(&self, program: &str) {
-        self.ask("POST", &format!("/thaw/{program}"));
+        self.request("POST", &format!("/thaw/{program}"));
     }
 
     /// Loads an image archive into the container runtime.
     pub fn load(&self, archive: &Path) {
-        self.ask("POST", &format!("/load{}", archive.display()));
+        self.request("POST", &format!("/load{}", archive.display()));
     }
 
     /// Sets the health that the device plugin reports for a device.
     pub fn set_health(&self, device: usize, healthy: bool) {
         let health = if healthy { "Healthy" } else { "Unhealthy" };
-        self.ask(
+        self.request(
             "POST",
             &format!("/health/{}/{health}", device_id(self.index, device)),
         );
@@ -179,8 +179,8 @@ impl RealNode {
     /// The container that holds each device, as the kubelet reports it to exporters:
     /// `namespace/pod/container` by device id.
     pub fn holders(&self) -> BTreeMap<String, String> {
-        let answer: Value =
-            serde_json::from_str(&self.ask("GET", "/holders")).expect("the node answers with JSON");
+        let answer: Value = serde_json::from_str(&self.request("GET", "/holders"))
+            .expect("the node answers with JSON");
         let text = |holder: &Value, key: &str| holder[key].as_str().unwrap_or_default().to_owned();
         let holders = answer.as_array().into_iter().flatten();
         holders
@@ -195,7 +195,7 @@ impl RealNode {
 
     /// # Panics
     /// When the request fails.
-    fn ask(&self, method: &str, path: &str) -> String {
+    fn request(&self, method: &str, path: &str) -> String {
         let socket = self.folder.join("control.sock");
         // The node starts in the background.
         eventually(
