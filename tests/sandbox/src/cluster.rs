@@ -493,6 +493,7 @@ impl Cluster {
                 && allocatable == hardware.devices.to_string()
                 && state["spec"]["taints"].is_null()
         };
+        // Not `eventually`: the caller gets an error, and the wait ends early when the node dies.
         while !is_node_ready() {
             if !node.is_running() || Instant::now() > end {
                 let log = self.folder.join(format!("{name}.log"));
@@ -664,6 +665,7 @@ impl Cluster {
 
     pub(crate) fn wait_until_ready(&self, name: &str, ready: impl Fn() -> bool) -> Result<()> {
         let end = Instant::now() + Duration::from_secs(90);
+        // Not `eventually`: the caller gets an error, and `start` retries after a port conflict.
         while !ready() {
             if let Some((part, line)) = taken_port(&self.folder) {
                 bail!("the port of {part} is already in use: {line}");
