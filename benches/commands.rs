@@ -1,9 +1,9 @@
-//! What commands cost, beside kubectl and the bare server, in one run on one cluster. It prints
-//! medians and judges nothing. `cargo bench` starts the cluster and needs about a minute.
-#![expect(clippy::disallowed_macros, reason = "a benchmark prints its figures")]
+//! Measures commands against kubectl and the API server alone, on one cluster. Prints medians and has no
+//! pass or fail criterion. `cargo bench` starts the cluster and takes about a minute.
+#![expect(clippy::disallowed_macros, reason = "a benchmark prints its results")]
 #![expect(
     clippy::disallowed_methods,
-    reason = "a benchmark writes what it creates"
+    reason = "a benchmark writes the files that it needs"
 )]
 
 mod line;
@@ -25,7 +25,7 @@ const RUNS: usize = 25;
 const JOBS: usize = 200;
 const NODES: usize = 125;
 
-/// The middle of the times of `RUNS` runs, after one that is not counted.
+/// The median duration of `RUNS` runs, after a warm-up run.
 fn median(command: &mut Command) -> Duration {
     command
         .stdin(Stdio::null())
@@ -44,13 +44,13 @@ fn median(command: &mut Command) -> Duration {
     times[times.len() / 2]
 }
 
-fn show(what: &str, time: Duration) {
-    println!("{what:<58} {:>8.1} ms", time.as_secs_f64() * 1000.0);
+fn show(label: &str, time: Duration) {
+    println!("{label:<58} {:>8.1} ms", time.as_secs_f64() * 1000.0);
 }
 
-/// The server's own time for `paths` one after the other: through `kubectl proxy`, whose
-/// connections stay open, so that neither a start nor a handshake is in it.
-fn served(cluster: &Cluster, paths: &[String]) -> Duration {
+/// The server's time for sequential requests of `paths`. `kubectl proxy` keeps its connections open, so
+/// the time includes neither a process start nor a TLS handshake.
+fn server_time(cluster: &Cluster, paths: &[String]) -> Duration {
     let mut proxy = Command::new(cluster.binary("kubectl"))
         .env("KUBECONFIG", cluster.kubeconfig(Persona::Admin))
         .args(["proxy", "--port", "0"])
@@ -60,14 +60,14 @@ fn served(cluster: &Cluster, paths: &[String]) -> Duration {
     let mut line = String::new();
     BufReader::new(proxy.stdout.take().expect("stdout is piped"))
         .read_line(&mut line)
-        .expect("kubectl proxy says its port");
+        .expect("kubectl proxy prints its port");
     let address = line
         .trim()
         .rsplit(' ')
         .next()
         .expect("an address")
         .to_owned();
-    let ask = |path: &String| {
+    let request = |path: &String| {
         let mut stream = TcpStream::connect(&address).expect("the proxy listens");
         write!(stream, "GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n").expect("the proxy reads");
         let mut answer = Vec::new();
@@ -81,7 +81,7 @@ fn served(cluster: &Cluster, paths: &[String]) -> Duration {
     let mut times: Vec<Duration> = (0..=RUNS)
         .map(|_| {
             let start = Instant::now();
-            paths.iter().for_each(ask);
+            paths.iter().for_each(request);
             start.elapsed()
         })
         .skip(1)
@@ -92,7 +92,7 @@ fn served(cluster: &Cluster, paths: &[String]) -> Duration {
     times[times.len() / 2]
 }
 
-/// A job as gpuctl makes it, suspended so that the cluster rests while we measure.
+/// A job as gpuctl creates it. It is suspended, so that the cluster is idle during the measurement.
 fn job(index: usize) -> Value {
     let labels = json!({"app.kubernetes.io/managed-by": "gpuctl", "gpuctl/job": format!("job-{index}"), "gpuctl/kind": "training"});
     json!({
@@ -105,14 +105,15 @@ fn job(index: usize) -> Value {
     })
 }
 
-/// Documents of one file, and runs of each program, in turn and in a namespace of their own.
+/// Documents in the file.
 const DOCUMENTS: usize = 100;
+/// Runs of each program. The programs alternate, and each run has a new namespace.
 const CREATES: usize = 5;
 
-/// What it takes to create a hundred services of no pods, and by kubectl the objects that gpuctl
-/// makes of them, over a line on which an answer takes `round_trip` longer.
-fn creates(cluster: &Cluster, round_trip: Duration) {
-    let one = |index: usize| {
+/// Measures the creation of a hundred services without pods by gpuctl, and of the same objects by
+/// kubectl, over a connection that adds `round_trip` to every response.
+fn measure_creates(cluster: &Cluster, round_trip: Duration) {
+    let document = |index: usize| {
         format!(
             "kind: compute\nversion: v0.1\njob: {{name: s-{index}}}\nenvironment: {{image: 'busybox:1'}}\nservice: {{replicas: 0, port: 80}}\n"
         )
@@ -120,7 +121,10 @@ fn creates(cluster: &Cluster, round_trip: Duration) {
     let documents = cluster.folder().join("hundred.yaml");
     fs::write(
         &documents,
-        (0..DOCUMENTS).map(one).collect::<Vec<_>>().join("---\n"),
+        (0..DOCUMENTS)
+            .map(document)
+            .collect::<Vec<_>>()
+            .join("---\n"),
     )
     .expect("the documents can be written");
     let server = cluster.api_server();
@@ -130,14 +134,14 @@ fn creates(cluster: &Cluster, round_trip: Duration) {
         &Arc::default(),
     );
     let kubeconfig = cluster.folder().join("line.kubeconfig");
-    let original =
-        fs::read_to_string(cluster.kubeconfig(Persona::Admin)).expect("it has a kubeconfig");
+    let original = fs::read_to_string(cluster.kubeconfig(Persona::Admin))
+        .expect("the persona has a kubeconfig");
     fs::write(
         &kubeconfig,
         original.replace(&server, &format!("https://{line}")),
     )
     .expect("the folder is writable");
-    let gpuctl = |namespace: &str, more: &[&str]| {
+    let gpuctl = |namespace: &str, options: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_gpuctl"));
         command
             .env("KUBECONFIG", &kubeconfig)
@@ -145,7 +149,7 @@ fn creates(cluster: &Cluster, round_trip: Duration) {
         command
             .args(["create", "-n", namespace, "-f"])
             .arg(&documents)
-            .args(more)
+            .args(options)
             .stdin(Stdio::null());
         command
     };
@@ -162,12 +166,12 @@ fn creates(cluster: &Cluster, round_trip: Duration) {
     let admin = cluster.kubectl(Persona::Admin);
     let mut times = [Vec::new(), Vec::new(), Vec::new()];
     for run in 0..CREATES {
-        let (own, other) = (format!("own-{run}"), format!("other-{run}"));
-        let namespaces = [&own, &other];
+        let (for_gpuctl, for_kubectl) = (format!("gpuctl-{run}"), format!("kubectl-{run}"));
+        let namespaces = [&for_gpuctl, &for_kubectl];
         for namespace in namespaces {
             admin.run(&["create", "namespace", namespace]);
         }
-        let objects = gpuctl(&other, &["--dry-run=client", "-o", "yaml"])
+        let objects = gpuctl(&for_kubectl, &["--dry-run=client", "-o", "yaml"])
             .output()
             .expect("gpuctl starts");
         assert!(
@@ -175,11 +179,11 @@ fn creates(cluster: &Cluster, round_trip: Duration) {
             "{}",
             String::from_utf8_lossy(&objects.stderr)
         );
-        let file = cluster.folder().join(format!("{other}.yaml"));
+        let file = cluster.folder().join(format!("{for_kubectl}.yaml"));
         fs::write(&file, objects.stdout).expect("the objects can be written");
-        times[0].push(timed(&mut gpuctl(&own, &["--dry-run=server"])));
-        times[1].push(timed(&mut gpuctl(&own, &[])));
-        // Controllers still work on what was made, and the next program is not to wait for them.
+        times[0].push(timed(&mut gpuctl(&for_gpuctl, &["--dry-run=server"])));
+        times[1].push(timed(&mut gpuctl(&for_gpuctl, &[])));
+        // Controllers are still busy with the new objects, which would slow the next program down.
         thread::sleep(REST);
         let mut kubectl = Command::new(cluster.binary("kubectl"));
         kubectl
@@ -192,12 +196,12 @@ fn creates(cluster: &Cluster, round_trip: Duration) {
         }
     }
     println!(
-        "\n{DOCUMENTS} documents, an answer {} ms away, medians of {CREATES} runs\n",
+        "\n{DOCUMENTS} documents, {} ms of round-trip delay, medians of {CREATES} runs\n",
         round_trip.as_millis()
     );
     let labels = [
         "gpuctl create -f --dry-run=server",
-        "gpuctl create -f (judges all before it writes)",
+        "gpuctl create -f (validates all before it writes)",
         "kubectl create -f, the same objects",
     ];
     for (label, mut times) in labels.into_iter().zip(times) {
@@ -206,7 +210,7 @@ fn creates(cluster: &Cluster, round_trip: Duration) {
     }
 }
 
-/// Between two programs that create.
+/// Pause between two programs.
 const REST: Duration = Duration::from_secs(5);
 
 fn main() {
@@ -251,12 +255,12 @@ fn main() {
         format!("/apis/batch/v1/jobs?{selector}"),
         format!("/api/v1/pods?{selector}"),
     ];
-    let server = served(&cluster, &lists);
+    let server = server_time(&cluster, &lists);
     let list = gpuctl(&["get", "jobs", "--no-progress"]);
-    show("the two lists alone, on an open connection", server);
+    show("only the two lists, on an open connection", server);
     show("gpuctl get jobs --no-progress", list);
     show(
-        "  of it beyond the server's time",
+        "  difference to the server's time",
         list.saturating_sub(server),
     );
     show(
@@ -271,7 +275,7 @@ fn main() {
     );
 
     for milliseconds in [0, 20] {
-        creates(&cluster, Duration::from_millis(milliseconds));
+        measure_creates(&cluster, Duration::from_millis(milliseconds));
     }
 
     println!("\n{} devices on {NODES} nodes\n", NODES * 8);
@@ -281,11 +285,11 @@ fn main() {
         median(command.args(["query", "instant", &prometheus, query]))
     };
     show(
-        "gpuctl get heatmap (eleven quantities of each)",
+        "gpuctl get heatmap (eleven metrics of each device)",
         gpuctl(&["--prometheus", &prometheus, "get", "heatmap"]),
     );
     show(
-        "promtool query instant (utilization alone)",
+        "promtool query instant (only utilization)",
         promtool("DCGM_FI_DEV_GPU_UTIL"),
     );
     show(
@@ -297,7 +301,7 @@ fn main() {
         gpuctl(&["get", "nodes"]),
     );
     show(
-        "gpuctl get nodes, with them",
+        "gpuctl get nodes, with metrics",
         gpuctl(&["--prometheus", &prometheus, "get", "nodes"]),
     );
     show(

@@ -1,13 +1,16 @@
-//! What reading commands cost on a thousand nodes and eight thousand pods of a real API server,
-//! beside the bare server, kubectl, kubectl-view-allocations and promtool, in one run; and how time
-//! and memory grow up to half a million pods, on a replay of the same objects. It prints and judges
-//! nothing. `cargo bench-cluster` needs about half an hour; `-- 20000` takes as many pods for the
-//! first part alone, `-- grow` does the second alone, `-- metrics` what asks Prometheus too, and
-//! `-- plot` draws the growth from RESULTS.md.
-#![expect(clippy::disallowed_macros, reason = "a benchmark prints its figures")]
+//! Measures read commands with a thousand nodes and eight thousand pods.
+//!
+//! The first part compares them with the API server alone, kubectl, kubectl-view-allocations and
+//! promtool on a real API server. The second part replays copies of the same objects, and measures how
+//! time and memory grow up to half a million pods. The benchmark has no pass or fail criterion.
+//!
+//! `cargo bench-cluster` takes about half an hour. `-- 20000` runs only the first part with that
+//! number of pods, `-- grow` only the second part, and `-- metrics` only the commands that query
+//! Prometheus. `-- plot` draws the growth from RESULTS.md.
+#![expect(clippy::disallowed_macros, reason = "a benchmark prints its results")]
 #![expect(
     clippy::disallowed_methods,
-    reason = "a benchmark arranges files and looks at processes"
+    reason = "a benchmark writes files and reads the state of processes"
 )]
 
 #[path = "fleet/allocations.rs"]
@@ -38,13 +41,13 @@ use gpuctl_sandbox::{Cluster, Options, Persona};
 use serde_json::{Value, json};
 
 use crate::counted::{Counter, Counts};
-use crate::measure::{Contestant, Cost, RUNS, Server, in_turn};
+use crate::measure::{Contestant, Cost, RUNS, Server, measure_alternating};
 
 const NODES: usize = 1000;
 const PODS: usize = 8000;
 
-/// As a device plugin and kubelets of a real cluster make them: with owners, volumes, conditions
-/// and managed fields. Each has a GPU until there is none left.
+/// A pod of realistic size, to which the API server and kwok add conditions and managed fields. Each
+/// pod has a GPU until all GPUs are in use.
 fn pod(index: usize) -> Value {
     let name = format!("p-{index:07}");
     let mut resources =
@@ -56,7 +59,7 @@ fn pod(index: usize) -> Value {
         (0..10).map(|number| json!({"name": format!("SETTING_{number}"), "value": format!("value of {number}")})).collect();
     json!({"apiVersion": "v1", "kind": "Pod",
         "metadata": {"name": name, "namespace": format!("team-{}", index % 10), "labels": {"app": "training", "gpuctl/job": "many", "team": "research"},
-            "annotations": {"example.com/note": "this pod trains a model, as all of them here do"}},
+            "annotations": {"example.com/note": "this pod trains a model, like all other pods here"}},
         "spec": {"nodeName": format!("n-{:05}", index % NODES), "automountServiceAccountToken": false,
             "tolerations": [{"operator": "Exists"}],
             "containers": [{"name": "main", "image": "registry.example.com/team/training:v1", "command": ["torchrun", "train.py"],
@@ -103,12 +106,16 @@ fn fill(cluster: &Cluster, pods: usize) {
         if waiting == 0 {
             return;
         }
-        assert!(Instant::now() < end, "{waiting} pods never run");
+        assert!(
+            Instant::now() < end,
+            "{waiting} pods did not start within 900 s"
+        );
+        // Not `eventually`, whose short pause would slow the start of the pods down.
         std::thread::sleep(Duration::from_secs(3));
     }
 }
 
-/// What is compared.
+/// The commands that are compared.
 fn contestants(
     cluster: &Cluster,
     server: &str,
@@ -137,10 +144,10 @@ fn contestants(
             &["-r", "gpu"],
         )
     });
-    let all = [
+    let contestants = [
         floor("JSON", "application/json", server, token),
         floor("protobuf", PROTOBUF, server, token),
-        at_once("pods and nodes as protobuf", &INVENTORY, server, token),
+        parallel_curl("pods and nodes as protobuf", &INVENTORY, server, token),
         gpuctl("get nodes"),
         gpuctl("get pools"),
         gpuctl("get overview"),
@@ -150,12 +157,12 @@ fn contestants(
         kubectl("get pods -A"),
         kubectl("get nodes"),
     ];
-    all.into_iter().chain(allocations).collect()
+    contestants.into_iter().chain(allocations).collect()
 }
 
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 
-/// The server's own time for all pods, unpaged.
+/// Measures the server's time for a list of all pods without pages.
 fn floor(name: &str, accept: &str, server: &str, token: &str) -> Contestant {
     let (authorization, accept) = (
         format!("Authorization: Bearer {token}"),
@@ -174,14 +181,14 @@ fn floor(name: &str, accept: &str, server: &str, token: &str) -> Contestant {
     Contestant::new(&format!("curl, all pods as {name}"), "curl", &words)
 }
 
-/// The command whose requests are also sent by curl.
+/// A command whose requests curl repeats for comparison.
 const JOBS: &str = "gpuctl get jobs -A";
 
-/// What an inventory is made of, whole.
+/// The lists that an inventory needs.
 const INVENTORY: [&str; 2] = ["/api/v1/pods", "/api/v1/nodes"];
 
-/// The server's own time for these requests, all at once.
-fn at_once(name: &str, paths: &[impl AsRef<str>], server: &str, token: &str) -> Contestant {
+/// Measures the server's time for concurrent requests.
+fn parallel_curl(name: &str, paths: &[impl AsRef<str>], server: &str, token: &str) -> Contestant {
     let (authorization, accept) = (
         format!("Authorization: Bearer {token}"),
         format!("Accept: {PROTOBUF}, application/json"),
@@ -190,7 +197,7 @@ fn at_once(name: &str, paths: &[impl AsRef<str>], server: &str, token: &str) -> 
         .iter()
         .map(|path| format!("{server}{}", path.as_ref()))
         .collect();
-    // Without `-f`: a kind that is not there is an answer as well.
+    // Without `-f`, because a 404 for a kind that is not installed is a valid response.
     let common = ["-sSk", "--parallel", "-H", &authorization, "-H", &accept];
     let words: Vec<&str> = common
         .into_iter()
@@ -199,9 +206,9 @@ fn at_once(name: &str, paths: &[impl AsRef<str>], server: &str, token: &str) -> 
     Contestant::new(&format!("curl --parallel, {name}"), "curl", &words)
 }
 
-/// What lists cost, of a cluster with so many pods.
-fn lists(cluster: &Cluster, server: &Server, pods: usize) {
-    let counter = Counter::of(cluster);
+/// Measures the lists of a cluster and prints a table.
+fn measure_lists(cluster: &Cluster, server: &Server, pods: usize) {
+    let counter = Counter::new(cluster);
     let allocations = allocations::ready();
     let mut counted = contestants(
         cluster,
@@ -217,19 +224,24 @@ fn lists(cluster: &Cluster, server: &Server, pods: usize) {
     );
     let jobs = counted
         .iter()
-        .find(|one| one.name == JOBS)
-        .expect("it is one of them");
-    let paths = counter.counts(&mut jobs.command()).requests;
+        .find(|contestant| contestant.name == JOBS)
+        .expect("the command is a contestant");
+    let paths = counter.count(&mut jobs.command()).requests;
     let name = format!("the {} requests of {JOBS}", paths.len());
-    counted.push(at_once(&name, &paths, &counter.server, &counter.token));
-    contestants.push(at_once(
+    counted.push(parallel_curl(
+        &name,
+        &paths,
+        &counter.server,
+        &counter.token,
+    ));
+    contestants.push(parallel_curl(
         &name,
         &paths,
         &cluster.api_server(),
         &cluster.token(Persona::Admin),
     ));
-    let costs = in_turn(&contestants, cluster, server);
-    println!("{NODES} nodes, {pods} pods, the middle of {RUNS} runs");
+    let costs = measure_alternating(&contestants, cluster, server);
+    println!("{NODES} nodes, {pods} pods, medians of {RUNS} runs");
     println!(
         "| | time, ms | CPU, ms | peak, MiB | CPU of the API server, ms | requests | MB |\n|---|---:|---:|---:|---:|---:|---:|"
     );
@@ -240,7 +252,7 @@ fn lists(cluster: &Cluster, server: &Server, pods: usize) {
             peak,
             server,
         } = cost;
-        let Counts { requests, bytes } = counter.counts(&mut contestant.command());
+        let Counts { requests, bytes } = counter.count(&mut contestant.command());
         let (name, requests) = (&contestant.name, requests.len());
         println!(
             "| `{name}` | {} | {} | {peak:.0} | {} | {requests} | {:.1} |",
@@ -254,39 +266,39 @@ fn lists(cluster: &Cluster, server: &Server, pods: usize) {
 
 fn main() {
     let words: Vec<String> = std::env::args().collect();
-    let asked = |part: &str| words.iter().any(|word| word == part);
-    if asked("plot") {
+    let is_requested = |part: &str| words.iter().any(|word| word == part);
+    if is_requested("plot") {
         plot::draw();
         return;
     }
     let cluster = Cluster::start(&Options::default()).expect("the cluster starts");
-    // Those of the sandbox look at every pod each second, which takes one of two cores, and are not
-    // what is measured.
+    // Prometheus and kube-state-metrics of the sandbox process every pod each second. This takes one of
+    // two cores and would distort the results.
     for part in ["prometheus", "kube-state-metrics"] {
-        cluster.stop(part).expect("it was started");
+        cluster.stop(part).expect("the part was started");
     }
-    if asked("grow") {
+    if is_requested("grow") {
         growth::show(&cluster, &replay::Sample::small(&cluster));
         return;
     }
     let pods = words.iter().find_map(|word| word.parse().ok());
     fill(&cluster, pods.unwrap_or(PODS));
-    let server = Server::of(&cluster);
-    if !asked("metrics") {
-        lists(&cluster, &server, pods.unwrap_or(PODS));
+    let server = Server::find(&cluster);
+    if !is_requested("metrics") {
+        measure_lists(&cluster, &server, pods.unwrap_or(PODS));
     }
-    if !asked("metrics") && pods.is_none() {
-        // The cockpit is looked at while pods end, that of the sample first.
-        let sample = replay::Sample::of(&cluster);
+    if !is_requested("metrics") && pods.is_none() {
+        // The cockpit benchmark deletes pods, including the one that the sample needs.
+        let sample = replay::Sample::new(&cluster);
         cockpit::show(&cluster, &server);
         growth::show(&cluster, &sample);
     }
     if pods.is_none() {
-        // Last, for its Prometheus scrapes to the end.
+        // The last part, because its Prometheus scrapes until the end.
         let (address, token) = (cluster.api_server(), cluster.token(Persona::Admin));
         let floors = [
             floor("protobuf", PROTOBUF, &address, &token),
-            at_once("pods and nodes as protobuf", &INVENTORY, &address, &token),
+            parallel_curl("pods and nodes as protobuf", &INVENTORY, &address, &token),
         ];
         metrics::show(&cluster, &server, &nodes(), floors);
     }

@@ -1,8 +1,9 @@
-//! What hourly statistics cost, beside Prometheus' own time for the same queries: a week of 1,000
-//! GPUs scraped every 30 s is written, and read by a client that throws every answer away and by
-//! `stats cluster`, in turn. It prints and judges nothing. `cargo bench --bench history` needs
-//! about ten minutes; `-- 6` takes six hours instead of a week.
-#![expect(clippy::disallowed_macros, reason = "a benchmark prints its figures")]
+//! Measures hourly statistics against Prometheus' time for the same queries.
+//!
+//! The benchmark writes a week of samples of 1,000 GPUs, one every 30 s. A client that discards every
+//! response and `stats cluster` read them alternately. There is no pass or fail criterion.
+//! `cargo bench --bench history` takes about ten minutes; `-- 6` uses six hours instead of a week.
+#![expect(clippy::disallowed_macros, reason = "a benchmark prints its results")]
 #![expect(clippy::disallowed_methods, reason = "a benchmark writes its history")]
 
 use std::fmt::Write as _;
@@ -21,26 +22,27 @@ use gpuctl_core::stats::exporters::query;
 use gpuctl_sandbox::{Cluster, Options, Persona};
 
 const NODES: usize = 125;
-/// Hours of a week.
+/// Hours in a week.
 const WEEK: i64 = 168;
-/// Hours that are written at once: promtool reads a file once for every two.
-const WRITTEN: i64 = 6;
-/// Hours that gpuctl asks for at the same time.
-const AT_ONCE: usize = 4;
-/// Runs of each.
+/// Hours per file. promtool reads a file once for every two hours in it.
+const HOURS_PER_FILE: i64 = 6;
+/// Hours that gpuctl queries concurrently.
+const CONCURRENT_HOURS: usize = 4;
+/// Runs of each client.
 const RUNS: usize = 5;
 const HOUR: i64 = 3600;
 const SCRAPE: i64 = 30;
 
 fn history(begin: i64, hours: i64) -> String {
     let mut text = String::new();
-    let mut put = |series: &str, value: &dyn Fn(i64) -> i64| {
+    let mut write_series = |series: &str, value: &dyn Fn(i64) -> i64| {
         for at in (0..hours * HOUR).step_by(SCRAPE as usize) {
-            writeln!(text, "{series} {} {}", value(at), begin + at).expect("a string takes it");
+            writeln!(text, "{series} {} {}", value(at), begin + at)
+                .expect("writing to a string succeeds");
         }
     };
     for node in 0..NODES {
-        put(
+        write_series(
             &format!("kube_node_status_capacity{{node=\"n{node}\",resource=\"nvidia_com_gpu\"}}"),
             &|_| 8,
         );
@@ -48,19 +50,19 @@ fn history(begin: i64, hours: i64) -> String {
             "namespace=\"team-{}\",pod=\"p{node}\",uid=\"u{node}\"",
             node % 10
         );
-        put(
+        write_series(
             &format!(
                 "kube_pod_container_resource_requests{{{id},container=\"c\",node=\"n{node}\",resource=\"nvidia_com_gpu\"}}"
             ),
             &|_| 8,
         );
         for phase in ["Pending", "Running", "Succeeded", "Failed"] {
-            put(
+            write_series(
                 &format!("kube_pod_status_phase{{{id},phase=\"{phase}\"}}"),
                 &|_| i64::from(phase == "Running"),
             );
         }
-        put(
+        write_series(
             &format!("kube_pod_owner{{{id},owner_kind=\"Job\",owner_name=\"j{node}\"}}"),
             &|_| 1,
         );
@@ -68,7 +70,7 @@ fn history(begin: i64, hours: i64) -> String {
             let labels = format!(
                 "Hostname=\"n{node}\",gpu=\"{gpu}\",UUID=\"GPU-{node}-{gpu}\",modelName=\"m\""
             );
-            put(&format!("DCGM_FI_DEV_GPU_UTIL{{{labels},{id}}}"), &|at| {
+            write_series(&format!("DCGM_FI_DEV_GPU_UTIL{{{labels},{id}}}"), &|at| {
                 (at / SCRAPE + gpu) % 100
             });
         }
@@ -77,8 +79,8 @@ fn history(begin: i64, hours: i64) -> String {
     text
 }
 
-/// Asks as gpuctl does and throws the answer away. Returns its bytes.
-fn ask(host: &str, query: &str, time: i64) -> usize {
+/// Sends a query like gpuctl and discards the response. Returns its size in bytes.
+fn discard_query(host: &str, query: &str, time: i64) -> usize {
     let form: String = form_urlencoded(query, time);
     let mut stream = TcpStream::connect(host).expect("Prometheus listens");
     write!(
@@ -102,8 +104,8 @@ fn form_urlencoded(query: &str, time: i64) -> String {
     format!("time={time}&query={quoted}")
 }
 
-/// What remote read answers for the samples of some hours, in compressed chunks, which nothing
-/// decodes here. Returns its bytes.
+/// Reads the samples of some hours through remote read, without decoding the compressed chunks. Returns
+/// the size of the response in bytes.
 fn remote_read(host: &str, begin: i64, end: i64) -> usize {
     fn number(into: &mut Vec<u8>, mut number: u64) {
         while number >= 0x80 {
@@ -129,7 +131,7 @@ fn remote_read(host: &str, begin: i64, end: i64) -> usize {
     bytes(&mut request, 0x0a, &query);
     // STREAMED_XOR_CHUNKS
     request.extend([0x10, 1]);
-    // Snappy, which may be one piece that is copied.
+    // A snappy block with a single literal, which needs no compression.
     number(&mut body, request.len() as u64);
     body.extend([60 << 2, request.len() as u8 - 1]);
     body.extend(&request);
@@ -151,8 +153,8 @@ fn remote_read(host: &str, begin: i64, end: i64) -> usize {
     answer.len()
 }
 
-/// Samples of all hours alone, so many hours at once: by a query and by remote read, in turn.
-fn roads(host: &str, begin: i64, hours: i64) {
+/// Compares queries and remote read for the samples alone, with one and with six hours per request.
+fn compare_transports(host: &str, begin: i64, hours: i64) {
     let median = |mut times: Vec<Duration>| {
         times.sort_unstable();
         times[times.len() / 2].as_secs_f64() * 1000.0
@@ -165,7 +167,7 @@ fn roads(host: &str, begin: i64, hours: i64) {
             bytes[0] = ends
                 .clone()
                 .map(|end| {
-                    ask(
+                    discard_query(
                         host,
                         &query::samples(&[Quantity::Utilization], span * HOUR),
                         end,
@@ -181,15 +183,15 @@ fn roads(host: &str, begin: i64, hours: i64) {
         }
         let [json, chunks] = bytes.map(|bytes| bytes as f64 / 1e6);
         println!(
-            "samples alone, {span} h at once: JSON {:>8.0} ms, {json:.1} MB; remote read {:>8.0} ms, {chunks:.1} MB",
+            "samples alone, {span} h per request: JSON {:>8.0} ms, {json:.1} MB; remote read {:>8.0} ms, {chunks:.1} MB",
             median(queried),
             median(remote)
         );
     }
 }
 
-/// The queries of an hour, as many at the same time as gpuctl asks.
-fn hour(host: &str, end: i64) -> usize {
+/// Sends the queries of one hour, with gpuctl's concurrency.
+fn query_hour(host: &str, end: i64) -> usize {
     let pods: Vec<String> = (0..NODES).map(|pod| format!("p{pod}")).collect();
     let pods: Vec<&str> = pods.iter().map(String::as_str).collect();
     let jobs: Vec<String> = (0..NODES).map(|job| format!("j{job}")).collect();
@@ -201,26 +203,28 @@ fn hour(host: &str, end: i64) -> usize {
         kube_state::about(About::Jobs, &jobs, "job_name", HOUR),
     ];
     thread::scope(|scope| {
-        let samples =
-            scope.spawn(|| ask(host, &query::samples(&[Quantity::Utilization], HOUR), end));
-        let capacity = scope.spawn(|| ask(host, &kube_state::capacity(HOUR), end));
-        let about: usize = about.iter().map(|query| ask(host, query, end)).sum();
+        let samples = scope
+            .spawn(|| discard_query(host, &query::samples(&[Quantity::Utilization], HOUR), end));
+        let capacity = scope.spawn(|| discard_query(host, &kube_state::capacity(HOUR), end));
+        let about: usize = about
+            .iter()
+            .map(|query| discard_query(host, query, end))
+            .sum();
         samples.join().expect("no thread panics")
             + capacity.join().expect("no thread panics")
             + about
     })
 }
 
-/// All hours, as many at the same time as gpuctl asks for: when one is answered, the next is asked
-/// for. Time and bytes.
-fn all(host: &str, ends: &[i64]) -> (Duration, usize) {
+/// Queries all hours with gpuctl's concurrency. Returns the duration and the bytes of all responses.
+fn query_all_hours(host: &str, ends: &[i64]) -> (Duration, usize) {
     let start = Instant::now();
     let (next, bytes) = (AtomicUsize::new(0), AtomicUsize::new(0));
     thread::scope(|scope| {
-        for _ in 0..AT_ONCE {
+        for _ in 0..CONCURRENT_HOURS {
             scope.spawn(|| {
                 while let Some(end) = ends.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    bytes.fetch_add(hour(host, *end), Ordering::Relaxed);
+                    bytes.fetch_add(query_hour(host, *end), Ordering::Relaxed);
                 }
             });
         }
@@ -228,8 +232,8 @@ fn all(host: &str, ends: &[i64]) -> (Duration, usize) {
     (start.elapsed(), bytes.into_inner())
 }
 
-/// Time and the most memory of a command, in MiB.
-fn measured(command: &mut Command) -> (Duration, f64) {
+/// Runs a command. Returns its duration and its peak memory in MiB.
+fn measure(command: &mut Command) -> (Duration, f64) {
     let start = Instant::now();
     let mut child = command
         .stdin(Stdio::null())
@@ -237,16 +241,16 @@ fn measured(command: &mut Command) -> (Duration, f64) {
         .spawn()
         .expect("the command starts");
     let status = format!("/proc/{}/status", child.id());
-    let mut most: f64 = 0.0;
+    let mut peak: f64 = 0.0;
     loop {
         let text = fs::read_to_string(&status).unwrap_or_default();
         let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
         let kib: Option<f64> =
             line.and_then(|line| line.trim().trim_end_matches(" kB").parse().ok());
-        most = most.max(kib.unwrap_or(0.0) / 1024.0);
+        peak = peak.max(kib.unwrap_or(0.0) / 1024.0);
         if let Some(status) = child.try_wait().expect("the command can be waited for") {
             assert!(status.success(), "{command:?} failed");
-            return (start.elapsed(), most);
+            return (start.elapsed(), peak);
         }
         thread::sleep(Duration::from_millis(2));
     }
@@ -267,36 +271,36 @@ fn main() {
         cluster.folder().join("history.om"),
         cluster.folder().join("history-tsdb"),
     );
-    for from in (0..hours).step_by(WRITTEN as usize) {
+    for from in (0..hours).step_by(HOURS_PER_FILE as usize) {
         fs::write(
             &file,
-            history(begin + from * HOUR, WRITTEN.min(hours - from)),
+            history(begin + from * HOUR, HOURS_PER_FILE.min(hours - from)),
         )
         .expect("the history is written");
-        let made = Command::new(cluster.binary("promtool"))
+        let written = Command::new(cluster.binary("promtool"))
             .args(["tsdb", "create-blocks-from", "openmetrics"])
             .args([&file, &folder])
             .stdout(Stdio::null())
             .status();
-        assert!(made.expect("promtool starts").success());
+        assert!(written.expect("promtool starts").success());
     }
     let url = cluster
         .prometheus_of_history("history")
         .expect("Prometheus starts");
     let host = url.trim_start_matches("http://").to_owned();
-    // Once for nothing: Prometheus maps its blocks.
-    hour(&host, begin + HOUR);
+    // A warm-up, because Prometheus maps its blocks at the first query.
+    query_hour(&host, begin + HOUR);
     let ends: Vec<i64> = (1..=hours).map(|hour| begin + hour * HOUR).collect();
-    roads(&host, end - hours.min(24) * HOUR, hours.min(24));
-    let (mut bare, mut ours, mut times) = (Vec::new(), Vec::new(), Vec::new());
-    // In turn, so that what else the machine does weighs on both.
+    compare_transports(&host, end - hours.min(24) * HOUR, hours.min(24));
+    let (mut prometheus_costs, mut gpuctl_costs, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
+    // Alternately, so that other load on the machine affects both.
     for _ in 0..RUNS {
-        let alone = all(&host, &ends);
+        let prometheus_cost = query_all_hours(&host, &ends);
         let mut command = Command::new(env!("CARGO_BIN_EXE_gpuctl"));
         command
             .env("KUBECONFIG", cluster.kubeconfig(Persona::Admin))
             .args(["--prometheus", &url, "stats", "cluster"]);
-        let own = measured(command.args([
+        let gpuctl_cost = measure(command.args([
             "--start",
             &begin.to_string(),
             "--end",
@@ -305,29 +309,33 @@ fn main() {
             "json",
             "--no-cache",
         ]));
-        times.push(own.0.as_secs_f64() / alone.0.as_secs_f64());
-        bare.push(alone);
-        ours.push(own);
+        ratios.push(gpuctl_cost.0.as_secs_f64() / prometheus_cost.0.as_secs_f64());
+        prometheus_costs.push(prometheus_cost);
+        gpuctl_costs.push(gpuctl_cost);
     }
-    bare.sort_unstable();
-    ours.sort_by_key(|(time, _)| *time);
-    times.sort_by(f64::total_cmp);
-    let most = ours.iter().map(|(_, most)| *most).fold(0.0, f64::max);
-    let ((bare, bytes), (ours, _)) = (bare[RUNS / 2], ours[RUNS / 2]);
+    prometheus_costs.sort_unstable();
+    gpuctl_costs.sort_by_key(|(time, _)| *time);
+    ratios.sort_by(f64::total_cmp);
+    let peak = gpuctl_costs
+        .iter()
+        .map(|(_, peak)| *peak)
+        .fold(0.0, f64::max);
+    let ((prometheus_time, bytes), (gpuctl_time, _)) =
+        (prometheus_costs[RUNS / 2], gpuctl_costs[RUNS / 2]);
     println!(
-        "{hours} hours of {} GPUs, {:.0} MB of answers",
+        "{hours} hours of {} GPUs, {:.0} MB of responses",
         NODES * 8,
         bytes as f64 / 1e6
     );
     println!(
         "Prometheus alone       {:>8.0} ms",
-        bare.as_secs_f64() * 1000.0
+        prometheus_time.as_secs_f64() * 1000.0
     );
     println!(
-        "gpuctl stats cluster   {:>8.0} ms, {:.2} times ({:.2} to {:.2}), {most:.0} MiB",
-        ours.as_secs_f64() * 1000.0,
-        times[RUNS / 2],
-        times[0],
-        times[RUNS - 1]
+        "gpuctl stats cluster   {:>8.0} ms, {:.2} times ({:.2} to {:.2}), {peak:.0} MiB",
+        gpuctl_time.as_secs_f64() * 1000.0,
+        ratios[RUNS / 2],
+        ratios[0],
+        ratios[RUNS - 1]
     );
 }

@@ -1,5 +1,5 @@
-//! A line between a program and a server: counts the bytes of the answers, and takes as long as a
-//! far network does.
+//! A TCP proxy between a program and a server, which counts the bytes of responses and adds the delay of
+//! a distant network.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -9,40 +9,39 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Opens a line to `target` (`host:port`) on which every byte is `delay` under way, in either
-/// direction; the bytes that come back are added to `received`. Returns the near end as
-/// `host:port`.
+/// Starts a proxy for `target` (`host:port`) that delays every byte by `delay` in both directions, and
+/// adds the bytes of responses to `received`. Returns its address as `host:port`.
 pub fn open(target: &str, delay: Duration, received: &Arc<AtomicU64>) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
     let address = listener
         .local_addr()
-        .expect("it has an address")
+        .expect("the listener has an address")
         .to_string();
     let (received, target) = (Arc::clone(received), target.to_owned());
     thread::spawn(move || {
-        for near in listener.incoming().map_while(Result::ok) {
-            let far = TcpStream::connect(&target).expect("the server listens");
-            for end in [&near, &far] {
-                end.set_nodelay(true).expect("it is open");
+        for client in listener.incoming().map_while(Result::ok) {
+            let server = TcpStream::connect(&target).expect("the server listens");
+            for stream in [&client, &server] {
+                stream.set_nodelay(true).expect("the socket is open");
             }
-            pass(
-                near.try_clone().expect("it can be shared"),
-                far.try_clone().expect("it can be shared"),
+            forward(
+                client.try_clone().expect("the socket can be shared"),
+                server.try_clone().expect("the socket can be shared"),
                 delay,
                 None,
             );
-            pass(far, near, delay, Some(Arc::clone(&received)));
+            forward(server, client, delay, Some(Arc::clone(&received)));
         }
     });
     address
 }
 
-/// Passes on what arrives, `delay` later.
-fn pass(mut from: TcpStream, mut to: TcpStream, delay: Duration, count: Option<Arc<AtomicU64>>) {
-    let (sender, arrived) = mpsc::channel::<(Instant, Vec<u8>)>();
+/// Forwards bytes of one direction after `delay`.
+fn forward(mut from: TcpStream, mut to: TcpStream, delay: Duration, count: Option<Arc<AtomicU64>>) {
+    let (sender, receiver) = mpsc::channel::<(Instant, Vec<u8>)>();
     thread::spawn(move || {
-        for (at, piece) in arrived {
-            thread::sleep(at.saturating_duration_since(Instant::now()));
+        for (due, piece) in receiver {
+            thread::sleep(due.saturating_duration_since(Instant::now()));
             if to.write_all(&piece).is_err() {
                 break;
             }

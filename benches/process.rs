@@ -1,21 +1,21 @@
-//! What Linux tells of a process while it runs.
+//! Reads CPU time and memory of a running process from `/proc`.
 
 use std::fs;
 use std::time::Duration;
 
-/// Linux counts CPU in hundredths of a second.
+/// The unit of CPU times in `/proc/PID/stat` (USER_HZ is 100).
 const TICK: Duration = Duration::from_millis(10);
 
-/// CPU that a process used so far.
+/// User and system CPU time of a process so far.
 pub fn cpu(pid: u32) -> Option<Duration> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name in parentheses may hold anything.
+    // The program name in parentheses can contain spaces and parentheses.
     let fields: Vec<&str> = text.rsplit_once(')')?.1.split_whitespace().collect();
-    let ticks = |place: usize| fields.get(place)?.parse::<u32>().ok();
+    let ticks = |index: usize| fields.get(index)?.parse::<u32>().ok();
     Some(TICK * (ticks(11)? + ticks(12)?))
 }
 
-/// Resident memory of a process at its most so far, in MiB.
+/// Peak resident memory of a process so far, in MiB.
 pub fn peak(pid: u32) -> Option<f64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let kib = status

@@ -1,11 +1,12 @@
-//! What `logs -f` of 512 pods costs at 200,000 lines a second: lines are counted, and each pod's
-//! must come whole and in order. A server that only writes lines stands for the API server. It
-//! prints its figures, and fails when a line is lost. `cargo bench --bench streams` takes half a
-//! minute once the program is built.
-#![expect(clippy::disallowed_macros, reason = "a benchmark prints its figures")]
+//! Measures `logs -f` of 512 pods at 200,000 lines per second.
+//!
+//! A server that only writes lines replaces the API server. The benchmark prints its results, and fails
+//! when a pod's lines are incomplete or out of order. `cargo bench --bench streams` takes half a minute
+//! after the build.
+#![expect(clippy::disallowed_macros, reason = "a benchmark prints its results")]
 #![expect(
     clippy::disallowed_methods,
-    reason = "a benchmark writes its kubeconfig and looks at processes"
+    reason = "a benchmark writes its kubeconfig and reads the state of processes"
 )]
 
 #[path = "process.rs"]
@@ -24,12 +25,12 @@ use serde_json::{Value, json};
 
 const STREAMS: usize = 512;
 const SECONDS: usize = 10;
-/// Lines that a stream writes every tenth of a second: 200,704 a second of all.
+/// Lines that a stream writes every 100 ms. All streams write about 200,000 lines per second.
 const BURST: usize = 39;
-const OF_EACH: usize = BURST * 10 * SECONDS + 2;
+const LINES_PER_STREAM: usize = BURST * 10 * SECONDS + 2;
 
-/// The job or its pods, which have ended once every stream has.
-fn listed(path: &str, is_over: bool) -> Value {
+/// A list of the job or its pods. They have succeeded once all streams have ended.
+fn list(path: &str, is_over: bool) -> Value {
     let labels = json!({"app.kubernetes.io/managed-by": "gpuctl", "gpuctl/job": "loud", "gpuctl/kind": "training"});
     let begun = "2026-01-31T10:00:00Z";
     let template = json!({"containers": [{"name": "main", "image": "i"}]});
@@ -60,28 +61,28 @@ fn listed(path: &str, is_over: bool) -> Value {
     json!({"kind": "List", "apiVersion": "v1", "metadata": {"resourceVersion": "1"}, "items": items})
 }
 
-/// A line of a pod as the API server writes it, a thousand a second by its clock.
-fn spoken(rank: usize, number: usize) -> String {
+/// A log line of a pod as the API server writes it. Its timestamps advance by 1 ms per line.
+fn log_line(rank: usize, number: usize) -> String {
     let (second, part) = (number / 1000, number % 1000);
     format!(
         "2026-01-31T10:01:{second:02}.{part:03}000000Z rank {rank} line {number} step 1000 loss 2.345 lr 3e-5 tokens/s 12345\n"
     )
 }
 
-/// Writes the lines of a pod, each with its number, at their times.
-fn speak(stream: &mut TcpStream, rank: usize) -> std::io::Result<()> {
+/// Writes all numbered lines of a pod at their rate.
+fn write_log(stream: &mut TcpStream, rank: usize) -> std::io::Result<()> {
     stream
         .write_all(b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n")?;
     let begun = Instant::now();
     let mut number = 0;
     for tick in 0_u32.. {
         let mut text = String::new();
-        for _ in 0..BURST.min(OF_EACH - number) {
-            text.push_str(&spoken(rank, number));
+        for _ in 0..BURST.min(LINES_PER_STREAM - number) {
+            text.push_str(&log_line(rank, number));
             number += 1;
         }
         stream.write_all(text.as_bytes())?;
-        if number == OF_EACH {
+        if number == LINES_PER_STREAM {
             return Ok(());
         }
         thread::sleep((Duration::from_millis(100) * (tick + 1)).saturating_sub(begun.elapsed()));
@@ -103,7 +104,7 @@ fn answer(mut stream: TcpStream, ended: &AtomicUsize) -> std::io::Result<()> {
     let (path, query) = first
         .split(' ')
         .nth(1)
-        .and_then(|asked| asked.split_once('?'))
+        .and_then(|target| target.split_once('?'))
         .unwrap_or_default();
     let pod = path.split('/').rev().nth(1).unwrap_or_default();
     let rank = pod
@@ -112,21 +113,21 @@ fn answer(mut stream: TcpStream, ended: &AtomicUsize) -> std::io::Result<()> {
         .and_then(|rank| rank.parse().ok())
         .unwrap_or(0);
     if path.ends_with("/log") && query.contains("follow=true") && !query.contains("sinceTime") {
-        let written = speak(&mut stream, rank);
+        let written = write_log(&mut stream, rank);
         ended.fetch_add(1, Ordering::SeqCst);
         return written;
     }
     let body = match path.ends_with("/log") {
-        // What is left of a stream that ended before its pod: from the second on that is asked for.
+        // The client reconnects to a stream that ended before its pod, from the time of its last line.
         true => {
             let since = query
                 .split_once("T10%3A01%3A")
                 .and_then(|(_, second)| second.get(..2)?.parse::<usize>().ok());
             (since.unwrap_or(0) * 1000..OF_EACH)
-                .map(|number| spoken(rank, number))
+                .map(|number| log_line(rank, number))
                 .collect()
         }
-        false => listed(path, ended.load(Ordering::SeqCst) == STREAMS).to_string(),
+        false => list(path, ended.load(Ordering::SeqCst) == STREAMS).to_string(),
     };
     let length = body.len();
     write!(
@@ -137,7 +138,10 @@ fn answer(mut stream: TcpStream, ended: &AtomicUsize) -> std::io::Result<()> {
 
 fn main() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
-    let port = listener.local_addr().expect("it has an address").port();
+    let port = listener
+        .local_addr()
+        .expect("the listener has an address")
+        .port();
     let ended = Arc::new(AtomicUsize::new(0));
     thread::spawn(move || {
         for stream in listener.incoming().map_while(Result::ok) {
@@ -146,7 +150,7 @@ fn main() {
         }
     });
     let folder = std::env::temp_dir().join(format!("gpuctl-streams-{}", std::process::id()));
-    fs::create_dir_all(&folder).expect("the folder can be made");
+    fs::create_dir_all(&folder).expect("the folder can be created");
     let config = json!({"apiVersion": "v1", "kind": "Config", "current-context": "c", "users": [{"name": "u", "user": {}}],
         "clusters": [{"name": "c", "cluster": {"server": format!("http://127.0.0.1:{port}")}}],
         "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u", "namespace": "team"}}]});
@@ -168,11 +172,11 @@ fn main() {
             .split_whitespace()
             .skip_while(|word| *word != "rank")
             .collect();
-        let number = |place: usize| words[place].parse::<usize>().expect("a number");
+        let number = |index: usize| words[index].parse::<usize>().expect("a number");
         let (rank, number) = (number(1), number(3));
         assert_eq!(
             number, next[rank],
-            "a line of rank {rank} was lost, or came twice: {text}"
+            "a line of rank {rank} is missing or duplicated: {text}"
         );
         next[rank] += 1;
         lines += 1;
@@ -183,15 +187,15 @@ fn main() {
         }
         text.clear();
     }
-    let status = child.wait().expect("it ends");
+    let status = child.wait().expect("gpuctl can be waited for");
     fs::remove_dir_all(&folder).expect("the folder can be removed");
     assert!(status.success(), "{status}");
     assert!(
-        next.iter().all(|count| *count == OF_EACH),
+        next.iter().all(|count| *count == LINES_PER_STREAM),
         "lines were lost"
     );
     println!(
-        "{STREAMS} streams, {lines} lines, the last after {:.1} s: {:.0} a second",
+        "{STREAMS} streams, {lines} lines, the last after {:.1} s: {:.0} per second",
         took.as_secs_f64(),
         lines as f64 / took.as_secs_f64()
     );

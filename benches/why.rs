@@ -1,7 +1,7 @@
-//! How long `why` of a running job takes in a cluster of 1,000 nodes: 64 ranks among 8,000 GPUs,
-//! one of them throttled. It prints medians and judges nothing. `cargo bench --bench why` needs
-//! about five minutes.
-#![expect(clippy::disallowed_macros, reason = "a benchmark prints its figures")]
+//! Measures `why` for a running job in a cluster of 1,000 nodes and 8,000 GPUs. The job has 64 ranks,
+//! one of them throttled. Prints medians and has no pass or fail criterion. `cargo bench --bench why`
+//! takes about five minutes.
+#![expect(clippy::disallowed_macros, reason = "a benchmark prints its results")]
 #![expect(
     clippy::disallowed_methods,
     reason = "a benchmark waits for its cluster"
@@ -23,14 +23,14 @@ const RUNS: usize = 9;
 
 const JOB: &str = "kind: training\nversion: v0.1\njob: {name: llm}\nenvironment: {image: i, command: [train]}\nresources: {gpu: 1, node_count: 64}\n";
 
-/// Gives the ranks their devices, all as busy, and heats one of them.
-fn loaded(fleet: &mut Fleet, pods: &[(String, String)]) {
+/// Assigns a busy device to each rank, and throttles one of them.
+fn assign_devices(fleet: &mut Fleet, pods: &[(String, String)]) {
     for (rank, (pod, node)) in pods.iter().enumerate() {
         let free = fleet
             .gpus
             .iter_mut()
             .find(|gpu| gpu.node == *node && gpu.pods.is_empty());
-        let gpu = free.expect("the scheduler counted the devices");
+        let gpu = free.expect("the node has a free device, because the scheduler counts them");
         gpu.pods = vec![("default".to_owned(), pod.clone(), "main".to_owned())];
         (gpu.utilization, gpu.watts, gpu.limit_watts) = (98.0, 330.0, 400.0);
         let (mhz, reasons) = if rank == 12 { (1110, 0x20) } else { (1410, 0) };
@@ -39,7 +39,7 @@ fn loaded(fleet: &mut Fleet, pods: &[(String, String)]) {
             gpu.index, gpu.uuid, gpu.node
         );
         writeln!(fleet.extra, "DCGM_FI_DEV_SM_CLOCK{{{labels}}} {mhz}\nDCGM_FI_DEV_CLOCKS_EVENT_REASONS{{{labels}}} {reasons}")
-            .expect("a string takes it");
+            .expect("writing to a string succeeds");
     }
 }
 
@@ -73,7 +73,7 @@ fn main() {
     };
     let file = std::env::temp_dir().join(format!("gpuctl-bench-why-{}.yaml", std::process::id()));
     std::fs::write(&file, JOB).expect("a temporary file can be written");
-    let made = gpuctl(&[
+    let created = gpuctl(&[
         "create",
         "-f",
         &file.to_string_lossy(),
@@ -82,9 +82,9 @@ fn main() {
         "180s",
     ]);
     assert!(
-        made.status.success(),
+        created.status.success(),
         "{}",
-        String::from_utf8_lossy(&made.stderr)
+        String::from_utf8_lossy(&created.stderr)
     );
     let _ = std::fs::remove_file(&file);
     let list = admin.json(&["get", "pods", "-l", "gpuctl/job=llm"]);
@@ -102,8 +102,10 @@ fn main() {
     exporter.change(|fleet| {
         fleet.gpus = load::devices(&nodes);
         fleet.gpus.iter_mut().for_each(|gpu| gpu.pods.clear());
-        loaded(fleet, &pods);
+        assign_devices(fleet, &pods);
     });
+    // Prometheus must have scraped the devices first. After the timeout, the benchmark prints the last
+    // answer.
     let end = Instant::now() + Duration::from_secs(240);
     let answer = loop {
         let answer: Value = serde_json::from_slice(&gpuctl(&["why", "llm", "-o", "json"]).stdout)

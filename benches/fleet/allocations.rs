@@ -1,4 +1,4 @@
-//! Gets the peer that sums up what pods ask for.
+//! Installs kubectl-view-allocations, a tool that sums up the resource requests of pods, for comparison.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -8,12 +8,12 @@ use gpuctl_sandbox::binaries::cache_folder;
 const NAME: &str = "kubectl-view-allocations";
 const VERSION: &str = "3.1.0";
 
-/// Returns its path; it is built once, in a few minutes. `None` when it cannot be had.
+/// Builds the tool once, which takes a few minutes, and returns its path. `None` when the build fails.
 pub fn ready() -> Option<PathBuf> {
     let root = cache_folder().ok()?.join(format!("{NAME}-{VERSION}"));
     let program = root.join("bin").join(NAME);
     if !program.exists() {
-        println!("builds {NAME} {VERSION}, once");
+        println!("building {NAME} {VERSION} once");
         let mut cargo = Command::new("cargo");
         cargo
             .args([
@@ -27,7 +27,7 @@ pub fn ready() -> Option<PathBuf> {
             .arg(&root)
             .arg(NAME);
         if !cargo.status().is_ok_and(|status| status.success()) {
-            println!("{NAME} cannot be built, and is not compared");
+            println!("the build of {NAME} failed; skipping it");
             return None;
         }
     }

@@ -1,5 +1,5 @@
-//! What `gpuctl top` costs while it is only looked at: its CPU over a minute in which nothing
-//! changes, and over one in which a pod ends every two seconds.
+//! Measures the CPU time of `gpuctl top` without user input: for a minute without changes, and for a
+//! minute in which a pod is deleted every two seconds.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use gpuctl_sandbox::{Cluster, Persona, Tty};
 use crate::measure::Server;
 use crate::process::cpu;
 
-const LONG: Duration = Duration::from_secs(60);
+const PERIOD: Duration = Duration::from_secs(60);
 
 pub fn show(cluster: &Cluster, server: &Server) {
     let kubeconfig = cluster.kubeconfig(Persona::Admin).display().to_string();
@@ -23,20 +23,20 @@ pub fn show(cluster: &Cluster, server: &Server) {
         &environment,
     );
     tty.sees("team-0/");
-    let pid = tty.program().expect("it runs");
-    // What comes after the first answer is no part of looking.
+    let pid = tty.program().expect("gpuctl runs");
+    // The work after the first answer does not count.
     thread::sleep(Duration::from_secs(15));
     println!(
-        "\n`gpuctl top`, looked at for {} s:\n\n| | CPU of a core | CPU of the API server's core |\n|---|---:|---:|",
-        LONG.as_secs()
+        "\n`gpuctl top` for {} s without input:\n\n| | CPU of a core | CPU of the API server's core |\n|---|---:|---:|",
+        PERIOD.as_secs()
     );
-    let percent = |used: Duration| used.as_secs_f64() / LONG.as_secs_f64() * 100.0;
+    let percent = |used: Duration| used.as_secs_f64() / PERIOD.as_secs_f64() * 100.0;
     let admin = cluster.kubectl(Persona::Admin);
     for changes in [false, true] {
-        let (before, of_server) = (cpu(pid).expect("it runs"), server.cpu());
+        let (cpu_before, server_before) = (cpu(pid).expect("gpuctl runs"), server.cpu());
         let start = Instant::now();
         let mut ended = 0;
-        while start.elapsed() < LONG {
+        while start.elapsed() < PERIOD {
             if changes {
                 let name = format!("p-{ended:07}");
                 admin.run(&[
@@ -51,19 +51,19 @@ pub fn show(cluster: &Cluster, server: &Server) {
             }
             thread::sleep(Duration::from_secs(2));
         }
-        let what = if changes {
+        let label = if changes {
             "a pod ends every two seconds"
         } else {
-            "nothing changes"
+            "no changes"
         };
-        let (own, of_server) = (
-            cpu(pid).expect("it runs").saturating_sub(before),
-            server.cpu().saturating_sub(of_server),
+        let (cpu_used, server_used) = (
+            cpu(pid).expect("gpuctl runs").saturating_sub(cpu_before),
+            server.cpu().saturating_sub(server_before),
         );
         println!(
-            "| {what} | {:.1} % | {:.1} % |",
-            percent(own),
-            percent(of_server)
+            "| {label} | {:.1} % | {:.1} % |",
+            percent(cpu_used),
+            percent(server_used)
         );
     }
 }

@@ -1,5 +1,5 @@
-//! Counts what a command asks of the API server: its requests, by the audit log, and the bytes of
-//! the answers, at a port in between that passes on what it gets. It takes no times.
+//! Counts the requests of a command to the API server with the audit log, and the bytes of the responses
+//! with a TCP proxy. It does not measure time.
 
 use std::fs;
 use std::path::PathBuf;
@@ -14,10 +14,10 @@ use serde_json::{Value, json};
 
 use crate::line;
 
-/// Whose requests are in the audit log.
+/// A user whose requests are in the audit log.
 const COUNTED: Persona = Persona::Heidi;
 
-/// The port in between, and the one who asks through it.
+/// The proxy, and the credentials for requests through it.
 pub struct Counter {
     pub server: String,
     pub token: String,
@@ -26,32 +26,33 @@ pub struct Counter {
     received: Arc<AtomicU64>,
 }
 
-/// What a command asked for. Bytes are those on the wire, encrypted.
+/// The requests of a command, and the encrypted bytes of their responses.
 pub struct Counts {
-    /// Paths with their queries, in the order in which they were answered.
+    /// Paths with their queries, in the order of the responses.
     pub requests: Vec<String>,
     pub bytes: u64,
 }
 
 impl Counter {
-    pub fn of(cluster: &Cluster) -> Self {
+    pub fn new(cluster: &Cluster) -> Self {
         cluster.kubectl(Persona::Admin).apply(&json!({
             "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": "counted"},
             "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
             "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": COUNTED.user()}],
         }));
-        let behind = cluster.api_server();
+        let api_server = cluster.api_server();
         let received = Arc::default();
         let address = line::open(
-            behind.trim_start_matches("https://"),
+            api_server.trim_start_matches("https://"),
             Duration::ZERO,
             &received,
         );
         let server = format!("https://{address}");
         let kubeconfig = cluster.folder().join("counted.kubeconfig");
         let original =
-            fs::read_to_string(cluster.kubeconfig(COUNTED)).expect("it has a kubeconfig");
-        fs::write(&kubeconfig, original.replace(&behind, &server)).expect("the folder is writable");
+            fs::read_to_string(cluster.kubeconfig(COUNTED)).expect("the persona has a kubeconfig");
+        fs::write(&kubeconfig, original.replace(&api_server, &server))
+            .expect("the folder is writable");
         Self {
             server,
             token: cluster.token(COUNTED),
@@ -61,30 +62,30 @@ impl Counter {
         }
     }
 
-    /// Runs a command to its end.
-    pub fn counts(&self, command: &mut Command) -> Counts {
+    /// Runs a command and counts its requests.
+    pub fn count(&self, command: &mut Command) -> Counts {
         let now = || (self.requests(), self.received.load(Ordering::SeqCst));
         let mut counts = Counts {
             requests: Vec::new(),
             bytes: 0,
         };
-        // The first run fills caches, and the second is counted.
+        // The first run fills caches.
         for _ in 0..2 {
             let (requests, bytes) = now();
-            let quiet = command
+            let command_without_output = command
                 .stdin(Stdio::null())
                 .stdout(Stdio::null())
                 .stderr(Stdio::null());
-            let status = quiet
+            let status = command_without_output
                 .env("KUBECONFIG", &self.kubeconfig)
                 .status()
                 .expect("the command starts");
             assert!(status.success(), "{command:?} failed");
-            // A request is written down when its answer has left the server.
+            // The API server writes the audit event after the response.
             thread::sleep(Duration::from_millis(500));
-            let (mut all, bytes_after) = now();
+            let (mut all_requests, bytes_after) = now();
             counts = Counts {
-                requests: all.split_off(requests.len()),
+                requests: all_requests.split_off(requests.len()),
                 bytes: bytes_after - bytes,
             };
         }
@@ -93,16 +94,16 @@ impl Counter {
 
     fn requests(&self) -> Vec<String> {
         let log = fs::read_to_string(&self.audit).unwrap_or_default();
-        let own = log
+        let counted = log
             .lines()
             .filter(|line| line.contains(&format!("\"username\":\"{}\"", COUNTED.user())));
         let uri = |line: &str| {
             let entry: Value = serde_json::from_str(line).expect("a line is an object");
             entry["requestURI"]
                 .as_str()
-                .expect("it has a path")
+                .expect("an audit event has a path")
                 .to_owned()
         };
-        own.map(uri).collect()
+        counted.map(uri).collect()
     }
 }

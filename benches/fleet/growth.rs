@@ -1,5 +1,5 @@
-//! How time and memory grow with the cluster, on replayed objects: what the client itself costs,
-//! without a server's work.
+//! Measures how time and memory of the client grow with the cluster, on replayed objects that cost the
+//! server almost no work.
 
 use std::fs;
 use std::process::Command;
@@ -7,7 +7,7 @@ use std::process::Command;
 use gpuctl_sandbox::Cluster;
 use serde_json::json;
 
-use crate::measure::measured;
+use crate::measure::measure;
 use crate::replay::Sample;
 
 /// Nodes and pods.
@@ -23,7 +23,7 @@ const RUNS: usize = 3;
 pub fn show(cluster: &Cluster, sample: &Sample) {
     let (json, protobuf) = sample.sizes();
     println!(
-        "\nreplayed, a pod of {json} bytes in JSON and {protobuf} in protobuf, the middle of {RUNS} runs"
+        "\nreplayed, a pod of {json} bytes in JSON and {protobuf} in protobuf, medians of {RUNS} runs"
     );
     println!(
         "| nodes | pods | command | encoding | time, ms | CPU, ms | peak, MiB |\n|---:|---:|---|---|---:|---:|---:|"
@@ -43,7 +43,7 @@ pub fn show(cluster: &Cluster, sample: &Sample) {
                 let mut costs: Vec<_> = (0..RUNS)
                     .map(|_| {
                         let mut command = Command::new(env!("CARGO_BIN_EXE_gpuctl"));
-                        measured(
+                        measure(
                             command
                                 .args(line.split(' '))
                                 .env("KUBECONFIG", &path)

@@ -1,4 +1,4 @@
-//! What a process costs: its time, its CPU and its peak memory, as Linux tells them.
+//! Measures the duration, the CPU time and the peak memory of a process on Linux.
 
 use std::fs;
 use std::process::{Command, Stdio};
@@ -9,22 +9,22 @@ use gpuctl_sandbox::{Cluster, Persona};
 
 use crate::process;
 
-/// Of one run of a command.
+/// The cost of one run of a command.
 #[derive(Clone, Copy)]
 pub struct Cost {
     pub wall: Duration,
-    /// Of the command itself.
+    /// CPU time of the command.
     pub cpu: Duration,
-    /// Resident memory at its most, in MiB.
+    /// Peak resident memory in MiB.
     pub peak: f64,
-    /// CPU that the API server used meanwhile, for whomever.
+    /// CPU time of the API server during the run, for all clients.
     pub server: Duration,
 }
 
-/// Runs of each command, of which the middle one is shown.
+/// Runs of each command. The median is shown.
 pub const RUNS: usize = 7;
 
-/// A command that is compared, and the name under which it is shown.
+/// A command in the comparison, with its name in the table.
 pub struct Contestant {
     pub name: String,
     program: String,
@@ -48,36 +48,40 @@ impl Contestant {
     }
 }
 
-/// Runs all of them in turn, so that what else the machine does weighs on all. Returns the middle
-/// cost of each, by time.
-pub fn in_turn(contestants: &[Contestant], cluster: &Cluster, server: &Server) -> Vec<Cost> {
+/// Runs all commands alternately, so that other load on the machine affects all of them. Returns the
+/// run with the median duration of each.
+pub fn measure_alternating(
+    contestants: &[Contestant],
+    cluster: &Cluster,
+    server: &Server,
+) -> Vec<Cost> {
     let mut costs: Vec<Vec<Cost>> = vec![Vec::new(); contestants.len()];
     for run in 0..=RUNS {
-        for (of_one, contestant) in costs.iter_mut().zip(contestants) {
+        for (runs, contestant) in costs.iter_mut().zip(contestants) {
             let before = server.cpu();
-            let cost = measured(
+            let cost = measure(
                 contestant
                     .command()
                     .env("KUBECONFIG", cluster.kubeconfig(Persona::Admin)),
             );
-            // The first fills caches.
+            // The first run fills caches.
             if run > 0 {
-                of_one.push(Cost {
+                runs.push(Cost {
                     server: server.cpu().saturating_sub(before),
                     ..cost
                 });
             }
         }
     }
-    let middle = |mut of_one: Vec<Cost>| {
-        of_one.sort_by_key(|cost| cost.wall);
-        of_one[of_one.len() / 2]
+    let median = |mut runs: Vec<Cost>| {
+        runs.sort_by_key(|cost| cost.wall);
+        runs[runs.len() / 2]
     };
-    costs.into_iter().map(middle).collect()
+    costs.into_iter().map(median).collect()
 }
 
-/// Runs a command to its end.
-pub fn measured(command: &mut Command) -> Cost {
+/// Runs a command and measures its cost.
+pub fn measure(command: &mut Command) -> Cost {
     let start = Instant::now();
     let mut child = command
         .stdin(Stdio::null())
@@ -102,16 +106,16 @@ pub fn measured(command: &mut Command) -> Cost {
     }
 }
 
-/// The API server of a cluster.
+/// The process of a cluster's API server.
 pub struct Server(u32);
 
 impl Server {
-    pub fn of(cluster: &Cluster) -> Self {
+    pub fn find(cluster: &Cluster) -> Self {
         let folder = cluster.folder().display().to_string();
         let processes = fs::read_dir("/proc").expect("Linux has /proc").flatten();
         let mut pids =
             processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-        let is_ours = |pid: &u32| {
+        let is_api_server = |pid: &u32| {
             let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
             let words = String::from_utf8_lossy(&words);
             words
@@ -120,7 +124,7 @@ impl Server {
                 .is_some_and(|program| program.ends_with("kube-apiserver"))
                 && words.contains(&folder)
         };
-        Self(pids.find(is_ours).expect("the API server runs"))
+        Self(pids.find(is_api_server).expect("the API server runs"))
     }
 
     pub fn cpu(&self) -> Duration {

@@ -1,5 +1,5 @@
-//! What commands cost that ask Prometheus as well, beside promtool and both servers' own time:
-//! every device of the fleet, scraped as often as real clusters do.
+//! Measures commands that also query Prometheus, against promtool and the time of both servers.
+//! Prometheus scrapes every device at the usual interval of real clusters.
 
 use std::fs;
 use std::path::Path;
@@ -10,12 +10,12 @@ use gpuctl_sandbox::exporter::Exporter;
 use gpuctl_sandbox::{Cluster, Persona, load};
 use serde_json::{Value, json};
 
-use crate::measure::{Contestant, Server, in_turn, measured};
+use crate::measure::{Contestant, Server, measure, measure_alternating};
 
 const SCRAPE: Duration = Duration::from_secs(15);
 const ROWS: [&str; 3] = ["get overview", "get nodes", "get heatmap"];
 
-/// `floors` are what the API server needs to answer alone.
+/// `floors` measure the time of the API server alone.
 pub fn show(
     cluster: &Cluster,
     server: &Server,
@@ -42,7 +42,7 @@ pub fn show(
             &json!({"global": global, "scrape_configs": scrapes}),
         )
         .expect("Prometheus starts");
-    // The second scrape meets series that are there already.
+    // Scrapes after the first one are cheaper, because the series exist.
     thread::sleep(SCRAPE * 3);
     let promtool = cluster.binary("promtool").display().to_string();
     let query = ["query", "instant", &prometheus, "DCGM_FI_DEV_GPU_UTIL"];
@@ -65,12 +65,16 @@ pub fn show(
     }
     let overview = contestants
         .iter()
-        .find(|one| one.name.ends_with(ROWS[0]))
-        .expect("it is one of them");
-    contestants.push(alone(&prometheus, &queries(overview, cluster, &log)));
-    for (contestant, cost) in contestants
-        .iter()
-        .zip(in_turn(&contestants, cluster, server))
+        .find(|contestant| contestant.name.ends_with(ROWS[0]))
+        .expect("the command is a contestant");
+    contestants.push(parallel_queries(
+        &prometheus,
+        &queries(overview, cluster, &log),
+    ));
+    for (contestant, cost) in
+        contestants
+            .iter()
+            .zip(measure_alternating(&contestants, cluster, server))
     {
         let (name, peak) = (&contestant.name, cost.peak);
         println!(
@@ -81,7 +85,7 @@ pub fn show(
     }
 }
 
-/// Runs a command and returns its queries, as Prometheus logs them.
+/// Runs a command and returns its queries from Prometheus' query log.
 fn queries(contestant: &Contestant, cluster: &Cluster, log: &Path) -> Vec<String> {
     let lines = || {
         fs::read_to_string(log)
@@ -91,24 +95,25 @@ fn queries(contestant: &Contestant, cluster: &Cluster, log: &Path) -> Vec<String
             .collect::<Vec<_>>()
     };
     let before = lines().len();
-    measured(
+    measure(
         contestant
             .command()
             .env("KUBECONFIG", cluster.kubeconfig(Persona::Admin)),
     );
+    // Gives Prometheus time to write its query log.
     thread::sleep(Duration::from_secs(1));
     let query = |line: &String| {
         let entry: Value = serde_json::from_str(line).expect("a line is an object");
         entry["params"]["query"]
             .as_str()
-            .expect("it has a query")
+            .expect("an entry has a query")
             .to_owned()
     };
     lines()[before..].iter().map(query).collect()
 }
 
-/// Asks all of them at once and throws the answers away.
-fn alone(prometheus: &str, queries: &[String]) -> Contestant {
+/// Sends all queries concurrently and discards the responses.
+fn parallel_queries(prometheus: &str, queries: &[String]) -> Contestant {
     let url = |query: &String| {
         let form = form_urlencoded::Serializer::new(String::new())
             .append_pair("query", query)
@@ -116,10 +121,13 @@ fn alone(prometheus: &str, queries: &[String]) -> Contestant {
         format!("{prometheus}/api/v1/query?{form}")
     };
     let urls: Vec<String> = queries.iter().map(url).collect();
-    let each = urls
+    let arguments = urls
         .iter()
         .flat_map(|url| ["-o", "/dev/null", url.as_str()]);
-    let words: Vec<&str> = ["-sSf", "--parallel"].into_iter().chain(each).collect();
+    let words: Vec<&str> = ["-sSf", "--parallel"]
+        .into_iter()
+        .chain(arguments)
+        .collect();
     Contestant::new(
         &format!(
             "curl --parallel, the {} queries of {}",

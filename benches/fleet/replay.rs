@@ -1,6 +1,8 @@
-//! An API server that answers lists with copies of a node, of a pod with a GPU and of one without,
-//! as many as asked, in both encodings. The originals come from a real API server; names have one
-//! width, so that copies differ from them in digits alone.
+//! A server that answers lists with any number of copies of three objects: a node, a pod with a GPU and a
+//! pod without one. It supports JSON and protobuf.
+//!
+//! The originals come from a real API server. Names have a fixed width, so that a copy differs from its
+//! original only in digits.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -10,41 +12,41 @@ use std::thread;
 
 use gpuctl_sandbox::{Cluster, Persona};
 
-/// One object in one encoding.
+/// An encoded object to copy.
 #[derive(Clone)]
-struct Copied {
+struct Template {
     bytes: Vec<u8>,
-    /// Where names stand: byte, and whether it is the pod's.
+    /// Byte offsets of the pod's name.
     pods: Vec<usize>,
+    /// Byte offsets of the node's name.
     nodes: Vec<usize>,
 }
 
-/// The digits of a pod's name.
+/// The variable part of pod names.
 const POD: &[u8] = b"-0000001";
 const NODE: &[u8] = b"n-00001";
-/// GPUs of a node. Pods beyond these have none: more could not run.
+/// GPUs per node. Further pods have no GPU, because they could not run.
 const GPUS: usize = 8;
 
-/// A pod with a GPU, a node, and a pod without a GPU that belongs to an owner, in JSON and in
-/// protobuf.
+/// A pod with a GPU, a node, and a pod without a GPU that has an owner, in JSON and in protobuf.
 #[derive(Clone)]
 pub struct Sample {
-    json: [Copied; 3],
-    protobuf: [Copied; 3],
+    json: [Template; 3],
+    protobuf: [Template; 3],
 }
 
-fn places(bytes: &[u8], name: &[u8]) -> Vec<usize> {
+fn offsets(bytes: &[u8], name: &[u8]) -> Vec<usize> {
     bytes
         .windows(name.len())
         .enumerate()
         .filter(|(_, window)| *window == name)
-        .map(|(place, _)| place)
+        .map(|(offset, _)| offset)
         .collect()
 }
 
-impl Copied {
-    fn of(bytes: Vec<u8>) -> Self {
-        let (pods, nodes) = (places(&bytes, POD), places(&bytes, NODE));
+impl Template {
+    fn new(bytes: Vec<u8>) -> Self {
+        let (pods, nodes) = (offsets(&bytes, POD), offsets(&bytes, NODE));
         Self { bytes, pods, nodes }
     }
 
@@ -53,9 +55,9 @@ impl Copied {
         let start = to.len();
         to.extend_from_slice(&self.bytes);
         let (pod, node) = (format!("-{pod:07}"), format!("n-{node:05}"));
-        for (places, name) in [(&self.pods, &pod), (&self.nodes, &node)] {
-            places.iter().for_each(|place| {
-                to[start + place..start + place + name.len()].copy_from_slice(name.as_bytes());
+        for (offsets, name) in [(&self.pods, &pod), (&self.nodes, &node)] {
+            offsets.iter().for_each(|offset| {
+                to[start + offset..start + offset + name.len()].copy_from_slice(name.as_bytes());
             });
         }
     }
@@ -95,7 +97,8 @@ fn field(number: usize, content: &[u8], to: &mut Vec<u8>) {
     to.extend_from_slice(content);
 }
 
-/// Takes the object out of the envelope of its answer: the second field of it.
+/// Extracts the object from the `Unknown` envelope of Kubernetes' protobuf encoding: its second field,
+/// after the four magic bytes.
 fn object(answer: &[u8]) -> Vec<u8> {
     let length = |at: &mut usize| {
         let (mut value, mut shift) = (0_usize, 0);
@@ -120,12 +123,13 @@ fn object(answer: &[u8]) -> Vec<u8> {
 }
 
 impl Sample {
-    /// From a cluster that is full.
-    pub fn of(cluster: &Cluster) -> Self {
+    /// Copies the objects of a filled cluster.
+    pub fn new(cluster: &Cluster) -> Self {
         let admin = cluster.kubectl(Persona::Admin);
         let mut without = crate::pod(1);
         without["metadata"]["name"] = "q-0000001".into();
-        // Nobody serves the kind, so nobody misses the owner. Copies on one node have one.
+        // The owner's kind is not installed, so the garbage collector ignores it. Copies on one node share
+        // an owner.
         without["metadata"]["ownerReferences"] = serde_json::json!([{"apiVersion": "example.com/v1", "kind": "Sweep", "name": "sweep-n-00001",
             "uid": "00000000-0000-0000-0000-n-00001", "controller": true}]);
         without["spec"]["containers"][0]["resources"]["limits"]
@@ -142,9 +146,9 @@ impl Sample {
             "/api/v1/namespaces/team-1/pods/q-0000001",
         ];
         Self {
-            json: paths.map(|path| Copied::of(fetched(cluster, path, "application/json"))),
+            json: paths.map(|path| Template::new(fetched(cluster, path, "application/json"))),
             protobuf: paths.map(|path| {
-                Copied::of(object(&fetched(
+                Template::new(object(&fetched(
                     cluster,
                     path,
                     "application/vnd.kubernetes.protobuf",
@@ -153,7 +157,7 @@ impl Sample {
         }
     }
 
-    /// From an empty cluster, which gets the one node and the one pod.
+    /// Creates the objects in an empty cluster first.
     pub fn small(cluster: &Cluster) -> Self {
         let admin = cluster.kubectl(Persona::Admin);
         let product = Some(("nvidia.com/gpu.product", "NVIDIA-H100-80GB-HBM3"));
@@ -167,7 +171,7 @@ impl Sample {
         admin.until(&["get", "pod", "p-0000001", "-n", "team-1"], |pod| {
             pod["status"]["phase"] == "Running"
         });
-        Self::of(cluster)
+        Self::new(cluster)
     }
 
     /// Bytes of one pod in JSON and in protobuf.
@@ -175,10 +179,13 @@ impl Sample {
         (self.json[0].bytes.len(), self.protobuf[0].bytes.len())
     }
 
-    /// Serves so many nodes and pods until the process ends. Returns the address.
+    /// Serves this number of nodes and pods until the process ends. Returns the URL.
     pub fn serve(&self, nodes: usize, pods: usize, with_protobuf: bool) -> String {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("there is a port");
-        let address = format!("http://{}", listener.local_addr().expect("it listens"));
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+        let address = format!(
+            "http://{}",
+            listener.local_addr().expect("the listener has an address")
+        );
         let sample = Arc::new(self.clone());
         thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
@@ -227,7 +234,7 @@ impl Sample {
                 number("limit=").unwrap_or(usize::MAX),
             );
             let body = match path {
-                // Nothing of ours is among these pods.
+                // The pods have no labels of gpuctl.
                 "/api/v1/pods" if !query.contains("labelSelector") => {
                     self.list(0, from, limit.min(pods - from), pods, nodes, protobuf)
                 }
@@ -277,8 +284,8 @@ impl Sample {
         });
         if !protobuf {
             let mut body = format!("{{\"kind\":\"List\",\"apiVersion\":\"v1\",\"metadata\":{{\"resourceVersion\":\"1\",\"continue\":\"{next}\"}},\"items\":[").into_bytes();
-            for (place, (which, pod, node)) in numbers.enumerate() {
-                body.extend_from_slice(if place == 0 { b"" } else { b"," });
+            for (index, (which, pod, node)) in numbers.enumerate() {
+                body.extend_from_slice(if index == 0 { b"" } else { b"," });
                 self.json[which].copy(pod, node, &mut body);
             }
             body.extend_from_slice(b"]}");

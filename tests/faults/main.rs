@@ -1,6 +1,6 @@
-//! What a healthy API server never does: resets, stalls, half answers, web pages, and a failure at
-//! a chosen request. A raw TCP server plays it; everything else is tested against the real one.
-//! `README.md` here lists what is tried.
+//! Faults that a healthy API server cannot produce: resets, stalls, truncated responses, web pages,
+//! and a failure at a chosen request. A raw TCP server plays them; all other faults are tested
+//! against a real API server. `README.md` in this folder lists the faults.
 #![expect(clippy::disallowed_methods, reason = "tests arrange files and clocks")]
 
 mod many;
@@ -12,13 +12,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use gpuctl_sandbox::Tty;
+use gpuctl_sandbox::{Tty, eventually};
 use serde_json::{Value, json};
 
 use crate::server::{Answer, Run, Server, empty_list, fails, run, status};
 
 #[test]
-fn no_cluster_at_all_is_6_with_a_hint() {
+fn a_missing_kubeconfig_exits_6_with_a_hint() {
     let run = run(Command::new(env!("CARGO_BIN_EXE_gpuctl"))
         .env_remove("KUBECONFIG")
         .env("HOME", "/nonexistent")
@@ -31,8 +31,8 @@ fn no_cluster_at_all_is_6_with_a_hint() {
 }
 
 #[test]
-fn a_cluster_that_is_not_there_is_6_within_seconds() {
-    // A port that the kernel gives to nobody who asks for any.
+fn an_unreachable_cluster_exits_6_within_seconds() {
+    // The kernel never assigns port 1 as an ephemeral port.
     let port = 1;
     let server = Server {
         port,
@@ -73,7 +73,7 @@ fn a_cluster_that_is_not_there_is_6_within_seconds() {
         ),
         (Some("Unreachable"), Some("unreachable"), "")
     );
-    // Without a cluster the objects can still be shown.
+    // A client-side dry run needs no cluster.
     let dry = server.gpuctl(&[
         "create",
         "-f",
@@ -93,7 +93,7 @@ fn a_cluster_that_is_not_there_is_6_within_seconds() {
 }
 
 #[test]
-fn a_server_that_stalls_is_given_up() {
+fn a_stalled_server_times_out() {
     let server = Server::start("stall", |_, _| Answer::Stall);
     let run = server.gpuctl(&["get", "jobs", "--request-timeout", "2s"]);
     fails(&run, 6, "did not answer within 2 s");
@@ -101,9 +101,9 @@ fn a_server_that_stalls_is_given_up() {
 }
 
 #[test]
-fn whoever_waits_for_more_than_a_second_sees_that_something_happens() {
-    let server = Server::start("slow-answers", |asked, _| {
-        if asked.contains("/jobs?") {
+fn slow_answers_show_a_progress_message() {
+    let server = Server::start("slow-answers", |request, _| {
+        if request.contains("/jobs?") {
             std::thread::sleep(Duration::from_secs(3));
         }
         empty_list()
@@ -118,8 +118,8 @@ fn whoever_waits_for_more_than_a_second_sees_that_something_happens() {
         env!("CARGO_BIN_EXE_gpuctl")
     );
     let tty = Tty::start(&line, (80, 24), &environment);
-    let waits = tty.sees("waiting for answers");
-    assert!(!waits.contains("exit code"), "{waits}");
+    let progress = tty.sees("waiting for answers");
+    assert!(!progress.contains("exit code"), "{progress}");
     let text = tty.sees("exit code 0");
     assert!(
         text.trim_start().starts_with("no jobs") && !text.contains("waiting"),
@@ -128,8 +128,8 @@ fn whoever_waits_for_more_than_a_second_sees_that_something_happens() {
 }
 
 #[test]
-fn a_handshake_that_stalls_is_given_up() {
-    // The kernel accepts, and nobody says a word of TLS.
+fn a_stalled_tls_handshake_times_out() {
+    // The kernel accepts connections, but no TLS handshake follows.
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let server = Server::start("handshake", |_, _| empty_list());
     let address = format!("https://{}", silent.local_addr().unwrap());
@@ -158,30 +158,34 @@ fn a_handshake_that_stalls_is_given_up() {
 }
 
 #[test]
-fn names_at_hand_do_not_wait_for_those_of_a_large_cluster() {
+fn completion_does_not_wait_for_lists_of_all_namespaces() {
     let job = |namespace: &str| {
         let labels = json!({"app.kubernetes.io/managed-by": "gpuctl", "gpuctl/kind": "training"});
         json!({"metadata": {}, "items": [{"metadata": {"name": format!("bert-{namespace}"), "namespace": namespace, "uid": namespace, "labels": labels}}]})
     };
-    let server = Server::start("slow-cluster", move |asked, _| match asked {
-        asked if !asked.contains("/namespaces/") => Answer::Stall,
-        asked if asked.contains("/team-a/jobs") => Answer::Json(200, job("team-a")),
-        asked if asked.contains("/team-b/jobs") => Answer::Json(200, job("team-b")),
+    let server = Server::start("slow-cluster", move |request, _| match request {
+        request if !request.contains("/namespaces/") => Answer::Stall,
+        request if request.contains("/team-a/jobs") => Answer::Json(200, job("team-a")),
+        request if request.contains("/team-b/jobs") => Answer::Json(200, job("team-b")),
         _ => empty_list(),
     });
-    // Pages of the whole cluster never come; a busy machine gets more than one press of the tab
-    // key.
-    assert!(pressed(&server, "gpuctl logs bert-", "bert-team-a"));
-    assert!(!server.seen().iter().any(|asked| asked.contains("team-b")));
-    assert!(pressed(
+    // Lists of the whole cluster stall. A busy machine may need more than one press of the Tab key.
+    assert!(completes(&server, "gpuctl logs bert-", "bert-team-a"));
+    assert!(
+        !server
+            .seen()
+            .iter()
+            .any(|request| request.contains("team-b"))
+    );
+    assert!(completes(
         &server,
         "gpuctl logs -n team-b bert-",
         "bert-team-b"
     ));
 }
 
-/// Whether one of twenty presses of the tab key offers a name.
-fn pressed(server: &Server, line: &str, name: &str) -> bool {
+/// Whether one of twenty presses of the Tab key offers `name`.
+fn completes(server: &Server, line: &str, name: &str) -> bool {
     let words: Vec<&str> = line.split(' ').collect();
     let complete = || {
         let mut command = Command::new(env!("CARGO_BIN_EXE_gpuctl"));
@@ -194,37 +198,41 @@ fn pressed(server: &Server, line: &str, name: &str) -> bool {
             .env("_CLAP_COMPLETE_COMP_TYPE", "9");
         run(command.arg("--").args(&words))
     };
-    (0..20).any(|_| complete().out.lines().any(|told| told.trim() == name))
+    (0..20).any(|_| complete().out.lines().any(|line| line.trim() == name))
 }
 
 #[test]
-fn names_that_were_told_are_not_asked_for_again_and_outlive_an_outage() {
+fn completion_caches_names_and_survives_an_outage() {
     let is_away = Arc::new(AtomicBool::new(false));
     let away = Arc::clone(&is_away);
-    let server = Server::start("names-kept", move |asked, _| match asked {
+    let server = Server::start("names-kept", move |request, _| match request {
         _ if away.load(Ordering::Relaxed) => Answer::Stall,
-        asked if asked.contains("/nodes") => Answer::Json(
+        request if request.contains("/nodes") => Answer::Json(
             200,
             json!({"metadata": {}, "items": [{"metadata": {"name": "gpu-kept"}, "spec": {}, "status": {}}]}),
         ),
         _ => empty_list(),
     });
-    assert!(pressed(&server, "gpuctl describe node gpu-", "gpu-kept"));
-    let asked = server.seen().len();
-    assert!(pressed(&server, "gpuctl describe node gpu-k", "gpu-kept"));
-    assert_eq!(server.seen().len(), asked, "the second press asked again");
+    assert!(completes(&server, "gpuctl describe node gpu-", "gpu-kept"));
+    let requests = server.seen().len();
+    assert!(completes(&server, "gpuctl describe node gpu-k", "gpu-kept"));
+    assert_eq!(
+        server.seen().len(),
+        requests,
+        "the second press sent requests"
+    );
     is_away.store(true, Ordering::Relaxed);
-    // Longer than names are believed without asking.
+    // Cached names are used for 10 s without a request.
     std::thread::sleep(Duration::from_secs(11));
-    assert!(pressed(&server, "gpuctl describe node gpu-k", "gpu-kept"));
+    assert!(completes(&server, "gpuctl describe node gpu-k", "gpu-kept"));
     assert!(
-        server.seen().len() > asked,
-        "nobody asked whether the cluster is there again"
+        server.seen().len() > requests,
+        "the completion did not try to reach the cluster"
     );
 }
 
 #[test]
-fn what_heals_is_asked_again() {
+fn transient_faults_are_retried() {
     for (name, fault) in [
         ("503", 503_u16),
         ("500", 500),
@@ -258,13 +266,13 @@ fn what_heals_is_asked_again() {
         assert_eq!(
             server.seen().len(),
             10,
-            "{name}: four kinds of owners and pods, twice each"
+            "{name}: four kinds of owners and pods, each requested twice"
         );
     }
 }
 
 #[test]
-fn what_does_not_heal_says_what_the_server_said() {
+fn permanent_faults_report_the_message_of_the_server() {
     let server = Server::start("forever503", |_, _| {
         status(503, "ServiceUnavailable", "etcd is away")
     });
@@ -289,19 +297,19 @@ fn what_does_not_heal_says_what_the_server_said() {
     assert!(run.took < Duration::from_secs(40), "{:?}", run.took);
 }
 
-/// The pods of a large cluster are most of what is read of it.
+/// In a large cluster, pods are the largest list.
 #[test]
 fn all_pods_are_listed_once_for_owners_and_nodes() {
-    let nothing = || {
+    let empty_vector = || {
         Answer::Json(
             200,
             json!({"status": "success", "data": {"resultType": "vector", "result": []}}),
         )
     };
     for command in [["get", "workloads"], ["get", "consumers"], ["top", "jobs"]] {
-        let answer = move |asked: &str, _: usize| {
-            if asked.contains("/api/v1/query") {
-                nothing()
+        let answer = move |request: &str, _: usize| {
+            if request.contains("/api/v1/query") {
+                empty_vector()
             } else {
                 empty_list()
             }
@@ -313,23 +321,23 @@ fn all_pods_are_listed_once_for_owners_and_nodes() {
         let lists = server
             .seen()
             .iter()
-            .filter(|asked| asked.starts_with("GET /api/v1/pods"))
+            .filter(|request| request.starts_with("GET /api/v1/pods"))
             .count();
         assert_eq!(lists, 1, "{:#?}", server.seen());
     }
 }
 
-/// What the kernel holds between the two programs is sent and not read.
+/// Upper bound for bytes that are sent but not read, because they are in the kernel's socket buffers.
 const IN_FLIGHT: u64 = 64 << 20;
 
 #[test]
-fn an_answer_of_prometheus_without_end_is_left_after_96_mib() {
+fn endless_prometheus_responses_are_cut_off_after_96_mib() {
     let sent = Arc::new(AtomicU64::new(0));
     let counter = Arc::clone(&sent);
-    let server = Server::start("endless-prometheus", move |asked, _| match asked {
-        asked if !asked.contains("/api/v1/query") => empty_list(),
-        // What all devices do, of which there is one query.
-        asked if asked.contains("query=max+by+%28__name__%2Cexported_namespace") => {
+    let server = Server::start("endless-prometheus", move |request, _| match request {
+        request if !request.contains("/api/v1/query") => empty_list(),
+        // The query for live metrics of all devices, which is sent once.
+        request if request.contains("query=max+by+%28__name__%2Cexported_namespace") => {
             Answer::Endless(Arc::clone(&counter))
         }
         _ => Answer::Json(
@@ -354,7 +362,7 @@ fn an_answer_of_prometheus_without_end_is_left_after_96_mib() {
 }
 
 #[test]
-fn an_answer_of_the_api_server_without_end_is_left_after_64_mib() {
+fn endless_api_server_responses_are_cut_off_after_64_mib() {
     let sent = Arc::new(AtomicU64::new(0));
     let counter = Arc::clone(&sent);
     let server = Server::start("endless", move |_, _| Answer::Endless(Arc::clone(&counter)));
@@ -366,14 +374,14 @@ fn an_answer_of_the_api_server_without_end_is_left_after_64_mib() {
         run.err
     );
     let mut seen = server.seen();
-    let (sent, asked) = (sent.load(Ordering::Relaxed), seen.len() as u64);
+    let (sent, requests) = (sent.load(Ordering::Relaxed), seen.len() as u64);
     assert!(
-        sent >= (64 << 20) - (1 << 20) && sent < asked * ((64 << 20) + IN_FLIGHT),
-        "{sent} bytes in {asked} answers"
+        sent >= (64 << 20) - (1 << 20) && sent < requests * ((64 << 20) + IN_FLIGHT),
+        "{sent} bytes in {requests} responses"
     );
     seen.sort_unstable();
     seen.dedup();
-    assert_eq!(seen.len() as u64, asked, "something was asked for again");
+    assert_eq!(seen.len() as u64, requests, "a request was repeated");
 }
 
 #[test]
@@ -395,16 +403,16 @@ fn a_login_page_is_not_a_cluster() {
 }
 
 #[test]
-fn an_expired_list_is_read_to_its_end() {
+fn an_expired_list_continues_to_its_end() {
     let job = |name: &str| json!({"metadata": {"name": name, "namespace": "team-a", "uid": name, "labels": {"gpuctl/kind": "training"}}, "status": {"conditions": [{"type": "Complete", "status": "True"}]}});
-    let server = Server::start("expired", move |asked, _| {
-        if !asked.contains("/jobs?") {
+    let server = Server::start("expired", move |request, _| {
+        if !request.contains("/jobs?") {
             return empty_list();
         }
-        if asked.contains("continue=later") {
+        if request.contains("continue=later") {
             return Answer::Json(200, json!({"metadata": {}, "items": [job("b")]}));
         }
-        if asked.contains("continue=old") {
+        if request.contains("continue=old") {
             return Answer::Json(
                 410,
                 json!({"kind": "Status", "code": 410, "reason": "Expired", "message": "too old", "metadata": {"continue": "later"}}),
@@ -425,9 +433,9 @@ fn an_expired_list_is_read_to_its_end() {
 }
 
 #[test]
-fn strings_of_the_cluster_do_not_steer_the_terminal() {
-    let server = Server::start("escapes", |asked, _| {
-        if !asked.contains("/jobs?") {
+fn strings_from_the_cluster_cannot_control_the_terminal() {
+    let server = Server::start("escapes", |request, _| {
+        if !request.contains("/jobs?") {
             return empty_list();
         }
         Answer::Json(
@@ -452,10 +460,10 @@ fn strings_of_the_cluster_do_not_steer_the_terminal() {
 }
 
 #[test]
-fn a_create_that_fails_part_way_removes_what_it_made() {
+fn a_partly_failed_create_removes_its_objects() {
     let uid = |kind: &str| json!({"apiVersion": "v1", "kind": kind, "metadata": {"name": "a", "uid": format!("uid-{kind}")}});
-    let failing = move |asked: &str, _: usize| {
-        let (method, path) = asked.split_once(' ').unwrap();
+    let failing = move |request: &str, _: usize| {
+        let (method, path) = request.split_once(' ').unwrap();
         match (method, path) {
             ("GET", path) if path.contains("/nodes") => status(
                 403,
@@ -468,7 +476,7 @@ fn a_create_that_fails_part_way_removes_what_it_made() {
             ("PATCH", path) if path.contains("dryRun") => Answer::Json(200, uid("X")),
             ("PATCH", path) if path.contains("/services/") => Answer::Json(201, uid("Service")),
             ("PATCH", path) if path.contains("/jobs/") => {
-                status(422, "Invalid", "a policy came into force meanwhile")
+                status(422, "Invalid", "a new policy denies this job")
             }
             ("POST", _) => Answer::Json(201, json!({"status": {"userInfo": {"username": "u"}}})),
             ("DELETE", _) => Answer::Json(200, uid("X")),
@@ -484,23 +492,23 @@ fn a_create_that_fails_part_way_removes_what_it_made() {
     fails(
         &run,
         1,
-        "error: job/a could not be created\n  caused by: a policy came into force meanwhile\n  caused by: everything created before was removed again\n",
+        "error: job/a could not be created\n  caused by: a new policy denies this job\n  caused by: everything created before was removed again\n",
     );
     let deleted: Vec<String> = server
         .seen()
         .into_iter()
-        .filter(|asked| asked.starts_with("DELETE"))
+        .filter(|request| request.starts_with("DELETE"))
         .collect();
     assert_eq!(deleted, ["DELETE /api/v1/namespaces/team-a/services/a"]);
 
-    let other = Server::start("partway-kept", failing);
-    let run = other.gpuctl(&["create", "-f", &yaml, "--keep-partial"]);
+    let keeping = Server::start("partway-kept", failing);
+    let run = keeping.gpuctl(&["create", "-f", &yaml, "--keep-partial"]);
     fails(&run, 1, "caused by: still there: service/a");
     assert!(
-        other
+        keeping
             .seen()
             .iter()
-            .all(|asked| !asked.starts_with("DELETE"))
+            .all(|request| !request.starts_with("DELETE"))
     );
 }
 
@@ -552,7 +560,7 @@ fn a_credential_plugin_runs_once_and_its_output_stays_secret() {
 }
 
 #[test]
-fn a_credential_plugin_is_told_of_the_cluster_that_it_logs_in_to() {
+fn a_credential_plugin_gets_cluster_info_on_request() {
     let server = Server::start("plugin-cluster", |_, _| empty_list());
     let script = r#"case "$KUBERNETES_EXEC_INFO" in
 *'"server":"http'*) echo '{"status":{"token":"t"}}';;
@@ -570,7 +578,7 @@ esac"#;
 }
 
 #[test]
-fn a_broken_kubeconfig_is_named_without_its_secrets() {
+fn errors_of_a_broken_kubeconfig_contain_no_secrets() {
     let server = Server::start("broken", |_, _| empty_list());
     std::fs::write(
         server.folder.join("config"),
@@ -596,7 +604,7 @@ fn a_broken_kubeconfig_is_named_without_its_secrets() {
 }
 
 #[test]
-fn files_that_are_no_job_are_one_clear_sentence() {
+fn files_without_a_job_fail_with_a_short_message() {
     let server = Server::start("files", |_, _| empty_list());
     let write = |name: &str, bytes: &[u8]| {
         let path = server.folder.join(name);
@@ -655,11 +663,11 @@ fn files_that_are_no_job_are_one_clear_sentence() {
             run.err.len()
         );
     }
-    assert!(server.seen().is_empty(), "nothing was asked of the cluster");
+    assert!(server.seen().is_empty(), "the cluster got requests");
 }
 
 #[test]
-fn wrong_usage_is_2() {
+fn wrong_usage_exits_2() {
     let server = Server::start("usage", |_, _| empty_list());
     for arguments in [
         &["get"][..],
@@ -694,7 +702,7 @@ fn wrong_usage_is_2() {
 }
 
 #[test]
-fn kubeconfigs_of_a_list_are_merged() {
+fn kubeconfigs_in_a_list_are_merged() {
     let server = Server::start("merged", |_, _| empty_list());
     let text = std::fs::read_to_string(server.folder.join("config")).unwrap();
     let mut first: Value = serde_json::from_str(&text).unwrap();
@@ -723,10 +731,10 @@ fn kubeconfigs_of_a_list_are_merged() {
 }
 
 #[test]
-fn a_webhook_that_takes_part_in_no_dry_run_is_a_warning() {
+fn a_webhook_without_dry_run_support_causes_a_warning() {
     let object = json!({"apiVersion": "v1", "kind": "X", "metadata": {"name": "a", "uid": "1", "creationTimestamp": "2026-01-01T00:00:00Z"}});
-    let server = Server::start("nodryrun", move |asked, _| {
-        match asked.split_once(' ').unwrap() {
+    let server = Server::start("nodryrun", move |request, _| {
+        match request.split_once(' ').unwrap() {
             ("GET", path) if path.contains("/nodes") || path.contains("gpuctl-facts") => {
                 status(403, "Forbidden", "forbidden")
             }
@@ -761,7 +769,7 @@ fn a_webhook_that_takes_part_in_no_dry_run_is_a_warning() {
 }
 
 #[test]
-fn acting_as_somebody_does_not_depend_on_the_kubeconfig() {
+fn impersonation_works_without_a_user_in_the_kubeconfig() {
     let server = Server::start("as", |_, _| empty_list());
     let path = server.folder.join("config");
     let mut config: Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
@@ -780,7 +788,7 @@ fn acting_as_somebody_does_not_depend_on_the_kubeconfig() {
 }
 
 #[test]
-fn a_proxy_in_the_environment_does_not_get_between_us_and_this_machine() {
+fn loopback_addresses_bypass_the_proxy() {
     let server = Server::start("proxy", |_, _| empty_list());
     let mut command = Command::new(env!("CARGO_BIN_EXE_gpuctl"));
     command
@@ -792,30 +800,30 @@ fn a_proxy_in_the_environment_does_not_get_between_us_and_this_machine() {
 }
 
 #[test]
-fn no_proxy_names_servers_that_are_reached_straight() {
+fn servers_in_no_proxy_bypass_the_proxy() {
     let server = Server::start("no-proxy", |_, _| empty_list());
     let path = server.folder.join("config");
-    // An address that is not of this machine by its looks.
+    // 0.0.0.0 reaches this machine, but is not a loopback address, for which gpuctl uses no proxy.
     let text = std::fs::read_to_string(&path)
         .unwrap()
         .replace("127.0.0.1", "0.0.0.0");
     std::fs::write(&path, text).unwrap();
-    let with = |no: &str| {
+    let with_no_proxy = |hosts: &str| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_gpuctl"));
         command
             .env("KUBECONFIG", &path)
             .env("HTTP_PROXY", "http://127.0.0.1:1")
-            .env("NO_PROXY", no);
+            .env("NO_PROXY", hosts);
         run(command.args(["get", "jobs", "-o", "name", "--request-timeout", "3s"]))
     };
-    let through = with("example.com");
-    assert_eq!(through.code, 6, "{}", through.err);
-    let straight = with("example.com,0.0.0.0");
-    assert_eq!(straight.code, 0, "{}", straight.err);
+    let proxied = with_no_proxy("example.com");
+    assert_eq!(proxied.code, 6, "{}", proxied.err);
+    let direct = with_no_proxy("example.com,0.0.0.0");
+    assert_eq!(direct.code, 0, "{}", direct.err);
 }
 
 #[test]
-fn names_that_cannot_be_are_wrong_usage() {
+fn invalid_names_are_wrong_usage() {
     let server = Server::start("names", |_, _| empty_list());
     for arguments in [
         &["get", "jobs", "-n", "a b"][..],
@@ -840,17 +848,18 @@ fn names_that_cannot_be_are_wrong_usage() {
     fails(&run, 6, "no cluster is configured");
 }
 
-/// A create whose objects are all accepted but for what `change` says of a path.
+/// Runs a create against a server that accepts all objects, except where `change` returns another
+/// answer.
 fn created_with(
     name: &str,
     change: impl Fn(&str, usize) -> Option<Answer> + Send + Sync + 'static,
 ) -> (Server, Run) {
     let object = |kind: &str| json!({"apiVersion": "v1", "kind": kind, "metadata": {"name": "a", "uid": format!("uid-{kind}")}});
-    let server = Server::start(name, move |asked, count| {
-        if let Some(answer) = change(asked, count) {
+    let server = Server::start(name, move |request, count| {
+        if let Some(answer) = change(request, count) {
             return answer;
         }
-        match asked.split_once(' ').unwrap() {
+        match request.split_once(' ').unwrap() {
             ("GET", path) if path.contains("/nodes") || path.contains("gpuctl-facts") => {
                 status(403, "Forbidden", "forbidden")
             }
@@ -874,19 +883,20 @@ fn deleted(server: &Server) -> Vec<String> {
     server
         .seen()
         .into_iter()
-        .filter(|asked| asked.starts_with("DELETE"))
+        .filter(|request| request.starts_with("DELETE"))
         .collect()
 }
 
 #[test]
-fn a_job_that_cannot_be_made_the_owner_is_there_all_the_same() {
+fn a_failed_owner_reference_does_not_fail_the_create() {
     let services = Arc::new(Mutex::new(0));
-    let (server, run) = created_with("adopt", move |asked, _| {
-        let real =
-            asked.starts_with("PATCH") && asked.contains("/services/") && !asked.contains("dryRun");
+    let (server, run) = created_with("adopt", move |request, _| {
+        let is_write = request.starts_with("PATCH")
+            && request.contains("/services/")
+            && !request.contains("dryRun");
         let mut count = services.lock().unwrap();
-        *count += usize::from(real);
-        (real && *count > 1).then(|| {
+        *count += usize::from(is_write);
+        (is_write && *count > 1).then(|| {
             status(
                 403,
                 "Forbidden",
@@ -905,36 +915,39 @@ fn a_job_that_cannot_be_made_the_owner_is_there_all_the_same() {
 }
 
 #[test]
-fn a_job_of_another_run_keeps_what_was_made_for_it() {
+fn a_job_created_by_another_run_keeps_its_service() {
     let lost = Arc::new(Mutex::new(false));
-    let (server, run) = created_with("lost", move |asked, _| {
+    let (server, run) = created_with("lost", move |request, _| {
         let mut lost = lost.lock().unwrap();
-        if asked.starts_with("PATCH") && asked.contains("/jobs/") && !asked.contains("dryRun") {
+        if request.starts_with("PATCH") && request.contains("/jobs/") && !request.contains("dryRun")
+        {
             *lost = true;
             return Some(Answer::Reset);
         }
         let labels = json!({"app.kubernetes.io/managed-by": "gpuctl", "gpuctl/job": "a"});
         let job = json!({"metadata": {"name": "a", "uid": "uid-lost", "labels": labels}});
-        (*lost && asked.starts_with("GET") && asked.contains("/jobs/"))
+        (*lost && request.starts_with("GET") && request.contains("/jobs/"))
             .then(|| Answer::Json(200, job))
     });
     fails(&run, 6, "job/a could not be created");
-    // Its mark is not of this run: the Service is that job's now.
+    // The job has no mark of this run, so the Service now belongs to that job.
     assert!(deleted(&server).is_empty(), "{:?}", server.seen());
 }
 
 #[test]
-fn a_namesake_that_was_quicker_is_not_taken_over() {
-    let made = Arc::new(Mutex::new(false));
-    let (server, run) = created_with("quicker", move |asked, _| {
-        let real =
-            asked.starts_with("PATCH") && asked.contains("/jobs/") && !asked.contains("dryRun");
-        if real {
-            *made.lock().unwrap() = true;
+fn a_job_created_concurrently_by_another_run_is_not_adopted() {
+    let is_written = Arc::new(Mutex::new(false));
+    let (server, run) = created_with("quicker", move |request, _| {
+        let is_write = request.starts_with("PATCH")
+            && request.contains("/jobs/")
+            && !request.contains("dryRun");
+        if is_write {
+            *is_written.lock().unwrap() = true;
             return Some(status(409, "Conflict", "the object has been modified"));
         }
-        let asks = *made.lock().unwrap() && asked.starts_with("GET") && asked.contains("/jobs/");
-        asks.then(|| Answer::Json(200, json!({"metadata": {"name": "a", "uid": "theirs"}})))
+        let is_read =
+            *is_written.lock().unwrap() && request.starts_with("GET") && request.contains("/jobs/");
+        is_read.then(|| Answer::Json(200, json!({"metadata": {"name": "a", "uid": "theirs"}})))
     });
     fails(&run, 1, "job/a was created by another run in the meantime");
     assert_eq!(
@@ -944,12 +957,12 @@ fn a_namesake_that_was_quicker_is_not_taken_over() {
 }
 
 #[test]
-fn credentials_that_expire_are_got_again() {
+fn expired_credentials_are_renewed() {
     let folder = std::env::temp_dir().join(format!("gpuctl-faults-{}-expire", std::process::id()));
     let (runs, start) = (folder.join("runs"), Instant::now());
     let server = Server::start("expire", move |_, _| {
         let renewed = std::fs::read_to_string(&runs).is_ok_and(|runs| runs.lines().count() > 1);
-        // Tokens of this plugin live for seven seconds.
+        // Tokens of this plugin expire after seven seconds.
         if start.elapsed() > Duration::from_secs(7) && !renewed {
             status(401, "Unauthorized", "Unauthorized")
         } else {
@@ -967,16 +980,17 @@ fn credentials_that_expire_are_got_again() {
         .stderr(std::process::Stdio::piped())
         .spawn()
         .unwrap();
-    let end = Instant::now() + Duration::from_secs(30);
-    while std::fs::read_to_string(server.folder.join("runs")).unwrap_or_default() != "x\nx\n" {
-        assert!(
-            Instant::now() < end && watch.try_wait().unwrap().is_none(),
-            "the watch ended or never renewed"
-        );
-        std::thread::sleep(Duration::from_millis(100));
-    }
+    eventually(
+        "the watch runs the plugin again",
+        Duration::from_secs(30),
+        || {
+            assert!(watch.try_wait().unwrap().is_none(), "the watch ended");
+            std::fs::read_to_string(server.folder.join("runs")).unwrap_or_default() == "x\nx\n"
+        },
+    );
+    // Neither the end of the watch nor a third run of the plugin may follow.
     std::thread::sleep(Duration::from_secs(2));
-    assert!(watch.try_wait().unwrap().is_none(), "the watch goes on");
+    assert!(watch.try_wait().unwrap().is_none(), "the watch ended");
     watch.kill().unwrap();
     watch.wait().unwrap();
     assert_eq!(
@@ -985,18 +999,19 @@ fn credentials_that_expire_are_got_again() {
     );
 }
 
-/// A server with one training of one running pod, whose streams do as they are told.
-fn with_a_pod(name: &str, stream: impl Fn() -> Answer + Send + Sync + 'static) -> Server {
+/// A server with one training that has one running pod. `stream` answers exec, attach and
+/// port-forward.
+fn server_with_pod(name: &str, stream: impl Fn() -> Answer + Send + Sync + 'static) -> Server {
     let labels = json!({"app.kubernetes.io/managed-by": "gpuctl", "gpuctl/job": "a", "gpuctl/kind": "training"});
-    Server::start(name, move |asked, _| {
-        let items = if asked.contains("/jobs?") {
+    Server::start(name, move |request, _| {
+        let items = if request.contains("/jobs?") {
             json!([{"metadata": {"name": "a", "namespace": "team-a", "uid": "1", "labels": labels}, "spec": {"parallelism": 1}}])
-        } else if asked.contains("/pods?") {
+        } else if request.contains("/pods?") {
             json!([{"metadata": {"name": "a-0", "namespace": "team-a", "uid": "2", "labels": labels, "ownerReferences": [{"kind": "Job", "name": "a", "uid": "1"}]},
                 "spec": {"nodeName": "n"}, "status": {"phase": "Running", "containerStatuses": [{"name": "main", "ready": true, "state": {"running": {}}}]}}])
-        } else if asked.contains("/exec?")
-            || asked.contains("/attach?")
-            || asked.contains("/portforward?")
+        } else if request.contains("/exec?")
+            || request.contains("/attach?")
+            || request.contains("/portforward?")
         {
             return stream();
         } else {
@@ -1007,8 +1022,8 @@ fn with_a_pod(name: &str, stream: impl Fn() -> Answer + Send + Sync + 'static) -
 }
 
 #[test]
-fn a_session_that_breaks_ends_with_what_was_said_and_an_error() {
-    let server = with_a_pod("breaks", || {
+fn a_broken_session_prints_its_output_and_an_error() {
+    let server = server_with_pod("breaks", || {
         Answer::Broken(&[(1, ""), (1, "half a "), (2, "warning\n"), (1, "line")])
     });
     let run = server.gpuctl(&["exec", "a", "--", "cat", "x"]);
@@ -1031,28 +1046,28 @@ fn a_session_that_breaks_ends_with_what_was_said_and_an_error() {
     assert_eq!(
         std::fs::read_dir(&folder).unwrap().count(),
         0,
-        "nothing half done"
+        "a partial copy was left behind"
     );
 }
 
 #[test]
-fn exit_codes_come_as_a_kubelet_tells_them() {
+fn exec_exits_with_the_code_reported_by_the_kubelet() {
     let failed = r#"{"status":"Failure","reason":"NonZeroExitCode","details":{"causes":[{"reason":"ExitCode","message":"42"}]}}"#;
     let (text, code) = (failed, 42);
-    let server = with_a_pod("exits", move || {
+    let server = server_with_pod("exits", move || {
         Answer::Broken(Box::leak(vec![(1, "out\n"), (3, text)].into_boxed_slice()))
     });
     let run = server.gpuctl(&["exec", "a", "--", "x"]);
     assert_eq!((run.code, run.out.as_str()), (code, "out\n"), "{}", run.err);
-    let server = with_a_pod("succeeds", || {
+    let server = server_with_pod("succeeds", || {
         Answer::Broken(&[(3, r#"{"status":"Success"}"#)])
     });
     assert_eq!(server.gpuctl(&["exec", "a", "--", "x"]).code, 0);
 }
 
 #[test]
-fn a_server_that_does_not_answer_a_stream_is_given_up() {
-    let server = with_a_pod("stalls", || Answer::Stall);
+fn a_stalled_stream_times_out() {
+    let server = server_with_pod("stalls", || Answer::Stall);
     let run = server.gpuctl(&["--request-timeout", "1s", "exec", "a", "--", "x"]);
     assert_ne!(run.code, 0);
     assert!(
@@ -1061,16 +1076,17 @@ fn a_server_that_does_not_answer_a_stream_is_given_up() {
         run.took,
         run.err
     );
-    // A session may be silent for as long as it likes; whoever ends it gets out.
-    let server = with_a_pod("silent", || Answer::Silent);
+    // A session may be silent for any time, but Ctrl-C ends it.
+    let server = server_with_pod("silent", || Answer::Silent);
     let mut child = Command::new(env!("CARGO_BIN_EXE_gpuctl"))
         .env("KUBECONFIG", server.folder.join("config"))
         .args(["attach", "a"])
         .stdin(std::process::Stdio::null())
         .spawn()
         .unwrap();
+    // A silent session must not time out.
     std::thread::sleep(Duration::from_millis(1500));
-    assert!(child.try_wait().unwrap().is_none(), "it goes on");
+    assert!(child.try_wait().unwrap().is_none(), "the session ended");
     Command::new("kill")
         .args(["-INT", &child.id().to_string()])
         .status()
@@ -1079,8 +1095,8 @@ fn a_server_that_does_not_answer_a_stream_is_given_up() {
 }
 
 #[test]
-fn a_clock_that_differs_is_told() {
-    let server = Server::start("clock", |asked, _| match asked.contains("/version") {
+fn doctor_warns_of_clock_skew() {
+    let server = Server::start("clock", |request, _| match request.contains("/version") {
         true => Answer::Headers(
             200,
             "Date: Mon, 01 Jan 2024 00:00:00 GMT\r\n",
@@ -1098,7 +1114,7 @@ fn a_clock_that_differs_is_told() {
         .as_array()
         .unwrap()
         .iter()
-        .find(|one| one["check"] == "clock")
+        .find(|check| check["check"] == "clock")
         .unwrap_or_else(|| panic!("{report:#}"));
     assert_eq!(clock["status"], "warn");
     assert!(

@@ -1,5 +1,5 @@
-//! Many documents of one run: what is asked for all of them at once, and what stays in their order
-//! although the server answers in another.
+//! Runs with many documents: lists are shared by all documents, writes are concurrent, and the report
+//! keeps the order of the documents.
 
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -13,13 +13,13 @@ use crate::server::{Answer, Server, empty_list, status};
 
 const DOCUMENTS: usize = 120;
 
-/// A server that makes what it is asked for, the first document last. The number is of the writes
-/// that it has in hand at most.
-fn willing(name: &str, refuses: &'static str) -> (Server, Arc<AtomicUsize>) {
-    let most = Arc::new(AtomicUsize::new(0));
-    let (in_hand, highest) = (AtomicUsize::new(0), Arc::clone(&most));
-    let server = Server::start(name, move |asked, _| {
-        let (method, path) = asked.split_once(' ').unwrap();
+/// A server that accepts every object but the job `refused`, and answers the first document last.
+/// The number is the maximum of concurrent writes.
+fn accepting_server(name: &str, refused: &'static str) -> (Server, Arc<AtomicUsize>) {
+    let max_writes = Arc::new(AtomicUsize::new(0));
+    let (in_progress, maximum) = (AtomicUsize::new(0), Arc::clone(&max_writes));
+    let server = Server::start(name, move |request, _| {
+        let (method, path) = request.split_once(' ').unwrap();
         match method {
             "GET" if path.contains("labelSelector") || path.contains("resourcequotas") => {
                 return empty_list();
@@ -36,97 +36,108 @@ fn willing(name: &str, refuses: &'static str) -> (Server, Arc<AtomicUsize>) {
         if path.contains("dryRun") {
             return Answer::Headers(
                 201,
-                "Warning: 299 - \"a policy looks on\"\r\n",
+                "Warning: 299 - \"the policy audits this object\"\r\n",
                 json!({"metadata": {"name": object}}),
             );
         }
-        if path.contains("/jobs/") && object == refuses {
-            return status(422, "Invalid", "a policy came into force meanwhile");
+        if path.contains("/jobs/") && object == refused {
+            return status(422, "Invalid", "a new policy denies this job");
         }
-        highest.fetch_max(in_hand.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+        maximum.fetch_max(
+            in_progress.fetch_add(1, Ordering::SeqCst) + 1,
+            Ordering::SeqCst,
+        );
+        // Slow writes overlap, and the first document finishes last.
         sleep(Duration::from_millis(if object == "t-0" {
             300
         } else {
             20
         }));
-        in_hand.fetch_sub(1, Ordering::SeqCst);
+        in_progress.fetch_sub(1, Ordering::SeqCst);
         Answer::Json(
             201,
             json!({"metadata": {"name": object, "uid": format!("uid-{object}")}}),
         )
     });
-    let one = |index: usize| {
+    let document = |index: usize| {
         format!(
             "kind: training\nversion: v0.1\njob: {{name: t-{index}}}\nenvironment: {{image: i}}\n"
         )
     };
     std::fs::write(
         server.folder.join("many.yaml"),
-        (0..DOCUMENTS).map(one).collect::<Vec<_>>().join("---\n"),
+        (0..DOCUMENTS)
+            .map(document)
+            .collect::<Vec<_>>()
+            .join("---\n"),
     )
     .unwrap();
-    (server, most)
+    (server, max_writes)
 }
 
 #[test]
-fn many_documents_are_looked_for_at_once_and_written_side_by_side_and_told_in_order() {
-    let (server, most) = willing("many", "none");
+fn many_documents_are_written_concurrently_and_reported_in_order() {
+    let (server, max_writes) = accepting_server("many", "none");
     let run = server.gpuctl(&[
         "create",
         "-f",
         server.folder.join("many.yaml").to_str().unwrap(),
     ]);
     assert_eq!(run.code, 0, "{}", run.err);
-    let told: Vec<&str> = run
+    let reported: Vec<&str> = run
         .out
         .lines()
         .filter(|line| line.starts_with("training/"))
         .collect();
-    let wanted: Vec<String> = (0..DOCUMENTS)
+    let expected: Vec<String> = (0..DOCUMENTS)
         .map(|index| format!("training/t-{index} "))
         .collect();
-    assert_eq!(told.len(), DOCUMENTS, "{}", run.out);
+    assert_eq!(reported.len(), DOCUMENTS, "{}", run.out);
     assert!(
-        told.iter()
-            .zip(&wanted)
-            .all(|(line, wanted)| line.starts_with(wanted.as_str())),
+        reported
+            .iter()
+            .zip(&expected)
+            .all(|(line, expected)| line.starts_with(expected.as_str())),
         "{}",
         run.out
     );
-    let (seen, most) = (server.seen(), most.load(Ordering::SeqCst));
-    assert!((2..=16).contains(&most), "{most} writes at once");
+    let (seen, max_writes) = (server.seen(), max_writes.load(Ordering::SeqCst));
+    assert!(
+        (2..=16).contains(&max_writes),
+        "{max_writes} concurrent writes"
+    );
     let lists = |path: &str| {
         seen.iter()
-            .filter(|asked| asked.starts_with(&format!("GET {path}?")))
+            .filter(|request| request.starts_with(&format!("GET {path}?")))
             .count()
     };
-    // Fifty names in one selector.
+    // A selector has at most fifty names.
     assert_eq!(lists("/api/v1/namespaces/team-a/pods"), 3, "{seen:#?}");
     assert_eq!(lists("/apis/batch/v1/namespaces/team-a/jobs"), 3);
     assert_eq!(lists("/api/v1/namespaces/team-a/resourcequotas"), 1);
-    let each = |start: &str, what: &str| {
+    let count = |start: &str, part: &str| {
         seen.iter()
-            .filter(|asked| asked.starts_with(start) && asked.contains(what))
+            .filter(|request| request.starts_with(start) && request.contains(part))
             .count()
     };
     assert_eq!(
-        each("PATCH /apis/batch/v1/namespaces/team-a/jobs/", "dryRun"),
+        count("PATCH /apis/batch/v1/namespaces/team-a/jobs/", "dryRun"),
         DOCUMENTS
     );
     assert_eq!(
-        each("PATCH /apis/batch/v1/namespaces/team-a/jobs/", ""),
+        count("PATCH /apis/batch/v1/namespaces/team-a/jobs/", ""),
         2 * DOCUMENTS
     );
     assert_eq!(
-        each("GET /apis/batch/v1/namespaces/team-a/jobs/", ""),
+        count("GET /apis/batch/v1/namespaces/team-a/jobs/", ""),
         0,
-        "what a dry run made is known not to be there"
+        "objects that a dry run created do not exist yet, so no GET is needed"
     );
 }
 
 #[test]
-fn a_document_that_fails_does_not_stop_those_beside_it() {
-    let (server, _) = willing("many-but-one", "t-7");
+fn a_failing_document_does_not_stop_the_others() {
+    let (server, _) = accepting_server("many-but-one", "t-7");
     let run = server.gpuctl(&[
         "create",
         "-f",
@@ -141,25 +152,25 @@ fn a_document_that_fails_does_not_stop_those_beside_it() {
         .as_array()
         .unwrap()
         .iter()
-        .map(|one| one["jobId"].as_str().unwrap())
+        .map(|job| job["jobId"].as_str().unwrap())
         .collect();
-    let wanted: Vec<String> = (0..DOCUMENTS)
+    let expected: Vec<String> = (0..DOCUMENTS)
         .filter(|index| *index != 7)
         .map(|index| format!("t-{index}"))
         .collect();
-    assert_eq!(names, wanted);
+    assert_eq!(names, expected);
     let deleted: Vec<String> = server
         .seen()
         .into_iter()
-        .filter(|asked| asked.starts_with("DELETE"))
+        .filter(|request| request.starts_with("DELETE"))
         .collect();
     assert_eq!(deleted, ["DELETE /api/v1/namespaces/team-a/services/t-7"]);
 }
 
-/// As `| head -1` does.
+/// As with `| head -1`.
 #[test]
-fn documents_are_written_whole_although_nobody_reads_of_them() {
-    let (server, _) = willing("many-unread", "none");
+fn a_closed_stdout_does_not_stop_writes() {
+    let (server, _) = accepting_server("many-unread", "none");
     let mut command = Command::new(env!("CARGO_BIN_EXE_gpuctl"));
     command
         .env("KUBECONFIG", server.folder.join("config"))
@@ -178,14 +189,16 @@ fn documents_are_written_whole_although_nobody_reads_of_them() {
         String::from_utf8_lossy(&output.stderr)
     );
     let seen = server.seen();
-    let written = |what: &str| {
+    let written = |path: &str| {
         seen.iter()
-            .filter(|asked| {
-                asked.starts_with("PATCH") && asked.contains(what) && !asked.contains("dryRun")
+            .filter(|request| {
+                request.starts_with("PATCH")
+                    && request.contains(path)
+                    && !request.contains("dryRun")
             })
             .count()
     };
-    // Each Service is written twice: it gets its owner.
+    // Each Service is written a second time with its owner reference.
     assert_eq!(
         (written("/jobs/"), written("/services/")),
         (DOCUMENTS, 2 * DOCUMENTS)
@@ -193,10 +206,10 @@ fn documents_are_written_whole_although_nobody_reads_of_them() {
 }
 
 #[test]
-fn a_class_that_admission_does_not_know_yet_is_waited_for() {
+fn a_priority_class_unknown_to_admission_is_retried() {
     let posts = AtomicUsize::new(0);
-    let server = Server::start("many-class", move |asked, _| {
-        let (method, path) = asked.split_once(' ').unwrap();
+    let server = Server::start("many-class", move |request, _| {
+        let (method, path) = request.split_once(' ').unwrap();
         match method {
             "GET" if path.contains("labelSelector") || path.contains("resourcequotas") => {
                 empty_list()
@@ -230,22 +243,22 @@ fn a_class_that_admission_does_not_know_yet_is_waited_for() {
         server
             .seen()
             .iter()
-            .filter(|asked| asked.starts_with("POST /api/v1/namespaces/team-a/pods"))
+            .filter(|request| request.starts_with("POST /api/v1/namespaces/team-a/pods"))
             .count(),
         4
     );
 }
 
 #[test]
-fn what_all_documents_have_in_common_is_warned_of_once() {
-    let (server, _) = willing("many-warned", "none");
+fn a_warning_common_to_all_documents_is_printed_once() {
+    let (server, _) = accepting_server("many-warned", "none");
     let run = server.gpuctl(&[
         "create",
         "-f",
         server.folder.join("many.yaml").to_str().unwrap(),
     ]);
     assert_eq!(
-        run.err.matches("a policy looks on").count(),
+        run.err.matches("the policy audits this object").count(),
         1,
         "{}",
         run.err

@@ -1,6 +1,6 @@
-//! Rows of the matrix in `README.md`: each fault against each kind of command, once and for ever.
-//! What heals gives the answer of a healthy server, byte for byte; what does not ends with an
-//! error, in time, and with nothing on stdout.
+//! Rows of the matrix in `README.md`: each fault against each kind of command, transient and
+//! permanent. After a transient fault, stdout equals that of a healthy server. A permanent fault ends
+//! the command in time, with an error and an empty stdout.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::server::{Answer, Run, Server, empty_list};
 
-/// Lists, single objects, what is put together of several, and a log.
+/// Lists, a single object, a view that joins several lists, and a log.
 const READS: [&[&str]; 5] = [
     &["get", "jobs", "-o", "json"],
     &["get", "nodes", "-o", "json"],
@@ -17,8 +17,7 @@ const READS: [&[&str]; 5] = [
     &["logs", "a"],
 ];
 
-/// Commands that would change something or go on: where the server never answers well they end like
-/// those that read.
+/// Writes, sessions and watches. Under a permanent fault they end like reads.
 const OTHERS: [&[&str]; 6] = [
     &["create", "-f", "examples/training.yaml"],
     &["apply", "-f", "examples/compute.yaml"],
@@ -28,8 +27,8 @@ const OTHERS: [&[&str]; 6] = [
     &["logs", "a", "-f"],
 ];
 
-/// A server with one job, its pod and its node.
-fn healthy(asked: &str) -> Vec<u8> {
+/// The response of a healthy server with one job, its pod and its node.
+fn healthy(request: &str) -> Vec<u8> {
     let labels = json!({"app.kubernetes.io/managed-by": "gpuctl", "gpuctl/job": "a", "gpuctl/kind": "training"});
     let list = |items: Value| json!({"kind": "List", "apiVersion": "v1", "metadata": {"resourceVersion": "1"}, "items": items});
     let resources =
@@ -45,9 +44,9 @@ fn healthy(asked: &str) -> Vec<u8> {
             "containerStatuses": [{"name": "main", "restartCount": 0, "state": {"terminated": {"exitCode": 0, "startedAt": "2026-01-31T10:00:01Z", "finishedAt": "2026-01-31T10:10:00Z"}}}]}});
     let node = json!({"metadata": {"name": "n", "labels": {"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3"}}, "spec": {},
         "status": {"capacity": {"nvidia.com/gpu": "8"}, "allocatable": {"nvidia.com/gpu": "8"}, "conditions": [{"type": "Ready", "status": "True"}]}});
-    let path = asked.split(['?', ' ']).nth(1).unwrap_or_default();
+    let path = request.split(['?', ' ']).nth(1).unwrap_or_default();
     if path.ends_with("/log") {
-        return whole(
+        return response(
             200,
             "text/plain",
             "",
@@ -60,32 +59,32 @@ fn healthy(asked: &str) -> Vec<u8> {
         "nodes" => list(json!([node])),
         "gpuctl-facts" | "gpuctl-defaults" => {
             let status = json!({"kind": "Status", "apiVersion": "v1", "code": 404, "reason": "NotFound", "message": "not found"});
-            return whole(404, "application/json", "", status.to_string().as_bytes());
+            return response(404, "application/json", "", status.to_string().as_bytes());
         }
         _ => list(json!([])),
     };
-    whole(200, "application/json", "", body.to_string().as_bytes())
+    response(200, "application/json", "", body.to_string().as_bytes())
 }
 
-fn whole(code: u16, media: &str, more: &str, body: &[u8]) -> Vec<u8> {
+fn response(code: u16, media: &str, headers: &str, body: &[u8]) -> Vec<u8> {
     let head = format!(
-        "HTTP/1.1 {code} X\r\nContent-Type: {media}\r\n{more}Connection: close\r\nContent-Length: {}\r\n\r\n",
+        "HTTP/1.1 {code} X\r\nContent-Type: {media}\r\n{headers}Connection: close\r\nContent-Length: {}\r\n\r\n",
         body.len()
     );
     [head.as_bytes(), body].concat()
 }
 
-/// Plays a fault at every path, the first so many times that it is asked for.
+/// Answers the first `times` requests of each path with a fault.
 fn server(
     name: &str,
     times: usize,
     fault: impl Fn(Vec<u8>) -> Answer + Send + Sync + 'static,
 ) -> Server {
-    Server::start(name, move |asked, count| {
+    Server::start(name, move |request, count| {
         if count <= times {
-            fault(healthy(asked))
+            fault(healthy(request))
         } else {
-            Answer::Bytes(healthy(asked))
+            Answer::Bytes(healthy(request))
         }
     })
 }
@@ -106,15 +105,15 @@ fn expected(name: &str) -> Vec<Run> {
     runs
 }
 
-/// An answer without what a clock counts.
-fn still(text: &str) -> String {
+/// Replaces ages and durations, which differ between runs.
+fn mask_times(text: &str) -> String {
     let times =
         regex::Regex::new(r#""(age|runtime)": "[^"]*"|"[a-zA-Z]*Seconds": [0-9.]+"#).unwrap();
     times.replace_all(text, "TIME").into_owned()
 }
 
-/// Runs every read against a server whose fault passes, all at the same time: each gives what a
-/// healthy one gives.
+/// Runs every read concurrently against servers with a transient fault. Each must print what it
+/// prints with a healthy server.
 fn heals(
     name: &str,
     times: usize,
@@ -123,13 +122,13 @@ fn heals(
 ) {
     let expected = expected(name);
     std::thread::scope(|scope| {
-        for (place, read) in READS.iter().enumerate() {
-            let (fault, expected) = (fault.clone(), &expected[place]);
+        for (index, read) in READS.iter().enumerate() {
+            let (fault, expected) = (fault.clone(), &expected[index]);
             scope.spawn(move || {
-                let run = server(&format!("{name}-{place}"), times, fault).gpuctl(read);
+                let run = server(&format!("{name}-{index}"), times, fault).gpuctl(read);
                 assert_eq!(
-                    (run.code, still(&run.out)),
-                    (0, still(&expected.out)),
+                    (run.code, mask_times(&run.out)),
+                    (0, mask_times(&expected.out)),
                     "{name}: {read:?}: {}",
                     run.err
                 );
@@ -139,26 +138,27 @@ fn heals(
     });
 }
 
-/// Runs every command against a server whose fault stays: each says so, prints nothing, and ends.
+/// Runs every command concurrently against servers with a permanent fault. Each must end in time with
+/// an error and an empty stdout.
 fn ends(
     name: &str,
     within: Duration,
-    more: &[&str],
+    options: &[&str],
     fault: impl Fn(Vec<u8>) -> Answer + Clone + Send + Sync + 'static,
 ) {
     std::thread::scope(|scope| {
-        for (place, read) in READS.iter().chain(&OTHERS).enumerate() {
+        for (index, read) in READS.iter().chain(&OTHERS).enumerate() {
             let fault = fault.clone();
             scope.spawn(move || {
-                let run = server(&format!("{name}-{place}"), ALWAYS, fault)
-                    .gpuctl(&[more, read].concat());
+                let run = server(&format!("{name}-{index}"), ALWAYS, fault)
+                    .gpuctl(&[options, read].concat());
                 assert!(
                     run.code == 6 || run.code == 1,
                     "{name}: {read:?} exits {}: {}",
                     run.code,
                     run.err
                 );
-                assert_eq!(run.out, "", "{name}: {read:?} prints a part");
+                assert_eq!(run.out, "", "{name}: {read:?} prints a partial result");
                 assert!(
                     run.err.contains("error") && !run.err.contains("panicked"),
                     "{name}: {read:?}: {}",
@@ -175,13 +175,14 @@ fn ends(
     });
 }
 
-/// Cuts an answer at a place between its first byte and its last.
+/// Truncates a response: 50 to its first half, 100 by its last byte, any other number to that many
+/// bytes.
 fn cut(at: usize) -> impl Fn(Vec<u8>) -> Answer + Clone + Send + Sync + 'static {
     move |mut bytes| {
         let end = match at {
             50 => bytes.len() / 2,
             100 => bytes.len() - 1,
-            few => few,
+            length => length,
         };
         bytes.truncate(end);
         Answer::Bytes(bytes)
@@ -226,7 +227,7 @@ fn r2_too_many_requests() {
             &format!("r2-{name}"),
             1,
             Duration::from_secs(40),
-            move |_| Answer::Bytes(whole(429, "application/json", header, body.as_bytes())),
+            move |_| Answer::Bytes(response(429, "application/json", header, body.as_bytes())),
         );
     }
 }
@@ -246,7 +247,7 @@ fn r3_errors_of_the_server() {
             ),
             ("empty", "text/plain", String::new()),
         ] {
-            let fault = move |_| Answer::Bytes(whole(code, media, "", body.as_bytes()));
+            let fault = move |_| Answer::Bytes(response(code, media, "", body.as_bytes()));
             heals(
                 &format!("r3-{code}-{name}-once"),
                 1,
@@ -278,21 +279,21 @@ fn r5_answers_that_drip() {
     ends("r5-drip", within, &limit, Answer::Slowly);
     ends("r5-headers", within, &limit, |mut bytes| {
         bytes.truncate(20);
-        Answer::Then(bytes)
+        Answer::BytesThenStall(bytes)
     });
     ends("r5-body", within, &limit, |mut bytes| {
         bytes.truncate(bytes.len() - 5);
-        Answer::Then(bytes)
+        Answer::BytesThenStall(bytes)
     });
 }
 
-/// Asks for jobs where their list is such a body in such an encoding, the first so many times.
-fn jobs_of(name: &str, times: usize, media: &'static str, body: Vec<u8>) -> Run {
-    let server = Server::start(name, move |asked, count| {
-        if asked.contains("/batch/v1/jobs?") && count <= times {
-            return Answer::Bytes(whole(200, media, "", &body));
+/// Runs `get jobs` against a server whose list of jobs is `body` the first `times` times.
+fn get_jobs(name: &str, times: usize, media: &'static str, body: Vec<u8>) -> Run {
+    let server = Server::start(name, move |request, count| {
+        if request.contains("/batch/v1/jobs?") && count <= times {
+            return Answer::Bytes(response(200, media, "", &body));
         }
-        Answer::Bytes(healthy(asked))
+        Answer::Bytes(healthy(request))
     });
     server.gpuctl(&["get", "jobs", "-o", "name"])
 }
@@ -316,7 +317,7 @@ fn r6_answers_that_are_corrupt() {
         ("array", b"[]".to_vec()),
         ("text", b"\"nothing\"".to_vec()),
     ] {
-        let run = jobs_of(&format!("r6-{name}"), ALWAYS, "application/json", body);
+        let run = get_jobs(&format!("r6-{name}"), ALWAYS, "application/json", body);
         assert_eq!((run.code, run.out.as_str()), (6, ""), "{name}: {}", run.err);
         assert!(
             run.err.contains("http://127.0.0.1") && run.err.contains("byte"),
@@ -324,12 +325,12 @@ fn r6_answers_that_are_corrupt() {
             run.err
         );
     }
-    // A number that no object can have hides nothing of the rest.
+    // An invalid number in one object does not hide the other objects.
     for (name, count) in [("number", "99999999999999999999999"), ("negative", "-1")] {
         let odd = format!(
             "{{\"metadata\":{{\"name\":\"odd\"}},\"spec\":{{\"parallelism\":{count}}}}},{{\"metadata\":{{\"name\":\"good\"}}}}"
         );
-        let run = jobs_of(
+        let run = get_jobs(
             &format!("r6-{name}"),
             ALWAYS,
             "application/json",
@@ -342,13 +343,14 @@ fn r6_answers_that_are_corrupt() {
             run.err
         );
     }
-    let run = jobs_of("r6-long", ALWAYS, "application/json", list(&long));
+    let run = get_jobs("r6-long", ALWAYS, "application/json", list(&long));
     assert!(
         run.code == 0 && run.took < Duration::from_secs(5),
-        "a name of ten million bytes is a name: {}",
+        "a name of ten million bytes is valid: {}",
         run.err
     );
-    // What is no protobuf is asked for as JSON; who has nothing else is no API server.
+    // An invalid protobuf response is requested again as JSON. A server that keeps sending invalid
+    // protobuf is an error.
     for (name, body) in [
         ("garbage", b"garbage".to_vec()),
         (
@@ -358,15 +360,15 @@ fn r6_answers_that_are_corrupt() {
         ("wrong", b"k8s\0\x12\x02\x0a\xff".to_vec()),
     ] {
         let media = "application/vnd.kubernetes.protobuf";
-        let run = jobs_of(&format!("r6-once-{name}"), 1, media, body.clone());
+        let run = get_jobs(&format!("r6-once-{name}"), 1, media, body.clone());
         assert_eq!(run.code, 0, "{name}: {}", run.err);
-        let run = jobs_of(&format!("r6-always-{name}"), ALWAYS, media, body);
+        let run = get_jobs(&format!("r6-always-{name}"), ALWAYS, media, body);
         assert_eq!((run.code, run.out.as_str()), (6, ""), "{name}: {}", run.err);
     }
 }
 
 #[test]
-fn r7_objects_of_other_shapes() {
+fn r7_malformed_objects() {
     let meta = json!({"name": "odd", "namespace": "team-a", "labels": {"app.kubernetes.io/managed-by": "gpuctl", "gpuctl/kind": "training"}});
     let with = |limit: &str| json!({"metadata": meta, "spec": {"template": {"spec": {"containers": [{"name": "c", "resources": {"limits": {"nvidia.com/gpu": limit}}}]}}}});
     for (name, item) in [
@@ -385,7 +387,7 @@ fn r7_objects_of_other_shapes() {
             json!({"metadata": meta, "spec": {"unheard": {"of": [1, 2, null]}}, "extra": null}),
         ),
     ] {
-        let run = jobs_of(
+        let run = get_jobs(
             &format!("r7-{name}"),
             ALWAYS,
             "application/json",
@@ -400,24 +402,24 @@ fn r7_objects_of_other_shapes() {
             run.out
         );
     }
-    // A list that is null is empty, and one with something else in it is told.
-    let none = jobs_of(
+    // A null list is empty, as Go writes it; a null item causes a warning.
+    let empty = get_jobs(
         "r7-null",
         ALWAYS,
         "application/json",
         b"{\"metadata\":{},\"items\":null}".to_vec(),
     );
-    assert_eq!(none.code, 0, "{}", none.err);
-    let null = jobs_of(
+    assert_eq!(empty.code, 0, "{}", empty.err);
+    let null_item = get_jobs(
         "r7-null-item",
         ALWAYS,
         "application/json",
         b"{\"metadata\":{},\"items\":[null]}".to_vec(),
     );
     assert!(
-        null.code == 0 && null.err.contains("cannot be read"),
+        null_item.code == 0 && null_item.err.contains("cannot be read"),
         "{}",
-        null.err
+        null_item.err
     );
 }
 
@@ -425,15 +427,16 @@ fn r7_objects_of_other_shapes() {
 fn r4_lists_that_expire_on_any_page() {
     let job = |name: String| json!({"metadata": {"name": name, "namespace": "team-a", "uid": name, "labels": {"gpuctl/kind": "training"}}, "status": {"conditions": [{"type": "Complete", "status": "True"}]}});
     for expired in 1..4_usize {
-        let server = Server::start(&format!("r4-{expired}"), move |asked, _| {
-            if !asked.contains("/batch/v1/jobs?") {
+        let server = Server::start(&format!("r4-{expired}"), move |request, _| {
+            if !request.contains("/batch/v1/jobs?") {
                 return empty_list();
             }
-            let page: usize = asked.split_once("continue=page").map_or(0, |(_, rest)| {
+            let page: usize = request.split_once("continue=page").map_or(0, |(_, rest)| {
                 rest.split(['-', '&', ' ']).next().unwrap().parse().unwrap()
             });
-            // The state of the list is gone; the token in the refusal goes on without it.
-            if page == expired && !asked.contains("-again") {
+            // The snapshot of the list has expired. The Status carries a token that continues the
+            // list from the latest state.
+            if page == expired && !request.contains("-again") {
                 let status = json!({"kind": "Status", "code": 410, "reason": "Expired", "message": "too old", "metadata": {"continue": format!("page{page}-again")}});
                 return Answer::Json(410, status);
             }
@@ -442,7 +445,7 @@ fn r4_lists_that_expire_on_any_page() {
             } else {
                 String::new()
             };
-            let next = if asked.contains("-again") && page < 4 {
+            let next = if request.contains("-again") && page < 4 {
                 format!("{next}-again")
             } else {
                 next
@@ -453,15 +456,15 @@ fn r4_lists_that_expire_on_any_page() {
             )
         });
         let run = server.gpuctl(&["get", "jobs", "-o", "name"]);
-        let all: String = (0..=4).map(|page| format!("team-a/job-{page}\n")).collect();
-        assert_eq!((run.code, run.out), (0, all), "{}", run.err);
+        let expected: String = (0..=4).map(|page| format!("team-a/job-{page}\n")).collect();
+        assert_eq!((run.code, run.out), (0, expected), "{}", run.err);
     }
-    // A second time is an error, not a shorter list.
-    let server = Server::start("r4-twice", move |asked, _| {
-        if !asked.contains("/batch/v1/jobs?") {
+    // A second 410 is an error, not a truncated list.
+    let server = Server::start("r4-twice", move |request, _| {
+        if !request.contains("/batch/v1/jobs?") {
             return empty_list();
         }
-        match asked.contains("continue=") {
+        match request.contains("continue=") {
             true => Answer::Json(
                 410,
                 json!({"kind": "Status", "code": 410, "reason": "Expired", "message": "too old", "metadata": {"continue": "again"}}),

@@ -1,4 +1,4 @@
-//! The raw server, and gpuctl run against it.
+//! The raw TCP server, and functions that run gpuctl against it.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -10,35 +10,35 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-/// What the server does with one request.
+/// The server's behaviour for one request.
 pub enum Answer {
     Json(u16, Value),
     Headers(u16, &'static str, Value),
     Html(&'static str),
-    /// The first half of the answer, then the end.
+    /// The first half of the response, then the end of the connection.
     Half(Value),
     Reset,
-    /// A WebSocket with these messages, each the number of its channel and a text; then it breaks
-    /// without a word.
+    /// A WebSocket with these messages, each a channel number and a text. The connection then ends
+    /// without a close frame.
     Broken(&'static [(u8, &'static str)]),
-    /// A WebSocket on which nothing ever comes.
+    /// A WebSocket without messages.
     Silent,
-    /// Headers, and then nothing for longer than anybody waits.
+    /// Headers, then nothing for 60 s.
     Stall,
-    /// These bytes as they are, then the end.
+    /// These bytes, then the end of the connection.
     Bytes(Vec<u8>),
-    /// These bytes, then nothing for longer than anybody waits.
-    Then(Vec<u8>),
-    /// One of these bytes every fifth of a second.
+    /// These bytes, then nothing for 60 s.
+    BytesThenStall(Vec<u8>),
+    /// One of these bytes every 200 ms.
     Slowly(Vec<u8>),
-    /// Spaces as long as anybody reads them; the number grows by those that were sent.
+    /// Spaces until the client closes the connection. The counter holds the bytes sent.
     Endless(Arc<AtomicU64>),
 }
 
 pub struct Server {
     pub port: u16,
     pub seen: Arc<Mutex<Vec<String>>>,
-    /// Headers that say who asks.
+    /// Authorization and impersonation headers.
     pub headers: Arc<Mutex<Vec<String>>>,
     pub folder: PathBuf,
 }
@@ -58,7 +58,7 @@ pub fn empty_list() -> Answer {
 }
 
 impl Server {
-    /// `answer` gets «METHOD path» and how often it was asked.
+    /// `answer` gets `METHOD path` and the number of such requests so far.
     pub fn start(
         name: &str,
         answer: impl Fn(&str, usize) -> Answer + Send + Sync + 'static,
@@ -67,12 +67,12 @@ impl Server {
         let port = listener.local_addr().unwrap().port();
         let seen: Arc<Mutex<Vec<String>>> = Arc::default();
         let headers: Arc<Mutex<Vec<String>>> = Arc::default();
-        let (answer, log, asked_by) = (Arc::new(answer), Arc::clone(&seen), Arc::clone(&headers));
+        let (answer, log, identity) = (Arc::new(answer), Arc::clone(&seen), Arc::clone(&headers));
         std::thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
-                let (answer, log, asked_by) =
-                    (Arc::clone(&answer), Arc::clone(&log), Arc::clone(&asked_by));
-                std::thread::spawn(move || serve(stream, &*answer, &log, &asked_by));
+                let (answer, log, identity) =
+                    (Arc::clone(&answer), Arc::clone(&log), Arc::clone(&identity));
+                std::thread::spawn(move || serve(stream, &*answer, &log, &identity));
             }
         });
         let folder =
@@ -148,23 +148,23 @@ fn serve(
             }
         }
         std::io::copy(&mut reader.by_ref().take(length), &mut std::io::sink()).unwrap();
-        let asked = first.rsplit_once(" HTTP").unwrap().0.to_owned();
+        let request = first.rsplit_once(" HTTP").unwrap().0.to_owned();
         let count = {
             let mut log = log.lock().unwrap();
-            log.push(asked.clone());
-            log.iter().filter(|other| **other == asked).count()
+            log.push(request.clone());
+            log.iter().filter(|earlier| **earlier == request).count()
         };
-        let head = |code: u16, kind: &str, more: &str, length: usize| {
+        let head = |code: u16, media: &str, headers: &str, length: usize| {
             format!(
-                "HTTP/1.1 {code} X\r\nContent-Type: {kind}\r\n{more}Content-Length: {length}\r\n\r\n"
+                "HTTP/1.1 {code} X\r\nContent-Type: {media}\r\n{headers}Content-Length: {length}\r\n\r\n"
             )
         };
-        let text = match answer(&asked, count) {
+        let text = match answer(&request, count) {
             Answer::Json(code, body) => {
                 head(code, "application/json", "", body.to_string().len()) + &body.to_string()
             }
-            Answer::Headers(code, more, body) => {
-                head(code, "application/json", more, body.to_string().len()) + &body.to_string()
+            Answer::Headers(code, headers, body) => {
+                head(code, "application/json", headers, body.to_string().len()) + &body.to_string()
             }
             Answer::Html(page) => head(200, "text/html; charset=utf-8", "", page.len()) + page,
             Answer::Half(body) => {
@@ -175,17 +175,18 @@ fn serve(
             }
             Answer::Reset => return,
             Answer::Broken(messages) => {
-                let _ = stream.write_all(switched(&key).as_bytes());
+                let _ = stream.write_all(switching_protocols(&key).as_bytes());
                 for (channel, text) in messages {
                     let length = u8::try_from(text.len() + 1).unwrap();
                     let _ =
                         stream.write_all(&[&[0x82, length, *channel], text.as_bytes()].concat());
                 }
+                // The client reads the messages before the connection ends.
                 std::thread::sleep(Duration::from_millis(300));
                 return;
             }
             Answer::Silent => {
-                let _ = stream.write_all(switched(&key).as_bytes());
+                let _ = stream.write_all(switching_protocols(&key).as_bytes());
                 std::thread::sleep(Duration::from_secs(60));
                 return;
             }
@@ -193,7 +194,7 @@ fn serve(
                 let _ = stream.write_all(&bytes);
                 return;
             }
-            Answer::Then(bytes) => {
+            Answer::BytesThenStall(bytes) => {
                 let _ = stream.write_all(&bytes);
                 std::thread::sleep(Duration::from_secs(60));
                 return;
@@ -228,7 +229,7 @@ fn serve(
     }
 }
 
-fn switched(key: &str) -> String {
+fn switching_protocols(key: &str) -> String {
     let accepted = tokio_tungstenite::tungstenite::handshake::derive_accept_key(key.as_bytes());
     format!(
         "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: {accepted}\r\nSec-WebSocket-Protocol: v5.channel.k8s.io\r\n\r\n"

@@ -1,4 +1,4 @@
-//! What agents see of variables that programs print, and of changes before they confirm them.
+//! Agents' views of variables that programs print, and of changes before a confirmation.
 
 use gpuctl_sandbox::Persona;
 use serde_json::{Value, json};
@@ -109,7 +109,7 @@ fn a_deletion_previews_the_object_that_it_deletes() {
     );
     let answer = agent.confirmed("delete_quota", json!({"quota": "q-elsewhere"}));
     assert!(answer.contains("it applied in agent-elsewhere"), "{answer}");
-    // A job that somebody created in place of the one in the preview stays.
+    // A job that was created after the preview under the same name is not deleted.
     let arguments = json!({"job": "elsewhere", "namespace": "agent-elsewhere"});
     let preview = agent.text("delete_job", arguments.clone());
     gpuctl_as(
@@ -142,15 +142,15 @@ fn a_confirmed_change_stays_in_the_cluster_of_its_preview() {
     let mut kubeconfig: Value =
         serde_json::from_slice(&std::fs::read(cluster().kubeconfig(Persona::Admin)).unwrap())
             .unwrap();
-    let context = |name: &str, of: &Value| {
-        let Value::Object(mut context) = of["context"].clone() else {
-            panic!("{of}")
+    let context = |name: &str, original: &Value| {
+        let Value::Object(mut context) = original["context"].clone() else {
+            panic!("{original}")
         };
         context.insert("namespace".to_owned(), format!("agent-{name}").into());
         json!({"name": name, "context": context})
     };
-    let own = kubeconfig["contexts"][0].clone();
-    kubeconfig["contexts"] = json!([context("first", &own), context("second", &own)]);
+    let original = kubeconfig["contexts"][0].clone();
+    kubeconfig["contexts"] = json!([context("first", &original), context("second", &original)]);
     let mut choose = |current: &str, first: &str| {
         kubeconfig["current-context"] = current.into();
         kubeconfig["contexts"][0]["context"]["namespace"] = first.into();

@@ -90,15 +90,22 @@ fn answer(stream: TcpStream, writer: &Writer) {
             }
         }
         let _ = std::io::copy(&mut input.by_ref().take(length), &mut std::io::sink());
-        let asked = first.rsplit_once(" HTTP").map_or("", |(asked, _)| asked);
-        if writer(asked, &mut output).is_err() {
+        let request = first
+            .rsplit_once(" HTTP")
+            .map_or("", |(request, _)| request);
+        if writer(request, &mut output).is_err() {
             return;
         }
     }
 }
 
 /// Writes a complete response.
-fn whole(output: &mut TcpStream, code: u16, media: &str, body: &[u8]) -> std::io::Result<()> {
+fn write_response(
+    output: &mut TcpStream,
+    code: u16,
+    media: &str,
+    body: &[u8],
+) -> std::io::Result<()> {
     write!(
         output,
         "HTTP/1.1 {code} X\r\nContent-Type: {media}\r\nContent-Length: {}\r\n\r\n",
@@ -108,7 +115,7 @@ fn whole(output: &mut TcpStream, code: u16, media: &str, body: &[u8]) -> std::io
 }
 
 fn json_answer(output: &mut TcpStream, body: &serde_json::Value) -> std::io::Result<()> {
-    whole(output, 200, "application/json", body.to_string().as_bytes())
+    write_response(output, 200, "application/json", body.to_string().as_bytes())
 }
 
 /// Repeats a block until the client disconnects; the response has no length.
@@ -212,7 +219,7 @@ fn measured(mut command: Command) -> Measured {
 }
 
 #[test]
-fn a_list_without_an_end_is_given_up() {
+fn an_endless_list_is_cut_off() {
     let page = |objects: usize, token: &str| {
         let items: Vec<_> = (0..objects)
             .map(|index| json!({"metadata": {"name": format!("n{index}"), "uid": token}}))
@@ -258,7 +265,7 @@ fn one_page_of_millions_of_empty_objects_is_refused() {
             "{{\"kind\":\"List\",\"metadata\":{{}},\"items\":[{}{{}}]}}",
             "{},".repeat(10 << 20)
         );
-        whole(output, 200, "application/json", body.as_bytes())
+        write_response(output, 200, "application/json", body.as_bytes())
     });
     attack.run(&["get", "nodes"]).fails(6, "does not end");
 }
@@ -271,15 +278,15 @@ fn failed_job(
     let labels = json!({"app.kubernetes.io/managed-by": "gpuctl", "gpuctl/job": "a", "gpuctl/kind": "training"});
     let job = json!({"metadata": {"name": "a", "namespace": "team-a", "uid": "u", "labels": labels}, "spec": {}, "status": {
         "failed": 1, "conditions": [{"type": "Failed", "status": "True", "reason": "BackoffLimitExceeded", "message": "m"}]}});
-    let mut own = labels.clone();
-    own["batch.kubernetes.io/job-name"] = json!("a");
-    let pod = json!({"metadata": {"name": "a-0", "namespace": "team-a", "uid": "p", "labels": own, "ownerReferences": [
+    let mut pod_labels = labels.clone();
+    pod_labels["batch.kubernetes.io/job-name"] = json!("a");
+    let pod = json!({"metadata": {"name": "a-0", "namespace": "team-a", "uid": "p", "labels": pod_labels, "ownerReferences": [
         {"apiVersion": "batch/v1", "kind": "Job", "name": "a", "uid": "u", "controller": true}]},
         "spec": {"nodeName": "n", "containers": [{"name": "main", "image": "i"}]},
         "status": {"phase": "Failed", "containerStatuses": [{"name": "main", "restartCount": 0, "ready": false, "image": "i",
             "imageID": "", "state": {"terminated": {"exitCode": 1, "reason": "Error"}}}]}});
-    Attack::start(name, move |asked, output| {
-        let path = asked.split_once(' ').map_or("", |(_, path)| path);
+    Attack::start(name, move |request, output| {
+        let path = request.split_once(' ').map_or("", |(_, path)| path);
         let list = |item: &serde_json::Value| json!({"kind": "List", "apiVersion": "v1", "metadata": {}, "items": [item]});
         match path {
             path if path.contains("/log?") => log(output),
@@ -293,7 +300,7 @@ fn failed_job(
 }
 
 #[test]
-fn logs_and_lines_without_an_end_are_cut() {
+fn endless_logs_and_lines_are_truncated() {
     let numbered: String = (1..=5000)
         .map(|step| format!("2026-01-01T00:00:00.000000001Z step {step} loss 2.5\n"))
         .collect();
@@ -328,7 +335,7 @@ fn logs_and_lines_without_an_end_are_cut() {
 }
 
 #[test]
-fn a_search_in_a_log_without_an_end_keeps_the_newest_lines_and_times_out() {
+fn a_search_in_an_endless_log_keeps_the_newest_lines_and_times_out() {
     let attack = failed_job("endless-grep", |output| {
         endless(
             output,
@@ -343,13 +350,13 @@ fn a_search_in_a_log_without_an_end_keeps_the_newest_lines_and_times_out() {
 }
 
 #[test]
-fn messages_of_servers_are_cut_and_count_what_is_missing() {
+fn long_server_messages_are_truncated_and_count_the_omitted_part() {
     let long = "x".repeat(20 << 20);
     let status = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": long,
         "reason": "Forbidden", "code": 403});
     let body = status.to_string();
     let attack = Attack::start("long-status", move |_, output| {
-        whole(output, 403, "application/json", body.as_bytes())
+        write_response(output, 403, "application/json", body.as_bytes())
     });
     for format in ["table", "json"] {
         let run = attack
@@ -367,19 +374,19 @@ fn messages_of_servers_are_cut_and_count_what_is_missing() {
     }
     let page = format!("<html><title>{}</title></html>", "y".repeat(5 << 20));
     let attack = Attack::start("long-title", move |_, output| {
-        whole(output, 200, "text/html", page.as_bytes())
+        write_response(output, 200, "text/html", page.as_bytes())
     });
     let run = attack.run(&["get", "jobs"]).fails(6, "more bytes)");
     assert!(run.err.len() < 2000, "{} bytes", run.err.len());
 }
 
 #[test]
-fn a_long_error_of_prometheus_is_cut() {
+fn a_long_prometheus_error_is_truncated() {
     let body = json!({"status": "error", "errorType": "execution", "error": "z".repeat(6 << 20)})
         .to_string();
-    let attack = Attack::start("long-prometheus", move |asked, output| {
-        match asked.contains("/api/v1/query") {
-            true => whole(output, 422, "application/json", body.as_bytes()),
+    let attack = Attack::start("long-prometheus", move |request, output| {
+        match request.contains("/api/v1/query") {
+            true => write_response(output, 422, "application/json", body.as_bytes()),
             false => empty(output),
         }
     });
@@ -401,32 +408,33 @@ fn a_long_error_of_prometheus_is_cut() {
 }
 
 #[test]
-fn answers_of_prometheus_without_end_do_not_fill_the_memory() {
+fn endless_prometheus_responses_do_not_fill_memory() {
     let begin = r#"{"status":"success","data":{"resultType":"vector","result":["#;
     for (name, block) in [
         ("series", &br#"{"metric":{}},"#[..]),
         ("labels", br#"{"metric":{"":"","a":"","b":""}},"#),
     ] {
-        let attack = Attack::start(
-            &format!("prometheus-{name}"),
-            move |asked, output| match asked.contains("/api/v1/query") {
-                true => endless(output, "application/json", begin, block),
-                false => empty(output),
-            },
-        );
+        let attack =
+            Attack::start(
+                &format!("prometheus-{name}"),
+                move |request, output| match request.contains("/api/v1/query") {
+                    true => endless(output, "application/json", begin, block),
+                    false => empty(output),
+                },
+            );
         let prometheus = format!("http://127.0.0.1:{}", attack.port);
         attack
             .run(&["--prometheus", &prometheus, "top", "jobs"])
             .within_limits();
     }
-    let attack = Attack::start("prometheus-closed", move |asked, output| {
-        match asked.contains("/api/v1/query") {
+    let attack = Attack::start("prometheus-closed", move |request, output| {
+        match request.contains("/api/v1/query") {
             true => {
                 let body = format!(
                     "{begin}{}{{\"metric\":{{}}}}]}}}}",
                     r#"{"metric":{}},"#.repeat(4 << 20)
                 );
-                whole(output, 200, "application/json", body.as_bytes())
+                write_response(output, 200, "application/json", body.as_bytes())
             }
             false => empty(output),
         }
@@ -457,7 +465,7 @@ fn replayed(path: &std::path::Path) -> Measured {
 }
 
 #[test]
-fn a_bundle_that_unpacks_to_too_much_is_refused() {
+fn a_bundle_that_unpacks_beyond_the_limit_is_refused() {
     let bombs = [
         (
             "zeros",
@@ -521,7 +529,7 @@ fn a_bundle_is_a_regular_file_of_a_limited_size() {
 }
 
 #[test]
-fn files_that_are_read_whole_have_a_limit() {
+fn files_read_into_memory_have_a_size_limit() {
     let attack = Attack::start("large-files", |_, output| empty(output));
     let large = attack.folder.join("large");
     std::fs::File::create(&large)
@@ -566,7 +574,7 @@ fn files_that_are_read_whole_have_a_limit() {
 }
 
 #[test]
-fn pipes_of_the_shell_are_read_whole() {
+fn shell_pipes_are_read_completely() {
     let attack = Attack::start("pipes", |_, output| empty(output));
     let kubeconfig = attack.folder.join("config");
     for (arguments, code) in [
@@ -596,7 +604,7 @@ fn pipes_of_the_shell_are_read_whole() {
 const PLUGIN: &str = "yes canary-not-a-secret";
 
 #[test]
-fn a_program_that_prints_without_an_end_is_killed() {
+fn a_program_with_endless_output_is_killed() {
     let folder = std::env::temp_dir().join(format!("gpuctl-bounds-{}-plugin", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     let exec = json!({"apiVersion": "client.authentication.k8s.io/v1", "command": "sh", "args": ["-c", PLUGIN],
@@ -632,7 +640,7 @@ fn a_program_that_prints_without_an_end_is_killed() {
 }
 
 #[test]
-fn too_few_file_descriptors_are_an_error_and_no_panic() {
+fn too_few_file_descriptors_cause_an_error_and_not_a_panic() {
     for limit in 5..16 {
         let mut command = Command::new("sh");
         command.args([
@@ -646,7 +654,7 @@ fn too_few_file_descriptors_are_an_error_and_no_panic() {
 }
 
 #[test]
-fn the_name_of_a_metric_is_no_matcher() {
+fn a_metric_name_cannot_inject_a_matcher() {
     for matcher in ["__name__=up", "__name__=~up.*", "{__name__=~\"up\"}"] {
         let mut command = gpuctl();
         command.args(["get", "nodes", "--match", matcher]);
@@ -656,7 +664,7 @@ fn the_name_of_a_metric_is_no_matcher() {
 
 /// The `pod:` block must not reach paths and fields that `host_path` and `security` refuse.
 #[test]
-fn the_pod_overlay_is_held_to_the_rules_of_the_other_fields() {
+fn the_pod_overlay_follows_the_rules_of_other_fields() {
     let folders = [
         "/",
         "//",

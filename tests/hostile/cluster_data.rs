@@ -28,18 +28,19 @@ fn pod(namespace: &str, name: &str, gpus: &str) -> Value {
 }
 
 /// The paths of a user's requests, from the API server's audit log.
-fn asked(of: Persona) -> Vec<String> {
+fn requests_by(persona: Persona) -> Vec<String> {
     let text = std::fs::read_to_string(cluster().folder().join("audit.log")).unwrap_or_default();
     let entries = text
         .lines()
         .filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    let own = entries.filter(|entry| entry["user"]["username"] == of.user());
-    own.map(|entry| entry["requestURI"].as_str().unwrap_or_default().to_owned())
+    entries
+        .filter(|entry| entry["user"]["username"] == persona.user())
+        .map(|entry| entry["requestURI"].as_str().unwrap_or_default().to_owned())
         .collect()
 }
 
 #[test]
-fn owners_of_pods_lead_to_no_request_but_reads_of_workloads() {
+fn owners_of_pods_cause_only_reads_of_workloads() {
     let space = "hostile-owners";
     namespace(space);
     admin().apply(&json!({
@@ -68,8 +69,8 @@ fn owners_of_pods_lead_to_no_request_but_reads_of_workloads() {
         // The API server refuses some of these itself.
         let _ = admin().try_run(&["create", "-f", "-"], &pod.to_string());
     }
-    let made = admin().json(&["get", "pods", "-n", space]);
-    assert!(made["items"].as_array().unwrap().len() >= 8, "{made}");
+    let pods = admin().json(&["get", "pods", "-n", space]);
+    assert!(pods["items"].as_array().unwrap().len() >= 8, "{pods}");
     let seen = gpuctl_as(
         Persona::Heidi,
         &["get", "workloads", "-n", space, "-o", "json"],
@@ -92,15 +93,16 @@ fn owners_of_pods_lead_to_no_request_but_reads_of_workloads() {
             "",
         );
     }
-    let paths = asked(Persona::Heidi);
+    let paths = requests_by(Persona::Heidi);
     assert!(
         paths
             .iter()
             .any(|path| path.contains(&format!("/namespaces/{space}/pods"))),
         "{paths:?}"
     );
-    let own = paths.iter().filter(|path| path.contains(space));
-    let led: Vec<&String> = own
+    let unexpected: Vec<&String> = paths
+        .iter()
+        .filter(|path| path.contains(space))
         .filter(|path| {
             [
                 "proxy",
@@ -117,11 +119,11 @@ fn owners_of_pods_lead_to_no_request_but_reads_of_workloads() {
             .any(|part| path.contains(part))
         })
         .collect();
-    assert!(led.is_empty(), "{led:?}");
+    assert!(unexpected.is_empty(), "{unexpected:?}");
 }
 
 #[test]
-fn unreadable_times_and_counts_hide_nothing() {
+fn unreadable_times_and_counts_do_not_hide_objects() {
     let space = "hostile-times";
     namespace(space);
     admin().apply(&pod(space, "victim", "1"));
@@ -174,7 +176,7 @@ fn unreadable_times_and_counts_hide_nothing() {
 }
 
 #[test]
-fn impossible_requests_are_not_counted_and_are_named() {
+fn impossible_requests_are_reported_and_not_counted() {
     let space = "hostile-numbers";
     namespace(space);
     for index in 0..3 {
@@ -293,7 +295,7 @@ impl Drop for Defaults {
 }
 
 #[test]
-fn defaults_of_somebody_else_reach_no_pod_silently() {
+fn foreign_defaults_never_apply_silently() {
     let space = "hostile-defaults";
     namespace(space);
     let mut host = node("default-01", None, &[("nvidia.com/gpu", 8)]);
@@ -349,7 +351,7 @@ fn defaults_of_somebody_else_reach_no_pod_silently() {
     let run = create(&["--dry-run=client", "-o", "yaml"]).ok();
     assert!(
         run.err.contains("nothing that can be read"),
-        "an unmarked namespace stops nobody: {}",
+        "an unmarked namespace must not block a create: {}",
         run.err
     );
     let site = "kind: defaults\nversion: v1\npools: {deceived: {queue: a}}\n";
@@ -388,21 +390,21 @@ fn defaults_of_somebody_else_reach_no_pod_silently() {
         "{}",
         run.err
     );
-    let made = admin().json(&["get", "job", "t", "-n", space])["spec"]["template"].to_string();
+    let template = admin().json(&["get", "job", "t", "-n", space])["spec"]["template"].to_string();
     assert!(
-        made.contains("HTTPS_PROXY") && made.contains("berlin"),
-        "{made}"
+        template.contains("HTTPS_PROXY") && template.contains("berlin"),
+        "{template}"
     );
     assert!(
-        !made.contains("LD_PRELOAD")
-            && !made.contains("BASH_ENV")
-            && !made.contains("other-service"),
-        "{made}"
+        !template.contains("LD_PRELOAD")
+            && !template.contains("BASH_ENV")
+            && !template.contains("other-service"),
+        "{template}"
     );
 }
 
 #[test]
-fn a_name_that_leads_out_of_its_path_is_refused() {
+fn a_name_with_a_path_traversal_is_refused() {
     gpuctl_as(Persona::Admin, &["describe", "job", "../x"], "")
         .exits(2)
         .says("error: ");

@@ -99,12 +99,12 @@ impl Session {
                 "gpuctl completion fish | source",
             ),
         };
-        let own = Path::new(env!("CARGO_BIN_EXE_gpuctl"))
+        let folder_of_gpuctl = Path::new(env!("CARGO_BIN_EXE_gpuctl"))
             .parent()
             .unwrap()
             .display()
             .to_string();
-        let path = format!("{own}:{}", std::env::var("PATH").unwrap());
+        let path = format!("{folder_of_gpuctl}:{}", std::env::var("PATH").unwrap());
         let (home, kubeconfig) = (
             folder.display().to_string(),
             cluster().kubeconfig(Persona::Admin).display().to_string(),
@@ -144,33 +144,33 @@ impl Session {
 
     /// Completes a word until the screen shows the expected result: a cluster on a busy machine may
     /// answer too late.
-    fn completes(&mut self, line: &str, wanted: &str) {
-        self.completes_after(line, wanted, |_| ());
+    fn completes(&mut self, line: &str, expected: &str) {
+        self.completes_after(line, expected, |_| ());
     }
 
     /// Does the same, with `prepare` before each attempt.
-    fn completes_after(&mut self, line: &str, wanted: &str, prepare: impl Fn(&Self)) {
+    fn completes_after(&mut self, line: &str, expected: &str, prepare: impl Fn(&Self)) {
         let done = (0..30).any(|_| {
             prepare(self);
-            self.types(&format!("{line}\t")).contains(wanted)
+            self.types(&format!("{line}\t")).contains(expected)
         });
         assert!(
             done,
-            "`{line}` does not become `{wanted}`:\n{}",
+            "`{line}` was not completed to `{expected}`:\n{}",
             self.tty.text()
         );
     }
 
     /// Adds hostile names to all cached names, with a current timestamp.
     fn poison(&self) {
-        let found = self.folder.join("cache/gpuctl/found");
-        for path in fs::read_dir(found)
+        let cache = self.folder.join("cache/gpuctl/found");
+        for path in fs::read_dir(cache)
             .unwrap()
             .map(|entry| entry.unwrap().path())
         {
-            let mut kept: Value =
+            let mut entry: Value =
                 serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
-            let Some(names) = kept["answer"]["names"].as_array_mut() else {
+            let Some(names) = entry["answer"]["names"].as_array_mut() else {
                 continue;
             };
             *names = HOSTILE
@@ -179,8 +179,8 @@ impl Session {
                 .map(|(index, name)| json!(format!("h{index}-{name}")))
                 .collect();
             names.push("harmless-cached".into());
-            kept["answer"]["at"] = jiff::Timestamp::now().as_second().into();
-            fs::write(&path, kept.to_string()).unwrap();
+            entry["answer"]["at"] = jiff::Timestamp::now().as_second().into();
+            fs::write(&path, entry.to_string()).unwrap();
         }
     }
 
@@ -307,7 +307,7 @@ fn fish_runs_no_name_that_it_completes() {
 /// PowerShell and elvish are not installed here, so the test parses their answers as their scripts
 /// would.
 #[test]
-fn every_protocol_offers_harmless_names_alone() {
+fn every_protocol_offers_only_harmless_names() {
     let folder = std::env::temp_dir().join(format!(
         "gpuctl-completion-protocols-{}",
         std::process::id()

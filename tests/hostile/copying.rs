@@ -9,29 +9,29 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use gpuctl_sandbox::Persona;
 use gpuctl_sandbox::nodes::{in_pool, node};
+use gpuctl_sandbox::{Persona, eventually};
 use serde_json::json;
 
 use crate::runner::{Run, finish, gpuctl};
 use crate::support::{cluster, gpuctl_as};
 
 /// Limit on a command's memory, for any container.
-const MOST_MEMORY: u64 = 400 << 20;
+const MEMORY_LIMIT: u64 = 400 << 20;
 
 /// A running pod with a hostile tar, and an empty local folder.
 struct Container {
     namespace: &'static str,
     inside: PathBuf,
-    here: PathBuf,
+    local: PathBuf,
 }
 
 impl Container {
     fn start(namespace: &'static str) -> Self {
         let folder = cluster().folder().join("hostile-copies").join(namespace);
-        let (inside, here) = (folder.join("inside"), folder.join("here"));
+        let (inside, local) = (folder.join("inside"), folder.join("here"));
         fs::create_dir_all(&inside).unwrap();
-        fs::create_dir_all(&here).unwrap();
+        fs::create_dir_all(&local).unwrap();
         fs::write(inside.join("top"), "").unwrap();
         let admin = cluster().kubectl(Persona::Admin);
         admin.apply(
@@ -58,25 +58,19 @@ impl Container {
         );
         let create = ["-n", namespace, "create", "-f", "-", "--allow-pending"];
         gpuctl_as(Persona::Admin, &create, &yaml).ok();
-        let end = Instant::now() + Duration::from_secs(90);
-        loop {
-            let jobs = gpuctl_as(
-                Persona::Admin,
-                &["-n", namespace, "get", "jobs", "-o", "json"],
-                "",
-            )
-            .ok()
-            .json();
+        eventually("the job runs", Duration::from_secs(90), || {
+            let arguments = ["-n", namespace, "get", "jobs", "-o", "json"];
+            let jobs = gpuctl_as(Persona::Admin, &arguments, "").ok().json();
             if jobs["items"][0]["status"] == "running" {
-                break;
+                Ok(())
+            } else {
+                Err(jobs)
             }
-            assert!(Instant::now() < end, "the job never ran: {jobs:#}");
-            std::thread::sleep(Duration::from_millis(200));
-        }
+        });
         Self {
             namespace,
             inside,
-            here,
+            local,
         }
     }
 
@@ -96,7 +90,7 @@ impl Container {
         command
             .env("KUBECONFIG", cluster().kubeconfig(Persona::Admin))
             .args(["-n", self.namespace, "cp", "a:top"]);
-        command.arg(self.here.join("copy")).args(["-o", "json"]);
+        command.arg(self.local.join("copy")).args(["-o", "json"]);
         command
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -110,24 +104,24 @@ impl Container {
         let child = self.download();
         let status = PathBuf::from(format!("/proc/{}/status", child.id()));
         let memory = std::thread::spawn(move || {
-            let mut most = 0;
+            let mut peak_memory = 0;
             while let Some(now) = peak(&status) {
-                most = now.max(most);
+                peak_memory = now.max(peak_memory);
                 std::thread::sleep(Duration::from_millis(10));
             }
-            most
+            peak_memory
         });
         let run = finish(child, Duration::from_secs(60));
-        let most = memory.join().unwrap();
+        let peak_memory = memory.join().unwrap();
         assert!(
-            most > 0 && most < MOST_MEMORY,
+            peak_memory > 0 && peak_memory < MEMORY_LIMIT,
             "{} MiB of memory",
-            most >> 20
+            peak_memory >> 20
         );
         assert!(
-            names(&self.here).iter().all(|name| name == "copy"),
+            names(&self.local).iter().all(|name| name == "copy"),
             "{:?}",
-            names(&self.here)
+            names(&self.local)
         );
         run
     }
@@ -179,16 +173,16 @@ fn base_256(size: u64) -> [u8; 12] {
 }
 
 /// Builds an old GNU sparse member of `whole` bytes whose only byte is the last one.
-fn sparse(name: &str, whole: u64) -> Vec<u8> {
+fn sparse(name: &str, size: u64) -> Vec<u8> {
     let mut header = header(name, b'S', &octal(1));
-    header[386..398].copy_from_slice(&base_256(whole - 1));
+    header[386..398].copy_from_slice(&base_256(size - 1));
     header[398..410].copy_from_slice(&octal(1));
-    header[483..495].copy_from_slice(&base_256(whole));
+    header[483..495].copy_from_slice(&base_256(size));
     [checked(header), vec![7; 1], vec![0; 511]].concat()
 }
 
 #[test]
-fn two_kilobytes_neither_fill_the_disk_nor_the_memory() {
+fn two_kilobytes_fill_neither_the_disk_nor_memory() {
     let container = Container::start("hostile-archives");
     let once = "cat >/dev/null & cat \"$0.bytes\"; wait";
     let run = container
@@ -199,10 +193,10 @@ fn two_kilobytes_neither_fill_the_disk_nor_the_memory() {
         (run["files"].as_u64(), run["bytes"].as_u64()),
         (Some(1), Some(8 << 40))
     );
-    let data = fs::metadata(container.here.join("copy")).unwrap();
+    let data = fs::metadata(container.local.join("copy")).unwrap();
     assert_eq!(data.len(), 8 << 40);
     assert!(data.blocks() < 1000, "{} blocks on the disk", data.blocks());
-    fs::remove_file(container.here.join("copy")).unwrap();
+    fs::remove_file(container.local.join("copy")).unwrap();
 
     // Extension headers of any size, and in any number.
     let endless = "exec 2>/dev/null; cat \"$0.bytes\" && cat /dev/zero";
@@ -256,11 +250,11 @@ fn two_kilobytes_neither_fill_the_disk_nor_the_memory() {
     container
         .copy(once, &header("./top", b'0', &octal(4096)))
         .exits(1);
-    assert!(names(&container.here).is_empty());
+    assert!(names(&container.local).is_empty());
 }
 
 #[test]
-fn names_that_are_left_out_are_counted_not_kept() {
+fn omitted_names_are_counted_and_not_stored() {
     let container = Container::start("hostile-names");
     let members = [
         header("../out", b'0', &octal(0)).repeat(30_000),
@@ -299,7 +293,7 @@ fn interrupt(child: Child, signal: &str) -> Run {
 fn a_signal_ends_the_merge_of_many_files() {
     const FILES: usize = 80_000;
     let container = Container::start("hostile-merges");
-    let target = container.here.join("copy/top");
+    let target = container.local.join("copy/top");
     fs::create_dir_all(&target).unwrap();
     let files = (0..FILES).map(|index| header(&format!("./top/{index}"), b'0', &octal(0)));
     let archive = [header("./top/", b'5', &octal(0))]
@@ -314,9 +308,10 @@ fn a_signal_ends_the_merge_of_many_files() {
     for attempt in 0..20 {
         let signal = ["INT", "TERM"][attempt % 2];
         let child = container.download();
+        // `eventually` polls too slowly: the merge could be complete before the signal.
         let end = Instant::now() + Duration::from_secs(100);
         while fs::read_dir(&target).unwrap().next().is_none() {
-            assert!(Instant::now() < end, "nothing was moved");
+            assert!(Instant::now() < end, "no file was moved within 100 s");
             std::thread::sleep(Duration::from_millis(1));
         }
         Command::new("kill")
@@ -337,7 +332,7 @@ fn a_signal_ends_the_merge_of_many_files() {
                 names(&target).len()
             );
             // The removal of many files may take longer than the command.
-            for staging in names(&container.here.join("copy"))
+            for staging in names(&container.local.join("copy"))
                 .iter()
                 .filter(|name| *name != "top")
             {
@@ -346,7 +341,7 @@ fn a_signal_ends_the_merge_of_many_files() {
                     "{staging}: {}",
                     run.err
                 );
-                fs::remove_dir_all(container.here.join("copy").join(staging)).unwrap();
+                fs::remove_dir_all(container.local.join("copy").join(staging)).unwrap();
             }
             is_tried[attempt % 2] = true;
         }
@@ -360,7 +355,7 @@ fn a_signal_ends_the_merge_of_many_files() {
 }
 
 #[test]
-fn a_signal_ends_a_copy_at_once_and_removes_what_arrived() {
+fn a_signal_ends_a_copy_at_once_and_removes_partial_files() {
     let container = Container::start("hostile-signals");
     let file = header("./top", b'0', &base_256(2 << 30));
     for (script, signal, code) in [
@@ -373,31 +368,27 @@ fn a_signal_ends_a_copy_at_once_and_removes_what_arrived() {
     ] {
         container.sends(script, &file);
         let child = container.download();
-        let end = Instant::now() + Duration::from_secs(30);
         let has_begun = || {
-            let staged = names(&container.here)
+            let staged = names(&container.local)
                 .into_iter()
-                .map(|name| container.here.join(name).join("top"));
+                .map(|name| container.local.join(name).join("top"));
             staged
                 .filter_map(|path| fs::metadata(path).ok())
                 .any(|data| data.len() > 1 << 20)
         };
-        while !has_begun() {
-            assert!(Instant::now() < end, "nothing arrived");
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        eventually("data arrives", Duration::from_secs(30), has_begun);
         interrupt(child, signal).exits(code);
         assert!(
-            names(&container.here).is_empty(),
+            names(&container.local).is_empty(),
             "{:?}",
-            names(&container.here)
+            names(&container.local)
         );
     }
     // A complete archive from a tar that never exits.
-    let whole = [header("./top", b'0', &octal(0)), vec![0; 1024]].concat();
+    let archive = [header("./top", b'0', &octal(0)), vec![0; 1024]].concat();
     container
-        .copy("cat \"$0.bytes\"; exec sleep 60", &whole)
+        .copy("cat \"$0.bytes\"; exec sleep 60", &archive)
         .exits(1)
         .says("did not exit after its archive");
-    assert!(names(&container.here).is_empty());
+    assert!(names(&container.local).is_empty());
 }

@@ -81,8 +81,7 @@ fn yaml(name: &str, files: &[&str]) -> String {
     )
 }
 
-/// Runs gpuctl without a cluster.
-fn alone(arguments: &[&str], input: &str) -> Run {
+fn run_without_cluster(arguments: &[&str], input: &str) -> Run {
     let mut command = gpuctl();
     command.env("KUBECONFIG", "/nonexistent").args(arguments);
     let run = run(command, input);
@@ -124,7 +123,7 @@ fn outside(machine: &Machine) -> Vec<String> {
         "//etc/passwd",
         "..",
     ];
-    let own = [
+    let absolute_paths = [
         absolute("outside/secret"),
         absolute("outside/none"),
         absolute("jobs/../outside/secret"),
@@ -132,24 +131,24 @@ fn outside(machine: &Machine) -> Vec<String> {
     relative
         .iter()
         .map(ToString::to_string)
-        .chain(own)
+        .chain(absolute_paths)
         .collect()
 }
 
 #[test]
-fn every_path_that_leads_out_of_the_folder_is_refused_at_its_line() {
+fn paths_outside_the_folder_are_refused_at_their_line() {
     let machine = Machine::new("outside");
     let names = outside(&machine);
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let path = machine.yaml(&names);
     let path = path.to_str().unwrap();
-    let answer = alone(&["validate", "-f", path, "-o", "json"], "")
+    let answer = run_without_cluster(&["validate", "-f", path, "-o", "json"], "")
         .exits(3)
         .json();
     let problems = answer["files"][0]["problems"].as_array().unwrap();
     let refused: Vec<&Value> = problems
         .iter()
-        .filter(|one| one["severity"] == "error")
+        .filter(|problem| problem["severity"] == "error")
         .collect();
     assert_eq!(refused.len(), names.len(), "{refused:#?}");
     let mut shapes = BTreeSet::new();
@@ -179,7 +178,7 @@ fn every_path_that_leads_out_of_the_folder_is_refused_at_its_line() {
         &["create", "-f", &folder, "--dry-run"],
         &["validate", "-f", &folder],
     ] {
-        let run = alone(command, "").exits(3);
+        let run = run_without_cluster(command, "").exits(3);
         let text = run.out + &run.err;
         assert!(
             text.contains("job.yaml:6:7") && text.contains("--allow-files-from DIR"),
@@ -192,16 +191,16 @@ fn every_path_that_leads_out_of_the_folder_is_refused_at_its_line() {
         );
     }
     // Deleting needs no local file.
-    alone(&["delete", "-f", path], "")
+    run_without_cluster(&["delete", "-f", path], "")
         .exits(6)
         .says("no cluster is configured");
 }
 
 #[test]
-fn what_is_no_regular_file_is_refused_without_waiting_for_it() {
+fn irregular_files_are_refused_without_blocking() {
     let machine = Machine::new("special");
     let path = machine.yaml(&["fifo", "sub", "", "none.py", "train.py/x", "inside/../.."]);
-    let run = alone(
+    let run = run_without_cluster(
         &["validate", "-f", path.to_str().unwrap(), "-o", "json"],
         "",
     )
@@ -211,11 +210,11 @@ fn what_is_no_regular_file_is_refused_without_waiting_for_it() {
         .as_array()
         .unwrap()
         .iter()
-        .filter_map(|one| one["message"].as_str())
+        .filter_map(|problem| problem["message"].as_str())
         .collect();
     let regular = |name: &str| format!("cannot read `{name}`: it is not a regular file");
     let missing = |name: &str| format!("cannot read `{name}`: no such file");
-    for wanted in [
+    for expected in [
         regular("fifo"),
         regular("sub"),
         regular(""),
@@ -223,8 +222,8 @@ fn what_is_no_regular_file_is_refused_without_waiting_for_it() {
         missing("train.py/x"),
     ] {
         assert!(
-            messages.contains(&wanted.as_str()),
-            "{wanted}: {messages:#?}"
+            messages.contains(&expected.as_str()),
+            "{expected}: {messages:#?}"
         );
     }
     assert_eq!(
@@ -244,7 +243,7 @@ fn what_is_no_regular_file_is_refused_without_waiting_for_it() {
         "--allow-files-from",
         "/",
     ];
-    let run = alone(&all, "").exits(3);
+    let run = run_without_cluster(&all, "").exits(3);
     assert_eq!(
         run.out.matches("it is not a regular file").count(),
         3,
@@ -266,7 +265,7 @@ fn yaml_from_stdin_reads_no_local_files() {
         &["diff", "-f", "-"],
         &["validate", "-f", "-", "--allow-files-from", "/"],
     ] {
-        let run = alone(command, &text).exits(3);
+        let run = run_without_cluster(command, &text).exits(3);
         let text = run.out + &run.err;
         assert_eq!(
             text.matches("YAML from stdin reads no local files").count(),
@@ -279,7 +278,8 @@ fn yaml_from_stdin_reads_no_local_files() {
     }
     // A name for stdin resolves to a device.
     for place in ["/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"] {
-        let run = alone(&["validate", "-f", place, "--allow-files-from", "/"], &text).exits(3);
+        let run = run_without_cluster(&["validate", "-f", place, "--allow-files-from", "/"], &text)
+            .exits(3);
         assert_eq!(
             run.out
                 .matches("YAML from stdin reads no local files")
@@ -302,7 +302,7 @@ fn an_agent_uploads_no_local_files() {
     let begin = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
         "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}});
     let ready = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
-    let run = alone(
+    let run = run_without_cluster(
         &["mcp"],
         &format!("{begin}\n{ready}\n{}\n", call("validate")),
     );
@@ -332,22 +332,22 @@ fn files_inside_are_read_and_listed_with_size_and_destination() {
             let line = format!("({bytes} B) -> /workspace/f{index}");
             assert!(
                 text.lines()
-                    .any(|one| one.contains("local file ") && one.contains(&line)),
+                    .any(|shown| shown.contains("local file ") && shown.contains(&line)),
                 "{line}: {text}"
             );
         }
     };
-    listed(&alone(&["validate", "-f", path], "").ok().out);
-    let answer = alone(&["validate", "-f", path, "-o", "json"], "")
+    listed(&run_without_cluster(&["validate", "-f", path], "").ok().out);
+    let answer = run_without_cluster(&["validate", "-f", path, "-o", "json"], "")
         .ok()
         .json();
-    let wanted = json!({"path": machine.jobs().join("train.py"), "bytes": 9, "destination": "/workspace/f0"});
-    assert_eq!(answer["files"][0]["localFiles"][0], wanted);
+    let expected = json!({"path": machine.jobs().join("train.py"), "bytes": 9, "destination": "/workspace/f0"});
+    assert_eq!(answer["files"][0]["localFiles"][0], expected);
 
     // A symlinked file counts as a file in the folder of the link.
     let elsewhere = machine.root.join("elsewhere.yaml");
     symlink(path, &elsewhere).unwrap();
-    let run = alone(&["validate", "-f", elsewhere.to_str().unwrap()], "").exits(3);
+    let run = run_without_cluster(&["validate", "-f", elsewhere.to_str().unwrap()], "").exits(3);
     assert!(
         run.out.contains("cannot read `train.py`: no such file"),
         "{}",
@@ -375,7 +375,7 @@ fn files_inside_are_read_and_listed_with_size_and_destination() {
             .err,
     );
     let created = admin(&["create", "-o", "json"]).ok().json();
-    assert_eq!(created["localFiles"][0], wanted, "{created}");
+    assert_eq!(created["localFiles"][0], expected, "{created}");
     assert_eq!(created["localFiles"].as_array().unwrap().len(), 5);
     // Every apply checks the folder again.
     fs::write(machine.jobs().join("train.py"), "print(2)\n").unwrap();
@@ -400,7 +400,7 @@ fn hidden_files_are_refused_until_their_folder_is_allowed() {
         "visible",
         "sub/../.ssh/id_rsa",
     ]);
-    let run = alone(&["validate", "-f", path.to_str().unwrap()], "").exits(3);
+    let run = run_without_cluster(&["validate", "-f", path.to_str().unwrap()], "").exits(3);
     assert_eq!(
         run.out.matches(" is hidden, and a job file").count(),
         5,
@@ -417,7 +417,14 @@ fn hidden_files_are_refused_until_their_folder_is_allowed() {
             "--allow-files-from",
             folder,
         ];
-        assert_eq!(alone(&words, "").ok().out.matches("local file ").count(), 2);
+        assert_eq!(
+            run_without_cluster(&words, "")
+                .ok()
+                .out
+                .matches("local file ")
+                .count(),
+            2
+        );
     }
 }
 
@@ -437,16 +444,16 @@ fn folders_are_allowed_one_by_one() {
     ]);
     let path = path.to_str().unwrap();
     let outside = machine.root.join("outside").display().to_string();
-    let one = alone(
+    let partly_allowed = run_without_cluster(
         &["validate", "-f", path, "--allow-files-from", &outside],
         "",
     )
     .exits(3);
     assert_eq!(
-        one.out.matches("is outside the folder").count(),
+        partly_allowed.out.matches("is outside the folder").count(),
         1,
         "{}",
-        one.out
+        partly_allowed.out
     );
     let more = more.display().to_string();
     let both = [
@@ -458,13 +465,22 @@ fn folders_are_allowed_one_by_one() {
         "--allow-files-from",
         &more,
     ];
-    assert_eq!(alone(&both, "").ok().out.matches("local file ").count(), 5);
+    assert_eq!(
+        run_without_cluster(&both, "")
+            .ok()
+            .out
+            .matches("local file ")
+            .count(),
+        5
+    );
     let none = ["validate", "-f", path, "--allow-files-from", "/nonexistent"];
-    alone(&none, "")
+    run_without_cluster(&none, "")
         .exits(2)
         .says("cannot open the folder `/nonexistent` of `--allow-files-from`");
     let file = ["validate", "-f", path, "--allow-files-from", &secret];
-    alone(&file, "").exits(2).says("cannot open the folder");
+    run_without_cluster(&file, "")
+        .exits(2)
+        .says("cannot open the folder");
 }
 
 #[test]
@@ -475,7 +491,7 @@ fn files_that_kubernetes_would_refuse_are_refused_at_their_line() {
     large("half", 500 << 10);
     large("huge", 64 << 20);
     let path = machine.yaml(&["half", "train.py", "half", "huge"]);
-    let run = alone(
+    let run = run_without_cluster(
         &["validate", "-f", path.to_str().unwrap(), "-o", "json"],
         "",
     )
@@ -485,7 +501,7 @@ fn files_that_kubernetes_would_refuse_are_refused_at_their_line() {
         .as_array()
         .unwrap()
         .iter()
-        .filter(|one| one["severity"] == "error")
+        .filter(|problem| problem["severity"] == "error")
         .collect();
     assert_eq!(
         (errors.len(), &errors[0]["line"]),
@@ -500,7 +516,7 @@ fn files_that_kubernetes_would_refuse_are_refused_at_their_line() {
 
 /// Replacing a folder by a link between the check and the read must not lead out.
 #[test]
-fn a_folder_that_is_exchanged_meanwhile_leads_nowhere() {
+fn a_folder_replaced_by_a_link_during_the_read_leaks_no_file() {
     let machine = Machine::new("race");
     let (place, real, link) = (
         machine.jobs().join("data"),
@@ -532,9 +548,9 @@ fn a_folder_that_is_exchanged_meanwhile_leads_nowhere() {
             }
         });
         let _end = End(&over);
-        // `alone` fails when the canary is printed, which a dry run does with every file.
+        // `run_without_cluster` fails when the canary is printed, which a dry run does with every file.
         for _ in 0..40 {
-            let _ = alone(
+            let _ = run_without_cluster(
                 &[
                     "create",
                     "-f",

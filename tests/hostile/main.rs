@@ -1,6 +1,5 @@
-//! Attacks on gpuctl, repeated: names, files, logs, servers and roles that somebody hostile
-//! controls. One file for each kind of attack; `SECURITY.md` lists what is trusted and what each
-//! file tries.
+//! Attacks on gpuctl through hostile names, files, logs, servers and roles. Each kind of attack has its
+//! own file. `SECURITY.md` defines the trust boundaries and lists the attacks of each file.
 #![expect(clippy::disallowed_methods, reason = "tests arrange files and clocks")]
 
 mod agents;

@@ -218,23 +218,23 @@ resources: {gpu: 0, cpu: 1, memory: 1Gi}
 ";
 
 #[test]
-fn every_format_masks_what_the_text_masks_and_the_mask_is_no_value() {
+fn every_format_masks_the_same_values_and_the_mask_is_not_a_value() {
     let source = JOB.replace("NAME", "masked");
-    let made = gpuctl_as(
+    let created = gpuctl_as(
         Persona::Admin,
         &["create", "-f", "-", "--allow-pending"],
         &source,
     )
     .ok();
     // The warning shows the file's line with stars in place of secrets.
-    let made = made
+    let created = created
         .says("the file contains a value that looks like a token or password")
         .says("gpuctl create secret");
     for secret in ["ANN-SECRET", "ARG-SECRET", "ENV-SECRET"] {
         assert!(
-            !made.err.contains(secret) && !made.out.contains(secret),
+            !created.err.contains(secret) && !created.out.contains(secret),
             "{}",
-            made.err
+            created.err
         );
     }
     gpuctl_as(Persona::Admin, &["apply", "-f", "-"], &source)

@@ -31,7 +31,7 @@ fn set_mode(path: &Path, mode: u32) {
     fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
 }
 
-fn own_user() -> u32 {
+fn current_uid() -> u32 {
     fs::metadata("/proc/self").unwrap().uid()
 }
 
@@ -92,7 +92,7 @@ fn write_config(home: &Path, text: &str) -> PathBuf {
 }
 
 #[test]
-fn a_bundle_in_a_shared_folder_harms_nobody_and_stays_private() {
+fn a_bundle_in_a_shared_folder_overwrites_no_file_and_stays_private() {
     let (home, shared) = (folder("bundle-home"), folder("bundle-shared"));
     set_mode(&shared, 0o1777);
     let precious = home.join("precious");
@@ -126,7 +126,7 @@ fn a_bundle_in_a_shared_folder_harms_nobody_and_stays_private() {
     assert!(fs::metadata(&bundle).unwrap().len() > 0, "{}", run.err);
     assert_eq!(
         (mode(&bundle), fs::metadata(&bundle).unwrap().uid()),
-        (0o600, own_user())
+        (0o600, current_uid())
     );
     assert_eq!(fs::read_to_string(&precious).unwrap(), "precious");
     let fresh = fs::read_dir(&shared)
@@ -140,7 +140,7 @@ fn a_bundle_in_a_shared_folder_harms_nobody_and_stays_private() {
 }
 
 #[test]
-fn folders_are_closed_whatever_the_umask() {
+fn folders_are_private_under_any_umask() {
     for umask in ["000", "002", "022"] {
         let home = folder(&format!("umask-{umask}")).join("missing");
         with_umask(
@@ -178,17 +178,19 @@ fn folders_are_closed_whatever_the_umask() {
 }
 
 #[test]
-fn gpuctl_closes_its_own_folders_and_no_others() {
+fn gpuctl_makes_only_its_own_folders_private() {
     let home = folder("wide");
-    let own = ["config/gpuctl", "cache/gpuctl", "cache/gpuctl/found"].map(|name| home.join(name));
-    let others = ["config", "cache", "elsewhere/gpuctl", "elsewhere"].map(|name| home.join(name));
+    let own_folders =
+        ["config/gpuctl", "cache/gpuctl", "cache/gpuctl/found"].map(|name| home.join(name));
+    let other_folders =
+        ["config", "cache", "elsewhere/gpuctl", "elsewhere"].map(|name| home.join(name));
     let widen = || {
-        for folder in own.iter().chain(&others) {
+        for folder in own_folders.iter().chain(&other_folders) {
             fs::create_dir_all(folder).unwrap();
             set_mode(folder, 0o755);
         }
     };
-    let job = others[2].join("job.yaml");
+    let job = other_folders[2].join("job.yaml");
     widen();
     run(
         command(&home, &["config", "set", "thresholds.idle", "7"]),
@@ -196,7 +198,7 @@ fn gpuctl_closes_its_own_folders_and_no_others() {
     )
     .ok();
     run(completion(&home), "").ok();
-    let named = others[2].join("config.yaml");
+    let other_config = other_folders[2].join("config.yaml");
     run(
         command(
             &home,
@@ -206,7 +208,7 @@ fn gpuctl_closes_its_own_folders_and_no_others() {
                 "thresholds.idle",
                 "7",
                 "--config",
-                named.to_str().unwrap(),
+                other_config.to_str().unwrap(),
             ],
         ),
         "",
@@ -220,21 +222,22 @@ fn gpuctl_closes_its_own_folders_and_no_others() {
         "",
     )
     .ok();
-    own.iter()
+    own_folders
+        .iter()
         .for_each(|folder| assert_eq!(mode(folder), 0o700, "{}", folder.display()));
-    others
+    other_folders
         .iter()
         .for_each(|folder| assert_eq!(mode(folder), 0o755, "{}", folder.display()));
     // A link is not followed.
     widen();
-    fs::remove_dir_all(&own[1]).unwrap();
-    symlink(&others[2], &own[1]).unwrap();
+    fs::remove_dir_all(&own_folders[1]).unwrap();
+    symlink(&other_folders[2], &own_folders[1]).unwrap();
     run(completion(&home), "").ok();
-    assert_eq!(mode(&others[2]), 0o755);
+    assert_eq!(mode(&other_folders[2]), 0o755);
 }
 
 #[test]
-fn a_folder_that_others_can_write_is_closed_or_ignored() {
+fn a_folder_writable_by_others_is_made_private_or_ignored() {
     let home = folder("cache");
     let cache = home.join("cache/gpuctl");
     run(completion(&home), "").ok();
@@ -275,23 +278,23 @@ fn a_folder_that_others_can_write_is_closed_or_ignored() {
 }
 
 #[test]
-fn a_config_file_of_others_runs_no_command() {
+fn a_config_file_writable_by_others_runs_no_command() {
     let home = folder("token-command");
     let mark = home.join("ran");
     let text = format!(
         "prometheus: {{url: \"http://127.0.0.1:1\", token_command: \"touch {}\"}}\n",
         mark.display()
     );
-    let ask = || {
+    let run_with_token_command = || {
         let _ = fs::remove_file(&mark);
         let run = run(command(&home, &["top", "nodes", "--require-metrics"]), "");
         (mark.exists(), run)
     };
     let path = write_config(&home, &text);
-    let (ran, own) = ask();
-    assert!(ran, "the user's own command runs: {}", own.err);
+    let (ran, accepted) = run_with_token_command();
+    assert!(ran, "the user's own command did not run: {}", accepted.err);
     let refuses = |repair: &str| {
-        let (ran, run) = ask();
+        let (ran, run) = run_with_token_command();
         assert!(!ran, "the command ran: {}", run.err);
         run.says("refusing to use `prometheus.token_command`")
             .says(repair);
@@ -312,17 +315,23 @@ fn a_config_file_of_others_runs_no_command() {
             refuses(&format!("chmod go-w {}", changed.display()));
         }
         set_mode(&changed, before);
-        assert!(ask().0, "it is repaired");
+        assert!(
+            run_with_token_command().0,
+            "the command did not run after the repair"
+        );
         if chown(&changed, Some(NOBODY), None).is_ok() {
             refuses(&format!("chown \"$(id -u)\" {}", changed.display()));
-            chown(&changed, Some(own_user()), None).unwrap();
+            chown(&changed, Some(current_uid()), None).unwrap();
         }
     }
     // gpuctl follows a symlink to the user's own file, and checks each folder on the way.
     let elsewhere = folder("token-command-dotfiles");
     fs::rename(&path, elsewhere.join("config.yaml")).unwrap();
     symlink(elsewhere.join("config.yaml"), &path).unwrap();
-    assert!(ask().0, "a link of the user's");
+    assert!(
+        run_with_token_command().0,
+        "the command did not run through the user's link"
+    );
     run(
         command(&home, &["config", "set", "thresholds.idle", "7"]),
         "",
@@ -373,7 +382,7 @@ impl Drop for Feeder {
 }
 
 #[test]
-fn a_config_file_that_is_no_file_runs_no_command() {
+fn an_irregular_config_file_runs_no_command() {
     let home = folder("config-pipe");
     let mark = home.join("ran");
     let text = format!(
@@ -410,10 +419,10 @@ fn a_config_file_that_is_no_file_runs_no_command() {
         )
         .exits(2);
     };
-    let named = ["--config", path.to_str().unwrap()];
+    let config_option = ["--config", path.to_str().unwrap()];
     for folder_mode in [0o700, 0o777] {
         set_mode(path.parent().unwrap(), folder_mode);
-        for extra in [&[][..], &named] {
+        for extra in [&[][..], &config_option] {
             pipe();
             let _ = chown(&path, Some(NOBODY), None);
             // Without a writer, opening it would wait forever.
@@ -427,12 +436,12 @@ fn a_config_file_that_is_no_file_runs_no_command() {
     fs::remove_file(&path).unwrap();
     let socket = UnixListener::bind(&path).unwrap();
     refuses(&[]);
-    refuses(&named);
+    refuses(&config_option);
     drop(socket);
     fs::remove_file(&path).unwrap();
     fs::create_dir(&path).unwrap();
     refuses(&[]);
-    refuses(&named);
+    refuses(&config_option);
     fs::remove_dir(&path).unwrap();
     for device in ["/dev/zero", "/dev/stdin"] {
         symlink(device, &path).unwrap();
@@ -446,7 +455,7 @@ fn a_config_file_that_is_no_file_runs_no_command() {
 }
 
 #[test]
-fn a_config_file_can_be_a_pipe_of_the_shell() {
+fn a_config_file_can_be_a_shell_pipe() {
     let home = folder("config-shell");
     let mark = home.join("ran");
     let token = format!(
@@ -500,7 +509,7 @@ fn a_config_file_can_be_a_pipe_of_the_shell() {
 }
 
 #[test]
-fn credentials_do_not_go_to_an_address_of_others() {
+fn credentials_are_not_sent_to_an_address_set_by_others() {
     let home = folder("credentials");
     let secret = home.join("secret");
     fs::write(&secret, "canary-not-a-secret").unwrap();
@@ -524,7 +533,7 @@ fn credentials_do_not_go_to_an_address_of_others() {
 }
 
 #[test]
-fn a_setting_that_may_forbid_writing_forbids_it() {
+fn an_unclear_read_only_setting_forbids_writes() {
     let home = folder("safety");
     let label = |value: &str| {
         let pair = format!("hostile-safety={value}");
@@ -607,7 +616,7 @@ fn a_setting_that_may_forbid_writing_forbids_it() {
 }
 
 #[test]
-fn a_file_that_cannot_be_written_leaves_nothing() {
+fn a_failed_write_leaves_no_file() {
     let home = folder("full");
     for extra in [&[][..], &["--force"]] {
         let target = home.join("job.yaml");

@@ -1,5 +1,5 @@
-//! The Helm chart of `deploy/chart`, by the real Helm: it makes what the manifests beside it make,
-//! installs and leaves nothing behind.
+//! Tests of the Helm chart in `deploy/chart` with the real Helm: it renders the same objects as the
+//! kustomize manifests, installs, and uninstalls without leftovers.
 
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -13,7 +13,7 @@ use crate::support::{Scene, cluster};
 
 const CHART: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/deploy/chart");
 
-/// Runs Helm, which keeps nothing outside of the sandbox's folder.
+/// Runs Helm with its cache, configuration and data in the sandbox's folder.
 #[track_caller]
 fn helm(arguments: &[&str]) -> String {
     let program = Binaries::ready(Extras {
@@ -39,35 +39,40 @@ fn helm(arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Objects of a stream of YAML by kind and name. Settings are compared as what they say.
+/// Objects of a YAML stream by kind and name. Replaces an encoded `config.yaml` by its parsed value, so
+/// that its formatting is not compared.
 fn objects(text: &str) -> BTreeMap<String, Value> {
-    let all: Vec<Value> = serde_saphyr::from_multiple(text).unwrap();
-    let named = all.into_iter().filter(Value::is_object).map(|mut object| {
-        if let Some(settings) = object["data"]["config.yaml"].as_str() {
-            // kustomize breaks long values into lines.
-            let one_line: String = settings.split_whitespace().collect();
-            let text = base64::engine::general_purpose::STANDARD
-                .decode(one_line)
-                .unwrap();
-            let said: Value = serde_saphyr::from_str(&String::from_utf8(text).unwrap()).unwrap();
-            object["data"]["config.yaml"] = said;
-        }
-        (
-            format!("{} {}", object["kind"], object["metadata"]["name"]),
-            object,
-        )
-    });
-    named.collect()
+    let documents: Vec<Value> = serde_saphyr::from_multiple(text).unwrap();
+    let by_name = documents
+        .into_iter()
+        .filter(Value::is_object)
+        .map(|mut object| {
+            if let Some(settings) = object["data"]["config.yaml"].as_str() {
+                // kustomize breaks long values into lines.
+                let one_line: String = settings.split_whitespace().collect();
+                let text = base64::engine::general_purpose::STANDARD
+                    .decode(one_line)
+                    .unwrap();
+                let parsed: Value =
+                    serde_saphyr::from_str(&String::from_utf8(text).unwrap()).unwrap();
+                object["data"]["config.yaml"] = parsed;
+            }
+            (
+                format!("{} {}", object["kind"], object["metadata"]["name"]),
+                object,
+            )
+        });
+    by_name.collect()
 }
 
 #[test]
-fn the_chart_makes_what_the_manifests_make() {
+fn the_chart_renders_the_same_objects_as_the_manifests() {
     let scene = Scene::new("chart");
     let manifests = scene
         .admin
         .run(&["kustomize", concat!(env!("CARGO_MANIFEST_DIR"), "/deploy")]);
     let mut manifests = objects(&manifests);
-    // Helm installs into a namespace that is there.
+    // Helm installs into an existing namespace.
     manifests
         .remove("\"Namespace\" \"gpuctl\"")
         .expect("the manifests have a namespace");
@@ -86,7 +91,8 @@ fn the_chart_makes_what_the_manifests_make() {
         "/deploy/prometheus-service/access.yaml"
     );
     let granted = objects(&std::fs::read_to_string(component).unwrap());
-    let named = "prometheusService.namespace=monitoring,prometheusService.name=prometheus-operated";
+    let service_values =
+        "prometheusService.namespace=monitoring,prometheusService.name=prometheus-operated";
     let with_service = objects(&helm(&[
         "template",
         "gpuctl",
@@ -94,7 +100,7 @@ fn the_chart_makes_what_the_manifests_make() {
         "--namespace",
         "gpuctl",
         "--set",
-        named,
+        service_values,
     ]));
     assert_eq!((granted.len(), with_service.len()), (4, 11));
     assert!(
@@ -118,11 +124,11 @@ fn the_chart_makes_what_the_manifests_make() {
         "/deploy/prometheus/servicemonitor.yaml"
     ))
     .unwrap();
-    let mut wanted = objects(&component).into_values().next().unwrap();
-    wanted["metadata"]["namespace"] = "gpuctl".into();
+    let mut expected = objects(&component).into_values().next().unwrap();
+    expected["metadata"]["namespace"] = "gpuctl".into();
     assert_eq!(
         monitor.get("\"ServiceMonitor\" \"gpuctl-score\""),
-        Some(&wanted)
+        Some(&expected)
     );
 
     scene.admin.run(&[
@@ -141,7 +147,7 @@ fn the_chart_makes_what_the_manifests_make() {
         "--set",
         "report.by=namespace\\,pool",
     ]);
-    // A pod that the namespace refuses would never be made.
+    // Pod Security admission would refuse to create a pod that violates the restricted level.
     scene.admin.until(&["get", "pods", "-n", "chart"], |list| {
         list["items"]
             .as_array()
@@ -161,7 +167,7 @@ fn the_chart_makes_what_the_manifests_make() {
     let role = scene.admin.json(&["get", "clusterrole", "gpuctl-watcher"]);
     assert!(!role["rules"].to_string().contains("proxy"), "{role:#}");
     helm(&["uninstall", "gpuctl", "--namespace", "chart", "--wait"]);
-    let left = scene.admin.run(&[
+    let leftovers = scene.admin.run(&[
         "get",
         "deployments,cronjobs,services,configmaps,secrets,clusterroles",
         "-n",
@@ -169,5 +175,5 @@ fn the_chart_makes_what_the_manifests_make() {
         "-o",
         "name",
     ]);
-    assert!(!left.contains("gpuctl"), "{left}");
+    assert!(!leftovers.contains("gpuctl"), "{leftovers}");
 }

@@ -1,4 +1,4 @@
-//! How jobs end and are replaced, while real containers take their time.
+//! How jobs end and are replaced when real containers take time to terminate.
 
 use std::io::{BufRead, BufReader};
 use std::thread;
@@ -9,13 +9,14 @@ use serde_json::json;
 use crate::runner::finish;
 use crate::support::{Scene, eventually, file};
 
-/// What a training says while it saves is what its user wants to read most.
+/// The log lines that a training writes while it saves its last checkpoint must not be lost.
 #[test]
-fn logs_are_followed_to_the_last_container() {
+fn logs_follow_until_the_last_container_ends() {
     let scene = Scene::new("real-follow");
     scene.train("save", "exec train --steps 100000 --grace 4s", "");
     scene.until("save", "running", None);
     let follower = scene.start(&["logs", "save", "-f"]);
+    // The follower connects before the job is deleted.
     thread::sleep(Duration::from_secs(2));
     scene.gpuctl(&["delete", "job", "save", "--no-wait"]).ok();
     let log = finish(follower, Duration::from_secs(60));
@@ -56,17 +57,17 @@ fn a_deleted_job_is_terminating_while_it_holds_gpus() {
     );
     let described = scene.gpuctl(&["describe", "job", "slow"]).ok().out;
     assert!(described.contains("terminating"), "{described}");
-    let gone = scene.gpuctl(&["delete", "job", "slow", "--force"]);
+    let deleted = scene.gpuctl(&["delete", "job", "slow", "--force"]);
     assert!(
-        gone.code == 0 || gone.code == 4,
+        deleted.code == 0 || deleted.code == 4,
         "{} {}",
-        gone.out,
-        gone.err
+        deleted.out,
+        deleted.err
     );
 }
 
 #[test]
-fn waiting_for_a_new_image_is_waiting_for_its_pods() {
+fn wait_after_an_image_change_waits_for_the_new_pods() {
     let scene = Scene::new("real-rollout");
     let yaml = |image: &str, command: &str| {
         format!(
@@ -104,7 +105,8 @@ fn waiting_for_a_new_image_is_waiting_for_its_pods() {
     scene.gpuctl(&["delete", "job", "web", "--force"]).ok();
 }
 
-/// A StatefulSet does not replace a pod that was never ready (kubernetes#67250): `apply` has to.
+/// A StatefulSet does not replace a pod that was never ready (kubernetes#67250), so `apply` deletes
+/// that pod.
 #[test]
 fn a_notebook_with_a_broken_image_is_repaired() {
     let scene = Scene::new("real-notebook");
@@ -140,9 +142,9 @@ fn a_notebook_with_a_broken_image_is_repaired() {
     scene.gpuctl(&["delete", "job", "book", "--force"]).ok();
 }
 
-/// tar ends at once where it may not write; what was not read yet must not be waited for.
+/// tar exits at once if it cannot write. gpuctl must not wait until the rest of its input is read.
 #[test]
-fn a_copy_that_the_container_refuses_ends_with_its_reason() {
+fn a_copy_refused_by_the_container_fails_with_the_reason() {
     let scene = Scene::new("real-copy");
     scene.train("copy", "sleep 600", "");
     scene.until("copy", "running", None);
@@ -169,9 +171,9 @@ fn a_copy_that_the_container_refuses_ends_with_its_reason() {
     scene.gpuctl(&["delete", "job", "copy", "--force"]).ok();
 }
 
-/// Not root, as images of notebooks are: a fresh volume can be written.
+/// Notebook images often run as a user other than root.
 #[test]
-fn a_user_who_is_not_root_can_write_a_fresh_volume() {
+fn a_non_root_user_can_write_a_fresh_volume() {
     let scene = Scene::new("real-volume");
     let folder = crate::support::cluster()
         .on_real_node(0, |node| node.data())
@@ -199,9 +201,8 @@ fn a_user_who_is_not_root_can_write_a_fresh_volume() {
     scene.gpuctl(&["delete", "job", "book", "--force"]).ok();
 }
 
-/// The lines of a follower, as they come.
 #[test]
-fn lines_are_followed_as_they_are_written() {
+fn logs_follow_prints_every_line() {
     let scene = Scene::new("real-lines");
     scene.train(
         "count",

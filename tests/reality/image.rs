@@ -1,6 +1,6 @@
-//! The container image that `packaging/image.sh` makes offline, run by containerd on a real node as
-//! `deploy/` asks for it: probed by a kubelet, confined as the restricted level demands, scraped by
-//! Prometheus.
+//! Deploys the container image that `packaging/image.sh` builds offline to a real node, with the
+//! manifests in `deploy/`. The kubelet probes it, the restricted Pod Security level confines it, and
+//! Prometheus scrapes it.
 
 use std::process::Command;
 
@@ -12,9 +12,8 @@ use serde_json::{Value, json};
 use crate::runner::{gpuctl, run};
 use crate::support::{POOL, devices, eventually, training};
 
-/// Runs a program of this machine.
 #[track_caller]
-fn done(program: &str, arguments: &[&str]) {
+fn run_program(program: &str, arguments: &[&str]) {
     let output = Command::new(program)
         .args(arguments)
         .output()
@@ -26,8 +25,8 @@ fn done(program: &str, arguments: &[&str]) {
     );
 }
 
-/// Lets `deploy/` reach this cluster: no Service of it leads to the API server, so its pods get a
-/// kubeconfig. Nobody waits five minutes.
+/// Adapts `deploy/` to this cluster. No Service leads to the API server, so the pods get a kubeconfig.
+/// A watch interval of 2 s replaces the five minutes of `deploy/`.
 const OVERLAY: &str = "\
 resources: [deploy]
 components: [deploy/prometheus-service]
@@ -46,7 +45,7 @@ patches:
 ";
 
 #[test]
-fn the_image_runs_as_deploy_asks_for_it_and_is_scraped() {
+fn the_image_runs_with_the_deploy_manifests_and_is_scraped() {
     let exporter = Exporter::start().unwrap();
     let options = Options {
         with_real_nodes: true,
@@ -55,7 +54,7 @@ fn the_image_runs_as_deploy_asks_for_it_and_is_scraped() {
     };
     let cluster = Cluster::start(&options).unwrap();
     let admin = cluster.kubectl(Persona::Admin);
-    // Prometheus' pod is a simulated one; no other shall be.
+    // The pod of Prometheus runs on a simulated node. The cordon keeps all other pods off that node.
     cluster.add_nodes(&[node("simulated", None, &[])]);
     cluster.publish_prometheus("monitoring");
     admin.run(&["cordon", "simulated"]);
@@ -72,27 +71,27 @@ fn the_image_runs_as_deploy_asks_for_it_and_is_scraped() {
 
     let folder = cluster.folder().join("image");
     std::fs::create_dir_all(&folder).unwrap();
-    let at = |name: &str| folder.join(name).display().to_string();
-    let here = |name: &str| format!("{}/{name}", env!("CARGO_MANIFEST_DIR"));
-    // What a release leaves out makes the test's program five times as large.
-    done(
+    let in_folder = |name: &str| folder.join(name).display().to_string();
+    let in_source = |name: &str| format!("{}/{name}", env!("CARGO_MANIFEST_DIR"));
+    // Debug symbols, which a release omits, make the test binary five times as large.
+    run_program(
         "strip",
-        &["-o", &at("gpuctl"), env!("CARGO_BIN_EXE_gpuctl")],
+        &["-o", &in_folder("gpuctl"), env!("CARGO_BIN_EXE_gpuctl")],
     );
-    done(
-        &here("packaging/image.sh"),
-        &[&at("gpuctl"), &at("image.tar")],
+    run_program(
+        &in_source("packaging/image.sh"),
+        &[&in_folder("gpuctl"), &in_folder("image.tar")],
     );
     cluster.on_real_node(0, |node| node.load(&folder.join("image.tar")));
 
-    done("cp", &["-r", &here("deploy"), &at("deploy")]);
-    let settings = std::fs::read_to_string(at("deploy/config.yaml")).unwrap();
+    run_program("cp", &["-r", &in_source("deploy"), &in_folder("deploy")]);
+    let settings = std::fs::read_to_string(in_folder("deploy/config.yaml")).unwrap();
     let quick = settings
         .replace("time_window_min: 10", "time_window_min: 0.1")
         .replace("step: 30s", "step: 1s");
     assert_ne!(settings, quick);
-    std::fs::write(at("deploy/config.yaml"), quick).unwrap();
-    std::fs::write(at("kustomization.yaml"), OVERLAY).unwrap();
+    std::fs::write(in_folder("deploy/config.yaml"), quick).unwrap();
+    std::fs::write(in_folder("kustomization.yaml"), OVERLAY).unwrap();
     admin.run(&["apply", "-k", &folder.display().to_string()]);
     let token = admin.run(&[
         "create",
@@ -113,7 +112,7 @@ fn the_image_runs_as_deploy_asks_for_it_and_is_scraped() {
     });
     admin.apply(&json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "cluster", "namespace": "gpuctl"},
         "stringData": {"config": config.to_string(), "authority": authority}}));
-    // Ready is what the kubelet's probe of /health says.
+    // The pod is ready when the kubelet's probe of /health succeeds.
     admin.run(&[
         "rollout",
         "status",
@@ -139,13 +138,13 @@ fn the_image_runs_as_deploy_asks_for_it_and_is_scraped() {
     let prometheus = cluster
         .another_prometheus("prometheus-score", &scrape)
         .unwrap();
-    eventually("Prometheus has the score of the GPU that is held", || {
+    eventually("Prometheus has a score of the held GPU", || {
         let address = format!("{prometheus}/api/v1/query");
-        let asked = Command::new("curl")
+        let output = Command::new("curl")
             .args(["-sG", &address, "--data-urlencode", "query={job=\"score\"}"])
             .output();
-        let answer: Value = serde_json::from_slice(&asked.unwrap().stdout).unwrap_or_default();
-        let scored = answer["data"]["result"]
+        let answer: Value = serde_json::from_slice(&output.unwrap().stdout).unwrap_or_default();
+        let scores = answer["data"]["result"]
             .as_array()
             .cloned()
             .unwrap_or_default();
@@ -156,7 +155,7 @@ fn the_image_runs_as_deploy_asks_for_it_and_is_scraped() {
                     .as_str()
                     .is_some_and(|pod| pod.starts_with("busy"))
         };
-        if scored.iter().any(is_held) {
+        if scores.iter().any(is_held) {
             Ok(())
         } else {
             Err(answer)
@@ -182,6 +181,6 @@ fn the_image_runs_as_deploy_asks_for_it_and_is_scraped() {
     let report = admin.run(&["logs", "job/now", "-n", "gpuctl"]);
     assert!(
         report.contains("default"),
-        "the report of the namespaces: {report}"
+        "the report has no row of the namespace default: {report}"
     );
 }

@@ -1,4 +1,4 @@
-//! Nodes that do not answer: every command about their pods ends, with the reason, in bounded time.
+//! Nodes that do not answer: every command about their pods must end in bounded time with the reason.
 
 use std::time::{Duration, Instant};
 
@@ -18,7 +18,7 @@ fn commands_end_when_the_kubelet_does_not_answer() {
     cluster
         .add_real_node(&Hardware::gpus(1).in_pool(POOL))
         .unwrap();
-    let within = |arguments: &[&str], input: &str, longest: u64| -> Run {
+    let run_within = |arguments: &[&str], input: &str, seconds: u64| -> Run {
         let mut command = gpuctl();
         command
             .env("KUBECONFIG", cluster.kubeconfig(Persona::Admin))
@@ -26,21 +26,21 @@ fn commands_end_when_the_kubelet_does_not_answer() {
         let started = Instant::now();
         let run = run(command, input);
         assert!(
-            started.elapsed() < Duration::from_secs(longest),
+            started.elapsed() < Duration::from_secs(seconds),
             "{arguments:?} took {:?}: {}",
             started.elapsed(),
             run.err
         );
         run
     };
-    within(
+    run_within(
         &["create", "-f", "-", "--wait", "--timeout", "60s"],
         &training("job", "echo hello; sleep 600", ""),
         90,
     )
     .ok();
-    eventually("it speaks", || {
-        let log = within(&["logs", "job"], "", 60);
+    eventually("the job writes its log", || {
+        let log = run_within(&["logs", "job"], "", 60);
         if log.out.contains("hello") {
             Ok(())
         } else {
@@ -57,29 +57,29 @@ fn commands_end_when_the_kubelet_does_not_answer() {
         &["cp", &file, "job:/tmp/file"],
         &["cp", "job:/tmp/file", &file],
     ] {
-        // The default is a minute.
-        let run = within(&[&["--request-timeout", "5s"], arguments].concat(), "", 30);
+        // The default timeout is one minute.
+        let run = run_within(&[&["--request-timeout", "5s"], arguments].concat(), "", 30);
         assert_ne!(run.code, 0, "{arguments:?}: {}{}", run.out, run.err);
         assert!(
             run.err.contains("gpu-real-0"),
-            "{arguments:?} names no node: {}",
+            "{arguments:?} does not name the node: {}",
             run.err
         );
     }
     cluster.on_real_node(0, |node| node.thaw("kubelet"));
-    eventually("it answers again", || {
-        let again = within(&["exec", "job", "--", "true"], "", 75);
-        if again.code == 0 {
+    eventually("the kubelet answers again", || {
+        let exec = run_within(&["exec", "job", "--", "true"], "", 75);
+        if exec.code == 0 {
             Ok(())
         } else {
-            Err(again.err)
+            Err(exec.err)
         }
     });
 }
 
-/// A training fills the disk that all pods of its node share.
+/// All pods of a node share the disk that this training fills.
 #[test]
-fn a_node_whose_disk_is_full_says_so_and_so_does_the_job_that_filled_it() {
+fn a_full_disk_is_shown_on_its_node_and_its_job() {
     let cluster = Cluster::start(&Options {
         with_real_nodes: true,
         ..Options::default()
@@ -91,7 +91,7 @@ fn a_node_whose_disk_is_full_says_so_and_so_does_the_job_that_filled_it() {
             ..Hardware::gpus(2).in_pool(POOL)
         })
         .unwrap();
-    let ask = |arguments: &[&str], input: &str| {
+    let run_gpuctl = |arguments: &[&str], input: &str| {
         let mut command = gpuctl();
         command
             .env("KUBECONFIG", cluster.kubeconfig(Persona::Admin))
@@ -101,13 +101,13 @@ fn a_node_whose_disk_is_full_says_so_and_so_does_the_job_that_filled_it() {
     let fill = "echo writes; dd if=/dev/zero of=/scratch/data bs=1M; sleep 600";
     let extra =
         "job: {name: writer, retries: 0}\nstorage: {workdirs: [{path: /scratch, emptyDir: true}]}";
-    ask(
+    run_gpuctl(
         &["create", "-f", "-", "--wait", "--timeout", "60s"],
         &training("writer", fill, extra),
     )
     .ok();
     let why = eventually("the writer is evicted", || {
-        let why = ask(&["why", "writer", "-o", "json"], "").json();
+        let why = run_gpuctl(&["why", "writer", "-o", "json"], "").json();
         if why["causes"][0]["cause"] == "evicted-disk" {
             Ok(why)
         } else {
@@ -115,9 +115,9 @@ fn a_node_whose_disk_is_full_says_so_and_so_does_the_job_that_filled_it() {
         }
     });
     assert!(why.to_string().contains("ephemeral-storage"), "{why:#}");
-    // The kubelet keeps pods away for minutes after it has deleted what filled the disk.
-    let node = eventually("the node says so", || {
-        let nodes = ask(&["get", "nodes", "-o", "json"], "").ok().json();
+    // The kubelet keeps the DiskPressure condition for minutes after it has freed the disk.
+    let node = eventually("the node reports DiskPressure", || {
+        let nodes = run_gpuctl(&["get", "nodes", "-o", "json"], "").ok().json();
         let node = nodes["items"][0].clone();
         if node["reason"] == "DiskPressure" {
             Ok(node)
@@ -129,9 +129,9 @@ fn a_node_whose_disk_is_full_says_so_and_so_does_the_job_that_filled_it() {
         (&node["nodeName"], &node["status"]),
         (&"gpu-real-0".into(), &"faulty".into())
     );
-    ask(&["create", "-f", "-"], &training("next", "echo hello", "")).ok();
-    let why = eventually("the next one waits for the disk", || {
-        let why = ask(&["why", "next"], "").out;
+    run_gpuctl(&["create", "-f", "-"], &training("next", "echo hello", "")).ok();
+    let why = eventually("the next job waits for the disk", || {
+        let why = run_gpuctl(&["why", "next"], "").out;
         if why.contains("disk-pressure") {
             Ok(why)
         } else {
@@ -141,10 +141,10 @@ fn a_node_whose_disk_is_full_says_so_and_so_does_the_job_that_filled_it() {
     assert!(why.contains("gpu-real-0"), "{why}");
 }
 
-/// The API server gives a node up after 40 seconds; its pods are kept for five minutes more.
+/// Kubernetes marks a silent node NotReady after 40 s, and keeps its pods for another five minutes.
 #[test]
 #[ignore = "takes minutes: `cargo reality --slow`"]
-fn a_node_without_power_is_told_and_its_jobs_can_be_taken_away() {
+fn jobs_on_a_node_without_power_can_be_deleted() {
     let cluster = Cluster::start(&Options {
         with_real_nodes: true,
         ..Options::default()
@@ -153,21 +153,21 @@ fn a_node_without_power_is_told_and_its_jobs_can_be_taken_away() {
     cluster
         .add_real_node(&Hardware::gpus(2).in_pool(POOL))
         .unwrap();
-    let ask = |arguments: &[&str], input: &str| {
+    let run_gpuctl = |arguments: &[&str], input: &str| {
         let mut command = gpuctl();
         command
             .env("KUBECONFIG", cluster.kubeconfig(Persona::Admin))
             .args(arguments);
         run(command, input)
     };
-    ask(
+    run_gpuctl(
         &["create", "-f", "-", "--wait", "--timeout", "60s"],
         &training("job", "sleep 600", ""),
     )
     .ok();
     cluster.on_real_node(0, gpuctl_sandbox::RealNode::end);
     let job = eventually("the job's node is lost", || {
-        let job = ask(&["get", "jobs", "--no-progress", "-o", "json"], "")
+        let job = run_gpuctl(&["get", "jobs", "--no-progress", "-o", "json"], "")
             .ok()
             .json()["items"][0]
             .clone();
@@ -183,22 +183,22 @@ fn a_node_without_power_is_told_and_its_jobs_can_be_taken_away() {
             .is_some_and(|message| message.contains("gpu-real-0")),
         "{job:#}"
     );
-    let nodes = ask(&["get", "nodes", "-o", "json"], "").ok().out;
+    let nodes = run_gpuctl(&["get", "nodes", "-o", "json"], "").ok().out;
     assert!(nodes.contains("NotReady"), "{nodes}");
-    // A deletion waits for the kubelet, which is gone; by force it does not, and says what that
-    // means.
-    let waited = ask(&["delete", "job", "job", "--timeout", "5s"], "");
-    assert_ne!(waited.code, 0, "{}", waited.err);
-    assert!(waited.err.contains("--force"), "{}", waited.err);
-    ask(&["delete", "job", "job", "--force"], "")
+    // A deletion waits for the kubelet, which no longer runs. A forced deletion does not wait, and
+    // warns about the consequences.
+    let timed_out = run_gpuctl(&["delete", "job", "job", "--timeout", "5s"], "");
+    assert_ne!(timed_out.code, 0, "{}", timed_out.err);
+    assert!(timed_out.err.contains("--force"), "{}", timed_out.err);
+    run_gpuctl(&["delete", "job", "job", "--force"], "")
         .ok()
         .says("gpu-real-0 did not answer: containers of job `job` may still run there");
 }
 
-/// Three nodes of one GPU, a training over two of them: the third takes over.
+/// A training uses two of three nodes with one GPU each. The third replaces a dead node.
 #[test]
 #[ignore = "makes an image of Debian: `cargo reality --slow`"]
-fn a_rank_on_a_dead_node_is_freed_and_all_ranks_go_on() {
+fn restart_moves_a_rank_off_a_dead_node() {
     let image = python_image().unwrap_or_else(|error| panic!("{error:#}"));
     let cluster = Cluster::start(&Options {
         with_real_nodes: true,
@@ -211,7 +211,7 @@ fn a_rank_on_a_dead_node_is_freed_and_all_ranks_go_on() {
             .unwrap();
         cluster.on_real_node(index, |node| node.load(&image));
     }
-    let ask = |arguments: &[&str], input: &str| {
+    let run_gpuctl = |arguments: &[&str], input: &str| {
         let mut command = gpuctl();
         command
             .env("KUBECONFIG", cluster.kubeconfig(Persona::Admin))
@@ -222,18 +222,18 @@ fn a_rank_on_a_dead_node_is_freed_and_all_ranks_go_on() {
         "kind: training\nversion: v0.1\njob: {{name: pair, retries: 0, grace_period: 5s}}\n\
          environment: {{image: '{PYTHON}', command: [sleep, '600']}}\nresources: {{pool: {POOL}, gpu: 1, node_count: 2}}\n"
     );
-    ask(&["create", "-f", "-", "--wait", "--timeout", "90s"], &yaml).ok();
-    let until_said = |words: &str| {
-        eventually(words, || {
-            let log = ask(&["logs", "pair", "--rank", "0"], "");
-            if log.out.contains(words) {
+    run_gpuctl(&["create", "-f", "-", "--wait", "--timeout", "90s"], &yaml).ok();
+    let until_log_contains = |text: &str| {
+        eventually(&format!("the log has «{text}»"), || {
+            let log = run_gpuctl(&["logs", "pair", "--rank", "0"], "");
+            if log.out.contains(text) {
                 Ok(())
             } else {
                 Err(log.out + &log.err)
             }
         });
     };
-    until_said("attempt 1: all 2 ranks start");
+    until_log_contains("attempt 1: all 2 ranks start");
     let admin = cluster.kubectl(Persona::Admin);
     let node_of = |rank: &str| {
         let pods = admin.json(&[
@@ -250,7 +250,7 @@ fn a_rank_on_a_dead_node_is_freed_and_all_ranks_go_on() {
     let index = dead.strip_prefix("gpu-real-").unwrap().parse().unwrap();
     cluster.on_real_node(index, gpuctl_sandbox::RealNode::end);
     eventually("the node of rank 1 is lost", || {
-        let job = ask(&["get", "jobs", "--no-progress", "-o", "json"], "")
+        let job = run_gpuctl(&["get", "jobs", "--no-progress", "-o", "json"], "")
             .ok()
             .json()["items"][0]
             .clone();
@@ -260,9 +260,9 @@ fn a_rank_on_a_dead_node_is_freed_and_all_ranks_go_on() {
             Err(job)
         }
     });
-    ask(&["restart", "pair", "--rank", "1"], "")
+    run_gpuctl(&["restart", "pair", "--rank", "1"], "")
         .ok()
         .says(&format!("{dead} did not answer: containers of job `pair` may still run there and write its files"));
-    until_said("attempt 2: all 2 ranks start (0 of 0 retries used)");
+    until_log_contains("attempt 2: all 2 ranks start (0 of 0 retries used)");
     assert!(node_of("1").is_some_and(|node| node != dead));
 }

@@ -1,6 +1,6 @@
-//! The real binary on a real node: everything that a kubelet, a container runtime or a device
-//! plugin decides. One cluster for all tests of this file, a namespace of its own for each. `cargo
-//! reality` runs them.
+//! Tests of the gpuctl binary on a real node: behaviour that depends on a kubelet, a container runtime
+//! or a device plugin. All tests share one cluster, and each has its own namespace. Run them with
+//! `cargo reality`.
 #![expect(clippy::disallowed_methods, reason = "tests arrange files and clocks")]
 
 mod chart;

@@ -1,4 +1,4 @@
-//! Metrics of devices whose holders the kubelet has told: what an exporter on a real node says.
+//! Metrics of an exporter that learns from the kubelet which container holds which device.
 
 use gpuctl_sandbox::exporter::Exporter;
 use serde_json::json;
@@ -7,7 +7,7 @@ use crate::runner::{gpuctl, run};
 use crate::support::{Scene, cluster, devices, eventually};
 
 #[test]
-fn utilization_is_that_of_the_devices_which_the_kubelet_gave() {
+fn utilization_is_that_of_the_devices_assigned_by_the_kubelet() {
     let scene = Scene::new("real-metrics");
     scene.train("busy", "sleep 600", "resources: {pool: real, gpu: 2}");
     scene.until("busy", "running", None);
@@ -18,13 +18,13 @@ fn utilization_is_that_of_the_devices_which_the_kubelet_gave() {
     let prometheus = cluster()
         .another_prometheus("prometheus-real", &scrapes)
         .unwrap();
-    let own: Vec<f64> = holders
+    let job_devices: Vec<f64> = holders
         .iter()
         .filter(|(_, holder)| holder.starts_with("real-metrics/"))
         .map(|(id, _)| id.rsplit('-').next().unwrap().parse().unwrap())
         .collect();
-    assert_eq!(own.len(), 2, "{holders:?}");
-    let expected = own.iter().sum::<f64>() / 2.0;
+    assert_eq!(job_devices.len(), 2, "{holders:?}");
+    let expected = job_devices.iter().sum::<f64>() / 2.0;
     eventually("the job shows the utilization of its devices", || {
         let mut command = gpuctl();
         command
@@ -45,7 +45,7 @@ fn utilization_is_that_of_the_devices_which_the_kubelet_gave() {
         let job = run(command, "").ok().json()["items"][0].clone();
         if job["gpuUtilization"]
             .as_f64()
-            .is_some_and(|found| (found - expected).abs() < 0.01)
+            .is_some_and(|utilization| (utilization - expected).abs() < 0.01)
         {
             Ok(())
         } else {

@@ -1,4 +1,4 @@
-//! The node itself: what it promises to the tests that stand on it.
+//! Tests of the sandbox's real node itself, on which the other tests rely.
 
 use std::fs;
 use std::process::Command;
@@ -9,8 +9,7 @@ use serde_json::json;
 use crate::runner::run;
 use crate::support::{Scene, cluster, eventually};
 
-/// The training of the toolbox is a real one: its loss falls, it saves, and it goes on from what it
-/// saved.
+/// The toolbox's training is real: its loss falls, it saves checkpoints, and it resumes from them.
 #[test]
 fn a_training_runs_in_a_real_container() {
     let scene = Scene::new("real-training");
@@ -31,12 +30,12 @@ fn a_training_runs_in_a_real_container() {
     assert_eq!(losses.len(), 8, "{log}");
     assert!(losses[0] > 5.0 * losses[7], "{losses:?}");
     assert!(log.contains("resumed from step 60"), "{log}");
-    // The device plugin gave it one of the node's devices.
+    // The device plugin assigned one of the node's devices.
     assert!(log.contains("\nGPU-0-"), "{log}");
 }
 
 #[test]
-fn the_kubelet_tells_which_container_has_which_device() {
+fn the_kubelet_reports_which_container_holds_which_device() {
     let scene = Scene::new("real-devices");
     scene.train("two", "sleep 300", "resources: {pool: real, gpu: 2}");
     scene.until("two", "running", None);
@@ -68,11 +67,14 @@ fn the_kubelet_tells_which_container_has_which_device() {
     scene.gpuctl(&["delete", "job", "two", "--force"]).ok();
 }
 
-/// Two nodes whose pods reach each other, names, a device that breaks, a kubelet that is started
-/// anew, devices by claims; and nothing is left of any of it.
+/// Covers the pod network between two nodes, DNS, an unhealthy device, claims of dynamic resource
+/// allocation, a kubelet restart, and cleanup.
 #[test]
-#[expect(clippy::disallowed_macros, reason = "what this machine lacks is told")]
-fn nodes_come_break_and_go() {
+#[expect(
+    clippy::disallowed_macros,
+    reason = "the test reports what it skips on this machine"
+)]
+fn real_nodes_network_fail_restart_and_clean_up() {
     let cluster = Cluster::start(&Options {
         with_real_nodes: true,
         ..Options::default()
@@ -86,7 +88,7 @@ fn nodes_come_break_and_go() {
         })
         .unwrap();
     cluster.add_real_node(&Hardware::gpus(1)).unwrap();
-    // Pods of both nodes find each other by name.
+    // Pods on different nodes reach each other by DNS name.
     let pod = |name: &str, node: &str, script: &str| {
         json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": {"app": name}},
                "spec": {"nodeName": node, "restartPolicy": "Never", "terminationGracePeriodSeconds": 0, "containers": [
@@ -95,11 +97,11 @@ fn nodes_come_break_and_go() {
     admin.apply(&json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "server"},
                         "spec": {"clusterIP": "None", "selector": {"app": "server"}, "ports": [{"port": 8000}]}}));
     admin.apply(&pod("server", "gpu-real-0", "serve 8000"));
-    let ask = "until exec 3<>/dev/tcp/server.default.svc.cluster.local/8000; do sleep 0.3; done; printf 'GET / HTTP/1.0\\r\\n\\r\\n' >&3; cat <&3";
+    let request_script = "until exec 3<>/dev/tcp/server.default.svc.cluster.local/8000; do sleep 0.3; done; printf 'GET / HTTP/1.0\\r\\n\\r\\n' >&3; cat <&3";
     admin.apply(
         &json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "client"},
         "spec": {"nodeName": "gpu-real-1", "restartPolicy": "Never", "containers": [
-            {"name": "main", "image": "toolbox:1", "command": ["bash", "-c", ask]}]}}),
+            {"name": "main", "image": "toolbox:1", "command": ["bash", "-c", request_script]}]}}),
     );
     admin.until(&["get", "pod", "client"], |pod| {
         pod["status"]["phase"] == "Succeeded"
@@ -109,8 +111,7 @@ fn nodes_come_break_and_go() {
             .run(&["logs", "client"])
             .contains("server serves on GPUs")
     );
-    // Where the machine has iptables, the address of a Service leads there from the other node,
-    // too.
+    // With iptables on the machine, the cluster IP of a Service also works from the other node.
     if Command::new("iptables")
         .arg("--version")
         .output()
@@ -122,14 +123,14 @@ fn nodes_come_break_and_go() {
             .as_str()
             .unwrap()
             .to_owned();
-        let ask = ask.replace(
+        let request_script = request_script.replace(
             "server.default.svc.cluster.local/8000",
             &format!("{address}/80"),
         );
         admin.apply(
             &json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "by-address"},
             "spec": {"nodeName": "gpu-real-1", "restartPolicy": "Never", "containers": [
-                {"name": "main", "image": "toolbox:1", "command": ["bash", "-c", ask]}]}}),
+                {"name": "main", "image": "toolbox:1", "command": ["bash", "-c", request_script]}]}}),
         );
         admin.until(&["get", "pod", "by-address"], |pod| {
             pod["status"]["phase"] == "Succeeded"
@@ -140,10 +141,10 @@ fn nodes_come_break_and_go() {
                 .contains("server serves on GPUs")
         );
     } else {
-        eprintln!("addresses of Services were not tried: this machine has no iptables");
+        eprintln!("cluster IPs of Services were not tested: this machine has no iptables");
     }
 
-    // A device breaks.
+    // An unhealthy device is no longer allocatable.
     let allocatable = |count: &'static str| {
         admin.until(&["get", "node", "gpu-real-0"], move |node| {
             node["status"]["allocatable"]["nvidia.com/gpu"] == count
@@ -152,7 +153,7 @@ fn nodes_come_break_and_go() {
     cluster.on_real_node(0, |node| node.set_health(1, false));
     allocatable("1");
 
-    // A claim is allocated and its device handed to the container.
+    // A claim is allocated, and the container gets its device.
     admin.apply(&json!({"apiVersion": "v1", "kind": "List", "items": [
         {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": "gpu.nvidia.com"},
          "spec": {"selectors": [{"cel": {"expression": "device.driver == 'gpu.nvidia.com'"}}]}},
@@ -167,7 +168,7 @@ fn nodes_come_break_and_go() {
     admin.until(&["get", "pod", "claimer"], |pod| {
         pod["status"]["phase"] == "Running"
     });
-    eventually("the container says its device", || {
+    eventually("the container logs its device", || {
         let log = admin.run(&["logs", "claimer"]);
         if log.contains("on gpu-0-2") {
             Ok(())
@@ -181,7 +182,7 @@ fn nodes_come_break_and_go() {
         Some("default/claimer/main")
     );
 
-    // On a node whose devices are given by claims alone a job of ours is offered them.
+    // On a node that offers devices only through claims, gpuctl uses a claim for its job.
     cluster
         .add_real_node(&Hardware {
             claims: 2,
@@ -189,7 +190,7 @@ fn nodes_come_break_and_go() {
         })
         .unwrap();
     let yaml = "kind: training\nversion: v0.1\njob: {name: both}\nenvironment: {image: 'toolbox:1', command: 'echo on $NVIDIA_VISIBLE_DEVICES; sleep 300'}\nresources: {gpu: 2, pool: claims}\n";
-    let gpuctl = |arguments: &[&str], input: &str| {
+    let run_gpuctl = |arguments: &[&str], input: &str| {
         let mut command = crate::runner::gpuctl();
         command
             .env("KUBECONFIG", cluster.kubeconfig(Persona::Admin))
@@ -197,26 +198,26 @@ fn nodes_come_break_and_go() {
         run(command, input)
     };
     eventually("the driver offers its devices", || {
-        let made = gpuctl(&["create", "-f", "-", "--wait", "--timeout", "60s"], yaml);
-        if made.code == 0 {
+        let created = run_gpuctl(&["create", "-f", "-", "--wait", "--timeout", "60s"], yaml);
+        if created.code == 0 {
             Ok(())
         } else {
-            Err(made.err)
+            Err(created.err)
         }
     });
-    eventually("the job says its devices", || {
-        let log = gpuctl(&["logs", "both"], "").out;
+    eventually("the job logs its devices", || {
+        let log = run_gpuctl(&["logs", "both"], "").out;
         if log.contains("gpu-2-0") && log.contains("gpu-2-1") {
             Ok(())
         } else {
             Err(log)
         }
     });
-    let jobs = gpuctl(&["get", "jobs", "--no-progress", "-o", "json"], "")
+    let jobs = run_gpuctl(&["get", "jobs", "--no-progress", "-o", "json"], "")
         .ok()
         .json();
     assert_eq!(jobs["items"][0]["gpu"], 2, "{jobs:#}");
-    let nodes = gpuctl(&["get", "nodes", "--pool", "claims", "-o", "json"], "")
+    let nodes = run_gpuctl(&["get", "nodes", "--pool", "claims", "-o", "json"], "")
         .ok()
         .json();
     assert_eq!(
@@ -227,22 +228,22 @@ fn nodes_come_break_and_go() {
         (&json!(2), &json!(0)),
         "{nodes:#}"
     );
-    gpuctl(&["delete", "job", "both", "--force"], "").ok();
+    run_gpuctl(&["delete", "job", "both", "--force"], "").ok();
 
-    // The plugin registers again with a kubelet that was started anew, and the device is healed.
+    // The plugin registers again with the restarted kubelet, and the device is healthy again.
     cluster.on_real_node(0, |node| node.stop("kubelet"));
     cluster.on_real_node(0, |node| node.start_again("kubelet"));
     cluster.on_real_node(0, |node| node.set_health(1, true));
     allocatable("2");
 
-    // Nothing is left: processes, groups, mounts, folders. What is outside of the node ends by
-    // itself a moment later.
+    // No process, mount or folder may remain. Processes outside of the node's namespaces end a
+    // moment after it.
     let folder = cluster.folder().to_owned();
     drop(cluster);
     let name = folder.file_name().unwrap().to_string_lossy().into_owned();
-    // Another cluster's number may begin with the same digit.
+    // The number of another cluster may begin with the same digit.
     let pattern = format!("{name}([^0-9]|$)");
-    eventually("nothing of the cluster is left", || {
+    eventually("all traces of the cluster are removed", || {
         let processes = Command::new("pgrep")
             .args(["-a", "-f", &pattern])
             .output()
@@ -257,16 +258,17 @@ fn nodes_come_break_and_go() {
             .unwrap()
             .filter_map(Result::ok);
         let names = names.map(|entry| entry.file_name().to_string_lossy().into_owned());
-        let left: Vec<String> = names
-            .filter(|one| {
-                one.strip_prefix(&name)
+        let leftovers: Vec<String> = names
+            .filter(|entry| {
+                entry
+                    .strip_prefix(&name)
                     .is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_digit()))
             })
             .collect();
-        if processes.is_empty() && mounted.is_empty() && left.is_empty() {
+        if processes.is_empty() && mounted.is_empty() && leftovers.is_empty() {
             Ok(())
         } else {
-            Err(format!("{processes}{mounted:?}{left:?}"))
+            Err(format!("{processes}{mounted:?}{leftovers:?}"))
         }
     });
 }

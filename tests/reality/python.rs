@@ -1,11 +1,11 @@
-//! Trainings as people write them: a script of Python's own, sent along as a file, in an image of a
+//! A training as users write it: a plain Python script, uploaded as a file, in the image of a Linux
 //! distribution.
 
 use gpuctl_sandbox::debian::{PYTHON, python_image};
 
 use crate::support::{POOL, Scene, cluster};
 
-/// Fits a line, saves after each step, and goes on from what it saved.
+/// Fits a line, saves a checkpoint after each step, and resumes from it.
 const SCRIPT: &str = r#"
 import json, os, time
 place = "/out/checkpoint.json"
@@ -31,7 +31,7 @@ while state["step"] < 40:
 
 #[test]
 #[ignore = "makes an image of Debian: `cargo reality --slow`"]
-fn a_script_of_python_s_is_sent_along_fails_and_resumes() {
+fn an_uploaded_python_script_fails_and_resumes() {
     let scene = Scene::new("real-python");
     let image = python_image().unwrap_or_else(|error| panic!("{error:#}"));
     cluster().on_real_node(0, |node| node.load(&image));
@@ -78,8 +78,8 @@ fn a_script_of_python_s_is_sent_along_fails_and_resumes() {
         before[0] > before[3] && before[3] > after[3],
         "{before:?} {after:?}"
     );
-    // The agreement of both ends: forty steps of w ← w − 0.5·2·(w−3)·mean(x²), with mean(x²) =
-    // 0.285.
+    // The result must equal forty uninterrupted steps of w ← w − 0.5·2·(w−3)·mean(x²), with
+    // mean(x²) = 0.285.
     let factor: f64 = 1.0 - 0.285;
     let w = 3.0 * (1.0 - factor.powi(40));
     let saved = std::fs::read_to_string(

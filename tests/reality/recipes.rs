@@ -1,6 +1,6 @@
-//! The recipes of `examples/`, run to their end on a real node: ranks find each other by the names
-//! and ports that they get, files and secrets are where the recipe says. A stand-in has the names
-//! of their programs (`stand_in.py`); images and sizes are those of this machine.
+//! Runs the recipes of `examples/` to completion on a real node: ranks find each other by their names
+//! and ports, and files and secrets are mounted where the recipe declares them. `stand_in.py` replaces
+//! their programs; images and sizes are adapted to this machine.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -15,7 +15,7 @@ use crate::support::POOL;
 const IMAGE: &str = "recipes:1";
 
 #[track_caller]
-fn done(command: &mut Command) {
+fn run_program(command: &mut Command) {
     let output = command.output().unwrap();
     assert!(
         output.status.success(),
@@ -24,13 +24,13 @@ fn done(command: &mut Command) {
     );
 }
 
-/// Makes the image of the stand-in from that of Python.
+/// Builds an image with the stand-in from the Python image.
 fn image(cluster: &Cluster) -> PathBuf {
     let python = python_image().unwrap_or_else(|error| panic!("{error:#}"));
     let folder = cluster.folder().join("recipes");
     let root = folder.join("root");
     std::fs::create_dir_all(&root).unwrap();
-    done(
+    run_program(
         Command::new("tar")
             .arg("-xf")
             .arg(python)
@@ -38,7 +38,7 @@ fn image(cluster: &Cluster) -> PathBuf {
             .arg(&folder)
             .arg("layer.tar"),
     );
-    done(
+    run_program(
         Command::new("tar")
             .arg("-xf")
             .arg(folder.join("layer.tar"))
@@ -47,7 +47,7 @@ fn image(cluster: &Cluster) -> PathBuf {
     );
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/reality");
     for name in ["torchrun", "llamafactory-cli", "accelerate", "vllm", "ray"] {
-        done(
+        run_program(
             Command::new("install")
                 .arg("-Dm755")
                 .arg(sources.join("stand_in.py"))
@@ -56,7 +56,7 @@ fn image(cluster: &Cluster) -> PathBuf {
     }
     std::os::unix::fs::symlink("python3", root.join("usr/bin/python")).unwrap();
     let library = root.join("usr/lib/python3/dist-packages/ray.py");
-    done(
+    run_program(
         Command::new("install")
             .arg("-Dm644")
             .arg(sources.join("stand_in_ray.py"))
@@ -64,7 +64,7 @@ fn image(cluster: &Cluster) -> PathBuf {
     );
     let archive = folder.join("recipes.tar");
     let name = format!("docker.io/library/{IMAGE}");
-    done(
+    run_program(
         Command::new(cluster.binary("node"))
             .arg("image")
             .arg(&root)
@@ -76,7 +76,7 @@ fn image(cluster: &Cluster) -> PathBuf {
 
 #[test]
 #[ignore = "makes an image of Debian: `cargo reality --slow`"]
-fn recipes_run_to_their_end() {
+fn recipes_run_to_completion() {
     let cluster = Cluster::start(&Options {
         with_real_nodes: true,
         ..Options::default()
@@ -107,14 +107,14 @@ fn recipes_run_to_their_end() {
         "hub",
         "--from-literal=token=t",
     ]);
-    let ask = |arguments: &[&str]| -> Run {
+    let run_gpuctl = |arguments: &[&str]| -> Run {
         let mut command = gpuctl();
         command
             .env("KUBECONFIG", cluster.kubeconfig(Persona::Admin))
             .args(arguments);
         run(command, "")
     };
-    let create = |recipe: &str, further: &[&str]| {
+    let create = |recipe: &str, options: &[&str]| {
         admin.apply(&volume(recipe));
         let file = format!(
             "{}/examples/recipes/{recipe}.yaml",
@@ -131,15 +131,15 @@ fn recipes_run_to_their_end() {
             "--timeout",
             "3m",
         ];
-        ask(&[&["create", "-f", &file][..], &small, further].concat()).ok();
+        run_gpuctl(&[&["create", "-f", &file][..], &small, options].concat()).ok();
     };
-    let logs = |recipe: &str| ask(&["logs", recipe]).ok().out;
-    let gone = |recipe: &str| {
-        ask(&["delete", "job", recipe, "--purge"]).ok();
+    let logs = |recipe: &str| run_gpuctl(&["logs", recipe]).ok().out;
+    let delete = |recipe: &str| {
+        run_gpuctl(&["delete", "job", recipe, "--purge"]).ok();
         admin.run(&["delete", "pv", recipe, "--wait=false"]);
     };
 
-    for (recipe, further, ranks) in [
+    for (recipe, options, ranks) in [
         (
             "accelerate-deepspeed",
             &["--set", "resources.shm=16Mi"][..],
@@ -148,25 +148,25 @@ fn recipes_run_to_their_end() {
         ("llama-factory-two-nodes", &[], 2),
         ("rdma", &[], 2),
     ] {
-        create(recipe, &[&["--wait=complete"], further].concat());
-        let said = logs(recipe);
+        create(recipe, &[&["--wait=complete"], options].concat());
+        let log = logs(recipe);
         for rank in 0..ranks {
             assert!(
-                said.contains(&format!("rank {rank} met {ranks}")),
-                "{recipe}: {said}"
+                log.contains(&format!("rank {rank} met {ranks}")),
+                "{recipe}: {log}"
             );
         }
         if recipe.starts_with("llama") {
             assert!((0..2).all(|rank| data.join(recipe).join(format!("rank-{rank}")).exists()));
         }
-        gone(recipe);
+        delete(recipe);
     }
 
     create("ray", &["--wait=complete"]);
-    let said = logs("ray");
-    let joined = said.matches("joined as number").count();
-    assert!(joined == 2 && said.contains("('ray-0', [0])"), "{said}");
-    gone("ray");
+    let log = logs("ray");
+    let joined = log.matches("joined as number").count();
+    assert!(joined == 2 && log.contains("('ray-0', [0])"), "{log}");
+    delete("ray");
 
     create("batch-inference", &["--wait=complete"]);
     let mut answers: Vec<String> = (0..4)
@@ -179,7 +179,7 @@ fn recipes_run_to_their_end() {
         .collect();
     answers.sort();
     assert_eq!(answers, ["A", "B", "C", "D", "E"]);
-    gone("batch-inference");
+    delete("batch-inference");
 
     create(
         "shared-cache",
@@ -191,17 +191,17 @@ fn recipes_run_to_their_end() {
             "--wait",
         ],
     );
-    let healthy = "import urllib.request; print(urllib.request.urlopen('http://127.0.0.1:8000/health').status)";
+    let health_script = "import urllib.request; print(urllib.request.urlopen('http://127.0.0.1:8000/health').status)";
     assert_eq!(
-        ask(&["exec", "shared-cache", "--", "python3", "-c", healthy])
+        run_gpuctl(&["exec", "shared-cache", "--", "python3", "-c", health_script])
             .ok()
             .out
             .trim(),
         "200"
     );
-    let visitors = std::fs::read_dir(data.join("shared-cache"))
+    let files = std::fs::read_dir(data.join("shared-cache"))
         .unwrap()
         .count();
-    assert_eq!(visitors, 3, "the prompts and a file of each replica");
-    gone("shared-cache");
+    assert_eq!(files, 3, "prompts.jsonl and one file per replica");
+    delete("shared-cache");
 }

@@ -1,11 +1,11 @@
-//! Pods in a namespace that enforces the restricted Pod Security level, of every kind.
+//! Jobs of every kind in a namespace that enforces the restricted Pod Security level.
 
 use serde_json::json;
 
 use crate::support::Scene;
 
 #[test]
-fn every_kind_runs_where_the_restricted_level_is_enforced() {
+fn every_kind_runs_under_the_restricted_level() {
     let scene = Scene::new("real-restricted");
     scene.admin.apply(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {
         "name": "real-restricted", "labels": {"pod-security.kubernetes.io/enforce": "restricted"}}}));
@@ -35,12 +35,12 @@ fn every_kind_runs_where_the_restricted_level_is_enforced() {
             "",
         ),
     ];
-    for (kind, job, command, more) in documents {
+    for (kind, job, command, sections) in documents {
         let gpus = u32::from(kind != "compute");
         let yaml = format!(
-            "kind: {kind}\nversion: v0.1\n{job}\nenvironment: {{image: 'toolbox-user:1', {command}}}\nresources: {{pool: real, gpu: {gpus}}}\n{more}\n"
+            "kind: {kind}\nversion: v0.1\n{job}\nenvironment: {{image: 'toolbox-user:1', {command}}}\nresources: {{pool: real, gpu: {gpus}}}\n{sections}\n"
         );
-        // The level is asked for before anything is made, and the field that helps is named.
+        // The level is checked before any object is created, and the error names the field to set.
         scene
             .gpuctl_with(&["create", "-f", "-"], &yaml)
             .exits(1)
@@ -58,13 +58,13 @@ fn every_kind_runs_where_the_restricted_level_is_enforced() {
     }
 }
 
-/// The kubelet's own words where the image would run as root.
+/// The kubelet refuses to start a root image under `runAsNonRoot`, and gpuctl shows its message.
 #[test]
-fn an_image_of_root_is_named_where_it_may_not_run() {
+fn a_root_image_is_reported_under_run_as_non_root() {
     let scene = Scene::new("real-root");
     scene.train("root", "id", "security: restricted");
     scene.until("root", "pending", None);
-    crate::support::eventually("the kubelet's reason is told", || {
+    crate::support::eventually("the job shows the kubelet's reason", || {
         let job = scene.job("root");
         if job["message"]
             .as_str()

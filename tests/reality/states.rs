@@ -1,18 +1,18 @@
-//! What a kubelet and a runtime say of pods that do not start or do not stay: in their own words,
-//! everywhere.
+//! Pods that do not start or that terminate: every command must show the message of the kubelet or the
+//! container runtime.
 
 use serde_json::json;
 
 use crate::support::{Scene, eventually};
 
-/// The reason stands in the list, in the description and in the answer of `logs`; a container that
-/// never started has no start.
-fn says_everywhere(scene: &Scene, name: &str, words: &str) {
-    let job = eventually(&format!("{name} says «{words}»"), || {
+/// Asserts that lists and `describe` show the text as the reason, and no start time for a container
+/// that never started. The kubelet reports 1970 as its start.
+fn assert_reason_shown(scene: &Scene, name: &str, text: &str) {
+    let job = eventually(&format!("the message of {name} has «{text}»"), || {
         let job = scene.job(name);
         if job["message"]
             .as_str()
-            .is_some_and(|message| message.contains(words))
+            .is_some_and(|message| message.contains(text))
         {
             Ok(job)
         } else {
@@ -21,10 +21,7 @@ fn says_everywhere(scene: &Scene, name: &str, words: &str) {
     });
     assert!(!job.to_string().contains("1970-01"), "{job:#}");
     let described = scene.gpuctl(&["describe", "job", name]).ok().out;
-    assert!(
-        described.contains(words),
-        "«{words}» is not in:\n{described}"
-    );
+    assert!(described.contains(text), "«{text}» is not in:\n{described}");
     let wide = scene.gpuctl(&["get", "jobs", "-o", "wide"]).ok().out;
     assert!(
         !described.contains("1970-01") && !wide.contains("1970-01") && !wide.contains("20779d"),
@@ -33,17 +30,17 @@ fn says_everywhere(scene: &Scene, name: &str, words: &str) {
 }
 
 #[test]
-fn a_program_that_does_not_exist_is_named() {
+fn a_missing_program_is_reported() {
     let scene = Scene::new("real-start");
     let environment = "environment: {image: 'toolbox:1', command: [no-such-program, '1']}\njob: {name: typo, retries: 0}";
     scene.train("typo", "", environment);
     scene.until("typo", "failed", None);
-    says_everywhere(&scene, "typo", "no-such-program");
+    assert_reason_shown(&scene, "typo", "no-such-program");
     scene.gpuctl(&["logs", "typo"]).says("no-such-program");
 }
 
 #[test]
-fn an_image_that_does_not_exist_is_waited_for_and_named() {
+fn a_missing_image_stays_pending_and_is_reported() {
     let scene = Scene::new("real-pull");
     scene.train(
         "pull",
@@ -51,14 +48,14 @@ fn an_image_that_does_not_exist_is_waited_for_and_named() {
         "environment: {image: 'nowhere.invalid/model:9', command: [train]}",
     );
     scene.until("pull", "pending", None);
-    says_everywhere(&scene, "pull", "nowhere.invalid/model:9");
+    assert_reason_shown(&scene, "pull", "nowhere.invalid/model:9");
     scene
         .gpuctl(&["logs", "pull"])
         .says("nowhere.invalid/model:9");
 }
 
 #[test]
-fn a_folder_that_the_node_lacks_is_named() {
+fn a_missing_host_path_is_reported() {
     let scene = Scene::new("real-mount");
     let claim = json!({"apiVersion": "v1", "kind": "List", "items": [
         {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "nowhere"}, "spec": {
@@ -74,7 +71,7 @@ fn a_folder_that_the_node_lacks_is_named() {
         "true",
         "storage: {workdirs: [{pvc: data, path: /data}]}",
     );
-    says_everywhere(&scene, "mount", "/var/lib/gpuctl-sandbox/nowhere");
+    assert_reason_shown(&scene, "mount", "/var/lib/gpuctl-sandbox/nowhere");
     scene
         .gpuctl(&["logs", "mount"])
         .says("/var/lib/gpuctl-sandbox/nowhere");
@@ -82,7 +79,7 @@ fn a_folder_that_the_node_lacks_is_named() {
 }
 
 #[test]
-fn an_eviction_tells_what_it_was_for() {
+fn an_eviction_reports_its_reason() {
     let scene = Scene::new("real-eviction");
     let pod = "pod: {containers: [{name: main, resources: {limits: {ephemeral-storage: 8Mi}}}]}\njob: {name: disk, retries: 0}";
     scene.train(
@@ -91,12 +88,12 @@ fn an_eviction_tells_what_it_was_for() {
         pod,
     );
     scene.until("disk", "failed", None);
-    says_everywhere(&scene, "disk", "ephemeral");
+    assert_reason_shown(&scene, "disk", "ephemeral");
 }
 
-/// Both ranks fail, one after the other: the first is the cause, the second its victim.
+/// Both ranks fail, one after the other. The first failure is the cause of the second.
 #[test]
-fn the_first_rank_that_failed_is_named() {
+fn the_first_failed_rank_is_reported() {
     let scene = Scene::new("real-ranks");
     let script = "if [ $JOB_COMPLETION_INDEX = 1 ]; then sleep 2; exit 37; fi; sleep 6; exit 1";
     scene.train(
@@ -114,7 +111,7 @@ fn the_first_rank_that_failed_is_named() {
 }
 
 #[test]
-fn a_service_that_stops_answering_is_unhealthy() {
+fn a_service_with_a_failing_health_check_is_unhealthy() {
     let scene = Scene::new("real-health");
     let yaml = "kind: inference\nversion: v0.1\njob: {name: web}\nenvironment: {image: 'toolbox:1', command: [serve, '8000']}\n\
                 service: {replicas: 1, port: 8000, health_check: /health}\nresources: {pool: real, gpu: 1}\n";
@@ -143,9 +140,9 @@ fn a_service_that_stops_answering_is_unhealthy() {
     scene.gpuctl(&["delete", "job", "web", "--force"]).ok();
 }
 
-/// A container that ends cleanly when it is told to is no success when its time is over.
+/// A container that handles SIGTERM cleanly at its deadline has not succeeded.
 #[test]
-fn a_deadline_is_no_success_and_events_are_in_order() {
+fn a_job_at_its_deadline_fails_and_its_events_are_in_order() {
     let scene = Scene::new("real-deadline");
     scene.train(
         "late",
@@ -166,7 +163,7 @@ fn a_deadline_is_no_success_and_events_are_in_order() {
     let at = |reason: &str| {
         reasons
             .iter()
-            .position(|known| *known == reason)
+            .position(|found| *found == reason)
             .unwrap_or_else(|| panic!("no {reason}: {reasons:?}"))
     };
     assert!(
@@ -177,9 +174,9 @@ fn a_deadline_is_no_success_and_events_are_in_order() {
     );
 }
 
-/// 64 MiB are what the runtime gives by itself.
+/// The default size of the container runtime is 64 MiB.
 #[test]
-fn shared_memory_is_there_for_one_gpu_and_for_notebooks() {
+fn gpu_jobs_and_notebooks_have_enough_shared_memory() {
     let scene = Scene::new("real-shm");
     scene.train(
         "shm",

@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::{Child, Stdio};
 use std::sync::OnceLock;
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use gpuctl_sandbox::exporter::Gpu;
 use gpuctl_sandbox::{Cluster, Hardware, Kubectl, Options, Persona};
@@ -34,7 +33,7 @@ pub fn cluster() -> &'static Cluster {
     })
 }
 
-/// A namespace.
+/// A namespace for one test.
 pub struct Scene {
     pub name: &'static str,
     pub admin: Kubectl,
@@ -52,7 +51,7 @@ impl Scene {
         self.gpuctl_with(arguments, "")
     }
 
-    /// The same with a file on stdin.
+    /// Runs gpuctl with a manifest on stdin.
     pub fn gpuctl_with(&self, arguments: &[&str], input: &str) -> Run {
         let mut command = gpuctl();
         command
@@ -76,8 +75,8 @@ impl Scene {
         command.spawn().expect("gpuctl starts")
     }
 
-    /// Submits a training on the real node. `script` is what its shell runs; `extra` are further
-    /// lines of YAML.
+    /// Submits a training on the real node. Its shell runs `script`; `extra` is appended to the
+    /// manifest.
     pub fn train(&self, name: &str, script: &str, extra: &str) -> Run {
         self.gpuctl_with(&["create", "-f", "-"], &training(name, script, extra))
             .ok()
@@ -97,17 +96,16 @@ impl Scene {
             .unwrap_or(Value::Null)
     }
 
-    /// Waits until the job's status and reason are these.
     pub fn until(&self, name: &str, status: &str, reason: Option<&str>) -> Value {
         eventually(&format!("{name} is {status} {reason:?}"), || {
             let job = self.job(name);
-            let good =
+            let is_reached =
                 job["status"] == status && reason.is_none_or(|reason| job["reason"] == reason);
-            good.then_some(job.clone()).ok_or(job)
+            is_reached.then_some(job.clone()).ok_or(job)
         })
     }
 
-    /// Pods of a job as the API server has them, by name.
+    /// Pods of a job from the API server, sorted by name.
     pub fn pods(&self, job: &str) -> Vec<Value> {
         let list = self.admin.json(&[
             "get",
@@ -123,7 +121,7 @@ impl Scene {
     }
 }
 
-/// A file of a training on the real node, of one GPU where `extra` has no `resources`.
+/// The manifest of a training on the real node, with one GPU unless `extra` has `resources`.
 pub fn training(name: &str, script: &str, extra: &str) -> String {
     let resources = if extra.contains("resources:") {
         String::new()
@@ -146,21 +144,14 @@ pub fn training(name: &str, script: &str, extra: &str) -> String {
     format!("kind: training\nversion: v0.1\n{job}{environment}{resources}{extra}\n")
 }
 
-/// Asks until there is an answer, for a minute and a half; a failure shows the last state.
+/// Polls with the time limit that suits a real kubelet.
 #[track_caller]
-pub fn eventually<T, E: std::fmt::Debug>(what: &str, mut ask: impl FnMut() -> Result<T, E>) -> T {
-    let end = Instant::now() + Duration::from_secs(90);
-    loop {
-        match ask() {
-            Ok(answer) => return answer,
-            Err(state) if Instant::now() > end => panic!("never: {what}: {state:#?}"),
-            Err(_) => thread::sleep(Duration::from_millis(200)),
-        }
-    }
+pub fn eventually<A: gpuctl_sandbox::Attempt>(what: &str, ask: impl FnMut() -> A) -> A::Value {
+    gpuctl_sandbox::eventually(what, Duration::from_secs(90), ask)
 }
 
-/// Devices of the real node as an exporter tells them, with whom the kubelet gave them to. Device 7
-/// is 7 % busy, and so on.
+/// Devices of the real node as an exporter reports them, with the container to which the kubelet
+/// assigned each one. The utilization of device N is N %.
 pub fn devices(holders: &BTreeMap<String, String>, count: u32) -> Vec<Gpu> {
     let device = |index: u32| {
         let uuid = format!("GPU-0-{index}");
@@ -187,7 +178,7 @@ pub fn devices(holders: &BTreeMap<String, String>, count: u32) -> Vec<Gpu> {
     (0..count).map(device).collect()
 }
 
-/// A file for one test.
+/// Path of a file in the sandbox's folder.
 pub fn file(name: &str) -> PathBuf {
     let folder = cluster().folder().join("files");
     std::fs::create_dir_all(&folder).expect("the sandbox's folder is writable");

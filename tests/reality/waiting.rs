@@ -1,5 +1,5 @@
-//! `--wait` and `--follow` where a kubelet, a registry that does not answer, a runtime and real
-//! programs decide.
+//! `--wait` and `--follow` with a real kubelet, a container runtime, real programs, and a registry that
+//! does not answer.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use crate::support::{Scene, training};
 const WAIT: [&str; 6] = ["create", "-f", "-", "--wait", "--timeout", "120s"];
 
 #[test]
-fn an_image_that_cannot_be_pulled_ends_the_wait() {
+fn a_failed_image_pull_ends_the_wait() {
     let scene = Scene::new("real-wait-pull");
     let started = Instant::now();
     let yaml = training(
@@ -35,7 +35,7 @@ fn an_image_that_cannot_be_pulled_ends_the_wait() {
 }
 
 #[test]
-fn a_program_that_does_not_exist_ends_the_wait() {
+fn a_missing_program_ends_the_wait() {
     let scene = Scene::new("real-wait-start");
     let started = Instant::now();
     let environment = "environment: {image: 'toolbox:1', command: [no-such-program]}";
@@ -57,9 +57,9 @@ fn a_program_that_does_not_exist_ends_the_wait() {
     assert!(run.err.contains("log: no weights"), "{}", run.err);
 }
 
-/// The kubelet tries a mount again and again; half a minute of refusals is an answer.
+/// The kubelet retries a mount forever. gpuctl gives up after half a minute of failures.
 #[test]
-fn a_folder_that_the_node_lacks_ends_the_wait() {
+fn a_missing_host_path_ends_the_wait() {
     let scene = Scene::new("real-wait-mount");
     scene.admin.apply(&json!({"apiVersion": "v1", "kind": "List", "items": [
         {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "absent"}, "spec": {
@@ -94,7 +94,7 @@ fn a_folder_that_the_node_lacks_ends_the_wait() {
 }
 
 #[test]
-fn following_is_like_running_the_program_here() {
+fn follow_prints_the_log_and_exits_with_the_code_of_the_program() {
     let scene = Scene::new("real-wait-follow");
     let follow = ["create", "-f", "-", "--follow"];
     let yaml = |name: &str, code: u8| {

@@ -1,19 +1,18 @@
-//! `why` of pods that a real kubelet and a real runtime do not start, or end: the words that the
-//! corpus in `tests/cluster/causes/` simulates.
+//! `why` for pods that a real kubelet and a real runtime do not start or terminate. The corpus in
+//! `tests/cluster/causes/` simulates their messages.
 
 use serde_json::{Value, json};
 
 use crate::support::{POOL, Scene, eventually};
 
-/// A pod on the real node that runs this script, with further fields of its container and of its
-/// specification.
+/// A pod on the real node that runs a script, with additional fields of its container and its spec.
 fn pod(scene: &Scene, name: &str, script: &str, container: &Value, spec: &Value) -> Value {
     let mut main = json!({"name": "main", "image": "toolbox:1", "command": ["sh", "-c", script]});
     merge(&mut main, container);
-    let mut whole = json!({"nodeSelector": {"gpuctl/pool": POOL}, "restartPolicy": "Never", "terminationGracePeriodSeconds": 1,
+    let mut pod_spec = json!({"nodeSelector": {"gpuctl/pool": POOL}, "restartPolicy": "Never", "terminationGracePeriodSeconds": 1,
         "tolerations": [{"operator": "Exists"}], "containers": [main]});
-    merge(&mut whole, spec);
-    json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": scene.name}, "spec": whole})
+    merge(&mut pod_spec, spec);
+    json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": scene.name}, "spec": pod_spec})
 }
 
 fn merge(base: &mut Value, more: &Value) {
@@ -23,7 +22,7 @@ fn merge(base: &mut Value, more: &Value) {
 }
 
 #[test]
-fn what_a_real_kubelet_says_is_understood() {
+fn why_finds_the_cause_from_messages_of_a_real_kubelet() {
     let scene = Scene::new("real-why");
     let none = json!({});
     let secret = json!({"env": [{"name": "TOKEN", "valueFrom": {"secretKeyRef": {"name": "hf-token", "key": "token"}}}]});
@@ -33,9 +32,9 @@ fn what_a_real_kubelet_says_is_understood() {
     let mounts = |name: &str| json!({"volumeMounts": [{"name": name, "mountPath": "/mnt"}]});
     let fetch = json!({"initContainers": [{"name": "fetch", "image": "toolbox:1", "command": ["sh", "-c", "sleep 300"]}]});
     let small = json!({"resources": {"limits": {"memory": "24Mi"}}});
-    let again = json!({"restartPolicy": "Always"});
-    // A shell ends with 128 + 11 when SIGSEGV ended its program, and a kubelet tells no more than
-    // that number.
+    let restarting = json!({"restartPolicy": "Always"});
+    // A shell exits with 128 + 11 when SIGSEGV ended its program. The kubelet reports only this
+    // number.
     let cases: Vec<(&str, &str, Value)> = vec![
         (
             "image",
@@ -114,7 +113,7 @@ fn what_a_real_kubelet_says_is_understood() {
         (
             "loop",
             "crash-loop",
-            pod(&scene, "loop", "exit 3", &none, &again),
+            pod(&scene, "loop", "exit 3", &none, &restarting),
         ),
     ];
     let list: Vec<&Value> = cases.iter().map(|(.., pod)| pod).collect();
@@ -146,10 +145,10 @@ fn what_a_real_kubelet_says_is_understood() {
     ]);
 }
 
-/// A recorded transcript of RAS at its port, through a real kubelet's port-forward; recorded stacks
-/// by exec. Nobody here has NCCL.
+/// NCCL is not available here: the test serves a recorded RAS transcript through a real kubelet's
+/// port-forward, and recorded stacks through exec.
 #[test]
-fn ranks_are_asked_themselves() {
+fn why_reads_ras_and_stacks_of_ranks() {
     let scene = Scene::new("real-why-asked");
     let transcript = "NCCL version 2.27.3 compiled with CUDA 12.9\\n\\nErrors\\n======\\n\\nDEAD\\n  1 job process is considered dead\\n  Process 3487984 on \
                       node 172.16.64.213 managing GPU 5\\n\\n#0-0 (cf264af53edbe986) INCOMPLETE\\n  The missing rank: 21\\n";
@@ -162,7 +161,7 @@ fn ranks_are_asked_themselves() {
         dump("all_reduce (torch/distributed/c10d.py:25)"),
         dump("_next_data (torch/utils/data/dataloader.py:630)"),
     );
-    // What runs as Python is a shell with another name: the stacks are recorded ones.
+    // The Python process is a renamed shell; `py-spy` prints a recorded stack.
     let script = format!(
         "printf '{transcript}' > /tmp/ras.txt; ras /tmp/ras.txt & \
          if [ $JOB_COMPLETION_INDEX = 0 ]; then printf \"{waits}\" > /tmp/dump; else printf \"{loads}\" > /tmp/dump; fi; \
@@ -210,21 +209,21 @@ fn ranks_are_asked_themselves() {
         &json!({}),
     );
     scene.admin.apply(&plain);
-    let told = eventually("nothing answers in a plain pod", || {
+    let not_evaluated = eventually("a plain pod has neither RAS nor stacks", || {
         let answer = scene
             .gpuctl(&["why", "pod/plain", "--ras", "--stacks", "-o", "json"])
             .ok()
             .json();
-        let told = answer["notEvaluated"].to_string();
-        if told.contains("RAS of NCCL: plain")
-            && told.contains("stack of plain: neither py-spy nor gdb")
+        let not_evaluated = answer["notEvaluated"].to_string();
+        if not_evaluated.contains("RAS of NCCL: plain")
+            && not_evaluated.contains("stack of plain: neither py-spy nor gdb")
         {
-            Ok(told)
+            Ok(not_evaluated)
         } else {
             Err(answer)
         }
     });
-    assert!(!told.contains("rank"), "{told}");
+    assert!(!not_evaluated.contains("rank"), "{not_evaluated}");
     scene.admin.run(&[
         "delete",
         "pods",
@@ -237,9 +236,9 @@ fn ranks_are_asked_themselves() {
     ]);
 }
 
-/// The rank that failed first is named with its line, and its peer as what followed.
+/// `why` names the first failed rank with its log line as the cause.
 #[test]
-fn the_first_of_two_ranks_is_the_cause() {
+fn why_names_the_first_failed_rank_as_the_cause() {
     let scene = Scene::new("real-why-ranks");
     let script = "if [ $JOB_COMPLETION_INDEX = 1 ]; then sleep 2; echo 'ValueError: shard 812 is broken'; exit 37; fi; sleep 6; exit 1";
     scene.train(

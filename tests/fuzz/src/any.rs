@@ -1,5 +1,4 @@
-//! Feeds one of gpuctl's readers with what libFuzzer thinks of: `GPUCTL_FUZZ` names it. It knows no
-//! reader itself.
+//! Passes libFuzzer's inputs to one of gpuctl's readers, which `GPUCTL_FUZZ` selects by name.
 #![no_main]
 
 use std::sync::OnceLock;
@@ -11,9 +10,9 @@ static READER: OnceLock<FuzzTarget> = OnceLock::new();
 
 fn chosen() -> FuzzTarget {
     let name = std::env::var("GPUCTL_FUZZ").unwrap_or_default();
-    let known: Vec<&str> = TARGETS.iter().map(|(name, _)| *name).collect();
-    let found = TARGETS.iter().find(|(known, _)| *known == name);
-    found.unwrap_or_else(|| panic!("GPUCTL_FUZZ is `{name}` and not one of {known:?}")).1
+    let names: Vec<&str> = TARGETS.iter().map(|(name, _)| *name).collect();
+    let target = TARGETS.iter().find(|(target, _)| *target == name);
+    target.unwrap_or_else(|| panic!("GPUCTL_FUZZ is `{name}`, but must be one of {names:?}")).1
 }
 
 fuzz_target!(|bytes: &[u8]| READER.get_or_init(chosen)(bytes));

@@ -120,7 +120,7 @@ fn hostile_names_of_subjects_stay_values() {
 }
 
 #[test]
-fn several_commands_are_one_role() {
+fn several_commands_share_one_role() {
     let objects = printed(&[
         "create",
         "logs",
@@ -131,12 +131,12 @@ fn several_commands_are_one_role() {
         "team-a:bot",
     ]);
     let roles = of_kind(&objects, "Role");
-    let here: Vec<&&Value> = roles
+    let matches: Vec<&&Value> = roles
         .iter()
         .filter(|role| role["metadata"]["namespace"] == "roles")
         .collect();
-    assert_eq!(here.len(), 1, "{objects:#?}");
-    let resources: Vec<(String, String)> = here[0]["rules"]
+    assert_eq!(matches.len(), 1, "{objects:#?}");
+    let resources: Vec<(String, String)> = matches[0]["rules"]
         .as_array()
         .unwrap()
         .iter()
@@ -146,7 +146,7 @@ fn several_commands_are_one_role() {
                 .as_array()
                 .unwrap()
                 .iter()
-                .map(move |one| (group.clone(), one.as_str().unwrap().to_owned()))
+                .map(move |resource| (group.clone(), resource.as_str().unwrap().to_owned()))
         })
         .collect();
     let unique: std::collections::BTreeSet<_> = resources.iter().collect();
@@ -164,14 +164,14 @@ fn several_commands_are_one_role() {
         "secrets",
     ] {
         assert!(
-            resources.iter().any(|(_, one)| one == resource),
+            resources.iter().any(|(_, granted)| granted == resource),
             "{resource}: {resources:?}"
         );
     }
     assert!(
         !resources
             .iter()
-            .any(|(_, one)| one == "resourcequotas/status" || one == "limitranges")
+            .any(|(_, resource)| resource == "resourcequotas/status" || resource == "limitranges")
     );
     let subject = json!([{"kind": "ServiceAccount", "name": "bot", "namespace": "team-a"}]);
     assert!(
@@ -265,18 +265,18 @@ fn prometheus_is_granted_by_name_only() {
             .map(|(place, rule)| (place, rule["resourceNames"].clone()))
             .collect()
     };
-    let found = rules(&printed(&["report"]));
+    let default_rules = rules(&printed(&["report"]));
     assert_eq!(
-        found,
+        default_rules,
         [(json!("monitoring"), json!(["prometheus-operated:9090"]))]
     );
-    let named = rules(&printed(&[
+    let service_rules = rules(&printed(&[
         "report",
         "--prometheus-service",
         "metrics/store:8443",
     ]));
     assert_eq!(
-        named,
+        service_rules,
         [(json!("metrics"), json!(["store:8443", "https:store:8443"]))]
     );
     let by_url = scene()
@@ -320,9 +320,9 @@ fn prometheus_is_granted_by_name_only() {
             )
             .ok()
             .json();
-        let found = rules(&items(&list));
+        let granted = rules(&items(&list));
         assert_eq!(
-            found,
+            granted,
             [(json!("monitoring"), json!(["prometheus-operated:9090"]))],
             "{extent}"
         );
@@ -330,7 +330,7 @@ fn prometheus_is_granted_by_name_only() {
 }
 
 #[test]
-fn a_role_without_configmaps_is_no_yes_for_two_nodes() {
+fn a_role_without_configmaps_does_not_allow_two_nodes() {
     let text = scene()
         .gpuctl(
             "",

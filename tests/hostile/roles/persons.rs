@@ -5,8 +5,8 @@ use gpuctl_sandbox::Persona;
 use super::scene::{Scene, is_lack, scene, training};
 use crate::runner::{gpuctl, run};
 
-/// Prints such a role, applies it for a new user and waits until it takes effect.
-fn hired(person: &str, user: &str) -> &'static Scene {
+/// Grants the role of a person to a new user and waits until it takes effect.
+fn grant_role(person: &str, user: &str) -> &'static Scene {
     let scene = scene();
     let text = scene
         .gpuctl(
@@ -81,7 +81,7 @@ const QUOTA: &str =
 
 #[test]
 fn a_viewer_reads_and_changes_nothing() {
-    let scene = hired("viewer", "vera");
+    let scene = grant_role("viewer", "vera");
     sees_everything(scene, "vera");
     for line in [
         "exec a -- true",
@@ -123,7 +123,7 @@ fn a_viewer_reads_and_changes_nothing() {
 
 #[test]
 fn a_researcher_works_in_one_namespace() {
-    let scene = hired("researcher", "rita");
+    let scene = grant_role("researcher", "rita");
     sees_everything(scene, "rita");
     let two = training(
         "by-rita",
@@ -192,17 +192,17 @@ fn a_researcher_works_in_one_namespace() {
 }
 
 #[test]
-fn an_operator_manages_the_cluster_and_not_the_jobs() {
-    let scene = hired("operator", "otto");
+fn an_operator_manages_the_cluster_but_not_jobs() {
+    let scene = grant_role("operator", "otto");
     sees_everything(scene, "otto");
     scene.gpuctl("otto", &["get", "jobs", "-A"]).ok();
     scene
         .gpuctl("otto", &["label", "node", "spare-6", "otto=b"])
         .ok();
     // The other persons try to make `person` at the same time.
-    let named = |text: &str| text.replace("name: person", "name: operated");
+    let rename = |text: &str| text.replace("name: person", "name: operated");
     scene
-        .gpuctl_with("otto", &["create", "-f", "-"], &named(POOL))
+        .gpuctl_with("otto", &["create", "-f", "-"], &rename(POOL))
         .ok();
     scene
         .gpuctl(
@@ -212,7 +212,7 @@ fn an_operator_manages_the_cluster_and_not_the_jobs() {
         .ok();
     scene.gpuctl("otto", &["delete", "pool", "operated"]).ok();
     scene
-        .gpuctl_with("otto", &["create", "-f", "-"], &named(QUOTA))
+        .gpuctl_with("otto", &["create", "-f", "-"], &rename(QUOTA))
         .ok();
     scene.gpuctl("otto", &["delete", "quota", "operated"]).ok();
     is_refused(scene, "otto", "exec a -- true", "");
@@ -233,7 +233,7 @@ fn an_operator_manages_the_cluster_and_not_the_jobs() {
 /// Users without any role can read pools and defaults, and no other object of the namespace. One
 /// test after the other: the second widens the role that the first is about.
 #[test]
-fn other_configmaps_of_the_namespace_of_pools_are_hidden() {
+fn other_configmaps_in_the_namespace_of_pools_are_hidden() {
     let scene = scene();
     hides_other_configmaps(scene);
     narrows_an_older_role(scene);

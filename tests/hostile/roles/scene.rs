@@ -120,6 +120,8 @@ impl Scene {
         self.until_code(user, arguments, |code| code == 0)
     }
 
+    /// Repeats a command until its exit code is expected. After 20 s it returns the last answer, because
+    /// callers report unexpected codes themselves.
     pub fn until_code(&self, user: &str, arguments: &[&str], is_good: impl Fn(i32) -> bool) -> Run {
         let end = Instant::now() + Duration::from_secs(20);
         loop {

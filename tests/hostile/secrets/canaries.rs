@@ -239,7 +239,7 @@ fn arrange() {
     create.env("KUBECONFIG", cluster().kubeconfig(Persona::Admin));
     create.args(["create", "-f", "-", "-n", NAMESPACE, "--allow-pending"]);
     run(create, &job()).ok();
-    let wanted = [
+    let selector = [
         "get",
         "pods",
         "-n",
@@ -247,7 +247,7 @@ fn arrange() {
         "-l",
         "gpuctl/job=canary-job",
     ];
-    let pods = admin.until(&wanted, |list| {
+    let pods = admin.until(&selector, |list| {
         list["items"][0]["spec"]["nodeName"].is_string()
     });
     let pod = pods["items"][0]["metadata"]["name"].as_str().unwrap();
@@ -343,7 +343,7 @@ fn user() -> &'static User {
 }
 
 /// Records every canary in a text that the table does not allow.
-fn search(text: &str, origin: &str, found: &mut Vec<String>) {
+fn search(text: &str, origin: &str, leaks: &mut Vec<String>) {
     for (place, texts) in canaries() {
         let allowed = MAY_APPEAR
             .iter()
@@ -352,25 +352,25 @@ fn search(text: &str, origin: &str, found: &mut Vec<String>) {
         if allowed.iter().any(|output| origin.starts_with(output)) {
             continue;
         }
-        found.extend(
+        leaks.extend(
             texts
                 .iter()
-                .filter(|one| text.contains(**one))
-                .map(|one| format!("{one} ({place}) in {origin}")),
+                .filter(|canary| text.contains(**canary))
+                .map(|canary| format!("{canary} ({place}) in {origin}")),
         );
     }
 }
 
 /// Searches the names and contents of all files below a folder. Returns the number of files.
-fn search_folder(folder: &Path, found: &mut Vec<String>) -> usize {
+fn search_folder(folder: &Path, leaks: &mut Vec<String>) -> usize {
     let mut count = 0;
     for entry in std::fs::read_dir(folder).unwrap().map(Result::unwrap) {
         let path = entry.path();
         if path.is_dir() {
-            count += search_folder(&path, found);
+            count += search_folder(&path, leaks);
         } else {
             let text = String::from_utf8_lossy(&std::fs::read(&path).unwrap()).into_owned();
-            search(&format!("{} {text}", path.display()), "the cache", found);
+            search(&format!("{} {text}", path.display()), "the cache", leaks);
             count += 1;
         }
     }
@@ -381,7 +381,7 @@ fn search_folder(folder: &Path, found: &mut Vec<String>) -> usize {
 fn no_output_cache_or_bundle_shows_a_secret() {
     let user = user();
     assert!(canaries().values().map(Vec::len).sum::<usize>() > 40);
-    let mut found = Vec::new();
+    let mut leaks = Vec::new();
     for line in COMMANDS {
         let has_format = line.contains("-o ");
         let formats = if has_format {
@@ -396,20 +396,20 @@ fn no_output_cache_or_bundle_shows_a_secret() {
                 "{line} {format}: {}",
                 answer.err
             );
-            search(&answer.out, line, &mut found);
-            search(&answer.err, line, &mut found);
+            search(&answer.out, line, &mut leaks);
+            search(&answer.err, line, &mut leaks);
         }
     }
     let path = cluster().folder().join("canary.gpuctl");
-    let made = user
+    let doctor = user
         .gpuctl(&format!("doctor --bundle {} -v", path.display()))
         .ok();
-    search(&(made.out + &made.err), "doctor --bundle", &mut found);
+    search(&(doctor.out + &doctor.err), "doctor --bundle", &mut leaks);
     let mut text = String::new();
     flate2::read::GzDecoder::new(std::fs::File::open(&path).unwrap())
         .read_to_string(&mut text)
         .unwrap();
-    search(&text, "the bundle", &mut found);
+    search(&text, "the bundle", &mut leaks);
     assert!(text.contains("canary-job") && text.contains("[redacted]"));
     let names = user.completes_a_job().ok();
     assert!(
@@ -418,12 +418,12 @@ fn no_output_cache_or_bundle_shows_a_secret() {
         names.out,
         names.err
     );
-    search(&names.out, "completion", &mut found);
+    search(&names.out, "completion", &mut leaks);
     assert!(
-        search_folder(&cluster().folder().join("cache"), &mut found) > 0,
+        search_folder(&cluster().folder().join("cache"), &mut leaks) > 0,
         "nothing is cached"
     );
-    assert!(found.is_empty(), "{found:#?}");
+    assert!(leaks.is_empty(), "{leaks:#?}");
     replayed(user, &path);
 }
 
@@ -477,10 +477,10 @@ fn agents_see_no_secret() {
         .arg(&user.config);
     command.arg("mcp");
     let answers = conversation(command, &lines, calls.len() + 1);
-    let mut found = Vec::new();
-    search(&answers, "an answer for an agent", &mut found);
+    let mut leaks = Vec::new();
+    search(&answers, "an answer for an agent", &mut leaks);
     assert!(answers.contains("canary-job"), "{answers}");
-    assert!(found.is_empty(), "{found:#?}\n{answers}");
+    assert!(leaks.is_empty(), "{leaks:#?}\n{answers}");
 }
 
 /// Sends lines to a server and returns `count` lines of its response.

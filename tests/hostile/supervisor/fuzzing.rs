@@ -27,8 +27,8 @@ impl Random {
         usize::try_from(self.next() % end as u64).unwrap()
     }
 
-    fn pick<'a, T>(&mut self, of: &'a [T]) -> &'a T {
-        &of[self.below(of.len())]
+    fn pick<'a, T>(&mut self, items: &'a [T]) -> &'a T {
+        &items[self.below(items.len())]
     }
 }
 
@@ -94,9 +94,9 @@ fn mutated(random: &mut Random) -> Vec<u8> {
 
 /// Joins as rank 2 with the token, and sends only valid messages, as fast as rank 0 reads them.
 fn flood(peer: &mut Peer, random: &mut Random, count: u64) {
-    let mut left = count;
-    while left > 0 {
-        let now = left.min(500);
+    let mut remaining = count;
+    while remaining > 0 {
+        let batch = remaining.min(500);
         let lines: Vec<u8> = (0..now)
             .flat_map(|_| {
                 let quiet = random.below(100_000);
@@ -107,7 +107,7 @@ fn flood(peer: &mut Peer, random: &mut Random, count: u64) {
             peer.raw(&lines),
             "rank 0 closed the connection of a rank that made no mistake"
         );
-        left -= now;
+        remaining -= batch;
     }
 }
 
@@ -149,7 +149,7 @@ fn random_messages_neither_end_rank_0_nor_fill_its_memory() {
         peer.line()
             .is_some_and(|line| line.contains(r#""kind": "start""#)),
         "{}",
-        training.said(0)
+        training.log(0)
     );
     training.until("the ranks run", || {
         training.attempts(0) == "1" && training.attempts(1) == "1"
@@ -169,6 +169,7 @@ fn random_messages_neither_end_rank_0_nor_fill_its_memory() {
         .collect();
     flood(&mut peer, &mut Random(42), count - 2 * (count / 3));
     while !attackers.iter().all(thread::JoinHandle::is_finished) {
+        // Keeps the peer's connection alive until the attackers have finished.
         flood(&mut peer, &mut Random(42), 1);
         thread::sleep(Duration::from_millis(200));
     }
@@ -177,7 +178,7 @@ fn random_messages_neither_end_rank_0_nor_fill_its_memory() {
             .join()
             .expect("rank 0 accepts connections to the end");
     }
-    assert!(ranks[0].is_running(), "{}", training.said(0));
+    assert!(ranks[0].is_running(), "{}", training.log(0));
     let after = ranks[0].memory();
     let seconds = (ranks[0].cpu() - cpu) / 100;
     if count > DEFAULT {
@@ -191,7 +192,7 @@ fn random_messages_neither_end_rank_0_nor_fill_its_memory() {
         "rank 0 grew from {before} to {after} KiB"
     );
     peer.send(br#"{"kind": "ended", "attempt": 1, "code": 0, "memory": false}"#);
-    training.ends_well(ranks);
+    training.assert_success(ranks);
     drop(peer);
     reader.join().unwrap();
 }

@@ -180,12 +180,12 @@ fn the_token_is_random_kept_and_never_shown() {
         unpacked.contains("pair") && !unpacked.contains(&token) && !unpacked.contains(&encoded)
     );
     // Another job has another token.
-    let other = gpuctl_as(
+    let second = gpuctl_as(
         Persona::Admin,
         &["-n", "token", "create", "-f", "-"],
         &YAML.replace("pair", "other"),
     );
-    other.ok();
+    second.ok();
     assert_ne!(
         scene.get("secret", "other-supervisor")["data"]["token"],
         json!(encoded)
@@ -214,7 +214,7 @@ impl Scene {
 }
 
 #[test]
-fn an_owner_that_an_interrupted_run_did_not_set_is_set_by_the_next() {
+fn the_next_run_sets_owners_missing_after_an_interruption() {
     let scene = Scene::created("owner");
     let owned = scene.owners("configmap", NAME);
     assert_eq!(owned[0]["kind"], "Job");
@@ -363,7 +363,7 @@ fn a_tampered_program_is_not_run() {
 /// Another version of gpuctl may have created the job. Its program stays and does not count as
 /// tampered.
 #[test]
-fn the_program_of_another_version_stays_and_a_changed_one_is_named() {
+fn a_program_of_another_version_is_kept_and_a_tampered_one_is_reported() {
     let scene = Scene::created("versions");
     let older = "print('an older program')\n";
     let hash = "2ac7a2e5ab4bb3f4f3b2b1b5ff4d1ebe7ea1c4ff";
@@ -430,7 +430,7 @@ fn sha256(text: &str) -> String {
 }
 
 #[test]
-fn leftovers_of_an_interrupted_create_are_used_again_or_deleted() {
+fn leftovers_of_an_interrupted_create_are_reused_or_deleted() {
     let scene = Scene::created("leftover");
     let token = scene.token();
     let interrupt = || {
@@ -536,7 +536,7 @@ fn the_policy_does_not_weaken_other_policies_of_the_namespace() {
 }
 
 #[test]
-fn without_the_right_to_secrets_the_refusal_says_what_to_do() {
+fn a_refusal_without_the_right_to_secrets_has_a_hint() {
     let scene = Scene::new("nosecret");
     scene.allow("secrets");
     let run = scene.gpuctl_as(Persona::Frank, &["create", "-f", "-"]);

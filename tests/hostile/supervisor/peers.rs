@@ -6,10 +6,10 @@ use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use aws_lc_rs::hmac;
+use gpuctl_sandbox::eventually;
 
 /// An obviously fake token.
 pub const TOKEN: &str = "not-a-secret-token-of-a-test-0123456789";
@@ -36,15 +36,11 @@ impl Drop for Rank {
 
 impl Rank {
     #[track_caller]
-    pub fn code(&mut self) -> i32 {
-        let end = Instant::now() + Duration::from_secs(60);
-        while Instant::now() < end {
-            if let Some(status) = self.child.try_wait().unwrap() {
-                return status.code().unwrap_or(-1);
-            }
-            sleep(Duration::from_millis(50));
-        }
-        panic!("the rank does not end");
+    pub fn wait_for_exit_code(&mut self) -> i32 {
+        let status = eventually("the rank ends", Duration::from_secs(60), || {
+            self.child.try_wait().unwrap()
+        });
+        status.code().unwrap_or(-1)
     }
 
     pub fn is_running(&mut self) -> bool {
@@ -146,17 +142,15 @@ impl Training {
         text.replace('\n', " ").trim().to_owned()
     }
 
-    pub fn said(&self, rank: usize) -> String {
+    pub fn log(&self, rank: usize) -> String {
         fs::read_to_string(self.folder.join(format!("err.{rank}"))).unwrap_or_default()
     }
 
     #[track_caller]
     pub fn until(&self, what: &str, is_true: impl Fn() -> bool) {
-        let end = Instant::now() + Duration::from_secs(30);
-        while !is_true() {
-            assert!(Instant::now() < end, "never: {what}: {}", self.said(0));
-            sleep(Duration::from_millis(20));
-        }
+        eventually(what, Duration::from_secs(30), || {
+            if is_true() { Ok(()) } else { Err(self.log(0)) }
+        });
     }
 
     pub fn let_end(&self) {
@@ -165,15 +159,20 @@ impl Training {
 
     /// Requires that the ranks complete their first attempt successfully.
     #[track_caller]
-    pub fn ends_well(&self, mut ranks: Vec<Rank>) {
+    pub fn assert_success(&self, mut ranks: Vec<Rank>) {
         self.let_end();
         for (number, rank) in ranks.iter_mut().enumerate() {
-            assert_eq!(rank.code(), 0, "rank {number}: {}", self.said(number));
+            assert_eq!(
+                rank.wait_for_exit_code(),
+                0,
+                "rank {number}: {}",
+                self.log(number)
+            );
             assert_eq!(
                 self.attempts(number),
                 "1",
                 "rank {number} was restarted: {}",
-                self.said(number)
+                self.log(number)
             );
         }
     }
@@ -222,16 +221,19 @@ impl Peer {
     /// Connects and greets; the messages are authenticated by `token`.
     pub fn with_token(port: u16, token: &str) -> Self {
         let mut peer = Self::stranger(port);
-        let theirs = peer.line().expect("rank 0 greets");
+        let greeting = peer.line().expect("rank 0 greets");
         let nonce = "ab".repeat(32);
         peer.raw(format!("{GREETING}{nonce}\n").as_bytes());
-        let all = [
+        let material = [
             GREETING.as_bytes(),
-            &theirs.as_bytes()[GREETING.len()..],
+            &greeting.as_bytes()[GREETING.len()..],
             nonce.as_bytes(),
         ]
         .concat();
-        let key = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, token.as_bytes()), &all);
+        let key = hmac::sign(
+            &hmac::Key::new(hmac::HMAC_SHA256, token.as_bytes()),
+            &material,
+        );
         peer.key = Some(hmac::Key::new(hmac::HMAC_SHA256, key.as_ref()));
         peer
     }

@@ -19,7 +19,7 @@ fn running(name: &str) -> (Training, Vec<Rank>) {
 }
 
 #[test]
-fn nobody_without_the_token_can_end_or_restart_a_training() {
+fn peers_without_the_token_cannot_end_or_restart_a_training() {
     let (training, ranks) = running("stranger");
     let lines = [
         hello(&json!({"failures": 1_000_000_000})),
@@ -47,13 +47,13 @@ fn nobody_without_the_token_can_end_or_restart_a_training() {
         unsealed.raw(&[&line[..], b"\n"].concat());
         unsealed.is_closed(&shown);
     }
-    training.ends_well(ranks);
+    training.assert_success(ranks);
     assert!(
         training
-            .said(0)
+            .log(0)
             .contains("connections without the token of this training were refused"),
         "{}",
-        training.said(0)
+        training.log(0)
     );
 }
 
@@ -77,7 +77,7 @@ fn a_recorded_connection_cannot_be_replayed_or_reflected() {
     let line = repeated.sealed(br#"{"kind": "alive", "quiet": 0.5}"#);
     repeated.raw(&[&line[..], &line[..]].concat());
     repeated.is_closed("the same message twice");
-    training.ends_well(ranks);
+    training.assert_success(ranks);
 }
 
 /// A peer with the token is a rank of the same training, perhaps one that is broken.
@@ -171,11 +171,11 @@ fn a_bad_message_with_the_token_closes_its_connection_only() {
         peer.send(second.as_bytes());
         peer.is_closed(&second[..second.len().min(200)]);
     }
-    training.ends_well(ranks);
+    training.assert_success(ranks);
 }
 
 #[test]
-fn masses_of_connections_stay_few_and_small_and_ranks_are_heard() {
+fn a_flood_of_connections_is_bounded_and_ranks_still_connect() {
     let (training, ranks) = running("masses");
     let (memory, files) = (ranks[0].memory(), ranks[0].open_files());
     let line = vec![b'1'; 1 << 20];
@@ -204,18 +204,18 @@ fn masses_of_connections_stay_few_and_small_and_ranks_are_heard() {
     let mut peer = Peer::with_token(training.port, TOKEN);
     peer.send(&hello(&json!({})));
     peer.send(br#"{"kind": "alive", "quiet": 0.5}"#);
-    assert!(peer.line().is_some(), "{}", training.said(0));
+    assert!(peer.line().is_some(), "{}", training.log(0));
     assert!(
         began.elapsed() < Duration::from_secs(5),
         "it took {:?}",
         began.elapsed()
     );
     drop(peer);
-    training.ends_well(ranks);
+    training.assert_success(ranks);
 }
 
 #[test]
-fn a_peer_that_reads_nothing_fills_no_memory() {
+fn a_peer_that_never_reads_does_not_fill_memory() {
     let (training, ranks) = running("deaf");
     let memory = ranks[0].memory();
     let mut peer = Peer::with_token(training.port, TOKEN);
@@ -237,7 +237,7 @@ fn a_peer_that_reads_nothing_fills_no_memory() {
         ranks[0].memory()
     );
     drop(peer);
-    training.ends_well(ranks);
+    training.assert_success(ranks);
 }
 
 /// DNS or a host network can lead a rank to a foreign listener.
@@ -265,14 +265,14 @@ fn an_impostor_of_rank_0_cannot_stop_or_end_a_rank() {
         stream.write_all(forged.as_bytes()).unwrap();
         read_to_end(stream);
     }
-    assert!(rank.is_running(), "{}", training.said(1));
+    assert!(rank.is_running(), "{}", training.log(1));
     assert_eq!(training.attempts(1), "");
     drop(impostor);
     let first = training.start(0);
     training.until("both ranks run", || {
         training.attempts(0) == "1" && training.attempts(1) == "1"
     });
-    training.ends_well(vec![first, rank]);
+    training.assert_success(vec![first, rank]);
 }
 
 fn read_to_end(mut stream: TcpStream) {
@@ -287,7 +287,7 @@ fn read_to_end(mut stream: TcpStream) {
 }
 
 #[test]
-fn a_rank_alone_listens_for_itself_only() {
+fn a_single_rank_listens_on_loopback_only() {
     let training = Training::new("alone", 1);
     let ranks = training.first(1);
     training.until("it runs", || training.attempts(0) == "1");
@@ -297,5 +297,5 @@ fn a_rank_alone_listens_for_itself_only() {
         !listens("127.0.0.2"),
         "a socket that is bound to all addresses would answer here"
     );
-    training.ends_well(ranks);
+    training.assert_success(ranks);
 }

@@ -1,6 +1,6 @@
-//! Builds the control plane, and where it is asked for a node's programs, from Go modules, once per
-//! machine: the binaries live in the user's cache folder under a hash of what they are made from,
-//! behind a lock, so that a second checkout or a second run builds nothing.
+//! Builds the control plane, and optional programs such as those of a real node, from Go modules. The
+//! binaries are in the user's cache folder under a hash of their inputs, protected by a lock, so that
+//! other checkouts and later runs on the machine reuse them.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, IsTerminal, Write};
@@ -12,20 +12,20 @@ use anyhow::{Context, Result, bail};
 
 const VERSION: &str = "k8s.io/component-base/version.";
 
-/// One Go module whose `tool` packages, or whose own program, become binaries.
+/// A Go module, and the binaries built from its `tool` packages or from its own program.
 struct Module {
     name: &'static str,
     go_mod: &'static str,
     go_sum: &'static str,
-    /// Its own program, as (file, text); without any its tools are built.
+    /// Source files of its own program, as (name, text). Without any, its tools are built.
     sources: &'static [(&'static str, &'static str)],
     arguments: &'static [&'static str],
     ldflags: fn() -> String,
-    /// Builds a static binary, for containers that hold nothing else.
+    /// Builds a static binary, for containers without a C library.
     without_c: bool,
-    /// (what `go build` calls it, what it is)
+    /// (name from `go build`, name in the sandbox)
     binaries: &'static [(&'static str, &'static str)],
-    /// Cold, on two cores; only said, never waited for.
+    /// Duration of a build without a Go cache on two cores. It is only shown, and is not a time limit.
     minutes: u32,
 }
 
@@ -48,14 +48,14 @@ fn plain() -> String {
     "-s -w".to_owned()
 }
 
-/// Without these the server calls itself v0.0.0-master.
+/// Without these flags, the API server reports version v0.0.0-master.
 fn versioned() -> String {
     format!("-s -w -X {VERSION}gitVersion=v1.36.3 -X {VERSION}gitMajor=1 -X {VERSION}gitMinor=36")
 }
 
 impl Module {
-    /// One whose tools are built, all under their own names.
-    const fn of_tools(
+    /// A module whose tools are built, without further options.
+    const fn from_tools(
         name: &'static str,
         (go_mod, go_sum): (&'static str, &'static str),
         binaries: &'static [(&'static str, &'static str)],
@@ -79,7 +79,7 @@ fn control_plane() -> [Module; 3] {
     [
         Module {
             ldflags: versioned,
-            ..Module::of_tools(
+            ..Module::from_tools(
                 "kubernetes",
                 module!("kubernetes"),
                 &[
@@ -95,14 +95,14 @@ fn control_plane() -> [Module; 3] {
         },
         Module {
             arguments: &["-tags", "remove_all_sd,enable_kubernetes_sd"],
-            ..Module::of_tools(
+            ..Module::from_tools(
                 "prometheus",
                 module!("prometheus"),
                 &[("prometheus", "prometheus"), ("promtool", "promtool")],
                 2,
             )
         },
-        Module::of_tools(
+        Module::from_tools(
             "kube-state-metrics",
             module!("kube-state-metrics"),
             &[("kube-state-metrics", "kube-state-metrics")],
@@ -112,7 +112,7 @@ fn control_plane() -> [Module; 3] {
 }
 
 fn adapter() -> Module {
-    Module::of_tools(
+    Module::from_tools(
         "prometheus-adapter",
         module!("prometheus-adapter"),
         &[("adapter", "prometheus-adapter")],
@@ -122,7 +122,7 @@ fn adapter() -> Module {
 
 /// Kueue and, from the same module, JobSet.
 fn kueue() -> Module {
-    Module::of_tools(
+    Module::from_tools(
         "kueue",
         module!("kueue"),
         &[("kueue", "kueue"), ("jobset", "jobset")],
@@ -131,23 +131,22 @@ fn kueue() -> Module {
 }
 
 fn lws() -> Module {
-    Module::of_tools("lws", module!("lws"), &[("cmd", "lws")], 4)
+    Module::from_tools("lws", module!("lws"), &[("cmd", "lws")], 4)
 }
 
-/// Volcano's scheduler and controller. Later versions do not build from outside of their
-/// repository.
+/// Volcano's scheduler and controller. Later versions build only inside their repository.
 fn volcano() -> Module {
     let binaries = &[
         ("controller-manager", "vc-controller-manager"),
         ("scheduler", "vc-scheduler"),
     ];
-    Module::of_tools("volcano", module!("volcano"), binaries, 7)
+    Module::from_tools("volcano", module!("volcano"), binaries, 7)
 }
 
-/// Stores of metrics beside Prometheus itself.
+/// Metrics stores other than the current Prometheus.
 fn stores() -> [Module; 3] {
     [
-        Module::of_tools(
+        Module::from_tools(
             "prometheus-2",
             module!("prometheus-2"),
             &[("prometheus", "prometheus-2")],
@@ -155,7 +154,7 @@ fn stores() -> [Module; 3] {
         ),
         Module {
             without_c: true,
-            ..Module::of_tools(
+            ..Module::from_tools(
                 "victoriametrics",
                 module!("victoriametrics"),
                 &[("victoria-metrics", "victoria-metrics")],
@@ -163,30 +162,30 @@ fn stores() -> [Module; 3] {
             )
         },
         Module {
-            // Without this tag its sidecar panics in gRPC at the first query, as its own build does
-            // not.
+            // Without this tag, the sidecar panics in gRPC at the first query. Thanos' own build sets
+            // the tag.
             arguments: &["-tags", "slicelabels"],
-            ..Module::of_tools("thanos", module!("thanos"), &[("thanos", "thanos")], 3)
+            ..Module::from_tools("thanos", module!("thanos"), &[("thanos", "thanos")], 3)
         },
     ]
 }
 
 fn helm() -> Module {
-    Module::of_tools("helm", module!("helm"), &[("helm", "helm")], 3)
+    Module::from_tools("helm", module!("helm"), &[("helm", "helm")], 3)
 }
 
 fn real_node() -> [Module; 5] {
     [
         Module {
             ldflags: versioned,
-            ..Module::of_tools(
+            ..Module::from_tools(
                 "kubelet",
                 module!("kubelet"),
                 &[("kubelet", "kubelet"), ("kube-proxy", "kube-proxy")],
                 3,
             )
         },
-        Module::of_tools(
+        Module::from_tools(
             "containerd",
             module!("containerd"),
             &[
@@ -202,27 +201,27 @@ fn real_node() -> [Module; 5] {
         ),
         Module {
             sources: sources!("coredns": "main.go"),
-            ..Module::of_tools("coredns", module!("coredns"), &[("coredns", "coredns")], 3)
+            ..Module::from_tools("coredns", module!("coredns"), &[("coredns", "coredns")], 3)
         },
         Module {
             sources: sources!("node": "claims.go" "control.go" "devices.go" "files.go" "image.go" "inside.go" "keep.go" "main.go" "relay.go" "runtime.go"),
             without_c: true,
-            ..Module::of_tools("node", module!("node"), &[("node", "node")], 1)
+            ..Module::from_tools("node", module!("node"), &[("node", "node")], 1)
         },
         Module {
             sources: sources!("toolbox": "main.go"),
             without_c: true,
-            ..Module::of_tools("toolbox", module!("toolbox"), &[("toolbox", "toolbox")], 1)
+            ..Module::from_tools("toolbox", module!("toolbox"), &[("toolbox", "toolbox")], 1)
         },
     ]
 }
 
-/// What only some tests need.
+/// Optional parts, which only some tests need.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Extras {
     /// prometheus-adapter.
     pub adapter: bool,
-    /// Everything that a real node is made of.
+    /// All programs of a real node.
     pub real_node: bool,
     /// Kueue and JobSet.
     pub kueue: bool,
@@ -236,13 +235,13 @@ pub struct Extras {
     pub helm: bool,
 }
 
-/// The parts that [`Binaries::ready`] would have to build first, with the minutes that each takes
-/// cold on two cores.
+/// Lists the parts that [`Binaries::ready`] would build first, with the minutes that each takes on two
+/// cores without a Go cache.
 pub fn missing(extras: Extras) -> Result<Vec<(&'static str, u32)>> {
     let (go, root) = (go_version()?, cache_folder()?);
     let missing = modules(extras)
         .into_iter()
-        .filter(|module| !module.done(&module.folder(&root, &go)));
+        .filter(|module| !module.is_built(&module.folder(&root, &go)));
     Ok(missing
         .map(|module| (module.name, module.minutes))
         .collect())
@@ -269,17 +268,16 @@ fn modules(extras: Extras) -> Vec<Module> {
         .collect()
 }
 
-/// Where the parts of the control plane are.
+/// Folders of the built binaries.
 #[derive(Clone, Debug)]
 pub struct Binaries {
     folders: Vec<PathBuf>,
-    /// kwok's own module folder: its custom resource definitions and node stages are read from
-    /// there.
+    /// Folder of the kwok module, with its custom resource definitions and node stages.
     pub kwok_module: PathBuf,
 }
 
 impl Binaries {
-    /// Builds what is missing.
+    /// Builds missing parts.
     pub fn ready(extras: Extras) -> Result<Self> {
         let go = go_version()?;
         let root = cache_folder()?;
@@ -295,28 +293,28 @@ impl Binaries {
         })
     }
 
-    /// Returns the folder of a module that one of the parts is built from, for its manifests.
+    /// Folder of a module from which one of the parts is built, for its manifests.
     pub(crate) fn module(&self, module: &str) -> Result<PathBuf> {
         let requires = format!("\t{module} v");
-        let names = |folder: &&PathBuf| {
+        let is_required = |folder: &&PathBuf| {
             fs::read_to_string(folder.join("source/go.mod"))
                 .is_ok_and(|text| text.contains(&requires))
         };
-        let found = self.folders.iter().find(names);
+        let folder = self.folders.iter().find(is_required);
         module_folder(
-            found.with_context(|| format!("the sandbox was made without {module}"))?,
+            folder.with_context(|| format!("the sandbox was built without {module}"))?,
             module,
         )
     }
 
     /// # Panics
-    /// When `name` is none of the binaries that [`Binaries::ready`] built.
+    /// When [`Binaries::ready`] did not build `name`.
     pub fn path(&self, name: &str) -> PathBuf {
         self.folders
             .iter()
             .map(|folder| folder.join(name))
             .find(|path| path.exists())
-            .unwrap_or_else(|| panic!("`{name}` is no part of the sandbox"))
+            .unwrap_or_else(|| panic!("`{name}` is not a part of the sandbox"))
     }
 }
 
@@ -325,7 +323,7 @@ impl Module {
         root.join(format!("{}-{:016x}", self.name, self.fingerprint(go)))
     }
 
-    fn done(&self, folder: &Path) -> bool {
+    fn is_built(&self, folder: &Path) -> bool {
         self.binaries
             .iter()
             .all(|(_, name)| folder.join(name).exists())
@@ -333,7 +331,7 @@ impl Module {
 
     fn ready(&self, root: &Path, go: &str) -> Result<PathBuf> {
         let folder = self.folder(root, go);
-        if self.done(&folder) {
+        if self.is_built(&folder) {
             return Ok(folder);
         }
         let lock_path = root.join(format!("{}.lock", self.name));
@@ -341,8 +339,8 @@ impl Module {
             .with_context(|| format!("cannot write {}", lock_path.display()))?;
         lock.lock()
             .context("cannot lock the sandbox's cache folder")?;
-        if !self.done(&folder) {
-            enough_disk(root)?;
+        if !self.is_built(&folder) {
+            require_disk_space(root)?;
             self.build(&folder)?;
         }
         Ok(folder)
@@ -386,8 +384,7 @@ impl Module {
         Ok(())
     }
 
-    /// FNV-1a over everything that goes into the binaries; stable between Rust versions, which
-    /// `DefaultHasher` is not.
+    /// FNV-1a over all inputs of the binaries. `DefaultHasher` is not stable between Rust versions.
     fn fingerprint(&self, go: &str) -> u64 {
         let flags = (self.ldflags)();
         let sources = self.sources.iter().map(|(_, text)| *text);
@@ -403,8 +400,7 @@ impl Module {
     }
 }
 
-/// Says what is being built and for how long; returns the last lines, which hold the reason of a
-/// failure.
+/// Shows the progress of a build. Returns the last lines, which contain the reason of a failure.
 fn watch_build(name: &str, minutes: u32, lines: impl BufRead) -> Vec<String> {
     let start = Instant::now();
     let mut stderr = std::io::stderr();
@@ -413,23 +409,23 @@ fn watch_build(name: &str, minutes: u32, lines: impl BufRead) -> Vec<String> {
         stderr,
         "sandbox: building {name} from Go modules, once; about {minutes} minutes on two cores"
     );
-    let (mut packages, mut last, mut said) = (0_u32, Vec::new(), Instant::now());
+    let (mut packages, mut last, mut last_report) = (0_u32, Vec::new(), Instant::now());
     for line in lines.lines().map_while(Result::ok) {
         packages += 1;
-        if terminal && said.elapsed() > Duration::from_millis(200) {
+        if terminal && last_report.elapsed() > Duration::from_millis(200) {
             let _ = write!(
                 stderr,
                 "\r\x1b[K  {packages} packages, {} s: {line:.50}",
                 start.elapsed().as_secs()
             );
-            said = Instant::now();
-        } else if !terminal && said.elapsed() > Duration::from_secs(30) {
+            last_report = Instant::now();
+        } else if !terminal && last_report.elapsed() > Duration::from_secs(30) {
             let _ = writeln!(
                 stderr,
                 "  {name}: {packages} packages after {} s",
                 start.elapsed().as_secs()
             );
-            said = Instant::now();
+            last_report = Instant::now();
         }
         last.push(line);
         if last.len() > 20 {
@@ -445,7 +441,7 @@ fn watch_build(name: &str, minutes: u32, lines: impl BufRead) -> Vec<String> {
     last
 }
 
-/// Where everything that outlives a run is kept.
+/// Folder for files that outlive a run.
 pub fn cache_folder() -> Result<PathBuf> {
     let base = std::env::var_os("GPUCTL_SANDBOX_CACHE")
         .map(PathBuf::from)
@@ -480,7 +476,7 @@ fn go_too_old(version: &str) -> Option<String> {
     }
 }
 
-fn enough_disk(folder: &Path) -> Result<()> {
+fn require_disk_space(folder: &Path) -> Result<()> {
     const NEEDED_GIB: u64 = 8;
     let output = Command::new("df")
         .arg("-Pk")
@@ -504,7 +500,7 @@ fn enough_disk(folder: &Path) -> Result<()> {
     }
 }
 
-/// Returns the folder in which Go keeps a module that a part was built from.
+/// Folder of a module in Go's module cache, from the version with which a part was built.
 fn module_folder(built: &Path, module: &str) -> Result<PathBuf> {
     let go = |arguments: &[&str]| {
         let source = built.join("source");
@@ -522,12 +518,12 @@ fn module_folder(built: &Path, module: &str) -> Result<PathBuf> {
     };
     let mut path = find()?;
     if !path.join("go.mod").exists() {
-        // The module cache was emptied after the build; fetching one module takes seconds.
+        // The module cache was emptied after the build. Fetching one module takes seconds.
         let output = go(&["mod", "download", module])?;
         path = find()?;
         if !path.join("go.mod").exists() {
             bail!(
-                "{module} cannot be fetched: {}",
+                "cannot fetch {module}: {}",
                 String::from_utf8_lossy(&output.stderr).trim()
             );
         }

@@ -1,5 +1,5 @@
-//! A real headless Chromium, for pages that gpuctl writes. It comes from a package of npm, once,
-//! and is spoken to by its debugging protocol.
+//! A real headless Chromium, which opens pages that gpuctl writes. It is downloaded once as an npm
+//! package, and controlled through the Chrome DevTools Protocol.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -15,22 +15,22 @@ use tungstenite::Message;
 
 use crate::binaries::cache_folder;
 
-/// The package with the browser, whose digest npm checks.
+/// The npm package with the browser. npm verifies its digest.
 const PACKAGE: &str = "@sparticuz/chromium@153.0.0";
 
-/// Unpacks what the package has packed, which node can read: the browser, and libraries beside it.
+/// Decompresses the Brotli files of the package, which Node.js supports: the browser and its libraries.
 const UNPACK: &str = "const z=require('zlib'),f=require('fs');for(const n of ['chromium','al2023.tar','swiftshader.tar'])\
 f.writeFileSync(n,z.brotliDecompressSync(f.readFileSync('package/bin/'+n+'.br')));";
 
-/// A running browser; it ends with this value.
+/// A running browser. It ends when this value is dropped.
 pub struct Browser {
     child: Child,
     port: u16,
     profile: PathBuf,
 }
 
-/// Returns the folder of the browser, which is fetched when it is not there yet; an error says what
-/// is missing.
+/// Fetches the browser unless it exists, and returns its folder. An error names the missing
+/// requirement.
 pub fn ready() -> Result<PathBuf> {
     let folder = cache_folder()?.join(PACKAGE.replace(['/', '@'], "-").trim_matches('-'));
     if folder.join("ready").exists() {
@@ -44,7 +44,7 @@ pub fn ready() -> Result<PathBuf> {
             .stderr(Stdio::piped())
             .output()
             .with_context(|| {
-                format!("the browser comes from npm, and there is no `{program}` in PATH")
+                format!("the browser is an npm package, but there is no `{program}` in PATH")
             })?;
         ensure!(
             output.status.success(),
@@ -54,14 +54,17 @@ pub fn ready() -> Result<PathBuf> {
         Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
     };
     let packed = run("npm", &["pack", "--silent", PACKAGE])?;
-    let packed = packed.lines().last().context("npm names no file")?;
+    let packed = packed
+        .lines()
+        .last()
+        .context("npm did not print a file name")?;
     run("tar", &["xzf", packed])?;
     run("node", &["-e", UNPACK])?;
     run("tar", &["xf", "al2023.tar"])?;
     run("tar", &["xf", "swiftshader.tar"])?;
     run("chmod", &["+x", "chromium"])?;
-    for rest in [packed, "al2023.tar", "swiftshader.tar"] {
-        fs::remove_file(folder.join(rest))?;
+    for archive in [packed, "al2023.tar", "swiftshader.tar"] {
+        fs::remove_file(folder.join(archive))?;
     }
     fs::remove_dir_all(folder.join("package"))?;
     fs::write(folder.join("ready"), "")?;
@@ -69,7 +72,7 @@ pub fn ready() -> Result<PathBuf> {
 }
 
 impl Browser {
-    /// Starts it with a profile of its own.
+    /// Starts the browser with a temporary profile.
     pub fn start() -> Result<Self> {
         let folder = ready()?;
         let profile = std::env::temp_dir().join(format!("gpuctl-browser-{}", std::process::id()));
@@ -96,92 +99,99 @@ impl Browser {
             profile,
         };
         let end = Instant::now() + Duration::from_secs(60);
-        // It writes its port there once it listens.
+        // The browser writes this file once it listens.
         while browser.port == 0 {
-            let told =
+            let port_file =
                 fs::read_to_string(browser.profile.join("DevToolsActivePort")).unwrap_or_default();
-            browser.port = told
+            browser.port = port_file
                 .lines()
                 .next()
                 .and_then(|line| line.parse().ok())
                 .unwrap_or(0);
-            ensure!(Instant::now() < end, "the browser never listened");
+            ensure!(
+                Instant::now() < end,
+                "the browser did not listen within 60 s"
+            );
             thread::sleep(Duration::from_millis(100));
         }
         Ok(browser)
     }
 
-    /// Opens a file, and returns what an expression is worth in it, with all that the page asked
-    /// for or complained of: it is to be nothing.
+    /// Opens a file, and returns the value of a JavaScript expression, with all network requests,
+    /// exceptions and log entries of the page. A correct page has none.
     pub fn open(&self, page: &Path, expression: &str) -> Result<(Value, Vec<Value>)> {
         let target: Value = serde_json::from_str(&self.put("/json/new?about:blank")?)?;
         let address = target["webSocketDebuggerUrl"]
             .as_str()
-            .context("the browser names no address")?;
+            .context("the browser did not return a debugger address")?;
         let stream = TcpStream::connect(("127.0.0.1", self.port))?;
         stream.set_read_timeout(Some(Duration::from_secs(30)))?;
         let (mut socket, _) =
             tungstenite::client(address, stream).context("the browser does not answer")?;
-        let mut told = Vec::new();
+        let mut events = Vec::new();
         let mut number = 0;
-        let mut call = |method: &str, parameters: Value, told: &mut Vec<Value>| -> Result<Value> {
-            number += 1;
-            socket.send(Message::text(
-                json!({"id": number, "method": method, "params": parameters}).to_string(),
-            ))?;
-            loop {
-                let Message::Text(text) = socket.read()? else {
-                    continue;
-                };
-                let message: Value = serde_json::from_str(&text)?;
-                if message["id"] == number {
-                    return Ok(message["result"].clone());
+        let mut call =
+            |method: &str, parameters: Value, events: &mut Vec<Value>| -> Result<Value> {
+                number += 1;
+                socket.send(Message::text(
+                    json!({"id": number, "method": method, "params": parameters}).to_string(),
+                ))?;
+                loop {
+                    let Message::Text(text) = socket.read()? else {
+                        continue;
+                    };
+                    let message: Value = serde_json::from_str(&text)?;
+                    if message["id"] == number {
+                        return Ok(message["result"].clone());
+                    }
+                    events.push(message);
                 }
-                told.push(message);
-            }
-        };
+            };
         for domain in [
             "Page.enable",
             "Network.enable",
             "Runtime.enable",
             "Log.enable",
         ] {
-            call(domain, json!({}), &mut told)?;
+            call(domain, json!({}), &mut events)?;
         }
         call(
             "Page.navigate",
             json!({"url": format!("file://{}", page.display())}),
-            &mut told,
+            &mut events,
         )?;
         let end = Instant::now() + Duration::from_secs(20);
-        let done = "document.readyState === 'complete' && location.protocol === 'file:'";
+        let is_complete = "document.readyState === 'complete' && location.protocol === 'file:'";
         loop {
             let state = call(
                 "Runtime.evaluate",
-                json!({"expression": done, "returnByValue": true}),
-                &mut told,
+                json!({"expression": is_complete, "returnByValue": true}),
+                &mut events,
             )?;
             if state["result"]["value"] == true {
                 break;
             }
-            ensure!(Instant::now() < end, "the page is never complete");
+            ensure!(
+                Instant::now() < end,
+                "the page was not complete within 20 s"
+            );
             thread::sleep(Duration::from_millis(50));
         }
-        let found = call(
+        let value = call(
             "Runtime.evaluate",
             json!({"expression": expression, "returnByValue": true}),
-            &mut told,
+            &mut events,
         )?;
-        if !found["exceptionDetails"].is_null() {
-            bail!("{found:#}");
+        if !value["exceptionDetails"].is_null() {
+            bail!("{value:#}");
         }
-        let loud = [
+        let reported = [
             "Network.requestWillBeSent",
             "Runtime.exceptionThrown",
             "Log.entryAdded",
         ];
-        told.retain(|message| loud.iter().any(|method| message["method"] == *method));
-        Ok((found["result"]["value"].clone(), told))
+        events.retain(|message| reported.iter().any(|method| message["method"] == *method));
+        Ok((value["result"]["value"].clone(), events))
     }
 
     fn put(&self, path: &str) -> Result<String> {
@@ -192,12 +202,15 @@ impl Browser {
             "PUT {path} HTTP/1.1\r\nHost: 127.0.0.1:{}\r\nConnection: close\r\n\r\n",
             self.port
         )?;
-        // It does not end the connection, whatever it is asked.
+        // The browser keeps the connection open despite `Connection: close`.
         let mut reader = BufReader::new(stream);
         let mut length = 0;
         loop {
             let mut line = String::new();
-            ensure!(reader.read_line(&mut line)? > 0, "no answer of the browser");
+            ensure!(
+                reader.read_line(&mut line)? > 0,
+                "the browser did not answer"
+            );
             if let Some((_, number)) = line
                 .split_once(':')
                 .filter(|(name, _)| name.eq_ignore_ascii_case("content-length"))

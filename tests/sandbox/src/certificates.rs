@@ -1,6 +1,6 @@
-//! The keys and certificates of one cluster: a CA, a serving certificate for 127.0.0.1 signed by it
-//! (rustls refuses a self-signed certificate that is its own CA), a client certificate for the
-//! aggregation layer, and the key pair that signs service account tokens.
+//! Creates the keys and certificates of a cluster: a CA, a serving certificate for 127.0.0.1, a client
+//! certificate for the aggregation layer, and the key pair that signs service account tokens. The CA
+//! is separate because rustls rejects a self-signed serving certificate that is its own CA.
 
 use std::fs;
 use std::path::Path;
@@ -14,7 +14,7 @@ use rcgen::{
 /// Writes `ca.crt`, `api.{crt,key}`, `front.{crt,key}` and `sa.{key,pub}` into `dir`.
 pub fn write(dir: &Path) -> Result<()> {
     let ca_key = KeyPair::generate()?;
-    let mut ca = named("sandbox-ca", &[])?;
+    let mut ca = params_for("sandbox-ca", &[])?;
     ca.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     ca.key_usages = vec![
         KeyUsagePurpose::KeyCertSign,
@@ -24,14 +24,14 @@ pub fn write(dir: &Path) -> Result<()> {
     save(dir, "ca.crt", &ca_certificate.pem())?;
     let issuer = Issuer::new(ca, ca_key);
 
-    let mut api = named(
+    let mut api = params_for(
         "kube-apiserver",
         &["127.0.0.1", "localhost", "kubernetes.default.svc"],
     )?;
     api.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
     sign(dir, "api", api, &issuer)?;
 
-    let mut front = named("front-proxy", &[])?;
+    let mut front = params_for("front-proxy", &[])?;
     front.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
     sign(dir, "front", front, &issuer)?;
 
@@ -40,7 +40,7 @@ pub fn write(dir: &Path) -> Result<()> {
     save(dir, "sa.pub", &accounts.public_key_pem())
 }
 
-fn named(common_name: &str, names: &[&str]) -> Result<CertificateParams> {
+fn params_for(common_name: &str, names: &[&str]) -> Result<CertificateParams> {
     let mut params =
         CertificateParams::new(names.iter().map(ToString::to_string).collect::<Vec<_>>())?;
     params

@@ -1,5 +1,5 @@
-//! Starts and ends one cluster. Everything listens on 127.0.0.1 at ports that the kernel gave, so
-//! several clusters run side by side; everything it writes is in one folder.
+//! Starts and stops a cluster. All parts listen on 127.0.0.1 at ports assigned by the kernel, so that
+//! several clusters can run at once. All files are in one folder.
 
 use std::collections::HashMap;
 use std::fs;
@@ -16,62 +16,62 @@ use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 
 use crate::binaries::{Binaries, Extras};
-use crate::egress::{self, Roads};
+use crate::egress::{self, Routes};
 use crate::persona::Persona;
 use crate::process::Group;
 use crate::real_node::{Hardware, RealNode};
 use crate::webhook::{self, Judge};
 use crate::{Kubectl, PodLog, certificates, nodes};
 
-/// What to start.
+/// The parts and the configuration of a cluster.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// Where to write; a temporary folder that goes with the cluster when absent.
+    /// Folder for all files. By default a temporary folder, which is removed with the cluster.
     pub folder: Option<PathBuf>,
-    /// Programs of a real node; [`Cluster::add_real_node`] starts one.
+    /// Builds the programs of a real node; [`Cluster::add_real_node`] starts one.
     pub with_real_nodes: bool,
-    /// prometheus-adapter behind `custom.metrics.k8s.io`. A cluster of its own, please: an API
-    /// service whose server is gone blocks the deletion of every namespace.
+    /// Serves `custom.metrics.k8s.io` with prometheus-adapter. Use a separate cluster: an APIService
+    /// without a running server blocks the deletion of every namespace.
     pub with_adapter: bool,
-    /// Its rules; one that has nothing to do with GPUs when absent.
+    /// Rules of the adapter. By default one rule without GPU metrics.
     pub adapter_rules: Option<PathBuf>,
-    /// Kubernetes' own gang scheduling, which is behind feature gates.
+    /// Enables the feature gates of Kubernetes' gang scheduling.
     pub with_gangs: bool,
-    /// Kueue, whose webhooks judge every Job and pod. A cluster of its own, please: without its
-    /// process none can be made.
+    /// Starts Kueue. Use a separate cluster: its webhooks admit every Job and pod, so without its
+    /// process none can be created.
     pub with_kueue: bool,
-    /// LeaderWorkerSet.
+    /// Starts LeaderWorkerSet.
     pub with_lws: bool,
-    /// Volcano's scheduler and controller.
+    /// Starts Volcano's scheduler and controller.
     pub with_volcano: bool,
-    /// VictoriaMetrics and Thanos; [`Cluster::victoria_metrics`] and [`Cluster::thanos`] start
+    /// Builds VictoriaMetrics and Thanos; [`Cluster::victoria_metrics`] and [`Cluster::thanos`] start
     /// them.
     pub with_stores: bool,
-    /// Exporters that Prometheus scrapes without honoring their labels, as `host:port`.
+    /// Exporters (`host:port`) that Prometheus scrapes without `honor_labels`.
     pub exporters: Vec<String>,
-    /// Further scrape configurations of Prometheus.
+    /// Additional scrape configurations of Prometheus.
     pub scrapes: Vec<Value>,
 }
 
-/// A running cluster; it ends when this value is dropped or the process dies.
+/// A running cluster. It ends when this value is dropped or the process dies.
 pub struct Cluster {
-    /// First, for they end first: a node whose API server is gone leaves nothing behind either, but
-    /// says so at length.
+    /// The first field, because fields are dropped in order. A node that outlives its API server also
+    /// cleans up, but logs many errors.
     real_nodes: Mutex<Vec<RealNode>>,
     folder: PathBuf,
     pub(crate) binaries: Binaries,
     pub(crate) ports: Ports,
-    roads: Roads,
+    routes: Routes,
     pub(crate) group: Group,
     with_real_nodes: bool,
     with_gangs: bool,
-    /// The process that holds the network between real nodes.
+    /// The process that owns the network namespace between real nodes.
     wire: OnceLock<u32>,
-    /// What can be stopped and started again, by its name.
+    /// Parts that can be stopped and restarted, by name.
     running: Mutex<HashMap<String, Part>>,
 }
 
-/// A process with what it was started with.
+/// A process with its command line.
 struct Part {
     program: PathBuf,
     arguments: Vec<String>,
@@ -99,7 +99,8 @@ pub(crate) struct Ports {
 }
 
 impl Ports {
-    /// Asks the kernel; all are held at once so that none is given twice.
+    /// Gets ports from the kernel. All listeners stay open until the last one, so that no port is
+    /// assigned twice.
     fn free() -> Result<Self> {
         let listeners = (0..16)
             .map(|_| TcpListener::bind(("127.0.0.1", 0)).context("no free port on 127.0.0.1"))
@@ -134,11 +135,11 @@ impl Ports {
     }
 }
 
-/// A namespace in which every write is in the audit log, whoever asks.
+/// A namespace with an audit log of all writes by all users.
 pub const AUDITED: &str = "audited";
 
 impl Cluster {
-    /// Builds what is missing, then starts everything: about five seconds once built.
+    /// Builds missing parts and starts the cluster, which takes about five seconds after the build.
     pub fn start(options: &Options) -> Result<Self> {
         let binaries = Binaries::ready(Extras {
             adapter: options.with_adapter,
@@ -152,7 +153,7 @@ impl Cluster {
         let mut tries = 0;
         loop {
             match Self::try_start(options, &binaries) {
-                // Between asking for a port and using it somebody else may have taken it.
+                // Another process may have taken a port after `Ports::free` had closed its listener.
                 Err(error)
                     if tries < 2 && format!("{error:#}").contains("address already in use") =>
                 {
@@ -186,12 +187,12 @@ impl Cluster {
             folder,
             binaries: binaries.clone(),
             ports: Ports::free()?,
-            roads: Roads::default(),
+            routes: Routes::default(),
             group,
             running: Mutex::new(HashMap::new()),
         };
         cluster.write_files(&options.exporters, &options.scrapes)?;
-        egress::serve(&cluster.folder.join("egress.sock"), cluster.roads.clone())?;
+        egress::serve(&cluster.folder.join("egress.sock"), cluster.routes.clone())?;
         cluster.start_control_plane()?;
         cluster.start_nodes()?;
         let volumes = nodes::volumes(20);
@@ -199,7 +200,7 @@ impl Cluster {
             .kubectl(Persona::Admin)
             .apply(&json!({"apiVersion": "v1", "kind": "List", "items": volumes}));
         cluster.start_metrics()?;
-        cluster.until_ready("prometheus", || is_ready(cluster.ports.prometheus))?;
+        cluster.wait_until_ready("prometheus", || is_ready(cluster.ports.prometheus))?;
         if options.with_adapter {
             cluster.start_adapter(options.adapter_rules.as_deref())?;
         }
@@ -215,7 +216,7 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// Returns the feature gates of the control plane, as arguments.
+    /// Arguments with the feature gates of the control plane.
     pub(crate) fn gates(&self) -> Vec<&'static str> {
         if self.with_gangs {
             vec![
@@ -236,7 +237,6 @@ impl Cluster {
         self.folder.join(format!("{}.kubeconfig", persona.name()))
     }
 
-    /// Returns the token by which the API server knows somebody.
     pub fn token(&self, persona: Persona) -> String {
         persona.token().to_owned()
     }
@@ -245,23 +245,22 @@ impl Cluster {
         Kubectl::new(&self.binaries.path("kubectl"), &self.kubeconfig(persona))
     }
 
-    /// Where kube-state-metrics answers.
     pub(crate) fn state_metrics_port(&self) -> u16 {
         self.ports.state
     }
 
-    /// Where a part of the control plane is.
+    /// Path of a program of the sandbox.
     pub fn binary(&self, name: &str) -> PathBuf {
         self.binaries.path(name)
     }
 
-    /// Where Prometheus answers, without a path.
+    /// URL of Prometheus, without a path.
     pub fn prometheus(&self) -> String {
         format!("http://127.0.0.1:{}", self.ports.prometheus)
     }
 
-    /// Starts a further Prometheus that scrapes as `scrapes` say, every second. Returns its
-    /// address.
+    /// Starts another Prometheus with these scrape configurations, which scrapes every second. Returns
+    /// its URL.
     pub fn another_prometheus(&self, name: &str, scrapes: &Value) -> Result<String> {
         self.prometheus_with(
             name,
@@ -269,31 +268,32 @@ impl Cluster {
         )
     }
 
-    /// Starts a Prometheus that scrapes nothing and keeps what was written into its folder, up to a
-    /// year old. Returns its address.
+    /// Starts a Prometheus that scrapes nothing, and serves the blocks in its folder up to an age of
+    /// one year. Returns its URL.
     pub fn prometheus_of_history(&self, name: &str) -> Result<String> {
         let port =
             self.launch_prometheus(name, &json!({}), &["--storage.tsdb.retention.time", "1y"])?;
-        self.until_ready(name, || is_ready(port))?;
+        self.wait_until_ready(name, || is_ready(port))?;
         Ok(format!("http://127.0.0.1:{port}"))
     }
 
-    /// Starts a further Prometheus that speaks HTTPS alone. Returns its port.
+    /// Starts another Prometheus that serves only HTTPS. Returns its port.
     pub fn secure_prometheus(&self, name: &str, scrapes: &Value) -> Result<u16> {
         self.https_prometheus(name, scrapes, &json!({}))
     }
 
-    /// Starts a further Prometheus that speaks HTTPS, and only with clients that have a certificate
-    /// of this cluster's authority.
+    /// Starts another Prometheus that serves only HTTPS, and only clients with a certificate of this
+    /// cluster's CA. Returns its port.
     pub fn guarded_prometheus(&self, name: &str, scrapes: &Value) -> Result<u16> {
-        let asks = json!({"client_auth_type": "RequireAndVerifyClientCert", "client_ca_file": self.file("ca.crt")});
-        self.https_prometheus(name, scrapes, &asks)
+        let client_auth = json!({"client_auth_type": "RequireAndVerifyClientCert", "client_ca_file": self.file("ca.crt")});
+        self.https_prometheus(name, scrapes, &client_auth)
     }
 
-    fn https_prometheus(&self, name: &str, scrapes: &Value, asks: &Value) -> Result<u16> {
+    fn https_prometheus(&self, name: &str, scrapes: &Value, tls_options: &Value) -> Result<u16> {
         let web = format!("{name}-web.yml");
         let mut tls = json!({"cert_file": self.file("api.crt"), "key_file": self.file("api.key")});
-        asks.as_object()
+        tls_options
+            .as_object()
             .into_iter()
             .flatten()
             .for_each(|(key, value)| tls[key] = value.clone());
@@ -304,18 +304,18 @@ impl Cluster {
             &configuration,
             &["--web.config.file", &self.file(&web)],
         )?;
-        self.until_ready(name, || TcpStream::connect(("127.0.0.1", port)).is_ok())?;
+        self.wait_until_ready(name, || TcpStream::connect(("127.0.0.1", port)).is_ok())?;
         Ok(port)
     }
 
-    /// Starts a further Prometheus with this configuration. Returns its address.
+    /// Starts another Prometheus with this configuration. Returns its URL.
     pub fn prometheus_with(&self, name: &str, configuration: &Value) -> Result<String> {
         let port = self.launch_prometheus(name, configuration, &[])?;
-        self.until_ready(name, || is_ready(port))?;
+        self.wait_until_ready(name, || is_ready(port))?;
         Ok(format!("http://127.0.0.1:{port}"))
     }
 
-    fn launch_prometheus(&self, name: &str, configuration: &Value, more: &[&str]) -> Result<u16> {
+    fn launch_prometheus(&self, name: &str, configuration: &Value, flags: &[&str]) -> Result<u16> {
         let port = TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port();
         let config = format!("{name}.yml");
         self.write(&config, &configuration.to_string())?;
@@ -331,14 +331,15 @@ impl Cluster {
         ];
         let arguments = arguments
             .iter()
-            .chain(more)
+            .chain(flags)
             .map(|argument| (*argument).to_owned())
             .collect();
         self.launch(name, &self.binaries.path("prometheus"), arguments)?;
         Ok(port)
     }
 
-    /// Puts Prometheus behind a Service as its operator does: a pod that is led to it.
+    /// Creates the Service of the Prometheus operator, with a simulated pod whose port is forwarded to
+    /// this cluster's Prometheus.
     pub fn publish_prometheus(&self, namespace: &str) {
         let kubectl = self.kubectl(Persona::Admin);
         let labels = json!({"app.kubernetes.io/name": "prometheus"});
@@ -358,26 +359,25 @@ impl Cluster {
         self.forward(namespace, &[9090], self.ports.prometheus);
         kubectl.until(
             &["get", "endpoints", "prometheus-operated", "-n", namespace],
-            |found| {
-                found["subsets"]
+            |endpoints| {
+                endpoints["subsets"]
                     .as_array()
                     .is_some_and(|subsets| !subsets.is_empty())
             },
         );
     }
 
-    /// Where the API server answers.
+    /// URL of the API server.
     pub fn api_server(&self) -> String {
         format!("https://127.0.0.1:{}", self.ports.api)
     }
 
-    /// Where pods of a real node reach the API server, whose certificate is for 127.0.0.1.
+    /// URL of the API server for pods of a real node. Its certificate is valid for 127.0.0.1 only.
     pub fn api_server_for_pods(&self, node: usize) -> String {
         format!("https://10.77.{}.1:{}", node + 1, self.ports.api)
     }
 
-    /// Lets `exec` run commands of this machine in the pods of a namespace, in the folder
-    /// `workdir`.
+    /// Lets `exec` in the pods of a namespace run commands on this machine, in the folder `workdir`.
     pub fn allow_exec(&self, namespace: &str, workdir: &Path) {
         self.kubectl(Persona::Admin).apply(&json!({
             "apiVersion": "kwok.x-k8s.io/v1alpha1", "kind": "ClusterExec", "metadata": {"name": namespace},
@@ -385,7 +385,7 @@ impl Cluster {
         }));
     }
 
-    /// Leads ports of every pod of a namespace to a port of this machine.
+    /// Forwards ports of all pods of a namespace to a port of this machine.
     pub fn forward(&self, namespace: &str, ports: &[u16], local: u16) {
         self.kubectl(Persona::Admin).apply(&json!({
             "apiVersion": "kwok.x-k8s.io/v1alpha1", "kind": "ClusterPortForward", "metadata": {"name": namespace},
@@ -394,11 +394,11 @@ impl Cluster {
         }));
     }
 
-    /// Lets a webhook judge what is created of a resource, as `apps/v1/deployments`, in one
-    /// namespace. It is called for dry runs as well.
+    /// Registers an admission webhook for the creation of a resource, such as `apps/v1/deployments`, in
+    /// one namespace. It is also called for dry runs.
     ///
     /// # Panics
-    /// When it cannot listen, or the API server refuses it.
+    /// When the webhook cannot listen, or the API server rejects its configuration.
     pub fn judge_by(&self, namespace: &str, resource: &str, judge: Judge) {
         let port = webhook::serve(&self.folder, judge).expect("a webhook can listen");
         let admin = self.kubectl(Persona::Admin);
@@ -418,9 +418,9 @@ impl Cluster {
         }));
     }
 
-    /// Returns the certificate of the cluster's authority in base64, as webhooks want it.
+    /// The cluster's CA certificate in base64, for webhook configurations.
     pub(crate) fn ca_bundle(&self) -> Value {
-        // kubectl writes a file as base64.
+        // kubectl encodes the files of a Secret in base64.
         let ca = format!("--from-file=ca={}", self.file("ca.crt"));
         let secret = self.kubectl(Persona::Admin).json(&[
             "create",
@@ -433,7 +433,7 @@ impl Cluster {
         secret["data"]["ca"].clone()
     }
 
-    /// Gives a container a log to write to.
+    /// Opens the log of a simulated container for writing.
     pub fn pod_log(&self, namespace: &str, pod: &str, container: &str) -> PodLog {
         PodLog::new(
             &self.kubectl(Persona::Admin),
@@ -444,7 +444,7 @@ impl Cluster {
         )
     }
 
-    /// Adds nodes and waits until the scheduler may use them.
+    /// Adds nodes and waits until the scheduler can use them.
     pub fn add_nodes(&self, nodes: &[Value]) {
         let kubectl = self.kubectl(Persona::Admin);
         kubectl.apply(&json!({"apiVersion": "v1", "kind": "List", "items": nodes}));
@@ -459,8 +459,7 @@ impl Cluster {
             ]
             .concat(),
         );
-        // The node life cycle controller takes its own not-ready taint away a moment after the node
-        // is ready.
+        // The node lifecycle controller removes its not-ready taint a moment after the node is ready.
         kubectl.until(&["get", "nodes"], |list| {
             list["items"].as_array().is_some_and(|items| {
                 items.iter().all(|node| {
@@ -476,31 +475,32 @@ impl Cluster {
         });
     }
 
-    /// Starts a real node and waits until the scheduler may use it: some ten seconds.
+    /// Starts a real node and waits until the scheduler can use it, about ten seconds.
     pub fn add_real_node(&self, hardware: &Hardware) -> Result<()> {
         let mut nodes = self.real_nodes.lock().expect("no holder panics");
         let mut node = RealNode::start(self, nodes.len(), hardware)?;
-        self.roads.add_node(nodes.len(), node.way_in());
+        self.routes.add_node(nodes.len(), node.proxy_socket());
         let kubectl = self.kubectl(Persona::Admin);
         let end = Instant::now() + Duration::from_secs(90);
         let name = node.name();
-        let ready = || {
+        let is_node_ready = || {
             let output = kubectl.try_run(&["get", "node", &name, "-o", "json"], "");
-            let found: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
-            let allocatable = found["status"]["allocatable"][&hardware.resource]
+            let state: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+            let allocatable = state["status"]["allocatable"][&hardware.resource]
                 .as_str()
                 .unwrap_or("0");
-            found.is_object()
+            state.is_object()
                 && allocatable == hardware.devices.to_string()
-                && found["spec"]["taints"].is_null()
+                && state["spec"]["taints"].is_null()
         };
-        while !ready() {
-            if !node.lives() || Instant::now() > end {
+        // Not `eventually`: the caller gets an error, and the wait ends early when the node dies.
+        while !is_node_ready() {
+            if !node.is_running() || Instant::now() > end {
                 let log = self.folder.join(format!("{name}.log"));
-                let said = fs::read_to_string(&log).unwrap_or_default();
+                let log = fs::read_to_string(&log).unwrap_or_default();
                 bail!(
-                    "the real node did not become ready; GPUCTL_SANDBOX_KEEP=1 leaves its folder:\n{}",
-                    said.trim()
+                    "the real node did not become ready; GPUCTL_SANDBOX_KEEP=1 keeps its folder:\n{}",
+                    log.trim()
                 );
             }
             thread::sleep(Duration::from_millis(200));
@@ -509,7 +509,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// Asks something of a real node or does something to it; see [`RealNode`].
+    /// Calls a function with a real node, see [`RealNode`].
     ///
     /// # Panics
     /// When there is no such node.
@@ -517,7 +517,7 @@ impl Cluster {
         action(&mut self.real_nodes.lock().expect("no holder panics")[index])
     }
 
-    /// The process that holds the network between real nodes, started with the first.
+    /// The process that owns the network namespace between real nodes. The first call starts it.
     pub(crate) fn wire(&self) -> Result<u32> {
         if let Some(process) = self.wire.get() {
             return Ok(*process);
@@ -534,22 +534,22 @@ impl Cluster {
         Ok(*self.wire.get_or_init(|| process))
     }
 
-    /// Nodes that report every ten seconds are given up after 40, as by default; simulated ones
-    /// report when the machine is idle.
+    /// Grace period of the node lifecycle controller. Real nodes send a heartbeat every ten seconds, so
+    /// the usual 40 s apply. Heartbeats of simulated nodes can be late on a busy machine.
     pub(crate) fn node_grace(&self) -> &'static str {
         if self.with_real_nodes { "40s" } else { "5m" }
     }
 
-    /// Leads `address:port` inside the cluster to a port of this machine.
+    /// Routes `address:port` of the cluster network to a port of this machine.
     pub fn add_road(&self, address: &str, port: u16) {
-        self.roads.add(address, port);
+        self.routes.add(address, port);
     }
 
     pub(crate) fn file(&self, name: &str) -> String {
         self.folder.join(name).display().to_string()
     }
 
-    fn write_files(&self, exporters: &[String], more: &[Value]) -> Result<()> {
+    fn write_files(&self, exporters: &[String], more_scrapes: &[Value]) -> Result<()> {
         certificates::write(&self.folder)?;
         let tokens: String = Persona::ALL
             .iter()
@@ -563,7 +563,7 @@ impl Cluster {
                 )
             })
             .collect();
-        let nodes: String = (0..RealNode::MOST).map(RealNode::token_line).collect();
+        let nodes: String = (0..RealNode::MAX_NODES).map(RealNode::token_line).collect();
         self.write("tokens.csv", &(tokens + &nodes))?;
         for persona in Persona::ALL {
             let name = persona.name();
@@ -588,19 +588,19 @@ impl Cluster {
             })
             .to_string(),
         )?;
-        let of_one_namespace = json!({"level": "Metadata", "namespaces": [AUDITED], "verbs": ["create", "update", "patch", "delete"]});
-        let watched = json!([{"level": "Metadata", "users": [Persona::Heidi.user()]}, of_one_namespace, {"level": "None"}]);
-        let audit = json!({"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived"], "rules": watched});
+        let audited_namespace = json!({"level": "Metadata", "namespaces": [AUDITED], "verbs": ["create", "update", "patch", "delete"]});
+        let rules = json!([{"level": "Metadata", "users": [Persona::Heidi.user()]}, audited_namespace, {"level": "None"}]);
+        let audit = json!({"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived"], "rules": rules});
         self.write("audit.yaml", &audit.to_string())?;
         self.write("pods.yaml", include_str!("../config/pods.yaml"))?;
         let mut scrapes = vec![
             json!({"job_name": "kube-state-metrics", "honor_labels": true,
                 "static_configs": [{"targets": [format!("127.0.0.1:{}", self.ports.state)]}]}),
             json!({"job_name": "gpu-exporter", "static_configs": [{"targets": exporters,
-                // What the exporter's own pod would add: so its `pod` labels become `exported_pod`.
+                // Target labels of the exporter's pod: conflicting labels become `exported_pod` and so on.
                 "labels": {"namespace": "gpu-operator", "pod": "exporter", "container": "exporter"}}]}),
         ];
-        scrapes.extend_from_slice(more);
+        scrapes.extend_from_slice(more_scrapes);
         let global = json!({"scrape_interval": "1s", "evaluation_interval": "5s"});
         self.write(
             "prometheus.yml",
@@ -639,13 +639,12 @@ impl Cluster {
         Ok(())
     }
 
-    /// Kills a part of the cluster, such as `kube-apiserver` or a further Prometheus, without a
-    /// warning.
+    /// Kills a part of the cluster, such as `kube-apiserver` or an additional Prometheus, with SIGKILL.
     pub fn stop(&self, name: &str) -> Result<()> {
         let mut running = self.running.lock().expect("no holder panics");
         let part = running
             .get_mut(name)
-            .with_context(|| format!("nothing called {name} was started"))?;
+            .with_context(|| format!("`{name}` was not started"))?;
         part.child
             .kill()
             .with_context(|| format!("cannot stop {name}"))?;
@@ -655,27 +654,28 @@ impl Cluster {
         Ok(())
     }
 
-    /// Starts a part again that was stopped, on what it left.
+    /// Restarts a stopped part with its existing files.
     pub fn start_again(&self, name: &str) -> Result<()> {
         let part = self.running.lock().expect("no holder panics").remove(name);
         let Part {
             program, arguments, ..
-        } = part.with_context(|| format!("nothing called {name} was started"))?;
+        } = part.with_context(|| format!("`{name}` was not started"))?;
         self.launch(name, &program, arguments)
     }
 
-    pub(crate) fn until_ready(&self, name: &str, ready: impl Fn() -> bool) -> Result<()> {
+    pub(crate) fn wait_until_ready(&self, name: &str, ready: impl Fn() -> bool) -> Result<()> {
         let end = Instant::now() + Duration::from_secs(90);
+        // Not `eventually`: the caller gets an error, and `start` retries after a port conflict.
         while !ready() {
             if let Some((part, line)) = taken_port(&self.folder) {
-                bail!("{part} found its port taken: {line}");
+                bail!("the port of {part} is already in use: {line}");
             }
             let log =
                 fs::read_to_string(self.folder.join(format!("{name}.log"))).unwrap_or_default();
             if Instant::now() > end {
                 let tail: Vec<_> = log.lines().rev().take(5).collect();
                 bail!(
-                    "{name} did not answer within 90 s; its last words:\n{}",
+                    "{name} did not answer within 90 s; the end of its log:\n{}",
                     tail.join("\n")
                 );
             }
@@ -685,7 +685,7 @@ impl Cluster {
     }
 }
 
-/// The part of the control plane that could not listen, and what it said.
+/// Finds a part that could not listen, and the line of its log.
 fn taken_port(folder: &Path) -> Option<(String, String)> {
     let logs = fs::read_dir(folder)
         .ok()?
@@ -710,9 +710,10 @@ fn taken_port(folder: &Path) -> Option<(String, String)> {
     .next()
 }
 
-/// True when a Prometheus has read its blocks and answers; before that it listens and refuses.
+/// Whether a Prometheus has loaded its blocks and answers queries. Until then it listens, but rejects
+/// queries.
 pub(crate) fn is_ready(port: u16) -> bool {
-    let ask = || {
+    let request = || {
         let mut stream = TcpStream::connect(("127.0.0.1", port))?;
         stream.set_read_timeout(Some(Duration::from_secs(5)))?;
         stream.write_all(b"GET /-/ready HTTP/1.0\r\n\r\n")?;
@@ -720,7 +721,7 @@ pub(crate) fn is_ready(port: u16) -> bool {
         stream.read_to_string(&mut answer)?;
         std::io::Result::Ok(answer)
     };
-    ask().is_ok_and(|answer| answer.starts_with("HTTP/1.0 200"))
+    request().is_ok_and(|answer| answer.starts_with("HTTP/1.0 200"))
 }
 
 #[cfg(test)]
@@ -728,7 +729,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whoever_found_its_port_taken_is_named() {
+    fn a_part_whose_port_is_in_use_is_reported() {
         let folder =
             std::env::temp_dir().join(format!("gpuctl-sandbox-ports-{}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();

@@ -1,5 +1,5 @@
-//! Images of Debian with Python, and with torch, made once from Debian's own packages: no registry
-//! is needed. Only slow tests ask for them.
+//! Debian images with Python and with torch, built once from Debian's packages without a registry. Only
+//! slow tests use them.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -9,9 +9,9 @@ use anyhow::{Context, Result, bail};
 
 use crate::binaries::{Binaries, Extras, cache_folder};
 
-/// The name under which containers have Python.
+/// Name of the image with Python.
 pub const PYTHON: &str = "python:1";
-/// The name under which containers have torch.
+/// Name of the image with torch.
 pub const TORCH: &str = "torch:1";
 
 struct Image {
@@ -19,48 +19,48 @@ struct Image {
     suite: &'static str,
     package: &'static str,
     minutes: u32,
-    /// Mends what the packages have wrong.
-    mend: fn(&Path) -> Result<()>,
+    /// Patches errors of the packages.
+    patch: fn(&Path) -> Result<()>,
 }
 
-/// Returns the archive of the image with Python, which is made when it is not there yet.
+/// Builds the image with Python unless it exists. Returns its archive.
 pub fn python_image() -> Result<PathBuf> {
     Image {
         name: PYTHON,
         suite: "bookworm",
         package: "python3",
         minutes: 2,
-        mend: |_| Ok(()),
+        patch: |_| Ok(()),
     }
     .ready()
 }
 
-/// Returns the archive of the image with torch 2.6 for CPUs: 1 GiB.
+/// Builds the image with torch 2.6 for CPUs (1 GiB) unless it exists. Returns its archive.
 pub fn torch_image() -> Result<PathBuf> {
     Image {
         name: TORCH,
         suite: "trixie",
         package: "python3-torch",
         minutes: 4,
-        mend: without_libuv,
+        patch: disable_libuv,
     }
     .ready()
 }
 
-/// Debian builds torch without libuv, and torch's own Python asks for it all the same.
-fn without_libuv(root: &Path) -> Result<()> {
+/// Debian builds torch without libuv, but torch's Python code uses it by default.
+fn disable_libuv(root: &Path) -> Result<()> {
     let file = root.join("usr/lib/python3/dist-packages/torch/distributed/__init__.py");
     let text =
         fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
     let (import, class) = ("        TCPStore,\n", "    class _DistributedPdb(");
     if text.matches(import).count() != 1 || text.matches(class).count() != 1 {
-        bail!("{} is not what torch 2.6 has", file.display());
+        bail!("{} differs from that of torch 2.6", file.display());
     }
-    let own = "    class TCPStore(_TCPStore):\n        def __init__(self, *args, **kwargs):\n            \
+    let subclass = "    class TCPStore(_TCPStore):\n        def __init__(self, *args, **kwargs):\n            \
                super().__init__(*args, **dict(kwargs, use_libuv=False))\n\n";
     let text = text
         .replace(import, "        TCPStore as _TCPStore,\n")
-        .replace(class, &format!("{own}{class}"));
+        .replace(class, &format!("{subclass}{class}"));
     fs::write(&file, text).with_context(|| format!("cannot write {}", file.display()))
 }
 
@@ -76,7 +76,7 @@ impl Image {
             return Ok(archive);
         }
         eprintln!(
-            "sandbox: making an image of Debian {} with {}, once: about {} minutes",
+            "sandbox: building a Debian {} image with {} once, about {} minutes",
             self.suite, self.package, self.minutes
         );
         let root = folder.join("root");
@@ -90,31 +90,31 @@ impl Image {
         match command.status() {
             Ok(status) if status.success() => {}
             Ok(_) => bail!(
-                "debootstrap could not make {}; its log is debootstrap/debootstrap.log there",
+                "debootstrap failed in {}; see debootstrap/debootstrap.log in that folder",
                 root.display()
             ),
             Err(_) => bail!(
-                "this machine has no debootstrap, which fetches Debian's packages: apt-get install debootstrap"
+                "debootstrap is not installed; it downloads Debian's packages (apt-get install debootstrap)"
             ),
         }
-        (self.mend)(&root)?;
+        (self.patch)(&root)?;
         let node = Binaries::ready(Extras {
             real_node: true,
             ..Extras::default()
         })?
         .path("node");
-        let making = folder.join("making");
+        let unfinished = folder.join("making");
         let name = format!("docker.io/library/{}", self.name);
         let packed = Command::new(node)
             .arg("image")
             .arg(&root)
             .arg(name)
-            .arg(&making)
+            .arg(&unfinished)
             .status()?;
         if !packed.success() {
-            bail!("the image could not be packed");
+            bail!("cannot pack the image");
         }
-        fs::rename(&making, &archive)?;
+        fs::rename(&unfinished, &archive)?;
         fs::remove_dir_all(&root)?;
         Ok(archive)
     }

@@ -1,7 +1,8 @@
-//! The road from the API server to pods: an HTTP CONNECT proxy on a Unix socket (the API server's
-//! egress selector). Simulated pods have no network, so a pod's address leads to a port of this
-//! machine by a table; loopback goes as it is, and what belongs to a real node goes to that node's
-//! own proxy.
+//! The transport from the API server to pods: an HTTP CONNECT proxy on a Unix socket (the API server's
+//! egress selector).
+//!
+//! Simulated pods have no network, so a table maps their addresses to ports of this machine. Loopback
+//! addresses are not mapped, and addresses of a real node go to that node's proxy.
 
 use std::collections::HashMap;
 use std::io::{self, BufRead, BufReader, Write};
@@ -13,16 +14,16 @@ use std::thread;
 
 use anyhow::{Context, Result};
 
-/// The ways that are known; clones share them.
+/// Routes of the proxy. Clones share them.
 #[derive(Clone, Default)]
-pub struct Roads {
-    /// `10.0.0.9:9090` → the port on 127.0.0.1 that answers for it.
+pub struct Routes {
+    /// Port on 127.0.0.1 by address, such as `10.0.0.9:9090`.
     ports: Arc<Mutex<HashMap<String, u16>>>,
-    /// Sockets of real nodes, by the node's index.
+    /// Proxy sockets of real nodes, by node index.
     nodes: Arc<Mutex<HashMap<usize, PathBuf>>>,
 }
 
-impl Roads {
+impl Routes {
     pub fn add(&self, address: &str, port: u16) {
         self.ports
             .lock()
@@ -37,8 +38,8 @@ impl Roads {
             .insert(index, socket);
     }
 
-    /// The socket of the node that has an address, or whose pods have: 10.77.0.1 is the first node,
-    /// 10.77.1.0/24 are its pods.
+    /// The socket of the node to which an address belongs. The first node has 10.77.0.1, and its pods
+    /// have 10.77.1.0/24.
     fn node(&self, target: &str) -> Option<PathBuf> {
         let mut numbers = target
             .strip_prefix("10.77.")?
@@ -64,19 +65,19 @@ impl Roads {
 }
 
 /// Serves until the process ends.
-pub fn serve(socket: &Path, roads: Roads) -> Result<()> {
+pub fn serve(socket: &Path, routes: Routes) -> Result<()> {
     let listener = UnixListener::bind(socket)
         .with_context(|| format!("cannot listen on {}", socket.display()))?;
     thread::spawn(move || {
         for stream in listener.incoming().map_while(Result::ok) {
-            let roads = roads.clone();
-            thread::spawn(move || connect(stream, &roads));
+            let routes = routes.clone();
+            thread::spawn(move || connect(stream, &routes));
         }
     });
     Ok(())
 }
 
-fn connect(stream: UnixStream, roads: &Roads) -> io::Result<()> {
+fn connect(stream: UnixStream, routes: &Routes) -> io::Result<()> {
     let mut reader = BufReader::new(stream.try_clone()?);
     let mut request = String::new();
     reader.read_line(&mut request)?;
@@ -90,11 +91,11 @@ fn connect(stream: UnixStream, roads: &Roads) -> io::Result<()> {
         .unwrap_or_default()
         .to_owned();
     let mut client = stream;
-    if let Some(socket) = roads.node(&target) {
+    if let Some(socket) = routes.node(&target) {
         let Ok(mut server) = UnixStream::connect(socket) else {
             return client.write_all(b"HTTP/1.1 502 Bad Gateway\r\n\r\n");
         };
-        // The node's proxy answers the request itself.
+        // The node's proxy answers the CONNECT request.
         write!(
             server,
             "CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n\r\n"
@@ -108,7 +109,7 @@ fn connect(stream: UnixStream, roads: &Roads) -> io::Result<()> {
     let address = if target.starts_with("127.0.0.1:") {
         Some(target)
     } else {
-        roads.port(&target).map(|port| format!("127.0.0.1:{port}"))
+        routes.port(&target).map(|port| format!("127.0.0.1:{port}"))
     };
     let Some(Ok(server)) = address.map(TcpStream::connect) else {
         return client.write_all(b"HTTP/1.1 502 Bad Gateway\r\n\r\n");
@@ -121,9 +122,9 @@ fn connect(stream: UnixStream, roads: &Roads) -> io::Result<()> {
     Ok(())
 }
 
-/// Hands every connection to `socket` on to a port of 127.0.0.1, until the process ends: a real
-/// node's way to the API server.
-pub fn lead_out(socket: &Path, port: u16) -> Result<()> {
+/// Forwards all connections to `socket` to a port of 127.0.0.1, until the process ends. A real node
+/// reaches the API server this way.
+pub fn forward_to_port(socket: &Path, port: u16) -> Result<()> {
     let listener = UnixListener::bind(socket)
         .with_context(|| format!("cannot listen on {}", socket.display()))?;
     thread::spawn(move || {
@@ -145,7 +146,7 @@ pub fn lead_out(socket: &Path, port: u16) -> Result<()> {
     Ok(())
 }
 
-/// Copies both ways until both sides have ended.
+/// Copies in both directions until both sides have ended.
 fn splice<S: Write>(
     mut from_client: impl io::Read,
     mut to_server: S,

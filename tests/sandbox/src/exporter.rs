@@ -1,5 +1,5 @@
-//! An exporter of GPU metrics in the formats of the real ones, of devices that whoever starts it
-//! describes: every number that gpuctl shows can be compared with what was put in here.
+//! An exporter of simulated GPU metrics in the formats of real exporters. The caller describes the
+//! devices, so that tests can compare gpuctl's output with these values.
 
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Write};
@@ -9,15 +9,15 @@ use std::thread;
 
 use anyhow::{Context, Result};
 
-/// A simulated device, or an instance of one.
+/// A simulated device or MIG instance.
 #[derive(Clone, Debug, Default)]
 pub struct Gpu {
     pub node: String,
     pub index: u32,
     pub uuid: String,
-    /// As NVIDIA's driver says it.
+    /// As NVIDIA's driver reports it.
     pub model: String,
-    /// Pods that hold it, as (namespace, pod, container); several where it is shared.
+    /// Pods that hold it, as (namespace, pod, container). A shared device has several.
     pub pods: Vec<(String, String, String)>,
     /// MIG profile and instance.
     pub instance: Option<(String, u32)>,
@@ -30,28 +30,28 @@ pub struct Gpu {
     pub watts: f64,
     pub limit_watts: f64,
     pub celsius: f64,
-    /// Number of the last error; 0 is none.
+    /// Number of the last XID error, or 0.
     pub xid: u32,
-    /// True when nothing is exported of it.
+    /// Whether the device is not exported.
     pub silent: bool,
-    /// The time of its samples in Unix milliseconds; that of the scrape when absent.
+    /// Time of its samples in Unix milliseconds. By default the time of the scrape.
     pub sampled_at: Option<i64>,
 }
 
-/// Which exporter is imitated.
+/// The simulated exporter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dialect {
-    /// dcgm-exporter as released: `Hostname`.
+    /// Released dcgm-exporter, with the label `Hostname`.
     Dcgm,
-    /// dcgm-exporter's main branch with the fields that administrators add: `hostname`, profiling,
-    /// limits.
+    /// Main branch of dcgm-exporter, with the label `hostname`, and with fields that administrators
+    /// often add: profiling and limits.
     DcgmNew,
-    /// dcgm-exporter without Kubernetes: no pods.
+    /// dcgm-exporter without Kubernetes, so without pod labels.
     DcgmPodless,
     Amd,
-    /// With the prefix of its example configuration.
+    /// AMD's exporter with the metric prefix of its example configuration.
     AmdPrefixed,
-    /// `nvidia_gpu_*`, as from before DCGM.
+    /// `nvidia_gpu_*` metrics, older than DCGM.
     Legacy,
 }
 
@@ -77,8 +77,8 @@ impl Dialect {
         }
     }
 
-    /// What this exporter does not measure: `memory_copy`, `power` or `temperature`. Answers are
-    /// compared without it.
+    /// Values that this exporter does not measure: `memory_copy`, `power` or `temperature`. Tests
+    /// ignore them.
     pub fn lacks(self) -> &'static [&'static str] {
         match self {
             Self::Dcgm | Self::DcgmNew | Self::DcgmPodless | Self::Amd | Self::AmdPrefixed => &[],
@@ -87,19 +87,19 @@ impl Dialect {
     }
 }
 
-/// What is exported.
+/// The exported devices and options.
 #[derive(Clone, Debug, Default)]
 pub struct Fleet {
     pub gpus: Vec<Gpu>,
-    /// Samples of nonsense beside each real one.
+    /// Adds an invalid sample to each valid one.
     pub garbage: bool,
-    /// Devices from the last to the first.
+    /// Exports devices in reverse order.
     pub reversed: bool,
-    /// Further lines, whatever the dialect: of node-exporter, kubelet, or a workload itself.
+    /// Additional lines in all dialects, for example of node-exporter, the kubelet or a workload.
     pub extra: String,
 }
 
-/// A running exporter; it ends with the process.
+/// A running exporter, which ends with the process.
 #[derive(Clone)]
 pub struct Exporter {
     port: u16,
@@ -122,11 +122,11 @@ impl Exporter {
                     line.clear();
                 }
                 let path = first.split(' ').nth(1).unwrap_or_default();
-                let wanted = path.strip_prefix("/metrics/").unwrap_or("dcgm");
+                let name = path.strip_prefix("/metrics/").unwrap_or("dcgm");
                 let dialect = Dialect::ALL
                     .iter()
                     .copied()
-                    .find(|dialect| dialect.name() == wanted);
+                    .find(|dialect| dialect.name() == name);
                 let fleet = shared.lock().expect("no holder panics").clone();
                 let body =
                     dialect.map_or_else(|| fleet.extra.clone(), |dialect| text(&fleet, dialect));
@@ -134,7 +134,7 @@ impl Exporter {
                     "HTTP/1.1 200 OK\r\ncontent-type: text/plain; version=0.0.4\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
                     body.len()
                 );
-                // A scraper that has left needs no answer.
+                // A scraper that has disconnected needs no response.
                 let _ = stream.write_all((head + &body).as_bytes());
             }
         });
@@ -146,13 +146,13 @@ impl Exporter {
         format!("127.0.0.1:{}", self.port)
     }
 
-    /// Changes what is exported from now on.
+    /// Changes the exported devices and options.
     pub fn change(&self, change: impl FnOnce(&mut Fleet)) {
         change(&mut self.fleet.lock().expect("no holder panics"));
     }
 }
 
-/// A family: its name and, for a device, its value as text.
+/// A metric family: its name, and a function that returns a device's value.
 type Family = (String, fn(&Gpu) -> Option<String>);
 
 fn text(fleet: &Fleet, dialect: Dialect) -> String {
@@ -166,7 +166,7 @@ fn text(fleet: &Fleet, dialect: Dialect) -> String {
         for gpu in gpus {
             let Some(value) = value(gpu) else { continue };
             let at = gpu.sampled_at.map_or(String::new(), |at| format!(" {at}"));
-            // A shared device has a copy for each of its pods.
+            // A shared device has a sample for each of its pods.
             let holders: Vec<Option<&(String, String, String)>> = match gpu.pods.as_slice() {
                 [] => vec![None],
                 pods => pods.iter().map(Some).collect(),
@@ -206,7 +206,7 @@ fn families(dialect: Dialect) -> Vec<Family> {
         |name: &str, value: fn(&Gpu) -> Option<String>| families.push((name.to_owned(), value));
     match dialect {
         Dialect::Dcgm | Dialect::DcgmNew | Dialect::DcgmPodless => {
-            // MIG instances have no GPU_UTIL.
+            // DCGM has no GPU_UTIL for MIG instances.
             add("DCGM_FI_DEV_GPU_UTIL", |gpu| {
                 gpu.instance
                     .is_none()
@@ -323,7 +323,7 @@ fn labels(gpu: &Gpu, holder: Option<&(String, String, String)>, dialect: Dialect
             }
             text
         }
-        // Labels of the pod are there when it is not, too.
+        // This exporter writes empty pod labels for a free device.
         Dialect::Amd | Dialect::AmdPrefixed => format!(
             "card_model=\"102-G30211-0C\",card_series=\"{model}\",container=\"{container}\",gpu_compute_partition_type=\"spx\",gpu_id=\"{index}\",gpu_memory_partition_type=\"nps1\",gpu_partition_id=\"0\",hostname=\"{node}\",job_id=\"\",namespace=\"{namespace}\",pod=\"{pod}\",serial_number=\"{uuid}\""
         ),

@@ -1,13 +1,15 @@
-//! Talks to the sandbox as one persona through the kubectl that was built with it: what tests
-//! arrange and what they look at independently of gpuctl.
+//! Runs the sandbox's kubectl as one persona, so that tests can set up and inspect the cluster
+//! independently of gpuctl.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::Value;
+
+use crate::eventually;
 
 /// kubectl with the kubeconfig of one persona.
 #[derive(Clone, Debug)]
@@ -28,7 +30,7 @@ impl Kubectl {
     pub fn try_run(&self, arguments: &[&str], input: &str) -> Output {
         let mut child = Command::new(&self.binary)
             .env("KUBECONFIG", &self.kubeconfig)
-            // It ends before it needs what it would collect.
+            // kubectl is short-lived: garbage collection only costs time.
             .env("GOGC", "off")
             .args(arguments)
             .stdin(Stdio::piped())
@@ -38,15 +40,15 @@ impl Kubectl {
             .expect("kubectl was built with the sandbox");
         let mut stdin = child.stdin.take().expect("stdin is piped");
         thread::scope(|scope| {
-            // It may print before it has read all, or answer without reading; its exit status tells
-            // what came of it.
+            // kubectl may print before it has read all input, or exit without reading it. Its exit
+            // status shows the outcome.
             scope.spawn(move || drop(stdin.write_all(input.as_bytes())));
             child.wait_with_output().expect("kubectl ends")
         })
     }
 
     /// # Panics
-    /// When kubectl fails: what a test arranges must hold.
+    /// When kubectl fails.
     pub fn run(&self, arguments: &[&str]) -> String {
         self.run_with(arguments, "")
     }
@@ -64,7 +66,7 @@ impl Kubectl {
     }
 
     /// # Panics
-    /// When kubectl fails or prints no JSON.
+    /// When kubectl fails or its output is not JSON.
     pub fn json(&self, arguments: &[&str]) -> Value {
         let text = self.run(&[arguments, &["-o", "json"]].concat());
         serde_json::from_str(&text).expect("kubectl prints JSON")
@@ -73,11 +75,11 @@ impl Kubectl {
     /// Server-side applies `object`, one object or a list.
     ///
     /// # Panics
-    /// When the API server refuses it.
+    /// When the API server rejects it.
     pub fn apply(&self, object: &Value) {
         self.run_with(
-            // The schema that kubectl would fetch to validate takes as long as the rest. The server
-            // refuses unknown fields anyway.
+            // For validation, kubectl would fetch the schema, which takes as long as the apply. The
+            // server rejects unknown fields anyway.
             &[
                 "apply",
                 "--server-side",
@@ -90,22 +92,20 @@ impl Kubectl {
         );
     }
 
-    /// Asks until `good` holds.
+    /// Repeats a read until its output meets a condition.
     ///
     /// # Panics
-    /// After a minute, with the last answer.
-    pub fn until(&self, arguments: &[&str], good: impl Fn(&Value) -> bool) -> Value {
-        let end = Instant::now() + Duration::from_secs(60);
-        loop {
+    /// After a minute, with the last output.
+    #[track_caller]
+    pub fn until(&self, arguments: &[&str], is_expected: impl Fn(&Value) -> bool) -> Value {
+        let what = format!("the output of kubectl {arguments:?} is as expected");
+        eventually(&what, Duration::from_secs(60), || {
             let answer = self.json(arguments);
-            if good(&answer) {
-                return answer;
+            if is_expected(&answer) {
+                Ok(answer)
+            } else {
+                Err(answer)
             }
-            assert!(
-                Instant::now() < end,
-                "kubectl {arguments:?} never became what was awaited: {answer:#}"
-            );
-            thread::sleep(Duration::from_millis(100));
-        }
+        })
     }
 }

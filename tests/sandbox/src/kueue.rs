@@ -1,5 +1,5 @@
-//! Kueue beside the control plane: its released manifests without what only a cluster of containers
-//! needs, and its process. Its webhooks fail closed: without the process no Job or pod can be made.
+//! Runs Kueue as a process next to the control plane, with its released manifests except those for pods.
+//! Its webhooks fail closed: without the process, no Job or pod can be created.
 
 use anyhow::Result;
 use serde_json::json;
@@ -7,8 +7,8 @@ use serde_json::json;
 use crate::cluster::Cluster;
 use crate::persona::Persona;
 
-/// Gives the process what it looks for at fixed paths, /etc/kueue and /visibility, in a view of the
-/// file system of its own.
+/// Kueue reads certificates from the fixed paths /etc/kueue and /visibility. This script starts it with
+/// a separate root that has them.
 const START: &str = "set -e; root=$PWD/root-of-kueue; mkdir -p \"$root\"
 for entry in /*; do
   if [ -L \"$entry\" ]; then cp -a \"$entry\" \"$root\"
@@ -17,7 +17,7 @@ done
 mkdir -p \"$root/visibility\"; cp -a /etc \"$root\"; mkdir -p \"$root/etc/kueue/metrics/certs\"
 cp certs/* \"$root/visibility\"; cp certs/* \"$root/etc/kueue/metrics/certs\"
 exec chroot \"$root\" \"$@\"";
-/// Where the API server finds the API of queue positions.
+/// Address at which the API server reaches Kueue's visibility API, which has queue positions.
 const VISIBILITY: &str = "10.244.255.2";
 
 impl Cluster {
@@ -60,7 +60,7 @@ impl Cluster {
             arguments.map(ToOwned::to_owned).to_vec(),
         )?;
         let ready = || std::net::TcpStream::connect(("127.0.0.1", self.ports.kueue)).is_ok();
-        self.until_ready("kueue", ready)?;
+        self.wait_until_ready("kueue", ready)?;
         admin.apply(&json!({"apiVersion": "v1", "kind": "List", "items": webhooks}));
         self.serve_visibility()
     }
@@ -68,9 +68,9 @@ impl Cluster {
     fn serve_visibility(&self) -> Result<()> {
         self.add_road(&format!("{VISIBILITY}:443"), self.ports.kueue_visibility);
         let admin = self.kubectl(Persona::Admin);
-        let named = json!({"name": "kueue-visibility-server", "namespace": "kueue-system"});
+        let service = json!({"name": "kueue-visibility-server", "namespace": "kueue-system"});
         admin.apply(&json!({"apiVersion": "v1", "kind": "List", "items": [
-            {"apiVersion": "v1", "kind": "Service", "metadata": named, "spec": {"ports": [{"port": 443}]}},
+            {"apiVersion": "v1", "kind": "Service", "metadata": service, "spec": {"ports": [{"port": 443}]}},
             {"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
              "metadata": {"name": "kueue-visibility-server", "namespace": "kueue-system",
                           "labels": {"kubernetes.io/service-name": "kueue-visibility-server"}},
@@ -78,9 +78,9 @@ impl Cluster {
             {"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService",
              "metadata": {"name": "v1beta2.visibility.kueue.x-k8s.io"},
              "spec": {"group": "visibility.kueue.x-k8s.io", "version": "v1beta2", "insecureSkipTLSVerify": true,
-                      "groupPriorityMinimum": 100, "versionPriority": 100, "service": named}},
+                      "groupPriorityMinimum": 100, "versionPriority": 100, "service": service}},
         ]}));
-        self.until_ready("kueue", || {
+        self.wait_until_ready("kueue", || {
             admin
                 .try_run(
                     &["get", "--raw", "/apis/visibility.kueue.x-k8s.io/v1beta2"],

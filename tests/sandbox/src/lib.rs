@@ -1,7 +1,8 @@
-//! A real Kubernetes control plane on this machine: etcd, API server, controller manager,
-//! scheduler, kwok as the kubelets of simulated GPU nodes, kube-state-metrics and Prometheus. It
-//! serves `cargo test`, `cargo sandbox` and the benchmarks, and knows nothing of gpuctl itself:
-//! whoever uses it brings the binary to try.
+//! Starts a real Kubernetes control plane on this machine: etcd, API server, controller manager,
+//! scheduler, kwok as the kubelet of simulated GPU nodes, kube-state-metrics and Prometheus.
+//!
+//! `cargo test`, `cargo sandbox` and the benchmarks use it. It does not depend on gpuctl: its callers
+//! provide the binary under test.
 
 pub mod binaries;
 pub mod browser;

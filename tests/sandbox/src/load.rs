@@ -1,5 +1,5 @@
-//! Plays what the pods of a cluster do with their devices: sticky devices for each pod, a load by
-//! its annotation `sandbox/load`, and the same again for the same clock.
+//! Simulates how the pods of a cluster use their devices. A pod keeps its devices, and its annotation
+//! `sandbox/load` selects the load. The load is a function of the clock.
 
 use std::collections::BTreeMap;
 use std::thread;
@@ -10,7 +10,8 @@ use serde_json::Value;
 use crate::exporter::{Exporter, Gpu};
 use crate::{Cluster, Persona};
 
-/// What a model of device is like: MiB, watts at most, watts at rest.
+/// Properties of GPU models: word in product labels, model name, memory in MiB, power limit and idle
+/// power in watts.
 const MODELS: [(&str, &str, u64, f64, f64); 4] = [
     ("a100", "NVIDIA A100-SXM4-80GB", 81_251, 400.0, 62.0),
     ("h100", "NVIDIA H100 80GB HBM3", 81_079, 700.0, 71.0),
@@ -18,9 +19,9 @@ const MODELS: [(&str, &str, u64, f64, f64); 4] = [
     ("mi300x", "AMD Instinct MI300X OAM", 196_592, 750.0, 130.0),
 ];
 
-/// Devices of the cluster's nodes, none of them held.
+/// All devices of these nodes, without pods.
 pub fn devices(nodes: &[Value]) -> Vec<Gpu> {
-    let mut found = Vec::new();
+    let mut gpus = Vec::new();
     for node in nodes {
         let name = node["metadata"]["name"].as_str().unwrap_or_default();
         let labels = &node["metadata"]["labels"];
@@ -34,7 +35,7 @@ pub fn devices(nodes: &[Value]) -> Vec<Gpu> {
             .iter()
             .find(|(word, ..)| product.contains(word))
             .or_else(|| MODELS.first());
-        let Some((_, model, memory, limit, rest)) = model.copied() else {
+        let Some((_, model, memory, limit, idle)) = model.copied() else {
             continue;
         };
         let gpu = |index: u32| Gpu {
@@ -44,7 +45,7 @@ pub fn devices(nodes: &[Value]) -> Vec<Gpu> {
             model: model.to_owned(),
             used_mib: 480,
             free_mib: memory - 480,
-            watts: rest,
+            watts: idle,
             limit_watts: limit,
             celsius: 31.0,
             ..Gpu::default()
@@ -56,27 +57,27 @@ pub fn devices(nodes: &[Value]) -> Vec<Gpu> {
                 .and_then(|text| text.parse().ok())
                 .unwrap_or(0);
             if let Some(profile) = resource.strip_prefix("nvidia.com/mig-") {
-                let taken = found.iter().filter(|gpu: &&Gpu| gpu.node == name).count();
-                let first = u32::try_from(taken).unwrap_or(0);
+                let existing = gpus.iter().filter(|gpu: &&Gpu| gpu.node == name).count();
+                let first = u32::try_from(existing).unwrap_or(0);
                 let gigabytes: u64 = profile
                     .split('.')
                     .find_map(|part| part.strip_suffix("gb")?.parse().ok())
                     .unwrap_or(10);
-                found.extend((0..count).map(|number| Gpu {
+                gpus.extend((0..count).map(|number| Gpu {
                     instance: Some((profile.to_owned(), first + number + 1)),
                     free_mib: gigabytes * 1000 - 40,
                     used_mib: 40,
                     ..gpu(0)
                 }));
             } else if matches!(resource.as_str(), "nvidia.com/gpu" | "amd.com/gpu") {
-                found.extend((0..count).map(gpu));
+                gpus.extend((0..count).map(gpu));
             }
         }
     }
-    found
+    gpus
 }
 
-/// Gives devices to pods that do not have theirs yet, and takes them from pods that are gone.
+/// Assigns devices to new pods, and releases devices of pods that no longer exist.
 pub fn hand_out(gpus: &mut [Gpu], pods: &[Value]) {
     let text = |pod: &Value, pointer: &str| {
         pod.pointer(pointer)
@@ -88,7 +89,7 @@ pub fn hand_out(gpus: &mut [Gpu], pods: &[Value]) {
         !text(pod, "/spec/nodeName").is_empty()
             && !matches!(text(pod, "/status/phase").as_str(), "Succeeded" | "Failed")
     };
-    let living: Vec<(String, String)> = pods
+    let active: Vec<(String, String)> = pods
         .iter()
         .filter(holds)
         .map(|pod| {
@@ -100,7 +101,7 @@ pub fn hand_out(gpus: &mut [Gpu], pods: &[Value]) {
         .collect();
     for gpu in gpus.iter_mut() {
         gpu.pods
-            .retain(|(namespace, pod, _)| living.contains(&(namespace.clone(), pod.clone())));
+            .retain(|(namespace, pod, _)| active.contains(&(namespace.clone(), pod.clone())));
     }
     for pod in pods.iter().filter(holds) {
         let (node, namespace, name) = (
@@ -125,7 +126,7 @@ pub fn hand_out(gpus: &mut [Gpu], pods: &[Value]) {
                 {
                     continue;
                 }
-                let wanted: usize = count
+                let requested: usize = count
                     .as_str()
                     .and_then(|text| text.parse().ok())
                     .unwrap_or(0);
@@ -133,7 +134,7 @@ pub fn hand_out(gpus: &mut [Gpu], pods: &[Value]) {
                     gpu.node == node
                         && gpu.instance.as_ref().map(|(name, _)| name.as_str()) == profile
                 };
-                let has = gpus
+                let held = gpus
                     .iter_mut()
                     .filter(fits)
                     .filter(|gpu| gpu.pods.contains(&holder))
@@ -142,14 +143,14 @@ pub fn hand_out(gpus: &mut [Gpu], pods: &[Value]) {
                     .iter_mut()
                     .filter(fits)
                     .filter(|gpu| gpu.pods.is_empty());
-                free.take(wanted.saturating_sub(has))
+                free.take(requested.saturating_sub(held))
                     .for_each(|gpu| gpu.pods.push(holder.clone()));
             }
         }
     }
 }
 
-/// Keeps an exporter at what a cluster's pods do, for as long as the process lives.
+/// Updates an exporter every second from the cluster's pods, until the process ends.
 pub fn play(cluster: &Cluster, exporter: &Exporter, nodes: &[Value]) {
     let kubectl = cluster.kubectl(Persona::Admin);
     let mut gpus = devices(nodes);
@@ -185,15 +186,15 @@ pub fn play(cluster: &Cluster, exporter: &Exporter, nodes: &[Value]) {
                     .map_or("busy", String::as_str)
                     .to_owned()
             });
-            work(gpu, load.as_deref(), seconds);
+            simulate(gpu, load.as_deref(), seconds);
         }
         exporter.change(|fleet| fleet.gpus.clone_from(&gpus));
         thread::sleep(Duration::from_secs(1));
     }
 }
 
-/// One second of a device.
-fn work(gpu: &mut Gpu, load: Option<&str>, seconds: f64) {
+/// Sets the metrics of a device for one second.
+fn simulate(gpu: &mut Gpu, load: Option<&str>, seconds: f64) {
     let seed = gpu.uuid.bytes().fold(7_u32, |seed, byte| {
         seed.wrapping_mul(31).wrapping_add(u32::from(byte))
     });
@@ -203,20 +204,20 @@ fn work(gpu: &mut Gpu, load: Option<&str>, seconds: f64) {
         None => 0.0,
         Some("idle") => 0.01,
         Some("sawtooth") => (seconds / 120.0 + phase / 360.0).fract(),
-        // Something waits in a loop: busy by the counter, cold by the meter.
+        // A busy loop: the utilization counter is high, but power and temperature are low.
         Some("stuck") => 1.0,
         Some("straggler") if gpu.index.is_multiple_of(4) => 0.34 + 0.03 * wave,
         Some(_) => 0.93 + 0.05 * wave,
     };
-    let rest = MODELS
+    let idle = MODELS
         .iter()
         .find(|(_, model, ..)| *model == gpu.model)
-        .map_or(20.0, |(.., rest)| *rest);
+        .map_or(20.0, |(.., idle)| *idle);
     let total = gpu.used_mib + gpu.free_mib;
     gpu.utilization = (share * 100.0).round().clamp(0.0, 100.0);
     gpu.memory_copy = (share * 61.0).round();
     let drawn = if load == Some("stuck") { 0.06 } else { share };
-    gpu.watts = rest + (gpu.limit_watts - rest) * drawn * 0.96;
+    gpu.watts = idle + (gpu.limit_watts - idle) * drawn * 0.96;
     gpu.celsius = (31.0 + 44.0 * drawn + phase / 90.0).round();
     let fill = if load.is_none() {
         0.006
@@ -226,7 +227,7 @@ fn work(gpu: &mut Gpu, load: Option<&str>, seconds: f64) {
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
-        reason = "a part of the device's memory"
+        reason = "a fraction of the device's memory"
     )]
     let used = (total as f64 * fill) as u64;
     (gpu.used_mib, gpu.free_mib) = (used, total - used);

@@ -1,5 +1,4 @@
-//! The log of one simulated container: a file in the format of the container runtime interface,
-//! which kwok serves the way a kubelet does.
+//! The log of a simulated container: a file in CRI format, which kwok serves like a kubelet.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -10,7 +9,7 @@ use serde_json::json;
 
 use crate::Kubectl;
 
-/// Writes what a container says.
+/// Writes the log of a container.
 pub struct PodLog {
     file: File,
     last: Timestamp,
@@ -48,7 +47,8 @@ impl PodLog {
         }
     }
 
-    /// One line of standard output, now. Times of one log never repeat, as with a real runtime.
+    /// Appends a line of stdout with the current time. Timestamps of a log are unique, as with a real
+    /// runtime.
     pub fn say(&mut self, line: &str) {
         let now = Timestamp::now().max(
             self.last
@@ -58,7 +58,7 @@ impl PodLog {
         self.say_at(now, line);
     }
 
-    /// One line with a time of the test's choice.
+    /// Appends a line of stdout with this time.
     ///
     /// # Panics
     /// When the disk is full.

@@ -1,5 +1,5 @@
-//! LeaderWorkerSet beside the control plane: its released manifests without what only a cluster of
-//! containers needs, and its process.
+//! Runs LeaderWorkerSet as a process next to the control plane, with its released manifests except those
+//! for pods.
 
 use anyhow::Result;
 use serde_json::json;
@@ -34,7 +34,7 @@ impl Cluster {
         .map(ToOwned::to_owned)
         .to_vec();
         self.launch("lws", &self.binaries.path("lws"), arguments)?;
-        self.until_ready("lws", || {
+        self.wait_until_ready("lws", || {
             std::net::TcpStream::connect(("127.0.0.1", self.ports.lws)).is_ok()
         })?;
         admin.apply(&json!({"apiVersion": "v1", "kind": "List", "items": webhooks}));

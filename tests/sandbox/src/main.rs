@@ -1,6 +1,6 @@
-//! `cargo sandbox`: a cluster to try gpuctl on. Builds what is missing, starts the cluster in the
-//! background, runs gpuctl's main job before the user's eyes, and leaves the cluster up. `cargo
-//! sandbox status` and `cargo sandbox down` follow.
+//! `cargo sandbox`: a cluster for trying gpuctl. Builds missing parts, starts the cluster in the
+//! background, runs gpuctl's main commands on it, and leaves the cluster running. `cargo sandbox
+//! status` shows it, and `cargo sandbox down` ends it.
 
 mod tour;
 
@@ -17,12 +17,12 @@ use gpuctl_sandbox::exporter::Exporter;
 use gpuctl_sandbox::{Cluster, Hardware, Options, Persona, Tty, load, nodes, real_node};
 
 const USAGE: &str = "usage: cargo sandbox [up] [--real-node] | down | status | picture LINE [KEYS …]
-  up           build what is missing, start the cluster, show gpuctl on it (the default)
-  --real-node  with a real node beside the simulated ones: real containers; Linux, root and a C compiler
-  down         end the cluster
-  status       say what runs
-  picture      run a line of the shell in a terminal of 110 × 28, press the keys, some seconds apart, and print the screen as SVG
-GPUCTL_SANDBOX_RUNNING names another folder for the cluster's files, so that several can run at once";
+  up           build missing parts, start the cluster, show gpuctl on it (the default)
+  --real-node  add a real node to the simulated ones; runs real containers; needs Linux, root and a C compiler
+  down         stop the cluster
+  status       show whether the cluster runs
+  picture      run a shell command in a terminal of 110 × 28, press the keys with pauses of some seconds, and print the screen as SVG
+GPUCTL_SANDBOX_RUNNING sets another folder for the cluster's files, so that several clusters can run at once";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -49,10 +49,11 @@ fn main() -> ExitCode {
     }
 }
 
-/// Prints what a program shows in a terminal.
+/// Prints the terminal screen of a program as SVG.
 fn picture(line: &str, keys: &[&str]) -> Result<()> {
     let kubeconfig = folder()?.join("admin.kubeconfig").display().to_string();
     let mut tty = Tty::start(line, (110, 28), &[("KUBECONFIG", &kubeconfig)]);
+    // The pauses let the program draw, and let live values change.
     for keys in keys {
         thread::sleep(Duration::from_secs(6));
         tty.press(keys);
@@ -69,7 +70,7 @@ fn folder() -> Result<PathBuf> {
     }
 }
 
-/// The process that keeps the cluster, when it lives.
+/// The id of the background process that holds the cluster, if it runs.
 fn keeper(folder: &Path) -> Option<String> {
     let pid = fs::read_to_string(folder.with_extension("pid"))
         .ok()?
@@ -86,11 +87,11 @@ fn keeper(folder: &Path) -> Option<String> {
 fn up(real_node: bool) -> Result<()> {
     let folder = folder()?;
     if keeper(&folder).is_some() && folder.join("ready").exists() {
-        println!("the sandbox runs already; `cargo sandbox down` ends it");
-        return tell(&folder);
+        println!("the sandbox already runs; `cargo sandbox down` stops it");
+        return print_access(&folder);
     }
-    if let Some(lack) = real_node.then(real_node::lack).flatten() {
-        bail!("{lack}");
+    if let Some(unmet_requirement) = real_node.then(real_node::unmet_requirement).flatten() {
+        bail!("{unmet_requirement}");
     }
     Binaries::ready(Extras {
         real_node,
@@ -128,10 +129,10 @@ fn up(real_node: bool) -> Result<()> {
     if real_node {
         tour::show_real(&gpuctl, &kubeconfig)?;
     }
-    tell(&folder)
+    print_access(&folder)
 }
 
-fn tell(folder: &Path) -> Result<()> {
+fn print_access(folder: &Path) -> Result<()> {
     println!("{}", fs::read_to_string(folder.join("ready"))?);
     Ok(())
 }
@@ -142,19 +143,20 @@ fn down() -> Result<()> {
         println!("no sandbox runs");
         return Ok(());
     };
-    // The children are in a group of their own that ends with the keeper.
+    // The children are in a separate process group, which ends after the keeper.
     Command::new("kill")
         .args(["-KILL", &pid])
         .status()
-        .context("cannot end the sandbox")?;
+        .context("cannot stop the sandbox")?;
+    // No child may write into the folder while it is removed.
     thread::sleep(Duration::from_millis(300));
     let _ = fs::remove_file(folder.with_extension("pid"));
-    // A real node cleans up after itself once its cluster is gone.
+    // A real node cleans up after its cluster has ended.
     let end = Instant::now() + Duration::from_secs(20);
     while real_node_folder(&folder).exists() {
         if Instant::now() > end {
             bail!(
-                "the real node did not end; see {}",
+                "the real node did not stop; see {}",
                 real_node_folder(&folder).display()
             );
         }
@@ -177,7 +179,7 @@ fn status() -> Result<()> {
     match keeper(&folder) {
         Some(pid) if folder.join("ready").exists() => {
             println!("the sandbox runs (process {pid})");
-            tell(&folder)
+            print_access(&folder)
         }
         Some(pid) => {
             println!("the sandbox is starting (process {pid})");
@@ -190,7 +192,7 @@ fn status() -> Result<()> {
     }
 }
 
-/// The background process: holds the cluster and gives the simulated trainings something to say.
+/// The background process: holds the cluster, and writes logs and metrics of the simulated pods.
 fn keep(folder: &Path, real_node: bool) -> Result<()> {
     let exporter = Exporter::start()?;
     let exporters = vec![exporter.address()];
@@ -217,6 +219,6 @@ fn keep(folder: &Path, real_node: bool) -> Result<()> {
     fs::write(folder.join("ready"), text)?;
     thread::scope(|scope| {
         scope.spawn(|| load::play(&cluster, &exporter, &nodes::fleet()));
-        tour::speak(&cluster)
+        tour::write_logs(&cluster)
     })
 }

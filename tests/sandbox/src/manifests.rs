@@ -1,5 +1,5 @@
-//! Released manifests of a controller, made fit for one that runs beside the control plane instead
-//! of in it.
+//! Adapts the released manifests of a controller to a process that runs next to the control plane
+//! instead of in a pod.
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
@@ -9,12 +9,12 @@ use std::path::PathBuf;
 use crate::cluster::Cluster;
 use crate::persona::Persona;
 
-/// Kinds of the manifests that are for a process in a pod.
+/// Kinds that only a controller in a pod needs.
 const IN_CLUSTER: [&str; 5] = ["Deployment", "Service", "APIService", "Secret", "ConfigMap"];
 
 impl Cluster {
-    /// Applies what `config/default` of a Go module asks for, but its webhooks, which are returned:
-    /// they fail closed, so they come when the process behind `port` answers.
+    /// Applies `config/default` of a Go module, except its webhook configurations, which it returns.
+    /// They fail closed, so the caller applies them once the process at `port` answers.
     pub(crate) fn install(&self, module: &str, port: u16) -> Result<Vec<Value>> {
         let admin = self.kubectl(Persona::Admin);
         let module = self.binaries.module(module)?;
@@ -22,7 +22,7 @@ impl Cluster {
             "kustomize",
             &module.join("config/default").display().to_string(),
         ]);
-        // One object after the other.
+        // kubectl prints the objects as concatenated JSON documents.
         let objects = admin.run_with(
             &[
                 "create",
@@ -40,23 +40,23 @@ impl Cluster {
             .collect::<Result<Vec<_>, _>>();
         let url = format!("https://127.0.0.1:{port}");
         let (ca, items) = (self.ca_bundle(), items.context("kubectl prints JSON")?);
-        let (mut first, mut webhooks) = (Vec::new(), Vec::new());
+        let (mut others, mut webhooks) = (Vec::new(), Vec::new());
         for mut item in items
             .into_iter()
             .filter(|item| !IN_CLUSTER.iter().any(|kind| item["kind"] == *kind))
         {
-            by_address(&mut item, &url, &ca);
+            use_url(&mut item, &url, &ca);
             let is_webhook = item["kind"]
                 .as_str()
                 .is_some_and(|kind| kind.ends_with("WebhookConfiguration"));
             if is_webhook {
                 &mut webhooks
             } else {
-                &mut first
+                &mut others
             }
             .push(item);
         }
-        admin.apply(&json!({"apiVersion": "v1", "kind": "List", "items": first}));
+        admin.apply(&json!({"apiVersion": "v1", "kind": "List", "items": others}));
         admin.run(&[
             "wait",
             "--for=condition=Established",
@@ -67,8 +67,8 @@ impl Cluster {
         Ok(webhooks)
     }
 
-    /// Returns a folder with the certificate that the API server trusts, under the names that
-    /// controllers look for.
+    /// Creates a folder with the certificate that the API server trusts, under the file names that
+    /// controllers expect.
     pub(crate) fn certificates(&self) -> Result<PathBuf> {
         let folder = self.folder().join("certs");
         fs::create_dir_all(&folder)?;
@@ -78,8 +78,8 @@ impl Cluster {
     }
 }
 
-/// Replaces the Service of webhooks and conversions by an address.
-fn by_address(item: &mut Value, url: &str, ca: &Value) {
+/// Replaces the Service of webhooks and conversions by a URL.
+fn use_url(item: &mut Value, url: &str, ca: &Value) {
     let replace = |client: &mut Value| {
         let path = client["service"]["path"].as_str().unwrap_or("/").to_owned();
         *client = json!({"url": format!("{url}{path}"), "caBundle": ca});

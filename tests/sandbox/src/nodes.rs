@@ -1,5 +1,4 @@
-//! Simulated GPU nodes as the API server sees real ones: the vendor's extended resource and its
-//! node labels.
+//! Simulated GPU nodes with the extended resources and node labels of real vendors.
 
 use serde_json::{Value, json};
 
@@ -22,19 +21,19 @@ pub fn node(name: &str, product: Option<(&str, &str)>, devices: &[(&str, u32)]) 
     })
 }
 
-/// The same node in a pool of gpuctl's.
+/// Adds the label of a gpuctl pool to a node.
 pub fn in_pool(mut node: Value, pool: &str) -> Value {
     node["metadata"]["labels"]["gpuctl/pool"] = json!(pool);
     node
 }
 
-/// The same node with a taint that keeps ordinary pods away.
+/// Adds a `NoSchedule` taint to a node.
 pub fn tainted(mut node: Value, key: &str, value: &str) -> Value {
     node["spec"] = json!({"taints": [{"key": key, "value": value, "effect": "NoSchedule"}]});
     node
 }
 
-/// The nodes of `cargo sandbox`: a dozen, of every type that people meet.
+/// The nodes of `cargo sandbox`: twelve nodes with common types of GPUs.
 pub fn fleet() -> Vec<Value> {
     const NVIDIA: &str = "nvidia.com/gpu";
     let nvidia = |name: &str, product: &str, count| {
@@ -80,8 +79,8 @@ pub fn fleet() -> Vec<Value> {
     ]
 }
 
-/// Volumes for claims of `size:` and their class, the default: there is no provisioner, so they are
-/// there beforehand.
+/// Volumes for claims created by `size:`, and their default storage class. The sandbox has no
+/// provisioner, so the volumes are created in advance.
 pub fn volumes(count: usize) -> Vec<Value> {
     let volume = |index| {
         json!({

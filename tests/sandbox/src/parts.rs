@@ -1,5 +1,5 @@
-//! The programs of a cluster with their arguments: etcd, API server, controllers, scheduler, kwok,
-//! kube-state-metrics, Prometheus and, where asked for, its adapter.
+//! Starts the programs of a cluster: etcd, API server, controller manager, scheduler, kwok,
+//! kube-state-metrics, Prometheus and, optionally, its adapter.
 
 use std::fs;
 use std::path::Path;
@@ -60,7 +60,7 @@ impl Cluster {
                     &self.file("tokens.csv"),
                     "--authorization-mode",
                     "Node,RBAC",
-                    // Names of real nodes are known to nobody here.
+                    // This machine cannot resolve the names of real nodes.
                     "--kubelet-preferred-address-types",
                     "InternalIP",
                     "--requestheader-client-ca-file",
@@ -104,7 +104,7 @@ impl Cluster {
             ]
             .concat(),
         )?;
-        self.until_ready("kube-apiserver", || {
+        self.wait_until_ready("kube-apiserver", || {
             self.kubectl(Persona::Admin)
                 .try_run(&["get", "--raw", "/readyz"], "")
                 .status
@@ -256,7 +256,7 @@ impl Cluster {
 
     pub(crate) fn start_adapter(&self, rules: Option<&Path>) -> Result<()> {
         let admin = self.kubeconfig(Persona::Admin).display().to_string();
-        // Without any rule the adapter serves no API at all.
+        // The adapter serves no API without a rule.
         let rule = json!({
             "seriesQuery": "kube_pod_start_time{namespace!=\"\",pod!=\"\"}", "name": {"as": "pod_start_time_seconds"},
             "resources": {"overrides": {"namespace": {"resource": "namespace"}, "pod": {"resource": "pod"}}},
@@ -307,7 +307,7 @@ impl Cluster {
                       "groupPriorityMinimum": 100, "versionPriority": 100,
                       "service": {"name": "prometheus-adapter", "namespace": "kube-system"}}},
         ]}));
-        self.until_ready("prometheus-adapter", || {
+        self.wait_until_ready("prometheus-adapter", || {
             kubectl
                 .try_run(&["get", "--raw", "/apis/custom.metrics.k8s.io/v1beta1"], "")
                 .status

@@ -1,7 +1,7 @@
-//! The users of a cluster, each with a token of its own.
+//! The users of a cluster, each with a separate token.
 
-/// Who asks: one token each, so that every test meets real RBAC. Only `Admin` may do anything
-/// unless a test binds a role; the others differ so that tests do not lend each other rights.
+/// A user of the API server, subject to real RBAC. Only `Admin` has rights; a test binds roles to the
+/// others. There are several, so that roles of one test do not affect another test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Persona {
     Admin,
@@ -9,15 +9,15 @@ pub enum Persona {
     Alice,
     Bob,
     Carol,
-    /// The name that single sign-on gives: it holds characters that no label value may.
+    /// Has a user name from single sign-on, with characters that are invalid in label values.
     Dave,
-    /// May read nodes where a test says so.
+    /// Can read nodes if a test allows it.
     Erin,
-    /// Has only what roles of a test grant.
+    /// Has only the rights from a test's roles.
     Frank,
-    /// May read one namespace.
+    /// Can read one namespace.
     Grace,
-    /// Has what roles of a test grant; every request of hers is in the audit log.
+    /// Has only the rights from a test's roles. All her requests are in the audit log.
     Heidi,
 }
 
@@ -51,7 +51,7 @@ impl Persona {
         }
     }
 
-    /// The name by which the API server knows it.
+    /// The user name at the API server.
     pub fn user(self) -> &'static str {
         match self {
             Self::Dave => "oidc:dave@example.com",

@@ -1,6 +1,6 @@
-//! Children that die with their parent, however it ends. The parent-death signal of Linux follows
-//! the spawning thread, so a process group is used instead: a small shell leads it, holds a pipe
-//! from us, and kills the whole group when the pipe closes.
+//! Child processes that end with their parent, even if it is killed. Linux sends the parent-death signal
+//! when the spawning thread ends, so this uses a process group: its leader is a small shell that reads
+//! a pipe from the parent, and kills the group when the pipe closes.
 
 use std::fs::File;
 use std::os::unix::process::CommandExt;
@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result};
 
-/// A process group that ends when this value is dropped or this process dies.
+/// A process group. It ends when this value is dropped or this process dies.
 pub struct Group {
     leader: Child,
 }
@@ -39,7 +39,7 @@ impl Group {
         let out = File::create(log).with_context(|| format!("cannot write {}", log.display()))?;
         let err = out.try_clone().context("cannot share a log file")?;
         command
-            // Nearly a third of a control plane's time is garbage collection, and memory is cheap.
+            // By default, garbage collection takes nearly a third of a control plane's CPU time.
             .env("GOGC", "400")
             .stdin(Stdio::null())
             .stdout(out)
@@ -53,7 +53,7 @@ impl Group {
 impl Drop for Group {
     fn drop(&mut self) {
         drop(self.leader.stdin.take());
-        // The leader kills itself with the rest; its exit status says nothing.
+        // The leader kills itself with the group, so its exit status has no meaning.
         let _ = self.leader.wait();
     }
 }

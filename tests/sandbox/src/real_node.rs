@@ -1,7 +1,8 @@
-//! A real node beside the simulated ones: kubelet, containerd, runc and CoreDNS in namespaces of
-//! their own, as a device plugin and a driver of claims see GPUs. What happens inside is a Go
-//! program (`go/node`), because the kubelet's interfaces are Go modules; this file builds it,
-//! starts it, and asks it for faults.
+//! A real node in addition to the simulated ones: kubelet, containerd, runc and CoreDNS in separate
+//! namespaces, with a device plugin and a DRA driver that offer GPUs.
+//!
+//! A Go program (`go/node`) runs inside the node, because the kubelet's interfaces are Go modules. This
+//! module builds and starts it, and sends it commands, for example to cause faults.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -10,34 +11,35 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 
 use crate::cluster::Cluster;
 use crate::egress;
+use crate::eventually;
 use crate::persona::Persona;
 
-/// What a real node offers. Nothing is behind the devices but their ids.
+/// Devices of a real node. They exist only as ids.
 #[derive(Clone, Debug)]
 pub struct Hardware {
     /// The extended resource of the device plugin.
     pub resource: String,
-    /// How many of it; their ids are `GPU-0`, `GPU-1`, ….
+    /// Number of devices. Their ids are `GPU-NODE-0`, `GPU-NODE-1`, ….
     pub devices: usize,
     /// The value of the label `nvidia.com/gpu.product`.
     pub product: String,
-    /// Devices that are given by claims of dynamic resource allocation, beside those of the plugin.
+    /// Number of additional devices that are allocated through claims (dynamic resource allocation).
     pub claims: usize,
-    /// MiB of a disk of its own for what pods write; `None` for that of this machine.
+    /// Size of a separate disk for the files of pods, in MiB. `None` uses the disk of this machine.
     pub disk: Option<u32>,
-    /// Further labels.
+    /// Additional labels.
     pub labels: Vec<(String, String)>,
 }
 
 impl Hardware {
-    /// `count` A100 behind a device plugin.
+    /// `count` A100s offered by a device plugin.
     pub fn gpus(count: usize) -> Self {
         Self {
             resource: "nvidia.com/gpu".to_owned(),
@@ -49,7 +51,7 @@ impl Hardware {
         }
     }
 
-    /// The same in a pool of gpuctl's.
+    /// Adds the label of a gpuctl pool.
     pub fn in_pool(mut self, pool: &str) -> Self {
         self.labels
             .push(("gpuctl/pool".to_owned(), pool.to_owned()));
@@ -57,8 +59,7 @@ impl Hardware {
     }
 }
 
-/// A running node; it ends when this value is dropped or the process dies, and leaves nothing
-/// behind.
+/// A running node. It ends and cleans up when this value is dropped or the process dies.
 pub struct RealNode {
     index: usize,
     folder: PathBuf,
@@ -66,8 +67,8 @@ pub struct RealNode {
 }
 
 impl RealNode {
-    /// The most nodes of one cluster, which get tokens beforehand.
-    pub const MOST: usize = 16;
+    /// Maximum number of nodes in one cluster. Their tokens are created with the cluster.
+    pub const MAX_NODES: usize = 16;
 
     pub(crate) fn token_line(index: usize) -> String {
         let name = node_name(index);
@@ -78,8 +79,8 @@ impl RealNode {
     }
 
     pub(crate) fn start(cluster: &Cluster, index: usize, hardware: &Hardware) -> Result<Self> {
-        if let Some(lack) = lack() {
-            bail!("{lack}");
+        if let Some(unmet_requirement) = unmet_requirement() {
+            bail!("{unmet_requirement}");
         }
         let folder = PathBuf::from(format!("{}-node-{index}", cluster.folder().display()));
         if folder.exists() {
@@ -87,7 +88,7 @@ impl RealNode {
                 .with_context(|| format!("cannot empty {}", folder.display()))?;
         }
         fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
-        egress::lead_out(&folder.join("api.sock"), cluster.ports.api)?;
+        egress::forward_to_port(&folder.join("api.sock"), cluster.ports.api)?;
         let node = cluster.binaries.path("node");
         let status = Command::new(&node)
             .arg("images")
@@ -95,14 +96,13 @@ impl RealNode {
             .arg(cluster.binaries.path("toolbox"))
             .status()?;
         if !status.success() {
-            bail!("the images of the real node could not be made");
+            bail!("cannot build the images of the real node");
         }
         let config = folder.join("node.json");
         let text = config_text(cluster, index, hardware, &folder, cluster.wire()?);
         fs::write(&config, text.to_string())?;
         let log = File::create(cluster.folder().join(format!("{}.log", node_name(index))))?;
-        // A group of its own: whatever ends the cluster, the keeper lives a moment longer and
-        // cleans up.
+        // A separate process group: the keeper outlives the cluster for a moment and cleans up.
         let keeper = Command::new(&node)
             .arg("keep")
             .arg(&config)
@@ -123,65 +123,64 @@ impl RealNode {
         node_name(self.index)
     }
 
-    pub(crate) fn way_in(&self) -> PathBuf {
+    pub(crate) fn proxy_socket(&self) -> PathBuf {
         self.folder.join("in.sock")
     }
 
-    /// Whether everything still runs that was started.
-    pub fn lives(&mut self) -> bool {
+    /// Whether all programs of the node still run.
+    pub fn is_running(&mut self) -> bool {
         self.keeper.try_wait().is_ok_and(|status| status.is_none())
     }
 
-    /// Ends the node as a power cut does: nobody tells the API server.
+    /// Ends the node like a power failure: the API server is not notified.
     pub fn end(&mut self) {
         drop(self.keeper.stdin.take());
         let _ = self.keeper.wait();
     }
 
-    /// Folder whose files pods see in `/var/lib/gpuctl-sandbox` of the node, for volumes.
+    /// Folder that is mounted at `/var/lib/gpuctl-sandbox` of the node, for volumes.
     pub fn data(&self) -> PathBuf {
         self.folder.join("data")
     }
 
-    /// Kills a program without a warning: `kubelet`, `containerd`, `coredns`.
+    /// Kills a program with SIGKILL: `kubelet`, `containerd` or `coredns`.
     pub fn stop(&self, program: &str) {
-        self.ask("POST", &format!("/stop/{program}"));
+        self.request("POST", &format!("/stop/{program}"));
     }
 
-    /// Starts a program again.
     pub fn start_again(&self, program: &str) {
-        self.ask("POST", &format!("/start/{program}"));
+        self.request("POST", &format!("/start/{program}"));
     }
 
-    /// Stops a program where it stands: what asks it waits.
+    /// Freezes a program: its sockets stay open, but it does not answer.
     pub fn freeze(&self, program: &str) {
-        self.ask("POST", &format!("/freeze/{program}"));
+        self.request("POST", &format!("/freeze/{program}"));
     }
 
-    /// Lets a frozen program go on.
+    /// Continues a frozen program.
     pub fn thaw(&self, program: &str) {
-        self.ask("POST", &format!("/thaw/{program}"));
+        self.request("POST", &format!("/thaw/{program}"));
     }
 
-    /// Loads an archive with an image into the container runtime.
+    /// Loads an image archive into the container runtime.
     pub fn load(&self, archive: &Path) {
-        self.ask("POST", &format!("/load{}", archive.display()));
+        self.request("POST", &format!("/load{}", archive.display()));
     }
 
-    /// Lets the device plugin report a device as healthy or not.
+    /// Sets the health that the device plugin reports for a device.
     pub fn set_health(&self, device: usize, healthy: bool) {
         let health = if healthy { "Healthy" } else { "Unhealthy" };
-        self.ask(
+        self.request(
             "POST",
             &format!("/health/{}/{health}", device_id(self.index, device)),
         );
     }
 
-    /// Which container has which device, as the kubelet tells exporters: `namespace/pod/container`
-    /// by the device's id.
+    /// The container that holds each device, as the kubelet reports it to exporters:
+    /// `namespace/pod/container` by device id.
     pub fn holders(&self) -> BTreeMap<String, String> {
-        let answer: Value =
-            serde_json::from_str(&self.ask("GET", "/holders")).expect("the node answers with JSON");
+        let answer: Value = serde_json::from_str(&self.request("GET", "/holders"))
+            .expect("the node answers with JSON");
         let text = |holder: &Value, key: &str| holder[key].as_str().unwrap_or_default().to_owned();
         let holders = answer.as_array().into_iter().flatten();
         holders
@@ -195,14 +194,15 @@ impl RealNode {
     }
 
     /// # Panics
-    /// When the node does not do what it is asked for.
-    fn ask(&self, method: &str, path: &str) -> String {
+    /// When the request fails.
+    fn request(&self, method: &str, path: &str) -> String {
         let socket = self.folder.join("control.sock");
-        // It is started in the background.
-        let end = Instant::now() + Duration::from_secs(60);
-        while !socket.exists() && Instant::now() < end {
-            std::thread::sleep(Duration::from_millis(100));
-        }
+        // The node starts in the background.
+        eventually(
+            "the control socket of the node exists",
+            Duration::from_secs(60),
+            || socket.exists(),
+        );
         let mut stream = UnixStream::connect(socket).expect("the node listens");
         write!(stream, "{method} {path} HTTP/1.0\r\nHost: node\r\n\r\n").expect("the node reads");
         let mut answer = String::new();
@@ -261,7 +261,7 @@ fn config_text(
             .map(|device| device_id(index, device))
             .collect::<Vec<_>>()
     };
-    let all = hardware.devices + hardware.claims;
+    let total = hardware.devices + hardware.claims;
     let mut labels = vec![
         (
             "nvidia.com/gpu.product".to_owned(),
@@ -281,35 +281,35 @@ fn config_text(
         "node_token": node_token(index), "admin_token": Persona::Admin.token(),
         "cgroup": format!("gpuctl-sandbox-{}-{index}", cluster.ports.api),
         "labels": labels.join(","), "resource": hardware.resource,
-        "devices": ids(0..hardware.devices), "claims": ids(hardware.devices..all), "product": hardware.product,
+        "devices": ids(0..hardware.devices), "claims": ids(hardware.devices..total), "product": hardware.product,
         "images": images, "disk": hardware.disk.unwrap_or(0),
         "leave": std::env::var_os("GPUCTL_SANDBOX_KEEP").is_some(),
     })
 }
 
-/// Why no real node can run here.
+/// The reason why this machine cannot run a real node.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Lack {
-    /// Something that whoever runs it can mend.
+pub enum UnmetRequirement {
+    /// A requirement that the user can provide.
     Missing(&'static str),
-    /// What the kernel, or a container around us, does not let even root do.
+    /// An operation that the kernel, or the container around this process, forbids even to root.
     Forbidden(&'static str),
 }
 
-impl std::fmt::Display for Lack {
+impl std::fmt::Display for UnmetRequirement {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Missing(what) => write!(formatter, "a real node needs {what}"),
-            Self::Forbidden(what) => write!(
+            Self::Missing(requirement) => write!(formatter, "a real node needs {requirement}"),
+            Self::Forbidden(requirement) => write!(
                 formatter,
-                "a real node needs {what}, which this kernel or its container forbids"
+                "a real node needs {requirement}, which this kernel or its container forbids"
             ),
         }
     }
 }
 
-/// What a real node needs and this machine lacks, the first of it.
-pub fn lack() -> Option<Lack> {
+/// Finds the first requirement of a real node that this machine does not meet.
+pub fn unmet_requirement() -> Option<UnmetRequirement> {
     let succeeds = |program: &str, arguments: &[&str]| {
         let (out, err) = (Stdio::null(), Stdio::null());
         Command::new(program)
@@ -321,23 +321,25 @@ pub fn lack() -> Option<Lack> {
             .is_ok_and(|status| status.success())
     };
     if !cfg!(target_os = "linux") {
-        return Some(Lack::Missing("Linux"));
+        return Some(UnmetRequirement::Missing("Linux"));
     }
     if !Command::new("id")
         .arg("-u")
         .output()
         .is_ok_and(|output| output.stdout == b"0\n")
     {
-        return Some(Lack::Missing(
+        return Some(UnmetRequirement::Missing(
             "root: run it with sudo or in a virtual machine",
         ));
     }
     if !succeeds("unshare", &["--version"]) {
-        return Some(Lack::Missing("`unshare` of util-linux in PATH"));
+        return Some(UnmetRequirement::Missing("`unshare` of util-linux in PATH"));
     }
-    // runc enters namespaces in C, before Go's threads begin.
+    // runc is built with cgo: its C code enters namespaces before the Go runtime starts threads.
     if !succeeds("cc", &["--version"]) && !succeeds("gcc", &["--version"]) {
-        return Some(Lack::Missing("a C compiler (`cc` or `gcc`) in PATH"));
+        return Some(UnmetRequirement::Missing(
+            "a C compiler (`cc` or `gcc`) in PATH",
+        ));
     }
     if !succeeds(
         "unshare",
@@ -354,9 +356,11 @@ pub fn lack() -> Option<Lack> {
             "/run",
         ],
     ) {
-        return Some(Lack::Forbidden("namespaces with mounts of their own"));
+        return Some(UnmetRequirement::Forbidden(
+            "mount, PID and network namespaces",
+        ));
     }
-    // Above some file systems, such as another overlay, none can be mounted.
+    // Some file systems, such as another overlay, cannot be the base of an overlay.
     let probe = std::env::temp_dir().join(format!("gpuctl-sandbox-probe-{}", std::process::id()));
     let mount = "mkdir -p l u w m && mount -t overlay overlay -o lowerdir=l,upperdir=u,workdir=w m";
     let overlay = fs::create_dir_all(&probe).is_ok()
@@ -371,8 +375,8 @@ pub fn lack() -> Option<Lack> {
         );
     let _ = fs::remove_dir_all(&probe);
     if !overlay {
-        return Some(Lack::Forbidden(
-            "the overlay file system above the folder for temporary files",
+        return Some(UnmetRequirement::Forbidden(
+            "an overlay file system on the folder for temporary files",
         ));
     }
     let cgroup = ["", "memory/"].iter().any(|tree| {
@@ -383,7 +387,7 @@ pub fn lack() -> Option<Lack> {
         fs::create_dir(&group).is_ok_and(|()| fs::remove_dir(&group).is_ok())
     });
     if !cgroup {
-        return Some(Lack::Forbidden("cgroups that can be written"));
+        return Some(UnmetRequirement::Forbidden("writable cgroups"));
     }
     None
 }

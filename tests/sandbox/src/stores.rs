@@ -1,6 +1,6 @@
-//! Stores of metrics beside Prometheus 3: VictoriaMetrics and Prometheus 2, which it sends its
-//! samples to, and Thanos, which reads the blocks of several Prometheus and answers for all of
-//! them; and a kube-state-metrics that tells of custom kinds.
+//! Other metrics stores than Prometheus 3: VictoriaMetrics and Prometheus 2, which receive samples
+//! through remote write, and Thanos, which queries several Prometheus servers. Also starts a
+//! kube-state-metrics with metrics of custom resources.
 
 use std::net::{TcpListener, TcpStream};
 
@@ -15,10 +15,10 @@ fn free_port() -> Result<u16> {
 }
 
 impl Cluster {
-    /// Starts a further kube-state-metrics with this configuration of custom resource state.
-    /// Returns `host:port`, as a scrape target.
+    /// Starts another kube-state-metrics with this custom resource state configuration. Returns
+    /// `host:port`, as a scrape target.
     pub fn custom_state_metrics(&self, name: &str, config: &str) -> Result<String> {
-        let (port, own) = (free_port()?, free_port()?);
+        let (port, telemetry_port) = (free_port()?, free_port()?);
         let file = format!("{name}.yaml");
         self.write(&file, config)?;
         let arguments = [
@@ -26,31 +26,31 @@ impl Cluster {
             "--host=127.0.0.1".to_owned(),
             format!("--port={port}"),
             "--telemetry-host=127.0.0.1".to_owned(),
-            format!("--telemetry-port={own}"),
+            format!("--telemetry-port={telemetry_port}"),
             format!("--custom-resource-state-config-file={}", self.file(&file)),
         ];
         self.launch(name, &self.binary("kube-state-metrics"), arguments.to_vec())?;
-        self.until_ready(name, || TcpStream::connect(("127.0.0.1", port)).is_ok())?;
+        self.wait_until_ready(name, || TcpStream::connect(("127.0.0.1", port)).is_ok())?;
         Ok(format!("127.0.0.1:{port}"))
     }
 
-    /// Starts a VictoriaMetrics. Returns its address.
+    /// Starts a VictoriaMetrics. Returns its URL.
     pub fn victoria_metrics(&self, name: &str) -> Result<String> {
         let port = free_port()?;
         let arguments = [
             format!("-httpListenAddr=127.0.0.1:{port}"),
             format!("-storageDataPath={}", self.file(&format!("{name}-data"))),
-            // Samples are seen when they are there and not half a minute later.
+            // By default, new samples are hidden from queries for 30 s.
             "-search.latencyOffset=0s".to_owned(),
             "-search.disableCache=true".to_owned(),
             "-loggerLevel=WARN".to_owned(),
         ];
         self.launch(name, &self.binary("victoria-metrics"), arguments.to_vec())?;
-        self.until_ready(name, || TcpStream::connect(("127.0.0.1", port)).is_ok())?;
+        self.wait_until_ready(name, || TcpStream::connect(("127.0.0.1", port)).is_ok())?;
         Ok(format!("http://127.0.0.1:{port}"))
     }
 
-    /// Starts a Prometheus 2 that scrapes nothing and takes what others send. Returns its address.
+    /// Starts a Prometheus 2 that scrapes nothing and accepts remote write. Returns its URL.
     pub fn prometheus_2(&self, name: &str) -> Result<String> {
         let port = free_port()?;
         self.write(&format!("{name}.yml"), "{}")?;
@@ -62,12 +62,12 @@ impl Cluster {
             "--log.level=warn".to_owned(),
         ];
         self.launch(name, &self.binary("prometheus-2"), arguments.to_vec())?;
-        self.until_ready(name, || is_ready(port))?;
+        self.wait_until_ready(name, || is_ready(port))?;
         Ok(format!("http://127.0.0.1:{port}"))
     }
 
-    /// Starts a Prometheus that scrapes kube-state-metrics and what `scrapes` say, with these
-    /// external labels, and sends its samples on. Returns its address.
+    /// Starts a Prometheus that scrapes kube-state-metrics and `scrapes`, has these external labels, and
+    /// sends its samples to other stores through remote write. Returns its URL.
     pub fn labelled_prometheus(
         &self,
         name: &str,
@@ -79,16 +79,16 @@ impl Cluster {
             "static_configs": [{"targets": [format!("127.0.0.1:{}", self.state_metrics_port())]}]});
         let scrapes: Vec<&Value> = std::iter::once(&state).chain(scrapes).collect();
         let mut config = json!({"global": {"scrape_interval": "1s", "external_labels": labels}, "scrape_configs": scrapes});
-        let each = send_to.iter().map(|address| {
+        let remote_write = send_to.iter().map(|address| {
             json!({"name": address, "url": format!("{address}/api/v1/write"), "queue_config": {"batch_send_deadline": "1s"}})
         });
-        config["remote_write"] = each.collect();
+        config["remote_write"] = remote_write.collect();
         self.prometheus_with(name, &config)
     }
 
-    /// Starts Thanos over Prometheus that [`Cluster::labelled_prometheus`] started, as (name,
-    /// address). Returns where its querier answers.
-    pub fn thanos(&self, name: &str, over: &[(&str, &str)]) -> Result<String> {
+    /// Starts a Thanos querier, and a sidecar for each Prometheus, given as (name, URL), that
+    /// [`Cluster::labelled_prometheus`] started. Returns the URL of the querier.
+    pub fn thanos(&self, name: &str, stores: &[(&str, &str)]) -> Result<String> {
         let program = self.binary("thanos");
         let port = free_port()?;
         let mut query: Vec<String> = vec![
@@ -98,7 +98,7 @@ impl Cluster {
             "--query.replica-label=replica".to_owned(),
             "--log.level=warn".to_owned(),
         ];
-        for (prometheus, address) in over {
+        for (prometheus, address) in stores {
             let (grpc, http) = (free_port()?, free_port()?);
             let arguments = [
                 "sidecar".to_owned(),
@@ -110,11 +110,11 @@ impl Cluster {
             ];
             let sidecar = format!("{name}-{prometheus}");
             self.launch(&sidecar, &program, arguments.to_vec())?;
-            self.until_ready(&sidecar, || is_ready(http))?;
+            self.wait_until_ready(&sidecar, || is_ready(http))?;
             query.push(format!("--endpoint=127.0.0.1:{grpc}"));
         }
         self.launch(name, &program, query)?;
-        self.until_ready(name, || is_ready(port))?;
+        self.wait_until_ready(name, || is_ready(port))?;
         Ok(format!("http://127.0.0.1:{port}"))
     }
 }

@@ -1,5 +1,4 @@
-//! What `cargo sandbox` shows: gpuctl's main job on the project's own examples, typed out as a
-//! person would.
+//! The commands that `cargo sandbox` shows: gpuctl's main commands on the project's examples.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
@@ -12,12 +11,12 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use gpuctl_sandbox::{Cluster, Persona, PodLog};
 
-/// The project's root: the sandbox is built from it.
+/// The root folder of the project.
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Builds gpuctl and returns where it is; `GPUCTL_SANDBOX_PROGRAM` names one that is built already.
+/// Builds gpuctl and returns its path. `GPUCTL_SANDBOX_PROGRAM` sets an existing binary instead.
 pub fn build_gpuctl() -> Result<PathBuf> {
     if let Some(program) = std::env::var_os("GPUCTL_SANDBOX_PROGRAM") {
         return Ok(PathBuf::from(program));
@@ -48,12 +47,12 @@ pub fn build_gpuctl() -> Result<PathBuf> {
         }
     }
     if !child.wait()?.success() {
-        bail!("gpuctl does not build");
+        bail!("the build of gpuctl failed");
     }
-    binary.context("cargo named no gpuctl binary")
+    binary.context("cargo did not report a gpuctl binary")
 }
 
-/// Runs the tour. A command that fails ends it.
+/// Runs the tour until a command fails.
 pub fn show(gpuctl: &Path, kubeconfig: &Path) -> Result<()> {
     play(
         gpuctl,
@@ -127,7 +126,7 @@ pub fn show(gpuctl: &Path, kubeconfig: &Path) -> Result<()> {
     )
 }
 
-/// The same job once more, in real containers on the real node.
+/// Runs a training in real containers on the real node.
 pub fn show_real(gpuctl: &Path, kubeconfig: &Path) -> Result<()> {
     let file = kubeconfig.with_file_name("real-training.yaml");
     std::fs::write(&file, REAL_TRAINING)?;
@@ -173,7 +172,7 @@ fn play(gpuctl: &Path, kubeconfig: &Path, commands: &[&[&str]]) -> Result<()> {
         println!("$ gpuctl {}", arguments.join(" "));
         std::io::stdout().flush()?;
         if arguments[0] == "logs" || arguments[0] == "get" {
-            // The simulated training needs a moment before it has something to say.
+            // The simulated training needs time before it has logs and metrics.
             thread::sleep(Duration::from_secs(3));
         }
         let mut command = Command::new(gpuctl);
@@ -191,10 +190,10 @@ fn play(gpuctl: &Path, kubeconfig: &Path, commands: &[&[&str]]) -> Result<()> {
     Ok(())
 }
 
-/// Gives every running training a log line a second, for as long as the sandbox lives.
-pub fn speak(cluster: &Cluster) -> Result<()> {
+/// Writes a log line per second for every running training, until the sandbox ends.
+pub fn write_logs(cluster: &Cluster) -> Result<()> {
     let kubectl = cluster.kubectl(Persona::Admin);
-    let mut speakers: BTreeMap<(String, String), (PodLog, u32)> = BTreeMap::new();
+    let mut logs: BTreeMap<(String, String), (PodLog, u32)> = BTreeMap::new();
     loop {
         let output = kubectl.try_run(
             &[
@@ -219,28 +218,28 @@ pub fn speak(cluster: &Cluster) -> Result<()> {
                     .unwrap_or_default()
                     .to_owned()
             };
-            // Containers of a real node speak for themselves.
+            // Containers on a real node write their own logs.
             if text("/spec/nodeName").starts_with("gpu-real-") {
                 continue;
             }
             let key = (text("/metadata/namespace"), text("/metadata/name"));
             present.push(key.clone());
-            let (log, step) = speakers.entry(key).or_insert_with_key(|(namespace, name)| {
+            let (log, step) = logs.entry(key).or_insert_with_key(|(namespace, name)| {
                 (cluster.pod_log(namespace, name, "main"), 0)
             });
-            // A finished training begins anew: the sandbox lives longer.
+            // The training restarts after its last step, because the sandbox runs longer.
             *step = *step % 5000 + 10;
             let loss = 2.4 / (1.0 + f64::from(*step) / 300.0) + 0.6;
             log.say(&format!(
                 "[INFO] step {step}/5000 loss={loss:.3} lr=2.0e-05 tokens/s=245"
             ));
         }
-        speakers.retain(|key, _| present.contains(key));
+        logs.retain(|key, _| present.contains(key));
         thread::sleep(Duration::from_secs(1));
     }
 }
 
-/// What node-exporter would say of the machines: a storage cluster and InfiniBand ports.
+/// Metrics of a storage cluster, and of InfiniBand ports as node-exporter reports them.
 pub fn machines() -> String {
     let mut text = String::from(
         "# TYPE ceph_cluster_total_bytes gauge\nceph_cluster_total_bytes 1e15\n# TYPE ceph_cluster_total_used_bytes gauge\nceph_cluster_total_used_bytes 4.5e14\n",
@@ -263,7 +262,7 @@ pub fn machines() -> String {
     text
 }
 
-/// A page for whoever opens a simulated notebook or service. Returns its port.
+/// Serves a page for simulated notebooks and services. Returns its port.
 pub fn page() -> Result<u16> {
     const PAGE: &str = "<!doctype html><title>gpuctl sandbox</title><p>This pod is simulated: you came here through <code>gpuctl open</code>, the API server and its node.</p>\n";
     let listener = TcpListener::bind("127.0.0.1:0").context("no free port on 127.0.0.1")?;
@@ -280,7 +279,7 @@ pub fn page() -> Result<u16> {
                     "HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: {}\r\n\r\n",
                     PAGE.len()
                 );
-                // A visitor who has left needs no page.
+                // A client that has disconnected needs no page.
                 let _ = stream.write_all((head + PAGE).as_bytes());
             });
         }

@@ -1,12 +1,14 @@
-//! A program in a pseudo-terminal: keys go in as a person presses them, and the screen is read as
-//! it would be seen, as text or as a picture.
+//! Runs a program in a pseudo-terminal: sends keys as a user presses them, and reads the screen as text
+//! or as a picture.
 
 use std::io::{Read, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-/// The terminal while this value lives.
+use crate::eventually;
+
+/// A terminal with a running program, which is killed when this value is dropped.
 pub struct Tty {
     child: Child,
     keyboard: ChildStdin,
@@ -14,8 +16,7 @@ pub struct Tty {
 }
 
 impl Tty {
-    /// Runs a line of the shell in a terminal of this size; `environment` is added to that of
-    /// `command`'s.
+    /// Runs a shell command in a terminal of this size. `environment` is added to that of this process.
     ///
     /// # Panics
     /// When `script` (util-linux) is missing, or the size is zero.
@@ -41,11 +42,11 @@ impl Tty {
             columns.try_into().unwrap(),
             0,
         )));
-        let (mut out, seen) = (child.stdout.take().unwrap(), Arc::clone(&screen));
+        let (mut out, display) = (child.stdout.take().unwrap(), Arc::clone(&screen));
         std::thread::spawn(move || {
             let mut bytes = [0; 4096];
             while let Ok(count @ 1..) = out.read(&mut bytes) {
-                seen.lock().unwrap().process(&bytes[..count]);
+                display.lock().unwrap().process(&bytes[..count]);
             }
         });
         let keyboard = child.stdin.take().unwrap();
@@ -56,10 +57,11 @@ impl Tty {
         }
     }
 
-    /// Returns the process that the line became by `exec`.
+    /// The process of the shell command, which a program replaces through `exec`.
     pub fn program(&self) -> Option<u32> {
-        let own = self.child.id();
-        let children = std::fs::read_to_string(format!("/proc/{own}/task/{own}/children")).ok()?;
+        let script = self.child.id();
+        let children =
+            std::fs::read_to_string(format!("/proc/{script}/task/{script}/children")).ok()?;
         children.split_whitespace().next()?.parse().ok()
     }
 
@@ -72,54 +74,56 @@ impl Tty {
         self.keyboard.flush().unwrap();
     }
 
-    /// Returns what is on the screen.
+    /// The text on the screen.
     ///
     /// # Panics
-    /// Never: whoever reads the program does not panic.
+    /// Never: the thread that reads the program's output does not panic.
     pub fn text(&self) -> String {
         self.screen.lock().unwrap().screen().contents()
     }
 
-    /// Returns true while a program has the whole screen.
+    /// Whether a program uses the alternate screen.
     ///
     /// # Panics
-    /// Never: whoever reads the program does not panic.
+    /// Never: the thread that reads the program's output does not panic.
     pub fn is_taken(&self) -> bool {
         self.screen.lock().unwrap().screen().alternate_screen()
     }
 
-    /// Waits until the screen is as wanted.
+    /// Waits until the screen has the expected text. `what` completes "timed out waiting until the
+    /// screen shows ...".
     ///
     /// # Panics
-    /// When it is not within a minute.
+    /// After a minute, with the last screen.
     #[track_caller]
-    pub fn until(&self, what: &str, good: impl Fn(&str) -> bool) -> String {
-        let end = Instant::now() + Duration::from_secs(60);
-        loop {
+    pub fn until(&self, what: &str, is_expected: impl Fn(&str) -> bool) -> String {
+        let what = format!("the screen shows {what}");
+        eventually(&what, Duration::from_secs(60), || {
             let text = self.text();
-            if good(&text) {
-                return text;
+            if is_expected(&text) {
+                Ok(text)
+            } else {
+                // A list of lines stays readable in the message.
+                Err(text.lines().map(ToOwned::to_owned).collect::<Vec<_>>())
             }
-            assert!(Instant::now() < end, "{what} is never seen:\n{text}");
-            std::thread::sleep(Duration::from_millis(50));
-        }
+        })
     }
 
-    /// Waits until a text is seen.
+    /// Waits until the screen contains a text.
     ///
     /// # Panics
-    /// When it is not within a minute.
+    /// After a minute, with the last screen.
     #[track_caller]
-    pub fn sees(&self, wanted: &str) -> String {
-        self.until(wanted, |text| text.contains(wanted))
+    pub fn sees(&self, expected: &str) -> String {
+        self.until(expected, |text| text.contains(expected))
     }
 }
 
 impl Tty {
-    /// Returns the screen as a picture (SVG).
+    /// Draws the screen as SVG.
     ///
     /// # Panics
-    /// Never: whoever reads the program does not panic.
+    /// Never: the thread that reads the program's output does not panic.
     pub fn picture(&self) -> String {
         const COLUMN: u32 = 8;
         const ROW: u32 = 18;
@@ -137,7 +141,7 @@ impl Tty {
                 let Some(first) = screen.cell(row, column) else {
                     break;
                 };
-                let look = |cell: &vt100::Cell| {
+                let style = |cell: &vt100::Cell| {
                     (
                         cell.fgcolor(),
                         cell.bold(),
@@ -146,13 +150,13 @@ impl Tty {
                         cell.underline(),
                     )
                 };
-                // Cells that look alike are one text, and its length is told so that no font moves
-                // what follows.
+                // Adjacent cells of one style become one text element. Its explicit length keeps the
+                // columns aligned with any font.
                 let mut text = String::new();
                 let from = column;
                 while let Some(cell) = screen
                     .cell(row, column)
-                    .filter(|cell| look(cell) == look(first))
+                    .filter(|cell| style(cell) == style(first))
                 {
                     text.push_str(if cell.has_contents() {
                         cell.contents()
@@ -202,7 +206,7 @@ impl Tty {
     }
 }
 
-/// Returns the colors that the programs here use.
+/// Maps the terminal colors that gpuctl uses to RGB.
 fn hex(color: vt100::Color, dim: bool) -> &'static str {
     match color {
         vt100::Color::Idx(1 | 9) => "#ff7b72",

@@ -1,5 +1,5 @@
-//! Volcano beside the control plane: its released definitions, its scheduler and its controller.
-//! Its webhooks, which only check what gpuctl writes by itself, are left out.
+//! Runs Volcano's scheduler and controller next to the control plane, with its released custom resource
+//! definitions. Its webhooks do not run: they only validate objects that gpuctl creates.
 
 use std::fs;
 
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::cluster::Cluster;
 use crate::persona::Persona;
 
-/// What its own manifests configure, without preemption.
+/// The configuration in Volcano's manifests, without preemption.
 const SCHEDULER: &str = "actions: \"enqueue, allocate, backfill\"
 tiers:
 - plugins:
@@ -91,8 +91,8 @@ impl Cluster {
             &self.binaries.path("vc-scheduler"),
             scheduler,
         )?;
-        // The controller makes the queue that every cluster has.
-        self.until_ready("volcano-controller", || {
+        // The controller creates the default queue.
+        self.wait_until_ready("volcano-controller", || {
             admin.json(&["get", "queues.scheduling.volcano.sh"])["items"]
                 .as_array()
                 .is_some_and(|queues| !queues.is_empty())

@@ -1,5 +1,5 @@
-//! An admission webhook that judges by a closure: what a policy engine does in a real cluster. It
-//! speaks TLS with the certificate of the API server, which stands for this machine.
+//! An admission webhook that decides with a closure, like a policy engine in a real cluster. It uses the
+//! TLS certificate of the API server, which is valid for this machine.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
@@ -13,11 +13,10 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use serde_json::{Value, json};
 
-/// What a webhook says of the request of an AdmissionReview: `None`, or the status with which it
-/// refuses.
+/// Decides about the request of an AdmissionReview: `None` admits it, a status denies it.
 pub type Judge = Box<dyn Fn(&Value) -> Option<Value> + Send + Sync>;
 
-/// Serves until the process ends. `folder` is where the keys of the cluster are. Returns its port.
+/// Serves until the process ends, with the key in the cluster's folder. Returns its port.
 pub fn serve(folder: &Path, judge: Judge) -> Result<u16> {
     let certificate =
         CertificateDer::from_pem_file(folder.join("api.crt")).context("no certificate")?;
@@ -42,13 +41,13 @@ pub fn serve(folder: &Path, judge: Judge) -> Result<u16> {
     Ok(port)
 }
 
-/// One request; the answer ends the connection.
+/// Answers one request and closes the connection.
 fn answer(stream: impl Read + Write, judge: &Judge) -> Result<()> {
     let mut reader = BufReader::new(stream);
     let (mut line, mut length) = (String::new(), 0);
     while reader.read_line(&mut line)? > 2 {
-        if let Some(told) = line.to_ascii_lowercase().strip_prefix("content-length:") {
-            length = told.trim().parse()?;
+        if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+            length = value.trim().parse()?;
         }
         line.clear();
     }

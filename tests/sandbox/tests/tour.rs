@@ -1,5 +1,5 @@
-//! `cargo sandbox` as a newcomer types it: the cluster comes up, every command of the tour works on
-//! it, and it goes down again.
+//! Runs `cargo sandbox` as a newcomer does: the cluster starts, every command of the tour succeeds, and
+//! the cluster stops.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 fn sandbox(folder: &Path, words: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_sandbox"));
     command.env("GPUCTL_SANDBOX_RUNNING", folder).args(words);
-    // `cargo test` of the whole project has built it beside the sandbox.
+    // `cargo test` of the workspace builds gpuctl into the same folder as the sandbox.
     let program = Path::new(env!("CARGO_BIN_EXE_sandbox")).with_file_name("gpuctl");
     if program.exists() {
         command.env("GPUCTL_SANDBOX_PROGRAM", program);
@@ -16,7 +16,7 @@ fn sandbox(folder: &Path, words: &[&str]) -> Output {
 }
 
 #[test]
-fn the_tour_works_from_the_first_command_to_the_last() {
+fn every_command_of_the_tour_succeeds() {
     let folder = std::env::temp_dir().join(format!("gpuctl-tour-{}", std::process::id()));
     let up = sandbox(&folder, &["up"]);
     let down = sandbox(&folder, &["down"]);

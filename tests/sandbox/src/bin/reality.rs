@@ -1,25 +1,26 @@
-//! `cargo reality`: the tests that need a real node, or a real queue. Says beforehand what it
-//! builds and what this machine lacks; `cargo test` stays what every newcomer can run.
+//! `cargo reality`: runs the tests that need a real node or a real queue controller. Reports first
+//! which parts it builds and which requirements this machine does not meet. They are separate from
+//! `cargo test`, which every newcomer can run.
 
 use std::path::Path;
 use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result};
 use gpuctl_sandbox::binaries::{Binaries, Extras, missing};
-use gpuctl_sandbox::real_node::{Lack, lack};
+use gpuctl_sandbox::real_node::{UnmetRequirement, unmet_requirement};
 
 const USAGE: &str = "usage: cargo reality [--slow] [-- OPTIONS OF THE TESTS]
-  Runs the tests that need a real kubelet. They need Linux, root and a C compiler beside Rust and Go.
-  --slow  also those that take minutes each, and those of a real Kueue and a real Volcano, which take some 25 minutes to build once
-Ends with 1 when a test fails or something is missing, and with 3 when this kernel or its container forbids a real node.";
+  Runs the tests that need a real kubelet. They need Linux, root, a C compiler, Rust and Go.
+  --slow  also run tests that take minutes each, and tests with a real Kueue and a real Volcano, which take about 25 minutes to build once
+Exits with 1 when a test fails or a requirement is missing, and with 3 when this kernel or its container forbids a real node.";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let (own, tests) = match arguments.iter().position(|argument| argument == "--") {
-        Some(at) => (&arguments[..at], &arguments[at + 1..]),
+    let (options, tests) = match arguments.iter().position(|argument| argument == "--") {
+        Some(index) => (&arguments[..index], &arguments[index + 1..]),
         None => (&arguments[..], &[][..]),
     };
-    let slow = match own.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+    let slow = match options.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         [] => false,
         ["--slow"] => true,
         _ => {
@@ -27,13 +28,15 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    if let Some(lack) = lack() {
-        eprintln!("reality: {lack}");
-        return ExitCode::from(if matches!(lack, Lack::Forbidden(_)) {
-            3
-        } else {
-            1
-        });
+    if let Some(unmet_requirement) = unmet_requirement() {
+        eprintln!("reality: {unmet_requirement}");
+        return ExitCode::from(
+            if matches!(unmet_requirement, UnmetRequirement::Forbidden(_)) {
+                3
+            } else {
+                1
+            },
+        );
     }
     match run(slow, tests) {
         Ok(true) => ExitCode::SUCCESS,
@@ -65,13 +68,11 @@ fn run(slow: bool, tests: &[String]) -> Result<bool> {
         );
     }
     Binaries::ready(extras)?;
-    // A browser needs npm, which nothing else here does.
+    // Only the browser needs npm, so its absence is not an error.
     let browser = match gpuctl_sandbox::browser::ready() {
         Ok(_) => true,
         Err(error) => {
-            eprintln!(
-                "reality: the page of `report -o html` is not opened in a browser: {error:#}"
-            );
+            eprintln!("reality: skipping the browser test of `report -o html`: {error:#}");
             false
         }
     };
