@@ -637,7 +637,7 @@ fn pools_and_quotas_can_be_applied() {
             &typed.replace("apppool-spare", "apppool-none"),
         )
         .exits(1)
-        .says("no node apppool-none");
+        .says("node apppool-none does not exist");
     scene.gpuctl_with(&["apply", "-f", "-"], typed).ok();
     assert_eq!(scene.gpuctl_with(&["diff", "-f", "-"], typed).ok().out, "");
     scene.gpuctl(&["delete", "pool", "app-typed"]).ok();

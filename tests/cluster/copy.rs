@@ -93,7 +93,7 @@ fn a_failed_copy_explains_why_and_leaves_nothing() {
     scene
         .gpuctl(&["cp", &local("missing"), "a:x"])
         .exits(4)
-        .says("there is no");
+        .says("does not exist on this machine");
     scene
         .gpuctl(&["cp", &local("missing"), &local("x")])
         .exits(2)

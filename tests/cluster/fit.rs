@@ -248,7 +248,7 @@ fn fit_explains_what_limits_a_job() {
     });
     assert!(
         fit(&job("gpu: 8", ""), 9)
-            .contains("quota `few` allows 4 of requests.nvidia.com/gpu at most")
+            .contains("quota `few` allows at most 4 of requests.nvidia.com/gpu")
     );
     // Without rights to list pods, free capacity is unknown.
     let alice = scene.seen_by(Persona::Alice);

@@ -243,7 +243,7 @@ fn missing_references_are_reported_together() {
             &job("storage: {workdirs: [{path: /d, size: 1Gi, storageClass: none-such}]}"),
         )
         .exits(4)
-        .says("there is no storage class `none-such`");
+        .says("storage class `none-such` does not exist");
     scene
         .gpuctl_with(&CREATE, &job("pod: {serviceAccountName: robot}"))
         .exits(4)

@@ -153,7 +153,7 @@ fn an_agent_must_confirm_a_preview_before_a_change() {
         let created = agent.call_ok("create_job", create.clone()).await;
         assert!(created.contains("created") && exists("made"), "{created}");
         let (twice, is_good) = agent.call("create_job", create).await;
-        assert!(!is_good && twice.contains("used already"), "a confirmation is valid for one call: {twice}");
+        assert!(!is_good && twice.contains("already used"), "a confirmation is valid for one call: {twice}");
         let described = agent.call_ok("describe_job", json!({"job": "made"})).await;
         assert!(described.contains("MOTD") && !described.contains("hf_abc") && !described.contains("CANARY"), "{described}");
         let shown = agent.call_ok("delete_job", json!({"job": "made"})).await;

@@ -38,6 +38,9 @@ pub(crate) fn with_query(path: &str, parameters: &[(&str, &str)]) -> String {
     }
 }
 
+/// How long a failed attempt to connect must take to count as hung.
+const HUNG: Duration = Duration::from_secs(4);
+
 /// Response encoding of most requests.
 pub(crate) const JSON: &str = "application/json";
 
@@ -140,7 +143,7 @@ impl Connection {
                 }
             };
             // A connection attempt that hung is not retried: it would hang again.
-            let slow = outcome == TryOutcome::Broken && start.elapsed() > Duration::from_secs(4);
+            let slow = outcome == TryOutcome::NotConnected && start.elapsed() > HUNG;
             match retry::wait(outcome, tries, waited).filter(|_| !slow) {
                 None => return Err(failure),
                 Some(pause) => {
@@ -290,7 +293,12 @@ impl Connection {
         let client = self.clients.borrow().requests.clone();
         let response = client.send(request).await.map_err(|error| {
             let failure = self.unreachable(&error);
-            (TryOutcome::from_failure(&failure), failure)
+            let outcome = if is_connect(&error) {
+                TryOutcome::NotConnected
+            } else {
+                TryOutcome::from_failure(&failure)
+            };
+            (outcome, failure)
         })?;
         warnings::note(response.headers());
         let date = response
@@ -362,4 +370,16 @@ impl Connection {
         // Lower layers can quote a proxy's address with its password.
         self.broken(description.unwrap_or_else(|| shown_error(&text)))
     }
+}
+
+/// Whether no connection was established. Otherwise the server may have executed the request.
+fn is_connect(error: &kube::Error) -> bool {
+    let mut source: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    while let Some(inner) = source {
+        if let Some(client) = inner.downcast_ref::<hyper_util::client::legacy::Error>() {
+            return client.is_connect();
+        }
+        source = inner.source();
+    }
+    false
 }

@@ -9,7 +9,9 @@ use crate::Failure;
 /// Outcome of one attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TryOutcome {
-    /// The connection failed or was lost.
+    /// No connection could be established.
+    NotConnected,
+    /// The connection was lost.
     Broken,
     /// An error status with its `Retry-After` in seconds.
     Status(u16, Option<u64>),
@@ -37,7 +39,7 @@ const ALL_WAITS: Duration = Duration::from_secs(30);
 /// with delays of `waited` in total.
 pub(crate) fn wait(outcome: TryOutcome, tries: u32, waited: Duration) -> Option<Duration> {
     let (max_tries, retry_after) = match outcome {
-        TryOutcome::Broken => (3, None),
+        TryOutcome::NotConnected | TryOutcome::Broken => (3, None),
         // API Priority and Fairness rejects requests with 429 and `Retry-After`; they were not
         // executed.
         TryOutcome::Status(429, retry_after) => (8, retry_after),
