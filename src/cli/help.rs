@@ -16,6 +16,9 @@ const GROUPS: [(HelpGroup, &str); 7] = [
     (HelpGroup::Program, "This program"),
 ];
 
+/// Width of the list of commands. Clap wraps the text again on a narrower terminal.
+const WIDTH: usize = 80;
+
 const FIRST_STEPS: &str = "First steps:
   gpuctl create job.yaml         submit the job in a file
   gpuctl get jobs                see it wait, run and end
@@ -51,14 +54,25 @@ fn grouped(command: &Command) -> String {
                 .find_subcommand(&name)
                 .and_then(Command::get_about)
                 .map_or_else(String::new, ToString::to_string);
-            text.push_str(&format!("  {name:<11} {about}\n"));
+            text.push_str(&line(&name, &about));
         }
         if group == HelpGroup::Program {
-            text.push_str("  help        Print the help of a command or a topic\n");
+            text.push_str(&line("help", "Print the help of a command or a topic"));
         }
         text.push('\n');
     }
     text
+}
+
+/// Renders a command. Further lines start below the description, so that no word of them looks like
+/// a command.
+fn line(name: &str, about: &str) -> String {
+    let first = format!("  {name:<11} ");
+    let next = " ".repeat(first.len());
+    let options = textwrap::Options::new(WIDTH)
+        .initial_indent(&first)
+        .subsequent_indent(&next);
+    textwrap::fill(about, options) + "\n"
 }
 
 /// Lists the names of the commands in a group, in their order.
