@@ -196,9 +196,7 @@ fn read_only_mode_prevents_every_change() {
         .filter(|word| word.chars().all(|letter| letter.is_ascii_lowercase()) && *word != "gpuctl")
     {
         assert!(
-            tried.contains(verb)
-                || local_commands.contains(&verb)
-                || metrics.contains(&verb),
+            tried.contains(verb) || local_commands.contains(&verb) || metrics.contains(&verb),
             "{verb} was not tested"
         );
     }
