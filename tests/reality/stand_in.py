@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Replaces the programs that the recipes run. Called by a program's name, it uses the job's network,
-files and variables as that program does, but computes nothing."""
+"""Replaces the programs that the recipes run. Called by a program's name, it uses the job's
+network, files and variables as that program does, but computes nothing."""
 
 import http.server
 import os

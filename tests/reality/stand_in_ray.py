@@ -1,5 +1,5 @@
-"""Replaces the `ray` library in the Ray recipe. Waits until all nodes have joined, then runs each task
-in the calling process."""
+"""Replaces the `ray` library in the Ray recipe. Waits until all nodes have joined, then runs each
+task in the calling process."""
 
 import os
 import socket

@@ -1,5 +1,5 @@
 // The outside of a node: starts its namespaces, connects them to the wire, and cleans up on a
-// signal or when the parent process is gone.
+// signal or when its parent process has ended.
 package main
 
 import (
