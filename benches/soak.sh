@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Simulates hours of watching in minutes. Screens refresh every second instead of every ten, so 48
-# minutes correspond to eight hours. Jobs start and end all the time. Prints the memory of each watching
-# program over time, the number of pod lists that the API server answered, and whether the last
-# state of the watch equals a fresh list. Run `cargo sandbox` and build a release first.
+# minutes correspond to eight hours. Jobs start and end all the time. Prints the memory of each
+# watching program over time, the number of pod lists that the API server answered, and whether the
+# last state of the watch equals a fresh list. Run `cargo sandbox` and build a release first.
 #
 #   KUBECONFIG=… GPUCTL=target/release/gpuctl benches/soak.sh [MINUTES]
 set -euo pipefail
