@@ -1,11 +1,11 @@
-# What `.ci/run` does, step by step.
+# Shortcuts for common tasks. `just` alone runs the full gate.
 
 default: gate
 
 gate:
     .ci/run
 
-# What every change has to pass, in about five minutes.
+# The gate that every change must pass, in about five minutes.
 fast:
     .ci/fast
 
@@ -18,7 +18,7 @@ generate:
 bench:
     cargo bench
 
-# Makes a release's archive and Debian package for this kind of machine, its list of parts, and what krew and Homebrew read.
+# Builds a release for this architecture: archive, packages, SBOM, manifests for krew and Homebrew.
 dist from:
     packaging/dist.sh
     packaging/sbom.sh
@@ -28,7 +28,8 @@ dist from:
 reproducible:
     packaging/twice.sh
 
-# Checks that the program compiles for other systems; C code of dependencies is compiled by zig (`pip install ziglang cargo-zigbuild`).
+# Needs zig for the C code of dependencies: `pip install ziglang cargo-zigbuild`.
+# Checks that the program compiles for other systems.
 cross:
     rustup target add aarch64-apple-darwin x86_64-apple-darwin x86_64-pc-windows-gnu
     cargo-zigbuild check --target aarch64-apple-darwin --lib --bins -p gpuctl

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Hours of watching in minutes: what a screen asks every ten seconds is asked every second, so 48 minutes are eight hours, and jobs come and go all the while. Prints,
-# for each program that watches, its memory over time; how many lists of pods the API server answered; and whether the last state of the
-# watch is that of a fresh list. Begin with `cargo sandbox` and a release build.
+# Simulates hours of watching in minutes. Screens refresh every second instead of every ten, so 48
+# minutes correspond to eight hours. Jobs start and end all the time. Prints the memory of each
+# watching program over time, the number of pod lists that the API server answered, and whether the
+# last state of the watch equals a fresh list. Run `cargo sandbox` and build a release first.
 #
 #   KUBECONFIG=… GPUCTL=target/release/gpuctl benches/soak.sh [MINUTES]
 set -euo pipefail
@@ -15,7 +16,7 @@ lists() { kubectl get --raw /metrics | awk '/^apiserver_request_total\{/ && /res
 
 "$gpuctl" get jobs -w -o json > "$folder/jobs" 2> "$folder/jobs.err" & children+=($!); jobs=$!
 "$gpuctl" score --watch=1s --listen 127.0.0.1:0 > /dev/null 2> "$folder/score.err" & children+=($!); score=$!
-# A terminal whose keyboard stays silent.
+# `top` reads keys from a FIFO that stays open but empty.
 mkfifo "$folder/keys"; sleep infinity > "$folder/keys" & children+=($!)
 script -qefc "stty rows 40 cols 120; exec '$gpuctl' top --interval 1s" /dev/null < "$folder/keys" > "$folder/screen" 2>&1 & children+=($!)
 sleep 5
@@ -38,7 +39,7 @@ done
 after=$(lists)
 sleep 30
 printf '| %s | %s | %s | %s |\n\n' "$minutes" "$(memory "$jobs")" "$(memory "$top")" "$(memory "$score")"
-printf '%s changes of jobs; %s lists of pods by the API server, those of the changes included\n' "$made" "$((after - before))"
+printf '%s job changes; the API server answered %s pod lists, including those of the changes\n' "$made" "$((after - before))"
 known=$(jq -rs 'reduce .[] as $job ({}; if $job.deleted then del(.[$job.namespace + "/" + $job.jobId]) else .[$job.namespace + "/" + $job.jobId] = $job.status end) | to_entries[] | "\(.key) \(.value)"' "$folder/jobs" | sort)
 fresh=$("$gpuctl" get jobs -o json | jq -r '.items[] | "\(.namespace)/\(.jobId) \(.status)"' | sort)
-if [ "$known" = "$fresh" ]; then echo "the watch knows what a fresh list says: $(wc -l <<< "$fresh") jobs"; else echo 'the watch differs from a fresh list:'; diff <(echo "$known") <(echo "$fresh"); exit 1; fi
+if [ "$known" = "$fresh" ]; then echo "the watch equals a fresh list: $(wc -l <<< "$fresh") jobs"; else echo 'the watch differs from a fresh list:'; diff <(echo "$known") <(echo "$fresh"); exit 1; fi

@@ -1,6 +1,9 @@
 #!/bin/sh
-# Makes the pictures of the cockpit: `gpuctl top` on the cluster of `cargo sandbox`, in a pseudo-terminal, with keys.
-# Usage: cargo sandbox, half an hour for the curves, a job that waits, and PATH=target/release:$PATH docs/cockpit.sh
+# Renders the images of `gpuctl top` from the cluster of `cargo sandbox`. It runs the program in a
+# pseudo-terminal and sends keys.
+# Usage: run `cargo sandbox`, wait half an hour so that the graphs have data, and submit a job that
+# stays pending. Then:
+#   PATH=target/release:$PATH docs/cockpit.sh
 set -eu
 cd "$(dirname "$0")/.."
 cargo sandbox picture 'gpuctl top' > docs/cockpit.svg

@@ -1,6 +1,8 @@
 #!/bin/sh
-# Renders docs/session.svg: real output of gpuctl on the cluster of `cargo sandbox`, as a terminal would show it.
-# Usage: cargo sandbox && KUBECONFIG=… GPUCTL=target/release/gpuctl docs/session.sh > docs/session.svg
+# Renders docs/session.svg: a terminal with real output of gpuctl on the cluster of `cargo sandbox`.
+# Usage:
+#   cargo sandbox
+#   KUBECONFIG=… GPUCTL=target/release/gpuctl docs/session.sh > docs/session.svg
 set -eu
 gpuctl=${GPUCTL:-gpuctl}
 {

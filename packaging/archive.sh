@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
-# Packs a binary with its completions, manual pages and licenses. Names, times and owners in the archive do not depend on the machine.
+# Packs a binary with its completions, manual pages and license. File order, times and owners in the
+# archive do not depend on the machine.
 #
-#   packaging/archive.sh BINARY SYSTEM-MACHINE        linux-x86_64, macos-aarch64; into target/dist
+#   packaging/archive.sh BINARY SYSTEM-MACHINE        such as linux-x86_64; writes to target/dist
 set -euo pipefail
 binary=$(realpath "${1:?the binary}")
 cd "$(dirname "$0")/.."
 version=$(cargo metadata --no-deps --format-version 1 | sed -n 's/.*"name":"gpuctl","version":"\([^"]*\)".*/\1/p')
-name=gpuctl-$version-${2:?the system and the machine, as linux-x86_64}
+name=gpuctl-$version-${2:?the system and the machine, such as linux-x86_64}
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
-# The tar of macOS has no order of names.
+# The tar of macOS has no `--sort`.
 tar=$(command -v gtar || command -v tar)
 
 dist=target/dist

@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
-# Makes what a release has for one Linux target: a binary for glibc 2.17 and newer (Debian 8, RHEL 7), an archive with completions and
-# manual pages, packages of Debian's and Red Hat's kind, checksums. Names, times and owners in them do not depend on the machine.
+# Builds the release files of one Linux target: a binary for glibc 2.17 and newer (Debian 8, RHEL
+# 7), an archive with completions and manual pages, Debian and RPM packages, and checksums. File
+# order, times and owners in them do not depend on the machine.
 #
-#   packaging/dist.sh [x86_64|aarch64]        into target/dist
+#   packaging/dist.sh [x86_64|aarch64]        writes to target/dist
 #
-# Zig is the linker, because it has every glibc: `pip install ziglang cargo-zigbuild`.
+# Zig is the linker, because it can link against any version of glibc:
+# `pip install ziglang cargo-zigbuild`.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -12,7 +14,7 @@ machine=${1:-x86_64}
 case $machine in
   x86_64) debian=amd64 ;;
   aarch64) debian=arm64 ;;
-  *) echo "dist: \`$machine\` is no machine of a release: x86_64 or aarch64" >&2; exit 2 ;;
+  *) echo "dist: unknown machine \`$machine\`; use x86_64 or aarch64" >&2; exit 2 ;;
 esac
 for tool in cargo cargo-zigbuild objdump dpkg-deb rpmbuild; do
   command -v "$tool" >/dev/null || { echo "dist: \`$tool\` is not in PATH" >&2; exit 1; }
@@ -30,7 +32,7 @@ binary=target/$target/release/gpuctl
 
 newest=$(objdump -T "$binary" | sed -n 's/.*GLIBC_\([0-9.]*\)).*/\1/p' | sort -Vu | tail -1)
 if [ "$(printf '%s\n%s\n' "$newest" "$oldest" | sort -V | tail -1)" != "$oldest" ]; then
-  echo "dist: the binary needs glibc $newest, and $oldest was meant" >&2
+  echo "dist: the binary needs glibc $newest, but must run with $oldest" >&2
   exit 1
 fi
 
@@ -50,10 +52,11 @@ for page in man/*.1; do
 done
 timed() { find "$root" -newermt "@$SOURCE_DATE_EPOCH" -exec touch -h -d "@$SOURCE_DATE_EPOCH" {} +; }
 about='GPU jobs on Kubernetes from a short YAML'
-described='Submits trainings, inference services and notebooks, and tells who holds which
-GPU, how busy it is, why a job waits and what was wasted.'
+described='Submits trainings, inference services and notebooks. Shows who uses which GPU,
+how busy it is, why a job waits and how much GPU time was wasted.'
 
-# Both kinds of packages look for zsh's functions and for licenses elsewhere.
+# RPM and Debian packages have different directories for zsh functions and licenses. These are
+# RPM's.
 install -Dm 644 completions/_gpuctl "$root/usr/share/zsh/site-functions/_gpuctl"
 install -Dm 644 LICENSE "$root/usr/share/licenses/gpuctl/LICENSE"
 timed
@@ -73,7 +76,7 @@ cp -a "$PWD/$root/." %{buildroot}/
 %files
 $(cd "$root" && find . ! -type d | sed 's/^\.//' | LC_ALL=C sort)
 END
-# The payload's form is one that the rpm of RHEL 7 reads.
+# `_binary_payload` selects xz, which the rpm of RHEL 7 can read.
 rpmbuild --quiet -bb --target "$machine" --define "_topdir $PWD/$dist/rpm" --define "_rpmdir $PWD/$dist" --define '_rpmfilename gpuctl-%{version}.%{_target_cpu}.rpm' \
   --define '__os_install_post %{nil}' --define '_build_id_links none' --define '_binary_payload w6.xzdio' --define '_buildhost gpuctl' \
   --define 'use_source_date_epoch_as_buildtime 1' --define 'clamp_mtime_to_source_date_epoch 1' "$spec"
@@ -99,5 +102,5 @@ dpkg-deb --root-owner-group --build "$root" "$dist/gpuctl_${version}_$debian.deb
 rm -rf "$root"
 
 (cd "$dist" && sha256sum -- *.tar.gz *.deb *.rpm > SHA256SUMS)
-echo "$newest is the newest glibc that the binary asks for"
+echo "the binary needs glibc $newest or newer"
 (cd "$dist" && wc -c -- *.tar.gz *.deb *.rpm && cat SHA256SUMS)

@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
-# Makes a container image of a binary, as an OCI archive that `ctr images import`, `podman load` and `skopeo copy oci-archive:…` read. Nothing is
-# in it but the binary, the C library that it asks for, and the authorities of TLS: no shell, no package manager. No registry and no
-# container engine is needed: both come from the machine that this runs on, and the image is for its kind.
+# Builds a container image of a binary, as an OCI archive for `ctr images import`, `podman load` and
+# `skopeo copy oci-archive:…`. The image contains only the binary, the C library that it links and
+# the CA certificates: no shell and no package manager. The script needs neither a registry nor a
+# container engine. It copies the C library and the certificates from this machine, so the image is
+# for this machine's architecture.
 #
 #   packaging/image.sh BINARY ARCHIVE [NAME]       NAME: registry.example.com/gpuctl:VERSION
 set -euo pipefail
@@ -23,17 +25,18 @@ root=$work/root
 install -Dm 755 "$binary" "$root/usr/bin/gpuctl"
 ln -s gpuctl "$root/usr/bin/kubectl-gpuctl"
 ln -s usr/lib "$root/lib"
-# `ldd` names each library, those of libraries too, and where it is: `libc.so.6 => /lib/x86_64-linux-gnu/libc.so.6 (0x…)`.
+# `ldd` lists direct and indirect libraries with their paths:
+# `libc.so.6 => /lib/x86_64-linux-gnu/libc.so.6 (0x…)`.
 for library in $(ldd "$binary" | sed -n 's/^[^/]*\(\/[^ ]*\) (.*/\1/p'); do
   mkdir -p "$root/usr/lib"
   install -m 755 "$(realpath "$library")" "$root/usr/lib/$(basename "$library")"
 done
-# Programs name their loader by its whole path; in the library's folder it is already.
+# A program names its loader by an absolute path. The loop has already copied it to usr/lib.
 loader=$(readelf -l "$binary" | sed -n 's/.*program interpreter: \(.*\)]/\1/p')
 [ -e "$root$loader" ] || { mkdir -p "$root$(dirname "$loader")" && ln -s "/usr/lib/$(basename "$loader")" "$root$loader"; }
 mkdir -p "$root/etc/ssl/certs"
 authorities=/etc/ssl/certs/ca-certificates.crt
-[ -e "$authorities" ] || { echo "image: this machine has no $authorities: apt-get install ca-certificates" >&2; exit 1; }
+[ -e "$authorities" ] || { echo "image: $authorities is missing; install it with: apt-get install ca-certificates" >&2; exit 1; }
 install -m 644 "$(realpath "$authorities")" "$root/etc/ssl/certs/ca-certificates.crt"
 echo 'gpuctl:x:65532:65532::/:/sbin/nologin' > "$root/etc/passwd"
 mkdir -m 1777 "$root/tmp"
@@ -41,7 +44,7 @@ mkdir -m 1777 "$root/tmp"
 image=$work/image
 blobs=$image/blobs/sha256
 mkdir -p "$blobs"
-# Moves a file among the blobs, and prints its digest and size as a descriptor has them.
+# Moves a file to the blobs and prints the digest and size fields of its OCI descriptor.
 blob() {
   local digest size
   digest=$(sha256sum "$1" | cut -d ' ' -f 1)
@@ -78,5 +81,6 @@ echo '{"imageLayoutVersion": "1.0.0"}' > "$image/oci-layout"
 mkdir -p "$(dirname "$archive")"
 pack "$image" > "$archive"
 echo "$archive: $(wc -c < "$archive") bytes, for linux/$machine, $name"
-# A registry keeps this digest, and a tag may be moved: `image.digest` of the chart and `digest:` of the kustomization take it.
+# A tag can be moved to another image, but a registry preserves this digest. Set it as
+# `image.digest` of the chart or as `digest:` of the kustomization.
 echo "digest: $(sed -n 's/.*"digest": "\(sha256:[0-9a-f]*\)".*/\1/p' "$image/index.json")"

@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# Writes what krew and Homebrew read, for the archives that `packaging/dist.sh` left in target/dist.
+# Writes the krew plugin manifest and the Homebrew formula for the archives in target/dist, which
+# `packaging/dist.sh` writes.
 #
-#   packaging/manifests.sh https://HOST/PATH        where the archives will be, without their names
+#   packaging/manifests.sh https://HOST/PATH        where the archives will be published
 set -euo pipefail
 cd "$(dirname "$0")/../target/dist"
 
-from=${1:?where will the archives be? packaging/manifests.sh https://HOST/PATH}
+from=${1:?the URL of the folder with the archives: packaging/manifests.sh https://HOST/PATH}
 archives=(gpuctl-*-*-*.tar.gz)
-[ -f "${archives[0]}" ] || { echo 'manifests: no archives; packaging/dist.sh makes them' >&2; exit 1; }
+[ -f "${archives[0]}" ] || { echo 'manifests: target/dist has no archives; run packaging/dist.sh first' >&2; exit 1; }
 version=$(echo "${archives[0]}" | sed 's/gpuctl-\(.*\)-[a-z]*-[a-z0-9_]*\.tar\.gz/\1/')
 sum() { sha256sum -- "$1" | cut -d' ' -f1; }
 system() { echo "$1" | sed 's/.*-\([a-z]*\)-[a-z0-9_]*\.tar\.gz/\1/'; }
@@ -24,9 +25,9 @@ spec:
   version: v$version
   shortDescription: $about
   description: |
-    Submits trainings, inference services and notebooks, and tells who holds
-    which GPU, how busy it is, why a job waits and what was wasted. Nothing is
-    installed in the cluster.
+    Submits trainings, inference services and notebooks. Shows who uses which
+    GPU, how busy it is, why a job waits and how much GPU time was wasted.
+    Installs nothing in the cluster.
   platforms:
 END
   for archive in "${archives[@]}"; do
@@ -55,7 +56,7 @@ END
   for archive in "${archives[@]}"; do
     case $(machine "$archive") in x86_64) on=intel ;; aarch64) on=arm ;; esac
     system=$(system "$archive")
-    # Homebrew is not on Windows.
+    # Homebrew does not run on Windows.
     [ "$system" != windows ] || continue
     cat <<END
   on_$system do
@@ -84,4 +85,4 @@ END
 end
 END
 } > gpuctl.rb
-echo "krew.yaml and gpuctl.rb in target/dist, for version $version"
+echo "wrote krew.yaml and gpuctl.rb to target/dist, for version $version"

@@ -1,6 +1,9 @@
 #!/bin/sh
-# Runs the compiler so that nothing it writes depends on where sources, crates and the compiler's own library are, or whether the machine has the
-# library's sources. It is cargo's RUSTC_WRAPPER, because RUSTFLAGS do not reach macros, which are built for the machine that builds, and a macro that
-# differs makes the crates differ that use it. GPUCTL_ROOT is the folder of the project, GPUCTL_STD where the library's sources are or would be, with `=`
-# and what stands for it.
+# Runs rustc so that its output does not depend on the paths of the project, the crates and the
+# standard library, or on whether the library's sources are installed. Cargo calls it as
+# RUSTC_WRAPPER, because RUSTFLAGS do not apply to procedural macros, which are built for the host.
+# A macro that differs also changes the crates that use it.
+#
+# GPUCTL_ROOT is the project's folder. GPUCTL_STD is FROM=TO: the path that the sources of the
+# standard library have or would have, and its replacement.
 exec "$@" --remap-path-prefix="$GPUCTL_ROOT=/gpuctl" --remap-path-prefix="${CARGO_HOME:-$HOME/.cargo}=/cargo" --remap-path-prefix="$GPUCTL_STD"

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Writes what is in a release as CycloneDX, from Cargo.lock: every crate with its version, license and checksum, into target/dist.
+# Writes a release's SBOM in the CycloneDX format to target/dist: every crate in Cargo.lock with its
+# version, license and checksum.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -13,7 +14,7 @@ SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
 export SOURCE_DATE_EPOCH
 mkdir -p target/dist
 cargo cyclonedx --quiet --format json --spec-version 1.5 --no-build-deps --override-filename "gpuctl-$version.cdx"
-# Where the sources are is no part of a release.
+# Replaces the path of this checkout, so that the file does not depend on the machine.
 sed "s|file://$PWD|file:///gpuctl|g" "gpuctl-$version.cdx.json" > "target/dist/gpuctl-$version.cdx.json"
 rm "gpuctl-$version.cdx.json"
 rm -f "tests/sandbox/gpuctl-$version.cdx.json"

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Builds what is committed twice, from nothing and in folders of different names, and says whether the archive and the packages came out alike.
+# Checks that a release is reproducible: builds the committed state twice, from scratch and in
+# folders with different names, and compares the archives and packages.
 #
 #   packaging/twice.sh [x86_64|aarch64]        about twenty minutes on two cores
 set -euo pipefail
@@ -12,5 +13,5 @@ for folder in one another-with-a-longer-name; do
   rm -rf "${work:?}/$folder"
 done
 diff "$work/one.sums" "$work/another-with-a-longer-name.sums"
-echo 'both builds gave the same files:'
+echo 'both builds produced the same files:'
 cat "$work/one.sums"

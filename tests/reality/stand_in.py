@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Stands in for the programs that the recipes run: under each name it does what the network, the files and the variables of a job decide,
-and computes nothing."""
+"""Replaces the programs that the recipes run. Called by a program's name, it uses the job's
+network, files and variables as that program does, but computes nothing."""
 
 import http.server
 import os
@@ -11,7 +11,7 @@ import time
 
 
 def option(name, default=None):
-    """Returns the value of `--name value` or `--name=value`."""
+    """Finds the value of `--name value` or `--name=value`."""
     for place, word in enumerate(sys.argv):
         if word == name:
             return sys.argv[place + 1]
@@ -32,7 +32,7 @@ def connected(address, port, seconds):
 
 
 def meet(address, port, rank, count):
-    """Every rank talks to the first, which answers when all have come."""
+    """Connects every rank to rank 0, which answers once all ranks have connected."""
     if rank > 0:
         with connected(address, port, 60) as line:
             line.sendall(b"%d\n" % rank)
@@ -49,7 +49,7 @@ def meet(address, port, rank, count):
 
 
 def launched():
-    """torchrun and llamafactory-cli read variables."""
+    """Replaces torchrun and llamafactory-cli, which read the rendezvous from variables."""
     meet(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), int(os.environ["NODE_RANK"]), int(os.environ["NNODES"]))
     if "output_dir=/output" in sys.argv:
         with open(f"/output/rank-{os.environ['NODE_RANK']}", "w") as file:
@@ -72,13 +72,13 @@ def vllm():
         with open(option("-i")) as prompts, open(option("-o"), "w") as answers:
             answers.writelines(line.upper() for line in prompts)
         return
-    assert os.environ["HF_TOKEN"], "the secret is not there"
+    assert os.environ["HF_TOKEN"], "HF_TOKEN from the secret is empty"
     open(os.path.join(os.environ["HF_HOME"], socket.gethostname()), "w").close()
     http.server.ThreadingHTTPServer(("", 8000), Healthy).serve_forever()
 
 
 def head(port):
-    """Counts who has joined, and tells it to whoever asks."""
+    """Counts the nodes that have joined and sends the number in response to every request."""
     joined = [1]
     with socket.create_server(("", port)) as server:
         while True:

@@ -1,4 +1,5 @@
-"""Stands in for the library of the recipe of Ray: a task runs where it is called, once all nodes have joined."""
+"""Replaces the `ray` library in the Ray recipe. Waits until all nodes have joined, then runs each
+task in the calling process."""
 
 import os
 import socket

@@ -1,4 +1,5 @@
-# Fits a line with DistributedDataParallel over gloo, saves every ten steps, and goes on from what it is told to.
+# Fits a line with DistributedDataParallel over gloo. Saves a checkpoint every ten steps, and
+# resumes from the checkpoint in `--resume`.
 import argparse, os, signal, sys, time
 
 import torch

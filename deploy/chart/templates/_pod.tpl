@@ -1,4 +1,4 @@
-{{- /* What both pods have in common. */ -}}
+{{- /* Templates that the pods of score and report share. */ -}}
 {{- define "gpuctl.image" -}}
 {{ if .Values.image.digest }}{{ .Values.image.repository }}@{{ .Values.image.digest }}{{ else }}{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}{{ end }}
 {{- end -}}

@@ -1,4 +1,5 @@
-// CoreDNS with the few plugins that the sandbox's nodes need: all of it would bring the libraries of three clouds along.
+// CoreDNS with only the plugins that the sandbox's nodes need. The full set would link the
+// libraries of three clouds.
 package main
 
 import (

@@ -1,5 +1,6 @@
-// A driver of dynamic resource allocation: publishes the node's devices as a ResourceSlice, under the name and with the
-// attributes of the vendor's driver, and hands those that a claim was given to its containers.
+// A driver for dynamic resource allocation. It publishes the node's devices as a ResourceSlice,
+// with the name and the attributes of the vendor's driver, and passes the devices of a claim to its
+// containers.
 package main
 
 import (
@@ -34,7 +35,7 @@ func startDriver(config Config) {
 	must(err)
 	data := filepath.Join("/var/lib/kubelet/plugins", driverName)
 	must(os.MkdirAll(data, 0o755))
-	// The kubelet makes the folder where plugins announce themselves when it starts.
+	// The kubelet creates the plugin registry when it starts.
 	for range 600 {
 		if _, err := os.Stat(kubeletplugin.KubeletRegistryDir); err == nil {
 			break
@@ -82,7 +83,8 @@ func (d *driver) PrepareResourceClaims(_ context.Context, claims []*api.Resource
 	return results, nil
 }
 
-// writeSpec tells the runtime what a container with this claim gets: the ids of its devices in a variable.
+// writeSpec writes the CDI specification of a claim: the runtime sets a variable with the ids of
+// the devices in its containers.
 func writeSpec(claim types.UID, ids []string) error {
 	text, err := json.Marshal(object{
 		"cdiVersion": "0.6.0", "kind": deviceKind,
@@ -109,5 +111,5 @@ func (d *driver) UnprepareResourceClaims(_ context.Context, claims []kubeletplug
 }
 
 func (d *driver) HandleError(_ context.Context, err error, message string) {
-	log.Printf("driver of claims: %s: %v", message, err)
+	log.Printf("claim driver: %s: %v", message, err)
 }

@@ -1,4 +1,5 @@
-// What tests ask of a node: which devices its containers have, as the kubelet tells exporters; and faults.
+// The interface for tests: lists the devices of containers from the kubelet's PodResources API,
+// which exporters use too, and injects faults.
 package main
 
 import (
@@ -14,7 +15,7 @@ import (
 	resources "k8s.io/kubelet/pkg/apis/podresources/v1"
 )
 
-// holder of a device.
+// holder is the container that holds a device.
 type holder struct {
 	Device    string `json:"device"`
 	Namespace string `json:"namespace"`

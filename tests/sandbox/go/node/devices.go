@@ -1,5 +1,5 @@
-// The GPUs of a node: a device plugin as the kubelet knows them. Nothing is behind the devices but their ids; a container that
-// gets some finds them in NVIDIA_VISIBLE_DEVICES, as with the vendor's plugin.
+// The GPUs of a node: a device plugin for the kubelet. The devices are only ids. As with the
+// vendor's plugin, a container gets the ids of its devices in NVIDIA_VISIBLE_DEVICES.
 package main
 
 import (
@@ -47,7 +47,8 @@ func (p *devicePlugin) setHealth(id, health string) error {
 	return nil
 }
 
-// serve registers the plugin, and again whenever the kubelet has been started anew: it then empties the folder.
+// serve registers the plugin, again after each restart of the kubelet. A starting kubelet empties
+// the folder, so a missing socket means that it has restarted.
 func (p *devicePlugin) serve() {
 	if len(p.config.Devices) == 0 {
 		return
@@ -62,7 +63,7 @@ func (p *devicePlugin) serve() {
 			must(err)
 			go server.Serve(listener)
 			if err := p.register(); err != nil {
-				log.Printf("the kubelet did not take the device plugin: %v", err)
+				log.Printf("cannot register the device plugin with the kubelet: %v", err)
 			} else {
 				for {
 					if _, err := os.Stat(socket); err != nil {

@@ -1,4 +1,4 @@
-// What the node's programs read: one function per file, with the reason of every setting that is not plain.
+// Config files of the node's programs. Comments give the reason for settings that are not obvious.
 package main
 
 import (
@@ -10,7 +10,7 @@ import (
 
 const containerdSocket = "/run/containerd/containerd.sock"
 
-// The sandbox image, which the toolbox is packed as.
+// The sandbox image. writeImages packs the toolbox under this name.
 const pause = "registry.k8s.io/pause:3.10.1"
 
 type object = map[string]any
@@ -28,7 +28,7 @@ func writeFiles(config Config) {
 	must(os.MkdirAll(config.file("cni"), 0o755))
 	self, err := os.Executable()
 	must(err)
-	// containerd calls the runtime by one path, without arguments of its own.
+	// BinaryName in containerd's options is a single path without arguments, so it needs a wrapper.
 	wrapper := fmt.Sprintf("#!/bin/sh\nexec '%s' runtime '%s' \"$@\"\n", self, config.Binaries["runc"])
 	must(os.WriteFile(config.file("runtime"), []byte(wrapper), 0o755))
 	write("containerd.toml", containerd(config))
@@ -42,7 +42,7 @@ func writeFiles(config Config) {
 	}}})
 	write("kubelet.yaml", object{
 		"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration",
-		// Machines with the first version of cgroups are still around, and one of them runs these tests.
+		// Some machines that run these tests still have cgroup v1.
 		"failCgroupV1": false, "cgroupDriver": "cgroupfs", "cgroupRoot": "/" + config.Cgroup, "enforceNodeAllocatable": []string{"pods"},
 		"containerRuntimeEndpoint": "unix://" + containerdSocket,
 		"authentication":           object{"anonymous": object{"enabled": true}, "webhook": object{"enabled": false}},
@@ -50,7 +50,8 @@ func writeFiles(config Config) {
 		"address":                  config.address(), "port": 10250, "healthzPort": 0,
 		"clusterDNS": []string{config.address()}, "clusterDomain": "cluster.local", "resolvConf": config.file("resolv.conf"),
 		"nodeStatusUpdateFrequency": "5s", "failSwapOn": false, "volumePluginDir": config.file("tmp"),
-		// Unless it has one of its own, the disk is the machine's, which may be nearly full: a share of it would keep pods away that have room.
+		// By default the node uses the machine's disk, which may be nearly full. A threshold in
+		// percent would keep pods off the node although there is enough space.
 		"evictionHard":                object{"memory.available": "100Mi", "nodefs.available": "1Mi", "imagefs.available": "1Mi"},
 		"imageGCHighThresholdPercent": 100, "logging": object{"verbosity": 2},
 	})
@@ -61,7 +62,7 @@ func writeFiles(config Config) {
 		"clusterCIDR": "10.77.0.0/16", "hostnameOverride": config.Name, "bindAddress": config.address(),
 		"healthzBindAddress": config.address() + ":10256", "metricsBindAddress": config.address() + ":10249",
 		"clientConnection": object{"kubeconfig": config.file("admin.kubeconfig")},
-		// Zero leaves the kernel's settings, which are the whole machine's.
+		// Zero leaves the kernel's settings unchanged. They apply to the whole machine.
 		"conntrack": object{"maxPerCore": 0, "min": 0, "tcpEstablishedTimeout": "0s", "tcpCloseWaitTimeout": "0s"},
 	})
 	write("Corefile", fmt.Sprintf(`.:53 {
@@ -92,7 +93,7 @@ disabled_plugins = ['io.containerd.nri.v1.nri', 'io.containerd.snapshotter.v1.bt
   [plugins.'io.containerd.cri.v1.images'.pinned_images]
     sandbox = '%[3]s'
 [plugins.'io.containerd.cri.v1.runtime']
-  # runc writes an oom_score_adj below zero, which needs a right that virtual machines often lack.
+  # A negative oom_score_adj needs CAP_SYS_RESOURCE, which virtual machines often lack.
   restrict_oom_score_adj = true
   cdi_spec_dirs = ['/run/cdi']
   [plugins.'io.containerd.cri.v1.runtime'.cni]

@@ -1,4 +1,4 @@
-// Images, made of what is on this machine: no registry is needed, and none can be reached from a node.
+// Images that are built from files of this machine, because a node cannot reach a registry.
 package main
 
 import (
@@ -16,11 +16,11 @@ import (
 	"strings"
 )
 
-// Programs of this machine that the toolbox image holds, with the libraries that they need.
+// Programs of this machine that are copied to the toolbox image, with their libraries.
 var tools = strings.Fields("sh bash cat chmod cp cut date dd df env false grep head id ls mkdir mktemp mv readlink rm sed seq sha256sum sleep stat tail tar test touch tr true wc")
 
-// writeImages makes the archives that `ctr images import` reads: `pause.tar` and `toolbox.tar`, and the latter once more as
-// images of notebooks have it, for a user who is not root.
+// writeImages writes archives for `ctr images import`: `pause.tar`, `toolbox.tar`, and
+// `toolbox-user.tar`, which runs as a user other than root, as images of notebooks do.
 func writeImages(folder, toolbox string) {
 	binary, err := os.ReadFile(toolbox)
 	must(err)
@@ -46,7 +46,8 @@ func writeImages(folder, toolbox string) {
 	pack(filepath.Join(folder, "toolbox-user.tar"), "docker.io/library/toolbox-user:1", content, "1000", []string{"sh"})
 }
 
-// Folders of a file system that no program needs: packages that were fetched, documents, and what the kernel shows.
+// Folders that programs do not need: downloaded packages, documentation, and file systems of the
+// kernel.
 var leftOut = []string{"dev", "proc", "run", "sys", "usr/share/doc", "usr/share/info", "usr/share/locale", "usr/share/man", "var/cache", "var/lib/apt/lists"}
 
 // writeImage packs the file system below `root`.
@@ -124,7 +125,8 @@ func (l *layer) link(name, target string) {
 	l.entry(&tar.Header{Typeflag: tar.TypeSymlink, Name: name, Linkname: target, Mode: 0o777}, nil)
 }
 
-// program adds one of the machine's programs as `/bin/NAME`, and what it is linked with. A machine without it does without.
+// program adds a program of this machine as `/bin/NAME`, with its shared libraries. It skips a
+// program that the machine lacks.
 func (l *layer) program(name string) {
 	found, err := exec.LookPath(name)
 	if err != nil {
@@ -133,7 +135,7 @@ func (l *layer) program(name string) {
 	content, err := os.ReadFile(found)
 	must(err)
 	l.file("bin/"+name, content, 0o755)
-	// A static program has no libraries, which is an error for ldd.
+	// ldd fails for a static program, which has no libraries.
 	libraries, _ := exec.Command("ldd", found).Output()
 	for _, word := range strings.Fields(string(libraries)) {
 		if !filepath.IsAbs(word) {

@@ -1,4 +1,4 @@
-// The inside of a node: process 1 of the namespaces, and the programs of the node.
+// The inside of a node: process 1 of its namespaces, and its programs.
 package main
 
 import (
@@ -16,9 +16,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// initialize prepares the mounts and buries every process whose parent has ended.
+// initialize prepares the mounts, then reaps every process whose parent has ended.
 func initialize(config Config, path string) {
-	// Programs keep their state in the usual places; here these are folders of the node.
+	// Programs keep their state in the usual folders, which here belong to the node.
 	for _, place := range []string{"/run", "/var/lib", "/var/log"} {
 		must(unix.Mount("tmpfs", place, "tmpfs", 0, "mode=755"))
 	}
@@ -55,14 +55,14 @@ func initialize(config Config, path string) {
 	}
 }
 
-// resolver leads names to the node's own CoreDNS: the machine's name server cannot be reached from here, and asking it costs
-// ten seconds per image that does not exist.
+// resolver makes the node's CoreDNS the name server. The machine's name server is unreachable from
+// here, and a query to it costs ten seconds for each image that does not exist.
 func resolver(config Config) {
 	text := []byte("nameserver " + config.address() + "\n")
 	must(os.WriteFile(config.file("resolv.conf"), text, 0o644))
 	target, err := filepath.EvalSymlinks("/etc/resolv.conf")
 	if err != nil {
-		// It led into a folder that was just covered.
+		// The symbolic link points into a folder that a tmpfs now covers.
 		if target, err = os.Readlink("/etc/resolv.conf"); err != nil {
 			return
 		}
@@ -76,7 +76,8 @@ func resolver(config Config) {
 	must(unix.Mount(config.file("resolv.conf"), target, "", unix.MS_BIND, ""))
 }
 
-// settings shows kubelet the kernel settings that it would write otherwise: they are the whole machine's.
+// settings mounts files with the values that the kubelet expects over kernel settings. Otherwise
+// the kubelet would write them, and they apply to the whole machine.
 func settings(config Config) {
 	for name, value := range map[string]string{
 		"vm/overcommit_memory": "1", "vm/panic_on_oom": "0", "kernel/panic": "10", "kernel/panic_on_oops": "1",
@@ -92,11 +93,11 @@ func settings(config Config) {
 	}
 }
 
-// programs that run on the node, by name; tests stop and freeze them.
+// programs holds the programs of the node by name. Tests stop and freeze them.
 type programs struct {
 	config Config
 	lock   sync.Mutex
-	// arguments that each was started with
+	// arguments of the last start, by name
 	arguments map[string][]string
 	running   map[string]program
 }
@@ -149,7 +150,7 @@ func (p *programs) signal(name string, signal syscall.Signal) error {
 	defer p.lock.Unlock()
 	program, ok := p.running[name]
 	if !ok {
-		return fmt.Errorf("no program is called %q", name)
+		return fmt.Errorf("unknown program %q", name)
 	}
 	return program.process.Signal(signal)
 }
@@ -178,7 +179,7 @@ func run(config Config) {
 	must(programs.start("kubelet", "--config", config.file("kubelet.yaml"), "--kubeconfig", config.file("node.kubeconfig"),
 		"--cert-dir", config.file("pki"), "--hostname-override", config.Name, "--node-ip", config.address(),
 		"--node-labels", config.Labels))
-	// Addresses of Services are rules of iptables; pods and names do without.
+	// Only addresses of Services need iptables. Pods and DNS work without it.
 	if _, err := exec.LookPath("iptables"); err == nil && config.Binaries["kube-proxy"] != "" {
 		must(programs.start("kube-proxy", "--config", config.file("kube-proxy.yaml")))
 	}
@@ -190,7 +191,7 @@ func run(config Config) {
 	must(serveControl(config, programs, plugin))
 }
 
-// network gives the node its addresses, the pods their bridge, and both the ways to the other nodes.
+// network sets the node's address, the bridge of its pods, and routes to the other nodes.
 func network(config Config) {
 	lo, err := netlink.LinkByName("lo")
 	must(err)
@@ -221,11 +222,11 @@ func network(config Config) {
 		must(err)
 		must(netlink.RouteAdd(&netlink.Route{LinkIndex: eth.Attrs().Index, Dst: pods, Gw: net.ParseIP(fmt.Sprintf("10.77.0.%d", other+1))}))
 	}
-	// kube-proxy rewrites addresses of Services after a route was chosen: any route does.
+	// The kernel needs a route to an address before kube-proxy's rules rewrite it. Any route works.
 	_, all, _ := net.ParseCIDR("0.0.0.0/0")
 	must(netlink.RouteAdd(&netlink.Route{LinkIndex: bridge.Attrs().Index, Dst: all, Src: net.ParseIP(config.address())}))
 	for _, name := range []string{"net/ipv4/ip_forward", "net/bridge/bridge-nf-call-iptables", "net/ipv4/conf/all/route_localnet"} {
-		// The second is there only where the kernel filters bridges.
+		// The second file exists only if the kernel filters bridges (br_netfilter).
 		if err := os.WriteFile(filepath.Join("/proc/sys", name), []byte("1"), 0); err != nil {
 			log.Println(err)
 		}

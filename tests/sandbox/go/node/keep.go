@@ -1,5 +1,5 @@
-// The outside of a node: starts its namespaces, joins them to the wire, and cleans up when it is told to end or when
-// whoever started it is gone.
+// The outside of a node: starts its namespaces, connects them to the wire, and cleans up on a
+// signal or when its parent process has ended.
 package main
 
 import (
@@ -20,12 +20,12 @@ import (
 	"github.com/vishvananda/netns"
 )
 
-// wire holds a bridge in a network namespace of its own until it is killed.
+// wire keeps a bridge in its network namespace until it is killed.
 func wire() {
 	bridge := &netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: "wire0"}}
 	must(netlink.LinkAdd(bridge))
 	must(netlink.LinkSetUp(bridge))
-	// An empty select would be a deadlock for the runtime.
+	// An empty select would end the program: Go's runtime reports it as a deadlock.
 	for {
 		time.Sleep(time.Hour)
 	}
@@ -50,11 +50,11 @@ func keep(config Config, path string) {
 	go func() { io.Copy(io.Discard, os.Stdin); ended <- "standard input ended" }()
 	go func() { ended <- fmt.Sprintf("the namespaces ended: %v", command.Wait()) }()
 	log.Println(<-ended)
-	// Process 1 of a PID namespace takes all others along.
+	// The kernel kills all processes of a PID namespace when its process 1 ends.
 	syscall.Kill(inside, syscall.SIGKILL)
 	command.Process.Kill()
 	removeCgroups(config.Cgroup)
-	// Mounts of the namespace are gone with it; what is in the folder is ours alone.
+	// The mounts ended with the namespace, so the folder contains only the node's own files.
 	if config.Leave {
 		must(os.RemoveAll(config.Folder + ".left"))
 		must(os.Rename(config.Folder, config.Folder+".left"))
@@ -74,11 +74,11 @@ func child(parent int) int {
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
-	log.Fatal("unshare started nothing")
+	log.Fatal("unshare did not start a process")
 	return 0
 }
 
-// join gives the node `eth0`, whose other end is on the wire.
+// join creates the node's `eth0`, whose other end is on the wire.
 func join(config Config, inside int) {
 	untilApart(inside)
 	untilApart(config.Wire)
@@ -98,7 +98,7 @@ func join(config Config, inside int) {
 	must(err)
 	var bridge netlink.Link
 	for range 1000 {
-		// The wire may have been started a moment ago.
+		// A wire that has just started may have no bridge yet.
 		if bridge, err = there.LinkByName("wire0"); err == nil {
 			break
 		}
@@ -109,7 +109,7 @@ func join(config Config, inside int) {
 	must(there.LinkSetUp(link))
 }
 
-// untilApart waits until a process has left the network namespace of this one: it was started a moment ago.
+// untilApart waits until a process that has just started has left this process's network namespace.
 func untilApart(process int) {
 	own, err := os.Readlink("/proc/self/ns/net")
 	must(err)
@@ -119,10 +119,10 @@ func untilApart(process int) {
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
-	log.Fatalf("process %d never got a network of its own", process)
+	log.Fatalf("process %d did not get its own network namespace", process)
 }
 
-// trees of cgroups: one (version 2) or a tree per controller (version 1).
+// trees lists the cgroup hierarchies: one in version 2, one per controller in version 1.
 func trees() []string {
 	if _, err := os.Stat("/sys/fs/cgroup/cgroup.controllers"); err == nil {
 		return []string{"/sys/fs/cgroup"}
@@ -143,13 +143,14 @@ func makeCgroups(name string) {
 	for _, tree := range trees() {
 		if controllers, err := os.ReadFile(filepath.Join(tree, "cgroup.controllers")); err == nil {
 			for _, controller := range strings.Fields(string(controllers)) {
-				// One that cannot be delegated is none that kubelet needs; it names those that it does.
+				// Ignores errors: the kubelet does not need a controller that cannot be delegated,
+				// and it reports a missing one that it needs.
 				os.WriteFile(filepath.Join(tree, "cgroup.subtree_control"), []byte("+"+controller), 0)
 			}
 		}
 		group := filepath.Join(tree, name)
 		must(os.MkdirAll(group, 0o755))
-		// A new group of cpuset takes no process until it has processors and memory.
+		// A new cpuset group of cgroup v1 accepts no process until cpus and mems are set.
 		for _, file := range []string{"cpuset.cpus", "cpuset.mems"} {
 			if text, err := os.ReadFile(filepath.Join(tree, file)); err == nil {
 				must(os.WriteFile(filepath.Join(group, file), text, 0))
@@ -159,7 +160,7 @@ func makeCgroups(name string) {
 }
 
 func removeCgroups(name string) {
-	// The runtime makes groups in the second tree of a machine with both versions, too.
+	// On a machine with both versions, the runtime also creates groups in the version 2 hierarchy.
 	all, _ := filepath.Glob("/sys/fs/cgroup/*")
 	for _, tree := range append(all, "/sys/fs/cgroup") {
 		var groups []string
@@ -171,7 +172,7 @@ func removeCgroups(name string) {
 		})
 		sort.Sort(sort.Reverse(sort.StringSlice(groups)))
 		for _, group := range groups {
-			// Killed processes leave their group a moment later.
+			// A group is busy until its killed processes have exited.
 			for range 100 {
 				if err := os.Remove(group); err == nil || os.IsNotExist(err) {
 					break

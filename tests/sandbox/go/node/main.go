@@ -1,15 +1,16 @@
-// One real Kubernetes node on this machine, for the tests: kubelet, containerd, runc, CNI, kube-proxy where iptables is, and
-// CoreDNS, in network, PID and mount namespaces of its own. Killing one process ends all of it.
+// One real Kubernetes node on this machine for the tests: kubelet, containerd, runc, CNI, CoreDNS,
+// and kube-proxy if iptables is installed. They run in separate network, PID and mount namespaces.
+// Killing one process ends all of them.
 //
-//	node wire            holds the network that joins the nodes of one cluster
-//	node keep CONFIG     starts a node and takes away what is left of it when its standard input ends
-//	node init CONFIG     is process 1 of the namespaces
+//	node wire            holds the network between the nodes of a cluster
+//	node keep CONFIG     starts a node, and removes its remains when standard input ends
+//	node init CONFIG     runs as process 1 of the namespaces
 //	node run CONFIG      starts the node's programs
-//	node runtime …       calls runc, for containerd
+//	node runtime …       calls runc for containerd
 //	node images FOLDER TOOLBOX
-//	                     makes the images
+//	                     writes the images
 //	node image ROOT NAME FILE
-//	                     makes an image of a whole file system
+//	                     writes an image of a whole file system
 package main
 
 import (
@@ -20,51 +21,52 @@ import (
 	"path/filepath"
 )
 
-// Config is written by the sandbox, which knows ports, folders and binaries.
+// Config is the file that the sandbox writes, with ports, folders and binaries.
 type Config struct {
 	// Name of the Node object.
 	Name string `json:"name"`
-	// Index gives the node its addresses; see address.
+	// Index determines the node's addresses; see address.
 	Index int `json:"index"`
-	// Folder of the node: logs, images, sockets, everything that kubelet and containerd write.
+	// Folder of the node: logs, images, sockets, and all files of the kubelet and containerd.
 	Folder string `json:"folder"`
 	// Binaries by name.
 	Binaries map[string]string `json:"binaries"`
-	// Wire is the process that holds the network between the nodes.
+	// Wire is the pid of the process that holds the network between the nodes.
 	Wire int `json:"wire"`
-	// APIPort is where the API server answers, inside as outside.
+	// APIPort is the API server's port, the same inside and outside of the node.
 	APIPort int `json:"api_port"`
-	// Authority is the certificate file of the API server's CA.
+	// Authority is the file with the API server's CA certificate.
 	Authority string `json:"authority"`
-	// Tokens of the kubelet and of what runs beside it.
+	// Tokens of the kubelet and of the node's other programs.
 	NodeToken  string `json:"node_token"`
 	AdminToken string `json:"admin_token"`
-	// Cgroup below which all containers run.
+	// Cgroup is the parent of all containers' cgroups.
 	Cgroup string `json:"cgroup"`
-	// Labels of the node, as kubelet's option takes them.
+	// Labels of the node, in the format of the kubelet's option --node-labels.
 	Labels string `json:"labels"`
-	// Resource that the device plugin offers, with the devices' ids.
+	// Resource is the name that the device plugin registers, and Devices are the ids of its
+	// devices.
 	Resource string   `json:"resource"`
 	Devices  []string `json:"devices"`
-	// Claims are devices that a driver of dynamic resource allocation offers, with the product's name.
+	// Claims are the ids of devices for dynamic resource allocation, and Product is their name.
 	Claims  []string `json:"claims"`
 	Product string   `json:"product"`
-	// Disk is the size in MiB of a file system of its own for what pods write; 0 for the machine's.
+	// Disk is the size in MiB of a separate file system for files of pods, or 0 for the machine's.
 	Disk int `json:"disk"`
-	// Images are archives that are loaded before the kubelet starts.
+	// Images are archives that containerd loads before the kubelet starts.
 	Images []string `json:"images"`
-	// Leave says that the folder stays, as FOLDER.left, when the node has ended: to be looked at.
+	// Leave keeps the folder as FOLDER.left for inspection after the node has ended.
 	Leave bool `json:"leave"`
 }
 
 func (c Config) file(name string) string { return filepath.Join(c.Folder, name) }
 
-// address of the node, and the network of its pods: small numbers that a person recognizes in a log.
+// address is the node's address. Like the network of its pods, it is easy to recognize in a log.
 func (c Config) address() string  { return fmt.Sprintf("10.77.0.%d", c.Index+1) }
 func podNetwork(index int) string { return fmt.Sprintf("10.77.%d.0/24", index+1) }
 func podGateway(index int) string { return fmt.Sprintf("10.77.%d.1", index+1) }
 
-// Highest number of nodes of one cluster.
+// Maximum number of nodes of a cluster.
 const maxNodes = 16
 
 func main() {
@@ -100,7 +102,8 @@ func read(path string) Config {
 	return config
 }
 
-// must ends this process, and with it the node: half a node would fail the tests somewhere else.
+// must ends this process and with it the node, because an incomplete node would fail tests in
+// misleading places.
 func must(err error) {
 	if err != nil {
 		log.Output(2, err.Error())

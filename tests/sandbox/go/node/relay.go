@@ -1,4 +1,5 @@
-// The ways in and out: sockets in the file system, which know no network namespace.
+// Connections into and out of the node: Unix sockets in the file system work across network
+// namespaces.
 package main
 
 import (
@@ -9,7 +10,7 @@ import (
 	"time"
 )
 
-// relay hands every connection that it accepts to another address.
+// relay forwards every accepted connection to another address.
 func relay(network, address, toNetwork, toAddress string) error {
 	listener, err := net.Listen(network, address)
 	if err != nil {
@@ -25,7 +26,8 @@ func relay(network, address, toNetwork, toAddress string) error {
 	return nil
 }
 
-// serveConnect is an HTTP CONNECT proxy: the API server's road to the kubelet, to pods and to Services.
+// serveConnect serves an HTTP CONNECT proxy, through which the API server reaches the kubelet, pods
+// and Services.
 func serveConnect(socket string) error {
 	listener, err := net.Listen("unix", socket)
 	if err != nil {
@@ -63,7 +65,7 @@ func accept(listener net.Listener, handle func(net.Conn)) {
 
 type closeWriter interface{ CloseWrite() error }
 
-// splice copies both ways until both sides have ended.
+// splice copies in both directions until both sides have ended.
 func splice(client net.Conn, fromClient io.Reader, server net.Conn) {
 	defer server.Close()
 	done := make(chan struct{})

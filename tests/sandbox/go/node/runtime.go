@@ -1,5 +1,6 @@
-// runc as containerd calls it. Built without libseccomp it refuses containers that ask for a seccomp profile, as those of the
-// restricted Pod Security level do; what such a filter forbids is no matter of these tests, so it is taken out.
+// The wrapper of runc that containerd calls. runc is built without libseccomp, so it rejects
+// containers with a seccomp profile, which the restricted Pod Security level requires. The tests do
+// not depend on seccomp filters, so the wrapper removes them.
 package main
 
 import (

@@ -1,5 +1,6 @@
-// The programs in the sandbox's images that no machine brings along: the container that holds a pod's namespaces, a small real
-// training, a small server and one that replays NCCL's RAS. One static binary that acts by the name it is called by.
+// Programs of the sandbox's images that machines do not have: the pause container of a pod, a small
+// real training, a small server, and a replay of NCCL's RAS. It is one static binary that selects
+// the program by its own name.
 package main
 
 import (
@@ -40,7 +41,7 @@ func asked(signals ...os.Signal) chan os.Signal {
 	return channel
 }
 
-// pause keeps a pod's namespaces and buries the processes that are left to it.
+// pause holds a pod's namespaces and reaps orphaned processes.
 func pause() {
 	children := asked(syscall.SIGCHLD)
 	end := asked(syscall.SIGINT, syscall.SIGTERM)
@@ -58,14 +59,14 @@ func pause() {
 	}
 }
 
-// train fits a line to noisy points by gradient descent: its loss really falls. It writes checkpoints, goes on from the last
-// one, and saves once more when it is told to end.
+// train fits a line to noisy points by gradient descent, so its loss really falls. It writes
+// checkpoints, resumes from the last one, and saves another one on SIGTERM.
 func train() {
 	steps := flag.Int("steps", 200, "steps to train")
 	pause := flag.Duration("pause", 50*time.Millisecond, "time per step")
 	folder := flag.String("checkpoints", "/tmp/checkpoints", "folder of the checkpoints")
 	every := flag.Int("every", 20, "steps between checkpoints")
-	grace := flag.Duration("grace", 0, "time that saving takes when told to end")
+	grace := flag.Duration("grace", 0, "time that saving takes after SIGTERM")
 	flag.Parse()
 	end := asked(syscall.SIGTERM)
 	if err := os.MkdirAll(*folder, 0o755); err != nil {
@@ -124,12 +125,13 @@ func restore(file string) (step int, slope, offset float64) {
 		return 0, 0, 0
 	}
 	if _, err := fmt.Sscan(string(text), &step, &slope, &offset); err != nil {
-		log.Fatalf("%s is no checkpoint: %v", file, err)
+		log.Fatalf("%s is not a checkpoint: %v", file, err)
 	}
 	return step, slope, offset
 }
 
-// ras answers as NCCL's RAS subsystem did once: with the transcript in a file, to the one question that it knows.
+// ras replays NCCL's RAS subsystem: it answers the request `verbose status` with a recorded
+// transcript.
 func ras() {
 	transcript, err := os.ReadFile(os.Args[1])
 	if err != nil {
@@ -152,7 +154,7 @@ func ras() {
 	}
 }
 
-// serve answers at a port. Its health is that of the file /tmp/unhealthy: there or not.
+// serve listens on a port. It is unhealthy while the file /tmp/unhealthy exists.
 func serve() {
 	port := 8000
 	if len(os.Args) > 1 {
