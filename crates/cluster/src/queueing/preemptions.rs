@@ -188,7 +188,7 @@ fn is_pod_of(job: &Job, pod: &str) -> bool {
 }
 
 /// Returns the word after a mark.
-fn after<'t>(text: &'t str, prefix: &str) -> Option<&'t str> {
+fn token_after<'t>(text: &'t str, prefix: &str) -> Option<&'t str> {
     let rest = text.split_once(prefix)?.1;
     rest.split(|c: char| c != '-' && !c.is_ascii_alphanumeric())
         .next()
