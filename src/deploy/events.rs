@@ -42,7 +42,7 @@ pub(crate) enum Done<'d> {
     /// A pool, a quota or the defaults.
     Shared(&'d Made),
     /// A job of a dry run.
-    Foreseen(&'d Created),
+    DryRun(&'d Created),
     /// A job that was written.
     Written(&'d Created),
 }

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::deploy::feasibility::Surroundings;
+use crate::deploy::feasibility::FeasibilityChecks;
 use crate::deploy::plan::{Plan, job};
 use gpuctl_cluster::{Connection, requests};
 use gpuctl_core::error::Error;
@@ -32,20 +32,20 @@ struct NodeVerdict {
     ever: u64,
 }
 
-/// Checks one job that does not exist yet. With `by`, all its pods must run on nodes with the same
-/// value of this label.
+/// Checks one job that does not exist yet. With `domain_label`, all its pods must run on nodes with
+/// the same value of this label.
 pub(crate) async fn fit(
     plan: &Plan,
-    by: Option<&str>,
+    domain_label: Option<&str>,
     connection: &Connection,
 ) -> Result<Fit, Error> {
-    let mut around = Surroundings::new(connection);
+    let mut feasibility = FeasibilityChecks::new(connection);
     // Objects that the document itself creates count as existing.
-    around.add(plan);
-    let found = around.check(plan).await;
+    feasibility.add(plan);
+    let findings = feasibility.check(plan).await;
     let candidate = Candidate::of(plan, connection).await?;
     let mut answer = candidate.judge(&candidate.nodes);
-    if let Some(label) = by {
+    if let Some(label) = domain_label {
         within(&mut answer, label, &candidate.nodes, |nodes| {
             candidate.judge(nodes)
         });
@@ -64,7 +64,7 @@ pub(crate) async fn fit(
             .push(format!("device class `{class}` does not exist"));
     }
     // Both forecasts consider all nodes, not the nodes of one label value.
-    if by.is_none() {
+    if domain_label.is_none() {
         candidate.foresee_room(&mut answer, connection).await?;
     }
     answer.gpus_per_pod = candidate.gpus_per_pod();
@@ -72,12 +72,12 @@ pub(crate) async fn fit(
     if !answer.not_evaluated.is_empty() && answer.verdict == FitVerdict::Now {
         answer.verdict = FitVerdict::Unknown;
     }
-    if !found.errors.is_empty() {
+    if !findings.errors.is_empty() {
         answer.verdict = FitVerdict::Never;
         answer
             .reasons
-            .extend(found.errors.iter().map(ToString::to_string));
-    } else if let Some(quota) = found.now.filter(|line| line.starts_with("quota ")) {
+            .extend(findings.errors.iter().map(ToString::to_string));
+    } else if let Some(quota) = findings.now.filter(|line| line.starts_with("quota ")) {
         // Any other message in `now` only repeats the comparison with nodes.
         answer.verdict = answer.verdict.max(FitVerdict::NotNow);
         answer.reasons.push(quota);
@@ -127,7 +127,7 @@ impl<'p> Candidate<'p> {
     }
 
     fn judge(&self, nodes: &[Node]) -> Fit {
-        judged(
+        compare_nodes(
             &self.rules,
             &self.wanted,
             self.pods,
@@ -186,9 +186,9 @@ impl<'p> Candidate<'p> {
         let plan = self.plan;
         let spec = &plan.rendered.probe.body["spec"];
         // Schedulers of gangs and queues choose their own victims.
-        let others =
+        let custom_scheduler =
             plan.target.gang.is_some() || job(&plan.input).is_some_and(|job| job.queue.is_some());
-        let never = others
+        let never = custom_scheduler
             || spec["preemptionPolicy"] == "Never"
             || !self.rules.beyond_nodes(&DeviceClaims::None).is_empty();
         let Some(class) = spec["priorityClassName"].as_str().filter(|_| !never) else {
@@ -233,7 +233,13 @@ impl<'p> Candidate<'p> {
 }
 
 /// Compares pods with nodes. `room` is `None` if the free resources are unknown.
-fn judged(pod: &PodRules, wanted: &Amounts, pods: u64, nodes: &[Node], room: Option<&Room>) -> Fit {
+fn compare_nodes(
+    pod: &PodRules,
+    wanted: &Amounts,
+    pods: u64,
+    nodes: &[Node],
+    room: Option<&Room>,
+) -> Fit {
     let mut groups: BTreeMap<Option<(&'static str, Option<String>)>, NodeGroup> = BTreeMap::new();
     let (mut now, mut ever) = (0_u64, 0_u64);
     for node in nodes {
@@ -255,12 +261,12 @@ fn judged(pod: &PodRules, wanted: &Amounts, pods: u64, nodes: &[Node], room: Opt
         group.pods_now = group.pods_now.saturating_add(verdict.now);
     }
     // An autoscaler that extends a node group adds nodes of the same kind.
-    let takes =
+    let accepts =
         |node: &&Node| pod.off_selector(node).is_none() && pod.not_tolerated(node).is_none();
-    let growing = nodes.iter().filter(takes).any(Node::is_autoscaled);
+    let may_autoscale = nodes.iter().filter(accepts).any(Node::is_autoscaled);
     let (verdict, missing) = match room {
         _ if nodes.is_empty() => (FitVerdict::Unknown, Some("nodes, which you may not list")),
-        _ if ever < pods && growing => (
+        _ if ever < pods && may_autoscale => (
             FitVerdict::Unknown,
             Some("nodes that an autoscaler may add"),
         ),
@@ -295,7 +301,7 @@ fn within(answer: &mut Fit, label: &str, nodes: &[Node], judge: impl Fn(&[Node])
             parts.entry(value).or_default().push(node.clone());
         }
     }
-    let mut judged: Vec<(Domain, Fit)> = parts
+    let mut compare_nodes: Vec<(Domain, Fit)> = parts
         .into_iter()
         .map(|(value, nodes)| {
             let fit = judge(&nodes);
@@ -311,8 +317,8 @@ fn within(answer: &mut Fit, label: &str, nodes: &[Node], judge: impl Fn(&[Node])
             )
         })
         .collect();
-    judged.sort_by_key(|(domain, _)| (domain.verdict, std::cmp::Reverse(domain.pods_now)));
-    match judged.first() {
+    compare_nodes.sort_by_key(|(domain, _)| (domain.verdict, std::cmp::Reverse(domain.pods_now)));
+    match compare_nodes.first() {
         Some((domain, best)) => {
             (answer.verdict, answer.pods_now) = (domain.verdict, domain.pods_now);
             answer.not_evaluated.clone_from(&best.not_evaluated);
@@ -325,7 +331,10 @@ fn within(answer: &mut Fit, label: &str, nodes: &[Node], judge: impl Fn(&[Node])
             )];
         }
     }
-    answer.domains = judged.into_iter().map(|(domain, _)| domain).collect();
+    answer.domains = compare_nodes
+        .into_iter()
+        .map(|(domain, _)| domain)
+        .collect();
 }
 
 fn on_node(pod: &PodRules, wanted: &Amounts, node: &Node, free: Option<&Amounts>) -> NodeVerdict {

@@ -59,7 +59,7 @@ impl PlanningFacts {
             connection.nodes().list(),
             connection.discovery().user(),
             connection.pools().list(),
-            Site::of(connection),
+            Site::read(connection),
         )
         .await;
         let pools = match pools {
@@ -76,7 +76,7 @@ impl PlanningFacts {
     }
 
     /// Adds what the pools, quotas and defaults of this run will create.
-    pub(crate) fn foresee(&mut self, shared: &[InputDocument]) {
+    pub(crate) fn add_planned(&mut self, shared: &[InputDocument]) {
         for input in shared {
             match &input.document {
                 Document::Pool(pool) => {

@@ -34,7 +34,7 @@ pub(crate) async fn planned(
         .partition(|input| job(input).is_none());
     let connection = context.connect().await?;
     let mut facts = PlanningFacts::of(&connection).await?;
-    facts.foresee(&shared);
+    facts.add_planned(&shared);
     let plans = plan(jobs, Some(&connection), &facts, reporter).await?;
     Ok(Planned {
         connection,

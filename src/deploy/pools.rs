@@ -116,7 +116,7 @@ async fn write(
     how: PoolOptions,
     reporter: &dyn Reporter,
 ) -> Result<(), Error> {
-    tell_home(
+    report_namespace_access(
         connection.pools().ensure_home(how.private).await?,
         how.private,
         reporter,
@@ -165,7 +165,7 @@ async fn write(
 }
 
 /// Reports which users may read the definitions.
-pub(crate) fn tell_home(home: PoolNamespace, private: bool, reporter: &dyn Reporter) {
+pub(crate) fn report_namespace_access(home: PoolNamespace, private: bool, reporter: &dyn Reporter) {
     match home {
         PoolNamespace::Read => reporter.note(
             "every user may read pools and the site's defaults in namespace gpuctl-system \

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::deploy::defaults::replaced;
-use crate::deploy::errors::{conflicting, in_the_way, lost_companion};
+use crate::deploy::errors::{conflict_error, obstacle_error, supervisor_error};
 use crate::deploy::plan::Plan;
 use gpuctl_cluster::{Connection, Effect, Effects, Obstacle, SITE_DEFAULTS_WAIT};
 use gpuctl_core::error::{Error, ErrorName};
@@ -88,7 +88,7 @@ pub(crate) async fn reapply(
     let effects = compare(plan, &live, comparison, warnings, connection).await?;
     report_waiting(&effects, &job, plan, warnings);
     let masks = masks(&plan.rendered, &live);
-    if let Some(error) = conflicting(&effects) {
+    if let Some(error) = conflict_error(&effects) {
         return Err(error);
     }
     let fixed: Vec<FixedFields> = effects.objects.iter().filter_map(fixed_fields).collect();
@@ -97,7 +97,7 @@ pub(crate) async fn reapply(
         return Err(fixed_claim(claim, &job, &masks));
     }
     if fixed.is_empty() || effects.same_source {
-        if let Some(error) = lost_companion(&effects, plan) {
+        if let Some(error) = supervisor_error(&effects, plan) {
             return Err(error);
         }
         return Ok(Some((in_place(effects), live)));
@@ -279,7 +279,7 @@ fn is_well(
                 "the new pods exceed the quota until the old ones end: {failure}"
             ));
         }
-        Err(obstacle) => return Err(in_the_way(obstacle, plan)),
+        Err(obstacle) => return Err(obstacle_error(obstacle, plan)),
     }
     Ok(())
 }

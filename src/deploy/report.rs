@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde_json::Value;
 
-use crate::deploy::defaults::of_job;
+use crate::deploy::defaults::inherited_values;
 use crate::deploy::plan::{Plan, job};
 use crate::deploy::reapply::masks;
 use gpuctl_cluster::{Effect, Effects, label};
@@ -82,7 +82,7 @@ pub(crate) fn outcome(plan: &Plan, live: &Value, dry_run: bool) -> Created {
             .map(ToString::to_string),
         pool,
         objects: plan.rendered.objects.iter().map(label).collect(),
-        defaults: of_job(job),
+        defaults: inherited_values(job),
         local_files: plan.input.attached.files.clone(),
         dry_run,
         action: None,

@@ -79,7 +79,7 @@ impl Reporter for TerminalReporter<'_> {
         }
         match document {
             Done::Shared(made) => self.terminal.print(&made_text(made)).map(|()| true),
-            Done::Foreseen(created) => self.terminal.print(&text(created)).map(|()| true),
+            Done::DryRun(created) => self.terminal.print(&text(created)).map(|()| true),
             // The remaining documents are written even if the reader has closed the pipe.
             Done::Written(created) => self.terminal.offer(&text(created)),
         }

@@ -17,7 +17,7 @@ use crate::deploy::run::WrittenRun;
 use crate::deploy::shared::SharedOutcome;
 use crate::deploy::submit::{self, Submission};
 use crate::deploy::submit_checks::check;
-use crate::deploy::warnings::Warned;
+use crate::deploy::warnings::DeduplicatedWarnings;
 use crate::show::reporter::TerminalReporter;
 use gpuctl_cluster::LogEvent;
 use gpuctl_core::error::{Error, ErrorKind};
@@ -46,7 +46,7 @@ pub(crate) async fn submit(
             Ok(code_of_shared(&shared))
         }
         Submission::Shared(outcome) => {
-            let answer = match (outcome.only, outcome.made.first()) {
+            let answer = match (outcome.is_single, outcome.made.first()) {
                 (true, Some(made)) => document(format, made),
                 _ => {
                     let created = outcome.created();
@@ -91,7 +91,7 @@ async fn finish(
     context: &Context,
 ) -> Result<ExitCode, Error> {
     let jobs = &run.jobs;
-    if !run.is_read {
+    if !run.has_reader {
         return Ok(code(jobs.kind()));
     }
     let answer = match (run.single, jobs.done.first()) {
@@ -176,7 +176,7 @@ fn show_rendered(
     context: &Context,
     reporter: &dyn Reporter,
 ) -> Result<(), Error> {
-    let mut warned = Warned::default();
+    let mut warned = DeduplicatedWarnings::default();
     plans
         .iter()
         .for_each(|plan| warned.add(plan.job_name(), &plan.rendered.warnings));

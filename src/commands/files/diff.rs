@@ -11,12 +11,12 @@ use crate::cli::files::diff::Diff;
 use crate::concurrent::SideBySide;
 use crate::context::Context;
 use crate::deploy::AT_ONCE;
-use crate::deploy::errors::lost_companion;
+use crate::deploy::errors::supervisor_error;
 use crate::deploy::events::{DeployEvent, Reporter};
 use crate::deploy::plan::Plan;
 use crate::deploy::planned::{Planned, planned};
 use crate::deploy::reapply::{Comparison, compare, masks, sources};
-use crate::deploy::warnings::Warned;
+use crate::deploy::warnings::DeduplicatedWarnings;
 use crate::deploy::{defaults, quota_plan, quotas};
 use crate::show::reporter::TerminalReporter;
 use gpuctl_cluster::{Connection, Effect, label};
@@ -58,7 +58,7 @@ pub(crate) async fn run(args: &Diff, context: &Context) -> Result<ExitCode, Erro
         .iter()
         .map(|plan| plan.job_name().to_owned())
         .collect();
-    let mut warned = Warned::default();
+    let mut warned = DeduplicatedWarnings::default();
     let mut jobs = SideBySide::new(
         plans.into_iter().map(|plan| of_job(&connection, plan)),
         AT_ONCE,
@@ -111,7 +111,7 @@ async fn of_job(
         connection,
     )
     .await?;
-    if let Some(error) = lost_companion(&effects, &plan) {
+    if let Some(error) = supervisor_error(&effects, &plan) {
         return Err(error);
     }
     let masks = masks(&plan.rendered, &live);

@@ -7,7 +7,7 @@ use crate::cli::files::validate::Validate;
 use crate::concurrent::SideBySide;
 use crate::context::Context;
 use crate::deploy::AT_ONCE;
-use crate::deploy::decide::Judging;
+use crate::deploy::decide::Decider;
 use crate::deploy::events::Reporter;
 use crate::deploy::inputs::{self, InputDocument};
 use crate::deploy::local_files::FileAccess;
@@ -245,7 +245,7 @@ async fn ask_about_jobs(
         dry_run: Some(DryRun::Server),
         ..SubmitOptions::default()
     };
-    let mut judging = Judging::new(&how, facts, connection);
+    let mut judging = Decider::new(&how, facts, connection);
     let named: Vec<(String, String)> = jobs
         .iter()
         .map(|input| (input.file.clone(), input.document.name().to_owned()))
@@ -265,14 +265,14 @@ async fn ask_about_jobs(
     planned
         .iter()
         .flatten()
-        .for_each(|plan| judging.foresee(plan));
+        .for_each(|plan| judging.add_planned(plan));
     let namesakes = Namesakes::of(connection, planned.iter().flatten()).await;
     let asked = named
         .into_iter()
         .zip(planned)
         .map(async |((file, name), plan)| {
             let judged = match plan {
-                Ok(plan) => judging.judge(plan, 0, &namesakes).await,
+                Ok(plan) => judging.decide(plan, 0, &namesakes).await,
                 Err(error) => Err(error),
             };
             (file, name, judged)

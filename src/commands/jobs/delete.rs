@@ -9,7 +9,7 @@ use crate::cli::jobs::delete::{
 };
 use crate::concurrent::SideBySide;
 use crate::context::Context;
-use crate::deploy::delete::{Begun, DeleteOptions, begin, end, told};
+use crate::deploy::delete::{DeleteOptions, StartedDeletion, begin, end, report_claims};
 use crate::deploy::events::Reporter;
 use crate::deploy::local_files::FileAccess;
 use crate::deploy::pool_deletion::{self, PoolDeletion};
@@ -158,7 +158,7 @@ struct DeletionRun<'a> {
 impl DeletionRun<'_> {
     /// Deletes the jobs. Returns those that are still terminating, with the start time of their
     /// deletion.
-    async fn begin_jobs(&mut self) -> Result<Vec<(Begun, Instant)>, Error> {
+    async fn begin_jobs(&mut self) -> Result<Vec<(StartedDeletion, Instant)>, Error> {
         let Self {
             items,
             of_job,
@@ -211,7 +211,7 @@ impl DeletionRun<'_> {
     }
 
     /// Waits until the deleted jobs have disappeared.
-    async fn end_jobs(&mut self, begun: Vec<(Begun, Instant)>) -> Result<(), Error> {
+    async fn end_jobs(&mut self, begun: Vec<(StartedDeletion, Instant)>) -> Result<(), Error> {
         let (connection, of_job, context) = (self.connection, self.of_job, self.context);
         let many = begun.len() > 1;
         let progress = context.terminal.progress(begun.len() as u64, "jobs");
@@ -238,7 +238,7 @@ impl DeletionRun<'_> {
             if self.is_text() {
                 context.terminal.print(&deleted::text(&answer))?;
             }
-            told(&begun, self.reporter);
+            report_claims(&begun, self.reporter);
             self.answers.push(answer);
         }
         progress.finish_and_clear();

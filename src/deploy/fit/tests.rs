@@ -37,7 +37,7 @@ fn now_later_and_never() {
     };
     let wanted = |gpus: i128| Amounts::from([("nvidia.com/gpu".to_owned(), gpus * 1000)]);
     let pod = PodRules::of(&json!({"containers": []}));
-    let verdict = |gpus, pods| judged(&pod, &wanted(gpus), pods, &nodes, Some(&room));
+    let verdict = |gpus, pods| compare_nodes(&pod, &wanted(gpus), pods, &nodes, Some(&room));
     let told = [(5, 1), (2, 2), (2, 3), (8, 3), (8, 4), (9, 1)]
         .map(|(gpus, pods)| verdict(gpus, pods).verdict);
     use FitVerdict::{Never, NotNow, Now, Unknown};
@@ -75,7 +75,7 @@ fn now_later_and_never() {
             free: free.into(),
             ..Room::default()
         };
-        let judge = |nodes: &[Node]| judged(&pod, &wanted(3), pods, nodes, Some(&room));
+        let judge = |nodes: &[Node]| compare_nodes(&pod, &wanted(3), pods, nodes, Some(&room));
         let mut fit = judge(&racks);
         within(&mut fit, label, &racks, judge);
         let domains: Vec<_> = fit
@@ -103,10 +103,16 @@ fn now_later_and_never() {
     // rack.
     assert_eq!(in_rack(5, "rack").0, Never);
     assert_eq!(in_rack(1, "row").0, Unknown, "no node has this label");
-    assert_eq!(judged(&pod, &wanted(1), 1, &nodes, None).verdict, Unknown);
-    assert_eq!(judged(&pod, &wanted(9), 1, &nodes, None).verdict, Never);
     assert_eq!(
-        judged(&pod, &wanted(1), 1, &[], Some(&room)).verdict,
+        compare_nodes(&pod, &wanted(1), 1, &nodes, None).verdict,
+        Unknown
+    );
+    assert_eq!(
+        compare_nodes(&pod, &wanted(9), 1, &nodes, None).verdict,
+        Never
+    );
+    assert_eq!(
+        compare_nodes(&pod, &wanted(1), 1, &[], Some(&room)).verdict,
         Unknown
     );
 }
