@@ -4,8 +4,8 @@
 use serde_json::Value;
 
 use crate::deploy::errors::{as_warning, merge_errors, obstacle_error};
+use crate::deploy::existing_jobs::ExistingJobs;
 use crate::deploy::feasibility::FeasibilityChecks;
-use crate::deploy::namesakes::Namesakes;
 use crate::deploy::options::{Mode, SubmitOptions};
 use crate::deploy::plan::{Plan, PlanningFacts};
 use crate::deploy::pool_rules::{self, JobsOfPools};
@@ -69,7 +69,7 @@ impl<'r> Decider<'r> {
         &self,
         plan: Plan,
         other_jobs: usize,
-        existing_jobs: &Namesakes,
+        existing_jobs: &ExistingJobs,
     ) -> Result<Decision, Error> {
         // `with_warnings` collects the `Warning` headers of the API server's responses.
         let (result, warnings) =
@@ -85,7 +85,7 @@ impl<'r> Decider<'r> {
         &self,
         mut plan: Plan,
         other_jobs: usize,
-        existing_jobs: &Namesakes,
+        existing_jobs: &ExistingJobs,
     ) -> Result<Decision, Error> {
         let connection = self.connection;
         let pools = self.facts.pools.as_deref();
@@ -94,7 +94,7 @@ impl<'r> Decider<'r> {
         let space = &plan.target.namespace;
         // The API server rejects a dry run in a namespace that does not exist yet, so this document
         // is judged again after the namespace has been created.
-        if self.facts.coming.contains(space)
+        if self.facts.new_namespaces.contains(space)
             && connection.writes().live(&namespace(space)).await?.is_none()
         {
             if self.dry_run {
@@ -196,7 +196,7 @@ impl<'r> Decider<'r> {
 /// one pod.
 async fn preflight(
     plan: &mut Plan,
-    existing_jobs: &Namesakes,
+    existing_jobs: &ExistingJobs,
     connection: &Connection,
     dry_run: bool,
 ) -> Result<(Vec<String>, Option<Failure>), Error> {

@@ -176,12 +176,10 @@ fn field_names(site: &SiteDefaults) -> String {
 }
 
 /// Parses the stored defaults. Fails with the reason why they cannot be read.
-pub(crate) fn stored(
-    value: Option<StoredDefaults>,
+pub(crate) fn parse_stored(
+    data: Option<StoredDefaults>,
 ) -> Result<Option<(SiteDefaults, StoredDefaults)>, Error> {
-    let Some(value) = value else {
-        return Ok(None);
-    };
+    let Some(data) = data else { return Ok(None) };
     let error = |problem| {
         let error = Error::new(
             ErrorName::InvalidSpecification,
@@ -191,7 +189,7 @@ pub(crate) fn stored(
             .cause(problem)
             .hint("use a newer gpuctl; `gpuctl version` shows your version")
     };
-    read(&value).map(|site| Some((site, value))).map_err(error)
+    read(&data).map(|site| Some((site, data))).map_err(error)
 }
 
 /// Keeps the storage class of claims that exist already: the site's class is for new claims only.

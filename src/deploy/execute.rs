@@ -11,14 +11,14 @@ use serde_json::Value;
 use tokio::sync::Mutex;
 
 use crate::concurrent::SideBySide;
-use crate::deploy::AT_ONCE;
+use crate::deploy::MAX_CONCURRENT;
 use crate::deploy::decide::{Decider, Decision};
 use crate::deploy::delete;
 use crate::deploy::errors::{submit_error, update_error, with_leftovers};
 use crate::deploy::events::{Done, Reporter};
 use crate::deploy::interrupt::Interruption;
 use crate::deploy::names::suffix;
-use crate::deploy::namesakes::Namesakes;
+use crate::deploy::existing_jobs::ExistingJobs;
 use crate::deploy::plan::{Plan, job};
 use crate::deploy::reapply::{Action, lost};
 use crate::deploy::report::{changed_fields, outcome};
@@ -122,7 +122,7 @@ impl<'w> Writer<'w> {
         });
         // Results arrive in the order of the documents, so a slow one delays the reports of later
         // ones.
-        let mut written = SideBySide::new(written, AT_ONCE);
+        let mut written = SideBySide::new(written, MAX_CONCURRENT);
         let mut output_result = Ok(true);
         while let Some((document, state, outcome)) = written.next().await {
             state
@@ -215,7 +215,7 @@ impl<'w> Writer<'w> {
         plan: Plan,
         state: &DocumentState,
     ) -> Result<Option<Created>, Error> {
-        let existing_jobs = Namesakes::of(self.connection, [&plan]).await;
+        let existing_jobs = ExistingJobs::read(self.connection, [&plan]).await;
         let decision = self.decider.decide(plan, 0, &existing_jobs).await?;
         state
             .warnings

@@ -15,7 +15,7 @@ pub(crate) mod inputs;
 pub(crate) mod interrupt;
 pub(crate) mod local_files;
 pub(crate) mod names;
-pub(crate) mod namesakes;
+pub(crate) mod existing_jobs;
 mod once_per;
 pub(crate) mod options;
 pub(crate) mod plan;
@@ -43,4 +43,4 @@ pub(crate) mod wait;
 pub(crate) mod warnings;
 
 /// Number of documents of one run that are decided, written or deleted concurrently.
-pub(crate) const AT_ONCE: usize = 16;
+pub(crate) const MAX_CONCURRENT: usize = 16;

@@ -92,7 +92,7 @@ async fn write(
                 return Err(if making.keep_partial {
                     error
                 } else {
-                    error.cause(take_back(connection, done).await)
+                    error.cause(roll_back(connection, done).await)
                 });
             }
         }
@@ -138,7 +138,7 @@ pub(crate) async fn tell_elsewhere(
 }
 
 /// Removes the created objects, newest first, and describes what could not be removed.
-async fn take_back(connection: &Connection, done: Vec<(Object, String)>) -> String {
+async fn roll_back(connection: &Connection, done: Vec<(Object, String)>) -> String {
     let mut left = Vec::new();
     for (object, uid) in done.into_iter().rev() {
         // The UID protects an object that someone else has created again under this name.

@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, VecDeque};
 
 use crate::concurrent::SideBySide;
 use crate::context::Context;
-use crate::deploy::AT_ONCE;
+use crate::deploy::MAX_CONCURRENT;
 use crate::deploy::decide::{Decider, Decision};
 use crate::deploy::events::{DeployEvent, Done, Reporter};
 use crate::deploy::execute::Writer;
 use crate::deploy::inputs::InputDocument;
 use crate::deploy::interrupt::Interruption;
-use crate::deploy::namesakes::Namesakes;
+use crate::deploy::existing_jobs::ExistingJobs;
 use crate::deploy::options::{Mode, SubmitOptions, WaitGoal};
 use crate::deploy::plan::{Plan, PlanningFacts, job};
 use crate::deploy::reapply::Action;
@@ -247,7 +247,7 @@ async fn decide_all(
     reporter: &dyn Reporter,
     failed: &mut Vec<FailedDocument>,
 ) -> (Vec<Decision>, Vec<DocumentName>) {
-    let existing_jobs = Namesakes::of(decider.connection, &plans).await;
+    let existing_jobs = ExistingJobs::read(decider.connection, &plans).await;
     let (documents, mut warnings) = (plans.len(), DeduplicatedWarnings::default());
     let mut undecided: VecDeque<DocumentName> =
         plans.iter().map(|plan| plan.input.name()).collect();
@@ -263,7 +263,7 @@ async fn decide_all(
         }
         decider.decide(plan, other_jobs, &existing_jobs)
     });
-    let mut results = SideBySide::new(decisions_in_order, AT_ONCE);
+    let mut results = SideBySide::new(decisions_in_order, MAX_CONCURRENT);
     let mut decisions: Vec<Decision> = Vec::new();
     while let Some(result) = results.next().await {
         let document = undecided

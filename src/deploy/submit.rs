@@ -82,7 +82,7 @@ pub(crate) async fn submit(
 
 async fn read_facts(context: &Context) -> Result<(Connection, PlanningFacts), Error> {
     let connection = context.connect().await?;
-    let facts = PlanningFacts::of(&connection).await?;
+    let facts = PlanningFacts::read(&connection).await?;
     Ok((connection, facts))
 }
 

@@ -15,7 +15,7 @@ use gpuctl_core::stats::history::blame::BlameLedger;
 use gpuctl_view::history::blame as view;
 
 /// Hours read concurrently.
-const AT_ONCE: usize = 4;
+const MAX_CONCURRENT: usize = 4;
 
 /// Prints the nodes with their failures between `since` and now.
 pub(crate) async fn nodes(
@@ -31,7 +31,7 @@ pub(crate) async fn nodes(
     let bar = context.terminal.progress(pieces.len() as u64, "hours");
     let mut read = SideBySide::new(
         pieces.into_iter().map(|(from, to)| past.pods(from, to)),
-        AT_ONCE,
+        MAX_CONCURRENT,
     );
     let (mut ledger, mut without, mut hours) = (BlameLedger::default(), 0, 0_u64);
     while let Some(seen) = read.next().await {

@@ -12,7 +12,7 @@ use gpuctl_diagnosis::keeps_off;
 use gpuctl_manifest::render::PodRules;
 
 /// Maximum number of concurrent log reads, and of lines read from each log.
-const AT_ONCE: usize = 16;
+const MAX_CONCURRENT: usize = 16;
 const LINES: u32 = 5000;
 
 /// Lists the pods that draining the node would end, those with the most GPUs first.
@@ -62,7 +62,7 @@ pub(crate) async fn plan(connection: &Connection, name: &str) -> Result<Vec<Drai
         found.push(drained(pod, to, &jobs));
     }
     let read = found.iter().map(|one| checkpoint(connection, one, &jobs));
-    let checkpoints = SideBySide::new(read, AT_ONCE).all().await;
+    let checkpoints = SideBySide::new(read, MAX_CONCURRENT).all().await;
     for (one, at) in found.iter_mut().zip(checkpoints) {
         one.checkpoint = at;
     }

@@ -13,7 +13,7 @@ use gpuctl_core::stats::exporters::exposition;
 /// Maximum number of nodes whose exporters are queried.
 pub(crate) const MOST: usize = 50;
 /// Exporters queried concurrently.
-const AT_ONCE: usize = 25;
+const MAX_CONCURRENT: usize = 25;
 /// Timeout for one exporter.
 const EACH_WITHIN: Duration = Duration::from_secs(4);
 
@@ -54,7 +54,9 @@ pub(crate) async fn read(
         let text = answer.map_err(|_| ExporterError::TooSlow)??;
         Ok::<_, ExporterError>(exposition::read(&text, &pod.node, now))
     };
-    let answers = SideBySide::new(pods.iter().map(ask), AT_ONCE).all().await;
+    let answers = SideBySide::new(pods.iter().map(ask), MAX_CONCURRENT)
+        .all()
+        .await;
     // Some exporters may fail: the nodes of the others are still shown.
     let (mut values, mut count, mut refused) = (Vec::new(), 0, None);
     for answer in answers {

@@ -9,7 +9,7 @@ use gpuctl_core::model::Pod;
 use gpuctl_core::stats::logs::first_error::{LogError, LogScan, earliest};
 
 /// Logs read concurrently.
-const AT_ONCE: usize = 16;
+const MAX_CONCURRENT: usize = 16;
 /// Number of last lines to read of each rank when the query has no start time.
 const LOOKED_AT: u32 = 20_000;
 
@@ -63,7 +63,7 @@ pub(crate) async fn first_error(
             read.map(|()| scan.finish())
         }
     });
-    let answers = SideBySide::new(reads, AT_ONCE).all().await;
+    let answers = SideBySide::new(reads, MAX_CONCURRENT).all().await;
     let (mut found, mut errors) = (LogsRead::default(), Vec::new());
     let mut whose = Vec::new();
     for (pod, answer) in pods.iter().zip(answers) {

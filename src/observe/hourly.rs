@@ -29,7 +29,7 @@ pub(crate) const NONE_SERVED: &str = "no pod with GPUs has this label or annotat
 const HOUR: i64 = 3600;
 
 /// Hours queried concurrently.
-const AT_ONCE: usize = 4;
+const MAX_CONCURRENT: usize = 4;
 
 /// The same for queries that include memory, which return far more data.
 const AT_ONCE_WITH_MEMORY: usize = 2;
@@ -84,7 +84,7 @@ impl RowQuery<'_> {
         if self.want().memory {
             AT_ONCE_WITH_MEMORY
         } else {
-            AT_ONCE
+            MAX_CONCURRENT
         }
     }
 

@@ -34,7 +34,7 @@ pub(crate) struct HistoryScope {
 }
 
 /// Maximum number of pods in one query.
-const AT_ONCE: usize = 150;
+const MAX_CONCURRENT: usize = 150;
 
 /// Queries about pods that run concurrently.
 const BESIDE: usize = 4;
@@ -207,7 +207,7 @@ impl PastQueries<'_, '_> {
             self.ask(&kube_state::about(what, names, label, self.seconds))
                 .await
         };
-        let parts = SideBySide::new(names.chunks(AT_ONCE).map(ask), BESIDE)
+        let parts = SideBySide::new(names.chunks(MAX_CONCURRENT).map(ask), BESIDE)
             .all_or_error()
             .await?;
         Ok(parts.into_iter().flatten().collect())

@@ -14,7 +14,7 @@ use gpuctl_core::stats::logs::progress;
 const PROGRESS_WITHIN: Duration = Duration::from_secs(1);
 
 /// Logs read concurrently.
-const AT_ONCE: usize = 16;
+const MAX_CONCURRENT: usize = 16;
 
 /// Reads the progress in percent by job index, from one log tail of rank 0 per running training.
 /// All reads together take at most a second.
@@ -36,7 +36,7 @@ pub(crate) async fn progress_of(
         ))
     });
     stream::iter(tails)
-        .buffer_unordered(AT_ONCE)
+        .buffer_unordered(MAX_CONCURRENT)
         .filter_map(|found| async move { found })
         .collect()
         .await

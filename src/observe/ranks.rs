@@ -30,7 +30,7 @@ const RAS_WITHIN: Duration = Duration::from_secs(20);
 const RAS_TRIED: usize = 3;
 /// Number of pods whose stacks are read; below it, how many are read concurrently.
 const STACKS_READ: usize = 64;
-const AT_ONCE: usize = 16;
+const MAX_CONCURRENT: usize = 16;
 const STACKS_WITHIN: Duration = Duration::from_secs(30);
 /// Maximum size of one response in bytes.
 const LARGEST: usize = 4 << 20;
@@ -99,7 +99,7 @@ async fn read_stacks(connection: &Connection, job: &Job, pods: &[&Pod], answers:
         .iter()
         .take(STACKS_READ)
         .map(|pod| async move { (*pod, dump(connection, job, pod).await) });
-    let dumps = SideBySide::new(dumps, AT_ONCE).all().await;
+    let dumps = SideBySide::new(dumps, MAX_CONCURRENT).all().await;
     let mut found = Vec::new();
     let mut silent: Vec<(String, Vec<String>)> = Vec::new();
     for (pod, (text, failure)) in dumps {

@@ -30,7 +30,7 @@ pub(crate) struct Found {
 }
 
 /// Jobs diagnosed concurrently.
-const AT_ONCE: usize = 8;
+const MAX_CONCURRENT: usize = 8;
 
 /// Gathers the facts about a job and diagnoses why it waits, failed or is slow.
 pub(crate) async fn found(
@@ -276,7 +276,7 @@ pub(crate) async fn all(
             context,
         )
     });
-    let answers = SideBySide::new(read, AT_ONCE).all().await;
+    let answers = SideBySide::new(read, MAX_CONCURRENT).all().await;
     let mut found = Vec::new();
     // A job that cannot be read must not hide the others.
     let mut last = None;

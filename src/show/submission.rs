@@ -135,7 +135,7 @@ fn next_command(created: &Created, waited: Option<WaitGoal>) -> String {
 async fn follow(run: &WrittenRun, created: &Created, context: &Context) -> Result<ExitCode, Error> {
     let terminal = &context.terminal;
     terminal.stream()?;
-    let log = SubmittedLog::of(&run.connection, created).await?;
+    let log = SubmittedLog::find(&run.connection, created).await?;
     let prefix = Prefix {
         rank: log.job.pods_wanted > 1,
         timestamps: false,

@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::cli::args::list::PAGE_SIZE;
 use crate::cli::defaults::get::{DefaultsSortKey, GetDefaults};
 use crate::context::Context;
-use crate::deploy::defaults::stored;
+use crate::deploy::defaults::parse_stored;
 use crate::observe::list;
 use crate::observe::rows::{ListRow, listing};
 use gpuctl_core::error::Error;
@@ -20,7 +20,7 @@ pub(crate) async fn run(args: &GetDefaults, context: &Context) -> Result<ExitCod
     context.terminal.set_format(options.format);
     let connection = context.connect().await?;
     list::run(&options, context, async |round| {
-        let found = stored(round.ask(|| connection.site().defaults()).await?)?;
+        let found = parse_stored(round.ask(|| connection.site().defaults()).await?)?;
         let rows = found.map_or_else(Vec::new, |(site, _)| site.rows());
         Ok(listing(rows, args.list.sort_by, (), &options, context))
     })

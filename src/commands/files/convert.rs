@@ -18,7 +18,7 @@ pub(crate) async fn run(args: &Convert, context: &Context) -> Result<ExitCode, E
         Format::Table
     };
     context.terminal.set_format(format);
-    let bytes = inputs::bytes(&args.file)?;
+    let bytes = inputs::read_bytes(&args.file)?;
     let invalid = |message: String| Error::new(ErrorName::NotConvertible, message);
     let text = String::from_utf8(bytes)
         .map_err(|_| invalid(format!("`{}` is not a text file", args.file)))?;

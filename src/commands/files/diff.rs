@@ -10,11 +10,11 @@ use serde_json::{Value, json};
 use crate::cli::files::diff::Diff;
 use crate::concurrent::SideBySide;
 use crate::context::Context;
-use crate::deploy::AT_ONCE;
+use crate::deploy::MAX_CONCURRENT;
 use crate::deploy::errors::supervisor_error;
 use crate::deploy::events::{DeployEvent, Reporter};
 use crate::deploy::plan::Plan;
-use crate::deploy::planned::{Planned, planned};
+use crate::deploy::planned::{PlannedFiles, read_plans};
 use crate::deploy::reapply::{Comparison, compare, masks, sources};
 use crate::deploy::warnings::DeduplicatedWarnings;
 use crate::deploy::{defaults, quota_plan, quotas};
@@ -34,11 +34,11 @@ pub(crate) async fn run(args: &Diff, context: &Context) -> Result<ExitCode, Erro
     let format: Format = args.output.into();
     context.terminal.set_format(format);
     let reporter = TerminalReporter::new(&context.terminal, format);
-    let Planned {
+    let PlannedFiles {
         connection,
         shared,
         plans,
-    } = planned(
+    } = read_plans(
         &args.files,
         &args.sets,
         &args.local.access()?,
@@ -61,7 +61,7 @@ pub(crate) async fn run(args: &Diff, context: &Context) -> Result<ExitCode, Erro
     let mut warned = DeduplicatedWarnings::default();
     let mut jobs = SideBySide::new(
         plans.into_iter().map(|plan| of_job(&connection, plan)),
-        AT_ONCE,
+        MAX_CONCURRENT,
     );
     for name in &names {
         let Some(job) = jobs.next().await else { break };

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use crate::cli::files::explain::Explain;
 use crate::context::Context;
-use crate::deploy::defaults::stored;
+use crate::deploy::defaults::parse_stored;
 use gpuctl_core::error::{Error, ErrorName};
 use gpuctl_manifest::spec::reference::scope_names;
 use gpuctl_manifest::spec::{DefaultRow, nearest};
@@ -52,7 +52,7 @@ pub(crate) async fn run(args: &Explain, context: &Context) -> Result<ExitCode, E
 /// Reads the site's defaults of a field. They are matched by the last part of the field's path.
 async fn of_site(field: &str, context: &Context) -> Result<Vec<DefaultRow>, Error> {
     let connection = context.connect().await?;
-    let found = stored(connection.site().defaults().await?)?;
+    let found = parse_stored(connection.site().defaults().await?)?;
     let rows = found.map_or_else(Vec::new, |(site, _)| site.rows());
     let last = field.rsplit('.').next().unwrap_or(field);
     Ok(rows

@@ -6,12 +6,12 @@ use std::process::ExitCode;
 use crate::cli::files::validate::Validate;
 use crate::concurrent::SideBySide;
 use crate::context::Context;
-use crate::deploy::AT_ONCE;
+use crate::deploy::MAX_CONCURRENT;
 use crate::deploy::decide::Decider;
 use crate::deploy::events::Reporter;
+use crate::deploy::existing_jobs::ExistingJobs;
 use crate::deploy::inputs::{self, InputDocument};
 use crate::deploy::local_files::FileAccess;
-use crate::deploy::namesakes::Namesakes;
 use crate::deploy::options::{DryRun, Mode, SubmitOptions};
 use crate::deploy::plan::{PlanningFacts, job, plan_each};
 use crate::deploy::shared;
@@ -38,7 +38,7 @@ pub(crate) async fn run(args: &Validate, context: &Context) -> Result<ExitCode, 
     let mut files = Vec::new();
     let mut readable = Vec::new();
     let access = args.local.access()?;
-    for name in inputs::names(&args.files)? {
+    for name in inputs::expand_all(&args.files)? {
         let (validated, documents) = look(&name, &access, &reporter)?;
         files.push(validated);
         readable.extend(documents);
@@ -104,7 +104,7 @@ fn look(
     list.extend(checks::found(&text, &documents));
     for input in one.documents.iter().filter(|input| job(input).is_some()) {
         // Without a cluster, reject only what no cluster would accept.
-        if let Err(error) = crate::deploy::plan::rendered_blindly(input) {
+        if let Err(error) = crate::deploy::plan::render_without_cluster(input) {
             list.push(of_error(&error, "unfit", Severity::Error));
         }
     }
@@ -210,7 +210,7 @@ async fn ask(
     reporter: &dyn Reporter,
 ) -> Result<(), Error> {
     let connection = context.connect().await?;
-    let mut facts = PlanningFacts::of(&connection).await?;
+    let mut facts = PlanningFacts::read(&connection).await?;
     let (shared, jobs): (Vec<InputDocument>, Vec<InputDocument>) =
         inputs.into_iter().partition(|input| job(input).is_none());
     facts.foresee(&shared);
@@ -245,7 +245,7 @@ async fn ask_about_jobs(
         dry_run: Some(DryRun::Server),
         ..SubmitOptions::default()
     };
-    let mut judging = Decider::new(&how, facts, connection);
+    let mut decider = Decider::new(&how, facts, connection);
     let named: Vec<(String, String)> = jobs
         .iter()
         .map(|input| (input.file.clone(), input.document.name().to_owned()))
@@ -265,19 +265,19 @@ async fn ask_about_jobs(
     planned
         .iter()
         .flatten()
-        .for_each(|plan| judging.add_planned(plan));
-    let namesakes = Namesakes::of(connection, planned.iter().flatten()).await;
+        .for_each(|plan| decider.add_planned(plan));
+    let existing_jobs = ExistingJobs::read(connection, planned.iter().flatten()).await;
     let asked = named
         .into_iter()
         .zip(planned)
         .map(async |((file, name), plan)| {
             let judged = match plan {
-                Ok(plan) => judging.decide(plan, 0, &namesakes).await,
+                Ok(plan) => decider.decide(plan, 0, &existing_jobs).await,
                 Err(error) => Err(error),
             };
             (file, name, judged)
         });
-    let mut answers = SideBySide::new(asked, AT_ONCE);
+    let mut answers = SideBySide::new(asked, MAX_CONCURRENT);
     while let Some((file, name, judged)) = answers.next().await {
         match judged {
             Ok(judged) => {

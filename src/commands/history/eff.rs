@@ -31,7 +31,7 @@ use gpuctl_view::{Format, document};
 const STEP: i64 = 300;
 
 /// Hours read concurrently.
-const AT_ONCE: usize = 3;
+const MAX_CONCURRENT: usize = 3;
 
 pub(crate) async fn run(args: &Eff, context: &Context) -> Result<ExitCode, Error> {
     let format: Format = args.output.into();
@@ -122,7 +122,7 @@ async fn sum(
         bar.inc(1);
         Ok::<_, Error>(answers)
     };
-    let mut hours = SideBySide::new(pieces.into_iter().map(read), AT_ONCE);
+    let mut hours = SideBySide::new(pieces.into_iter().map(read), MAX_CONCURRENT);
     let mut sums = Sums::default();
     while let Some(found) = hours.next().await {
         let ((history, usage), servers) = found?;

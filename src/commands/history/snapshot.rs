@@ -23,7 +23,7 @@ use gpuctl_view::{Format, document};
 const HOUR: i64 = 3600;
 
 /// Hours read concurrently.
-const AT_ONCE: usize = 3;
+const MAX_CONCURRENT: usize = 3;
 /// Seconds to search back for the latest snapshot.
 const LATEST: i64 = 3600;
 
@@ -150,7 +150,7 @@ async fn read(args: &SnapshotList, context: &Context) -> Result<Vec<view::Snapsh
         };
         Ok::<_, Error>(times.iter().map(one).collect::<Vec<_>>())
     };
-    let found = SideBySide::new(groups.into_iter().map(of_group), AT_ONCE)
+    let found = SideBySide::new(groups.into_iter().map(of_group), MAX_CONCURRENT)
         .all_or_error()
         .await;
     bar.finish_and_clear();

@@ -13,7 +13,7 @@ use crate::deploy::delete::{DeleteOptions, StartedDeletion, begin, end, report_c
 use crate::deploy::events::Reporter;
 use crate::deploy::local_files::FileAccess;
 use crate::deploy::pool_deletion::{self, PoolDeletion};
-use crate::deploy::{self, AT_ONCE, inputs, quota_deletion};
+use crate::deploy::{self, MAX_CONCURRENT, inputs, quota_deletion};
 use crate::lookup;
 use crate::show::reporter::TerminalReporter;
 use gpuctl_cluster::Connection;
@@ -167,7 +167,7 @@ impl DeletionRun<'_> {
             ..
         } = *self;
         // Ask for confirmation of one job at a time.
-        let at_once = if of_job.ask { 1 } else { AT_ONCE };
+        let at_once = if of_job.ask { 1 } else { MAX_CONCURRENT };
         let jobs = items.iter().filter_map(|item| match item {
             DeleteItem::Job(name) => Some(name),
             _ => None,
@@ -225,7 +225,7 @@ impl DeletionRun<'_> {
             let ended = end(connection, &begun, start, of_job, reporter).await;
             (begun, ended)
         });
-        let mut ending = SideBySide::new(ending, AT_ONCE);
+        let mut ending = SideBySide::new(ending, MAX_CONCURRENT);
         while let Some((begun, ended)) = ending.next().await {
             progress.inc(1);
             let answer = match ended {

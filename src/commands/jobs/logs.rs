@@ -21,7 +21,7 @@ use gpuctl_view::jobs::logs::{PodLogLine, Prefix};
 use gpuctl_view::{self as view, Format, document};
 
 /// Logs read concurrently.
-const AT_ONCE: usize = 16;
+const MAX_CONCURRENT: usize = 16;
 
 pub(crate) async fn run(args: &Logs, context: &Context) -> Result<ExitCode, Error> {
     let format: Format = args.output.into();
@@ -76,7 +76,7 @@ async fn read(
             .logs()
             .matching(&job.namespace, &pod.name, query, most, wanted)
     });
-    let answers = SideBySide::new(reads, AT_ONCE).all().await;
+    let answers = SideBySide::new(reads, MAX_CONCURRENT).all().await;
     let (mut found, mut broken) = (PodLines::default(), Vec::new());
     let warn = |text: String| context.terminal.warn(&text);
     for (pod, answer) in pods.iter().zip(answers) {

@@ -9,7 +9,7 @@ use crate::cli::jobs::run::{RunArgs, RunFormat};
 use crate::context::Context;
 use crate::deploy::inputs::InputDocument;
 use crate::deploy::local_files::{FileAccess, attach};
-use crate::deploy::names::named;
+use crate::deploy::names::with_unique_names;
 use crate::deploy::options::DryRun;
 use crate::deploy::options::Mode;
 use crate::show::submission;
@@ -59,7 +59,7 @@ pub(crate) async fn run(args: &RunArgs, context: &Context) -> Result<ExitCode, E
         }
         .into());
     }
-    let documents = named(documents, args.generate_name)?;
+    let documents = with_unique_names(documents, args.generate_name)?;
     submission::submit(
         documents,
         &args.submit.options(Mode::default()),

@@ -6,7 +6,7 @@ use futures::future::join;
 
 use crate::cli::pools::describe::DescribePool;
 use crate::context::Context;
-use crate::deploy::pools::missing;
+use crate::deploy::pools::pool_not_found;
 use crate::observe::live::OF_NODES;
 use crate::observe::optional_metrics::OptionalMetrics;
 use crate::observe::pools::{look, warn_of};

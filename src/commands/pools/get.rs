@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::cli::args::list::PAGE_SIZE;
 use crate::cli::pools::get::{GetPools, PoolSortKey};
 use crate::context::Context;
-use crate::deploy::pools::missing;
+use crate::deploy::pools::pool_not_found;
 use crate::observe::kept::KeptAnswer;
 use crate::observe::list::{self, Round};
 use crate::observe::live::OF_NODES;

@@ -152,7 +152,7 @@ fn parsed(key: &SettingKey, value: &str) -> Result<Value, Error> {
 }
 
 fn stdin() -> Result<String, Error> {
-    let text = String::from_utf8(inputs::bytes("-")?);
+    let text = String::from_utf8(inputs::read_bytes("-")?);
     Ok(text
         .map_err(|_| Error::usage("stdin is not text"))?
         .trim()

@@ -118,7 +118,7 @@ fn values(args: &CreateSecret) -> Result<BTreeMap<String, Vec<u8>>, Error> {
             |(key, path)| (key.to_owned(), path),
         );
         // Do not repeat an unreadable path: it may be a secret value passed by mistake.
-        let read = inputs::bytes(path).map_err(|error| {
+        let read = inputs::read_bytes(path).map_err(|error| {
             let told = Error::new(
                 error.name,
                 format!("the file for key `{key}` cannot be read"),
@@ -158,7 +158,7 @@ fn password(args: &CreateSecret) -> Result<String, Error> {
                 .hint("`--password-stdin`, or `--password-env VARIABLE`"),
         );
     }
-    let text = String::from_utf8(inputs::bytes("-")?)
+    let text = String::from_utf8(inputs::read_bytes("-")?)
         .map_err(|_| Error::usage("the password on stdin is not text"))?;
     // `echo` and editors append a newline that is not part of the password.
     let password = text.trim_end_matches(['\n', '\r']).to_owned();

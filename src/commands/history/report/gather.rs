@@ -19,7 +19,7 @@ use gpuctl_core::stats::history::serving_hours::ServingHours;
 use gpuctl_view::history::report::HourPoint;
 
 /// Hours read concurrently.
-const AT_ONCE: usize = 3;
+const MAX_CONCURRENT: usize = 3;
 
 impl GroupBy {
     /// Converts the key to the form that kube-state-metrics uses in label names.
@@ -162,7 +162,7 @@ pub(super) async fn gather(
             grouping.groups(&history).into_iter().map(account).collect();
         Ok::<_, Error>((accounts, history))
     };
-    let mut read = SideBySide::new(pieces.into_iter().map(read_hour), AT_ONCE);
+    let mut read = SideBySide::new(pieces.into_iter().map(read_hour), MAX_CONCURRENT);
     let mut gathered = Gathered::default();
     let mut jobs = JobTimes::new(args.checkpoint.map_or(0.0, |span| span.as_secs_f64()));
     while let Some(found) = read.next().await {

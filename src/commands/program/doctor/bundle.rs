@@ -32,7 +32,7 @@ const JOBS: usize = 30;
 /// Maximum number of reads of a command that depend on each other.
 const ROUNDS: usize = 24;
 /// Items fetched concurrently.
-const AT_ONCE: usize = 8;
+const MAX_CONCURRENT: usize = 8;
 
 /// Captures the cluster and Prometheus into a file.
 pub(crate) async fn write(
@@ -195,7 +195,7 @@ async fn fill(
             let answer = fetch(&question, connection, prometheus).await;
             (question, answer)
         });
-        let mut fetched = fetched.buffer_unordered(AT_ONCE);
+        let mut fetched = fetched.buffer_unordered(MAX_CONCURRENT);
         while let Some((question, answer)) = fetched.next().await {
             match answer {
                 Some(kept) => bundle.keep(question, kept),
