@@ -113,7 +113,7 @@ impl Site {
     }
 
     /// Reports why no defaults are applied, if there may be some.
-    pub(crate) fn tell(&self, connection: Option<&Connection>, reporter: &dyn Reporter) {
+    pub(crate) fn report(&self, connection: Option<&Connection>, reporter: &dyn Reporter) {
         match self {
             Self::Unreadable(problem) => {
                 reporter.warn(&not_applied(problem));
@@ -140,7 +140,7 @@ impl Site {
                         reporter.note(message);
                         cache.put(&key, &true);
                     }
-                    None => reporter.tell(DeployEvent::Detail(message)),
+                    None => reporter.report(DeployEvent::Detail(message)),
                 }
             }
             Self::None | Self::Known(_) => {}

@@ -210,10 +210,10 @@ pub(crate) fn report_claims(deletion: &StartedDeletion, reporter: &dyn Reporter)
             "kept with its data: {}; `gpuctl delete job {namespace}/{name} --purge` deletes it",
             kept.join(", ")
         );
-        reporter.tell(DeployEvent::Announcement(&message));
+        reporter.report(DeployEvent::Announcement(&message));
     }
     if !purged.is_empty() {
-        reporter.tell(DeployEvent::Announcement(&format!(
+        reporter.report(DeployEvent::Announcement(&format!(
             "deleted with its data: {}",
             purged.join(", ")
         )));

@@ -16,11 +16,11 @@ use crate::deploy::decide::{Decider, Decision};
 use crate::deploy::delete;
 use crate::deploy::errors::{submit_error, update_error, with_leftovers};
 use crate::deploy::events::{Done, Reporter};
+use crate::deploy::existing_jobs::ExistingJobs;
 use crate::deploy::interrupt::Interruption;
 use crate::deploy::names::suffix;
-use crate::deploy::existing_jobs::ExistingJobs;
 use crate::deploy::plan::{Plan, job};
-use crate::deploy::reapply::{Action, lost};
+use crate::deploy::reapply::{Action, replacement_loss};
 use crate::deploy::report::{changed_fields, outcome};
 use crate::deploy::run_summary::RunSummary;
 use gpuctl_cluster::{Connection, Effects, Progress};
@@ -246,8 +246,11 @@ impl<'w> Writer<'w> {
         if self.is_stopped.get() {
             return Ok(None);
         }
-        self.reporter
-            .note(&format!("{}: {}", previous.name, lost(previous)));
+        self.reporter.note(&format!(
+            "{}: {}",
+            previous.name,
+            replacement_loss(previous)
+        ));
         state.phase.set(Phase::Deleting);
         let grace = job(&plan.input)
             .and_then(|job| job.grace_period)

@@ -43,11 +43,11 @@ pub(crate) struct Unreadable {
 
 impl Unreadable {
     /// Reports every error except the last, and returns that one.
-    pub(crate) fn tell(mut self, reporter: &dyn Reporter) -> Error {
+    pub(crate) fn report(mut self, reporter: &dyn Reporter) -> Error {
         let last = self.failed.pop().expect("an unreadable file has an error");
         self.failed
             .iter()
-            .for_each(|failed| reporter.tell(DeployEvent::Failed(&failed.error)));
+            .for_each(|failed| reporter.report(DeployEvent::Failed(&failed.error)));
         last.error
     }
 }
@@ -65,7 +65,7 @@ impl Inputs {
     pub(crate) fn warn(&self, reporter: &dyn Reporter) {
         self.warnings
             .iter()
-            .for_each(|problems| reporter.tell(DeployEvent::Problems(problems)));
+            .for_each(|problems| reporter.report(DeployEvent::Problems(problems)));
         // Documents of one file are adjacent.
         for file_documents in self
             .documents
@@ -79,7 +79,7 @@ impl Inputs {
                 plain_secrets(&file_documents[0].file, &file_documents[0].text, &documents);
             problems
                 .iter()
-                .for_each(|problems| reporter.tell(DeployEvent::Problems(problems)));
+                .for_each(|problems| reporter.report(DeployEvent::Problems(problems)));
         }
     }
 }

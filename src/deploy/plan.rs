@@ -137,7 +137,7 @@ pub(crate) fn report_all_but_last(reporter: &dyn Reporter, mut errors: Vec<Error
     let last = errors.pop().expect("a failed reading has an error");
     errors
         .iter()
-        .for_each(|error| reporter.tell(DeployEvent::Failed(error)));
+        .for_each(|error| reporter.report(DeployEvent::Failed(error)));
     last
 }
 
@@ -170,7 +170,7 @@ pub(crate) async fn plan_each(
     facts: &PlanningFacts,
     reporter: &dyn Reporter,
 ) -> Result<Vec<Result<Plan, Error>>, Error> {
-    facts.site.tell(connection, reporter);
+    facts.site.report(connection, reporter);
     let filled: Vec<Result<(), Error>> = inputs
         .iter_mut()
         .map(|input| facts.site.fill(input).map_or(Ok(()), Err))
@@ -180,8 +180,8 @@ pub(crate) async fn plan_each(
         // Each of these reads costs requests, so only documents that need them cause them.
         let any_job =
             |predicate: fn(&JobDocument) -> bool| inputs.iter().filter_map(job).any(predicate);
-        if any_job(Queueing::concerns) {
-            queueing = Some(Queueing::of(connection).await?);
+        if any_job(Queueing::is_needed_for) {
+            queueing = Some(Queueing::read(connection).await?);
         }
         if any_job(needs_optional_apis) {
             served = Some(connection.services().served().await?);

@@ -171,7 +171,7 @@ pub(crate) fn report_namespace_access(home: PoolNamespace, private: bool, report
             "every user may read pools and the site's defaults in namespace gpuctl-system \
              (--private prevents that)",
         ),
-        PoolNamespace::Unread if !private => reporter.tell(DeployEvent::Lack(
+        PoolNamespace::Unread if !private => reporter.report(DeployEvent::MissingRight(
             "you may not create roles: other users cannot read the definitions of pools in \
              namespace gpuctl-system",
         )),

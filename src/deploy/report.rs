@@ -15,18 +15,18 @@ use gpuctl_manifest::render::pods_in_all;
 /// Lists the changed fields of each object.
 pub(crate) fn changed_fields(plan: &Plan, live: &Value, effects: &Effects) -> Vec<String> {
     let masks = masks(&plan.rendered, live);
-    let mut found = Vec::new();
+    let mut lines = Vec::new();
     for (object, effect) in &effects.objects {
         match effect {
-            Effect::Made => found.push(format!("{} is new", label(object))),
+            Effect::Made => lines.push(format!("{} is new", label(object))),
             Effect::Changed { live, wanted } => {
-                found.extend(
+                lines.extend(
                     changes(live, wanted, &masks)
                         .into_iter()
                         .map(|line| format!("{} {line}", label(object))),
                 );
             }
-            Effect::Repaired(repair) => found.extend(
+            Effect::Repaired(repair) => lines.extend(
                 repair
                     .changes
                     .iter()
@@ -35,23 +35,23 @@ pub(crate) fn changed_fields(plan: &Plan, live: &Value, effects: &Effects) -> Ve
             Effect::Nothing | Effect::Fixed { .. } | Effect::Conflict(_) => {}
         }
     }
-    found.extend(
+    lines.extend(
         effects
             .stale
             .iter()
-            .map(|one| format!("{} is deleted", one.label())),
+            .map(|part| format!("{} is deleted", part.label())),
     );
-    found
+    lines
 }
 
 /// Describes a submitted job.
 pub(crate) fn outcome(plan: &Plan, live: &Value, dry_run: bool) -> Created {
     let job = job(&plan.input).expect("only jobs are rendered");
     let pool = job.resources.pool.as_ref().map(|pool| pool.value.clone());
-    let place = pool
+    let destination = pool
         .clone()
         .unwrap_or_else(|| plan.target.namespace.clone());
-    let made_at = live
+    let creation_time = live
         .pointer("/metadata/creationTimestamp")
         .and_then(Value::as_str);
     Created {
@@ -60,11 +60,11 @@ pub(crate) fn outcome(plan: &Plan, live: &Value, dry_run: bool) -> Created {
         kind: job.kind.word(),
         // A new job has no pods yet.
         status: "pending".to_owned(),
-        created_at: made_at.and_then(|text| text.parse::<Timestamp>().ok()),
+        created_at: creation_time.and_then(|text| text.parse::<Timestamp>().ok()),
         message: if dry_run {
-            format!("would be submitted to {place}")
+            format!("would be submitted to {destination}")
         } else {
-            format!("submitted to {place}")
+            format!("submitted to {destination}")
         },
         namespace: plan.target.namespace.clone(),
         pods: pods_in_all(job).into(),

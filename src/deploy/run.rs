@@ -8,9 +8,9 @@ use crate::deploy::MAX_CONCURRENT;
 use crate::deploy::decide::{Decider, Decision};
 use crate::deploy::events::{DeployEvent, Done, Reporter};
 use crate::deploy::execute::Writer;
+use crate::deploy::existing_jobs::ExistingJobs;
 use crate::deploy::inputs::InputDocument;
 use crate::deploy::interrupt::Interruption;
-use crate::deploy::existing_jobs::ExistingJobs;
 use crate::deploy::options::{Mode, SubmitOptions, WaitGoal};
 use crate::deploy::plan::{Plan, PlanningFacts, job};
 use crate::deploy::reapply::Action;
@@ -93,7 +93,7 @@ impl Run<'_> {
         };
         if single && let Some(failed) = summary.failed.pop() {
             let task = Task::writing(failed.document.kind, mode.changes());
-            reporter.tell(DeployEvent::Task(Some(task)));
+            reporter.report(DeployEvent::Task(Some(task)));
             return Err(failed.error);
         }
         report_failures(&summary.failed, mode, reporter);
@@ -215,7 +215,7 @@ impl Run<'_> {
             .done
             .first()
             .map(|created| Task::writing(created.kind, self.options.mode.changes()));
-        self.reporter.tell(DeployEvent::Task(task));
+        self.reporter.report(DeployEvent::Task(task));
         let goal = if self.options.follow {
             Some(WaitGoal::Started)
         } else {
@@ -275,7 +275,7 @@ async fn decide_all(
                     .plan
                     .notes
                     .iter()
-                    .for_each(|note| reporter.tell(DeployEvent::Report(note)));
+                    .for_each(|note| reporter.report(DeployEvent::Report(note)));
                 // An unchanged job is not written, so its warnings are not repeated.
                 if !matches!(decision.step, Action::Nothing) {
                     warnings.add(decision.plan.job_name(), &decision.warnings);
@@ -292,7 +292,7 @@ async fn decide_all(
             }
         }
     }
-    warnings.tell(documents, reporter);
+    warnings.report(documents, reporter);
     (decisions, undecided.into())
 }
 
@@ -300,9 +300,9 @@ async fn decide_all(
 pub(crate) fn report_failures(failed: &[FailedDocument], mode: Mode, reporter: &dyn Reporter) {
     for FailedDocument { document, error } in failed {
         let task = Task::writing(document.kind, mode.changes());
-        reporter.tell(DeployEvent::Task(Some(task)));
+        reporter.report(DeployEvent::Task(Some(task)));
         let error = error.clone().during(format!("{document} failed"));
-        reporter.tell(DeployEvent::Failed(&error));
+        reporter.report(DeployEvent::Failed(&error));
     }
 }
 

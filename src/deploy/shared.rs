@@ -58,9 +58,9 @@ pub(crate) async fn refusals<'i>(
         return Ok(failed);
     }
     let connection = context.connect().await?;
-    reporter.tell(DeployEvent::LookingBegins);
+    reporter.report(DeployEvent::ReadingBegins);
     for input in inputs {
-        reporter.tell(DeployEvent::Task(Some(Task::writing(
+        reporter.report(DeployEvent::Task(Some(Task::writing(
             input.document.kind(),
             options.mode.changes(),
         ))));
@@ -76,7 +76,7 @@ pub(crate) async fn refusals<'i>(
             ));
         }
     }
-    reporter.tell(DeployEvent::LookingEnds);
+    reporter.report(DeployEvent::ReadingEnds);
     Ok(failed)
 }
 
@@ -97,7 +97,7 @@ pub(crate) async fn write(
     }
     let connection = context.connect().await?;
     for input in inputs {
-        reporter.tell(DeployEvent::Task(Some(Task::writing(
+        reporter.report(DeployEvent::Task(Some(Task::writing(
             input.document.kind(),
             options.mode.changes(),
         ))));

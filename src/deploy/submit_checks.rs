@@ -37,7 +37,7 @@ fn refuse_other_kinds(inputs: &[InputDocument], options: &SubmitOptions) -> Resu
     let Some(only) = options.only_kind else {
         return Ok(());
     };
-    let is_other = |input: &&InputDocument| DocumentKind::of(&input.document) != only;
+    let is_other = |input: &&InputDocument| DocumentKind::from_document(&input.document) != only;
     let others: Vec<String> = inputs
         .iter()
         .filter(is_other)

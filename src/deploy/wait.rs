@@ -164,7 +164,7 @@ impl JobWait<'_> {
             (Status::Succeeded, _) | (Status::Running, WaitGoal::Running | WaitGoal::Started) => {
                 created.message = describe_result(job, state, self.start.elapsed());
                 let message = format!("{}: {}", created.job_id, created.message);
-                self.reporter.tell(DeployEvent::Announcement(&message));
+                self.reporter.report(DeployEvent::Announcement(&message));
                 Ok(true)
             }
             // A training that failed after it started has a log that can be followed.

@@ -31,7 +31,7 @@ impl DeduplicatedWarnings {
 
     /// Reports the warnings. `document_count` is the number of documents in the run: a single
     /// document is not named.
-    pub(crate) fn tell(&self, document_count: usize, reporter: &dyn Reporter) {
+    pub(crate) fn report(&self, document_count: usize, reporter: &dyn Reporter) {
         self.0
             .iter()
             .for_each(|warning| reporter.warn(&warning.text(document_count)));

@@ -75,7 +75,7 @@ impl<'c> OptionalMetrics<'c> {
         };
         if nodes.len() > exporters::MOST {
             let most = exporters::MOST;
-            self.tell(&format!(
+            self.report(&format!(
                 "{why}; exporters are queried directly for at most {most} nodes, but {} are shown",
                 nodes.len()
             ));
@@ -88,12 +88,12 @@ impl<'c> OptionalMetrics<'c> {
                 } else {
                     format!("the exporters of {nodes} nodes")
                 };
-                self.tell(&format!("{why}; values are read directly from {from}"));
+                self.report(&format!("{why}; values are read directly from {from}"));
                 Some(moment)
             }
             Err(lack) => {
                 self.context.terminal.detail(&format!("exporters: {lack}"));
-                self.tell(&why);
+                self.report(&why);
                 None
             }
         }
@@ -161,13 +161,13 @@ impl<'c> OptionalMetrics<'c> {
             Ok(answer) => Ok(Some(answer)),
             Err(error) if context.require_metrics => Err(error),
             Err(error) => {
-                self.tell(&error.to_string());
+                self.report(&error.to_string());
                 Ok(None)
             }
         }
     }
 
-    fn tell(&self, why: &str) {
+    fn report(&self, why: &str) {
         // Delay the warning: the exporters may still provide the metrics.
         if self.by_exporters.get() {
             self.failure.replace(Some(why.to_owned()));
@@ -190,7 +190,7 @@ impl<'c> OptionalMetrics<'c> {
         let facts = ApiFacts::of(&stock.inventory, stock.consumers.as_ref());
         let readings = devices::read(moment, &stock.inventory, &facts);
         if readings.devices.is_empty() && stock.inventory.hosts.iter().any(NodeUsage::has_gpus) {
-            self.tell(
+            self.report(
                 "Prometheus has no samples of this cluster's GPUs; is a GPU exporter running \
                  and scraped?",
             );

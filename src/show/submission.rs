@@ -180,7 +180,7 @@ fn show_rendered(
     plans
         .iter()
         .for_each(|plan| warned.add(plan.job_name(), &plan.rendered.warnings));
-    warned.tell(plans.len(), reporter);
+    warned.report(plans.len(), reporter);
     let objects: Vec<&Value> = plans
         .iter()
         .flat_map(|plan| &plan.rendered.objects)
@@ -197,7 +197,7 @@ fn show_rendered(
             .flat_map(|plan| local_files::lines(&plan.input.attached.files));
         lines
             .chain(files)
-            .for_each(|line| reporter.tell(DeployEvent::Report(&line)));
+            .for_each(|line| reporter.report(DeployEvent::Report(&line)));
     }
     let text = match format {
         Format::Json => json(&ObjectList::of(objects)),

@@ -14,7 +14,7 @@ use crate::deploy::MAX_CONCURRENT;
 use crate::deploy::errors::supervisor_error;
 use crate::deploy::events::{DeployEvent, Reporter};
 use crate::deploy::plan::Plan;
-use crate::deploy::planned::{PlannedFiles, read_plans};
+use crate::deploy::planned_files::{PlannedFiles, read_plans};
 use crate::deploy::reapply::{Comparison, compare, masks, sources};
 use crate::deploy::warnings::DeduplicatedWarnings;
 use crate::deploy::{defaults, quota_plan, quotas};
@@ -53,7 +53,7 @@ pub(crate) async fn run(args: &Diff, context: &Context) -> Result<ExitCode, Erro
     let files = plans
         .iter()
         .flat_map(|plan| local_files::lines(&plan.input.attached.files));
-    files.for_each(|line| reporter.tell(DeployEvent::Report(&line)));
+    files.for_each(|line| reporter.report(DeployEvent::Report(&line)));
     let names: Vec<String> = plans
         .iter()
         .map(|plan| plan.job_name().to_owned())
@@ -70,7 +70,7 @@ pub(crate) async fn run(args: &Diff, context: &Context) -> Result<ExitCode, Erro
         found.extend(differences);
     }
     drop(jobs);
-    warned.tell(names.len(), &reporter);
+    warned.report(names.len(), &reporter);
     let answer = document(
         format,
         &found
@@ -246,7 +246,7 @@ async fn of_shared(
             let mut found = Vec::new();
             let described = quota_plan::objects(connection, quota, reporter).await?;
             let stale = quota_plan::stale(connection, quota, &described).await?;
-            quotas::tell_elsewhere(connection, quota, reporter).await;
+            quotas::warn_of_other_namespaces(connection, quota, reporter).await;
             for (space, objects) in described {
                 let there = connection
                     .writes()

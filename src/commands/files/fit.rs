@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use crate::cli::files::fit::FitArgs;
 use crate::context::Context;
 use crate::deploy::fit::fit;
-use crate::deploy::planned::{PlannedFiles, read_plans};
+use crate::deploy::planned_files::{PlannedFiles, read_plans};
 use crate::observe::starts;
 use crate::show::reporter::TerminalReporter;
 use gpuctl_core::error::Error;

@@ -68,7 +68,7 @@ fn look(
     let mut one = match inputs::read(&[name.to_owned()], &[], access) {
         Ok(found) => found,
         Err(unreadable) => {
-            let error = unreadable.tell(reporter);
+            let error = unreadable.report(reporter);
             let Some(problems) = error.problems else {
                 return Err(error);
             };

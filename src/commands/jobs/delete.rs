@@ -264,7 +264,7 @@ impl DeletionRun<'_> {
 /// Lists the objects in files, last first.
 fn items_in(files: &[String], reporter: &dyn Reporter) -> Result<Vec<DeleteItem>, Error> {
     let inputs = inputs::read(files, &[], &FileAccess::Unread)
-        .map_err(|unreadable| unreadable.tell(reporter))?;
+        .map_err(|unreadable| unreadable.report(reporter))?;
     let item = |document: &Document| match document {
         Document::Job(job) => DeleteItem::Job(match &job.namespace {
             Some(space) => format!("{}/{}", space.value, job.name.value),

@@ -22,7 +22,7 @@ pub(crate) async fn run(args: &DescribePool, context: &Context) -> Result<ExitCo
     let (mut seen, moment) = (seen?, moment?);
     seen.measure(&cells, moment.as_ref());
     let Some(pool) = seen.pools.pop() else {
-        return Err(missing(&args.name, &seen.stock.inventory, &connection).await);
+        return Err(pool_not_found(&args.name, &seen.stock.inventory, &connection).await);
     };
     warn_of(&seen, context);
     let text = document(args.output.into(), &pool_description::document(&pool));

@@ -47,7 +47,7 @@ pub(crate) async fn run(args: &GetPools, context: &Context) -> Result<ExitCode, 
             .iter()
             .find(|name| round.first && !seen.pools.iter().any(|pool| pool.name == **name))
         {
-            return Err(missing(name, &seen.stock.inventory, &connection).await);
+            return Err(pool_not_found(name, &seen.stock.inventory, &connection).await);
         }
         let mut found = seen.pools;
         found.retain(|pool| args.names.is_empty() || args.names.contains(&pool.name));

@@ -27,7 +27,7 @@ pub(crate) async fn read_plans(
     reporter: &dyn Reporter,
 ) -> Result<PlannedFiles, Error> {
     let inputs =
-        inputs::read(files, overrides, access).map_err(|unreadable| unreadable.tell(reporter))?;
+        inputs::read(files, overrides, access).map_err(|unreadable| unreadable.report(reporter))?;
     inputs.warn(reporter);
     let (shared, jobs): (Vec<InputDocument>, Vec<InputDocument>) =
         with_unique_names(inputs.documents, false)?
