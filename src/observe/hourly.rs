@@ -222,7 +222,7 @@ pub(crate) async fn of_cluster(
         .buffer_unordered(question.at_once());
     let found: Result<BTreeMap<usize, Vec<HourlyRow>>, Error> = all.try_collect().await;
     bar.finish_and_clear();
-    crate::observe::metrics::tell_warnings(context, &past.prometheus);
+    crate::observe::metrics::print_warnings(context, &past.prometheus);
     if asked.get() == begins_asked && silent.get() == begins_asked && begins_asked > 0 {
         warn_of_silence(&past, context);
     }

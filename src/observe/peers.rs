@@ -58,7 +58,7 @@ pub(crate) async fn running(
         step,
     };
     let pods = Pods::named(&job.namespace, holding);
-    let cells = OptionalMetrics::by_names(context, connection, WINDOW);
+    let cells = OptionalMetrics::for_names(context, connection, WINDOW);
     let asked = query::gauges(&peers::READ, Some(&pods));
     let nodes = names_of_nodes(job);
     let beside = bottlenecks::query(&pods, &nodes);
@@ -133,7 +133,7 @@ pub(crate) async fn faults(
     };
     // The range vector ends here and reaches back over both sides of the failure.
     let end = (UnixSeconds::from(ended) + AROUND).min(UnixSeconds::from(context.now()));
-    let cells = OptionalMetrics::by_names(context, connection, WINDOW);
+    let cells = OptionalMetrics::for_names(context, connection, WINDOW);
     let asked = query::xids(2 * AROUND);
     let Some(series) = cells
         .optional(async |prometheus| Ok(prometheus.at(&asked, end).await?))

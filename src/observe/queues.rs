@@ -37,7 +37,7 @@ pub(crate) async fn rows(
         Err(failure) => return Err(failure),
     };
     let jobs = &selection.jobs;
-    let readings = live::of_jobs(moment, jobs.iter());
+    let readings = live::job_readings(moment, jobs.iter());
     let home = namespace.or(selection.narrowed_to.as_deref());
     let row = |queue: Queue| {
         // A mean over some of a queue's jobs would be misleading.

@@ -29,7 +29,7 @@ pub(crate) async fn forecast(
     if gpus == 0 || nodes.is_empty() {
         return Ok(None);
     }
-    let cells = OptionalMetrics::by_names(context, connection, DAYS * 86_400);
+    let cells = OptionalMetrics::for_names(context, connection, DAYS * 86_400);
     let read = cells.optional(async |prometheus| {
         let ask = async |what| {
             prometheus

@@ -44,7 +44,7 @@ pub(crate) fn of_clock(
 }
 
 /// Checks the scrape interval, the retention, kube-state-metrics, and the number of clusters.
-pub(super) async fn of_store(
+pub(super) async fn check_store(
     prometheus: &Prometheus<'_>,
     connection: &Connection,
     now: Timestamp,

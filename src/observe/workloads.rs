@@ -103,7 +103,7 @@ pub(crate) async fn read(
         .iter()
         .filter(|pod| pod.gpus > GpuCount::ZERO && !pod.ended());
     let moment = cells
-        .or_exporters(
+        .or_read_exporters(
             moment,
             holding
                 .filter_map(|pod| pod.node.as_deref().map(ToOwned::to_owned))

@@ -114,7 +114,7 @@ async fn pods<T>(
         .prometheus
         .at(&kube_state::holders(seconds), end)
         .await?;
-    crate::observe::metrics::tell_warnings(context, &past.prometheus);
+    crate::observe::metrics::print_warnings(context, &past.prometheus);
     let of = |name: &str| {
         answer
             .iter()

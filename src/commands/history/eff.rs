@@ -46,7 +46,7 @@ pub(crate) async fn run(args: &Eff, context: &Context) -> Result<ExitCode, Error
         return Err(meant.nowhere(&args.start));
     };
     let sums = sum(&meant, &past, pieces(first, last), context).await?;
-    crate::observe::metrics::tell_warnings(context, &past.prometheus);
+    crate::observe::metrics::print_warnings(context, &past.prometheus);
     let mut tops = sums.tops.iter();
     let (Some(top), other) = (tops.next(), tops.next()) else {
         return Err(meant.nowhere(&args.start));

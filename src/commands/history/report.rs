@@ -80,7 +80,7 @@ pub(crate) async fn run(args: &Report, context: &Context) -> Result<ExitCode, Er
     } else {
         BTreeMap::new()
     };
-    metrics::tell_warnings(context, &past.prometheus);
+    metrics::print_warnings(context, &past.prometheus);
     warn_of_gaps(args, &gathered, context);
     let groups = rows(args, gathered.groups, &costs, &quotas);
     let mut total = Group::default();

@@ -59,7 +59,7 @@ pub(crate) async fn latest(args: &Latest, context: &Context) -> Result<ExitCode,
             break;
         }
     }
-    crate::observe::metrics::tell_warnings(context, &past.prometheus);
+    crate::observe::metrics::print_warnings(context, &past.prometheus);
     let Some(found) = found else {
         return Err(silent(&past));
     };
@@ -154,6 +154,6 @@ async fn read(args: &SnapshotList, context: &Context) -> Result<Vec<view::Snapsh
         .all_or_error()
         .await;
     bar.finish_and_clear();
-    crate::observe::metrics::tell_warnings(context, &past.prometheus);
+    crate::observe::metrics::print_warnings(context, &past.prometheus);
     Ok(found?.into_iter().flatten().collect())
 }

@@ -7,7 +7,7 @@ use futures::future::{join, join5};
 use crate::cli::jobs::describe::DescribeJob;
 use crate::context::Context;
 use crate::lookup::{self, LookupPurpose};
-use crate::observe::live::{self, OF_JOBS};
+use crate::observe::live::{self, JOB_QUANTITIES};
 use crate::observe::optional_metrics::OptionalMetrics;
 use crate::observe::progress::tail;
 use gpuctl_cluster::{Connection, Failure};
@@ -183,14 +183,14 @@ async fn work(
     let pods = Pods::named(&job.namespace, current);
     let curves = query::gauges(&[Quantity::Utilization], Some(&pods));
     let asked = cells.optional(async |prometheus| {
-        let moment = live::read(prometheus, &OF_JOBS, Some(&pods));
+        let moment = live::read(prometheus, &JOB_QUANTITIES, Some(&pods));
         let (moment, series) = join(moment, prometheus.range(&curves, window)).await;
         Ok((moment?, series?))
     });
     let Some((moment, series)) = asked.await? else {
         return Ok(None);
     };
-    let readings = live::of_jobs(&moment, std::iter::once(job));
+    let readings = live::job_readings(&moment, std::iter::once(job));
     let alive = |at: Option<jiff::Timestamp>| at.map(jiff::Timestamp::as_millisecond);
     let lifetimes: Lifetimes = job
         .pods

@@ -11,7 +11,7 @@ use crate::context::Context;
 use crate::lookup::{self, LookupPurpose};
 use crate::observe::at_time;
 use crate::observe::list::{self, ListOptions, Listing, Round};
-use crate::observe::live::{self, OF_JOBS};
+use crate::observe::live::{self, JOB_QUANTITIES};
 use crate::observe::optional_metrics::OptionalMetrics;
 use crate::observe::progress::progress_of;
 use gpuctl_cluster::{Connection, Selection, Wanted};
@@ -121,7 +121,7 @@ impl JobListing<'_> {
         let quantities: &[Quantity] = if self.options.format == Format::Name {
             &[]
         } else {
-            &OF_JOBS
+            &JOB_QUANTITIES
         };
         let (selection, moment) = join(
             round.ask(|| self.connection.jobs().list(&self.wanted)),
@@ -136,9 +136,9 @@ impl JobListing<'_> {
             .filter(|pod| pod.holds() && pod.gpus > GpuCount::ZERO);
         let moment = self
             .cells
-            .or_exporters(moment, holding.filter_map(|pod| pod.node.clone()).collect())
+            .or_read_exporters(moment, holding.filter_map(|pod| pod.node.clone()).collect())
             .await;
-        let readings = moment.map(|moment| live::of_jobs(&moment, selection.jobs.iter()));
+        let readings = moment.map(|moment| live::job_readings(&moment, selection.jobs.iter()));
         Ok((selection, readings))
     }
 

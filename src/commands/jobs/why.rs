@@ -35,7 +35,7 @@ pub(crate) async fn run(args: &WhyArgs, context: &Context) -> Result<ExitCode, E
             why::found(&connection, subject, job, None, questions, context).await?
         }
         Err(error) if error.kind == ErrorKind::NotFound => {
-            deleted::found(context, &connection, name)
+            deleted::diagnose_deleted(context, &connection, name)
                 .await
                 .ok_or(error)?
         }

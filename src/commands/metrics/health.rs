@@ -7,7 +7,7 @@ use futures::future::{join, try_join};
 use crate::cli::metrics::health::GetHealth;
 use crate::context::Context;
 use crate::observe::list::{self, Listing, Round};
-use crate::observe::live::{self, OF_DEVICES};
+use crate::observe::live::{self, DEVICE_QUANTITIES};
 use crate::observe::metrics::{self, StoreUse};
 use gpuctl_core::error::Error;
 use gpuctl_core::stats::exporters::devices;
@@ -29,8 +29,8 @@ pub(crate) async fn run(args: &GetHealth, context: &Context) -> Result<ExitCode,
         )
         .await?;
         let grown = async { Ok::<_, Error>(prometheus.now(&growth()).await?) };
-        let answer = try_join(live::read(&prometheus, &OF_DEVICES, None), grown).await?;
-        metrics::tell_warnings(context, &prometheus);
+        let answer = try_join(live::read(&prometheus, &DEVICE_QUANTITIES, None), grown).await?;
+        metrics::print_warnings(context, &prometheus);
         Ok::<_, Error>(answer)
     };
     let (stock, asked) = join(connection.inventory().stock(), asked).await;

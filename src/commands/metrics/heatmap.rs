@@ -6,7 +6,7 @@ use futures::future::join;
 
 use crate::cli::metrics::heatmap::GetHeatmap;
 use crate::context::Context;
-use crate::observe::live::{self, OF_DEVICES};
+use crate::observe::live::{self, DEVICE_QUANTITIES};
 use crate::observe::metrics::{self, StoreUse};
 use crate::observe::watch::{METRICS_STEP, WatchFrame, watch};
 use gpuctl_cluster::Connection;
@@ -75,9 +75,9 @@ async fn look(connection: &Connection, warns: bool, context: &Context) -> Result
             StoreUse::Devices,
         )
         .await?;
-        let moment = live::read(&prometheus, &OF_DEVICES, None).await?;
+        let moment = live::read(&prometheus, &DEVICE_QUANTITIES, None).await?;
         if warns {
-            metrics::tell_warnings(context, &prometheus);
+            metrics::print_warnings(context, &prometheus);
         }
         Ok::<_, Error>(moment)
     };

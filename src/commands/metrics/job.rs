@@ -38,7 +38,7 @@ pub(crate) async fn run(args: &JobMetricsArgs, context: &Context) -> Result<Exit
         .range
         .range()
         .window(now, (created.timestamp(), end), None)?;
-    let prometheus = curves::store(context, &connection, named.start).await?;
+    let prometheus = curves::find_store(context, &connection, named.start).await?;
     let pods = Pods::of_job(
         &found.namespace,
         &found.name,

@@ -52,7 +52,7 @@ async fn look(
 ) -> Result<Overview, Error> {
     let machines = node_exporter::query();
     let asked = cells.optional(async |prometheus| {
-        let moment = live::of_overview(prometheus);
+        let moment = live::read_overview(prometheus);
         let (moment, machines) = join(moment, prometheus.now(&machines)).await;
         Ok((moment?, machines?))
     });

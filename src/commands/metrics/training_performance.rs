@@ -24,7 +24,7 @@ pub(crate) async fn run(args: &TrainingPerformance, context: &Context) -> Result
     let found = workloads::read_once(context, &connection, &[]).await?;
     let workload = workloads::named(&found.workloads, &args.name)?;
     let exposed = async {
-        let prometheus = curves::store(context, &connection, window.start).await?;
+        let prometheus = curves::find_store(context, &connection, window.start).await?;
         let pods = pods_of(workload);
         let asked = async {
             if pods.names.is_empty() {
@@ -34,7 +34,7 @@ pub(crate) async fn run(args: &TrainingPerformance, context: &Context) -> Result
             }
         };
         let series = asked.await?;
-        metrics::tell_warnings(context, &prometheus);
+        metrics::print_warnings(context, &prometheus);
         Ok::<_, Error>(series)
     };
     let speakers = speakers_of(workload);

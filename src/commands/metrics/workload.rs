@@ -38,8 +38,8 @@ pub(crate) async fn run(args: &WorkloadMetrics, context: &Context) -> Result<Exi
         Quantity::MemoryTotal,
         Quantity::Power,
     ];
-    let prometheus = curves::store(context, &connection, window.start).await?;
-    let pods = curves::with_former(
+    let prometheus = curves::find_store(context, &connection, window.start).await?;
+    let pods = curves::add_deleted_pods(
         &prometheus,
         pods_of(workload),
         &owners_below(&found.forest.branch(&workload.top)),

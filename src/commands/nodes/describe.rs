@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use crate::cli::nodes::describe::DescribeNode;
 use crate::context::Context;
 use crate::lookup;
-use crate::observe::live::OF_DEVICES;
+use crate::observe::live::DEVICE_QUANTITIES;
 use crate::observe::nodes::warn_of;
 use crate::observe::optional_metrics::OptionalMetrics;
 use gpuctl_core::error::Error;
@@ -16,7 +16,7 @@ pub(crate) async fn run(args: &DescribeNode, context: &Context) -> Result<ExitCo
     context.terminal.set_format(args.output.into());
     let connection = context.connect().await?;
     let (stock, _) = OptionalMetrics::new(context, &connection)
-        .stock(&OF_DEVICES)
+        .stock(&DEVICE_QUANTITIES)
         .await?;
     warn_of(&stock, context);
     let host = lookup::node(&stock, &args.name)?;

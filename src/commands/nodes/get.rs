@@ -16,8 +16,8 @@ use crate::observe::list;
 use crate::observe::list::ListOptions;
 use crate::observe::list::Listing;
 use crate::observe::list::Round;
-use crate::observe::live::OF_DEVICES;
-use crate::observe::live::OF_NODES;
+use crate::observe::live::DEVICE_QUANTITIES;
+use crate::observe::live::NODE_QUANTITIES;
 use crate::observe::nodes::warn_of;
 use crate::observe::optional_metrics::OptionalMetrics;
 use crate::observe::watch::METRICS_STEP;
@@ -66,7 +66,7 @@ pub(crate) async fn run(args: &GetNodes, context: &Context) -> Result<ExitCode, 
             .into_iter()
             .filter(|host| host.has_gpus());
         let moment = cells
-            .or_exporters(moment, shown.map(|host| host.name().to_owned()).collect())
+            .or_read_exporters(moment, shown.map(|host| host.name().to_owned()).collect())
             .await;
         let coverage = cells
             .measure(&mut stock, moment.as_ref())
@@ -101,8 +101,8 @@ fn quantities(args: &GetNodes, format: Format) -> &'static [Quantity] {
     match format {
         // `-o name` shows no metrics.
         Format::Name => &[],
-        _ if args.gpu_detail => &OF_DEVICES,
-        _ => &OF_NODES,
+        _ if args.gpu_detail => &DEVICE_QUANTITIES,
+        _ => &NODE_QUANTITIES,
     }
 }
 

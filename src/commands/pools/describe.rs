@@ -7,7 +7,7 @@ use futures::future::join;
 use crate::cli::pools::describe::DescribePool;
 use crate::context::Context;
 use crate::deploy::pools::pool_not_found;
-use crate::observe::live::OF_NODES;
+use crate::observe::live::NODE_QUANTITIES;
 use crate::observe::optional_metrics::OptionalMetrics;
 use crate::observe::pools::{look, warn_of};
 use gpuctl_core::error::Error;
@@ -18,7 +18,11 @@ pub(crate) async fn run(args: &DescribePool, context: &Context) -> Result<ExitCo
     context.terminal.set_format(args.output.into());
     let connection = context.connect().await?;
     let cells = OptionalMetrics::new(context, &connection);
-    let (seen, moment) = join(look(&connection, Some(&args.name)), cells.now(&OF_NODES)).await;
+    let (seen, moment) = join(
+        look(&connection, Some(&args.name)),
+        cells.now(&NODE_QUANTITIES),
+    )
+    .await;
     let (mut seen, moment) = (seen?, moment?);
     seen.measure(&cells, moment.as_ref());
     let Some(pool) = seen.pools.pop() else {

@@ -12,7 +12,7 @@ use crate::context::Context;
 use crate::deploy::pools::pool_not_found;
 use crate::observe::kept::KeptAnswer;
 use crate::observe::list::{self, Round};
-use crate::observe::live::OF_NODES;
+use crate::observe::live::NODE_QUANTITIES;
 use crate::observe::optional_metrics::OptionalMetrics;
 use crate::observe::pools::{look, warn_of};
 use crate::observe::rows::{ListRow, listing};
@@ -34,7 +34,7 @@ pub(crate) async fn run(args: &GetPools, context: &Context) -> Result<ExitCode, 
     list::run_after(&options, context, pause, async |round: Round<'_>| {
         let (seen, moment) = join(
             kept.or(round.fresh, round.ask(|| look(&connection, None))),
-            cells.now(&OF_NODES),
+            cells.now(&NODE_QUANTITIES),
         )
         .await;
         let (mut seen, moment) = (seen?, moment?);

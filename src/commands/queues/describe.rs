@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use crate::cli::queues::describe::DescribeQueue;
 use crate::context::Context;
-use crate::observe::live::{self, OF_JOBS};
+use crate::observe::live::{self, JOB_QUANTITIES};
 use crate::observe::optional_metrics::OptionalMetrics;
 use gpuctl_cluster::Wanted;
 use gpuctl_core::error::{Error, ErrorKind, ErrorName};
@@ -47,10 +47,10 @@ pub(crate) async fn run(args: &DescribeQueue, context: &Context) -> Result<ExitC
     // Running jobs come first, then waiting ones, the oldest first.
     jobs.sort_by_key(|(state, job)| (state.status != Status::Running, job.created_at));
     let moment = OptionalMetrics::new(context, &connection)
-        .now(&OF_JOBS)
+        .now(&JOB_QUANTITIES)
         .await?;
     let figures = moment.map(|moment| {
-        let readings = live::of_jobs(&moment, jobs.iter().map(|(_, job)| job));
+        let readings = live::job_readings(&moment, jobs.iter().map(|(_, job)| job));
         live::figures_of_all(&readings, jobs.iter().map(|(_, job)| job))
     });
     let text = document(

@@ -10,7 +10,7 @@ use crate::cli::args::list::PAGE_SIZE;
 use crate::cli::queues::get::{GetQueues, QueueSortKey};
 use crate::context::Context;
 use crate::observe::list::{self, Round};
-use crate::observe::live::OF_JOBS;
+use crate::observe::live::JOB_QUANTITIES;
 use crate::observe::optional_metrics::OptionalMetrics;
 use crate::observe::queues::rows;
 use crate::observe::rows::{ListRow, listing, of_namespaces};
@@ -40,7 +40,7 @@ pub(crate) async fn run(args: &GetQueues, context: &Context) -> Result<ExitCode,
             async |namespace: Option<&str>| connection.queues().list(&served, namespace).await;
         let (found, moment) = join(
             of_namespaces("queues", &connection, &round, context, read),
-            cells.now(&OF_JOBS),
+            cells.now(&JOB_QUANTITIES),
         )
         .await;
         let (found, unseen) = found?;

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 
 use crate::commands::score::settings::Settings;
 use crate::context::Context;
-use crate::observe::live::{self, OF_NODES};
+use crate::observe::live::{self, NODE_QUANTITIES};
 use crate::observe::metrics::{self, StoreUse};
 use crate::observe::nodes;
 use gpuctl_cluster::Connection;
@@ -81,7 +81,7 @@ async fn measured(
     let prometheus = metrics::find(context, connection, within, used).await?;
     let counted = query::samples_counted(&query::names(&[Quantity::Utilization]));
     let (moment, counted) = join(
-        live::read(&prometheus, &OF_NODES, None),
+        live::read(&prometheus, &NODE_QUANTITIES, None),
         prometheus.now(&counted),
     )
     .await;
@@ -94,7 +94,7 @@ async fn measured(
     )
     .await;
     let (series, requests) = (series?, requests?);
-    metrics::tell_warnings(context, &prometheus);
+    metrics::print_warnings(context, &prometheus);
     connected.set(true);
     if moment.values.is_empty() && !prometheus.matchers().is_empty() {
         let (server, suffix) = (&prometheus.server, prometheus.matchers().suffix());

@@ -9,7 +9,7 @@ use crate::cli::args::list::WORKLOADS_PAGE_SIZE;
 use crate::cli::workloads::consumers::{ConsumerSortKey, GetConsumers};
 use crate::context::Context;
 use crate::observe::list::{self, Round};
-use crate::observe::live::OF_JOBS;
+use crate::observe::live::JOB_QUANTITIES;
 use crate::observe::optional_metrics::OptionalMetrics;
 use crate::observe::rows::{ListRow, listing};
 use crate::observe::watch::METRICS_STEP;
@@ -37,7 +37,7 @@ pub(crate) async fn run(args: &GetConsumers, context: &Context) -> Result<ExitCo
         let found = workloads::read(
             context,
             &connection,
-            &OF_JOBS,
+            &JOB_QUANTITIES,
             &cells,
             OtherPods::Summed,
             &kept,

@@ -187,7 +187,7 @@ async fn proxy(
 ) -> Result<Option<ProxyGrant>, Error> {
     let path = match &args.prometheus_service {
         Some(service) => service_path(service, connection).await?,
-        None => metrics::path_to(context, connection, context.access.request_timeout).await,
+        None => metrics::find_path(context, connection, context.access.request_timeout).await,
     };
     let (service, both) = match path {
         PrometheusPath::Url => {

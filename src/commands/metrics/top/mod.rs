@@ -11,7 +11,7 @@ use futures::future::join;
 
 use crate::cli::metrics::top::{Top, TopView};
 use crate::context::Context;
-use crate::observe::live::OF_DEVICES;
+use crate::observe::live::DEVICE_QUANTITIES;
 use crate::observe::metrics::{self, StoreUse};
 use gpuctl_cluster::{Connection, Failure, OtherPods, OwnersAndStock};
 use gpuctl_core::error::Error;
@@ -41,7 +41,7 @@ pub(crate) async fn run(args: &Top, context: &Context) -> Result<ExitCode, Error
     )
     .await?;
     let lines = lines(args, &connection, &prometheus).await?;
-    metrics::tell_warnings(context, &prometheus);
+    metrics::print_warnings(context, &prometheus);
     let titles = match args.what.unwrap_or(TopView::Nodes) {
         TopView::Nodes => ("NODE", "TYPE"),
         TopView::Jobs => ("JOB", "KIND"),
@@ -57,7 +57,7 @@ async fn lines(
     prometheus: &Prometheus<'_>,
 ) -> Result<Vec<TopLine>, Error> {
     let what = args.what.unwrap_or(TopView::Nodes);
-    let moment = crate::observe::live::read(prometheus, &OF_DEVICES, None);
+    let moment = crate::observe::live::read(prometheus, &DEVICE_QUANTITIES, None);
     let namespace = connection
         .namespace_is_explicit
         .then_some(connection.namespace.as_str());

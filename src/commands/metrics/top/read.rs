@@ -7,7 +7,7 @@ use futures::future::join3;
 use tokio::sync::OnceCell;
 
 use crate::context::Context;
-use crate::observe::live::OF_DEVICES;
+use crate::observe::live::DEVICE_QUANTITIES;
 use crate::observe::optional_metrics::OptionalMetrics;
 use crate::observe::workloads::KeptObjects;
 use gpuctl_cluster::{Connection, OtherPods, OwnersAndStock, ServedQueueing};
@@ -63,7 +63,7 @@ impl<'c> SnapshotReader<'c> {
                     .workloads()
                     .owners_and_stock(namespace, OtherPods::Named),
             ),
-            self.cells.now(&OF_DEVICES),
+            self.cells.now(&DEVICE_QUANTITIES),
             self.read_queues(namespace),
         )
         .await;

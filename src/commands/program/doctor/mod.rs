@@ -57,7 +57,7 @@ pub(crate) async fn run(args: &Doctor, context: &Context) -> Result<ExitCode, Er
         // A Prometheus with a configured address may be reachable even if the cluster is not.
         ask(
             &mut prometheus,
-            metrics::named(context, context.access.request_timeout),
+            metrics::configured(context, context.access.request_timeout),
         )
         .await;
     }
