@@ -334,7 +334,7 @@ fn describe_holders(free: &BTreeMap<String, Amounts>, free_resources: &Room) -> 
 const CLAIMED_SUFFIX: &str = "/claimed";
 
 fn claimed_resource(class: &str) -> String {
-    format!("{class}{CLAIMED}")
+    format!("{class}{CLAIMED_SUFFIX}")
 }
 
 fn format_amount(resource: &str, milli: i128) -> String {

@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio::sync::Mutex;
 
-use crate::concurrent::SideBySide;
+use crate::concurrent::OrderedConcurrent;
 use crate::deploy::MAX_CONCURRENT;
 use crate::deploy::decide::{Decider, Decision};
 use crate::deploy::delete;
@@ -122,7 +122,7 @@ impl<'w> Writer<'w> {
         });
         // Results arrive in the order of the documents, so a slow one delays the reports of later
         // ones.
-        let mut written = SideBySide::new(written, MAX_CONCURRENT);
+        let mut written = OrderedConcurrent::new(written, MAX_CONCURRENT);
         let mut output_result = Ok(true);
         while let Some((document, state, outcome)) = written.next().await {
             state

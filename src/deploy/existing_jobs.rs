@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::concurrent::SideBySide;
+use crate::concurrent::OrderedConcurrent;
 use crate::deploy::plan::Plan;
 use gpuctl_cluster::{Connection, Failure, NAMES_AT_ONCE, Wanted};
 use gpuctl_core::model::Job;
@@ -40,7 +40,7 @@ impl ExistingJobs {
                 selector.namespace.unwrap_or_default(),
             )
         };
-        let mut results = SideBySide::new(selectors.map(list), MAX_CONCURRENT);
+        let mut results = OrderedConcurrent::new(selectors.map(list), MAX_CONCURRENT);
         let mut by_namespace = BTreeMap::<String, Result<BTreeMap<String, Job>, Failure>>::new();
         while let Some((result, namespace)) = results.next().await {
             let existing = by_namespace

@@ -206,7 +206,7 @@ fn expand(name: &str) -> Result<Vec<String>, Error> {
     }
     if paths.len() > MAX_FILES {
         return Err(invalid(format!(
-            "the folder `{name}` has {} YAML files; at most {MOST_FILES} are read",
+            "the folder `{name}` has {} YAML files; at most {MAX_FILES} are read",
             paths.len()
         )));
     }

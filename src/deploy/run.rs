@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use crate::concurrent::SideBySide;
+use crate::concurrent::OrderedConcurrent;
 use crate::context::Context;
 use crate::deploy::MAX_CONCURRENT;
 use crate::deploy::decide::{Decider, Decision};
@@ -263,7 +263,7 @@ async fn decide_all(
         }
         decider.decide(plan, other_jobs, &existing_jobs)
     });
-    let mut results = SideBySide::new(decisions_in_order, MAX_CONCURRENT);
+    let mut results = OrderedConcurrent::new(decisions_in_order, MAX_CONCURRENT);
     let mut decisions: Vec<Decision> = Vec::new();
     while let Some(result) = results.next().await {
         let document = undecided

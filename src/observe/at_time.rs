@@ -4,7 +4,7 @@
 use std::process::ExitCode;
 
 use super::history::{ClusterHistory, clusters};
-use super::list::{self, ListOptions, Listing, Round};
+use super::list::{self, ListOptions, Listing, Refresh};
 use super::metrics::print_warnings;
 use super::past_queries::HistoryScope;
 use super::times;
@@ -32,9 +32,10 @@ pub(crate) async fn read_at<T>(
     }
     let (cluster, access) = clusters(None, false, context)?.swap_remove(0);
     let connection = Connection::open(&access).await?;
-    let history = ClusterHistory::of(cluster, context, &connection, time - WINDOW_SECONDS).await?;
+    let history =
+        ClusterHistory::open(cluster, context, &connection, time - WINDOW_SECONDS).await?;
     let (allocations, usage) = history
-        .look(
+        .read(
             time - WINDOW_SECONDS,
             time,
             HistoryScope {
@@ -73,7 +74,7 @@ pub(crate) async fn nodes(
     options: &ListOptions,
     context: &Context,
 ) -> Result<ExitCode, Error> {
-    list::run(options, context, async |_: Round<'_>| {
+    list::run(options, context, async |_: Refresh<'_>| {
         let answer = read_at(Some(at), context, |state| Some(view::nodes(state))).await?;
         let names = answer
             .items
@@ -95,7 +96,7 @@ pub(crate) async fn jobs(
     options: &ListOptions,
     context: &Context,
 ) -> Result<ExitCode, Error> {
-    list::run(options, context, async |_: Round<'_>| {
+    list::run(options, context, async |_: Refresh<'_>| {
         let answer = read_at(Some(at), context, |state| Some(view::jobs(state))).await?;
         let answer = match &context.access.namespace {
             Some(namespace) => answer.only(|item| item.namespace == *namespace),

@@ -4,10 +4,10 @@
 use std::process::ExitCode;
 
 use super::history::{ClusterHistory, clusters, pieces};
-use super::list::{self, ListOptions, Listing, Round};
+use super::list::{self, ListOptions, Listing, Refresh};
 use super::metrics::print_warnings;
 use super::times;
-use crate::concurrent::SideBySide;
+use crate::concurrent::OrderedConcurrent;
 use crate::context::Context;
 use gpuctl_cluster::Connection;
 use gpuctl_core::error::{Error, ErrorName};
@@ -26,10 +26,10 @@ pub(crate) async fn nodes(
     let (start, end) = times::past(Some(since), None, context.now())?;
     let (cluster, access) = clusters(None, false, context)?.swap_remove(0);
     let connection = Connection::open(&access).await?;
-    let history = ClusterHistory::of(cluster, context, &connection, start).await?;
+    let history = ClusterHistory::open(cluster, context, &connection, start).await?;
     let pieces = pieces(start, end);
     let bar = context.terminal.progress(pieces.len() as u64, "hours");
-    let mut results = SideBySide::new(
+    let mut results = OrderedConcurrent::new(
         pieces.into_iter().map(|(from, to)| history.pods(from, to)),
         MAX_CONCURRENT,
     );
@@ -60,7 +60,7 @@ pub(crate) async fn nodes(
         ));
     }
     let nodes = ledger.nodes();
-    list::run(options, context, async |_: Round<'_>| {
+    list::run(options, context, async |_: Refresh<'_>| {
         let rows = options.page.of(nodes.clone());
         let names = rows.iter().map(|row| row.node.clone()).collect();
         let table = |format, headers| view::table(&rows, format, headers, context.terminal.look());

@@ -16,7 +16,7 @@ use gpuctl_core::model::values::text::count;
 /// Runs all checks of this module concurrently.
 pub(crate) async fn checks(context: &Context, connection: &Connection) -> Vec<DoctorCheck> {
     let metrics = OptionalMetrics::new(context, connection);
-    let snapshot = metrics.stock(&DEVICE_QUANTITIES);
+    let snapshot = metrics.snapshot(&DEVICE_QUANTITIES);
     let store = metrics
         .optional(async |prometheus| Ok(check_store(prometheus, connection, context.now()).await));
     let served = join(connection.queues().served(), connection.services().served());

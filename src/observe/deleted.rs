@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use crate::context::Context;
 use crate::lookup;
 use crate::observe::metrics::{self, StoreUse};
-use crate::observe::why::Found;
+use crate::observe::why::DiagnosedJob;
 use gpuctl_cluster::{Connection, unless_forbidden};
 use gpuctl_core::model::facts::job_pod::OWN_CONTAINER;
 use gpuctl_core::model::{Job, Pod, PodPhase, Series, UnixSeconds};
@@ -28,7 +28,7 @@ pub(crate) async fn diagnose_deleted(
     context: &Context,
     connection: &Connection,
     text: &str,
-) -> Option<Found> {
+) -> Option<DiagnosedJob> {
     let (namespace, name) = lookup::split(text).ok()?;
     let namespace = namespace.unwrap_or(&connection.namespace);
     let timeout = TIMEOUT.min(context.access.request_timeout);
@@ -51,7 +51,7 @@ pub(crate) async fn diagnose_deleted(
         .flatten();
     let answer = remembered(&memory, context.now());
     let kind = if is_job { "job" } else { "pod" };
-    Some(Found {
+    Some(DiagnosedJob {
         subject: Subject {
             kind: kind.to_owned(),
             ours: false,

@@ -1,7 +1,7 @@
 //! Plans a drain: lists the pods of a node, what each would lose, and which node could take it,
 //! largest pods first. It changes nothing.
 
-use crate::concurrent::SideBySide;
+use crate::concurrent::OrderedConcurrent;
 use crate::lookup::missing_node;
 use gpuctl_cluster::{Connection, LogQuery, PodOnNode, Wanted};
 use gpuctl_core::error::Error;
@@ -64,7 +64,7 @@ pub(crate) async fn plan(connection: &Connection, name: &str) -> Result<Vec<Drai
     let reads = drained
         .iter()
         .map(|drained_pod| checkpoint(connection, drained_pod, &jobs));
-    let checkpoints = SideBySide::new(reads, MAX_CONCURRENT).all().await;
+    let checkpoints = OrderedConcurrent::new(reads, MAX_CONCURRENT).all().await;
     for (drained_pod, checkpoint) in drained.iter_mut().zip(checkpoints) {
         drained_pod.checkpoint = checkpoint;
     }
@@ -73,9 +73,12 @@ pub(crate) async fn plan(connection: &Connection, name: &str) -> Result<Vec<Drai
 
 fn find_pod<'j>(jobs: &'j [Job], namespace: &str, pod: &str) -> Option<(&'j Job, &'j Pod)> {
     let in_namespace = jobs.iter().filter(|job| job.namespace == namespace);
-    in_namespace
-        .into_iter()
-        .find_map(|job| Some((job, job.pods.iter().find(|pod| pod.name == pod)?)))
+    in_namespace.into_iter().find_map(|job| {
+        Some((
+            job,
+            job.pods.iter().find(|candidate| candidate.name == pod)?,
+        ))
+    })
 }
 
 fn drained_pod(pod: &PodOnNode, target: Option<String>, jobs: &[Job]) -> DrainedPod {

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use crate::concurrent::SideBySide;
+use crate::concurrent::OrderedConcurrent;
 use crate::context::Context;
 use gpuctl_cluster::{Connection, ExporterPod, Failure};
 use gpuctl_core::stats::exporters::devices::ExporterReading;
@@ -55,7 +55,7 @@ pub(crate) async fn read(
         let text = response.map_err(|_| ExporterError::TooSlow)??;
         Ok::<_, ExporterError>(exposition::read(&text, &pod.node, now))
     };
-    let results = SideBySide::new(pods.iter().map(read_pod), MAX_CONCURRENT)
+    let results = OrderedConcurrent::new(pods.iter().map(read_pod), MAX_CONCURRENT)
         .all()
         .await;
     // Some exporters may fail: the nodes of the others are still shown.

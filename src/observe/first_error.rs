@@ -3,7 +3,7 @@
 
 use jiff::Timestamp;
 
-use crate::concurrent::SideBySide;
+use crate::concurrent::OrderedConcurrent;
 use gpuctl_cluster::{Connection, Failure, LogQuery};
 use gpuctl_core::model::Pod;
 use gpuctl_core::stats::logs::first_error::{LogError, LogScan, earliest};
@@ -63,7 +63,7 @@ pub(crate) async fn first_error(
             result.map(|()| scan.finish())
         }
     });
-    let results = SideBySide::new(reads, MAX_CONCURRENT).all().await;
+    let results = OrderedConcurrent::new(reads, MAX_CONCURRENT).all().await;
     let (mut findings, mut errors) = (LogFindings::default(), Vec::new());
     let mut pods_with_errors = Vec::new();
     for (pod, result) in pods.iter().zip(results) {

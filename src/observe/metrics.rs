@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::config::{MetricsSource, Origin};
 use crate::context::Context;
 use crate::observe::service_probe::{Probe, StoreContent, probe};
-use crate::observe::store_identity::{StoreClusters, which};
+use crate::observe::store_identity::{StoreClusters, identify};
 use gpuctl_cluster::{Connection, PrometheusService};
 use gpuctl_core::error::{Error, ErrorName};
 use gpuctl_core::model::UnixSeconds;
@@ -67,7 +67,7 @@ pub(crate) async fn find<'c>(
         StoreUse::Sums { since } => since,
         StoreUse::Devices => until - RECENT_SECONDS,
     };
-    match which(&prometheus, connection, (since, until)).await? {
+    match identify(&prometheus, connection, (since, until)).await? {
         StoreClusters::One => Ok(prometheus),
         StoreClusters::Proven(matchers) => {
             context.terminal.detail(&format!(
@@ -279,8 +279,7 @@ const CACHE_SECONDS: i64 = 600;
 
 fn cached_service(entry: &Value, now: i64) -> Option<PrometheusService> {
     let age = now - entry["at"].as_i64()?;
-    PrometheusService::cached_service(&entry["service"])
-        .filter(|_| (0..CACHE_SECONDS).contains(&age))
+    PrometheusService::remembered(&entry["service"]).filter(|_| (0..CACHE_SECONDS).contains(&age))
 }
 
 /// Prints warnings of Prometheus itself, above all about partial responses.

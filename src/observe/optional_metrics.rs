@@ -205,7 +205,7 @@ impl<'c> OptionalMetrics<'c> {
     }
 
     /// Reads the inventory together with the metrics of its devices.
-    pub(crate) async fn stock(
+    pub(crate) async fn snapshot(
         &self,
         quantities: &[Quantity],
     ) -> Result<(InventorySnapshot, Option<Readings>), Error> {

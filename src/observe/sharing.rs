@@ -71,7 +71,7 @@ fn mig(host: &NodeUsage) -> Option<DoctorCheck> {
         .labels
         .get(MIG_CONFIG)
         .map_or(String::new(), |requested| {
-            format!(" as {MIG_WANTED}={requested} requests")
+            format!(" as {MIG_CONFIG}={requested} requests")
         });
     let message = format!("the GPUs are not divided{requested}: {state}");
     let fix = "kubectl logs -A -l app=nvidia-mig-manager --tail 20";
@@ -86,7 +86,7 @@ fn hami(host: &NodeUsage) -> Option<DoctorCheck> {
     let node = &host.details.node;
     node.annotations
         .get(HANDSHAKE)
-        .filter(|message| message.starts_with("Deleted"))?;
+        .filter(|state| state.starts_with("Deleted"))?;
     let message =
         "HAMi's device plugin no longer responds to its scheduler, so no shares are allocated"
             .to_owned();

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use serde_json::{Value, json};
 
 use crate::cli::files::diff::Diff;
-use crate::concurrent::SideBySide;
+use crate::concurrent::OrderedConcurrent;
 use crate::context::Context;
 use crate::deploy::MAX_CONCURRENT;
 use crate::deploy::errors::supervisor_error;
@@ -59,7 +59,7 @@ pub(crate) async fn run(args: &Diff, context: &Context) -> Result<ExitCode, Erro
         .map(|plan| plan.job_name().to_owned())
         .collect();
     let mut warned = DeduplicatedWarnings::default();
-    let mut jobs = SideBySide::new(
+    let mut jobs = OrderedConcurrent::new(
         plans.into_iter().map(|plan| of_job(&connection, plan)),
         MAX_CONCURRENT,
     );

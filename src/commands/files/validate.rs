@@ -4,7 +4,7 @@
 use std::process::ExitCode;
 
 use crate::cli::files::validate::Validate;
-use crate::concurrent::SideBySide;
+use crate::concurrent::OrderedConcurrent;
 use crate::context::Context;
 use crate::deploy::MAX_CONCURRENT;
 use crate::deploy::decide::Decider;
@@ -277,7 +277,7 @@ async fn ask_about_jobs(
             };
             (file, name, judged)
         });
-    let mut answers = SideBySide::new(asked, MAX_CONCURRENT);
+    let mut answers = OrderedConcurrent::new(asked, MAX_CONCURRENT);
     while let Some((file, name, judged)) = answers.next().await {
         match judged {
             Ok(judged) => {

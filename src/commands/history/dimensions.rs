@@ -9,7 +9,7 @@ use crate::cli::history::dimensions::{
 };
 use crate::context::Context;
 use crate::observe::history::{ClusterHistory, clusters};
-use crate::observe::hourly::{Dimension, NONE_SERVED};
+use crate::observe::hourly::{Dimension, LABEL_NOT_EXPORTED};
 use crate::observe::names::print;
 use gpuctl_cluster::Connection;
 use gpuctl_core::error::Error;
@@ -36,7 +36,7 @@ pub(crate) async fn keys(args: &GetDimensionKeys, context: &Context) -> Result<E
     print(
         &keys.into_iter().collect::<Vec<_>>(),
         args.back.output.into(),
-        NONE_SERVED,
+        LABEL_NOT_EXPORTED,
         context,
     )
 }
@@ -55,7 +55,7 @@ pub(crate) async fn values(
     print(
         &values.into_iter().collect::<Vec<_>>(),
         args.back.output.into(),
-        NONE_SERVED,
+        LABEL_NOT_EXPORTED,
         context,
     )
 }
@@ -109,7 +109,7 @@ async fn pods<T>(
         .unwrap_or(i64::MAX)
         .clamp(60, LONGEST);
     let end = UnixSeconds::from(context.now());
-    let past = ClusterHistory::of(cluster, context, &connection, end - seconds).await?;
+    let past = ClusterHistory::open(cluster, context, &connection, end - seconds).await?;
     let answer = past
         .prometheus
         .at(&kube_state::holders(seconds), end)

@@ -7,7 +7,7 @@ use futures::future::try_join;
 use jiff::Timestamp;
 
 use crate::cli::history::eff::Eff;
-use crate::concurrent::SideBySide;
+use crate::concurrent::OrderedConcurrent;
 use crate::context::Context;
 use crate::observe::history::{ClusterHistory, clusters, pieces, uids};
 use crate::observe::past_queries::HistoryScope;
@@ -40,7 +40,7 @@ pub(crate) async fn run(args: &Eff, context: &Context) -> Result<ExitCode, Error
     let range = times::past(Some(&args.start), args.end.as_deref(), now)?;
     let (cluster, access) = clusters(args.cluster.as_deref(), false, context)?.swap_remove(0);
     let connection = Connection::open(&access).await?;
-    let past = ClusterHistory::of(cluster, context, &connection, range.0).await?;
+    let past = ClusterHistory::open(cluster, context, &connection, range.0).await?;
     let meant = meant(args, &connection).await;
     let Some((first, last)) = seen(&meant, &past, range).await? else {
         return Err(meant.nowhere(&args.start));
@@ -118,11 +118,11 @@ async fn sum(
         names: false,
     };
     let read = async |(from, to): (UnixSeconds, UnixSeconds)| {
-        let answers = try_join(past.look(from, to, want), past.servers(from, to)).await?;
+        let answers = try_join(past.read(from, to, want), past.servers(from, to)).await?;
         bar.inc(1);
         Ok::<_, Error>(answers)
     };
-    let mut hours = SideBySide::new(pieces.into_iter().map(read), MAX_CONCURRENT);
+    let mut hours = OrderedConcurrent::new(pieces.into_iter().map(read), MAX_CONCURRENT);
     let mut sums = Sums::default();
     while let Some(found) = hours.next().await {
         let ((history, usage), servers) = found?;

@@ -17,7 +17,7 @@ use crate::context::Context;
 use crate::observe::history::ClusterHistory;
 use crate::observe::history::clusters;
 use crate::observe::history::pieces;
-use crate::observe::hourly::NONE_SERVED;
+use crate::observe::hourly::LABEL_NOT_EXPORTED;
 use crate::observe::metrics;
 use crate::observe::times;
 use gpuctl_cluster::Connection;
@@ -71,7 +71,7 @@ pub(crate) async fn run(args: &Report, context: &Context) -> Result<ExitCode, Er
     let (start, end) = times::past(Some(&args.start), args.end.as_deref(), now)?;
     let (cluster, access) = clusters(args.cluster.as_deref(), false, context)?.swap_remove(0);
     let connection = Connection::open(&access).await?;
-    let past = ClusterHistory::of(cluster, context, &connection, start).await?;
+    let past = ClusterHistory::open(cluster, context, &connection, start).await?;
     let gathered = gather(args, &past, pieces(start, end), context).await?;
     let by_namespace = args.by == [GroupBy::Namespace];
     // Quotas exist only for namespaces.
@@ -110,7 +110,7 @@ fn warn_of_gaps(args: &Report, gathered: &Gathered, context: &Context) {
         && !groups.is_empty()
         && groups.keys().all(|keys| keys.iter().all(Option::is_none))
     {
-        context.terminal.warn(NONE_SERVED);
+        context.terminal.warn(LABEL_NOT_EXPORTED);
     }
     let Gathered {
         hours,

@@ -5,10 +5,10 @@ use std::process::ExitCode;
 
 use crate::cli::args::list::PAGE_SIZE;
 use crate::cli::history::snapshot::{Latest, STEP, SnapshotList, SnapshotSortKey};
-use crate::concurrent::SideBySide;
+use crate::concurrent::OrderedConcurrent;
 use crate::context::Context;
 use crate::observe::history::{ClusterHistory, clusters, uids};
-use crate::observe::list::{self, Listing, Round};
+use crate::observe::list::{self, Listing, Refresh};
 use crate::observe::past_queries::HistoryScope;
 use crate::observe::times;
 use gpuctl_cluster::Connection;
@@ -33,7 +33,7 @@ pub(crate) async fn latest(args: &Latest, context: &Context) -> Result<ExitCode,
     let (cluster, access) = clusters(args.cluster.as_deref(), false, context)?.swap_remove(0);
     let connection = Connection::open(&access).await?;
     let now = UnixSeconds::from(context.now());
-    let past = ClusterHistory::of(cluster, context, &connection, now - LATEST).await?;
+    let past = ClusterHistory::open(cluster, context, &connection, now - LATEST).await?;
     let want = HistoryScope {
         names: args.annotation.is_some(),
         ..HistoryScope::default()
@@ -47,7 +47,7 @@ pub(crate) async fn latest(args: &Latest, context: &Context) -> Result<ExitCode,
     let mut found = None;
     // A cluster that was created after the last full step has no data there, so try now as well.
     for time in [UnixSeconds(now.spans_of(STEP) * STEP), now] {
-        let (ledger, usage) = past.look(time - STEP, time, want).await?;
+        let (ledger, usage) = past.read(time - STEP, time, want).await?;
         if ledger.looks() > 0 {
             let at = At {
                 cluster: &past.cluster,
@@ -86,7 +86,7 @@ fn silent(past: &ClusterHistory<'_>) -> Error {
 pub(crate) async fn list(args: &SnapshotList, context: &Context) -> Result<ExitCode, Error> {
     let options = args.list.options(PAGE_SIZE);
     context.terminal.set_format(options.format);
-    list::run(&options, context, async |_: Round<'_>| {
+    list::run(&options, context, async |_: Refresh<'_>| {
         let mut rows = read(args, context).await?;
         match args.list.sort_by {
             None | Some(SnapshotSortKey::Time) => {}
@@ -108,7 +108,7 @@ async fn read(args: &SnapshotList, context: &Context) -> Result<Vec<view::Snapsh
     let (start, last) = times::past(args.start.as_deref(), args.end.as_deref(), now)?;
     let (cluster, access) = clusters(args.cluster.as_deref(), false, context)?.swap_remove(0);
     let connection = Connection::open(&access).await?;
-    let past = ClusterHistory::of(cluster, context, &connection, start).await?;
+    let past = ClusterHistory::open(cluster, context, &connection, start).await?;
     let uids = if args.details {
         uids(&connection, start).await
     } else {
@@ -137,7 +137,7 @@ async fn read(args: &SnapshotList, context: &Context) -> Result<Vec<view::Snapsh
     };
     let of_group = async |times: Vec<UnixSeconds>| {
         let (first, last) = (times[0] - STEP, times[times.len() - 1]);
-        let (ledger, usage) = past.look(first, last, want).await?;
+        let (ledger, usage) = past.read(first, last, want).await?;
         bar.inc(1);
         let one = |time: &UnixSeconds| {
             let at = At {
@@ -150,7 +150,7 @@ async fn read(args: &SnapshotList, context: &Context) -> Result<Vec<view::Snapsh
         };
         Ok::<_, Error>(times.iter().map(one).collect::<Vec<_>>())
     };
-    let found = SideBySide::new(groups.into_iter().map(of_group), MAX_CONCURRENT)
+    let found = OrderedConcurrent::new(groups.into_iter().map(of_group), MAX_CONCURRENT)
         .all_or_error()
         .await;
     bar.finish_and_clear();

@@ -11,8 +11,8 @@ use crate::cli::history::stats::{
 };
 use crate::context::Context;
 use crate::observe::history::clusters;
-use crate::observe::hourly::{NONE_SERVED, RowQuery, of_cluster};
-use crate::observe::list::{self, ListOptions, Listing, PageOptions, Round};
+use crate::observe::hourly::{LABEL_NOT_EXPORTED, RowQuery, read_cluster};
+use crate::observe::list::{self, ListOptions, Listing, PageOptions, Refresh};
 use crate::observe::times;
 use gpuctl_core::error::Error;
 use gpuctl_core::model::UnixSeconds;
@@ -76,9 +76,9 @@ async fn show(subject: StatsSubject<'_>, context: &Context) -> Result<ExitCode, 
         hours.sort_by.unwrap_or(StatsSortKey::Time),
         descending,
     );
-    list::run(&options, context, async |_: Round<'_>| {
+    list::run(&options, context, async |_: Refresh<'_>| {
         let none = if question.kind == RowKind::Labels {
-            NONE_SERVED
+            LABEL_NOT_EXPORTED
         } else {
             "no GPU was requested in these hours"
         };
@@ -125,7 +125,7 @@ async fn read(
     let chosen = clusters(hours.cluster.as_deref(), hours.all_contexts, context)?;
     let (mut rows, mut failed, several) = (Vec::new(), None, chosen.len() > 1);
     for (cluster, access) in chosen {
-        match of_cluster(
+        match read_cluster(
             question,
             cluster.clone(),
             &access,
@@ -213,7 +213,7 @@ fn page(rows: Vec<HourlyRow>, options: &ListOptions, context: &Context) -> Listi
     );
     let data = PageOptions {
         number: Some(options.page.number.unwrap_or(1)),
-        usual,
+        default_size: usual,
         ..options.page
     }
     .of(rows);

@@ -7,7 +7,7 @@ use std::time::Instant;
 use crate::cli::jobs::delete::{
     Delete, DeleteArgs, DeleteDefaults, JobNames, PoolNames, QuotaNames,
 };
-use crate::concurrent::SideBySide;
+use crate::concurrent::OrderedConcurrent;
 use crate::context::Context;
 use crate::deploy::delete::{DeleteOptions, StartedDeletion, begin, end, report_claims};
 use crate::deploy::events::Reporter;
@@ -179,7 +179,7 @@ impl DeletionRun<'_> {
                 Instant::now(),
             )
         });
-        let mut beginning = SideBySide::new(beginning, at_once);
+        let mut beginning = OrderedConcurrent::new(beginning, at_once);
         let mut done = Vec::new();
         while let Some((name, begun, at)) = beginning.next().await {
             match begun {
@@ -225,7 +225,7 @@ impl DeletionRun<'_> {
             let ended = end(connection, &begun, start, of_job, reporter).await;
             (begun, ended)
         });
-        let mut ending = SideBySide::new(ending, MAX_CONCURRENT);
+        let mut ending = OrderedConcurrent::new(ending, MAX_CONCURRENT);
         while let Some((begun, ended)) = ending.next().await {
             progress.inc(1);
             let answer = match ended {

@@ -10,7 +10,7 @@ use crate::lookup::LookupPurpose;
 use crate::observe::list;
 use crate::observe::list::ListOptions;
 use crate::observe::list::Listing;
-use crate::observe::list::Round;
+use crate::observe::list::Refresh;
 use gpuctl_cluster::OutageRetry;
 use gpuctl_cluster::Wanted;
 use gpuctl_core::error::Error;
@@ -82,7 +82,7 @@ async fn list(
     options: &ListOptions,
     context: &Context,
 ) -> Result<ExitCode, Error> {
-    list::run(options, context, async |_: Round<'_>| {
+    list::run(options, context, async |_: Refresh<'_>| {
         let names = found
             .iter()
             .map(|event| format!("{} {}", event.object, event.reason))

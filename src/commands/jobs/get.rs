@@ -10,10 +10,10 @@ use crate::cli::jobs::get::{GetJobs, JobSortKey};
 use crate::context::Context;
 use crate::lookup::{self, LookupPurpose};
 use crate::observe::at_time;
-use crate::observe::list::{self, ListOptions, Listing, Round};
+use crate::observe::list::{self, ListOptions, Listing, Refresh};
 use crate::observe::live::{self, JOB_QUANTITIES};
 use crate::observe::optional_metrics::OptionalMetrics;
-use crate::observe::progress::progress_of;
+use crate::observe::progress::read_progress;
 use gpuctl_cluster::{Connection, Selection, Wanted};
 use gpuctl_core::error::{Error, ErrorName};
 use gpuctl_core::model::{GpuCount, Job, JobKind, Readings, State, Status};
@@ -43,7 +43,7 @@ pub(crate) async fn run(args: &GetJobs, context: &Context) -> Result<ExitCode, E
         &options,
         context,
         async || bell.news(None).await,
-        async |round: Round<'_>| listing.read(round).await,
+        async |round: Refresh<'_>| listing.read(round).await,
     )
     .await
 }
@@ -86,7 +86,7 @@ struct JobListing<'a> {
 }
 
 impl JobListing<'_> {
-    async fn read(&self, round: Round<'_>) -> Result<Listing, Error> {
+    async fn read(&self, round: Refresh<'_>) -> Result<Listing, Error> {
         let (selection, readings) = self.selection(&round).await?;
         if round.first {
             warn_of(&selection, self.context);
@@ -98,7 +98,7 @@ impl JobListing<'_> {
         let progress = if self.args.no_progress {
             BTreeMap::new()
         } else {
-            progress_of(self.connection, &found).await
+            read_progress(self.connection, &found).await
         };
         let row = |(index, (job, state)): (usize, (Job, State))| {
             let figures = readings
@@ -116,7 +116,7 @@ impl JobListing<'_> {
     }
 
     /// Reads jobs and the live metrics of their devices concurrently.
-    async fn selection(&self, round: &Round<'_>) -> Result<(Selection, Option<Readings>), Error> {
+    async fn selection(&self, round: &Refresh<'_>) -> Result<(Selection, Option<Readings>), Error> {
         // `-o name` shows no metrics.
         let quantities: &[Quantity] = if self.options.format == Format::Name {
             &[]

@@ -6,7 +6,7 @@ mod follow;
 use std::process::ExitCode;
 
 use crate::cli::jobs::logs::Logs;
-use crate::concurrent::SideBySide;
+use crate::concurrent::OrderedConcurrent;
 use crate::context::Context;
 use crate::inside::choice::from_node;
 use crate::lookup::{self, LookupPurpose};
@@ -76,7 +76,7 @@ async fn read(
             .logs()
             .matching(&job.namespace, &pod.name, query, most, wanted)
     });
-    let answers = SideBySide::new(reads, MAX_CONCURRENT).all().await;
+    let answers = OrderedConcurrent::new(reads, MAX_CONCURRENT).all().await;
     let (mut found, mut broken) = (PodLines::default(), Vec::new());
     let warn = |text: String| context.terminal.warn(&text);
     for (pod, answer) in pods.iter().zip(answers) {

@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use crate::cli::jobs::why::WhyArgs;
 use crate::context::Context;
 use crate::observe::deleted;
-use crate::observe::ranks::Questions;
-use crate::observe::why::{self, Found};
+use crate::observe::ranks::RankQueries;
+use crate::observe::why::{self, DiagnosedJob};
 use crate::observe::why_subject;
 use gpuctl_cluster::{Connection, Wanted};
 use gpuctl_core::error::{Error, ErrorKind};
@@ -18,7 +18,7 @@ use gpuctl_view::{Format, document};
 pub(crate) async fn run(args: &WhyArgs, context: &Context) -> Result<ExitCode, Error> {
     let format: Format = args.output.into();
     context.terminal.set_format(format);
-    let questions = Questions {
+    let questions = RankQueries {
         ras: args.ras,
         stacks: args.stacks,
     };
@@ -32,7 +32,7 @@ pub(crate) async fn run(args: &WhyArgs, context: &Context) -> Result<ExitCode, E
     };
     let found = match why_subject::subject(&connection, name).await {
         Ok((subject, job)) => {
-            why::found(&connection, subject, job, None, questions, context).await?
+            why::diagnose_job(&connection, subject, job, None, questions, context).await?
         }
         Err(error) if error.kind == ErrorKind::NotFound => {
             deleted::diagnose_deleted(context, &connection, name)
@@ -84,7 +84,7 @@ async fn all(
             job.name.clone(),
         )
     });
-    let mut found = why::all(connection, jobs, context).await?;
+    let mut found = why::diagnose_all(connection, jobs, context).await?;
     found.retain(|one| one.answer.situation != Situation::Fine);
     let rows: Vec<WhyRow<'_>> = found.iter().map(row).collect();
     if rows.is_empty() {
@@ -113,7 +113,7 @@ fn has_something_to_tell(job: &Job) -> bool {
     }
 }
 
-fn row(found: &Found) -> WhyRow<'_> {
+fn row(found: &DiagnosedJob) -> WhyRow<'_> {
     WhyRow {
         name: &found.job.name,
         namespace: &found.job.namespace,

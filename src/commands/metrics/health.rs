@@ -6,7 +6,7 @@ use futures::future::{join, try_join};
 
 use crate::cli::metrics::health::GetHealth;
 use crate::context::Context;
-use crate::observe::list::{self, Listing, Round};
+use crate::observe::list::{self, Listing, Refresh};
 use crate::observe::live::{self, DEVICE_QUANTITIES};
 use crate::observe::metrics::{self, StoreUse};
 use gpuctl_core::error::Error;
@@ -43,7 +43,7 @@ pub(crate) async fn run(args: &GetHealth, context: &Context) -> Result<ExitCode,
             .terminal
             .warn("Prometheus has no samples of GPUs; is a GPU exporter running and scraped?");
     }
-    list::run(&options, context, async |_: Round<'_>| {
+    list::run(&options, context, async |_: Refresh<'_>| {
         let table = |format, headers| view::table(&found, format, headers, context.terminal.look());
         let answer = view::list(&found, Coverage::from(&readings));
         Ok(

@@ -8,7 +8,7 @@ use crate::cli::metrics::heatmap::GetHeatmap;
 use crate::context::Context;
 use crate::observe::live::{self, DEVICE_QUANTITIES};
 use crate::observe::metrics::{self, StoreUse};
-use crate::observe::watch::{METRICS_STEP, WatchFrame, watch};
+use crate::observe::watch::{METRICS_INTERVAL, WatchFrame, watch};
 use gpuctl_cluster::Connection;
 use gpuctl_core::error::Error;
 use gpuctl_core::model::{Inventory, Readings};
@@ -47,7 +47,7 @@ pub(crate) async fn run(args: &GetHeatmap, context: &Context) -> Result<ExitCode
     }
     let pause = async || {
         // No watch reports changes of metrics, so poll them.
-        tokio::time::sleep(METRICS_STEP).await;
+        tokio::time::sleep(METRICS_INTERVAL).await;
         true
     };
     watch(format, pause, context, async |first, _| {

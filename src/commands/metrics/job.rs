@@ -8,7 +8,7 @@ use crate::cli::metrics::job::JobMetricsArgs;
 use crate::context::Context;
 use crate::lookup::{self, LookupPurpose};
 use crate::observe::curves::{self, lifetimes};
-use crate::observe::training_telemetry::{self, speakers};
+use crate::observe::training_telemetry::{self, log_sources};
 use gpuctl_core::error::Error;
 use gpuctl_core::model::UnixSeconds;
 use gpuctl_core::stats::exporters::dialect::Quantity;
@@ -59,14 +59,14 @@ pub(crate) async fn run(args: &JobMetricsArgs, context: &Context) -> Result<Exit
     let quantities = [Quantity::Utilization, Quantity::MemoryUsed];
     let lifetimes = lifetimes(&found);
     let curves = curves::curves(context, &prometheus, &quantities, &pods, window, &lifetimes);
-    let speakers = speakers(&found);
+    let speakers = log_sources(&found);
     let (curves, told) = join(
         curves,
-        training_telemetry::by_logs(&connection, &speakers, window, now.into()),
+        training_telemetry::read_logs(&connection, &speakers, window, now.into()),
     )
     .await;
     let (history, exposed) = curves?;
-    let mut told = training_telemetry::with_exposed(told, &exposed);
+    let mut told = training_telemetry::add_exposed(told, &exposed);
     let throughput = THROUGHPUTS
         .into_iter()
         .find_map(|(measure, unit)| Some((told.remove(&measure)?, unit)));

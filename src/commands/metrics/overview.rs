@@ -7,9 +7,9 @@ use futures::future::join;
 use crate::cli::metrics::overview::GetOverview;
 use crate::context::Context;
 use crate::observe::live;
-use crate::observe::nodes::warn_of;
+use crate::observe::nodes::warn_of_missing_rights;
 use crate::observe::optional_metrics::OptionalMetrics;
-use crate::observe::watch::{METRICS_STEP, WatchFrame, watch};
+use crate::observe::watch::{METRICS_INTERVAL, WatchFrame, watch};
 use gpuctl_cluster::Connection;
 use gpuctl_core::error::Error;
 use gpuctl_core::stats::exporters::node_exporter;
@@ -30,7 +30,7 @@ pub(crate) async fn run(args: &GetOverview, context: &Context) -> Result<ExitCod
         context.terminal.print(&text)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let mut bell = connection.doorbell_of_nodes(METRICS_STEP);
+    let mut bell = connection.doorbell_of_nodes(METRICS_INTERVAL);
     let pause = async || bell.news(None).await;
     watch(format, pause, context, async |first, _| {
         let overview = look(&connection, &cells, first, context).await?;
@@ -59,7 +59,7 @@ async fn look(
     let (stock, asked) = join(connection.inventory().stock(), asked).await;
     let (mut stock, asked) = (stock?, asked?);
     if warns {
-        warn_of(&stock, context);
+        warn_of_missing_rights(&stock, context);
     }
     let (moment, machines) = asked.unzip();
     let readings = cells.measure(&mut stock, moment.as_ref());

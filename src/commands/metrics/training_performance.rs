@@ -7,8 +7,8 @@ use futures::future::join;
 
 use crate::cli::metrics::training_performance::TrainingPerformance;
 use crate::context::Context;
-use crate::observe::training_telemetry::{self, speakers_of};
-use crate::observe::workloads::{self, pods_of};
+use crate::observe::training_telemetry::{self, workload_log_sources};
+use crate::observe::workloads::{self, gpu_pods};
 use crate::observe::{curves, metrics};
 use gpuctl_core::error::Error;
 use gpuctl_core::stats::exporters::query;
@@ -22,10 +22,10 @@ pub(crate) async fn run(args: &TrainingPerformance, context: &Context) -> Result
     let window = args.range.range().window_of_an_hour(now, None)?;
     let connection = context.connect().await?;
     let found = workloads::read_once(context, &connection, &[]).await?;
-    let workload = workloads::named(&found.workloads, &args.name)?;
+    let workload = workloads::find_workload(&found.workloads, &args.name)?;
     let exposed = async {
         let prometheus = curves::find_store(context, &connection, window.start).await?;
-        let pods = pods_of(workload);
+        let pods = gpu_pods(workload);
         let asked = async {
             if pods.names.is_empty() {
                 Ok(Vec::new())
@@ -37,10 +37,10 @@ pub(crate) async fn run(args: &TrainingPerformance, context: &Context) -> Result
         metrics::print_warnings(context, &prometheus);
         Ok::<_, Error>(series)
     };
-    let speakers = speakers_of(workload);
+    let speakers = workload_log_sources(workload);
     let (exposed, told) = join(
         exposed,
-        training_telemetry::by_logs(&connection, &speakers, window, now.into()),
+        training_telemetry::read_logs(&connection, &speakers, window, now.into()),
     )
     .await;
     let exposed = match exposed {
@@ -52,7 +52,7 @@ pub(crate) async fn run(args: &TrainingPerformance, context: &Context) -> Result
         }
         other => other?,
     };
-    let told: TrainingCurves = training_telemetry::with_exposed(told, &exposed);
+    let told: TrainingCurves = training_telemetry::add_exposed(told, &exposed);
     let text = document(args.output.into(), &view::performance(&told)).unwrap_or_else(|| {
         view::performance_text(
             &told,

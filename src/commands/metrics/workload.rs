@@ -9,8 +9,8 @@ use futures::future::join;
 use crate::cli::metrics::workload::WorkloadMetrics;
 use crate::context::Context;
 use crate::observe::curves::{self, milliseconds};
-use crate::observe::training_telemetry::{self, speakers_of};
-use crate::observe::workloads::{self, pods_of};
+use crate::observe::training_telemetry::{self, workload_log_sources};
+use crate::observe::workloads::{self, gpu_pods};
 use gpuctl_core::error::Error;
 use gpuctl_core::model::counting::forest::Branch;
 use gpuctl_core::model::facts::work_pod::WorkPod;
@@ -30,7 +30,7 @@ pub(crate) async fn run(args: &WorkloadMetrics, context: &Context) -> Result<Exi
         .window_of_an_hour(now, Some(WORKLOAD_STEP))?;
     let connection = context.connect().await?;
     let found = workloads::read_once(context, &connection, &[]).await?;
-    let workload = workloads::named(&found.workloads, &args.name)?;
+    let workload = workloads::find_workload(&found.workloads, &args.name)?;
     let quantities = [
         Quantity::Utilization,
         Quantity::MemoryUsed,
@@ -41,7 +41,7 @@ pub(crate) async fn run(args: &WorkloadMetrics, context: &Context) -> Result<Exi
     let prometheus = curves::find_store(context, &connection, window.start).await?;
     let pods = curves::add_deleted_pods(
         &prometheus,
-        pods_of(workload),
+        gpu_pods(workload),
         &owners_below(&found.forest.branch(&workload.top)),
         window,
     )
@@ -55,14 +55,14 @@ pub(crate) async fn run(args: &WorkloadMetrics, context: &Context) -> Result<Exi
         .map(|pod| (pod.key(), (since(pod), milliseconds(pod.ended_at))))
         .collect();
     let curves = curves::curves(context, &prometheus, &quantities, &pods, window, &lifetimes);
-    let speakers = speakers_of(workload);
+    let speakers = workload_log_sources(workload);
     let (curves, told) = join(
         curves,
-        training_telemetry::by_logs(&connection, &speakers, window, now.into()),
+        training_telemetry::read_logs(&connection, &speakers, window, now.into()),
     )
     .await;
     let (history, exposed) = curves?;
-    let told = training_telemetry::with_exposed(told, &exposed);
+    let told = training_telemetry::add_exposed(told, &exposed);
     let text =
         document(args.output.into(), &view::workload(&history, &told)).unwrap_or_else(|| {
             view::workload_text(

@@ -6,7 +6,7 @@ use crate::cli::nodes::describe::DescribeNode;
 use crate::context::Context;
 use crate::lookup;
 use crate::observe::live::DEVICE_QUANTITIES;
-use crate::observe::nodes::warn_of;
+use crate::observe::nodes::warn_of_missing_rights;
 use crate::observe::optional_metrics::OptionalMetrics;
 use gpuctl_core::error::Error;
 use gpuctl_view::document;
@@ -16,9 +16,9 @@ pub(crate) async fn run(args: &DescribeNode, context: &Context) -> Result<ExitCo
     context.terminal.set_format(args.output.into());
     let connection = context.connect().await?;
     let (stock, _) = OptionalMetrics::new(context, &connection)
-        .stock(&DEVICE_QUANTITIES)
+        .snapshot(&DEVICE_QUANTITIES)
         .await?;
-    warn_of(&stock, context);
+    warn_of_missing_rights(&stock, context);
     let host = lookup::node(&stock, &args.name)?;
     let text = document(args.output.into(), &node_description::document(host));
     context.terminal.print(

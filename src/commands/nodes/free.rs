@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use crate::cli::nodes::free::Free;
 use crate::context::Context;
-use crate::observe::nodes::warn_of;
+use crate::observe::nodes::warn_of_missing_rights;
 use gpuctl_core::error::{Error, ErrorKind, ErrorName};
 use gpuctl_core::model::counting::free::{BesideGpu, free_gpus};
 use gpuctl_core::model::{Consumers, GpuType, NodeUsage};
@@ -16,7 +16,7 @@ pub(crate) async fn run(args: &Free, context: &Context) -> Result<ExitCode, Erro
     let wanted = args.gpu_type.as_deref().map(gpu_type).transpose()?;
     let connection = context.connect().await?;
     let stock = connection.inventory().stock().await?.listed()?;
-    warn_of(&stock, context);
+    warn_of_missing_rights(&stock, context);
     let beside = BesideGpu {
         cpu_milli: args.cpu,
         memory_bytes: args.memory / 1000,

@@ -11,16 +11,16 @@ use crate::context::Context;
 use crate::lookup;
 use crate::observe::at_time;
 use crate::observe::blame;
-use crate::observe::kept::KeptAnswer;
+use crate::observe::cached_response::CachedResponse;
 use crate::observe::list;
 use crate::observe::list::ListOptions;
 use crate::observe::list::Listing;
-use crate::observe::list::Round;
+use crate::observe::list::Refresh;
 use crate::observe::live::DEVICE_QUANTITIES;
 use crate::observe::live::NODE_QUANTITIES;
-use crate::observe::nodes::warn_of;
+use crate::observe::nodes::warn_of_missing_rights;
 use crate::observe::optional_metrics::OptionalMetrics;
-use crate::observe::watch::METRICS_STEP;
+use crate::observe::watch::METRICS_INTERVAL;
 use gpuctl_core::error::Error;
 use gpuctl_core::model::GpuType;
 use gpuctl_core::model::NodeDetails;
@@ -50,12 +50,12 @@ pub(crate) async fn run(args: &GetNodes, context: &Context) -> Result<ExitCode, 
         .label
         .as_deref()
         .or(args.gpu_type.as_deref().filter(|text| is_key(text)));
-    let kept = KeptAnswer::new(options.watch);
-    let mut bell = connection.doorbell_of_nodes(METRICS_STEP);
+    let kept = CachedResponse::new(options.watch);
+    let mut bell = connection.doorbell_of_nodes(METRICS_INTERVAL);
     let pause = async || bell.news(None).await;
-    list::run_after(&options, context, pause, async |round: Round<'_>| {
+    list::run_after(&options, context, pause, async |round: Refresh<'_>| {
         let (stock, moment) = join(
-            kept.or(round.fresh, round.ask(|| connection.inventory().stock())),
+            kept.get_or_read(round.fresh, round.ask(|| connection.inventory().stock())),
             cells.now(quantities),
         )
         .await;
@@ -79,7 +79,7 @@ pub(crate) async fn run(args: &GetNodes, context: &Context) -> Result<ExitCode, 
             stock
         };
         if round.first {
-            warn_of(&stock, context);
+            warn_of_missing_rights(&stock, context);
             args.names
                 .iter()
                 .try_for_each(|name| lookup::node(&stock, name).map(|_| ()))?;

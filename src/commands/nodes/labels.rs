@@ -9,10 +9,10 @@ use crate::cli::args::list::PAGE_SIZE;
 use crate::cli::nodes::labels::{LabelSortKey, NodeLabels};
 use crate::context::Context;
 use crate::lookup;
-use crate::observe::kept::KeptAnswer;
-use crate::observe::list::{self, ListOptions, Round};
+use crate::observe::cached_response::CachedResponse;
+use crate::observe::list::{self, ListOptions, Refresh};
 use crate::observe::rows::{ListRow, listing};
-use crate::observe::watch::METRICS_STEP;
+use crate::observe::watch::METRICS_INTERVAL;
 use gpuctl_cluster::Connection;
 use gpuctl_core::error::{Error, ErrorName};
 use gpuctl_core::model::NodeDetails;
@@ -54,12 +54,12 @@ async fn every_node(
     connection: &Connection,
     context: &Context,
 ) -> Result<ExitCode, Error> {
-    let kept = KeptAnswer::new(options.watch);
-    let mut bell = connection.doorbell_of_nodes(METRICS_STEP);
+    let kept = CachedResponse::new(options.watch);
+    let mut bell = connection.doorbell_of_nodes(METRICS_INTERVAL);
     let pause = async || bell.news(None).await;
-    list::run_after(options, context, pause, async |round: Round<'_>| {
+    list::run_after(options, context, pause, async |round: Refresh<'_>| {
         let stock = kept
-            .or(round.fresh, round.ask(|| connection.inventory().stock()))
+            .get_or_read(round.fresh, round.ask(|| connection.inventory().stock()))
             .await?;
         if stock.unreadable.contains(&"nodes") && round.first {
             context
@@ -79,12 +79,12 @@ async fn types(
     connection: &Connection,
     context: &Context,
 ) -> Result<ExitCode, Error> {
-    let kept = KeptAnswer::new(options.watch);
-    let mut bell = connection.doorbell_of_nodes(METRICS_STEP);
+    let kept = CachedResponse::new(options.watch);
+    let mut bell = connection.doorbell_of_nodes(METRICS_INTERVAL);
     let pause = async || bell.news(None).await;
-    list::run_after(options, context, pause, async |round: Round<'_>| {
+    list::run_after(options, context, pause, async |round: Refresh<'_>| {
         let stock = kept
-            .or(round.fresh, round.ask(|| connection.inventory().stock()))
+            .get_or_read(round.fresh, round.ask(|| connection.inventory().stock()))
             .await?;
         if stock.unreadable.contains(&"nodes") && round.first {
             context

@@ -9,7 +9,7 @@ use crate::context::Context;
 use crate::deploy::pools::pool_not_found;
 use crate::observe::live::NODE_QUANTITIES;
 use crate::observe::optional_metrics::OptionalMetrics;
-use crate::observe::pools::{look, warn_of};
+use crate::observe::pools::{read_pools, warn_of_missing_rights};
 use gpuctl_core::error::Error;
 use gpuctl_view::document;
 use gpuctl_view::nodes::pool_description;
@@ -19,16 +19,16 @@ pub(crate) async fn run(args: &DescribePool, context: &Context) -> Result<ExitCo
     let connection = context.connect().await?;
     let cells = OptionalMetrics::new(context, &connection);
     let (seen, moment) = join(
-        look(&connection, Some(&args.name)),
+        read_pools(&connection, Some(&args.name)),
         cells.now(&NODE_QUANTITIES),
     )
     .await;
     let (mut seen, moment) = (seen?, moment?);
     seen.measure(&cells, moment.as_ref());
     let Some(pool) = seen.pools.pop() else {
-        return Err(pool_not_found(&args.name, &seen.stock.inventory, &connection).await);
+        return Err(pool_not_found(&args.name, &seen.snapshot.inventory, &connection).await);
     };
-    warn_of(&seen, context);
+    warn_of_missing_rights(&seen, context);
     let text = document(args.output.into(), &pool_description::document(&pool));
     context
         .terminal

@@ -10,13 +10,13 @@ use crate::cli::args::list::PAGE_SIZE;
 use crate::cli::pools::get::{GetPools, PoolSortKey};
 use crate::context::Context;
 use crate::deploy::pools::pool_not_found;
-use crate::observe::kept::KeptAnswer;
-use crate::observe::list::{self, Round};
+use crate::observe::cached_response::CachedResponse;
+use crate::observe::list::{self, Refresh};
 use crate::observe::live::NODE_QUANTITIES;
 use crate::observe::optional_metrics::OptionalMetrics;
-use crate::observe::pools::{look, warn_of};
+use crate::observe::pools::{read_pools, warn_of_missing_rights};
 use crate::observe::rows::{ListRow, listing};
-use crate::observe::watch::METRICS_STEP;
+use crate::observe::watch::METRICS_INTERVAL;
 use gpuctl_core::error::Error;
 use gpuctl_view::Format;
 use gpuctl_view::format::coverage::Coverage;
@@ -28,26 +28,26 @@ pub(crate) async fn run(args: &GetPools, context: &Context) -> Result<ExitCode, 
     context.terminal.set_format(options.format);
     let connection = context.connect().await?;
     let cells = OptionalMetrics::new(context, &connection);
-    let kept = KeptAnswer::new(options.watch);
-    let mut bell = connection.doorbell_of_nodes(METRICS_STEP);
+    let kept = CachedResponse::new(options.watch);
+    let mut bell = connection.doorbell_of_nodes(METRICS_INTERVAL);
     let pause = async || bell.news(None).await;
-    list::run_after(&options, context, pause, async |round: Round<'_>| {
+    list::run_after(&options, context, pause, async |round: Refresh<'_>| {
         let (seen, moment) = join(
-            kept.or(round.fresh, round.ask(|| look(&connection, None))),
+            kept.get_or_read(round.fresh, round.ask(|| read_pools(&connection, None))),
             cells.now(&NODE_QUANTITIES),
         )
         .await;
         let (mut seen, moment) = (seen?, moment?);
         let coverage = seen.measure(&cells, moment.as_ref());
         if round.first {
-            warn_of(&seen, context);
+            warn_of_missing_rights(&seen, context);
         }
         if let Some(name) = args
             .names
             .iter()
             .find(|name| round.first && !seen.pools.iter().any(|pool| pool.name == **name))
         {
-            return Err(pool_not_found(name, &seen.stock.inventory, &connection).await);
+            return Err(pool_not_found(name, &seen.snapshot.inventory, &connection).await);
         }
         let mut found = seen.pools;
         found.retain(|pool| args.names.is_empty() || args.names.contains(&pool.name));

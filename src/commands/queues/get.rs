@@ -9,11 +9,11 @@ use serde::Serialize;
 use crate::cli::args::list::PAGE_SIZE;
 use crate::cli::queues::get::{GetQueues, QueueSortKey};
 use crate::context::Context;
-use crate::observe::list::{self, Round};
+use crate::observe::list::{self, Refresh};
 use crate::observe::live::JOB_QUANTITIES;
 use crate::observe::optional_metrics::OptionalMetrics;
 use crate::observe::queues::rows;
-use crate::observe::rows::{ListRow, listing, of_namespaces};
+use crate::observe::rows::{ListRow, listing, read_namespaces};
 use gpuctl_cluster::Wanted;
 use gpuctl_core::error::Error;
 use gpuctl_core::model::{GpuCount, Percent, Preemption};
@@ -35,11 +35,11 @@ pub(crate) async fn run(args: &GetQueues, context: &Context) -> Result<ExitCode,
         .namespace_is_explicit
         .then_some(connection.namespace.as_str());
     let cells = OptionalMetrics::new(context, &connection);
-    list::run(&options, context, async |round: Round<'_>| {
+    list::run(&options, context, async |round: Refresh<'_>| {
         let read =
             async |namespace: Option<&str>| connection.queues().list(&served, namespace).await;
         let (found, moment) = join(
-            of_namespaces("queues", &connection, &round, context, read),
+            read_namespaces("queues", &connection, &round, context, read),
             cells.now(&JOB_QUANTITIES),
         )
         .await;
@@ -61,7 +61,7 @@ async fn preempted(args: &GetQueues, context: &Context) -> Result<ExitCode, Erro
     let named = connection
         .namespace_is_explicit
         .then(|| connection.namespace.clone());
-    list::run(&options, context, async |round: Round<'_>| {
+    list::run(&options, context, async |round: Refresh<'_>| {
         let wanted = Wanted {
             namespace: named.clone(),
             ..Wanted::default()

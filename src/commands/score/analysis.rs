@@ -140,7 +140,7 @@ pub(crate) async fn analyze(
         weights,
         thresholds,
     };
-    nodes::warn_of(&stock, context);
+    nodes::warn_of_missing_rights(&stock, context);
     let facts = ApiFacts::of(&stock.inventory, stock.consumers.as_ref());
     let readings = devices::read(&measured.moment, &stock.inventory, &facts);
     let history = history::read(&measured.series, &facts, &Lifetimes::new());

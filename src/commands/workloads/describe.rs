@@ -15,7 +15,7 @@ pub(crate) async fn run(args: &DescribeWorkload, context: &Context) -> Result<Ex
     context.terminal.set_format(args.output.into());
     let connection = context.connect().await?;
     let found = workloads::read_once(context, &connection, &JOB_QUANTITIES).await?;
-    let workload = workloads::named(&found.workloads, &args.name)?;
+    let workload = workloads::find_workload(&found.workloads, &args.name)?;
     let row = ConsumerRow {
         workload,
         figures: found.figures(workload),

@@ -8,11 +8,11 @@ use serde::Serialize;
 use crate::cli::args::list::WORKLOADS_PAGE_SIZE;
 use crate::cli::workloads::get::{GetWorkloads, WorkloadSortKey};
 use crate::context::Context;
-use crate::observe::list::{self, Round};
+use crate::observe::list::{self, Refresh};
 use crate::observe::optional_metrics::OptionalMetrics;
 use crate::observe::rows::{ListRow, listing};
-use crate::observe::watch::METRICS_STEP;
-use crate::observe::workloads::{self, KeptObjects};
+use crate::observe::watch::METRICS_INTERVAL;
+use crate::observe::workloads::{self, CachedObjects};
 use gpuctl_cluster::OtherPods;
 use gpuctl_core::error::Error;
 use gpuctl_core::model::Workload;
@@ -24,12 +24,12 @@ pub(crate) async fn run(args: &GetWorkloads, context: &Context) -> Result<ExitCo
     context.terminal.set_format(options.format);
     let connection = context.connect().await?;
     let (kept, cells) = (
-        KeptObjects::new(options.watch),
+        CachedObjects::new(options.watch),
         OptionalMetrics::new(context, &connection),
     );
-    let mut bell = connection.doorbell_of_nodes(METRICS_STEP);
+    let mut bell = connection.doorbell_of_nodes(METRICS_INTERVAL);
     let pause = async || bell.news(None).await;
-    list::run_after(&options, context, pause, async |round: Round<'_>| {
+    list::run_after(&options, context, pause, async |round: Refresh<'_>| {
         let found = workloads::read(
             context,
             &connection,

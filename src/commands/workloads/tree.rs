@@ -13,7 +13,7 @@ pub(crate) async fn run(args: &Tree, context: &Context) -> Result<ExitCode, Erro
     context.terminal.set_format(args.output.into());
     let connection = context.connect().await?;
     let found = workloads::read_once(context, &connection, &[]).await?;
-    let workload = workloads::named(&found.workloads, &args.name)?;
+    let workload = workloads::find_workload(&found.workloads, &args.name)?;
     let branch = found.forest.branch(&workload.top);
     let text = document(args.output.into(), &tree::document(&branch));
     context

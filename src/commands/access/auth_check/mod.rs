@@ -11,7 +11,7 @@ use clap::CommandFactory;
 use crate::cli::Cli;
 use crate::cli::access::auth_check::AuthCheck;
 use crate::context::Context;
-use crate::observe::list::{self, Listing, Round};
+use crate::observe::list::{self, Listing, Refresh};
 use crate::observe::metrics::{self, StoreUse};
 use crate::verbs;
 use gpuctl_cluster::{Connection, Wanted, unless_forbidden};
@@ -134,7 +134,7 @@ async fn several(
         user,
         trouble,
     } = access(tasks, connection, context).await?;
-    list::run(&options, context, async |_: Round<'_>| {
+    list::run(&options, context, async |_: Refresh<'_>| {
         let allowed = items
             .iter()
             .filter(|item| item.allowed || format != Format::Name);

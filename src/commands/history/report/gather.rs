@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use futures::future::try_join;
 
 use crate::cli::history::report::{GroupBy, Report};
-use crate::concurrent::SideBySide;
+use crate::concurrent::OrderedConcurrent;
 use crate::context::Context;
 use crate::observe::history::ClusterHistory;
 use crate::observe::past_queries::HistoryScope;
@@ -151,7 +151,7 @@ pub(super) async fn gather(
     let bar = context.terminal.progress(pieces.len() as u64, "hours");
     let read_hour = async |(from, to): (UnixSeconds, UnixSeconds)| {
         let ((history, usage), servers) =
-            try_join(past.look(from, to, want), past.servers(from, to)).await?;
+            try_join(past.read(from, to, want), past.servers(from, to)).await?;
         bar.inc(1);
         let account = |(group, members): (GroupValues, AllocationGroup)| HourAccount {
             group,
@@ -162,7 +162,7 @@ pub(super) async fn gather(
             grouping.groups(&history).into_iter().map(account).collect();
         Ok::<_, Error>((accounts, history))
     };
-    let mut read = SideBySide::new(pieces.into_iter().map(read_hour), MAX_CONCURRENT);
+    let mut read = OrderedConcurrent::new(pieces.into_iter().map(read_hour), MAX_CONCURRENT);
     let mut gathered = Gathered::default();
     let mut jobs = JobTimes::new(args.checkpoint.map_or(0.0, |span| span.as_secs_f64()));
     while let Some(found) = read.next().await {

@@ -9,7 +9,7 @@ use tokio::sync::OnceCell;
 use crate::context::Context;
 use crate::observe::live::DEVICE_QUANTITIES;
 use crate::observe::optional_metrics::OptionalMetrics;
-use crate::observe::workloads::KeptObjects;
+use crate::observe::workloads::CachedObjects;
 use gpuctl_cluster::{Connection, OtherPods, OwnersAndStock, ServedQueueing};
 use gpuctl_core::error::Error;
 use gpuctl_core::model::Queue;
@@ -29,7 +29,7 @@ pub(super) struct SnapshotReader<'c> {
     context: &'c Context,
     connection: &'c Connection,
     cells: OptionalMetrics<'c>,
-    kept: KeptObjects,
+    kept: CachedObjects,
     served: OnceCell<ServedQueueing>,
     /// The queues of the last successful read. A failed read does not clear them.
     queues: RefCell<Option<Vec<Queue>>>,
@@ -43,7 +43,7 @@ impl<'c> SnapshotReader<'c> {
             context,
             connection,
             cells: OptionalMetrics::new(context, connection),
-            kept: KeptObjects::new(true),
+            kept: CachedObjects::new(true),
             served: OnceCell::new(),
             queues: RefCell::default(),
             told: Cell::default(),
@@ -57,7 +57,7 @@ impl<'c> SnapshotReader<'c> {
             .namespace_is_explicit
             .then_some(connection.namespace.as_str());
         let (objects, moment, ()) = join3(
-            self.kept.or(
+            self.kept.get_or_read(
                 fresh,
                 connection
                     .workloads()

@@ -13,7 +13,7 @@ use futures::stream::{self, StreamExt};
 use crate::cli::Cli;
 use crate::context::Context;
 use crate::observe::metrics::{self, StoreUse};
-use crate::observe::store_identity::{StoreClusters, which};
+use crate::observe::store_identity::{StoreClusters, identify};
 use crate::verbs::ROWS;
 use gpuctl_cluster::Connection;
 use gpuctl_core::error::{Error, ErrorName};
@@ -107,7 +107,7 @@ async fn find_store<'c>(
     // A replay may query all of this range, and its sums must not exceed those of the live command.
     let until = UnixSeconds::from(context.now());
     let clusters = match found.matchers().is_empty() {
-        true => which(&found, connection, (until - LONGEST, until))
+        true => identify(&found, connection, (until - LONGEST, until))
             .await
             .unwrap_or(StoreClusters::One),
         false => StoreClusters::One,

@@ -118,11 +118,13 @@ async fn check_cluster(context: &Context) -> Result<ClusterReport, Error> {
             match connection.version().await {
                 Err(failure) => report.failed = Some(failure.into()),
                 Ok(version) => {
-                    report.checks.extend(crate::observe::store_checks::of_clock(
-                        "the API server",
-                        connection.server_time(),
-                        context.now(),
-                    ));
+                    report
+                        .checks
+                        .extend(crate::observe::store_checks::check_clock(
+                            "the API server",
+                            connection.server_time(),
+                            context.now(),
+                        ));
                     report.cluster.connected = true;
                     report.cluster.version = Some(version);
                     report.cluster.seconds = Some(milliseconds(begun));
