@@ -13,10 +13,10 @@ use gpuctl_view::files::defaults;
 pub(crate) async fn run(args: &DescribeDefaults, context: &Context) -> Result<ExitCode, Error> {
     context.terminal.set_format(args.output.into());
     let connection = context.connect().await?;
-    let (site, kept) = parse_stored(connection.site().defaults().await?)?.ok_or_else(none)?;
+    let (site, stored) = parse_stored(connection.site().defaults().await?)?.ok_or_else(none)?;
     let origin = defaults::DefaultsOrigin {
-        user: kept.user.as_deref(),
-        created_at: kept.created_at,
+        user: stored.user.as_deref(),
+        created_at: stored.created_at,
     };
     let text = document(args.output.into(), &defaults::whole(&site, &origin));
     context

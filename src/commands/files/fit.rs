@@ -37,9 +37,10 @@ pub(crate) async fn run(args: &FitArgs, context: &Context) -> Result<ExitCode, E
             // Past starts were not restricted to nodes with one label value, so `--by` gets no
             // forecast.
             FitVerdict::NotNow if args.by.is_none() => {
-                let past = starts::forecast(context, &connection, fit.gpus(), &fit.possible(), 0.0)
-                    .await?;
-                StartForecast::bounded(past, fit.room_by, context.now())
+                let forecast =
+                    starts::forecast(context, &connection, fit.gpus(), &fit.possible(), 0.0)
+                        .await?;
+                StartForecast::bounded(forecast, fit.room_by, context.now())
             }
             _ => None,
         };

@@ -25,7 +25,7 @@ const HOUR: i64 = 3600;
 /// Hours read concurrently.
 const MAX_CONCURRENT: usize = 3;
 /// Seconds to search back for the latest snapshot.
-const LATEST: i64 = 3600;
+const LATEST_SECONDS: i64 = 3600;
 
 pub(crate) async fn latest(args: &Latest, context: &Context) -> Result<ExitCode, Error> {
     let format: Format = args.output.into();
@@ -33,8 +33,8 @@ pub(crate) async fn latest(args: &Latest, context: &Context) -> Result<ExitCode,
     let (cluster, access) = clusters(args.cluster.as_deref(), false, context)?.swap_remove(0);
     let connection = Connection::open(&access).await?;
     let now = UnixSeconds::from(context.now());
-    let past = ClusterHistory::open(cluster, context, &connection, now - LATEST).await?;
-    let want = HistoryScope {
+    let history = ClusterHistory::open(cluster, context, &connection, now - LATEST_SECONDS).await?;
+    let scope = HistoryScope {
         names: args.annotation.is_some(),
         ..HistoryScope::default()
     };
@@ -44,38 +44,39 @@ pub(crate) async fn latest(args: &Latest, context: &Context) -> Result<ExitCode,
         uids: &uids,
         annotation: annotation.as_deref(),
     };
-    let mut found = None;
+    let mut snapshot = None;
     // A cluster that was created after the last full step has no data there, so try now as well.
     for time in [UnixSeconds(now.spans_of(STEP) * STEP), now] {
-        let (ledger, usage) = past.read(time - STEP, time, want).await?;
-        if ledger.looks() > 0 {
-            let at = At {
-                cluster: &past.cluster,
+        let (allocations, usage) = history.read(time - STEP, time, scope).await?;
+        if allocations.looks() > 0 {
+            let state = At {
+                cluster: &history.cluster,
                 time: time.timestamp(),
-                ledger: &ledger,
+                ledger: &allocations,
                 usage: &usage,
             };
-            found = Some(view::snapshot(&at, Some(details), true));
+            snapshot = Some(view::snapshot(&state, Some(details), true));
             break;
         }
     }
-    crate::observe::metrics::print_warnings(context, &past.prometheus);
-    let Some(found) = found else {
-        return Err(silent(&past));
+    crate::observe::metrics::print_warnings(context, &history.prometheus);
+    let Some(snapshot) = snapshot else {
+        return Err(no_history(&history));
     };
     context.terminal.print(
-        &document(format, &found).unwrap_or_else(|| view::text(&found, context.terminal.look())),
+        &document(format, &snapshot)
+            .unwrap_or_else(|| view::text(&snapshot, context.terminal.look())),
     )?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// Builds the error for a time without kube-state-metrics data, when GPU holders are unknown.
-fn silent(past: &ClusterHistory<'_>) -> Error {
+fn no_history(history: &ClusterHistory<'_>) -> Error {
     let error = Error::new(
         ErrorName::NoHistory,
         format!(
             "Prometheus at {} has no data about pods",
-            past.prometheus.server
+            history.prometheus.server
         ),
     );
     error.hint(
@@ -108,7 +109,7 @@ async fn read(args: &SnapshotList, context: &Context) -> Result<Vec<view::Snapsh
     let (start, last) = times::past(args.start.as_deref(), args.end.as_deref(), now)?;
     let (cluster, access) = clusters(args.cluster.as_deref(), false, context)?.swap_remove(0);
     let connection = Connection::open(&access).await?;
-    let past = ClusterHistory::open(cluster, context, &connection, start).await?;
+    let history = ClusterHistory::open(cluster, context, &connection, start).await?;
     let uids = if args.details {
         uids(&connection, start).await
     } else {
@@ -131,29 +132,29 @@ async fn read(args: &SnapshotList, context: &Context) -> Result<Vec<view::Snapsh
         .map(<[_]>::to_vec)
         .collect();
     let bar = context.terminal.progress(groups.len() as u64, "hours");
-    let want = HistoryScope {
+    let scope = HistoryScope {
         names: args.annotation.is_some(),
         ..HistoryScope::default()
     };
-    let of_group = async |times: Vec<UnixSeconds>| {
+    let read_group = async |times: Vec<UnixSeconds>| {
         let (first, last) = (times[0] - STEP, times[times.len() - 1]);
-        let (ledger, usage) = past.read(first, last, want).await?;
+        let (allocations, usage) = history.read(first, last, scope).await?;
         bar.inc(1);
-        let one = |time: &UnixSeconds| {
-            let at = At {
-                cluster: &past.cluster,
+        let snapshot = |time: &UnixSeconds| {
+            let state = At {
+                cluster: &history.cluster,
                 time: time.timestamp(),
-                ledger: &ledger,
+                ledger: &allocations,
                 usage: &usage,
             };
-            view::snapshot(&at, details, false)
+            view::snapshot(&state, details, false)
         };
-        Ok::<_, Error>(times.iter().map(one).collect::<Vec<_>>())
+        Ok::<_, Error>(times.iter().map(snapshot).collect::<Vec<_>>())
     };
-    let found = OrderedConcurrent::new(groups.into_iter().map(of_group), MAX_CONCURRENT)
+    let snapshots = OrderedConcurrent::new(groups.into_iter().map(read_group), MAX_CONCURRENT)
         .all_or_error()
         .await;
     bar.finish_and_clear();
-    crate::observe::metrics::print_warnings(context, &past.prometheus);
-    Ok(found?.into_iter().flatten().collect())
+    crate::observe::metrics::print_warnings(context, &history.prometheus);
+    Ok(snapshots?.into_iter().flatten().collect())
 }

@@ -26,8 +26,9 @@ use gpuctl_view::jobs::copied::CopyResult;
 fn remote(text: &str) -> Option<(&str, &str)> {
     let (job, path) = text.split_once(':')?;
     // `NAMESPACE/JOB` contains at most one slash.
-    let local = job.starts_with(['.', '/', '~']) || job.matches('/').count() > 1 || job.is_empty();
-    (!local).then_some((job, path))
+    let is_local =
+        job.starts_with(['.', '/', '~']) || job.matches('/').count() > 1 || job.is_empty();
+    (!is_local).then_some((job, path))
 }
 
 /// The side of a copy that is in a job.
@@ -102,12 +103,14 @@ fn report(args: &Copy, copied: Copied, context: &Context) -> Result<ExitCode, Er
     skipped
         .first
         .iter()
-        .for_each(|one| context.terminal.warn(&format!("skipped {one}")));
-    let unnamed = skipped.count - skipped.first.len() as u64;
-    if unnamed > 0 {
-        context.terminal.warn(&format!("skipped {unnamed} more"));
+        .for_each(|path| context.terminal.warn(&format!("skipped {path}")));
+    let unnamed_count = skipped.count - skipped.first.len() as u64;
+    if unnamed_count > 0 {
+        context
+            .terminal
+            .warn(&format!("skipped {unnamed_count} more"));
     }
-    let whole = skipped.count == 0;
+    let is_complete = skipped.count == 0;
     let answer = CopyResult {
         from: args.from.clone(),
         to: args.to.clone(),
@@ -119,7 +122,7 @@ fn report(args: &Copy, copied: Copied, context: &Context) -> Result<ExitCode, Er
     context
         .terminal
         .print(&document(args.output.into(), &answer).unwrap_or_else(|| copied::text(&answer)))?;
-    Ok(if whole {
+    Ok(if is_complete {
         ExitCode::SUCCESS
     } else {
         ExitCode::from(ErrorKind::Request.exit_code())

@@ -16,14 +16,15 @@ use gpuctl_view::files::changes::Difference;
 type LabelsByNode = BTreeMap<String, BTreeMap<String, String>>;
 
 fn labels_by_node(pool: &PoolDefinition) -> LabelsByNode {
-    let values = |set: &BTreeMap<String, Noted>| {
-        set.iter()
+    let values = |labels: &BTreeMap<String, Noted>| {
+        labels
+            .iter()
             .map(|(key, noted)| (key.clone(), noted.value.clone()))
             .collect()
     };
     pool.labels
         .iter()
-        .map(|(node, set)| (node.clone(), values(set)))
+        .map(|(node, labels)| (node.clone(), values(labels)))
         .collect()
 }
 
@@ -68,7 +69,7 @@ async fn plan_pool(
 }
 
 /// Compares a pool's definition and the labels of its nodes with the file.
-pub(super) async fn of_pool(
+pub(super) async fn diff_pool(
     connection: &Connection,
     pool: &Pool,
     reporter: &dyn Reporter,
