@@ -88,15 +88,15 @@ fn specification(args: &RunArgs) -> Value {
         "workingDir",
         Some("/workspace").filter(|_| !args.file.is_empty()),
     );
-    let plain = args
+    let plain_variables = args
         .env
         .iter()
         .map(|(name, value)| json!({"name": name, "value": value}));
-    let secret = args
+    let secret_variables = args
         .env_secret
         .iter()
         .map(|(name, secret)| json!({"name": name, "secret": secret}));
-    let variables: Vec<Value> = plain.chain(secret).collect();
+    let variables: Vec<Value> = plain_variables.chain(secret_variables).collect();
     put(
         &mut environment,
         "env",

@@ -30,23 +30,23 @@ pub(crate) async fn run(args: &JobMetricsArgs, context: &Context) -> Result<Exit
     // Report invalid arguments before sending requests.
     args.range.range().check(now)?;
     let connection = context.connect().await?;
-    let found = lookup::job(&connection, &args.name, LookupPurpose::Read).await?;
-    let created = UnixSeconds::from(found.created_at.unwrap_or(now));
-    let started = found.started_at().map(UnixSeconds::from);
-    let end = found.ended_at().unwrap_or(now);
-    let named = args
+    let job = lookup::job(&connection, &args.name, LookupPurpose::Read).await?;
+    let created = UnixSeconds::from(job.created_at.unwrap_or(now));
+    let started = job.started_at().map(UnixSeconds::from);
+    let end = job.ended_at().unwrap_or(now);
+    let requested_window = args
         .range
         .range()
         .window(now, (created.timestamp(), end), None)?;
-    let prometheus = curves::find_store(context, &connection, named.start).await?;
+    let prometheus = curves::find_store(context, &connection, requested_window.start).await?;
     let pods = Pods::of_job(
-        &found.namespace,
-        &found.name,
-        found.kind,
-        found.pods.iter().map(|pod| pod.name.as_str()),
+        &job.namespace,
+        &job.name,
+        job.kind,
+        job.pods.iter().map(|pod| pod.name.as_str()),
     );
     // A replaced pod started before the existing ones.
-    let first = match args.range.start {
+    let first_start = match args.range.start {
         Some(_) => started,
         None => curves::first_start(&prometheus, &pods, created, now.into())
             .await
@@ -54,22 +54,22 @@ pub(crate) async fn run(args: &JobMetricsArgs, context: &Context) -> Result<Exit
             .chain(started)
             .min(),
     };
-    let begin = first.unwrap_or(created).timestamp();
-    let window = args.range.range().window(now, (begin, end), None)?;
+    let start = first_start.unwrap_or(created).timestamp();
+    let window = args.range.range().window(now, (start, end), None)?;
     let quantities = [Quantity::Utilization, Quantity::MemoryUsed];
-    let lifetimes = lifetimes(&found);
+    let lifetimes = lifetimes(&job);
     let curves = curves::curves(context, &prometheus, &quantities, &pods, window, &lifetimes);
-    let speakers = log_sources(&found);
-    let (curves, told) = join(
+    let sources = log_sources(&job);
+    let (curves, training_curves) = join(
         curves,
-        training_telemetry::read_logs(&connection, &speakers, window, now.into()),
+        training_telemetry::read_logs(&connection, &sources, window, now.into()),
     )
     .await;
     let (history, exposed) = curves?;
-    let mut told = training_telemetry::add_exposed(told, &exposed);
+    let mut training_curves = training_telemetry::add_exposed(training_curves, &exposed);
     let throughput = THROUGHPUTS
         .into_iter()
-        .find_map(|(measure, unit)| Some((told.remove(&measure)?, unit)));
+        .find_map(|(measure, unit)| Some((training_curves.remove(&measure)?, unit)));
     let (throughput, throughput_unit) = throughput.unzip();
     let curves = JobCurves {
         history: &history,
@@ -78,9 +78,17 @@ pub(crate) async fn run(args: &JobMetricsArgs, context: &Context) -> Result<Exit
         from: window.start.millis(),
         to: window.end.millis(),
     };
-    let only: Vec<JobMetric> = args.metric.iter().map(|shown| (*shown).into()).collect();
-    let text = document(args.output.into(), &view::job(&curves, &only))
-        .unwrap_or_else(|| view::job_text(&curves, &only, args.per_gpu, context.terminal.look()));
+    let selected_metrics: Vec<JobMetric> =
+        args.metric.iter().map(|metric| (*metric).into()).collect();
+    let text =
+        document(args.output.into(), &view::job(&curves, &selected_metrics)).unwrap_or_else(|| {
+            view::job_text(
+                &curves,
+                &selected_metrics,
+                args.per_gpu,
+                context.terminal.look(),
+            )
+        });
     context.terminal.print(&text)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -15,11 +15,11 @@ use gpuctl_view::nodes::{describe, node_description};
 pub(crate) async fn run(args: &DescribeNode, context: &Context) -> Result<ExitCode, Error> {
     context.terminal.set_format(args.output.into());
     let connection = context.connect().await?;
-    let (stock, _) = OptionalMetrics::new(context, &connection)
+    let (snapshot, _) = OptionalMetrics::new(context, &connection)
         .snapshot(&DEVICE_QUANTITIES)
         .await?;
-    warn_of_missing_rights(&stock, context);
-    let host = lookup::node(&stock, &args.name)?;
+    warn_of_missing_rights(&snapshot, context);
+    let host = lookup::node(&snapshot, &args.name)?;
     let text = document(args.output.into(), &node_description::document(host));
     context.terminal.print(
         &text.unwrap_or_else(|| describe::text(host, context.terminal.look(), context.now())),

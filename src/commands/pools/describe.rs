@@ -17,18 +17,18 @@ use gpuctl_view::nodes::pool_description;
 pub(crate) async fn run(args: &DescribePool, context: &Context) -> Result<ExitCode, Error> {
     context.terminal.set_format(args.output.into());
     let connection = context.connect().await?;
-    let cells = OptionalMetrics::new(context, &connection);
-    let (seen, moment) = join(
+    let metrics = OptionalMetrics::new(context, &connection);
+    let (snapshot, reading) = join(
         read_pools(&connection, Some(&args.name)),
-        cells.now(&NODE_QUANTITIES),
+        metrics.now(&NODE_QUANTITIES),
     )
     .await;
-    let (mut seen, moment) = (seen?, moment?);
-    seen.measure(&cells, moment.as_ref());
-    let Some(pool) = seen.pools.pop() else {
-        return Err(pool_not_found(&args.name, &seen.snapshot.inventory, &connection).await);
+    let (mut snapshot, reading) = (snapshot?, reading?);
+    snapshot.measure(&metrics, reading.as_ref());
+    let Some(pool) = snapshot.pools.pop() else {
+        return Err(pool_not_found(&args.name, &snapshot.snapshot.inventory, &connection).await);
     };
-    warn_of_missing_rights(&seen, context);
+    warn_of_missing_rights(&snapshot, context);
     let text = document(args.output.into(), &pool_description::document(&pool));
     context
         .terminal

@@ -27,32 +27,32 @@ pub(crate) async fn run(args: &GetPools, context: &Context) -> Result<ExitCode, 
     let options = args.list.options(PAGE_SIZE);
     context.terminal.set_format(options.format);
     let connection = context.connect().await?;
-    let cells = OptionalMetrics::new(context, &connection);
-    let kept = CachedResponse::new(options.watch);
-    let mut bell = connection.doorbell_of_nodes(METRICS_INTERVAL);
-    let pause = async || bell.news(None).await;
-    list::run_after(&options, context, pause, async |round: Refresh<'_>| {
-        let (seen, moment) = join(
-            kept.get_or_read(round.fresh, round.ask(|| read_pools(&connection, None))),
-            cells.now(&NODE_QUANTITIES),
+    let metrics = OptionalMetrics::new(context, &connection);
+    let cache = CachedResponse::new(options.watch);
+    let mut notifications = connection.doorbell_of_nodes(METRICS_INTERVAL);
+    let pause = async || notifications.news(None).await;
+    list::run_after(&options, context, pause, async |refresh: Refresh<'_>| {
+        let (snapshot, reading) = join(
+            cache.get_or_read(refresh.fresh, refresh.ask(|| read_pools(&connection, None))),
+            metrics.now(&NODE_QUANTITIES),
         )
         .await;
-        let (mut seen, moment) = (seen?, moment?);
-        let coverage = seen.measure(&cells, moment.as_ref());
-        if round.first {
-            warn_of_missing_rights(&seen, context);
+        let (mut snapshot, reading) = (snapshot?, reading?);
+        let coverage = snapshot.measure(&metrics, reading.as_ref());
+        if refresh.first {
+            warn_of_missing_rights(&snapshot, context);
         }
         if let Some(name) = args
             .names
             .iter()
-            .find(|name| round.first && !seen.pools.iter().any(|pool| pool.name == **name))
+            .find(|name| refresh.first && !snapshot.pools.iter().any(|pool| pool.name == **name))
         {
-            return Err(pool_not_found(name, &seen.snapshot.inventory, &connection).await);
+            return Err(pool_not_found(name, &snapshot.snapshot.inventory, &connection).await);
         }
-        let mut found = seen.pools;
-        found.retain(|pool| args.names.is_empty() || args.names.contains(&pool.name));
+        let mut selected = snapshot.pools;
+        selected.retain(|pool| args.names.is_empty() || args.names.contains(&pool.name));
         let key = args.list.sort_by;
-        Ok(listing(found, key, coverage, &options, context))
+        Ok(listing(selected, key, coverage, &options, context))
     })
     .await
 }

@@ -32,14 +32,19 @@ async fn change(args: &PoolNodes, adding: bool, context: &Context) -> Result<Exi
     let format: Format = args.output.into();
     context.terminal.set_format(format);
     let connection = context.connect().await?;
-    let stock = connection.inventory().stock().await?.listed()?;
+    let snapshot = connection.inventory().stock().await?.listed()?;
     let reporter = TerminalReporter::new(&context.terminal, format);
-    let definition = definition(args, adding, &stock.inventory, &connection, &reporter).await?;
+    let definition = definition(args, adding, &snapshot.inventory, &connection, &reporter).await?;
     let (mut done, mut failed) = (Vec::new(), Vec::new());
     for node in &args.nodes {
-        let result = match find_node(&stock.inventory, node) {
+        let result = match find_node(&snapshot.inventory, node) {
             None => {
-                let names: Vec<&str> = stock.inventory.hosts.iter().map(NodeUsage::name).collect();
+                let names: Vec<&str> = snapshot
+                    .inventory
+                    .hosts
+                    .iter()
+                    .map(NodeUsage::name)
+                    .collect();
                 Err(lookup::missing_node(node, &names))
             }
             Some(host) if adding => add_node(&connection, host, &definition, args.force).await,
@@ -177,29 +182,29 @@ async fn remove_node(
     reporter: &dyn Reporter,
 ) -> Result<(), Error> {
     let node = host.name();
-    let mut set = connection
+    let mut labels = connection
         .pools()
         .get(pool)
         .await?
-        .and_then(|mut known| known.pool.labels.remove(node))
+        .and_then(|mut stored| stored.pool.labels.remove(node))
         .unwrap_or_default();
     // A node that is only recorded in the pool is the result of an interrupted removal, which is
     // completed here.
-    if host.details.node.pool() != Some(pool) && set.is_empty() {
-        let place = host
+    if host.details.node.pool() != Some(pool) && labels.is_empty() {
+        let location = host
             .details
             .node
             .pool()
-            .map_or_else(|| "no pool".to_owned(), |other| format!("pool `{other}`"));
+            .map_or_else(|| "no pool".to_owned(), |pool| format!("pool `{pool}`"));
         return Err(Error::new(
             ErrorName::NotInPool,
-            format!("node `{node}` is in {place}"),
+            format!("node `{node}` is in {location}"),
         ));
     }
     if exclusive_pool(&host.details.node) == Some(pool) {
         pool_taints::leave(connection, node, pool).await?;
     }
-    set.insert(
+    labels.insert(
         POOL_LABEL.to_owned(),
         Noted {
             value: pool.to_owned(),
@@ -211,7 +216,7 @@ async fn remove_node(
         reporter,
         pool,
         &host.details.node,
-        &set,
+        &labels,
         &mut BTreeSet::new(),
     )
     .await?;
