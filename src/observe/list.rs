@@ -220,7 +220,7 @@ pub(crate) async fn run_after(
                 watching: (!first).then_some(context),
             })
             .await?;
-            context.warn_of_left_out();
+            context.warn_of_omissions();
             let rows = listing.names.iter().cloned().zip(listing.rows());
             Ok(WatchFrame::new(listing.text(options, context)?, rows))
         })

@@ -24,7 +24,7 @@ const LABELS: [&str; 6] = [
 ];
 
 /// Maximum number of label values in a message; below it, of nodes.
-const MAX_SHOWN: usize = 8;
+const LIMIT: usize = 8;
 const MAX_NODES: usize = 3;
 
 /// The clusters whose series a store has.
@@ -105,13 +105,9 @@ pub(crate) fn foreign_nodes(
 fn list_values(label: &str, values: &[String]) -> String {
     let parts = values
         .iter()
-        .take(MAX_SHOWN)
+        .take(LIMIT)
         .map(|value| format!("{label}={value}"));
-    let more = if values.len() > MAX_SHOWN {
-        ", …"
-    } else {
-        ""
-    };
+    let more = if values.len() > LIMIT { ", …" } else { "" };
     format!("{}{more}", parts.collect::<Vec<_>>().join(", "))
 }
 

@@ -7,7 +7,7 @@ use clap::CommandFactory;
 use crate::cli::Cli;
 use crate::cli::files::schema::Schema;
 use crate::context::Context;
-use crate::verbs::with_answer;
+use crate::verbs::commands_with_answer;
 use gpuctl_core::error::Error;
 use gpuctl_manifest::spec::schema::schema;
 use gpuctl_view::json;
@@ -18,7 +18,7 @@ pub(crate) async fn run(args: &Schema, context: &Context) -> Result<ExitCode, Er
         None => schema(args.kind.as_deref()),
         Some(name)
             if args.lines
-                && !with_answer()
+                && !commands_with_answer()
                     .iter()
                     .any(|command| answers::name(command) == name && is_watched(command)) =>
         {
@@ -55,7 +55,7 @@ mod tests {
 
     use crate::cli::Cli;
     use crate::cli::files::schema::names;
-    use crate::verbs::with_answer;
+    use crate::verbs::commands_with_answer;
     use gpuctl_view::program::answers;
 
     /// Collects the words of every command that has `-o json`, joined by `-`.
@@ -95,7 +95,7 @@ mod tests {
 
     #[test]
     fn lines_of_watches_have_the_shape_of_any_row_that_options_choose() {
-        let watched: BTreeSet<String> = with_answer()
+        let watched: BTreeSet<String> = commands_with_answer()
             .into_iter()
             .filter(|command| super::is_watched(command))
             .collect();

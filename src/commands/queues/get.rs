@@ -27,66 +27,74 @@ pub(crate) async fn run(args: &GetQueues, context: &Context) -> Result<ExitCode,
     let options = args.list.options(PAGE_SIZE);
     context.terminal.set_format(options.format);
     if args.preemptions {
-        return preempted(args, context).await;
+        return list_preemptions(args, context).await;
     }
     let connection = context.connect().await?;
     let served = super::served(&connection).await?;
-    let named = connection
+    let explicit_namespace = connection
         .namespace_is_explicit
         .then_some(connection.namespace.as_str());
-    let cells = OptionalMetrics::new(context, &connection);
-    list::run(&options, context, async |round: Refresh<'_>| {
+    let metrics = OptionalMetrics::new(context, &connection);
+    list::run(&options, context, async |refresh: Refresh<'_>| {
         let read =
             async |namespace: Option<&str>| connection.queues().list(&served, namespace).await;
-        let (found, moment) = join(
-            read_namespaces("queues", &connection, &round, context, read),
-            cells.now(&JOB_QUANTITIES),
+        let (queues, reading) = join(
+            read_namespaces("queues", &connection, &refresh, context, read),
+            metrics.now(&JOB_QUANTITIES),
         )
         .await;
-        let (found, unseen) = found?;
-        for system in unseen.iter().filter(|_| round.first) {
+        let (queues, unseen) = queues?;
+        for system in unseen.iter().filter(|_| refresh.first) {
             context
                 .terminal
                 .lack(&format!("you may not list queues of {}", system.name()));
         }
-        let rows = rows(&connection, named, found, moment?.as_ref()).await?;
+        let rows = rows(&connection, explicit_namespace, queues, reading?.as_ref()).await?;
         Ok(listing(rows, args.list.sort_by, (), &options, context))
     })
     .await
 }
 
-async fn preempted(args: &GetQueues, context: &Context) -> Result<ExitCode, Error> {
+async fn list_preemptions(args: &GetQueues, context: &Context) -> Result<ExitCode, Error> {
     let options = args.list.options(PAGE_SIZE);
     let connection = context.connect().await?;
-    let named = connection
+    let explicit_namespace = connection
         .namespace_is_explicit
         .then(|| connection.namespace.clone());
-    list::run(&options, context, async |round: Refresh<'_>| {
-        let wanted = Wanted {
-            namespace: named.clone(),
+    list::run(&options, context, async |refresh: Refresh<'_>| {
+        let selector = Wanted {
+            namespace: explicit_namespace.clone(),
             ..Wanted::default()
         };
-        let selection = round.ask(|| connection.jobs().list(&wanted)).await?;
-        let namespace = named.as_deref().or(selection.narrowed_to.as_deref());
-        if let Some(home) = selection.narrowed_to.as_ref().filter(|_| round.first) {
+        let selection = refresh.ask(|| connection.jobs().list(&selector)).await?;
+        let namespace = explicit_namespace
+            .as_deref()
+            .or(selection.narrowed_to.as_deref());
+        if let Some(shown_namespace) = selection.narrowed_to.as_ref().filter(|_| refresh.first) {
             context.terminal.lack(&format!(
-                "you may not list jobs of all namespaces; only `{home}` is shown"
+                "you may not list jobs of all namespaces; only `{shown_namespace}` is shown"
             ));
         }
-        let found = connection
+        let preemptions = connection
             .queues()
             .preemptions(namespace, &selection.jobs)
             .await?;
-        for what in found.unreadable.iter().filter(|_| round.first) {
+        for resource in preemptions.unreadable.iter().filter(|_| refresh.first) {
             context.terminal.lack(&format!(
-                "you may not list {what}: preemptions recorded there are missing"
+                "you may not list {resource}: preemptions recorded there are missing"
             ));
         }
         let coverage = PreemptionCoverage {
-            workloads: found.workloads,
-            events_since: found.events_since,
+            workloads: preemptions.workloads,
+            events_since: preemptions.events_since,
         };
-        Ok(listing(found.found, None, coverage, &options, context))
+        Ok(listing(
+            preemptions.found,
+            None,
+            coverage,
+            &options,
+            context,
+        ))
     })
     .await
 }

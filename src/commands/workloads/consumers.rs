@@ -27,35 +27,35 @@ pub(crate) async fn run(args: &GetConsumers, context: &Context) -> Result<ExitCo
     let options = args.list.options(WORKLOADS_PAGE_SIZE);
     context.terminal.set_format(options.format);
     let connection = context.connect().await?;
-    let (kept, cells) = (
+    let (cache, metrics) = (
         CachedObjects::new(options.watch),
         OptionalMetrics::new(context, &connection).with_exporters(options.watch),
     );
-    let mut bell = connection.doorbell_of_nodes(METRICS_INTERVAL);
-    let pause = async || bell.news(None).await;
-    list::run_after(&options, context, pause, async |round: Refresh<'_>| {
-        let found = workloads::read(
+    let mut notifications = connection.doorbell_of_nodes(METRICS_INTERVAL);
+    let pause = async || notifications.news(None).await;
+    list::run_after(&options, context, pause, async |refresh: Refresh<'_>| {
+        let snapshot = workloads::read(
             context,
             &connection,
             &JOB_QUANTITIES,
-            &cells,
+            &metrics,
             OtherPods::Summed,
-            &kept,
-            &round,
+            &cache,
+            &refresh,
         )
         .await?;
-        let rows: Vec<ConsumerRow<'_>> = found
+        let rows: Vec<ConsumerRow<'_>> = snapshot
             .workloads
             .iter()
             .filter(|workload| {
-                !workload.has_ended() && workload.top.resting.is_none_or(|why| why == QUEUED)
+                !workload.has_ended() && workload.top.resting.is_none_or(|reason| reason == QUEUED)
             })
             .map(|workload| ConsumerRow {
                 workload,
-                figures: found.figures(workload),
+                figures: snapshot.figures(workload),
             })
             .collect();
-        let coverage = found.readings.as_ref().map(Coverage::from);
+        let coverage = snapshot.readings.as_ref().map(Coverage::from);
         Ok(listing(
             rows,
             args.list.sort_by,

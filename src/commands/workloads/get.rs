@@ -23,24 +23,24 @@ pub(crate) async fn run(args: &GetWorkloads, context: &Context) -> Result<ExitCo
     let options = args.list.options(WORKLOADS_PAGE_SIZE);
     context.terminal.set_format(options.format);
     let connection = context.connect().await?;
-    let (kept, cells) = (
+    let (cache, metrics) = (
         CachedObjects::new(options.watch),
         OptionalMetrics::new(context, &connection),
     );
-    let mut bell = connection.doorbell_of_nodes(METRICS_INTERVAL);
-    let pause = async || bell.news(None).await;
-    list::run_after(&options, context, pause, async |round: Refresh<'_>| {
-        let found = workloads::read(
+    let mut notifications = connection.doorbell_of_nodes(METRICS_INTERVAL);
+    let pause = async || notifications.news(None).await;
+    list::run_after(&options, context, pause, async |refresh: Refresh<'_>| {
+        let snapshot = workloads::read(
             context,
             &connection,
             &[],
-            &cells,
+            &metrics,
             OtherPods::Summed,
-            &kept,
-            &round,
+            &cache,
+            &refresh,
         )
         .await?;
-        let is_meant = |workload: &&Workload| {
+        let is_selected = |workload: &&Workload| {
             args.name
                 .as_ref()
                 .is_none_or(|part| workload.top.name.contains(part.as_str()))
@@ -53,8 +53,8 @@ pub(crate) async fn run(args: &GetWorkloads, context: &Context) -> Result<ExitCo
                     .as_ref()
                     .is_none_or(|status| workload.standing.word().eq_ignore_ascii_case(status))
         };
-        let chosen: Vec<&Workload> = found.workloads.iter().filter(is_meant).collect();
-        Ok(listing(chosen, args.list.sort_by, (), &options, context))
+        let selected: Vec<&Workload> = snapshot.workloads.iter().filter(is_selected).collect();
+        Ok(listing(selected, args.list.sort_by, (), &options, context))
     })
     .await
 }
