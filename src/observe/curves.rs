@@ -64,12 +64,12 @@ pub(crate) async fn add_deleted_pods(
         .into_iter()
         .filter(|names| !names.is_empty())
         .collect();
-    for (kind, names) in owners {
-        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    for (kind, owner_names) in owners {
+        let owner_names: Vec<&str> = owner_names.iter().map(String::as_str).collect();
         let query = kube_state::owned_by(
             &pods.namespace,
             kind,
-            &names,
+            &owner_names,
             (window.end - window.start).max(1),
         );
         let series = prometheus.at(&query, window.end).await?;
