@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn results_come_in_order_and_no_more_than_so_many_are_done_at_once() {
+    async fn yields_results_in_order_and_limits_concurrency() {
         let (running, maximum) = (Cell::new(0), Cell::new(0));
         let work = |number: u32| {
             let (running, maximum) = (&running, &maximum);
@@ -109,12 +109,12 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_error_ends_what_would_come_after_it() {
-        let begun = Cell::new(0);
+    async fn stops_at_the_first_error() {
+        let started = Cell::new(0);
         let work = |number: u32| {
-            let begun = &begun;
+            let started = &started;
             async move {
-                begun.set(begun.get() + 1);
+                started.set(started.get() + 1);
                 if number == 4 { Err(number) } else { Ok(number) }
             }
         };
@@ -124,7 +124,7 @@ mod tests {
                 .await,
             Err(4)
         );
-        assert!(begun.get() < 10, "{} were begun", begun.get());
+        assert!(started.get() < 10, "{} were begun", started.get());
         assert_eq!(
             OrderedConcurrent::new((0..3).map(work), 2)
                 .all_or_error()

@@ -126,13 +126,12 @@ impl<'r> FeasibilityChecks<'r> {
             && demand.has_devices()
             && !plan.rendered.choice.candidates.is_empty()
         {
-            self.check_free_resources(&demand, plan, &mut findings)
-                .await;
+            self.check_free(&demand, plan, &mut findings).await;
         }
         findings
     }
 
-    async fn check_free_resources(
+    async fn check_free(
         &self,
         demand: &Demand<'_>,
         plan: &Plan,

@@ -33,7 +33,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn each_key_is_asked_for_once_however_many_wait() {
+    async fn computes_each_key_once_for_concurrent_callers() {
         let (calls, cache) = (Cell::new(0), OncePer::default());
         let compute = async || {
             tokio::task::yield_now().await;

@@ -30,15 +30,15 @@ pub(crate) async fn delete(
         if options.ignore_not_found {
             return Ok(None);
         }
-        let stock = connection.inventory().stock().await?;
-        if stock.inventory.pools().contains(name) {
+        let snapshot = connection.inventory().stock().await?;
+        if snapshot.inventory.pools().contains(name) {
             let error = Error::new(
                 ErrorName::NoDefinition,
                 format!("pool `{name}` has no definition, only labels set by others"),
             );
             return Err(error.hint(format!("gpuctl remove node NODE --pool {name}")));
         }
-        return Err(pool_not_found(name, &stock.inventory, connection).await);
+        return Err(pool_not_found(name, &snapshot.inventory, connection).await);
     };
     if !options.force {
         forbid_if_used(connection, name).await?;

@@ -89,16 +89,16 @@ pub(crate) async fn plan(
     force: bool,
 ) -> Result<PoolPlan, Error> {
     let name = &pool.name.value;
-    let (stock, stored) =
+    let (snapshot, stored) =
         futures::future::try_join(connection.inventory().stock(), connection.pools().get(name))
             .await?;
     // A pool without nodes in its file can be written without the right to list nodes.
-    let stock = if pool.nodes.is_empty() {
-        stock
+    let snapshot = if pool.nodes.is_empty() {
+        snapshot
     } else {
-        stock.listed()?
+        snapshot.listed()?
     };
-    let inventory = stock.inventory;
+    let inventory = snapshot.inventory;
     let stored = stored.map(|stored| stored.pool);
     let mut desired = definition(pool);
     let (mut missing, mut steps) = (Vec::new(), Vec::new());

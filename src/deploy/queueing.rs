@@ -157,8 +157,8 @@ impl<'c> Queueing<'c> {
                 String::new()
             },
         );
-        if let Some(known) = self.names.borrow().get(&key) {
-            return Ok(known.clone());
+        if let Some(cached) = self.names.borrow().get(&key) {
+            return Ok(cached.clone());
         }
         let version = self.served.of(system).unwrap_or_default();
         let names = match self

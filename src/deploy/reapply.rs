@@ -117,15 +117,18 @@ pub(crate) async fn reapply(
 struct FixedFields<'e> {
     object: &'e Object,
     live: &'e Value,
-    wanted: &'e Value,
+    desired: &'e Value,
 }
 
 fn fixed_fields((object, effect): &(Object, Effect)) -> Option<FixedFields<'_>> {
     match effect {
-        Effect::Fixed { live, wanted } => Some(FixedFields {
+        Effect::Fixed {
+            live,
+            wanted: desired,
+        } => Some(FixedFields {
             object,
             live,
-            wanted,
+            desired,
         }),
         _ => None,
     }
@@ -191,7 +194,7 @@ fn claim_conflict(claim: &FixedFields<'_>, job: &Job, masks: &Masks) -> Error {
         claim.object.name()
     );
     Error::new(ErrorName::ClaimConflict, message)
-        .cause(changes_asked_for(claim.live, claim.wanted, masks).join("; "))
+        .cause(changes_asked_for(claim.live, claim.desired, masks).join("; "))
         .hint(format!(
             "keep its current value, or run `gpuctl delete job {}/{} --purge` to delete it with its files",
             job.namespace, job.name
@@ -202,7 +205,7 @@ fn claim_conflict(claim: &FixedFields<'_>, job: &Job, masks: &Masks) -> Error {
 fn immutable_error(job: &Job, fixed_fields: &[FixedFields<'_>], masks: &Masks) -> Error {
     let differences = fixed_fields
         .iter()
-        .flat_map(|field| changes_asked_for(field.live, field.wanted, masks));
+        .flat_map(|field| changes_asked_for(field.live, field.desired, masks));
     let state = if State::of(job).status.is_final() {
         "has ended"
     } else {

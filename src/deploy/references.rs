@@ -87,17 +87,15 @@ pub(super) struct ReferenceFindings {
 }
 
 /// Looks up every object that the pods name, except those that this run creates
-/// (`planned_objects`).
+/// (`planned`).
 pub(super) async fn check(
     plan: &Plan,
-    planned_objects: &BTreeSet<String>,
+    planned: &BTreeSet<String>,
     connection: &Connection,
 ) -> ReferenceFindings {
     let namespace = &plan.target.namespace;
     let mut needs = needs(&plan.rendered.probe.body["spec"]);
-    needs.retain(|(kind, name), _| {
-        !planned_objects.contains(&object_key(kind.plural(), namespace, name))
-    });
+    needs.retain(|(kind, name), _| !planned.contains(&object_key(kind.plural(), namespace, name)));
     let lookups = needs.iter().map(|((kind, name), _)| {
         let collection = format!("/api/v1/namespaces/{namespace}/{}", kind.plural());
         async move { connection.find_in::<Value>(&collection, name).await }
@@ -105,11 +103,10 @@ pub(super) async fn check(
     let answers: Vec<Result<Option<Value>, Failure>> = join_all(lookups).await;
     let mut findings = ReferenceFindings::default();
     for (((kind, name), keys), answer) in needs.iter().zip(answers) {
-        let kind_name = kind.display_name();
+        let noun = kind.display_name();
         match answer {
             Ok(None) => {
-                let message =
-                    format!("{kind_name} `{name}` does not exist in namespace `{namespace}`");
+                let message = format!("{noun} `{name}` does not exist in namespace `{namespace}`");
                 findings.errors.push(
                     Error::new(
                         ErrorName::reported(ErrorKind::NotFound, kind.error_name()),
@@ -119,24 +116,24 @@ pub(super) async fn check(
                 );
             }
             Ok(Some(object)) => {
-                let existing_keys = object_keys(&object);
-                let missing_keys: Vec<&str> = keys
+                let present = object_keys(&object);
+                let missing: Vec<&str> = keys
                     .iter()
-                    .filter(|key| !existing_keys.contains(key.as_str()))
+                    .filter(|key| !present.contains(key.as_str()))
                     .map(String::as_str)
                     .collect();
-                if !missing_keys.is_empty() {
-                    let explanation = if existing_keys.is_empty() {
+                if !missing.is_empty() {
+                    let explanation = if present.is_empty() {
                         "it is empty".to_owned()
                     } else {
                         format!(
                             "it has {}",
-                            existing_keys.into_iter().collect::<Vec<_>>().join(", ")
+                            present.into_iter().collect::<Vec<_>>().join(", ")
                         )
                     };
                     let message = format!(
-                        "{kind_name} `{name}` has no key `{}`; {explanation}",
-                        missing_keys.join("`, `")
+                        "{noun} `{name}` has no key `{}`; {explanation}",
+                        missing.join("`, `")
                     );
                     findings.errors.push(
                         Error::new(
@@ -149,12 +146,12 @@ pub(super) async fn check(
             }
             Err(failure) if failure.is_forbidden() => {
                 findings.warnings.push(format!(
-                    "could not check whether {kind_name} `{name}` exists: you may not read {}",
+                    "could not check whether {noun} `{name}` exists: you may not read {}",
                     kind.plural()
                 ));
             }
             Err(failure) => findings.warnings.push(format!(
-                "could not check whether {kind_name} `{name}` exists: {failure}"
+                "could not check whether {noun} `{name}` exists: {failure}"
             )),
         }
     }
@@ -260,7 +257,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_pod_needs_is_collected_and_what_is_optional_is_not() {
+    fn collects_required_objects_but_not_optional_ones() {
         let spec = json!({
             "serviceAccountName": "robot",
             "volumes": [

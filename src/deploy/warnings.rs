@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_is_told_once_with_its_documents() {
+    fn reports_each_warning_once_with_its_documents() {
         let mut warnings = DeduplicatedWarnings::default();
         for document in ["a", "b", "c", "d", "e"] {
             warnings.add(document, &["of all".to_owned()]);

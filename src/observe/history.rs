@@ -94,7 +94,7 @@ impl<'c> ClusterHistory<'c> {
         connection: &'c Connection,
         since: UnixSeconds,
     ) -> Result<Self, Error> {
-        let prometheus_and_nodes = async {
+        let store = async {
             let prometheus = metrics::find(
                 context,
                 connection,
@@ -102,11 +102,10 @@ impl<'c> ClusterHistory<'c> {
                 StoreUse::Sums { since },
             )
             .await?;
-            let reported_nodes = prometheus.now(query::NODES).await.unwrap_or_default();
-            Ok::<_, Error>((prometheus, reported_nodes))
+            let reported = prometheus.now(query::NODES).await.unwrap_or_default();
+            Ok::<_, Error>((prometheus, reported))
         };
-        let (prometheus_and_nodes, snapshot) =
-            join(prometheus_and_nodes, connection.inventory().stock()).await;
+        let (store, snapshot) = join(store, connection.inventory().stock()).await;
         // Prometheus does not record whether a node shares its devices. Only the API server knows,
         // for the present, and only with the right to list nodes.
         let has_inventory = snapshot.is_ok();
@@ -115,9 +114,7 @@ impl<'c> ClusterHistory<'c> {
                 "nodes that share GPUs are unknown, so shares count as GPUs: {failure}"
             ));
         }
-        let inventory = snapshot
-            .map(|snapshot| snapshot.inventory)
-            .unwrap_or_default();
+        let inventory = snapshot.map(|read| read.inventory).unwrap_or_default();
         // Exporters may report a node by its address instead of its name.
         let aliases = inventory.hosts.iter().flat_map(|host| {
             host.details
@@ -129,18 +126,15 @@ impl<'c> ClusterHistory<'c> {
             parts: NodeParts::of(inventory.hosts.iter()),
             aliases: aliases.collect(),
         };
-        let (prometheus, reported_nodes) = prometheus_and_nodes?;
-        let reported_nodes: BTreeSet<&str> = reported_nodes
+        let (prometheus, reported) = store?;
+        let reported: BTreeSet<&str> = reported
             .iter()
             .filter_map(|series| series.label("node"))
             .collect();
-        let cluster_nodes: BTreeSet<&str> = inventory.hosts.iter().map(NodeUsage::name).collect();
-        if let Some(warning) = store_identity::foreign_nodes(
-            &reported_nodes,
-            &cluster_nodes,
-            &prometheus.server,
-            &cluster,
-        ) {
+        let own_nodes: BTreeSet<&str> = inventory.hosts.iter().map(NodeUsage::name).collect();
+        if let Some(warning) =
+            store_identity::foreign_nodes(&reported, &own_nodes, &prometheus.server, &cluster)
+        {
             context.terminal.warn(&warning);
         }
         let aliases: Vec<(&String, &String)> = nodes.aliases.iter().collect();

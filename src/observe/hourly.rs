@@ -88,43 +88,38 @@ impl RowQuery<'_> {
         }
     }
 
-    fn rows(
-        &self,
-        hour: &Hour<'_>,
-        allocations: &AllocationHistory,
-        usage: &Usage,
-    ) -> Vec<HourlyRow> {
+    fn rows(&self, hour: &Hour<'_>, ledger: &AllocationHistory, usage: &Usage) -> Vec<HourlyRow> {
         match self.kind {
             RowKind::Cluster => {
-                let total = sum(allocations, usage, &allocations.group(|_| true), true);
+                let total = sum(ledger, usage, &ledger.group(|_| true), true);
                 vec![view::of_cluster(
                     hour,
-                    allocations.capacity,
-                    &allocations.part_capacity(),
+                    ledger.capacity,
+                    &ledger.part_capacity(),
                     total.as_ref(),
                     usage.dropped,
                 )]
             }
             RowKind::Namespaces => {
-                let names: BTreeSet<&str> = allocations
+                let names: BTreeSet<&str> = ledger
                     .tenures
                     .iter()
                     .map(|tenure| tenure.pod.0.as_str())
                     .collect();
-                let totals = |name: &&str| {
+                let sums = |name: &&str| {
                     sum(
-                        allocations,
+                        ledger,
                         usage,
-                        &allocations.group(|tenure| tenure.pod.0 == **name),
+                        &ledger.group(|tenure| tenure.pod.0 == **name),
                         false,
                     )
                 };
                 let row = |name: &str| {
                     Some(view::of_namespace(
                         hour,
-                        allocations.capacity,
+                        ledger.capacity,
                         name,
-                        &totals(&name)?,
+                        &sums(&name)?,
                     ))
                 };
                 names.into_iter().filter_map(row).collect()
@@ -133,23 +128,19 @@ impl RowQuery<'_> {
                 let Some((dimension, key)) = self.dimension else {
                     return Vec::new();
                 };
-                let exported_key = kube_state::written(key);
-                let is_selected = |tenure: &Allocation| {
-                    self.namespace
-                        .is_none_or(|namespace| namespace == tenure.pod.0)
-                };
+                let label = kube_state::written(key);
+                let is_selected =
+                    |tenure: &Allocation| self.namespace.is_none_or(|name| name == tenure.pod.0);
                 let value = |tenure: &Allocation| {
-                    exported_metadata(tenure, dimension)
+                    metadata(tenure, dimension)
                         .filter(|_| is_selected(tenure))?
-                        .get(&exported_key)
+                        .get(&label)
                         .cloned()
                 };
-                let values: BTreeSet<String> =
-                    allocations.tenures.iter().filter_map(value).collect();
+                let values: BTreeSet<String> = ledger.tenures.iter().filter_map(value).collect();
                 let row = |label_value: &String| {
-                    let group =
-                        allocations.group(|tenure| value(tenure).as_ref() == Some(label_value));
-                    let sum = sum(allocations, usage, &group, false)?;
+                    let group = ledger.group(|tenure| value(tenure).as_ref() == Some(label_value));
+                    let sum = sum(ledger, usage, &group, false)?;
                     Some(view::of_dimension(
                         hour,
                         [dimension.word(), key, label_value],
@@ -158,7 +149,7 @@ impl RowQuery<'_> {
                 };
                 values.iter().filter_map(row).collect()
             }
-            RowKind::Workloads => workloads(allocations, usage)
+            RowKind::Workloads => workloads(ledger, usage)
                 .iter()
                 .map(|workload| view::of_workload(hour, workload))
                 .collect(),
@@ -166,10 +157,7 @@ impl RowQuery<'_> {
     }
 }
 
-fn exported_metadata(
-    tenure: &Allocation,
-    dimension: Dimension,
-) -> Option<&BTreeMap<String, String>> {
+fn metadata(tenure: &Allocation, dimension: Dimension) -> Option<&BTreeMap<String, String>> {
     match dimension {
         Dimension::Label => tenure.labels.as_ref(),
         Dimension::Annotation => tenure.annotations.as_ref(),

@@ -8,7 +8,7 @@ use gpuctl_core::model::{Figures, GpuCount, Inventory, Job, Readings, Series};
 use gpuctl_core::stats::exporters::devices;
 use gpuctl_core::stats::exporters::devices::ExporterReading;
 use gpuctl_core::stats::exporters::dialect::Quantity;
-use gpuctl_core::stats::exporters::exported_metrics as known;
+use gpuctl_core::stats::exporters::exported_metrics;
 use gpuctl_core::stats::exporters::exported_metrics::ExportedMetrics;
 use gpuctl_core::stats::exporters::faults;
 use gpuctl_core::stats::exporters::identity::ApiFacts;
@@ -102,7 +102,9 @@ pub(crate) async fn read_overview(prometheus: &Prometheus<'_>) -> Result<Exporte
 }
 
 async fn read_exported_metrics(prometheus: &Prometheus<'_>) -> Result<ExportedMetrics, Error> {
-    Ok(ExportedMetrics::of(&prometheus.now(&known::query()).await?))
+    Ok(ExportedMetrics::of(
+        &prometheus.now(&exported_metrics::query()).await?,
+    ))
 }
 
 /// Queries the faults of devices. The first query returns only the highest error number of a

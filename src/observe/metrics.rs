@@ -212,15 +212,12 @@ async fn find_in_cluster<'c>(
         );
     }
     let (cache, now) = (Cache::of_found(), context.now().as_second());
-    let cache_key = format!(
+    let key = format!(
         "prometheus of {} for {}",
         connection.server(),
         connection.namespace
     );
-    if let Some(service) = cache
-        .get(&cache_key)
-        .and_then(|entry| cached_service(&entry, now))
-    {
+    if let Some(service) = cache.get(&key).and_then(|hit| cached_service(&hit, now)) {
         let probe = probe(connection, service.clone(), timeout).await;
         if matches!(probe.answer, Ok(StoreContent::Gpus)) {
             let (server, route) = (&probe.prometheus.server, probe.route);
@@ -245,10 +242,7 @@ async fn find_in_cluster<'c>(
         match (&probe.answer, best_content) {
             (Ok(content), Some(best_content)) if *content == best_content => {
                 if best_content == StoreContent::Gpus {
-                    cache.put(
-                        &cache_key,
-                        &json!({"at": now, "service": service.to_remember()}),
-                    );
+                    cache.put(&key, &json!({"at": now, "service": service.to_remember()}));
                 }
                 context.terminal.detail(&format!(
                     "prometheus {}, found in the cluster, reached {}",

@@ -22,7 +22,7 @@ use gpuctl_diagnosis::RunningFacts;
 use gpuctl_prometheus::Window;
 
 /// Seconds of metrics to read; below it the usual resolution in seconds.
-const WINDOW_SECONDS: i64 = 600;
+const WINDOW: i64 = 600;
 const STEP_SECONDS: i64 = 15;
 const MIN_STEP_SECONDS: i64 = 5;
 const MAX_POINTS: i64 = 40;
@@ -46,9 +46,9 @@ pub(crate) async fn running(
     }
     let now = context.now();
     let end = UnixSeconds::from(now);
-    let start = job.started_at().map_or(end - WINDOW_SECONDS, |at| {
-        UnixSeconds::from(at).max(end - WINDOW_SECONDS)
-    });
+    let start = job
+        .started_at()
+        .map_or(end - WINDOW, |at| UnixSeconds::from(at).max(end - WINDOW));
     // A job that has just started needs a shorter step to have enough samples. The window must end
     // at `end`, so its start is aligned to the step.
     let step = ((end - start) / MAX_POINTS).clamp(MIN_STEP_SECONDS, STEP_SECONDS);
@@ -58,7 +58,7 @@ pub(crate) async fn running(
         step,
     };
     let pods = Pods::named(&job.namespace, pod_names);
-    let metrics = OptionalMetrics::for_names(context, connection, WINDOW_SECONDS);
+    let metrics = OptionalMetrics::for_names(context, connection, WINDOW);
     let query = query::gauges(&peers::READ, Some(&pods));
     let nodes = node_names(job);
     let bottleneck_query = bottlenecks::query(&pods, &nodes);
@@ -138,7 +138,7 @@ pub(crate) async fn faults(
     };
     // The range vector ends here and reaches back over both sides of the failure.
     let end = (UnixSeconds::from(ended) + FAULT_SECONDS).min(UnixSeconds::from(context.now()));
-    let metrics = OptionalMetrics::for_names(context, connection, WINDOW_SECONDS);
+    let metrics = OptionalMetrics::for_names(context, connection, WINDOW);
     let query = query::xids(2 * FAULT_SECONDS);
     let Some(series) = metrics
         .optional(async |prometheus| Ok(prometheus.at(&query, end).await?))

@@ -299,7 +299,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_tool_says_is_told_in_words_for_a_container() {
+    fn explains_tool_errors_in_terms_of_containers() {
         let stderr = "Permission Denied: Try running again with elevated permissions by going 'sudo env \"PATH=$PATH\" !!'\n";
         let denied = "its processes cannot be read: the container lacks SYS_PTRACE";
         assert_eq!(reason(stderr).unwrap(), denied);

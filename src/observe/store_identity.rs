@@ -270,7 +270,7 @@ mod tests {
     use gpuctl_core::stats::exporters::dialect::Quantity;
     use gpuctl_core::stats::exporters::kube_state;
     use gpuctl_core::stats::exporters::kube_state::{About, OfStart};
-    use gpuctl_core::stats::exporters::{exported_metrics as known, faults, node_exporter};
+    use gpuctl_core::stats::exporters::{exported_metrics, faults, node_exporter};
     use gpuctl_core::stats::score::{bottlenecks, gpu_health};
     use gpuctl_prometheus::judge::holds;
 
@@ -316,7 +316,7 @@ mod tests {
             faults::query(false),
             faults::query(true),
             faults::hidden(&[fatal_error]).expect("a fatal error may be behind it"),
-            known::query(),
+            exported_metrics::query(),
             query::clusters("cluster"),
             query::clusters_of_nodes("cluster"),
             query::clusters_of_pods("cluster", &["1-2".to_owned()]),
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_is_proven_where_nothing_speaks_against_it() {
+    fn proves_a_value_that_nothing_contradicts() {
         let set = |values: &[&str]| -> BTreeSet<String> {
             values.iter().map(|value| (*value).to_owned()).collect()
         };
@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn values_that_are_many_are_cut_short() {
+    fn shortens_long_lists_of_values() {
         let values: Vec<String> = (0..20).map(|number| format!("c{number}")).collect();
         let warning = StoreClusters::warning("cluster", &values, "http://p");
         assert!(

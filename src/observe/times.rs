@@ -181,7 +181,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_form_is_a_moment() {
+    fn parses_every_form_of_a_time() {
         let now = Timestamp::from_second(1_769_853_600).unwrap();
         let second = |text: &str| instant(text, now).unwrap().as_second();
         assert_eq!(second("2026-01-31T10:00:00Z"), 1_769_853_600);

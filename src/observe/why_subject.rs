@@ -40,10 +40,10 @@ pub(crate) async fn subject(connection: &Connection, text: &str) -> Result<(Subj
     find_workload(connection, text).await?.ok_or(not_found)
 }
 
-fn subject_of_kind(kind: &str, ours: bool) -> Subject {
+fn subject_of_kind(kind: &str, is_managed: bool) -> Subject {
     Subject {
         kind: kind.to_owned(),
-        ours,
+        ours: is_managed,
     }
 }
 
@@ -71,11 +71,11 @@ async fn find_by_name(
         .workload_as_job(kind.as_deref(), namespace, name)
         .await;
     Ok(unless_forbidden(workload)?.flatten().map(|(job, word)| {
-        let ours = job
+        let is_managed = job
             .labels
             .get(MANAGED_BY)
             .is_some_and(|manager| manager == MANAGED_BY_US);
-        (subject_of_kind(word, ours), job)
+        (subject_of_kind(word, is_managed), job)
     }))
 }
 

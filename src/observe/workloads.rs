@@ -76,7 +76,7 @@ pub(crate) async fn read(
     connection: &Connection,
     quantities: &[Quantity],
     metrics: &OptionalMetrics<'_>,
-    other_pods: OtherPods,
+    others: OtherPods,
     cache: &CachedObjects,
     refresh: &Refresh<'_>,
 ) -> Result<WorkloadSnapshot, Error> {
@@ -92,21 +92,11 @@ pub(crate) async fn read(
     };
     let objects = cache.get_or_read(
         refresh.fresh,
-        refresh.ask(|| {
-            connection
-                .workloads()
-                .owners_and_stock(namespace, other_pods)
-        }),
+        refresh.ask(|| connection.workloads().owners_and_stock(namespace, others)),
     );
     let (objects, reading) = join(objects, reading).await;
-    let (
-        OwnersAndStock {
-            owners,
-            stock: snapshot,
-        },
-        reading,
-    ) = (objects?, reading?);
-    let mut snapshot = snapshot.ok();
+    let (OwnersAndStock { owners, stock }, reading) = (objects?, reading?);
+    let mut snapshot = stock.ok();
     let gpu_pods = owners
         .forest
         .pods
@@ -152,11 +142,8 @@ pub(crate) async fn read(
 }
 
 /// Finds a workload by UID, KIND/NAME or NAMESPACE/KIND/NAME, or by NAME if it is unique.
-pub(crate) fn find_workload<'f>(
-    workloads: &'f [Workload],
-    text: &str,
-) -> Result<&'f Workload, Error> {
-    if let Some(workload) = workloads.iter().find(|workload| workload.top.uid == text) {
+pub(crate) fn find_workload<'f>(all: &'f [Workload], text: &str) -> Result<&'f Workload, Error> {
+    if let Some(workload) = all.iter().find(|workload| workload.top.uid == text) {
         return Ok(workload);
     }
     let parts: Vec<&str> = text.split('/').collect();
@@ -186,12 +173,7 @@ pub(crate) fn find_workload<'f>(
             plain_name(&top.name)
         )
     };
-    match workloads
-        .iter()
-        .filter(matches)
-        .collect::<Vec<_>>()
-        .as_slice()
-    {
+    match all.iter().filter(matches).collect::<Vec<_>>().as_slice() {
         [workload] => Ok(workload),
         [] => {
             let error = Error::new(
@@ -199,31 +181,26 @@ pub(crate) fn find_workload<'f>(
                 format!("there is no workload `{text}`"),
             );
             let name = parts.last().copied().unwrap_or_default();
-            let names: Vec<&str> = workloads
+            let names: Vec<&str> = all
                 .iter()
                 .map(|workload| workload.top.name.as_str())
                 .collect();
-            let suggestion = nearest(name, &names).and_then(|suggestion| {
-                workloads
-                    .iter()
-                    .find(|workload| workload.top.name == suggestion)
-            });
-            Err(match suggestion {
-                Some(suggestion) => {
-                    error.hint(format!("did you mean `{}`?", full_name(&suggestion)))
-                }
+            let similar = nearest(name, &names)
+                .and_then(|similar| all.iter().find(|workload| workload.top.name == similar));
+            Err(match similar {
+                Some(similar) => error.hint(format!("did you mean `{}`?", full_name(&similar))),
                 None => error.hint("`gpuctl get workloads` lists all workloads"),
             })
         }
-        matching => {
-            let full_names: Vec<String> = matching.iter().map(full_name).collect();
+        several => {
+            let names: Vec<String> = several.iter().map(full_name).collect();
             let message = format!(
                 "{} workloads are called `{text}`: {}",
-                matching.len(),
-                full_names.join(", ")
+                several.len(),
+                names.join(", ")
             );
             Err(Error::new(ErrorName::AmbiguousName, message)
-                .hint(format!("choose one: {}", full_names[0])))
+                .hint(format!("choose one: {}", names[0])))
         }
     }
 }

@@ -140,7 +140,7 @@ fn rows(
     {
         groups.entry(vec![Some(name.clone())]).or_default();
     }
-    let dimension_names = || args.by.iter().map(|by| by.name().to_owned());
+    let dimension_names = || args.by.iter().map(|dimension| dimension.name().to_owned());
     let row = |(values, totals): (GroupValues, GroupTotals)| {
         let name = view::joined(&values);
         Group {

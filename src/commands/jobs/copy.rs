@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn which_side_is_the_job() {
+    fn recognizes_the_side_in_a_job() {
         assert_eq!(remote("a:/x"), Some(("a", "/x")));
         assert_eq!(
             remote("ns/a:x/y"),

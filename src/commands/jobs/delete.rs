@@ -42,8 +42,8 @@ impl DeleteItem {
 }
 
 pub(crate) async fn run(args: &Delete, context: &Context) -> Result<ExitCode, Error> {
-    if let Some(what) = &args.what {
-        return what.run(context).await;
+    if let Some(subcommand) = &args.what {
+        return subcommand.run(context).await;
     }
     let format = args.options.output.into();
     context.terminal.set_format(format);

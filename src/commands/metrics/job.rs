@@ -34,11 +34,11 @@ pub(crate) async fn run(args: &JobMetricsArgs, context: &Context) -> Result<Exit
     let created = UnixSeconds::from(job.created_at.unwrap_or(now));
     let started = job.started_at().map(UnixSeconds::from);
     let end = job.ended_at().unwrap_or(now);
-    let requested_window = args
+    let requested = args
         .range
         .range()
         .window(now, (created.timestamp(), end), None)?;
-    let prometheus = curves::find_store(context, &connection, requested_window.start).await?;
+    let prometheus = curves::find_store(context, &connection, requested.start).await?;
     let pods = Pods::of_job(
         &job.namespace,
         &job.name,
@@ -46,7 +46,7 @@ pub(crate) async fn run(args: &JobMetricsArgs, context: &Context) -> Result<Exit
         job.pods.iter().map(|pod| pod.name.as_str()),
     );
     // A replaced pod started before the existing ones.
-    let first_start = match args.range.start {
+    let first = match args.range.start {
         Some(_) => started,
         None => curves::first_start(&prometheus, &pods, created, now.into())
             .await
@@ -54,22 +54,22 @@ pub(crate) async fn run(args: &JobMetricsArgs, context: &Context) -> Result<Exit
             .chain(started)
             .min(),
     };
-    let start = first_start.unwrap_or(created).timestamp();
+    let start = first.unwrap_or(created).timestamp();
     let window = args.range.range().window(now, (start, end), None)?;
     let quantities = [Quantity::Utilization, Quantity::MemoryUsed];
     let lifetimes = lifetimes(&job);
     let curves = curves::curves(context, &prometheus, &quantities, &pods, window, &lifetimes);
     let sources = log_sources(&job);
-    let (curves, training_curves) = join(
+    let (curves, training) = join(
         curves,
         training_telemetry::read_logs(&connection, &sources, window, now.into()),
     )
     .await;
     let (history, exposed) = curves?;
-    let mut training_curves = training_telemetry::add_exposed(training_curves, &exposed);
+    let mut training = training_telemetry::add_exposed(training, &exposed);
     let throughput = THROUGHPUTS
         .into_iter()
-        .find_map(|(measure, unit)| Some((training_curves.remove(&measure)?, unit)));
+        .find_map(|(measure, unit)| Some((training.remove(&measure)?, unit)));
     let (throughput, throughput_unit) = throughput.unzip();
     let curves = JobCurves {
         history: &history,
@@ -78,17 +78,10 @@ pub(crate) async fn run(args: &JobMetricsArgs, context: &Context) -> Result<Exit
         from: window.start.millis(),
         to: window.end.millis(),
     };
-    let selected_metrics: Vec<JobMetric> =
-        args.metric.iter().map(|metric| (*metric).into()).collect();
-    let text =
-        document(args.output.into(), &view::job(&curves, &selected_metrics)).unwrap_or_else(|| {
-            view::job_text(
-                &curves,
-                &selected_metrics,
-                args.per_gpu,
-                context.terminal.look(),
-            )
-        });
+    let selected: Vec<JobMetric> = args.metric.iter().map(|metric| (*metric).into()).collect();
+    let text = document(args.output.into(), &view::job(&curves, &selected)).unwrap_or_else(|| {
+        view::job_text(&curves, &selected, args.per_gpu, context.terminal.look())
+    });
     context.terminal.print(&text)?;
     Ok(ExitCode::SUCCESS)
 }

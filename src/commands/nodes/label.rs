@@ -23,8 +23,9 @@ pub(crate) async fn run(args: &LabelNode, context: &Context) -> Result<ExitCode,
     let (last, nodes) = args.words.split_last().expect("clap demands two words");
     let (key, value) = parse_label(last, args)?;
     for node in nodes {
-        crate::cli::args::value::object_name(node)
-            .map_err(|why| Error::usage(format!("`{node}` is not a valid node name: {why}")))?;
+        crate::cli::args::value::object_name(node).map_err(|reason| {
+            Error::usage(format!("`{node}` is not a valid node name: {reason}"))
+        })?;
     }
     let connection = context.connect().await?;
     let (mut done, mut failed) = (Vec::new(), Vec::new());

@@ -121,7 +121,7 @@ pub(crate) async fn analyze(
 ) -> Result<Analysis, Error> {
     connected.set(false);
     let connection = context.connect().await?;
-    let started_at = context.now();
+    let now = context.now();
     let Settings {
         window,
         step,
@@ -129,10 +129,7 @@ pub(crate) async fn analyze(
         thresholds,
         ..
     } = *settings;
-    let (start, end) = (
-        UnixSeconds::from(started_at) - window,
-        UnixSeconds::from(started_at),
-    );
+    let (start, end) = (UnixSeconds::from(now) - window, UnixSeconds::from(now));
     let range = Window { start, end, step };
     let measurement = measure(&connection, context, range, connected);
     let (measurements, snapshot) = join(measurement, connection.inventory().stock()).await;
@@ -168,20 +165,18 @@ pub(crate) async fn analyze(
     if connection.namespace_is_explicit {
         let namespace = &connection.namespace;
         // Of a shared device, count only the pods of this namespace.
-        devices.iter_mut().for_each(|device| {
-            device
-                .reading
-                .holders
-                .retain(|(holder_namespace, _)| holder_namespace == namespace)
-        });
+        for device in &mut devices {
+            let holders = &mut device.reading.holders;
+            holders.retain(|(holder, _)| holder == namespace);
+        }
         devices.retain(|device| !device.reading.holders.is_empty());
     }
     let requests = serving::read(&measurements.requests);
     devices
         .iter_mut()
         .for_each(|device| device.served(&requests));
-    let time = Timestamp::from_second(started_at.as_second()).unwrap_or(started_at);
-    let duration = Duration::try_from(context.now().duration_since(started_at)).unwrap_or_default();
+    let time = Timestamp::from_second(now.as_second()).unwrap_or(now);
+    let duration = Duration::try_from(context.now().duration_since(now)).unwrap_or_default();
     Ok(Analysis {
         devices,
         rules,

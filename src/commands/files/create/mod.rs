@@ -15,7 +15,7 @@ use gpuctl_core::error::Error;
 use gpuctl_manifest::spec::Override;
 
 pub(crate) async fn run(args: &Create, context: &Context) -> Result<ExitCode, Error> {
-    if let Some(what) = &args.what {
+    if let Some(subcommand) = &args.what {
         if !args.files.is_empty()
             || !args.sets.is_empty()
             || args.name.is_some()
@@ -28,7 +28,7 @@ pub(crate) async fn run(args: &Create, context: &Context) -> Result<ExitCode, Er
                     .hint("gpuctl create secret --help"),
             );
         }
-        return what.run(context).await;
+        return subcommand.run(context).await;
     }
     context.terminal.set_format(args.output.into());
     let mut overrides = args.sets.clone();

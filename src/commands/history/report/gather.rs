@@ -44,7 +44,7 @@ impl GroupBy {
 /// Selects the allocations of a report and assigns each to its group.
 struct Grouping<'a> {
     /// The grouping dimensions, each with its key in the form of kube-state-metrics.
-    by: Vec<(&'a GroupBy, String)>,
+    dimensions: Vec<(&'a GroupBy, String)>,
     /// The namespace to which the report is restricted.
     namespace: Option<&'a str>,
 }
@@ -52,7 +52,11 @@ struct Grouping<'a> {
 impl<'a> Grouping<'a> {
     fn new(args: &'a Report, context: &'a Context) -> Self {
         Self {
-            by: args.by.iter().map(|by| (by, by.exported_key())).collect(),
+            dimensions: args
+                .by
+                .iter()
+                .map(|dimension| (dimension, dimension.exported_key()))
+                .collect(),
             namespace: context.access.namespace.as_deref(),
         }
     }
@@ -63,9 +67,9 @@ impl<'a> Grouping<'a> {
     }
 
     fn values(&self, allocation: &Allocation) -> GroupValues {
-        self.by
+        self.dimensions
             .iter()
-            .map(|(by, key)| by.group_of(allocation, key))
+            .map(|(dimension, key)| dimension.group_of(allocation, key))
             .collect()
     }
 
@@ -145,7 +149,10 @@ pub(super) async fn gather(
 ) -> Result<ReportTotals, Error> {
     let scope = HistoryScope {
         power: true,
-        names: args.by.iter().any(|by| *by != GroupBy::Namespace),
+        names: args
+            .by
+            .iter()
+            .any(|dimension| *dimension != GroupBy::Namespace),
         ..HistoryScope::default()
     };
     let grouping = Grouping::new(args, context);

@@ -8,8 +8,8 @@ use gpuctl_core::model::UnixSeconds;
 #[test]
 fn hours_are_those_of_the_clock() {
     let pieces = |start, end| {
-        let found = pieces(UnixSeconds(start), UnixSeconds(end));
-        found
+        let hours = pieces(UnixSeconds(start), UnixSeconds(end));
+        hours
             .into_iter()
             .map(|(from, to)| (from.0, to.0))
             .collect::<Vec<_>>()

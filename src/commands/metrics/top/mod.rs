@@ -65,14 +65,11 @@ async fn lines(
         if view != TopView::Jobs {
             return Ok((connection.inventory().stock().await?, None));
         }
-        let OwnersAndStock {
-            owners,
-            stock: snapshot,
-        } = connection
+        let OwnersAndStock { owners, stock } = connection
             .workloads()
             .owners_and_stock(namespace, OtherPods::Summed)
             .await?;
-        Ok::<_, Failure>((snapshot?, Some(owners)))
+        Ok::<_, Failure>((stock?, Some(owners)))
     };
     let (reading, objects) = join(reading, objects).await;
     let (reading, (mut snapshot, owners)) = (reading?, objects?);

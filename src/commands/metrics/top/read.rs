@@ -67,14 +67,8 @@ impl<'c> SnapshotReader<'c> {
             self.read_queues(namespace),
         )
         .await;
-        let (
-            OwnersAndStock {
-                owners,
-                stock: snapshot,
-            },
-            reading,
-        ) = (objects?, reading?);
-        let mut snapshot = snapshot.ok();
+        let (OwnersAndStock { owners, stock }, reading) = (objects?, reading?);
+        let mut snapshot = stock.ok();
         let mut missing_rights = Vec::new();
         if let Some(namespace) = &owners.narrowed_to {
             missing_rights.push(format!(
