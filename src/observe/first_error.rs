@@ -26,7 +26,7 @@ pub(crate) struct FirstError {
 
 /// Findings in the logs of some pods.
 #[derive(Debug, Default)]
-pub(crate) struct LogFindings {
+pub(crate) struct PodLogFindings {
     pub first: Option<FirstError>,
     pub read: usize,
     /// Time of the last line about a saved checkpoint.
@@ -40,7 +40,7 @@ pub(crate) async fn first_error(
     namespace: &str,
     pods: &[Pod],
     query: &LogQuery,
-) -> LogFindings {
+) -> PodLogFindings {
     // A start time already limits how much is read.
     let tail = if query.since.is_some() {
         None
@@ -64,7 +64,7 @@ pub(crate) async fn first_error(
         }
     });
     let results = OrderedConcurrent::new(reads, MAX_CONCURRENT).all().await;
-    let (mut findings, mut errors) = (LogFindings::default(), Vec::new());
+    let (mut findings, mut errors) = (PodLogFindings::default(), Vec::new());
     let mut pods_with_errors = Vec::new();
     for (pod, result) in pods.iter().zip(results) {
         match result {

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use serde_json::Value;
 
 use crate::context::Context;
-use crate::deploy::defaults::of_job;
+use crate::deploy::defaults::inherited_values;
 use crate::deploy::events::{DeployEvent, Reporter};
 use crate::deploy::follow::SubmittedLog;
 use crate::deploy::inputs::InputDocument;
@@ -191,7 +191,7 @@ fn show_rendered(
         let lines = plans
             .iter()
             .filter_map(|plan| job(&plan.input))
-            .flat_map(|job| site_lines(&of_job(job)));
+            .flat_map(|job| site_lines(&inherited_values(job)));
         let files = plans
             .iter()
             .flat_map(|plan| local_files::lines(&plan.input.attached.files));
