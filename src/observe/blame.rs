@@ -61,7 +61,7 @@ pub(crate) async fn nodes(
     }
     let nodes = ledger.nodes();
     list::run(options, context, async |_: Refresh<'_>| {
-        let rows = options.page.of(nodes.clone());
+        let rows = options.page.select(nodes.clone());
         let names = rows.iter().map(|row| row.node.clone()).collect();
         let table = |format, headers| view::table(&rows, format, headers, context.terminal.look());
         let answer = view::BlameList {

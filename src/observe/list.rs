@@ -42,7 +42,7 @@ pub(crate) struct PageOptions {
 
 impl PageOptions {
     /// Selects the rows of the page.
-    pub(crate) fn of<T>(self, rows: Vec<T>) -> Vec<T> {
+    pub(crate) fn select<T>(self, rows: Vec<T>) -> Vec<T> {
         if self.number.is_none() && self.size.is_none() {
             return rows;
         }

@@ -48,7 +48,7 @@ pub(crate) fn listing<R: ListRow>(
 ) -> Listing {
     R::sort(&mut rows, key);
     let total = rows.len();
-    let page = options.page.of(rows);
+    let page = options.page.select(rows);
     let table = |format, headers| R::table(&page, format, headers, context);
     let document = R::document(&page, total, facts);
     Listing::new(options, &document, R::ROWS, R::names(&page), table)

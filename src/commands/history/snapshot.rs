@@ -95,7 +95,7 @@ pub(crate) async fn list(args: &SnapshotList, context: &Context) -> Result<ExitC
                 rows.sort_by_key(|row| std::cmp::Reverse(row.allocated()));
             }
         }
-        let rows = options.page.of(rows);
+        let rows = options.page.select(rows);
         let names = rows.iter().map(view::Snapshot::name).collect();
         let table = |format, headers| view::table(&rows, format, headers, context.terminal.look());
         Ok(Listing::new(&options, &rows, "", names, table))

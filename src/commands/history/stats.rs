@@ -183,7 +183,7 @@ fn listing(
     } else {
         String::new()
     };
-    let rows = options.page.of(rows);
+    let rows = options.page.select(rows);
     Listing::new(options, &rows, "", names(&rows), |format, headers| {
         curve + &view::table(kind, &rows, format, headers, look)
     })
@@ -217,7 +217,7 @@ fn page(rows: Vec<HourlyRow>, options: &ListOptions, context: &Context) -> Listi
         default_size,
         ..options.page
     }
-    .of(rows);
+    .select(rows);
     let (shown_count, pages) = (data.len(), total.div_ceil(size));
     let page = view::RowPage {
         total,

@@ -40,7 +40,7 @@ struct RemoteSide<'a> {
 
 impl<'a> RemoteSide<'a> {
     /// Finds out whether the source or the destination is in a job.
-    fn of(args: &'a Copy) -> Result<Self, Error> {
+    fn parse(args: &'a Copy) -> Result<Self, Error> {
         let (job, path, is_source) = match (remote(&args.from), remote(&args.to)) {
             (Some((job, path)), None) => (job, path, true),
             (None, Some((job, path))) => (job, path, false),
@@ -69,7 +69,7 @@ impl<'a> RemoteSide<'a> {
 pub(crate) async fn run(args: &Copy, context: &Context) -> Result<ExitCode, Error> {
     context.must_change("omit `--replay` to reach the cluster")?;
     context.terminal.set_format(args.output.into());
-    let side = RemoteSide::of(args)?;
+    let side = RemoteSide::parse(args)?;
     let connection = context.connect().await?;
     let job = lookup::job(&connection, side.job, LookupPurpose::Change).await?;
     let choice = ContainerChoice {

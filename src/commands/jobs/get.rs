@@ -94,7 +94,7 @@ impl JobListing<'_> {
         }
         let jobs = select_jobs(self.args, selection.jobs, &self.selector);
         let total = jobs.len();
-        let jobs = self.options.page.of(jobs);
+        let jobs = self.options.page.select(jobs);
         let progress = if self.args.no_progress {
             BTreeMap::new()
         } else {

@@ -65,7 +65,7 @@ pub(crate) async fn run(args: &GetNodes, context: &Context) -> Result<ExitCode, 
         let (mut snapshot, reading) = (snapshot?, reading?);
         let shown = options
             .page
-            .of(select_nodes(args, &snapshot.inventory.hosts)?)
+            .select(select_nodes(args, &snapshot.inventory.hosts)?)
             .into_iter()
             .filter(|host| host.has_gpus());
         let reading = metrics
@@ -89,7 +89,7 @@ pub(crate) async fn run(args: &GetNodes, context: &Context) -> Result<ExitCode, 
         }
         let selected = select_nodes(args, &snapshot.inventory.hosts)?;
         let total = selected.len();
-        let selected = options.page.of(selected);
+        let selected = options.page.select(selected);
         let listing = match key {
             Some(key) => labels_listing(&selected, key, total, &options, context),
             None => nodes_listing(args, &selected, (total, coverage), &options, context),

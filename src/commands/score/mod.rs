@@ -87,19 +87,20 @@ impl ScoreArgs {
                 exposition::text(Some((rows, &summary::stats(rows))), analyses)
             }
             ScoreView::Results => {
-                let rows = page.of(rows.clone());
+                let rows = page.select(rows.clone());
                 document(format, &view::results(&rows, analysis.at)).unwrap_or_else(|| list(&rows))
             }
             ScoreView::Low => {
                 let low = view::low(rows, analysis.rules.thresholds.low, analysis.at)
-                    .only(|gpus| page.of(gpus));
+                    .only(|gpus| page.select(gpus));
                 let low_rows = || {
                     list(
-                        &page.of(rows
-                            .iter()
-                            .filter(|row| row.is_low())
-                            .cloned()
-                            .collect::<Vec<_>>()),
+                        &page.select(
+                            rows.iter()
+                                .filter(|row| row.is_low())
+                                .cloned()
+                                .collect::<Vec<_>>(),
+                        ),
                     )
                 };
                 document(format, &low).unwrap_or_else(low_rows)

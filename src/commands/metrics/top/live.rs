@@ -5,7 +5,7 @@ use std::pin::{Pin, pin};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use super::own_program::{CommandEnd, CommandOutput, OwnProgram};
+use super::current_program::{CommandEnd, CommandOutput, CurrentProgram};
 use super::read::SnapshotReader;
 use crate::cli::inherited_options::CarriedOptions;
 use crate::cli::metrics::top::{Top, TopView};
@@ -72,13 +72,13 @@ async fn watch(
     reader: &SnapshotReader<'_>,
     context: &Context,
 ) -> Result<ExitCode, Error> {
-    let program = OwnProgram::find(CarriedOptions::of(std::env::args_os().collect()).cluster)
+    let program = CurrentProgram::find(CarriedOptions::of(std::env::args_os().collect()).cluster)
         .map_err(|error| {
-            Error::new(
-                ErrorName::SessionFailed,
-                format!("cannot find the gpuctl executable: {error}"),
-            )
-        })?;
+        Error::new(
+            ErrorName::SessionFailed,
+            format!("cannot find the gpuctl executable: {error}"),
+        )
+    })?;
     let first = cockpit.snapshot.clone();
     context.terminal.stream()?;
     let screen = Screen::enter()?;
@@ -119,7 +119,7 @@ type Signal = Pin<Box<dyn Future<Output = u8>>>;
 /// The cockpit on the screen, with the command whose output it shows.
 struct CockpitSession<'a> {
     cockpit: &'a mut Cockpit,
-    program: OwnProgram,
+    program: CurrentProgram,
     context: &'a Context,
     end_signal: Signal,
     output: Option<CommandOutput>,

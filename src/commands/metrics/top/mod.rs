@@ -1,8 +1,8 @@
 //! `gpuctl top`: a cockpit on a terminal (`live.rs`). In a pipe, it prints a table of nodes, jobs
 //! or GPUs by utilization.
 
+mod current_program;
 mod live;
-mod own_program;
 mod read;
 
 use std::process::ExitCode;

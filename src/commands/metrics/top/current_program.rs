@@ -15,12 +15,12 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 const MAX_WAITING_LINES: usize = 1000;
 
 /// This program's path, with the options that it was started with.
-pub(super) struct OwnProgram {
+pub(super) struct CurrentProgram {
     path: PathBuf,
     options: Vec<OsString>,
 }
 
-impl OwnProgram {
+impl CurrentProgram {
     /// Finds the path once at startup, because an upgrade may remove the file while the cockpit
     /// runs.
     pub(super) fn find(options: Vec<OsString>) -> io::Result<Self> {
