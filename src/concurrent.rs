@@ -17,34 +17,34 @@ type ResultSlot<T> = Rc<Cell<Option<T>>>;
 
 /// Concurrent work that makes progress only while its next result is awaited. A slow future delays
 /// the results of those after it.
-pub(crate) struct SideBySide<'w, T> {
+pub(crate) struct OrderedConcurrent<'w, T> {
     running: Buffered<Iter<WorkPieces<'w>>>,
     /// Slots of the futures that have started and whose results are not yet taken.
     slots: Rc<RefCell<VecDeque<ResultSlot<T>>>>,
 }
 
-impl<'w, T: 'w> SideBySide<'w, T> {
-    /// Runs at most `at_once` futures at a time, counting completed ones whose results are not yet
+impl<'w, T: 'w> OrderedConcurrent<'w, T> {
+    /// Runs at most `limit` futures at a time, counting completed ones whose results are not yet
     /// taken.
-    pub(crate) fn new<F, W>(work: W, at_once: usize) -> Self
+    pub(crate) fn new<F, W>(work: W, limit: usize) -> Self
     where
         F: Future<Output = T> + 'w,
         W: IntoIterator<Item = F>,
         W::IntoIter: 'w,
     {
         let slots: Rc<RefCell<VecDeque<ResultSlot<T>>>> = Rc::default();
-        let own = Rc::clone(&slots);
+        let pushed_slots = Rc::clone(&slots);
         let pieces = work.into_iter().map(move |piece| {
             let slot = ResultSlot::default();
             // `buffered` takes futures from the iterator in order, so slots are in the order of the
             // results.
-            own.borrow_mut().push_back(Rc::clone(&slot));
+            pushed_slots.borrow_mut().push_back(Rc::clone(&slot));
             piece
                 .map(move |result| slot.set(Some(result)))
                 .boxed_local()
         });
         Self {
-            running: stream::iter(Box::new(pieces) as WorkPieces<'w>).buffered(at_once),
+            running: stream::iter(Box::new(pieces) as WorkPieces<'w>).buffered(limit),
             slots,
         }
     }
@@ -56,22 +56,22 @@ impl<'w, T: 'w> SideBySide<'w, T> {
     }
 
     pub(crate) async fn all(mut self) -> Vec<T> {
-        let mut all = Vec::new();
+        let mut results = Vec::new();
         while let Some(result) = self.next().await {
-            all.push(result);
+            results.push(result);
         }
-        all
+        results
     }
 }
 
-impl<'w, T: 'w, E: 'w> SideBySide<'w, Result<T, E>> {
+impl<'w, T: 'w, E: 'w> OrderedConcurrent<'w, Result<T, E>> {
     /// Collects all results, or stops at the first error in order and drops the unfinished futures.
     pub(crate) async fn all_or_error(mut self) -> Result<Vec<T>, E> {
-        let mut all = Vec::new();
+        let mut results = Vec::new();
         while let Some(result) = self.next().await {
-            all.push(result?);
+            results.push(result?);
         }
-        Ok(all)
+        Ok(results)
     }
 }
 
@@ -80,13 +80,13 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn results_come_in_order_and_no_more_than_so_many_are_done_at_once() {
-        let (running, most) = (Cell::new(0), Cell::new(0));
+    async fn yields_results_in_order_and_limits_concurrency() {
+        let (running, maximum) = (Cell::new(0), Cell::new(0));
         let work = |number: u32| {
-            let (running, most) = (&running, &most);
+            let (running, maximum) = (&running, &maximum);
             async move {
                 running.set(running.get() + 1);
-                most.set(most.get().max(running.get()));
+                maximum.set(maximum.get().max(running.get()));
                 // Later futures complete sooner.
                 for _ in number..10 {
                     tokio::task::yield_now().await;
@@ -97,31 +97,38 @@ mod tests {
         };
         let made = Cell::new(0);
         let pieces = (0..10).inspect(|_| made.set(made.get() + 1)).map(work);
-        let mut doing = SideBySide::new(pieces, 3);
-        assert_eq!(doing.next().await, Some(0));
+        let mut concurrent = OrderedConcurrent::new(pieces, 3);
+        assert_eq!(concurrent.next().await, Some(0));
         assert_eq!(made.get(), 3, "pieces are made when their turn comes");
-        assert_eq!(doing.all().await, (1..10).collect::<Vec<_>>());
-        assert_eq!(most.get(), 3);
-        assert_eq!(SideBySide::new((0..0).map(work), 3).next().await, None);
+        assert_eq!(concurrent.all().await, (1..10).collect::<Vec<_>>());
+        assert_eq!(maximum.get(), 3);
+        assert_eq!(
+            OrderedConcurrent::new((0..0).map(work), 3).next().await,
+            None
+        );
     }
 
     #[tokio::test]
-    async fn an_error_ends_what_would_come_after_it() {
-        let begun = Cell::new(0);
+    async fn stops_at_the_first_error() {
+        let started = Cell::new(0);
         let work = |number: u32| {
-            let begun = &begun;
+            let started = &started;
             async move {
-                begun.set(begun.get() + 1);
+                started.set(started.get() + 1);
                 if number == 4 { Err(number) } else { Ok(number) }
             }
         };
         assert_eq!(
-            SideBySide::new((0..100).map(work), 2).all_or_error().await,
+            OrderedConcurrent::new((0..100).map(work), 2)
+                .all_or_error()
+                .await,
             Err(4)
         );
-        assert!(begun.get() < 10, "{} were begun", begun.get());
+        assert!(started.get() < 10, "{} were begun", started.get());
         assert_eq!(
-            SideBySide::new((0..3).map(work), 2).all_or_error().await,
+            OrderedConcurrent::new((0..3).map(work), 2)
+                .all_or_error()
+                .await,
             Ok(vec![0, 1, 2])
         );
     }

@@ -27,7 +27,7 @@ pub(crate) struct Context {
     /// The command line's settings for metrics.
     flags: MetricsFlags,
     /// Whether the user was already warned about unknown keys in the config file.
-    unknown_keys_told: Cell<bool>,
+    has_warned_of_unknown_keys: Cell<bool>,
 }
 
 impl Context {
@@ -47,7 +47,7 @@ impl Context {
             all_namespaces: false,
             metrics,
             flags,
-            unknown_keys_told: Cell::new(false),
+            has_warned_of_unknown_keys: Cell::new(false),
         }
     }
 
@@ -92,7 +92,7 @@ impl Context {
 
     /// Warns about objects and values that the output omits because they are unreadable or
     /// implausible.
-    pub(crate) fn warn_of_left_out(&self) {
+    pub(crate) fn warn_of_omissions(&self) {
         left_out::messages()
             .iter()
             .for_each(|message| self.terminal.warn(message));
@@ -116,7 +116,7 @@ impl Context {
     /// Warns once about unknown keys in the config file and about folders that other users can
     /// change.
     fn warn_of_settings(&self) {
-        if self.unknown_keys_told.replace(true) {
+        if self.has_warned_of_unknown_keys.replace(true) {
             return;
         }
         let unknown = self
@@ -139,7 +139,7 @@ impl Context {
     /// Resolves the metrics source of the connection's cluster, which need not be the cluster of
     /// the current context.
     pub(crate) fn metrics_of(&self, connection: &Connection) -> Result<MetricsSource, Error> {
-        let own = self.metrics()?;
+        let default_source = self.metrics()?;
         match connection.context() {
             Some(name) if self.access.context.as_deref() != Some(name) => {
                 let contexts = || KubeContexts {
@@ -148,7 +148,7 @@ impl Context {
                 };
                 MetricsSource::resolve(&self.flags, contexts).map_err(Error::usage)
             }
-            _ => Ok(own),
+            _ => Ok(default_source),
         }
     }
 
@@ -199,10 +199,10 @@ impl Context {
     }
 
     /// Resolves the metrics source again, after the config file has changed.
-    pub(crate) fn read_again(&self) -> Result<(), Error> {
+    pub(crate) fn reload(&self) -> Result<(), Error> {
         let source = MetricsSource::resolve(&self.flags, || contexts_of(&self.access))
             .map_err(Error::usage)?;
-        self.unknown_keys_told.set(false);
+        self.has_warned_of_unknown_keys.set(false);
         *self.metrics.borrow_mut() = Ok(source);
         Ok(())
     }

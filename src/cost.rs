@@ -30,7 +30,7 @@ const PATHS: [(&str, fn(), f64); 5] = [
 ];
 
 /// Repetitions of a path whose input costs about as much to create as the path itself.
-const TIMES: usize = 10;
+const REPETITIONS: usize = 10;
 
 /// Tolerated deviation from the counts above: processors, compilers and libraries differ a little.
 const TOLERANCE: f64 = 0.25;
@@ -50,12 +50,12 @@ fn pods() -> String {
 
 fn protobuf_page() {
     let page = protobuf_seed(&pods());
-    (0..TIMES).for_each(|_| assert_eq!(consumers_in(&page, true), 200));
+    (0..REPETITIONS).for_each(|_| assert_eq!(consumers_in(&page, true), 200));
 }
 
 fn json_page() {
     let page = pods();
-    (0..TIMES).for_each(|_| assert_eq!(consumers_in(page.as_bytes(), false), 200));
+    (0..REPETITIONS).for_each(|_| assert_eq!(consumers_in(page.as_bytes(), false), 200));
 }
 
 fn map_devices() {
@@ -99,7 +99,7 @@ fn map_devices() {
             });
         }
     }
-    let found = devices::read(
+    let readings = devices::read(
         &ExporterReading {
             values,
             ..ExporterReading::default()
@@ -107,7 +107,7 @@ fn map_devices() {
         &inventory,
         &facts,
     );
-    assert_eq!(found.devices.len(), 400);
+    assert_eq!(readings.devices.len(), 400);
 }
 
 fn table() {
@@ -131,15 +131,15 @@ fn matrix() {
     let points: Vec<Value> = (0..100)
         .map(|point| json!([1_700_000_000 + 30 * point, (point * 7 % 101).to_string()]))
         .collect();
-    let one = |gpu: usize| json!({"metric": {"__name__": "util", "gpu": gpu.to_string(), "pod": "sft-0"}, "values": points});
-    let all: Vec<Value> = (0..100).map(one).collect();
-    let answer =
-        json!({"status": "success", "data": {"resultType": "matrix", "result": all}}).to_string();
-    (0..TIMES).for_each(|_| assert_eq!(points_in(&answer), 10_000));
+    let series = |gpu: usize| json!({"metric": {"__name__": "util", "gpu": gpu.to_string(), "pod": "sft-0"}, "values": points});
+    let result: Vec<Value> = (0..100).map(series).collect();
+    let response = json!({"status": "success", "data": {"resultType": "matrix", "result": result}})
+        .to_string();
+    (0..REPETITIONS).for_each(|_| assert_eq!(points_in(&response), 10_000));
 }
 
 /// Environment variable that selects the path for the child process of the test below.
-const CHOSEN: &str = "GPUCTL_COST";
+const PATH_VARIABLE: &str = "GPUCTL_COST";
 
 #[test]
 #[expect(
@@ -147,17 +147,17 @@ const CHOSEN: &str = "GPUCTL_COST";
     reason = "the test tells its child what to do"
 )]
 fn the_chosen_path() {
-    let Ok(chosen) = std::env::var(CHOSEN) else {
+    let Ok(selected) = std::env::var(PATH_VARIABLE) else {
         return;
     };
     PATHS
         .iter()
-        .filter(|(name, ..)| *name == chosen)
+        .filter(|(name, ..)| *name == selected)
         .for_each(|(_, path, _)| path());
 }
 
 /// Counts the instructions, in millions, of a child process that runs one path or none.
-fn counted(path: &str) -> f64 {
+fn count_instructions(path: &str) -> f64 {
     let program = std::env::current_exe().expect("a test has a program");
     let mut command = Command::new("valgrind");
     command
@@ -170,12 +170,12 @@ fn counted(path: &str) -> f64 {
     command
         // Run nothing but the one test, so that the count contains nothing else.
         .args(["--exact", "cost::the_chosen_path", "--test-threads=1"])
-        .env(CHOSEN, path);
+        .env(PATH_VARIABLE, path);
     let output = command
         .output()
         .expect("valgrind can be started: `apt-get install valgrind`");
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{path}: {told}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{path}: {stderr}");
     // The number of spaces differs between valgrind versions: `I   refs:`, `I refs:`.
     let count = |line: &str| {
         line.split_once('I')?
@@ -184,10 +184,10 @@ fn counted(path: &str) -> f64 {
             .strip_prefix("refs:")
             .map(|count| count.trim().to_owned())
     };
-    let count = told
+    let count = stderr
         .lines()
         .find_map(count)
-        .unwrap_or_else(|| panic!("no count: {told}"));
+        .unwrap_or_else(|| panic!("no count: {stderr}"));
     count.replace(',', "").parse::<f64>().expect("a number") / 1e6
 }
 
@@ -195,16 +195,16 @@ fn counted(path: &str) -> f64 {
 #[ignore = "needs valgrind and a minute: `cargo test --lib cost -- --ignored`, which .ci/run does"]
 fn hot_paths_cost_what_they_did() {
     // The cost of the test harness itself is subtracted.
-    let start = counted("none");
-    let mut dearer = Vec::new();
+    let start = count_instructions("none");
+    let mut deviations = Vec::new();
     for (name, _, expected) in PATHS {
-        let found = counted(name) - start;
-        if (found / expected - 1.0).abs() > TOLERANCE {
-            dearer.push(format!("{name}: {found:.1} instead of {expected}"));
+        let cost = count_instructions(name) - start;
+        if (cost / expected - 1.0).abs() > TOLERANCE {
+            deviations.push(format!("{name}: {cost:.1} instead of {expected}"));
         }
     }
     assert!(
-        dearer.is_empty(),
-        "find out why, or write the new counts into PATHS: {dearer:#?}"
+        deviations.is_empty(),
+        "find out why, or write the new counts into PATHS: {deviations:#?}"
     );
 }

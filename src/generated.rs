@@ -54,12 +54,12 @@ pub fn schemas_of_answers() -> String {
 
 /// Lists the commands with an answer in `-o json`.
 pub fn commands_with_answer() -> Vec<String> {
-    crate::verbs::with_answer()
+    crate::verbs::commands_with_answer()
 }
 
 /// Lists the commands that need permissions in the cluster.
 pub fn commands_with_rights() -> Vec<String> {
-    crate::verbs::with_rights()
+    crate::verbs::commands_with_rights()
 }
 
 /// Expands shorthand to the words that clap parses: `pause x` to `pause job x`.

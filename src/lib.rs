@@ -54,7 +54,7 @@ use gpuctl_view::format::text::{as_plugin, clean};
 
 /// Minimum number of open files that a command needs: six for the runtime, one or two for a
 /// connection, and one for a config file.
-const FILES: usize = 16;
+const MIN_OPEN_FILES: usize = 16;
 
 /// Parses the command line, runs the verb and reports its failure.
 pub fn run() -> ExitCode {
@@ -62,22 +62,22 @@ pub fn run() -> ExitCode {
     // candidates.
     complete::answer();
     let words: Vec<OsString> = std::env::args_os().collect();
-    let called = CalledAs::by(words.first());
-    if called == CalledAs::Completion {
+    let called_as = CalledAs::by(words.first());
+    if called_as == CalledAs::Completion {
         return print_candidates(words);
     }
-    if called == CalledAs::Program && shorthand::asks_for_version(&words) {
+    if called_as == CalledAs::Program && shorthand::asks_for_version(&words) {
         // Scripts often query the version. Building the command tree would take most of the time,
         // so answer before that.
         return print_page(cli::VERSION, &words);
     }
     let command = Cli::command();
-    if let Some(page) = requested_page(&command, called, &words) {
+    if let Some(page) = requested_page(&command, called_as, &words) {
         return print_page(&page, &words);
     }
     let words = spelled_out(&command, words);
     let command = help::arranged(command);
-    let command = if called == CalledAs::Plugin {
+    let command = if called_as == CalledAs::Plugin {
         plugin::called_by_kubectl(command)
     } else {
         command
@@ -86,16 +86,16 @@ pub fn run() -> ExitCode {
     let next = parsed.as_ref().ok().and_then(next::after);
     let cli = match parsed.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,
-        Err(error) => return misused(&error, &words),
+        Err(error) => return report_parse_error(&error, &words),
     };
-    let bundle = match checked(&cli) {
+    let bundle = match check_options(&cli) {
         Ok(bundle) => bundle,
-        Err(error) => return refused(&error, &words),
+        Err(error) => return report_usage_error(&error, &words),
     };
     match request_log(cli.global.verbose) {
         Ok(Some(filter)) => terminal::request_log::start(filter),
         Ok(None) => {}
-        Err(error) => return refused(&error, &words),
+        Err(error) => return report_usage_error(&error, &words),
     }
     let context = context(&cli, bundle);
     context.terminal.set_task(cli.command.task());
@@ -125,15 +125,15 @@ fn print_candidates(words: Vec<OsString>) -> ExitCode {
 fn print_page(page: &str, words: &[OsString]) -> ExitCode {
     match Terminal::new(Environment::read().wishes()).print(page) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => refused(&error, words),
+        Err(error) => report_usage_error(&error, words),
     }
 }
 
 /// Finds the help page to print when the arguments name only a help topic.
-fn requested_page(command: &Command, called: CalledAs, words: &[OsString]) -> Option<String> {
+fn requested_page(command: &Command, called_as: CalledAs, words: &[OsString]) -> Option<String> {
     let word = shorthand::topic(command, words)?;
     let page = topics::text(word).or_else(|| search::found(command, &clean(word)))?;
-    Some(if called == CalledAs::Plugin {
+    Some(if called_as == CalledAs::Plugin {
         as_plugin(&page)
     } else {
         page
@@ -141,11 +141,11 @@ fn requested_page(command: &Command, called: CalledAs, words: &[OsString]) -> Op
 }
 
 /// Checks global options that clap cannot check, and reads the `--replay` bundle.
-fn checked(cli: &Cli) -> Result<Option<Arc<Bundle>>, Error> {
+fn check_options(cli: &Cli) -> Result<Option<Arc<Bundle>>, Error> {
     if cli.global.all_namespaces && cli.global.namespace.is_some() {
         return Err(Error::usage("`-n` and `-A` cannot be used together").hint("omit one"));
     }
-    if let Some(flag) = beside_replay(cli) {
+    if let Some(flag) = conflict_with_replay(cli) {
         let message = format!("`--replay` and `{flag}` cannot be used together");
         return Err(Error::usage(message).hint("omit one"));
     }
@@ -160,7 +160,7 @@ fn checked(cli: &Cli) -> Result<Option<Arc<Bundle>>, Error> {
     let bundle = cli.global.replay.as_deref().map(Bundle::read).transpose();
     let bundle = bundle
         .map_err(|error| Error::usage(error).hint("`gpuctl doctor --bundle FILE` writes one"))?;
-    if !platform::may_open_files(FILES) {
+    if !platform::may_open_files(MIN_OPEN_FILES) {
         let error = Error::new(
             ErrorName::RuntimeFailed,
             "the process may open too few files",
@@ -181,7 +181,7 @@ fn execute(cli: &Cli, context: &Context) -> Result<ExitCode, Error> {
         let running = async {
             let result = cli.command.run(context).await;
             context.terminal.clear_line();
-            context.warn_of_left_out();
+            context.warn_of_omissions();
             result
         };
         // `biased` polls the command first, so a finished command never draws the progress line
@@ -197,26 +197,26 @@ fn execute(cli: &Cli, context: &Context) -> Result<ExitCode, Error> {
 }
 
 /// Finds a flag that conflicts with `--replay` because it selects a cluster or a Prometheus.
-fn beside_replay(cli: &Cli) -> Option<&'static str> {
+fn conflict_with_replay(cli: &Cli) -> Option<&'static str> {
     cli.global.replay.as_ref()?;
-    let given = [
+    let flags = [
         ("--kubeconfig", cli.global.kubeconfig.is_some()),
         ("--context", cli.global.context.is_some()),
         ("--as", cli.global.impersonate.is_some()),
         ("--prometheus", cli.metrics.prometheus.is_some()),
     ];
-    given
+    flags
         .into_iter()
-        .find(|(_, given)| *given)
+        .find(|(_, is_given)| *is_given)
         .map(|(flag, _)| flag)
 }
 
 /// Prints help and version to stdout, and reports everything else as a usage error.
-fn misused(error: &clap::Error, words: &[OsString]) -> ExitCode {
+fn report_parse_error(error: &clap::Error, words: &[OsString]) -> ExitCode {
     if !error.use_stderr() {
         return match error.print() {
             // A reader that closes the pipe early, such as `head`, is not an error.
-            Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => refused(
+            Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => report_usage_error(
                 &Error::new(
                     ErrorName::OutputFailed,
                     format!("cannot write to stdout: {error}"),
@@ -231,25 +231,25 @@ fn misused(error: &clap::Error, words: &[OsString]) -> ExitCode {
         let _ = error.print();
         return ExitCode::from(ErrorKind::Usage.exit_code());
     }
-    let typed: Vec<String> = words
+    let arguments: Vec<String> = words
         .iter()
         .map(|word| word.to_string_lossy().into_owned())
         .collect();
-    refused(&misuse::explained(error, &typed), words)
+    report_usage_error(&misuse::explained(error, &arguments), words)
 }
 
 /// Reports a usage error in the requested output format. Parsing has failed, so the format is
 /// looked up in the raw arguments.
-fn refused(error: &Error, words: &[OsString]) -> ExitCode {
+fn report_usage_error(error: &Error, words: &[OsString]) -> ExitCode {
     let words: Vec<String> = words
         .iter()
         .map(|word| word.to_string_lossy().into_owned())
         .collect();
-    let asked = |pair: &[String]| {
+    let asks_for_document = |pair: &[String]| {
         matches!(pair[0].as_str(), "-o" | "--output") && matches!(pair[1].as_str(), "json" | "yaml")
     };
     // The spellings that put option and value into one argument.
-    let joined = |word: &String| {
+    let is_joined_option = |word: &String| {
         matches!(
             word.as_str(),
             "-ojson" | "-oyaml" | "-o=json" | "-o=yaml" | "--output=json" | "--output=yaml"
@@ -259,7 +259,7 @@ fn refused(error: &Error, words: &[OsString]) -> ExitCode {
         is_plugin: is_plugin(),
         ..Environment::read().wishes()
     });
-    if words.windows(2).any(asked) || words.iter().any(joined) {
+    if words.windows(2).any(asks_for_document) || words.iter().any(is_joined_option) {
         terminal.set_format(Format::Json);
     }
     terminal.fail(error);
@@ -283,20 +283,20 @@ fn request_log(verbose: u8) -> Result<Option<Targets>, Error> {
 fn context(cli: &Cli, bundle: Option<Arc<Bundle>>) -> Context {
     let global = &cli.global;
     let environment = Environment::read();
-    let mut wishes = environment.wishes();
-    wishes.color = match global.color {
+    let mut options = environment.wishes();
+    options.color = match global.color {
         When::Auto => ColorChoice::Auto,
         When::Always => ColorChoice::Always,
         When::Never => ColorChoice::Never,
     };
-    wishes.plain |= global.plain;
-    wishes.is_plugin = is_plugin();
-    wishes.talk = match (global.quiet, global.verbose) {
+    options.plain |= global.plain;
+    options.is_plugin = is_plugin();
+    options.talk = match (global.quiet, global.verbose) {
         (true, _) => Verbosity::Errors,
         (_, 1..) => Verbosity::Details,
         _ => Verbosity::default(),
     };
-    let terminal = Terminal::new(wishes);
+    let terminal = Terminal::new(options);
     let access = Access {
         kubeconfig: global
             .kubeconfig

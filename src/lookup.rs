@@ -20,7 +20,7 @@ pub(crate) fn split(text: &str) -> Result<(Option<&str>, &str), Error> {
         .split_once('/')
         .map_or((None, text), |(namespace, name)| (Some(namespace), name));
     // An object name is a DNS subdomain of at most 253 characters (RFC 1123).
-    let label = |part: &str| {
+    let is_valid = |part: &str| {
         !part.is_empty()
             && part.len() <= 253
             && part.bytes().all(|byte| {
@@ -29,7 +29,7 @@ pub(crate) fn split(text: &str) -> Result<(Option<&str>, &str), Error> {
             && part.starts_with(|c: char| c.is_ascii_alphanumeric())
             && !part.contains("..")
     };
-    if namespace.into_iter().chain([name]).all(label) {
+    if namespace.into_iter().chain([name]).all(is_valid) {
         return Ok((namespace, name));
     }
     Err(Error::usage(format!("`{text}` is not a valid job name")).hint("see `gpuctl get jobs`"))
@@ -51,31 +51,31 @@ pub(crate) async fn job(
 struct JobScope<'t> {
     name: &'t str,
     /// The namespace preferred when several namespaces have a job with this name.
-    home: String,
+    default_namespace: String,
     /// The only namespace to search; `None` searches all.
     namespace: Option<String>,
 }
 
 impl<'t> JobScope<'t> {
-    fn of(connection: &Connection, text: &'t str, purpose: LookupPurpose) -> Result<Self, Error> {
+    fn new(connection: &Connection, text: &'t str, purpose: LookupPurpose) -> Result<Self, Error> {
         let (namespace, name) = split(text)?;
-        let explicit = namespace.map(ToOwned::to_owned).or_else(|| {
+        let explicit_namespace = namespace.map(ToOwned::to_owned).or_else(|| {
             connection
                 .namespace_is_explicit
                 .then(|| connection.namespace.clone())
         });
-        let home = explicit
+        let default_namespace = explicit_namespace
             .clone()
             .unwrap_or_else(|| connection.namespace.clone());
         // A change never reaches a job in another namespace just because its name matches.
         let namespace = if purpose == LookupPurpose::Change {
-            Some(home.clone())
+            Some(default_namespace.clone())
         } else {
-            explicit
+            explicit_namespace
         };
         Ok(Self {
             name,
-            home,
+            default_namespace,
             namespace,
         })
     }
@@ -89,27 +89,30 @@ pub(crate) async fn find(
 ) -> Result<Option<Job>, Error> {
     let JobScope {
         name,
-        home,
+        default_namespace,
         namespace,
-    } = JobScope::of(connection, text, purpose)?;
-    let wanted = JobFilter {
+    } = JobScope::new(connection, text, purpose)?;
+    let selector = JobFilter {
         namespace,
         names: vec![name.to_owned()],
         ..JobFilter::default()
     };
-    let selection = connection.jobs().list(&wanted).await?;
-    let mut found = selection.jobs;
+    let selection = connection.jobs().list(&selector).await?;
+    let mut jobs = selection.jobs;
     // Pods of a deleted job still look like a job until they have terminated.
     if purpose == LookupPurpose::Change
-        && let Some(left) = found.iter().find(|job| job.owner_is_gone)
+        && let Some(terminating_job) = jobs.iter().find(|job| job.owner_is_gone)
     {
-        return Err(deleted(left));
+        return Err(deleted_job(terminating_job));
     }
-    if let Some(index) = found.iter().position(|job| job.namespace == home) {
-        return Ok(Some(found.swap_remove(index)));
+    if let Some(index) = jobs
+        .iter()
+        .position(|job| job.namespace == default_namespace)
+    {
+        return Ok(Some(jobs.swap_remove(index)));
     }
-    if found.len() > 1 {
-        let places: Vec<String> = found
+    if jobs.len() > 1 {
+        let full_names: Vec<String> = jobs
             .iter()
             .map(|job| format!("{}/{}", job.namespace, job.name))
             .collect();
@@ -117,20 +120,20 @@ pub(crate) async fn find(
             ErrorName::AmbiguousName,
             format!(
                 "{} jobs are called `{name}`: {}",
-                found.len(),
-                places.join(", ")
+                jobs.len(),
+                full_names.join(", ")
             ),
         );
-        return Err(error.hint(format!("choose one: {}", places[0])));
+        return Err(error.hint(format!("choose one: {}", full_names[0])));
     }
-    match found.pop() {
-        None if !selection.unreadable.is_empty() => Err(unknown(name, &selection.unreadable)),
-        found => Ok(found),
+    match jobs.pop() {
+        None if !selection.unreadable.is_empty() => Err(unknown_job(name, &selection.unreadable)),
+        jobs => Ok(jobs),
     }
 }
 
 /// Builds the error for a deleted job whose pods are still terminating.
-fn deleted(job: &Job) -> Error {
+fn deleted_job(job: &Job) -> Error {
     let (pods, verb) = (
         count(job.pods.len() as u64, "pod"),
         if job.pods.len() == 1 { "is" } else { "are" },
@@ -157,33 +160,33 @@ pub(crate) async fn missing(
 ) -> Result<Error, Error> {
     let JobScope {
         name, namespace, ..
-    } = JobScope::of(connection, text, purpose)?;
-    let place = namespace
+    } = JobScope::new(connection, text, purpose)?;
+    let scope = namespace
         .map(|namespace| format!(" in namespace `{namespace}`"))
         .unwrap_or_default();
     let error = Error::new(
         ErrorName::NotFound,
-        format!("there is no job `{name}`{place}"),
+        format!("there is no job `{name}`{scope}"),
     );
-    let everywhere = connection
+    let all_jobs = connection
         .jobs()
         .list(&JobFilter::default())
         .await
         .map(|selection| selection.jobs)
         .unwrap_or_default();
-    if let Some(namesake) = everywhere.iter().find(|job| job.name == name) {
-        return Ok(error.hint(format!("did you mean `{}/{name}`?", namesake.namespace)));
+    if let Some(same_name) = all_jobs.iter().find(|job| job.name == name) {
+        return Ok(error.hint(format!("did you mean `{}/{name}`?", same_name.namespace)));
     }
-    let names: Vec<&str> = everywhere.iter().map(|job| job.name.as_str()).collect();
+    let names: Vec<&str> = all_jobs.iter().map(|job| job.name.as_str()).collect();
     Ok(match nearest(name, &names) {
-        Some(near) => error.hint(format!("did you mean `{near}`?")),
+        Some(suggestion) => error.hint(format!("did you mean `{suggestion}`?")),
         None => error.hint("`gpuctl get jobs` lists all jobs"),
     })
 }
 
 /// Builds the error for a job that may still exist, because the user may not list all kinds of
 /// workloads.
-fn unknown(name: &str, unreadable: &[&str]) -> Error {
+fn unknown_job(name: &str, unreadable: &[&str]) -> Error {
     let kinds = unreadable.join("s and ");
     let message =
         format!("you may not list {kinds}s, so it is unknown whether job `{name}` exists");
@@ -191,8 +194,11 @@ fn unknown(name: &str, unreadable: &[&str]) -> Error {
 }
 
 /// Finds the node of that name; the error suggests the nearest one.
-pub(crate) fn node<'s>(stock: &'s InventorySnapshot, name: &str) -> Result<&'s NodeUsage, Error> {
-    let hosts = &stock.inventory.hosts;
+pub(crate) fn node<'s>(
+    snapshot: &'s InventorySnapshot,
+    name: &str,
+) -> Result<&'s NodeUsage, Error> {
+    let hosts = &snapshot.inventory.hosts;
     hosts
         .iter()
         .find(|host| host.name() == name)
@@ -209,7 +215,7 @@ pub(crate) fn missing_node(name: &str, names: &[&str]) -> Error {
         format!("there is no node `{name}`"),
     );
     match nearest(name, names) {
-        Some(near) => error.hint(format!("did you mean `{near}`?")),
+        Some(suggestion) => error.hint(format!("did you mean `{suggestion}`?")),
         None => error.hint("`gpuctl get nodes` lists all nodes"),
     }
 }

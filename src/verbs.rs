@@ -89,16 +89,16 @@ pub(crate) struct VerbRow {
 impl VerbRow {
     /// Joins the words of the command line: `get gpu-type`.
     pub(crate) fn words(&self) -> String {
-        let verb = lower(self.verb, '-');
+        let verb = to_words(self.verb, '-');
         match self.group {
             "Command" => verb,
-            group => format!("{} {verb}", lower(group, ' ')),
+            group => format!("{} {verb}", to_words(group, ' ')),
         }
     }
 }
 
 /// Converts `GpuType` to `gpu-type`.
-fn lower(name: &str, between: char) -> String {
+fn to_words(name: &str, between: char) -> String {
     let mut text = String::with_capacity(name.len() + 2);
     for letter in name.chars() {
         if letter.is_ascii_uppercase() && !text.is_empty() {
@@ -178,18 +178,18 @@ macro_rules! define_rows {
 verbs!(define_rows);
 
 /// Lists the commands that support `-o json`, in alphabetical order.
-pub(crate) fn with_answer() -> Vec<String> {
-    let mut all: Vec<String> = ROWS
+pub(crate) fn commands_with_answer() -> Vec<String> {
+    let mut commands: Vec<String> = ROWS
         .iter()
         .filter(|row| !row.answers.is_empty())
         .map(VerbRow::words)
         .collect();
-    all.sort_unstable();
-    all
+    commands.sort_unstable();
+    commands
 }
 
 /// Lists the commands that need rights in the cluster.
-pub(crate) fn with_rights() -> Vec<String> {
+pub(crate) fn commands_with_rights() -> Vec<String> {
     ROWS.iter()
         .filter(|row| row.needs_rights && row.next.is_some())
         .map(VerbRow::words)
@@ -204,9 +204,9 @@ pub(crate) fn tasks() -> impl Iterator<Item = &'static Task> {
 /// Finds the task with this name. Accepts a singular noun and a superfluous noun.
 pub(crate) fn task(words: &str) -> Option<&'static Task> {
     // `get node` is the task `get nodes`.
-    let same = |task: &&Task| task.words == words || task.words.strip_suffix('s') == Some(words);
+    let matches = |task: &&Task| task.words == words || task.words.strip_suffix('s') == Some(words);
     tasks()
-        .find(same)
+        .find(matches)
         .or_else(|| alias(words))
         .or_else(|| as_job(words))
         .or_else(|| {
@@ -225,11 +225,13 @@ fn alias(words: &str) -> Option<&'static Task> {
     let (group, name) = words
         .rsplit_once(' ')
         .map_or(("command", words), |(group, name)| (group, name));
-    let plain = |text: &str| text.replace(['-', ' '], "").to_ascii_lowercase();
+    let normalized = |text: &str| text.replace(['-', ' '], "").to_ascii_lowercase();
     let row = ROWS
         .iter()
         .filter(|row| row.same_as.is_some())
-        .find(|row| plain(row.group) == plain(group) && plain(row.verb) == plain(name))?;
+        .find(|row| {
+            normalized(row.group) == normalized(group) && normalized(row.verb) == normalized(name)
+        })?;
     tasks().find(|task| Some(task.words) == row.same_as)
 }
 
@@ -252,50 +254,53 @@ pub(crate) struct UnknownCommand {
 /// all of its nouns. A writing verb without a noun includes only jobs, services and notebooks; its
 /// other nouns must be explicit.
 pub(crate) fn named_tasks(words: &[String]) -> Result<Vec<&'static Task>, UnknownCommand> {
-    let mut named: Vec<&'static Task> = Vec::new();
-    let mut rest = words;
-    while let Some(first) = rest.first() {
+    let mut tasks: Vec<&'static Task> = Vec::new();
+    let mut remaining = words;
+    while let Some(first) = remaining.first() {
         // The longest name wins, so that `get nodes` is not read as `get` and another command.
         // No name has more than three words.
-        let longest = (1..=rest.len().min(3))
+        let longest_match = (1..=remaining.len().min(3))
             .rev()
-            .find_map(|count| Some((task(&rest[..count].join(" "))?, count)));
-        let (found, count) = match longest {
+            .find_map(|count| Some((task(&remaining[..count].join(" "))?, count)));
+        let (matching, count) = match longest_match {
             Some((task, count)) => (vec![task], count),
-            None => (of_verb(first), 1),
+            None => (tasks_of_verb(first), 1),
         };
         // `create nodes` has a wrong noun. It does not mean `create` followed by another command,
         // and neither does `get events`.
         let needs_noun = count == 1 && matches!(first.as_str(), "get" | "describe");
-        let is_end =
-            |word: &String| !needs_noun && (task(word).is_some() || !of_verb(word).is_empty());
-        if found.is_empty() || !rest.get(count).is_none_or(is_end) {
-            let wrong = rest.len().min(count + usize::from(!found.is_empty()));
+        let is_end = |word: &String| {
+            !needs_noun && (task(word).is_some() || !tasks_of_verb(word).is_empty())
+        };
+        if matching.is_empty() || !remaining.get(count).is_none_or(is_end) {
+            let wrong_count = remaining
+                .len()
+                .min(count + usize::from(!matching.is_empty()));
             return Err(UnknownCommand {
-                words: rest[..wrong].join(" "),
+                words: remaining[..wrong_count].join(" "),
             });
         }
-        named.extend(found);
-        rest = &rest[count..];
+        tasks.extend(matching);
+        remaining = &remaining[count..];
     }
-    named.sort_by_key(|task| task.words);
-    named.dedup_by_key(|task| task.words);
-    Ok(named)
+    tasks.sort_by_key(|task| task.words);
+    tasks.dedup_by_key(|task| task.words);
+    Ok(tasks)
 }
 
 /// The tasks of a verb without a noun.
-fn of_verb(verb: &str) -> Vec<&'static Task> {
+fn tasks_of_verb(verb: &str) -> Vec<&'static Task> {
     const JOBS: [&str; 3] = ["jobs", "services", "notebooks"];
-    let all: Vec<&'static Task> = tasks().filter(|task| task.verb() == verb).collect();
-    let of_jobs: Vec<&'static Task> = all
+    let tasks_of_verb: Vec<&'static Task> = tasks().filter(|task| task.verb() == verb).collect();
+    let job_tasks: Vec<&'static Task> = tasks_of_verb
         .iter()
         .copied()
         .filter(|task| JOBS.contains(&task.resource()))
         .collect();
-    if matches!(verb, "get" | "describe") || of_jobs.is_empty() {
-        all
+    if matches!(verb, "get" | "describe") || job_tasks.is_empty() {
+        tasks_of_verb
     } else {
-        of_jobs
+        job_tasks
     }
 }
 

@@ -27,7 +27,7 @@ pub(super) struct Demand<'p> {
     plan: &'p Plan,
     requests: Amounts,
     /// Number of pods that must run at the same time.
-    together: u64,
+    concurrent_pods: u64,
 }
 
 /// Whether the nodes can hold the pods when nothing else runs.
@@ -39,18 +39,21 @@ pub(super) enum CapacityVerdict {
 }
 
 impl<'p> Demand<'p> {
-    pub(super) fn of(plan: &'p Plan) -> Self {
+    pub(super) fn new(plan: &'p Plan) -> Self {
         let mut requests = requests(&plan.rendered.probe.body);
         requests.retain(|resource, _| !NOT_ON_NODES.contains(&resource.as_str()));
         // A claimed device is not a resource of the node, so it gets a name of its own.
         if let Some(claim) = &plan.rendered.choice.claim {
-            requests.insert(claimed(&claim.class), i128::from(claim.count) * 1000);
+            requests.insert(
+                claimed_resource(&claim.class),
+                i128::from(claim.count) * 1000,
+            );
         }
-        let together = job(&plan.input).map_or(1, |job| u64::from(job.resources.node_count));
+        let concurrent_pods = job(&plan.input).map_or(1, |job| u64::from(job.resources.node_count));
         Self {
             plan,
             requests,
-            together,
+            concurrent_pods,
         }
     }
 
@@ -59,23 +62,26 @@ impl<'p> Demand<'p> {
     }
 
     /// Compares the pods with the total capacity of the nodes.
-    pub(super) fn ever(&self) -> CapacityVerdict {
+    pub(super) fn check_capacity(&self) -> CapacityVerdict {
         let nodes: Vec<&Node> = self.nodes(&self.plan.rendered.choice.qualified).collect();
         // No node is known to qualify, so there is nothing to compare with.
         if nodes.is_empty() {
             return CapacityVerdict::Possible;
         }
         let amounts = self.amounts(&nodes);
-        let short = shortage(&self.requests, &amounts);
-        let (message, hint) = match &short {
-            Some(short) => (self.never(short), self.never_hint(short)),
+        let shortage = shortage(&self.requests, &amounts);
+        let (message, hint) = match &shortage {
+            Some(shortage) => (
+                self.impossible_message(shortage),
+                self.impossible_hint(shortage),
+            ),
             None => match pods_held(&self.requests, &amounts) {
-                held if held >= self.together => return CapacityVerdict::Possible,
+                held if held >= self.concurrent_pods => return CapacityVerdict::Possible,
                 held => (
                     format!(
                         "the eligible nodes hold {held} such pods at once, but the job needs {} at \
                          the same time",
-                        self.together
+                        self.concurrent_pods
                     ),
                     format!("set `resources.node_count: {held}`, or request less per pod"),
                 ),
@@ -83,35 +89,35 @@ impl<'p> Demand<'p> {
         };
         // A scheduler extension can provide a resource that no node reports, as HAMi does, so this
         // is only a warning.
-        let unreported = short.is_some_and(|short| {
-            short.most == 0
-                && !is_device(&short.resource)
-                && short.resource.contains('/')
-                && !short.resource.ends_with(CLAIMED)
+        let unreported = shortage.is_some_and(|shortage| {
+            shortage.most == 0
+                && !is_device(&shortage.resource)
+                && shortage.resource.contains('/')
+                && !shortage.resource.ends_with(CLAIMED_SUFFIX)
         });
         if unreported {
             return CapacityVerdict::Doubtful(format!(
                 "{message}; the job never starts unless a scheduler extension provides it"
             ));
         }
-        let growing = self.may_grow(&nodes);
+        let may_autoscale = self.may_autoscale(&nodes);
         // Only a full list of nodes without an autoscaler proves that the pods never fit.
-        if growing || !matches!(self.plan.target.nodes, Nodes::Listed(_)) {
-            let unless = if growing {
+        if may_autoscale || !matches!(self.plan.target.nodes, Nodes::Listed(_)) {
+            let exception = if may_autoscale {
                 "an autoscaler adds a larger node"
             } else {
                 "the published list of nodes is out of date"
             };
             return CapacityVerdict::Doubtful(format!(
-                "{message}; the job never starts unless {unless}"
+                "{message}; the job never starts unless {exception}"
             ));
         }
-        let at = job(&self.plan.input).and_then(|job| job.resources.gpu_at);
+        let position = job(&self.plan.input).and_then(|job| job.resources.gpu_at);
         let refusal = Refusal {
             name: "NeverFits",
             message,
             hints: vec![hint],
-            at,
+            at: position,
         };
         CapacityVerdict::Impossible(Box::new(
             refusal.in_file(&self.plan.input.file, &self.plan.input.text),
@@ -128,24 +134,23 @@ impl<'p> Demand<'p> {
             return amounts;
         };
         for node in nodes {
-            let offered = |product: Option<&String>| {
+            let is_offered = |product: Option<&String>| {
                 claim.products.is_empty()
                     || product.is_some_and(|product| claim.products.contains(product))
             };
-            let devices = node
-                .claimable
-                .iter()
-                .filter(|one| one.driver == claim.class && offered(one.product.as_ref()));
-            let most = i128::from(devices.map(|one| one.count).sum::<u64>()) * 1000;
+            let devices = node.claimable.iter().filter(|claimable| {
+                claimable.driver == claim.class && is_offered(claimable.product.as_ref())
+            });
+            let maximum = i128::from(devices.map(|claimable| claimable.count).sum::<u64>()) * 1000;
             amounts
                 .get_mut(&node.name)
-                .map(|amounts| amounts.insert(claimed(&claim.class), most));
+                .map(|amounts| amounts.insert(claimed_resource(&claim.class), maximum));
         }
         amounts
     }
 
     /// Returns true if an autoscaler may add nodes for the pods.
-    fn may_grow(&self, nodes: &[&Node]) -> bool {
+    fn may_autoscale(&self, nodes: &[&Node]) -> bool {
         let all = self.plan.target.nodes.all();
         nodes.iter().any(|node| node.is_autoscaled())
             || all
@@ -155,54 +160,62 @@ impl<'p> Demand<'p> {
 
     /// Returns true if all pods must run at the same time.
     pub(super) fn is_gang(&self) -> bool {
-        self.together > 1
+        self.concurrent_pods > 1
     }
 
     /// Describes what is missing now and which jobs hold it. `None` if the pods fit.
-    pub(super) fn now(&self, room: &Room) -> Option<String> {
+    pub(super) fn missing_now(&self, free_resources: &Room) -> Option<String> {
         // Cordoned nodes accept no new pods.
-        let usable = |node: &&Node| node.schedulable;
+        let is_usable = |node: &&Node| node.schedulable;
         let free: BTreeMap<String, Amounts> = self
             .nodes(&self.plan.rendered.choice.candidates)
-            .filter(usable)
-            .filter_map(|node| Some((node.name.clone(), room.free.get(&node.name)?.clone())))
+            .filter(is_usable)
+            .filter_map(|node| {
+                Some((
+                    node.name.clone(),
+                    free_resources.free.get(&node.name)?.clone(),
+                ))
+            })
             .collect();
         if self.plan.rendered.choice.claim.is_some() {
             // ResourceClaim allocations tell which claimed devices are in use, but they are not
             // read here.
             return None;
         }
-        let (fit, pods) = (
+        let (fitting, pods) = (
             pods_held(&self.requests, &free),
             job(&self.plan.input).map_or(1, pods_in_all),
         );
         let pods = u64::from(pods);
-        if fit >= pods {
+        if fitting >= pods {
             return None;
         }
         // For a gang, the number of pods that fit matters more than the first shortage.
-        let missing = match shortage(&self.requests, &free) {
+        let message = match shortage(&self.requests, &free) {
             _ if self.is_gang() => {
-                let then = match &self.plan.target.gang {
+                let consequence = match &self.plan.target.gang {
                     Some(Gang::Native(_) | Gang::Volcano) => "none starts before all fit",
                     Some(Gang::Kueue) => "the queue decides when they start",
                     // Pods of a partly placed gang hold GPUs without doing work.
                     None => "pods that start hold their GPUs while they wait for the rest",
                 };
-                format!("only {fit} of {pods} pods fit now; {then}")
+                format!("only {fitting} of {pods} pods fit now; {consequence}")
             }
-            _ if pods > 1 => format!("only {fit} of {pods} pods fit now"),
+            _ if pods > 1 => format!("only {fitting} of {pods} pods fit now"),
             None => return None,
-            Some(short) => match &short.node {
+            Some(shortage) => match &shortage.node {
                 None => "no eligible node accepts new pods now".to_owned(),
                 Some(node) => format!(
                     "no node has {} free now; {node} has most: {}",
-                    self.amount(&short.resource, short.requested),
-                    bare(&short.resource, short.most.max(0))
+                    self.amount(&shortage.resource, shortage.requested),
+                    format_amount(&shortage.resource, shortage.most.max(0))
                 ),
             },
         };
-        Some(format!("{missing}{}", held(&free, room)))
+        Some(format!(
+            "{message}{}",
+            describe_holders(&free, free_resources)
+        ))
     }
 
     fn nodes<'a>(&'a self, names: &'a [String]) -> impl Iterator<Item = &'a Node> {
@@ -219,10 +232,10 @@ impl<'p> Demand<'p> {
         pool.is_none_or(|pool| node.pool() == Some(&pool.value))
     }
 
-    fn never(&self, short: &Shortage) -> String {
-        let wanted = self.amount(&short.resource, short.requested);
+    fn impossible_message(&self, shortage: &Shortage) -> String {
+        let requested = self.amount(&shortage.resource, shortage.requested);
         // `shortage` looks for CPU and memory only on nodes that have enough devices.
-        let beside: Vec<String> = match is_device(&short.resource) {
+        let device_amounts: Vec<String> = match is_device(&shortage.resource) {
             true => Vec::new(),
             false => {
                 let devices = self
@@ -234,23 +247,23 @@ impl<'p> Demand<'p> {
                     .collect()
             }
         };
-        let of_those = if beside.is_empty() {
+        let with_devices = if device_amounts.is_empty() {
             String::new()
         } else {
-            format!(" with {}", beside.join(" and "))
+            format!(" with {}", device_amounts.join(" and "))
         };
-        let largest = short.node.as_ref().map_or(String::new(), |node| {
+        let largest = shortage.node.as_ref().map_or(String::new(), |node| {
             format!(
                 "; the largest has {} ({node})",
-                bare(&short.resource, short.most)
+                format_amount(&shortage.resource, shortage.most)
             )
         });
-        format!("no node{of_those} has {wanted}{largest}")
+        format!("no node{with_devices} has {requested}{largest}")
     }
 
-    fn never_hint(&self, short: &Shortage) -> String {
-        let most = bare(&short.resource, short.most);
-        let field = match short.resource.as_str() {
+    fn impossible_hint(&self, shortage: &Shortage) -> String {
+        let maximum = format_amount(&shortage.resource, shortage.most);
+        let field = match shortage.resource.as_str() {
             "cpu" => "cpu",
             "memory" => "memory",
             resource if is_device(resource) => "gpu",
@@ -258,12 +271,12 @@ impl<'p> Demand<'p> {
                 return "request less, or submit it anyway with `--allow-pending`".to_owned();
             }
         };
-        let less = if short.most > 0 {
-            format!("set `resources.{field}` to {most} or less, or ")
+        let alternative = if shortage.most > 0 {
+            format!("set `resources.{field}` to {maximum} or less, or ")
         } else {
             String::new()
         };
-        format!("{less}submit it anyway with `--allow-pending`")
+        format!("{alternative}submit it anyway with `--allow-pending`")
     }
 
     /// Formats an amount for people: `8 a100-80g`, `96 CPUs`, `1Ti of memory`.
@@ -275,12 +288,12 @@ impl<'p> Demand<'p> {
             .gpu_type
             .as_ref()
             .map(ToString::to_string);
-        let number = bare(resource, milli);
+        let number = format_amount(resource, milli);
         match resource {
             "cpu" => format!("{number} CPU{}", if milli == 1000 { "" } else { "s" }),
             "memory" => format!("{number} of memory"),
             "ephemeral-storage" => format!("{number} of ephemeral storage"),
-            _ if is_device(resource) || resource.ends_with(CLAIMED) => match kind {
+            _ if is_device(resource) || resource.ends_with(CLAIMED_SUFFIX) => match kind {
                 Some(kind) => format!("{number} {kind}"),
                 None => count(u64::try_from(milli / 1000).unwrap_or(0), "GPU"),
             },
@@ -290,9 +303,13 @@ impl<'p> Demand<'p> {
 }
 
 /// Names at most three jobs that hold most devices of the given nodes.
-fn held(free: &BTreeMap<String, Amounts>, room: &Room) -> String {
+fn describe_holders(free: &BTreeMap<String, Amounts>, free_resources: &Room) -> String {
     let mut holders: BTreeMap<&str, u64> = BTreeMap::new();
-    for (name, devices) in free.keys().filter_map(|node| room.held.get(node)).flatten() {
+    for (name, devices) in free
+        .keys()
+        .filter_map(|node| free_resources.held.get(node))
+        .flatten()
+    {
         *holders.entry(name).or_default() += devices;
     }
     let mut holders: Vec<(&str, u64)> = holders.into_iter().collect();
@@ -306,26 +323,26 @@ fn held(free: &BTreeMap<String, Amounts>, room: &Room) -> String {
         .take(3)
         .map(|(name, devices)| format!("{name} holds {devices}"))
         .collect();
-    let more = match holders.len().saturating_sub(3) {
+    let others = match holders.len().saturating_sub(3) {
         0 => String::new(),
-        more => format!(" and {more} more hold the rest"),
+        others => format!(" and {others} more hold the rest"),
     };
-    format!("; {}{more}", shown.join(", "))
+    format!("; {}{others}", shown.join(", "))
 }
 
 // Suffix that keeps claimed devices apart from resources that a device plugin reports.
-const CLAIMED: &str = "/claimed";
+const CLAIMED_SUFFIX: &str = "/claimed";
 
-fn claimed(class: &str) -> String {
-    format!("{class}{CLAIMED}")
+fn claimed_resource(class: &str) -> String {
+    format!("{class}{CLAIMED_SUFFIX}")
 }
 
-fn bare(resource: &str, milli: i128) -> String {
-    let whole = u64::try_from(milli / 1000).unwrap_or(0);
+fn format_amount(resource: &str, milli: i128) -> String {
+    let units = u64::try_from(milli / 1000).unwrap_or(0);
     match resource {
         // Rounds down to whole MiB, because `quantity::binary` would print odd amounts in bytes.
-        "memory" | "ephemeral-storage" => quantity::binary(whole >> 20 << 20),
+        "memory" | "ephemeral-storage" => quantity::binary(units >> 20 << 20),
         "cpu" if milli % 1000 != 0 => format!("{}.{}", milli / 1000, milli % 1000 / 100),
-        _ => whole.to_string(),
+        _ => units.to_string(),
     }
 }

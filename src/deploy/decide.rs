@@ -3,9 +3,9 @@
 
 use serde_json::Value;
 
-use crate::deploy::errors::{as_warning, combined, in_the_way};
-use crate::deploy::feasibility::Surroundings;
-use crate::deploy::namesakes::Namesakes;
+use crate::deploy::errors::{as_warning, merge_errors, obstacle_error};
+use crate::deploy::existing_jobs::ExistingJobs;
+use crate::deploy::feasibility::FeasibilityChecks;
 use crate::deploy::options::{Mode, SubmitOptions};
 use crate::deploy::plan::{Plan, PlanningFacts};
 use crate::deploy::pool_rules::{self, JobsOfPools};
@@ -24,72 +24,77 @@ pub(crate) struct Decision {
 }
 
 /// Settings and facts for deciding about documents.
-pub(crate) struct Judging<'r> {
+pub(crate) struct Decider<'r> {
     pub mode: Mode,
     pub facts: &'r PlanningFacts,
     pub connection: &'r Connection,
     pub dry_run: bool,
     /// Submits jobs that can never run here, with a warning.
     pub allow_pending: bool,
-    around: Surroundings<'r>,
+    feasibility: FeasibilityChecks<'r>,
     jobs_of_pools: JobsOfPools,
 }
 
-impl<'r> Judging<'r> {
+impl<'r> Decider<'r> {
     pub(crate) fn new(
-        how: &SubmitOptions,
+        options: &SubmitOptions,
         facts: &'r PlanningFacts,
         connection: &'r Connection,
     ) -> Self {
-        let around = Surroundings::new(connection);
-        let (mode, dry_run, allow_pending) = (how.mode, how.dry_run.is_some(), how.allow_pending);
+        let feasibility = FeasibilityChecks::new(connection);
+        let (mode, dry_run, allow_pending) = (
+            options.mode,
+            options.dry_run.is_some(),
+            options.allow_pending,
+        );
         Self {
             mode,
             facts,
             connection,
             dry_run,
             allow_pending,
-            around,
+            feasibility,
             jobs_of_pools: JobsOfPools::default(),
         }
     }
 
     /// Treats the objects of another document of the run as existing.
-    pub(crate) fn foresee(&mut self, plan: &Plan) {
-        self.around.add(plan);
+    pub(crate) fn add_planned(&mut self, plan: &Plan) {
+        self.feasibility.add(plan);
     }
 
-    /// Decides about one document. `beside` is the number of other jobs for the same pool in this
-    /// run.
-    pub(crate) async fn judge(
+    /// Decides about one document. `other_jobs` is the number of other jobs for the same pool in
+    /// this run.
+    pub(crate) async fn decide(
         &self,
         plan: Plan,
-        beside: usize,
-        there: &Namesakes,
+        other_jobs: usize,
+        existing_jobs: &ExistingJobs,
     ) -> Result<Decision, Error> {
         // `with_warnings` collects the `Warning` headers of the API server's responses.
-        let (judged, said) = with_warnings(self.decide(plan, beside, there)).await;
-        judged.map(|mut judged| {
-            judged.warnings.extend(said);
-            judged
+        let (result, warnings) =
+            with_warnings(self.decide_inner(plan, other_jobs, existing_jobs)).await;
+        result.map(|mut result| {
+            result.warnings.extend(warnings);
+            result
         })
     }
 
-    /// Decides like `judge`, but without the API server's warnings.
-    async fn decide(
+    /// Decides like `decide`, but without the API server's warnings.
+    async fn decide_inner(
         &self,
         mut plan: Plan,
-        beside: usize,
-        there: &Namesakes,
+        other_jobs: usize,
+        existing_jobs: &ExistingJobs,
     ) -> Result<Decision, Error> {
         let connection = self.connection;
         let pools = self.facts.pools.as_deref();
         let mut warnings =
-            pool_rules::check(connection, &plan, pools, beside, &self.jobs_of_pools).await?;
+            pool_rules::check(connection, &plan, pools, other_jobs, &self.jobs_of_pools).await?;
         let space = &plan.target.namespace;
         // The API server rejects a dry run in a namespace that does not exist yet, so this document
         // is judged again after the namespace has been created.
-        if self.facts.coming.contains(space)
+        if self.facts.new_namespaces.contains(space)
             && connection.writes().live(&namespace(space)).await?.is_none()
         {
             if self.dry_run {
@@ -106,35 +111,36 @@ impl<'r> Judging<'r> {
             });
         }
         let mut quota = None;
-        let mut judged = match self.mode {
+        let mut action = match self.mode {
             Mode::Create => None,
             Mode::Apply {
                 force_conflicts,
                 replace,
             } => {
-                let job = there.get(&plan)?.cloned();
-                let how = ApplyOptions {
+                let job = existing_jobs.get(&plan)?.cloned();
+                let options = ApplyOptions {
                     force: force_conflicts,
                     replace,
                     dry_run: self.dry_run,
                 };
-                reapply(&mut plan, job, how, &mut warnings, connection).await?
+                reapply(&mut plan, job, options, &mut warnings, connection).await?
             }
         };
-        let exists = judged.is_some();
+        let exists = action.is_some();
         // Without an existing job, `apply` creates one as `create` does.
         if !exists {
-            let (told, over_quota) = preflight(&mut plan, there, connection, self.dry_run).await?;
-            warnings.extend(told);
+            let (preflight_warnings, over_quota) =
+                preflight(&mut plan, existing_jobs, connection, self.dry_run).await?;
+            warnings.extend(preflight_warnings);
             quota = over_quota;
             warnings.extend(class_warning(&plan, connection).await);
-            judged = Some((Action::Create, Value::Null));
+            action = Some((Action::Create, Value::Null));
         }
-        let (step, live) = judged.expect("it was just filled");
+        let (step, live) = action.expect("it was just filled");
         if !matches!(step, Action::Nothing) {
             // A replacement stops the running pods first, so it is checked like a new job.
-            let changes = exists && !matches!(step, Action::Replace(_));
-            self.possible(&mut plan, changes, quota, &mut warnings)
+            let changes_in_place = exists && !matches!(step, Action::Replace(_));
+            self.check_feasibility(&mut plan, changes_in_place, quota, &mut warnings)
                 .await?;
         }
         warnings.extend(plan.rendered.warnings.clone());
@@ -149,37 +155,39 @@ impl<'r> Judging<'r> {
     /// Rejects a job that can never run here. A job that is changed in place only gets a warning,
     /// because the change may be an improvement. If the API server rejected a pod for a quota, this
     /// reports its message unless the quotas' own numbers already explain it.
-    async fn possible(
+    async fn check_feasibility(
         &self,
         plan: &mut Plan,
-        changes: bool,
+        changes_in_place: bool,
         quota: Option<Failure>,
         warnings: &mut Vec<String>,
     ) -> Result<(), Error> {
-        let found = self.around.check(plan).await;
-        warnings.extend(found.warnings);
-        if let Some(failure) = quota.filter(|_| found.errors.is_empty() && found.now.is_none()) {
-            let told = failure.to_string();
+        let findings = self.feasibility.check(plan).await;
+        warnings.extend(findings.warnings);
+        if let Some(failure) =
+            quota.filter(|_| findings.errors.is_empty() && findings.now.is_none())
+        {
+            let message = failure.to_string();
             // Removes the start of the API server's message: `pods "x" is forbidden: exceeded
             // quota:`.
-            let told = told
+            let message = message
                 .split_once("exceeded quota")
-                .map_or(told.as_str(), |(_, rest)| {
+                .map_or(message.as_str(), |(_, rest)| {
                     rest.trim_start_matches(':').trim_start()
                 });
             warnings.push(format!(
-                "a quota does not allow its pods now, so they wait: {told}"
+                "a quota does not allow its pods now, so they wait: {message}"
             ));
         }
-        if changes || self.allow_pending {
-            warnings.extend(found.errors.iter().map(as_warning));
+        if changes_in_place || self.allow_pending {
+            warnings.extend(findings.errors.iter().map(as_warning));
             return Ok(());
         }
-        if let Some(error) = combined(found.errors) {
+        if let Some(error) = merge_errors(findings.errors) {
             return Err(error);
         }
         // Waiting for resources is normal, so this is a note and not a warning.
-        plan.notes.extend(found.now);
+        plan.notes.extend(findings.now);
         Ok(())
     }
 }
@@ -188,32 +196,35 @@ impl<'r> Judging<'r> {
 /// one pod.
 async fn preflight(
     plan: &mut Plan,
-    there: &Namesakes,
+    existing_jobs: &ExistingJobs,
     connection: &Connection,
     dry_run: bool,
 ) -> Result<(Vec<String>, Option<Failure>), Error> {
-    let namesake = match there.get(plan) {
+    let existing_job = match existing_jobs.get(plan) {
         // Without the right to read jobs, the server-side dry run still detects an existing job
         // with this name.
         Err(failure) if failure.is_forbidden() => None,
-        other => other?,
+        result => result?,
     };
     match connection
         .writes()
-        .preflight(&plan.rendered, namesake, dry_run)
+        .preflight(&plan.rendered, existing_job, dry_run)
         .await
     {
         Err(Obstacle::NoPriorityClass) => {
             // The job can run without its priority class, so render it again without one.
             plan.target.without_priority = true;
             render_again(plan)?;
-            let found = connection
+            let retried = connection
                 .writes()
                 .preflight(&plan.rendered, None, dry_run)
                 .await;
-            let (mut warnings, quota) = match found {
+            let (mut warnings, quota) = match retried {
                 Err(Obstacle::PodQuota(failure)) => (Vec::new(), Some(failure)),
-                other => (other.map_err(|obstacle| in_the_way(obstacle, plan))?, None),
+                result => (
+                    result.map_err(|obstacle| obstacle_error(obstacle, plan))?,
+                    None,
+                ),
             };
             warnings.push(
                 "`job.priority` has no effect: its priority class does not exist, and you \
@@ -223,18 +234,21 @@ async fn preflight(
             Ok((warnings, quota))
         }
         Err(Obstacle::PodQuota(failure)) => Ok((Vec::new(), Some(failure))),
-        other => Ok((other.map_err(|obstacle| in_the_way(obstacle, plan))?, None)),
+        result => Ok((
+            result.map_err(|obstacle| obstacle_error(obstacle, plan))?,
+            None,
+        )),
     }
 }
 
 /// Warns if a claim names a DeviceClass that does not exist: its pods would never start.
 async fn class_warning(plan: &Plan, connection: &Connection) -> Option<String> {
     let claim = plan.rendered.choice.claim.as_ref()?;
-    let known = connection
+    let exists = connection
         .devices()
         .has_device_class(&claim.api, &claim.class)
         .await;
-    (!known).then(|| {
+    (!exists).then(|| {
         format!(
             "the nodes offer their GPUs through dynamic resource allocation, but DeviceClass \
              `{}` does not exist: pods wait until an administrator creates it",

@@ -3,7 +3,7 @@
 
 use crate::deploy::events::{DeployEvent, Reporter};
 use crate::deploy::inputs::InputDocument;
-use crate::deploy::pools::tell_home;
+use crate::deploy::pools::report_namespace_access;
 use gpuctl_cluster::{Connection, HomeMark, StoredDefaults};
 use gpuctl_core::error::{Error, ErrorName};
 use gpuctl_core::model::contract::labels::PRIVATE;
@@ -40,7 +40,7 @@ pub(crate) enum Site {
 
 impl Site {
     /// Reads the defaults and checks that an administrator marked their namespace.
-    pub(crate) async fn of(connection: &Connection) -> Result<Self, Error> {
+    pub(crate) async fn read(connection: &Connection) -> Result<Self, Error> {
         let (stored, mark) =
             futures::future::join(connection.site().defaults(), connection.site().home_mark())
                 .await;
@@ -56,7 +56,7 @@ impl Site {
         let site = read(&stored);
         let fields = site
             .as_ref()
-            .map_or_else(|_| "nothing that can be read".to_owned(), fields_of);
+            .map_or_else(|_| "nothing that can be read".to_owned(), field_names);
         Ok(match (mark, site) {
             (HomeMark::Hidden, _) => Self::UnseenMark(fields),
             (HomeMark::Unmarked, _) => Self::Unmarked(fields),
@@ -113,7 +113,7 @@ impl Site {
     }
 
     /// Reports why no defaults are applied, if there may be some.
-    pub(crate) fn tell(&self, connection: Option<&Connection>, reporter: &dyn Reporter) {
+    pub(crate) fn report(&self, connection: Option<&Connection>, reporter: &dyn Reporter) {
         match self {
             Self::Unreadable(problem) => {
                 reporter.warn(&not_applied(problem));
@@ -132,7 +132,7 @@ impl Site {
             Self::Hidden => {
                 // Once per cluster: most clusters whose users may not read defaults have none.
                 let cache = Cache::usual();
-                let key = connection.map(|one| format!("hidden defaults of {}", one.server()));
+                let key = connection.map(|c| format!("hidden defaults of {}", c.server()));
                 let message = "you may not read the site's defaults in gpuctl-system, \
                                so none are applied";
                 match key.filter(|key| cache.get(key).is_none()) {
@@ -140,7 +140,7 @@ impl Site {
                         reporter.note(message);
                         cache.put(&key, &true);
                     }
-                    None => reporter.tell(DeployEvent::Detail(message)),
+                    None => reporter.report(DeployEvent::Detail(message)),
                 }
             }
             Self::None | Self::Known(_) => {}
@@ -164,7 +164,7 @@ impl Site {
 }
 
 /// Lists the fields that defaults set: `env, limits`.
-fn fields_of(site: &SiteDefaults) -> String {
+fn field_names(site: &SiteDefaults) -> String {
     let mut fields: Vec<&str> = site.rows().iter().map(|row| row.field).collect();
     fields.sort_unstable();
     fields.dedup();
@@ -176,11 +176,11 @@ fn fields_of(site: &SiteDefaults) -> String {
 }
 
 /// Parses the stored defaults. Fails with the reason why they cannot be read.
-pub(crate) fn stored(
-    kept: Option<StoredDefaults>,
+pub(crate) fn parse_stored(
+    data: Option<StoredDefaults>,
 ) -> Result<Option<(SiteDefaults, StoredDefaults)>, Error> {
-    let Some(kept) = kept else { return Ok(None) };
-    let refused = |problem| {
+    let Some(data) = data else { return Ok(None) };
+    let error = |problem| {
         let error = Error::new(
             ErrorName::InvalidSpecification,
             "this version cannot read the site's defaults",
@@ -189,7 +189,7 @@ pub(crate) fn stored(
             .cause(problem)
             .hint("use a newer gpuctl; `gpuctl version` shows your version")
     };
-    read(&kept).map(|site| Some((site, kept))).map_err(refused)
+    read(&data).map(|site| Some((site, data))).map_err(error)
 }
 
 /// Keeps the storage class of claims that exist already: the site's class is for new claims only.
@@ -206,16 +206,16 @@ pub(crate) async fn keep_classes(
         };
         let field = format!("storage.workdirs[{}].storageClass", workdir.path);
         // Only an inherited class gives way. A class in the file itself must match the claim.
-        if !job.site.inherited.iter().any(|one| one.field == field) {
+        if !job.site.inherited.iter().any(|value| value.field == field) {
             continue;
         }
-        let there = connection
+        let claim_class = connection
             .storage()
             .class_of_claim(namespace, &claim_name(&id, &workdir.path))
             .await?;
-        if let Some(class) = there.filter(|class| class != storage_class) {
+        if let Some(class) = claim_class.filter(|class| class != storage_class) {
             *storage_class = class;
-            job.site.inherited.retain(|one| one.field != field);
+            job.site.inherited.retain(|value| value.field != field);
         }
     }
     Ok(())
@@ -242,14 +242,14 @@ pub(crate) fn read(stored: &StoredDefaults) -> Result<SiteDefaults, StoredDefaul
             first.map_or_else(|| problems.to_string(), |problem| problem.message.clone()),
         )
     })?;
-    let found = parsed
+    let site_defaults = parsed
         .documents
         .into_iter()
         .find_map(|document| match document {
             Document::Defaults(site) => Some(*site),
             _ => None,
         });
-    found.ok_or(StoredDefaultsError::NoDocument)
+    site_defaults.ok_or(StoredDefaultsError::NoDocument)
 }
 
 /// Warns about values of the file that the site replaces, and values of the site that the job does
@@ -258,30 +258,30 @@ pub(crate) fn replaced(input: &InputDocument) -> Vec<String> {
     let Document::Job(job) = &input.document else {
         return Vec::new();
     };
-    let told = |one: &spec::Inherited| {
+    let message = |value: &spec::Inherited| {
         format!(
             "`{}` is {} instead of the value in the file: the site enforces it (defaults, {})",
-            one.field, one.value, one.scope
+            value.field, value.value, value.scope
         )
     };
     job.site
         .inherited
         .iter()
-        .filter(|one| one.replaced)
-        .map(told)
+        .filter(|value| value.replaced)
+        .map(message)
         .chain(job.site.withheld.iter().cloned())
         .collect()
 }
 
 /// Lists the values that a job got from the site.
-pub(crate) fn of_job(job: &JobDocument) -> Vec<FromSite> {
-    let one = |one: &spec::Inherited| FromSite {
-        field: one.field.clone(),
-        value: one.value.clone(),
-        scope: one.scope.clone(),
-        enforced: one.replaced,
+pub(crate) fn inherited_values(job: &JobDocument) -> Vec<FromSite> {
+    let value = |value: &spec::Inherited| FromSite {
+        field: value.field.clone(),
+        value: value.value.clone(),
+        scope: value.scope.clone(),
+        enforced: value.replaced,
     };
-    job.site.inherited.iter().map(one).collect()
+    job.site.inherited.iter().map(value).collect()
 }
 
 /// Adds the administrator's mark to the namespace of definitions.
@@ -328,27 +328,27 @@ pub(crate) async fn object(connection: &Connection, site: &SiteDefaults) -> Resu
 pub(crate) async fn create(
     connection: &Connection,
     site: &SiteDefaults,
-    how: DefaultsOptions,
+    options: DefaultsOptions,
     reporter: &dyn Reporter,
 ) -> Result<Made, Error> {
     let object = object(connection, site).await?;
-    let made = |status, message: &str| {
+    let result = |status, message: &str| {
         let name = SiteDefaults::NAME.to_owned();
         Ok(Made {
             kind: "defaults",
             name,
             status,
             message: message.to_owned(),
-            dry_run: how.dry_run,
+            dry_run: options.dry_run,
         })
     };
     let live = connection.writes().live(&object).await?;
     let status = match &live {
         // Labels and annotations, such as the author, do not count as differences.
         Some(live) if live["data"] == object.body["data"] => {
-            return made("unchanged", "match the file");
+            return result("unchanged", "match the file");
         }
-        Some(_) if !how.change => {
+        Some(_) if !options.change => {
             let error = Error::new(
                 ErrorName::AlreadyExists,
                 "the site has defaults already, and they differ from the file",
@@ -358,22 +358,22 @@ pub(crate) async fn create(
         Some(_) => "updated",
         None => "created",
     };
-    if how.dry_run {
-        return made(
+    if options.dry_run {
+        return result(
             status,
             "would be set for every job that is submitted from now on",
         );
     }
-    tell_home(
-        connection.pools().ensure_home(how.private).await?,
-        how.private,
+    report_namespace_access(
+        connection.pools().ensure_home(options.private).await?,
+        options.private,
         reporter,
     );
     connection
         .writes()
-        .apply_with(&object, false, how.force)
+        .apply_with(&object, false, options.force)
         .await?;
-    made(status, "set for every job that is submitted from now on")
+    result(status, "set for every job that is submitted from now on")
 }
 
 /// Deletes the defaults. Jobs that exist keep the values they got.

@@ -33,13 +33,13 @@ pub(crate) struct DeleteOptions {
 
 /// Deletes a job so that a new one can take its name, and waits until its pods have ended. Keeps
 /// its claims.
-pub(crate) async fn away(
+pub(crate) async fn delete_and_wait(
     connection: &Connection,
     job: &Job,
     timeout: Duration,
     reporter: &dyn Reporter,
 ) -> Result<(), Error> {
-    let how = DeleteOptions {
+    let options = DeleteOptions {
         force: false,
         purge: false,
         ask: false,
@@ -53,7 +53,7 @@ pub(crate) async fn away(
     // Do not delete a newer job that took the name after the decision.
     if lookup::job(connection, &name, LookupPurpose::Change)
         .await
-        .is_ok_and(|found| found.uid != job.uid)
+        .is_ok_and(|current_job| current_job.uid != job.uid)
     {
         let message = format!(
             "job `{}` was replaced by another user in the meantime",
@@ -61,21 +61,14 @@ pub(crate) async fn away(
         );
         return Err(Error::new(ErrorName::AlreadyExists, message));
     }
-    if let Some(begun) = begin(
-        connection,
-        &format!("{}/{}", job.namespace, job.name),
-        &how,
-        reporter,
-    )
-    .await?
-    {
-        end(connection, &begun, start, &how, reporter).await?;
+    if let Some(deletion) = begin(connection, &name, &options, reporter).await? {
+        end(connection, &deletion, start, &options, reporter).await?;
     }
     Ok(())
 }
 
 /// A deletion that has started.
-pub(crate) struct Begun {
+pub(crate) struct StartedDeletion {
     pub name: String,
     namespace: String,
     /// `None` if only leftovers were found.
@@ -91,33 +84,33 @@ pub(crate) struct Begun {
 pub(crate) async fn begin(
     connection: &Connection,
     name: &str,
-    how: &DeleteOptions,
+    options: &DeleteOptions,
     reporter: &dyn Reporter,
-) -> Result<Option<Begun>, Error> {
+) -> Result<Option<StartedDeletion>, Error> {
     let job = match lookup::find(connection, name, LookupPurpose::Change).await {
-        Ok(Some(job)) if how.only_uid.as_ref().is_some_and(|uid| *uid != job.uid) => {
-            return Err(replaced(&job));
+        Ok(Some(job)) if options.only_uid.as_ref().is_some_and(|uid| *uid != job.uid) => {
+            return Err(replaced_error(&job));
         }
         Ok(Some(job)) => job,
         // The UID names a job that the caller saw, so leftovers of other jobs must stay.
-        Ok(None) if how.only_uid.is_some() => {
+        Ok(None) if options.only_uid.is_some() => {
             return Err(lookup::missing(connection, name, LookupPurpose::Change).await?);
         }
-        Err(error) if how.only_uid.is_some() => return Err(error),
-        Ok(None) => return absent(connection, name, None, how, reporter).await,
+        Err(error) if options.only_uid.is_some() => return Err(error),
+        Ok(None) => return delete_leftovers(connection, name, None, options, reporter).await,
         Err(error) if error.kind == ErrorKind::NotFound => {
-            return absent(connection, name, Some(error), how, reporter).await;
+            return delete_leftovers(connection, name, Some(error), options, reporter).await;
         }
         Err(error) => return Err(error),
     };
-    let belongings = connection
+    let owned_objects = connection
         .jobs()
         .deletable(&job.namespace, &job.name)
         .await?;
-    confirm(&job.name, &belongings, how, reporter)?;
+    confirm(&job.name, &owned_objects, options, reporter)?;
     connection.jobs().delete_owner(&job).await?;
-    let (kept, purged) = clear(connection, &belongings, how).await?;
-    if how.force {
+    let (kept, purged) = delete_owned_objects(connection, &owned_objects, options).await?;
+    if options.force {
         // A ReplicaSet would replace the pods that are deleted below.
         if job.kind.is_replicated() {
             connection.jobs().delete_replica_sets(&job).await?;
@@ -127,7 +120,7 @@ pub(crate) async fn begin(
             .remains(&job)
             .await?
             .iter()
-            .filter(|rest| rest.label.starts_with("pod/"))
+            .filter(|pending| pending.label.starts_with("pod/"))
         {
             connection
                 .writes()
@@ -142,7 +135,7 @@ pub(crate) async fn begin(
                 .await?;
         }
     }
-    Ok(Some(Begun {
+    Ok(Some(StartedDeletion {
         name: job.name.clone(),
         namespace: job.namespace.clone(),
         job: Some(job),
@@ -152,7 +145,7 @@ pub(crate) async fn begin(
 }
 
 /// The error for a job that was created after the user looked at one with the same name.
-fn replaced(job: &Job) -> Error {
+fn replaced_error(job: &Job) -> Error {
     let message = format!(
         "job `{}` in namespace `{}` is not the job that was shown: it was created later",
         job.name, job.namespace
@@ -163,16 +156,16 @@ fn replaced(job: &Job) -> Error {
 /// Asks for confirmation before data is deleted, if a user can answer.
 fn confirm(
     job: &str,
-    belongings: &[OwnedObject],
-    how: &DeleteOptions,
+    owned_objects: &[OwnedObject],
+    options: &DeleteOptions,
     reporter: &dyn Reporter,
 ) -> Result<(), Error> {
-    let claims: Vec<String> = belongings
+    let claims: Vec<String> = owned_objects
         .iter()
-        .filter(|one| one.kept)
+        .filter(|object| object.kept)
         .map(OwnedObject::sized)
         .collect();
-    if claims.is_empty() || !how.ask {
+    if claims.is_empty() || !options.ask {
         return Ok(());
     }
     let question = format!(
@@ -187,40 +180,40 @@ fn confirm(
 }
 
 /// Deletes the objects of a job. Returns the claims that were kept and those that were deleted.
-async fn clear(
+async fn delete_owned_objects(
     connection: &Connection,
-    belongings: &[OwnedObject],
-    how: &DeleteOptions,
+    owned_objects: &[OwnedObject],
+    options: &DeleteOptions,
 ) -> Result<(Vec<String>, Vec<String>), Error> {
     let (mut kept, mut purged) = (Vec::new(), Vec::new());
-    for belonging in belongings {
-        if belonging.kept && !how.purge {
-            kept.push(belonging.sized());
-        } else if connection.jobs().delete_belonging(belonging).await? && belonging.kept {
-            purged.push(belonging.sized());
+    for owned_object in owned_objects {
+        if owned_object.kept && !options.purge {
+            kept.push(owned_object.sized());
+        } else if connection.jobs().delete_belonging(owned_object).await? && owned_object.kept {
+            purged.push(owned_object.sized());
         }
     }
     Ok((kept, purged))
 }
 
 /// Reports which claims were kept, how to delete them, and which were deleted.
-pub(crate) fn told(begun: &Begun, reporter: &dyn Reporter) {
-    let Begun {
+pub(crate) fn report_claims(deletion: &StartedDeletion, reporter: &dyn Reporter) {
+    let StartedDeletion {
         name,
         namespace,
         kept,
         purged,
         ..
-    } = begun;
+    } = deletion;
     if !kept.is_empty() {
         let message = format!(
             "kept with its data: {}; `gpuctl delete job {namespace}/{name} --purge` deletes it",
             kept.join(", ")
         );
-        reporter.tell(DeployEvent::Announcement(&message));
+        reporter.report(DeployEvent::Announcement(&message));
     }
     if !purged.is_empty() {
-        reporter.tell(DeployEvent::Announcement(&format!(
+        reporter.report(DeployEvent::Announcement(&format!(
             "deleted with its data: {}",
             purged.join(", ")
         )));
@@ -228,14 +221,14 @@ pub(crate) fn told(begun: &Begun, reporter: &dyn Reporter) {
 }
 
 /// Handles a name without a job. Deletes the leftovers of an interrupted `create`, but no object
-/// that gpuctl did not create. `known` is the error of an earlier lookup.
-async fn absent(
+/// that gpuctl did not create. `lookup_error` is the error of an earlier lookup.
+async fn delete_leftovers(
     connection: &Connection,
     text: &str,
-    known: Option<Error>,
-    how: &DeleteOptions,
+    lookup_error: Option<Error>,
+    options: &DeleteOptions,
     reporter: &dyn Reporter,
-) -> Result<Option<Begun>, Error> {
+) -> Result<Option<StartedDeletion>, Error> {
     let (namespace, name) = lookup::split(text)?;
     let namespace = namespace.unwrap_or(&connection.namespace);
     if let Some(kind) = connection.jobs().foreign(namespace, name).await? {
@@ -244,12 +237,12 @@ async fn absent(
         return Err(Error::new(ErrorName::NotOurs, message)
             .hint(format!("kubectl delete {kind} {name} -n {namespace}")));
     }
-    let belongings = connection.jobs().deletable(namespace, name).await?;
-    confirm(name, &belongings, how, reporter)?;
-    let (kept, purged) = clear(connection, &belongings, how).await?;
-    let mut removed = belongings.len() > kept.len();
+    let owned_objects = connection.jobs().deletable(namespace, name).await?;
+    confirm(name, &owned_objects, options, reporter)?;
+    let (kept, purged) = delete_owned_objects(connection, &owned_objects, options).await?;
+    let mut removed = owned_objects.len() > kept.len();
     // Pods outlive their job if its deletion was not awaited, or orphaned its dependents.
-    let left = connection
+    let orphaned_job = connection
         .jobs()
         .list(&JobFilter::by_name(namespace, name))
         .await?
@@ -263,25 +256,25 @@ async fn absent(
                 &path,
                 Deletion {
                     uid: Some(&uid),
-                    force: how.force,
+                    force: options.force,
                     version: None,
                 },
             )
             .await?;
     }
-    if left.is_some() || removed {
-        return Ok(Some(Begun {
+    if orphaned_job.is_some() || removed {
+        return Ok(Some(StartedDeletion {
             name: name.to_owned(),
             namespace: namespace.to_owned(),
-            job: left,
+            job: orphaned_job,
             kept,
             purged,
         }));
     }
-    if how.ignore_not_found {
+    if options.ignore_not_found {
         return Ok(None);
     }
-    let error = match known {
+    let error = match lookup_error {
         Some(error) => error,
         None => lookup::missing(connection, text, LookupPurpose::Change).await?,
     };
@@ -301,19 +294,19 @@ async fn absent(
 /// Waits until all pods of the job have ended, and shows progress.
 pub(crate) async fn end(
     connection: &Connection,
-    begun: &Begun,
+    deletion: &StartedDeletion,
     start: Instant,
-    how: &DeleteOptions,
+    options: &DeleteOptions,
     reporter: &dyn Reporter,
 ) -> Result<Deleted, Error> {
     let answer = |status, message: String| Deleted {
-        job_id: Some(begun.name.clone()),
-        namespace: Some(begun.namespace.clone()),
-        kept: begun.kept.clone(),
-        purged: begun.purged.clone(),
+        job_id: Some(deletion.name.clone()),
+        namespace: Some(deletion.namespace.clone()),
+        kept: deletion.kept.clone(),
+        purged: deletion.purged.clone(),
         ..Deleted::new(status, message)
     };
-    let Some(job) = &begun.job else {
+    let Some(job) = &deletion.job else {
         return Ok(answer(
             "deleted",
             "its remaining objects were deleted".to_owned(),
@@ -325,38 +318,39 @@ pub(crate) async fn end(
         GpuCount(1) => "1 GPU is free again".to_owned(),
         _ => format!("{gpus} GPUs are free again"),
     };
-    if how.no_wait {
+    if options.no_wait {
         return Ok(answer("terminating", "its pods are ending".to_owned()));
     }
     // Only objects of the first listing count: a new job with the same name may create others.
-    let mut ours: Option<BTreeSet<String>> = None;
+    let mut uids: Option<BTreeSet<String>> = None;
     // A short outage of the API server does not end the wait.
-    let patience = OutageRetry::new(|failure| reporter.warn(&format!("{failure}; retrying")));
+    let retry = OutageRetry::new(|failure| reporter.warn(&format!("{failure}; retrying")));
     let line = WaitingLine::begin(reporter);
-    let mut bell = connection.watch_job(&job.namespace, &job.name);
+    let mut notifications = connection.watch_job(&job.namespace, &job.name);
     loop {
-        let mut left = patience.ask(|| connection.jobs().remains(job)).await?;
-        let ours = ours.get_or_insert_with(|| left.iter().map(|rest| rest.uid.clone()).collect());
-        left.retain(|rest| ours.contains(&rest.uid));
-        if left.is_empty() {
+        let mut remaining = retry.ask(|| connection.jobs().remains(job)).await?;
+        let uids =
+            uids.get_or_insert_with(|| remaining.iter().map(|object| object.uid.clone()).collect());
+        remaining.retain(|object| uids.contains(&object.uid));
+        if remaining.is_empty() {
             drop(line);
-            warn_of_lost(job, how, reporter);
+            warn_of_lost(job, options, reporter);
             return Ok(answer("deleted", freed));
         }
-        let objects = count(left.len() as u64, "object");
+        let objects = count(remaining.len() as u64, "object");
         line.show(&format!("{}: {objects} ending", job.name));
-        if start.elapsed() >= how.timeout {
+        if start.elapsed() >= options.timeout {
             drop(line);
             let message = format!(
                 "job `{}` still exists after {} s",
                 job.name,
                 start.elapsed().as_secs()
             );
-            let error = Error::new(ErrorName::Timeout, message).cause(labels(&left));
+            let error = Error::new(ErrorName::Timeout, message).cause(labels(&remaining));
             // An unreachable admission webhook blocks changes of the object, and with them its
             // deletion.
-            let blocked = connection.writes().blocked_by(&left[0].path).await;
-            if let Some(webhook) = blocked {
+            let blocking_webhook = connection.writes().blocked_by(&remaining[0].path).await;
+            if let Some(webhook) = blocking_webhook {
                 return Err(error.cause(webhook).hint(
                     "it is deleted when the webhook responds again; tell the cluster's administrator",
                 ));
@@ -366,19 +360,19 @@ pub(crate) async fn end(
                 job.namespace, job.name
             )));
         }
-        bell.changed(Some(start + how.timeout)).await;
+        notifications.changed(Some(start + options.timeout)).await;
     }
 }
 
 /// Warns about nodes where containers may still run although their pods were force-deleted.
-fn warn_of_lost(job: &Job, how: &DeleteOptions, reporter: &dyn Reporter) {
+fn warn_of_lost(job: &Job, options: &DeleteOptions, reporter: &dyn Reporter) {
     let nodes: BTreeSet<&str> = job
         .pods
         .iter()
         .filter(|pod| pod.is_lost())
         .filter_map(|pod| pod.node.as_deref())
         .collect();
-    if how.force && !nodes.is_empty() {
+    if options.force && !nodes.is_empty() {
         let nodes = nodes.into_iter().collect::<Vec<_>>().join(", ");
         reporter.warn(&format!(
             "{nodes} did not answer: containers of job `{}` may still run there and use its GPUs",
@@ -387,9 +381,10 @@ fn warn_of_lost(job: &Job, how: &DeleteOptions, reporter: &dyn Reporter) {
     }
 }
 
-fn labels(left: &[PendingDeletion]) -> String {
-    left.iter()
-        .map(|rest| rest.label.as_str())
+fn labels(pending_deletions: &[PendingDeletion]) -> String {
+    pending_deletions
+        .iter()
+        .map(|object| object.label.as_str())
         .collect::<Vec<_>>()
         .join("; ")
 }

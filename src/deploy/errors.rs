@@ -8,19 +8,19 @@ use gpuctl_core::error::{Error, ErrorKind, ErrorName};
 use gpuctl_manifest::render::Object;
 
 /// The error for an object that already exists, or that the API server rejected.
-pub(crate) fn in_the_way(obstacle: Obstacle, plan: &Plan) -> Error {
+pub(crate) fn obstacle_error(obstacle: Obstacle, plan: &Plan) -> Error {
     let namespace = &plan.target.namespace;
     match obstacle {
         Obstacle::Exists {
             kind,
             name,
-            job: ours,
+            job: own_uid,
         } => {
             let error = Error::new(
                 ErrorName::AlreadyExists,
                 format!("{kind} `{name}` already exists in namespace `{namespace}`"),
             );
-            match ours {
+            match own_uid {
                 Some(_) => error.hint(
                     "`gpuctl apply` changes it, `apply --replace` resubmits it, \
                      `--generate-name` creates another",
@@ -53,12 +53,14 @@ pub(crate) fn in_the_way(obstacle: Obstacle, plan: &Plan) -> Error {
                  default class is used",
             )
         }
-        Obstacle::PodQuota(failure) | Obstacle::Failure(failure) => refused(failure, namespace),
+        Obstacle::PodQuota(failure) | Obstacle::Failure(failure) => {
+            rejection_error(failure, namespace)
+        }
     }
 }
 
 /// The error for a supervisor program that differs from the one the job was created with.
-pub(crate) fn lost_companion(effects: &Effects, plan: &Plan) -> Option<Error> {
+pub(crate) fn supervisor_error(effects: &Effects, plan: &Plan) -> Option<Error> {
     let message = effects.lost.first()?;
     let job = format!(
         "{}/{}",
@@ -77,7 +79,7 @@ pub(crate) fn lost_companion(effects: &Effects, plan: &Plan) -> Option<Error> {
 }
 
 /// The error for a request that the API server rejected, with hints for the usual reasons.
-fn refused(failure: Failure, namespace: &str) -> Error {
+fn rejection_error(failure: Failure, namespace: &str) -> Error {
     // The message of an exceeded quota has a different form.
     let message = failure.to_string();
     let no_secret =
@@ -103,22 +105,22 @@ fn refused(failure: Failure, namespace: &str) -> Error {
 }
 
 /// The error for a submission that failed part way, with the objects that still exist.
-pub(crate) fn broken(broken: PartialSubmission) -> Error {
-    let error =
-        Error::from(broken.failure).during(format!("{} could not be created", broken.object));
-    match broken.taken {
+pub(crate) fn submit_error(failed_submission: PartialSubmission) -> Error {
+    let error = Error::from(failed_submission.failure)
+        .during(format!("{} could not be created", failed_submission.object));
+    match failed_submission.taken {
         true => error.cause("the objects created for it belong to that job"),
-        false => with_left(error, &broken.left),
+        false => with_leftovers(error, &failed_submission.left),
     }
 }
 
 /// Adds which objects of a partly written document still exist.
-pub(crate) fn with_left(error: Error, left: &Leftovers) -> Error {
-    let error = match left.existing.is_empty() {
+pub(crate) fn with_leftovers(error: Error, leftovers: &Leftovers) -> Error {
+    let error = match leftovers.existing.is_empty() {
         true => error.cause("everything created before was removed again"),
-        false => error.cause(format!("still there: {}", left.existing.join(", "))),
+        false => error.cause(format!("still there: {}", leftovers.existing.join(", "))),
     };
-    match &left.unconfirmed {
+    match &leftovers.unconfirmed {
         Some(object) => error
             .cause(format!(
                 "may exist, the server did not confirm the write: {object}"
@@ -130,39 +132,43 @@ pub(crate) fn with_left(error: Error, left: &Leftovers) -> Error {
 
 /// The error for an update that failed part way. Nothing is rolled back, because the previous state
 /// is no longer known.
-pub(crate) fn half_changed(half: PartialChange) -> Error {
-    let error = Error::from(half.failure).during(format!("{} could not be changed", half.object));
-    match half.written.is_empty() {
+pub(crate) fn update_error(partial_update: PartialChange) -> Error {
+    let error = Error::from(partial_update.failure)
+        .during(format!("{} could not be changed", partial_update.object));
+    match partial_update.written.is_empty() {
         true => error.cause("nothing was changed"),
         false => error
-            .cause(format!("changed before that: {}", half.written.join(", ")))
+            .cause(format!(
+                "changed before that: {}",
+                partial_update.written.join(", ")
+            ))
             .hint("run `gpuctl apply` again to continue"),
     }
 }
 
 /// The error for fields that other managers own and set to other values.
-pub(crate) fn conflicting(effects: &Effects) -> Option<Error> {
-    let of = |(object, effect): &(Object, Effect)| match effect {
-        Effect::Conflict(fields) => blamed(object, fields),
+pub(crate) fn conflict_error(effects: &Effects) -> Option<Error> {
+    let object_conflicts = |(object, effect): &(Object, Effect)| match effect {
+        Effect::Conflict(fields) => conflict_lines(object, fields),
         _ => Vec::new(),
     };
-    let conflicts: Vec<String> = effects.objects.iter().flat_map(of).collect();
-    (!conflicts.is_empty()).then(|| in_conflict(conflicts))
+    let conflicts: Vec<String> = effects.objects.iter().flat_map(object_conflicts).collect();
+    (!conflicts.is_empty()).then(|| field_conflict_error(conflicts))
 }
 
-/// Like `conflicting`, for one object.
+/// Like `conflict_error`, for one object.
 pub(crate) fn conflict(object: &Object, fields: &[Blame]) -> Error {
-    in_conflict(blamed(object, fields))
+    field_conflict_error(conflict_lines(object, fields))
 }
 
-fn blamed(object: &Object, fields: &[Blame]) -> Vec<String> {
+fn conflict_lines(object: &Object, fields: &[Blame]) -> Vec<String> {
     fields
         .iter()
-        .map(|one| format!("{} {}: {}", label(object), one.field, one.message))
+        .map(|blame| format!("{} {}: {}", label(object), blame.field, blame.message))
         .collect()
 }
 
-fn in_conflict(conflicts: Vec<String>) -> Error {
+fn field_conflict_error(conflicts: Vec<String>) -> Error {
     let error = Error::new(
         ErrorName::FieldConflict,
         "another manager set these fields to other values",
@@ -186,7 +192,7 @@ pub(crate) fn as_warning(error: &Error) -> String {
 
 /// Merges several errors into one: the first gives the message, the rest become its causes. `None`
 /// for an empty list.
-pub(crate) fn combined(errors: Vec<Error>) -> Option<Error> {
+pub(crate) fn merge_errors(errors: Vec<Error>) -> Option<Error> {
     errors.into_iter().reduce(|mut error, other| {
         error.causes.push(as_warning(&other));
         error.hints.extend(

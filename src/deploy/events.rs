@@ -11,12 +11,12 @@ pub(crate) enum DeployEvent<'e> {
     /// The task that starts now, by its name in `auth check`. Errors about missing rights use it.
     Task(Option<&'static str>),
     /// From now on the workflow only reads. It repeats these reports when it writes.
-    LookingBegins,
-    LookingEnds,
+    ReadingBegins,
+    ReadingEnds,
     /// Something may be wrong.
     Warning(&'e str),
     /// Something was omitted because of a missing right.
-    Lack(&'e str),
+    MissingRight(&'e str),
     /// For people only.
     Note(&'e str),
     /// For people and for programs.
@@ -42,14 +42,14 @@ pub(crate) enum Done<'d> {
     /// A pool, a quota or the defaults.
     Shared(&'d Made),
     /// A job of a dry run.
-    Foreseen(&'d Created),
+    DryRun(&'d Created),
     /// A job that was written.
     Written(&'d Created),
 }
 
 /// Receives the events of a workflow.
 pub(crate) trait Reporter {
-    fn tell(&self, event: DeployEvent<'_>);
+    fn report(&self, event: DeployEvent<'_>);
 
     /// Receives each document as soon as it is done. Returns false if the output has no reader
     /// anymore.
@@ -59,11 +59,11 @@ pub(crate) trait Reporter {
     fn confirm(&self, question: &str) -> bool;
 
     fn warn(&self, message: &str) {
-        self.tell(DeployEvent::Warning(message));
+        self.report(DeployEvent::Warning(message));
     }
 
     fn note(&self, message: &str) {
-        self.tell(DeployEvent::Note(message));
+        self.report(DeployEvent::Note(message));
     }
 }
 
@@ -72,17 +72,17 @@ pub(crate) struct WaitingLine<'r>(&'r dyn Reporter);
 
 impl<'r> WaitingLine<'r> {
     pub(crate) fn begin(reporter: &'r dyn Reporter) -> Self {
-        reporter.tell(DeployEvent::WaitBegins);
+        reporter.report(DeployEvent::WaitBegins);
         Self(reporter)
     }
 
-    pub(crate) fn show(&self, what: &str) {
-        self.0.tell(DeployEvent::Waiting(what));
+    pub(crate) fn show(&self, message: &str) {
+        self.0.report(DeployEvent::Waiting(message));
     }
 }
 
 impl Drop for WaitingLine<'_> {
     fn drop(&mut self) {
-        self.0.tell(DeployEvent::WaitEnds);
+        self.0.report(DeployEvent::WaitEnds);
     }
 }

@@ -10,17 +10,17 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio::sync::Mutex;
 
-use crate::concurrent::SideBySide;
-use crate::deploy::AT_ONCE;
-use crate::deploy::decide::{Decision, Judging};
+use crate::concurrent::OrderedConcurrent;
+use crate::deploy::MAX_CONCURRENT;
+use crate::deploy::decide::{Decider, Decision};
 use crate::deploy::delete;
-use crate::deploy::errors::{broken, half_changed, with_left};
+use crate::deploy::errors::{submit_error, update_error, with_leftovers};
 use crate::deploy::events::{Done, Reporter};
+use crate::deploy::existing_jobs::ExistingJobs;
 use crate::deploy::interrupt::Interruption;
 use crate::deploy::names::suffix;
-use crate::deploy::namesakes::Namesakes;
 use crate::deploy::plan::{Plan, job};
-use crate::deploy::reapply::{Action, lost};
+use crate::deploy::reapply::{Action, replacement_loss};
 use crate::deploy::report::{changed_fields, outcome};
 use crate::deploy::run_summary::RunSummary;
 use gpuctl_cluster::{Connection, Effects, Progress};
@@ -29,8 +29,8 @@ use gpuctl_core::model::Job;
 use gpuctl_core::model::contract::submission::{Created, FailedDocument};
 
 /// How documents are written.
-pub(crate) struct Writing<'w> {
-    pub judging: &'w Judging<'w>,
+pub(crate) struct Writer<'w> {
+    pub decider: &'w Decider<'w>,
     pub keep_partial: bool,
     pub connection: &'w Connection,
     pub reporter: &'w dyn Reporter,
@@ -38,14 +38,14 @@ pub(crate) struct Writing<'w> {
     /// Marks the objects that this run creates.
     run: String,
     /// True if no further document may be started.
-    over: Cell<bool>,
+    is_stopped: Cell<bool>,
     /// Held while a job is being replaced, so that an interrupted run loses at most one job.
     replacing: Mutex<()>,
 }
 
 /// A document that is being written.
 #[derive(Default)]
-struct InHand {
+struct DocumentState {
     progress: RefCell<Progress>,
     phase: Cell<Phase>,
     /// Reported together with the result of the document.
@@ -65,32 +65,32 @@ enum Phase {
     Deleted,
 }
 
-const GONE: &str = "the previous job was deleted";
+const DELETED_MESSAGE: &str = "the previous job was deleted";
 
 /// How long an interrupted run waits for the answer to a request that was already sent.
-const ANSWER: Duration = Duration::from_secs(10);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Longest time that the pods of a replaced job may take to end, in addition to their grace period.
-const ENDING: Duration = Duration::from_secs(300);
+const POD_END_TIMEOUT: Duration = Duration::from_secs(300);
 
-impl<'w> Writing<'w> {
+impl<'w> Writer<'w> {
     pub(crate) fn new(
-        judging: &'w Judging<'w>,
+        decider: &'w Decider<'w>,
         keep_partial: bool,
         reporter: &'w dyn Reporter,
         interruption: Interruption,
     ) -> Self {
         // Two suffixes make it very unlikely that concurrent runs share a mark.
         let run = format!("{}{}", suffix(), suffix());
-        let (over, replacing) = (Cell::default(), Mutex::default());
+        let (is_stopped, replacing) = (Cell::default(), Mutex::default());
         Self {
-            judging,
+            decider,
             keep_partial,
-            connection: judging.connection,
+            connection: decider.connection,
             reporter,
             interruption,
             run,
-            over,
+            is_stopped,
             replacing,
         }
     }
@@ -98,88 +98,93 @@ impl<'w> Writing<'w> {
     /// Writes the documents concurrently, and starts and reports them in order. After an outage or
     /// an interruption it starts no further document. Returns false if the output has no reader
     /// anymore.
-    pub(crate) async fn all(
+    pub(crate) async fn write_all(
         &self,
-        judged: Vec<Decision>,
-        account: &mut RunSummary,
+        decisions: Vec<Decision>,
+        summary: &mut RunSummary,
     ) -> Result<bool, Error> {
-        let written = judged.into_iter().map(|one| {
-            let document = one.plan.input.name();
+        let written = decisions.into_iter().map(|decision| {
+            let document = decision.plan.input.name();
             async {
-                let hand = InHand::default();
-                if self.over.get() {
-                    return (document, hand, Ok(None));
+                let state = DocumentState::default();
+                if self.is_stopped.get() {
+                    return (document, state, Ok(None));
                 }
-                let outcome = self.one_unless_interrupted(one, &hand).await;
+                let outcome = self.write_until_interrupted(decision, &state).await;
                 if outcome
                     .as_ref()
                     .is_err_and(|error| error.kind == ErrorKind::Unreachable)
                 {
-                    self.over.set(true);
+                    self.is_stopped.set(true);
                 }
-                (document, hand, outcome)
+                (document, state, outcome)
             }
         });
         // Results arrive in the order of the documents, so a slow one delays the reports of later
         // ones.
-        let mut written = SideBySide::new(written, AT_ONCE);
-        let mut heard = Ok(true);
-        while let Some((document, hand, outcome)) = written.next().await {
-            hand.warnings
+        let mut written = OrderedConcurrent::new(written, MAX_CONCURRENT);
+        let mut output_result = Ok(true);
+        while let Some((document, state, outcome)) = written.next().await {
+            state
+                .warnings
                 .take()
                 .iter()
                 .for_each(|warning| self.reporter.warn(warning));
             match outcome {
                 Ok(Some(created)) => {
                     // A closed output does not stop the writes, as with `-o json`.
-                    if matches!(heard, Ok(true)) {
-                        heard = self.reporter.done(Done::Written(&created));
+                    if matches!(output_result, Ok(true)) {
+                        output_result = self.reporter.done(Done::Written(&created));
                     }
-                    account.done.push(created);
+                    summary.done.push(created);
                 }
-                Ok(None) => account.not_tried.push(document),
-                Err(error) => account.failed.push(FailedDocument { document, error }),
+                Ok(None) => summary.not_tried.push(document),
+                Err(error) => summary.failed.push(FailedDocument { document, error }),
             }
         }
-        heard
+        output_result
     }
 
     /// Writes one document until the user interrupts the run.
-    async fn one_unless_interrupted(
+    async fn write_until_interrupted(
         &self,
-        judged: Decision,
-        hand: &InHand,
+        decision: Decision,
+        state: &DocumentState,
     ) -> Result<Option<Created>, Error> {
-        let mut writing = pin!(self.one(judged, hand));
+        let mut writing = pin!(self.write_document(decision, state));
         tokio::select! {
             outcome = &mut writing => return outcome,
-            () = self.interruption.times(1) => self.over.set(true),
+            () = self.interruption.times(1) => self.is_stopped.set(true),
         }
-        if matches!(hand.phase.get(), Phase::Waiting) {
+        if matches!(state.phase.get(), Phase::Waiting) {
             return Ok(None);
         }
-        hand.progress.borrow_mut().stop();
+        state.progress.borrow_mut().stop();
         tokio::select! {
-            outcome = answered(writing, hand) => if let Some(outcome) = outcome {
+            outcome = answer_in_flight(writing, state) => if let Some(outcome) = outcome {
                 return outcome;
             },
             () = self.interruption.times(2) => {}
-            () = tokio::time::sleep(ANSWER) => {}
+            () = tokio::time::sleep(ANSWER_TIMEOUT) => {}
         }
-        Err(self.stopped(hand).await)
+        Err(self.interruption_error(state).await)
     }
 
     /// Writes one document. `None` if the run ended before its turn.
-    async fn one(&self, judged: Decision, hand: &InHand) -> Result<Option<Created>, Error> {
+    async fn write_document(
+        &self,
+        decision: Decision,
+        state: &DocumentState,
+    ) -> Result<Option<Created>, Error> {
         let Decision {
             plan, step, live, ..
-        } = judged;
+        } = decision;
         let (action, changes, live) = match step {
-            Action::Later => return self.judge_again(plan, hand).await,
+            Action::Later => return self.decide_again(plan, state).await,
             Action::Nothing => {
                 // A pod of an earlier version can still block a change that was written before this
                 // run.
-                let replaced = self.replace_stuck_pod(&plan, hand).await;
+                let replaced = self.replace_stuck_pod(&plan, state).await;
                 let action = if replaced.is_none() {
                     "unchanged"
                 } else {
@@ -187,13 +192,13 @@ impl<'w> Writing<'w> {
                 };
                 (action, replaced.into_iter().collect(), live)
             }
-            Action::Create => ("created", Vec::new(), self.create(&plan, hand).await?),
-            Action::Replace(job) => match self.replace(&plan, &job, hand).await? {
+            Action::Create => ("created", Vec::new(), self.create(&plan, state).await?),
+            Action::Replace(job) => match self.replace(&plan, &job, state).await? {
                 Some(live) => ("replaced", Vec::new(), live),
                 None => return Ok(None),
             },
             Action::Change(effects) => {
-                let (changes, live) = self.change(&plan, live, &effects, hand).await?;
+                let (changes, live) = self.change(&plan, live, &effects, state).await?;
                 ("updated", changes, live)
             }
         };
@@ -205,19 +210,27 @@ impl<'w> Writing<'w> {
     }
 
     /// Decides about and writes a document whose namespace was created by this run.
-    async fn judge_again(&self, plan: Plan, hand: &InHand) -> Result<Option<Created>, Error> {
-        let namesakes = Namesakes::of(self.connection, [&plan]).await;
-        let again = self.judging.judge(plan, 0, &namesakes).await?;
-        hand.warnings.borrow_mut().extend(again.warnings.clone());
-        if matches!(again.step, Action::Later) {
+    async fn decide_again(
+        &self,
+        plan: Plan,
+        state: &DocumentState,
+    ) -> Result<Option<Created>, Error> {
+        let existing_jobs = ExistingJobs::read(self.connection, [&plan]).await;
+        let decision = self.decider.decide(plan, 0, &existing_jobs).await?;
+        state
+            .warnings
+            .borrow_mut()
+            .extend(decision.warnings.clone());
+        if matches!(decision.step, Action::Later) {
             let message = format!(
                 "its namespace `{}` could not be created by this run",
-                again.plan.target.namespace
+                decision.plan.target.namespace
             );
             return Err(Error::new(ErrorName::NamespaceNotMade, message));
         }
-        // `one` and `judge_again` call each other, and a recursive future must be boxed.
-        Box::pin(self.one(again, hand)).await
+        // `write_document` and `decide_again` call each other, and a recursive future must be
+        // boxed.
+        Box::pin(self.write_document(decision, state)).await
     }
 
     /// Deletes the job, then creates the new one. Returns `None` if the run ends before its turn.
@@ -225,24 +238,35 @@ impl<'w> Writing<'w> {
         &self,
         plan: &Plan,
         previous: &Job,
-        hand: &InHand,
+        state: &DocumentState,
     ) -> Result<Option<Value>, Error> {
-        hand.phase.set(Phase::Waiting);
-        let _alone = self.replacing.lock().await;
+        state.phase.set(Phase::Waiting);
+        let _guard = self.replacing.lock().await;
         // The run may have ended while this job waited for the lock.
-        if self.over.get() {
+        if self.is_stopped.get() {
             return Ok(None);
         }
-        self.reporter
-            .note(&format!("{}: {}", previous.name, lost(previous)));
-        hand.phase.set(Phase::Deleting);
+        self.reporter.note(&format!(
+            "{}: {}",
+            previous.name,
+            replacement_loss(previous)
+        ));
+        state.phase.set(Phase::Deleting);
         let grace = job(&plan.input)
             .and_then(|job| job.grace_period)
             .unwrap_or_default();
-        delete::away(self.connection, previous, ENDING + grace, self.reporter).await?;
-        hand.phase.set(Phase::Deleted);
-        let created = self.create(plan, hand).await;
-        created.map(Some).map_err(|error| error.cause(GONE))
+        delete::delete_and_wait(
+            self.connection,
+            previous,
+            POD_END_TIMEOUT + grace,
+            self.reporter,
+        )
+        .await?;
+        state.phase.set(Phase::Deleted);
+        let created = self.create(plan, state).await;
+        created
+            .map(Some)
+            .map_err(|error| error.cause(DELETED_MESSAGE))
     }
 
     /// Changes a job in place. Returns the changed fields, and the owner after the change.
@@ -251,23 +275,23 @@ impl<'w> Writing<'w> {
         plan: &Plan,
         live: Value,
         effects: &Effects,
-        hand: &InHand,
+        state: &DocumentState,
     ) -> Result<(Vec<String>, Value), Error> {
         let mut changes = changed_fields(plan, &live, effects);
-        hand.phase.set(Phase::Changing);
+        state.phase.set(Phase::Changing);
         let live = self
             .connection
             .writes()
             .change(effects)
             .await
-            .map_err(half_changed)?
+            .map_err(update_error)?
             .unwrap_or(live);
-        changes.extend(self.replace_stuck_pod(plan, hand).await);
+        changes.extend(self.replace_stuck_pod(plan, state).await);
         Ok((changes, live))
     }
 
     /// Replaces a notebook's pod that its controller does not update. Returns a message if it did.
-    async fn replace_stuck_pod(&self, plan: &Plan, hand: &InHand) -> Option<String> {
+    async fn replace_stuck_pod(&self, plan: &Plan, state: &DocumentState) -> Option<String> {
         let root = plan
             .rendered
             .objects
@@ -282,7 +306,7 @@ impl<'w> Writing<'w> {
                 let message = format!(
                     "cannot check whether a pod of the old version blocks the update: {failure}"
                 );
-                hand.warnings.borrow_mut().push(message);
+                state.warnings.borrow_mut().push(message);
                 None
             }
         }
@@ -290,27 +314,32 @@ impl<'w> Writing<'w> {
 
     /// Omitted for `create`: its name already says it.
     fn action(&self, word: &'static str) -> Option<&'static str> {
-        self.judging.mode.changes().then_some(word)
+        self.decider.mode.changes().then_some(word)
     }
 
-    async fn create(&self, plan: &Plan, hand: &InHand) -> Result<Value, Error> {
+    async fn create(&self, plan: &Plan, state: &DocumentState) -> Result<Value, Error> {
         let connection = self.connection;
         // The API server keeps the pod group of a replaced job until its last pod has ended.
         connection.queues().without_group(&plan.rendered).await?;
         let submitted = connection
             .writes()
-            .submit(&plan.rendered, &self.run, self.keep_partial, &hand.progress)
+            .submit(
+                &plan.rendered,
+                &self.run,
+                self.keep_partial,
+                &state.progress,
+            )
             .await
-            .map_err(broken)?;
-        hand.warnings.borrow_mut().extend(submitted.warnings);
+            .map_err(submit_error)?;
+        state.warnings.borrow_mut().extend(submitted.warnings);
         Ok(submitted.owner)
     }
 
     /// Describes what still exists of an unfinished document after an interruption. A second
     /// interruption ends the cleanup.
-    async fn stopped(&self, hand: &InHand) -> Error {
+    async fn interruption_error(&self, state: &DocumentState) -> Error {
         let mut error = Error::new(ErrorName::Interrupted, "interrupted while writing");
-        match hand.phase.get() {
+        match state.phase.get() {
             Phase::Creating | Phase::Waiting => {}
             Phase::Changing => {
                 return error
@@ -322,10 +351,10 @@ impl<'w> Writing<'w> {
                     .cause("the previous job is being deleted")
                     .hint("run `gpuctl apply` again to submit the new one");
             }
-            Phase::Deleted => error = error.cause(GONE),
+            Phase::Deleted => error = error.cause(DELETED_MESSAGE),
         }
         tokio::select! {
-            left = self.connection.writes().roll_back(&self.run, self.keep_partial, &hand.progress) => with_left(error, &left),
+            leftovers = self.connection.writes().roll_back(&self.run, self.keep_partial, &state.progress) => with_leftovers(error, &leftovers),
             () = self.interruption.times(2) => error.cause("objects that were already created still exist").hint("`gpuctl delete -f` removes them"),
         }
     }
@@ -334,10 +363,13 @@ impl<'w> Writing<'w> {
 /// Polls `writing` until the create request in flight is answered. A request dropped earlier may
 /// still reach the API server after the objects were looked up for removal, and its object would
 /// stay. Returns the outcome if the document ended with that answer.
-async fn answered<O>(mut writing: Pin<&mut impl Future<Output = O>>, hand: &InHand) -> Option<O> {
+async fn answer_in_flight<O>(
+    mut writing: Pin<&mut impl Future<Output = O>>,
+    state: &DocumentState,
+) -> Option<O> {
     poll_fn(|context| match writing.as_mut().poll(context) {
         Poll::Ready(outcome) => Poll::Ready(Some(outcome)),
-        Poll::Pending if hand.progress.borrow().is_in_flight() => Poll::Pending,
+        Poll::Pending if state.progress.borrow().is_in_flight() => Poll::Pending,
         Poll::Pending => Poll::Ready(None),
     })
     .await

@@ -13,7 +13,7 @@ use crate::deploy::capacity::{CapacityVerdict, Demand};
 use crate::deploy::errors::quota_too_small;
 use crate::deploy::once_per::OncePer;
 use crate::deploy::plan::{Plan, job};
-use crate::deploy::references::{brought, check};
+use crate::deploy::references::{check, object_key};
 use gpuctl_cluster::{Connection, Failure, requests};
 use gpuctl_core::error::{Error, ErrorKind, ErrorName};
 use gpuctl_core::model::QuotaUse;
@@ -23,7 +23,7 @@ use gpuctl_manifest::render::pods_in_all;
 
 /// Results of the checks before a job is written.
 #[derive(Default)]
-pub(super) struct Possibility {
+pub(super) struct FeasibilityFindings {
     /// Reasons why the job can never run.
     pub errors: Vec<Error>,
     /// Checks that were not possible, or that depend on nodes an autoscaler may add.
@@ -33,26 +33,26 @@ pub(super) struct Possibility {
 }
 
 /// Longest time to read which jobs hold the GPUs. They are read once per run.
-const ROOM_WITHIN: Duration = Duration::from_secs(5);
+const FREE_RESOURCES_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The cluster and the other documents of a run.
-pub(super) struct Surroundings<'r> {
+pub(super) struct FeasibilityChecks<'r> {
     connection: &'r Connection,
     /// Objects that the run will create.
-    coming: BTreeSet<String>,
+    planned_objects: BTreeSet<String>,
     /// Free resources of the nodes, read on first use. The inner `None` is for users without the
     /// right to list all pods.
-    room: OnceCell<Option<Room>>,
+    free_resources: OnceCell<Option<Room>>,
     /// Quotas by namespace, read when its first document is checked.
     quotas: OncePer<Result<Rc<[QuotaUse]>, Failure>>,
 }
 
-impl<'r> Surroundings<'r> {
+impl<'r> FeasibilityChecks<'r> {
     pub(super) fn new(connection: &'r Connection) -> Self {
         Self {
             connection,
-            coming: BTreeSet::new(),
-            room: OnceCell::new(),
+            planned_objects: BTreeSet::new(),
+            free_resources: OnceCell::new(),
             quotas: OncePer::default(),
         }
     }
@@ -60,19 +60,20 @@ impl<'r> Surroundings<'r> {
     /// Adds the objects that a document of the run will create.
     pub(super) fn add(&mut self, plan: &Plan) {
         let name = |object: &gpuctl_manifest::render::Object| {
-            brought(object.plural, &plan.target.namespace, object.name())
+            object_key(object.plural, &plan.target.namespace, object.name())
         };
-        self.coming.extend(plan.rendered.objects.iter().map(name));
+        self.planned_objects
+            .extend(plan.rendered.objects.iter().map(name));
     }
 
     /// Checks everything that a new job needs.
-    pub(super) async fn check(&self, plan: &Plan) -> Possibility {
-        let mut found = Possibility::default();
-        let demand = Demand::of(plan);
-        match demand.ever() {
+    pub(super) async fn check(&self, plan: &Plan) -> FeasibilityFindings {
+        let mut findings = FeasibilityFindings::default();
+        let demand = Demand::new(plan);
+        match demand.check_capacity() {
             CapacityVerdict::Possible => {}
-            CapacityVerdict::Doubtful(warning) => found.warnings.push(warning),
-            CapacityVerdict::Impossible(error) => found.errors.push(*error),
+            CapacityVerdict::Doubtful(warning) => findings.warnings.push(warning),
+            CapacityVerdict::Impossible(error) => findings.errors.push(*error),
         }
         let namespace = plan.target.namespace.as_str();
         let quotas = async || {
@@ -82,15 +83,15 @@ impl<'r> Surroundings<'r> {
                 .await
                 .map(Rc::from)
         };
-        let (named, quotas, classes) = join3(
-            check(plan, &self.coming, self.connection),
+        let (references, quotas, classes) = join3(
+            check(plan, &self.planned_objects, self.connection),
             self.quotas.get(namespace, quotas),
             self.connection.storage().storage_classes(&plan.rendered),
         )
         .await;
-        found.errors.extend(plan.missing_queue.clone());
-        found.errors.extend(named.errors);
-        found.warnings.extend(named.warnings);
+        findings.errors.extend(plan.missing_queue.clone());
+        findings.errors.extend(references.errors);
+        findings.warnings.extend(references.warnings);
         let missing = classes.missing.into_iter().map(|class| {
             Error::new(
                 ErrorName::reported(ErrorKind::NotFound, "StorageClassNotFound"),
@@ -101,53 +102,58 @@ impl<'r> Surroundings<'r> {
                  is a default",
             )
         });
-        found.errors.extend(missing);
-        found.warnings.extend(classes.warnings);
+        findings.errors.extend(missing);
+        findings.warnings.extend(classes.warnings);
         match quotas {
             Ok(quotas) => {
                 let (never, now) = by_quota(plan, &quotas);
-                found.errors.extend(never.map(quota_too_small));
-                found.now = now;
+                findings.errors.extend(never.map(quota_too_small));
+                findings.now = now;
             }
             Err(failure) if failure.is_forbidden() => {
-                found.warnings.push(
+                findings.warnings.push(
                     "the quotas of the namespace were not checked: you may not list resourcequotas"
                         .to_owned(),
                 );
             }
-            Err(failure) => found.warnings.push(format!(
+            Err(failure) => findings.warnings.push(format!(
                 "the quotas of the namespace were not checked: {failure}"
             )),
         }
         // Who holds the GPUs only matters if nothing else prevents the job from starting.
-        if found.errors.is_empty()
-            && found.now.is_none()
+        if findings.errors.is_empty()
+            && findings.now.is_none()
             && demand.has_devices()
             && !plan.rendered.choice.candidates.is_empty()
         {
-            self.now(&demand, plan, &mut found).await;
+            self.check_free(&demand, plan, &mut findings).await;
         }
-        found
+        findings
     }
 
-    async fn now(&self, demand: &Demand<'_>, plan: &Plan, found: &mut Possibility) {
-        let look = async {
-            let read = tokio::time::timeout(
-                ROOM_WITHIN,
+    async fn check_free(
+        &self,
+        demand: &Demand<'_>,
+        plan: &Plan,
+        findings: &mut FeasibilityFindings,
+    ) {
+        let query = async {
+            let answer = tokio::time::timeout(
+                FREE_RESOURCES_TIMEOUT,
                 self.connection
                     .inventory()
                     .capacity(plan.target.nodes.all()),
             )
             .await;
-            read.ok().and_then(Result::ok).flatten()
+            answer.ok().and_then(Result::ok).flatten()
         };
-        let Some(room) = self.room.get_or_init(|| look).await else {
+        let Some(free_resources) = self.free_resources.get_or_init(|| query).await else {
             return;
         };
-        match demand.now(room) {
+        match demand.missing_now(free_resources) {
             // A partly placed gang can block GPUs for a long time, so this is a warning.
-            Some(line) if demand.is_gang() => found.warnings.push(line),
-            line => found.now = line,
+            Some(line) if demand.is_gang() => findings.warnings.push(line),
+            line => findings.now = line,
         }
     }
 }
@@ -160,17 +166,17 @@ fn by_quota(plan: &Plan, quotas: &[QuotaUse]) -> (Option<String>, Option<String>
     let (mut never, mut now) = (None, None);
     // Only the API server knows whether a scoped quota counts a pod.
     for quota in quotas.iter().filter(|quota| !quota.scoped) {
-        for (key, hard) in &quota.hard {
-            let wanted = match key.as_str() {
+        for (key, limit) in &quota.hard {
+            let requested = match key.as_str() {
                 // In thousandths, like the amounts of other resources.
                 "pods" => pods * 1000,
                 // The probe's requests say nothing about limits.
                 "limits.cpu" | "limits.memory" => continue,
                 key => requests
                     .get(key.strip_prefix("requests.").unwrap_or(key))
-                    .map_or(0, |each| each * pods),
+                    .map_or(0, |per_pod| per_pod * pods),
             };
-            let (Some(hard_milli), true) = (quantity::milli(hard), wanted > 0) else {
+            let (Some(limit_milli), true) = (quantity::milli(limit), requested > 0) else {
                 continue;
             };
             let used = quota
@@ -178,19 +184,19 @@ fn by_quota(plan: &Plan, quotas: &[QuotaUse]) -> (Option<String>, Option<String>
                 .get(key)
                 .and_then(|used| quantity::milli(used))
                 .unwrap_or(0);
-            let written = text(key, wanted);
-            if wanted > hard_milli {
+            let requested_text = text(key, requested);
+            if requested > limit_milli {
                 never = never.or_else(|| {
                     Some(format!(
-                        "quota `{}` allows at most {hard} of {key}, but the job needs {written}",
+                        "quota `{}` allows at most {limit} of {key}, but the job needs {requested_text}",
                         quota.name
                     ))
                 });
-            } else if wanted > hard_milli - used {
-                let left = text(key, (hard_milli - used).max(0));
+            } else if requested > limit_milli - used {
+                let remaining = text(key, (limit_milli - used).max(0));
                 now = now.or_else(|| {
                     Some(format!(
-                        "quota `{}` has {left} of {hard} {key} left, but the job needs {written}: \
+                        "quota `{}` has {remaining} of {limit} {key} left, but the job needs {requested_text}: \
                          it waits until other jobs end (gpuctl get jobs -n {})",
                         quota.name, quota.namespace
                     ))
@@ -202,10 +208,10 @@ fn by_quota(plan: &Plan, quotas: &[QuotaUse]) -> (Option<String>, Option<String>
 }
 
 fn text(key: &str, milli: i128) -> String {
-    let whole = u64::try_from(milli / 1000).unwrap_or(0);
+    let units = u64::try_from(milli / 1000).unwrap_or(0);
     match key {
-        key if key.ends_with("memory") || key.ends_with("storage") => quantity::binary(whole),
+        key if key.ends_with("memory") || key.ends_with("storage") => quantity::binary(units),
         _ if milli % 1000 != 0 => format!("{milli}m"),
-        _ => whole.to_string(),
+        _ => units.to_string(),
     }
 }

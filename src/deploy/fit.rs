@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::deploy::feasibility::Surroundings;
+use crate::deploy::feasibility::FeasibilityChecks;
 use crate::deploy::plan::{Plan, job};
 use gpuctl_cluster::{Connection, requests};
 use gpuctl_core::error::Error;
@@ -27,27 +27,27 @@ use gpuctl_manifest::render::{PodRules, pods_in_all};
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct NodeVerdict {
     cause: Option<(&'static str, Option<String>)>,
-    now: u64,
+    pods_now: u64,
     /// Number of pods that fit if the node runs no others, even if it is cordoned.
-    ever: u64,
+    pods_when_empty: u64,
 }
 
-/// Checks one job that does not exist yet. With `by`, all its pods must run on nodes with the same
-/// value of this label.
+/// Checks one job that does not exist yet. With `domain_label`, all its pods must run on nodes with
+/// the same value of this label.
 pub(crate) async fn fit(
     plan: &Plan,
-    by: Option<&str>,
+    domain_label: Option<&str>,
     connection: &Connection,
 ) -> Result<Fit, Error> {
-    let mut around = Surroundings::new(connection);
+    let mut feasibility = FeasibilityChecks::new(connection);
     // Objects that the document itself creates count as existing.
-    around.add(plan);
-    let found = around.check(plan).await;
-    let candidate = Candidate::of(plan, connection).await?;
-    let mut answer = candidate.judge(&candidate.nodes);
-    if let Some(label) = by {
-        within(&mut answer, label, &candidate.nodes, |nodes| {
-            candidate.judge(nodes)
+    feasibility.add(plan);
+    let findings = feasibility.check(plan).await;
+    let candidate = Candidate::read(plan, connection).await?;
+    let mut answer = candidate.compare(&candidate.nodes);
+    if let Some(label) = domain_label {
+        fit_domains(&mut answer, label, &candidate.nodes, |nodes| {
+            candidate.compare(nodes)
         });
     }
     if answer.verdict == FitVerdict::Never && !matches!(plan.target.nodes, Nodes::Listed(_)) {
@@ -64,20 +64,22 @@ pub(crate) async fn fit(
             .push(format!("device class `{class}` does not exist"));
     }
     // Both forecasts consider all nodes, not the nodes of one label value.
-    if by.is_none() {
-        candidate.foresee_room(&mut answer, connection).await?;
+    if domain_label.is_none() {
+        candidate.add_forecasts(&mut answer, connection).await?;
     }
     answer.gpus_per_pod = candidate.gpus_per_pod();
-    answer.not_evaluated.extend(candidate.beyond_nodes());
+    answer
+        .not_evaluated
+        .extend(candidate.unchecked_conditions());
     if !answer.not_evaluated.is_empty() && answer.verdict == FitVerdict::Now {
         answer.verdict = FitVerdict::Unknown;
     }
-    if !found.errors.is_empty() {
+    if !findings.errors.is_empty() {
         answer.verdict = FitVerdict::Never;
         answer
             .reasons
-            .extend(found.errors.iter().map(ToString::to_string));
-    } else if let Some(quota) = found.now.filter(|line| line.starts_with("quota ")) {
+            .extend(findings.errors.iter().map(ToString::to_string));
+    } else if let Some(quota) = findings.now.filter(|line| line.starts_with("quota ")) {
         // Any other message in `now` only repeats the comparison with nodes.
         answer.verdict = answer.verdict.max(FitVerdict::NotNow);
         answer.reasons.push(quota);
@@ -90,19 +92,19 @@ struct Candidate<'p> {
     plan: &'p Plan,
     rules: PodRules,
     /// Requests of one pod, including the devices that it claims.
-    wanted: Amounts,
+    requests: Amounts,
     pods: u64,
     nodes: Vec<Node>,
     /// `None` if the free resources are unknown.
-    room: Option<Room>,
+    usage: Option<Room>,
     devices: DeviceClaims,
 }
 
 impl<'p> Candidate<'p> {
     /// Reads the free resources and the devices that the job claims.
-    async fn of(plan: &'p Plan, connection: &Connection) -> Result<Self, Error> {
-        let mut wanted = requests(&plan.rendered.probe.body);
-        let mut room = match &plan.target.nodes {
+    async fn read(plan: &'p Plan, connection: &Connection) -> Result<Self, Error> {
+        let mut requests = requests(&plan.rendered.probe.body);
+        let mut usage = match &plan.target.nodes {
             Nodes::Listed(nodes) => connection.inventory().capacity(nodes).await?,
             Nodes::Published(_) | Nodes::Hidden => None,
         };
@@ -114,49 +116,49 @@ impl<'p> Candidate<'p> {
             .device_claims(&plan.target.namespace, spec, &bodies)
             .await?;
         let mut nodes = plan.target.nodes.all().to_vec();
-        devices.add_to(&mut wanted, &mut nodes, room.as_mut());
+        devices.add_to(&mut requests, &mut nodes, usage.as_mut());
         Ok(Self {
             plan,
             rules: PodRules::of(spec),
-            wanted,
+            requests,
             pods: job(&plan.input).map_or(1, |job| u64::from(pods_in_all(job))),
             nodes,
-            room,
+            usage,
             devices,
         })
     }
 
-    fn judge(&self, nodes: &[Node]) -> Fit {
-        judged(
+    fn compare(&self, nodes: &[Node]) -> Fit {
+        compare_nodes(
             &self.rules,
-            &self.wanted,
+            &self.requests,
             self.pods,
             nodes,
-            self.room.as_ref(),
+            self.usage.as_ref(),
         )
     }
 
     fn gpus_per_pod(&self) -> u64 {
-        let is_gpu = |resource: &str| is_device(resource) || device_class(resource).is_some();
-        let gpus = self.wanted.iter().filter(|(resource, _)| is_gpu(resource));
+        let is_gpu = |name: &str| is_device(name) || device_class(name).is_some();
+        let gpus = self.requests.iter().filter(|(name, _)| is_gpu(name));
         let gpus = gpus.map(|(_, milli)| milli / 1000).sum::<i128>();
         u64::try_from(gpus).unwrap_or(0)
     }
 
     /// For a job that does not fit now, adds the pods it would preempt and the time when it may
     /// fit. Both are computed from the requests of pods, which do not include claimed devices.
-    async fn foresee_room(&self, answer: &mut Fit, connection: &Connection) -> Result<(), Error> {
+    async fn add_forecasts(&self, answer: &mut Fit, connection: &Connection) -> Result<(), Error> {
         let claims_nothing = matches!(self.devices, DeviceClaims::None);
-        let Some(room) = self
-            .room
+        let Some(usage) = self
+            .usage
             .as_ref()
             .filter(|_| answer.verdict == FitVerdict::NotNow && claims_nothing)
         else {
             return Ok(());
         };
-        let nodes = self.load(room);
+        let nodes = self.load(usage);
         answer.victims = self.victims(nodes.clone(), connection).await?;
-        let open: Vec<&Node> = self
+        let eligible: Vec<&Node> = self
             .plan
             .target
             .nodes
@@ -165,13 +167,13 @@ impl<'p> Candidate<'p> {
             .filter(|node| nodes.contains_key(&node.name))
             .collect();
         // A gang, or a condition that is not compared here, makes a forecast unreliable.
-        let beyond = self.plan.target.gang.is_some() || !self.beyond_nodes().is_empty();
-        answer.room_by = if beyond || room.has_rivals("", &open) {
+        let unreliable = self.plan.target.gang.is_some() || !self.unchecked_conditions().is_empty();
+        answer.room_by = if unreliable || usage.has_rivals("", &eligible) {
             None
         } else {
             connection
                 .jobs()
-                .capacity_by(&self.wanted, self.pods, &nodes)
+                .capacity_by(&self.requests, self.pods, &nodes)
                 .await
         };
         Ok(())
@@ -186,9 +188,9 @@ impl<'p> Candidate<'p> {
         let plan = self.plan;
         let spec = &plan.rendered.probe.body["spec"];
         // Schedulers of gangs and queues choose their own victims.
-        let others =
+        let custom_scheduler =
             plan.target.gang.is_some() || job(&plan.input).is_some_and(|job| job.queue.is_some());
-        let never = others
+        let never = custom_scheduler
             || spec["preemptionPolicy"] == "Never"
             || !self.rules.beyond_nodes(&DeviceClaims::None).is_empty();
         let Some(class) = spec["priorityClassName"].as_str().filter(|_| !never) else {
@@ -201,46 +203,52 @@ impl<'p> Candidate<'p> {
             return Ok(None);
         }
         let priority = i64::from(class.value);
-        Ok(victims(&self.wanted, priority, self.pods, nodes))
+        Ok(victims(&self.requests, priority, self.pods, nodes))
     }
 
     /// Returns the nodes on which the pods may run, with the pods already on them.
-    fn load(&self, room: &Room) -> BTreeMap<String, NodeLoad> {
+    fn load(&self, usage: &Room) -> BTreeMap<String, NodeLoad> {
         let pod = &self.rules;
-        let open = |node: &&Node| {
+        let is_eligible = |node: &&Node| {
             pod.off_selector(node).is_none()
                 && pod.not_tolerated(node).is_none()
                 && node.schedulable
         };
         let load = |node: &Node| {
-            let placed = room.placed.get(&node.name).cloned().unwrap_or_default();
+            let placed = usage.placed.get(&node.name).cloned().unwrap_or_default();
             Some((
                 node.name.clone(),
-                (room.free.get(&node.name)?.clone(), placed),
+                (usage.free.get(&node.name)?.clone(), placed),
             ))
         };
         let nodes = self.plan.target.nodes.all().iter();
-        nodes.filter(open).filter_map(load).collect()
+        nodes.filter(is_eligible).filter_map(load).collect()
     }
 
     /// Lists conditions other than nodes that are not compared here.
-    fn beyond_nodes(&self) -> Vec<String> {
+    fn unchecked_conditions(&self) -> Vec<String> {
         let queue = job(&self.plan.input).and_then(|job| job.queue.as_ref());
         let queue = queue.map(|queue| format!("queue `{queue}`: gpuctl describe queue {queue}"));
-        let beyond = self.rules.beyond_nodes(&self.devices).into_iter();
-        beyond.chain(queue).collect()
+        let conditions = self.rules.beyond_nodes(&self.devices).into_iter();
+        conditions.chain(queue).collect()
     }
 }
 
-/// Compares pods with nodes. `room` is `None` if the free resources are unknown.
-fn judged(pod: &PodRules, wanted: &Amounts, pods: u64, nodes: &[Node], room: Option<&Room>) -> Fit {
+/// Compares pods with nodes. `usage` is `None` if the free resources are unknown.
+fn compare_nodes(
+    pod: &PodRules,
+    requests: &Amounts,
+    pods: u64,
+    nodes: &[Node],
+    usage: Option<&Room>,
+) -> Fit {
     let mut groups: BTreeMap<Option<(&'static str, Option<String>)>, NodeGroup> = BTreeMap::new();
-    let (mut now, mut ever) = (0_u64, 0_u64);
+    let (mut pods_now, mut pods_when_empty) = (0_u64, 0_u64);
     for node in nodes {
-        let free = room.and_then(|room| room.free.get(&node.name));
-        let verdict = on_node(pod, wanted, node, free);
-        now = now.saturating_add(verdict.now);
-        ever = ever.saturating_add(verdict.ever);
+        let free = usage.and_then(|usage| usage.free.get(&node.name));
+        let verdict = fit_node(pod, requests, node, free);
+        pods_now = pods_now.saturating_add(verdict.pods_now);
+        pods_when_empty = pods_when_empty.saturating_add(verdict.pods_when_empty);
         let (cause, detail) = verdict
             .cause
             .clone()
@@ -252,53 +260,53 @@ fn judged(pod: &PodRules, wanted: &Amounts, pods: u64, nodes: &[Node], room: Opt
             pods_now: 0,
         });
         group.nodes.push(node.name.clone());
-        group.pods_now = group.pods_now.saturating_add(verdict.now);
+        group.pods_now = group.pods_now.saturating_add(verdict.pods_now);
     }
     // An autoscaler that extends a node group adds nodes of the same kind.
-    let takes =
+    let accepts =
         |node: &&Node| pod.off_selector(node).is_none() && pod.not_tolerated(node).is_none();
-    let growing = nodes.iter().filter(takes).any(Node::is_autoscaled);
-    let (verdict, missing) = match room {
+    let may_autoscale = nodes.iter().filter(accepts).any(Node::is_autoscaled);
+    let (verdict, not_evaluated) = match usage {
         _ if nodes.is_empty() => (FitVerdict::Unknown, Some("nodes, which you may not list")),
-        _ if ever < pods && growing => (
+        _ if pods_when_empty < pods && may_autoscale => (
             FitVerdict::Unknown,
             Some("nodes that an autoscaler may add"),
         ),
-        _ if ever < pods => (FitVerdict::Never, None),
+        _ if pods_when_empty < pods => (FitVerdict::Never, None),
         None => (
             FitVerdict::Unknown,
             Some("free resources: you may not list all nodes and pods"),
         ),
-        Some(_) if now >= pods => (FitVerdict::Now, None),
+        Some(_) if pods_now >= pods => (FitVerdict::Now, None),
         Some(_) => (FitVerdict::NotNow, None),
     };
     Fit {
         verdict,
         pods,
-        pods_now: room.map(|_| now.min(pods)),
+        pods_now: usage.map(|_| pods_now.min(pods)),
         gpus_per_pod: 0,
         groups: groups.into_values().collect(),
         domains: Vec::new(),
         victims: None,
         room_by: None,
         reasons: Vec::new(),
-        not_evaluated: missing.into_iter().map(ToOwned::to_owned).collect(),
+        not_evaluated: not_evaluated.into_iter().map(ToOwned::to_owned).collect(),
     }
 }
 
 /// Checks the nodes of each value of a label separately. The best value decides the verdict, and
 /// the answer describes its nodes.
-fn within(answer: &mut Fit, label: &str, nodes: &[Node], judge: impl Fn(&[Node]) -> Fit) {
-    let mut parts: BTreeMap<&str, Vec<Node>> = BTreeMap::new();
+fn fit_domains(answer: &mut Fit, label: &str, nodes: &[Node], compare: impl Fn(&[Node]) -> Fit) {
+    let mut domains: BTreeMap<&str, Vec<Node>> = BTreeMap::new();
     for node in nodes {
         if let Some(value) = node.labels.get(label) {
-            parts.entry(value).or_default().push(node.clone());
+            domains.entry(value).or_default().push(node.clone());
         }
     }
-    let mut judged: Vec<(Domain, Fit)> = parts
+    let mut results: Vec<(Domain, Fit)> = domains
         .into_iter()
         .map(|(value, nodes)| {
-            let fit = judge(&nodes);
+            let fit = compare(&nodes);
             let (verdict, pods_now) = (fit.verdict, fit.pods_now);
             (
                 Domain {
@@ -311,12 +319,12 @@ fn within(answer: &mut Fit, label: &str, nodes: &[Node], judge: impl Fn(&[Node])
             )
         })
         .collect();
-    judged.sort_by_key(|(domain, _)| (domain.verdict, std::cmp::Reverse(domain.pods_now)));
-    match judged.first() {
-        Some((domain, best)) => {
+    results.sort_by_key(|(domain, _)| (domain.verdict, std::cmp::Reverse(domain.pods_now)));
+    match results.first() {
+        Some((domain, fit)) => {
             (answer.verdict, answer.pods_now) = (domain.verdict, domain.pods_now);
-            answer.not_evaluated.clone_from(&best.not_evaluated);
-            answer.groups.clone_from(&best.groups);
+            answer.not_evaluated.clone_from(&fit.not_evaluated);
+            answer.groups.clone_from(&fit.groups);
         }
         None => {
             (answer.verdict, answer.pods_now) = (FitVerdict::Unknown, None);
@@ -325,60 +333,65 @@ fn within(answer: &mut Fit, label: &str, nodes: &[Node], judge: impl Fn(&[Node])
             )];
         }
     }
-    answer.domains = judged.into_iter().map(|(domain, _)| domain).collect();
+    answer.domains = results.into_iter().map(|(domain, _)| domain).collect();
 }
 
-fn on_node(pod: &PodRules, wanted: &Amounts, node: &Node, free: Option<&Amounts>) -> NodeVerdict {
+fn fit_node(
+    pod: &PodRules,
+    requests: &Amounts,
+    node: &Node,
+    free: Option<&Amounts>,
+) -> NodeVerdict {
     let never = |cause, detail| NodeVerdict {
         cause: Some((cause, detail)),
-        now: 0,
-        ever: 0,
+        pods_now: 0,
+        pods_when_empty: 0,
     };
     if let Some(label) = pod.off_selector(node) {
         return never("node-selector", Some(label));
     }
-    let on = |amounts: &Amounts| {
+    let fitting = |amounts: &Amounts| {
         pods_held(
-            wanted,
+            requests,
             &BTreeMap::from([(node.name.clone(), amounts.clone())]),
         )
     };
-    let ever = on(&node.most());
+    let pods_when_empty = fitting(&node.most());
     if let Some(taint) = pod.not_tolerated(node) {
         // Kubernetes sets and removes these taints with the state of the node, for example
         // `not-ready` or `disk-pressure`.
-        let ever = if taint.key.starts_with("node.kubernetes.io/") {
-            ever
+        let pods_when_empty = if taint.key.starts_with("node.kubernetes.io/") {
+            pods_when_empty
         } else {
             0
         };
         return NodeVerdict {
             cause: Some(("taint", Some(taint.key.clone()))),
-            now: 0,
-            ever,
+            pods_now: 0,
+            pods_when_empty,
         };
     }
     if !node.schedulable {
         return NodeVerdict {
             cause: Some(("cordoned", None)),
-            now: 0,
-            ever,
+            pods_now: 0,
+            pods_when_empty,
         };
     }
-    let lacking = |amounts: &Amounts| {
-        let short = lacking(wanted, amounts).into_iter().next()?;
-        Some((insufficient(&short), Some(short)))
+    let insufficiency = |amounts: &Amounts| {
+        let shortage = lacking(requests, amounts).into_iter().next()?;
+        Some((insufficient(&shortage), Some(shortage)))
     };
     match free {
         Some(free) => NodeVerdict {
-            cause: lacking(free),
-            now: on(free),
-            ever,
+            cause: insufficiency(free),
+            pods_now: fitting(free),
+            pods_when_empty,
         },
         None => NodeVerdict {
-            cause: lacking(&node.now()),
-            now: 0,
-            ever,
+            cause: insufficiency(&node.now()),
+            pods_now: 0,
+            pods_when_empty,
         },
     }
 }

@@ -28,16 +28,16 @@ pub(crate) struct JobEnd {
 
 impl SubmittedLog {
     /// Finds the job, and the container that runs its command.
-    pub(crate) async fn of(connection: &Connection, created: &Created) -> Result<Self, Error> {
+    pub(crate) async fn find(connection: &Connection, created: &Created) -> Result<Self, Error> {
         let name = format!("{}/{}", created.namespace, created.job_id);
         let job = lookup::job(connection, &name, LookupPurpose::Read).await?;
-        let own = job
+        let container = job
             .pods
             .iter()
             .find(|pod| !pod.containers.is_empty())
             .map_or(OWN_CONTAINER, Pod::own_container);
         let query = LogQuery {
-            container: own.to_owned(),
+            container: container.to_owned(),
             ..LogQuery::default()
         };
         Ok(Self {
@@ -81,7 +81,7 @@ impl SubmittedLog {
                 format!("job `{name}` was deleted in the meantime"),
             ));
         };
-        let code = code(&job, &state);
+        let code = exit_code(&job, &state);
         Ok(JobEnd {
             name: job.name,
             state,
@@ -91,30 +91,32 @@ impl SubmittedLog {
 }
 
 /// Returns the exit code of the command that failed first; 1 if no container reports one.
-fn code(job: &Job, state: &State) -> u8 {
+fn exit_code(job: &Job, state: &State) -> u8 {
     if state.status == Status::Succeeded {
         return 0;
     }
     let mut pods = job.current_pods();
     // Pods that have not ended sort last.
     pods.sort_by_key(|pod| (pod.ended_at.is_none(), pod.ended_at));
-    let ends = |own: bool| {
-        let of = move |pod: &&Pod| {
+    let first_failure = |is_own: bool| {
+        let failure_code = move |pod: &&Pod| {
             let name = pod.own_container().to_owned();
-            let chosen = pod
+            let containers = pod
                 .containers
                 .iter()
-                .filter(|container| !own || container.name == name);
-            chosen
+                .filter(|container| !is_own || container.name == name);
+            containers
                 .filter_map(|container| container.terminated.as_ref())
                 .map(ContainerEnd::command_code)
                 .find(|code| *code != 0)
         };
-        pods.iter().find_map(of)
+        pods.iter().find_map(failure_code)
     };
     // Look at the job's own container first: a sidecar is killed by a signal after the command has
     // failed.
-    let failed = ends(true).or_else(|| ends(false));
+    let first_code = first_failure(true).or_else(|| first_failure(false));
     // A process can pass on only 8 bits of an exit code.
-    failed.and_then(|code| u8::try_from(code).ok()).unwrap_or(1)
+    first_code
+        .and_then(|code| u8::try_from(code).ok())
+        .unwrap_or(1)
 }

@@ -12,7 +12,7 @@ use gpuctl_manifest::spec::checks::plain_secrets;
 use gpuctl_manifest::spec::{self, Document, FILE_BYTES, Override, Problems, nearest};
 
 /// Limit on the files of one folder.
-const MOST_FILES: usize = 1000;
+const MAX_FILES: usize = 1000;
 
 /// A document and its source file.
 #[derive(Clone, Debug)]
@@ -43,11 +43,11 @@ pub(crate) struct Unreadable {
 
 impl Unreadable {
     /// Reports every error except the last, and returns that one.
-    pub(crate) fn tell(mut self, reporter: &dyn Reporter) -> Error {
+    pub(crate) fn report(mut self, reporter: &dyn Reporter) -> Error {
         let last = self.failed.pop().expect("an unreadable file has an error");
         self.failed
             .iter()
-            .for_each(|failed| reporter.tell(DeployEvent::Failed(&failed.error)));
+            .for_each(|failed| reporter.report(DeployEvent::Failed(&failed.error)));
         last.error
     }
 }
@@ -65,15 +65,21 @@ impl Inputs {
     pub(crate) fn warn(&self, reporter: &dyn Reporter) {
         self.warnings
             .iter()
-            .for_each(|problems| reporter.tell(DeployEvent::Problems(problems)));
+            .for_each(|problems| reporter.report(DeployEvent::Problems(problems)));
         // Documents of one file are adjacent.
-        for of_file in self.documents.chunk_by(|one, next| one.file == next.file) {
-            let documents: Vec<Document> =
-                of_file.iter().map(|input| input.document.clone()).collect();
-            let problems = plain_secrets(&of_file[0].file, &of_file[0].text, &documents);
+        for file_documents in self
+            .documents
+            .chunk_by(|document, next| document.file == next.file)
+        {
+            let documents: Vec<Document> = file_documents
+                .iter()
+                .map(|input| input.document.clone())
+                .collect();
+            let problems =
+                plain_secrets(&file_documents[0].file, &file_documents[0].text, &documents);
             problems
                 .iter()
-                .for_each(|problems| reporter.tell(DeployEvent::Problems(problems)));
+                .for_each(|problems| reporter.report(DeployEvent::Problems(problems)));
         }
     }
 }
@@ -86,11 +92,11 @@ pub(crate) fn read(
     access: &FileAccess,
 ) -> Result<Inputs, Unreadable> {
     let (mut inputs, mut failed) = (Inputs::default(), Vec::new());
-    let mut fail = |file: &str, error| {
+    let mut add_failure = |file: &str, error| {
         failed.push(FailedDocument {
             document: DocumentName {
                 kind: "file",
-                name: shown(file).to_owned(),
+                name: display_name(file).to_owned(),
             },
             error,
         });
@@ -98,20 +104,20 @@ pub(crate) fn read(
     let mut files = Vec::new();
     for name in names {
         match expand(name) {
-            Ok(found) => files.extend(found),
-            Err(error) => fail(name, error),
+            Ok(paths) => files.extend(paths),
+            Err(error) => add_failure(name, error),
         }
     }
     for file in files {
-        let read = text(&file).and_then(|text| documents(&file, &text, overrides, access));
-        match read {
+        let result = read_text(&file).and_then(|text| documents(&file, &text, overrides, access));
+        match result {
             Ok((documents, warnings)) => {
                 inputs.documents.extend(documents);
                 if !warnings.list.is_empty() {
                     inputs.warnings.push(warnings);
                 }
             }
-            Err(error) => fail(&file, error),
+            Err(error) => add_failure(&file, error),
         }
     }
     if failed.is_empty() {
@@ -132,12 +138,12 @@ fn documents(
     overrides: &[Override],
     access: &FileAccess,
 ) -> Result<(Vec<InputDocument>, Problems), Error> {
-    let (documents, mut problems) = spec::read(shown(file), text, overrides);
+    let (documents, mut problems) = spec::read(display_name(file), text, overrides);
     let mut input = |document| {
         let attached = attach(&document, file, access, &mut problems.list);
         InputDocument {
             document,
-            file: shown(file).to_owned(),
+            file: display_name(file).to_owned(),
             text: text.to_owned(),
             attached,
         }
@@ -155,12 +161,12 @@ fn documents(
 }
 
 /// Expands folders into the files they contain.
-pub(crate) fn names(names: &[String]) -> Result<Vec<String>, Error> {
-    let found: Result<Vec<Vec<String>>, Error> = names.iter().map(|name| expand(name)).collect();
-    Ok(found?.into_iter().flatten().collect())
+pub(crate) fn expand_all(names: &[String]) -> Result<Vec<String>, Error> {
+    let paths: Result<Vec<Vec<String>>, Error> = names.iter().map(|name| expand(name)).collect();
+    Ok(paths?.into_iter().flatten().collect())
 }
 
-fn shown(file: &str) -> &str {
+fn display_name(file: &str) -> &str {
     if file == "-" { "stdin" } else { file }
 }
 
@@ -182,34 +188,34 @@ fn expand(name: &str) -> Result<Vec<String>, Error> {
     let entries = fs::read_dir(name).map_err(|error| {
         invalid(format!("cannot read the folder `{name}`")).cause(error.to_string())
     })?;
-    let mut found: Vec<String> = entries
+    let mut paths: Vec<String> = entries
         .filter_map(Result::ok)
         .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_file()))
         .map(|entry| entry.path())
         .filter(|path| {
             path.extension()
-                .is_some_and(|ending| ending == "yaml" || ending == "yml")
+                .is_some_and(|extension| extension == "yaml" || extension == "yml")
         })
         .map(|path| path.display().to_string())
         .collect();
     // Directory entries have no defined order.
-    found.sort();
-    if found.is_empty() {
+    paths.sort();
+    if paths.is_empty() {
         return Err(invalid(format!("the folder `{name}` has no *.yaml file"))
             .hint("name a file: `-f job.yaml`"));
     }
-    if found.len() > MOST_FILES {
+    if paths.len() > MAX_FILES {
         return Err(invalid(format!(
-            "the folder `{name}` has {} YAML files; at most {MOST_FILES} are read",
-            found.len()
+            "the folder `{name}` has {} YAML files; at most {MAX_FILES} are read",
+            paths.len()
         )));
     }
-    Ok(found)
+    Ok(paths)
 }
 
 /// Reads a file of at most 1 MiB as UTF-8.
-fn text(file: &str) -> Result<String, Error> {
-    let bytes = bytes(file).map_err(|error| match error.name {
+fn read_text(file: &str) -> Result<String, Error> {
+    let bytes = read_bytes(file).map_err(|error| match error.name {
         ErrorName::FileTooLarge => error.hint("a specification file has about thirty lines"),
         _ => error,
     })?;
@@ -217,8 +223,10 @@ fn text(file: &str) -> Result<String, Error> {
     let binary = bytes.contains(&0);
     match String::from_utf8(bytes) {
         Ok(text) if !binary => Ok(text),
-        _ => Err(invalid(format!("`{}` is not a text file", shown(file)))
-            .hint("a specification file is YAML in UTF-8")),
+        _ => Err(
+            invalid(format!("`{}` is not a text file", display_name(file)))
+                .hint("a specification file is YAML in UTF-8"),
+        ),
     }
 }
 
@@ -240,15 +248,18 @@ fn no_such_file(file: &str) -> Error {
         .filter_map(|entry| entry.file_name().into_string().ok())
         .collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    let near = path
+    let suggestion = path
         .file_name()
         .and_then(|name| nearest(name.to_str()?, &names));
     Error::new(
         ErrorName::FileNotFound,
         format!("there is no file `{file}`"),
     )
-    .hint(match near {
-        Some(near) => format!("did you mean `{}`?", path.with_file_name(near).display()),
+    .hint(match suggestion {
+        Some(suggestion) => format!(
+            "did you mean `{}`?",
+            path.with_file_name(suggestion).display()
+        ),
         None => format!("`gpuctl init training > {file}` starts one; `-` reads stdin"),
     })
 }
@@ -258,23 +269,27 @@ fn no_such_file(file: &str) -> Error {
     clippy::disallowed_methods,
     reason = "this is the edge that reads the user's files"
 )]
-pub(crate) fn bytes(file: &str) -> Result<Vec<u8>, Error> {
+pub(crate) fn read_bytes(file: &str) -> Result<Vec<u8>, Error> {
     let mut bytes = Vec::new();
-    let read = if file == "-" {
+    let result = if file == "-" {
         std::io::stdin()
             .lock()
             // One byte more than the limit tells a file of exactly that size from a larger one.
             .take(FILE_BYTES + 1)
             .read_to_end(&mut bytes)
     } else {
-        fs::File::open(file).and_then(|open| open.take(FILE_BYTES + 1).read_to_end(&mut bytes))
+        fs::File::open(file).and_then(|opened| opened.take(FILE_BYTES + 1).read_to_end(&mut bytes))
     };
-    read.map_err(|error| match error.kind() {
+    result.map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => no_such_file(file),
         _ => invalid(format!("cannot read `{file}`")).cause(error.to_string()),
     })?;
     if bytes.len() as u64 > FILE_BYTES {
-        let message = format!("`{}` is larger than {} MiB", shown(file), FILE_BYTES >> 20);
+        let message = format!(
+            "`{}` is larger than {} MiB",
+            display_name(file),
+            FILE_BYTES >> 20
+        );
         return Err(Error::new(ErrorName::FileTooLarge, message));
     }
     Ok(bytes)

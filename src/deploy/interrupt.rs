@@ -11,20 +11,20 @@ pub(crate) struct Interruption(watch::Receiver<u32>);
 
 impl Interruption {
     pub(crate) fn listen() -> Self {
-        let (count, seen) = watch::channel(0);
+        let (sender, count) = watch::channel(0);
         // `all` skips signals that cannot be listened to.
-        for mut endings in Endings::all() {
-            let count = count.clone();
+        for mut signals in Endings::all() {
+            let sender = sender.clone();
             tokio::spawn(async move {
-                while endings.next().await {
-                    count.send_modify(|seen| *seen += 1);
+                while signals.next().await {
+                    sender.send_modify(|count| *count += 1);
                 }
             });
         }
         // Keeps the sender alive as long as there are receivers, even if no signal can be received:
         // the channel would otherwise close.
-        tokio::spawn(async move { count.closed().await });
-        Self(seen)
+        tokio::spawn(async move { sender.closed().await });
+        Self(count)
     }
 
     /// Returns after the user has interrupted the program this many times.
@@ -32,7 +32,7 @@ impl Interruption {
         if self
             .0
             .clone()
-            .wait_for(|seen| *seen >= times)
+            .wait_for(|count| *count >= times)
             .await
             .is_err()
         {

@@ -15,11 +15,11 @@ use gpuctl_manifest::render::FILES_KIB;
 use gpuctl_manifest::spec::{Document, FilePosition, JobDocument, Problem};
 
 /// Limit on the total bytes of a job's files.
-const MOST_BYTES: u64 = FILES_KIB as u64 * 1024;
+const MAX_BYTES: u64 = FILES_KIB as u64 * 1024;
 /// Limit on symlinks in one path, as in Linux.
-const MOST_LINKS: u32 = 40;
+const MAX_LINKS: u32 = 40;
 /// File systems that do not hold the user's data.
-const SPECIAL: [&str; 3] = ["/proc", "/sys", "/dev"];
+const SPECIAL_FOLDERS: [&str; 3] = ["/proc", "/sys", "/dev"];
 
 /// The local files that `files:` accepts.
 #[derive(Clone, Debug)]
@@ -35,12 +35,12 @@ pub(crate) enum FileAccess {
 impl FileAccess {
     /// Allows the folders of `--allow-files-from`.
     pub(crate) fn from(folders: &[PathBuf]) -> Result<Self, Error> {
-        let open = |folder: &PathBuf| {
-            let found = Folder::open(folder).and_then(|found| match found.real.is_dir() {
-                true => Ok(found),
+        let open_folder = |folder: &PathBuf| {
+            let opened = Folder::open(folder).and_then(|opened| match opened.real_path.is_dir() {
+                true => Ok(opened),
                 false => Err(ErrorKind::NotADirectory.into()),
             });
-            found.map_err(|error| {
+            opened.map_err(|error| {
                 let message = format!(
                     "cannot open the folder `{}` of `--allow-files-from`",
                     folder.display()
@@ -49,7 +49,7 @@ impl FileAccess {
             })
         };
         Ok(Self::Folders(
-            folders.iter().map(open).collect::<Result<_, _>>()?,
+            folders.iter().map(open_folder).collect::<Result<_, _>>()?,
         ))
     }
 }
@@ -58,9 +58,9 @@ impl FileAccess {
 #[derive(Clone, Debug)]
 pub(crate) struct Folder {
     /// Absolute, as the user spelled it.
-    typed: PathBuf,
+    given_path: PathBuf,
     /// Absolute, with symlinks resolved.
-    real: PathBuf,
+    real_path: PathBuf,
 }
 
 impl Folder {
@@ -71,8 +71,8 @@ impl Folder {
             path
         };
         Ok(Self {
-            typed: std::path::absolute(path)?,
-            real: fs::canonicalize(path)?,
+            given_path: std::path::absolute(path)?,
+            real_path: fs::canonicalize(path)?,
         })
     }
 }
@@ -87,7 +87,7 @@ pub(crate) struct Attached {
 
 /// Why a file is refused.
 #[derive(Debug)]
-enum Refused {
+enum FileRefusal {
     Outside,
     Hidden,
     Missing,
@@ -95,7 +95,7 @@ enum Refused {
     Unreadable(io::Error),
 }
 
-impl From<io::Error> for Refused {
+impl From<io::Error> for FileRefusal {
     fn from(error: io::Error) -> Self {
         match error.kind() {
             ErrorKind::NotFound | ErrorKind::NotADirectory => Self::Missing,
@@ -106,7 +106,10 @@ impl From<io::Error> for Refused {
 
 fn is_special(path: &Path) -> bool {
     // Programs keep ordinary files in `/dev/shm`, which is shared memory.
-    SPECIAL.iter().any(|folder| path.starts_with(folder)) && !path.starts_with("/dev/shm")
+    SPECIAL_FOLDERS
+        .iter()
+        .any(|folder| path.starts_with(folder))
+        && !path.starts_with("/dev/shm")
 }
 
 /// Reads the files of a document that came from `file`, which is `-` for stdin.
@@ -122,40 +125,43 @@ pub(crate) fn attach(
     if job.files.is_empty() || matches!(access, FileAccess::Unread) {
         return Attached::default();
     }
-    let beside = Path::new(file).parent().unwrap_or(Path::new(""));
-    let own = Folder::open(beside);
+    let folder_path = Path::new(file).parent().unwrap_or(Path::new(""));
+    let folder = Folder::open(folder_path);
     // `/dev/stdin` and `<(command)` are streams too.
-    let is_stream = file == "-" || own.as_ref().is_ok_and(|own| is_special(&own.real));
+    let is_stream = file == "-"
+        || folder
+            .as_ref()
+            .is_ok_and(|folder| is_special(&folder.real_path));
     if is_stream && !matches!(access, FileAccess::Any) {
-        problems.extend(job.files.iter().map(|one| {
+        problems.extend(job.files.iter().map(|local_file| {
             let message = format!(
                 "YAML from stdin reads no local files, but `files` names `{}`",
-                one.local.value
+                local_file.local.value
             );
             Problem::error(
-                one.local.at,
+                local_file.local.at,
                 message,
                 "save the YAML in the folder of these files, and name it with `-f`",
             )
         }));
         return Attached::default();
     }
-    let reading = own.map(|own| {
+    let rules = folder.map(|folder| {
         let allowed = match access {
-            FileAccess::Folders(more) => Some(
-                std::iter::once(own.clone())
-                    .chain(more.iter().cloned())
+            FileAccess::Folders(folders) => Some(
+                std::iter::once(folder.clone())
+                    .chain(folders.iter().cloned())
                     .collect(),
             ),
             _ => None,
         };
         PathRules {
-            folder: own.real,
+            folder: folder.real_path,
             allowed,
         }
     });
-    match reading {
-        Ok(reading) => read_all(&reading, beside, job, problems),
+    match rules {
+        Ok(rules) => read_all(&rules, folder_path, job, problems),
         Err(error) => {
             let message = format!("cannot open the folder of this file: {error}");
             problems.push(Problem::error(job.files[0].local.at, message, ""));
@@ -165,35 +171,42 @@ pub(crate) fn attach(
 }
 
 fn read_all(
-    reading: &PathRules,
-    beside: &Path,
+    rules: &PathRules,
+    folder_path: &Path,
     job: &JobDocument,
     problems: &mut Vec<Problem>,
 ) -> Attached {
     let mut attached = Attached::default();
-    let (mut total, mut beyond) = (0, None);
-    for one in &job.files {
-        match reading
-            .open(Path::new(&one.local.value))
+    let (mut total, mut limit_position) = (0, None);
+    for local_file in &job.files {
+        match rules
+            .open(Path::new(&local_file.local.value))
             .and_then(|file| content(file, total))
         {
             Ok((bytes, content)) => {
                 total += bytes;
-                if total > MOST_BYTES {
-                    beyond.get_or_insert(one.local.at);
+                if total > MAX_BYTES {
+                    limit_position.get_or_insert(local_file.local.at);
                 }
-                let path = beside.join(&one.local.value).display().to_string();
+                let path = folder_path
+                    .join(&local_file.local.value)
+                    .display()
+                    .to_string();
                 attached.files.push(LocalFile {
                     path,
                     bytes,
-                    destination: one.path.clone(),
+                    destination: local_file.path.clone(),
                 });
                 attached.contents.push(content);
             }
-            Err(refused) => problems.push(problem(&refused, &one.local.value, one.local.at)),
+            Err(refusal) => problems.push(problem(
+                &refusal,
+                &local_file.local.value,
+                local_file.local.at,
+            )),
         }
     }
-    if let Some(at) = beyond {
+    if let Some(at) = limit_position {
         let message = format!(
             "`files` have {} KiB together; at most {FILES_KIB} fit",
             total / 1024
@@ -204,46 +217,50 @@ fn read_all(
     attached
 }
 
-/// The size and, if it fits after `before` bytes of other files, the content.
-fn content(file: fs::File, before: u64) -> Result<(u64, Vec<u8>), Refused> {
+/// The size and, if it fits after `bytes_before` bytes of other files, the content.
+fn content(file: fs::File, bytes_before: u64) -> Result<(u64, Vec<u8>), FileRefusal> {
     let size = file.metadata()?.len();
-    let most = MOST_BYTES.saturating_sub(before) + 1;
-    if size >= most {
+    let limit = MAX_BYTES.saturating_sub(bytes_before) + 1;
+    if size >= limit {
         return Ok((size, Vec::new()));
     }
     let mut content = Vec::new();
     // The file can grow after the check of its size, so the read is limited too.
-    file.take(most).read_to_end(&mut content)?;
+    file.take(limit).read_to_end(&mut content)?;
     Ok((content.len() as u64, content))
 }
 
-fn problem(refused: &Refused, local: &str, at: FilePosition) -> Problem {
-    match refused {
-        Refused::Outside => Problem::error(
-            at,
+fn problem(refusal: &FileRefusal, local: &str, position: FilePosition) -> Problem {
+    match refusal {
+        FileRefusal::Outside => Problem::error(
+            position,
             format!(
                 "`{local}` is outside the folder of this file, which may name only files in it"
             ),
             "copy the file there, or allow the folder that holds it: `--allow-files-from DIR`",
         ),
-        Refused::Hidden => Problem::error(
-            at,
+        FileRefusal::Hidden => Problem::error(
+            position,
             format!(
                 "`{local}` is hidden, and a job file may name only visible files in its folder"
             ),
             "rename it, or allow the folder that holds it: `--allow-files-from DIR`",
         ),
-        Refused::Missing => {
+        FileRefusal::Missing => {
             let message = format!("cannot read `{local}`: no such file");
-            Problem::error(at, message, "paths are relative to the folder of this file")
+            Problem::error(
+                position,
+                message,
+                "paths are relative to the folder of this file",
+            )
         }
-        Refused::NotRegular => Problem::error(
-            at,
+        FileRefusal::NotRegular => Problem::error(
+            position,
             format!("cannot read `{local}`: it is not a regular file"),
             "name a file",
         ),
-        Refused::Unreadable(error) => {
-            Problem::error(at, format!("cannot read `{local}`: {error}"), "")
+        FileRefusal::Unreadable(error) => {
+            Problem::error(position, format!("cannot read `{local}`: {error}"), "")
         }
     }
 }
@@ -263,11 +280,11 @@ enum Step {
 
 impl PathRules {
     /// Opens a regular file that is in an allowed folder.
-    fn open(&self, local: &Path) -> Result<fs::File, Refused> {
+    fn open(&self, local: &Path) -> Result<fs::File, FileRefusal> {
         let path = self.resolve(local)?;
         // Opening a device can change its state, so this checks the path first.
         if is_special(&path) || !fs::symlink_metadata(&path)?.is_file() {
-            return Err(Refused::NotRegular);
+            return Err(FileRefusal::NotRegular);
         }
         let file = platform::open_plain(&path)?;
         let opened = file.metadata()?;
@@ -276,38 +293,41 @@ impl PathRules {
         let now = fs::symlink_metadata(self.resolve(local)?)?;
         match opened.is_file() && platform::is_same_file(&opened, &now) {
             true => Ok(file),
-            false => Err(Refused::Outside),
+            false => Err(FileRefusal::Outside),
         }
     }
 
     /// Resolves a path symlink by symlink. Refuses a path that leaves the allowed folders before
     /// any lookup there, because even a path that returns would reveal which folders exist.
-    fn resolve(&self, local: &Path) -> Result<PathBuf, Refused> {
+    fn resolve(&self, local: &Path) -> Result<PathBuf, FileRefusal> {
         if self.allowed.is_none() {
             return Ok(fs::canonicalize(self.folder.join(local))?);
         }
-        let (mut at, mut steps, mut links) = (self.folder.clone(), Vec::new(), 0);
-        self.enter(local, &mut at, &mut steps);
+        let (mut current, mut steps, mut links) = (self.folder.clone(), Vec::new(), 0);
+        self.enter(local, &mut current, &mut steps);
         while let Some(step) = steps.pop() {
             let Step::Down(name) = step else {
-                at.pop();
+                current.pop();
                 continue;
             };
-            let next = at.join(name);
-            self.may_look_at(&next)?;
+            let next = current.join(name);
+            self.check_allowed(&next)?;
             if !fs::symlink_metadata(&next)?.is_symlink() {
-                at = next;
+                current = next;
                 continue;
             }
             links += 1;
-            if links > MOST_LINKS {
-                return Err(Refused::Outside);
+            if links > MAX_LINKS {
+                return Err(FileRefusal::Outside);
             }
-            self.enter(&fs::read_link(&next)?, &mut at, &mut steps);
+            self.enter(&fs::read_link(&next)?, &mut current, &mut steps);
         }
-        match self.folders().any(|folder| at.starts_with(&folder.real)) {
-            true => Ok(at),
-            false => Err(Refused::Outside),
+        match self
+            .folders()
+            .any(|folder| current.starts_with(&folder.real_path))
+        {
+            true => Ok(current),
+            false => Err(FileRefusal::Outside),
         }
     }
 
@@ -317,35 +337,36 @@ impl PathRules {
 
     /// Accepts a path in an allowed folder, or above one. Rejects hidden names such as `.ssh` in
     /// the job file's folder, which can be a home folder.
-    fn may_look_at(&self, path: &Path) -> Result<(), Refused> {
-        let leads =
-            |folder: &Folder| path.starts_with(&folder.real) || folder.real.starts_with(path);
+    fn check_allowed(&self, path: &Path) -> Result<(), FileRefusal> {
+        let overlaps = |folder: &Folder| {
+            path.starts_with(&folder.real_path) || folder.real_path.starts_with(path)
+        };
         // The kubelet links the files of a mounted ConfigMap through `..data` and `..2026_11_27_…`.
         let is_hidden = |part: &std::ffi::OsStr| {
             let name = part.as_encoded_bytes();
             name.starts_with(b".") && name != b"..data" && !name.starts_with(b"..20")
         };
         match path.strip_prefix(&self.folder) {
-            _ if self.folders().skip(1).any(leads) => Ok(()),
-            Ok(below) if below.iter().any(is_hidden) => Err(Refused::Hidden),
+            _ if self.folders().skip(1).any(overlaps) => Ok(()),
+            Ok(below) if below.iter().any(is_hidden) => Err(FileRefusal::Hidden),
             Ok(_) => Ok(()),
             Err(_) if self.folder.starts_with(path) => Ok(()),
-            Err(_) => Err(Refused::Outside),
+            Err(_) => Err(FileRefusal::Outside),
         }
     }
 
     /// Prepends the steps of a path to the remaining steps. An absolute path restarts at the root,
     /// or at an allowed folder if it begins with the user's spelling of it.
-    fn enter(&self, path: &Path, at: &mut PathBuf, steps: &mut Vec<Step>) {
+    fn enter(&self, path: &Path, current: &mut PathBuf, steps: &mut Vec<Step>) {
         let mut rest = path;
         if path.is_absolute() || path.has_root() {
-            let spelled = self
+            let allowed_folder = self
                 .folders()
-                .find_map(|folder| Some((folder, path.strip_prefix(&folder.typed).ok()?)));
-            *at = match spelled {
+                .find_map(|folder| Some((folder, path.strip_prefix(&folder.given_path).ok()?)));
+            *current = match allowed_folder {
                 Some((folder, below)) => {
                     rest = below;
-                    folder.real.clone()
+                    folder.real_path.clone()
                 }
                 None => path
                     .components()
@@ -353,11 +374,11 @@ impl PathRules {
                     .collect(),
             };
         }
-        let step = |part: Component<'_>| match part {
+        let to_step = |part: Component<'_>| match part {
             Component::ParentDir => Some(Step::Up),
             Component::Normal(name) => Some(Step::Down(name.to_owned())),
             Component::CurDir | Component::RootDir | Component::Prefix(_) => None,
         };
-        steps.extend(rest.components().rev().filter_map(step));
+        steps.extend(rest.components().rev().filter_map(to_step));
     }
 }

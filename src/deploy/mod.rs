@@ -8,6 +8,7 @@ pub(crate) mod delete;
 pub(crate) mod errors;
 pub(crate) mod events;
 pub(crate) mod execute;
+pub(crate) mod existing_jobs;
 mod feasibility;
 pub(crate) mod fit;
 pub(crate) mod follow;
@@ -15,11 +16,10 @@ pub(crate) mod inputs;
 pub(crate) mod interrupt;
 pub(crate) mod local_files;
 pub(crate) mod names;
-pub(crate) mod namesakes;
 mod once_per;
 pub(crate) mod options;
 pub(crate) mod plan;
-pub(crate) mod planned;
+pub(crate) mod planned_files;
 pub(crate) mod pool_deletion;
 pub(crate) mod pool_labels;
 pub(crate) mod pool_plan;
@@ -43,4 +43,4 @@ pub(crate) mod wait;
 pub(crate) mod warnings;
 
 /// Number of documents of one run that are decided, written or deleted concurrently.
-pub(crate) const AT_ONCE: usize = 16;
+pub(crate) const MAX_CONCURRENT: usize = 16;

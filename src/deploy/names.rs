@@ -6,7 +6,7 @@ use gpuctl_manifest::spec::Document;
 
 /// Refuses two documents with the same name. With `generate`, first appends a random suffix to the
 /// names of jobs.
-pub(crate) fn named(
+pub(crate) fn with_unique_names(
     mut inputs: Vec<InputDocument>,
     generate: bool,
 ) -> Result<Vec<InputDocument>, Error> {
@@ -20,14 +20,14 @@ pub(crate) fn named(
                 .hint("shorten `job.name` by six characters"));
         }
     }
-    let mut seen: Vec<(&'static str, &str, Option<&str>, &str)> = Vec::new();
+    let mut names_so_far: Vec<(&'static str, &str, Option<&str>, &str)> = Vec::new();
     for input in &inputs {
         let (namespace, name) = match &input.document {
             Document::Job(job) => (
                 job.namespace.as_ref().map(|space| space.value.as_str()),
                 job.id(),
             ),
-            other => (None, other.name()),
+            earlier => (None, earlier.name()),
         };
         // Jobs of different kinds would share the same Service and pod names.
         let kind = if matches!(input.document, Document::Job(_)) {
@@ -35,9 +35,9 @@ pub(crate) fn named(
         } else {
             input.document.kind()
         };
-        if let Some((_, _, _, file)) = seen
+        if let Some((_, _, _, file)) = names_so_far
             .iter()
-            .find(|other| (other.0, other.1, other.2) == (kind, name, namespace))
+            .find(|earlier| (earlier.0, earlier.1, earlier.2) == (kind, name, namespace))
         {
             let message = format!(
                 "two documents are called `{name}`: in {file} and in {}",
@@ -46,7 +46,7 @@ pub(crate) fn named(
             return Err(Error::new(ErrorName::DuplicateName, message)
                 .hint("rename one, or use `--generate-name`"));
         }
-        seen.push((kind, name, namespace, &input.file));
+        names_so_far.push((kind, name, namespace, &input.file));
     }
     Ok(inputs)
 }

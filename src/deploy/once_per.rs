@@ -16,11 +16,11 @@ impl<V> Default for OncePer<V> {
 }
 
 impl<V: Clone> OncePer<V> {
-    /// Returns the answer for `key`. Runs `ask` if no caller has asked before.
-    pub(super) async fn get(&self, key: &str, ask: impl AsyncFnOnce() -> V) -> V {
+    /// Returns the answer for `key`. Runs `compute` if no caller has asked before.
+    pub(super) async fn get(&self, key: &str, compute: impl AsyncFnOnce() -> V) -> V {
         // The borrow must end before the `await`, because other documents use the map in between.
         let cell = Rc::clone(self.0.borrow_mut().entry(key.to_owned()).or_default());
-        cell.get_or_init(|| ask()).await.clone()
+        cell.get_or_init(|| compute()).await.clone()
     }
 }
 
@@ -33,15 +33,20 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn each_key_is_asked_for_once_however_many_wait() {
-        let (asked, once) = (Cell::new(0), OncePer::default());
-        let ask = async || {
+    async fn computes_each_key_once_for_concurrent_callers() {
+        let (calls, cache) = (Cell::new(0), OncePer::default());
+        let compute = async || {
             tokio::task::yield_now().await;
-            asked.set(asked.get() + 1);
-            asked.get()
+            calls.set(calls.get() + 1);
+            calls.get()
         };
-        let answers = join3(once.get("a", ask), once.get("a", ask), once.get("b", ask)).await;
-        assert_eq!((answers.0, answers.1, asked.get()), (1, 1, 2));
+        let answers = join3(
+            cache.get("a", compute),
+            cache.get("a", compute),
+            cache.get("b", compute),
+        )
+        .await;
+        assert_eq!((answers.0, answers.1, calls.get()), (1, 1, 2));
         assert_eq!(answers.2, 2);
     }
 }

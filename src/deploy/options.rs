@@ -67,7 +67,7 @@ impl DocumentKind {
     pub(crate) const WORDS: [&str; 4] = ["job", "pool", "quota", "defaults"];
 
     /// Parses one of [`Self::WORDS`].
-    pub(crate) fn of_word(word: &str) -> Option<Self> {
+    pub(crate) fn from_word(word: &str) -> Option<Self> {
         word.parse().ok()
     }
 
@@ -76,7 +76,7 @@ impl DocumentKind {
     }
 
     /// The kind of a parsed document.
-    pub(crate) fn of(document: &Document) -> Self {
+    pub(crate) fn from_document(document: &Document) -> Self {
         match document {
             Document::Job(_) => Self::Job,
             Document::Pool(_) => Self::Pool,

@@ -48,18 +48,18 @@ pub(crate) struct PlanningFacts {
     /// The defined pools; `None` if the user may not read the definitions.
     pub pools: Option<Vec<PoolDefinition>>,
     /// Namespaces that quotas of this run create.
-    pub coming: BTreeSet<String>,
+    pub new_namespaces: BTreeSet<String>,
     /// The site's defaults for all jobs.
     pub site: Site,
 }
 
 impl PlanningFacts {
-    pub(crate) async fn of(connection: &Connection) -> Result<Self, Error> {
+    pub(crate) async fn read(connection: &Connection) -> Result<Self, Error> {
         let (nodes, user, pools, site) = join4(
             connection.nodes().list(),
             connection.discovery().user(),
             connection.pools().list(),
-            Site::of(connection),
+            Site::read(connection),
         )
         .await;
         let pools = match pools {
@@ -70,13 +70,13 @@ impl PlanningFacts {
             nodes: nodes?,
             user: user?,
             pools,
-            coming: BTreeSet::new(),
+            new_namespaces: BTreeSet::new(),
             site: site?,
         })
     }
 
     /// Adds what the pools, quotas and defaults of this run will create.
-    pub(crate) fn foresee(&mut self, shared: &[InputDocument]) {
+    pub(crate) fn add_planned(&mut self, shared: &[InputDocument]) {
         for input in shared {
             match &input.document {
                 Document::Pool(pool) => {
@@ -89,7 +89,7 @@ impl PlanningFacts {
                     if let Nodes::Listed(nodes) | Nodes::Published(nodes) = &mut self.nodes {
                         // Jobs of this run are planned for the nodes as the pool will leave them.
                         for node in nodes {
-                            let Some(kind) = labels.get(node.name.as_str()) else {
+                            let Some(gpu_type) = labels.get(node.name.as_str()) else {
                                 continue;
                             };
                             node.labels.insert(POOL_LABEL.to_owned(), name.clone());
@@ -102,19 +102,20 @@ impl PlanningFacts {
                                 });
                             }
                             node.labels.extend(
-                                kind.as_ref()
-                                    .map(|kind| (TYPE_LABELS[0].to_owned(), kind.to_string())),
+                                gpu_type.as_ref().map(|gpu_type| {
+                                    (TYPE_LABELS[0].to_owned(), gpu_type.to_string())
+                                }),
                             );
                         }
                     }
                     let definition = crate::deploy::pool_plan::definition(pool);
                     let pools = self.pools.get_or_insert_default();
                     // A pool of the file replaces the stored definition of the same name.
-                    pools.retain(|known| known.name != *name);
+                    pools.retain(|stored| stored.name != *name);
                     pools.push(definition);
                 }
                 Document::Quota(quota) => self
-                    .coming
+                    .new_namespaces
                     .extend(quota.namespaces.iter().map(|(name, _)| name.clone())),
                 Document::Defaults(site) => self.site = Site::Known(site.clone()),
                 Document::Job(_) => {}
@@ -132,11 +133,11 @@ pub(crate) fn job(input: &InputDocument) -> Option<&JobDocument> {
 }
 
 /// Reports every error except the last, and returns that one.
-pub(crate) fn all(reporter: &dyn Reporter, mut errors: Vec<Error>) -> Error {
+pub(crate) fn report_all_but_last(reporter: &dyn Reporter, mut errors: Vec<Error>) -> Error {
     let last = errors.pop().expect("a failed reading has an error");
     errors
         .iter()
-        .for_each(|error| reporter.tell(DeployEvent::Failed(error)));
+        .for_each(|error| reporter.report(DeployEvent::Failed(error)));
     last
 }
 
@@ -157,7 +158,7 @@ pub(crate) async fn plan(
     if errors.is_empty() {
         Ok(plans)
     } else {
-        Err(all(reporter, errors))
+        Err(report_all_but_last(reporter, errors))
     }
 }
 
@@ -169,7 +170,7 @@ pub(crate) async fn plan_each(
     facts: &PlanningFacts,
     reporter: &dyn Reporter,
 ) -> Result<Vec<Result<Plan, Error>>, Error> {
-    facts.site.tell(connection, reporter);
+    facts.site.report(connection, reporter);
     let filled: Vec<Result<(), Error>> = inputs
         .iter_mut()
         .map(|input| facts.site.fill(input).map_or(Ok(()), Err))
@@ -177,11 +178,12 @@ pub(crate) async fn plan_each(
     let (mut queueing, mut served) = (None, None);
     if let Some(connection) = connection {
         // Each of these reads costs requests, so only documents that need them cause them.
-        let any = |test: fn(&JobDocument) -> bool| inputs.iter().filter_map(job).any(test);
-        if any(Queueing::concerns) {
-            queueing = Some(Queueing::of(connection).await?);
+        let any_job =
+            |predicate: fn(&JobDocument) -> bool| inputs.iter().filter_map(job).any(predicate);
+        if any_job(Queueing::is_needed_for) {
+            queueing = Some(Queueing::read(connection).await?);
         }
-        if any(needs_more_than_the_core) {
+        if any_job(needs_optional_apis) {
             served = Some(connection.services().served().await?);
         }
     }
@@ -192,7 +194,7 @@ pub(crate) async fn plan_each(
         served,
         isolated: OncePer::default(),
     };
-    let mut each = Vec::new();
+    let mut results = Vec::new();
     for (input, filled) in inputs.into_iter().zip(filled) {
         let planned = match filled {
             Ok(()) => planner.plan(input).await,
@@ -203,10 +205,10 @@ pub(crate) async fn plan_each(
             Err(error) if matches!(error.kind, ErrorKind::Unreachable | ErrorKind::Access) => {
                 return Err(error);
             }
-            planned => each.push(planned),
+            planned => results.push(planned),
         }
     }
-    Ok(each)
+    Ok(results)
 }
 
 /// Plans documents one after another for the same cluster.
@@ -305,20 +307,20 @@ impl Planner<'_> {
 }
 
 /// Renders a job without any knowledge of a cluster. Refuses only what no cluster could accept.
-pub(crate) fn rendered_blindly(input: &InputDocument) -> Result<(), Error> {
+pub(crate) fn render_without_cluster(input: &InputDocument) -> Result<(), Error> {
     let facts = PlanningFacts::default();
     let Document::Job(job) = &input.document else {
         return Ok(());
     };
     // Only the cluster knows which queues it serves.
-    let mut blind = job.clone();
-    blind.queue = None;
+    let mut job_without_queue = job.clone();
+    job_without_queue.queue = None;
     let target = Target {
         namespace: "default".to_owned(),
         nodes: facts.nodes,
         user: None,
         // The pool may exist, so it must not count as missing.
-        pools: blind
+        pools: job_without_queue
             .resources
             .pool
             .iter()
@@ -332,14 +334,14 @@ pub(crate) fn rendered_blindly(input: &InputDocument) -> Result<(), Error> {
         served: None,
         other_policies: OtherPolicies::Absent,
     };
-    let rendered = render(&Document::Job(blind), &target);
+    let rendered = render(&Document::Job(job_without_queue), &target);
     rendered
         .map(|_| ())
         .map_err(|refusal| refusal.in_file(&input.file, &input.text))
 }
 
 // LeaderWorkerSet, autoscalers and ingress depend on the APIs that the cluster serves.
-fn needs_more_than_the_core(job: &JobDocument) -> bool {
+fn needs_optional_apis(job: &JobDocument) -> bool {
     job.kind == JobKind::Inference && job.resources.node_count > 1
         || job
             .autoscaling
@@ -354,17 +356,17 @@ fn needs_more_than_the_core(job: &JobDocument) -> bool {
 /// Chooses `job.namespace`, else `-n`, else the namespace of the context. A `-n` that contradicts
 /// the file is an error.
 fn namespace_of(document: &Document, connection: Option<&Connection>) -> Result<String, Error> {
-    let written = match document {
+    let in_file = match document {
         Document::Job(job) => job.namespace.as_ref().map(|space| space.value.clone()),
         _ => None,
     };
-    let given = connection
+    let from_option = connection
         .filter(|connection| connection.namespace_is_explicit)
         .map(|connection| connection.namespace.clone());
-    match (written, given) {
-        (Some(written), Some(given)) if written != given => {
+    match (in_file, from_option) {
+        (Some(in_file), Some(from_option)) if in_file != from_option => {
             let message = format!(
-                "`{}` is for namespace `{written}`, but `-n {given}` names another",
+                "`{}` is for namespace `{in_file}`, but `-n {from_option}` names another",
                 document.name()
             );
             Err(Error::new(ErrorName::NamespaceConflict, message)

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::deploy::events::Reporter;
-use crate::deploy::pools::{missing, publish};
+use crate::deploy::pools::{pool_not_found, publish};
 use crate::deploy::{pool_labels, pool_taints};
 use gpuctl_cluster::{Connection, JobFilter};
 use gpuctl_core::error::{Error, ErrorName};
@@ -23,82 +23,90 @@ pub(crate) struct PoolDeletion {
 pub(crate) async fn delete(
     connection: &Connection,
     name: &str,
-    how: PoolDeletion,
+    options: PoolDeletion,
     reporter: &dyn Reporter,
 ) -> Result<Option<String>, Error> {
-    let Some(known) = connection.pools().get(name).await? else {
-        if how.ignore_not_found {
+    let Some(stored) = connection.pools().get(name).await? else {
+        if options.ignore_not_found {
             return Ok(None);
         }
-        let stock = connection.inventory().snapshot().await?;
-        if stock.inventory.pools().contains(name) {
+        let snapshot = connection.inventory().snapshot().await?;
+        if snapshot.inventory.pools().contains(name) {
             let error = Error::new(
                 ErrorName::NoDefinition,
                 format!("pool `{name}` has no definition, only labels set by others"),
             );
             return Err(error.hint(format!("gpuctl remove node NODE --pool {name}")));
         }
-        return Err(missing(name, &stock.inventory, connection).await);
+        return Err(pool_not_found(name, &snapshot.inventory, connection).await);
     };
-    if !how.force {
+    if !options.force {
         forbid_if_used(connection, name).await?;
     }
-    let mut known = known;
-    let (mut taken, mut warned) = (BTreeSet::new(), BTreeSet::new());
+    let mut stored = stored;
+    let (mut cleared_nodes, mut reported_warnings) = (BTreeSet::new(), BTreeSet::new());
     loop {
-        for (node, notes) in known.pool.labels.iter().filter(|_| !how.keep_labels) {
-            if known.pool.exclusive {
+        for (node, notes) in stored.pool.labels.iter().filter(|_| !options.keep_labels) {
+            if stored.pool.exclusive {
                 pool_taints::leave(connection, node, name).await?;
             }
-            let Some((host, _)) = connection.inventory().host(node).await? else {
+            let Some((node_usage, _)) = connection.inventory().host(node).await? else {
                 continue;
             };
-            pool_labels::leave(connection, reporter, name, &host.node, notes, &mut warned).await?;
-            taken.insert(node.clone());
+            pool_labels::leave(
+                connection,
+                reporter,
+                name,
+                &node_usage.node,
+                notes,
+                &mut reported_warnings,
+            )
+            .await?;
+            cleared_nodes.insert(node.clone());
         }
         // The definition may have changed since it was read, with more labels.
         match connection
             .pools()
-            .remove(name, Some(&known.version))
+            .remove(name, Some(&stored.version))
             .await?
         {
             true => break,
             false => match connection.pools().get(name).await? {
-                Some(changed) => known = changed,
+                Some(changed) => stored = changed,
                 None => break,
             },
         }
     }
     publish(connection, true, reporter).await;
-    let taken = count(taken.len() as u64, "node");
-    Ok(Some(if how.keep_labels {
+    let cleared_nodes = count(cleared_nodes.len() as u64, "node");
+    Ok(Some(if options.keep_labels {
         "its labels stay".to_owned()
     } else {
-        format!("labels removed from {taken}")
+        format!("labels removed from {cleared_nodes}")
     }))
 }
 
 /// Refuses to delete a pool that has jobs, or whose jobs cannot be counted.
 async fn forbid_if_used(connection: &Connection, name: &str) -> Result<(), Error> {
-    let wanted = JobFilter {
+    let selector = JobFilter {
         pool: Some(name.to_owned()),
         ..JobFilter::default()
     };
-    let found = connection.jobs().list(&wanted).await?;
-    let alive: Vec<String> = found
+    let selection = connection.jobs().list(&selector).await?;
+    let active_jobs: Vec<String> = selection
         .jobs
         .iter()
         .filter(|job| !job.deleting && !State::of(job).status.is_final())
         .map(|job| format!("{}/{}", job.namespace, job.name))
         .collect();
-    if !alive.is_empty() {
+    if !active_jobs.is_empty() {
         let error = Error::new(
             ErrorName::PoolInUse,
-            format!("pool `{name}` has jobs: {}", alive.join(", ")),
+            format!("pool `{name}` has jobs: {}", active_jobs.join(", ")),
         );
         return Err(error.hint("--force deletes the pool; the jobs continue"));
     }
-    match found.unseen() {
+    match selection.unseen() {
         None => Ok(()),
         Some(unseen) => {
             let message = format!("{unseen}, so it is not known whether jobs are in pool `{name}`");

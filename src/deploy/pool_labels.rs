@@ -13,44 +13,59 @@ use gpuctl_core::model::{GpuType, Inventory, Node, NodeUsage, Noted, Notes, Pool
 
 /// Returns the labels of a node that is added to `pool`: the pool's own label, and the labels that
 /// its previous pool set on it.
-pub(crate) async fn taken_over(
+pub(crate) async fn labels_for_pool(
     connection: &Connection,
     host: &NodeUsage,
     pool: &str,
 ) -> Result<Notes, Error> {
-    let mut set = match host.details.node.pool().filter(|other| *other != pool) {
+    let mut labels = match host
+        .details
+        .node
+        .pool()
+        .filter(|previous_pool| *previous_pool != pool)
+    {
         None => Notes::new(),
-        Some(other) => {
-            let noted = connection
+        Some(previous_pool) => {
+            let previous_labels = connection
                 .pools()
-                .get(other)
+                .get(previous_pool)
                 .await?
-                .and_then(|mut known| known.pool.labels.remove(host.name()));
-            leaving(other, &host.details.node, &noted.unwrap_or_default()).restored
+                .and_then(|mut stored| stored.pool.labels.remove(host.name()));
+            leaving(
+                previous_pool,
+                &host.details.node,
+                &previous_labels.unwrap_or_default(),
+            )
+            .restored
         }
     };
     // Do not write a label that the node lacks now only because a note mentions it.
-    set.retain(|key, note| host.details.node.labels.get(key) == Some(&note.value));
-    set.insert(
+    labels.retain(|key, note| host.details.node.labels.get(key) == Some(&note.value));
+    labels.insert(
         POOL_LABEL.to_owned(),
         Noted {
             value: pool.to_owned(),
             before: None,
         },
     );
-    Ok(set)
+    Ok(labels)
 }
 
 /// Removes a node from the definition of its previous pool.
-pub(crate) async fn leave_other(
+pub(crate) async fn leave_previous_pool(
     connection: &Connection,
     host: &NodeUsage,
     pool: &str,
 ) -> Result<(), Error> {
-    if let Some(other) = host.details.node.pool().filter(|other| *other != pool) {
+    if let Some(previous_pool) = host
+        .details
+        .node
+        .pool()
+        .filter(|previous_pool| *previous_pool != pool)
+    {
         connection
             .pools()
-            .change(other, |pool| drop(pool.labels.remove(host.name())))
+            .change(previous_pool, |pool| drop(pool.labels.remove(host.name())))
             .await?;
     }
     Ok(())
@@ -61,22 +76,22 @@ pub(crate) async fn set_label(
     node: &str,
     key: &str,
     value: &str,
-    over: LabelOverwrite<'_>,
+    overwrite: LabelOverwrite<'_>,
 ) -> Result<(), Error> {
     match connection
         .nodes()
-        .set_label(node, key, Some(value), over)
+        .set_label(node, key, Some(value), overwrite)
         .await?
     {
         Labelling::NoNode => Err(lookup::missing_node(node, &[])),
-        Labelling::Conflict(there) => {
-            let there = there.map_or_else(
+        Labelling::Conflict(current) => {
+            let current = current.map_or_else(
                 || "now missing".to_owned(),
-                |there| format!("now `{there}`"),
+                |current| format!("now `{current}`"),
             );
             let error = Error::new(
                 ErrorName::LabelConflict,
-                format!("label {key} of node `{node}` is {there}"),
+                format!("label {key} of node `{node}` is {current}"),
             );
             Err(error.hint("it was changed in the meantime; check the node, or use --force"))
         }
@@ -85,36 +100,41 @@ pub(crate) async fn set_label(
 }
 
 /// Removes a pool's labels from a node. Warns about labels that its definition names and gpuctl
-/// does not set, unless `warned` contains the same warning.
+/// does not set, unless `reported_warnings` contains the same warning.
 pub(crate) async fn leave(
     connection: &Connection,
     reporter: &dyn Reporter,
     pool: &str,
     node: &Node,
     notes: &Notes,
-    warned: &mut BTreeSet<String>,
+    reported_warnings: &mut BTreeSet<String>,
 ) -> Result<(), Error> {
-    let leaving = leaving(pool, node, notes);
-    if !leaving.foreign.is_empty() {
-        let keys = leaving.foreign.join(", ");
+    let removal = leaving(pool, node, notes);
+    if !removal.foreign.is_empty() {
+        let keys = removal.foreign.join(", ");
         let message = format!(
             "the definition of pool `{pool}` names labels of node `{}` that gpuctl does not set; \
              they stay: {keys}",
             node.name
         );
-        if warned.insert(message.clone()) {
+        if reported_warnings.insert(message.clone()) {
             reporter.warn(&message);
         }
     }
     // Remove the pool's label last, so that a repeated command still finds the node in the pool.
-    for (key, note) in leaving.restored.iter().rev() {
-        unset(connection, &node.name, key, note).await?;
+    for (key, note) in removal.restored.iter().rev() {
+        restore_label(connection, &node.name, key, note).await?;
     }
     Ok(())
 }
 
 /// Restores the previous value of a label, or removes it, unless it has been changed since.
-async fn unset(connection: &Connection, node: &str, key: &str, note: &Noted) -> Result<(), Error> {
+async fn restore_label(
+    connection: &Connection,
+    node: &str,
+    key: &str,
+    note: &Noted,
+) -> Result<(), Error> {
     connection
         .nodes()
         .set_label(
@@ -127,16 +147,16 @@ async fn unset(connection: &Connection, node: &str, key: &str, note: &Noted) -> 
     Ok(())
 }
 
-pub(crate) fn find<'i>(inventory: &'i Inventory, node: &str) -> Option<&'i NodeUsage> {
+pub(crate) fn find_node<'i>(inventory: &'i Inventory, node: &str) -> Option<&'i NodeUsage> {
     inventory.hosts.iter().find(|host| host.name() == node)
 }
 
-/// Checks that a node is in no other pool and has devices of an allowed type. `written` is the type
-/// in the file, which must not contradict the node's labels.
-pub(crate) fn fits(
+/// Checks that a node is in no other pool and has devices of an allowed type. `declared` is the
+/// type in the file, which must not contradict the node's labels.
+pub(crate) fn check_node(
     host: &NodeUsage,
     pool: &PoolDefinition,
-    written: Option<&GpuType>,
+    declared: Option<&GpuType>,
     force: bool,
 ) -> Result<(), Error> {
     let node = host.name();
@@ -152,21 +172,23 @@ pub(crate) fn fits(
         );
         return Err(error.hint("--force moves it"));
     }
-    let there = host.kinds();
-    if let Some(written) = written.filter(|_| !force)
-        && let Some(other) = there.iter().find(|kind| !kind.matches(written))
+    let current_types = host.kinds();
+    if let Some(declared) = declared.filter(|_| !force)
+        && let Some(other) = current_types
+            .iter()
+            .find(|gpu_type| !gpu_type.matches(declared))
     {
         let message =
-            format!("node `{node}` has {other} by its labels, but the file says {written}");
+            format!("node `{node}` has {other} by its labels, but the file says {declared}");
         return Err(Error::new(ErrorName::LabelConflict, message)
             .hint("--force writes the value of the file"));
     }
-    let kinds = written.map_or(there, |kind| vec![kind.clone()]);
-    if let Some(kind) = kinds.iter().find(|kind| !pool.allows(kind)) {
+    let types = declared.map_or(current_types, |gpu_type| vec![gpu_type.clone()]);
+    if let Some(gpu_type) = types.iter().find(|gpu_type| !pool.allows(gpu_type)) {
         let error = Error::new(
             ErrorName::GpuTypeNotAllowed,
             format!(
-                "node `{node}` has {kind}, which pool `{}` does not allow",
+                "node `{node}` has {gpu_type}, which pool `{}` does not allow",
                 pool.name
             ),
         );

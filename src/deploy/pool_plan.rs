@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::deploy::pool_labels::{find, fits, taken_over};
+use crate::deploy::pool_labels::{check_node, find_node, labels_for_pool};
 use crate::deploy::pool_taints::{self, TaintChange};
 use gpuctl_cluster::Connection;
 use gpuctl_core::error::Error;
@@ -25,9 +25,9 @@ pub(crate) fn definition(pool: &Pool) -> PoolDefinition {
 
 /// The changes that create or update a pool.
 pub(crate) struct PoolPlan {
-    pub wanted: PoolDefinition,
+    pub desired: PoolDefinition,
     /// The stored definition.
-    pub before: Option<PoolDefinition>,
+    pub stored: Option<PoolDefinition>,
     /// Labels that differ from the wanted ones.
     pub steps: Vec<LabelChange>,
     /// Taints that differ from the wanted ones.
@@ -39,32 +39,32 @@ pub(crate) struct PoolPlan {
 
 impl PoolPlan {
     /// The definition as it will be written.
-    pub(crate) fn after(&self) -> PoolDefinition {
-        let before = self.before.clone().unwrap_or_default();
-        before.changed_to(&self.wanted)
+    pub(crate) fn new_definition(&self) -> PoolDefinition {
+        let stored = self.stored.clone().unwrap_or_default();
+        stored.changed_to(&self.desired)
     }
 
     /// Returns true if nothing has to change.
     pub(crate) fn is_done(&self) -> bool {
-        self.before.as_ref() == Some(&self.after())
+        self.stored.as_ref() == Some(&self.new_definition())
             && self.steps.is_empty()
             && self.taints.is_empty()
     }
 
     /// Plans from the file alone, using only the names of its nodes.
-    pub(crate) fn without_nodes(pool: &Pool, before: Option<PoolDefinition>) -> Self {
+    pub(crate) fn without_nodes(pool: &Pool, stored: Option<PoolDefinition>) -> Self {
         let labels = pool
             .nodes
             .iter()
             .map(|node| (node.name.value.clone(), BTreeMap::new()))
             .collect();
-        let wanted = PoolDefinition {
+        let desired = PoolDefinition {
             labels,
             ..definition(pool)
         };
         Self {
-            wanted,
-            before,
+            desired,
+            stored,
             steps: Vec::new(),
             taints: Vec::new(),
             missing: Vec::new(),
@@ -79,7 +79,7 @@ pub(crate) struct LabelChange {
     pub key: String,
     pub value: String,
     /// The current value.
-    pub before: Option<String>,
+    pub current: Option<String>,
 }
 
 /// Reads the nodes of a pool and its definition, and compares both with the file.
@@ -89,45 +89,45 @@ pub(crate) async fn plan(
     force: bool,
 ) -> Result<PoolPlan, Error> {
     let name = &pool.name.value;
-    let (stock, before) = futures::future::try_join(
+    let (snapshot, stored) = futures::future::try_join(
         connection.inventory().snapshot(),
         connection.pools().get(name),
     )
     .await?;
     // A pool without nodes in its file can be written without the right to list nodes.
-    let stock = if pool.nodes.is_empty() {
-        stock
+    let snapshot = if pool.nodes.is_empty() {
+        snapshot
     } else {
-        stock.listed()?
+        snapshot.listed()?
     };
-    let inventory = stock.inventory;
-    let before = before.map(|known| known.pool);
-    let mut wanted = definition(pool);
+    let inventory = snapshot.inventory;
+    let stored = stored.map(|stored| stored.pool);
+    let mut desired = definition(pool);
     let (mut missing, mut steps) = (Vec::new(), Vec::new());
     for node in &pool.nodes {
-        let Some(host) = find(&inventory, &node.name.value) else {
+        let Some(host) = find_node(&inventory, &node.name.value) else {
             missing.push(node.name.value.clone());
             continue;
         };
-        let kind = node.gpu_type.as_ref();
-        fits(host, &wanted, kind, force)?;
-        let mut labels = taken_over(connection, host, name).await?;
-        if let Some(kind) = kind {
-            note_type(&kind.to_string(), host, before.as_ref(), &mut labels);
+        let gpu_type = node.gpu_type.as_ref();
+        check_node(host, &desired, gpu_type, force)?;
+        let mut labels = labels_for_pool(connection, host, name).await?;
+        if let Some(gpu_type) = gpu_type {
+            note_type(&gpu_type.to_string(), host, stored.as_ref(), &mut labels);
         }
         steps.extend(label_changes(&node.name.value, host, &labels));
-        wanted.labels.insert(node.name.value.clone(), labels);
+        desired.labels.insert(node.name.value.clone(), labels);
     }
-    let after = before.clone().unwrap_or_default().changed_to(&wanted);
-    let taints = pool_taints::missing(
+    let after = stored.clone().unwrap_or_default().changed_to(&desired);
+    let taints = pool_taints::changes(
         &after,
-        &wanted,
-        before.as_ref().is_some_and(|before| before.exclusive),
+        &desired,
+        stored.as_ref().is_some_and(|stored| stored.exclusive),
         &inventory,
     );
     Ok(PoolPlan {
-        wanted,
-        before,
+        desired,
+        stored,
         steps,
         taints,
         missing,
@@ -137,17 +137,22 @@ pub(crate) async fn plan(
 
 /// Adds the label of the GPU type, unless the node already has it: in that case others set it, and
 /// it stays when the pool is deleted.
-fn note_type(kind: &str, host: &NodeUsage, before: Option<&PoolDefinition>, labels: &mut Notes) {
+fn note_type(
+    gpu_type: &str,
+    host: &NodeUsage,
+    stored: Option<&PoolDefinition>,
+    labels: &mut Notes,
+) {
     let key = TYPE_LABELS[0];
     let current = host.details.node.labels.get(key);
-    if current.is_some_and(|current| current == kind) {
+    if current.is_some_and(|current| current == gpu_type) {
         return;
     }
-    let recorded = || before?.labels.get(host.name())?.get(key).cloned();
-    let earlier = labels.get(key).cloned().or_else(recorded);
+    let recorded = || stored?.labels.get(host.name())?.get(key).cloned();
+    let previous = labels.get(key).cloned().or_else(recorded);
     let note = Noted {
-        value: kind.to_owned(),
-        before: earlier.map_or_else(|| current.cloned(), |noted| noted.before),
+        value: gpu_type.to_owned(),
+        before: previous.map_or_else(|| current.cloned(), |previous| previous.before),
     };
     labels.insert(key.to_owned(), note);
 }
@@ -162,7 +167,7 @@ fn label_changes(node: &str, host: &NodeUsage, labels: &Notes) -> Vec<LabelChang
             node: node.to_owned(),
             key: key.clone(),
             value: note.value.clone(),
-            before: current.get(key).cloned(),
+            current: current.get(key).cloned(),
         })
         .collect()
 }

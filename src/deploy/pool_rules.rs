@@ -14,12 +14,12 @@ use gpuctl_manifest::spec::{Document, JobDocument};
 pub(super) type JobsOfPools = OncePer<Result<Rc<Selection>, Failure>>;
 
 /// Refuses a job that its pool does not accept. Returns warnings about what could not be checked.
-/// `beside` is the number of other jobs submitted to the pool with it.
+/// `other_jobs` is the number of other jobs submitted to the pool with it.
 pub(super) async fn check(
     connection: &Connection,
     plan: &Plan,
     pools: Option<&[PoolDefinition]>,
-    beside: usize,
+    other_jobs: usize,
     jobs_of_pools: &JobsOfPools,
 ) -> Result<Vec<String>, Error> {
     let Document::Job(job) = &plan.input.document else {
@@ -42,17 +42,17 @@ pub(super) async fn check(
     let jobs = if definition.max_jobs.is_some() {
         count_jobs(connection, &pool.value, plan, jobs_of_pools, &mut warnings)
             .await?
-            .map_or(0, |others| others + beside)
+            .map_or(0, |others| others + other_jobs)
     } else {
         0
     };
     let gpus = GpuCount(job.resources.gpu.into()) * u64::from(pods_in_all(job));
     match definition.refuses(gpus, plan.rendered.choice.gpu_type.as_ref(), jobs) {
-        Some(refused) => Err(Error::new(
-            ErrorName::reported(ErrorKind::Request, refused.name),
-            refused.message,
+        Some(refusal) => Err(Error::new(
+            ErrorName::reported(ErrorKind::Request, refusal.name),
+            refusal.message,
         )
-        .hint(refused.hint)),
+        .hint(refusal.hint)),
         None => Ok(warnings),
     }
 }
@@ -65,12 +65,12 @@ async fn count_jobs(
     jobs_of_pools: &JobsOfPools,
     warnings: &mut Vec<String>,
 ) -> Result<Option<usize>, Error> {
-    let wanted = JobFilter {
+    let selector = JobFilter {
         pool: Some(pool.to_owned()),
         ..JobFilter::default()
     };
-    let read = async || connection.jobs().list(&wanted).await.map(Rc::new);
-    let selection = match jobs_of_pools.get(pool, read).await {
+    let list = async || connection.jobs().list(&selector).await.map(Rc::new);
+    let selection = match jobs_of_pools.get(pool, list).await {
         Err(failure) if failure.is_forbidden() => {
             warnings.push(format!(
                 "you may not list jobs, so the number of jobs in pool `{pool}` was not checked"
@@ -86,9 +86,9 @@ async fn count_jobs(
     }
     // A job that is applied again must not count twice.
     let name = job(&plan.input).map(JobDocument::id);
-    let is_same =
+    let is_this_job =
         |other: &Job| name == Some(other.name.as_str()) && other.namespace == plan.target.namespace;
-    let counts = |other: &&Job| !other.owner_is_gone && !State::of(other).status.is_final();
-    let others = selection.jobs.iter().filter(|other| !is_same(other));
-    Ok(Some(others.filter(counts).count()))
+    let is_counted = |other: &&Job| !other.owner_is_gone && !State::of(other).status.is_final();
+    let others = selection.jobs.iter().filter(|other| !is_this_job(other));
+    Ok(Some(others.filter(is_counted).count()))
 }

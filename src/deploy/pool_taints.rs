@@ -12,13 +12,13 @@ use gpuctl_core::model::{Inventory, Node, NodeUsage, PoolDefinition};
 pub(crate) struct TaintChange {
     pub node: String,
     /// The pool that may use the node from now on; `None` if every job may.
-    pub wanted: Option<String>,
+    pub desired: Option<String>,
     /// The pool that may use it now.
-    pub before: Option<String>,
+    pub current: Option<String>,
 }
 
 /// Returns the pool that has exclusive use of a node.
-pub(crate) fn taken_by(node: &Node) -> Option<&str> {
+pub(crate) fn exclusive_pool(node: &Node) -> Option<&str> {
     let taint = node
         .taints
         .iter()
@@ -26,38 +26,40 @@ pub(crate) fn taken_by(node: &Node) -> Option<&str> {
     taint.and_then(|taint| taint.value.as_deref())
 }
 
-/// Compares the taints of a pool's nodes with its definition. `named` holds the nodes that the file
-/// lists; other nodes count only if they have its label. `was` is true if the pool was exclusive
-/// before; otherwise someone else set its taint, which stays.
-pub(crate) fn missing(
+/// Compares the taints of a pool's nodes with its definition. `file_pool` holds the nodes that the
+/// file lists; other nodes count only if they have its label. `was_exclusive` is true if the pool
+/// was exclusive before; otherwise someone else set its taint, which stays.
+pub(crate) fn changes(
     pool: &PoolDefinition,
-    named: &PoolDefinition,
-    was: bool,
+    file_pool: &PoolDefinition,
+    was_exclusive: bool,
     inventory: &Inventory,
 ) -> Vec<TaintChange> {
-    let wanted = pool.exclusive.then(|| pool.name.clone());
-    let is_named = |host: &NodeUsage| named.labels.contains_key(host.name());
-    let is_in = |host: &NodeUsage| is_named(host) || host.details.node.pool() == Some(&pool.name);
+    let desired = pool.exclusive.then(|| pool.name.clone());
+    let is_in_file = |host: &NodeUsage| file_pool.labels.contains_key(host.name());
+    let is_member =
+        |host: &NodeUsage| is_in_file(host) || host.details.node.pool() == Some(&pool.name);
     let hosts = inventory
         .hosts
         .iter()
-        .filter(|host| pool.labels.contains_key(host.name()) && is_in(host));
+        .filter(|host| pool.labels.contains_key(host.name()) && is_member(host));
     hosts
         .filter_map(|host| {
-            let before = taken_by(&host.details.node).map(ToOwned::to_owned);
-            let ours = before.as_ref().is_none_or(|there| {
-                if *there == pool.name {
-                    was
+            let current = exclusive_pool(&host.details.node).map(ToOwned::to_owned);
+            let is_managed = current.as_ref().is_none_or(|current| {
+                if *current == pool.name {
+                    was_exclusive
                 } else {
-                    is_named(host)
+                    is_in_file(host)
                 }
             });
             let change = TaintChange {
                 node: host.name().to_owned(),
-                wanted: wanted.clone(),
-                before,
+                desired: desired.clone(),
+                current,
             };
-            (change.wanted != change.before && (wanted.is_some() || ours)).then_some(change)
+            (change.desired != change.current && (desired.is_some() || is_managed))
+                .then_some(change)
         })
         .collect()
 }
@@ -66,12 +68,12 @@ pub(crate) fn missing(
 pub(crate) async fn write(
     connection: &Connection,
     change: &TaintChange,
-    back: bool,
+    revert: bool,
 ) -> Result<(), Error> {
-    let (from, to) = if back {
-        (&change.wanted, &change.before)
+    let (from, to) = if revert {
+        (&change.desired, &change.current)
     } else {
-        (&change.before, &change.wanted)
+        (&change.current, &change.desired)
     };
     match connection
         .nodes()

@@ -2,7 +2,7 @@
 //! first, so that deleting the pool can remove it.
 
 use crate::deploy::events::{DeployEvent, Reporter};
-use crate::deploy::pool_labels::{find, leave_other, set_label};
+use crate::deploy::pool_labels::{find_node, leave_previous_pool, set_label};
 use crate::deploy::pool_plan::{PoolPlan, plan};
 use crate::deploy::pool_taints;
 use gpuctl_cluster::{Connection, LabelOverwrite, PoolNamespace};
@@ -31,23 +31,23 @@ pub(crate) struct PoolOptions {
 pub(crate) async fn create(
     connection: &Connection,
     pool: &Pool,
-    how: PoolOptions,
+    options: PoolOptions,
     reporter: &dyn Reporter,
 ) -> Result<Made, Error> {
     let name = &pool.name.value;
-    let plan = plan(connection, pool, how.force).await?;
-    refuse_partial(&plan.missing, how, reporter)?;
-    let made = |status, message| Made {
+    let plan = plan(connection, pool, options.force).await?;
+    refuse_partial(&plan.missing, options, reporter)?;
+    let result = |status, message| Made {
         kind: "pool",
         name: name.clone(),
         status,
         message,
-        dry_run: how.dry_run,
+        dry_run: options.dry_run,
     };
     if plan.is_done() {
-        return Ok(made("unchanged", "matches the file".to_owned()));
+        return Ok(result("unchanged", "matches the file".to_owned()));
     }
-    if plan.before.is_some() && !how.force && !how.change {
+    if plan.stored.is_some() && !options.force && !options.change {
         let error = Error::new(
             ErrorName::AlreadyExists,
             format!("pool `{name}` already exists and differs from the file"),
@@ -56,39 +56,39 @@ pub(crate) async fn create(
             "--force changes it; `gpuctl add node NODE --pool {name}` adds nodes"
         )));
     }
-    let (status, verb) = if plan.before.is_some() {
+    let (status, verb) = if plan.stored.is_some() {
         ("updated", "changed, now")
     } else {
         ("created", "created")
     };
-    let nodes = count(plan.after().labels.len() as u64, "node");
-    if how.dry_run {
-        return Ok(made(status, format!("would be {verb} with {nodes}")));
+    let nodes = count(plan.new_definition().labels.len() as u64, "node");
+    if options.dry_run {
+        return Ok(result(status, format!("would be {verb} with {nodes}")));
     }
-    write(connection, &plan, how, reporter).await?;
+    write(connection, &plan, options, reporter).await?;
     // After the writes above, because their rollback must leave the previous pool intact.
     for node in &pool.nodes {
-        if let Some(host) = find(&plan.inventory, &node.name.value) {
-            leave_other(connection, host, name).await?;
+        if let Some(host) = find_node(&plan.inventory, &node.name.value) {
+            leave_previous_pool(connection, host, name).await?;
         }
     }
     publish(connection, true, reporter).await;
-    if plan.wanted.exclusive && plan.before.is_some_and(|before| !before.exclusive) {
+    if plan.desired.exclusive && plan.stored.is_some_and(|before| !before.exclusive) {
         reporter.note(
             "jobs that an earlier version created do not tolerate the taint of the pool: \
              their new pods stay pending",
         );
     }
-    Ok(made(status, format!("{verb} with {nodes}")))
+    Ok(result(status, format!("{verb} with {nodes}")))
 }
 
 /// Fails if nodes of the file do not exist, or warns about each with `--keep-partial`.
 fn refuse_partial(
     missing: &[String],
-    how: PoolOptions,
+    options: PoolOptions,
     reporter: &dyn Reporter,
 ) -> Result<(), Error> {
-    if !missing.is_empty() && !how.keep_partial {
+    if !missing.is_empty() && !options.keep_partial {
         let message = format!(
             "there is no node {}; nothing was written",
             missing.join(", ")
@@ -113,38 +113,38 @@ fn refuse_partial(
 async fn write(
     connection: &Connection,
     plan: &PoolPlan,
-    how: PoolOptions,
+    options: PoolOptions,
     reporter: &dyn Reporter,
 ) -> Result<(), Error> {
-    tell_home(
-        connection.pools().ensure_home(how.private).await?,
-        how.private,
+    report_namespace_access(
+        connection.pools().ensure_home(options.private).await?,
+        options.private,
         reporter,
     );
-    let wanted = &plan.wanted;
-    if plan.before.is_some() {
+    let desired = &plan.desired;
+    if plan.stored.is_some() {
         connection
             .pools()
-            .change(&wanted.name, |pool| *pool = pool.changed_to(wanted))
+            .change(&desired.name, |pool| *pool = pool.changed_to(desired))
             .await?;
-    } else if !connection.pools().add(wanted).await? {
+    } else if !connection.pools().add(desired).await? {
         let message = format!(
             "pool `{}` was created by another user in the meantime",
-            wanted.name
+            desired.name
         );
         return Err(Error::new(ErrorName::AlreadyExists, message));
     }
     let (mut labelled, mut tainted) = (0, 0);
-    let written = async {
+    let writes = async {
         for step in &plan.steps {
-            let over = if how.force {
+            let overwrite = if options.force {
                 LabelOverwrite::Anything
             } else {
                 // `Only` fails if the label has changed since it was read, so that a concurrent
                 // change is not overwritten.
-                LabelOverwrite::Only(step.before.as_deref())
+                LabelOverwrite::Only(step.current.as_deref())
             };
-            set_label(connection, &step.node, &step.key, &step.value, over).await?;
+            set_label(connection, &step.node, &step.key, &step.value, overwrite).await?;
             labelled += 1;
         }
         for taint in &plan.taints {
@@ -153,25 +153,25 @@ async fn write(
         }
         Ok::<_, Error>(())
     };
-    let Err(error) = written.await else {
+    let Err(error) = writes.await else {
         return Ok(());
     };
-    let left = take_back(connection, plan, labelled, tainted).await;
-    let error = error.during(format!("pool `{}` could not be created", wanted.name));
-    Err(match left.is_empty() {
+    let leftovers = roll_back(connection, plan, labelled, tainted).await;
+    let error = error.during(format!("pool `{}` could not be created", desired.name));
+    Err(match leftovers.is_empty() {
         true => error.cause("everything created before was removed again"),
-        false => error.cause(format!("still there: {}", left.join(", "))),
+        false => error.cause(format!("still there: {}", leftovers.join(", "))),
     })
 }
 
 /// Reports which users may read the definitions.
-pub(crate) fn tell_home(home: PoolNamespace, private: bool, reporter: &dyn Reporter) {
+pub(crate) fn report_namespace_access(home: PoolNamespace, private: bool, reporter: &dyn Reporter) {
     match home {
         PoolNamespace::Read => reporter.note(
             "every user may read pools and the site's defaults in namespace gpuctl-system \
              (--private prevents that)",
         ),
-        PoolNamespace::Unread if !private => reporter.tell(DeployEvent::Lack(
+        PoolNamespace::Unread if !private => reporter.report(DeployEvent::MissingRight(
             "you may not create roles: other users cannot read the definitions of pools in \
              namespace gpuctl-system",
         )),
@@ -181,44 +181,44 @@ pub(crate) fn tell_home(home: PoolNamespace, private: bool, reporter: &dyn Repor
 
 /// Reverts the first `labelled` labels and `tainted` taints, newest first, and the definition.
 /// Returns the names of what could not be reverted.
-async fn take_back(
+async fn roll_back(
     connection: &Connection,
     plan: &PoolPlan,
     labelled: usize,
     tainted: usize,
 ) -> Vec<String> {
-    let wanted = &plan.wanted;
-    let mut left = Vec::new();
+    let desired = &plan.desired;
+    let mut leftovers = Vec::new();
     for taint in plan.taints[..tainted].iter().rev() {
         if pool_taints::write(connection, taint, true).await.is_err() {
-            left.push(format!("{}: taint {POOL_LABEL}", taint.node));
+            leftovers.push(format!("{}: taint {POOL_LABEL}", taint.node));
         }
     }
     for step in plan.steps[..labelled].iter().rev() {
-        let ours = LabelOverwrite::Only(Some(&step.value));
+        let own_value = LabelOverwrite::Only(Some(&step.value));
         if connection
             .nodes()
-            .set_label(&step.node, &step.key, step.before.as_deref(), ours)
+            .set_label(&step.node, &step.key, step.current.as_deref(), own_value)
             .await
             .is_err()
         {
-            left.push(format!("{}: {}", step.node, step.key));
+            leftovers.push(format!("{}: {}", step.node, step.key));
         }
     }
-    let definition = match &plan.before {
-        Some(before) => connection
+    let is_reverted = match &plan.stored {
+        Some(stored) => connection
             .pools()
-            .change(&wanted.name, |pool| {
-                *pool = pool.changed_back(wanted, before);
+            .change(&desired.name, |pool| {
+                *pool = pool.changed_back(desired, stored);
             })
             .await
             .is_ok(),
-        None => connection.pools().remove(&wanted.name, None).await.is_ok(),
+        None => connection.pools().remove(&desired.name, None).await.is_ok(),
     };
-    if !definition {
-        left.push(format!("the definition of pool {}", wanted.name));
+    if !is_reverted {
+        leftovers.push(format!("the definition of pool {}", desired.name));
     }
-    left
+    leftovers
 }
 
 /// Publishes the facts about nodes that other users need. A failure is only a warning, because the
@@ -232,7 +232,11 @@ pub(crate) async fn publish(connection: &Connection, begin: bool, reporter: &dyn
 }
 
 /// The error for a pool that does not exist.
-pub(crate) async fn missing(name: &str, inventory: &Inventory, connection: &Connection) -> Error {
+pub(crate) async fn pool_not_found(
+    name: &str,
+    inventory: &Inventory,
+    connection: &Connection,
+) -> Error {
     let defined = connection.pools().list().await.unwrap_or_default();
     let mut names: Vec<&str> = inventory
         .pools()
@@ -246,7 +250,7 @@ pub(crate) async fn missing(name: &str, inventory: &Inventory, connection: &Conn
         format!("there is no pool `{name}`"),
     );
     match gpuctl_manifest::spec::nearest(name, &names) {
-        Some(near) => error.hint(format!("did you mean `{near}`?")),
+        Some(suggestion) => error.hint(format!("did you mean `{suggestion}`?")),
         None if names.is_empty() => error.hint("there is none yet: gpuctl create -f pool.yaml"),
         None => error.hint(format!("available: {}", names.join(", "))),
     }

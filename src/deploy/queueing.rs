@@ -34,7 +34,7 @@ pub(super) struct Queueing<'c> {
 }
 
 impl<'c> Queueing<'c> {
-    pub(super) async fn of(connection: &'c Connection) -> Result<Self, Failure> {
+    pub(super) async fn read(connection: &'c Connection) -> Result<Self, Failure> {
         Ok(Self {
             connection,
             served: connection.queues().served().await?,
@@ -43,7 +43,7 @@ impl<'c> Queueing<'c> {
     }
 
     /// Returns true if the job names a queue or is a training on several nodes.
-    pub(super) fn concerns(job: &JobDocument) -> bool {
+    pub(super) fn is_needed_for(job: &JobDocument) -> bool {
         job.queue.is_some() || is_gang(job) && job.training.gang != GangWish::None
     }
 
@@ -81,15 +81,17 @@ impl<'c> Queueing<'c> {
     async fn find(
         &self,
         queue: &str,
-        wanted: Option<QueueSystem>,
+        requested: Option<QueueSystem>,
         namespace: &str,
         choice: &mut QueueChoice,
     ) -> Result<(), Error> {
-        if let Some(wanted) = wanted.filter(|wanted| self.served.version_of(*wanted).is_none()) {
+        if let Some(requested) =
+            requested.filter(|requested| self.served.version_of(*requested).is_none())
+        {
             let message = format!(
                 "`job.queue_system: {}` names {}, but this cluster does not serve it",
-                wanted.word(),
-                wanted.name()
+                requested.word(),
+                requested.name()
             );
             let error = Error::new(
                 ErrorName::reported(ErrorKind::Specification, "QueueNotServed"),
@@ -100,40 +102,47 @@ impl<'c> Queueing<'c> {
         let systems: Vec<QueueSystem> = self
             .served
             .systems()
-            .filter(|system| wanted.is_none_or(|wanted| wanted == *system))
+            .filter(|system| requested.is_none_or(|requested| requested == *system))
             .collect();
         // Without any queue system, the renderer rejects the field.
         let Some(first) = systems.first().copied() else {
             return Ok(());
         };
-        let (mut having, mut unknown, mut there) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut with_queue, mut unreadable, mut without_queue) =
+            (Vec::new(), Vec::new(), Vec::new());
         for system in &systems {
             match self.names(*system, namespace).await? {
-                None => unknown.push(*system),
-                Some(names) if names.contains(queue) => having.push(*system),
-                Some(names) => there.push((*system, names)),
+                None => unreadable.push(*system),
+                Some(names) if names.contains(queue) => with_queue.push(*system),
+                Some(names) => without_queue.push((*system, names)),
             }
         }
         // Prefers a system that has the queue over one whose queues the user may not list.
-        choice.system = Some(having.first().or(unknown.first()).copied().unwrap_or(first));
-        match (having.as_slice(), unknown.as_slice()) {
+        choice.system = Some(
+            with_queue
+                .first()
+                .or(unreadable.first())
+                .copied()
+                .unwrap_or(first),
+        );
+        match (with_queue.as_slice(), unreadable.as_slice()) {
             ([_], []) => {}
-            ([one], [other, ..]) => choice.warnings.push(format!(
+            ([matching], [another, ..]) => choice.warnings.push(format!(
                 "assuming that queue `{queue}` belongs to {}, because you may not list queues of \
                  {}; set `job.queue_system` to choose",
-                one.name(),
-                other.name()
+                matching.name(),
+                another.name()
             )),
-            ([one, other, ..], _) => {
-                return Err(ambiguous(queue, *one, *other));
+            ([matching, another, ..], _) => {
+                return Err(ambiguous(queue, *matching, *another));
             }
-            ([], [unknown, ..]) => {
+            ([], [unreadable, ..]) => {
                 choice.warnings.push(format!(
                     "could not check whether queue `{queue}` exists: you may not list queues of {}",
-                    unknown.name()
+                    unreadable.name()
                 ));
             }
-            ([], []) => choice.missing = Some(missing(queue, namespace, &there)),
+            ([], []) => choice.missing = Some(queue_not_found(queue, namespace, &without_queue)),
         }
         Ok(())
     }
@@ -152,8 +161,8 @@ impl<'c> Queueing<'c> {
                 String::new()
             },
         );
-        if let Some(known) = self.names.borrow().get(&key) {
-            return Ok(known.clone());
+        if let Some(cached) = self.names.borrow().get(&key) {
+            return Ok(cached.clone());
         }
         let version = self.served.version_of(system).unwrap_or_default();
         let names = match self
@@ -179,38 +188,38 @@ impl<'c> Queueing<'c> {
         namespace: &str,
         choice: &mut QueueChoice,
     ) -> Result<Option<Gang>, Error> {
-        let of_queue = choice.system.map(|system| match system {
+        let queue_gang = choice.system.map(|system| match system {
             QueueSystem::Kueue => Gang::Kueue,
             QueueSystem::Volcano => Gang::Volcano,
         });
         Ok(match job.training.gang {
             // Volcano's queues admit only pod groups.
-            GangWish::None => of_queue.filter(|gang| *gang == Gang::Volcano),
-            GangWish::Kueue => match of_queue {
-                Some(Gang::Kueue) => of_queue,
-                Some(_) => return Err(conflict("kueue", QueueSystem::Volcano)),
+            GangWish::None => queue_gang.filter(|gang| *gang == Gang::Volcano),
+            GangWish::Kueue => match queue_gang {
+                Some(Gang::Kueue) => queue_gang,
+                Some(_) => return Err(gang_conflict("kueue", QueueSystem::Volcano)),
                 None => return Err(no_kueue_queue()),
             },
-            GangWish::Volcano if of_queue == Some(Gang::Kueue) => {
-                return Err(conflict("volcano", QueueSystem::Kueue));
+            GangWish::Volcano if queue_gang == Some(Gang::Kueue) => {
+                return Err(gang_conflict("volcano", QueueSystem::Kueue));
             }
-            GangWish::Native if of_queue == Some(Gang::Volcano) => {
-                return Err(conflict("native", QueueSystem::Volcano));
+            GangWish::Native if queue_gang == Some(Gang::Volcano) => {
+                return Err(gang_conflict("native", QueueSystem::Volcano));
             }
             GangWish::Volcano => match self.served.version_of(QueueSystem::Volcano) {
                 Some(_) => Some(Gang::Volcano),
-                None => return Err(not_served("volcano")),
+                None => return Err(gang_not_served("volcano")),
             },
             GangWish::Native if self.served.pod_groups.is_none() => {
-                return Err(not_served("native"));
+                return Err(gang_not_served("native"));
             }
-            GangWish::Native => self.native(),
-            GangWish::Auto if of_queue.is_some() => of_queue,
+            GangWish::Native => self.native_gang(),
+            GangWish::Auto if queue_gang.is_some() => queue_gang,
             GangWish::Auto if self.served.pod_groups.is_none() => None,
             // Without the right to create pod groups the submission would fail, so `auto` goes
             // without.
-            GangWish::Auto => match self.may_make_groups(namespace).await? {
-                true => self.native(),
+            GangWish::Auto => match self.may_create_pod_groups(namespace).await? {
+                true => self.native_gang(),
                 false => {
                     let message = "you may not create podgroups.scheduling.k8s.io, \
                                    so the pods are placed one by one";
@@ -221,11 +230,11 @@ impl<'c> Queueing<'c> {
         })
     }
 
-    fn native(&self) -> Option<Gang> {
+    fn native_gang(&self) -> Option<Gang> {
         self.served.pod_groups.clone().map(Gang::Native)
     }
 
-    async fn may_make_groups(&self, namespace: &str) -> Result<bool, Failure> {
+    async fn may_create_pod_groups(&self, namespace: &str) -> Result<bool, Failure> {
         let right = |verb| Right {
             place: RightScope::Namespace,
             group: "scheduling.k8s.io",
@@ -243,40 +252,41 @@ impl<'c> Queueing<'c> {
     }
 }
 
-fn specification_error(name: &'static str, message: String) -> Error {
+fn queue_error(name: &'static str, message: String) -> Error {
     Error::new(ErrorName::reported(ErrorKind::Specification, name), message)
 }
 
-fn ambiguous(queue: &str, one: QueueSystem, other: QueueSystem) -> Error {
+fn ambiguous(queue: &str, first: QueueSystem, second: QueueSystem) -> Error {
     let message = format!(
         "queue `{queue}` exists in {} and in {}",
-        one.name(),
-        other.name()
+        first.name(),
+        second.name()
     );
-    specification_error("QueueAmbiguous", message).hint(format!(
+    queue_error("QueueAmbiguous", message).hint(format!(
         "write `job.queue_system: {}` or `{}`",
-        one.word(),
-        other.word()
+        first.word(),
+        second.word()
     ))
 }
 
-fn not_served(wish: &str) -> Error {
-    let message = format!("`job.gang: {wish}` needs a scheduler that this cluster does not serve");
-    specification_error("GangNotServed", message)
+fn gang_not_served(requested: &str) -> Error {
+    let message =
+        format!("`job.gang: {requested}` needs a scheduler that this cluster does not serve");
+    queue_error("GangNotServed", message)
         .hint("omit `job.gang` to use the best scheduler of the cluster")
 }
 
-fn conflict(wish: &str, system: QueueSystem) -> Error {
+fn gang_conflict(requested: &str, system: QueueSystem) -> Error {
     let message = format!(
-        "`job.gang: {wish}` cannot be combined with a queue of {}",
+        "`job.gang: {requested}` cannot be combined with a queue of {}",
         system.name()
     );
-    specification_error("GangConflict", message).hint("omit `job.gang`")
+    queue_error("GangConflict", message).hint("omit `job.gang`")
 }
 
 fn no_kueue_queue() -> Error {
     let message = "`job.gang: kueue` needs a Kueue queue".to_owned();
-    specification_error("GangConflict", message)
+    queue_error("GangConflict", message)
         .hint("set `job.queue`; `gpuctl get queues` lists the queues")
 }
 
@@ -284,12 +294,16 @@ fn is_gang(job: &JobDocument) -> bool {
     job.kind == JobKind::Training && job.resources.node_count > 1
 }
 
-fn missing(queue: &str, namespace: &str, there: &[(QueueSystem, BTreeSet<String>)]) -> Error {
-    let place = match there {
+fn queue_not_found(
+    queue: &str,
+    namespace: &str,
+    queues: &[(QueueSystem, BTreeSet<String>)],
+) -> Error {
+    let scope = match queues {
         [(QueueSystem::Volcano, _)] => String::new(),
         _ => format!(" in namespace `{namespace}`"),
     };
-    let known: Vec<String> = there
+    let available: Vec<String> = queues
         .iter()
         .filter(|(_, names)| !names.is_empty())
         .map(|(system, names)| {
@@ -304,14 +318,14 @@ fn missing(queue: &str, namespace: &str, there: &[(QueueSystem, BTreeSet<String>
             )
         })
         .collect();
-    let known = if known.is_empty() {
+    let available = if available.is_empty() {
         "there are none".to_owned()
     } else {
-        known.join("; ")
+        available.join("; ")
     };
     let error = Error::new(
         ErrorName::reported(ErrorKind::NotFound, "QueueNotFound"),
-        format!("queue `{queue}` does not exist{place}; {known}"),
+        format!("queue `{queue}` does not exist{scope}; {available}"),
     );
     error.hint("gpuctl get queues")
 }

@@ -7,30 +7,35 @@ use gpuctl_core::model::QuotaUse;
 
 /// Reads the quotas of `-n`, or of all namespaces. Without the right to list all of them, reads the
 /// quotas of the current namespace, and returns the refusal too.
-async fn in_reach(connection: &Connection) -> Result<(Vec<QuotaUse>, Option<Failure>), Failure> {
-    let named = connection
+async fn readable_quotas(
+    connection: &Connection,
+) -> Result<(Vec<QuotaUse>, Option<Failure>), Failure> {
+    let explicit_namespace = connection
         .namespace_is_explicit
         .then_some(connection.namespace.as_str());
-    match connection.quotas().list(named).await {
-        Err(failure) if failure.is_forbidden() && named.is_none() => Ok((
+    match connection.quotas().list(explicit_namespace).await {
+        Err(failure) if failure.is_forbidden() && explicit_namespace.is_none() => Ok((
             connection
                 .quotas()
                 .list(Some(&connection.namespace))
                 .await?,
             Some(failure),
         )),
-        other => Ok((other?, None)),
+        quotas => Ok((quotas?, None)),
     }
 }
 
 /// Lists every part of a quota that `delete` would delete.
 pub(crate) async fn deletable(connection: &Connection, name: &str) -> Result<Vec<QuotaUse>, Error> {
-    let (mut all, unseen) = in_reach(connection).await?;
-    if all.iter().any(|quota| quota.quota.as_deref() == Some(name)) {
-        all.retain(|quota| quota.quota.as_deref() == Some(name));
-        return Ok(all);
+    let (mut quotas, list_failure) = readable_quotas(connection).await?;
+    if quotas
+        .iter()
+        .any(|quota| quota.quota.as_deref() == Some(name))
+    {
+        quotas.retain(|quota| quota.quota.as_deref() == Some(name));
+        return Ok(quotas);
     }
-    Err(unseen.map_or_else(|| missing(name, &all), Into::into))
+    Err(list_failure.map_or_else(|| missing(name, &quotas), Into::into))
 }
 
 /// Deletes a quota in the namespace of `-n`, or in every namespace. With `purge` it also deletes
@@ -42,56 +47,56 @@ pub(crate) async fn delete(
     ignore_not_found: bool,
     reporter: &dyn Reporter,
 ) -> Result<Option<String>, Error> {
-    let (all, unseen) = in_reach(connection).await?;
-    let ours: Vec<&QuotaUse> = all
+    let (quotas, list_failure) = readable_quotas(connection).await?;
+    let matching: Vec<&QuotaUse> = quotas
         .iter()
         .filter(|quota| quota.quota.as_deref() == Some(name))
         .collect();
-    if ours.is_empty() {
-        return match unseen {
+    if matching.is_empty() {
+        return match list_failure {
             Some(failure) => Err(failure.into()),
             None if ignore_not_found => Ok(None),
-            None => Err(missing(name, &all)),
+            None => Err(missing(name, &quotas)),
         };
     }
-    if unseen.is_some() {
-        let home = &connection.namespace;
-        reporter.tell(DeployEvent::Lack(&format!(
-            "you may not list quotas of all namespaces: it is deleted from `{home}` only"
+    if list_failure.is_some() {
+        let namespace = &connection.namespace;
+        reporter.report(DeployEvent::MissingRight(&format!(
+            "you may not list quotas of all namespaces: it is deleted from `{namespace}` only"
         )));
     }
-    let (mut spaces, mut gone, mut kept) = (Vec::new(), Vec::new(), Vec::new());
-    for quota in ours {
+    let (mut namespaces, mut deleted, mut kept) = (Vec::new(), Vec::new(), Vec::new());
+    for quota in matching {
         for part in connection.quotas().parts(&quota.namespace, name).await? {
             connection.quotas().remove_part(&part).await?;
         }
-        spaces.push(quota.namespace.clone());
+        namespaces.push(quota.namespace.clone());
         if purge {
             match connection
                 .namespaces()
                 .remove_empty(&quota.namespace)
                 .await?
             {
-                Namespace::Deleted => gone.push(quota.namespace.clone()),
+                Namespace::Deleted => deleted.push(quota.namespace.clone()),
                 Namespace::Kept(held) => kept.push(format!("{} has {held}", quota.namespace)),
                 Namespace::NotOurs => kept.push(format!("{} belongs to others", quota.namespace)),
             }
         }
     }
-    let mut message = format!("it applied in {}", spaces.join(", "));
-    for (what, names) in [
-        ("empty namespaces deleted", gone),
+    let mut message = format!("it applied in {}", namespaces.join(", "));
+    for (action, names) in [
+        ("empty namespaces deleted", deleted),
         ("namespaces kept", kept),
     ] {
         if !names.is_empty() {
-            message.push_str(&format!("; {what}: {}", names.join(", ")));
+            message.push_str(&format!("; {action}: {}", names.join(", ")));
         }
     }
     Ok(Some(message))
 }
 
-fn missing(name: &str, all: &[QuotaUse]) -> Error {
-    let names: Vec<&str> = all
+fn missing(name: &str, quotas: &[QuotaUse]) -> Error {
+    let names: Vec<&str> = quotas
         .iter()
         .filter_map(|quota| quota.quota.as_deref())
         .collect();
@@ -100,7 +105,7 @@ fn missing(name: &str, all: &[QuotaUse]) -> Error {
         format!("there is no quota `{name}` managed by gpuctl"),
     );
     match gpuctl_manifest::spec::nearest(name, &names) {
-        Some(near) => error.hint(format!("did you mean `{near}`?")),
+        Some(suggestion) => error.hint(format!("did you mean `{suggestion}`?")),
         None => error.hint("gpuctl get quotas"),
     }
 }

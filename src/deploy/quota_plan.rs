@@ -14,12 +14,12 @@ use gpuctl_manifest::spec::Quota;
 
 /// The namespaces that a quota creates, then the objects in them.
 pub(crate) struct QuotaPlan {
-    pub new: Vec<String>,
+    pub new_namespaces: Vec<String>,
     pub objects: Vec<Object>,
     /// Some of its objects exist.
     pub exists: bool,
     /// All existing objects match the file.
-    pub same: bool,
+    pub is_unchanged: bool,
     /// Objects that the file no longer declares.
     pub stale: Vec<QuotaPart>,
 }
@@ -28,31 +28,31 @@ pub(crate) struct QuotaPlan {
 /// exist. With `force`, it takes over fields that other managers set.
 pub(crate) async fn plan(
     connection: &Connection,
-    wanted: &Quota,
+    desired: &Quota,
     (change, force): (bool, bool),
     reporter: &dyn Reporter,
 ) -> Result<QuotaPlan, Error> {
-    let described = objects(connection, wanted, reporter).await?;
+    let declared = objects(connection, desired, reporter).await?;
     let stale = if change {
-        stale(connection, wanted, &described).await?
+        stale(connection, desired, &declared).await?
     } else {
         Vec::new()
     };
     let mut plan = QuotaPlan {
-        new: Vec::new(),
+        new_namespaces: Vec::new(),
         objects: Vec::new(),
         exists: !stale.is_empty(),
-        same: stale.is_empty(),
+        is_unchanged: stale.is_empty(),
         stale,
     };
-    for (space, objects) in described {
+    for (space, objects) in declared {
         if connection
             .writes()
             .live(&namespace(&space))
             .await?
             .is_none()
         {
-            plan.new.push(space.clone());
+            plan.new_namespaces.push(space.clone());
             plan.objects.extend(objects);
             continue;
         }
@@ -61,16 +61,16 @@ pub(crate) async fn plan(
                 plan.objects.push(object);
                 continue;
             };
-            let ours = live["metadata"]["labels"][MANAGED_BY] == MANAGED_BY_US;
-            if !(ours && change) {
-                return Err(already_exists(&object, &space, ours, &wanted.name));
+            let is_managed = live["metadata"]["labels"][MANAGED_BY] == MANAGED_BY_US;
+            if !(is_managed && change) {
+                return Err(already_exists(&object, &space, is_managed, &desired.name));
             }
             plan.exists = true;
             match connection.writes().effect(&object, force).await? {
                 Effect::Unchanged => {}
                 Effect::Conflict(fields) => return Err(conflict(&object, &fields)),
                 _ => {
-                    plan.same = false;
+                    plan.is_unchanged = false;
                     plan.objects.push(object);
                 }
             }
@@ -79,18 +79,18 @@ pub(crate) async fn plan(
     Ok(plan)
 }
 
-fn already_exists(object: &Object, space: &str, ours: bool, quota: &str) -> Error {
+fn already_exists(object: &Object, namespace: &str, is_managed: bool, quota: &str) -> Error {
     let kind = if object.kind() == "LimitRange" {
         "limit range"
     } else {
         "quota"
     };
     let message = format!(
-        "{kind} `{}` already exists in namespace `{space}`; nothing was written",
+        "{kind} `{}` already exists in namespace `{namespace}`; nothing was written",
         object.name()
     );
     let error = Error::new(ErrorName::AlreadyExists, message);
-    match ours {
+    match is_managed {
         true => error.hint(format!("gpuctl delete quota {quota} first")),
         false => error.hint("it was not created by gpuctl; choose another `quota.name`"),
     }
@@ -99,11 +99,11 @@ fn already_exists(object: &Object, space: &str, ours: bool, quota: &str) -> Erro
 /// Returns the resource names of whole GPUs in the cluster.
 async fn resources(
     connection: &Connection,
-    wanted: &Quota,
+    desired: &Quota,
     reporter: &dyn Reporter,
 ) -> Result<BTreeSet<String>, Error> {
     let mut resources = BTreeSet::new();
-    if wanted
+    if desired
         .namespaces
         .iter()
         .all(|(_, limits)| limits.gpu.is_none())
@@ -153,35 +153,35 @@ async fn resources(
 /// Renders the objects of a quota for each of its namespaces.
 pub(crate) async fn objects(
     connection: &Connection,
-    wanted: &Quota,
+    desired: &Quota,
     reporter: &dyn Reporter,
 ) -> Result<Vec<(String, Vec<Object>)>, Error> {
-    let resources = resources(connection, wanted, reporter).await?;
-    let of = |space: &str, limits| {
+    let resources = resources(connection, desired, reporter).await?;
+    let namespace_objects = |space: &str, limits| {
         quota(
-            &wanted.name,
-            wanted.description.as_deref(),
+            &desired.name,
+            desired.description.as_deref(),
             space,
             limits,
             &resources,
         )
     };
-    Ok(wanted
+    Ok(desired
         .namespaces
         .iter()
-        .map(|(space, limits)| (space.clone(), of(space, limits)))
+        .map(|(space, limits)| (space.clone(), namespace_objects(space, limits)))
         .collect())
 }
 
 /// Lists the objects of this quota that the file no longer needs.
 pub(crate) async fn stale(
     connection: &Connection,
-    wanted: &Quota,
-    described: &[(String, Vec<Object>)],
+    desired: &Quota,
+    declared: &[(String, Vec<Object>)],
 ) -> Result<Vec<QuotaPart>, Error> {
     let mut stale = Vec::new();
-    for (space, objects) in described {
-        let parts = connection.quotas().parts(space, &wanted.name).await?;
+    for (space, objects) in declared {
+        let parts = connection.quotas().parts(space, &desired.name).await?;
         stale.extend(
             parts
                 .into_iter()

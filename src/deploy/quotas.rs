@@ -23,29 +23,35 @@ pub(crate) struct QuotaOptions {
 /// Writes a quota into each of its namespaces, and creates the namespaces that do not exist.
 pub(crate) async fn create(
     connection: &Connection,
-    wanted: &Quota,
-    making: QuotaOptions,
+    desired: &Quota,
+    options: QuotaOptions,
     reporter: &dyn Reporter,
 ) -> Result<Made, Error> {
-    let dry_run = making.dry_run;
-    let plan = plan(connection, wanted, (making.change, making.force), reporter).await?;
-    let steps = plan.new.len() + plan.objects.len() + plan.stale.len();
-    let status = match (plan.same, steps, plan.exists) {
+    let dry_run = options.dry_run;
+    let plan = plan(
+        connection,
+        desired,
+        (options.change, options.force),
+        reporter,
+    )
+    .await?;
+    let steps = plan.new_namespaces.len() + plan.objects.len() + plan.stale.len();
+    let status = match (plan.is_unchanged, steps, plan.exists) {
         (true, 0, true) => "unchanged",
         (_, _, true) => "updated",
         _ => "created",
     };
     if !dry_run {
-        write(connection, wanted, plan, making).await?;
+        write(connection, desired, plan, options).await?;
     }
-    if making.change {
-        tell_elsewhere(connection, wanted, reporter).await;
+    if options.change {
+        warn_of_other_namespaces(connection, desired, reporter).await;
     }
-    let mut limits = wanted.namespaces.iter().map(|(_, limits)| limits);
+    let mut limits = desired.namespaces.iter().map(|(_, limits)| limits);
     if limits.any(|limits| limits.gpu.is_some()) {
         reporter.note("quotas do not count GPUs claimed through dynamic resource allocation");
     }
-    let spaces: Vec<&str> = wanted
+    let spaces: Vec<&str> = desired
         .namespaces
         .iter()
         .map(|(space, _)| space.as_str())
@@ -57,7 +63,7 @@ pub(crate) async fn create(
     };
     Ok(Made {
         kind: "quota",
-        name: wanted.name.clone(),
+        name: desired.name.clone(),
         status,
         message: format!("{verb} in {}", spaces.join(", ")),
         dry_run,
@@ -67,15 +73,15 @@ pub(crate) async fn create(
 /// Writes the namespaces and objects, then removes the objects that the file no longer declares.
 async fn write(
     connection: &Connection,
-    wanted: &Quota,
+    desired: &Quota,
     plan: QuotaPlan,
-    making: QuotaOptions,
+    options: QuotaOptions,
 ) -> Result<(), Error> {
-    let mut done = Vec::new();
-    let spaces = plan.new.iter().map(|space| namespace(space));
+    let mut created = Vec::new();
+    let spaces = plan.new_namespaces.iter().map(|space| namespace(space));
     for object in spaces.chain(plan.objects) {
         // Another manager may own the namespace, so its fields are never taken over.
-        let force = making.force && object.kind() != "Namespace";
+        let force = options.force && object.kind() != "Namespace";
         match connection.writes().apply_with(&object, false, force).await {
             Ok(applied) => {
                 let uid = applied
@@ -84,15 +90,15 @@ async fn write(
                     .and_then(|uid| uid.as_str())
                     .unwrap_or_default()
                     .to_owned();
-                done.extend(applied.created.then_some((object, uid)));
+                created.extend(applied.created.then_some((object, uid)));
             }
             Err(failure) => {
                 let error = Error::from(failure)
-                    .during(format!("quota `{}` could not be created", wanted.name));
-                return Err(if making.keep_partial {
+                    .during(format!("quota `{}` could not be created", desired.name));
+                return Err(if options.keep_partial {
                     error
                 } else {
-                    error.cause(take_back(connection, done).await)
+                    error.cause(roll_back(connection, created).await)
                 });
             }
         }
@@ -114,37 +120,41 @@ async fn write(
 
 /// Warns about other namespaces with a quota of this name. They may come from another file, so
 /// nothing there is deleted.
-pub(crate) async fn tell_elsewhere(
+pub(crate) async fn warn_of_other_namespaces(
     connection: &Connection,
-    wanted: &Quota,
+    desired: &Quota,
     reporter: &dyn Reporter,
 ) {
-    let Ok(all) = connection.quotas().list(None).await else {
+    let Ok(quotas) = connection.quotas().list(None).await else {
         return;
     };
-    for quota in all
+    for quota in quotas
         .iter()
-        .filter(|quota| quota.quota.as_ref() == Some(&wanted.name))
+        .filter(|quota| quota.quota.as_ref() == Some(&desired.name))
     {
         let space = &quota.namespace;
-        if wanted.namespaces.iter().all(|(own, _)| own != space) {
+        if desired
+            .namespaces
+            .iter()
+            .all(|(declared, _)| declared != space)
+        {
             reporter.warn(&format!(
                 "quota `{0}` also applies in {space}, which the file does not name; `gpuctl delete \
                  quota {0} -n {space}` removes it there",
-                wanted.name
+                desired.name
             ));
         }
     }
 }
 
 /// Removes the created objects, newest first, and describes what could not be removed.
-async fn take_back(connection: &Connection, done: Vec<(Object, String)>) -> String {
-    let mut left = Vec::new();
-    for (object, uid) in done.into_iter().rev() {
+async fn roll_back(connection: &Connection, created: Vec<(Object, String)>) -> String {
+    let mut leftovers = Vec::new();
+    for (object, uid) in created.into_iter().rev() {
         // The UID protects an object that someone else has created again under this name.
         let deletion = Deletion::with_uid(&uid);
         if connection.writes().delete(&object, deletion).await.is_err() {
-            left.push(format!(
+            leftovers.push(format!(
                 "{} {}/{}",
                 object.kind(),
                 object.namespace().unwrap_or_default(),
@@ -152,9 +162,9 @@ async fn take_back(connection: &Connection, done: Vec<(Object, String)>) -> Stri
             ));
         }
     }
-    if left.is_empty() {
+    if leftovers.is_empty() {
         "everything created before was removed again".to_owned()
     } else {
-        format!("still there: {}", left.join(", "))
+        format!("still there: {}", leftovers.join(", "))
     }
 }

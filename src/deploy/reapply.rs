@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::deploy::defaults::replaced;
-use crate::deploy::errors::{conflicting, in_the_way, lost_companion};
+use crate::deploy::errors::{conflict_error, obstacle_error, supervisor_error};
 use crate::deploy::plan::Plan;
 use gpuctl_cluster::{Connection, Effect, Effects, Obstacle, SITE_DEFAULTS_WAIT};
 use gpuctl_core::error::{Error, ErrorName};
@@ -50,7 +50,7 @@ pub(crate) struct ApplyOptions {
 pub(crate) async fn reapply(
     plan: &mut Plan,
     job: Option<Job>,
-    how: ApplyOptions,
+    options: ApplyOptions,
     warnings: &mut Vec<String>,
     connection: &Connection,
 ) -> Result<Option<(Action, Value)>, Error> {
@@ -64,16 +64,16 @@ pub(crate) async fn reapply(
     }
     // The job exists, but not with the kind of owner that the document renders.
     let Some(live) = connection.writes().live_owner(&plan.rendered).await? else {
-        if !how.replace {
-            return Err(other_owner(plan, &job));
+        if !options.replace {
+            return Err(kind_conflict(plan, &job));
         }
         // The new owner is of another kind, so the API server checks it like a new job.
-        let judged = connection
+        let verdict = connection
             .writes()
-            .judge_pod(&plan.rendered, how.dry_run)
+            .judge_pod(&plan.rendered, options.dry_run)
             .await;
-        is_well(judged, plan, warnings)?;
-        is_well(
+        check_verdict(verdict, plan, warnings)?;
+        check_verdict(
             connection.writes().judge_all(&plan.rendered).await,
             plan,
             warnings,
@@ -81,54 +81,51 @@ pub(crate) async fn reapply(
         return Ok(Some((Action::Replace(Box::new(job)), Value::Null)));
     };
     let comparison = Comparison {
-        force: how.force,
-        renew: how.replace,
-        dry_run: how.dry_run,
+        force: options.force,
+        renew: options.replace,
+        dry_run: options.dry_run,
     };
     let effects = compare(plan, &live, comparison, warnings, connection).await?;
     report_waiting(&effects, &job, plan, warnings);
     let masks = masks(&plan.rendered, &live);
-    if let Some(error) = conflicting(&effects) {
+    if let Some(error) = conflict_error(&effects) {
         return Err(error);
     }
-    let fixed: Vec<FixedFields> = effects.objects.iter().filter_map(fixed_fields).collect();
+    let fixed_fields: Vec<FixedFields> = effects.objects.iter().filter_map(fixed_fields).collect();
     // A kept claim holds data, so not even `--replace` deletes it.
-    if let Some(claim) = fixed.iter().find(|one| one.object.kept) {
-        return Err(fixed_claim(claim, &job, &masks));
+    if let Some(claim) = fixed_fields.iter().find(|field| field.object.kept) {
+        return Err(claim_conflict(claim, &job, &masks));
     }
-    if fixed.is_empty() || effects.same_source {
-        if let Some(error) = lost_companion(&effects, plan) {
+    if fixed_fields.is_empty() || effects.same_source {
+        if let Some(error) = supervisor_error(&effects, plan) {
             return Err(error);
         }
-        return Ok(Some((in_place(effects), live)));
+        return Ok(Some((action_in_place(effects), live)));
     }
-    if how.replace {
-        is_well(
+    if options.replace {
+        check_verdict(
             connection.writes().judge_owner(&plan.rendered).await,
             plan,
             warnings,
         )?;
         return Ok(Some((Action::Replace(Box::new(job)), live)));
     }
-    Err(immutable(&job, &fixed, &masks))
+    Err(immutable_error(&job, &fixed_fields, &masks))
 }
 
 /// Changes to fields of an object that are immutable in the API server.
 struct FixedFields<'e> {
     object: &'e Object,
     live: &'e Value,
-    wanted: &'e Value,
+    desired: &'e Value,
 }
 
 fn fixed_fields((object, effect): &(Object, Effect)) -> Option<FixedFields<'_>> {
     match effect {
-        Effect::Immutable {
-            live,
-            desired: wanted,
-        } => Some(FixedFields {
+        Effect::Immutable { live, desired } => Some(FixedFields {
             object,
             live,
-            wanted,
+            desired,
         }),
         _ => None,
     }
@@ -136,10 +133,10 @@ fn fixed_fields((object, effect): &(Object, Effect)) -> Option<FixedFields<'_>> 
 
 /// Decides between a change and none for a job that needs no replacement. Facts about the nodes may
 /// have changed since the submission, so differences in immutable fields alone are not a change.
-fn in_place(effects: Effects) -> Action {
-    let idle =
+fn action_in_place(effects: Effects) -> Action {
+    let is_unchanged =
         |(_, effect): &(_, Effect)| matches!(effect, Effect::Unchanged | Effect::Immutable { .. });
-    if effects.stale.is_empty() && effects.objects.iter().all(idle) {
+    if effects.stale.is_empty() && effects.objects.iter().all(is_unchanged) {
         Action::Nothing
     } else {
         Action::Change(effects)
@@ -165,7 +162,7 @@ fn report_waiting(effects: &Effects, job: &Job, plan: &mut Plan, warnings: &mut 
 }
 
 /// The error for a job whose owner has another kind than the document renders.
-fn other_owner(plan: &Plan, job: &Job) -> Error {
+fn kind_conflict(plan: &Plan, job: &Job) -> Error {
     let kind = plan.input.document.kind();
     let message = if job.kind.word() == kind {
         let nodes = count(job.group_size.max(1).into(), "node");
@@ -181,20 +178,20 @@ fn other_owner(plan: &Plan, job: &Job) -> Error {
         )
     };
     let error = Error::new(ErrorName::KindConflict, message);
-    error.cause(lost(job)).hint(format!(
+    error.cause(replacement_loss(job)).hint(format!(
         "`--replace` deletes it first, or run `gpuctl delete job {}/{}`",
         job.namespace, job.name
     ))
 }
 
 /// The error for a volume claim whose fields cannot change.
-fn fixed_claim(claim: &FixedFields<'_>, job: &Job, masks: &Masks) -> Error {
+fn claim_conflict(claim: &FixedFields<'_>, job: &Job, masks: &Masks) -> Error {
     let message = format!(
         "claim `{}` cannot be changed: this field is immutable or cannot shrink",
         claim.object.name()
     );
     Error::new(ErrorName::ClaimConflict, message)
-        .cause(changes_asked_for(claim.live, claim.wanted, masks).join("; "))
+        .cause(changes_asked_for(claim.live, claim.desired, masks).join("; "))
         .hint(format!(
             "keep its current value, or run `gpuctl delete job {}/{} --purge` to delete it with its files",
             job.namespace, job.name
@@ -202,10 +199,10 @@ fn fixed_claim(claim: &FixedFields<'_>, job: &Job, masks: &Masks) -> Error {
 }
 
 /// The error for a job whose pods cannot be changed.
-fn immutable(job: &Job, fixed: &[FixedFields<'_>], masks: &Masks) -> Error {
-    let differences = fixed
+fn immutable_error(job: &Job, fixed_fields: &[FixedFields<'_>], masks: &Masks) -> Error {
+    let differences = fixed_fields
         .iter()
-        .flat_map(|one| changes_asked_for(one.live, one.wanted, masks));
+        .flat_map(|field| changes_asked_for(field.live, field.desired, masks));
     let state = if State::of(job).status.is_final() {
         "has ended"
     } else {
@@ -217,14 +214,14 @@ fn immutable(job: &Job, fixed: &[FixedFields<'_>], masks: &Masks) -> Error {
         job.name
     );
     let error = differences.fold(Error::new(ErrorName::Immutable, message), Error::cause);
-    let now = if job.suspended {
+    let alternative = if job.suspended {
         ""
     } else {
         "; a paused training accepts other resources"
     };
     error
-        .cause(lost(job))
-        .hint(format!("`--replace` deletes and resubmits it{now}"))
+        .cause(replacement_loss(job))
+        .hint(format!("`--replace` deletes and resubmits it{alternative}"))
 }
 
 /// Computes what applying a document again would change in the existing job. The job keeps the user
@@ -233,13 +230,13 @@ fn immutable(job: &Job, fixed: &[FixedFields<'_>], masks: &Masks) -> Error {
 pub(crate) async fn compare(
     plan: &mut Plan,
     live: &Value,
-    how: Comparison,
+    options: Comparison,
     warnings: &mut Vec<String>,
     connection: &Connection,
 ) -> Result<Effects, Error> {
     let user = live
         .pointer("/metadata/annotations")
-        .and_then(|all| all.get(USER))
+        .and_then(|annotations| annotations.get(USER))
         .and_then(Value::as_str);
     if plan.target.user.as_deref() != user {
         plan.target.user = user.map(ToOwned::to_owned);
@@ -247,7 +244,7 @@ pub(crate) async fn compare(
     }
     let effects = connection
         .writes()
-        .effects(&plan.rendered, live, how.force, how.renew)
+        .effects(&plan.rendered, live, options.force, options.renew)
         .await?;
     warnings.extend(effects.warnings.iter().cloned());
     // Without a change, no pod has to be checked.
@@ -256,41 +253,41 @@ pub(crate) async fn compare(
     }
     match connection
         .writes()
-        .judge_pod(&plan.rendered, how.dry_run)
+        .judge_pod(&plan.rendered, options.dry_run)
         .await
     {
         Err(Obstacle::NoPriorityClass) if !plan.target.without_priority => {
             // The guard of this arm makes sure that the comparison is repeated only once.
             plan.target.without_priority = true;
             render_again(plan)?;
-            Box::pin(compare(plan, live, how, warnings, connection)).await
+            Box::pin(compare(plan, live, options, warnings, connection)).await
         }
-        judged => is_well(judged, plan, warnings).map(|()| effects),
+        verdict => check_verdict(verdict, plan, warnings).map(|()| effects),
     }
 }
 
 /// Rejects a change if the API server rejects its pods or their owner. An exceeded quota is only a
 /// warning: the pods that the change replaces still count against it.
-fn is_well(
-    judged: Result<Vec<String>, Obstacle>,
+fn check_verdict(
+    verdict: Result<Vec<String>, Obstacle>,
     plan: &Plan,
     warnings: &mut Vec<String>,
 ) -> Result<(), Error> {
-    match judged {
-        Ok(found) => warnings.extend(found),
+    match verdict {
+        Ok(pod_warnings) => warnings.extend(pod_warnings),
         Err(Obstacle::PodQuota(failure)) => {
             warnings.push(format!(
                 "the new pods exceed the quota until the old ones end: {failure}"
             ));
         }
-        Err(obstacle) => return Err(in_the_way(obstacle, plan)),
+        Err(obstacle) => return Err(obstacle_error(obstacle, plan)),
     }
     Ok(())
 }
 
 pub(crate) fn render_again(plan: &mut Plan) -> Result<(), Error> {
-    let refused = |refusal: Refusal| refusal.in_file(&plan.input.file, &plan.input.text);
-    plan.rendered = render(&plan.input.document, &plan.target).map_err(refused)?;
+    let to_error = |refusal: Refusal| refusal.in_file(&plan.input.file, &plan.input.text);
+    plan.rendered = render(&plan.input.document, &plan.target).map_err(to_error)?;
     plan.rendered.warnings.extend(replaced(&plan.input));
     Ok(())
 }
@@ -304,18 +301,18 @@ pub(crate) fn masks(rendered: &Rendered, live: &Value) -> Masks {
 /// Returns the YAML of the existing job and of the new one. Each is empty if no YAML is stored.
 pub(crate) fn sources(rendered: &Rendered, live: &Value) -> (String, String) {
     let source = |body: &Value| {
-        let found = body
+        let stored = body
             .pointer("/metadata/annotations")
-            .and_then(|all| all.get(SOURCE))
+            .and_then(|annotations| annotations.get(SOURCE))
             .and_then(Value::as_str);
-        found.unwrap_or_default().to_owned()
+        stored.unwrap_or_default().to_owned()
     };
     let root = rendered.objects.last().expect("a document has an owner");
     (source(live), source(&root.body))
 }
 
 /// Describes what is lost if a job is replaced.
-pub(crate) fn lost(job: &Job) -> String {
+pub(crate) fn replacement_loss(job: &Job) -> String {
     let pods = job.current_pods().len() as u64;
     match (pods, job.gpus_held()) {
         (0, _) => "replacing it loses its events".to_owned(),

@@ -30,7 +30,7 @@ impl NamedKind {
         }
     }
 
-    fn words(self) -> &'static str {
+    fn display_name(self) -> &'static str {
         match self {
             Self::Claim => "claim",
             Self::Secret => "secret",
@@ -86,27 +86,28 @@ pub(super) struct ReferenceFindings {
     pub warnings: Vec<String>,
 }
 
-/// Looks up every object that the pods name, except those that this run creates (`coming`).
+/// Looks up every object that the pods name, except those that this run creates
+/// (`planned`).
 pub(super) async fn check(
     plan: &Plan,
-    coming: &BTreeSet<String>,
+    planned: &BTreeSet<String>,
     connection: &Connection,
 ) -> ReferenceFindings {
     let namespace = &plan.target.namespace;
     let mut needs = needs(&plan.rendered.probe.body["spec"]);
-    needs.retain(|(kind, name), _| !coming.contains(&brought(kind.plural(), namespace, name)));
-    let asked = needs.iter().map(|((kind, name), _)| {
+    needs.retain(|(kind, name), _| !planned.contains(&object_key(kind.plural(), namespace, name)));
+    let lookups = needs.iter().map(|((kind, name), _)| {
         let collection = format!("/api/v1/namespaces/{namespace}/{}", kind.plural());
         async move { connection.find_in::<Value>(&collection, name).await }
     });
-    let answers: Vec<Result<Option<Value>, Failure>> = join_all(asked).await;
-    let mut found = ReferenceFindings::default();
+    let answers: Vec<Result<Option<Value>, Failure>> = join_all(lookups).await;
+    let mut findings = ReferenceFindings::default();
     for (((kind, name), keys), answer) in needs.iter().zip(answers) {
-        let words = kind.words();
+        let noun = kind.display_name();
         match answer {
             Ok(None) => {
-                let message = format!("{words} `{name}` does not exist in namespace `{namespace}`");
-                found.errors.push(
+                let message = format!("{noun} `{name}` does not exist in namespace `{namespace}`");
+                findings.errors.push(
                     Error::new(
                         ErrorName::reported(ErrorKind::NotFound, kind.error_name()),
                         message,
@@ -115,23 +116,26 @@ pub(super) async fn check(
                 );
             }
             Ok(Some(object)) => {
-                let has = has_keys(&object);
-                let lacks: Vec<&str> = keys
+                let present = object_keys(&object);
+                let missing: Vec<&str> = keys
                     .iter()
-                    .filter(|key| !has.contains(key.as_str()))
+                    .filter(|key| !present.contains(key.as_str()))
                     .map(String::as_str)
                     .collect();
-                if !lacks.is_empty() {
-                    let there = if has.is_empty() {
+                if !missing.is_empty() {
+                    let explanation = if present.is_empty() {
                         "it is empty".to_owned()
                     } else {
-                        format!("it has {}", has.into_iter().collect::<Vec<_>>().join(", "))
+                        format!(
+                            "it has {}",
+                            present.into_iter().collect::<Vec<_>>().join(", ")
+                        )
                     };
                     let message = format!(
-                        "{words} `{name}` has no key `{}`; {there}",
-                        lacks.join("`, `")
+                        "{noun} `{name}` has no key `{}`; {explanation}",
+                        missing.join("`, `")
                     );
-                    found.errors.push(
+                    findings.errors.push(
                         Error::new(
                             ErrorName::reported(ErrorKind::NotFound, "KeyNotFound"),
                             message,
@@ -141,26 +145,26 @@ pub(super) async fn check(
                 }
             }
             Err(failure) if failure.is_forbidden() => {
-                found.warnings.push(format!(
-                    "could not check whether {words} `{name}` exists: you may not read {}",
+                findings.warnings.push(format!(
+                    "could not check whether {noun} `{name}` exists: you may not read {}",
                     kind.plural()
                 ));
             }
-            Err(failure) => found.warnings.push(format!(
-                "could not check whether {words} `{name}` exists: {failure}"
+            Err(failure) => findings.warnings.push(format!(
+                "could not check whether {noun} `{name}` exists: {failure}"
             )),
         }
     }
-    found
+    findings
 }
 
 /// Identifies an object that this run creates.
-pub(super) fn brought(plural: &str, namespace: &str, name: &str) -> String {
+pub(super) fn object_key(plural: &str, namespace: &str, name: &str) -> String {
     format!("{plural}/{namespace}/{name}")
 }
 
-fn has_keys(object: &Value) -> BTreeSet<&str> {
-    let of = |field: &str| {
+fn object_keys(object: &Value) -> BTreeSet<&str> {
+    let field_keys = |field: &str| {
         object[field]
             .as_object()
             .into_iter()
@@ -170,7 +174,7 @@ fn has_keys(object: &Value) -> BTreeSet<&str> {
     };
     ["data", "binaryData", "stringData"]
         .into_iter()
-        .flat_map(of)
+        .flat_map(field_keys)
         .collect()
 }
 
@@ -196,10 +200,10 @@ fn list(value: &Value) -> &[Value] {
 }
 
 /// Adds the object that a field names, unless it is optional.
-fn add(needs: &mut Needs, kind: NamedKind, of: &Value, field: &str, keys: &[&str]) {
-    if let Some(name) = of[field]
+fn add(needs: &mut Needs, kind: NamedKind, value: &Value, field: &str, keys: &[&str]) {
+    if let Some(name) = value[field]
         .as_str()
-        .filter(|name| !name.is_empty() && of["optional"] != true)
+        .filter(|name| !name.is_empty() && value["optional"] != true)
     {
         needs
             .entry((kind, name.to_owned()))
@@ -209,20 +213,20 @@ fn add(needs: &mut Needs, kind: NamedKind, of: &Value, field: &str, keys: &[&str
 }
 
 fn add_volume(needs: &mut Needs, volume: &Value) {
-    fn keys(of: &Value) -> Vec<&str> {
-        let items = list(&of["items"]).iter();
+    fn keys(source: &Value) -> Vec<&str> {
+        let items = list(&source["items"]).iter();
         items.filter_map(|item| item["key"].as_str()).collect()
     }
     let claim = &volume["persistentVolumeClaim"];
     add(needs, NamedKind::Claim, claim, "claimName", &[]);
     let projected = list(&volume["projected"]["sources"]);
     let secrets = std::iter::once((&volume["secret"], "secretName"))
-        .chain(projected.iter().map(|one| (&one["secret"], "name")));
+        .chain(projected.iter().map(|source| (&source["secret"], "name")));
     for (secret, field) in secrets {
         add(needs, NamedKind::Secret, secret, field, &keys(secret));
     }
-    let maps =
-        std::iter::once(&volume["configMap"]).chain(projected.iter().map(|one| &one["configMap"]));
+    let maps = std::iter::once(&volume["configMap"])
+        .chain(projected.iter().map(|source| &source["configMap"]));
     for map in maps {
         add(needs, NamedKind::ConfigMap, map, "name", &keys(map));
     }
@@ -253,7 +257,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_pod_needs_is_collected_and_what_is_optional_is_not() {
+    fn collects_required_objects_but_not_optional_ones() {
         let spec = json!({
             "serviceAccountName": "robot",
             "volumes": [
@@ -269,11 +273,11 @@ mod tests {
             ]}],
             "initContainers": [{"envFrom": [{"configMapRef": {"name": "settings"}}]}],
         });
-        let found: Vec<(String, Vec<String>)> = needs(&spec)
+        let collected: Vec<(String, Vec<String>)> = needs(&spec)
             .into_iter()
             .map(|((kind, name), keys)| {
                 (
-                    format!("{}/{name}", kind.words()),
+                    format!("{}/{name}", kind.display_name()),
                     keys.into_iter().collect(),
                 )
             })
@@ -295,6 +299,6 @@ mod tests {
                 )
             })
             .collect();
-        assert_eq!(found, expected);
+        assert_eq!(collected, expected);
     }
 }

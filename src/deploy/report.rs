@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde_json::Value;
 
-use crate::deploy::defaults::of_job;
+use crate::deploy::defaults::inherited_values;
 use crate::deploy::plan::{Plan, job};
 use crate::deploy::reapply::masks;
 use gpuctl_cluster::{Effect, Effects, label};
@@ -15,21 +15,18 @@ use gpuctl_manifest::render::pods_in_all;
 /// Lists the changed fields of each object.
 pub(crate) fn changed_fields(plan: &Plan, live: &Value, effects: &Effects) -> Vec<String> {
     let masks = masks(&plan.rendered, live);
-    let mut found = Vec::new();
+    let mut lines = Vec::new();
     for (object, effect) in &effects.objects {
         match effect {
-            Effect::Created => found.push(format!("{} is new", label(object))),
-            Effect::Changed {
-                live,
-                desired: wanted,
-            } => {
-                found.extend(
-                    changes(live, wanted, &masks)
+            Effect::Created => lines.push(format!("{} is new", label(object))),
+            Effect::Changed { live, desired } => {
+                lines.extend(
+                    changes(live, desired, &masks)
                         .into_iter()
                         .map(|line| format!("{} {line}", label(object))),
                 );
             }
-            Effect::Repaired(repair) => found.extend(
+            Effect::Repaired(repair) => lines.extend(
                 repair
                     .changes
                     .iter()
@@ -38,23 +35,23 @@ pub(crate) fn changed_fields(plan: &Plan, live: &Value, effects: &Effects) -> Ve
             Effect::Unchanged | Effect::Immutable { .. } | Effect::Conflict(_) => {}
         }
     }
-    found.extend(
+    lines.extend(
         effects
             .stale
             .iter()
-            .map(|one| format!("{} is deleted", one.label())),
+            .map(|part| format!("{} is deleted", part.label())),
     );
-    found
+    lines
 }
 
 /// Describes a submitted job.
 pub(crate) fn outcome(plan: &Plan, live: &Value, dry_run: bool) -> Created {
     let job = job(&plan.input).expect("only jobs are rendered");
     let pool = job.resources.pool.as_ref().map(|pool| pool.value.clone());
-    let place = pool
+    let destination = pool
         .clone()
         .unwrap_or_else(|| plan.target.namespace.clone());
-    let made_at = live
+    let creation_time = live
         .pointer("/metadata/creationTimestamp")
         .and_then(Value::as_str);
     Created {
@@ -63,11 +60,11 @@ pub(crate) fn outcome(plan: &Plan, live: &Value, dry_run: bool) -> Created {
         kind: job.kind.word(),
         // A new job has no pods yet.
         status: "pending".to_owned(),
-        created_at: made_at.and_then(|text| text.parse::<Timestamp>().ok()),
+        created_at: creation_time.and_then(|text| text.parse::<Timestamp>().ok()),
         message: if dry_run {
-            format!("would be submitted to {place}")
+            format!("would be submitted to {destination}")
         } else {
-            format!("submitted to {place}")
+            format!("submitted to {destination}")
         },
         namespace: plan.target.namespace.clone(),
         pods: pods_in_all(job).into(),
@@ -85,7 +82,7 @@ pub(crate) fn outcome(plan: &Plan, live: &Value, dry_run: bool) -> Created {
             .map(ToString::to_string),
         pool,
         objects: plan.rendered.objects.iter().map(label).collect(),
-        defaults: of_job(job),
+        defaults: inherited_values(job),
         local_files: plan.input.attached.files.clone(),
         dry_run,
         action: None,

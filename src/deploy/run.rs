@@ -2,15 +2,15 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use crate::concurrent::SideBySide;
+use crate::concurrent::OrderedConcurrent;
 use crate::context::Context;
-use crate::deploy::AT_ONCE;
-use crate::deploy::decide::{Decision, Judging};
+use crate::deploy::MAX_CONCURRENT;
+use crate::deploy::decide::{Decider, Decision};
 use crate::deploy::events::{DeployEvent, Done, Reporter};
-use crate::deploy::execute::Writing;
+use crate::deploy::execute::Writer;
+use crate::deploy::existing_jobs::ExistingJobs;
 use crate::deploy::inputs::InputDocument;
 use crate::deploy::interrupt::Interruption;
-use crate::deploy::namesakes::Namesakes;
 use crate::deploy::options::{Mode, SubmitOptions, WaitGoal};
 use crate::deploy::plan::{Plan, PlanningFacts, job};
 use crate::deploy::reapply::Action;
@@ -18,7 +18,7 @@ use crate::deploy::report::{changed_fields, outcome};
 use crate::deploy::run_summary::RunSummary;
 use crate::deploy::shared;
 use crate::deploy::wait::wait;
-use crate::deploy::warnings::Warned;
+use crate::deploy::warnings::DeduplicatedWarnings;
 use gpuctl_cluster::Connection;
 use gpuctl_core::error::{Error, ErrorKind, ErrorName};
 use gpuctl_core::model::contract::rights::Task;
@@ -26,7 +26,7 @@ use gpuctl_core::model::contract::submission::{Created, DocumentName, FailedDocu
 
 /// One run of `create` or `apply` with jobs.
 pub(crate) struct Run<'r> {
-    pub how: &'r SubmitOptions,
+    pub options: &'r SubmitOptions,
     /// Pools, quotas and defaults, which are written before the jobs.
     pub shared: &'r [InputDocument],
     pub connection: Connection,
@@ -45,7 +45,7 @@ pub(crate) struct WrittenRun {
     pub shared: Vec<Created>,
     pub jobs: RunSummary,
     /// False if the output has no reader anymore. In this case the run did not wait.
-    pub is_read: bool,
+    pub has_reader: bool,
     pub waited: Result<(), Error>,
 }
 
@@ -57,117 +57,127 @@ impl Run<'_> {
         plans: Vec<Plan>,
         facts: &PlanningFacts,
     ) -> Result<WrittenRun, Error> {
-        let (how, mode, reporter) = (self.how, self.how.mode, self.reporter);
+        let (options, mode, reporter) = (self.options, self.options.mode, self.reporter);
         let single = plans.len() == 1 && self.shared.is_empty();
-        let mut judging = Judging::new(how, facts, &self.connection);
+        let mut decider = Decider::new(options, facts, &self.connection);
         // Documents can refer to objects of later documents in the same run.
-        plans.iter().for_each(|plan| judging.foresee(plan));
-        let looking = async {
-            let mut failed = shared::judge(self.shared, how, self.context, reporter).await?;
-            let (judged, rest) = judge_all(plans, &judging, reporter, &mut failed).await;
-            Ok::<_, Error>((judged, rest, failed))
+        plans.iter().for_each(|plan| decider.add_planned(plan));
+        let checks = async {
+            let mut failed = shared::check(self.shared, options, self.context, reporter).await?;
+            let (decisions, undecided) = decide_all(plans, &decider, reporter, &mut failed).await;
+            Ok::<_, Error>((decisions, undecided, failed))
         };
         // Nothing has been written yet, so an interruption needs no cleanup.
-        let (judged, rest, failed) = tokio::select! {
-            found = looking => found?,
+        let (decisions, undecided, failed) = tokio::select! {
+            result = checks => result?,
             () = self.interruption.times(1) => {
                 let error = Error::new(ErrorName::Interrupted, "interrupted");
                 return Err(error.cause("no document was written"));
             }
         };
         // A job that already exists fails alone. Any other error stops the whole run.
-        let refused = failed
+        let is_refused = failed
             .iter()
             .any(|failed| failed.error.name != ErrorName::AlreadyExists);
-        let mut account = RunSummary {
+        let mut summary = RunSummary {
             failed,
             ..RunSummary::default()
         };
-        let (made, heard) = if refused {
-            account.not_tried = self.untried(rest, &judged, &account.failed);
+        let (shared_documents, output_result) = if is_refused {
+            summary.not_tried = self.untried(undecided, &decisions, &summary.failed);
             (Vec::new(), Ok(true))
-        } else if how.dry_run.is_some() {
-            (self.foresee(&judged, &mut account).await?, Ok(true))
+        } else if options.dry_run.is_some() {
+            (self.preview(&decisions, &mut summary).await?, Ok(true))
         } else {
-            self.write_all(&judging, judged, &mut account).await?
+            self.write_all(&decider, decisions, &mut summary).await?
         };
-        if single && let Some(failed) = account.failed.pop() {
+        if single && let Some(failed) = summary.failed.pop() {
             let task = Task::writing(failed.document.kind, mode.changes());
-            reporter.tell(DeployEvent::Task(Some(task)));
+            reporter.report(DeployEvent::Task(Some(task)));
             return Err(failed.error);
         }
-        tell_failed(&account.failed, mode, reporter);
-        if !account.not_tried.is_empty() {
-            let names: Vec<String> = account.not_tried.iter().map(ToString::to_string).collect();
-            reporter.warn(&format!("not tried: {}", names.join(", ")));
+        report_failures(&summary.failed, mode, reporter);
+        if !summary.not_tried.is_empty() {
+            let not_tried: Vec<String> =
+                summary.not_tried.iter().map(ToString::to_string).collect();
+            reporter.warn(&format!("not tried: {}", not_tried.join(", ")));
         }
-        let is_read = heard?;
-        let waited = if is_read {
-            self.wait(&mut account).await
+        let has_reader = output_result?;
+        let waited = if has_reader {
+            self.wait(&mut summary).await
         } else {
             Ok(())
         };
-        // `judging` borrows the connection, which moves into the result.
-        drop(judging);
+        // `decider` borrows the connection, which moves into the result.
+        drop(decider);
         Ok(WrittenRun {
             connection: self.connection,
             interruption: self.interruption,
             single,
-            shared: made,
-            jobs: account,
-            is_read,
+            shared: shared_documents,
+            jobs: summary,
+            has_reader,
             waited,
         })
     }
 
     /// Returns the shared documents that may be written, without those that already exist.
-    fn fresh(&self, failed: &[FailedDocument]) -> Vec<InputDocument> {
-        let fresh = |input: &&InputDocument| !is_among(failed, input);
-        self.shared.iter().filter(fresh).cloned().collect()
+    fn new_documents(&self, failed: &[FailedDocument]) -> Vec<InputDocument> {
+        let is_new = |input: &&InputDocument| !is_among(failed, input);
+        self.shared.iter().filter(is_new).cloned().collect()
     }
 
     /// Names the documents of a rejected run that have no error themselves.
     fn untried(
         &self,
-        rest: Vec<DocumentName>,
-        judged: &[Decision],
+        undecided: Vec<DocumentName>,
+        decisions: &[Decision],
         failed: &[FailedDocument],
     ) -> Vec<DocumentName> {
-        let mut names = rest;
+        let mut names = undecided;
         names.extend(self.shared.iter().map(InputDocument::name));
-        names.extend(judged.iter().map(|one| one.plan.input.name()));
+        names.extend(decisions.iter().map(|decision| decision.plan.input.name()));
         names.retain(|document| !failed.iter().any(|failed| failed.document == *document));
         names
     }
 
     /// Reports what would be written. Returns the shared documents.
-    async fn foresee(
+    async fn preview(
         &self,
-        judged: &[Decision],
-        account: &mut RunSummary,
+        decisions: &[Decision],
+        summary: &mut RunSummary,
     ) -> Result<Vec<Created>, Error> {
-        let fresh = self.fresh(&account.failed);
-        let made = shared::make(&fresh, self.how, false, self.context, self.reporter).await?;
-        let foreseen = judged.iter().map(|one| foreseen(one, self.how.mode));
-        account.done.extend(foreseen);
-        for created in &account.done {
-            self.reporter.done(Done::Foreseen(created))?;
+        let new_documents = self.new_documents(&summary.failed);
+        let outcome = shared::write(
+            &new_documents,
+            self.options,
+            false,
+            self.context,
+            self.reporter,
+        )
+        .await?;
+        let previews = decisions
+            .iter()
+            .map(|decision| preview(decision, self.options.mode));
+        summary.done.extend(previews);
+        for created in &summary.done {
+            self.reporter.done(Done::DryRun(created))?;
         }
-        Ok(made.created())
+        Ok(outcome.created())
     }
 
     /// Writes the shared documents, then the jobs. Returns the shared documents, and whether the
     /// output still has a reader.
     async fn write_all(
         &self,
-        judging: &Judging<'_>,
-        judged: Vec<Decision>,
-        account: &mut RunSummary,
+        decider: &Decider<'_>,
+        decisions: Vec<Decision>,
+        summary: &mut RunSummary,
     ) -> Result<(Vec<Created>, Result<bool, Error>), Error> {
-        let (how, reporter) = (self.how, self.reporter);
-        let fresh = self.fresh(&account.failed);
-        let before = tokio::select! {
-            made = shared::make(&fresh, how, false, self.context, reporter) => made?,
+        let (options, reporter) = (self.options, self.reporter);
+        let new_documents = self.new_documents(&summary.failed);
+        let shared_outcome = tokio::select! {
+            outcome = shared::write(&new_documents, options, false, self.context, reporter) => outcome?,
             () = self.interruption.times(1) => {
                 let message = "interrupted while writing pools, quotas and defaults";
                 return Err(Error::new(ErrorName::Interrupted, message)
@@ -175,47 +185,49 @@ impl Run<'_> {
                     .hint("run it again, or `gpuctl delete -f`"));
             }
         };
-        let made = before.created();
+        let shared_documents = shared_outcome.created();
         // Pods of a job in a pool that could not be created would wait without an explanation.
-        let lost: Vec<String> = before
+        let failed_pools: Vec<String> = shared_outcome
             .failed
             .iter()
             .map(|failed| &failed.document)
-            .filter(|one| one.kind == "pool")
-            .map(|one| one.name.clone())
+            .filter(|document| document.kind == "pool")
+            .map(|document| document.name.clone())
             .collect();
-        account.failed.extend(before.failed);
-        let (orphans, judged): (Vec<Decision>, Vec<Decision>) = judged
+        summary.failed.extend(shared_outcome.failed);
+        let (without_pool, decisions): (Vec<Decision>, Vec<Decision>) = decisions
             .into_iter()
-            .partition(|one| lost_pool(&one.plan, &lost).is_some());
-        account
-            .not_tried
-            .extend(orphans.iter().map(|one| one.plan.input.name()));
+            .partition(|decision| failed_pool(&decision.plan, &failed_pools).is_some());
+        summary.not_tried.extend(
+            without_pool
+                .iter()
+                .map(|decision| decision.plan.input.name()),
+        );
         let interruption = self.interruption.clone();
-        let writing = Writing::new(judging, how.keep_partial, reporter, interruption);
-        let heard = writing.all(judged, account).await;
-        Ok((made, heard))
+        let writer = Writer::new(decider, options.keep_partial, reporter, interruption);
+        let output_result = writer.write_all(decisions, summary).await;
+        Ok((shared_documents, output_result))
     }
 
     /// Waits for the jobs if requested.
-    async fn wait(&self, account: &mut RunSummary) -> Result<(), Error> {
-        let task = account
+    async fn wait(&self, summary: &mut RunSummary) -> Result<(), Error> {
+        let task = summary
             .done
             .first()
-            .map(|created| Task::writing(created.kind, self.how.mode.changes()));
-        self.reporter.tell(DeployEvent::Task(task));
-        let goal = if self.how.follow {
+            .map(|created| Task::writing(created.kind, self.options.mode.changes()));
+        self.reporter.report(DeployEvent::Task(task));
+        let goal = if self.options.follow {
             Some(WaitGoal::Started)
         } else {
-            self.how.wait
+            self.options.wait
         };
         match goal {
-            Some(goal) if account.kind() != Some(ErrorKind::Interrupted) => {
+            Some(goal) if summary.kind() != Some(ErrorKind::Interrupted) => {
                 wait(
                     &self.connection,
-                    &mut account.done,
+                    &mut summary.done,
                     goal,
-                    self.how.timeout,
+                    self.options.timeout,
                     &self.interruption,
                     self.context,
                     self.reporter,
@@ -229,62 +241,68 @@ impl Run<'_> {
 
 /// Decides about every job concurrently. Appends those that must not be written to `failed`. Also
 /// returns the documents without an answer.
-async fn judge_all(
+async fn decide_all(
     plans: Vec<Plan>,
-    judging: &Judging<'_>,
+    decider: &Decider<'_>,
     reporter: &dyn Reporter,
     failed: &mut Vec<FailedDocument>,
 ) -> (Vec<Decision>, Vec<DocumentName>) {
-    let namesakes = Namesakes::of(judging.connection, &plans).await;
-    let (documents, mut warned) = (plans.len(), Warned::default());
-    let mut rest: VecDeque<DocumentName> = plans.iter().map(|plan| plan.input.name()).collect();
-    let mut of_pools = BTreeMap::<String, usize>::new();
-    let asked = plans.into_iter().map(|plan| {
+    let existing_jobs = ExistingJobs::read(decider.connection, &plans).await;
+    let (documents, mut warnings) = (plans.len(), DeduplicatedWarnings::default());
+    let mut undecided: VecDeque<DocumentName> =
+        plans.iter().map(|plan| plan.input.name()).collect();
+    let mut jobs_by_pool = BTreeMap::<String, usize>::new();
+    let decisions_in_order = plans.into_iter().map(|plan| {
         // Jobs of one run count against the quota of a pool in their order.
         let pool = job(&plan.input).and_then(|job| job.resources.pool.as_ref());
-        let others = pool.map_or(0, |pool| of_pools.get(&pool.value).copied().unwrap_or(0));
-        if let Some(pool) = pool.filter(|_| !matches!(namesakes.get(&plan), Ok(Some(_)))) {
-            *of_pools.entry(pool.value.clone()).or_default() += 1;
+        let other_jobs = pool.map_or(0, |pool| {
+            jobs_by_pool.get(&pool.value).copied().unwrap_or(0)
+        });
+        if let Some(pool) = pool.filter(|_| !matches!(existing_jobs.get(&plan), Ok(Some(_)))) {
+            *jobs_by_pool.entry(pool.value.clone()).or_default() += 1;
         }
-        judging.judge(plan, others, &namesakes)
+        decider.decide(plan, other_jobs, &existing_jobs)
     });
-    let mut answers = SideBySide::new(asked, AT_ONCE);
-    let mut judged: Vec<Decision> = Vec::new();
-    while let Some(answer) = answers.next().await {
-        let document = rest.pop_front().expect("every document has one answer");
-        match answer {
-            Ok(one) => {
-                one.plan
+    let mut results = OrderedConcurrent::new(decisions_in_order, MAX_CONCURRENT);
+    let mut decisions: Vec<Decision> = Vec::new();
+    while let Some(result) = results.next().await {
+        let document = undecided
+            .pop_front()
+            .expect("every document has one answer");
+        match result {
+            Ok(decision) => {
+                decision
+                    .plan
                     .notes
                     .iter()
-                    .for_each(|note| reporter.tell(DeployEvent::Report(note)));
+                    .for_each(|note| reporter.report(DeployEvent::Report(note)));
                 // An unchanged job is not written, so its warnings are not repeated.
-                if !matches!(one.step, Action::Nothing) {
-                    warned.add(one.plan.job_name(), &one.warnings);
+                if !matches!(decision.step, Action::Nothing) {
+                    warnings.add(decision.plan.job_name(), &decision.warnings);
                 }
-                judged.push(one);
+                decisions.push(decision);
             }
             Err(error) => {
                 // Without the cluster, nothing more can be checked.
-                let over = error.kind == ErrorKind::Unreachable;
+                let is_unreachable = error.kind == ErrorKind::Unreachable;
                 failed.push(FailedDocument { document, error });
-                if over {
+                if is_unreachable {
                     break;
                 }
             }
         }
     }
-    warned.tell(documents, reporter);
-    (judged, rest.into())
+    warnings.report(documents, reporter);
+    (decisions, undecided.into())
 }
 
 /// Reports each failure, with the rights that its command needs.
-pub(crate) fn tell_failed(failed: &[FailedDocument], mode: Mode, reporter: &dyn Reporter) {
+pub(crate) fn report_failures(failed: &[FailedDocument], mode: Mode, reporter: &dyn Reporter) {
     for FailedDocument { document, error } in failed {
         let task = Task::writing(document.kind, mode.changes());
-        reporter.tell(DeployEvent::Task(Some(task)));
+        reporter.report(DeployEvent::Task(Some(task)));
         let error = error.clone().during(format!("{document} failed"));
-        reporter.tell(DeployEvent::Failed(&error));
+        reporter.report(DeployEvent::Failed(&error));
     }
 }
 
@@ -293,29 +311,29 @@ pub(crate) fn is_among(failed: &[FailedDocument], input: &InputDocument) -> bool
 }
 
 /// Describes what would happen to a document.
-fn foreseen(judged: &Decision, mode: Mode) -> Created {
-    let (action, changes) = match &judged.step {
+fn preview(decision: &Decision, mode: Mode) -> Created {
+    let (action, changes) = match &decision.step {
         Action::Create | Action::Later => ("created", Vec::new()),
         Action::Nothing => ("unchanged", Vec::new()),
         Action::Replace(_) => ("replaced", Vec::new()),
         Action::Change(effects) => (
             "updated",
-            changed_fields(&judged.plan, &judged.live, effects),
+            changed_fields(&decision.plan, &decision.live, effects),
         ),
     };
     Created {
         action: mode.changes().then_some(action),
         changes,
-        ..outcome(&judged.plan, &judged.live, true)
+        ..outcome(&decision.plan, &decision.live, true)
     }
 }
 
 /// Returns the job's pool if that could not be created: the pods would wait without an explanation.
-fn lost_pool<'p>(plan: &'p Plan, lost: &[String]) -> Option<&'p str> {
+fn failed_pool<'p>(plan: &'p Plan, failed_pools: &[String]) -> Option<&'p str> {
     job(&plan.input)?
         .resources
         .pool
         .as_ref()
         .map(|pool| pool.value.as_str())
-        .filter(|pool| lost.iter().any(|lost| lost == pool))
+        .filter(|pool| failed_pools.iter().any(|failed_pools| failed_pools == pool))
 }

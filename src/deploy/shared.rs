@@ -22,7 +22,7 @@ pub(crate) struct SharedOutcome {
     pub failed: Vec<FailedDocument>,
     pub not_tried: Vec<DocumentName>,
     /// True if the run had only one document, whose result is the result of the command.
-    pub only: bool,
+    pub is_single: bool,
 }
 
 impl SharedOutcome {
@@ -33,23 +33,23 @@ impl SharedOutcome {
 }
 
 /// Checks which of them cannot be created, before anything is written.
-pub(crate) async fn judge(
+pub(crate) async fn check(
     inputs: &[InputDocument],
-    how: &SubmitOptions,
+    options: &SubmitOptions,
     context: &Context,
     reporter: &dyn Reporter,
 ) -> Result<Vec<FailedDocument>, Error> {
-    Ok(refusals(inputs, how, context, reporter)
+    Ok(refusals(inputs, options, context, reporter)
         .await?
         .into_iter()
         .map(|(_, failed)| failed)
         .collect())
 }
 
-/// Like `judge`, with the documents.
+/// Like `check`, with the documents.
 pub(crate) async fn refusals<'i>(
     inputs: &'i [InputDocument],
-    how: &SubmitOptions,
+    options: &SubmitOptions,
     context: &Context,
     reporter: &dyn Reporter,
 ) -> Result<Vec<(&'i InputDocument, FailedDocument)>, Error> {
@@ -58,13 +58,15 @@ pub(crate) async fn refusals<'i>(
         return Ok(failed);
     }
     let connection = context.connect().await?;
-    reporter.tell(DeployEvent::LookingBegins);
+    reporter.report(DeployEvent::ReadingBegins);
     for input in inputs {
-        reporter.tell(DeployEvent::Task(Some(Task::writing(
+        reporter.report(DeployEvent::Task(Some(Task::writing(
             input.document.kind(),
-            how.mode.changes(),
+            options.mode.changes(),
         ))));
-        if let Err(error) = one(&connection, &input.document, how, true, reporter).await {
+        if let Err(error) =
+            write_document(&connection, &input.document, options, true, reporter).await
+        {
             failed.push((
                 input,
                 FailedDocument {
@@ -74,20 +76,20 @@ pub(crate) async fn refusals<'i>(
             ));
         }
     }
-    reporter.tell(DeployEvent::LookingEnds);
+    reporter.report(DeployEvent::ReadingEnds);
     Ok(failed)
 }
 
 /// Writes them in order. If there is only one document, its error is the error of the command.
-pub(crate) async fn make(
+pub(crate) async fn write(
     inputs: &[InputDocument],
-    how: &SubmitOptions,
-    only: bool,
+    options: &SubmitOptions,
+    is_single: bool,
     context: &Context,
     reporter: &dyn Reporter,
 ) -> Result<SharedOutcome, Error> {
     let mut outcome = SharedOutcome {
-        only,
+        is_single,
         ..SharedOutcome::default()
     };
     if inputs.is_empty() {
@@ -95,15 +97,15 @@ pub(crate) async fn make(
     }
     let connection = context.connect().await?;
     for input in inputs {
-        reporter.tell(DeployEvent::Task(Some(Task::writing(
+        reporter.report(DeployEvent::Task(Some(Task::writing(
             input.document.kind(),
-            how.mode.changes(),
+            options.mode.changes(),
         ))));
-        match one(
+        match write_document(
             &connection,
             &input.document,
-            how,
-            how.dry_run.is_some(),
+            options,
+            options.dry_run.is_some(),
             reporter,
         )
         .await
@@ -112,7 +114,7 @@ pub(crate) async fn make(
                 reporter.done(Done::Shared(&made))?;
                 outcome.made.push(made);
             }
-            Err(error) if only => return Err(error),
+            Err(error) if is_single => return Err(error),
             Err(error) => outcome.failed.push(FailedDocument {
                 document: input.name(),
                 error,
@@ -122,57 +124,57 @@ pub(crate) async fn make(
     Ok(outcome)
 }
 
-async fn one(
+async fn write_document(
     connection: &Connection,
     document: &Document,
-    how: &SubmitOptions,
+    options: &SubmitOptions,
     dry_run: bool,
     reporter: &dyn Reporter,
 ) -> Result<Made, Error> {
-    let change = how.mode.changes();
+    let change = options.mode.changes();
     match document {
         Document::Pool(pool) => {
-            let making = PoolOptions {
-                force: how.force,
+            let pool_options = PoolOptions {
+                force: options.force,
                 change,
-                private: how.private,
-                keep_partial: how.keep_partial,
+                private: options.private,
+                keep_partial: options.keep_partial,
                 dry_run,
             };
-            pools::create(connection, pool, making, reporter).await
+            pools::create(connection, pool, pool_options, reporter).await
         }
         Document::Quota(quota) => {
             let force = matches!(
-                how.mode,
+                options.mode,
                 Mode::Apply {
                     force_conflicts: true,
                     ..
                 }
             );
-            let making = quotas::QuotaOptions {
+            let quota_options = quotas::QuotaOptions {
                 change,
                 force,
-                keep_partial: how.keep_partial,
+                keep_partial: options.keep_partial,
                 dry_run,
             };
-            quotas::create(connection, quota, making, reporter).await
+            quotas::create(connection, quota, quota_options, reporter).await
         }
         Document::Defaults(site) => {
-            let force = how.force
+            let force = options.force
                 || matches!(
-                    how.mode,
+                    options.mode,
                     Mode::Apply {
                         force_conflicts: true,
                         ..
                     }
                 );
-            let making = defaults::DefaultsOptions {
-                change: change || how.force,
+            let defaults_options = defaults::DefaultsOptions {
+                change: change || options.force,
                 force,
-                private: how.private,
+                private: options.private,
                 dry_run,
             };
-            defaults::create(connection, site, making, reporter).await
+            defaults::create(connection, site, defaults_options, reporter).await
         }
         Document::Job(_) => unreachable!("jobs are submitted elsewhere"),
     }

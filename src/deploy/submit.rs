@@ -8,7 +8,7 @@ use crate::deploy::inputs::InputDocument;
 use crate::deploy::interrupt::Interruption;
 use crate::deploy::options::{DryRun, SubmitOptions};
 use crate::deploy::plan::{Plan, PlanningFacts, job, plan};
-use crate::deploy::run::{Run, WrittenRun, is_among, tell_failed};
+use crate::deploy::run::{Run, WrittenRun, is_among, report_failures};
 use crate::deploy::shared::{self, SharedOutcome};
 use gpuctl_cluster::Connection;
 use gpuctl_core::error::{Error, ErrorKind, ErrorName};
@@ -29,24 +29,24 @@ pub(crate) enum Submission {
 /// Submits the documents, or reports what would be submitted. The caller has checked the options.
 pub(crate) async fn submit(
     inputs: Vec<InputDocument>,
-    how: &SubmitOptions,
+    options: &SubmitOptions,
     context: &Context,
     reporter: &dyn Reporter,
 ) -> Result<Submission, Error> {
     let (shared, inputs): (Vec<InputDocument>, Vec<InputDocument>) =
         inputs.into_iter().partition(|input| job(input).is_none());
-    if how.trust_namespace && how.dry_run.is_none() {
-        defaults::trust_namespace(&context.connect().await?, how.private, reporter).await?;
+    if options.trust_namespace && options.dry_run.is_none() {
+        defaults::trust_namespace(&context.connect().await?, options.private, reporter).await?;
     }
     if inputs.is_empty() {
-        let outcome = shared_alone(&shared, how, context, reporter).await?;
+        let outcome = submit_shared(&shared, options, context, reporter).await?;
         return Ok(Submission::Shared(outcome));
     }
-    let (connection, mut facts) = match known(context).await {
+    let (connection, mut facts) = match read_facts(context).await {
         // A client-side dry run also works without a cluster.
         Ok((connection, facts)) => (Some(connection), facts),
         Err(error)
-            if how.dry_run == Some(DryRun::Client) && error.kind == ErrorKind::Unreachable =>
+            if options.dry_run == Some(DryRun::Client) && error.kind == ErrorKind::Unreachable =>
         {
             reporter.warn(&format!(
                 "{error}; objects are rendered without knowledge of the nodes"
@@ -55,19 +55,19 @@ pub(crate) async fn submit(
         }
         Err(error) => return Err(error),
     };
-    facts.foresee(&shared);
-    facts.site.require_readable(how.ignore_defaults)?;
+    facts.add_planned(&shared);
+    facts.site.require_readable(options.ignore_defaults)?;
     // Nothing is written before every job of the run has been rendered for this cluster.
     let plans = plan(inputs, connection.as_ref(), &facts, reporter).await?;
-    match (how.dry_run, connection) {
+    match (options.dry_run, connection) {
         (Some(DryRun::Client), _) | (_, None) => {
-            let shared = shared::make(&shared, how, false, context, reporter).await?;
-            tell_failed(&shared.failed, how.mode, reporter);
+            let shared = shared::write(&shared, options, false, context, reporter).await?;
+            report_failures(&shared.failed, options.mode, reporter);
             Ok(Submission::Rendered { plans, shared })
         }
         (_, Some(connection)) => {
             let run = Run {
-                how,
+                options,
                 shared: &shared,
                 connection,
                 context,
@@ -80,46 +80,46 @@ pub(crate) async fn submit(
     }
 }
 
-async fn known(context: &Context) -> Result<(Connection, PlanningFacts), Error> {
+async fn read_facts(context: &Context) -> Result<(Connection, PlanningFacts), Error> {
     let connection = context.connect().await?;
-    let facts = PlanningFacts::of(&connection).await?;
+    let facts = PlanningFacts::read(&connection).await?;
     Ok((connection, facts))
 }
 
 /// Writes pools, quotas and defaults without a job.
-async fn shared_alone(
+async fn submit_shared(
     shared: &[InputDocument],
-    how: &SubmitOptions,
+    options: &SubmitOptions,
     context: &Context,
     reporter: &dyn Reporter,
 ) -> Result<SharedOutcome, Error> {
-    let only = shared.len() == 1;
+    let is_single = shared.len() == 1;
     // A single document is checked when it is written.
-    let mut refused = if only {
+    let mut failures = if is_single {
         Vec::new()
     } else {
-        shared::judge(shared, how, context, reporter).await?
+        shared::check(shared, options, context, reporter).await?
     };
-    if refused
+    if failures
         .iter()
         .any(|failed| failed.error.name != ErrorName::AlreadyExists)
     {
-        tell_failed(&refused, how.mode, reporter);
-        let fresh = shared.iter().filter(|input| !is_among(&refused, input));
+        report_failures(&failures, options.mode, reporter);
+        let new_documents = shared.iter().filter(|input| !is_among(&failures, input));
         return Ok(SharedOutcome {
-            not_tried: fresh.map(InputDocument::name).collect(),
-            failed: refused,
+            not_tried: new_documents.map(InputDocument::name).collect(),
+            failed: failures,
             ..SharedOutcome::default()
         });
     }
-    let fresh: Vec<InputDocument> = shared
+    let new_documents: Vec<InputDocument> = shared
         .iter()
-        .filter(|input| !is_among(&refused, input))
+        .filter(|input| !is_among(&failures, input))
         .cloned()
         .collect();
-    let mut outcome = shared::make(&fresh, how, only, context, reporter).await?;
-    refused.append(&mut outcome.failed);
-    outcome.failed = refused;
-    tell_failed(&outcome.failed, how.mode, reporter);
+    let mut outcome = shared::write(&new_documents, options, is_single, context, reporter).await?;
+    failures.append(&mut outcome.failed);
+    outcome.failed = failures;
+    report_failures(&outcome.failed, options.mode, reporter);
     Ok(outcome)
 }

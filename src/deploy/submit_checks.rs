@@ -6,9 +6,9 @@ use crate::deploy::plan::job;
 use gpuctl_core::error::{Error, ErrorName};
 
 /// Rejects documents and options that contradict each other.
-pub(crate) fn check(inputs: &[InputDocument], how: &SubmitOptions) -> Result<(), Error> {
-    refuse_other_kinds(inputs, how)?;
-    if how.wait == Some(WaitGoal::Complete)
+pub(crate) fn check(inputs: &[InputDocument], options: &SubmitOptions) -> Result<(), Error> {
+    refuse_other_kinds(inputs, options)?;
+    if options.wait == Some(WaitGoal::Complete)
         && let Some(input) = inputs
             .iter()
             .find(|input| job(input).is_some_and(|job| job.kind.serves()))
@@ -19,10 +19,10 @@ pub(crate) fn check(inputs: &[InputDocument], how: &SubmitOptions) -> Result<(),
         );
         return Err(Error::usage(message).hint("`--wait` waits until it is ready"));
     }
-    if how.follow {
-        followable(inputs)?;
+    if options.follow {
+        check_followable(inputs)?;
     }
-    if how.timeout.is_some() && how.wait.is_none() && !how.follow {
+    if options.timeout.is_some() && options.wait.is_none() && !options.follow {
         return Err(
             Error::usage("`--timeout` limits `--wait` and `--follow`, but neither is set")
                 .hint("add `--wait`"),
@@ -33,14 +33,14 @@ pub(crate) fn check(inputs: &[InputDocument], how: &SubmitOptions) -> Result<(),
 
 /// Enforces `--only-kind` before the first request. Checks the parsed documents, because no caller
 /// can determine the kind of a text as reliably as the YAML parser.
-fn refuse_other_kinds(inputs: &[InputDocument], how: &SubmitOptions) -> Result<(), Error> {
-    let Some(only) = how.only_kind else {
+fn refuse_other_kinds(inputs: &[InputDocument], options: &SubmitOptions) -> Result<(), Error> {
+    let Some(only) = options.only_kind else {
         return Ok(());
     };
-    let other = |input: &&InputDocument| DocumentKind::of(&input.document) != only;
+    let is_other = |input: &&InputDocument| DocumentKind::from_document(&input.document) != only;
     let others: Vec<String> = inputs
         .iter()
-        .filter(other)
+        .filter(is_other)
         .map(|input| input.name().to_string())
         .collect();
     if others.is_empty() {
@@ -58,7 +58,7 @@ fn refuse_other_kinds(inputs: &[InputDocument], how: &SubmitOptions) -> Result<(
 }
 
 /// Requires exactly one job, with a log that ends.
-fn followable(inputs: &[InputDocument]) -> Result<(), Error> {
+fn check_followable(inputs: &[InputDocument]) -> Result<(), Error> {
     let jobs: Vec<&InputDocument> = inputs.iter().filter(|input| job(input).is_some()).collect();
     let [input] = jobs.as_slice() else {
         let message = format!(

@@ -91,18 +91,16 @@ impl JobWait<'_> {
         gang: &mut GangTimeout<'_>,
     ) -> Result<(), Error> {
         let reporter = self.reporter;
-        let patience = OutageRetry::new(|failure| reporter.warn(&format!("{failure}; retrying")));
-        let wanted = JobFilter::by_name(&created.namespace, &created.job_id);
-        let mut bell = self
+        let retry = OutageRetry::new(|failure| reporter.warn(&format!("{failure}; retrying")));
+        let selector = JobFilter::by_name(&created.namespace, &created.job_id);
+        let mut notifications = self
             .connection
             .watch_job(&created.namespace, &created.job_id);
-        let (mut mounts, mut old) = (MountRefusals::default(), None);
+        let (mut mount_failures, mut old_pods) = (FailingMounts::default(), None);
         loop {
-            let mut found = patience
-                .ask(|| self.connection.jobs().list(&wanted))
-                .await?;
-            let found = found.jobs.pop();
-            let Some(job) = found.filter(|job| !job.owner_is_gone) else {
+            let mut selection = retry.ask(|| self.connection.jobs().list(&selector)).await?;
+            let selection = selection.jobs.pop();
+            let Some(job) = selection.filter(|job| !job.owner_is_gone) else {
                 return Err(Error::new(
                     ErrorName::NotFound,
                     format!("job `{}` was deleted in the meantime", created.job_id),
@@ -111,21 +109,24 @@ impl JobWait<'_> {
             let state = State::of(&job);
             state.status.word().clone_into(&mut created.status);
             created.message = state.message.clone().unwrap_or_else(|| state.to_string());
-            self.line
-                .show(&format!("{}: {}", created.job_id, doing(&job, &state)));
-            if self.is_over(&job, &state, created).await? {
+            self.line.show(&format!(
+                "{}: {}",
+                created.job_id,
+                describe_phase(&job, &state)
+            ));
+            if self.is_goal_reached(&job, &state, created).await? {
                 return Ok(());
             }
-            let refused = mounts.observe(&state);
-            let overdue = refused.filter(|(_, until)| Instant::now() >= *until);
+            let mount_failure = mount_failures.observe(&state);
+            let overdue = mount_failure.filter(|(_, until)| Instant::now() >= *until);
             // Pods of the version before an update say nothing about the update.
-            let old = old.get_or_insert_with(|| self.older_pods(&job, created));
-            let why = cannot_start(&job, |pod| !old.contains(&pod.uid)).or_else(|| {
+            let old_pods = old_pods.get_or_insert_with(|| self.older_pods(&job, created));
+            let obstacle = cannot_start(&job, |pod| !old_pods.contains(&pod.uid)).or_else(|| {
                 overdue.map(|(reason, _)| (reason.to_owned(), created.message.clone()))
             });
-            if let Some((reason, message)) = why {
+            if let Some((reason, message)) = obstacle {
                 let message = format!("job `{}` cannot start, {reason}: {message}", created.job_id);
-                let error = ended(self.connection, &job, &reason, message).await;
+                let error = failure_error(self.connection, &job, &reason, message).await;
                 return Err(error.cause("the job exists and keeps trying"));
             }
             if self
@@ -135,17 +136,19 @@ impl JobWait<'_> {
                 return Err(self.timed_out(created, &state));
             }
             gang.step(self.connection, &job, &state).await?;
-            let moments = [
+            let wake_times = [
                 self.deadline,
                 gang.due(&job),
-                refused.map(|(_, until)| until),
+                mount_failure.map(|(_, until)| until),
             ];
-            bell.changed(moments.into_iter().flatten().min()).await;
+            notifications
+                .changed(wake_times.into_iter().flatten().min())
+                .await;
         }
     }
 
     /// Returns true if the goal is reached. A failed job is an error.
-    async fn is_over(
+    async fn is_goal_reached(
         &self,
         job: &Job,
         state: &State,
@@ -159,9 +162,9 @@ impl JobWait<'_> {
                 Ok(false)
             }
             (Status::Succeeded, _) | (Status::Running, WaitGoal::Running | WaitGoal::Started) => {
-                created.message = reached(job, state, self.start.elapsed());
+                created.message = describe_result(job, state, self.start.elapsed());
                 let message = format!("{}: {}", created.job_id, created.message);
-                self.reporter.tell(DeployEvent::Announcement(&message));
+                self.reporter.report(DeployEvent::Announcement(&message));
                 Ok(true)
             }
             // A training that failed after it started has a log that can be followed.
@@ -175,7 +178,7 @@ impl JobWait<'_> {
             (Status::Failed, _) => {
                 let reason = state.reason.as_deref().unwrap_or("Failed");
                 let message = format!("job `{}` failed: {}", created.job_id, created.message);
-                Err(ended(self.connection, job, reason, message).await)
+                Err(failure_error(self.connection, job, reason, message).await)
             }
             _ => Ok(false),
         }
@@ -221,45 +224,45 @@ fn is_older(pod: &Pod, now: Timestamp) -> bool {
 
 /// Reasons of the kubelet's events while it cannot mount a volume, or while the volume is still
 /// attached to another node.
-const MOUNT_REFUSED: [&str; 3] = ["FailedMount", "FailedAttachVolume", "FailedMapVolume"];
+const MOUNT_FAILURES: [&str; 3] = ["FailedMount", "FailedAttachVolume", "FailedMapVolume"];
 
 /// A mount that keeps failing for this long counts as an error.
-const MOUNT_PATIENCE: Duration = Duration::from_secs(30);
-/// Like `MOUNT_PATIENCE`, for a disk that may still be attached to another node.
-const ATTACH_PATIENCE: Duration = Duration::from_secs(300);
+const MOUNT_TIMEOUT: Duration = Duration::from_secs(30);
+/// Like `MOUNT_TIMEOUT`, for a disk that may still be attached to another node.
+const ATTACH_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// How long mounts of a job have been failing.
 #[derive(Default)]
-struct MountRefusals {
+struct FailingMounts {
     since: Option<Instant>,
 }
 
-impl MountRefusals {
+impl FailingMounts {
     /// Returns the reason of a failed mount, and the time when it counts as an error.
     fn observe<'s>(&mut self, state: &'s State) -> Option<(&'s str, Instant)> {
         let reason = state
             .reason
             .as_deref()
-            .filter(|reason| MOUNT_REFUSED.contains(reason) && state.status == Status::Pending);
+            .filter(|reason| MOUNT_FAILURES.contains(reason) && state.status == Status::Pending);
         let Some(reason) = reason else {
             self.since = None;
             return None;
         };
         let since = *self.since.get_or_insert_with(Instant::now);
-        Some((reason, since + patience_with(reason)))
+        Some((reason, since + mount_timeout(reason)))
     }
 }
 
-fn patience_with(reason: &str) -> Duration {
+fn mount_timeout(reason: &str) -> Duration {
     if reason == "FailedAttachVolume" {
-        ATTACH_PATIENCE
+        ATTACH_TIMEOUT
     } else {
-        MOUNT_PATIENCE
+        MOUNT_TIMEOUT
     }
 }
 
 /// Describes the state after the wait: `running on gpu-a-02 after 4 s`.
-fn reached(job: &Job, state: &State, after: Duration) -> String {
+fn describe_result(job: &Job, state: &State, after: Duration) -> String {
     let nodes: BTreeSet<&str> = job
         .current_pods()
         .into_iter()
@@ -268,13 +271,13 @@ fn reached(job: &Job, state: &State, after: Duration) -> String {
     let place = match nodes.len() {
         0 => String::new(),
         1..=3 => format!(" on {}", nodes.into_iter().collect::<Vec<_>>().join(", ")),
-        many => format!(" on {many} nodes"),
+        count => format!(" on {count} nodes"),
     };
     format!("{state}{place} after {} s", after.as_secs())
 }
 
 /// Builds the error for a job that failed or cannot start, with the last lines of its log.
-async fn ended(connection: &Connection, job: &Job, reason: &str, message: String) -> Error {
+async fn failure_error(connection: &Connection, job: &Job, reason: &str, message: String) -> Error {
     let error = Error::new(ErrorName::reported(ErrorKind::Request, reason), message);
     let lines = connection.logs().last_lines(job, 5).await;
     let error = lines
@@ -289,7 +292,7 @@ async fn ended(connection: &Connection, job: &Job, reason: &str, message: String
 }
 
 /// Describes the phase of most pods: scheduling, pulling, running 3/4.
-fn doing(job: &Job, state: &State) -> String {
+fn describe_phase(job: &Job, state: &State) -> String {
     if state.status != Status::Pending {
         return state.to_string();
     }
@@ -345,15 +348,15 @@ impl GangTimeout<'_> {
         connection.jobs().suspend(job, true).await?;
         // Two gangs that paused at the same time must not resume at the same time. Their names
         // differ, so their pauses differ.
-        let spread = job
+        let offset = job
             .name
             .bytes()
             .fold(0_u64, |sum, byte| (sum * 31 + u64::from(byte)) % 1000);
-        let pause = limit.min(Duration::from_secs(30)) / 2 + Duration::from_millis(5 * spread);
-        let left = self.deadline.map_or(pause, |deadline| {
+        let pause = limit.min(Duration::from_secs(30)) / 2 + Duration::from_millis(5 * offset);
+        let remaining = self.deadline.map_or(pause, |deadline| {
             deadline.saturating_duration_since(Instant::now())
         });
-        tokio::time::sleep(pause.min(left)).await;
+        tokio::time::sleep(pause.min(remaining)).await;
         connection.jobs().suspend(job, false).await?;
         self.paused.take();
         Ok(())

@@ -4,15 +4,15 @@ use crate::deploy::events::Reporter;
 
 /// Warnings, in order of discovery.
 #[derive(Default)]
-pub(crate) struct Warned(Vec<Warning>);
+pub(crate) struct DeduplicatedWarnings(Vec<Warning>);
 
 struct Warning {
     message: String,
     /// Names of the documents.
-    about: Vec<String>,
+    documents: Vec<String>,
 }
 
-impl Warned {
+impl DeduplicatedWarnings {
     pub(crate) fn add(&mut self, document: &str, messages: &[String]) {
         for message in messages {
             match self
@@ -20,38 +20,38 @@ impl Warned {
                 .iter_mut()
                 .find(|warning| warning.message == *message)
             {
-                Some(known) => known.about.push(document.to_owned()),
+                Some(existing) => existing.documents.push(document.to_owned()),
                 None => self.0.push(Warning {
                     message: message.clone(),
-                    about: vec![document.to_owned()],
+                    documents: vec![document.to_owned()],
                 }),
             }
         }
     }
 
-    /// Reports the warnings. `of` is the number of documents in the run: a single document is not
-    /// named.
-    pub(crate) fn tell(&self, of: usize, reporter: &dyn Reporter) {
+    /// Reports the warnings. `document_count` is the number of documents in the run: a single
+    /// document is not named.
+    pub(crate) fn report(&self, document_count: usize, reporter: &dyn Reporter) {
         self.0
             .iter()
-            .for_each(|warning| reporter.warn(&warning.text(of)));
+            .for_each(|warning| reporter.warn(&warning.text(document_count)));
     }
 }
 
 /// Number of documents to name; the rest are only counted.
-const NAMED: usize = 3;
+const MAX_NAMES: usize = 3;
 
 impl Warning {
-    fn text(&self, of: usize) -> String {
-        let Self { message, about } = self;
-        match about.len() {
-            _ if of < 2 => message.clone(),
-            all if all > NAMED => format!(
+    fn text(&self, document_count: usize) -> String {
+        let Self { message, documents } = self;
+        match documents.len() {
+            _ if document_count < 2 => message.clone(),
+            total if total > MAX_NAMES => format!(
                 "{} and {} more: {message}",
-                about[..NAMED].join(", "),
-                all - NAMED
+                documents[..MAX_NAMES].join(", "),
+                total - MAX_NAMES
             ),
-            _ => format!("{}: {message}", about.join(", ")),
+            _ => format!("{}: {message}", documents.join(", ")),
         }
     }
 }
@@ -61,20 +61,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_is_told_once_with_its_documents() {
-        let mut warned = Warned::default();
+    fn reports_each_warning_once_with_its_documents() {
+        let mut warnings = DeduplicatedWarnings::default();
         for document in ["a", "b", "c", "d", "e"] {
-            warned.add(document, &["of all".to_owned()]);
+            warnings.add(document, &["of all".to_owned()]);
         }
-        warned.add("b", &["of one".to_owned()]);
-        let told = |of: usize| {
-            warned
+        warnings.add("b", &["of one".to_owned()]);
+        let texts = |document_count: usize| {
+            warnings
                 .0
                 .iter()
-                .map(|warning| warning.text(of))
+                .map(|warning| warning.text(document_count))
                 .collect::<Vec<_>>()
         };
-        assert_eq!(told(5), ["a, b, c and 2 more: of all", "b: of one"]);
-        assert_eq!(told(1), ["of all", "of one"]);
+        assert_eq!(texts(5), ["a, b, c and 2 more: of all", "b: of one"]);
+        assert_eq!(texts(1), ["of all", "of one"]);
     }
 }

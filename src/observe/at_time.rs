@@ -4,8 +4,8 @@
 use std::process::ExitCode;
 
 use super::history::{ClusterHistory, clusters};
-use super::list::{self, ListOptions, Listing, Round};
-use super::metrics::tell_warnings;
+use super::list::{self, ListOptions, Listing, Refresh};
+use super::metrics::print_warnings;
 use super::past_queries::HistoryScope;
 use super::times;
 use crate::context::Context;
@@ -16,11 +16,11 @@ use gpuctl_view::history::at_time as view;
 use gpuctl_view::history::snapshot::PointInTime;
 
 /// Length of the window, in seconds before the requested time, that is searched for samples.
-const BEFORE: i64 = 300;
+const WINDOW_SECONDS: i64 = 300;
 
 /// Reads the state at a past time, or now, and passes it to `read`, which returns `None` if that
 /// GPU did not exist.
-pub(crate) async fn look<T>(
+pub(crate) async fn read_at<T>(
     at: Option<&str>,
     context: &Context,
     read: impl FnOnce(&PointInTime<'_>) -> Option<T>,
@@ -32,10 +32,11 @@ pub(crate) async fn look<T>(
     }
     let (cluster, access) = clusters(None, false, context)?.swap_remove(0);
     let connection = Connection::open(&access).await?;
-    let past = ClusterHistory::of(cluster, context, &connection, time - BEFORE).await?;
-    let (ledger, usage) = past
-        .look(
-            time - BEFORE,
+    let history =
+        ClusterHistory::open(cluster, context, &connection, time - WINDOW_SECONDS).await?;
+    let (allocations, usage) = history
+        .read(
+            time - WINDOW_SECONDS,
             time,
             HistoryScope {
                 names: true,
@@ -43,26 +44,26 @@ pub(crate) async fn look<T>(
             },
         )
         .await?;
-    tell_warnings(context, &past.prometheus);
-    let unknown = |message: String| Error::new(ErrorName::NoHistory, message);
+    print_warnings(context, &history.prometheus);
+    let no_history = |message: String| Error::new(ErrorName::NoHistory, message);
     // Without this check, missing data would look like an idle cluster.
-    if ledger.looks() == 0 {
-        let error = unknown(format!(
+    if allocations.looks() == 0 {
+        let error = no_history(format!(
             "Prometheus at {} has no data about pods for that time",
-            past.prometheus.server
+            history.prometheus.server
         ));
         return Err(error.hint("it must have scraped kube-state-metrics at that time"));
     }
     let time = time.timestamp();
-    let then = PointInTime {
-        cluster: &past.cluster,
+    let state = PointInTime {
+        cluster: &history.cluster,
         time,
-        ledger: &ledger,
+        ledger: &allocations,
         usage: &usage,
     };
-    read(&then).ok_or_else(|| {
+    read(&state).ok_or_else(|| {
         let nodes = format!("gpuctl get nodes --at {}", time.as_second());
-        unknown("this GPU did not exist at that time".to_owned())
+        no_history("this GPU did not exist at that time".to_owned())
             .hint(format!("`{nodes}` lists nodes with their GPUs"))
     })
 }
@@ -73,17 +74,17 @@ pub(crate) async fn nodes(
     options: &ListOptions,
     context: &Context,
 ) -> Result<ExitCode, Error> {
-    list::run(options, context, async |_: Round<'_>| {
-        let found = look(Some(at), context, |then| Some(view::nodes(then))).await?;
-        let names = found
+    list::run(options, context, async |_: Refresh<'_>| {
+        let answer = read_at(Some(at), context, |state| Some(view::nodes(state))).await?;
+        let names = answer
             .items
             .iter()
             .map(|item| item.node_name.clone())
             .collect();
         let table = |format, headers| {
-            view::node_table(&found.items, format, headers, context.terminal.look())
+            view::node_table(&answer.items, format, headers, context.terminal.look())
         };
-        Ok(Listing::new(options, &found, "items", names, table)
+        Ok(Listing::new(options, &answer, "items", names, table)
             .none("no node had GPUs at that time"))
     })
     .await
@@ -95,21 +96,21 @@ pub(crate) async fn jobs(
     options: &ListOptions,
     context: &Context,
 ) -> Result<ExitCode, Error> {
-    list::run(options, context, async |_: Round<'_>| {
-        let found = look(Some(at), context, |then| Some(view::jobs(then))).await?;
-        let found = match &context.access.namespace {
-            Some(namespace) => found.only(|item| item.namespace == *namespace),
-            None => found,
+    list::run(options, context, async |_: Refresh<'_>| {
+        let answer = read_at(Some(at), context, |state| Some(view::jobs(state))).await?;
+        let answer = match &context.access.namespace {
+            Some(namespace) => answer.only(|item| item.namespace == *namespace),
+            None => answer,
         };
-        let names = found
+        let names = answer
             .items
             .iter()
             .map(|item| format!("{}/{}", item.namespace, item.job_id))
             .collect();
         let table = |format, headers| {
-            view::job_table(&found.items, format, headers, context.terminal.look())
+            view::job_table(&answer.items, format, headers, context.terminal.look())
         };
-        Ok(Listing::new(options, &found, "items", names, table)
+        Ok(Listing::new(options, &answer, "items", names, table)
             .none("no GPU was requested at that time"))
     })
     .await

@@ -4,10 +4,10 @@
 use std::process::ExitCode;
 
 use super::history::{ClusterHistory, clusters, pieces};
-use super::list::{self, ListOptions, Listing, Round};
-use super::metrics::tell_warnings;
+use super::list::{self, ListOptions, Listing, Refresh};
+use super::metrics::print_warnings;
 use super::times;
-use crate::concurrent::SideBySide;
+use crate::concurrent::OrderedConcurrent;
 use crate::context::Context;
 use gpuctl_cluster::Connection;
 use gpuctl_core::error::{Error, ErrorName};
@@ -15,7 +15,7 @@ use gpuctl_core::stats::history::blame::BlameLedger;
 use gpuctl_view::history::blame as view;
 
 /// Hours read concurrently.
-const AT_ONCE: usize = 4;
+const MAX_CONCURRENT: usize = 4;
 
 /// Prints the nodes with their failures between `since` and now.
 pub(crate) async fn nodes(
@@ -26,50 +26,50 @@ pub(crate) async fn nodes(
     let (start, end) = times::past(Some(since), None, context.now())?;
     let (cluster, access) = clusters(None, false, context)?.swap_remove(0);
     let connection = Connection::open(&access).await?;
-    let past = ClusterHistory::of(cluster, context, &connection, start).await?;
+    let history = ClusterHistory::open(cluster, context, &connection, start).await?;
     let pieces = pieces(start, end);
     let bar = context.terminal.progress(pieces.len() as u64, "hours");
-    let mut read = SideBySide::new(
-        pieces.into_iter().map(|(from, to)| past.pods(from, to)),
-        AT_ONCE,
+    let mut results = OrderedConcurrent::new(
+        pieces.into_iter().map(|(from, to)| history.pods(from, to)),
+        MAX_CONCURRENT,
     );
-    let (mut ledger, mut without, mut hours) = (BlameLedger::default(), 0, 0_u64);
-    while let Some(seen) = read.next().await {
-        let seen = seen?;
+    let (mut ledger, mut hours_without_data, mut hours) = (BlameLedger::default(), 0, 0_u64);
+    while let Some(allocations) = results.next().await {
+        let allocations = allocations?;
         bar.inc(1);
         hours += 1;
-        without += u64::from(seen.looks() == 0);
-        ledger.add(&seen);
+        hours_without_data += u64::from(allocations.looks() == 0);
+        ledger.add(&allocations);
     }
     bar.finish_and_clear();
-    tell_warnings(context, &past.prometheus);
+    print_warnings(context, &history.prometheus);
     // Hours without data must not count as hours without failures.
-    if without == hours {
+    if hours_without_data == hours {
         let error = Error::new(
             ErrorName::NoHistory,
             format!(
                 "Prometheus at {} has no data about pods for that time",
-                past.prometheus.server
+                history.prometheus.server
             ),
         );
         return Err(error.hint("it must have scraped kube-state-metrics at that time"));
     }
-    if without > 0 {
+    if hours_without_data > 0 {
         context.terminal.warn(&format!(
-            "{without} of {hours} hours have no kube-state-metrics data and are excluded"
+            "{hours_without_data} of {hours} hours have no kube-state-metrics data and are excluded"
         ));
     }
-    let found = ledger.nodes();
-    list::run(options, context, async |_: Round<'_>| {
-        let rows = options.page.of(found.clone());
-        let names = rows.iter().map(|one| one.node.clone()).collect();
+    let nodes = ledger.nodes();
+    list::run(options, context, async |_: Refresh<'_>| {
+        let rows = options.page.select(nodes.clone());
+        let names = rows.iter().map(|row| row.node.clone()).collect();
         let table = |format, headers| view::table(&rows, format, headers, context.terminal.look());
         let answer = view::BlameList {
-            total: found.len(),
+            total: nodes.len(),
             items: view::items(&rows),
             from: start.timestamp(),
             to: end.timestamp(),
-            hours_without_data: without,
+            hours_without_data,
         };
         Ok(Listing::new(options, &answer, "items", names, table)
             .none("no node held GPUs at that time"))

@@ -4,10 +4,10 @@
 use futures::future::{join, join3};
 
 use crate::context::Context;
-use crate::observe::live::OF_DEVICES;
-use crate::observe::node_checks::of_nodes;
+use crate::observe::live::DEVICE_QUANTITIES;
+use crate::observe::node_checks::check_nodes;
 use crate::observe::optional_metrics::OptionalMetrics;
-use crate::observe::store_checks::of_store;
+use crate::observe::store_checks::check_store;
 use gpuctl_cluster::{Connection, ServedQueueing};
 use gpuctl_core::model::QueueSystem;
 use gpuctl_core::model::contract::check::{CheckStatus, DoctorCheck};
@@ -15,20 +15,20 @@ use gpuctl_core::model::values::text::count;
 
 /// Runs all checks of this module concurrently.
 pub(crate) async fn checks(context: &Context, connection: &Connection) -> Vec<DoctorCheck> {
-    let cells = OptionalMetrics::new(context, connection);
-    let stock = cells.stock(&OF_DEVICES);
-    let store = cells
-        .optional(async |prometheus| Ok(of_store(prometheus, connection, context.now()).await));
+    let metrics = OptionalMetrics::new(context, connection);
+    let snapshot = metrics.snapshot(&DEVICE_QUANTITIES);
+    let store = metrics
+        .optional(async |prometheus| Ok(check_store(prometheus, connection, context.now()).await));
     let served = join(connection.queues().served(), connection.services().served());
-    let (stock, stack, (store, (queueing, served))) = join3(
-        stock,
+    let (snapshot, stack, (store, (queueing, served))) = join3(
+        snapshot,
         connection.inventory().gpu_stack(),
         join(store, served),
     )
     .await;
-    let mut found = Vec::new();
-    match stock {
-        Err(error) => found.push(
+    let mut checks = Vec::new();
+    match snapshot {
+        Err(error) => checks.push(
             DoctorCheck::new(
                 CheckStatus::Warn,
                 "nodes",
@@ -36,22 +36,26 @@ pub(crate) async fn checks(context: &Context, connection: &Connection) -> Vec<Do
             )
             .fix("gpuctl auth check"),
         ),
-        Ok((stock, readings)) => {
-            found.extend(of_nodes(&stock, readings.as_ref(), stack.ok().as_deref()));
+        Ok((snapshot, readings)) => {
+            checks.extend(check_nodes(
+                &snapshot,
+                readings.as_ref(),
+                stack.ok().as_deref(),
+            ));
         }
     }
-    found.extend(store.ok().flatten().unwrap_or_default());
-    found.extend(queueing.ok().map(|served| of_queues(&served)));
-    found.extend(
+    checks.extend(store.ok().flatten().unwrap_or_default());
+    checks.extend(queueing.ok().map(|served| check_queues(&served)));
+    checks.extend(
         served
             .ok()
-            .map(|served| of_autoscaling(served.custom_metrics.map(|metrics| metrics.len()))),
+            .map(|served| check_autoscaling(served.custom_metrics.map(|metrics| metrics.len()))),
     );
-    found
+    checks
 }
 
 /// Lists the queueing systems that the cluster serves.
-fn of_queues(served: &ServedQueueing) -> DoctorCheck {
+fn check_queues(served: &ServedQueueing) -> DoctorCheck {
     let names: Vec<&str> = served.systems().map(QueueSystem::name).collect();
     let message = if names.is_empty() {
         "the cluster serves no queues".to_owned()
@@ -62,7 +66,7 @@ fn of_queues(served: &ServedQueueing) -> DoctorCheck {
 }
 
 /// Checks whether services can scale by GPU use. `metrics` is the number of pod metrics served.
-fn of_autoscaling(metrics: Option<usize>) -> DoctorCheck {
+fn check_autoscaling(metrics: Option<usize>) -> DoctorCheck {
     match metrics {
         Some(metrics) => DoctorCheck::new(
             CheckStatus::Ok,

@@ -20,7 +20,7 @@ use gpuctl_core::stats::history::curves::{History, Lifetimes};
 use gpuctl_prometheus::{Prometheus, Window};
 
 /// Finds the Prometheus that has the series since `since`.
-pub(crate) async fn store<'c>(
+pub(crate) async fn find_store<'c>(
     context: &Context,
     connection: &'c Connection,
     since: UnixSeconds,
@@ -44,17 +44,17 @@ pub(crate) async fn first_start(
 ) -> Option<UnixSeconds> {
     // PromQL rejects a range of zero seconds.
     let query = kube_state::first_start(pods, (end - since).max(1));
-    let found = prometheus.at(&query, end).await.ok()?;
-    let begin = found.first()?.last()?.value;
+    let series = prometheus.at(&query, end).await.ok()?;
+    let start = series.first()?.last()?.value;
     #[expect(clippy::cast_possible_truncation, reason = "a time in seconds")]
-    begin
+    start
         .is_finite()
-        .then(|| UnixSeconds(begin as i64).max(since))
+        .then(|| UnixSeconds(start as i64).max(since))
 }
 
 /// Adds the pods that objects of these kinds and names owned within the window, including deleted
 /// pods.
-pub(crate) async fn with_former(
+pub(crate) async fn add_deleted_pods(
     prometheus: &Prometheus<'_>,
     pods: Pods,
     owners: &BTreeMap<String, Vec<String>>,
@@ -64,17 +64,17 @@ pub(crate) async fn with_former(
         .into_iter()
         .filter(|names| !names.is_empty())
         .collect();
-    for (kind, own) in owners {
-        let own: Vec<&str> = own.iter().map(String::as_str).collect();
+    for (kind, owner_names) in owners {
+        let owner_names: Vec<&str> = owner_names.iter().map(String::as_str).collect();
         let query = kube_state::owned_by(
             &pods.namespace,
             kind,
-            &own,
+            &owner_names,
             (window.end - window.start).max(1),
         );
-        let found = prometheus.at(&query, window.end).await?;
+        let series = prometheus.at(&query, window.end).await?;
         names.extend(
-            found
+            series
                 .iter()
                 .filter_map(|series| kube_state::label(series, "pod"))
                 // The names become a regex, and pod names may contain dots.
@@ -108,7 +108,7 @@ pub(crate) async fn curves(
         prometheus.range(&exposed, window),
     )
     .await;
-    metrics::tell_warnings(context, prometheus);
+    metrics::print_warnings(context, prometheus);
     Ok((
         history::read(&series?, &ApiFacts::default(), lifetimes),
         exposed?,
@@ -122,7 +122,7 @@ pub(crate) fn milliseconds(at: Option<Timestamp>) -> Option<i64> {
 /// Determines for each existing pod from when on series with its name belong to the job. Before the
 /// current pod started, they belonged to the pod it replaced, so the time is the job's creation.
 pub(crate) fn lifetimes(job: &Job) -> Lifetimes {
-    let since = |own: &Pod| milliseconds(job.created_at.or(own.created_at));
+    let since = |current_pod: &Pod| milliseconds(job.created_at.or(current_pod.created_at));
     job.pods
         .iter()
         .map(|pod| {

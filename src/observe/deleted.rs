@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use crate::context::Context;
 use crate::lookup;
 use crate::observe::metrics::{self, StoreUse};
-use crate::observe::why::Found;
+use crate::observe::why::DiagnosedJob;
 use gpuctl_cluster::{Connection, unless_forbidden};
 use gpuctl_core::model::facts::job_pod::OWN_CONTAINER;
 use gpuctl_core::model::{Job, Pod, PodPhase, Series, UnixSeconds};
@@ -19,35 +19,39 @@ use gpuctl_diagnosis::{Memory, Subject, remembered};
 use gpuctl_prometheus::Prometheus;
 
 /// Seconds of history to search.
-const KEPT: i64 = 7 * 86_400;
+const HISTORY_SECONDS: i64 = 7 * 86_400;
 /// A mistyped name must not cause a long wait.
-const WITHIN: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Explains why a deleted job or pod ended.
-pub(crate) async fn found(context: &Context, connection: &Connection, text: &str) -> Option<Found> {
+pub(crate) async fn diagnose_deleted(
+    context: &Context,
+    connection: &Connection,
+    text: &str,
+) -> Option<DiagnosedJob> {
     let (namespace, name) = lookup::split(text).ok()?;
     let namespace = namespace.unwrap_or(&connection.namespace);
-    let within = WITHIN.min(context.access.request_timeout);
-    let asked = async {
+    let timeout = TIMEOUT.min(context.access.request_timeout);
+    let search = async {
         let prometheus = metrics::find(
             context,
             connection,
-            within,
+            timeout,
             StoreUse::Sums {
-                since: UnixSeconds::from(context.now()) - KEPT,
+                since: UnixSeconds::from(context.now()) - HISTORY_SECONDS,
             },
         )
         .await
         .ok()?;
         read(&prometheus, namespace, name).await
     };
-    let (mut memory, is_job) = tokio::time::timeout(within, asked).await.ok()??;
+    let (mut memory, is_job) = tokio::time::timeout(timeout, search).await.ok()??;
     memory.events = unless_forbidden(connection.events().for_job(&memory.job).await)
         .ok()
         .flatten();
     let answer = remembered(&memory, context.now());
     let kind = if is_job { "job" } else { "pod" };
-    Some(Found {
+    Some(DiagnosedJob {
         subject: Subject {
             kind: kind.to_owned(),
             ours: false,
@@ -59,11 +63,15 @@ pub(crate) async fn found(context: &Context, connection: &Connection, text: &str
 
 /// Reads the pods of a Job, or the single pod, and whether the name is that of a Job.
 async fn read(prometheus: &Prometheus<'_>, namespace: &str, name: &str) -> Option<(Memory, bool)> {
-    let owners = prometheus.now(&kube_state::owned(name, KEPT)).await.ok()?;
-    let own = |series: &&Series| kube_state::label(series, "namespace") == Some(namespace);
+    let owners = prometheus
+        .now(&kube_state::owned(name, HISTORY_SECONDS))
+        .await
+        .ok()?;
+    let is_in_namespace =
+        |series: &&Series| kube_state::label(series, "namespace") == Some(namespace);
     let names: BTreeSet<&str> = owners
         .iter()
-        .filter(own)
+        .filter(is_in_namespace)
         .filter_map(|series| kube_state::label(series, "pod"))
         .collect();
     if names.is_empty() {
@@ -71,13 +79,17 @@ async fn read(prometheus: &Prometheus<'_>, namespace: &str, name: &str) -> Optio
     }
     let is_job = owners
         .iter()
-        .filter(own)
+        .filter(is_in_namespace)
         .any(|series| series.label("owner_name") == Some(name));
-    let list: Vec<&str> = names.iter().copied().collect();
-    let ends = kube_state::ends(&list, &kube_state::label_name(&owners, "pod"), KEPT);
-    let of_job = kube_state::job_ends(name, KEPT);
-    let (ends, of_job) = join(prometheus.now(&ends), prometheus.now(&of_job)).await;
-    let (ends, of_job) = (ends.ok()?, of_job.ok()?);
+    let pod_names: Vec<&str> = names.iter().copied().collect();
+    let ends = kube_state::ends(
+        &pod_names,
+        &kube_state::label_name(&owners, "pod"),
+        HISTORY_SECONDS,
+    );
+    let job_ends = kube_state::job_ends(name, HISTORY_SECONDS);
+    let (ends, job_ends) = join(prometheus.now(&ends), prometheus.now(&job_ends)).await;
+    let (ends, job_ends) = (ends.ok()?, job_ends.ok()?);
     let mut memory = Memory {
         job: Job {
             namespace: namespace.to_owned(),
@@ -87,26 +99,26 @@ async fn read(prometheus: &Prometheus<'_>, namespace: &str, name: &str) -> Optio
         ..Memory::default()
     };
     // If the name is that of a pod, a Job of the same name is unrelated.
-    for series in of_job.iter().filter(own).filter(|_| is_job) {
+    for series in job_ends.iter().filter(is_in_namespace).filter(|_| is_job) {
         add_to_job(&mut memory, series);
     }
     let mut pods: BTreeMap<&str, Pod> = BTreeMap::new();
-    for series in ends.iter().filter(own) {
+    for series in ends.iter().filter(is_in_namespace) {
         let Some(pod) = kube_state::label(series, "pod").filter(|pod| names.contains(pod)) else {
             continue;
         };
-        let kept = pods.entry(pod).or_insert_with(|| Pod {
+        let entry = pods.entry(pod).or_insert_with(|| Pod {
             name: pod.to_owned(),
             rank: rank(name, pod),
             ..Pod::default()
         });
-        add_to_pod(kept, &mut memory.ends, series);
+        add_to_pod(entry, &mut memory.ends, series);
     }
     // A job of the same name that was deleted earlier also had pods.
-    let begin = memory.job.created_at;
+    let start = memory.job.created_at;
     memory.job.pods = pods
         .into_values()
-        .filter(|pod| begin.is_none() || pod.created_at >= begin)
+        .filter(|pod| start.is_none() || pod.created_at >= start)
         .collect();
     (!memory.job.pods.is_empty()).then_some((memory, is_job))
 }
@@ -121,11 +133,11 @@ fn label(series: &Series, name: &str) -> Option<String> {
 
 /// Adds the facts of one series to the Job.
 fn add_to_job(memory: &mut Memory, series: &Series) {
-    let holds = series.label("condition") == Some("true");
+    let is_true = series.label("condition") == Some("true");
     match series.name() {
         "kube_job_created" => memory.job.created_at = seconds(series),
-        "kube_job_complete" => memory.succeeded |= holds,
-        "kube_job_failed" => memory.failed |= holds,
+        "kube_job_complete" => memory.succeeded |= is_true,
+        "kube_job_failed" => memory.failed |= is_true,
         "kube_job_status_failed" => memory.reason = label(series, "reason"),
         _ => {}
     }
@@ -165,8 +177,8 @@ fn seconds(series: &Series) -> Option<Timestamp> {
     Timestamp::from_second(series.points.last()?.value as i64).ok()
 }
 
-fn phase(word: &str) -> PodPhase {
-    match word {
+fn phase(phase_name: &str) -> PodPhase {
+    match phase_name {
         "Pending" => PodPhase::Pending,
         "Running" => PodPhase::Running,
         "Succeeded" => PodPhase::Succeeded,

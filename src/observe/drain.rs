@@ -1,7 +1,7 @@
 //! Plans a drain: lists the pods of a node, what each would lose, and which node could take it,
 //! largest pods first. It changes nothing.
 
-use crate::concurrent::SideBySide;
+use crate::concurrent::OrderedConcurrent;
 use crate::lookup::missing_node;
 use gpuctl_cluster::{Connection, JobFilter, LogQuery, PodOnNode};
 use gpuctl_core::error::Error;
@@ -12,8 +12,8 @@ use gpuctl_diagnosis::keeps_off;
 use gpuctl_manifest::render::PodRules;
 
 /// Maximum number of concurrent log reads, and of lines read from each log.
-const AT_ONCE: usize = 16;
-const LINES: u32 = 5000;
+const MAX_CONCURRENT: usize = 16;
+const MAX_LINES: u32 = 5000;
 
 /// Lists the pods that draining the node would end, those with the most GPUs first.
 pub(crate) async fn plan(connection: &Connection, name: &str) -> Result<Vec<DrainedPod>, Error> {
@@ -35,60 +35,65 @@ pub(crate) async fn plan(connection: &Connection, name: &str) -> Result<Vec<Drai
         .await
         .map(|selection| selection.jobs)
         .unwrap_or_default();
-    let room = connection.inventory().capacity(&nodes).await?;
+    let capacity = connection.inventory().capacity(&nodes).await?;
     // The largest pods are the hardest to place, so they choose their nodes first.
     pods.sort_by(|a, b| {
         b.gpus
             .cmp(&a.gpus)
             .then_with(|| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)))
     });
-    let mut free = room.map(|room| room.free).unwrap_or_default();
-    let mut found = Vec::new();
+    let mut free = capacity.map(|capacity| capacity.free).unwrap_or_default();
+    let mut drained = Vec::new();
     for pod in &pods {
         let rules = PodRules::of(&pod.spec);
-        let takes = |node: &&Node| {
+        let accepts = |node: &&Node| {
             node.name != name
                 && free
                     .get(&node.name)
                     .is_some_and(|free| keeps_off(&rules, &pod.requests, node, free).is_empty())
         };
-        let to = nodes.iter().find(takes).map(|node| node.name.clone());
-        if let Some(left) = to.as_ref().and_then(|to| free.get_mut(to)) {
+        let target = nodes.iter().find(accepts).map(|node| node.name.clone());
+        if let Some(remaining) = target.as_ref().and_then(|target| free.get_mut(target)) {
             // Reserve the capacity, so that the next pod is not placed on the same free GPUs.
             for (resource, amount) in &pod.requests {
-                *left.entry(resource.clone()).or_default() -= amount;
+                *remaining.entry(resource.clone()).or_default() -= amount;
             }
         }
-        found.push(drained(pod, to, &jobs));
+        drained.push(drained_pod(pod, target, &jobs));
     }
-    let read = found.iter().map(|one| checkpoint(connection, one, &jobs));
-    let checkpoints = SideBySide::new(read, AT_ONCE).all().await;
-    for (one, at) in found.iter_mut().zip(checkpoints) {
-        one.checkpoint = at;
+    let reads = drained
+        .iter()
+        .map(|drained_pod| checkpoint(connection, drained_pod, &jobs));
+    let checkpoints = OrderedConcurrent::new(reads, MAX_CONCURRENT).all().await;
+    for (drained_pod, checkpoint) in drained.iter_mut().zip(checkpoints) {
+        drained_pod.checkpoint = checkpoint;
     }
-    Ok(found)
+    Ok(drained)
 }
 
-fn own<'j>(jobs: &'j [Job], namespace: &str, pod: &str) -> Option<(&'j Job, &'j Pod)> {
+fn find_pod<'j>(jobs: &'j [Job], namespace: &str, pod: &str) -> Option<(&'j Job, &'j Pod)> {
     let in_namespace = jobs.iter().filter(|job| job.namespace == namespace);
-    in_namespace
-        .into_iter()
-        .find_map(|job| Some((job, job.pods.iter().find(|one| one.name == pod)?)))
+    in_namespace.into_iter().find_map(|job| {
+        Some((
+            job,
+            job.pods.iter().find(|candidate| candidate.name == pod)?,
+        ))
+    })
 }
 
-fn drained(pod: &PodOnNode, to: Option<String>, jobs: &[Job]) -> DrainedPod {
-    let own = own(jobs, &pod.namespace, &pod.name);
+fn drained_pod(pod: &PodOnNode, target: Option<String>, jobs: &[Job]) -> DrainedPod {
+    let owner = find_pod(jobs, &pod.namespace, &pod.name);
     // Ranks of a training depend on each other, so the other pods of the job end as well.
-    let gang = own.filter(|(job, _)| job.kind == JobKind::Training);
+    let gang = owner.filter(|(job, _)| job.kind == JobKind::Training);
     DrainedPod {
         namespace: pod.namespace.clone(),
         name: pod.name.clone(),
-        job: own.map(|(job, _)| job.name.clone()),
-        rank: own.and_then(|(_, pod)| pod.rank),
+        job: owner.map(|(job, _)| job.name.clone()),
+        rank: owner.and_then(|(_, pod)| pod.rank),
         gpus: pod.gpus,
         since: pod.since,
         checkpoint: None,
-        moves_to: to,
+        moves_to: target,
         peers: gang.map_or(0, |(job, _)| job.pods_wanted.saturating_sub(1)),
     }
 }
@@ -96,21 +101,21 @@ fn drained(pod: &PodOnNode, to: Option<String>, jobs: &[Job]) -> DrainedPod {
 /// Reads when a training last logged that it saved a checkpoint.
 async fn checkpoint(
     connection: &Connection,
-    one: &DrainedPod,
+    drained_pod: &DrainedPod,
     jobs: &[Job],
 ) -> Option<jiff::Timestamp> {
-    let (job, pod) = own(jobs, &one.namespace, &one.name)?;
+    let (job, pod) = find_pod(jobs, &drained_pod.namespace, &drained_pod.name)?;
     if job.kind != JobKind::Training {
         return None;
     }
     let query = LogQuery {
         container: pod.own_container().to_owned(),
-        tail: Some(LINES),
+        tail: Some(MAX_LINES),
         ..LogQuery::default()
     };
     let lines = connection
         .logs()
-        .read(&one.namespace, &one.name, &query)
+        .read(&drained_pod.namespace, &drained_pod.name, &query)
         .await
         .ok()?
         .lines;

@@ -4,22 +4,22 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use crate::concurrent::SideBySide;
+use crate::concurrent::OrderedConcurrent;
 use crate::context::Context;
 use gpuctl_cluster::{Connection, ExporterPod, Failure};
 use gpuctl_core::stats::exporters::devices::ExporterReading;
 use gpuctl_core::stats::exporters::exposition;
 
 /// Maximum number of nodes whose exporters are queried.
-pub(crate) const MOST: usize = 50;
+pub(crate) const MAX_NODES: usize = 50;
 /// Exporters queried concurrently.
-const AT_ONCE: usize = 25;
+const MAX_CONCURRENT: usize = 25;
 /// Timeout for one exporter.
-const EACH_WITHIN: Duration = Duration::from_secs(4);
+const EXPORTER_TIMEOUT: Duration = Duration::from_secs(4);
 
 /// Metrics read from exporters.
-pub(crate) struct Exposed {
-    pub moment: ExporterReading,
+pub(crate) struct DirectReading {
+    pub reading: ExporterReading,
     pub nodes: usize,
 }
 
@@ -34,12 +34,12 @@ pub(crate) enum ExporterError {
     Failed(#[from] Failure),
 }
 
-/// Queries the exporters of these nodes, at most [`MOST`]. Fails only if no exporter responds.
+/// Queries the exporters of these nodes, at most [`MAX_NODES`]. Fails only if no exporter responds.
 pub(crate) async fn read(
     context: &Context,
     connection: &Connection,
     nodes: &BTreeSet<String>,
-) -> Result<Exposed, ExporterError> {
+) -> Result<DirectReading, ExporterError> {
     let pods = connection.metrics().exporter_pods().await?;
     let pods: Vec<ExporterPod> = pods
         .into_iter()
@@ -49,27 +49,30 @@ pub(crate) async fn read(
         return Err(ExporterError::None);
     }
     let now = context.now().as_millisecond();
-    let ask = async |pod: &ExporterPod| {
-        let answer = tokio::time::timeout(EACH_WITHIN, connection.metrics().exposed_by(pod)).await;
-        let text = answer.map_err(|_| ExporterError::TooSlow)??;
+    let read_pod = async |pod: &ExporterPod| {
+        let response =
+            tokio::time::timeout(EXPORTER_TIMEOUT, connection.metrics().exposed_by(pod)).await;
+        let text = response.map_err(|_| ExporterError::TooSlow)??;
         Ok::<_, ExporterError>(exposition::read(&text, &pod.node, now))
     };
-    let answers = SideBySide::new(pods.iter().map(ask), AT_ONCE).all().await;
+    let results = OrderedConcurrent::new(pods.iter().map(read_pod), MAX_CONCURRENT)
+        .all()
+        .await;
     // Some exporters may fail: the nodes of the others are still shown.
-    let (mut values, mut count, mut refused) = (Vec::new(), 0, None);
-    for answer in answers {
-        match answer {
+    let (mut values, mut count, mut last_error) = (Vec::new(), 0, None);
+    for result in results {
+        match result {
             Ok(series) => {
                 count += 1;
                 values.extend(series);
             }
-            Err(failure) => refused = Some(failure),
+            Err(failure) => last_error = Some(failure),
         }
     }
-    match refused {
-        Some(why) if count == 0 => Err(why),
-        _ => Ok(Exposed {
-            moment: ExporterReading {
+    match last_error {
+        Some(error) if count == 0 => Err(error),
+        _ => Ok(DirectReading {
+            reading: ExporterReading {
                 values,
                 ..ExporterReading::default()
             },

@@ -3,15 +3,15 @@
 
 use jiff::Timestamp;
 
-use crate::concurrent::SideBySide;
+use crate::concurrent::OrderedConcurrent;
 use gpuctl_cluster::{Connection, Failure, LogQuery};
 use gpuctl_core::model::Pod;
 use gpuctl_core::stats::logs::first_error::{LogError, LogScan, earliest};
 
 /// Logs read concurrently.
-const AT_ONCE: usize = 16;
+const MAX_CONCURRENT: usize = 16;
 /// Number of last lines to read of each rank when the query has no start time.
-const LOOKED_AT: u32 = 20_000;
+const TAIL_LINES: u32 = 20_000;
 
 /// The earliest error of a job.
 #[derive(Debug)]
@@ -26,7 +26,7 @@ pub(crate) struct FirstError {
 
 /// Findings in the logs of some pods.
 #[derive(Debug, Default)]
-pub(crate) struct LogsRead {
+pub(crate) struct PodLogFindings {
     pub first: Option<FirstError>,
     pub read: usize,
     /// Time of the last line about a saved checkpoint.
@@ -40,12 +40,12 @@ pub(crate) async fn first_error(
     namespace: &str,
     pods: &[Pod],
     query: &LogQuery,
-) -> LogsRead {
+) -> PodLogFindings {
     // A start time already limits how much is read.
     let tail = if query.since.is_some() {
         None
     } else {
-        Some(LOOKED_AT)
+        Some(TAIL_LINES)
     };
     let query = LogQuery {
         tail,
@@ -55,38 +55,38 @@ pub(crate) async fn first_error(
         let query = &query;
         async move {
             let mut scan = LogScan::default();
-            let take = |line: gpuctl_cluster::LogLine| scan.take(line.at, &line.text);
-            let read = connection
+            let scan_line = |line: gpuctl_cluster::LogLine| scan.take(line.at, &line.text);
+            let result = connection
                 .logs()
-                .scan(namespace, &pod.name, query, take)
+                .scan(namespace, &pod.name, query, scan_line)
                 .await;
-            read.map(|()| scan.finish())
+            result.map(|()| scan.finish())
         }
     });
-    let answers = SideBySide::new(reads, AT_ONCE).all().await;
-    let (mut found, mut errors) = (LogsRead::default(), Vec::new());
-    let mut whose = Vec::new();
-    for (pod, answer) in pods.iter().zip(answers) {
-        match answer {
+    let results = OrderedConcurrent::new(reads, MAX_CONCURRENT).all().await;
+    let (mut findings, mut errors) = (PodLogFindings::default(), Vec::new());
+    let mut pods_with_errors = Vec::new();
+    for (pod, result) in pods.iter().zip(results) {
+        match result {
             Ok(log) => {
-                found.read += 1;
-                found.checkpoint = found.checkpoint.max(log.checkpoint);
+                findings.read += 1;
+                findings.checkpoint = findings.checkpoint.max(log.checkpoint);
                 if let Some(error) = log.error {
-                    whose.push(pod);
+                    pods_with_errors.push(pod);
                     errors.push(error);
                 }
             }
-            Err(failure) => found.unread.push((pod.name.clone(), failure)),
+            Err(failure) => findings.unread.push((pod.name.clone(), failure)),
         }
     }
     if let Some((first, same)) = earliest(&errors) {
         let others = errors.len() - 1 - same;
-        found.first = Some(FirstError {
-            pod: whose[first].clone(),
+        findings.first = Some(FirstError {
+            pod: pods_with_errors[first].clone(),
             error: errors.swap_remove(first),
             same,
             others,
         });
     }
-    found
+    findings
 }

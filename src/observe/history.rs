@@ -34,7 +34,7 @@ pub(crate) struct ClusterHistory<'c> {
     nodes: NodeNames,
     /// All inputs of the results other than the query itself, as part of the cache key. `None`
     /// disables caching.
-    standing: Option<String>,
+    cache_scope: Option<String>,
     connection: &'c Connection,
     /// Owners of existing objects, read only if kube-state-metrics does not export all of them.
     live: OnceCell<LiveOwners>,
@@ -42,7 +42,7 @@ pub(crate) struct ClusterHistory<'c> {
 
 /// Selects the clusters to read: the one of the context, a named one or all.
 pub(crate) fn clusters(
-    named: Option<&str>,
+    name: Option<&str>,
     all: bool,
     context: &Context,
 ) -> Result<Vec<(String, Access)>, Error> {
@@ -51,7 +51,7 @@ pub(crate) fn clusters(
             Error::usage("`--all-contexts` cannot be combined with one Prometheus address for all");
         return Err(error.hint("omit the address: Prometheus is found in each cluster"));
     }
-    if let (Some(bundle), Some(name)) = (&context.access.bundle, named)
+    if let (Some(bundle), Some(name)) = (&context.access.bundle, name)
         && *name != bundle.cluster
     {
         return Err(Error::usage(format!(
@@ -60,7 +60,7 @@ pub(crate) fn clusters(
         )));
     }
     let (contexts, current) = Connection::contexts(&context.access)?;
-    let of = |name: &String| {
+    let access_to = |name: &String| {
         (
             name.clone(),
             Access {
@@ -70,13 +70,13 @@ pub(crate) fn clusters(
         )
     };
     if all {
-        return Ok(contexts.iter().map(of).collect());
+        return Ok(contexts.iter().map(access_to).collect());
     }
-    match named
+    match name
         .map(ToOwned::to_owned)
         .or_else(|| context.access.context.clone())
     {
-        Some(name) => Ok(vec![of(&name)]),
+        Some(name) => Ok(vec![access_to(&name)]),
         // Inside a pod, in-cluster configuration replaces the kubeconfig and has no contexts.
         None => Ok(vec![(
             current.unwrap_or_else(|| "in-cluster".to_owned()),
@@ -88,33 +88,33 @@ pub(crate) fn clusters(
 impl<'c> ClusterHistory<'c> {
     /// Finds the Prometheus. Its series since `since` must belong to this cluster alone or be
     /// attributable to a cluster.
-    pub(crate) async fn of(
+    pub(crate) async fn open(
         cluster: String,
         context: &Context,
         connection: &'c Connection,
         since: UnixSeconds,
     ) -> Result<Self, Error> {
-        let found = async {
-            let found = metrics::find(
+        let store = async {
+            let prometheus = metrics::find(
                 context,
                 connection,
                 context.access.request_timeout,
                 StoreUse::Sums { since },
             )
             .await?;
-            let told = found.now(query::NODES).await.unwrap_or_default();
-            Ok::<_, Error>((found, told))
+            let reported = prometheus.now(query::NODES).await.unwrap_or_default();
+            Ok::<_, Error>((prometheus, reported))
         };
-        let (found, stock) = join(found, connection.inventory().snapshot()).await;
+        let (store, snapshot) = join(store, connection.inventory().snapshot()).await;
         // Prometheus does not record whether a node shares its devices. Only the API server knows,
         // for the present, and only with the right to list nodes.
-        let known = stock.is_ok();
-        if let Err(failure) = &stock {
+        let has_inventory = snapshot.is_ok();
+        if let Err(failure) = &snapshot {
             context.terminal.warn(&format!(
                 "nodes that share GPUs are unknown, so shares count as GPUs: {failure}"
             ));
         }
-        let inventory = stock.map(|stock| stock.inventory).unwrap_or_default();
+        let inventory = snapshot.map(|read| read.inventory).unwrap_or_default();
         // Exporters may report a node by its address instead of its name.
         let aliases = inventory.hosts.iter().flat_map(|host| {
             host.details
@@ -126,66 +126,68 @@ impl<'c> ClusterHistory<'c> {
             parts: NodeParts::of(inventory.hosts.iter()),
             aliases: aliases.collect(),
         };
-        let (prometheus, told) = found?;
-        let told: BTreeSet<&str> = told
+        let (prometheus, reported) = store?;
+        let reported: BTreeSet<&str> = reported
             .iter()
             .filter_map(|series| series.label("node"))
             .collect();
-        let own: BTreeSet<&str> = inventory.hosts.iter().map(NodeUsage::name).collect();
-        if let Some(warning) = store_identity::foreign(&told, &own, &prometheus.server, &cluster) {
+        let own_nodes: BTreeSet<&str> = inventory.hosts.iter().map(NodeUsage::name).collect();
+        if let Some(warning) =
+            store_identity::foreign_nodes(&reported, &own_nodes, &prometheus.server, &cluster)
+        {
             context.terminal.warn(&warning);
         }
         let aliases: Vec<(&String, &String)> = nodes.aliases.iter().collect();
         // Other credentials may get other series, so they are part of the cache key.
-        let asked = context.metrics_of(connection)?.credentials.fingerprint();
-        let standing = serde_json::json!([
+        let credentials = context.metrics_of(connection)?.credentials.fingerprint();
+        let cache_scope = serde_json::json!([
             connection.server(),
             prometheus.server,
-            asked,
+            credentials,
             format!("{:?}", nodes.parts),
             aliases,
             prometheus.matchers().to_string()
         ])
         .to_string();
         // Without the nodes, shares count as GPUs, so do not cache such results.
-        let standing = (known && context.access.bundle.is_none()).then_some(standing);
+        let cache_scope = (has_inventory && context.access.bundle.is_none()).then_some(cache_scope);
         Ok(Self {
             cluster,
             prometheus,
             nodes,
-            standing,
+            cache_scope,
             connection,
             live: OnceCell::new(),
         })
     }
 
     /// Builds the cache key of a result; `None` disables caching.
-    pub(crate) fn key(&self, question: &str, start: UnixSeconds) -> Option<String> {
+    pub(crate) fn cache_key(&self, query: &str, start: UnixSeconds) -> Option<String> {
         Some(
-            serde_json::json!([self.standing.as_ref()?, self.cluster, question, start.0])
+            serde_json::json!([self.cache_scope.as_ref()?, self.cluster, query, start.0])
                 .to_string(),
         )
     }
 
     /// Reads who held which devices in the half-open range `[start, end)`, and what the devices
     /// measured.
-    pub(crate) async fn look(
+    pub(crate) async fn read(
         &self,
         start: UnixSeconds,
         end: UnixSeconds,
-        want: HistoryScope,
+        scope: HistoryScope,
     ) -> Result<(AllocationHistory, Usage), Error> {
         let seconds = (end - start).max(1);
         let queries = self.queries(seconds, end);
         let mut quantities = vec![Quantity::Utilization];
-        if want.memory {
+        if scope.memory {
             quantities.extend([
                 Quantity::MemoryUsed,
                 Quantity::MemoryFree,
                 Quantity::MemoryTotal,
             ]);
         }
-        if want.power {
+        if scope.power {
             quantities.push(Quantity::Power);
         }
         let range = SampleRange {
@@ -196,19 +198,19 @@ impl<'c> ClusterHistory<'c> {
         };
         let samples = async { Ok::<_, Error>(self.prometheus.samples(&range).await?) };
         // The samples take longest, so run the small queries at the same time.
-        let small = try_join(queries.pods(want), queries.nodes());
-        let ((witness, nodes), devices) = try_join(small, samples).await?;
-        let ledger = self.allocations(
-            &witness,
+        let fact_queries = try_join(queries.pods(scope), queries.nodes());
+        let ((pod_series, nodes), devices) = try_join(fact_queries, samples).await?;
+        let allocations = self.allocations(
+            &pod_series,
             nodes,
             Stretch {
                 start: start.millis(),
                 end: end.millis(),
             },
         );
-        let exporters = queries.exporters(&devices, &witness.requests).await?;
-        let usage = Usage::of(devices, &ledger, &self.nodes, &exporters);
-        Ok((ledger, usage))
+        let exporters = queries.exporters(&devices, &pod_series.requests).await?;
+        let usage = Usage::of(devices, &allocations, &self.nodes, &exporters);
+        Ok((allocations, usage))
     }
 
     /// Reads what inference servers exported about their requests between two times.
@@ -217,11 +219,11 @@ impl<'c> ClusterHistory<'c> {
         start: UnixSeconds,
         end: UnixSeconds,
     ) -> Result<Servers, Error> {
-        let answer = self
+        let series = self
             .prometheus
             .at(&serving_hours::query((end - start).max(1)), end)
             .await?;
-        Ok(Servers::of(&answer, start.millis()))
+        Ok(Servers::of(&series, start.millis()))
     }
 
     /// Reads who held which devices, without what the devices measured.
@@ -232,9 +234,9 @@ impl<'c> ClusterHistory<'c> {
     ) -> Result<AllocationHistory, Error> {
         let queries = self.queries((end - start).max(1), end);
         let pods = queries.pods(HistoryScope::default());
-        let (witness, nodes) = try_join(pods, queries.nodes()).await?;
+        let (pod_series, nodes) = try_join(pods, queries.nodes()).await?;
         Ok(self.allocations(
-            &witness,
+            &pod_series,
             nodes,
             Stretch {
                 start: start.millis(),
@@ -245,20 +247,20 @@ impl<'c> ClusterHistory<'c> {
 
     fn allocations(
         &self,
-        witness: &Witness,
+        pod_series: &Witness,
         nodes: NodeSeries,
         stretch: Stretch,
     ) -> AllocationHistory {
         let parts = self.nodes.parts.clone().at_the_time(&nodes.labels);
-        let nobody = LiveOwners::new();
-        let live = self.live.get().unwrap_or(&nobody);
+        let no_owners = LiveOwners::new();
+        let live_owners = self.live.get().unwrap_or(&no_owners);
         AllocationHistory::of(
-            witness,
+            pod_series,
             &nodes.capacity,
             stretch,
             &parts,
             &self.nodes.aliases,
-            live,
+            live_owners,
         )
     }
 
@@ -283,16 +285,23 @@ pub(crate) async fn uids(
     let Ok(owners) = connection.workloads().owners(None, OtherPods::Summed).await else {
         return BTreeMap::new();
     };
-    let found = owners
+    let workloads = owners
         .forest
         .workloads(&gpuctl_core::model::Inventory::default());
-    let there = |one: &gpuctl_core::model::Workload| {
-        one.top
+    let existed = |workload: &gpuctl_core::model::Workload| {
+        workload
+            .top
             .created_at
             .is_none_or(|at| UnixSeconds::from(at) < end)
     };
-    let own = found.into_iter().filter(there);
-    own.map(|one| ((one.top.namespace, one.top.kind, one.top.name), one.top.uid))
+    let existing = workloads.into_iter().filter(existed);
+    existing
+        .map(|workload| {
+            (
+                (workload.top.namespace, workload.top.kind, workload.top.name),
+                workload.top.uid,
+            )
+        })
         .collect()
 }
 

@@ -22,23 +22,23 @@ use gpuctl_view::history::hourly as view;
 use gpuctl_view::history::hourly::{Hour, HourlyRow, RowKind};
 
 /// Printed when no series has the label.
-pub(crate) const NONE_SERVED: &str = "no pod with GPUs has this label or annotation; \
+pub(crate) const LABEL_NOT_EXPORTED: &str = "no pod with GPUs has this label or annotation; \
     kube-state-metrics must export them: --metric-labels-allowlist=pods=[*], \
     --metric-annotations-allowlist=pods=[*]";
 
 const HOUR: i64 = 3600;
 
 /// Hours queried concurrently.
-const AT_ONCE: usize = 4;
+const MAX_CONCURRENT: usize = 4;
 
 /// The same for queries that include memory, which return far more data.
-const AT_ONCE_WITH_MEMORY: usize = 2;
+const MAX_CONCURRENT_WITH_MEMORY: usize = 2;
 
 /// Seconds after the end of an hour until all its samples have arrived.
-const SETTLED: i64 = 900;
+const SETTLE_SECONDS: i64 = 900;
 
 /// Number of samples above which a note warns of a long read.
-const MANY: f64 = 1e7;
+const MANY_SAMPLES: f64 = 1e7;
 
 /// Whether pods are grouped by a label or an annotation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, strum::IntoStaticStr)]
@@ -72,7 +72,7 @@ impl RowQuery<'_> {
         format!("{:?}{dimension} {:?}", self.kind, self.namespace)
     }
 
-    fn want(&self) -> HistoryScope {
+    fn scope(&self) -> HistoryScope {
         HistoryScope {
             memory: self.kind == RowKind::Workloads,
             names: matches!(self.kind, RowKind::Workloads | RowKind::Labels),
@@ -80,23 +80,23 @@ impl RowQuery<'_> {
         }
     }
 
-    fn at_once(&self) -> usize {
-        if self.want().memory {
-            AT_ONCE_WITH_MEMORY
+    fn concurrency(&self) -> usize {
+        if self.scope().memory {
+            MAX_CONCURRENT_WITH_MEMORY
         } else {
-            AT_ONCE
+            MAX_CONCURRENT
         }
     }
 
     fn rows(&self, hour: &Hour<'_>, ledger: &AllocationHistory, usage: &Usage) -> Vec<HourlyRow> {
         match self.kind {
             RowKind::Cluster => {
-                let all = sum(ledger, usage, &ledger.group(|_| true), true);
+                let total = sum(ledger, usage, &ledger.group(|_| true), true);
                 vec![view::cluster_row(
                     hour,
                     ledger.capacity,
                     &ledger.part_capacity(),
-                    all.as_ref(),
+                    total.as_ref(),
                     usage.dropped,
                 )]
             }
@@ -106,7 +106,7 @@ impl RowQuery<'_> {
                     .iter()
                     .map(|tenure| tenure.pod.0.as_str())
                     .collect();
-                let of = |name: &&str| {
+                let sums = |name: &&str| {
                     sum(
                         ledger,
                         usage,
@@ -119,7 +119,7 @@ impl RowQuery<'_> {
                         hour,
                         ledger.capacity,
                         name,
-                        &of(&name)?,
+                        &sums(&name)?,
                     ))
                 };
                 names.into_iter().filter_map(row).collect()
@@ -128,22 +128,22 @@ impl RowQuery<'_> {
                 let Some((dimension, key)) = self.dimension else {
                     return Vec::new();
                 };
-                let written = kube_state::written(key);
-                let ours =
-                    |tenure: &Allocation| self.namespace.is_none_or(|own| own == tenure.pod.0);
+                let label = kube_state::written(key);
+                let is_selected =
+                    |tenure: &Allocation| self.namespace.is_none_or(|name| name == tenure.pod.0);
                 let value = |tenure: &Allocation| {
-                    named(tenure, dimension)
-                        .filter(|_| ours(tenure))?
-                        .get(&written)
+                    metadata(tenure, dimension)
+                        .filter(|_| is_selected(tenure))?
+                        .get(&label)
                         .cloned()
                 };
                 let values: BTreeSet<String> = ledger.tenures.iter().filter_map(value).collect();
-                let row = |found: &String| {
-                    let own = ledger.group(|tenure| value(tenure).as_ref() == Some(found));
-                    let sum = sum(ledger, usage, &own, false)?;
+                let row = |label_value: &String| {
+                    let group = ledger.group(|tenure| value(tenure).as_ref() == Some(label_value));
+                    let sum = sum(ledger, usage, &group, false)?;
                     Some(view::dimension_row(
                         hour,
-                        [dimension.word(), key, found],
+                        [dimension.word(), key, label_value],
                         &sum,
                     ))
                 };
@@ -151,13 +151,13 @@ impl RowQuery<'_> {
             }
             RowKind::Workloads => workloads(ledger, usage)
                 .iter()
-                .map(|one| view::workload_row(hour, one))
+                .map(|workload| view::workload_row(hour, workload))
                 .collect(),
         }
     }
 }
 
-fn named(tenure: &Allocation, dimension: Dimension) -> Option<&BTreeMap<String, String>> {
+fn metadata(tenure: &Allocation, dimension: Dimension) -> Option<&BTreeMap<String, String>> {
     match dimension {
         Dimension::Label => tenure.labels.as_ref(),
         Dimension::Annotation => tenure.annotations.as_ref(),
@@ -165,8 +165,8 @@ fn named(tenure: &Allocation, dimension: Dimension) -> Option<&BTreeMap<String, 
 }
 
 /// Builds the rows of one cluster in order of time.
-pub(crate) async fn of_cluster(
-    question: &RowQuery<'_>,
+pub(crate) async fn read_cluster(
+    query: &RowQuery<'_>,
     cluster: String,
     access: &Access,
     (first, last, now): (UnixSeconds, UnixSeconds, UnixSeconds),
@@ -174,47 +174,49 @@ pub(crate) async fn of_cluster(
     context: &Context,
 ) -> Result<Vec<HourlyRow>, Error> {
     let connection = Connection::open(access).await?;
-    let past = ClusterHistory::of(cluster, context, &connection, first).await?;
+    let history = ClusterHistory::open(cluster, context, &connection, first).await?;
     let cache = if no_cache {
         Cache::none()
     } else {
         Cache::usual()
     };
-    let begins = (first.0..last.min(now).0)
+    let starts = (first.0..last.min(now).0)
         .step_by(HOUR as usize)
         .map(UnixSeconds);
-    let begins: Vec<UnixSeconds> = begins.collect();
-    let begins_asked = begins.len();
-    warn_of_many(&past, begins.len(), last.min(now), context).await;
-    let bar = context.terminal.progress(begins.len() as u64, "hours");
-    let (asked, silent) = (Cell::new(0_usize), Cell::new(0_usize));
-    let one = async |start: UnixSeconds| {
+    let starts: Vec<UnixSeconds> = starts.collect();
+    let hour_count = starts.len();
+    warn_of_many_samples(&history, starts.len(), last.min(now), context).await;
+    let bar = context.terminal.progress(starts.len() as u64, "hours");
+    let (hours_read, empty_hours) = (Cell::new(0_usize), Cell::new(0_usize));
+    let read_hour = async |start: UnixSeconds| {
         let end = (start + HOUR).min(now);
         // Samples may still be added to an open hour, so it is not cached.
-        let closed = start + HOUR + SETTLED < now;
-        let key = past.key(&question.text(), start).filter(|_| closed);
-        if let Some(kept) = key
+        let closed = start + HOUR + SETTLE_SECONDS < now;
+        let key = history.cache_key(&query.text(), start).filter(|_| closed);
+        if let Some(cached) = key
             .as_ref()
             .and_then(|key| cache.get(key))
             // A cached value that cannot be parsed any longer is read again.
-            .and_then(|kept| HourlyRow::read(question.kind, kept))
+            .and_then(|cached| HourlyRow::read(query.kind, cached))
         {
             bar.inc(1);
-            return Ok(kept);
+            return Ok(cached);
         }
-        let (ledger, usage) = past.look(start, end, question.want()).await?;
-        asked.set(asked.get() + 1);
-        silent.set(silent.get() + usize::from(ledger.looks() == 0));
+        let (allocations, usage) = history.read(start, end, query.scope()).await?;
+        hours_read.set(hours_read.get() + 1);
+        empty_hours.set(empty_hours.get() + usize::from(allocations.looks() == 0));
         let hour = Hour {
-            cluster: &past.cluster,
+            cluster: &history.cluster,
             start: start.timestamp(),
             end: end.timestamp(),
             partial: start + HOUR > now,
         };
-        let rows = question.rows(&hour, &ledger, &usage);
+        let rows = query.rows(&hour, &allocations, &usage);
         // Do not cache an hour without samples: the store may have been down and may still backfill
         // them. A response with warnings may be partial.
-        if let Some(key) = key.filter(|_| ledger.looks() > 0 && !past.prometheus.has_warned()) {
+        if let Some(key) =
+            key.filter(|_| allocations.looks() > 0 && !history.prometheus.has_warned())
+        {
             cache.put(&key, &rows);
         }
         bar.inc(1);
@@ -222,29 +224,29 @@ pub(crate) async fn of_cluster(
     };
     // Unordered buffering starts the next hour as soon as any hour is ready. Rows are sorted by
     // number afterwards.
-    let numbered = async |(number, start)| Ok::<_, Error>((number, one(start).await?));
-    let all = stream::iter(begins.into_iter().enumerate())
+    let numbered = async |(number, start)| Ok::<_, Error>((number, read_hour(start).await?));
+    let hours = stream::iter(starts.into_iter().enumerate())
         .map(numbered)
-        .buffer_unordered(question.at_once());
-    let found: Result<BTreeMap<usize, Vec<HourlyRow>>, Error> = all.try_collect().await;
+        .buffer_unordered(query.concurrency());
+    let rows_by_hour: Result<BTreeMap<usize, Vec<HourlyRow>>, Error> = hours.try_collect().await;
     bar.finish_and_clear();
-    crate::observe::metrics::tell_warnings(context, &past.prometheus);
-    if asked.get() == begins_asked && silent.get() == begins_asked && begins_asked > 0 {
-        warn_of_silence(&past, context);
+    crate::observe::metrics::print_warnings(context, &history.prometheus);
+    if hours_read.get() == hour_count && empty_hours.get() == hour_count && hour_count > 0 {
+        warn_of_no_data(&history, context);
     }
-    let mut rows: Vec<HourlyRow> = found?.into_values().flatten().collect();
-    if question.kind == RowKind::Workloads {
+    let mut rows: Vec<HourlyRow> = rows_by_hour?.into_values().flatten().collect();
+    if query.kind == RowKind::Workloads {
         add_uids(&connection, first + HOUR, &mut rows).await;
     }
     Ok(rows)
 }
 
-fn warn_of_silence(past: &ClusterHistory<'_>, context: &Context) {
+fn warn_of_no_data(history: &ClusterHistory<'_>, context: &Context) {
     context.terminal.warn(&format!(
         "Prometheus at {} has no data about pods for this time{}: \
          it must have scraped kube-state-metrics",
-        past.prometheus.server,
-        past.prometheus.matchers().suffix()
+        history.prometheus.server,
+        history.prometheus.matchers().suffix()
     ));
 }
 
@@ -265,8 +267,8 @@ async fn add_uids(connection: &Connection, end: UnixSeconds, rows: &mut [HourlyR
 }
 
 /// Prints a note when there are many samples to read.
-async fn warn_of_many(
-    past: &ClusterHistory<'_>,
+async fn warn_of_many_samples(
+    history: &ClusterHistory<'_>,
     hours: usize,
     end: UnixSeconds,
     context: &Context,
@@ -274,18 +276,22 @@ async fn warn_of_many(
     if hours < 24 {
         return;
     }
-    let Ok(found) = past.prometheus.at(&query::samples_of_an_hour(), end).await else {
+    let Ok(series) = history
+        .prometheus
+        .at(&query::samples_of_an_hour(), end)
+        .await
+    else {
         return;
     };
-    let per_hour = found
+    let per_hour = series
         .first()
         .and_then(gpuctl_core::model::Series::last)
         .map_or(0.0, |point| point.value);
-    let all = per_hour * hours as f64;
-    if all > MANY {
+    let samples = per_hour * hours as f64;
+    if samples > MANY_SAMPLES {
         context.terminal.note(&format!(
             "about {:.0} million samples of {hours} hours will be read; this takes a while",
-            all / 1e6
+            samples / 1e6
         ));
     }
 }

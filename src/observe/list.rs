@@ -37,16 +37,16 @@ pub(crate) struct PageOptions {
     pub number: Option<u32>,
     pub size: Option<u32>,
     /// Default number of rows per page.
-    pub usual: u32,
+    pub default_size: u32,
 }
 
 impl PageOptions {
     /// Selects the rows of the page.
-    pub(crate) fn of<T>(self, rows: Vec<T>) -> Vec<T> {
+    pub(crate) fn select<T>(self, rows: Vec<T>) -> Vec<T> {
         if self.number.is_none() && self.size.is_none() {
             return rows;
         }
-        let size = self.size.unwrap_or(self.usual) as usize;
+        let size = self.size.unwrap_or(self.default_size) as usize;
         let skipped = (self.number.unwrap_or(1) as usize - 1).saturating_mul(size);
         rows.into_iter().skip(skipped).take(size).collect()
     }
@@ -81,18 +81,18 @@ impl Listing {
         names: Vec<String>,
         table: impl FnOnce(Format, bool) -> String,
     ) -> Self {
-        let fields_wanted =
+        let needs_document =
             options.columns.is_some() || options.format.is_document() || options.watch;
-        let document = match fields_wanted {
+        let document = match needs_document {
             true => serde_json::to_value(document).expect("our structs are JSON"),
             false => Value::Null,
         };
-        let text_wanted = options.columns.is_none()
+        let needs_table = options.columns.is_none()
             && !options.format.is_document()
             && options.format != Format::Name;
         // People would take a header without rows for a result, but programs that read CSV need the
         // header.
-        let table = if text_wanted && (!names.is_empty() || options.format == Format::Csv) {
+        let table = if needs_table && (!names.is_empty() || options.format == Format::Csv) {
             table(options.format, options.headers)
         } else {
             String::new()
@@ -108,8 +108,8 @@ impl Listing {
     }
 
     /// Sets the note on stderr for a list without rows.
-    pub(crate) fn none(self, none: &'static str) -> Self {
-        Self { none, ..self }
+    pub(crate) fn none(self, note: &'static str) -> Self {
+        Self { none: note, ..self }
     }
 
     /// Sets the hints that are printed to stderr after the list.
@@ -128,17 +128,17 @@ impl Listing {
 
     /// Renders the listing for stdout.
     fn text(&self, options: &ListOptions, context: &Context) -> Result<String, Error> {
-        if let Some(own) = &options.columns {
-            if let Some((key, known)) = columns::unknown(own, self.rows()) {
+        if let Some(columns) = &options.columns {
+            if let Some((key, fields)) = columns::unknown(columns, self.rows()) {
                 let error = Error::usage(format!("the list has no field `{key}`"));
-                return Err(match nearest(key, &known) {
-                    Some(near) => error.hint(format!("did you mean `.{near}`?")),
-                    None => error.hint(format!("fields: {}", known.join(", "))),
+                return Err(match nearest(key, &fields) {
+                    Some(suggestion) => error.hint(format!("did you mean `.{suggestion}`?")),
+                    None => error.hint(format!("fields: {}", fields.join(", "))),
                 });
             }
             return Ok(columns::table(
                 self.rows(),
-                own,
+                columns,
                 options.headers,
                 context.terminal.look(),
             ));
@@ -156,7 +156,7 @@ impl Listing {
 
 /// One read of the cluster. A watch waits out a restart of the API server; a single read fails at
 /// once.
-pub(crate) struct Round<'a> {
+pub(crate) struct Refresh<'a> {
     /// Whether cached data must be read again.
     pub fresh: bool,
     /// Whether this is the first read: warnings about missing rights are printed once.
@@ -166,9 +166,9 @@ pub(crate) struct Round<'a> {
     watching: Option<&'a Context>,
 }
 
-impl Round<'_> {
+impl Refresh<'_> {
     /// The only read of a command that is not a list.
-    pub(crate) fn single() -> Self {
+    pub(crate) fn once() -> Self {
         Self {
             fresh: true,
             first: true,
@@ -179,28 +179,28 @@ impl Round<'_> {
     /// Sends a request, waiting out an outage in a watch.
     pub(crate) async fn ask<T, F: Future<Output = Result<T, Failure>>>(
         &self,
-        ask: impl Fn() -> F,
+        request: impl Fn() -> F,
     ) -> Result<T, Failure> {
         let Some(context) = self.watching else {
-            return ask().await;
+            return request().await;
         };
         OutageRetry::new(|failure| context.terminal.warn(&format!("{failure}; retrying")))
-            .ask(ask)
+            .ask(request)
             .await
     }
 }
 
-/// Prints the list that `look` reads. With `-w`, repeats this until the command is interrupted.
+/// Prints the list that `read` reads. With `-w`, repeats this until the command is interrupted.
 pub(crate) async fn run(
     options: &ListOptions,
     context: &Context,
-    look: impl AsyncFnMut(Round<'_>) -> Result<Listing, Error>,
+    read: impl AsyncFnMut(Refresh<'_>) -> Result<Listing, Error>,
 ) -> Result<ExitCode, Error> {
     let pause = async || {
         tokio::time::sleep(options.interval).await;
         true
     };
-    run_after(options, context, pause, look).await
+    run_after(options, context, pause, read).await
 }
 
 /// Like [`run`], but `pause` decides when to refresh. It resolves when something may have changed,
@@ -209,24 +209,24 @@ pub(crate) async fn run_after(
     options: &ListOptions,
     context: &Context,
     pause: impl AsyncFnMut() -> bool,
-    mut look: impl AsyncFnMut(Round<'_>) -> Result<Listing, Error>,
+    mut read: impl AsyncFnMut(Refresh<'_>) -> Result<Listing, Error>,
 ) -> Result<ExitCode, Error> {
     context.terminal.set_format(options.format);
     if options.watch {
         return watch::watch(options.format, pause, context, async |first, fresh| {
-            let listing = look(Round {
+            let listing = read(Refresh {
                 fresh,
                 first,
                 watching: (!first).then_some(context),
             })
             .await?;
-            context.warn_of_left_out();
+            context.warn_of_omissions();
             let rows = listing.names.iter().cloned().zip(listing.rows());
             Ok(WatchFrame::new(listing.text(options, context)?, rows))
         })
         .await;
     }
-    let listing = look(Round {
+    let listing = read(Refresh {
         fresh: true,
         first: true,
         watching: None,

@@ -8,7 +8,7 @@ use gpuctl_core::model::{Figures, GpuCount, Inventory, Job, Readings, Series};
 use gpuctl_core::stats::exporters::devices;
 use gpuctl_core::stats::exporters::devices::ExporterReading;
 use gpuctl_core::stats::exporters::dialect::Quantity;
-use gpuctl_core::stats::exporters::exported_metrics as known;
+use gpuctl_core::stats::exporters::exported_metrics;
 use gpuctl_core::stats::exporters::exported_metrics::ExportedMetrics;
 use gpuctl_core::stats::exporters::faults;
 use gpuctl_core::stats::exporters::identity::ApiFacts;
@@ -17,7 +17,7 @@ use gpuctl_core::stats::exporters::query::Pods;
 use gpuctl_prometheus::Prometheus;
 
 /// Quantities shown for nodes and pools.
-pub(crate) const OF_NODES: [Quantity; 8] = [
+pub(crate) const NODE_QUANTITIES: [Quantity; 8] = [
     Quantity::Utilization,
     Quantity::MemoryUsed,
     Quantity::MemoryFree,
@@ -29,7 +29,7 @@ pub(crate) const OF_NODES: [Quantity; 8] = [
 ];
 
 /// Quantities shown for single devices.
-pub(crate) const OF_DEVICES: [Quantity; 11] = [
+pub(crate) const DEVICE_QUANTITIES: [Quantity; 11] = [
     Quantity::Utilization,
     Quantity::MemoryUsed,
     Quantity::MemoryFree,
@@ -44,7 +44,7 @@ pub(crate) const OF_DEVICES: [Quantity; 11] = [
 ];
 
 /// Quantities shown for jobs.
-pub(crate) const OF_JOBS: [Quantity; 6] = [
+pub(crate) const JOB_QUANTITIES: [Quantity; 6] = [
     Quantity::Utilization,
     Quantity::MemoryUsed,
     Quantity::MemoryFree,
@@ -54,7 +54,7 @@ pub(crate) const OF_JOBS: [Quantity; 6] = [
 ];
 
 /// Quantities that an overview queries for every device.
-const OF_OVERVIEW: [Quantity; 2] = [Quantity::Utilization, Quantity::Share];
+const OVERVIEW_QUANTITIES: [Quantity; 2] = [Quantity::Utilization, Quantity::Share];
 
 /// Reads the current values of `quantities`, of these pods or of all devices.
 pub(crate) async fn read(
@@ -63,81 +63,85 @@ pub(crate) async fn read(
     pods: Option<&Pods>,
 ) -> Result<ExporterReading, Error> {
     let gauges = query::gauges(quantities, pods);
-    let others = async {
-        let known = known(prometheus).await?;
+    let extra = async {
+        let exported = read_exported_metrics(prometheus).await?;
         let faults = async {
             // Query faults only for lists that show them.
             match quantities.contains(&Quantity::Xid) {
-                true => device_faults(prometheus, &known).await,
+                true => device_faults(prometheus, &exported).await,
                 false => Ok(Vec::new()),
             }
         };
-        try_join(faults, stale_ages(prometheus, &known)).await
+        try_join(faults, stale_ages(prometheus, &exported)).await
     };
-    let (values, others) = join(prometheus.now(&gauges), others).await;
-    let (mut values, (faults, stale_ages)) = (values?, others?);
+    let (values, extra) = join(prometheus.now(&gauges), extra).await;
+    let (mut values, (faults, stale_ages)) = (values?, extra?);
     values.extend(faults);
     Ok(ExporterReading { values, stale_ages })
 }
 
 /// Reads only what sums over nodes need. Other gauges are queried only for devices without
 /// utilization.
-pub(crate) async fn of_overview(prometheus: &Prometheus<'_>) -> Result<ExporterReading, Error> {
-    let gauges = query::gauges(&OF_OVERVIEW, None);
-    let others = async {
-        let known = known(prometheus).await?;
-        let silent = query::without_utilization(&known.utilization);
-        let silent = async { Ok(prometheus.now(&silent).await?) };
+pub(crate) async fn read_overview(prometheus: &Prometheus<'_>) -> Result<ExporterReading, Error> {
+    let gauges = query::gauges(&OVERVIEW_QUANTITIES, None);
+    let extra = async {
+        let exported = read_exported_metrics(prometheus).await?;
+        let without_utilization = query::without_utilization(&exported.utilization);
+        let without_utilization = async { Ok(prometheus.now(&without_utilization).await?) };
         try_join3(
-            silent,
-            device_faults(prometheus, &known),
-            stale_ages(prometheus, &known),
+            without_utilization,
+            device_faults(prometheus, &exported),
+            stale_ages(prometheus, &exported),
         )
         .await
     };
-    let (values, others) = join(prometheus.now(&gauges), others).await;
-    let (mut values, (silent, faults, stale_ages)) = (values?, others?);
-    values.extend(silent.into_iter().chain(faults));
+    let (values, extra) = join(prometheus.now(&gauges), extra).await;
+    let (mut values, (without_utilization, faults, stale_ages)) = (values?, extra?);
+    values.extend(without_utilization.into_iter().chain(faults));
     Ok(ExporterReading { values, stale_ages })
 }
 
-async fn known(prometheus: &Prometheus<'_>) -> Result<ExportedMetrics, Error> {
-    Ok(ExportedMetrics::of(&prometheus.now(&known::query()).await?))
+async fn read_exported_metrics(prometheus: &Prometheus<'_>) -> Result<ExportedMetrics, Error> {
+    Ok(ExportedMetrics::of(
+        &prometheus.now(&exported_metrics::query()).await?,
+    ))
 }
 
 /// Queries the faults of devices. The first query returns only the highest error number of a
 /// device; a second one finds fatal errors with lower numbers.
 async fn device_faults(
     prometheus: &Prometheus<'_>,
-    known: &ExportedMetrics,
+    exported: &ExportedMetrics,
 ) -> Result<Vec<Series>, Error> {
-    let mut found = prometheus.now(&faults::query(known.records_errors)).await?;
-    if let Some(hidden) = faults::hidden(&found).filter(|_| !known.records_errors) {
-        found.extend(prometheus.now(&hidden).await?);
+    let mut faults = prometheus
+        .now(&faults::query(exported.records_errors))
+        .await?;
+    if let Some(hidden_query) = faults::hidden(&faults).filter(|_| !exported.records_errors) {
+        faults.extend(prometheus.now(&hidden_query).await?);
     }
-    found.retain(faults::counts);
-    Ok(found)
+    faults.retain(faults::counts);
+    Ok(faults)
 }
 
 async fn stale_ages(
     prometheus: &Prometheus<'_>,
-    known: &ExportedMetrics,
+    exported: &ExportedMetrics,
 ) -> Result<Vec<Series>, Error> {
-    match known.utilization.is_empty() {
+    match exported.utilization.is_empty() {
         // Without utilization metrics, no sample ages can be queried.
         true => Ok(Vec::new()),
         false => Ok(prometheus
-            .now(&query::stale_ages(&known.utilization))
+            .now(&query::stale_ages(&exported.utilization))
             .await?),
     }
 }
 
 /// Builds the devices of the jobs' own pods from metrics, without reading the rest of the cluster.
-pub(crate) fn of_jobs<'j>(
-    moment: &ExporterReading,
+pub(crate) fn job_readings<'j>(
+    reading: &ExporterReading,
     jobs: impl Iterator<Item = &'j Job>,
 ) -> Readings {
-    let holding = |job: &'j Job| {
+    let held_by = |job: &'j Job| {
         let pods = job
             .pods
             .iter()
@@ -150,9 +154,9 @@ pub(crate) fn of_jobs<'j>(
         })
     };
     devices::read(
-        moment,
+        reading,
         &Inventory::default(),
-        &ApiFacts::of_pods(jobs.flat_map(holding)),
+        &ApiFacts::of_pods(jobs.flat_map(held_by)),
     )
 }
 

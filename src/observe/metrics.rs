@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 
 use crate::config::{MetricsSource, Origin};
 use crate::context::Context;
-use crate::observe::service_probe::{Probe, Worth, probe};
-use crate::observe::store_identity::{StoreClusters, which};
+use crate::observe::service_probe::{Probe, StoreContent, probe};
+use crate::observe::store_identity::{StoreClusters, identify};
 use gpuctl_cluster::{Connection, PrometheusService};
 use gpuctl_core::error::{Error, ErrorName};
 use gpuctl_core::model::UnixSeconds;
@@ -32,79 +32,81 @@ pub(crate) enum StoreUse {
 }
 
 /// Seconds to search for series of other clusters when devices are listed one by one.
-const LATELY: i64 = 3600;
+const RECENT_SECONDS: i64 = 3600;
 
 /// Finds the Prometheus to query, restricted to this cluster's series.
 pub(crate) async fn find<'c>(
     context: &Context,
     connection: &'c Connection,
-    within: Duration,
-    used: StoreUse,
+    timeout: Duration,
+    store_use: StoreUse,
 ) -> Result<Prometheus<'c>, Error> {
     if let Some(bundle) = &context.access.bundle {
-        let found = kept(bundle, within)?;
-        return match (&bundle.unclear, used) {
+        let prometheus = from_bundle(bundle, timeout)?;
+        return match (&bundle.unclear, store_use) {
             (Some((label, values)), StoreUse::Sums { .. }) => {
-                Err(StoreClusters::refusal(label, values, &found.server))
+                Err(StoreClusters::refusal(label, values, &prometheus.server))
             }
-            _ => Ok(found),
+            _ => Ok(prometheus),
         };
     }
     let source = context.metrics_of(connection)?;
-    let found = match source.url {
-        Some(_) => straight(context, &source, within).await?,
-        None => in_cluster(context, connection, within).await?.0,
+    let prometheus = match source.url {
+        Some(_) => connect_to_address(context, &source, timeout).await?,
+        None => find_in_cluster(context, connection, timeout).await?.0,
     };
     // Matchers of the user take precedence over the detection of clusters.
     if !source.matchers.is_empty() {
         context
             .terminal
             .detail(&format!("querying only series with {}", source.matchers));
-        return Ok(found.narrowed_to(source.matchers));
+        return Ok(prometheus.narrowed_to(source.matchers));
     }
     let until = UnixSeconds::from(context.now());
-    let since = match used {
+    let since = match store_use {
         StoreUse::Sums { since } => since,
-        StoreUse::Devices => until - LATELY,
+        StoreUse::Devices => until - RECENT_SECONDS,
     };
-    match which(&found, connection, (since, until)).await? {
-        StoreClusters::One => Ok(found),
+    match identify(&prometheus, connection, (since, until)).await? {
+        StoreClusters::One => Ok(prometheus),
         StoreClusters::Proven(matchers) => {
             context.terminal.detail(&format!(
                 "it has several clusters; {matchers} selects this one's pods or nodes"
             ));
-            Ok(found.narrowed_to(matchers))
+            Ok(prometheus.narrowed_to(matchers))
         }
-        StoreClusters::Unclear { label, values } => match used {
-            StoreUse::Sums { .. } => Err(StoreClusters::refusal(label, &values, &found.server)),
+        StoreClusters::Unclear { label, values } => match store_use {
+            StoreUse::Sums { .. } => {
+                Err(StoreClusters::refusal(label, &values, &prometheus.server))
+            }
             StoreUse::Devices => {
                 context
                     .terminal
-                    .warn(&StoreClusters::warning(label, &values, &found.server));
-                Ok(found)
+                    .warn(&StoreClusters::warning(label, &values, &prometheus.server));
+                Ok(prometheus)
             }
         },
     }
 }
 
 /// Connects to the Prometheus at the configured address.
-pub(crate) async fn named<'c>(
+pub(crate) async fn configured<'c>(
     context: &Context,
-    within: Duration,
+    timeout: Duration,
 ) -> Result<Prometheus<'c>, Error> {
     if let Some(bundle) = &context.access.bundle {
-        return kept(bundle, within);
+        return from_bundle(bundle, timeout);
     }
     let source = context.metrics()?;
-    Ok(straight(context, &source, within)
+    Ok(connect_to_address(context, &source, timeout)
         .await?
         .narrowed_to(source.matchers))
 }
 
-async fn straight<'c>(
+async fn connect_to_address<'c>(
     context: &Context,
     source: &MetricsSource,
-    within: Duration,
+    timeout: Duration,
 ) -> Result<Prometheus<'c>, Error> {
     if source.is_off() {
         return Err(Error::new(
@@ -118,18 +120,20 @@ async fn straight<'c>(
     let address = PrometheusAddress::parse(url, source.credentials.clone())?
         .let_in()
         .await?;
-    let by = if *origin == Origin::Flag {
+    let origin_name = if *origin == Origin::Flag {
         "`--prometheus`"
     } else {
         origin.word()
     };
-    context
-        .terminal
-        .detail(&format!("prometheus {}, named by {}", address.shown(), by));
-    let prometheus = Prometheus::straight_to(&address, within)?;
+    context.terminal.detail(&format!(
+        "prometheus {}, named by {}",
+        address.shown(),
+        origin_name
+    ));
+    let prometheus = Prometheus::straight_to(&address, timeout)?;
     // Some managed stores do not support regexes on `__name__`.
-    let is_exact = source.exact_names || address.wants_exact_names();
-    Ok(if is_exact {
+    let needs_exact_names = source.exact_names || address.wants_exact_names();
+    Ok(if needs_exact_names {
         prometheus.by_exact_names()
     } else {
         prometheus
@@ -137,21 +141,21 @@ async fn straight<'c>(
 }
 
 /// Serves queries from the Prometheus responses in a bundle.
-fn kept<'c>(bundle: &Arc<Bundle>, within: Duration) -> Result<Prometheus<'c>, Error> {
+fn from_bundle<'c>(bundle: &Arc<Bundle>, timeout: Duration) -> Result<Prometheus<'c>, Error> {
     let Some(server) = bundle.prometheus.clone() else {
         return Err(QueryError::NotFound.into());
     };
     let matchers = Matchers::new(bundle.matchers.clone());
     let bundle = Arc::clone(bundle);
-    let ask = move |question: QueryRequest| -> LocalBoxFuture<'c, Result<HttpReply, QueryError>> {
+    let query = move |request: QueryRequest| -> LocalBoxFuture<'c, Result<HttpReply, QueryError>> {
         // A bundle stores queries by their URL, so a POST form becomes a query string.
-        let path = question.form.map_or_else(
-            || question.path.clone(),
-            |form| format!("{}?{form}", question.path),
+        let path = request.form.map_or_else(
+            || request.path.clone(),
+            |form| format!("{}?{form}", request.path),
         );
-        let answer = bundle.query(&path);
+        let response = bundle.query(&path);
         Box::pin(async move {
-            let (code, body) = answer?;
+            let (code, body) = response?;
             Ok(HttpReply {
                 code,
                 media: "application/json".to_owned(),
@@ -159,7 +163,7 @@ fn kept<'c>(bundle: &Arc<Bundle>, within: Duration) -> Result<Prometheus<'c>, Er
             })
         })
     };
-    Ok(Prometheus::through(server, within, Box::new(ask)).narrowed_to(matchers))
+    Ok(Prometheus::through(server, timeout, Box::new(query)).narrowed_to(matchers))
 }
 
 pub(crate) enum PrometheusPath {
@@ -175,31 +179,30 @@ pub(crate) enum PrometheusPath {
 }
 
 /// Determines how commands reach Prometheus.
-pub(crate) async fn path_to(
+pub(crate) async fn find_path(
     context: &Context,
     connection: &Connection,
-    within: Duration,
+    timeout: Duration,
 ) -> PrometheusPath {
-    let found = async {
+    let path = async {
         if context.access.bundle.is_some() || context.metrics_of(connection)?.url.is_some() {
             return Ok(PrometheusPath::Url);
         }
-        let (_, service) = in_cluster(context, connection, within).await?;
+        let (_, service) = find_in_cluster(context, connection, timeout).await?;
         Ok::<_, Error>(PrometheusPath::Service {
             service,
             is_exact: true,
         })
     };
-    found
-        .await
+    path.await
         .unwrap_or_else(|error| PrometheusPath::Unknown(error.to_string()))
 }
 
 /// Finds a Service in the cluster that responds like Prometheus.
-async fn in_cluster<'c>(
+async fn find_in_cluster<'c>(
     context: &Context,
     connection: &'c Connection,
-    within: Duration,
+    timeout: Duration,
 ) -> Result<(Prometheus<'c>, PrometheusService), Error> {
     // A Service found in the cluster may belong to anyone, so it gets no credentials.
     if context.metrics()?.credentials.are_given() {
@@ -209,75 +212,72 @@ async fn in_cluster<'c>(
         );
     }
     let (cache, now) = (Cache::of_found(), context.now().as_second());
-    let question = format!(
+    let key = format!(
         "prometheus of {} for {}",
         connection.server(),
         connection.namespace
     );
-    if let Some(gate) = cache.get(&question).and_then(|kept| remembered(&kept, now)) {
-        let found = probe(connection, gate.clone(), within).await;
-        if matches!(found.answer, Ok(Worth::Gpus)) {
-            let (server, how) = (&found.prometheus.server, found.how);
+    if let Some(service) = cache.get(&key).and_then(|hit| cached_service(&hit, now)) {
+        let probe = probe(connection, service.clone(), timeout).await;
+        if matches!(probe.answer, Ok(StoreContent::Gpus)) {
+            let (server, route) = (&probe.prometheus.server, probe.route);
             context.terminal.detail(&format!(
-                "prometheus {server}, found in the cluster some minutes ago, reached {how}"
+                "prometheus {server}, found in the cluster some minutes ago, reached {route}"
             ));
-            return Ok((found.prometheus, gate));
+            return Ok((probe.prometheus, service));
         }
     }
-    let (gates, listed) = connection.metrics().candidate_services().await?;
-    let probes = gates
+    let (services, is_listed) = connection.metrics().candidate_services().await?;
+    let probes = services
         .iter()
-        .map(|gate| probe(connection, gate.clone(), within));
+        .map(|service| probe(connection, service.clone(), timeout));
     // Probe all Services at once: several may be Prometheus servers, but only one may have GPU
     // metrics.
     let probes = join_all(probes).await;
-    let answered = |probe: &Probe<'_>| probe.answer.as_ref().ok().copied();
+    let content_of = |probe: &Probe<'_>| probe.answer.as_ref().ok().copied();
     // On a tie the first Service wins, because the Services are in order of preference.
-    let best = probes.iter().filter_map(answered).max();
-    let mut refused = None;
-    for (probe, gate) in probes.into_iter().zip(&gates) {
-        match (&probe.answer, best) {
-            (Ok(worth), Some(best)) if *worth == best => {
-                if best == Worth::Gpus {
-                    cache.put(
-                        &question,
-                        &json!({"at": now, "service": gate.to_remember()}),
-                    );
+    let best_content = probes.iter().filter_map(content_of).max();
+    let mut first_error = None;
+    for (probe, service) in probes.into_iter().zip(&services) {
+        match (&probe.answer, best_content) {
+            (Ok(content), Some(best_content)) if *content == best_content => {
+                if best_content == StoreContent::Gpus {
+                    cache.put(&key, &json!({"at": now, "service": service.to_remember()}));
                 }
                 context.terminal.detail(&format!(
                     "prometheus {}, found in the cluster, reached {}",
-                    probe.prometheus.server, probe.how
+                    probe.prometheus.server, probe.route
                 ));
-                if best == Worth::Answers {
+                if best_content == StoreContent::NoMetrics {
                     context
                         .terminal
                         .detail("it has neither GPU nor node metrics");
                 }
-                return Ok((probe.prometheus, gate.clone()));
+                return Ok((probe.prometheus, service.clone()));
             }
-            (Err(trouble), None) => {
+            (Err(error), None) => {
                 // If Services may not be listed, their names are guesses. A guessed name that does
                 // not exist is not worth an error.
-                let counts = listed || matches!(trouble, QueryError::Forbidden { .. });
-                refused = refused.or(Some(trouble.clone()).filter(|_| counts));
+                let is_relevant = is_listed || matches!(error, QueryError::Forbidden { .. });
+                first_error = first_error.or(Some(error.clone()).filter(|_| is_relevant));
             }
             _ => {}
         }
     }
-    Err(refused.unwrap_or(QueryError::NotFound).into())
+    Err(first_error.unwrap_or(QueryError::NotFound).into())
 }
 
 /// Seconds during which a Service found earlier is probed first. Its response shows whether it is
 /// still a Prometheus.
-const REMEMBERED: i64 = 600;
+const CACHE_SECONDS: i64 = 600;
 
-fn remembered(kept: &Value, now: i64) -> Option<PrometheusService> {
-    let age = now - kept["at"].as_i64()?;
-    PrometheusService::remembered(&kept["service"]).filter(|_| (0..REMEMBERED).contains(&age))
+fn cached_service(entry: &Value, now: i64) -> Option<PrometheusService> {
+    let age = now - entry["at"].as_i64()?;
+    PrometheusService::remembered(&entry["service"]).filter(|_| (0..CACHE_SECONDS).contains(&age))
 }
 
 /// Prints warnings of Prometheus itself, above all about partial responses.
-pub(crate) fn tell_warnings(context: &Context, prometheus: &Prometheus<'_>) {
+pub(crate) fn print_warnings(context: &Context, prometheus: &Prometheus<'_>) {
     for warning in prometheus.take_warnings() {
         context
             .terminal

@@ -3,6 +3,7 @@
 
 pub(crate) mod at_time;
 pub(crate) mod blame;
+pub(crate) mod cached_response;
 pub(crate) mod checks;
 pub(crate) mod curves;
 pub(crate) mod deleted;
@@ -11,14 +12,13 @@ pub(crate) mod exporters;
 pub(crate) mod first_error;
 pub(crate) mod history;
 pub(crate) mod hourly;
-pub(crate) mod kept;
-mod last_words;
 pub(crate) mod list;
 pub(crate) mod live;
+mod log_evidence;
 pub(crate) mod metrics;
 pub(crate) mod names;
+mod node_capacity;
 mod node_checks;
-mod node_room;
 pub(crate) mod nodes;
 pub(crate) mod optional_metrics;
 pub(crate) mod past_queries;

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::observe::sharing::of_sharing;
+use crate::observe::sharing::check_sharing;
 use gpuctl_cluster::InventorySnapshot;
 use gpuctl_core::model::contract::check::{CheckStatus, DoctorCheck};
 use gpuctl_core::model::facts::gpu_stack::{NodeMetrics, StackPod, broken, has_gpus};
@@ -11,33 +11,33 @@ use gpuctl_core::model::values::text::count;
 use gpuctl_core::model::{Inventory, NodeDetails, Reading, Readings};
 
 /// Age in seconds above which a device's newest sample is stale.
-const STALE: f64 = 300.0;
+const STALE_SECONDS: f64 = 300.0;
 /// Maximum number of node names in a message.
-const SHOWN: usize = 4;
+const MAX_NAMES: usize = 4;
 /// Node labels with the driver version, set by NVIDIA's GPU feature discovery and AMD's node
 /// labeller.
-const DRIVERS: [&str; 2] = [
+const DRIVER_LABELS: [&str; 2] = [
     "nvidia.com/cuda.driver-version.full",
     "amd.com/gpu.driver-version",
 ];
 
 /// Checks all nodes. `stack` contains the pods of the GPU software; `None` if the user may not list
 /// pods.
-pub(super) fn of_nodes(
-    stock: &InventorySnapshot,
+pub(super) fn check_nodes(
+    snapshot: &InventorySnapshot,
     readings: Option<&Readings>,
     stack: Option<&[StackPod]>,
 ) -> Vec<DoctorCheck> {
-    let mut found: Vec<DoctorCheck> = of_rights(stock).into_iter().collect();
-    found.extend(of_stacks(&stock.inventory, readings, stack));
-    found.extend(readings.into_iter().flat_map(of_families));
-    found.extend(of_siblings(&stock.inventory));
-    found.extend(of_sharing(&stock.inventory, &stock.devices));
-    found
+    let mut checks: Vec<DoctorCheck> = check_rights(snapshot).into_iter().collect();
+    checks.extend(check_stacks(&snapshot.inventory, readings, stack));
+    checks.extend(readings.into_iter().flat_map(check_quantities));
+    checks.extend(check_siblings(&snapshot.inventory));
+    checks.extend(check_sharing(&snapshot.inventory, &snapshot.devices));
+    checks
 }
 
 /// Checks the GPU software stack of each node with GPUs.
-fn of_stacks(
+fn check_stacks(
     inventory: &Inventory,
     readings: Option<&Readings>,
     stack: Option<&[StackPod]>,
@@ -48,21 +48,21 @@ fn of_stacks(
         .map(|host| &host.details)
         .filter(|host| has_gpus(host))
         .collect();
-    let mut found = Vec::new();
+    let mut checks = Vec::new();
     for host in &hosts {
         // Without the right to list pods, it is unknown whether an exporter runs.
         let metrics = match stack {
-            Some(_) => metrics_of(&host.node.name, readings),
+            Some(_) => node_metrics(&host.node.name, readings),
             None => NodeMetrics::Unknown,
         };
-        let Some(link) = broken(host, stack.unwrap_or_default(), metrics) else {
+        let Some(broken_link) = broken(host, stack.unwrap_or_default(), metrics) else {
             continue;
         };
-        let message = format!("{}: {}", link.link.word(), link.message);
-        found.push(
+        let message = format!("{}: {}", broken_link.link.word(), broken_link.message);
+        checks.push(
             DoctorCheck::new(CheckStatus::Fail, "gpu-stack", message)
                 .on(&host.node.name)
-                .fix(&link.fix),
+                .fix(&broken_link.fix),
         );
     }
     let metrics = if readings.is_some() {
@@ -70,20 +70,20 @@ fn of_stacks(
     } else {
         "; metrics were not checked"
     };
-    found.push(DoctorCheck::new(
+    checks.push(DoctorCheck::new(
         CheckStatus::Ok,
         "gpu-stack",
         format!(
             "the GPU software is complete on {} of {} nodes with GPUs{metrics}",
-            hosts.len() - found.len(),
+            hosts.len() - checks.len(),
             hosts.len()
         ),
     ));
-    found
+    checks
 }
 
-fn of_rights(stock: &InventorySnapshot) -> Option<DoctorCheck> {
-    if stock.unreadable.is_empty() {
+fn check_rights(snapshot: &InventorySnapshot) -> Option<DoctorCheck> {
+    if snapshot.unreadable.is_empty() {
         return Some(DoctorCheck::new(
             CheckStatus::Ok,
             "rights",
@@ -92,7 +92,7 @@ fn of_rights(stock: &InventorySnapshot) -> Option<DoctorCheck> {
     }
     let message = format!(
         "you may not list {}, so free capacity is unknown",
-        stock.unreadable.join(", ")
+        snapshot.unreadable.join(", ")
     );
     Some(
         DoctorCheck::new(CheckStatus::Warn, "rights", message)
@@ -100,7 +100,7 @@ fn of_rights(stock: &InventorySnapshot) -> Option<DoctorCheck> {
     )
 }
 
-fn metrics_of(node: &str, readings: Option<&Readings>) -> NodeMetrics {
+fn node_metrics(node: &str, readings: Option<&Readings>) -> NodeMetrics {
     let Some(readings) = readings else {
         return NodeMetrics::Unknown;
     };
@@ -115,20 +115,20 @@ fn metrics_of(node: &str, readings: Option<&Readings>) -> NodeMetrics {
     let mut newest: Option<f64> = None;
     for device in devices {
         match device.sample_age_seconds {
-            Some(age) => newest = Some(newest.map_or(age, |known| known.min(age))),
+            Some(age) => newest = Some(newest.map_or(age, |newest| newest.min(age))),
             // The age of a fresh sample is not reported.
             None if device.utilization.is_some() => return NodeMetrics::Fresh,
             None => {}
         }
     }
     match newest {
-        Some(age) if age > STALE => NodeMetrics::Stale(age),
+        Some(age) if age > STALE_SECONDS => NodeMetrics::Stale(age),
         _ => NodeMetrics::Fresh,
     }
 }
 
 /// Lists quantities that the exporters of some nodes do not export although others do.
-fn of_families(readings: &Readings) -> Vec<DoctorCheck> {
+fn check_quantities(readings: &Readings) -> Vec<DoctorCheck> {
     type Family = (&'static str, fn(&Reading) -> bool);
     const FAMILIES: [Family; 4] = [
         ("utilization", |device| device.utilization.is_some()),
@@ -141,60 +141,64 @@ fn of_families(readings: &Readings) -> Vec<DoctorCheck> {
         .iter()
         .map(|device| device.node.as_str())
         .collect();
-    let without = |(name, has): Family| {
+    let check_quantity = |(name, is_measured): Family| {
         let measured: BTreeSet<&str> = readings
             .devices
             .iter()
-            .filter(|device| has(device))
+            .filter(|device| is_measured(device))
             .map(|device| device.node.as_str())
             .collect();
-        let silent: Vec<&str> = nodes.difference(&measured).copied().collect();
-        let shown = silent
+        let nodes_without: Vec<&str> = nodes.difference(&measured).copied().collect();
+        let shown = nodes_without
             .iter()
-            .take(SHOWN)
+            .take(MAX_NAMES)
             .copied()
             .collect::<Vec<_>>()
             .join(", ");
-        let more = if silent.len() > SHOWN { ", …" } else { "" };
+        let ellipsis = if nodes_without.len() > MAX_NAMES {
+            ", …"
+        } else {
+            ""
+        };
         let message = format!(
-            "{name}: {} of {} have none ({shown}{more})",
-            silent.len(),
+            "{name}: {} of {} have none ({shown}{ellipsis})",
+            nodes_without.len(),
             count(nodes.len() as u64, "node")
         );
-        (!silent.is_empty()).then(|| {
+        (!nodes_without.is_empty()).then(|| {
             DoctorCheck::new(CheckStatus::Warn, "metrics", message)
                 .fix("add it to the metrics that the GPU exporter exports")
         })
     };
-    FAMILIES.into_iter().filter_map(without).collect()
+    FAMILIES.into_iter().filter_map(check_quantity).collect()
 }
 
 /// Lists nodes whose driver or kernel differs from most nodes with the same GPUs.
-fn of_siblings(inventory: &Inventory) -> Vec<DoctorCheck> {
-    let mut kinds: BTreeMap<String, Vec<&NodeDetails>> = BTreeMap::new();
+fn check_siblings(inventory: &Inventory) -> Vec<DoctorCheck> {
+    let mut by_product: BTreeMap<String, Vec<&NodeDetails>> = BTreeMap::new();
     for host in inventory.hosts.iter().filter(|host| host.has_gpus()) {
-        kinds
+        by_product
             .entry(host.details.node.product().to_owned())
             .or_default()
             .push(&host.details);
     }
     let driver = |host: &NodeDetails| {
-        DRIVERS
+        DRIVER_LABELS
             .iter()
             .find_map(|label| host.node.labels.get(*label).cloned())
     };
     let kernel = |host: &NodeDetails| Some(host.kernel.clone()).filter(|kernel| !kernel.is_empty());
-    let mut found = Vec::new();
-    for hosts in kinds.values() {
-        found.extend(odd(hosts, "driver", driver));
-        found.extend(odd(hosts, "kernel", kernel));
+    let mut checks = Vec::new();
+    for hosts in by_product.values() {
+        checks.extend(find_outliers(hosts, "driver", driver));
+        checks.extend(find_outliers(hosts, "kernel", kernel));
     }
-    found
+    checks
 }
 
-fn odd(
+fn find_outliers(
     hosts: &[&NodeDetails],
-    what: &str,
+    property: &str,
     read: impl Fn(&NodeDetails) -> Option<String>,
 ) -> Vec<DoctorCheck> {
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
@@ -202,17 +206,17 @@ fn odd(
         .iter()
         .filter_map(|host| read(host))
         .for_each(|value| *counts.entry(value).or_default() += 1);
-    let Some((usual, most)) = counts.iter().max_by_key(|(_, count)| **count) else {
+    let Some((common, common_count)) = counts.iter().max_by_key(|(_, count)| **count) else {
         return Vec::new();
     };
     // Without a majority, no node is an outlier.
-    if most * 2 <= hosts.len() || counts.len() < 2 {
+    if common_count * 2 <= hosts.len() || counts.len() < 2 {
         return Vec::new();
     }
-    let differs = |host: &&&NodeDetails| read(host).is_some_and(|value| value != *usual);
+    let is_outlier = |host: &&&NodeDetails| read(host).is_some_and(|value| value != *common);
     let check = |host: &&NodeDetails| {
         let message = format!(
-            "{what} {}, but {most} of {} nodes with the same GPUs have {usual}",
+            "{property} {}, but {common_count} of {} nodes with the same GPUs have {common}",
             read(host).unwrap_or_default(),
             hosts.len()
         );
@@ -220,5 +224,5 @@ fn odd(
             .on(&host.node.name)
             .fix(&format!("gpuctl describe node {}", host.node.name))
     };
-    hosts.iter().filter(differs).map(check).collect()
+    hosts.iter().filter(is_outlier).map(check).collect()
 }

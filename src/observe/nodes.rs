@@ -4,22 +4,22 @@ use crate::context::Context;
 use gpuctl_cluster::InventorySnapshot;
 
 /// Warns about each resource that could not be listed.
-pub(crate) fn warn_of(stock: &InventorySnapshot, context: &Context) {
-    if stock.unreadable.contains(&"pods") {
+pub(crate) fn warn_of_missing_rights(snapshot: &InventorySnapshot, context: &Context) {
+    if snapshot.unreadable.contains(&"pods") {
         context.terminal.lack(
             "you may not list the pods of all namespaces: the number of held GPUs is unknown",
         );
     }
-    if stock.unreadable.contains(&"nodes") {
+    if snapshot.unreadable.contains(&"nodes") {
         context
             .terminal
             .lack("you may not list nodes: they are shown as published, without their status");
     }
-    let claims: Vec<&str> = stock
+    let claims: Vec<&str> = snapshot
         .unreadable
         .iter()
         .copied()
-        .filter(|what| what.starts_with("resource"))
+        .filter(|resource| resource.starts_with("resource"))
         .collect();
     if !claims.is_empty() {
         context.terminal.lack(&format!(

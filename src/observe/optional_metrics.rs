@@ -9,9 +9,9 @@ use futures::future::join;
 use tokio::sync::OnceCell;
 
 use crate::context::Context;
-use crate::observe::exporters::{self, Exposed};
+use crate::observe::exporters::{self, DirectReading};
 use crate::observe::live;
-use crate::observe::metrics::{StoreUse, find, tell_warnings};
+use crate::observe::metrics::{StoreUse, find, print_warnings};
 use gpuctl_cluster::{Connection, InventorySnapshot};
 use gpuctl_core::error::Error;
 use gpuctl_core::model::{NodeUsage, Readings, UnixSeconds};
@@ -22,19 +22,19 @@ use gpuctl_core::stats::exporters::identity::ApiFacts;
 use gpuctl_prometheus::{Prometheus, QueryError};
 
 /// Timeout for metrics of optional cells: the rest of the answer must not wait longer.
-const CELLS_WITHIN: Duration = Duration::from_secs(10);
+const CELLS_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Metrics for the cells of an inventory, which is useful without them too. Missing metrics are
 /// reported once.
 pub(crate) struct OptionalMetrics<'c> {
     context: &'c Context,
     connection: &'c Connection,
-    found: OnceCell<Prometheus<'c>>,
-    told: Cell<bool>,
-    used: StoreUse,
+    prometheus: OnceCell<Prometheus<'c>>,
+    has_warned: Cell<bool>,
+    store_use: StoreUse,
     /// Whether to query the exporters directly if Prometheus does not respond. The field below has
     /// the reason why it did not.
-    by_exporters: Cell<bool>,
+    uses_exporters: Cell<bool>,
     failure: RefCell<Option<String>>,
 }
 
@@ -43,57 +43,57 @@ impl<'c> OptionalMetrics<'c> {
         Self {
             context,
             connection,
-            found: OnceCell::new(),
-            told: Cell::new(false),
-            used: StoreUse::Devices,
-            by_exporters: Cell::new(false),
+            prometheus: OnceCell::new(),
+            has_warned: Cell::new(false),
+            store_use: StoreUse::Devices,
+            uses_exporters: Cell::new(false),
             failure: RefCell::default(),
         }
     }
 
-    /// Lets [`Self::or_exporters`] query the exporters directly, but not in a watch, which would
-    /// repeat it at every refresh.
+    /// Lets [`Self::or_read_exporters`] query the exporters directly, but not in a watch, which
+    /// would repeat it at every refresh.
     pub(crate) fn with_exporters(self, watch: bool) -> Self {
-        self.by_exporters.set(!watch);
+        self.uses_exporters.set(!watch);
         self
     }
 
     /// Returns the data from Prometheus, or else reads the exporters of these nodes and warns about
     /// it.
-    pub(crate) async fn or_exporters(
+    pub(crate) async fn or_read_exporters(
         &self,
-        moment: Option<ExporterReading>,
+        reading: Option<ExporterReading>,
         nodes: BTreeSet<String>,
     ) -> Option<ExporterReading> {
         // The exporters are queried at most once.
-        if !self.by_exporters.replace(false) {
-            return moment;
+        if !self.uses_exporters.replace(false) {
+            return reading;
         }
-        let why = self.failure.take();
-        let (None, Some(why)) = (&moment, why) else {
-            return moment;
+        let reason = self.failure.take();
+        let (None, Some(reason)) = (&reading, reason) else {
+            return reading;
         };
-        if nodes.len() > exporters::MOST {
-            let most = exporters::MOST;
-            self.tell(&format!(
-                "{why}; exporters are queried directly for at most {most} nodes, but {} are shown",
+        if nodes.len() > exporters::MAX_NODES {
+            let maximum = exporters::MAX_NODES;
+            self.report(&format!(
+                "{reason}; exporters are queried directly for at most {maximum} nodes, but {} are shown",
                 nodes.len()
             ));
             return None;
         }
         match exporters::read(self.context, self.connection, &nodes).await {
-            Ok(Exposed { moment, nodes }) => {
-                let from = if nodes == 1 {
+            Ok(DirectReading { reading, nodes }) => {
+                let source = if nodes == 1 {
                     "the exporter of 1 node".to_owned()
                 } else {
                     format!("the exporters of {nodes} nodes")
                 };
-                self.tell(&format!("{why}; values are read directly from {from}"));
-                Some(moment)
+                self.report(&format!("{reason}; values are read directly from {source}"));
+                Some(reading)
             }
-            Err(lack) => {
-                self.context.terminal.detail(&format!("exporters: {lack}"));
-                self.tell(&why);
+            Err(error) => {
+                self.context.terminal.detail(&format!("exporters: {error}"));
+                self.report(&reason);
                 None
             }
         }
@@ -101,10 +101,14 @@ impl<'c> OptionalMetrics<'c> {
 
     /// Creates metrics that are identified by the names of pods or jobs. Other clusters may use the
     /// same names, so a store with unclear cluster labels yields none.
-    pub(crate) fn by_names(context: &'c Context, connection: &'c Connection, seconds: i64) -> Self {
+    pub(crate) fn for_names(
+        context: &'c Context,
+        connection: &'c Connection,
+        seconds: i64,
+    ) -> Self {
         let since = UnixSeconds::from(context.now()) - seconds;
         Self {
-            used: StoreUse::Sums { since },
+            store_use: StoreUse::Sums { since },
             ..Self::new(context, connection)
         }
     }
@@ -125,7 +129,7 @@ impl<'c> OptionalMetrics<'c> {
     /// Runs a query with a separate timeout. After a failure, cells stay empty.
     pub(crate) async fn optional<T>(
         &self,
-        ask: impl AsyncFnOnce(&Prometheus<'c>) -> Result<T, Error>,
+        query: impl AsyncFnOnce(&Prometheus<'c>) -> Result<T, Error>,
     ) -> Result<Option<T>, Error> {
         let Self {
             context,
@@ -136,78 +140,79 @@ impl<'c> OptionalMetrics<'c> {
         if context.metrics()?.is_off() && !context.require_metrics {
             return Ok(None);
         }
-        let within = CELLS_WITHIN.min(context.access.request_timeout);
+        let timeout = CELLS_TIMEOUT.min(context.access.request_timeout);
         // Finding Prometheus may need probes, so the result is reused. A failure is not stored.
-        let answered = async {
-            ask(self
-                .found
-                .get_or_try_init(|| find(context, connection, within, self.used))
-                .await?)
+        let request = async {
+            query(
+                self.prometheus
+                    .get_or_try_init(|| find(context, connection, timeout, self.store_use))
+                    .await?,
+            )
             .await
         };
-        let late = || {
+        let timed_out = || {
             Error::from(QueryError::TimedOut {
                 server: "the cluster's address".to_owned(),
-                seconds: within.as_secs(),
+                seconds: timeout.as_secs(),
             })
         };
-        let answer = tokio::time::timeout(within, answered)
+        let result = tokio::time::timeout(timeout, request)
             .await
-            .unwrap_or_else(|_| Err(late()));
-        if let Some(prometheus) = self.found.get() {
-            tell_warnings(context, prometheus);
+            .unwrap_or_else(|_| Err(timed_out()));
+        if let Some(prometheus) = self.prometheus.get() {
+            print_warnings(context, prometheus);
         }
-        match answer {
-            Ok(answer) => Ok(Some(answer)),
+        match result {
+            Ok(result) => Ok(Some(result)),
             Err(error) if context.require_metrics => Err(error),
             Err(error) => {
-                self.tell(&error.to_string());
+                self.report(&error.to_string());
                 Ok(None)
             }
         }
     }
 
-    fn tell(&self, why: &str) {
+    fn report(&self, reason: &str) {
         // Delay the warning: the exporters may still provide the metrics.
-        if self.by_exporters.get() {
-            self.failure.replace(Some(why.to_owned()));
+        if self.uses_exporters.get() {
+            self.failure.replace(Some(reason.to_owned()));
             return;
         }
-        if !self.told.replace(true) {
+        if !self.has_warned.replace(true) {
             self.context
                 .terminal
-                .warn(&format!("GPU metrics are unavailable: {why}"));
+                .warn(&format!("GPU metrics are unavailable: {reason}"));
         }
     }
 
     /// Adds the measured values to an inventory, and returns the readings that they come from.
     pub(crate) fn measure(
         &self,
-        stock: &mut InventorySnapshot,
-        moment: Option<&ExporterReading>,
+        snapshot: &mut InventorySnapshot,
+        reading: Option<&ExporterReading>,
     ) -> Option<Readings> {
-        let moment = moment?;
-        let facts = ApiFacts::of(&stock.inventory, stock.consumers.as_ref());
-        let readings = devices::read(moment, &stock.inventory, &facts);
-        if readings.devices.is_empty() && stock.inventory.hosts.iter().any(NodeUsage::has_gpus) {
-            self.tell(
+        let reading = reading?;
+        let facts = ApiFacts::of(&snapshot.inventory, snapshot.consumers.as_ref());
+        let readings = devices::read(reading, &snapshot.inventory, &facts);
+        if readings.devices.is_empty() && snapshot.inventory.hosts.iter().any(NodeUsage::has_gpus) {
+            self.report(
                 "Prometheus has no samples of this cluster's GPUs; is a GPU exporter running \
                  and scraped?",
             );
         }
-        stock.inventory.measure(&readings);
+        snapshot.inventory.measure(&readings);
         Some(readings)
     }
 
     /// Reads the inventory together with the metrics of its devices.
-    pub(crate) async fn stock(
+    pub(crate) async fn snapshot(
         &self,
         quantities: &[Quantity],
     ) -> Result<(InventorySnapshot, Option<Readings>), Error> {
-        let (stock, moment) =
+        let (snapshot, reading) =
             join(self.connection.inventory().snapshot(), self.now(quantities)).await;
-        let (mut stock, moment) = (stock?, moment?);
-        let readings = self.measure(&mut stock, moment.as_ref());
-        Ok((stock, readings))
+        let (mut snapshot, reading) = (snapshot?, reading?);
+        let readings = self.measure(&mut snapshot, reading.as_ref());
+        Ok((snapshot, readings))
     }
 }

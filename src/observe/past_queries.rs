@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use futures::future::{join, try_join, try_join3, try_join4};
 use tokio::sync::OnceCell;
 
-use crate::concurrent::SideBySide;
+use crate::concurrent::OrderedConcurrent;
 use gpuctl_cluster::{Connection, OtherPods};
 use gpuctl_core::error::Error;
 use gpuctl_core::model::facts::reading::PodKey;
@@ -34,10 +34,10 @@ pub(crate) struct HistoryScope {
 }
 
 /// Maximum number of pods in one query.
-const AT_ONCE: usize = 150;
+const MAX_PODS_PER_QUERY: usize = 150;
 
 /// Queries about pods that run concurrently.
-const BESIDE: usize = 4;
+const MAX_CONCURRENT: usize = 4;
 
 /// Queries about one time range of the past.
 pub(crate) struct PastQueries<'h, 'c> {
@@ -77,30 +77,31 @@ impl PastQueries<'_, '_> {
             .iter()
             .filter_map(|series| series.label("pod"))
             .map(ToOwned::to_owned);
-        let others: BTreeSet<String> = exporters.filter(|pod| !holders.contains(pod)).collect();
+        let exporter_pods: BTreeSet<String> =
+            exporters.filter(|pod| !holders.contains(pod)).collect();
         let label = kube_state::label_name(requests, "pod");
-        let found = self.about(About::Places, &others, &label).await?;
-        let node = kube_state::label_name(&found, "node");
-        let place =
+        let series = self.about(About::Places, &exporter_pods, &label).await?;
+        let node = kube_state::label_name(&series, "node");
+        let pod_node =
             |series: &Series| Some((kube_state::pod(series)?.0, series.label(&node)?.to_owned()));
-        Ok(found.iter().filter_map(place).collect())
+        Ok(series.iter().filter_map(pod_node).collect())
     }
 
     /// Queries the pods that held devices, with their owners, phases and names.
-    pub(crate) async fn pods(&self, want: HistoryScope) -> Result<Witness, Error> {
+    pub(crate) async fn pods(&self, scope: HistoryScope) -> Result<Witness, Error> {
         let (requests, claimed) = (
             kube_state::requests(self.seconds),
             query::claimed(self.seconds),
         );
         let (requests, claimed) = try_join(self.ask(&requests), self.ask(&claimed)).await?;
-        let mut witness = Witness {
+        let mut pod_series = Witness {
             requests,
             claimed,
             ..Witness::default()
         };
-        let mut pods = names(&witness.requests, "pod");
+        let mut pods = names(&pod_series.requests, "pod");
         pods.extend(
-            witness
+            pod_series
                 .claimed
                 .iter()
                 .filter_map(requested::claimant)
@@ -108,64 +109,64 @@ impl PastQueries<'_, '_> {
         );
         // If all pods have only resource claims, no request series shows the label of pod names.
         // Exporter series do not show how kube-state-metrics is scraped, so look up the label.
-        let label = match witness.requests.is_empty() && !witness.claimed.is_empty() {
-            false => kube_state::label_name(&witness.requests, "pod"),
-            true => self.label_of_pods().await?,
+        let label = match pod_series.requests.is_empty() && !pod_series.claimed.is_empty() {
+            false => kube_state::label_name(&pod_series.requests, "pod"),
+            true => self.pod_name_label().await?,
         };
-        let about = |what| self.about(what, &pods, &label);
-        let names = async |what| {
-            if want.names {
-                about(what).await
+        let query = |about| self.about(about, &pods, &label);
+        let names = async |about| {
+            if scope.names {
+                query(about).await
             } else {
                 Ok(Vec::new())
             }
         };
         (
-            witness.phases_ever,
-            witness.owners.pods,
-            witness.labels,
-            witness.annotations,
+            pod_series.phases_ever,
+            pod_series.owners.pods,
+            pod_series.labels,
+            pod_series.annotations,
         ) = try_join4(
-            about(About::PhasesEver),
-            about(About::Owners),
+            query(About::PhasesEver),
+            query(About::Owners),
             names(About::Labels),
             names(About::Annotations),
         )
         .await?;
         // Only pods that changed their phase within the range need the phases over time.
-        let changed = kube_state::changed(&witness.phases_ever);
+        let changed = kube_state::changed(&pod_series.phases_ever);
         let phases = self.about(About::Phases, &changed, &label);
-        let owners = self.owners(std::mem::take(&mut witness.owners.pods), &label);
-        (witness.phases, witness.owners) = try_join(phases, owners).await?;
-        Ok(witness)
+        let owners = self.owners(std::mem::take(&mut pod_series.owners.pods), &label);
+        (pod_series.phases, pod_series.owners) = try_join(phases, owners).await?;
+        Ok(pod_series)
     }
 
     /// Finds the label that holds the pod name in series of kube-state-metrics, when there is no
     /// request series to read it from.
-    async fn label_of_pods(&self) -> Result<String, Error> {
+    async fn pod_name_label(&self) -> Result<String, Error> {
         let pods = self.ask(&kube_state::any_pod(self.seconds)).await?;
         Ok(kube_state::label_name(&pods, "pod"))
     }
 
     /// Queries the owners of the pods' owners.
     async fn owners(&self, pods: Vec<Series>, label: &str) -> Result<OwnerSeries, Error> {
-        let (sets, jobs) = (
+        let (replica_set_names, jobs) = (
             OwnerSeries::names(&pods, "ReplicaSet"),
             OwnerSeries::names(&pods, "Job"),
         );
-        let of_sets = |series: &&Series| {
+        let is_in_stateful_set = |series: &&Series| {
             kube_state::owner(series).is_some_and(|(kind, _)| kind == "StatefulSet")
         };
-        let in_sets = pods
+        let stateful_set_pods = pods
             .iter()
-            .filter(of_sets)
+            .filter(is_in_stateful_set)
             .filter_map(kube_state::pod)
             .map(|((_, name), _)| name)
             .collect();
         let (replica_sets, jobs, groups) = try_join3(
-            self.about(About::ReplicaSets, &sets, "replicaset"),
+            self.about(About::ReplicaSets, &replica_set_names, "replicaset"),
             self.about(About::Jobs, &jobs, "job_name"),
-            self.about(About::Groups, &in_sets, label),
+            self.about(About::Groups, &stateful_set_pods, label),
         )
         .await?;
         let deployments = OwnerSeries::names(&replica_sets, "Deployment");
@@ -198,25 +199,28 @@ impl PastQueries<'_, '_> {
     /// names.
     pub(crate) async fn about(
         &self,
-        what: About,
+        about: About,
         names: &BTreeSet<String>,
         label: &str,
     ) -> Result<Vec<Series>, Error> {
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        let ask = async |names: &[&str]| {
-            self.ask(&kube_state::about(what, names, label, self.seconds))
+        let query_chunk = async |names: &[&str]| {
+            self.ask(&kube_state::about(about, names, label, self.seconds))
                 .await
         };
-        let parts = SideBySide::new(names.chunks(AT_ONCE).map(ask), BESIDE)
-            .all_or_error()
-            .await?;
+        let parts = OrderedConcurrent::new(
+            names.chunks(MAX_PODS_PER_QUERY).map(query_chunk),
+            MAX_CONCURRENT,
+        )
+        .all_or_error()
+        .await?;
         Ok(parts.into_iter().flatten().collect())
     }
 }
 
 /// Collects the values of a label.
-fn names(answer: &[Series], label: &str) -> BTreeSet<String> {
-    answer
+fn names(series: &[Series], label: &str) -> BTreeSet<String> {
+    series
         .iter()
         .filter_map(|series| kube_state::label(series, label))
         .map(ToOwned::to_owned)
@@ -225,16 +229,20 @@ fn names(answer: &[Series], label: &str) -> BTreeSet<String> {
 
 /// Reads the owners of existing objects; empty if the user may not list them.
 async fn live_owners(connection: &Connection) -> LiveOwners {
-    let Ok(found) = connection.workloads().owners(None, OtherPods::Summed).await else {
+    let Ok(listing) = connection.workloads().owners(None, OtherPods::Summed).await else {
         return LiveOwners::new();
     };
-    let owners = &found.forest.owners;
-    let of = |one: &OwnerObject| {
-        let above = owners.get(one.parent.as_ref()?)?;
+    let owners = &listing.forest.owners;
+    let owner_of_owner = |object: &OwnerObject| {
+        let owner = owners.get(object.parent.as_ref()?)?;
         Some((
-            (one.namespace.clone(), one.kind.clone(), one.name.clone()),
-            (above.kind.clone(), above.name.clone()),
+            (
+                object.namespace.clone(),
+                object.kind.clone(),
+                object.name.clone(),
+            ),
+            (owner.kind.clone(), owner.name.clone()),
         ))
     };
-    owners.values().filter_map(of).collect()
+    owners.values().filter_map(owner_of_owner).collect()
 }

@@ -8,7 +8,7 @@ use futures::future::join;
 use crate::context::Context;
 use crate::observe::curves::lifetimes;
 use crate::observe::optional_metrics::OptionalMetrics;
-use crate::observe::progress::tail_of;
+use crate::observe::progress::tail_pod;
 use gpuctl_cluster::Connection;
 use gpuctl_core::error::Error;
 use gpuctl_core::model::{Job, PodPhase, UnixSeconds};
@@ -23,11 +23,11 @@ use gpuctl_prometheus::Window;
 
 /// Seconds of metrics to read; below it the usual resolution in seconds.
 const WINDOW: i64 = 600;
-const STEP: i64 = 15;
-const SHORTEST_STEP: i64 = 5;
-const POINTS: i64 = 40;
+const STEP_SECONDS: i64 = 15;
+const MIN_STEP_SECONDS: i64 = 5;
+const MAX_POINTS: i64 = 40;
 /// Lines of a log to search for steps.
-const LINES: u32 = 200;
+const LOG_LINES: u32 = 200;
 
 /// Reads the facts about a running job; `None` if no pod holds devices.
 pub(crate) async fn running(
@@ -35,42 +35,47 @@ pub(crate) async fn running(
     connection: &Connection,
     job: &Job,
 ) -> Result<Option<RunningFacts>, Error> {
-    let holding: Vec<&str> = job
+    let pod_names: Vec<&str> = job
         .pods
         .iter()
         .filter(|pod| pod.holds())
         .map(|pod| pod.name.as_str())
         .collect();
-    if holding.is_empty() {
+    if pod_names.is_empty() {
         return Ok(None);
     }
     let now = context.now();
     let end = UnixSeconds::from(now);
-    let begin = job
+    let start = job
         .started_at()
         .map_or(end - WINDOW, |at| UnixSeconds::from(at).max(end - WINDOW));
     // A job that has just started needs a shorter step to have enough samples. The window must end
     // at `end`, so its start is aligned to the step.
-    let step = ((end - begin) / POINTS).clamp(SHORTEST_STEP, STEP);
+    let step = ((end - start) / MAX_POINTS).clamp(MIN_STEP_SECONDS, STEP_SECONDS);
     let window = Window {
-        start: end - (end - begin) / step * step,
+        start: end - (end - start) / step * step,
         end,
         step,
     };
-    let pods = Pods::named(&job.namespace, holding);
-    let cells = OptionalMetrics::by_names(context, connection, WINDOW);
-    let asked = query::gauges(&peers::READ, Some(&pods));
-    let nodes = names_of_nodes(job);
-    let beside = bottlenecks::query(&pods, &nodes);
-    let answer = cells.optional(async |prometheus| {
-        let (series, beside) =
-            join(prometheus.range(&asked, window), prometheus.now(&beside)).await;
+    let pods = Pods::named(&job.namespace, pod_names);
+    let metrics = OptionalMetrics::for_names(context, connection, WINDOW);
+    let query = query::gauges(&peers::READ, Some(&pods));
+    let nodes = node_names(job);
+    let bottleneck_query = bottlenecks::query(&pods, &nodes);
+    let answer = metrics.optional(async |prometheus| {
+        let (series, bottlenecks) = join(
+            prometheus.range(&query, window),
+            prometheus.now(&bottleneck_query),
+        )
+        .await;
         Ok((
             series?,
-            beside.ok().map(|answer| bottlenecks::read(&answer, &nodes)),
+            bottlenecks
+                .ok()
+                .map(|answer| bottlenecks::read(&answer, &nodes)),
         ))
     });
-    let (answer, lines) = join(answer, tail_of(connection, job, None, LINES)).await;
+    let (answer, lines) = join(answer, tail_pod(connection, job, None, LOG_LINES)).await;
     let (series, bottlenecks) = answer?.unwrap_or_default();
     let traces = history::read(&series, &ApiFacts::default(), &lifetimes(job)).traces;
     let report = peers::compare(&traces, end.millis());
@@ -86,24 +91,24 @@ pub(crate) async fn running(
         cadence,
         last_line: None,
     };
-    let odd = facts
+    let waited_device = facts
         .waited_for()
         .and_then(|device| facts.traces[device].pods.iter().next().cloned());
-    if let Some((_, pod)) = odd {
-        let last = tail_of(connection, job, Some(&pod), 1).await.pop();
-        facts.last_line = last.map(|line| (line.at, line.text));
+    if let Some((_, pod)) = waited_device {
+        let last_line = tail_pod(connection, job, Some(&pod), 1).await.pop();
+        facts.last_line = last_line.map(|line| (line.at, line.text));
     }
     Ok(Some(facts))
 }
 
 /// Maps the names and addresses of the job's nodes to the node names.
-fn names_of_nodes(job: &Job) -> BTreeMap<String, String> {
-    let named = job
+fn node_names(job: &Job) -> BTreeMap<String, String> {
+    let addresses = job
         .pods
         .iter()
         .filter(|pod| pod.holds())
         .filter_map(|pod| Some((pod.node.clone()?, pod.host_ip.clone())));
-    named
+    addresses
         .flat_map(|(node, address)| {
             address
                 .map(|address| (address, node.clone()))
@@ -114,7 +119,7 @@ fn names_of_nodes(job: &Job) -> BTreeMap<String, String> {
 }
 
 /// A device error may have caused a failure within this many seconds before or after it.
-const AROUND: i64 = 300;
+const FAULT_SECONDS: i64 = 300;
 
 /// Queries the device errors around the end of the pod that failed first, by device; empty without
 /// metrics.
@@ -132,31 +137,31 @@ pub(crate) async fn faults(
         return Ok(Vec::new());
     };
     // The range vector ends here and reaches back over both sides of the failure.
-    let end = (UnixSeconds::from(ended) + AROUND).min(UnixSeconds::from(context.now()));
-    let cells = OptionalMetrics::by_names(context, connection, WINDOW);
-    let asked = query::xids(2 * AROUND);
-    let Some(series) = cells
-        .optional(async |prometheus| Ok(prometheus.at(&asked, end).await?))
+    let end = (UnixSeconds::from(ended) + FAULT_SECONDS).min(UnixSeconds::from(context.now()));
+    let metrics = OptionalMetrics::for_names(context, connection, WINDOW);
+    let query = query::xids(2 * FAULT_SECONDS);
+    let Some(series) = metrics
+        .optional(async |prometheus| Ok(prometheus.at(&query, end).await?))
         .await?
     else {
         return Ok(Vec::new());
     };
     let facts = ApiFacts::default();
     let reader = IdentityReader::new(&facts, &series);
-    let own = |one: &&gpuctl_core::model::Series| {
+    let is_of_pod = |series: &&gpuctl_core::model::Series| {
         reader
-            .named_pod(one)
-            .is_some_and(|(space, name)| space == job.namespace && name == pod.name)
+            .named_pod(series)
+            .is_some_and(|(namespace, name)| namespace == job.namespace && name == pod.name)
     };
-    let fault = |one: &gpuctl_core::model::Series| {
-        let (place, value) = (reader.place(one)?, one.points.last()?.value);
+    let fault = |series: &gpuctl_core::model::Series| {
+        let (device, value) = (reader.place(series)?, series.points.last()?.value);
         // 0 means that the device has reported no XID error.
         let code =
             (value.is_finite() && (1.0..100_000.0).contains(&value)).then_some(value as u32)?;
         Some((
-            format!("{}/gpu-{}", place.node, place.index.unwrap_or(0)),
+            format!("{}/gpu-{}", device.node, device.index.unwrap_or(0)),
             code,
         ))
     };
-    Ok(series.iter().filter(own).filter_map(fault).collect())
+    Ok(series.iter().filter(is_of_pod).filter_map(fault).collect())
 }

@@ -15,111 +15,111 @@ use gpuctl_view::nodes::pool_use::PoolUse;
 
 /// Pools, and which data about them was not readable.
 #[derive(Clone)]
-pub(crate) struct PoolsFound {
+pub(crate) struct PoolSnapshot {
     pub pools: Vec<PoolUse>,
-    pub stock: InventorySnapshot,
+    pub snapshot: InventorySnapshot,
     pub definitions: bool,
     /// Describes the jobs that the user may not list.
     pub unseen_jobs: Option<String>,
 }
 
-impl PoolsFound {
+impl PoolSnapshot {
     /// Adds the live metrics of devices to the nodes.
     pub(crate) fn measure(
         &mut self,
-        cells: &OptionalMetrics<'_>,
-        moment: Option<&ExporterReading>,
+        metrics: &OptionalMetrics<'_>,
+        reading: Option<&ExporterReading>,
     ) -> Option<Coverage> {
-        let readings = cells.measure(&mut self.stock, moment);
+        let readings = metrics.measure(&mut self.snapshot, reading);
         for pool in &mut self.pools {
-            pool.hosts = self.stock.inventory.pool(&pool.name).cloned().collect();
+            pool.hosts = self.snapshot.inventory.pool(&pool.name).cloned().collect();
         }
         readings.as_ref().map(Coverage::from)
     }
 }
 
 /// Warns once about each missing right.
-pub(crate) fn warn_of(seen: &PoolsFound, context: &Context) {
-    nodes::warn_of(&seen.stock, context);
-    if !seen.definitions {
+pub(crate) fn warn_of_missing_rights(pools: &PoolSnapshot, context: &Context) {
+    nodes::warn_of_missing_rights(&pools.snapshot, context);
+    if !pools.definitions {
         context
             .terminal
             .lack("you may not read the definitions of pools: descriptions and quotas are unknown");
     }
-    if let Some(missing) = &seen.unseen_jobs {
+    if let Some(unseen) = &pools.unseen_jobs {
         context.terminal.lack(&format!(
-            "{missing}: the number of jobs in a pool is unknown"
+            "{unseen}: the number of jobs in a pool is unknown"
         ));
     }
 }
 
-/// Reads all pools, or only the one called `only`.
-pub(crate) async fn look(
+/// Reads all pools, or only the one called `only_name`.
+pub(crate) async fn read_pools(
     connection: &Connection,
-    only: Option<&str>,
-) -> Result<PoolsFound, Failure> {
+    only_name: Option<&str>,
+) -> Result<PoolSnapshot, Failure> {
     // List all jobs: a job that names no pool may have pods on the pool's nodes.
-    let wanted = JobFilter::default();
-    let (stock, definitions, jobs) = join3(
+    let selector = JobFilter::default();
+    let (snapshot, definitions, jobs) = join3(
         connection.inventory().snapshot(),
         connection.pools().list(),
-        connection.jobs().list(&wanted),
+        connection.jobs().list(&selector),
     )
     .await;
-    let stock = stock?;
+    let snapshot = snapshot?;
     let definitions: Option<Vec<PoolDefinition>> = unless_forbidden(definitions)?;
     let jobs = unless_forbidden(jobs)?;
     let unseen_jobs = match &jobs {
         None => Some("you may not list jobs".to_owned()),
         Some(jobs) => jobs.unseen(),
     };
-    let of_any: Vec<&PoolDefinition> = definitions.iter().flatten().collect();
-    let mut names: BTreeSet<&str> = stock.inventory.pools();
-    names.extend(of_any.iter().map(|pool| pool.name.as_str()));
+    let defined: Vec<&PoolDefinition> = definitions.iter().flatten().collect();
+    let mut names: BTreeSet<&str> = snapshot.inventory.pools();
+    names.extend(defined.iter().map(|pool| pool.name.as_str()));
     // Finished jobs use nothing of a pool.
-    let living: Vec<&Job> = jobs
+    let active_jobs: Vec<&Job> = jobs
         .iter()
-        .flat_map(|found| &found.jobs)
+        .flat_map(|selection| &selection.jobs)
         .filter(|job| !State::of(job).status.is_final())
         .collect();
     let pool = |name: &str| PoolUse {
-        hosts: stock.inventory.pool(name).cloned().collect(),
+        hosts: snapshot.inventory.pool(name).cloned().collect(),
         defined: definitions.is_some(),
-        definition: of_any
+        definition: defined
             .iter()
             .find(|pool| pool.name == name)
             .copied()
             .cloned(),
-        jobs: jobs_in(name, &stock.inventory, &living),
+        jobs: jobs_in(name, &snapshot.inventory, &active_jobs),
         all_jobs: unseen_jobs.is_none(),
         name: name.to_owned(),
     };
     let pools = names
         .into_iter()
-        .filter(|name| only.is_none_or(|only| only == *name))
+        .filter(|name| only_name.is_none_or(|only_name| only_name == *name))
         .map(pool)
         .collect();
-    Ok(PoolsFound {
+    Ok(PoolSnapshot {
         pools,
         definitions: definitions.is_some(),
         unseen_jobs,
-        stock,
+        snapshot,
     })
 }
 
 /// Selects the jobs that name the pool or have pods with GPUs on its nodes.
-fn jobs_in(pool: &str, inventory: &Inventory, living: &[&Job]) -> Vec<Job> {
+fn jobs_in(pool: &str, inventory: &Inventory, active_jobs: &[&Job]) -> Vec<Job> {
     let hosts: BTreeSet<&str> = inventory.pool(pool).map(NodeUsage::name).collect();
-    let on =
+    let is_on_pool =
         |pod: &Pod| !pod.ended() && pod.node.as_deref().is_some_and(|node| hosts.contains(node));
-    let sits = |job: &Job| {
+    let has_pods_on_pool = |job: &Job| {
         job.pods
             .iter()
-            .any(|pod| pod.gpus > GpuCount::ZERO && on(pod))
+            .any(|pod| pod.gpus > GpuCount::ZERO && is_on_pool(pod))
     };
-    living
+    active_jobs
         .iter()
-        .filter(|job| job.pool.as_deref() == Some(pool) || sits(job))
+        .filter(|job| job.pool.as_deref() == Some(pool) || has_pods_on_pool(job))
         .map(|job| (*job).clone())
         .collect()
 }

@@ -11,18 +11,18 @@ use gpuctl_core::model::{Job, JobKind, Percent, State, Status};
 use gpuctl_core::stats::logs::progress;
 
 /// Timeout for all log tails of a page together.
-const PROGRESS_WITHIN: Duration = Duration::from_secs(1);
+const PROGRESS_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Logs read concurrently.
-const AT_ONCE: usize = 16;
+const MAX_CONCURRENT: usize = 16;
 
 /// Reads the progress in percent by job index, from one log tail of rank 0 per running training.
 /// All reads together take at most a second.
-pub(crate) async fn progress_of(
+pub(crate) async fn read_progress(
     connection: &Connection,
     jobs: &[(Job, State)],
 ) -> BTreeMap<usize, Percent> {
-    let deadline = tokio::time::Instant::now() + PROGRESS_WITHIN;
+    let deadline = tokio::time::Instant::now() + PROGRESS_TIMEOUT;
     let running = jobs.iter().enumerate().filter(|(_, (job, state))| {
         job.kind == JobKind::Training && state.status == Status::Running
     });
@@ -36,23 +36,23 @@ pub(crate) async fn progress_of(
         ))
     });
     stream::iter(tails)
-        .buffer_unordered(AT_ONCE)
-        .filter_map(|found| async move { found })
+        .buffer_unordered(MAX_CONCURRENT)
+        .filter_map(|result| async move { result })
         .collect()
         .await
 }
 
 /// Last lines of a log to search for a progress bar or a throughput.
-const FEW_LINES: u32 = 40;
+const TAIL_LINES: u32 = 40;
 
 /// Reads the last lines of the first rank; empty if the log is not readable.
 pub(crate) async fn tail(connection: &Connection, job: &Job) -> Vec<LogLine> {
-    tail_of(connection, job, None, FEW_LINES).await
+    tail_pod(connection, job, None, TAIL_LINES).await
 }
 
 /// Reads the last `lines` lines of a pod, by default the first rank; empty if the log is not
 /// readable.
-pub(crate) async fn tail_of(
+pub(crate) async fn tail_pod(
     connection: &Connection,
     job: &Job,
     pod: Option<&str>,
@@ -61,7 +61,7 @@ pub(crate) async fn tail_of(
     let pods = job.current_pods();
     let Some(pod) = pods
         .iter()
-        .find(|one| pod.is_none_or(|name| one.name == name))
+        .find(|candidate| pod.is_none_or(|name| candidate.name == name))
     else {
         return Vec::new();
     };

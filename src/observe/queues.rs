@@ -13,9 +13,9 @@ pub(crate) async fn rows(
     connection: &Connection,
     namespace: Option<&str>,
     queues: Vec<Queue>,
-    moment: Option<&ExporterReading>,
+    reading: Option<&ExporterReading>,
 ) -> Result<Vec<QueueRow>, Failure> {
-    let unknown = |queues: Vec<Queue>| {
+    let without_figures = |queues: Vec<Queue>| {
         queues
             .into_iter()
             .map(|queue| QueueRow {
@@ -24,26 +24,28 @@ pub(crate) async fn rows(
             })
             .collect()
     };
-    let Some(moment) = moment else {
-        return Ok(unknown(queues));
+    let Some(reading) = reading else {
+        return Ok(without_figures(queues));
     };
-    let wanted = JobFilter {
+    let selector = JobFilter {
         namespace: namespace.map(ToOwned::to_owned),
         ..JobFilter::default()
     };
-    let selection = match connection.jobs().list(&wanted).await {
-        Ok(found) => found,
-        Err(failure) if failure.is_forbidden() => return Ok(unknown(queues)),
+    let selection = match connection.jobs().list(&selector).await {
+        Ok(selection) => selection,
+        Err(failure) if failure.is_forbidden() => return Ok(without_figures(queues)),
         Err(failure) => return Err(failure),
     };
     let jobs = &selection.jobs;
-    let readings = live::of_jobs(moment, jobs.iter());
-    let home = namespace.or(selection.narrowed_to.as_deref());
+    let readings = live::job_readings(reading, jobs.iter());
+    let listed_namespace = namespace.or(selection.narrowed_to.as_deref());
     let row = |queue: Queue| {
         // A mean over some of a queue's jobs would be misleading.
-        let all = selection.unreadable.is_empty()
-            && home.is_none_or(|home| queue.namespace.as_deref() == Some(home));
-        let figures = all
+        let is_complete = selection.unreadable.is_empty()
+            && listed_namespace.is_none_or(|listed_namespace| {
+                queue.namespace.as_deref() == Some(listed_namespace)
+            });
+        let figures = is_complete
             .then(|| live::figures_of_all(&readings, jobs.iter().filter(|job| job.is_in(&queue))));
         QueueRow { queue, figures }
     };

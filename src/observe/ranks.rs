@@ -8,7 +8,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 
-use crate::concurrent::SideBySide;
+use crate::concurrent::OrderedConcurrent;
 use gpuctl_cluster::{Connection, ExecRequest, Failure, SessionEnd, SessionStream};
 use gpuctl_core::model::values::text::count;
 use gpuctl_core::model::{Job, Pod, PodPhase};
@@ -17,7 +17,7 @@ use gpuctl_diagnosis::RankAnswers;
 
 /// Which data to read from the ranks.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Questions {
+pub(crate) struct RankQueries {
     pub ras: bool,
     pub stacks: bool,
 }
@@ -25,24 +25,24 @@ pub(crate) struct Questions {
 /// The port of RAS unless `NCCL_RAS_ADDR` sets another one.
 const RAS_PORT: u16 = 28028;
 /// RAS itself waits some seconds for processes that do not respond.
-const RAS_WITHIN: Duration = Duration::from_secs(20);
+const RAS_TIMEOUT: Duration = Duration::from_secs(20);
 /// Number of pods to try for RAS: the first one may hang or may not run NCCL.
-const RAS_TRIED: usize = 3;
+const RAS_PODS: usize = 3;
 /// Number of pods whose stacks are read; below it, how many are read concurrently.
-const STACKS_READ: usize = 64;
-const AT_ONCE: usize = 16;
-const STACKS_WITHIN: Duration = Duration::from_secs(30);
+const MAX_STACK_PODS: usize = 64;
+const MAX_CONCURRENT: usize = 16;
+const STACKS_TIMEOUT: Duration = Duration::from_secs(30);
 /// Maximum size of one response in bytes.
-const LARGEST: usize = 4 << 20;
+const MAX_RESPONSE_BYTES: usize = 4 << 20;
 
 /// Number of reasons to report for missing responses; below it, the maximum characters of one.
-const REASONS: usize = 3;
-const LONGEST: usize = 160;
+const MAX_REASONS: usize = 3;
+const MAX_REASON_CHARS: usize = 160;
 
 /// Prints the stacks of those Python processes in a container that are ranks: a launcher has set
 /// their rank, or they hold a GPU. Unsets the debuginfod variable, because `gdb` would download
 /// symbols.
-const STACKS: &str = r#"unset DEBUGINFOD_URLS
+const STACK_SCRIPT: &str = r#"unset DEBUGINFOD_URLS
 tool=
 command -v py-spy >/dev/null 2>&1 && tool=py-spy || { command -v gdb >/dev/null 2>&1 && tool=gdb; }
 [ -n "$tool" ] || { echo 'neither py-spy nor gdb is in its image' >&2; exit 127; }
@@ -66,7 +66,11 @@ done
 exit $code"#;
 
 /// Queries the running ranks of a job.
-pub(crate) async fn asked(connection: &Connection, job: &Job, questions: Questions) -> RankAnswers {
+pub(crate) async fn query_ranks(
+    connection: &Connection,
+    job: &Job,
+    queries: RankQueries,
+) -> RankAnswers {
     let mut answers = RankAnswers::default();
     let current = job.current_pods();
     let pods: Vec<&Pod> = current
@@ -74,21 +78,21 @@ pub(crate) async fn asked(connection: &Connection, job: &Job, questions: Questio
         .filter(|pod| pod.phase == PodPhase::Running && !pod.deleting)
         .copied()
         .collect();
-    if pods.len() > STACKS_READ && questions.stacks {
+    if pods.len() > MAX_STACK_PODS && queries.stacks {
         answers.silent.push(format!(
-            "stacks of {}: only {STACKS_READ} pods are queried",
-            count((pods.len() - STACKS_READ) as u64, "more pod")
+            "stacks of {}: only {MAX_STACK_PODS} pods are queried",
+            count((pods.len() - MAX_STACK_PODS) as u64, "more pod")
         ));
     }
-    if questions.ras {
+    if queries.ras {
         match ras(connection, job, &pods).await {
             Ok(report) => answers.ras = Some(report),
-            Err(why) => answers.silent.push(format!("RAS of NCCL: {why}")),
+            Err(reason) => answers.silent.push(format!("RAS of NCCL: {reason}")),
         }
     }
-    if questions.stacks {
+    if queries.stacks {
         read_stacks(connection, job, &pods, &mut answers).await;
-        answers.unread += current.len() - pods.len().min(STACKS_READ);
+        answers.unread += current.len() - pods.len().min(MAX_STACK_PODS);
     }
     answers
 }
@@ -97,54 +101,58 @@ pub(crate) async fn asked(connection: &Connection, job: &Job, questions: Questio
 async fn read_stacks(connection: &Connection, job: &Job, pods: &[&Pod], answers: &mut RankAnswers) {
     let dumps = pods
         .iter()
-        .take(STACKS_READ)
+        .take(MAX_STACK_PODS)
         .map(|pod| async move { (*pod, dump(connection, job, pod).await) });
-    let dumps = SideBySide::new(dumps, AT_ONCE).all().await;
-    let mut found = Vec::new();
-    let mut silent: Vec<(String, Vec<String>)> = Vec::new();
+    let dumps = OrderedConcurrent::new(dumps, MAX_CONCURRENT).all().await;
+    let mut stacks = Vec::new();
+    let mut failures: Vec<(String, Vec<String>)> = Vec::new();
     for (pod, (text, failure)) in dumps {
-        let who = pod
+        let rank_name = pod
             .rank
             .map_or_else(|| pod.name.clone(), |rank| format!("rank {rank}"));
         // A dump may be incomplete and still contain stacks, so use both the text and the failure.
-        let read = stacks::read(&text);
-        let (is_empty, several) = (read.is_empty(), read.len() > 1);
+        let parsed = stacks::read(&text);
+        let (is_empty, has_several) = (parsed.is_empty(), parsed.len() > 1);
         let name = |stack: &stacks::Stack| {
-            if several {
-                format!("{who} (process {})", stack.process)
+            if has_several {
+                format!("{rank_name} (process {})", stack.process)
             } else {
-                who.clone()
+                rank_name.clone()
             }
         };
-        found.extend(read.into_iter().map(|stack| (name(&stack), stack)));
-        let Some(why) = failure.or_else(|| {
+        stacks.extend(parsed.into_iter().map(|stack| (name(&stack), stack)));
+        let Some(cause) = failure.or_else(|| {
             is_empty.then(|| "no Python process that is a rank or holds a GPU".to_owned())
         }) else {
             continue;
         };
         answers.unread += 1;
-        match silent.iter_mut().find(|(known, _)| *known == why) {
-            Some((_, ranks)) => ranks.push(who),
-            None => silent.push((why, vec![who])),
+        match failures.iter_mut().find(|(other, _)| *other == cause) {
+            Some((_, ranks)) => ranks.push(rank_name),
+            None => failures.push((cause, vec![rank_name])),
         }
     }
-    answers.stacks = Some(stacks::group(found));
-    answers.silent.extend(reasons(silent));
+    answers.stacks = Some(stacks::group(stacks));
+    answers.silent.extend(reasons(failures));
 }
 
 /// Describes why pods did not respond: the first reasons one by one, then the number of others.
-fn reasons(silent: Vec<(String, Vec<String>)>) -> Vec<String> {
-    let more = silent.len().saturating_sub(REASONS);
-    let first = silent
+fn reasons(failures: Vec<(String, Vec<String>)>) -> Vec<String> {
+    let hidden_count = failures.len().saturating_sub(MAX_REASONS);
+    let first = failures
         .into_iter()
-        .take(REASONS)
-        .map(|(why, ranks)| match ranks.as_slice() {
-            [one] => format!("stack of {one}: {why}"),
-            several => format!("stacks of {}: {why}", count(several.len() as u64, "pod")),
+        .take(MAX_REASONS)
+        .map(|(cause, ranks)| match ranks.as_slice() {
+            [rank] => format!("stack of {rank}: {cause}"),
+            ranks => format!("stacks of {}: {cause}", count(ranks.len() as u64, "pod")),
         });
-    let rest =
-        (more > 0).then(|| format!("other stacks: {}", count(more as u64, "further reason")));
-    first.chain(rest).collect()
+    let summary = (hidden_count > 0).then(|| {
+        format!(
+            "other stacks: {}",
+            count(hidden_count as u64, "further reason")
+        )
+    });
+    first.chain(summary).collect()
 }
 
 /// Why NCCL's RAS subsystem returned no report.
@@ -154,7 +162,7 @@ enum RasError {
     NoPod,
     #[error("{0} does not accept connections on port {RAS_PORT} ({1})")]
     Unreachable(String, Failure),
-    #[error("{0} did not answer within {seconds} s", seconds = RAS_WITHIN.as_secs())]
+    #[error("{0} did not answer within {seconds} s", seconds = RAS_TIMEOUT.as_secs())]
     TimedOut(String),
     #[error("the response of {0} on port {RAS_PORT} is not that of NCCL 2.24 or later")]
     NotRas(String),
@@ -169,32 +177,34 @@ async fn ras(
     job: &Job,
     pods: &[&Pod],
 ) -> Result<ras::RasReport, RasError> {
-    let mut last = RasError::NoPod;
+    let mut last_error = RasError::NoPod;
     let mut best: Option<ras::RasReport> = None;
-    for pod in pods.iter().take(RAS_TRIED) {
+    for pod in pods.iter().take(RAS_PODS) {
         match ras_of(connection, job, pod).await {
             Ok(report) if report.reaches_most() => return Ok(report),
             Ok(report) => {
                 if best
                     .as_ref()
-                    .is_none_or(|known| report.unreached() < known.unreached())
+                    .is_none_or(|other| report.unreached() < other.unreached())
                 {
                     best = Some(report);
                 }
             }
-            Err(error) => last = error,
+            Err(error) => last_error = error,
         }
     }
-    best.ok_or(last)
+    best.ok_or(last_error)
 }
 
 async fn ras_of(connection: &Connection, job: &Job, pod: &Pod) -> Result<ras::RasReport, RasError> {
     let name = || pod.name.clone();
-    let asking =
-        connection
-            .metrics()
-            .with_port_forward(&job.namespace, &pod.name, RAS_PORT, question);
-    let answer = tokio::time::timeout(RAS_WITHIN, asking)
+    let request = connection.metrics().with_port_forward(
+        &job.namespace,
+        &pod.name,
+        RAS_PORT,
+        send_ras_command,
+    );
+    let answer = tokio::time::timeout(RAS_TIMEOUT, request)
         .await
         .map_err(|_| RasError::TimedOut(name()))?
         .map_err(|failure| RasError::Unreachable(name(), failure))?
@@ -203,21 +213,24 @@ async fn ras_of(connection: &Connection, job: &Job, pod: &Pod) -> Result<ras::Ra
 }
 
 /// Sends the RAS command and reads the response to its end.
-async fn question(address: String) -> std::io::Result<String> {
+async fn send_ras_command(address: String) -> std::io::Result<String> {
     // The forwarded address is a URL, but RAS speaks a text protocol over plain TCP. NCCL's
     // documentation sends the same command with `nc`.
     let mut stream = TcpStream::connect(address.trim_start_matches("http://")).await?;
     stream.write_all(b"verbose status\n").await?;
-    let mut answer = Vec::new();
-    stream.take(LARGEST as u64).read_to_end(&mut answer).await?;
-    Ok(String::from_utf8_lossy(&answer).into_owned())
+    let mut response = Vec::new();
+    stream
+        .take(MAX_RESPONSE_BYTES as u64)
+        .read_to_end(&mut response)
+        .await?;
+    Ok(String::from_utf8_lossy(&response).into_owned())
 }
 
 /// Runs the stack script in a container. Returns its output and the reason if the output is
 /// incomplete.
 async fn dump(connection: &Connection, job: &Job, pod: &Pod) -> (String, Option<String>) {
-    let command = ["sh", "-c", STACKS].map(ToOwned::to_owned);
-    let call = ExecRequest {
+    let command = ["sh", "-c", STACK_SCRIPT].map(ToOwned::to_owned);
+    let request = ExecRequest {
         namespace: &job.namespace,
         pod: &pod.name,
         container: pod.own_container(),
@@ -225,40 +238,43 @@ async fn dump(connection: &Connection, job: &Job, pod: &Pod) -> (String, Option<
         stdin: false,
         tty: false,
     };
-    let (mut out, mut errors) = (Vec::new(), Vec::new());
+    let (mut output, mut stderr) = (Vec::new(), Vec::new());
     let running = async {
-        let session = connection.sessions().start(&call).await?;
+        let session = connection.sessions().start(&request).await?;
         let (_sender, input) = mpsc::channel(1);
         let end = session.run(input, |stream, bytes| {
-            let kept = if stream == SessionStream::Err {
-                &mut errors
+            let buffer = if stream == SessionStream::Err {
+                &mut stderr
             } else {
-                &mut out
+                &mut output
             };
-            kept.extend_from_slice(bytes);
+            buffer.extend_from_slice(bytes);
             // `false` ends the session, because a container could print without end.
-            out.len() + errors.len() < LARGEST
+            output.len() + stderr.len() < MAX_RESPONSE_BYTES
         });
         Ok::<SessionEnd, Failure>(end.await)
     };
-    let end = tokio::time::timeout(STACKS_WITHIN, running).await;
+    let end = tokio::time::timeout(STACKS_TIMEOUT, running).await;
     let failure = match end {
         Ok(Ok(SessionEnd::Exit(0))) => None,
         Ok(Ok(SessionEnd::Exit(code))) => Some(
-            reason(&String::from_utf8_lossy(&errors))
+            reason(&String::from_utf8_lossy(&stderr))
                 .unwrap_or_else(|| format!("exit code {code}")),
         ),
-        Ok(Ok(SessionEnd::Unread)) => Some(format!("the stacks exceed {} MiB", LARGEST >> 20)),
+        Ok(Ok(SessionEnd::Unread)) => Some(format!(
+            "the stacks exceed {} MiB",
+            MAX_RESPONSE_BYTES >> 20
+        )),
         Ok(Ok(SessionEnd::Broken)) => Some("lost the connection".to_owned()),
-        Ok(Ok(SessionEnd::Refused(why))) => Some(shortened(&why)),
+        Ok(Ok(SessionEnd::Refused(message))) => Some(shortened(&message)),
         Ok(Err(failure)) => Some(shortened(&failure.to_string())),
-        Err(_) => Some(format!("no response within {} s", STACKS_WITHIN.as_secs())),
+        Err(_) => Some(format!("no response within {} s", STACKS_TIMEOUT.as_secs())),
     };
-    (String::from_utf8_lossy(&out).into_owned(), failure)
+    (String::from_utf8_lossy(&output).into_owned(), failure)
 }
 
 fn shortened(text: &str) -> String {
-    text.chars().take(LONGEST).collect()
+    text.chars().take(MAX_REASON_CHARS).collect()
 }
 
 /// Explains a tool's stderr output in terms of containers: a missing capability, or else its last
@@ -285,17 +301,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_tool_says_is_told_in_words_for_a_container() {
-        let told = "Permission Denied: Try running again with elevated permissions by going 'sudo env \"PATH=$PATH\" !!'\n";
+    fn explains_tool_errors_in_terms_of_containers() {
+        let stderr = "Permission Denied: Try running again with elevated permissions by going 'sudo env \"PATH=$PATH\" !!'\n";
         let denied = "its processes cannot be read: the container lacks SYS_PTRACE";
-        assert_eq!(reason(told).unwrap(), denied);
+        assert_eq!(reason(stderr).unwrap(), denied);
         assert_eq!(
             reason("Could not attach to process.\nptrace: Operation not permitted.\nNo stack.\n")
                 .unwrap(),
             denied
         );
         assert_eq!(reason("one\n\n two \n").unwrap(), "two");
-        assert_eq!(reason(&"x".repeat(4000)).unwrap().len(), LONGEST);
+        assert_eq!(reason(&"x".repeat(4000)).unwrap().len(), MAX_REASON_CHARS);
         assert_eq!(reason("\n"), None);
     }
 }

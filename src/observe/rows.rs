@@ -3,7 +3,7 @@
 
 use serde::Serialize;
 
-use super::list::{ListOptions, Listing, Round};
+use super::list::{ListOptions, Listing, Refresh};
 use crate::context::Context;
 use gpuctl_cluster::{Connection, Failure};
 use gpuctl_view::Format;
@@ -48,7 +48,7 @@ pub(crate) fn listing<R: ListRow>(
 ) -> Listing {
     R::sort(&mut rows, key);
     let total = rows.len();
-    let page = options.page.of(rows);
+    let page = options.page.select(rows);
     let table = |format, headers| R::table(&page, format, headers, context);
     let document = R::document(&page, total, facts);
     Listing::new(options, &document, R::ROWS, R::names(&page), table)
@@ -56,27 +56,29 @@ pub(crate) fn listing<R: ListRow>(
         .hints(R::hint(&page, total).into_iter().collect())
 }
 
-/// Reads `what` in all namespaces, or only in that of `-n`. Without the right to list all
+/// Reads `resource` in all namespaces, or only in that of `-n`. Without the right to list all
 /// namespaces, reads the kubeconfig's namespace and warns.
-pub(crate) async fn of_namespaces<T>(
-    what: &str,
+pub(crate) async fn read_namespaces<T>(
+    resource: &str,
     connection: &Connection,
-    round: &Round<'_>,
+    refresh: &Refresh<'_>,
     context: &Context,
     read: impl AsyncFn(Option<&str>) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
-    let home = connection.namespace.as_str();
-    let named = connection.namespace_is_explicit.then_some(home);
-    match round.ask(|| read(named)).await {
-        Err(failure) if failure.is_forbidden() && named.is_none() => {
-            let found = round.ask(|| read(Some(home))).await?;
-            if round.first {
+    let default_namespace = connection.namespace.as_str();
+    let explicit_namespace = connection
+        .namespace_is_explicit
+        .then_some(default_namespace);
+    match refresh.ask(|| read(explicit_namespace)).await {
+        Err(failure) if failure.is_forbidden() && explicit_namespace.is_none() => {
+            let result = refresh.ask(|| read(Some(default_namespace))).await?;
+            if refresh.first {
                 context.terminal.lack(&format!(
-                    "you may not list {what} of all namespaces; only `{home}` is shown"
+                    "you may not list {resource} of all namespaces; only `{default_namespace}` is shown"
                 ));
             }
-            Ok(found)
+            Ok(result)
         }
-        other => other,
+        result => result,
     }
 }

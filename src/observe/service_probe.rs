@@ -12,21 +12,21 @@ use gpuctl_prometheus::{
 };
 
 /// Timeout for a Service to respond.
-const PROBE_WITHIN: Duration = Duration::from_secs(4);
+const PROBE_TIMEOUT: Duration = Duration::from_secs(4);
 
 /// A Service that may be a Prometheus, and the result of probing it.
 pub(super) struct Probe<'c> {
     pub prometheus: Prometheus<'c>,
     /// How the Service is reached, for messages.
-    pub how: &'static str,
+    pub route: &'static str,
     /// The most useful exporters that it scrapes, or why it is not a Prometheus.
-    pub answer: Result<Worth, QueryError>,
+    pub answer: Result<StoreContent, QueryError>,
 }
 
 /// How useful a server is: it responds, it has kube-state-metrics, or it has GPU metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Worth {
-    Answers,
+pub(super) enum StoreContent {
+    NoMetrics,
     Cluster,
     Gpus,
 }
@@ -35,117 +35,119 @@ pub(super) enum Worth {
 /// forbidden.
 pub(super) async fn probe(
     connection: &Connection,
-    gate: PrometheusService,
-    within: Duration,
+    service: PrometheusService,
+    timeout: Duration,
 ) -> Probe<'_> {
-    let by_proxy = by_proxy(connection, &gate, within);
-    let answer = worth(&by_proxy).await;
+    let by_proxy = by_proxy(connection, &service, timeout);
+    let answer = store_content(&by_proxy).await;
     // A port-forward needs other rights than the proxy. It does not help against other failures.
     if !matches!(answer, Err(QueryError::Forbidden { .. })) {
         return Probe {
             prometheus: by_proxy,
-            how: "through the API server",
+            route: "through the API server",
             answer,
         };
     }
-    let Ok(Some((pod, port))) = connection.metrics().pod_behind(&gate).await else {
+    let Ok(Some((pod, port))) = connection.metrics().pod_behind(&service).await else {
         return Probe {
             prometheus: by_proxy,
-            how: "",
+            route: "",
             answer,
         };
     };
-    let by_pod = by_port_forward(connection, gate, pod, port, within);
-    let answer = worth(&by_pod).await;
+    let by_pod = by_port_forward(connection, service, pod, port, timeout);
+    let answer = store_content(&by_pod).await;
     Probe {
         prometheus: by_pod,
-        how: "by a port-forward",
+        route: "by a port-forward",
         answer,
     }
 }
 
 /// Queries which exporters a server scrapes.
-async fn worth(prometheus: &Prometheus<'_>) -> Result<Worth, QueryError> {
-    let asked = tokio::time::timeout(PROBE_WITHIN, prometheus.now(&query::inventory())).await;
-    let late = || QueryError::TimedOut {
+async fn store_content(prometheus: &Prometheus<'_>) -> Result<StoreContent, QueryError> {
+    let result = tokio::time::timeout(PROBE_TIMEOUT, prometheus.now(&query::inventory())).await;
+    let timed_out = || QueryError::TimedOut {
         server: prometheus.server.clone(),
-        seconds: PROBE_WITHIN.as_secs(),
+        seconds: PROBE_TIMEOUT.as_secs(),
     };
-    let known = asked.unwrap_or_else(|_| Err(late()))?;
+    let series = result.unwrap_or_else(|_| Err(timed_out()))?;
     // The query selects only utilization metrics of GPUs and `kube_node_info`.
     let is_gpu = |name: &str| name != "kube_node_info";
-    Ok(match known.iter().any(|series| is_gpu(series.name())) {
-        true => Worth::Gpus,
-        false if known.is_empty() => Worth::Answers,
-        false => Worth::Cluster,
+    Ok(match series.iter().any(|series| is_gpu(series.name())) {
+        true => StoreContent::Gpus,
+        false if series.is_empty() => StoreContent::NoMetrics,
+        false => StoreContent::Cluster,
     })
 }
 
 fn by_proxy<'c>(
     connection: &'c Connection,
-    gate: &PrometheusService,
-    within: Duration,
+    service: &PrometheusService,
+    timeout: Duration,
 ) -> Prometheus<'c> {
-    let gate = gate.clone();
-    let name = gate.name();
-    let ask = move |question: QueryRequest| -> LocalBoxFuture<'c, Result<HttpReply, QueryError>> {
-        let gate = gate.clone();
+    let service = service.clone();
+    let name = service.name();
+    let query = move |request: QueryRequest| -> LocalBoxFuture<'c, Result<HttpReply, QueryError>> {
+        let service = service.clone();
         Box::pin(async move {
-            let (kind, body) = question
+            let (kind, body) = request
                 .form
                 .map_or_else(Default::default, |form| (prometheus::FORM, form.into()));
-            let carried = connection
+            let response = connection
                 .metrics()
-                .through_service(&gate, &question.path, kind, body)
+                .through_service(&service, &request.path, kind, body)
                 .await;
-            carried
+            response
                 .map(reply)
-                .map_err(|failure| trouble(&failure, gate.name()))
+                .map_err(|failure| query_error(&failure, service.name()))
         })
     };
-    Prometheus::through(name, within, Box::new(ask))
+    Prometheus::through(name, timeout, Box::new(query))
 }
 
 fn by_port_forward<'c>(
     connection: &'c Connection,
-    gate: PrometheusService,
+    service: PrometheusService,
     pod: String,
     port: u16,
-    within: Duration,
+    timeout: Duration,
 ) -> Prometheus<'c> {
-    let name = gate.name();
-    let ask = move |question: QueryRequest| -> LocalBoxFuture<'c, Result<HttpReply, QueryError>> {
-        let (gate, pod) = (gate.clone(), pod.clone());
+    let name = service.name();
+    let query = move |request: QueryRequest| -> LocalBoxFuture<'c, Result<HttpReply, QueryError>> {
+        let (service, pod) = (service.clone(), pod.clone());
         Box::pin(async move {
-            let fetched =
-                connection
-                    .metrics()
-                    .with_port_forward(&gate.namespace, &pod, port, async |url| {
-                        // A matching label does not make a Service trustworthy, so send it no
-                        // credentials.
-                        let address = PrometheusAddress::parse(
-                            &format!("{url}{}", gate.base),
-                            Credentials::default(),
-                        )?;
-                        prometheus::fetch(&address, question).await
-                    });
-            fetched
+            let response = connection.metrics().with_port_forward(
+                &service.namespace,
+                &pod,
+                port,
+                async |url| {
+                    // A matching label does not make a Service trustworthy, so send it no
+                    // credentials.
+                    let address = PrometheusAddress::parse(
+                        &format!("{url}{}", service.base),
+                        Credentials::default(),
+                    )?;
+                    prometheus::fetch(&address, request).await
+                },
+            );
+            response
                 .await
-                .map_err(|failure| trouble(&failure, gate.name()))?
+                .map_err(|failure| query_error(&failure, service.name()))?
         })
     };
-    Prometheus::through(name, within, Box::new(ask))
+    Prometheus::through(name, timeout, Box::new(query))
 }
 
-fn reply(carried: ProxiedResponse) -> HttpReply {
+fn reply(response: ProxiedResponse) -> HttpReply {
     HttpReply {
-        code: carried.code,
-        media: carried.media,
-        body: carried.body,
+        code: response.code,
+        media: response.media,
+        body: response.body,
     }
 }
 
-fn trouble(failure: &Failure, server: String) -> QueryError {
+fn query_error(failure: &Failure, server: String) -> QueryError {
     let message = failure.to_string();
     if failure.is_forbidden() {
         QueryError::Forbidden {

@@ -11,26 +11,26 @@ use gpuctl_core::model::{Inventory, NodeUsage};
 /// Node label with the state of the GPU operator's MIG manager: `success`, `failed`, `pending`,
 /// `rebooting`.
 const MIG_STATE: &str = "nvidia.com/mig.config.state";
-const MIG_WANTED: &str = "nvidia.com/mig.config";
+const MIG_CONFIG: &str = "nvidia.com/mig.config";
 /// Node annotation for heartbeats between HAMi's scheduler and its device plugin: `Reported …`,
 /// `Requesting_…`, `Deleted_…`.
 const HANDSHAKE: &str = "hami.io/node-handshake";
 
 /// Checks the divided GPUs; empty if there are none.
-pub(super) fn of_sharing(inventory: &Inventory, devices: &[Device]) -> Vec<DoctorCheck> {
-    let mut found: Vec<DoctorCheck> = inventory
+pub(super) fn check_sharing(inventory: &Inventory, devices: &[Device]) -> Vec<DoctorCheck> {
+    let mut checks: Vec<DoctorCheck> = inventory
         .hosts
         .iter()
         .flat_map(|host| mig(host).into_iter().chain(hami(host)))
         .collect();
-    let mut told: Vec<String> = Vec::new();
+    let mut facts: Vec<String> = Vec::new();
     let mut units: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
-    for (name, units_there) in inventory.hosts.iter().flat_map(|host| &host.slices) {
-        let kind = units.entry(name).or_default();
-        kind.0 += 1;
-        kind.1 += units_there.total;
+    for (name, slices) in inventory.hosts.iter().flat_map(|host| &host.slices) {
+        let totals = units.entry(name).or_default();
+        totals.0 += 1;
+        totals.1 += slices.total;
     }
-    told.extend(
+    facts.extend(
         units
             .into_iter()
             .map(|(name, (nodes, total))| format!("{total} × {name} on {}", count(nodes, "node"))),
@@ -40,12 +40,12 @@ pub(super) fn of_sharing(inventory: &Inventory, devices: &[Device]) -> Vec<Docto
         .iter()
         .filter(|host| host.details.node.annotations.contains_key(HANDSHAKE))
         .count();
-    told.extend((with_hami > 0).then(|| format!("HAMi on {}", count(with_hami as u64, "node"))));
+    facts.extend((with_hami > 0).then(|| format!("HAMi on {}", count(with_hami as u64, "node"))));
     let mut drivers: BTreeMap<&str, (BTreeSet<&str>, u64)> = BTreeMap::new();
     for device in devices {
-        let of_driver = drivers.entry(&device.driver).or_default();
-        of_driver.0.insert(&device.node);
-        of_driver.1 += 1;
+        let totals = drivers.entry(&device.driver).or_default();
+        totals.0.insert(&device.node);
+        totals.1 += 1;
     }
     let claimable = |(driver, (nodes, devices)): (&str, (BTreeSet<&str>, u64))| {
         format!(
@@ -54,11 +54,11 @@ pub(super) fn of_sharing(inventory: &Inventory, devices: &[Device]) -> Vec<Docto
             count(nodes.len() as u64, "node")
         )
     };
-    told.extend(drivers.into_iter().map(claimable));
-    found.extend(
-        (!told.is_empty()).then(|| DoctorCheck::new(CheckStatus::Ok, "sharing", told.join(", "))),
+    facts.extend(drivers.into_iter().map(claimable));
+    checks.extend(
+        (!facts.is_empty()).then(|| DoctorCheck::new(CheckStatus::Ok, "sharing", facts.join(", "))),
     );
-    found
+    checks
 }
 
 fn mig(host: &NodeUsage) -> Option<DoctorCheck> {
@@ -67,13 +67,16 @@ fn mig(host: &NodeUsage) -> Option<DoctorCheck> {
         .labels
         .get(MIG_STATE)
         .filter(|state| *state != "success")?;
-    let wanted = node.labels.get(MIG_WANTED).map_or(String::new(), |wanted| {
-        format!(" as {MIG_WANTED}={wanted} requests")
-    });
-    let told = format!("the GPUs are not divided{wanted}: {state}");
+    let requested = node
+        .labels
+        .get(MIG_CONFIG)
+        .map_or(String::new(), |requested| {
+            format!(" as {MIG_CONFIG}={requested} requests")
+        });
+    let message = format!("the GPUs are not divided{requested}: {state}");
     let fix = "kubectl logs -A -l app=nvidia-mig-manager --tail 20";
     Some(
-        DoctorCheck::new(CheckStatus::Warn, "mig", told)
+        DoctorCheck::new(CheckStatus::Warn, "mig", message)
             .on(&node.name)
             .fix(fix),
     )
@@ -83,12 +86,12 @@ fn hami(host: &NodeUsage) -> Option<DoctorCheck> {
     let node = &host.details.node;
     node.annotations
         .get(HANDSHAKE)
-        .filter(|told| told.starts_with("Deleted"))?;
-    let told =
+        .filter(|state| state.starts_with("Deleted"))?;
+    let message =
         "HAMi's device plugin no longer responds to its scheduler, so no shares are allocated"
             .to_owned();
     Some(
-        DoctorCheck::new(CheckStatus::Warn, "hami", told)
+        DoctorCheck::new(CheckStatus::Warn, "hami", message)
             .on(&node.name)
             .fix("kubectl get pods -A -o wide | grep -i hami"),
     )
@@ -111,7 +114,7 @@ mod tests {
             .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
             .collect();
         let annotations = handshake
-            .map(|told| (HANDSHAKE.to_owned(), told.to_owned()))
+            .map(|annotation| (HANDSHAKE.to_owned(), annotation.to_owned()))
             .into_iter()
             .collect();
         NodeUsage {
@@ -149,7 +152,7 @@ mod tests {
 
     #[test]
     fn divided_devices_are_counted_and_broken_managers_named() {
-        let state = |state| [(MIG_STATE, state), (MIG_WANTED, "all-1g.10gb")];
+        let state = |state| [(MIG_STATE, state), (MIG_CONFIG, "all-1g.10gb")];
         let device = Device {
             node: "c".into(),
             driver: "gpu.nvidia.com".into(),
@@ -167,18 +170,18 @@ mod tests {
                 host("c", &[], Some("Deleted_2026.01.31 12:00:00"), &[]),
             ],
         };
-        let told: Vec<String> = of_sharing(&inventory, &[device.clone(), device])
+        let messages: Vec<String> = check_sharing(&inventory, &[device.clone(), device])
             .iter()
             .map(|check| serde_json::to_string(&check.message).unwrap())
             .collect();
         assert_eq!(
-            told,
+            messages,
             [
                 "\"the GPUs are not divided as nvidia.com/mig.config=all-1g.10gb requests: failed\"",
                 "\"HAMi's device plugin no longer responds to its scheduler, so no shares are allocated\"",
                 "\"14 × mig-1g.10gb on 2 nodes, HAMi on 2 nodes, 2 devices of gpu.nvidia.com to claim on 1 node\"",
             ]
         );
-        assert!(of_sharing(&Inventory::default(), &[]).is_empty());
+        assert!(check_sharing(&Inventory::default(), &[]).is_empty());
     }
 }

@@ -29,42 +29,48 @@ pub(crate) async fn forecast(
     if gpus == 0 || nodes.is_empty() {
         return Ok(None);
     }
-    let cells = OptionalMetrics::by_names(context, connection, DAYS * 86_400);
-    let read = cells.optional(async |prometheus| {
-        let ask = async |what| {
+    let metrics = OptionalMetrics::for_names(context, connection, DAYS * 86_400);
+    let answer = metrics.optional(async |prometheus| {
+        let query = async |quantity| {
             prometheus
-                .now(&kube_state::starts(what, DAYS * 86_400))
+                .now(&kube_state::starts(quantity, DAYS * 86_400))
                 .await
         };
-        let times = join(ask(OfStart::Created), ask(OfStart::Placed));
-        let (times, requested, (places, owners)) = join3(
-            times,
-            ask(OfStart::Requested),
-            join(ask(OfStart::Place), ask(OfStart::Owner)),
+        let pod_times = join(query(OfStart::Created), query(OfStart::Placed));
+        let (pod_times, requested, (nodes_of_pods, owners)) = join3(
+            pod_times,
+            query(OfStart::Requested),
+            join(query(OfStart::Place), query(OfStart::Owner)),
         )
         .await;
-        Ok((times.0?, times.1?, requested?, places?, owners?))
+        Ok((
+            pod_times.0?,
+            pod_times.1?,
+            requested?,
+            nodes_of_pods?,
+            owners?,
+        ))
     });
-    let Some((created, placed, requested, places, owners)) = read.await? else {
+    let Some((created, placed, requested, nodes_of_pods, owners)) = answer.await? else {
         return Ok(None);
     };
-    let answers = StartSeries {
+    let series = StartSeries {
         created: &created,
         placed: &placed,
         requested: &requested,
-        places: &places,
+        places: &nodes_of_pods,
         owners: &owners,
     };
-    let past = starts::past(answers);
-    if past.is_empty() {
+    let past_starts = starts::past(series);
+    if past_starts.is_empty() {
         return Ok(None);
     }
-    let similar = starts::similar(&past, gpus, nodes);
-    let longer = similar.iter().filter(|start| start.waited > waited).count();
-    let found = starts::forecast(&similar, waited);
+    let similar = starts::similar(&past_starts, gpus, nodes);
+    let still_waiting = similar.iter().filter(|start| start.waited > waited).count();
+    let forecast = starts::forecast(&similar, waited);
     Ok(Some(StartForecast {
-        quantiles: found.map(|found| (found.p10, found.p50, found.p90)),
-        similar: longer as u64,
+        quantiles: forecast.map(|forecast| (forecast.p10, forecast.p50, forecast.p90)),
+        similar: still_waiting as u64,
         days: DAYS,
         latest: None,
     }))

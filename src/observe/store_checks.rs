@@ -4,7 +4,7 @@
 use futures::future::{join, join3};
 use jiff::Timestamp;
 
-use crate::observe::store_identity::{StoreClusters, which};
+use crate::observe::store_identity::{StoreClusters, identify};
 use gpuctl_cluster::Connection;
 use gpuctl_core::model::contract::check::{CheckStatus, DoctorCheck};
 use gpuctl_core::model::{Series, UnixSeconds};
@@ -13,29 +13,29 @@ use gpuctl_core::stats::exporters::{query, recorded};
 use gpuctl_prometheus::Prometheus;
 
 /// Samples per five minutes below which short jobs are hardly visible.
-const FEW_SAMPLES: f64 = 5.0;
+const MIN_SAMPLES: f64 = 5.0;
 /// Tolerated clock difference in seconds: the other clock has a resolution of one second, and
 /// requests take time.
-const CLOCKS_DIFFER: i64 = 5;
+const CLOCK_TOLERANCE: i64 = 5;
 /// Days of history that commands read by default.
-const DAYS_NEEDED: f64 = 7.0;
+const MIN_RETENTION_DAYS: f64 = 7.0;
 /// Seconds to search for GPUs of other clusters.
-const CLUSTERS_WITHIN: i64 = 86_400;
+const CLUSTERS_SECONDS: i64 = 86_400;
 
 /// Compares this machine's clock with another clock, which is known to the second.
-pub(crate) fn of_clock(
-    whose: &str,
-    theirs: Option<Timestamp>,
+pub(crate) fn check_clock(
+    clock_name: &str,
+    other: Option<Timestamp>,
     now: Timestamp,
 ) -> Option<DoctorCheck> {
-    let differs = now.duration_since(theirs?).as_secs();
-    if differs.abs() <= CLOCKS_DIFFER {
+    let difference = now.duration_since(other?).as_secs();
+    if difference.abs() <= CLOCK_TOLERANCE {
         return None;
     }
-    let side = if differs < 0 { "behind" } else { "ahead of" };
+    let side = if difference < 0 { "behind" } else { "ahead of" };
     let message = format!(
-        "this machine's clock is {} s {side} that of {whose}: ages and time ranges are wrong",
-        differs.abs()
+        "this machine's clock is {} s {side} that of {clock_name}: ages and time ranges are wrong",
+        difference.abs()
     );
     Some(
         DoctorCheck::new(CheckStatus::Warn, "clock", message)
@@ -44,7 +44,7 @@ pub(crate) fn of_clock(
 }
 
 /// Checks the scrape interval, the retention, kube-state-metrics, and the number of clusters.
-pub(super) async fn of_store(
+pub(super) async fn check_store(
     prometheus: &Prometheus<'_>,
     connection: &Connection,
     now: Timestamp,
@@ -54,34 +54,41 @@ pub(super) async fn of_store(
         prometheus.now("vector(time())"),
         prometheus.relay("api/v1/status/runtimeinfo"),
     );
-    let (sampled, marked) = (
+    let (sample_query, recorded_query) = (
         query::samples_counted(&query::names(&[Quantity::Utilization])),
         recorded::is_recorded(),
     );
-    let ((counted, recorded), pods, (clusters, (time, about))) = join3(
-        join(prometheus.now(&sampled), prometheus.now(&marked)),
+    let ((sample_counts, marks), pods, (clusters, (time, runtime_info))) = join3(
+        join(
+            prometheus.now(&sample_query),
+            prometheus.now(&recorded_query),
+        ),
         // `count` of no series is an empty vector instead of 0.
         prometheus.now("count(kube_pod_info) or vector(0)"),
-        join(of_clusters(prometheus, connection, now), server),
+        join(check_clusters(prometheus, connection, now), server),
     )
     .await;
-    let mut found = Vec::new();
+    let mut checks = Vec::new();
     let time = time.ok().and_then(|series| newest(series.first()?));
     let time = time.and_then(|seconds| Timestamp::from_second(seconds as i64).ok());
-    found.extend(of_clock("Prometheus", time, now));
-    found.extend(about.ok().and_then(|reply| of_retention(&reply.body)));
-    found.extend(counted.ok().and_then(|series| of_scrapes(&series)));
-    if recorded.is_ok_and(|marks| !marks.is_empty()) {
-        found.push(DoctorCheck::new(
+    checks.extend(check_clock("Prometheus", time, now));
+    checks.extend(
+        runtime_info
+            .ok()
+            .and_then(|reply| check_retention(&reply.body)),
+    );
+    checks.extend(sample_counts.ok().and_then(|series| check_scrapes(&series)));
+    if marks.is_ok_and(|marks| !marks.is_empty()) {
+        checks.push(DoctorCheck::new(
             CheckStatus::Ok,
             "recording-rules",
             "fatal errors of the last hour are recorded".to_owned(),
         ));
     }
-    let known = pods.ok().and_then(|series| newest(series.first()?));
-    found.push(of_pods(known));
-    found.extend(clusters);
-    found
+    let pod_count = pods.ok().and_then(|series| newest(series.first()?));
+    checks.push(check_pods(pod_count));
+    checks.extend(clusters);
+    checks
 }
 
 fn newest(series: &Series) -> Option<f64> {
@@ -89,10 +96,13 @@ fn newest(series: &Series) -> Option<f64> {
 }
 
 /// Checks how often GPUs were sampled.
-fn of_scrapes(counted: &[Series]) -> Option<DoctorCheck> {
-    let count = counted.iter().filter_map(newest).max_by(f64::total_cmp)?;
+fn check_scrapes(sample_counts: &[Series]) -> Option<DoctorCheck> {
+    let count = sample_counts
+        .iter()
+        .filter_map(newest)
+        .max_by(f64::total_cmp)?;
     let message = format!("GPUs were sampled {count:.0} times in the last five minutes");
-    Some(if count < FEW_SAMPLES {
+    Some(if count < MIN_SAMPLES {
         DoctorCheck::new(CheckStatus::Warn, "scrapes", message)
             .fix("scrape GPU exporters every 15 to 30 s")
     } else {
@@ -101,8 +111,8 @@ fn of_scrapes(counted: &[Series]) -> Option<DoctorCheck> {
 }
 
 /// Checks whether kube-state-metrics is scraped.
-fn of_pods(known: Option<f64>) -> DoctorCheck {
-    match known {
+fn check_pods(count: Option<f64>) -> DoctorCheck {
+    match count {
         Some(pods) if pods > 0.0 => DoctorCheck::new(
             CheckStatus::Ok,
             "kube-state-metrics",
@@ -118,7 +128,7 @@ fn of_pods(known: Option<f64>) -> DoctorCheck {
 }
 
 /// Checks which clusters' GPUs the store has.
-async fn of_clusters(
+async fn check_clusters(
     prometheus: &Prometheus<'_>,
     connection: &Connection,
     now: Timestamp,
@@ -132,7 +142,7 @@ async fn of_clusters(
         ));
     }
     let until = UnixSeconds::from(now);
-    match which(prometheus, connection, (until - CLUSTERS_WITHIN, until))
+    match identify(prometheus, connection, (until - CLUSTERS_SECONDS, until))
         .await
         .ok()?
     {
@@ -158,19 +168,19 @@ async fn of_clusters(
 }
 
 /// Checks the retention of Prometheus; other stores do not report it.
-fn of_retention(body: &[u8]) -> Option<DoctorCheck> {
-    let answer: serde_json::Value = serde_json::from_slice(body).ok()?;
-    let kept = answer
+fn check_retention(body: &[u8]) -> Option<DoctorCheck> {
+    let response: serde_json::Value = serde_json::from_slice(body).ok()?;
+    let retention = response
         .pointer("/data/storageRetention")?
         .as_str()
         .filter(|text| !text.is_empty())?;
-    let message = format!("samples are retained for {kept}");
+    let message = format!("samples are retained for {retention}");
     // With a size limit, the text is such as `15d or 10GiB`.
-    let days = kept.split(' ').next().and_then(days);
+    let days = retention.split(' ').next().and_then(days);
     Some(match days {
-        Some(days) if days < DAYS_NEEDED => {
+        Some(days) if days < MIN_RETENTION_DAYS => {
             let message = format!(
-                "{message}; `eff` and the forecast of starts look back {DAYS_NEEDED:.0} days"
+                "{message}; `eff` and the forecast of starts look back {MIN_RETENTION_DAYS:.0} days"
             );
             DoctorCheck::new(CheckStatus::Warn, "retention", message)
                 .fix("start Prometheus with --storage.tsdb.retention.time=15d or more")
@@ -183,14 +193,14 @@ fn of_retention(body: &[u8]) -> Option<DoctorCheck> {
 fn days(text: &str) -> Option<f64> {
     let (mut days, mut rest) = (0.0, text);
     while !rest.is_empty() {
-        let digits = rest
+        let length = rest
             .find(|c: char| !c.is_ascii_digit())
-            .filter(|digits| *digits > 0)?;
-        let (number, unit) = rest.split_at(digits);
+            .filter(|length| *length > 0)?;
+        let (number, unit) = rest.split_at(length);
         let end = unit
             .find(|c: char| c.is_ascii_digit())
             .unwrap_or(unit.len());
-        let of_day = match &unit[..end] {
+        let days_per_unit = match &unit[..end] {
             "y" => 365.0,
             "w" => 7.0,
             "d" => 1.0,
@@ -199,7 +209,7 @@ fn days(text: &str) -> Option<f64> {
             "s" => 1.0 / 86_400.0,
             _ => return None,
         };
-        days += number.parse::<f64>().ok()? * of_day;
+        days += number.parse::<f64>().ok()? * days_per_unit;
         rest = &unit[end..];
     }
     Some(days)

@@ -24,8 +24,8 @@ const LABELS: [&str; 6] = [
 ];
 
 /// Maximum number of label values in a message; below it, of nodes.
-const NAMED: usize = 8;
-const SHOWN: usize = 3;
+const LIMIT: usize = 8;
+const MAX_NODES: usize = 3;
 
 /// The clusters whose series a store has.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,17 +44,17 @@ pub(crate) enum StoreClusters {
 impl StoreClusters {
     /// Builds the error for a sum over devices of several clusters.
     pub(crate) fn refusal(label: &str, values: &[String], server: &str) -> Error {
-        let told = format!(
+        let message = format!(
             "Prometheus at {server} has GPUs of {} clusters, and it is unknown which one is \
              this cluster: {}",
             values.len(),
-            named(label, values)
+            list_values(label, values)
         );
         let example = values
             .iter()
             .find(|value| !value.is_empty())
             .map_or("NAME", String::as_str);
-        Error::usage(told).hint(format!(
+        Error::usage(message).hint(format!(
             "select it with `--match {label}={example}`, or permanently with \
              `contexts.NAME.prometheus.matchers` in the config file"
         ))
@@ -67,76 +67,76 @@ impl StoreClusters {
              this cluster: devices are matched by node name; `--match {label}=NAME` selects \
              the cluster",
             values.len(),
-            named(label, values)
+            list_values(label, values)
         )
     }
 }
 
 /// Warns if a store has series of nodes, but of none of this cluster's nodes.
-pub(crate) fn foreign(
-    told: &BTreeSet<&str>,
-    own: &BTreeSet<&str>,
+pub(crate) fn foreign_nodes(
+    reported: &BTreeSet<&str>,
+    nodes: &BTreeSet<&str>,
     server: &str,
     cluster: &str,
 ) -> Option<String> {
-    let shown = |names: &BTreeSet<&str>| {
-        let more = if names.len() > SHOWN { ", …" } else { "" };
+    let list = |names: &BTreeSet<&str>| {
+        let ellipsis = if names.len() > MAX_NODES { ", …" } else { "" };
         format!(
-            "{}{more}",
+            "{}{ellipsis}",
             names
                 .iter()
-                .take(SHOWN)
+                .take(MAX_NODES)
                 .copied()
                 .collect::<Vec<_>>()
                 .join(", ")
         )
     };
-    let is_foreign = !told.is_empty() && !own.is_empty() && told.is_disjoint(own);
+    let is_foreign = !reported.is_empty() && !nodes.is_empty() && reported.is_disjoint(nodes);
     is_foreign.then(|| {
         format!(
             "Prometheus at {server} has data about the nodes {}, but cluster {cluster} has {}: \
              the data may belong to another cluster",
-            shown(told),
-            shown(own)
+            list(reported),
+            list(nodes)
         )
     })
 }
 
-fn named(label: &str, values: &[String]) -> String {
-    let each = values
+fn list_values(label: &str, values: &[String]) -> String {
+    let parts = values
         .iter()
-        .take(NAMED)
+        .take(LIMIT)
         .map(|value| format!("{label}={value}"));
-    let more = if values.len() > NAMED { ", …" } else { "" };
-    format!("{}{more}", each.collect::<Vec<_>>().join(", "))
+    let more = if values.len() > LIMIT { ", …" } else { "" };
+    format!("{}{more}", parts.collect::<Vec<_>>().join(", "))
 }
 
 /// Reads the cluster labels of GPU series since a time, and determines which series are this
 /// cluster's.
-pub(crate) async fn which(
+pub(crate) async fn identify(
     prometheus: &Prometheus<'_>,
     connection: &Connection,
     (since, until): (UnixSeconds, UnixSeconds),
 ) -> Result<StoreClusters, QueryError> {
-    let within = format!("start={since}&end={until}&{}", query::gpu_series());
+    let range = format!("start={since}&end={until}&{}", query::gpu_series());
     // If the label API is unavailable, the current values of all candidate labels must suffice.
-    let names = match texts(prometheus, &format!("api/v1/labels?{within}")).await {
+    let names = match fetch(prometheus, &format!("api/v1/labels?{range}")).await {
         // Hours in the cache are readable without a server. Any other query reports the outage
         // itself.
         Err(QueryError::Unreachable { .. }) => return Ok(StoreClusters::One),
         other => other?,
     };
-    let is_there = |label: &&str| {
+    let is_exported = |label: &&str| {
         names
             .as_ref()
             .is_none_or(|names| names.iter().any(|name| name == label))
     };
-    let there = LABELS.into_iter().filter(is_there);
-    let values = join_all(there.map(async |label| {
-        let path = format!("api/v1/label/{label}/values?{within}");
-        let counted = query::clusters(label);
-        let (kept, now) = join(texts(prometheus, &path), prometheus.now(&counted)).await;
-        let mut values: BTreeSet<String> = kept?.unwrap_or_default().into_iter().collect();
+    let labels = LABELS.into_iter().filter(is_exported);
+    let values = join_all(labels.map(async |label| {
+        let path = format!("api/v1/label/{label}/values?{range}");
+        let query = query::clusters(label);
+        let (past, now) = join(fetch(prometheus, &path), prometheus.now(&query)).await;
+        let mut values: BTreeSet<String> = past?.unwrap_or_default().into_iter().collect();
         let now = match now {
             Err(QueryError::Unreachable { .. }) if values.is_empty() => Vec::new(),
             other => other?,
@@ -157,11 +157,11 @@ pub(crate) async fn which(
         return Ok(StoreClusters::One);
     };
     let (pods, nodes) = join(
-        by_pods(prometheus, connection, label),
-        by_nodes(prometheus, connection, label),
+        pod_values(prometheus, connection, label),
+        node_values(prometheus, connection, label),
     )
     .await;
-    Ok(match agreed(&values, &pods?, &nodes?) {
+    Ok(match proven_value(&values, &pods?, &nodes?) {
         Some(value) => {
             StoreClusters::Proven(Matchers::new(vec![(label.to_owned(), value.to_owned())]))
         }
@@ -174,37 +174,37 @@ pub(crate) async fn which(
 
 /// Finds the value that pods or nodes prove without contradicting each other. Only values of GPU
 /// series count.
-fn agreed<'v>(
+fn proven_value<'v>(
     values: &'v BTreeSet<String>,
     pods: &BTreeSet<String>,
     nodes: &BTreeSet<String>,
 ) -> Option<&'v str> {
-    let of = |told: &BTreeSet<String>| -> BTreeSet<&'v str> {
+    let among = |labels: &BTreeSet<String>| -> BTreeSet<&'v str> {
         values
             .iter()
-            .filter(|value| told.contains(*value))
+            .filter(|value| labels.contains(*value))
             .map(String::as_str)
             .collect()
     };
-    let (by_pods, by_nodes) = (of(pods), of(nodes));
+    let (by_pods, by_nodes) = (among(pods), among(nodes));
     // Pods with none of these values were scraped by a different route and prove nothing.
     let candidates = if by_pods.is_empty() {
         &by_nodes
     } else {
         &by_pods
     };
-    let both: BTreeSet<&str> = candidates
+    let proven: BTreeSet<&str> = candidates
         .iter()
         .copied()
         .filter(|value| by_nodes.is_empty() || by_nodes.contains(value))
         .collect();
-    let mut both = both.into_iter();
-    both.next().filter(|_| both.next().is_none())
+    let mut proven = proven.into_iter();
+    proven.next().filter(|_| proven.next().is_none())
 }
 
 /// Finds the label values of this cluster's pods in kube-state-metrics: no two clusters have a pod
 /// with the same UID.
-async fn by_pods(
+async fn pod_values(
     prometheus: &Prometheus<'_>,
     connection: &Connection,
     label: &'static str,
@@ -213,31 +213,31 @@ async fn by_pods(
     if uids.is_empty() {
         return Ok(BTreeSet::new());
     }
-    let found = prometheus
+    let series = prometheus
         .now(&query::clusters_of_pods(label, &uids))
         .await?;
-    Ok(found
+    Ok(series
         .iter()
         .map(|series| series.label(label).unwrap_or_default().to_owned())
         .collect())
 }
 
 /// Finds the label values whose GPU series belong only to nodes of this cluster, compared by name.
-async fn by_nodes(
+async fn node_values(
     prometheus: &Prometheus<'_>,
     connection: &Connection,
     label: &'static str,
 ) -> Result<BTreeSet<String>, QueryError> {
     let nodes = connection.nodes().list().await.unwrap_or_default();
-    let own: BTreeSet<&str> = nodes.all().iter().map(|node| node.name.as_str()).collect();
-    let found = prometheus.now(&query::clusters_of_nodes(label)).await?;
+    let own_nodes: BTreeSet<&str> = nodes.all().iter().map(|node| node.name.as_str()).collect();
+    let clusters = prometheus.now(&query::clusters_of_nodes(label)).await?;
     let mut values: BTreeMap<String, bool> = BTreeMap::new();
-    for series in &found {
+    for series in &clusters {
         let mut nodes = query::nodes_of(series).peekable();
         if nodes.peek().is_none() {
             continue;
         }
-        let is_own = nodes.any(|node| own.contains(node));
+        let is_own = nodes.any(|node| own_nodes.contains(node));
         // A single node of another cluster rules the value out.
         *values
             .entry(series.label(label).unwrap_or_default().to_owned())
@@ -251,7 +251,7 @@ async fn by_nodes(
 }
 
 /// Reads a list of strings from the API; `None` if the response is not a list.
-async fn texts(prometheus: &Prometheus<'_>, path: &str) -> Result<Option<Vec<String>>, QueryError> {
+async fn fetch(prometheus: &Prometheus<'_>, path: &str) -> Result<Option<Vec<String>>, QueryError> {
     let reply = prometheus.relay(path).await?;
     let document: Value = serde_json::from_slice(&reply.body).unwrap_or_default();
     let list = document["data"].as_array().filter(|_| reply.code == 200);
@@ -270,14 +270,14 @@ mod tests {
     use gpuctl_core::stats::exporters::dialect::Quantity;
     use gpuctl_core::stats::exporters::kube_state;
     use gpuctl_core::stats::exporters::kube_state::{About, OfStart};
-    use gpuctl_core::stats::exporters::{exported_metrics as known, faults, node_exporter};
+    use gpuctl_core::stats::exporters::{exported_metrics, faults, node_exporter};
     use gpuctl_core::stats::score::{bottlenecks, gpu_health};
     use gpuctl_prometheus::judge::holds;
 
     #[test]
     fn every_query_is_narrowed_in_all_its_selectors() {
         let all = [Quantity::Utilization, Quantity::MemoryUsed, Quantity::Xid];
-        let hiding = Series {
+        let fatal_error = Series {
             labels: [("__name__", "DCGM_FI_DEV_XID_ERRORS"), ("UUID", "GPU-1")]
                 .map(|(name, value)| (name.to_owned(), value.to_owned()))
                 .into_iter()
@@ -315,8 +315,8 @@ mod tests {
             query::xids(600),
             faults::query(false),
             faults::query(true),
-            faults::hidden(&[hiding]).expect("a fatal error may be behind it"),
-            known::query(),
+            faults::hidden(&[fatal_error]).expect("a fatal error may be behind it"),
+            exported_metrics::query(),
             query::clusters("cluster"),
             query::clusters_of_nodes("cluster"),
             query::clusters_of_pods("cluster", &["1-2".to_owned()]),
@@ -327,8 +327,8 @@ mod tests {
             node_exporter::query(),
             gpu_health::growth(),
         ];
-        queries.extend(starts.map(|what| kube_state::starts(what, 600)));
-        queries.extend(about.map(|what| kube_state::about(what, &["a", "b"], "pod", 600)));
+        queries.extend(starts.map(|start| kube_state::starts(start, 600)));
+        queries.extend(about.map(|about| kube_state::about(about, &["a", "b"], "pod", 600)));
         queries.push(bottlenecks::query(
             &pods,
             &BTreeMap::from([("n1".to_owned(), "n1".to_owned())]),
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_is_proven_where_nothing_speaks_against_it() {
+    fn proves_a_value_that_nothing_contradicts() {
         let set = |values: &[&str]| -> BTreeSet<String> {
             values.iter().map(|value| (*value).to_owned()).collect()
         };
@@ -356,7 +356,7 @@ mod tests {
             (&[""], &["a"], Some("a")),
         ] {
             assert_eq!(
-                agreed(&values, &set(pods), &set(nodes)),
+                proven_value(&values, &set(pods), &set(nodes)),
                 expected,
                 "{pods:?} {nodes:?}"
             );
@@ -365,32 +365,36 @@ mod tests {
 
     #[test]
     fn nodes_of_another_cluster_are_named() {
-        let of = |told: &[&str], own: &[&str]| {
-            foreign(
-                &told.iter().copied().collect(),
-                &own.iter().copied().collect(),
+        let warn = |reported: &[&str], own_nodes: &[&str]| {
+            foreign_nodes(
+                &reported.iter().copied().collect(),
+                &own_nodes.iter().copied().collect(),
                 "http://p",
                 "lab",
             )
         };
         assert_eq!(
-            of(&["a", "b", "c", "d"], &["x"]).unwrap(),
+            warn(&["a", "b", "c", "d"], &["x"]).unwrap(),
             "Prometheus at http://p has data about the nodes a, b, c, …, but cluster lab has x: the data may belong to another cluster"
         );
         assert_eq!(
-            (of(&["a"], &["a", "x"]), of(&[], &["x"]), of(&["a"], &[])),
+            (
+                warn(&["a"], &["a", "x"]),
+                warn(&[], &["x"]),
+                warn(&["a"], &[])
+            ),
             (None, None, None)
         );
     }
 
     #[test]
-    fn values_that_are_many_are_cut_short() {
+    fn shortens_long_lists_of_values() {
         let values: Vec<String> = (0..20).map(|number| format!("c{number}")).collect();
-        let told = StoreClusters::warning("cluster", &values, "http://p");
+        let warning = StoreClusters::warning("cluster", &values, "http://p");
         assert!(
-            told.contains("of 20 clusters (cluster=c0, cluster=c1,")
-                && told.contains("cluster=c7, …)"),
-            "{told}"
+            warning.contains("of 20 clusters (cluster=c0, cluster=c1,")
+                && warning.contains("cluster=c7, …)"),
+            "{warning}"
         );
     }
 }

@@ -10,13 +10,13 @@ use gpuctl_core::model::values::quantity;
 use gpuctl_prometheus::Window;
 
 /// Points of a curve without an explicit step.
-const POINTS: i64 = 1000;
+const DEFAULT_POINTS: i64 = 1000;
 
 /// Maximum number of points of a curve.
-const MOST_POINTS: i64 = 200_000;
+const MAX_POINTS: i64 = 200_000;
 
 /// Minimum default step in seconds, because no exporter measures more often.
-const SHORTEST_STEP: i64 = 15;
+const MIN_STEP: i64 = 15;
 
 /// A time range in the user's words, with the time between two points of a curve.
 #[derive(Clone, Debug, Default)]
@@ -55,31 +55,35 @@ impl TimeRange {
         self.window(now, (start, end), step)
     }
 
-    /// Resolves the requested range and step; the defaults are `usual` and `step` seconds.
+    /// Resolves the requested range and step; the defaults are `default_range` and `step` seconds.
     pub(crate) fn window(
         &self,
         now: Timestamp,
-        usual: (Timestamp, Timestamp),
+        default_range: (Timestamp, Timestamp),
         step: Option<i64>,
     ) -> Result<Window, Error> {
-        let at = |text: &Option<String>, default: Timestamp| {
+        let resolve = |text: &Option<String>, default: Timestamp| {
             text.as_ref().map_or(Ok(default), |text| instant(text, now))
         };
         let (start, end) = (
-            UnixSeconds::from(at(&self.start, usual.0)?),
-            UnixSeconds::from(at(&self.end, usual.1)?),
+            UnixSeconds::from(resolve(&self.start, default_range.0)?),
+            UnixSeconds::from(resolve(&self.end, default_range.1)?),
         );
         if start > end {
             return Err(Error::usage("the start is after the end"));
         }
-        let fitting =
-            || step.unwrap_or_else(|| SHORTEST_STEP.max((end - start).div_euclid(POINTS) + 1));
+        let default_step =
+            || step.unwrap_or_else(|| MIN_STEP.max((end - start).div_euclid(DEFAULT_POINTS) + 1));
         let step = match &self.step {
-            None => fitting(),
+            None => default_step(),
             Some(text) => {
-                let spelled =
+                let with_unit =
                     || quantity::duration(text).and_then(|span| i64::try_from(span.as_secs()).ok());
-                let step = text.parse().ok().or_else(spelled).filter(|step| *step > 0);
+                let step = text
+                    .parse()
+                    .ok()
+                    .or_else(with_unit)
+                    .filter(|step| *step > 0);
                 step.ok_or_else(|| {
                     Error::usage(format!("`{text}` is not a valid step"))
                         .hint("such as 60, 30s or 5m")
@@ -88,7 +92,7 @@ impl TimeRange {
         };
         // A step longer than the range yields one point anyway, so use the longest step that fits.
         let step = step.min((end - start).max(1));
-        if (end - start) / step > MOST_POINTS {
+        if (end - start) / step > MAX_POINTS {
             return Err(Error::usage(format!(
                 "{} points are more than the limit",
                 (end - start) / step
@@ -100,10 +104,10 @@ impl TimeRange {
 }
 
 /// Maximum length of a range of history in seconds: two years.
-const LONGEST: i64 = 2 * 366 * 86_400;
+const MAX_RANGE_SECONDS: i64 = 2 * 366 * 86_400;
 
 /// Default length of the history to read, in seconds.
-const DAY: i64 = 86_400;
+const DAY_SECONDS: i64 = 86_400;
 
 /// Resolves a range of the past, by default the last day, and cuts it off at now.
 pub(crate) fn past(
@@ -111,15 +115,17 @@ pub(crate) fn past(
     end: Option<&str>,
     now: Timestamp,
 ) -> Result<(UnixSeconds, UnixSeconds), Error> {
-    let at = |text: Option<&str>, usual| {
-        text.map_or(Ok(usual), |text| instant(text, now).map(UnixSeconds::from))
+    let resolve = |text: Option<&str>, default| {
+        text.map_or(Ok(default), |text| {
+            instant(text, now).map(UnixSeconds::from)
+        })
     };
-    let end = at(end, now.into())?;
-    let start = at(start, end - DAY)?;
+    let end = resolve(end, now.into())?;
+    let start = resolve(start, end - DAY_SECONDS)?;
     if start > end {
         return Err(Error::usage("the start is after the end"));
     }
-    if end - start > LONGEST {
+    if end - start > MAX_RANGE_SECONDS {
         // Reading more would take longer than anyone would wait.
         return Err(Error::usage("the range is longer than two years").hint("use a later start"));
     }
@@ -129,22 +135,22 @@ pub(crate) fn past(
 /// Parses a point in time.
 pub(crate) fn instant(text: &str, now: Timestamp) -> Result<Timestamp, Error> {
     let number = text.parse::<i64>().ok();
-    let found = match number {
+    let time = match number {
         // Unix times with 13 digits are in milliseconds.
         Some(number) if text.len() >= 13 => Timestamp::from_millisecond(number).ok(),
         Some(number) => Timestamp::from_second(number).ok(),
-        None => named(text, now)
-            .or_else(|| before(text, now))
+        None => parse_keyword(text, now)
+            .or_else(|| parse_relative(text, now))
             .or_else(|| text.parse().ok())
-            .or_else(|| local(text)),
+            .or_else(|| parse_local(text)),
     };
-    found.ok_or_else(|| {
+    time.ok_or_else(|| {
         Error::usage(format!("`{text}` is not a valid time"))
             .hint("such as 2026-01-31T10:00:00Z, 1769853600, 90m (before now), today or yesterday")
     })
 }
 
-fn named(text: &str, now: Timestamp) -> Option<Timestamp> {
+fn parse_keyword(text: &str, now: Timestamp) -> Option<Timestamp> {
     let today = now.to_zoned(TimeZone::system()).start_of_day().ok()?;
     match text {
         "now" => Some(now),
@@ -154,20 +160,20 @@ fn named(text: &str, now: Timestamp) -> Option<Timestamp> {
     }
 }
 
-fn before(text: &str, now: Timestamp) -> Option<Timestamp> {
+fn parse_relative(text: &str, now: Timestamp) -> Option<Timestamp> {
     // `-2h` and `2h ago` are other spellings of `2h`.
     let span = quantity::duration(text.trim_start_matches('-').trim_end_matches(" ago"))?;
     now.checked_sub(SignedDuration::try_from(span).ok()?).ok()
 }
 
 /// Parses a date, or a date with a time, in the local time zone.
-fn local(text: &str) -> Option<Timestamp> {
-    let at: jiff::civil::DateTime = text.parse().ok().or_else(|| {
+fn parse_local(text: &str) -> Option<Timestamp> {
+    let time: jiff::civil::DateTime = text.parse().ok().or_else(|| {
         text.parse::<jiff::civil::Date>()
             .ok()
             .map(jiff::civil::DateTime::from)
     })?;
-    Some(at.to_zoned(TimeZone::system()).ok()?.timestamp())
+    Some(time.to_zoned(TimeZone::system()).ok()?.timestamp())
 }
 
 #[cfg(test)]
@@ -175,7 +181,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_form_is_a_moment() {
+    fn parses_every_form_of_a_time() {
         let now = Timestamp::from_second(1_769_853_600).unwrap();
         let second = |text: &str| instant(text, now).unwrap().as_second();
         assert_eq!(second("2026-01-31T10:00:00Z"), 1_769_853_600);
@@ -192,8 +198,8 @@ mod tests {
             (82_800..=90_000).contains(&day),
             "a day has 23 to 25 hours: {day}"
         );
-        for bad in ["", "soon", "1x", "2026-13-01", "99999999999999999999"] {
-            assert!(instant(bad, now).is_err(), "{bad}");
+        for invalid in ["", "soon", "1x", "2026-13-01", "99999999999999999999"] {
+            assert!(instant(invalid, now).is_err(), "{invalid}");
         }
     }
 
@@ -208,48 +214,54 @@ mod tests {
     #[test]
     fn a_window_has_a_fitting_step() {
         let now = Timestamp::from_second(100_000).unwrap();
-        let of = |start: &str, step: Option<&str>| {
-            let span = TimeRange {
+        let resolve = |start: &str, step: Option<&str>| {
+            let range = TimeRange {
                 start: Some(start.into()),
                 end: None,
                 step: step.map(ToOwned::to_owned),
             };
-            span.window(now, (now, now), None)
+            range.window(now, (now, now), None)
         };
-        assert_eq!(of("1h", None).unwrap(), window(96_400, 100_000, 15));
-        assert_eq!(of("0", None).unwrap().step, 101);
+        assert_eq!(resolve("1h", None).unwrap(), window(96_400, 100_000, 15));
+        assert_eq!(resolve("0", None).unwrap().step, 101);
         assert_eq!(
             (
-                of("1h", Some("5m")).unwrap().step,
-                of("1h", Some("60")).unwrap().step
+                resolve("1h", Some("5m")).unwrap().step,
+                resolve("1h", Some("60")).unwrap().step
             ),
             (300, 60)
         );
-        assert!(of("1h", Some("0")).is_err() && of("100001", None).is_err());
-        assert_eq!(of("1h", Some("9223372036854775807")).unwrap().step, 3600);
-        let long = TimeRange {
+        assert!(resolve("1h", Some("0")).is_err() && resolve("100001", None).is_err());
+        assert_eq!(
+            resolve("1h", Some("9223372036854775807")).unwrap().step,
+            3600
+        );
+        let too_many_points = TimeRange {
             start: Some("0".into()),
             end: None,
             step: Some("1".into()),
         };
         assert!(
-            long.window(
-                Timestamp::from_second(1_700_000_000).unwrap(),
-                (
-                    Timestamp::UNIX_EPOCH,
-                    Timestamp::from_second(1_700_000_000).unwrap()
-                ),
-                None
-            )
-            .is_err()
+            too_many_points
+                .window(
+                    Timestamp::from_second(1_700_000_000).unwrap(),
+                    (
+                        Timestamp::UNIX_EPOCH,
+                        Timestamp::from_second(1_700_000_000).unwrap()
+                    ),
+                    None
+                )
+                .is_err()
         );
-        let before = TimeRange {
+        let until_two_hours_ago = TimeRange {
             start: None,
             end: Some("2h".into()),
             step: None,
         };
         assert_eq!(
-            before.window_of_an_hour(now, Some(60)).unwrap(),
+            until_two_hours_ago
+                .window_of_an_hour(now, Some(60))
+                .unwrap(),
             window(89_200, 92_800, 60)
         );
     }

@@ -12,18 +12,18 @@ use gpuctl_core::stats::logs::training::Measure;
 use gpuctl_core::stats::logs::training::TrainingCurves;
 use gpuctl_prometheus::Window;
 
-pub(crate) fn speakers(job: &Job) -> Vec<LogSource> {
-    let speaker = |pod: &&gpuctl_core::model::Pod| LogSource {
+pub(crate) fn log_sources(job: &Job) -> Vec<LogSource> {
+    let source = |pod: &&gpuctl_core::model::Pod| LogSource {
         namespace: job.namespace.clone(),
         pod: pod.name.clone(),
         container: pod.own_container().to_owned(),
     };
-    job.current_pods().iter().map(speaker).collect()
+    job.current_pods().iter().map(source).collect()
 }
 
 /// Selects the workload's pods with devices, or all its scheduled pods if none has devices, such as
 /// a launcher.
-pub(crate) fn speakers_of(workload: &Workload) -> Vec<LogSource> {
+pub(crate) fn workload_log_sources(workload: &Workload) -> Vec<LogSource> {
     let mut pods: Vec<_> = workload
         .pods
         .iter()
@@ -32,12 +32,12 @@ pub(crate) fn speakers_of(workload: &Workload) -> Vec<LogSource> {
     if pods.iter().any(|pod| pod.gpus > GpuCount::ZERO) {
         pods.retain(|pod| pod.gpus > GpuCount::ZERO);
     }
-    let speaker = |pod: &Rc<WorkPod>| LogSource {
+    let source = |pod: &Rc<WorkPod>| LogSource {
         namespace: pod.namespace.to_string(),
         pod: pod.name.to_string(),
         container: pod.container.to_string(),
     };
-    pods.into_iter().map(speaker).collect()
+    pods.into_iter().map(source).collect()
 }
 
 pub(crate) struct LogSource {
@@ -47,30 +47,30 @@ pub(crate) struct LogSource {
 }
 
 /// Maximum number of lines to read from one log.
-const LINES: u32 = 20_000;
+const MAX_LINES: u32 = 20_000;
 
 /// Reads training metrics from logs within a window. Trainers usually log on one rank, the first or
 /// the last, so the first of these two with any metric is used. An unreadable log counts as empty.
-pub(crate) async fn by_logs(
+pub(crate) async fn read_logs(
     connection: &Connection,
-    speakers: &[LogSource],
+    sources: &[LogSource],
     window: Window,
     now: UnixSeconds,
 ) -> TrainingCurves {
-    let ends = speakers
+    let first_and_last = sources
         .first()
         .into_iter()
-        .chain(speakers.last().filter(|_| speakers.len() > 1));
+        .chain(sources.last().filter(|_| sources.len() > 1));
     for LogSource {
         namespace,
         pod,
         container,
-    } in ends
+    } in first_and_last
     {
         let since = Duration::from_secs(u64::try_from(now - window.start).unwrap_or(0).max(1));
         let query = LogQuery {
             container: container.clone(),
-            tail: Some(LINES),
+            tail: Some(MAX_LINES),
             since: Some(since),
             ..LogQuery::default()
         };
@@ -80,21 +80,24 @@ pub(crate) async fn by_logs(
             .await
             .unwrap_or_default()
             .lines;
-        let mut told = TrainingCurves::new();
+        let mut curves = TrainingCurves::new();
         for line in lines {
-            let Some(at) = line.at.map(jiff::Timestamp::as_millisecond) else {
+            let Some(time) = line.at.map(jiff::Timestamp::as_millisecond) else {
                 continue;
             };
             // The window has whole seconds, but log timestamps are more precise.
-            if at < window.start.millis() || at > window.end.millis() + 999 {
+            if time < window.start.millis() || time > window.end.millis() + 999 {
                 continue;
             }
             for (measure, value) in training::read(&line.text) {
-                told.entry(measure).or_default().push(Point { at, value });
+                curves
+                    .entry(measure)
+                    .or_default()
+                    .push(Point { at: time, value });
             }
         }
-        if !told.is_empty() {
-            return told;
+        if !curves.is_empty() {
+            return curves;
         }
     }
     TrainingCurves::new()
@@ -102,14 +105,17 @@ pub(crate) async fn by_logs(
 
 /// Adds the metrics that a workload's pods expose, averaged over the pods. A measure from metrics
 /// replaces the same measure from logs.
-pub(crate) fn with_exposed(mut told: TrainingCurves, exposed: &[Series]) -> TrainingCurves {
-    let mut found: BTreeMap<Measure, Vec<&[Point]>> = BTreeMap::new();
+pub(crate) fn add_exposed(
+    mut training_curves: TrainingCurves,
+    exposed: &[Series],
+) -> TrainingCurves {
+    let mut by_measure: BTreeMap<Measure, Vec<&[Point]>> = BTreeMap::new();
     for series in exposed {
         if let Some(measure) = training::exposed(series.name()) {
-            found.entry(measure).or_default().push(&series.points);
+            by_measure.entry(measure).or_default().push(&series.points);
         }
     }
-    for (measure, curves) in found {
+    for (measure, curves) in by_measure {
         let finite: Vec<Vec<Point>> = curves
             .iter()
             .map(|curve| {
@@ -122,8 +128,8 @@ pub(crate) fn with_exposed(mut told: TrainingCurves, exposed: &[Series]) -> Trai
             .collect();
         let points = gpuctl_core::stats::history::curves::mean(finite.iter().map(Vec::as_slice));
         if !points.is_empty() {
-            told.insert(measure, points);
+            training_curves.insert(measure, points);
         }
     }
-    told
+    training_curves
 }

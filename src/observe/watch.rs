@@ -12,9 +12,9 @@ use gpuctl_core::error::Error;
 use gpuctl_view::{Format, json_line};
 
 /// Poll interval of a watch without change notifications.
-pub(crate) const WATCH_STEP: Duration = Duration::from_secs(5);
+pub(crate) const WATCH_INTERVAL: Duration = Duration::from_secs(5);
 /// Interval at which a watch with change notifications queries metrics.
-pub(crate) const METRICS_STEP: Duration = Duration::from_secs(15);
+pub(crate) const METRICS_INTERVAL: Duration = Duration::from_secs(15);
 
 /// The content of a list at one time.
 pub(crate) struct WatchFrame {
@@ -36,37 +36,37 @@ impl WatchFrame {
     }
 }
 
-/// Shows frames until interrupted. `look` receives whether it is the first frame, and whether to
-/// read everything again.
+/// Shows frames until interrupted. `read_frame` receives whether it is the first frame, and whether
+/// to read everything again.
 pub(crate) async fn watch(
     format: Format,
     mut pause: impl AsyncFnMut() -> bool,
     context: &Context,
-    mut look: impl AsyncFnMut(bool, bool) -> Result<WatchFrame, Error>,
+    mut read_frame: impl AsyncFnMut(bool, bool) -> Result<WatchFrame, Error>,
 ) -> Result<ExitCode, Error> {
     context.must_change("omit `--watch`")?;
     context.terminal.stream()?;
     let redraws = context.terminal.out_is_terminal() && !format.is_document();
-    let mut known = BTreeMap::new();
+    let mut previous = BTreeMap::new();
     let (mut first, mut fresh) = (true, true);
     loop {
-        let frame = look(first, fresh).await?;
+        let frame = read_frame(first, fresh).await?;
         if redraws {
             context.terminal.redraw(&frame.text, first)?;
         } else {
             let changed = frame
                 .lines
                 .iter()
-                .filter(|(name, line)| known.get(*name) != Some(*line))
+                .filter(|(name, line)| previous.get(*name) != Some(*line))
                 .map(|(_, line)| line.clone());
-            let gone = known
+            let deleted = previous
                 .iter()
                 .filter(|(name, _)| !frame.lines.contains_key(*name))
-                .map(|(_, line)| gone(line));
-            for line in changed.chain(gone) {
+                .map(|(_, line)| mark_deleted(line));
+            for line in changed.chain(deleted) {
                 context.terminal.print(&format!("{line}\n"))?;
             }
-            known = frame.lines;
+            previous = frame.lines;
         }
         first = false;
         fresh = pause().await;
@@ -74,7 +74,7 @@ pub(crate) async fn watch(
 }
 
 /// Marks the last line of a deleted item as such.
-fn gone(line: &str) -> String {
+fn mark_deleted(line: &str) -> String {
     let mut item: serde_json::Value = serde_json::from_str(line).expect("our own line");
     item["deleted"] = true.into();
     item.to_string()

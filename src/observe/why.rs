@@ -5,12 +5,12 @@ use std::collections::BTreeSet;
 
 use futures::future::{join, join_all};
 
-use crate::concurrent::SideBySide;
+use crate::concurrent::OrderedConcurrent;
 use crate::context::Context;
-use crate::observe::last_words::last_words;
-use crate::observe::node_room::NodeRoom;
-use crate::observe::ranks::{self, Questions};
-use crate::observe::why_reads::{ApiReads, device_claims, pending_pod, waits};
+use crate::observe::log_evidence::log_evidence;
+use crate::observe::node_capacity::NodeCapacity;
+use crate::observe::ranks::{self, RankQueries};
+use crate::observe::why_reads::{ApiReads, device_claims, has_unscheduled_pod, pending_pod};
 use crate::observe::{peers, starts};
 use gpuctl_cluster::Connection;
 use gpuctl_core::error::Error;
@@ -23,39 +23,39 @@ use gpuctl_diagnosis::{
 };
 
 /// A job with its diagnosis.
-pub(crate) struct Found {
+pub(crate) struct DiagnosedJob {
     pub subject: Subject,
     pub job: Job,
     pub answer: Answer,
 }
 
 /// Jobs diagnosed concurrently.
-const AT_ONCE: usize = 8;
+const MAX_CONCURRENT: usize = 8;
 
 /// Gathers the facts about a job and diagnoses why it waits, failed or is slow.
-pub(crate) async fn found(
+pub(crate) async fn diagnose_job(
     connection: &Connection,
     subject: Subject,
     job: Job,
-    room: Option<&NodeRoom>,
-    questions: Questions,
+    capacity: Option<&NodeCapacity>,
+    queries: RankQueries,
     context: &Context,
-) -> Result<Found, Error> {
-    let reads = ApiReads::of(connection, &job, room.is_none()).await?;
-    let is_single = reads.room.is_some();
-    let room = room
-        .or(reads.room.as_ref())
+) -> Result<DiagnosedJob, Error> {
+    let reads = ApiReads::read(connection, &job, capacity.is_none()).await?;
+    let is_single = reads.capacity.is_some();
+    let capacity = capacity
+        .or(reads.capacity.as_ref())
         .expect("nodes come from the caller or were read");
-    let devices = device_claims(connection, &job, reads.unplaced.as_ref(), &room.nodes).await;
-    let is_read = reads.unplaced.as_ref().is_none_or(|pod| pod.spec.is_some());
+    let devices = device_claims(connection, &job, reads.unplaced.as_ref(), &capacity.nodes).await;
+    let has_spec = reads.unplaced.as_ref().is_none_or(|pod| pod.spec.is_some());
     let mut pending = reads.unplaced.map(|pod| pending_pod(pod, &job));
     // Devices of dynamic resource allocation are compared like any other resource.
     let with_devices = pending
         .as_mut()
-        .and_then(|pending| room.with_devices(&devices, &mut pending.requests));
-    let room = with_devices.as_ref().unwrap_or(room);
-    let (running, asked) = running(context, connection, &job, questions).await?;
-    let queue = if waits(&job) {
+        .and_then(|pending| capacity.with_devices(&devices, &mut pending.requests));
+    let capacity = with_devices.as_ref().unwrap_or(capacity);
+    let (running, rank_answers) = running(context, connection, &job, queries).await?;
+    let queue = if has_unscheduled_pod(&job) {
         queue_of_volcano(connection, &job).await
     } else {
         None
@@ -67,9 +67,9 @@ pub(crate) async fn found(
         job: &job,
         events: reads.events.as_deref(),
         pending,
-        nodes: &room.nodes,
+        nodes: &capacity.nodes,
         // Without the pod's spec, its requests cannot be compared with the free capacity.
-        room: room.room.as_ref().filter(|_| is_read),
+        room: capacity.free_resources.as_ref().filter(|_| has_spec),
         claims,
         devices,
         quotas: reads.quotas,
@@ -78,18 +78,20 @@ pub(crate) async fn found(
         faults: Vec::new(),
         running,
         last_words: Vec::new(),
-        asked,
+        asked: rank_answers,
     };
-    let mut answer = diagnose_in_steps(&mut facts, room, context, connection).await?;
+    let mut answer = diagnose_in_steps(&mut facts, capacity, context, connection).await?;
     // Forecast only for a single job: for many jobs the same history would be read again for each.
     if let (true, true, Some(pod)) = (is_single, waits_for_room(&answer), &facts.pending) {
         // Free capacity alone determines the start only without a queue, a gang and requirements
         // that were not evaluated.
-        let alone = answer.not_evaluated.is_empty() && pod.group.is_none() && job.queue.is_none();
-        answer.start = start(context, connection, &facts, pod, room, alone).await?;
+        let is_unconstrained =
+            answer.not_evaluated.is_empty() && pod.group.is_none() && job.queue.is_none();
+        answer.start =
+            forecast_start(context, connection, &facts, pod, capacity, is_unconstrained).await?;
     }
     drop(facts);
-    Ok(Found {
+    Ok(DiagnosedJob {
         subject,
         job,
         answer,
@@ -101,18 +103,18 @@ async fn running(
     context: &Context,
     connection: &Connection,
     job: &Job,
-    questions: Questions,
+    queries: RankQueries,
 ) -> Result<(Option<RunningFacts>, RankAnswers), Error> {
     if State::of(job).status == Status::Running {
-        let (running, asked) = join(
+        let (running, rank_answers) = join(
             peers::running(context, connection, job),
-            ranks::asked(connection, job, questions),
+            ranks::query_ranks(connection, job, queries),
         )
         .await;
-        return Ok((running?, asked));
+        return Ok((running?, rank_answers));
     }
     let mut answers = RankAnswers::default();
-    if questions.ras || questions.stacks {
+    if queries.ras || queries.stacks {
         answers
             .silent
             .push("its ranks: it is not running, so none was queried".to_owned());
@@ -123,70 +125,72 @@ async fn running(
 /// Diagnoses, reads the facts that the first diagnosis needs in addition, and diagnoses again.
 async fn diagnose_in_steps(
     facts: &mut Facts<'_>,
-    room: &NodeRoom,
+    capacity: &NodeCapacity,
     context: &Context,
     connection: &Connection,
 ) -> Result<Answer, Error> {
     let mut answer = diagnose(facts);
-    let held: Vec<HolderTime> = answer
+    let holders: Vec<HolderTime> = answer
         .causes
         .iter()
         .flat_map(|cause| cause.holders.clone())
         .collect();
-    if !held.is_empty() {
-        let room = room.room.as_ref();
-        let held = held.into_iter();
-        facts.holders = join_all(held.map(|holder| times(connection, room, holder))).await;
+    if !holders.is_empty() {
+        let capacity = capacity.free_resources.as_ref();
+        let holders = holders.into_iter();
+        facts.holders =
+            join_all(holders.map(|holder| add_times(connection, capacity, holder))).await;
         answer = diagnose(facts);
     }
     // Logs and device errors are slow to read, so read them only for a job that has failed.
     if answer.situation == Situation::Dead {
-        let (words, faults) = join(
-            last_words(connection, facts.job),
+        let (log_evidence, faults) = join(
+            log_evidence(connection, facts.job),
             peers::faults(context, connection, facts.job),
         )
         .await;
-        (facts.last_words, facts.faults) = (words.unwrap_or_default(), faults?);
+        (facts.last_words, facts.faults) = (log_evidence.unwrap_or_default(), faults?);
         answer = diagnose(facts);
     }
     Ok(answer)
 }
 
 /// Forecasts when the job starts, from past starts and from the deadlines of running jobs.
-async fn start(
+async fn forecast_start(
     context: &Context,
     connection: &Connection,
     facts: &Facts<'_>,
     pod: &PendingPod,
-    room: &NodeRoom,
-    alone: bool,
+    capacity: &NodeCapacity,
+    is_unconstrained: bool,
 ) -> Result<Option<StartForecast>, Error> {
     let may_run = |node: &&Node| {
         pod.rules.off_selector(node).is_none() && pod.rules.not_tolerated(node).is_none()
     };
-    let nodes: Vec<&Node> = room.nodes.all().iter().filter(may_run).collect();
+    let nodes: Vec<&Node> = capacity.nodes.all().iter().filter(may_run).collect();
     let names: BTreeSet<String> = nodes.iter().map(|node| node.name.clone()).collect();
     let waited = pod
         .created_at
         .map_or(0.0, |at| facts.now.duration_since(at).as_secs_f64());
-    let past = starts::forecast(context, connection, facts.job.gpus().0, &names, waited).await?;
+    let forecast =
+        starts::forecast(context, connection, facts.job.gpus().0, &names, waited).await?;
     // It is unknown how much of the capacity other waiting pods will take.
-    let Some(room) = room
-        .room
+    let Some(capacity) = capacity
+        .free_resources
         .as_ref()
-        .filter(|room| alone && !room.has_rivals(&facts.full_name(), &nodes))
+        .filter(|capacity| is_unconstrained && !capacity.has_rivals(&facts.full_name(), &nodes))
     else {
-        return Ok(past);
+        return Ok(forecast);
     };
-    let open = nodes.into_iter().filter(|node| node.schedulable);
-    let load = open.filter_map(|node| {
-        let placed = room.placed.get(&node.name).cloned().unwrap_or_default();
+    let schedulable = nodes.into_iter().filter(|node| node.schedulable);
+    let load = schedulable.filter_map(|node| {
+        let placed = capacity.placed.get(&node.name).cloned().unwrap_or_default();
         Some((
             node.name.clone(),
-            (room.free.get(&node.name)?.clone(), placed),
+            (capacity.free.get(&node.name)?.clone(), placed),
         ))
     });
-    let alive = facts
+    let pending_pods = facts
         .job
         .current_pods()
         .into_iter()
@@ -194,9 +198,13 @@ async fn start(
         .count() as u64;
     let room_by = connection
         .jobs()
-        .capacity_by(&pod.requests, alive.max(pod.together), &load.collect())
+        .capacity_by(
+            &pod.requests,
+            pending_pods.max(pod.together),
+            &load.collect(),
+        )
         .await;
-    Ok(StartForecast::bounded(past, room_by, facts.now))
+    Ok(StartForecast::bounded(forecast, room_by, facts.now))
 }
 
 /// Reads the Volcano queue of a job; `None` also if the user may not read it.
@@ -215,15 +223,19 @@ async fn queue_of_volcano(connection: &Connection, job: &Job) -> Option<Queue> {
 }
 
 /// Adds the start time and the deadline of a job that holds capacity.
-async fn times(connection: &Connection, room: Option<&Room>, holder: HolderTime) -> HolderTime {
+async fn add_times(
+    connection: &Connection,
+    free_resources: Option<&Room>,
+    holder: HolderTime,
+) -> HolderTime {
     let Some((namespace, name)) = holder.name.split_once('/') else {
         return holder;
     };
-    let placed = room
+    let placed = free_resources
         .into_iter()
-        .flat_map(|room| room.placed.values().flatten())
+        .flat_map(|free_resources| free_resources.placed.values().flatten())
         .filter(|pod| pod.holder == holder.name);
-    let life = connection
+    let lifetime = connection
         .jobs()
         .lifetime(
             namespace,
@@ -232,8 +244,8 @@ async fn times(connection: &Connection, room: Option<&Room>, holder: HolderTime)
         )
         .await;
     HolderTime {
-        since: life.since,
-        ends_by: life.ends_by,
+        since: lifetime.since,
+        ends_by: lifetime.ends_by,
         ..holder
     }
 }
@@ -248,51 +260,53 @@ async fn claims(
         .into_iter()
         .flat_map(|pod| pod.rules.volume_claims())
         .collect();
-    let read = async |name: &str| ClaimFact {
+    let read_claim = async |name: &str| ClaimFact {
         name: name.to_owned(),
         state: connection.jobs().claim_state(&job.namespace, name).await,
     };
-    join_all(names.into_iter().map(read)).await
+    join_all(names.into_iter().map(read_claim)).await
 }
 
 /// Diagnoses every gpuctl job in `jobs`, sharing one read of the nodes.
-pub(crate) async fn all(
+pub(crate) async fn diagnose_all(
     connection: &Connection,
     jobs: Vec<Job>,
     context: &Context,
-) -> Result<Vec<Found>, Error> {
-    let room = NodeRoom::of(connection).await?;
-    let read = jobs.into_iter().map(|job| {
+) -> Result<Vec<DiagnosedJob>, Error> {
+    let capacity = NodeCapacity::read(connection).await?;
+    let diagnoses = jobs.into_iter().map(|job| {
         let subject = Subject {
             kind: job.kind.word().to_owned(),
             ours: true,
         };
-        found(
+        diagnose_job(
             connection,
             subject,
             job,
-            Some(&room),
-            Questions::default(),
+            Some(&capacity),
+            RankQueries::default(),
             context,
         )
     });
-    let answers = SideBySide::new(read, AT_ONCE).all().await;
-    let mut found = Vec::new();
+    let answers = OrderedConcurrent::new(diagnoses, MAX_CONCURRENT)
+        .all()
+        .await;
+    let mut diagnosed_jobs = Vec::new();
     // A job that cannot be read must not hide the others.
-    let mut last = None;
+    let mut last_error = None;
     for answer in answers {
         match answer {
-            Ok(one) => found.push(one),
+            Ok(diagnosed) => diagnosed_jobs.push(diagnosed),
             Err(error) => {
                 context
                     .terminal
                     .warn(&format!("a job was skipped: {error}"));
-                last = Some(error);
+                last_error = Some(error);
             }
         }
     }
-    match last {
-        Some(error) if found.is_empty() => Err(error),
-        _ => Ok(found),
+    match last_error {
+        Some(error) if diagnosed_jobs.is_empty() => Err(error),
+        _ => Ok(diagnosed_jobs),
     }
 }

@@ -2,7 +2,7 @@
 
 use futures::future::join4;
 
-use crate::observe::node_room::NodeRoom;
+use crate::observe::node_capacity::NodeCapacity;
 use gpuctl_cluster::{Connection, UnplacedPod, requests, unless_forbidden};
 use gpuctl_core::error::Error;
 use gpuctl_core::model::counting::device_demand::DeviceClaims;
@@ -11,10 +11,10 @@ use gpuctl_diagnosis::PendingPod;
 use gpuctl_manifest::render::PodRules;
 
 /// The exit code of a container that was ended by SIGKILL (128 + 9).
-const KILLED: i32 = 137;
+const SIGKILL_EXIT_CODE: i32 = 137;
 
 /// Whether a pod is still unscheduled.
-pub(crate) fn waits(job: &Job) -> bool {
+pub(crate) fn has_unscheduled_pod(job: &Job) -> bool {
     job.pods
         .iter()
         .any(|pod| pod.node.is_none() && !pod.ended())
@@ -26,52 +26,52 @@ pub(crate) struct ApiReads {
     pub events: Option<Vec<Event>>,
     pub unplaced: Option<UnplacedPod>,
     /// `None` if the caller has already read the nodes.
-    pub room: Option<NodeRoom>,
+    pub capacity: Option<NodeCapacity>,
     pub quotas: Vec<QuotaUse>,
 }
 
 impl ApiReads {
     /// Reads all data concurrently, and the nodes only if `with_nodes` is set.
-    pub(crate) async fn of(
+    pub(crate) async fn read(
         connection: &Connection,
         job: &Job,
         with_nodes: bool,
     ) -> Result<Self, Error> {
-        let starts = job.pods.iter().any(|pod| pod.phase == PodPhase::Pending);
-        let room = async {
-            Ok::<_, Error>(match (with_nodes, waits(job)) {
+        let is_starting = job.pods.iter().any(|pod| pod.phase == PodPhase::Pending);
+        let capacity = async {
+            Ok::<_, Error>(match (with_nodes, has_unscheduled_pod(job)) {
                 (false, _) => None,
-                (true, true) => Some(NodeRoom::of(connection).await?),
+                (true, true) => Some(NodeCapacity::read(connection).await?),
                 // Scheduled pods that are still pending may wait for their node.
-                (true, false) if starts => Some(NodeRoom::of_nodes(connection).await?),
-                (true, false) => Some(NodeRoom::hidden()),
+                (true, false) if is_starting => Some(NodeCapacity::read_nodes(connection).await?),
+                (true, false) => Some(NodeCapacity::hidden()),
             })
         };
         // Without any live pod, a quota may be the reason why none was created.
-        let none_made =
+        let needs_quotas =
             job.pods.iter().all(Pod::ended) && job.create_failure.is_none() && !job.suspended;
         let quotas = async {
-            if none_made {
+            if needs_quotas {
                 let quotas = connection.quotas().list(Some(&job.namespace)).await;
                 quotas.unwrap_or_default()
             } else {
                 Vec::new()
             }
         };
-        let (events, unplaced, room, quotas) = join4(
+        let (events, unplaced, capacity, quotas) = join4(
             connection.events().for_job(job),
             connection.jobs().unplaced(job),
-            room,
+            capacity,
             quotas,
         )
         .await;
         let mut events = unless_forbidden(events)?;
-        if let (Some(events), Some(node)) = (&mut events, killed_on(job)) {
+        if let (Some(events), Some(node)) = (&mut events, node_of_killed_container(job)) {
             events.extend(connection.events().for_node(node).await.unwrap_or_default());
         }
         Ok(Self {
             events,
-            room: room?,
+            capacity: capacity?,
             unplaced: unplaced?,
             quotas,
         })
@@ -108,20 +108,20 @@ pub(crate) async fn device_claims(
 
 /// Builds the facts about the unplaced pod from its spec.
 pub(crate) fn pending_pod(pod: UnplacedPod, job: &Job) -> PendingPod {
-    let of_model = job.pods.iter().find(|one| one.name == pod.name);
+    let model_pod = job.pods.iter().find(|model_pod| model_pod.name == pod.name);
     let spec = pod.spec.unwrap_or_default();
-    let whole = serde_json::json!({"spec": spec});
+    let pod_manifest = serde_json::json!({"spec": spec});
     // A scheduling group is placed as a gang by the Kubernetes scheduler.
-    let grouped = spec["schedulingGroup"].is_object() && job.kind == JobKind::Training;
+    let is_gang = spec["schedulingGroup"].is_object() && job.kind == JobKind::Training;
     // Volcano creates a PodGroup for the pods of any Job and places `members` of them together.
     let members = pod.group.as_ref().and_then(|group| group.members);
     PendingPod {
         created_at: pod.created_at,
         rules: PodRules::of(&spec),
-        requests: requests(&whole),
+        requests: requests(&pod_manifest),
         nominated: pod.nominated,
-        unscheduled: of_model.and_then(|one| one.unscheduled.clone()),
-        together: if grouped {
+        unscheduled: model_pod.and_then(|model_pod| model_pod.unscheduled.clone()),
+        together: if is_gang {
             u64::from(job.pods_wanted)
         } else {
             members.unwrap_or(1)
@@ -133,12 +133,12 @@ pub(crate) fn pending_pod(pod: UnplacedPod, job: &Job) -> PendingPod {
 
 /// Finds the node of a container that was killed for another reason than its own memory limit. The
 /// node itself may have run out of memory.
-fn killed_on(job: &Job) -> Option<&str> {
+fn node_of_killed_container(job: &Job) -> Option<&str> {
     let killed = |pod: &&Pod| {
         pod.containers
             .iter()
-            .filter_map(|one| one.terminated.as_ref())
-            .any(|end| end.code == KILLED && end.reason != "OOMKilled")
+            .filter_map(|container| container.terminated.as_ref())
+            .any(|end| end.code == SIGKILL_EXIT_CODE && end.reason != "OOMKilled")
     };
     job.pods.iter().find(killed)?.node.as_deref()
 }

@@ -15,13 +15,13 @@ use gpuctl_diagnosis::Subject;
 pub(crate) async fn subject(connection: &Connection, text: &str) -> Result<(Subject, Job), Error> {
     let parts: Vec<&str> = text.split('/').collect();
     // A kind selects a Kubernetes object instead of a gpuctl job.
-    let by_kind = parts.len() == 3 || matches!(parts[..], [first, _] if is_kind(first));
-    let missing = if by_kind {
+    let has_kind = parts.len() == 3 || matches!(parts[..], [first, _] if is_kind(first));
+    let not_found = if has_kind {
         Error::new(ErrorName::NotFound, format!("there is no `{text}`"))
             .hint("`gpuctl get workloads` lists all workloads")
     } else {
         match lookup::job(connection, text, LookupPurpose::Read).await {
-            Ok(job) => return Ok((of_kind(job.kind.word(), true), job)),
+            Ok(job) => return Ok((subject_of_kind(job.kind.word(), true), job)),
             // Without the right to list every kind of job, a pod may still be visible.
             Err(error) if matches!(error.kind, ErrorKind::NotFound | ErrorKind::Access) => error,
             Err(error) => return Err(error),
@@ -32,18 +32,18 @@ pub(crate) async fn subject(connection: &Connection, text: &str) -> Result<(Subj
         [first, name] if is_kind(first) => (Some(*first), connection.namespace.as_str(), *name),
         [namespace, name] => (None, *namespace, *name),
         [namespace, kind, name] => (Some(*kind), *namespace, *name),
-        _ => return Err(missing),
+        _ => return Err(not_found),
     };
-    if let Some(found) = by_name(connection, kind, namespace, name).await? {
-        return Ok(found);
+    if let Some(subject) = find_by_name(connection, kind, namespace, name).await? {
+        return Ok(subject);
     }
-    among_workloads(connection, text).await?.ok_or(missing)
+    find_workload(connection, text).await?.ok_or(not_found)
 }
 
-fn of_kind(kind: &str, ours: bool) -> Subject {
+fn subject_of_kind(kind: &str, is_managed: bool) -> Subject {
     Subject {
         kind: kind.to_owned(),
-        ours,
+        ours: is_managed,
     }
 }
 
@@ -53,7 +53,7 @@ fn is_kind(text: &str) -> bool {
 }
 
 /// Reads the pod or the workload of a known kind with this name.
-async fn by_name(
+async fn find_by_name(
     connection: &Connection,
     kind: Option<&str>,
     namespace: &str,
@@ -64,23 +64,23 @@ async fn by_name(
         && let Some(job) =
             unless_forbidden(connection.jobs().pod_as_job(namespace, name).await)?.flatten()
     {
-        return Ok(Some((of_kind("pod", false), job)));
+        return Ok(Some((subject_of_kind("pod", false), job)));
     }
-    let found = connection
+    let workload = connection
         .jobs()
         .workload_as_job(kind.as_deref(), namespace, name)
         .await;
-    Ok(unless_forbidden(found)?.flatten().map(|(job, word)| {
-        let ours = job
+    Ok(unless_forbidden(workload)?.flatten().map(|(job, word)| {
+        let is_managed = job
             .labels
             .get(MANAGED_BY)
             .is_some_and(|manager| manager == MANAGED_BY_US);
-        (of_kind(word, ours), job)
+        (subject_of_kind(word, is_managed), job)
     }))
 }
 
 /// Searches the owners of all pods, which are what `gpuctl get workloads` lists.
-async fn among_workloads(
+async fn find_workload(
     connection: &Connection,
     text: &str,
 ) -> Result<Option<(Subject, Job)>, Error> {
@@ -94,8 +94,8 @@ async fn among_workloads(
     let Some(owners) = unless_forbidden(owners)? else {
         return Ok(None);
     };
-    let found = owners.forest.workloads(&Inventory::default());
-    let Ok(workload) = workloads::named(&found, text) else {
+    let workloads = owners.forest.workloads(&Inventory::default());
+    let Ok(workload) = workloads::find_workload(&workloads, text) else {
         return Ok(None);
     };
     let pods: BTreeSet<String> = workload
@@ -105,5 +105,5 @@ async fn among_workloads(
         .collect();
     let job = connection.jobs().pods_as_job(&workload.top, &pods).await?;
     let kind = workload.top.kind.to_ascii_lowercase();
-    Ok(Some((of_kind(&kind, false), job)))
+    Ok(Some((subject_of_kind(&kind, false), job)))
 }

@@ -2,9 +2,9 @@
 
 use futures::future::join;
 
-use super::list::Round;
+use super::list::Refresh;
 use crate::context::Context;
-use crate::observe::kept::KeptAnswer;
+use crate::observe::cached_response::CachedResponse;
 use crate::observe::optional_metrics::OptionalMetrics;
 use gpuctl_cluster::{Connection, OtherPods, OwnersAndInventory};
 use gpuctl_core::error::{Error, ErrorName};
@@ -15,24 +15,24 @@ use gpuctl_core::stats::exporters::query::Pods;
 use gpuctl_manifest::spec::nearest;
 
 /// Selects the pods with devices, or all pods if none has devices any more.
-pub(crate) fn pods_of(workload: &Workload) -> Pods {
-    let any = workload.pods.iter().any(|pod| pod.gpus > GpuCount::ZERO);
-    let meant = workload
+pub(crate) fn gpu_pods(workload: &Workload) -> Pods {
+    let has_devices = workload.pods.iter().any(|pod| pod.gpus > GpuCount::ZERO);
+    let selected = workload
         .pods
         .iter()
-        .filter(|pod| pod.gpus > GpuCount::ZERO || !any);
-    Pods::named(&workload.top.namespace, meant.map(|pod| &*pod.name))
+        .filter(|pod| pod.gpus > GpuCount::ZERO || !has_devices);
+    Pods::named(&workload.top.namespace, selected.map(|pod| &*pod.name))
 }
 
 /// All workloads that request GPUs, as far as the user may list them.
-pub(crate) struct WorkloadsFound {
+pub(crate) struct WorkloadSnapshot {
     pub workloads: Vec<Workload>,
     pub forest: Forest,
     /// `None` without metrics.
     pub readings: Option<Readings>,
 }
 
-impl WorkloadsFound {
+impl WorkloadSnapshot {
     /// Averages the metrics of the devices that a workload holds.
     pub(crate) fn figures(&self, workload: &Workload) -> Option<Figures> {
         let pods: Vec<&str> = workload
@@ -48,23 +48,23 @@ impl WorkloadsFound {
 }
 
 /// Objects that are read again only after a change.
-pub(crate) type KeptObjects = KeptAnswer<OwnersAndInventory>;
+pub(crate) type CachedObjects = CachedResponse<OwnersAndInventory>;
 
 /// Reads workloads for a command that prints them once.
 pub(crate) async fn read_once(
     context: &Context,
     connection: &Connection,
     quantities: &[Quantity],
-) -> Result<WorkloadsFound, Error> {
-    let cells = OptionalMetrics::new(context, connection);
+) -> Result<WorkloadSnapshot, Error> {
+    let metrics = OptionalMetrics::new(context, connection);
     read(
         context,
         connection,
         quantities,
-        &cells,
+        &metrics,
         OtherPods::Named,
-        &KeptObjects::new(false),
-        &Round::single(),
+        &CachedObjects::new(false),
+        &Refresh::once(),
     )
     .await
 }
@@ -75,65 +75,72 @@ pub(crate) async fn read(
     context: &Context,
     connection: &Connection,
     quantities: &[Quantity],
-    cells: &OptionalMetrics<'_>,
+    metrics: &OptionalMetrics<'_>,
     others: OtherPods,
-    kept: &KeptObjects,
-    round: &Round<'_>,
-) -> Result<WorkloadsFound, Error> {
+    cache: &CachedObjects,
+    refresh: &Refresh<'_>,
+) -> Result<WorkloadSnapshot, Error> {
     let namespace = connection
         .namespace_is_explicit
         .then_some(connection.namespace.as_str());
-    let moment = async {
+    let reading = async {
         if quantities.is_empty() {
             Ok(None)
         } else {
-            cells.now(quantities).await
+            metrics.now(quantities).await
         }
     };
-    let objects = kept.or(
-        round.fresh,
-        round.ask(|| connection.workloads().snapshot(namespace, others)),
+    let objects = cache.get_or_read(
+        refresh.fresh,
+        refresh.ask(|| connection.workloads().snapshot(namespace, others)),
     );
-    let (objects, moment) = join(objects, moment).await;
-    let (objects, moment) = (objects?, moment?);
-    let (owners, stock) = (objects.owners, objects.inventory);
-    let mut stock = stock.ok();
-    let holding = owners
+    let (objects, reading) = join(objects, reading).await;
+    let (
+        OwnersAndInventory {
+            owners,
+            inventory: stock,
+        },
+        reading,
+    ) = (objects?, reading?);
+    let mut snapshot = stock.ok();
+    let gpu_pods = owners
         .forest
         .pods
         .iter()
         .filter(|pod| pod.gpus > GpuCount::ZERO && !pod.ended());
-    let moment = cells
-        .or_exporters(
-            moment,
-            holding
+    let reading = metrics
+        .or_read_exporters(
+            reading,
+            gpu_pods
                 .filter_map(|pod| pod.node.as_deref().map(ToOwned::to_owned))
                 .collect(),
         )
         .await;
-    if let Some(namespace) = owners.narrowed_to.as_ref().filter(|_| round.first) {
+    if let Some(namespace) = owners.narrowed_to.as_ref().filter(|_| refresh.first) {
         context.terminal.lack(&format!(
             "you may not list pods of all namespaces; only `{namespace}` is shown"
         ));
     }
-    if !owners.unreadable.is_empty() && round.first {
+    if !owners.unreadable.is_empty() && refresh.first {
         let kinds = owners.unreadable.join("s and ");
         context.terminal.lack(&format!(
             "you may not list {kinds}s: those without pods are not shown"
         ));
     }
-    if stock.is_none() && round.first {
+    if snapshot.is_none() && refresh.first {
         context
             .terminal
             .lack("you may not list nodes: the number of held GPUs is unknown");
     }
-    let empty = gpuctl_core::model::Inventory::default();
-    let readings = stock
+    let empty_inventory = gpuctl_core::model::Inventory::default();
+    let readings = snapshot
         .as_mut()
-        .and_then(|stock| cells.measure(stock, moment.as_ref()));
-    let inventory = stock.as_ref().map_or(&empty, |stock| &stock.inventory);
+        .and_then(|snapshot| metrics.measure(snapshot, reading.as_ref()));
+    let inventory = snapshot
+        .as_ref()
+        .map_or(&empty_inventory, |snapshot| &snapshot.inventory);
     let workloads = owners.forest.workloads(inventory);
-    Ok(WorkloadsFound {
+    Ok(WorkloadSnapshot {
         workloads,
         forest: owners.forest,
         readings,
@@ -141,12 +148,12 @@ pub(crate) async fn read(
 }
 
 /// Finds a workload by UID, KIND/NAME or NAMESPACE/KIND/NAME, or by NAME if it is unique.
-pub(crate) fn named<'f>(found: &'f [Workload], text: &str) -> Result<&'f Workload, Error> {
-    if let Some(workload) = found.iter().find(|workload| workload.top.uid == text) {
+pub(crate) fn find_workload<'f>(all: &'f [Workload], text: &str) -> Result<&'f Workload, Error> {
+    if let Some(workload) = all.iter().find(|workload| workload.top.uid == text) {
         return Ok(workload);
     }
     let parts: Vec<&str> = text.split('/').collect();
-    let is = |workload: &&Workload| {
+    let matches = |workload: &&Workload| {
         let top = &workload.top;
         let is_name = |name: &str| top.name == name || plain_name(&top.name) == name;
         let kind = |kind: &str| {
@@ -156,14 +163,14 @@ pub(crate) fn named<'f>(found: &'f [Workload], text: &str) -> Result<&'f Workloa
         match parts.as_slice() {
             [name] => is_name(name),
             [first, name] => is_name(name) && (kind(first) || top.namespace == *first),
-            [namespace, of_kind, name] => {
-                is_name(name) && kind(of_kind) && top.namespace == *namespace
+            [namespace, kind_text, name] => {
+                is_name(name) && kind(kind_text) && top.namespace == *namespace
             }
             _ => false,
         }
     };
     // Use the spelling of lists, which is safe to paste into a shell: a hint must run only gpuctl.
-    let full = |workload: &&Workload| {
+    let full_name = |workload: &&Workload| {
         let top = &workload.top;
         format!(
             "{}/{}/{}",
@@ -172,34 +179,34 @@ pub(crate) fn named<'f>(found: &'f [Workload], text: &str) -> Result<&'f Workloa
             plain_name(&top.name)
         )
     };
-    match found.iter().filter(is).collect::<Vec<_>>().as_slice() {
-        [one] => Ok(one),
+    match all.iter().filter(matches).collect::<Vec<_>>().as_slice() {
+        [workload] => Ok(workload),
         [] => {
             let error = Error::new(
                 ErrorName::NotFound,
                 format!("there is no workload `{text}`"),
             );
             let name = parts.last().copied().unwrap_or_default();
-            let names: Vec<&str> = found
+            let names: Vec<&str> = all
                 .iter()
                 .map(|workload| workload.top.name.as_str())
                 .collect();
-            let near = nearest(name, &names)
-                .and_then(|near| found.iter().find(|workload| workload.top.name == near));
-            Err(match near {
-                Some(near) => error.hint(format!("did you mean `{}`?", full(&near))),
+            let similar = nearest(name, &names)
+                .and_then(|similar| all.iter().find(|workload| workload.top.name == similar));
+            Err(match similar {
+                Some(similar) => error.hint(format!("did you mean `{}`?", full_name(&similar))),
                 None => error.hint("`gpuctl get workloads` lists all workloads"),
             })
         }
         several => {
-            let places: Vec<String> = several.iter().map(full).collect();
+            let names: Vec<String> = several.iter().map(full_name).collect();
             let message = format!(
                 "{} workloads are called `{text}`: {}",
                 several.len(),
-                places.join(", ")
+                names.join(", ")
             );
             Err(Error::new(ErrorName::AmbiguousName, message)
-                .hint(format!("choose one: {}", places[0])))
+                .hint(format!("choose one: {}", names[0])))
         }
     }
 }

@@ -22,5 +22,5 @@ pub(crate) fn refuse(
     {
         context.terminal.print(&text)?;
     }
-    Err(unreadable.tell(&TerminalReporter::new(&context.terminal, format)))
+    Err(unreadable.report(&TerminalReporter::new(&context.terminal, format)))
 }

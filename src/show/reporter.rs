@@ -42,14 +42,14 @@ impl<'t> TerminalReporter<'t> {
 }
 
 impl Reporter for TerminalReporter<'_> {
-    fn tell(&self, event: DeployEvent<'_>) {
+    fn report(&self, event: DeployEvent<'_>) {
         let terminal = self.terminal;
         match event {
             DeployEvent::Task(task) => terminal.set_task(task),
-            DeployEvent::LookingBegins => self.talk.set(terminal.swap_talk(Verbosity::Errors)),
-            DeployEvent::LookingEnds => drop(terminal.swap_talk(self.talk.get())),
+            DeployEvent::ReadingBegins => self.talk.set(terminal.swap_talk(Verbosity::Errors)),
+            DeployEvent::ReadingEnds => drop(terminal.swap_talk(self.talk.get())),
             DeployEvent::Warning(message) => terminal.warn(message),
-            DeployEvent::Lack(message) => terminal.lack(message),
+            DeployEvent::MissingRight(message) => terminal.lack(message),
             DeployEvent::Note(message) => terminal.note(message),
             DeployEvent::Report(message) => terminal.report(message),
             DeployEvent::Announcement(message) => terminal.announce(message),
@@ -79,7 +79,7 @@ impl Reporter for TerminalReporter<'_> {
         }
         match document {
             Done::Shared(made) => self.terminal.print(&made_text(made)).map(|()| true),
-            Done::Foreseen(created) => self.terminal.print(&text(created)).map(|()| true),
+            Done::DryRun(created) => self.terminal.print(&text(created)).map(|()| true),
             // The remaining documents are written even if the reader has closed the pipe.
             Done::Written(created) => self.terminal.offer(&text(created)),
         }

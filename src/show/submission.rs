@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use serde_json::Value;
 
 use crate::context::Context;
-use crate::deploy::defaults::of_job;
+use crate::deploy::defaults::inherited_values;
 use crate::deploy::events::{DeployEvent, Reporter};
 use crate::deploy::follow::SubmittedLog;
 use crate::deploy::inputs::InputDocument;
@@ -17,7 +17,7 @@ use crate::deploy::run::WrittenRun;
 use crate::deploy::shared::SharedOutcome;
 use crate::deploy::submit::{self, Submission};
 use crate::deploy::submit_checks::check;
-use crate::deploy::warnings::Warned;
+use crate::deploy::warnings::DeduplicatedWarnings;
 use crate::show::reporter::TerminalReporter;
 use gpuctl_cluster::LogEvent;
 use gpuctl_core::error::{Error, ErrorKind};
@@ -46,7 +46,7 @@ pub(crate) async fn submit(
             Ok(code_of_shared(&shared))
         }
         Submission::Shared(outcome) => {
-            let answer = match (outcome.only, outcome.made.first()) {
+            let answer = match (outcome.is_single, outcome.made.first()) {
                 (true, Some(made)) => document(format, made),
                 _ => {
                     let created = outcome.created();
@@ -91,7 +91,7 @@ async fn finish(
     context: &Context,
 ) -> Result<ExitCode, Error> {
     let jobs = &run.jobs;
-    if !run.is_read {
+    if !run.has_reader {
         return Ok(code(jobs.kind()));
     }
     let answer = match (run.single, jobs.done.first()) {
@@ -135,7 +135,7 @@ fn next_command(created: &Created, waited: Option<WaitGoal>) -> String {
 async fn follow(run: &WrittenRun, created: &Created, context: &Context) -> Result<ExitCode, Error> {
     let terminal = &context.terminal;
     terminal.stream()?;
-    let log = SubmittedLog::of(&run.connection, created).await?;
+    let log = SubmittedLog::find(&run.connection, created).await?;
     let prefix = Prefix {
         rank: log.job.pods_wanted > 1,
         timestamps: false,
@@ -176,11 +176,11 @@ fn show_rendered(
     context: &Context,
     reporter: &dyn Reporter,
 ) -> Result<(), Error> {
-    let mut warned = Warned::default();
+    let mut warned = DeduplicatedWarnings::default();
     plans
         .iter()
         .for_each(|plan| warned.add(plan.job_name(), &plan.rendered.warnings));
-    warned.tell(plans.len(), reporter);
+    warned.report(plans.len(), reporter);
     let objects: Vec<&Value> = plans
         .iter()
         .flat_map(|plan| &plan.rendered.objects)
@@ -191,13 +191,13 @@ fn show_rendered(
         let lines = plans
             .iter()
             .filter_map(|plan| job(&plan.input))
-            .flat_map(|job| site_lines(&of_job(job)));
+            .flat_map(|job| site_lines(&inherited_values(job)));
         let files = plans
             .iter()
             .flat_map(|plan| local_files::lines(&plan.input.attached.files));
         lines
             .chain(files)
-            .for_each(|line| reporter.tell(DeployEvent::Report(&line)));
+            .for_each(|line| reporter.report(DeployEvent::Report(&line)));
     }
     let text = match format {
         Format::Json => json(&ObjectList::new(objects)),

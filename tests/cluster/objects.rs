@@ -364,7 +364,10 @@ fn a_job_without_gpus_avoids_gpu_nodes() {
     // Other tests add nodes without GPUs of the `nvidia.com/gpu` resource.
     let node = pod["spec"]["nodeName"].as_str().unwrap();
     let node = scene.admin.json(&["get", "node", node]);
-    assert!(node["status"]["capacity"]["nvidia.com/gpu"].is_null(), "{node:#}");
+    assert!(
+        node["status"]["capacity"]["nvidia.com/gpu"].is_null(),
+        "{node:#}"
+    );
     scene.create(
         "b",
         "resources: {gpu: 0}\nenvironment: {image: busybox, env: {NVIDIA_VISIBLE_DEVICES: all}}",

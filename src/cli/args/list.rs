@@ -5,7 +5,7 @@ use clap::{Args, ValueEnum};
 
 use super::columns::{ListOutput, OutputParser};
 use crate::observe::list::{ListOptions, PageOptions};
-use crate::observe::watch::WATCH_STEP;
+use crate::observe::watch::WATCH_INTERVAL;
 
 /// Options of every list. `K` is the enum of its sort keys.
 #[derive(Args, Clone, Debug)]
@@ -55,7 +55,7 @@ impl PageArgs {
         PageOptions {
             number: self.page,
             size: self.page_size,
-            usual,
+            default_size: usual,
         }
     }
 }
@@ -78,7 +78,7 @@ impl PrintArgs {
         ListOptions {
             page: PageOptions::default(),
             watch: false,
-            interval: WATCH_STEP,
+            interval: WATCH_INTERVAL,
             headers: !self.no_headers,
             format: self.output.format().into(),
             columns: self.output.columns(),

@@ -121,5 +121,5 @@ fn goal() -> impl TypedValueParser<Value = WaitGoal> {
 
 fn only_kind() -> impl TypedValueParser<Value = DocumentKind> {
     PossibleValuesParser::new(DocumentKind::WORDS)
-        .map(|word| DocumentKind::of_word(&word).expect("the parser accepts these words only"))
+        .map(|word| DocumentKind::from_word(&word).expect("the parser accepts these words only"))
 }

@@ -9,7 +9,7 @@ use crate::cli::args::list::PAGE_SIZE;
 use crate::cli::claims::get::{ClaimSortKey, GetClaims};
 use crate::context::Context;
 use crate::observe::list;
-use crate::observe::rows::{ListRow, listing, of_namespaces};
+use crate::observe::rows::{ListRow, listing, read_namespaces};
 use gpuctl_core::error::Error;
 use gpuctl_core::model::Claim;
 use gpuctl_core::model::values::quantity;
@@ -20,12 +20,12 @@ pub(crate) async fn run(args: &GetClaims, context: &Context) -> Result<ExitCode,
     let options = args.list.options(PAGE_SIZE);
     context.terminal.set_format(options.format);
     let connection = context.connect().await?;
-    list::run(&options, context, async |round| {
+    list::run(&options, context, async |refresh| {
         let read =
             async |namespace: Option<&str>| connection.storage().claims(namespace, args.all).await;
-        let mut found = of_namespaces("claims", &connection, &round, context, read).await?;
-        found.retain(|claim| !args.unused || claim.pods.as_ref().is_some_and(Vec::is_empty));
-        Ok(listing(found, args.list.sort_by, (), &options, context))
+        let mut claims = read_namespaces("claims", &connection, &refresh, context, read).await?;
+        claims.retain(|claim| !args.unused || claim.pods.as_ref().is_some_and(Vec::is_empty));
+        Ok(listing(claims, args.list.sort_by, (), &options, context))
     })
     .await
 }

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use crate::cli::defaults::describe::DescribeDefaults;
 use crate::context::Context;
-use crate::deploy::defaults::{none, stored};
+use crate::deploy::defaults::{none, parse_stored};
 use gpuctl_core::error::Error;
 use gpuctl_view::document;
 use gpuctl_view::files::defaults;
@@ -13,10 +13,10 @@ use gpuctl_view::files::defaults;
 pub(crate) async fn run(args: &DescribeDefaults, context: &Context) -> Result<ExitCode, Error> {
     context.terminal.set_format(args.output.into());
     let connection = context.connect().await?;
-    let (site, kept) = stored(connection.site().defaults().await?)?.ok_or_else(none)?;
+    let (site, stored) = parse_stored(connection.site().defaults().await?)?.ok_or_else(none)?;
     let origin = defaults::DefaultsOrigin {
-        user: kept.user.as_deref(),
-        created_at: kept.created_at,
+        user: stored.user.as_deref(),
+        created_at: stored.created_at,
     };
     let text = document(args.output.into(), &defaults::whole(&site, &origin));
     context

@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::cli::args::list::PAGE_SIZE;
 use crate::cli::defaults::get::{DefaultsSortKey, GetDefaults};
 use crate::context::Context;
-use crate::deploy::defaults::stored;
+use crate::deploy::defaults::parse_stored;
 use crate::observe::list;
 use crate::observe::rows::{ListRow, listing};
 use gpuctl_core::error::Error;
@@ -19,9 +19,9 @@ pub(crate) async fn run(args: &GetDefaults, context: &Context) -> Result<ExitCod
     let options = args.list.options(PAGE_SIZE);
     context.terminal.set_format(options.format);
     let connection = context.connect().await?;
-    list::run(&options, context, async |round| {
-        let found = stored(round.ask(|| connection.site().defaults()).await?)?;
-        let rows = found.map_or_else(Vec::new, |(site, _)| site.rows());
+    list::run(&options, context, async |refresh| {
+        let stored = parse_stored(refresh.ask(|| connection.site().defaults()).await?)?;
+        let rows = stored.map_or_else(Vec::new, |(site, _)| site.rows());
         Ok(listing(rows, args.list.sort_by, (), &options, context))
     })
     .await

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use crate::cli::files::apply::Apply;
 use crate::context::Context;
 use crate::deploy::inputs;
-use crate::deploy::names::named;
+use crate::deploy::names::with_unique_names;
 use crate::deploy::options::Mode;
 use crate::show;
 use crate::show::reporter::TerminalReporter;
@@ -26,7 +26,7 @@ pub(crate) async fn run(args: &Apply, context: &Context) -> Result<ExitCode, Err
         replace: args.replace,
     };
     show::submission::submit(
-        named(inputs.documents, false)?,
+        with_unique_names(inputs.documents, false)?,
         &args.submit.options(mode),
         args.output.into(),
         context,

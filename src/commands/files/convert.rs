@@ -18,35 +18,35 @@ pub(crate) async fn run(args: &Convert, context: &Context) -> Result<ExitCode, E
         Format::Table
     };
     context.terminal.set_format(format);
-    let bytes = inputs::bytes(&args.file)?;
+    let bytes = inputs::read_bytes(&args.file)?;
     let invalid = |message: String| Error::new(ErrorName::NotConvertible, message);
     let text = String::from_utf8(bytes)
         .map_err(|_| invalid(format!("`{}` is not a text file", args.file)))?;
-    let found = convert(&text, args.image.as_deref()).map_err(|refused| {
+    let converted = convert(&text, args.image.as_deref()).map_err(|refusal| {
         invalid(format!(
             "`{}` cannot be converted: {}",
-            args.file, refused.message
+            args.file, refusal.message
         ))
-        .hint(refused.hint)
+        .hint(refusal.hint)
     })?;
-    for one in &found {
-        one.lost.iter().for_each(|lost| {
+    for item in &converted {
+        item.lost.iter().for_each(|lost| {
             context
                 .terminal
-                .warn(&format!("{}: not converted: {lost}", one.from));
+                .warn(&format!("{}: not converted: {lost}", item.from));
         });
         // Report now what `create` would reject in the converted file later.
-        match spec::parse(&one.from, &yaml(&one.document)) {
+        match spec::parse(&item.from, &yaml(&item.document)) {
             Ok(_) => {}
             Err(problems) => problems.list.iter().for_each(|problem| {
                 context.terminal.warn(&format!(
                     "{}: needs correction: {}",
-                    one.from, problem.message
+                    item.from, problem.message
                 ));
             }),
         }
     }
-    let items: Vec<ConvertedItem<'_>> = found
+    let items: Vec<ConvertedItem<'_>> = converted
         .iter()
         .map(
             |Converted {
@@ -62,20 +62,24 @@ pub(crate) async fn run(args: &Convert, context: &Context) -> Result<ExitCode, E
         .collect();
     context
         .terminal
-        .print(&document(format, &items).unwrap_or_else(|| as_yaml(&found)))?;
+        .print(&document(format, &items).unwrap_or_else(|| as_yaml(&converted)))?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn as_yaml(found: &[Converted]) -> String {
-    let one = |one: &Converted| {
-        let mut text = format!("# from {}\n", one.from);
-        one.lost.iter().for_each(|lost| {
+fn as_yaml(converted: &[Converted]) -> String {
+    let to_yaml = |item: &Converted| {
+        let mut text = format!("# from {}\n", item.from);
+        item.lost.iter().for_each(|lost| {
             text.push_str(&format!(
                 "# not carried over: {}\n",
                 lost.replace('\n', " ")
             ));
         });
-        text + &yaml(&one.document)
+        text + &yaml(&item.document)
     };
-    found.iter().map(one).collect::<Vec<_>>().join("---\n")
+    converted
+        .iter()
+        .map(to_yaml)
+        .collect::<Vec<_>>()
+        .join("---\n")
 }

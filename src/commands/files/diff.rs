@@ -8,15 +8,15 @@ use std::process::ExitCode;
 use serde_json::{Value, json};
 
 use crate::cli::files::diff::Diff;
-use crate::concurrent::SideBySide;
+use crate::concurrent::OrderedConcurrent;
 use crate::context::Context;
-use crate::deploy::AT_ONCE;
-use crate::deploy::errors::lost_companion;
+use crate::deploy::MAX_CONCURRENT;
+use crate::deploy::errors::supervisor_error;
 use crate::deploy::events::{DeployEvent, Reporter};
 use crate::deploy::plan::Plan;
-use crate::deploy::planned::{Planned, planned};
+use crate::deploy::planned_files::{PlannedFiles, read_plans};
 use crate::deploy::reapply::{Comparison, compare, masks, sources};
-use crate::deploy::warnings::Warned;
+use crate::deploy::warnings::DeduplicatedWarnings;
 use crate::deploy::{defaults, quota_plan, quotas};
 use crate::show::reporter::TerminalReporter;
 use gpuctl_cluster::{Connection, Effect, label};
@@ -28,17 +28,17 @@ use gpuctl_view::files::changes::{Difference, text};
 use gpuctl_view::jobs::local_files;
 use gpuctl_view::{Format, document};
 
-use pools::of_pool;
+use pools::diff_pool;
 
 pub(crate) async fn run(args: &Diff, context: &Context) -> Result<ExitCode, Error> {
     let format: Format = args.output.into();
     context.terminal.set_format(format);
     let reporter = TerminalReporter::new(&context.terminal, format);
-    let Planned {
+    let PlannedFiles {
         connection,
         shared,
         plans,
-    } = planned(
+    } = read_plans(
         &args.files,
         &args.sets,
         &args.local.access()?,
@@ -46,43 +46,43 @@ pub(crate) async fn run(args: &Diff, context: &Context) -> Result<ExitCode, Erro
         &reporter,
     )
     .await?;
-    let mut found = Vec::new();
+    let mut differences = Vec::new();
     for input in &shared {
-        found.extend(of_shared(&connection, &input.document, &reporter).await?);
+        differences.extend(diff_shared(&connection, &input.document, &reporter).await?);
     }
     let files = plans
         .iter()
         .flat_map(|plan| local_files::lines(&plan.input.attached.files));
-    files.for_each(|line| reporter.tell(DeployEvent::Report(&line)));
+    files.for_each(|line| reporter.report(DeployEvent::Report(&line)));
     let names: Vec<String> = plans
         .iter()
         .map(|plan| plan.job_name().to_owned())
         .collect();
-    let mut warned = Warned::default();
-    let mut jobs = SideBySide::new(
-        plans.into_iter().map(|plan| of_job(&connection, plan)),
-        AT_ONCE,
+    let mut all_warnings = DeduplicatedWarnings::default();
+    let mut jobs = OrderedConcurrent::new(
+        plans.into_iter().map(|plan| diff_job(&connection, plan)),
+        MAX_CONCURRENT,
     );
     for name in &names {
         let Some(job) = jobs.next().await else { break };
-        let (differences, warnings) = job?;
-        warned.add(name, &warnings);
-        found.extend(differences);
+        let (job_differences, warnings) = job?;
+        all_warnings.add(name, &warnings);
+        differences.extend(job_differences);
     }
     drop(jobs);
-    warned.tell(names.len(), &reporter);
+    all_warnings.report(names.len(), &reporter);
     let answer = document(
         format,
-        &found
+        &differences
             .iter()
-            .filter(|one| !one.is_of_file())
+            .filter(|difference| !difference.is_of_file())
             .map(Difference::document)
             .collect::<Vec<_>>(),
     );
     context
         .terminal
-        .print(&answer.unwrap_or_else(|| text(&found, context.terminal.look())))?;
-    Ok(if found.is_empty() {
+        .print(&answer.unwrap_or_else(|| text(&differences, context.terminal.look())))?;
+    Ok(if differences.is_empty() {
         ExitCode::SUCCESS
     } else {
         // Like `kubectl diff`, exit with 1 if there are differences.
@@ -91,13 +91,13 @@ pub(crate) async fn run(args: &Diff, context: &Context) -> Result<ExitCode, Erro
 }
 
 /// Compares one job with its live objects. Returns the differences and warnings.
-async fn of_job(
+async fn diff_job(
     connection: &Connection,
     mut plan: Plan,
 ) -> Result<(Vec<Difference>, Vec<String>), Error> {
-    let space = plan.target.namespace.clone();
+    let namespace = plan.target.namespace.clone();
     let Some(live) = connection.writes().live_owner(&plan.rendered).await? else {
-        return of_new_job(connection, &plan).await;
+        return diff_new_job(connection, &plan).await;
     };
     let mut warnings = Vec::new();
     let effects = compare(
@@ -111,11 +111,11 @@ async fn of_job(
         connection,
     )
     .await?;
-    if let Some(error) = lost_companion(&effects, &plan) {
+    if let Some(error) = supervisor_error(&effects, &plan) {
         return Err(error);
     }
     let masks = masks(&plan.rendered, &live);
-    let mut found = Vec::new();
+    let mut differences = Vec::new();
     let name = format!(
         "{}/{}",
         plan.input.document.kind(),
@@ -128,55 +128,61 @@ async fn of_job(
                 warnings.push(format!(
                     "{name} cannot be changed in place: `gpuctl apply --replace` replaces it"
                 ));
-                found.extend(of_effect(object, effect, &masks));
+                differences.extend(effect_difference(object, effect, &masks));
             }
             effect => {
-                found.extend(foreseen(connection, object, effect, &masks, &mut warnings).await?);
+                differences
+                    .extend(diff_effect(connection, object, effect, &masks, &mut warnings).await?);
             }
         }
     }
-    found.extend(
+    differences.extend(
         effects
             .stale
             .iter()
-            .map(|one| Difference::deleted(&space, &one.label())),
+            .map(|part| Difference::deleted(&namespace, &part.label())),
     );
-    let (before, after) = sources(&plan.rendered, &live);
-    if !found.is_empty() && !before.is_empty() && before != after {
-        found.insert(
+    let (stored_source, new_source) = sources(&plan.rendered, &live);
+    if !differences.is_empty() && !stored_source.is_empty() && stored_source != new_source {
+        differences.insert(
             0,
-            Difference::of_file(&space, &name, masked(&before), masked(&after)),
+            Difference::of_file(
+                &namespace,
+                &name,
+                masked(&stored_source),
+                masked(&new_source),
+            ),
         );
     }
-    Ok((found, warnings))
+    Ok((differences, warnings))
 }
 
 /// Builds the differences and warnings of a job that does not exist yet.
-async fn of_new_job(
+async fn diff_new_job(
     connection: &Connection,
     plan: &Plan,
 ) -> Result<(Vec<Difference>, Vec<String>), Error> {
-    let space = &plan.target.namespace;
+    let namespace = &plan.target.namespace;
     let masks = masks(&plan.rendered, &Value::Null);
-    let (mut found, mut warnings) = (Vec::new(), Vec::new());
+    let (mut differences, mut warnings) = (Vec::new(), Vec::new());
     for object in plan.rendered.objects.iter().filter(|object| !object.shared) {
         match connection.writes().live(object).await? {
             // Objects such as volume claims outlive their job and are reused by the next one.
             Some(live) if object.kept => drop(live),
             Some(_) => {
                 warnings.push(format!(
-                    "{} in {space} exists but does not belong to this job: `apply` would fail",
+                    "{} in {namespace} exists but does not belong to this job: `apply` would fail",
                     label(object)
                 ));
             }
-            None => found.push(new(object, &masks)),
+            None => differences.push(new_object(object, &masks)),
         }
     }
-    Ok((found, warnings))
+    Ok((differences, warnings))
 }
 
 /// Builds the difference of one effect. In a conflict, shows the result of taking over the fields.
-async fn foreseen(
+async fn diff_effect(
     connection: &Connection,
     object: &Object,
     effect: &Effect,
@@ -184,20 +190,22 @@ async fn foreseen(
     warnings: &mut Vec<String>,
 ) -> Result<Option<Difference>, Error> {
     let Effect::Conflict(fields) = effect else {
-        return Ok(of_effect(object, effect, masks));
+        return Ok(effect_difference(object, effect, masks));
     };
-    for one in fields {
-        let told = format!("{} {}: {}", label(object), one.field, one.message);
-        warnings.push(format!("{told}; `apply --force-conflicts` takes it over"));
+    for blame in fields {
+        let message = format!("{} {}: {}", label(object), blame.field, blame.message);
+        warnings.push(format!(
+            "{message}; `apply --force-conflicts` takes it over"
+        ));
     }
-    Ok(of_effect(
+    Ok(effect_difference(
         object,
         &connection.writes().effect(object, true).await?,
         masks,
     ))
 }
 
-fn new(object: &Object, masks: &Masks) -> Difference {
+fn new_object(object: &Object, masks: &Masks) -> Difference {
     Difference::new(
         object.namespace().unwrap_or_default(),
         &label(object),
@@ -205,30 +213,24 @@ fn new(object: &Object, masks: &Masks) -> Difference {
     )
 }
 
-fn of_effect(object: &Object, effect: &Effect, masks: &Masks) -> Option<Difference> {
-    let space = object.namespace().unwrap_or_default();
+fn effect_difference(object: &Object, effect: &Effect, masks: &Masks) -> Option<Difference> {
+    let namespace = object.namespace().unwrap_or_default();
     match effect {
-        Effect::Created => Some(new(object, masks)),
-        Effect::Changed {
-            live,
-            desired: wanted,
-        } => Some(Difference::changed(
-            space,
+        Effect::Created => Some(new_object(object, masks)),
+        Effect::Changed { live, desired } => Some(Difference::changed(
+            namespace,
             &label(object),
             &masks.live(live),
-            &masks.wanted(wanted),
+            &masks.wanted(desired),
         )),
-        Effect::Immutable {
-            live,
-            desired: wanted,
-        } => Some(Difference::fixed(
-            space,
+        Effect::Immutable { live, desired } => Some(Difference::fixed(
+            namespace,
             &label(object),
             &masks.live(live),
-            &masks.wanted(wanted),
+            &masks.wanted(desired),
         )),
         Effect::Repaired(repair) => Some(Difference::changed(
-            space,
+            namespace,
             &label(object),
             &masks.live(&repair.live),
             &masks.wanted(&repair.desired),
@@ -238,37 +240,37 @@ fn of_effect(object: &Object, effect: &Effect, masks: &Masks) -> Option<Differen
 }
 
 /// Compares pools by their definitions and labels, and quotas by their objects.
-async fn of_shared(
+async fn diff_shared(
     connection: &Connection,
     document: &Document,
     reporter: &dyn Reporter,
 ) -> Result<Vec<Difference>, Error> {
     match document {
-        Document::Pool(pool) => Ok(of_pool(connection, pool, reporter)
+        Document::Pool(pool) => Ok(diff_pool(connection, pool, reporter)
             .await?
             .into_iter()
             .collect()),
         Document::Quota(quota) => {
-            let mut found = Vec::new();
-            let described = quota_plan::objects(connection, quota, reporter).await?;
-            let stale = quota_plan::stale(connection, quota, &described).await?;
-            quotas::tell_elsewhere(connection, quota, reporter).await;
-            for (space, objects) in described {
-                let there = connection
+            let mut differences = Vec::new();
+            let declared = quota_plan::objects(connection, quota, reporter).await?;
+            let stale = quota_plan::stale(connection, quota, &declared).await?;
+            quotas::warn_of_other_namespaces(connection, quota, reporter).await;
+            for (space, objects) in declared {
+                let namespace_exists = connection
                     .writes()
                     .live(&namespace(&space))
                     .await?
                     .is_some();
-                if !there {
-                    found.push(new(&namespace(&space), &Masks::default()));
+                if !namespace_exists {
+                    differences.push(new_object(&namespace(&space), &Masks::default()));
                 }
                 for object in objects {
-                    match there {
+                    match namespace_exists {
                         true => {
                             let effect = connection.writes().effect(&object, false).await?;
                             let mut warnings = Vec::new();
-                            found.extend(
-                                foreseen(
+                            differences.extend(
+                                diff_effect(
                                     connection,
                                     &object,
                                     &effect,
@@ -279,23 +281,23 @@ async fn of_shared(
                             );
                             warnings.iter().for_each(|warning| reporter.warn(warning));
                         }
-                        false => found.push(new(&object, &Masks::default())),
+                        false => differences.push(new_object(&object, &Masks::default())),
                     }
                 }
             }
-            found.extend(
+            differences.extend(
                 stale
                     .iter()
                     .map(|part| Difference::deleted(&part.namespace, &part.label())),
             );
-            Ok(found)
+            Ok(differences)
         }
         Document::Defaults(site) => {
             let object = defaults::object(connection, site).await?;
             Ok(match connection.writes().live(&object).await? {
-                None => vec![of_defaults(&label(&object), &Value::Null, &object.body)],
+                None => vec![diff_defaults(&label(&object), &Value::Null, &object.body)],
                 Some(live) if live["data"] == object.body["data"] => Vec::new(),
-                Some(live) => vec![of_defaults(&label(&object), &live, &object.body)],
+                Some(live) => vec![diff_defaults(&label(&object), &live, &object.body)],
             })
         }
         Document::Job(_) => Ok(Vec::new()),
@@ -304,20 +306,20 @@ async fn of_shared(
 
 /// Compares the live defaults of a site with those of the file. Secrets are masked, so a change of
 /// only a secret is shown by a placeholder.
-fn of_defaults(label: &str, live: &Value, wanted: &Value) -> Difference {
+fn diff_defaults(label: &str, live: &Value, desired: &Value) -> Difference {
     let text = |body: &Value| {
         body["data"][DEFAULTS_FILE]
             .as_str()
             .unwrap_or_default()
             .to_owned()
     };
-    let (before, after) = (text(live), text(wanted));
-    let mut told = [
-        json!({DEFAULTS_FILE: masked(&before)}),
-        json!({DEFAULTS_FILE: masked(&after)}),
+    let (live_text, desired_text) = (text(live), text(desired));
+    let mut shown = [
+        json!({DEFAULTS_FILE: masked(&live_text)}),
+        json!({DEFAULTS_FILE: masked(&desired_text)}),
     ];
-    if told[0] == told[1] {
-        (told[0]["secrets"], told[1]["secrets"]) = ("*** (before)".into(), "*** (after)".into());
+    if shown[0] == shown[1] {
+        (shown[0]["secrets"], shown[1]["secrets"]) = ("*** (before)".into(), "*** (after)".into());
     }
-    Difference::changed("", label, &told[0], &told[1])
+    Difference::changed("", label, &shown[0], &shown[1])
 }

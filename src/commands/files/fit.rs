@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use crate::cli::files::fit::FitArgs;
 use crate::context::Context;
 use crate::deploy::fit::fit;
-use crate::deploy::planned::{Planned, planned};
+use crate::deploy::planned_files::{PlannedFiles, read_plans};
 use crate::observe::starts;
 use crate::show::reporter::TerminalReporter;
 use gpuctl_core::error::Error;
@@ -17,9 +17,9 @@ use gpuctl_view::{Format, document};
 pub(crate) async fn run(args: &FitArgs, context: &Context) -> Result<ExitCode, Error> {
     let format: Format = args.output.into();
     context.terminal.set_format(format);
-    let Planned {
+    let PlannedFiles {
         connection, plans, ..
-    } = planned(
+    } = read_plans(
         &args.files,
         &args.sets,
         &args.local.access()?,
@@ -37,9 +37,10 @@ pub(crate) async fn run(args: &FitArgs, context: &Context) -> Result<ExitCode, E
             // Past starts were not restricted to nodes with one label value, so `--by` gets no
             // forecast.
             FitVerdict::NotNow if args.by.is_none() => {
-                let past = starts::forecast(context, &connection, fit.gpus(), &fit.possible(), 0.0)
-                    .await?;
-                StartForecast::bounded(past, fit.room_by, context.now())
+                let forecast =
+                    starts::forecast(context, &connection, fit.gpus(), &fit.possible(), 0.0)
+                        .await?;
+                StartForecast::bounded(forecast, fit.room_by, context.now())
             }
             _ => None,
         };

@@ -20,21 +20,21 @@ pub(crate) async fn run(args: &Init, context: &Context) -> Result<ExitCode, Erro
         context.terminal.print(&text)?;
         return Ok(ExitCode::SUCCESS);
     };
-    let shown = path.display();
+    let displayed_path = path.display();
     let written = match args.force {
         true => files::replace(path, text.as_bytes(), files::Purpose::Document).map(|()| true),
         // Never overwrites: `false` means that the path already exists.
         false => files::create(path, text.as_bytes()),
     };
-    if !written.map_err(|told| Error::new(ErrorName::FileNotWritten, told))? {
+    if !written.map_err(|error| Error::new(ErrorName::FileNotWritten, error))? {
         let error = Error::new(
             ErrorName::AlreadyExists,
-            format!("file `{shown}` already exists"),
+            format!("file `{displayed_path}` already exists"),
         );
         return Err(error.hint("--force overwrites it"));
     }
-    context
-        .terminal
-        .note(&format!("{shown} was written; gpuctl validate -f {shown}"));
+    context.terminal.note(&format!(
+        "{displayed_path} was written; gpuctl validate -f {displayed_path}"
+    ));
     Ok(ExitCode::SUCCESS)
 }

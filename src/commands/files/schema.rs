@@ -7,18 +7,18 @@ use clap::CommandFactory;
 use crate::cli::Cli;
 use crate::cli::files::schema::Schema;
 use crate::context::Context;
-use crate::verbs::with_answer;
+use crate::verbs::commands_with_answer;
 use gpuctl_core::error::Error;
 use gpuctl_manifest::spec::schema::schema;
 use gpuctl_view::json;
 use gpuctl_view::program::answers;
 
 pub(crate) async fn run(args: &Schema, context: &Context) -> Result<ExitCode, Error> {
-    let found = match args.output.as_deref() {
+    let schema = match args.output.as_deref() {
         None => schema(args.kind.as_deref()),
         Some(name)
             if args.lines
-                && !with_answer()
+                && !commands_with_answer()
                     .iter()
                     .any(|command| answers::name(command) == name && is_watched(command)) =>
         {
@@ -30,17 +30,17 @@ pub(crate) async fn run(args: &Schema, context: &Context) -> Result<ExitCode, Er
         Some(name) if args.lines => answers::line(name).expect("clap knows the names"),
         Some(name) => answers::schema(name).expect("clap knows the names"),
     };
-    context.terminal.print(&json(&found))?;
+    context.terminal.print(&json(&schema))?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// Whether a command has `--watch`.
 fn is_watched(command: &str) -> bool {
     let cli = Cli::command();
-    let found = command
+    let subcommand = command
         .split(' ')
-        .try_fold(&cli, |at, word| at.find_subcommand(word));
-    found.is_some_and(|command| {
+        .try_fold(&cli, |parent, word| parent.find_subcommand(word));
+    subcommand.is_some_and(|command| {
         command
             .get_arguments()
             .any(|argument| argument.get_id() == "watch")
@@ -55,11 +55,11 @@ mod tests {
 
     use crate::cli::Cli;
     use crate::cli::files::schema::names;
-    use crate::verbs::with_answer;
+    use crate::verbs::commands_with_answer;
     use gpuctl_view::program::answers;
 
     /// Collects the words of every command that has `-o json`, joined by `-`.
-    fn with_json(command: &Command, words: &[&str], found: &mut BTreeSet<String>) {
+    fn with_json(command: &Command, words: &[&str], names: &mut BTreeSet<String>) {
         let formats = command
             .get_arguments()
             .filter(|argument| argument.get_id() == "output")
@@ -69,10 +69,14 @@ mod tests {
                 .into_iter()
                 .any(|format| format.get_name() == "json")
         {
-            found.insert(words.join("-"));
+            names.insert(words.join("-"));
         }
-        for below in command.get_subcommands() {
-            with_json(below, &[words, &[below.get_name()]].concat(), found);
+        for subcommand in command.get_subcommands() {
+            with_json(
+                subcommand,
+                &[words, &[subcommand.get_name()]].concat(),
+                names,
+            );
         }
     }
 
@@ -81,17 +85,17 @@ mod tests {
         let mut commands = BTreeSet::from(["error".to_owned()]);
         with_json(&Cli::command(), &[], &mut commands);
         let names: BTreeSet<String> = names().into_iter().collect();
-        let without: Vec<_> = commands.difference(&names).collect();
-        let of_nothing: Vec<_> = names.difference(&commands).collect();
+        let without_schema: Vec<_> = commands.difference(&names).collect();
+        let without_command: Vec<_> = names.difference(&commands).collect();
         assert!(
-            without.is_empty() && of_nothing.is_empty(),
-            "without a schema: {without:?}, without a command: {of_nothing:?}"
+            without_schema.is_empty() && without_command.is_empty(),
+            "without a schema: {without_schema:?}, without a command: {without_command:?}"
         );
     }
 
     #[test]
     fn lines_of_watches_have_the_shape_of_any_row_that_options_choose() {
-        let watched: BTreeSet<String> = with_answer()
+        let watched: BTreeSet<String> = commands_with_answer()
             .into_iter()
             .filter(|command| super::is_watched(command))
             .collect();
@@ -118,10 +122,10 @@ mod tests {
             "{rows:?}"
         );
         let label = serde_json::json!({"deleted": "yes"});
-        let only =
+        let properties_schema =
             serde_json::json!({"$schema": line["$schema"], "properties": line["properties"]});
         assert!(
-            !jsonschema::draft202012::new(&only)
+            !jsonschema::draft202012::new(&properties_schema)
                 .expect("a schema is valid")
                 .is_valid(&label)
         );

@@ -4,14 +4,14 @@
 use std::process::ExitCode;
 
 use crate::cli::files::validate::Validate;
-use crate::concurrent::SideBySide;
+use crate::concurrent::OrderedConcurrent;
 use crate::context::Context;
-use crate::deploy::AT_ONCE;
-use crate::deploy::decide::Judging;
+use crate::deploy::MAX_CONCURRENT;
+use crate::deploy::decide::Decider;
 use crate::deploy::events::Reporter;
+use crate::deploy::existing_jobs::ExistingJobs;
 use crate::deploy::inputs::{self, InputDocument};
 use crate::deploy::local_files::FileAccess;
-use crate::deploy::namesakes::Namesakes;
 use crate::deploy::options::{DryRun, Mode, SubmitOptions};
 use crate::deploy::plan::{PlanningFacts, job, plan_each};
 use crate::deploy::shared;
@@ -38,21 +38,21 @@ pub(crate) async fn run(args: &Validate, context: &Context) -> Result<ExitCode, 
     let mut files = Vec::new();
     let mut readable = Vec::new();
     let access = args.local.access()?;
-    for name in inputs::names(&args.files)? {
-        let (validated, documents) = look(&name, &access, &reporter)?;
+    for name in inputs::expand_all(&args.files)? {
+        let (validated, documents) = validate_file(&name, &access, &reporter)?;
         files.push(validated);
         readable.extend(documents);
     }
     if args.server {
-        ask(readable, &mut files, context, &reporter).await?;
+        check_server(readable, &mut files, context, &reporter).await?;
     }
     let (errors, warnings) = validated::counted(&files);
     let answer = document(format, &validated::document(&files, args.strict));
     context
         .terminal
         .print(&answer.unwrap_or_else(|| validated::text(&files, context.terminal.look())))?;
-    let bad = errors > 0 || (args.strict && warnings > 0);
-    Ok(if bad {
+    let has_failed = errors > 0 || (args.strict && warnings > 0);
+    Ok(if has_failed {
         ExitCode::from(ErrorKind::Specification.exit_code())
     } else {
         ExitCode::SUCCESS
@@ -60,15 +60,15 @@ pub(crate) async fn run(args: &Validate, context: &Context) -> Result<ExitCode, 
 }
 
 /// Checks a file without a cluster.
-fn look(
+fn validate_file(
     name: &str,
     access: &FileAccess,
     reporter: &dyn Reporter,
 ) -> Result<(Validated, Vec<InputDocument>), Error> {
-    let mut one = match inputs::read(&[name.to_owned()], &[], access) {
-        Ok(found) => found,
+    let mut inputs = match inputs::read(&[name.to_owned()], &[], access) {
+        Ok(inputs) => inputs,
         Err(unreadable) => {
-            let error = unreadable.tell(reporter);
+            let error = unreadable.report(reporter);
             let Some(problems) = error.problems else {
                 return Err(error);
             };
@@ -82,38 +82,38 @@ fn look(
             ));
         }
     };
-    let Some(first) = one.documents.first() else {
+    let Some(first) = inputs.documents.first() else {
         return Err(Error::new(
             ErrorName::InvalidSpecification,
             format!("`{name}` contains no documents"),
         ));
     };
     let (file, text) = (first.file.clone(), first.text.clone());
-    let documents: Vec<Document> = one
+    let documents: Vec<Document> = inputs
         .documents
         .iter()
         .map(|input| input.document.clone())
         .collect();
-    let mut list: Vec<Problem> = one
+    let mut list: Vec<Problem> = inputs
         .warnings
         .drain(..)
         .flat_map(|problems| problems.list)
         .collect();
-    let silent = silenced(&text);
-    list.retain(|problem| !silent.iter().any(|id| id == problem.id));
+    let silenced_ids = silenced(&text);
+    list.retain(|problem| !silenced_ids.iter().any(|id| id == problem.id));
     list.extend(checks::found(&text, &documents));
-    for input in one.documents.iter().filter(|input| job(input).is_some()) {
+    for input in inputs.documents.iter().filter(|input| job(input).is_some()) {
         // Without a cluster, reject only what no cluster would accept.
-        if let Err(error) = crate::deploy::plan::rendered_blindly(input) {
-            list.push(of_error(&error, "unfit", Severity::Error));
+        if let Err(error) = crate::deploy::plan::render_without_cluster(input) {
+            list.push(problem_of_error(&error, "unfit", Severity::Error));
         }
     }
     list.sort_by_key(|problem| (problem.at, problem.message.clone()));
-    let named = documents
+    let document_names = documents
         .iter()
         .map(|document| (document.kind(), document.name().to_owned()))
         .collect();
-    let files = one
+    let files = inputs
         .documents
         .iter()
         .flat_map(|input| input.attached.files.clone())
@@ -121,16 +121,16 @@ fn look(
     Ok((
         Validated {
             problems: Problems { file, text, list },
-            documents: named,
+            documents: document_names,
             files,
         },
-        one.documents,
+        inputs.documents,
     ))
 }
 
 /// Converts an error to a problem of its file, at the error's position if it has one.
-fn of_error(error: &Error, id: &'static str, severity: Severity) -> Problem {
-    let at = error
+fn problem_of_error(error: &Error, id: &'static str, severity: Severity) -> Problem {
+    let position = error
         .problems
         .as_ref()
         .and_then(|problems| problems.list.first())
@@ -154,7 +154,7 @@ fn of_error(error: &Error, id: &'static str, severity: Severity) -> Problem {
         .collect::<Vec<_>>()
         .join("; ");
     Problem {
-        at: at.unwrap_or_default(),
+        at: position.unwrap_or_default(),
         severity,
         message,
         note,
@@ -175,16 +175,20 @@ struct ClusterFindings<'f> {
 
 impl ClusterFindings<'_> {
     fn add(&mut self, file: &str, name: &str, mut problem: Problem) {
-        let Some(of) = self.files.iter_mut().find(|of| of.problems.file == file) else {
+        let Some(file_result) = self
+            .files
+            .iter_mut()
+            .find(|file_result| file_result.problems.file == file)
+        else {
             return;
         };
-        if silenced(&of.problems.text)
+        if silenced(&file_result.problems.text)
             .iter()
             .any(|id| id == problem.id && problem.severity == Severity::Warning)
         {
             return;
         }
-        if of.documents.len() > 1 {
+        if file_result.documents.len() > 1 {
             problem.message = format!("{name}: {}", problem.message);
         }
         if problem.at == FilePosition::default() {
@@ -194,59 +198,63 @@ impl ClusterFindings<'_> {
                 width: 1,
             };
         }
-        of.problems.list.push(problem);
+        file_result.problems.list.push(problem);
     }
 
     fn add_error(&mut self, file: &str, name: &str, error: &Error) {
-        self.add(file, name, of_error(error, "cluster", Severity::Error));
+        self.add(
+            file,
+            name,
+            problem_of_error(error, "cluster", Severity::Error),
+        );
     }
 }
 
 /// Checks documents that are valid on their own against the cluster.
-async fn ask(
+async fn check_server(
     inputs: Vec<InputDocument>,
     files: &mut [Validated],
     context: &Context,
     reporter: &dyn Reporter,
 ) -> Result<(), Error> {
     let connection = context.connect().await?;
-    let mut facts = PlanningFacts::of(&connection).await?;
+    let mut facts = PlanningFacts::read(&connection).await?;
     let (shared, jobs): (Vec<InputDocument>, Vec<InputDocument>) =
         inputs.into_iter().partition(|input| job(input).is_none());
-    facts.foresee(&shared);
+    facts.add_planned(&shared);
     let mut findings = ClusterFindings { files };
-    let how = SubmitOptions {
+    let options = SubmitOptions {
         mode: MODE,
         ..SubmitOptions::default()
     };
-    for (input, refused) in shared::refusals(&shared, &how, context, reporter).await? {
+    for (input, refusal) in shared::refusals(&shared, &options, context, reporter).await? {
         let FailedDocument {
             document: DocumentName { name, .. },
             error,
-        } = refused;
+        } = refusal;
         findings.add_error(&input.file, &name, &error);
     }
     if jobs.is_empty() {
         return Ok(());
     }
-    ask_about_jobs(jobs, &connection, &facts, &mut findings, reporter).await
+    check_jobs(jobs, &connection, &facts, &mut findings, reporter).await
 }
 
 /// Checks jobs as `apply --dry-run=server` would.
-async fn ask_about_jobs(
+async fn check_jobs(
     jobs: Vec<InputDocument>,
     connection: &Connection,
     facts: &PlanningFacts,
     findings: &mut ClusterFindings<'_>,
     reporter: &dyn Reporter,
 ) -> Result<(), Error> {
-    let how = SubmitOptions {
+    let options = SubmitOptions {
         mode: MODE,
         dry_run: Some(DryRun::Server),
         ..SubmitOptions::default()
     };
-    let mut judging = Judging::new(&how, facts, connection);
-    let named: Vec<(String, String)> = jobs
+    let mut decider = Decider::new(&options, facts, connection);
+    let names: Vec<(String, String)> = jobs
         .iter()
         .map(|input| (input.file.clone(), input.document.name().to_owned()))
         .collect();
@@ -256,7 +264,7 @@ async fn ask_about_jobs(
         Err(error) if error.kind == ErrorKind::Unreachable => return Err(error),
         // Still print the results that need no cluster.
         Err(error) => {
-            named
+            names
                 .iter()
                 .for_each(|(file, name)| findings.add_error(file, name, &error));
             return Ok(());
@@ -265,23 +273,23 @@ async fn ask_about_jobs(
     planned
         .iter()
         .flatten()
-        .for_each(|plan| judging.foresee(plan));
-    let namesakes = Namesakes::of(connection, planned.iter().flatten()).await;
-    let asked = named
+        .for_each(|plan| decider.add_planned(plan));
+    let existing_jobs = ExistingJobs::read(connection, planned.iter().flatten()).await;
+    let decisions = names
         .into_iter()
         .zip(planned)
         .map(async |((file, name), plan)| {
-            let judged = match plan {
-                Ok(plan) => judging.judge(plan, 0, &namesakes).await,
+            let decision = match plan {
+                Ok(plan) => decider.decide(plan, 0, &existing_jobs).await,
                 Err(error) => Err(error),
             };
-            (file, name, judged)
+            (file, name, decision)
         });
-    let mut answers = SideBySide::new(asked, AT_ONCE);
-    while let Some((file, name, judged)) = answers.next().await {
-        match judged {
-            Ok(judged) => {
-                for warning in judged.warnings {
+    let mut results = OrderedConcurrent::new(decisions, MAX_CONCURRENT);
+    while let Some((file, name, decision)) = results.next().await {
+        match decision {
+            Ok(decision) => {
+                for warning in decision.warnings {
                     let problem = Problem::warning(FilePosition::default(), warning, "");
                     findings.add(&file, &name, problem.of("cluster-note"));
                 }

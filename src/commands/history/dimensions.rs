@@ -9,7 +9,7 @@ use crate::cli::history::dimensions::{
 };
 use crate::context::Context;
 use crate::observe::history::{ClusterHistory, clusters};
-use crate::observe::hourly::{Dimension, NONE_SERVED};
+use crate::observe::hourly::{Dimension, LABEL_NOT_EXPORTED};
 use crate::observe::names::print;
 use gpuctl_cluster::Connection;
 use gpuctl_core::error::Error;
@@ -18,12 +18,12 @@ use gpuctl_core::stats::exporters::kube_state;
 use gpuctl_core::stats::exporters::kube_state::About;
 
 pub(crate) async fn namespaces(args: &GetNamespaces, context: &Context) -> Result<ExitCode, Error> {
-    let found = pods(&args.back, context, async |_, namespaces, _, _| {
+    let names = pods(&args.back, context, async |_, namespaces, _, _| {
         Ok(namespaces)
     })
     .await?;
     print(
-        &found.into_iter().collect::<Vec<_>>(),
+        &names.into_iter().collect::<Vec<_>>(),
         args.back.output.into(),
         "no pod requested GPUs",
         context,
@@ -31,12 +31,12 @@ pub(crate) async fn namespaces(args: &GetNamespaces, context: &Context) -> Resul
 }
 
 pub(crate) async fn keys(args: &GetDimensionKeys, context: &Context) -> Result<ExitCode, Error> {
-    let named = names(&args.back, args.kind, context).await?;
-    let keys: BTreeSet<String> = named.into_iter().map(|(key, _)| key).collect();
+    let pairs = names(&args.back, args.kind, context).await?;
+    let keys: BTreeSet<String> = pairs.into_iter().map(|(key, _)| key).collect();
     print(
         &keys.into_iter().collect::<Vec<_>>(),
         args.back.output.into(),
-        NONE_SERVED,
+        LABEL_NOT_EXPORTED,
         context,
     )
 }
@@ -45,45 +45,45 @@ pub(crate) async fn values(
     args: &GetDimensionValues,
     context: &Context,
 ) -> Result<ExitCode, Error> {
-    let written = kube_state::written(&args.key);
-    let named = names(&args.back, args.kind, context).await?;
-    let values: BTreeSet<String> = named
+    let exported_key = kube_state::written(&args.key);
+    let pairs = names(&args.back, args.kind, context).await?;
+    let values: BTreeSet<String> = pairs
         .into_iter()
-        .filter(|(key, _)| *key == written)
+        .filter(|(key, _)| *key == exported_key)
         .map(|(_, value)| value)
         .collect();
     print(
         &values.into_iter().collect::<Vec<_>>(),
         args.back.output.into(),
-        NONE_SERVED,
+        LABEL_NOT_EXPORTED,
         context,
     )
 }
 
 /// Ten years in seconds.
-const LONGEST: i64 = 315_360_000;
+const MAX_SECONDS: i64 = 315_360_000;
 
 /// Reads the label or annotation keys and values of pods that requested GPUs.
 pub(crate) async fn names(
-    back: &LookbackArgs,
+    lookback: &LookbackArgs,
     kind: Dimension,
     context: &Context,
 ) -> Result<BTreeSet<(String, String)>, Error> {
-    let (what, before) = match kind {
+    let (about, prefix) = match kind {
         Dimension::Label => (About::Labels, "label_"),
         Dimension::Annotation => (About::Annotations, "annotation_"),
     };
     pods(
-        back,
+        lookback,
         context,
-        async |past, _, pods, (label, seconds, end)| {
-            let found = past
+        async |history, _, pods, (label, seconds, end)| {
+            let series = history
                 .queries(seconds, end)
-                .about(what, &pods, &label)
+                .about(about, &pods, &label)
                 .await?;
-            Ok(found
+            Ok(series
                 .iter()
-                .flat_map(|series| kube_state::names(series, before))
+                .flat_map(|series| kube_state::names(series, prefix))
                 .collect())
         },
     )
@@ -91,37 +91,43 @@ pub(crate) async fn names(
 }
 
 /// Finds pods that requested GPUs recently. Passes their namespaces, their names, and the label and
-/// time range for further queries to `ask`.
+/// time range for further queries to `query`.
 async fn pods<T>(
-    back: &LookbackArgs,
+    lookback: &LookbackArgs,
     context: &Context,
-    ask: impl AsyncFnOnce(
+    query: impl AsyncFnOnce(
         &ClusterHistory<'_>,
         BTreeSet<String>,
         BTreeSet<String>,
         (String, i64, UnixSeconds),
     ) -> Result<T, Error>,
 ) -> Result<T, Error> {
-    context.terminal.set_format(back.output.into());
-    let (cluster, access) = clusters(back.cluster.as_deref(), false, context)?.swap_remove(0);
+    context.terminal.set_format(lookback.output.into());
+    let (cluster, access) = clusters(lookback.cluster.as_deref(), false, context)?.swap_remove(0);
     let connection = Connection::open(&access).await?;
-    let seconds = i64::try_from(back.start.as_secs())
+    let seconds = i64::try_from(lookback.start.as_secs())
         .unwrap_or(i64::MAX)
-        .clamp(60, LONGEST);
+        .clamp(60, MAX_SECONDS);
     let end = UnixSeconds::from(context.now());
-    let past = ClusterHistory::of(cluster, context, &connection, end - seconds).await?;
-    let answer = past
+    let history = ClusterHistory::open(cluster, context, &connection, end - seconds).await?;
+    let series = history
         .prometheus
         .at(&kube_state::holders(seconds), end)
         .await?;
-    crate::observe::metrics::tell_warnings(context, &past.prometheus);
-    let of = |name: &str| {
-        answer
+    crate::observe::metrics::print_warnings(context, &history.prometheus);
+    let label_values = |name: &str| {
+        series
             .iter()
             .filter_map(|series| kube_state::label(series, name))
             .map(ToOwned::to_owned)
             .collect()
     };
-    let label = kube_state::label_name(&answer, "pod");
-    ask(&past, of("namespace"), of("pod"), (label, seconds, end)).await
+    let label = kube_state::label_name(&series, "pod");
+    query(
+        &history,
+        label_values("namespace"),
+        label_values("pod"),
+        (label, seconds, end),
+    )
+    .await
 }

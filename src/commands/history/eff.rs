@@ -7,7 +7,7 @@ use futures::future::try_join;
 use jiff::Timestamp;
 
 use crate::cli::history::eff::Eff;
-use crate::concurrent::SideBySide;
+use crate::concurrent::OrderedConcurrent;
 use crate::context::Context;
 use crate::observe::history::{ClusterHistory, clusters, pieces, uids};
 use crate::observe::past_queries::HistoryScope;
@@ -31,7 +31,7 @@ use gpuctl_view::{Format, document};
 const STEP: i64 = 300;
 
 /// Hours read concurrently.
-const AT_ONCE: usize = 3;
+const MAX_CONCURRENT: usize = 3;
 
 pub(crate) async fn run(args: &Eff, context: &Context) -> Result<ExitCode, Error> {
     let format: Format = args.output.into();
@@ -40,21 +40,27 @@ pub(crate) async fn run(args: &Eff, context: &Context) -> Result<ExitCode, Error
     let range = times::past(Some(&args.start), args.end.as_deref(), now)?;
     let (cluster, access) = clusters(args.cluster.as_deref(), false, context)?.swap_remove(0);
     let connection = Connection::open(&access).await?;
-    let past = ClusterHistory::of(cluster, context, &connection, range.0).await?;
-    let meant = meant(args, &connection).await;
-    let Some((first, last)) = seen(&meant, &past, range).await? else {
-        return Err(meant.nowhere(&args.start));
+    let history = ClusterHistory::open(cluster, context, &connection, range.0).await?;
+    let target = read_target(args, &connection).await;
+    let Some((first, last)) = lifetime(&target, &history, range).await? else {
+        return Err(target.not_found(&args.start));
     };
-    let sums = sum(&meant, &past, pieces(first, last), context).await?;
-    crate::observe::metrics::tell_warnings(context, &past.prometheus);
+    let sums = sum(&target, &history, pieces(first, last), context).await?;
+    crate::observe::metrics::print_warnings(context, &history.prometheus);
     let mut tops = sums.tops.iter();
-    let (Some(top), other) = (tops.next(), tops.next()) else {
-        return Err(meant.nowhere(&args.start));
+    let (Some(top), other_top) = (tops.next(), tops.next()) else {
+        return Err(target.not_found(&args.start));
     };
-    if let Some(other) = other {
+    if let Some(other_top) = other_top {
         let error = Error::usage(format!(
             "`{}` is ambiguous: {} {}/{}, {} {}/{}",
-            args.name, top.kind, top.namespace, top.name, other.kind, other.namespace, other.name
+            args.name,
+            top.kind,
+            top.namespace,
+            top.name,
+            other_top.kind,
+            other_top.namespace,
+            other_top.name
         ));
         return Err(error.hint("NAMESPACE/NAME, or -n NAMESPACE"));
     }
@@ -69,32 +75,32 @@ pub(crate) async fn run(args: &Eff, context: &Context) -> Result<ExitCode, Error
 
 /// Finds when the workload existed within a range. It may have started or ended between two
 /// samples, so a step is added at both ends.
-async fn seen(
-    meant: &Meant,
-    past: &ClusterHistory<'_>,
+async fn lifetime(
+    target: &EffTarget,
+    history: &ClusterHistory<'_>,
     (start, end): (UnixSeconds, UnixSeconds),
 ) -> Result<Option<(UnixSeconds, UnixSeconds)>, Error> {
     // The last sample is at the end, because each sample covers the step before it.
-    let looks = (end - start + STEP - 1) / STEP;
+    let sample_count = (end - start + STEP - 1) / STEP;
     let window = Window {
-        start: end - looks * STEP,
+        start: end - sample_count * STEP,
         end,
         step: STEP,
     };
-    let lives = past
+    let lifetime_series = history
         .prometheus
-        .range(&kube_state::lives(&meant.name), window)
+        .range(&kube_state::lives(&target.name), window)
         .await?;
-    let in_namespace = |series: &&Series| {
-        meant
+    let is_in_namespace = |series: &&Series| {
+        target
             .namespace
             .as_deref()
-            .is_none_or(|only| kube_state::label(series, "namespace") == Some(only))
+            .is_none_or(|namespace| kube_state::label(series, "namespace") == Some(namespace))
     };
     let points = || {
-        lives
+        lifetime_series
             .iter()
-            .filter(in_namespace)
+            .filter(is_in_namespace)
             .flat_map(|series| &series.points)
             .map(|point| UnixSeconds(point.at / 1000))
     };
@@ -106,29 +112,29 @@ async fn seen(
 
 /// Reads the hours concurrently and sums them.
 async fn sum(
-    meant: &Meant,
-    past: &ClusterHistory<'_>,
+    target: &EffTarget,
+    history: &ClusterHistory<'_>,
     pieces: Vec<(UnixSeconds, UnixSeconds)>,
     context: &Context,
 ) -> Result<Sums, Error> {
     let bar = context.terminal.progress(pieces.len() as u64, "hours");
-    let want = HistoryScope {
+    let scope = HistoryScope {
         memory: true,
         power: true,
         names: false,
     };
     let read = async |(from, to): (UnixSeconds, UnixSeconds)| {
-        let answers = try_join(past.look(from, to, want), past.servers(from, to)).await?;
+        let answers = try_join(history.read(from, to, scope), history.servers(from, to)).await?;
         bar.inc(1);
         Ok::<_, Error>(answers)
     };
-    let mut hours = SideBySide::new(pieces.into_iter().map(read), AT_ONCE);
+    let mut hours = OrderedConcurrent::new(pieces.into_iter().map(read), MAX_CONCURRENT);
     let mut sums = Sums::default();
-    while let Some(found) = hours.next().await {
-        let ((history, usage), servers) = found?;
-        let is_meant = |allocation: &Allocation| meant.is(&allocation.top);
-        sums.add(&history, &usage, is_meant);
-        if let Some(serving) = servers.hours(&history, is_meant) {
+    while let Some(hour) = hours.next().await {
+        let ((history, usage), servers) = hour?;
+        let is_target = |allocation: &Allocation| target.matches(&allocation.top);
+        sums.add(&history, &usage, is_target);
+        if let Some(serving) = servers.hours(&history, is_target) {
             sums.serving.get_or_insert_default().add(serving);
         }
     }
@@ -140,16 +146,16 @@ async fn sum(
 /// Sums over all hours.
 #[derive(Default)]
 struct Sums {
-    account: GpuHours,
+    gpu_hours: GpuHours,
     works: Works,
     tops: BTreeSet<TopOwner>,
     /// Maximum number of devices held at the same time.
-    most: u64,
+    max_held: u64,
     pods: BTreeSet<PodKey>,
     serving: Option<ServingHours>,
     wait: Wait,
     /// Start of the first and end of the last slot with a GPU, in Unix milliseconds.
-    life: Option<(i64, i64)>,
+    lifetime: Option<(i64, i64)>,
     dropped: u64,
 }
 
@@ -158,42 +164,45 @@ impl Sums {
         &mut self,
         history: &AllocationHistory,
         usage: &Usage,
-        is_meant: impl Fn(&Allocation) -> bool + Copy,
+        is_target: impl Fn(&Allocation) -> bool + Copy,
     ) {
-        let meant = || history.tenures.iter().filter(|tenure| is_meant(tenure));
-        self.tops.extend(meant().map(|tenure| tenure.top.clone()));
-        self.account.add(GpuHours::of(history, usage, is_meant));
-        add_work(&mut self.works, history, usage, is_meant);
-        self.wait.add(history, is_meant);
-        self.life = spanned(self.life, history, is_meant);
+        let matching = || history.tenures.iter().filter(|tenure| is_target(tenure));
+        self.tops
+            .extend(matching().map(|tenure| tenure.top.clone()));
+        self.gpu_hours.add(GpuHours::of(history, usage, is_target));
+        add_work(&mut self.works, history, usage, is_target);
+        self.wait.add(history, is_target);
+        self.lifetime = extend_lifetime(self.lifetime, history, is_target);
         self.dropped += usage.dropped;
-        self.pods.extend(meant().map(|tenure| tenure.pod.clone()));
+        self.pods
+            .extend(matching().map(|tenure| tenure.pod.clone()));
         let held = |slot: usize| {
-            meant()
+            matching()
                 .filter(|tenure| tenure.held[slot])
                 .map(Allocation::units)
                 .sum::<u64>()
         };
-        self.most = (0..history.observed.len())
+        self.max_held = (0..history.observed.len())
             .map(held)
-            .fold(self.most, u64::max);
+            .fold(self.max_held, u64::max);
     }
 
     fn efficiency(self, top: TopOwner) -> Efficiency {
         let limit = usage_limit(&self.works);
         let spread = Spread {
-            most: self.most,
+            most: self.max_held,
             pods: self.pods.len(),
         };
-        let at = |milliseconds: i64| Timestamp::from_millisecond(milliseconds).unwrap_or_default();
+        let timestamp =
+            |milliseconds: i64| Timestamp::from_millisecond(milliseconds).unwrap_or_default();
         Efficiency {
             top,
-            from: self.life.map(|(from, _)| at(from)),
-            to: self.life.map(|(_, to)| at(to)),
+            from: self.lifetime.map(|(from, _)| timestamp(from)),
+            to: self.lifetime.map(|(_, to)| timestamp(to)),
             wait_seconds: self.wait.seconds,
             advice: advice(&self.works, spread, limit, self.serving),
             serving: self.serving,
-            account: self.account,
+            account: self.gpu_hours,
             works: self.works,
             dropped: self.dropped,
         }
@@ -201,14 +210,14 @@ impl Sums {
 }
 
 /// The job or workload that the user names.
-struct Meant {
+struct EffTarget {
     namespace: Option<String>,
     kind: Option<String>,
     name: String,
 }
 
-impl Meant {
-    fn is(&self, top: &TopOwner) -> bool {
+impl EffTarget {
+    fn matches(&self, top: &TopOwner) -> bool {
         top.name == self.name
             && self
                 .namespace
@@ -217,7 +226,7 @@ impl Meant {
             && self.kind.as_ref().is_none_or(|kind| *kind == top.kind)
     }
 
-    fn nowhere(&self, start: &str) -> Error {
+    fn not_found(&self, start: &str) -> Error {
         let place = self
             .namespace
             .as_ref()
@@ -233,12 +242,12 @@ impl Meant {
     }
 }
 
-async fn meant(args: &Eff, connection: &Connection) -> Meant {
-    let own = connection
+async fn read_target(args: &Eff, connection: &Connection) -> EffTarget {
+    let default_namespace = connection
         .namespace_is_explicit
         .then(|| connection.namespace.clone());
     if let Some((namespace, name)) = args.name.split_once('/') {
-        return Meant {
+        return EffTarget {
             namespace: Some(namespace.to_owned()),
             kind: None,
             name: name.to_owned(),
@@ -248,20 +257,20 @@ async fn meant(args: &Eff, connection: &Connection) -> Meant {
     let is_uid =
         args.name.len() == 36 && args.name.bytes().filter(|byte| *byte == b'-').count() == 4;
     if is_uid {
-        let found = uids(connection, UnixSeconds::NEVER)
+        let owner = uids(connection, UnixSeconds::NEVER)
             .await
             .into_iter()
             .find(|(_, uid)| *uid == args.name);
-        if let Some(((namespace, kind, name), _)) = found {
-            return Meant {
+        if let Some(((namespace, kind, name), _)) = owner {
+            return EffTarget {
                 namespace: Some(namespace),
                 kind: Some(kind),
                 name,
             };
         }
     }
-    Meant {
-        namespace: own,
+    EffTarget {
+        namespace: default_namespace,
         kind: None,
         name: args.name.clone(),
     }
@@ -271,47 +280,48 @@ async fn meant(args: &Eff, connection: &Connection) -> Meant {
 #[derive(Default)]
 struct Wait {
     seconds: f64,
-    over: bool,
+    has_ended: bool,
 }
 
 impl Wait {
-    fn add(&mut self, ledger: &AllocationHistory, is_meant: impl Fn(&Allocation) -> bool) {
-        let own: Vec<&Allocation> = ledger
+    fn add(&mut self, history: &AllocationHistory, is_target: impl Fn(&Allocation) -> bool) {
+        let matching: Vec<&Allocation> = history
             .tenures
             .iter()
-            .filter(|tenure| is_meant(tenure))
+            .filter(|tenure| is_target(tenure))
             .collect();
-        for slot in 0..ledger.observed.len() {
-            if own.iter().any(|tenure| tenure.held[slot]) {
-                self.over = true;
+        for slot in 0..history.observed.len() {
+            if matching.iter().any(|tenure| tenure.held[slot]) {
+                self.has_ended = true;
             }
-            if !self.over && own.iter().any(|tenure| tenure.requested[slot]) {
-                self.seconds += ledger.slot as f64 / 1000.0;
+            if !self.has_ended && matching.iter().any(|tenure| tenure.requested[slot]) {
+                self.seconds += history.slot as f64 / 1000.0;
             }
         }
     }
 }
 
 /// Extends the lifetime, in Unix milliseconds, by the slots of one hour with a GPU held.
-fn spanned(
-    life: Option<(i64, i64)>,
-    ledger: &AllocationHistory,
-    is_meant: impl Fn(&Allocation) -> bool,
+fn extend_lifetime(
+    lifetime: Option<(i64, i64)>,
+    history: &AllocationHistory,
+    is_target: impl Fn(&Allocation) -> bool,
 ) -> Option<(i64, i64)> {
-    let own: Vec<&Allocation> = ledger
+    let matching: Vec<&Allocation> = history
         .tenures
         .iter()
-        .filter(|tenure| is_meant(tenure))
+        .filter(|tenure| is_target(tenure))
         .collect();
-    let held = |slot: &usize| own.iter().any(|tenure| tenure.held[*slot]);
-    let slots: Vec<usize> = (0..ledger.observed.len()).filter(held).collect();
+    let held = |slot: &usize| matching.iter().any(|tenure| tenure.held[*slot]);
+    let slots: Vec<usize> = (0..history.observed.len()).filter(held).collect();
     let (Some(first), Some(last)) = (slots.first(), slots.last()) else {
-        return life;
+        return lifetime;
     };
-    let time =
-        |slot: usize| ledger.stretch.start + i64::try_from(slot).unwrap_or(i64::MAX) * ledger.slot;
-    let (from, to) = (time(*first), time(last + 1).min(ledger.stretch.end));
-    Some(life.map_or((from, to), |(begin, _)| (begin, to)))
+    let time = |slot: usize| {
+        history.stretch.start + i64::try_from(slot).unwrap_or(i64::MAX) * history.slot
+    };
+    let (from, to) = (time(*first), time(last + 1).min(history.stretch.end));
+    Some(lifetime.map_or((from, to), |(first_start, _)| (first_start, to)))
 }
 
 /// The power limit of its devices, if all have the same known limit.

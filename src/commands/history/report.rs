@@ -17,7 +17,7 @@ use crate::context::Context;
 use crate::observe::history::ClusterHistory;
 use crate::observe::history::clusters;
 use crate::observe::history::pieces;
-use crate::observe::hourly::NONE_SERVED;
+use crate::observe::hourly::LABEL_NOT_EXPORTED;
 use crate::observe::metrics;
 use crate::observe::times;
 use gpuctl_cluster::Connection;
@@ -37,13 +37,13 @@ use gpuctl_view::history::report_document::ReportDocument;
 use gpuctl_view::history::report_html;
 
 use costs::Costs;
-use gather::Gathered;
 use gather::GroupTotals;
+use gather::ReportTotals;
 use gather::gather;
 use gpuctl_core::stats::history::job_time::GroupValues;
 
 impl GroupBy {
-    fn word(&self) -> &str {
+    fn name(&self) -> &str {
         match self {
             Self::Namespace => "namespace",
             Self::Label(text, _) | Self::Annotation(text, _) => text,
@@ -71,25 +71,25 @@ pub(crate) async fn run(args: &Report, context: &Context) -> Result<ExitCode, Er
     let (start, end) = times::past(Some(&args.start), args.end.as_deref(), now)?;
     let (cluster, access) = clusters(args.cluster.as_deref(), false, context)?.swap_remove(0);
     let connection = Connection::open(&access).await?;
-    let past = ClusterHistory::of(cluster, context, &connection, start).await?;
-    let gathered = gather(args, &past, pieces(start, end), context).await?;
+    let history = ClusterHistory::open(cluster, context, &connection, start).await?;
+    let totals = gather(args, &history, pieces(start, end), context).await?;
     let by_namespace = args.by == [GroupBy::Namespace];
     // Quotas exist only for namespaces.
     let quotas = if by_namespace {
-        quotas(&past, end).await?
+        quotas(&history, end).await?
     } else {
         BTreeMap::new()
     };
-    metrics::tell_warnings(context, &past.prometheus);
-    warn_of_gaps(args, &gathered, context);
-    let groups = rows(args, gathered.groups, &costs, &quotas);
+    metrics::print_warnings(context, &history.prometheus);
+    warn_of_gaps(args, &totals, context);
+    let groups = rows(args, totals.groups, &costs, &quotas);
     let mut total = Group::default();
     groups.iter().for_each(|group| total.add(group));
-    total.cost = costs.of_account(&total.account);
+    total.cost = costs.of_gpu_hours(&total.account);
     total.allowance = costs.budget.as_ref().and_then(|budget| budget.total);
-    let by = args.by.iter().map(GroupBy::word).collect::<Vec<_>>();
+    let dimensions = args.by.iter().map(GroupBy::name).collect::<Vec<_>>();
     let report = GpuHourReport {
-        by: &by.join(","),
+        by: &dimensions.join(","),
         from: start.timestamp(),
         to: end.timestamp(),
         currency: costs.prices.map(|prices| prices.currency),
@@ -98,25 +98,25 @@ pub(crate) async fn run(args: &Report, context: &Context) -> Result<ExitCode, Er
         checkpoint: args.checkpoint.map(|span| span.as_secs_f64()),
         budgeted: costs.budget.is_some(),
         of_jobs: args.ettr,
-        over_time: gathered.over_time,
+        over_time: totals.over_time,
     };
     print(args, &report, format, context)
 }
 
 /// Warns if the cluster exports no labels, and about hours without data.
-fn warn_of_gaps(args: &Report, gathered: &Gathered, context: &Context) {
-    let groups = &gathered.groups;
+fn warn_of_gaps(args: &Report, totals: &ReportTotals, context: &Context) {
+    let groups = &totals.groups;
     if !args.by.contains(&GroupBy::Namespace)
         && !groups.is_empty()
         && groups.keys().all(|keys| keys.iter().all(Option::is_none))
     {
-        context.terminal.warn(NONE_SERVED);
+        context.terminal.warn(LABEL_NOT_EXPORTED);
     }
-    let Gathered {
+    let ReportTotals {
         hours,
         without_data,
         ..
-    } = gathered;
+    } = totals;
     if *without_data > 0 {
         context.terminal.warn(&format!(
             "{without_data} of {hours} hours have no kube-state-metrics data and are excluded \
@@ -140,17 +140,17 @@ fn rows(
     {
         groups.entry(vec![Some(name.clone())]).or_default();
     }
-    let words = || args.by.iter().map(|by| by.word().to_owned());
+    let dimension_names = || args.by.iter().map(|dimension| dimension.name().to_owned());
     let row = |(values, totals): (GroupValues, GroupTotals)| {
         let name = view::joined(&values);
         Group {
             quota: name.as_ref().and_then(|name| quotas.get(name)).copied(),
-            cost: costs.of_account(&totals.account),
+            cost: costs.of_gpu_hours(&totals.account),
             allowance: costs
                 .budget
                 .as_ref()
                 .and_then(|budget| budget.of(name.as_deref())),
-            keys: words().zip(values).collect(),
+            keys: dimension_names().zip(values).collect(),
             name,
             account: totals.account,
             jobs: totals.jobs,
@@ -202,17 +202,17 @@ fn print(
 
 /// Reads how many devices each namespace may request at the end of the range.
 async fn quotas(
-    past: &ClusterHistory<'_>,
+    history: &ClusterHistory<'_>,
     end: UnixSeconds,
 ) -> Result<BTreeMap<String, f64>, Error> {
-    let found = past.prometheus.at(&kube_state::quotas(), end).await?;
-    let one = |series: &Series| {
+    let series = history.prometheus.at(&kube_state::quotas(), end).await?;
+    let namespace_quota = |series: &Series| {
         Some((
             kube_state::label(series, "namespace")?.to_owned(),
             series.last()?.value,
         ))
     };
-    Ok(found.iter().filter_map(one).collect())
+    Ok(series.iter().filter_map(namespace_quota).collect())
 }
 
 /// Lists the query of each column for one hour.

@@ -5,10 +5,10 @@ use std::process::ExitCode;
 
 use crate::cli::args::list::PAGE_SIZE;
 use crate::cli::history::snapshot::{Latest, STEP, SnapshotList, SnapshotSortKey};
-use crate::concurrent::SideBySide;
+use crate::concurrent::OrderedConcurrent;
 use crate::context::Context;
 use crate::observe::history::{ClusterHistory, clusters, uids};
-use crate::observe::list::{self, Listing, Round};
+use crate::observe::list::{self, Listing, Refresh};
 use crate::observe::past_queries::HistoryScope;
 use crate::observe::times;
 use gpuctl_cluster::Connection;
@@ -23,9 +23,9 @@ use gpuctl_view::{Format, document};
 const HOUR: i64 = 3600;
 
 /// Hours read concurrently.
-const AT_ONCE: usize = 3;
+const MAX_CONCURRENT: usize = 3;
 /// Seconds to search back for the latest snapshot.
-const LATEST: i64 = 3600;
+const LATEST_SECONDS: i64 = 3600;
 
 pub(crate) async fn latest(args: &Latest, context: &Context) -> Result<ExitCode, Error> {
     let format: Format = args.output.into();
@@ -33,8 +33,8 @@ pub(crate) async fn latest(args: &Latest, context: &Context) -> Result<ExitCode,
     let (cluster, access) = clusters(args.cluster.as_deref(), false, context)?.swap_remove(0);
     let connection = Connection::open(&access).await?;
     let now = UnixSeconds::from(context.now());
-    let past = ClusterHistory::of(cluster, context, &connection, now - LATEST).await?;
-    let want = HistoryScope {
+    let history = ClusterHistory::open(cluster, context, &connection, now - LATEST_SECONDS).await?;
+    let scope = HistoryScope {
         names: args.annotation.is_some(),
         ..HistoryScope::default()
     };
@@ -44,38 +44,39 @@ pub(crate) async fn latest(args: &Latest, context: &Context) -> Result<ExitCode,
         uids: &uids,
         annotation: annotation.as_deref(),
     };
-    let mut found = None;
+    let mut snapshot = None;
     // A cluster that was created after the last full step has no data there, so try now as well.
     for time in [UnixSeconds(now.spans_of(STEP) * STEP), now] {
-        let (ledger, usage) = past.look(time - STEP, time, want).await?;
-        if ledger.looks() > 0 {
-            let at = PointInTime {
-                cluster: &past.cluster,
+        let (allocations, usage) = history.read(time - STEP, time, scope).await?;
+        if allocations.looks() > 0 {
+            let state = PointInTime {
+                cluster: &history.cluster,
                 time: time.timestamp(),
-                ledger: &ledger,
+                ledger: &allocations,
                 usage: &usage,
             };
-            found = Some(view::snapshot(&at, Some(details), true));
+            snapshot = Some(view::snapshot(&state, Some(details), true));
             break;
         }
     }
-    crate::observe::metrics::tell_warnings(context, &past.prometheus);
-    let Some(found) = found else {
-        return Err(silent(&past));
+    crate::observe::metrics::print_warnings(context, &history.prometheus);
+    let Some(snapshot) = snapshot else {
+        return Err(no_history(&history));
     };
     context.terminal.print(
-        &document(format, &found).unwrap_or_else(|| view::text(&found, context.terminal.look())),
+        &document(format, &snapshot)
+            .unwrap_or_else(|| view::text(&snapshot, context.terminal.look())),
     )?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// Builds the error for a time without kube-state-metrics data, when GPU holders are unknown.
-fn silent(past: &ClusterHistory<'_>) -> Error {
+fn no_history(history: &ClusterHistory<'_>) -> Error {
     let error = Error::new(
         ErrorName::NoHistory,
         format!(
             "Prometheus at {} has no data about pods",
-            past.prometheus.server
+            history.prometheus.server
         ),
     );
     error.hint(
@@ -86,7 +87,7 @@ fn silent(past: &ClusterHistory<'_>) -> Error {
 pub(crate) async fn list(args: &SnapshotList, context: &Context) -> Result<ExitCode, Error> {
     let options = args.list.options(PAGE_SIZE);
     context.terminal.set_format(options.format);
-    list::run(&options, context, async |_: Round<'_>| {
+    list::run(&options, context, async |_: Refresh<'_>| {
         let mut rows = read(args, context).await?;
         match args.list.sort_by {
             None | Some(SnapshotSortKey::Time) => {}
@@ -94,7 +95,7 @@ pub(crate) async fn list(args: &SnapshotList, context: &Context) -> Result<ExitC
                 rows.sort_by_key(|row| std::cmp::Reverse(row.allocated()));
             }
         }
-        let rows = options.page.of(rows);
+        let rows = options.page.select(rows);
         let names = rows.iter().map(view::Snapshot::name).collect();
         let table = |format, headers| view::table(&rows, format, headers, context.terminal.look());
         Ok(Listing::new(&options, &rows, "", names, table))
@@ -108,7 +109,7 @@ async fn read(args: &SnapshotList, context: &Context) -> Result<Vec<view::Snapsh
     let (start, last) = times::past(args.start.as_deref(), args.end.as_deref(), now)?;
     let (cluster, access) = clusters(args.cluster.as_deref(), false, context)?.swap_remove(0);
     let connection = Connection::open(&access).await?;
-    let past = ClusterHistory::of(cluster, context, &connection, start).await?;
+    let history = ClusterHistory::open(cluster, context, &connection, start).await?;
     let uids = if args.details {
         uids(&connection, start).await
     } else {
@@ -131,29 +132,29 @@ async fn read(args: &SnapshotList, context: &Context) -> Result<Vec<view::Snapsh
         .map(<[_]>::to_vec)
         .collect();
     let bar = context.terminal.progress(groups.len() as u64, "hours");
-    let want = HistoryScope {
+    let scope = HistoryScope {
         names: args.annotation.is_some(),
         ..HistoryScope::default()
     };
-    let of_group = async |times: Vec<UnixSeconds>| {
+    let read_group = async |times: Vec<UnixSeconds>| {
         let (first, last) = (times[0] - STEP, times[times.len() - 1]);
-        let (ledger, usage) = past.look(first, last, want).await?;
+        let (allocations, usage) = history.read(first, last, scope).await?;
         bar.inc(1);
-        let one = |time: &UnixSeconds| {
-            let at = PointInTime {
-                cluster: &past.cluster,
+        let snapshot = |time: &UnixSeconds| {
+            let state = PointInTime {
+                cluster: &history.cluster,
                 time: time.timestamp(),
-                ledger: &ledger,
+                ledger: &allocations,
                 usage: &usage,
             };
-            view::snapshot(&at, details, false)
+            view::snapshot(&state, details, false)
         };
-        Ok::<_, Error>(times.iter().map(one).collect::<Vec<_>>())
+        Ok::<_, Error>(times.iter().map(snapshot).collect::<Vec<_>>())
     };
-    let found = SideBySide::new(groups.into_iter().map(of_group), AT_ONCE)
+    let snapshots = OrderedConcurrent::new(groups.into_iter().map(read_group), MAX_CONCURRENT)
         .all_or_error()
         .await;
     bar.finish_and_clear();
-    crate::observe::metrics::tell_warnings(context, &past.prometheus);
-    Ok(found?.into_iter().flatten().collect())
+    crate::observe::metrics::print_warnings(context, &history.prometheus);
+    Ok(snapshots?.into_iter().flatten().collect())
 }

@@ -11,8 +11,8 @@ use crate::cli::history::stats::{
 };
 use crate::context::Context;
 use crate::observe::history::clusters;
-use crate::observe::hourly::{NONE_SERVED, RowQuery, of_cluster};
-use crate::observe::list::{self, ListOptions, Listing, PageOptions, Round};
+use crate::observe::hourly::{LABEL_NOT_EXPORTED, RowQuery, read_cluster};
+use crate::observe::list::{self, ListOptions, Listing, PageOptions, Refresh};
 use crate::observe::times;
 use gpuctl_core::error::Error;
 use gpuctl_core::model::UnixSeconds;
@@ -59,16 +59,16 @@ pub(crate) async fn workloads(
 }
 
 async fn show(subject: StatsSubject<'_>, context: &Context) -> Result<ExitCode, Error> {
-    let (hours, question) = question(subject, context);
+    let (hours, query) = row_query(subject, context);
     let options = hours.options();
     context.terminal.set_format(options.format);
     let now = UnixSeconds::from(context.now());
     let (first, last) = hours.bounds(context.now())?;
     let bounds = Bounds { first, last, now };
-    let mut rows = read(&question, hours, bounds, context).await?;
+    let mut rows = read(&query, hours, bounds, context).await?;
     retain(&mut rows, subject, context);
     let descending = match subject {
-        StatsSubject::Workloads(of) => of.is_descending(),
+        StatsSubject::Workloads(args) => args.is_descending(),
         _ => false,
     };
     sort(
@@ -76,39 +76,39 @@ async fn show(subject: StatsSubject<'_>, context: &Context) -> Result<ExitCode, 
         hours.sort_by.unwrap_or(StatsSortKey::Time),
         descending,
     );
-    list::run(&options, context, async |_: Round<'_>| {
-        let none = if question.kind == RowKind::Labels {
-            NONE_SERVED
+    list::run(&options, context, async |_: Refresh<'_>| {
+        let note = if query.kind == RowKind::Labels {
+            LABEL_NOT_EXPORTED
         } else {
             "no GPU was requested in these hours"
         };
         let rows = std::mem::take(&mut rows);
         let listing = match subject {
             StatsSubject::Workloads(_) => page(rows, &options, context),
-            _ => listing(rows, question.kind, bounds, &options, context),
+            _ => listing(rows, query.kind, bounds, &options, context),
         };
-        Ok(listing.none(none))
+        Ok(listing.none(note))
     })
     .await
 }
 
 /// Derives the hours and the kind of rows from the arguments.
-fn question<'a>(subject: StatsSubject<'a>, context: &'a Context) -> (&'a HourArgs, RowQuery<'a>) {
-    let plain = |kind| RowQuery {
+fn row_query<'a>(subject: StatsSubject<'a>, context: &'a Context) -> (&'a HourArgs, RowQuery<'a>) {
+    let query_of_kind = |kind| RowQuery {
         kind,
         namespace: None,
         dimension: None,
     };
     match subject {
-        StatsSubject::Cluster(of) => (&of.hours, plain(RowKind::Cluster)),
-        StatsSubject::Namespaces(of) => (&of.hours, plain(RowKind::Namespaces)),
-        StatsSubject::Workloads(of) => (&of.hours, plain(RowKind::Workloads)),
-        StatsSubject::Labels(of) => (
-            &of.hours,
+        StatsSubject::Cluster(args) => (&args.hours, query_of_kind(RowKind::Cluster)),
+        StatsSubject::Namespaces(args) => (&args.hours, query_of_kind(RowKind::Namespaces)),
+        StatsSubject::Workloads(args) => (&args.hours, query_of_kind(RowKind::Workloads)),
+        StatsSubject::Labels(args) => (
+            &args.hours,
             RowQuery {
                 kind: RowKind::Labels,
                 namespace: context.access.namespace.as_deref(),
-                dimension: Some((of.dimension_type, of.dimension_key.as_str())),
+                dimension: Some((args.dimension_type, args.dimension_key.as_str())),
             },
         ),
     }
@@ -117,16 +117,16 @@ fn question<'a>(subject: StatsSubject<'a>, context: &'a Context) -> (&'a HourArg
 /// Reads the rows of all selected clusters. A cluster that fails is skipped, unless it is the only
 /// one.
 async fn read(
-    question: &RowQuery<'_>,
+    query: &RowQuery<'_>,
     hours: &HourArgs,
     Bounds { first, last, now }: Bounds,
     context: &Context,
 ) -> Result<Vec<HourlyRow>, Error> {
-    let chosen = clusters(hours.cluster.as_deref(), hours.all_contexts, context)?;
-    let (mut rows, mut failed, several) = (Vec::new(), None, chosen.len() > 1);
-    for (cluster, access) in chosen {
-        match of_cluster(
-            question,
+    let selected = clusters(hours.cluster.as_deref(), hours.all_contexts, context)?;
+    let (mut rows, mut last_error, has_several) = (Vec::new(), None, selected.len() > 1);
+    for (cluster, access) in selected {
+        match read_cluster(
+            query,
             cluster.clone(),
             &access,
             (first, last, now),
@@ -135,17 +135,17 @@ async fn read(
         )
         .await
         {
-            Ok(found) => rows.extend(found),
-            Err(error) if several => {
+            Ok(cluster_rows) => rows.extend(cluster_rows),
+            Err(error) if has_several => {
                 context
                     .terminal
                     .warn(&format!("{cluster} is skipped: {error}"));
-                failed = Some(error);
+                last_error = Some(error);
             }
             Err(error) => return Err(error),
         }
     }
-    match failed {
+    match last_error {
         Some(error) if rows.is_empty() => Err(error),
         _ => Ok(rows),
     }
@@ -156,14 +156,15 @@ fn retain(rows: &mut Vec<HourlyRow>, subject: StatsSubject<'_>, context: &Contex
     if context.access.namespace.is_some() {
         rows.retain(|row| {
             row.namespace()
-                .is_none_or(|own| Some(own) == context.access.namespace.as_deref())
+                .is_none_or(|namespace| Some(namespace) == context.access.namespace.as_deref())
         });
     }
     match subject {
-        StatsSubject::Labels(of) => rows.retain(|row| {
-            of.dimension_value.is_none() || of.dimension_value.as_deref() == row.dimension_value()
+        StatsSubject::Labels(args) => rows.retain(|row| {
+            args.dimension_value.is_none()
+                || args.dimension_value.as_deref() == row.dimension_value()
         }),
-        StatsSubject::Workloads(of) => rows.retain(|row| of.is_meant(row)),
+        StatsSubject::Workloads(args) => rows.retain(|row| args.is_selected(row)),
         _ => {}
     }
 }
@@ -182,7 +183,7 @@ fn listing(
     } else {
         String::new()
     };
-    let rows = options.page.of(rows);
+    let rows = options.page.select(rows);
     Listing::new(options, &rows, "", names(&rows), |format, headers| {
         curve + &view::table(kind, &rows, format, headers, look)
     })
@@ -199,25 +200,25 @@ fn names(rows: &[HourlyRow]) -> Vec<String> {
 fn page(rows: Vec<HourlyRow>, options: &ListOptions, context: &Context) -> Listing {
     let total = rows.len();
     // Output into a pipe or file is complete unless the user selects a page.
-    let whole = options.page.number.is_none()
+    let is_complete = options.page.number.is_none()
         && options.page.size.is_none()
         && !context.terminal.out_is_terminal();
-    let usual = if whole {
+    let default_size = if is_complete {
         u32::try_from(total).unwrap_or(u32::MAX).max(PAGE_SIZE)
     } else {
         PAGE_SIZE
     };
     let (number, size) = (
         options.page.number.unwrap_or(1) as usize,
-        options.page.size.unwrap_or(usual) as usize,
+        options.page.size.unwrap_or(default_size) as usize,
     );
     let data = PageOptions {
         number: Some(options.page.number.unwrap_or(1)),
-        usual,
+        default_size,
         ..options.page
     }
-    .of(rows);
-    let (shown, pages) = (data.len(), total.div_ceil(size));
+    .select(rows);
+    let (shown_count, pages) = (data.len(), total.div_ceil(size));
     let page = view::RowPage {
         total,
         page: number,
@@ -225,8 +226,8 @@ fn page(rows: Vec<HourlyRow>, options: &ListOptions, context: &Context) -> Listi
         total_pages: pages,
         data,
     };
-    if shown < total {
-        let range = format!("page {number} of {pages}, {shown} of {total} rows");
+    if shown_count < total {
+        let range = format!("page {number} of {pages}, {shown_count} of {total} rows");
         context
             .terminal
             .announce(&format!("{range}; --page and --page-size show others"));
@@ -287,7 +288,7 @@ impl HourArgs {
 }
 
 impl WorkloadStatsArgs {
-    fn is_meant(&self, row: &HourlyRow) -> bool {
+    fn is_selected(&self, row: &HourlyRow) -> bool {
         let HourlyRow::Workload(row) = row else {
             return false;
         };
@@ -304,11 +305,11 @@ impl WorkloadStatsArgs {
     /// first.
     fn is_descending(&self) -> bool {
         let by_utilization = self.hours.sort_by == Some(StatsSortKey::Utilization);
-        let usual = if by_utilization {
+        let default = if by_utilization {
             Direction::Asc
         } else {
             Direction::Desc
         };
-        self.order_direction.unwrap_or(usual) == Direction::Desc
+        self.order_direction.unwrap_or(default) == Direction::Desc
     }
 }

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use crate::cli::history::who_gpu::WhoGpu;
 use crate::context::Context;
-use crate::observe::at_time::look;
+use crate::observe::at_time::read_at;
 use gpuctl_core::error::Error;
 use gpuctl_view::history::at_time as view;
 use gpuctl_view::{Format, document};
@@ -13,12 +13,12 @@ pub(crate) async fn run(args: &WhoGpu, context: &Context) -> Result<ExitCode, Er
     let format: Format = args.output.into();
     context.terminal.set_format(format);
     let (node, device) = &args.gpu;
-    let found = look(args.at.as_deref(), context, |then| {
-        view::device(then, node, device.index)
+    let answer = read_at(args.at.as_deref(), context, |state| {
+        view::device(state, node, device.index)
     })
     .await?;
     context
         .terminal
-        .print(&document(format, &found).unwrap_or_else(|| view::sentence(&found)))?;
+        .print(&document(format, &answer).unwrap_or_else(|| view::sentence(&answer)))?;
     Ok(ExitCode::SUCCESS)
 }

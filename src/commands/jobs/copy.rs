@@ -26,8 +26,9 @@ use gpuctl_view::jobs::copied::CopyResult;
 fn remote(text: &str) -> Option<(&str, &str)> {
     let (job, path) = text.split_once(':')?;
     // `NAMESPACE/JOB` contains at most one slash.
-    let local = job.starts_with(['.', '/', '~']) || job.matches('/').count() > 1 || job.is_empty();
-    (!local).then_some((job, path))
+    let is_local =
+        job.starts_with(['.', '/', '~']) || job.matches('/').count() > 1 || job.is_empty();
+    (!is_local).then_some((job, path))
 }
 
 /// The side of a copy that is in a job.
@@ -39,7 +40,7 @@ struct RemoteSide<'a> {
 
 impl<'a> RemoteSide<'a> {
     /// Finds out whether the source or the destination is in a job.
-    fn of(args: &'a Copy) -> Result<Self, Error> {
+    fn parse(args: &'a Copy) -> Result<Self, Error> {
         let (job, path, is_source) = match (remote(&args.from), remote(&args.to)) {
             (Some((job, path)), None) => (job, path, true),
             (None, Some((job, path))) => (job, path, false),
@@ -68,7 +69,7 @@ impl<'a> RemoteSide<'a> {
 pub(crate) async fn run(args: &Copy, context: &Context) -> Result<ExitCode, Error> {
     context.must_change("omit `--replay` to reach the cluster")?;
     context.terminal.set_format(args.output.into());
-    let side = RemoteSide::of(args)?;
+    let side = RemoteSide::parse(args)?;
     let connection = context.connect().await?;
     let job = lookup::job(&connection, side.job, LookupPurpose::Change).await?;
     let choice = ContainerChoice {
@@ -102,12 +103,14 @@ fn report(args: &Copy, copied: Copied, context: &Context) -> Result<ExitCode, Er
     skipped
         .first
         .iter()
-        .for_each(|one| context.terminal.warn(&format!("skipped {one}")));
-    let unnamed = skipped.count - skipped.first.len() as u64;
-    if unnamed > 0 {
-        context.terminal.warn(&format!("skipped {unnamed} more"));
+        .for_each(|path| context.terminal.warn(&format!("skipped {path}")));
+    let unnamed_count = skipped.count - skipped.first.len() as u64;
+    if unnamed_count > 0 {
+        context
+            .terminal
+            .warn(&format!("skipped {unnamed_count} more"));
     }
-    let whole = skipped.count == 0;
+    let is_complete = skipped.count == 0;
     let answer = CopyResult {
         from: args.from.clone(),
         to: args.to.clone(),
@@ -119,7 +122,7 @@ fn report(args: &Copy, copied: Copied, context: &Context) -> Result<ExitCode, Er
     context
         .terminal
         .print(&document(args.output.into(), &answer).unwrap_or_else(|| copied::text(&answer)))?;
-    Ok(if whole {
+    Ok(if is_complete {
         ExitCode::SUCCESS
     } else {
         ExitCode::from(ErrorKind::Request.exit_code())
@@ -131,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn which_side_is_the_job() {
+    fn recognizes_the_side_in_a_job() {
         assert_eq!(remote("a:/x"), Some(("a", "/x")));
         assert_eq!(
             remote("ns/a:x/y"),

@@ -7,13 +7,13 @@ use std::time::Instant;
 use crate::cli::jobs::delete::{
     Delete, DeleteArgs, DeleteDefaults, JobNames, PoolNames, QuotaNames,
 };
-use crate::concurrent::SideBySide;
+use crate::concurrent::OrderedConcurrent;
 use crate::context::Context;
-use crate::deploy::delete::{Begun, DeleteOptions, begin, end, told};
+use crate::deploy::delete::{DeleteOptions, StartedDeletion, begin, end, report_claims};
 use crate::deploy::events::Reporter;
 use crate::deploy::local_files::FileAccess;
 use crate::deploy::pool_deletion::{self, PoolDeletion};
-use crate::deploy::{self, AT_ONCE, inputs, quota_deletion};
+use crate::deploy::{self, MAX_CONCURRENT, inputs, quota_deletion};
 use crate::lookup;
 use crate::show::reporter::TerminalReporter;
 use gpuctl_cluster::Connection;
@@ -42,8 +42,8 @@ impl DeleteItem {
 }
 
 pub(crate) async fn run(args: &Delete, context: &Context) -> Result<ExitCode, Error> {
-    if let Some(what) = &args.what {
-        return what.run(context).await;
+    if let Some(subcommand) = &args.what {
+        return subcommand.run(context).await;
     }
     let format = args.options.output.into();
     context.terminal.set_format(format);
@@ -81,34 +81,34 @@ fn named_items(names: &[String], item: fn(String) -> DeleteItem) -> Vec<DeleteIt
 
 async fn delete(
     items: &[DeleteItem],
-    how: &DeleteArgs,
+    args: &DeleteArgs,
     only_uid: Option<String>,
     context: &Context,
 ) -> Result<ExitCode, Error> {
-    let format: Format = how.output.into();
+    let format: Format = args.output.into();
     context.terminal.set_format(format);
     check_namespaces(items, context)?;
     let connection = context.connect().await?;
     let reporter = TerminalReporter::new(&context.terminal, format);
-    let asked = how.of_job();
-    let of_job = DeleteOptions {
+    let configured = args.of_job();
+    let job_options = DeleteOptions {
         only_uid,
-        ask: asked.ask && context.terminal.is_interactive(),
-        ..asked
+        ask: configured.ask && context.terminal.is_interactive(),
+        ..configured
     };
     let mut deletion = DeletionRun {
         items,
-        how,
-        of_job: &of_job,
+        args,
+        job_options: &job_options,
         connection: &connection,
         context,
         reporter: &reporter,
         answers: Vec::new(),
         failed: Vec::new(),
     };
-    let begun = deletion.begin_jobs().await?;
+    let started = deletion.start_jobs().await?;
     deletion.delete_shared().await?;
-    deletion.end_jobs(begun).await?;
+    deletion.wait_for_jobs(started).await?;
     let DeletionRun {
         answers, failed, ..
     } = deletion;
@@ -126,17 +126,19 @@ async fn delete(
 
 /// Rejects jobs whose namespace differs from `-n`.
 fn check_namespaces(items: &[DeleteItem], context: &Context) -> Result<(), Error> {
-    let given = context.access.namespace.as_deref();
+    let explicit_namespace = context.access.namespace.as_deref();
     for item in items {
         let DeleteItem::Job(name) = item else {
             continue;
         };
         let (namespace, job) = lookup::split(name)?;
-        if let (Some(namespace), Some(given)) =
-            (namespace, given.filter(|given| Some(*given) != namespace))
-        {
-            let message =
-                format!("`{job}` is in namespace `{namespace}`, but `-n {given}` names another");
+        if let (Some(namespace), Some(explicit_namespace)) = (
+            namespace,
+            explicit_namespace.filter(|explicit_namespace| Some(*explicit_namespace) != namespace),
+        ) {
+            let message = format!(
+                "`{job}` is in namespace `{namespace}`, but `-n {explicit_namespace}` names another"
+            );
             return Err(Error::new(ErrorName::NamespaceConflict, message).hint("omit `-n`"));
         }
     }
@@ -146,8 +148,8 @@ fn check_namespaces(items: &[DeleteItem], context: &Context) -> Result<(), Error
 /// A run of `delete`, with its results so far.
 struct DeletionRun<'a> {
     items: &'a [DeleteItem],
-    how: &'a DeleteArgs,
-    of_job: &'a DeleteOptions,
+    args: &'a DeleteArgs,
+    job_options: &'a DeleteOptions,
     connection: &'a Connection,
     context: &'a Context,
     reporter: &'a dyn Reporter,
@@ -158,36 +160,36 @@ struct DeletionRun<'a> {
 impl DeletionRun<'_> {
     /// Deletes the jobs. Returns those that are still terminating, with the start time of their
     /// deletion.
-    async fn begin_jobs(&mut self) -> Result<Vec<(Begun, Instant)>, Error> {
+    async fn start_jobs(&mut self) -> Result<Vec<(StartedDeletion, Instant)>, Error> {
         let Self {
             items,
-            of_job,
+            job_options,
             connection,
             reporter,
             ..
         } = *self;
         // Ask for confirmation of one job at a time.
-        let at_once = if of_job.ask { 1 } else { AT_ONCE };
+        let limit = if job_options.ask { 1 } else { MAX_CONCURRENT };
         let jobs = items.iter().filter_map(|item| match item {
             DeleteItem::Job(name) => Some(name),
             _ => None,
         });
-        let beginning = jobs.map(async |name| {
+        let deletions = jobs.map(async |name| {
             (
                 name,
-                begin(connection, name, of_job, reporter).await,
+                begin(connection, name, job_options, reporter).await,
                 Instant::now(),
             )
         });
-        let mut beginning = SideBySide::new(beginning, at_once);
-        let mut done = Vec::new();
-        while let Some((name, begun, at)) = beginning.next().await {
-            match begun {
-                Ok(begun) => done.extend(begun.map(|begun| (begun, at))),
+        let mut deletions = OrderedConcurrent::new(deletions, limit);
+        let mut started = Vec::new();
+        while let Some((name, deletion, start)) = deletions.next().await {
+            match deletion {
+                Ok(deletion) => started.extend(deletion.map(|deletion| (deletion, start))),
                 Err(error) => self.fail(name, error)?,
             }
         }
-        Ok(done)
+        Ok(started)
     }
 
     /// Deletes pools, quotas and defaults.
@@ -197,7 +199,7 @@ impl DeletionRun<'_> {
             .iter()
             .filter(|item| !matches!(item, DeleteItem::Job(_)))
         {
-            match shared(self.connection, item, self.how, self.reporter).await {
+            match shared(self.connection, item, self.args, self.reporter).await {
                 Ok(answer) => self.answers.extend(answer),
                 Err(error) => self.fail(item.name(), error)?,
             }
@@ -211,34 +213,37 @@ impl DeletionRun<'_> {
     }
 
     /// Waits until the deleted jobs have disappeared.
-    async fn end_jobs(&mut self, begun: Vec<(Begun, Instant)>) -> Result<(), Error> {
-        let (connection, of_job, context) = (self.connection, self.of_job, self.context);
-        let many = begun.len() > 1;
-        let progress = context.terminal.progress(begun.len() as u64, "jobs");
+    async fn wait_for_jobs(
+        &mut self,
+        started: Vec<(StartedDeletion, Instant)>,
+    ) -> Result<(), Error> {
+        let (connection, job_options, context) = (self.connection, self.job_options, self.context);
+        let has_several = started.len() > 1;
+        let progress = context.terminal.progress(started.len() as u64, "jobs");
         progress.tick();
-        let reporter = TerminalReporter::new(&context.terminal, self.how.output.into());
+        let reporter = TerminalReporter::new(&context.terminal, self.args.output.into());
         // For several jobs, the progress bar replaces the wait messages.
         let quiet =
-            TerminalReporter::new(&context.terminal, self.how.output.into()).without_waiting();
-        let reporter = if many { &quiet } else { &reporter };
-        let ending = begun.into_iter().map(async |(begun, start)| {
-            let ended = end(connection, &begun, start, of_job, reporter).await;
-            (begun, ended)
+            TerminalReporter::new(&context.terminal, self.args.output.into()).without_waiting();
+        let reporter = if has_several { &quiet } else { &reporter };
+        let waits = started.into_iter().map(async |(started, start)| {
+            let result = end(connection, &started, start, job_options, reporter).await;
+            (started, result)
         });
-        let mut ending = SideBySide::new(ending, AT_ONCE);
-        while let Some((begun, ended)) = ending.next().await {
+        let mut waits = OrderedConcurrent::new(waits, MAX_CONCURRENT);
+        while let Some((started, result)) = waits.next().await {
             progress.inc(1);
-            let answer = match ended {
+            let answer = match result {
                 Ok(answer) => answer,
                 Err(error) => {
-                    self.fail(&begun.name, error)?;
+                    self.fail(&started.name, error)?;
                     continue;
                 }
             };
             if self.is_text() {
                 context.terminal.print(&deleted::text(&answer))?;
             }
-            told(&begun, self.reporter);
+            report_claims(&started, self.reporter);
             self.answers.push(answer);
         }
         progress.finish_and_clear();
@@ -246,7 +251,7 @@ impl DeletionRun<'_> {
     }
 
     fn is_text(&self) -> bool {
-        !Format::from(self.how.output).is_document()
+        !Format::from(self.args.output).is_document()
     }
 
     /// Records an error, so that the other items are still deleted. The error of a single item is
@@ -264,10 +269,10 @@ impl DeletionRun<'_> {
 /// Lists the objects in files, last first.
 fn items_in(files: &[String], reporter: &dyn Reporter) -> Result<Vec<DeleteItem>, Error> {
     let inputs = inputs::read(files, &[], &FileAccess::Unread)
-        .map_err(|unreadable| unreadable.tell(reporter))?;
+        .map_err(|unreadable| unreadable.report(reporter))?;
     let item = |document: &Document| match document {
         Document::Job(job) => DeleteItem::Job(match &job.namespace {
-            Some(space) => format!("{}/{}", space.value, job.name.value),
+            Some(namespace) => format!("{}/{}", namespace.value, job.name.value),
             None => job.name.value.clone(),
         }),
         Document::Pool(pool) => DeleteItem::Pool(pool.name.value.clone()),
@@ -288,23 +293,29 @@ fn items_in(files: &[String], reporter: &dyn Reporter) -> Result<Vec<DeleteItem>
 async fn shared(
     connection: &Connection,
     item: &DeleteItem,
-    how: &DeleteArgs,
+    args: &DeleteArgs,
     reporter: &dyn Reporter,
 ) -> Result<Option<Deleted>, Error> {
     let message = match item {
         DeleteItem::Pool(name) => {
-            let ending = PoolDeletion {
-                force: how.force,
-                keep_labels: how.keep_labels,
-                ignore_not_found: how.ignore_not_found,
+            let options = PoolDeletion {
+                force: args.force,
+                keep_labels: args.keep_labels,
+                ignore_not_found: args.ignore_not_found,
             };
-            pool_deletion::delete(connection, name, ending, reporter).await?
+            pool_deletion::delete(connection, name, options, reporter).await?
         }
         DeleteItem::Quota(name) => {
-            quota_deletion::delete(connection, name, how.purge, how.ignore_not_found, reporter)
-                .await?
+            quota_deletion::delete(
+                connection,
+                name,
+                args.purge,
+                args.ignore_not_found,
+                reporter,
+            )
+            .await?
         }
-        DeleteItem::Defaults => deploy::defaults::delete(connection, how.ignore_not_found).await?,
+        DeleteItem::Defaults => deploy::defaults::delete(connection, args.ignore_not_found).await?,
         DeleteItem::Job(_) => None,
     };
     let answer = |message| Deleted {

@@ -7,7 +7,7 @@ use futures::future::{join, join5};
 use crate::cli::jobs::describe::DescribeJob;
 use crate::context::Context;
 use crate::lookup::{self, LookupPurpose};
-use crate::observe::live::{self, OF_JOBS};
+use crate::observe::live::{self, JOB_QUANTITIES};
 use crate::observe::optional_metrics::OptionalMetrics;
 use crate::observe::progress::tail;
 use gpuctl_cluster::{Connection, Failure};
@@ -41,15 +41,15 @@ pub(crate) async fn run(args: &DescribeJob, context: &Context) -> Result<ExitCod
     // Mask secrets in every format, because scripts print and store the output.
     job.source = job.source.map(|source| masked(&source));
     let state = State::of(&job);
-    let cells = OptionalMetrics::new(context, &connection);
+    let metrics = OptionalMetrics::new(context, &connection);
     let work = async {
         if job.gpus_held() > GpuCount::ZERO {
-            work(&cells, &job, context).await
+            work(&metrics, &job, context).await
         } else {
             Ok(None)
         }
     };
-    let last = async {
+    let last_lines_of_failed = async {
         if state.status == Status::Failed {
             connection.logs().last_lines(&job, 5).await
         } else {
@@ -57,7 +57,7 @@ pub(crate) async fn run(args: &DescribeJob, context: &Context) -> Result<ExitCod
         }
     };
     let (((progress, throughput), last_lines), events, objects, endpoints, work) = join5(
-        join(log_figures(&connection, &job, &state), last),
+        join(log_figures(&connection, &job, &state), last_lines_of_failed),
         connection.events().for_job(&job),
         connection.jobs().objects_of(&job),
         endpoints(&connection, &job),
@@ -71,7 +71,7 @@ pub(crate) async fn run(args: &DescribeJob, context: &Context) -> Result<ExitCod
                 .lack("you may not list events: none are shown");
             Vec::new()
         }
-        other => other?,
+        events => events?,
     };
     let (objects, (addresses, autoscaler), work) = (objects?, endpoints?, work?);
     let description = gpuctl_view::jobs::description::Description {
@@ -128,83 +128,88 @@ async fn endpoints(
 }
 
 fn suggest_next(job: &Job, state: &State, context: &Context) {
-    let full = format!("{}/{}", job.namespace, job.name);
+    let full_name = format!("{}/{}", job.namespace, job.name);
     if job.kind == JobKind::Notebook && state.status == Status::Running {
-        context.terminal.hint(&format!("gpuctl open {full}"));
+        context.terminal.hint(&format!("gpuctl open {full_name}"));
     } else if !state.status.is_final() {
-        context.terminal.hint(&format!("gpuctl logs {full} -f"));
+        context
+            .terminal
+            .hint(&format!("gpuctl logs {full_name} -f"));
     } else if state.status == Status::Failed {
-        context.terminal.hint(&format!("gpuctl logs {full}"));
+        context.terminal.hint(&format!("gpuctl logs {full_name}"));
     }
 }
 
 /// Seconds of the curve; below it, seconds between two of its points.
-const HOUR: i64 = 3600;
+const CURVE_SECONDS: i64 = 3600;
 
-const STEP: i64 = 60;
+const STEP_SECONDS: i64 = 60;
 
 /// Minimum length of the time axis in seconds.
-const SHORTEST: i64 = 300;
+const MIN_AXIS_SECONDS: i64 = 300;
 
 /// Computes the window of the curve, and how much of it the job has run, in seconds.
 fn curve_window(job: &Job, now: jiff::Timestamp) -> (Window, i64) {
     // A job that has run for seconds gets a shorter axis than an hour.
-    let lived = job
+    let run_seconds = job
         .started_at()
         .map_or(0, |at| now.as_second() - at.as_second())
-        .clamp(0, HOUR);
-    let span = lived.clamp(SHORTEST, HOUR);
-    let step = if span < HOUR {
+        .clamp(0, CURVE_SECONDS);
+    let span = run_seconds.clamp(MIN_AXIS_SECONDS, CURVE_SECONDS);
+    let step = if span < CURVE_SECONDS {
         (span / 60).max(15)
     } else {
-        STEP
+        STEP_SECONDS
     };
     let window = Window {
         start: UnixSeconds::from(now) - span,
         end: now.into(),
         step,
     };
-    (window, lived)
+    (window, run_seconds)
 }
 
 /// Reads the job's device metrics of now and of the last hour.
 async fn work(
-    cells: &OptionalMetrics<'_>,
+    metrics: &OptionalMetrics<'_>,
     job: &Job,
     context: &Context,
 ) -> Result<Option<JobWork>, Error> {
-    let (window, lived) = curve_window(job, context.now());
-    let current: Vec<&str> = job
+    let (window, run_seconds) = curve_window(job, context.now());
+    let pod_names: Vec<&str> = job
         .pods
         .iter()
         .filter(|pod| pod.holds())
         .map(|pod| pod.name.as_str())
         .collect();
-    let pods = Pods::named(&job.namespace, current);
+    let pods = Pods::named(&job.namespace, pod_names);
     let curves = query::gauges(&[Quantity::Utilization], Some(&pods));
-    let asked = cells.optional(async |prometheus| {
-        let moment = live::read(prometheus, &OF_JOBS, Some(&pods));
-        let (moment, series) = join(moment, prometheus.range(&curves, window)).await;
-        Ok((moment?, series?))
+    let query = metrics.optional(async |prometheus| {
+        let reading = live::read(prometheus, &JOB_QUANTITIES, Some(&pods));
+        let (reading, series) = join(reading, prometheus.range(&curves, window)).await;
+        Ok((reading?, series?))
     });
-    let Some((moment, series)) = asked.await? else {
+    let Some((reading, series)) = query.await? else {
         return Ok(None);
     };
-    let readings = live::of_jobs(&moment, std::iter::once(job));
-    let alive = |at: Option<jiff::Timestamp>| at.map(jiff::Timestamp::as_millisecond);
+    let readings = live::job_readings(&reading, std::iter::once(job));
+    let milliseconds = |time: Option<jiff::Timestamp>| time.map(jiff::Timestamp::as_millisecond);
     let lifetimes: Lifetimes = job
         .pods
         .iter()
         .map(|pod| {
             (
                 (job.namespace.clone(), pod.name.clone()),
-                (alive(pod.started_at.or(pod.created_at)), None),
+                (milliseconds(pod.started_at.or(pod.created_at)), None),
             )
         })
         .collect();
     let history = history::read(&series, &ApiFacts::default(), &lifetimes);
-    let note = history::unused(&history, usize::try_from(lived / window.step).unwrap_or(0))
-        .filter(|_| lived >= 10 * STEP);
+    let note = history::unused(
+        &history,
+        usize::try_from(run_seconds / window.step).unwrap_or(0),
+    )
+    .filter(|_| run_seconds >= 10 * STEP_SECONDS);
     Ok(Some(JobWork {
         figures: live::figures_of(&readings, job),
         curve: history::mean(

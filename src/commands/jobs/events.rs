@@ -10,7 +10,7 @@ use crate::lookup::LookupPurpose;
 use crate::observe::list;
 use crate::observe::list::ListOptions;
 use crate::observe::list::Listing;
-use crate::observe::list::Round;
+use crate::observe::list::Refresh;
 use gpuctl_cluster::JobFilter;
 use gpuctl_cluster::OutageRetry;
 use gpuctl_core::error::Error;
@@ -26,50 +26,49 @@ pub(crate) async fn run(args: &EventsArgs, context: &Context) -> Result<ExitCode
     context.terminal.set_format(format);
     let connection = context.connect().await?;
     let mut job = lookup::job(&connection, &args.name, LookupPurpose::Read).await?;
-    let wanted = JobFilter {
+    let selector = JobFilter {
         kind: Some(job.kind),
         ..JobFilter::by_name(&job.namespace, &job.name)
     };
-    let patience =
-        OutageRetry::new(|failure| context.terminal.warn(&format!("{failure}; retrying")));
+    let retry = OutageRetry::new(|failure| context.terminal.warn(&format!("{failure}; retrying")));
     if args.watch {
         context.must_change("omit `--watch`")?;
     }
-    let mut seen = BTreeSet::new();
+    let mut printed = BTreeSet::new();
     let mut first = true;
-    let mut bell = connection.watch_events(&job.namespace, &job.name);
+    let mut notifications = connection.watch_events(&job.namespace, &job.name);
     loop {
-        let mut found = patience.ask(|| connection.events().for_job(&job)).await?;
-        found.retain(|event| event.warning || !args.warnings);
+        let mut events = retry.ask(|| connection.events().for_job(&job)).await?;
+        events.retain(|event| event.warning || !args.warnings);
         // By default, the API server deletes events after an hour (`--event-ttl`).
-        if first && found.is_empty() {
+        if first && events.is_empty() {
             context
                 .terminal
                 .note("no events; clusters keep them for about an hour");
         }
         if !args.watch {
-            return list(&found, &job, &options, context).await;
+            return list(&events, &job, &options, context).await;
         }
         context.terminal.stream()?;
-        found.retain(|event| {
+        events.retain(|event| {
             // Kubernetes updates a repeated event in place, so its count is part of the key.
-            seen.insert((
+            printed.insert((
                 event.at,
                 event.object.clone(),
                 event.message.clone(),
                 event.count,
             ))
         });
-        print(&found, format, context)?;
+        print(&events, format, context)?;
         first = false;
-        bell.changed(None).await;
-        match patience
-            .ask(|| connection.jobs().list(&wanted))
+        notifications.changed(None).await;
+        match retry
+            .ask(|| connection.jobs().list(&selector))
             .await?
             .jobs
             .pop()
         {
-            Some(found) => job = found,
+            Some(updated) => job = updated,
             // The job was deleted, so it has no further events.
             None => return Ok(ExitCode::SUCCESS),
         }
@@ -77,26 +76,26 @@ pub(crate) async fn run(args: &EventsArgs, context: &Context) -> Result<ExitCode
 }
 
 async fn list(
-    found: &[Event],
+    events: &[Event],
     job: &Job,
     options: &ListOptions,
     context: &Context,
 ) -> Result<ExitCode, Error> {
-    list::run(options, context, async |_: Round<'_>| {
-        let names = found
+    list::run(options, context, async |_: Refresh<'_>| {
+        let names = events
             .iter()
             .map(|event| format!("{} {}", event.object, event.reason))
             .collect();
         let (look, now) = (context.terminal.look(), context.now());
         let table = |format, headers| match format {
             Format::Table if context.terminal.out_is_terminal() => {
-                events::listing(found, &job.name, look, now)
+                events::listing(events, &job.name, look, now)
             }
-            _ => events::table(found, format, headers, look, now),
+            _ => events::table(events, format, headers, look, now),
         };
         Ok(Listing::new(
             options,
-            &events::list(found),
+            &events::list(events),
             "items",
             names,
             table,
@@ -106,8 +105,8 @@ async fn list(
 }
 
 /// Prints one line per event.
-fn print(found: &[Event], format: Format, context: &Context) -> Result<(), Error> {
-    for event in found {
+fn print(events: &[Event], format: Format, context: &Context) -> Result<(), Error> {
+    for event in events {
         let line = match format.is_document() {
             true => format!("{}\n", json_line(&events::event_document(event))),
             false => events::line(event, context.terminal.look()),

@@ -9,16 +9,16 @@ use gpuctl_core::error::Error;
 
 pub(crate) async fn run(args: &Exec, context: &Context) -> Result<ExitCode, Error> {
     context.must_change("omit `--replay` to reach the cluster")?;
-    let shell = args.command.is_empty();
-    let command = if shell {
+    let opens_shell = args.command.is_empty();
+    let command = if opens_shell {
         SHELL.map(ToOwned::to_owned).to_vec()
     } else {
         args.command.clone()
     };
-    let person = context.terminal.in_is_terminal();
+    let is_interactive = context.terminal.in_is_terminal();
     let wants = Wants {
-        stdin: args.stdin || shell,
-        tty: args.tty || (shell && person),
+        stdin: args.stdin || opens_shell,
+        tty: args.tty || (opens_shell && is_interactive),
     };
     within(
         &args.target.name,

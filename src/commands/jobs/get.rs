@@ -10,10 +10,10 @@ use crate::cli::jobs::get::{GetJobs, JobSortKey};
 use crate::context::Context;
 use crate::lookup::{self, LookupPurpose};
 use crate::observe::at_time;
-use crate::observe::list::{self, ListOptions, Listing, Round};
-use crate::observe::live::{self, OF_JOBS};
+use crate::observe::list::{self, ListOptions, Listing, Refresh};
+use crate::observe::live::{self, JOB_QUANTITIES};
 use crate::observe::optional_metrics::OptionalMetrics;
-use crate::observe::progress::progress_of;
+use crate::observe::progress::read_progress;
 use gpuctl_cluster::{Connection, JobFilter, Selection};
 use gpuctl_core::error::{Error, ErrorName};
 use gpuctl_core::model::{GpuCount, Job, JobKind, Readings, State, Status};
@@ -33,23 +33,23 @@ pub(crate) async fn run(args: &GetJobs, context: &Context) -> Result<ExitCode, E
     let listing = JobListing {
         args,
         options: &options,
-        wanted: wanted(args, &connection).await?,
+        selector: job_selector(args, &connection).await?,
         connection: &connection,
-        cells: OptionalMetrics::new(context, &connection).with_exporters(options.watch),
+        metrics: OptionalMetrics::new(context, &connection).with_exporters(options.watch),
         context,
     };
-    let mut bell = connection.watch_jobs(listing.wanted.namespace.as_deref());
+    let mut notifications = connection.watch_jobs(listing.selector.namespace.as_deref());
     list::run_after(
         &options,
         context,
-        async || bell.changed(None).await,
-        async |round: Round<'_>| listing.read(round).await,
+        async || notifications.changed(None).await,
+        async |refresh: Refresh<'_>| listing.read(refresh).await,
     )
     .await
 }
 
 /// Builds the query for the API server from the arguments.
-async fn wanted(args: &GetJobs, connection: &Connection) -> Result<JobFilter, Error> {
+async fn job_selector(args: &GetJobs, connection: &Connection) -> Result<JobFilter, Error> {
     let user = match args.mine {
         false => None,
         true => Some(connection.discovery().user().await?.ok_or_else(|| {
@@ -79,26 +79,26 @@ async fn wanted(args: &GetJobs, connection: &Connection) -> Result<JobFilter, Er
 struct JobListing<'a> {
     args: &'a GetJobs,
     options: &'a ListOptions,
-    wanted: JobFilter,
+    selector: JobFilter,
     connection: &'a Connection,
-    cells: OptionalMetrics<'a>,
+    metrics: OptionalMetrics<'a>,
     context: &'a Context,
 }
 
 impl JobListing<'_> {
-    async fn read(&self, round: Round<'_>) -> Result<Listing, Error> {
-        let (selection, readings) = self.selection(&round).await?;
-        if round.first {
+    async fn read(&self, refresh: Refresh<'_>) -> Result<Listing, Error> {
+        let (selection, readings) = self.selection(&refresh).await?;
+        if refresh.first {
             warn_of(&selection, self.context);
             self.check_names(&selection).await?;
         }
-        let found = chosen(self.args, selection.jobs, &self.wanted);
-        let total = found.len();
-        let found = self.options.page.of(found);
+        let jobs = select_jobs(self.args, selection.jobs, &self.selector);
+        let total = jobs.len();
+        let jobs = self.options.page.select(jobs);
         let progress = if self.args.no_progress {
             BTreeMap::new()
         } else {
-            progress_of(self.connection, &found).await
+            read_progress(self.connection, &jobs).await
         };
         let row = |(index, (job, state)): (usize, (Job, State))| {
             let figures = readings
@@ -111,41 +111,47 @@ impl JobListing<'_> {
                 figures,
             }
         };
-        let rows: Vec<JobRow> = found.into_iter().enumerate().map(row).collect();
+        let rows: Vec<JobRow> = jobs.into_iter().enumerate().map(row).collect();
         Ok(self.listing(&rows, total, readings.as_ref().map(Coverage::from)))
     }
 
     /// Reads jobs and the live metrics of their devices concurrently.
-    async fn selection(&self, round: &Round<'_>) -> Result<(Selection, Option<Readings>), Error> {
+    async fn selection(
+        &self,
+        refresh: &Refresh<'_>,
+    ) -> Result<(Selection, Option<Readings>), Error> {
         // `-o name` shows no metrics.
         let quantities: &[Quantity] = if self.options.format == Format::Name {
             &[]
         } else {
-            &OF_JOBS
+            &JOB_QUANTITIES
         };
-        let (selection, moment) = join(
-            round.ask(|| self.connection.jobs().list(&self.wanted)),
-            self.cells.now(quantities),
+        let (selection, reading) = join(
+            refresh.ask(|| self.connection.jobs().list(&self.selector)),
+            self.metrics.now(quantities),
         )
         .await;
-        let (selection, moment) = (selection?, moment?);
-        let holding = selection
+        let (selection, reading) = (selection?, reading?);
+        let gpu_pods = selection
             .jobs
             .iter()
             .flat_map(|job| &job.pods)
             .filter(|pod| pod.holds() && pod.gpus > GpuCount::ZERO);
-        let moment = self
-            .cells
-            .or_exporters(moment, holding.filter_map(|pod| pod.node.clone()).collect())
+        let reading = self
+            .metrics
+            .or_read_exporters(
+                reading,
+                gpu_pods.filter_map(|pod| pod.node.clone()).collect(),
+            )
             .await;
-        let readings = moment.map(|moment| live::of_jobs(&moment, selection.jobs.iter()));
+        let readings = reading.map(|reading| live::job_readings(&reading, selection.jobs.iter()));
         Ok((selection, readings))
     }
 
     /// Returns an error for a name that no job has.
     async fn check_names(&self, selection: &Selection) -> Result<(), Error> {
-        let missing = |name: &&String| !selection.jobs.iter().any(|job| is_called(job, name));
-        for name in self.args.names.iter().filter(missing) {
+        let is_missing = |name: &&String| !selection.jobs.iter().any(|job| has_name(job, name));
+        for name in self.args.names.iter().filter(is_missing) {
             // The lookup's error suggests existing names.
             lookup::job(self.connection, name, LookupPurpose::Read).await?;
         }
@@ -202,18 +208,18 @@ fn warn_of(selection: &Selection, context: &Context) {
 
 /// Extracts the namespace if all names are `NAMESPACE/NAME` with the same one.
 fn named_namespace(args: &GetJobs) -> Option<String> {
-    let mut spaces = args
+    let mut namespaces = args
         .names
         .iter()
         .map(|name| name.split_once('/').map(|(namespace, _)| namespace));
-    let first = spaces.next()??;
-    spaces
-        .all(|space| space == Some(first))
+    let first = namespaces.next()??;
+    namespaces
+        .all(|namespace| namespace == Some(first))
         .then(|| first.to_owned())
 }
 
 /// Matches a job with NAME in any namespace, or with NAMESPACE/NAME.
-fn is_called(job: &Job, name: &str) -> bool {
+fn has_name(job: &Job, name: &str) -> bool {
     match name.split_once('/') {
         Some((namespace, name)) => job.namespace == namespace && job.name == name,
         None => job.name == name,
@@ -221,21 +227,21 @@ fn is_called(job: &Job, name: &str) -> bool {
 }
 
 /// Filters and sorts the jobs.
-fn chosen(args: &GetJobs, jobs: Vec<Job>, wanted: &JobFilter) -> Vec<(Job, State)> {
+fn select_jobs(args: &GetJobs, jobs: Vec<Job>, selector: &JobFilter) -> Vec<(Job, State)> {
     let status = args
         .status
         .as_deref()
         .and_then(|status| status.parse::<Status>().ok());
-    let mut found: Vec<(Job, State)> = jobs
+    let mut selected: Vec<(Job, State)> = jobs
         .into_iter()
         .map(|job| {
             let state = State::of(&job);
             (job, state)
         })
         // Label values cannot contain every user name, so different users may have the same label.
-        .filter(|(job, _)| wanted.user.is_none() || job.user == wanted.user)
+        .filter(|(job, _)| selector.user.is_none() || job.user == selector.user)
         .filter(|(job, _)| {
-            args.names.is_empty() || args.names.iter().any(|name| is_called(job, name))
+            args.names.is_empty() || args.names.iter().any(|name| has_name(job, name))
         })
         .filter(|(job, _)| {
             args.selector
@@ -246,11 +252,11 @@ fn chosen(args: &GetJobs, jobs: Vec<Job>, wanted: &JobFilter) -> Vec<(Job, State
         .collect();
     match args.list.sort_by {
         None => {}
-        Some(JobSortKey::Name) => found.sort_by(|a, b| a.0.name.cmp(&b.0.name)),
-        Some(JobSortKey::Age) => found.sort_by_key(|(job, _)| std::cmp::Reverse(job.created_at)),
-        Some(JobSortKey::Status) => found.sort_by_key(|(_, state)| state.status),
-        Some(JobSortKey::Gpu) => found.sort_by_key(|(job, _)| std::cmp::Reverse(job.gpus())),
-        Some(JobSortKey::Kind) => found.sort_by_key(|(job, _)| job.kind),
+        Some(JobSortKey::Name) => selected.sort_by(|a, b| a.0.name.cmp(&b.0.name)),
+        Some(JobSortKey::Age) => selected.sort_by_key(|(job, _)| std::cmp::Reverse(job.created_at)),
+        Some(JobSortKey::Status) => selected.sort_by_key(|(_, state)| state.status),
+        Some(JobSortKey::Gpu) => selected.sort_by_key(|(job, _)| std::cmp::Reverse(job.gpus())),
+        Some(JobSortKey::Kind) => selected.sort_by_key(|(job, _)| job.kind),
     }
-    found
+    selected
 }

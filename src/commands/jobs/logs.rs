@@ -6,7 +6,7 @@ mod follow;
 use std::process::ExitCode;
 
 use crate::cli::jobs::logs::Logs;
-use crate::concurrent::SideBySide;
+use crate::concurrent::OrderedConcurrent;
 use crate::context::Context;
 use crate::inside::choice::from_node;
 use crate::lookup::{self, LookupPurpose};
@@ -21,7 +21,7 @@ use gpuctl_view::jobs::logs::{PodLogLine, Prefix};
 use gpuctl_view::{self as view, Format, document};
 
 /// Logs read concurrently.
-const AT_ONCE: usize = 16;
+const MAX_CONCURRENT: usize = 16;
 
 pub(crate) async fn run(args: &Logs, context: &Context) -> Result<ExitCode, Error> {
     let format: Format = args.output.into();
@@ -32,23 +32,25 @@ pub(crate) async fn run(args: &Logs, context: &Context) -> Result<ExitCode, Erro
         context.must_change("omit `--follow`")?;
         return follow::follow(args, &connection, &job, context).await;
     }
-    let pods = choice::chosen(args, &job)?;
+    let pods = choice::select_pods(args, &job)?;
     let query = LogQuery {
         // The logs of all pods share the memory limit of one.
         most_bytes: Some(MOST_LOG_BYTES / pods.len().max(1)),
         ..log_query(args, &job)
     };
     if args.first_error {
-        return first(&connection, &job, &pods, &query, format, context).await;
+        return print_first_error(&connection, &job, &pods, &query, format, context).await;
     }
-    let PodLines { mut lines, silent } =
-        read(args, &connection, &job, &pods, &query, context).await?;
+    let PodLines {
+        mut lines,
+        failure: no_log_failure,
+    } = read(args, &connection, &job, &pods, &query, context).await?;
     // Merge the pods by time. The sort is stable, so lines of a pod keep their order.
     lines.sort_by_key(|line| line.at);
     lines.drain(..lines.len().saturating_sub(args.tail as usize));
     print(args, &lines, pods.len() > 1, format, context)?;
     if lines.is_empty() {
-        explain_silence(&job, silent.as_ref(), context);
+        explain_silence(&job, no_log_failure.as_ref(), context);
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -57,7 +59,7 @@ pub(crate) async fn run(args: &Logs, context: &Context) -> Result<ExitCode, Erro
 #[derive(Default)]
 struct PodLines {
     lines: Vec<PodLogLine>,
-    silent: Option<Failure>,
+    failure: Option<Failure>,
 }
 
 /// Reads the logs of several pods concurrently.
@@ -69,18 +71,18 @@ async fn read(
     query: &LogQuery,
     context: &Context,
 ) -> Result<PodLines, Error> {
-    let most = args.tail as usize;
-    let wanted = |line: &LogLine| matches(args, &line.text);
+    let max_lines = args.tail as usize;
+    let is_wanted = |line: &LogLine| matches(args, &line.text);
     let reads = pods.iter().map(|pod| {
         connection
             .logs()
-            .matching(&job.namespace, &pod.name, query, most, wanted)
+            .matching(&job.namespace, &pod.name, query, max_lines, is_wanted)
     });
-    let answers = SideBySide::new(reads, AT_ONCE).all().await;
-    let (mut found, mut broken) = (PodLines::default(), Vec::new());
+    let results = OrderedConcurrent::new(reads, MAX_CONCURRENT).all().await;
+    let (mut pod_lines, mut failures) = (PodLines::default(), Vec::new());
     let warn = |text: String| context.terminal.warn(&text);
-    for (pod, answer) in pods.iter().zip(answers) {
-        match answer {
+    for (pod, result) in pods.iter().zip(results) {
+        match result {
             Ok(read) => {
                 if read.is_cut {
                     warn(format!(
@@ -95,7 +97,7 @@ async fn read(
                         pod.name
                     ));
                 }
-                found
+                pod_lines
                     .lines
                     .extend(read.lines.into_iter().map(|line| PodLogLine {
                         pod: pod.name.clone(),
@@ -110,25 +112,25 @@ async fn read(
             }
             // A container that has not started has no log.
             Err(failure) if matches!(failure.code(), Some(400 | 404)) => {
-                found.silent = Some(failure);
+                pod_lines.failure = Some(failure);
             }
             // A node that does not respond must not hide the logs of other ranks.
-            Err(failure) if failure.is_transient() => broken.push((pod, failure)),
+            Err(failure) if failure.is_transient() => failures.push((pod, failure)),
             Err(failure) => return Err(from_node(failure, pod)),
         }
     }
-    if broken.len() == pods.len()
-        && let Some((pod, failure)) = broken.pop()
+    if failures.len() == pods.len()
+        && let Some((pod, failure)) = failures.pop()
     {
         return Err(from_node(failure, pod));
     }
-    for (pod, failure) in broken {
+    for (pod, failure) in failures {
         warn(format!("no log of {}: {failure}", pod.name));
     }
-    Ok(found)
+    Ok(pod_lines)
 }
 
-async fn first(
+async fn print_first_error(
     connection: &Connection,
     job: &Job,
     pods: &[Pod],
@@ -136,26 +138,26 @@ async fn first(
     format: Format,
     context: &Context,
 ) -> Result<ExitCode, Error> {
-    let mut found = first_error(connection, &job.namespace, pods, query).await;
-    if found.read == 0
-        && let Some((name, failure)) = found.unread.pop()
+    let mut findings = first_error(connection, &job.namespace, pods, query).await;
+    if findings.read == 0
+        && let Some((name, failure)) = findings.unread.pop()
     {
         let pod = pods.iter().find(|pod| pod.name == name).unwrap_or(&pods[0]);
         return Err(from_node(failure, pod));
     }
-    for (name, failure) in &found.unread {
+    for (name, failure) in &findings.unread {
         context
             .terminal
             .warn(&format!("no log of {name}: {failure}"));
     }
-    let line = found
+    let line = findings
         .first
         .as_ref()
         .map(|first| FirstErrorLine::new(&first.pod, &first.error, first.same, first.others));
     if line.is_none() {
         context.terminal.report(&format!(
             "no line of {} looks like an error",
-            text::count(found.read as u64, "pod")
+            text::count(findings.read as u64, "pod")
         ));
     }
     let text = line.as_ref().map_or(String::new(), |line| {
@@ -164,7 +166,7 @@ async fn first(
     let answer = document(
         format,
         &FirstErrorItem {
-            pods_read: found.read,
+            pods_read: findings.read,
             pods: pods.len(),
             first: line,
         },
@@ -175,7 +177,10 @@ async fn first(
 
 fn no_container(name: &str, job: &Job) -> Error {
     let names: Vec<&str> = job.pods.first().map_or_else(Vec::new, |pod| {
-        pod.containers.iter().map(|one| one.name.as_str()).collect()
+        pod.containers
+            .iter()
+            .map(|container| container.name.as_str())
+            .collect()
     });
     let error = Error::new(
         ErrorName::ContainerNotFound,
@@ -185,13 +190,16 @@ fn no_container(name: &str, job: &Job) -> Error {
 }
 
 fn log_query(args: &Logs, job: &Job) -> LogQuery {
-    let own = job
+    let container = job
         .pods
         .iter()
         .find(|pod| !pod.containers.is_empty())
         .map_or(OWN_CONTAINER, Pod::own_container);
     LogQuery {
-        container: args.container.clone().unwrap_or_else(|| own.to_owned()),
+        container: args
+            .container
+            .clone()
+            .unwrap_or_else(|| container.to_owned()),
         // With `--grep`, the last lines of the log are not the last matches.
         tail: args.grep.is_none().then_some(args.tail),
         since: args.since,
@@ -211,7 +219,7 @@ fn matches(args: &Logs, line: &str) -> bool {
 fn print(
     args: &Logs,
     lines: &[PodLogLine],
-    several: bool,
+    has_several: bool,
     format: Format,
     context: &Context,
 ) -> Result<(), Error> {
@@ -219,7 +227,7 @@ fn print(
         return context.terminal.print(&text);
     }
     let prefix = Prefix {
-        rank: several,
+        rank: has_several,
         timestamps: args.timestamps,
     };
     let text: String = lines
@@ -243,7 +251,7 @@ fn never_started(job: &Job) -> bool {
         .current_pods()
         .into_iter()
         .flat_map(|pod| &pod.containers)
-        .filter_map(|one| one.terminated.as_ref());
+        .filter_map(|container| container.terminated.as_ref());
     ends.into_iter().any(ContainerEnd::never_started)
 }
 
@@ -260,13 +268,13 @@ fn explain_silence(job: &Job, failure: Option<&Failure>, context: &Context) {
             context.terminal.note(&format!("no log: {failure}"));
         }
         _ if state.status == Status::Pending || failure.is_some() => {
-            let why = state
+            let reason = state
                 .message
                 .as_ref()
                 .map_or(String::new(), |message| format!(": {message}"));
             context
                 .terminal
-                .note(&format!("no log yet: {} is {state}{why}", job.name));
+                .note(&format!("no log yet: {} is {state}{reason}", job.name));
         }
         _ => {}
     }

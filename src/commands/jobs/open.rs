@@ -38,15 +38,15 @@ pub(crate) async fn run(args: &Open, context: &Context) -> Result<ExitCode, Erro
             }
         })?;
     let listener = listen(args.local_port, port).await?;
-    let local = listener
+    let local_port = listener
         .local_addr()
-        .map_err(|error| taken(port, &error))?
+        .map_err(|error| port_taken(port, &error))?
         .port();
     // The token belongs to the job's own port only.
     let token = token(&job).filter(|_| args.target_port.is_none_or(|port| Some(port) == job.port));
     let opened = Opened::new(
         &job,
-        local,
+        local_port,
         port,
         token.as_deref().filter(|_| args.show_token),
     );
@@ -58,19 +58,21 @@ pub(crate) async fn run(args: &Open, context: &Context) -> Result<ExitCode, Erro
         RouteEvent::Pod(pod) => context
             .terminal
             .note(&format!("── {pod} accepts connections ──")),
-        RouteEvent::Waiting(why) => context.terminal.note(&format!("── {} ──", why.trim_end())),
-        RouteEvent::Failed(why) => context
+        RouteEvent::Waiting(message) => context
             .terminal
-            .warn(&format!("a connection failed: {why}")),
+            .note(&format!("── {} ──", message.trim_end())),
+        RouteEvent::Failed(message) => context
+            .terminal
+            .warn(&format!("a connection failed: {message}")),
     });
-    let gone = tokio::select! {
-        ended = connection.sessions().serve(&route, &listener, &sink) => ended?,
+    let end_state = tokio::select! {
+        state = connection.sessions().serve(&route, &listener, &sink) => state?,
         // An interrupt is the normal end of this command.
         number = ended_from_outside => {
             return Ok(if number == platform::INTERRUPT { ExitCode::SUCCESS } else { ExitCode::from(128 + number) });
         }
     };
-    match gone.filter(|state| state.status.is_final()) {
+    match end_state.filter(|state| state.status.is_final()) {
         Some(state) => {
             context
                 .terminal
@@ -87,21 +89,21 @@ pub(crate) async fn run(args: &Open, context: &Context) -> Result<ExitCode, Erro
 /// Determines the port in the pod. Returns an error if the job is finished or paused.
 fn target_port(args: &Open, job: &Job) -> Result<u16, Error> {
     let state = State::of(job);
-    let full = format!("{}/{}", job.namespace, job.name);
+    let full_name = format!("{}/{}", job.namespace, job.name);
     if state.status.is_final() {
         let error = Error::new(
             ErrorName::NotRunning,
             format!("job `{}` has {}", job.name, state.status),
         );
-        return Err(error.hint(format!("gpuctl logs {full}")));
+        return Err(error.hint(format!("gpuctl logs {full_name}")));
     }
     if state.status == Status::Paused {
         let error = Error::new(ErrorName::Paused, format!("job `{}` is paused", job.name));
-        return Err(error.hint(format!("gpuctl resume job {full}")));
+        return Err(error.hint(format!("gpuctl resume job {full_name}")));
     }
     args.target_port.or(job.port).ok_or_else(|| {
         let error = Error::usage(format!("job `{}` has no port", job.name));
-        error.hint(format!("gpuctl open {full} --target-port 6006"))
+        error.hint(format!("gpuctl open {full_name} --target-port 6006"))
     })
 }
 
@@ -169,20 +171,20 @@ fn route(args: &Open, job: &Job, port: u16) -> Result<Route, Error> {
 }
 
 /// Listens on the requested port, or else on the job's own port, or else on any free port.
-async fn listen(asked: Option<u16>, own: u16) -> Result<TcpListener, Error> {
+async fn listen(requested: Option<u16>, job_port: u16) -> Result<TcpListener, Error> {
     // Listen on the loopback interface only: the forwarded service may need no password.
     let bind = |port| TcpListener::bind(("127.0.0.1", port));
-    match asked {
-        Some(port) => bind(port).await.map_err(|error| taken(port, &error)),
-        None => match bind(own).await {
+    match requested {
+        Some(port) => bind(port).await.map_err(|error| port_taken(port, &error)),
+        None => match bind(job_port).await {
             Ok(listener) => Ok(listener),
             // The port may be in use, for example by another `gpuctl open`.
-            Err(_) => bind(0).await.map_err(|error| taken(0, &error)),
+            Err(_) => bind(0).await.map_err(|error| port_taken(0, &error)),
         },
     }
 }
 
-fn taken(port: u16, error: &std::io::Error) -> Error {
+fn port_taken(port: u16, error: &std::io::Error) -> Error {
     let message = format!("cannot listen on port {port} of this machine");
     Error::new(ErrorName::PortTaken, message)
         .cause(error.to_string())

@@ -42,9 +42,9 @@ pub(crate) async fn run(args: &Paused, context: &Context) -> Result<ExitCode, Er
     let freed = match job.gpus_held() {
         GpuCount::ZERO => String::new(),
         GpuCount(1) => "; 1 GPU becomes free".to_owned(),
-        many => format!("; {many} GPUs become free"),
+        gpus => format!("; {gpus} GPUs become free"),
     };
-    let lost = if job.kind.serves() {
+    let consequence = if job.kind.serves() {
         ""
     } else {
         "; on resume the command restarts; it continues only if it loads a checkpoint"
@@ -53,7 +53,7 @@ pub(crate) async fn run(args: &Paused, context: &Context) -> Result<ExitCode, Er
         status: "paused",
         before: job.replicas(),
         after: 0,
-        message: format!("paused{freed}{lost}"),
+        message: format!("paused{freed}{consequence}"),
     };
     answer(&job, change, args.output.into(), context)
 }

@@ -22,7 +22,7 @@ pub(crate) async fn run(args: &Restarted, context: &Context) -> Result<ExitCode,
     context.terminal.set_format(args.output.into());
     let connection = context.connect().await?;
     let job = changeable(&connection, &args.name).await?;
-    let full = format!("{}/{}", job.namespace, job.name);
+    let full_name = format!("{}/{}", job.namespace, job.name);
     let state = State::of(&job);
     if state.status == Status::Paused || state.status.is_final() {
         let error = Error::new(
@@ -37,21 +37,24 @@ pub(crate) async fn run(args: &Restarted, context: &Context) -> Result<ExitCode,
         } else {
             "describe job"
         };
-        return Err(error.hint(format!("gpuctl {verb} {full}")));
+        return Err(error.hint(format!("gpuctl {verb} {full_name}")));
     }
-    let pods = chosen(&job, args)?;
-    let lost: Vec<&Pod> = pods.iter().copied().filter(|pod| pod.is_lost()).collect();
+    let pods = select_pods(&job, args)?;
+    let lost_pods: Vec<&Pod> = pods.iter().copied().filter(|pod| pod.is_lost()).collect();
     if job.kind.is_replicated() {
         // Changes an annotation of the pod template, like `kubectl rollout restart`.
         connection.jobs().roll(&job, context.now()).await?;
     } else {
         evict(&connection, &job, &pods).await?;
     }
-    for pod in &lost {
+    for pod in &lost_pods {
         // The kubelet of a lost node cannot confirm a deletion, so delete the pod by force.
         connection.jobs().force_delete(&job.namespace, pod).await?;
     }
-    let nodes: BTreeSet<&str> = lost.iter().filter_map(|pod| pod.node.as_deref()).collect();
+    let nodes: BTreeSet<&str> = lost_pods
+        .iter()
+        .filter_map(|pod| pod.node.as_deref())
+        .collect();
     if !nodes.is_empty() {
         let nodes = nodes.into_iter().collect::<Vec<_>>().join(", ");
         context
@@ -70,14 +73,14 @@ pub(crate) async fn run(args: &Restarted, context: &Context) -> Result<ExitCode,
 /// Evicts pods one by one. An error lists those already evicted.
 async fn evict(connection: &Connection, job: &Job, pods: &[&Pod]) -> Result<(), Error> {
     for (index, pod) in pods.iter().enumerate() {
-        let evicted = connection.jobs().evict(&job.namespace, pod).await;
-        let before: Vec<&str> = pods[..index].iter().map(|pod| pod.name.as_str()).collect();
-        evicted.map_err(|failure| {
+        let result = connection.jobs().evict(&job.namespace, pod).await;
+        let evicted_pods: Vec<&str> = pods[..index].iter().map(|pod| pod.name.as_str()).collect();
+        result.map_err(|failure| {
             let error = Error::from(failure);
-            if before.is_empty() {
+            if evicted_pods.is_empty() {
                 error
             } else {
-                error.cause(format!("evicted before that: {}", before.join(", ")))
+                error.cause(format!("evicted before that: {}", evicted_pods.join(", ")))
             }
         })?;
     }
@@ -102,16 +105,16 @@ fn message(job: &Job, rank: Option<u32>, pods: usize) -> String {
 }
 
 /// Selects the pods to replace.
-fn chosen<'j>(job: &'j Job, args: &Restarted) -> Result<Vec<&'j Pod>, Error> {
+fn select_pods<'j>(job: &'j Job, args: &Restarted) -> Result<Vec<&'j Pod>, Error> {
     let pods: Vec<&Pod> = job
         .current_pods()
         .into_iter()
         .filter(|pod| !pod.ended())
         .collect();
-    let none = |what: String| {
+    let no_pods = |subject: String| {
         let error = Error::new(
             ErrorName::NotRunning,
-            format!("{what} currently has no pods"),
+            format!("{subject} currently has no pods"),
         );
         error.hint(format!(
             "gpuctl describe job {}/{}",
@@ -120,7 +123,7 @@ fn chosen<'j>(job: &'j Job, args: &Restarted) -> Result<Vec<&'j Pod>, Error> {
     };
     let Some(rank) = args.rank else {
         return if pods.is_empty() {
-            Err(none(format!("job `{}`", job.name)))
+            Err(no_pods(format!("job `{}`", job.name)))
         } else {
             Ok(pods)
         };
@@ -147,13 +150,13 @@ fn chosen<'j>(job: &'j Job, args: &Restarted) -> Result<Vec<&'j Pod>, Error> {
             job.namespace, job.name
         )));
     }
-    let found: Vec<&Pod> = pods
+    let selected: Vec<&Pod> = pods
         .into_iter()
         .filter(|pod| pod.rank == Some(rank))
         .collect();
-    if found.is_empty() {
-        Err(none(format!("rank {rank} of job `{}`", job.name)))
+    if selected.is_empty() {
+        Err(no_pods(format!("rank {rank} of job `{}`", job.name)))
     } else {
-        Ok(found)
+        Ok(selected)
     }
 }

@@ -14,8 +14,8 @@ pub(crate) async fn run(args: &Resumed, context: &Context) -> Result<ExitCode, E
     context.terminal.set_format(args.output.into());
     let connection = context.connect().await?;
     let job = changeable(&connection, &args.name).await?;
-    let leaves = args.anywhere && job.pinned.is_some();
-    if State::of(&job).status != Status::Paused && !leaves && !job.held {
+    let leaves_node = args.anywhere && job.pinned.is_some();
+    if State::of(&job).status != Status::Paused && !leaves_node && !job.held {
         let size = job.replicas();
         let change = SizeChange {
             status: "resumed",
@@ -41,13 +41,13 @@ pub(crate) async fn run(args: &Resumed, context: &Context) -> Result<ExitCode, E
         );
     }
     connection.jobs().resume(&job, args.anywhere).await?;
-    let place = match &job.pinned {
+    let location = match &job.pinned {
         Some(node) if !args.anywhere => format!(" on its last node {node}"),
         Some(_) => " on any node".to_owned(),
         None => String::new(),
     };
     let message = format!(
-        "resumed with {}{place}",
+        "resumed with {}{location}",
         count(job.pods_wanted.into(), "pod")
     );
     answer(

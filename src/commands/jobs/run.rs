@@ -9,7 +9,7 @@ use crate::cli::jobs::run::{RunArgs, RunFormat};
 use crate::context::Context;
 use crate::deploy::inputs::InputDocument;
 use crate::deploy::local_files::{FileAccess, attach};
-use crate::deploy::names::named;
+use crate::deploy::names::with_unique_names;
 use crate::deploy::options::DryRun;
 use crate::deploy::options::Mode;
 use crate::show::submission;
@@ -59,7 +59,7 @@ pub(crate) async fn run(args: &RunArgs, context: &Context) -> Result<ExitCode, E
         }
         .into());
     }
-    let documents = named(documents, args.generate_name)?;
+    let documents = with_unique_names(documents, args.generate_name)?;
     submission::submit(
         documents,
         &args.submit.options(Mode::default()),
@@ -88,15 +88,15 @@ fn specification(args: &RunArgs) -> Value {
         "workingDir",
         Some("/workspace").filter(|_| !args.file.is_empty()),
     );
-    let plain = args
+    let plain_variables = args
         .env
         .iter()
         .map(|(name, value)| json!({"name": name, "value": value}));
-    let secret = args
+    let secret_variables = args
         .env_secret
         .iter()
         .map(|(name, secret)| json!({"name": name, "secret": secret}));
-    let variables: Vec<Value> = plain.chain(secret).collect();
+    let variables: Vec<Value> = plain_variables.chain(secret_variables).collect();
     put(
         &mut environment,
         "env",

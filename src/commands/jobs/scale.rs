@@ -12,10 +12,10 @@ use gpuctl_view::format::text::count;
 
 pub(crate) async fn run(args: &Scale, context: &Context) -> Result<ExitCode, Error> {
     context.terminal.set_format(args.output.into());
-    let wanted = args.number.or(args.replicas).unwrap_or_default();
+    let replicas = args.number.or(args.replicas).unwrap_or_default();
     let connection = context.connect().await?;
     let job = changeable(&connection, &args.name).await?;
-    let full = format!("{}/{}", job.namespace, job.name);
+    let full_name = format!("{}/{}", job.namespace, job.name);
     match job.kind {
         JobKind::Training => {
             let error = Error::new(
@@ -26,10 +26,10 @@ pub(crate) async fn run(args: &Scale, context: &Context) -> Result<ExitCode, Err
                 ),
             );
             return Err(error.hint(format!(
-                "`gpuctl pause job {full}`, or submit it again with a different `resources.node_count`"
+                "`gpuctl pause job {full_name}`, or submit it again with a different `resources.node_count`"
             )));
         }
-        JobKind::Notebook if wanted > 1 => {
+        JobKind::Notebook if replicas > 1 => {
             let error = Error::new(
                 ErrorName::NotScalable,
                 format!("`{}` is a notebook, which always has one pod", job.name),
@@ -38,28 +38,36 @@ pub(crate) async fn run(args: &Scale, context: &Context) -> Result<ExitCode, Err
         }
         _ => {}
     }
-    let before = if job.suspended { 0 } else { job.replicas() };
+    let replicas_before = if job.suspended { 0 } else { job.replicas() };
     // Read the autoscaler first: after scaling, a failed read must not make the command fail.
     let autoscaler = connection.services().autoscaler(&job).await?;
-    if wanted != before {
-        connection.jobs().scale(&job, wanted).await?;
+    if replicas != replicas_before {
+        connection.jobs().scale(&job, replicas).await?;
     }
     // At 0 replicas, the HorizontalPodAutoscaler stops scaling until replicas are set again.
-    if let Some(autoscaler) = autoscaler.filter(|_| wanted > 0) {
-        let (low, high) = (autoscaler.min_replicas, autoscaler.max_replicas);
+    if let Some(autoscaler) = autoscaler.filter(|_| replicas > 0) {
+        let (minimum, maximum) = (autoscaler.min_replicas, autoscaler.max_replicas);
         context
             .terminal
-            .warn(&format!("the autoscaler keeps between {low} and {high} replicas and will change this number again"));
+            .warn(&format!("the autoscaler keeps between {minimum} and {maximum} replicas and will change this number again"));
     }
-    let message = match (before, wanted) {
-        (before, after) if before == after => format!("{} already", count(after.into(), "replica")),
-        (before, 0) => format!("paused; it had {}", count(before.into(), "replica")),
-        (before, after) => format!("scaled from {before} to {}", count(after.into(), "replica")),
+    let message = match (replicas_before, replicas) {
+        (replicas_before, after) if replicas_before == after => {
+            format!("{} already", count(after.into(), "replica"))
+        }
+        (replicas_before, 0) => format!(
+            "paused; it had {}",
+            count(replicas_before.into(), "replica")
+        ),
+        (replicas_before, after) => format!(
+            "scaled from {replicas_before} to {}",
+            count(after.into(), "replica")
+        ),
     };
     let change = SizeChange {
-        status: if wanted == 0 { "paused" } else { "scaled" },
-        before,
-        after: wanted,
+        status: if replicas == 0 { "paused" } else { "scaled" },
+        before: replicas_before,
+        after: replicas,
         message,
     };
     answer(&job, change, args.output.into(), context)

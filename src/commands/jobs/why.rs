@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use crate::cli::jobs::why::WhyArgs;
 use crate::context::Context;
 use crate::observe::deleted;
-use crate::observe::ranks::Questions;
-use crate::observe::why::{self, Found};
+use crate::observe::ranks::RankQueries;
+use crate::observe::why::{self, DiagnosedJob};
 use crate::observe::why_subject;
 use gpuctl_cluster::{Connection, JobFilter};
 use gpuctl_core::error::{Error, ErrorKind};
@@ -18,35 +18,35 @@ use gpuctl_view::{Format, document};
 pub(crate) async fn run(args: &WhyArgs, context: &Context) -> Result<ExitCode, Error> {
     let format: Format = args.output.into();
     context.terminal.set_format(format);
-    let questions = Questions {
+    let queries = RankQueries {
         ras: args.ras,
         stacks: args.stacks,
     };
-    if questions.ras || questions.stacks {
+    if queries.ras || queries.stacks {
         // Both read from running containers, which a bundle does not have.
         context.must_change("omit `--ras` and `--stacks`")?;
     }
     let connection = context.connect().await?;
     let Some(name) = &args.name else {
-        return all(&connection, format, context).await;
+        return diagnose_all_jobs(&connection, format, context).await;
     };
-    let found = match why_subject::subject(&connection, name).await {
+    let diagnosed = match why_subject::subject(&connection, name).await {
         Ok((subject, job)) => {
-            why::found(&connection, subject, job, None, questions, context).await?
+            why::diagnose_job(&connection, subject, job, None, queries, context).await?
         }
         Err(error) if error.kind == ErrorKind::NotFound => {
-            deleted::found(context, &connection, name)
+            deleted::diagnose_deleted(context, &connection, name)
                 .await
                 .ok_or(error)?
         }
         Err(error) => return Err(error),
     };
-    let row = row(&found);
+    let row = row(&diagnosed);
     let answer = document(format, &item(&row));
     context
         .terminal
         .print(&answer.unwrap_or_else(|| text(&row, context.terminal.look(), context.now())))?;
-    if found.answer.coverage.events == "forbidden" {
+    if diagnosed.answer.coverage.events == "forbidden" {
         context
             .terminal
             .lack("you may not list events: facts that only events show are missing");
@@ -54,7 +54,7 @@ pub(crate) async fn run(args: &WhyArgs, context: &Context) -> Result<ExitCode, E
     Ok(ExitCode::SUCCESS)
 }
 
-async fn all(
+async fn diagnose_all_jobs(
     connection: &Connection,
     format: Format,
     context: &Context,
@@ -75,7 +75,7 @@ async fn all(
     let mut jobs: Vec<Job> = selection
         .jobs
         .into_iter()
-        .filter(has_something_to_tell)
+        .filter(may_have_problem)
         .collect();
     jobs.sort_by_key(|job| {
         (
@@ -84,9 +84,9 @@ async fn all(
             job.name.clone(),
         )
     });
-    let mut found = why::all(connection, jobs, context).await?;
-    found.retain(|one| one.answer.situation != Situation::Fine);
-    let rows: Vec<WhyRow<'_>> = found.iter().map(row).collect();
+    let mut diagnosed = why::diagnose_all(connection, jobs, context).await?;
+    diagnosed.retain(|diagnosed_job| diagnosed_job.answer.situation != Situation::Fine);
+    let rows: Vec<WhyRow<'_>> = diagnosed.iter().map(row).collect();
     if rows.is_empty() {
         context.terminal.report("no job is waiting or has failed");
     }
@@ -104,7 +104,7 @@ async fn all(
 }
 
 /// Whether a job may have a problem: it is not simply running, and it was not finished or paused.
-fn has_something_to_tell(job: &Job) -> bool {
+fn may_have_problem(job: &Job) -> bool {
     let state = State::of(job);
     match state.status {
         Status::Succeeded | Status::Paused => false,
@@ -113,11 +113,11 @@ fn has_something_to_tell(job: &Job) -> bool {
     }
 }
 
-fn row(found: &Found) -> WhyRow<'_> {
+fn row(diagnosed: &DiagnosedJob) -> WhyRow<'_> {
     WhyRow {
-        name: &found.job.name,
-        namespace: &found.job.namespace,
-        kind: &found.subject.kind,
-        answer: &found.answer,
+        name: &diagnosed.job.name,
+        namespace: &diagnosed.job.namespace,
+        kind: &diagnosed.subject.kind,
+        answer: &diagnosed.answer,
     }
 }

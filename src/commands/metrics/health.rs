@@ -6,8 +6,8 @@ use futures::future::{join, try_join};
 
 use crate::cli::metrics::health::GetHealth;
 use crate::context::Context;
-use crate::observe::list::{self, Listing, Round};
-use crate::observe::live::{self, OF_DEVICES};
+use crate::observe::list::{self, Listing, Refresh};
+use crate::observe::live::{self, DEVICE_QUANTITIES};
 use crate::observe::metrics::{self, StoreUse};
 use gpuctl_core::error::Error;
 use gpuctl_core::stats::exporters::devices;
@@ -20,7 +20,7 @@ pub(crate) async fn run(args: &GetHealth, context: &Context) -> Result<ExitCode,
     let options = args.print.options();
     context.terminal.set_format(options.format);
     let connection = context.connect().await?;
-    let asked = async {
+    let query = async {
         let prometheus = metrics::find(
             context,
             &connection,
@@ -28,26 +28,31 @@ pub(crate) async fn run(args: &GetHealth, context: &Context) -> Result<ExitCode,
             StoreUse::Devices,
         )
         .await?;
-        let grown = async { Ok::<_, Error>(prometheus.now(&growth()).await?) };
-        let answer = try_join(live::read(&prometheus, &OF_DEVICES, None), grown).await?;
-        metrics::tell_warnings(context, &prometheus);
+        let growth_series = async { Ok::<_, Error>(prometheus.now(&growth()).await?) };
+        let answer = try_join(
+            live::read(&prometheus, &DEVICE_QUANTITIES, None),
+            growth_series,
+        )
+        .await?;
+        metrics::print_warnings(context, &prometheus);
         Ok::<_, Error>(answer)
     };
-    let (stock, asked) = join(connection.inventory().snapshot(), asked).await;
-    let (stock, (moment, grown)) = (stock?, asked?);
-    let facts = ApiFacts::of(&stock.inventory, stock.consumers.as_ref());
-    let readings = devices::read(&moment, &stock.inventory, &facts);
-    let found = findings(&readings.devices, &grown, &facts);
+    let (snapshot, query) = join(connection.inventory().snapshot(), query).await;
+    let (snapshot, (reading, growth_series)) = (snapshot?, query?);
+    let facts = ApiFacts::of(&snapshot.inventory, snapshot.consumers.as_ref());
+    let readings = devices::read(&reading, &snapshot.inventory, &facts);
+    let findings = findings(&readings.devices, &growth_series, &facts);
     if readings.devices.is_empty() {
         context
             .terminal
             .warn("Prometheus has no samples of GPUs; is a GPU exporter running and scraped?");
     }
-    list::run(&options, context, async |_: Round<'_>| {
-        let table = |format, headers| view::table(&found, format, headers, context.terminal.look());
-        let answer = view::list(&found, Coverage::from(&readings));
+    list::run(&options, context, async |_: Refresh<'_>| {
+        let table =
+            |format, headers| view::table(&findings, format, headers, context.terminal.look());
+        let answer = view::list(&findings, Coverage::from(&readings));
         Ok(
-            Listing::new(&options, &answer, "items", view::names(&found), table)
+            Listing::new(&options, &answer, "items", view::names(&findings), table)
                 .none("no GPU's counters contradict «healthy»"),
         )
     })

@@ -6,9 +6,9 @@ use futures::future::join;
 
 use crate::cli::metrics::heatmap::GetHeatmap;
 use crate::context::Context;
-use crate::observe::live::{self, OF_DEVICES};
+use crate::observe::live::{self, DEVICE_QUANTITIES};
 use crate::observe::metrics::{self, StoreUse};
-use crate::observe::watch::{METRICS_STEP, WatchFrame, watch};
+use crate::observe::watch::{METRICS_INTERVAL, WatchFrame, watch};
 use gpuctl_cluster::Connection;
 use gpuctl_core::error::Error;
 use gpuctl_core::model::{Inventory, Readings};
@@ -23,22 +23,22 @@ pub(crate) async fn run(args: &GetHeatmap, context: &Context) -> Result<ExitCode
     context.terminal.set_format(format);
     let connection = context.connect().await?;
     let top = usize::try_from(args.top).unwrap_or(usize::MAX);
-    let grid = |seen: &Seen| {
+    let grid = |data: &HeatmapData| {
         heatmap::grid(
-            &seen.readings.devices,
-            &seen.inventory.hosts,
+            &data.readings.devices,
+            &data.inventory.hosts,
             args.metric.into(),
             context.terminal.look(),
         )
     };
-    let value = |seen: &Seen| {
-        heatmap::document(&seen.readings.devices, Coverage::from(&seen.readings), top)
+    let value = |data: &HeatmapData| {
+        heatmap::document(&data.readings.devices, Coverage::from(&data.readings), top)
     };
     if !args.watch {
-        let seen = look(&connection, true, context).await?;
-        let text = document(format, &value(&seen)).unwrap_or_else(|| grid(&seen));
+        let data = read_data(&connection, true, context).await?;
+        let text = document(format, &value(&data)).unwrap_or_else(|| grid(&data));
         context.terminal.print(&text)?;
-        if seen.readings.devices.is_empty() {
+        if data.readings.devices.is_empty() {
             context
                 .terminal
                 .warn("Prometheus has no samples of GPUs; is a GPU exporter running and scraped?");
@@ -47,27 +47,31 @@ pub(crate) async fn run(args: &GetHeatmap, context: &Context) -> Result<ExitCode
     }
     let pause = async || {
         // No watch reports changes of metrics, so poll them.
-        tokio::time::sleep(METRICS_STEP).await;
+        tokio::time::sleep(METRICS_INTERVAL).await;
         true
     };
     watch(format, pause, context, async |first, _| {
-        let seen = look(&connection, first, context).await?;
+        let data = read_data(&connection, first, context).await?;
         Ok(WatchFrame::new(
-            grid(&seen),
-            std::iter::once(("heatmap".to_owned(), value(&seen))),
+            grid(&data),
+            std::iter::once(("heatmap".to_owned(), value(&data))),
         ))
     })
     .await
 }
 
 /// Metrics of every device, and the nodes that have them.
-struct Seen {
+struct HeatmapData {
     readings: Readings,
     inventory: Inventory,
 }
 
-async fn look(connection: &Connection, warns: bool, context: &Context) -> Result<Seen, Error> {
-    let moment = async {
+async fn read_data(
+    connection: &Connection,
+    warns: bool,
+    context: &Context,
+) -> Result<HeatmapData, Error> {
+    let reading = async {
         let prometheus = metrics::find(
             context,
             connection,
@@ -75,26 +79,26 @@ async fn look(connection: &Connection, warns: bool, context: &Context) -> Result
             StoreUse::Devices,
         )
         .await?;
-        let moment = live::read(&prometheus, &OF_DEVICES, None).await?;
+        let reading = live::read(&prometheus, &DEVICE_QUANTITIES, None).await?;
         if warns {
-            metrics::tell_warnings(context, &prometheus);
+            metrics::print_warnings(context, &prometheus);
         }
-        Ok::<_, Error>(moment)
+        Ok::<_, Error>(reading)
     };
-    let (moment, stock) = join(moment, connection.inventory().snapshot()).await;
-    let (moment, stock) = (moment?, stock);
+    let (reading, snapshot) = join(reading, connection.inventory().snapshot()).await;
+    let (reading, snapshot) = (reading?, snapshot);
     // Without access to the inventory, the labels of the exporters must identify the devices.
-    let (inventory, consumers) = match stock {
-        Ok(stock) => (stock.inventory, stock.consumers),
+    let (inventory, consumers) = match snapshot {
+        Ok(snapshot) => (snapshot.inventory, snapshot.consumers),
         Err(failure) if failure.is_forbidden() => Default::default(),
         Err(failure) => return Err(failure.into()),
     };
     let readings = devices::read(
-        &moment,
+        &reading,
         &inventory,
         &ApiFacts::of(&inventory, consumers.as_ref()),
     );
-    Ok(Seen {
+    Ok(HeatmapData {
         readings,
         inventory,
     })

@@ -8,7 +8,7 @@ use crate::cli::metrics::job::JobMetricsArgs;
 use crate::context::Context;
 use crate::lookup::{self, LookupPurpose};
 use crate::observe::curves::{self, lifetimes};
-use crate::observe::training_telemetry::{self, speakers};
+use crate::observe::training_telemetry::{self, log_sources};
 use gpuctl_core::error::Error;
 use gpuctl_core::model::UnixSeconds;
 use gpuctl_core::stats::exporters::dialect::Quantity;
@@ -30,20 +30,20 @@ pub(crate) async fn run(args: &JobMetricsArgs, context: &Context) -> Result<Exit
     // Report invalid arguments before sending requests.
     args.range.range().check(now)?;
     let connection = context.connect().await?;
-    let found = lookup::job(&connection, &args.name, LookupPurpose::Read).await?;
-    let created = UnixSeconds::from(found.created_at.unwrap_or(now));
-    let started = found.started_at().map(UnixSeconds::from);
-    let end = found.ended_at().unwrap_or(now);
-    let named = args
+    let job = lookup::job(&connection, &args.name, LookupPurpose::Read).await?;
+    let created = UnixSeconds::from(job.created_at.unwrap_or(now));
+    let started = job.started_at().map(UnixSeconds::from);
+    let end = job.ended_at().unwrap_or(now);
+    let requested = args
         .range
         .range()
         .window(now, (created.timestamp(), end), None)?;
-    let prometheus = curves::store(context, &connection, named.start).await?;
+    let prometheus = curves::find_store(context, &connection, requested.start).await?;
     let pods = Pods::of_job(
-        &found.namespace,
-        &found.name,
-        found.kind,
-        found.pods.iter().map(|pod| pod.name.as_str()),
+        &job.namespace,
+        &job.name,
+        job.kind,
+        job.pods.iter().map(|pod| pod.name.as_str()),
     );
     // A replaced pod started before the existing ones.
     let first = match args.range.start {
@@ -54,22 +54,22 @@ pub(crate) async fn run(args: &JobMetricsArgs, context: &Context) -> Result<Exit
             .chain(started)
             .min(),
     };
-    let begin = first.unwrap_or(created).timestamp();
-    let window = args.range.range().window(now, (begin, end), None)?;
+    let start = first.unwrap_or(created).timestamp();
+    let window = args.range.range().window(now, (start, end), None)?;
     let quantities = [Quantity::Utilization, Quantity::MemoryUsed];
-    let lifetimes = lifetimes(&found);
+    let lifetimes = lifetimes(&job);
     let curves = curves::curves(context, &prometheus, &quantities, &pods, window, &lifetimes);
-    let speakers = speakers(&found);
-    let (curves, told) = join(
+    let sources = log_sources(&job);
+    let (curves, training) = join(
         curves,
-        training_telemetry::by_logs(&connection, &speakers, window, now.into()),
+        training_telemetry::read_logs(&connection, &sources, window, now.into()),
     )
     .await;
     let (history, exposed) = curves?;
-    let mut told = training_telemetry::with_exposed(told, &exposed);
+    let mut training = training_telemetry::add_exposed(training, &exposed);
     let throughput = THROUGHPUTS
         .into_iter()
-        .find_map(|(measure, unit)| Some((told.remove(&measure)?, unit)));
+        .find_map(|(measure, unit)| Some((training.remove(&measure)?, unit)));
     let (throughput, throughput_unit) = throughput.unzip();
     let curves = JobCurves {
         history: &history,
@@ -78,9 +78,10 @@ pub(crate) async fn run(args: &JobMetricsArgs, context: &Context) -> Result<Exit
         from: window.start.millis(),
         to: window.end.millis(),
     };
-    let only: Vec<JobMetric> = args.metric.iter().map(|shown| (*shown).into()).collect();
-    let text = document(args.output.into(), &view::job(&curves, &only))
-        .unwrap_or_else(|| view::job_text(&curves, &only, args.per_gpu, context.terminal.look()));
+    let selected: Vec<JobMetric> = args.metric.iter().map(|metric| (*metric).into()).collect();
+    let text = document(args.output.into(), &view::job(&curves, &selected)).unwrap_or_else(|| {
+        view::job_text(&curves, &selected, args.per_gpu, context.terminal.look())
+    });
     context.terminal.print(&text)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -7,9 +7,9 @@ use futures::future::join;
 use crate::cli::metrics::overview::GetOverview;
 use crate::context::Context;
 use crate::observe::live;
-use crate::observe::nodes::warn_of;
+use crate::observe::nodes::warn_of_missing_rights;
 use crate::observe::optional_metrics::OptionalMetrics;
-use crate::observe::watch::{METRICS_STEP, WatchFrame, watch};
+use crate::observe::watch::{METRICS_INTERVAL, WatchFrame, watch};
 use gpuctl_cluster::Connection;
 use gpuctl_core::error::Error;
 use gpuctl_core::stats::exporters::node_exporter;
@@ -22,18 +22,18 @@ pub(crate) async fn run(args: &GetOverview, context: &Context) -> Result<ExitCod
     let format: Format = args.output.into();
     context.terminal.set_format(format);
     let connection = context.connect().await?;
-    let cells = OptionalMetrics::new(context, &connection);
+    let metrics = OptionalMetrics::new(context, &connection);
     if !args.watch {
-        let overview = look(&connection, &cells, true, context).await?;
+        let overview = read_overview(&connection, &metrics, true, context).await?;
         let text = document(format, &overview)
             .unwrap_or_else(|| overview::text(&overview, context.terminal.look()));
         context.terminal.print(&text)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let mut bell = connection.watch_nodes(METRICS_STEP);
-    let pause = async || bell.changed(None).await;
+    let mut notifications = connection.watch_nodes(METRICS_INTERVAL);
+    let pause = async || notifications.changed(None).await;
     watch(format, pause, context, async |first, _| {
-        let overview = look(&connection, &cells, first, context).await?;
+        let overview = read_overview(&connection, &metrics, first, context).await?;
         let text = overview::text(&overview, context.terminal.look());
         Ok(WatchFrame::new(
             text,
@@ -44,28 +44,28 @@ pub(crate) async fn run(args: &GetOverview, context: &Context) -> Result<ExitCod
 }
 
 /// Reads all data once. Warns about missing rights if `warns` is set.
-async fn look(
+async fn read_overview(
     connection: &Connection,
-    cells: &OptionalMetrics<'_>,
+    metrics: &OptionalMetrics<'_>,
     warns: bool,
     context: &Context,
 ) -> Result<Overview, Error> {
     let machines = node_exporter::query();
-    let asked = cells.optional(async |prometheus| {
-        let moment = live::of_overview(prometheus);
-        let (moment, machines) = join(moment, prometheus.now(&machines)).await;
-        Ok((moment?, machines?))
+    let query = metrics.optional(async |prometheus| {
+        let reading = live::read_overview(prometheus);
+        let (reading, machines) = join(reading, prometheus.now(&machines)).await;
+        Ok((reading?, machines?))
     });
-    let (stock, asked) = join(connection.inventory().snapshot(), asked).await;
-    let (mut stock, asked) = (stock?, asked?);
+    let (snapshot, query) = join(connection.inventory().snapshot(), query).await;
+    let (mut snapshot, query) = (snapshot?, query?);
     if warns {
-        warn_of(&stock, context);
+        warn_of_missing_rights(&snapshot, context);
     }
-    let (moment, machines) = asked.unzip();
-    let readings = cells.measure(&mut stock, moment.as_ref());
+    let (reading, machines) = query.unzip();
+    let readings = metrics.measure(&mut snapshot, reading.as_ref());
     Ok(overview::document(&OverviewSource {
-        inventory: &stock.inventory,
-        consumers: stock.consumers.as_ref(),
+        inventory: &snapshot.inventory,
+        consumers: snapshot.consumers.as_ref(),
         machines: machines
             .map(|answer| node_exporter::read(&answer))
             .unwrap_or_default(),

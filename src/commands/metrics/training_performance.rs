@@ -7,8 +7,8 @@ use futures::future::join;
 
 use crate::cli::metrics::training_performance::TrainingPerformance;
 use crate::context::Context;
-use crate::observe::training_telemetry::{self, speakers_of};
-use crate::observe::workloads::{self, pods_of};
+use crate::observe::training_telemetry::{self, workload_log_sources};
+use crate::observe::workloads::{self, gpu_pods};
 use crate::observe::{curves, metrics};
 use gpuctl_core::error::Error;
 use gpuctl_core::stats::exporters::query;
@@ -21,48 +21,48 @@ pub(crate) async fn run(args: &TrainingPerformance, context: &Context) -> Result
     let now = context.now();
     let window = args.range.range().window_of_an_hour(now, None)?;
     let connection = context.connect().await?;
-    let found = workloads::read_once(context, &connection, &[]).await?;
-    let workload = workloads::named(&found.workloads, &args.name)?;
+    let snapshot = workloads::read_once(context, &connection, &[]).await?;
+    let workload = workloads::find_workload(&snapshot.workloads, &args.name)?;
     let exposed = async {
-        let prometheus = curves::store(context, &connection, window.start).await?;
-        let pods = pods_of(workload);
-        let asked = async {
+        let prometheus = curves::find_store(context, &connection, window.start).await?;
+        let pods = gpu_pods(workload);
+        let query = async {
             if pods.names.is_empty() {
                 Ok(Vec::new())
             } else {
                 prometheus.range(&query::exposed(&pods), window).await
             }
         };
-        let series = asked.await?;
-        metrics::tell_warnings(context, &prometheus);
+        let series = query.await?;
+        metrics::print_warnings(context, &prometheus);
         Ok::<_, Error>(series)
     };
-    let speakers = speakers_of(workload);
-    let (exposed, told) = join(
+    let sources = workload_log_sources(workload);
+    let (exposed, curves) = join(
         exposed,
-        training_telemetry::by_logs(&connection, &speakers, window, now.into()),
+        training_telemetry::read_logs(&connection, &sources, window, now.into()),
     )
     .await;
     let exposed = match exposed {
-        Err(error) if !told.is_empty() && !context.require_metrics => {
+        Err(error) if !curves.is_empty() && !context.require_metrics => {
             context
                 .terminal
                 .warn(&format!("{error}; the following data comes only from logs"));
             Vec::new()
         }
-        other => other?,
+        exposed => exposed?,
     };
-    let told: TrainingCurves = training_telemetry::with_exposed(told, &exposed);
-    let text = document(args.output.into(), &view::performance(&told)).unwrap_or_else(|| {
+    let curves: TrainingCurves = training_telemetry::add_exposed(curves, &exposed);
+    let text = document(args.output.into(), &view::performance(&curves)).unwrap_or_else(|| {
         view::performance_text(
-            &told,
+            &curves,
             window.start.millis(),
             window.end.millis(),
             context.terminal.look(),
         )
     });
     context.terminal.print(&text)?;
-    if told.is_empty() {
+    if curves.is_empty() {
         context
             .terminal
             .note("no known training metrics or log lines were found in this time");

@@ -9,8 +9,8 @@ use futures::future::join;
 use crate::cli::metrics::workload::WorkloadMetrics;
 use crate::context::Context;
 use crate::observe::curves::{self, milliseconds};
-use crate::observe::training_telemetry::{self, speakers_of};
-use crate::observe::workloads::{self, pods_of};
+use crate::observe::training_telemetry::{self, workload_log_sources};
+use crate::observe::workloads::{self, gpu_pods};
 use gpuctl_core::error::Error;
 use gpuctl_core::model::counting::forest::Branch;
 use gpuctl_core::model::facts::work_pod::WorkPod;
@@ -29,8 +29,8 @@ pub(crate) async fn run(args: &WorkloadMetrics, context: &Context) -> Result<Exi
         .range()
         .window_of_an_hour(now, Some(WORKLOAD_STEP))?;
     let connection = context.connect().await?;
-    let found = workloads::read_once(context, &connection, &[]).await?;
-    let workload = workloads::named(&found.workloads, &args.name)?;
+    let snapshot = workloads::read_once(context, &connection, &[]).await?;
+    let workload = workloads::find_workload(&snapshot.workloads, &args.name)?;
     let quantities = [
         Quantity::Utilization,
         Quantity::MemoryUsed,
@@ -38,11 +38,11 @@ pub(crate) async fn run(args: &WorkloadMetrics, context: &Context) -> Result<Exi
         Quantity::MemoryTotal,
         Quantity::Power,
     ];
-    let prometheus = curves::store(context, &connection, window.start).await?;
-    let pods = curves::with_former(
+    let prometheus = curves::find_store(context, &connection, window.start).await?;
+    let pods = curves::add_deleted_pods(
         &prometheus,
-        pods_of(workload),
-        &owners_below(&found.forest.branch(&workload.top)),
+        gpu_pods(workload),
+        &owners_below(&snapshot.forest.branch(&workload.top)),
         window,
     )
     .await?;
@@ -55,23 +55,26 @@ pub(crate) async fn run(args: &WorkloadMetrics, context: &Context) -> Result<Exi
         .map(|pod| (pod.key(), (since(pod), milliseconds(pod.ended_at))))
         .collect();
     let curves = curves::curves(context, &prometheus, &quantities, &pods, window, &lifetimes);
-    let speakers = speakers_of(workload);
-    let (curves, told) = join(
+    let sources = workload_log_sources(workload);
+    let (curves, training_curves) = join(
         curves,
-        training_telemetry::by_logs(&connection, &speakers, window, now.into()),
+        training_telemetry::read_logs(&connection, &sources, window, now.into()),
     )
     .await;
     let (history, exposed) = curves?;
-    let told = training_telemetry::with_exposed(told, &exposed);
-    let text =
-        document(args.output.into(), &view::workload(&history, &told)).unwrap_or_else(|| {
-            view::workload_text(
-                &history,
-                window.start.millis(),
-                window.end.millis(),
-                context.terminal.look(),
-            )
-        });
+    let training_curves = training_telemetry::add_exposed(training_curves, &exposed);
+    let text = document(
+        args.output.into(),
+        &view::workload(&history, &training_curves),
+    )
+    .unwrap_or_else(|| {
+        view::workload_text(
+            &history,
+            window.start.millis(),
+            window.end.millis(),
+            context.terminal.look(),
+        )
+    });
     context.terminal.print(&text)?;
     Ok(ExitCode::SUCCESS)
 }
@@ -79,15 +82,15 @@ pub(crate) async fn run(args: &WorkloadMetrics, context: &Context) -> Result<Exi
 /// Collects the names of a workload's objects that may own pods, by kind.
 fn owners_below(branch: &Branch) -> BTreeMap<String, Vec<String>> {
     let mut owners: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    let mut open = vec![branch];
-    while let Some(branch) = open.pop() {
+    let mut pending = vec![branch];
+    while let Some(branch) = pending.pop() {
         if branch.kind != "Pod" {
             owners
                 .entry(branch.kind.clone())
                 .or_default()
                 .push(branch.name.clone());
         }
-        open.extend(&branch.children);
+        pending.extend(&branch.children);
     }
     owners
 }

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use crate::cli::nodes::drain::Drain;
 use crate::context::Context;
 use crate::observe::drain::plan;
-use crate::observe::list::{self, Listing, Round};
+use crate::observe::list::{self, Listing, Refresh};
 use gpuctl_core::error::Error;
 use gpuctl_view::nodes::drain as view;
 
@@ -14,7 +14,7 @@ pub(crate) async fn run(args: &Drain, context: &Context) -> Result<ExitCode, Err
     context.terminal.set_format(options.format);
     let connection = context.connect().await?;
     let pods = plan(&connection, &args.node).await?;
-    list::run(&options, context, async |_: Round<'_>| {
+    list::run(&options, context, async |_: Refresh<'_>| {
         let names = pods
             .iter()
             .map(|pod| format!("{}/{}", pod.namespace, pod.name))

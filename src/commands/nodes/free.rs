@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use crate::cli::nodes::free::Free;
 use crate::context::Context;
-use crate::observe::nodes::warn_of;
+use crate::observe::nodes::warn_of_missing_rights;
 use gpuctl_core::error::{Error, ErrorKind, ErrorName};
 use gpuctl_core::model::counting::free::{BesideGpu, free_gpus};
 use gpuctl_core::model::{Consumers, GpuType, NodeUsage};
@@ -13,39 +13,40 @@ use gpuctl_view::{Format, document};
 
 pub(crate) async fn run(args: &Free, context: &Context) -> Result<ExitCode, Error> {
     context.terminal.set_format(args.output.into());
-    let wanted = args.gpu_type.as_deref().map(gpu_type).transpose()?;
+    let requested_type = args.gpu_type.as_deref().map(gpu_type).transpose()?;
     let connection = context.connect().await?;
-    let stock = connection.inventory().snapshot().await?.listed()?;
-    warn_of(&stock, context);
-    let beside = BesideGpu {
+    let snapshot = connection.inventory().snapshot().await?.listed()?;
+    warn_of_missing_rights(&snapshot, context);
+    let other_resources = BesideGpu {
         cpu_milli: args.cpu,
         memory_bytes: args.memory / 1000,
     };
-    let chosen = |host: &NodeUsage| {
+    let is_selected = |host: &NodeUsage| {
         args.pool
             .as_deref()
             .is_none_or(|pool| host.details.node.pool() == Some(pool))
-            && wanted
-                .as_ref()
-                .is_none_or(|wanted| host.gpu_type().is_some_and(|kind| wanted.matches(&kind)))
+            && requested_type.as_ref().is_none_or(|requested_type| {
+                host.gpu_type()
+                    .is_some_and(|gpu_type| requested_type.matches(&gpu_type))
+            })
     };
-    let none = Consumers::default();
-    let consumers = stock.consumers.as_ref().unwrap_or(&none);
+    let no_consumers = Consumers::default();
+    let consumers = snapshot.consumers.as_ref().unwrap_or(&no_consumers);
     let Some(groups) = free_gpus(
-        &stock.inventory,
+        &snapshot.inventory,
         consumers,
-        beside,
+        other_resources,
         args.by.as_deref(),
-        chosen,
+        is_selected,
     ) else {
-        let what = if stock.consumers.is_some() {
+        let unreadable = if snapshot.consumers.is_some() {
             "resourceclaims"
         } else {
             "the pods of all namespaces"
         };
         let error = Error::new(
             ErrorName::Forbidden,
-            format!("free capacity is unknown: you may not list {what}"),
+            format!("free capacity is unknown: you may not list {unreadable}"),
         );
         return Err(error.hint("gpuctl auth check free --emit-role"));
     };

@@ -11,16 +11,16 @@ use crate::context::Context;
 use crate::lookup;
 use crate::observe::at_time;
 use crate::observe::blame;
-use crate::observe::kept::KeptAnswer;
+use crate::observe::cached_response::CachedResponse;
 use crate::observe::list;
 use crate::observe::list::ListOptions;
 use crate::observe::list::Listing;
-use crate::observe::list::Round;
-use crate::observe::live::OF_DEVICES;
-use crate::observe::live::OF_NODES;
-use crate::observe::nodes::warn_of;
+use crate::observe::list::Refresh;
+use crate::observe::live::DEVICE_QUANTITIES;
+use crate::observe::live::NODE_QUANTITIES;
+use crate::observe::nodes::warn_of_missing_rights;
 use crate::observe::optional_metrics::OptionalMetrics;
-use crate::observe::watch::METRICS_STEP;
+use crate::observe::watch::METRICS_INTERVAL;
 use gpuctl_core::error::Error;
 use gpuctl_core::model::GpuType;
 use gpuctl_core::model::NodeDetails;
@@ -44,52 +44,55 @@ pub(crate) async fn run(args: &GetNodes, context: &Context) -> Result<ExitCode, 
         return blame::nodes(since, &options, context).await;
     }
     let connection = context.connect().await?;
-    let cells = OptionalMetrics::new(context, &connection).with_exporters(options.watch);
+    let metrics = OptionalMetrics::new(context, &connection).with_exporters(options.watch);
     let quantities = quantities(args, options.format);
     let key = args
         .label
         .as_deref()
         .or(args.gpu_type.as_deref().filter(|text| is_key(text)));
-    let kept = KeptAnswer::new(options.watch);
-    let mut bell = connection.watch_nodes(METRICS_STEP);
-    let pause = async || bell.changed(None).await;
-    list::run_after(&options, context, pause, async |round: Round<'_>| {
-        let (stock, moment) = join(
-            kept.or(round.fresh, round.ask(|| connection.inventory().snapshot())),
-            cells.now(quantities),
+    let cache = CachedResponse::new(options.watch);
+    let mut notifications = connection.watch_nodes(METRICS_INTERVAL);
+    let pause = async || notifications.changed(None).await;
+    list::run_after(&options, context, pause, async |refresh: Refresh<'_>| {
+        let (snapshot, reading) = join(
+            cache.get_or_read(
+                refresh.fresh,
+                refresh.ask(|| connection.inventory().snapshot()),
+            ),
+            metrics.now(quantities),
         )
         .await;
-        let (mut stock, moment) = (stock?, moment?);
+        let (mut snapshot, reading) = (snapshot?, reading?);
         let shown = options
             .page
-            .of(chosen(args, &stock.inventory.hosts)?)
+            .select(select_nodes(args, &snapshot.inventory.hosts)?)
             .into_iter()
             .filter(|host| host.has_gpus());
-        let moment = cells
-            .or_exporters(moment, shown.map(|host| host.name().to_owned()).collect())
+        let reading = metrics
+            .or_read_exporters(reading, shown.map(|host| host.name().to_owned()).collect())
             .await;
-        let coverage = cells
-            .measure(&mut stock, moment.as_ref())
+        let coverage = metrics
+            .measure(&mut snapshot, reading.as_ref())
             .as_ref()
             .map(Coverage::from);
         // The health of published nodes is unknown, so they cannot be filtered by it.
-        let stock = if args.status.is_some() {
-            stock.listed()?
+        let snapshot = if args.status.is_some() {
+            snapshot.listed()?
         } else {
-            stock
+            snapshot
         };
-        if round.first {
-            warn_of(&stock, context);
+        if refresh.first {
+            warn_of_missing_rights(&snapshot, context);
             args.names
                 .iter()
-                .try_for_each(|name| lookup::node(&stock, name).map(|_| ()))?;
+                .try_for_each(|name| lookup::node(&snapshot, name).map(|_| ()))?;
         }
-        let found = chosen(args, &stock.inventory.hosts)?;
-        let total = found.len();
-        let found = options.page.of(found);
+        let selected = select_nodes(args, &snapshot.inventory.hosts)?;
+        let total = selected.len();
+        let selected = options.page.select(selected);
         let listing = match key {
-            Some(key) => labels_listing(&found, key, total, &options, context),
-            None => nodes_listing(args, &found, (total, coverage), &options, context),
+            Some(key) => labels_listing(&selected, key, total, &options, context),
+            None => nodes_listing(args, &selected, (total, coverage), &options, context),
         };
         Ok(listing.none("no nodes found"))
     })
@@ -101,27 +104,27 @@ fn quantities(args: &GetNodes, format: Format) -> &'static [Quantity] {
     match format {
         // `-o name` shows no metrics.
         Format::Name => &[],
-        _ if args.gpu_detail => &OF_DEVICES,
-        _ => &OF_NODES,
+        _ if args.gpu_detail => &DEVICE_QUANTITIES,
+        _ => &NODE_QUANTITIES,
     }
 }
 
 /// Lists nodes with one label.
 fn labels_listing(
-    found: &[&NodeUsage],
+    selected: &[&NodeUsage],
     key: &str,
     total: usize,
     options: &ListOptions,
     context: &Context,
 ) -> Listing {
-    let hosts: Vec<&NodeDetails> = found.iter().map(|host| &host.details).collect();
+    let hosts: Vec<&NodeDetails> = selected.iter().map(|host| &host.details).collect();
     let look = context.terminal.look();
     let table = |format, headers| labels::of_nodes_table(&hosts, key, format, headers, look);
     Listing::new(
         options,
         &labels::of_nodes(&hosts, key, total),
         "items",
-        nodes::names(found),
+        nodes::names(selected),
         table,
     )
 }
@@ -129,26 +132,26 @@ fn labels_listing(
 /// Lists nodes with their GPUs. The total counts the nodes of all pages.
 fn nodes_listing(
     args: &GetNodes,
-    found: &[&NodeUsage],
+    selected: &[&NodeUsage],
     (total, coverage): (usize, Option<Coverage>),
     options: &ListOptions,
     context: &Context,
 ) -> Listing {
-    let (names, look) = (nodes::names(found), context.terminal.look());
+    let (names, look) = (nodes::names(selected), context.terminal.look());
     if args.gpu_detail {
-        let table = |format, headers| node_table::detail_table(found, format, headers, look);
-        let document = nodes::details(found, total, coverage);
+        let table = |format, headers| node_table::detail_table(selected, format, headers, look);
+        let document = nodes::details(selected, total, coverage);
         return Listing::new(options, &document, "items", names, table);
     }
     let table = |format, headers| {
         let footer = if context.terminal.out_is_terminal() && format != Format::Csv {
-            node_table::footer(found)
+            node_table::footer(selected)
         } else {
             String::new()
         };
-        node_table::table(found, format, headers, look, context.now()) + &footer
+        node_table::table(selected, format, headers, look, context.now()) + &footer
     };
-    let document = nodes::list(found, total, coverage);
+    let document = nodes::list(selected, total, coverage);
     Listing::new(options, &document, "items", names, table)
 }
 
@@ -159,12 +162,12 @@ fn is_key(text: &str) -> bool {
 }
 
 /// Filters and sorts the nodes.
-fn chosen<'h>(args: &GetNodes, hosts: &'h [NodeUsage]) -> Result<Vec<&'h NodeUsage>, Error> {
-    let kind = match args.gpu_type.as_deref().filter(|text| !is_key(text)) {
+fn select_nodes<'h>(args: &GetNodes, hosts: &'h [NodeUsage]) -> Result<Vec<&'h NodeUsage>, Error> {
+    let gpu_type = match args.gpu_type.as_deref().filter(|text| !is_key(text)) {
         None => None,
         Some(text) => {
-            let kind = GpuType::parse(text);
-            Some(kind.ok_or_else(|| {
+            let gpu_type = GpuType::parse(text);
+            Some(gpu_type.ok_or_else(|| {
                 Error::usage(format!("`{text}` is not a known GPU type")).hint("such as a100-80g")
             })?)
         }
@@ -172,8 +175,12 @@ fn chosen<'h>(args: &GetNodes, hosts: &'h [NodeUsage]) -> Result<Vec<&'h NodeUsa
     let status = NodeHealth::ALL
         .into_iter()
         .find(|health| Some(health.word()) == args.status.as_deref());
-    let typed = |host: &NodeUsage, kind: &GpuType| host.kinds().iter().any(|own| own.matches(kind));
-    let mut found: Vec<&NodeUsage> = hosts
+    let has_type = |host: &NodeUsage, gpu_type: &GpuType| {
+        host.kinds()
+            .iter()
+            .any(|node_type| node_type.matches(gpu_type))
+    };
+    let mut selected: Vec<&NodeUsage> = hosts
         .iter()
         .filter(|host| args.names.is_empty() || args.names.iter().any(|name| name == host.name()))
         .filter(|host| {
@@ -187,17 +194,21 @@ fn chosen<'h>(args: &GetNodes, hosts: &'h [NodeUsage]) -> Result<Vec<&'h NodeUsa
                 .is_none_or(|pool| host.details.node.pool() == Some(pool))
         })
         .filter(|host| status.is_none_or(|status| host.health == status))
-        .filter(|host| kind.as_ref().is_none_or(|kind| typed(host, kind)))
+        .filter(|host| {
+            gpu_type
+                .as_ref()
+                .is_none_or(|gpu_type| has_type(host, gpu_type))
+        })
         .collect();
     match args.list.sort_by {
         None | Some(NodeSortKey::Name) => {}
-        Some(NodeSortKey::Status) => found.sort_by_key(|host| host.health),
-        Some(NodeSortKey::Gpus) => found.sort_by_key(|host| std::cmp::Reverse(host.gpus.total)),
-        Some(NodeSortKey::Free) => found.sort_by_key(|host| std::cmp::Reverse(host.gpus.free())),
-        Some(NodeSortKey::Type) => found.sort_by_key(|host| host.gpu_type()),
+        Some(NodeSortKey::Status) => selected.sort_by_key(|host| host.health),
+        Some(NodeSortKey::Gpus) => selected.sort_by_key(|host| std::cmp::Reverse(host.gpus.total)),
+        Some(NodeSortKey::Free) => selected.sort_by_key(|host| std::cmp::Reverse(host.gpus.free())),
+        Some(NodeSortKey::Type) => selected.sort_by_key(|host| host.gpu_type()),
         Some(NodeSortKey::Age) => {
-            found.sort_by_key(|host| std::cmp::Reverse(host.details.created_at));
+            selected.sort_by_key(|host| std::cmp::Reverse(host.details.created_at));
         }
     }
-    Ok(found)
+    Ok(selected)
 }

@@ -21,15 +21,16 @@ pub(crate) async fn run(args: &LabelNode, context: &Context) -> Result<ExitCode,
     let format: Format = args.output.into();
     context.terminal.set_format(format);
     let (last, nodes) = args.words.split_last().expect("clap demands two words");
-    let (key, value) = wanted(last, args)?;
+    let (key, value) = parse_label(last, args)?;
     for node in nodes {
-        crate::cli::args::value::object_name(node)
-            .map_err(|why| Error::usage(format!("`{node}` is not a valid node name: {why}")))?;
+        crate::cli::args::value::object_name(node).map_err(|reason| {
+            Error::usage(format!("`{node}` is not a valid node name: {reason}"))
+        })?;
     }
     let connection = context.connect().await?;
     let (mut done, mut failed) = (Vec::new(), Vec::new());
     for node in nodes {
-        match one(&connection, node, key, value, args.overwrite).await {
+        match set_node_label(&connection, node, key, value, args.overwrite).await {
             Ok(message) => {
                 if !format.is_document() {
                     context.terminal.print(&format!("{node}: {message}\n"))?;
@@ -78,7 +79,7 @@ pub(crate) async fn run(args: &LabelNode, context: &Context) -> Result<ExitCode,
 }
 
 /// Parses the key, and the value to set. Invalid labels are rejected before anything is written.
-fn wanted<'a>(word: &'a str, args: &LabelNode) -> Result<(&'a str, Option<&'a str>), Error> {
+fn parse_label<'a>(word: &'a str, args: &LabelNode) -> Result<(&'a str, Option<&'a str>), Error> {
     let (key, value) = word
         .split_once('=')
         .map_or((word, None), |(key, value)| (key, Some(value)));
@@ -109,7 +110,7 @@ fn wanted<'a>(word: &'a str, args: &LabelNode) -> Result<(&'a str, Option<&'a st
     }
     let prefix = key.split_once('/').map_or("", |(prefix, _)| prefix);
     // Kubernetes reserves these prefixes for its own components.
-    let own = prefix.ends_with("kubernetes.io") || prefix.ends_with("k8s.io");
+    let is_reserved = prefix.ends_with("kubernetes.io") || prefix.ends_with("k8s.io");
     if key == POOL_LABEL && !args.force {
         let error = Error::new(
             ErrorName::ProtectedLabel,
@@ -119,7 +120,7 @@ fn wanted<'a>(word: &'a str, args: &LabelNode) -> Result<(&'a str, Option<&'a st
             "`gpuctl add node NODE --pool POOL`, `gpuctl remove node NODE --pool POOL`, or --force",
         ));
     }
-    if own && !args.force {
+    if is_reserved && !args.force {
         let error = Error::new(
             ErrorName::ProtectedLabel,
             format!("`{key}` belongs to Kubernetes"),
@@ -129,19 +130,23 @@ fn wanted<'a>(word: &'a str, args: &LabelNode) -> Result<(&'a str, Option<&'a st
     Ok((key, value))
 }
 
-async fn one(
+async fn set_node_label(
     connection: &Connection,
     node: &str,
     key: &str,
     value: Option<&str>,
     overwrite: bool,
 ) -> Result<String, Error> {
-    let over = if overwrite || value.is_none() {
+    let overwrite_mode = if overwrite || value.is_none() {
         LabelOverwrite::Anything
     } else {
         LabelOverwrite::Only(None)
     };
-    match connection.nodes().set_label(node, key, value, over).await? {
+    match connection
+        .nodes()
+        .set_label(node, key, value, overwrite_mode)
+        .await?
+    {
         Labelling::Done if value.is_none() => Ok(format!("{key} removed")),
         Labelling::Done => Ok(format!("{key}={} set", value.unwrap_or_default())),
         Labelling::Unchanged => Ok(format!(
@@ -153,11 +158,11 @@ async fn one(
             ErrorName::LabelNotFound,
             format!("node `{node}` has no label `{key}`"),
         )),
-        Labelling::Conflict(there) => {
-            let there = there.unwrap_or_default();
+        Labelling::Conflict(current) => {
+            let current = current.unwrap_or_default();
             let error = Error::new(
                 ErrorName::LabelConflict,
-                format!("node `{node}` already has {key}={there}"),
+                format!("node `{node}` already has {key}={current}"),
             );
             Err(error.hint("--overwrite replaces it"))
         }

@@ -9,10 +9,10 @@ use crate::cli::args::list::PAGE_SIZE;
 use crate::cli::nodes::labels::{LabelSortKey, NodeLabels};
 use crate::context::Context;
 use crate::lookup;
-use crate::observe::kept::KeptAnswer;
-use crate::observe::list::{self, ListOptions, Round};
+use crate::observe::cached_response::CachedResponse;
+use crate::observe::list::{self, ListOptions, Refresh};
 use crate::observe::rows::{ListRow, listing};
-use crate::observe::watch::METRICS_STEP;
+use crate::observe::watch::METRICS_INTERVAL;
 use gpuctl_cluster::Connection;
 use gpuctl_core::error::{Error, ErrorName};
 use gpuctl_core::model::NodeDetails;
@@ -26,10 +26,10 @@ pub(crate) async fn run(args: &NodeLabels, context: &Context) -> Result<ExitCode
     context.terminal.set_format(format);
     let connection = context.connect().await?;
     if args.node.is_none() && !args.all {
-        return types(&options, &connection, context).await;
+        return list_types(&options, &connection, context).await;
     }
     let Some(name) = &args.node else {
-        return every_node(args, &options, &connection, context).await;
+        return list_all_nodes(args, &options, &connection, context).await;
     };
     let Some((host, _)) = connection.inventory().host(name).await? else {
         return Err(lookup::missing_node(name, &[]));
@@ -48,25 +48,28 @@ pub(crate) async fn run(args: &NodeLabels, context: &Context) -> Result<ExitCode
 }
 
 /// Lists the labels of all nodes.
-async fn every_node(
+async fn list_all_nodes(
     args: &NodeLabels,
     options: &ListOptions,
     connection: &Connection,
     context: &Context,
 ) -> Result<ExitCode, Error> {
-    let kept = KeptAnswer::new(options.watch);
-    let mut bell = connection.watch_nodes(METRICS_STEP);
-    let pause = async || bell.changed(None).await;
-    list::run_after(options, context, pause, async |round: Round<'_>| {
-        let stock = kept
-            .or(round.fresh, round.ask(|| connection.inventory().snapshot()))
+    let cache = CachedResponse::new(options.watch);
+    let mut notifications = connection.watch_nodes(METRICS_INTERVAL);
+    let pause = async || notifications.changed(None).await;
+    list::run_after(options, context, pause, async |refresh: Refresh<'_>| {
+        let snapshot = cache
+            .get_or_read(
+                refresh.fresh,
+                refresh.ask(|| connection.inventory().snapshot()),
+            )
             .await?;
-        if stock.unreadable.contains(&"nodes") && round.first {
+        if snapshot.unreadable.contains(&"nodes") && refresh.first {
             context
                 .terminal
                 .lack("you may not list nodes: only published labels are shown");
         }
-        let hosts = stock.inventory.hosts.iter();
+        let hosts = snapshot.inventory.hosts.iter();
         let hosts: Vec<&NodeDetails> = hosts.map(|host| &host.details).collect();
         Ok(listing(hosts, args.list.sort_by, (), options, context))
     })
@@ -74,24 +77,27 @@ async fn every_node(
 }
 
 /// Lists the values of `resources.gpu-type` that this cluster supports.
-async fn types(
+async fn list_types(
     options: &ListOptions,
     connection: &Connection,
     context: &Context,
 ) -> Result<ExitCode, Error> {
-    let kept = KeptAnswer::new(options.watch);
-    let mut bell = connection.watch_nodes(METRICS_STEP);
-    let pause = async || bell.changed(None).await;
-    list::run_after(options, context, pause, async |round: Round<'_>| {
-        let stock = kept
-            .or(round.fresh, round.ask(|| connection.inventory().snapshot()))
+    let cache = CachedResponse::new(options.watch);
+    let mut notifications = connection.watch_nodes(METRICS_INTERVAL);
+    let pause = async || notifications.changed(None).await;
+    list::run_after(options, context, pause, async |refresh: Refresh<'_>| {
+        let snapshot = cache
+            .get_or_read(
+                refresh.fresh,
+                refresh.ask(|| connection.inventory().snapshot()),
+            )
             .await?;
-        if stock.unreadable.contains(&"nodes") && round.first {
+        if snapshot.unreadable.contains(&"nodes") && refresh.first {
             context
                 .terminal
                 .lack("you may not list nodes: only published ones are counted");
         }
-        let items = gpu_types::items(&stock.inventory.hosts);
+        let items = gpu_types::items(&snapshot.inventory.hosts);
         Ok(listing(items, None, (), options, context))
     })
     .await
@@ -109,7 +115,7 @@ impl ListRow for &NodeDetails {
                 rows.sort_by_key(|host| host.node.pool().map(ToOwned::to_owned));
             }
             Some(LabelSortKey::Type) => {
-                rows.sort_by_key(|host| host.node.gpu_type().map(|kind| kind.to_string()));
+                rows.sort_by_key(|host| host.node.gpu_type().map(|gpu_type| gpu_type.to_string()));
             }
         }
     }

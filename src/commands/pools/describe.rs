@@ -6,10 +6,10 @@ use futures::future::join;
 
 use crate::cli::pools::describe::DescribePool;
 use crate::context::Context;
-use crate::deploy::pools::missing;
-use crate::observe::live::OF_NODES;
+use crate::deploy::pools::pool_not_found;
+use crate::observe::live::NODE_QUANTITIES;
 use crate::observe::optional_metrics::OptionalMetrics;
-use crate::observe::pools::{look, warn_of};
+use crate::observe::pools::{read_pools, warn_of_missing_rights};
 use gpuctl_core::error::Error;
 use gpuctl_view::document;
 use gpuctl_view::nodes::pool_description;
@@ -17,14 +17,18 @@ use gpuctl_view::nodes::pool_description;
 pub(crate) async fn run(args: &DescribePool, context: &Context) -> Result<ExitCode, Error> {
     context.terminal.set_format(args.output.into());
     let connection = context.connect().await?;
-    let cells = OptionalMetrics::new(context, &connection);
-    let (seen, moment) = join(look(&connection, Some(&args.name)), cells.now(&OF_NODES)).await;
-    let (mut seen, moment) = (seen?, moment?);
-    seen.measure(&cells, moment.as_ref());
-    let Some(pool) = seen.pools.pop() else {
-        return Err(missing(&args.name, &seen.stock.inventory, &connection).await);
+    let metrics = OptionalMetrics::new(context, &connection);
+    let (snapshot, reading) = join(
+        read_pools(&connection, Some(&args.name)),
+        metrics.now(&NODE_QUANTITIES),
+    )
+    .await;
+    let (mut snapshot, reading) = (snapshot?, reading?);
+    snapshot.measure(&metrics, reading.as_ref());
+    let Some(pool) = snapshot.pools.pop() else {
+        return Err(pool_not_found(&args.name, &snapshot.snapshot.inventory, &connection).await);
     };
-    warn_of(&seen, context);
+    warn_of_missing_rights(&snapshot, context);
     let text = document(args.output.into(), &pool_description::document(&pool));
     context
         .terminal

@@ -9,14 +9,14 @@ use serde::Serialize;
 use crate::cli::args::list::PAGE_SIZE;
 use crate::cli::pools::get::{GetPools, PoolSortKey};
 use crate::context::Context;
-use crate::deploy::pools::missing;
-use crate::observe::kept::KeptAnswer;
-use crate::observe::list::{self, Round};
-use crate::observe::live::OF_NODES;
+use crate::deploy::pools::pool_not_found;
+use crate::observe::cached_response::CachedResponse;
+use crate::observe::list::{self, Refresh};
+use crate::observe::live::NODE_QUANTITIES;
 use crate::observe::optional_metrics::OptionalMetrics;
-use crate::observe::pools::{look, warn_of};
+use crate::observe::pools::{read_pools, warn_of_missing_rights};
 use crate::observe::rows::{ListRow, listing};
-use crate::observe::watch::METRICS_STEP;
+use crate::observe::watch::METRICS_INTERVAL;
 use gpuctl_core::error::Error;
 use gpuctl_view::Format;
 use gpuctl_view::format::coverage::Coverage;
@@ -27,32 +27,32 @@ pub(crate) async fn run(args: &GetPools, context: &Context) -> Result<ExitCode, 
     let options = args.list.options(PAGE_SIZE);
     context.terminal.set_format(options.format);
     let connection = context.connect().await?;
-    let cells = OptionalMetrics::new(context, &connection);
-    let kept = KeptAnswer::new(options.watch);
-    let mut bell = connection.watch_nodes(METRICS_STEP);
-    let pause = async || bell.changed(None).await;
-    list::run_after(&options, context, pause, async |round: Round<'_>| {
-        let (seen, moment) = join(
-            kept.or(round.fresh, round.ask(|| look(&connection, None))),
-            cells.now(&OF_NODES),
+    let metrics = OptionalMetrics::new(context, &connection);
+    let cache = CachedResponse::new(options.watch);
+    let mut notifications = connection.watch_nodes(METRICS_INTERVAL);
+    let pause = async || notifications.changed(None).await;
+    list::run_after(&options, context, pause, async |refresh: Refresh<'_>| {
+        let (snapshot, reading) = join(
+            cache.get_or_read(refresh.fresh, refresh.ask(|| read_pools(&connection, None))),
+            metrics.now(&NODE_QUANTITIES),
         )
         .await;
-        let (mut seen, moment) = (seen?, moment?);
-        let coverage = seen.measure(&cells, moment.as_ref());
-        if round.first {
-            warn_of(&seen, context);
+        let (mut snapshot, reading) = (snapshot?, reading?);
+        let coverage = snapshot.measure(&metrics, reading.as_ref());
+        if refresh.first {
+            warn_of_missing_rights(&snapshot, context);
         }
         if let Some(name) = args
             .names
             .iter()
-            .find(|name| round.first && !seen.pools.iter().any(|pool| pool.name == **name))
+            .find(|name| refresh.first && !snapshot.pools.iter().any(|pool| pool.name == **name))
         {
-            return Err(missing(name, &seen.stock.inventory, &connection).await);
+            return Err(pool_not_found(name, &snapshot.snapshot.inventory, &connection).await);
         }
-        let mut found = seen.pools;
-        found.retain(|pool| args.names.is_empty() || args.names.contains(&pool.name));
+        let mut selected = snapshot.pools;
+        selected.retain(|pool| args.names.is_empty() || args.names.contains(&pool.name));
         let key = args.list.sort_by;
-        Ok(listing(found, key, coverage, &options, context))
+        Ok(listing(selected, key, coverage, &options, context))
     })
     .await
 }

@@ -6,8 +6,10 @@ use std::process::ExitCode;
 use crate::cli::pools::nodes::PoolNodes;
 use crate::context::Context;
 use crate::deploy::events::Reporter;
-use crate::deploy::pool_labels::{self, find, fits, leave_other, set_label, taken_over};
-use crate::deploy::pool_taints::{self, TaintChange, taken_by};
+use crate::deploy::pool_labels::{
+    self, check_node, find_node, labels_for_pool, leave_previous_pool, set_label,
+};
+use crate::deploy::pool_taints::{self, TaintChange, exclusive_pool};
 use crate::deploy::pools;
 use crate::lookup;
 use crate::show::reporter::TerminalReporter;
@@ -30,18 +32,23 @@ async fn change(args: &PoolNodes, adding: bool, context: &Context) -> Result<Exi
     let format: Format = args.output.into();
     context.terminal.set_format(format);
     let connection = context.connect().await?;
-    let stock = connection.inventory().snapshot().await?.listed()?;
+    let snapshot = connection.inventory().snapshot().await?.listed()?;
     let reporter = TerminalReporter::new(&context.terminal, format);
-    let definition = definition(args, adding, &stock.inventory, &connection, &reporter).await?;
+    let definition = definition(args, adding, &snapshot.inventory, &connection, &reporter).await?;
     let (mut done, mut failed) = (Vec::new(), Vec::new());
     for node in &args.nodes {
-        let result = match find(&stock.inventory, node) {
+        let result = match find_node(&snapshot.inventory, node) {
             None => {
-                let names: Vec<&str> = stock.inventory.hosts.iter().map(NodeUsage::name).collect();
+                let names: Vec<&str> = snapshot
+                    .inventory
+                    .hosts
+                    .iter()
+                    .map(NodeUsage::name)
+                    .collect();
                 Err(lookup::missing_node(node, &names))
             }
-            Some(host) if adding => put_in(&connection, host, &definition, args.force).await,
-            Some(host) => take_out(&connection, host, &args.pool, &reporter).await,
+            Some(host) if adding => add_node(&connection, host, &definition, args.force).await,
+            Some(host) => remove_node(&connection, host, &args.pool, &reporter).await,
         };
         match result {
             Ok(()) => {
@@ -87,18 +94,18 @@ async fn definition(
     connection: &Connection,
     reporter: &dyn Reporter,
 ) -> Result<PoolDefinition, Error> {
-    if let Some(known) = connection.pools().get(&args.pool).await? {
-        return Ok(known.pool);
+    if let Some(stored) = connection.pools().get(&args.pool).await? {
+        return Ok(stored.pool);
     }
     if !inventory.pools().contains(args.pool.as_str()) {
-        return Err(pools::missing(&args.pool, inventory, connection).await);
+        return Err(pools::pool_not_found(&args.pool, inventory, connection).await);
     }
     let definition = PoolDefinition {
         name: args.pool.clone(),
         ..PoolDefinition::default()
     };
     if adding {
-        pools::tell_home(
+        pools::report_namespace_access(
             connection.pools().ensure_home(false).await?,
             false,
             reporter,
@@ -108,16 +115,16 @@ async fn definition(
     Ok(definition)
 }
 
-async fn put_in(
+async fn add_node(
     connection: &Connection,
     host: &NodeUsage,
     pool: &PoolDefinition,
     force: bool,
 ) -> Result<(), Error> {
-    fits(host, pool, None, force)?;
-    let (node, set) = (
+    check_node(host, pool, None, force)?;
+    let (node, labels) = (
         host.name().to_owned(),
-        taken_over(connection, host, &pool.name).await?,
+        labels_for_pool(connection, host, &pool.name).await?,
     );
     // Record the labels first: a label without a record would remain after the pool is deleted.
     connection
@@ -126,25 +133,25 @@ async fn put_in(
             pool.labels
                 .entry(node.clone())
                 .or_default()
-                .extend(set.clone());
+                .extend(labels.clone());
         })
         .await?;
-    let over = if force {
+    let overwrite = if force {
         LabelOverwrite::Anything
     } else {
         LabelOverwrite::Only(host.details.node.pool())
     };
-    if let Err(error) = set_label(connection, &node, POOL_LABEL, &pool.name, over).await {
+    if let Err(error) = set_label(connection, &node, POOL_LABEL, &pool.name, overwrite).await {
         // Remove the record again, because the label was not set.
-        let wanted = PoolDefinition {
-            labels: [(node, set)].into(),
+        let with_labels = PoolDefinition {
+            labels: [(node, labels)].into(),
             ..PoolDefinition::default()
         };
         return Err(
             match connection
                 .pools()
-                .change(&pool.name, |known| {
-                    *known = known.changed_back(&wanted, pool);
+                .change(&pool.name, |stored| {
+                    *stored = stored.changed_back(&with_labels, pool);
                 })
                 .await
             {
@@ -154,50 +161,50 @@ async fn put_in(
         );
     }
     // Replace the taint of the previous pool by that of the new one.
-    let before = taken_by(&host.details.node).map(ToOwned::to_owned);
+    let current = exclusive_pool(&host.details.node).map(ToOwned::to_owned);
     let taint = TaintChange {
         node: host.name().to_owned(),
-        wanted: pool.exclusive.then(|| pool.name.clone()),
-        before,
+        desired: pool.exclusive.then(|| pool.name.clone()),
+        current,
     };
-    leave_other(connection, host, &pool.name).await?;
-    if taint.wanted == taint.before {
+    leave_previous_pool(connection, host, &pool.name).await?;
+    if taint.desired == taint.current {
         Ok(())
     } else {
         pool_taints::write(connection, &taint, false).await
     }
 }
 
-async fn take_out(
+async fn remove_node(
     connection: &Connection,
     host: &NodeUsage,
     pool: &str,
     reporter: &dyn Reporter,
 ) -> Result<(), Error> {
     let node = host.name();
-    let mut set = connection
+    let mut labels = connection
         .pools()
         .get(pool)
         .await?
-        .and_then(|mut known| known.pool.labels.remove(node))
+        .and_then(|mut stored| stored.pool.labels.remove(node))
         .unwrap_or_default();
     // A node that is only recorded in the pool is the result of an interrupted removal, which is
     // completed here.
-    if host.details.node.pool() != Some(pool) && set.is_empty() {
-        let place = host
+    if host.details.node.pool() != Some(pool) && labels.is_empty() {
+        let location = host
             .details
             .node
             .pool()
-            .map_or_else(|| "no pool".to_owned(), |other| format!("pool `{other}`"));
+            .map_or_else(|| "no pool".to_owned(), |pool| format!("pool `{pool}`"));
         return Err(Error::new(
             ErrorName::NotInPool,
-            format!("node `{node}` is in {place}"),
+            format!("node `{node}` is in {location}"),
         ));
     }
-    if taken_by(&host.details.node) == Some(pool) {
+    if exclusive_pool(&host.details.node) == Some(pool) {
         pool_taints::leave(connection, node, pool).await?;
     }
-    set.insert(
+    labels.insert(
         POOL_LABEL.to_owned(),
         Noted {
             value: pool.to_owned(),
@@ -209,7 +216,7 @@ async fn take_out(
         reporter,
         pool,
         &host.details.node,
-        &set,
+        &labels,
         &mut BTreeSet::new(),
     )
     .await?;

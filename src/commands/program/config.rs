@@ -26,13 +26,13 @@ pub(crate) async fn view(args: &View, context: &Context) -> Result<ExitCode, Err
         .for_each(|unknown| context.terminal.warn(unknown));
     let file = config.file.path().map(|path| path.display().to_string());
     // Warn about invalid settings, but still print the others.
-    let wrong = Cell::new(false);
-    let setting = |key: &'static SettingKey| {
+    let has_error = Cell::new(false);
+    let to_setting = |key: &'static SettingKey| {
         let (value, origin) = match context.flag(key.name) {
             Some(value) => (value, Origin::Flag),
-            None => config.find(key).unwrap_or_else(|told| {
-                context.terminal.warn(&told.to_string());
-                wrong.set(true);
+            None => config.find(key).unwrap_or_else(|error| {
+                context.terminal.warn(&error.to_string());
+                has_error.set(true);
                 (Value::Null, Origin::Default)
             }),
         };
@@ -53,7 +53,7 @@ pub(crate) async fn view(args: &View, context: &Context) -> Result<ExitCode, Err
             secret,
         }
     };
-    let settings: Vec<Setting> = KEYS.iter().map(setting).collect();
+    let settings: Vec<Setting> = KEYS.iter().map(to_setting).collect();
     let document = document(format, &view::nested(&settings, args.show_origin));
     let text = document.unwrap_or_else(|| match args.show_origin {
         true => view::table(&settings, format, context.terminal.look()),
@@ -61,15 +61,15 @@ pub(crate) async fn view(args: &View, context: &Context) -> Result<ExitCode, Err
     });
     context.terminal.print(&text)?;
     if file.is_none() {
-        let place = usual().map_or_else(
+        let location = usual().map_or_else(
             || "(no config folder found)".to_owned(),
             |path| format!("at {}", path.display()),
         );
         context.terminal.hint(&format!(
-            "no config file exists {place}: gpuctl config set KEY VALUE creates one"
+            "no config file exists {location}: gpuctl config set KEY VALUE creates one"
         ));
     }
-    Ok(if wrong.get() {
+    Ok(if has_error.get() {
         ExitCode::from(ErrorKind::Usage.exit_code())
     } else {
         ExitCode::SUCCESS
@@ -81,7 +81,7 @@ pub(crate) async fn write(args: &Set, context: &Context) -> Result<ExitCode, Err
     let Some(key) = SettingKey::find(&args.key) else {
         let error = Error::usage(format!("`{}` is not a setting", args.key));
         return Err(match nearest(&args.key, KEYS.iter().map(|key| key.name)) {
-            Some(near) => error.hint(format!("did you mean `{near}`?")),
+            Some(suggestion) => error.hint(format!("did you mean `{suggestion}`?")),
             None => error.hint("gpuctl config view lists them"),
         });
     };
@@ -91,7 +91,7 @@ pub(crate) async fn write(args: &Set, context: &Context) -> Result<ExitCode, Err
             key.name
         )));
     }
-    let value = parsed(key, &args.value)?;
+    let value = parse_value(key, &args.value)?;
     let path = set(context.config_file(), key, &value).map_err(Error::usage)?;
     let (_, origin) = context.config()?.find(key).map_err(Error::usage)?;
     let setting = Setting {
@@ -125,26 +125,26 @@ pub(crate) async fn write(args: &Set, context: &Context) -> Result<ExitCode, Err
 }
 
 /// Parses the value of a setting; `-` reads it from stdin.
-fn parsed(key: &SettingKey, value: &str) -> Result<Value, Error> {
-    let typed = if value == "-" {
+fn parse_value(key: &SettingKey, value: &str) -> Result<Value, Error> {
+    let text = if value == "-" {
         stdin()?
     } else {
         value.to_owned()
     };
     // An empty value counts as not set, so it resets the setting.
-    let value = if typed.is_empty() {
+    let value = if text.is_empty() {
         Some(Value::String(String::new()))
     } else {
-        key.kind.parse(&typed)
+        key.kind.parse(&text)
     };
     value.ok_or_else(|| {
-        let shown = if key.secret {
+        let shown_value = if key.secret {
             String::new()
         } else {
-            format!("`{typed}` ")
+            format!("`{text}` ")
         };
         Error::usage(format!(
-            "{shown}is not valid for `{}`: expected {}",
+            "{shown_value}is not valid for `{}`: expected {}",
             key.name,
             key.kind.wants()
         ))
@@ -152,7 +152,7 @@ fn parsed(key: &SettingKey, value: &str) -> Result<Value, Error> {
 }
 
 fn stdin() -> Result<String, Error> {
-    let text = String::from_utf8(inputs::bytes("-")?);
+    let text = String::from_utf8(inputs::read_bytes("-")?);
     Ok(text
         .map_err(|_| Error::usage("stdin is not text"))?
         .trim()

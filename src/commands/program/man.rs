@@ -38,11 +38,15 @@ fn add(
         format!("{name}.1"),
         String::from_utf8_lossy(&text).into_owned(),
     ));
-    for sub in command
+    for subcommand in command
         .get_subcommands()
-        .filter(|sub| !sub.is_hide_set() && sub.get_name() != "help")
+        .filter(|subcommand| !subcommand.is_hide_set() && subcommand.get_name() != "help")
     {
-        add(&format!("{name}-{}", sub.get_name()), sub, pages)?;
+        add(
+            &format!("{name}-{}", subcommand.get_name()),
+            subcommand,
+            pages,
+        )?;
     }
     Ok(())
 }
@@ -64,17 +68,17 @@ fn exit_codes() -> Roff {
 }
 
 pub(crate) async fn run(args: &Man, context: &Context) -> Result<ExitCode, Error> {
-    let failed = |error: std::io::Error| {
+    let write_error = |error: std::io::Error| {
         Error::new(ErrorName::ManFailed, "cannot write the manual pages").cause(error.to_string())
     };
-    let pages = pages().map_err(failed)?;
+    let pages = pages().map_err(write_error)?;
     match &args.dir {
         None => context.terminal.print(&pages[0].1)?,
         Some(dir) => {
             for (name, text) in &pages {
-                let written =
+                let result =
                     files::replace(&dir.join(name), text.as_bytes(), files::Purpose::Public);
-                written.map_err(|error| Error::new(ErrorName::ManFailed, error))?;
+                result.map_err(|error| Error::new(ErrorName::ManFailed, error))?;
             }
             context.terminal.note(&format!(
                 "{} pages written to {}",

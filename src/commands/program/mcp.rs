@@ -10,11 +10,11 @@ use gpuctl_cluster::{Connection, ReadOnly};
 use gpuctl_core::error::{Error, ErrorName};
 
 pub(crate) async fn run(args: &Mcp, context: &Context) -> Result<ExitCode, Error> {
-    if let Some(by) = context
+    if let Some(read_only) = context
         .read_only()
         .filter(|_| !args.allow_writes.is_empty())
     {
-        return Err(contradiction(by));
+        return Err(contradiction_error(read_only));
     }
     // Without this note, someone who starts the command by hand would see nothing happen.
     if context.terminal.in_is_terminal() {
@@ -46,20 +46,20 @@ pub(crate) async fn run(args: &Mcp, context: &Context) -> Result<ExitCode, Error
 }
 
 /// Explains why `--allow-writes` conflicts with read-only mode.
-fn contradiction(by: ReadOnly) -> Error {
-    let contradicts = || Error::usage("`--allow-writes` contradicts the read-only mode");
-    match by {
-        ReadOnly::Flag => contradicts().hint("omit one"),
-        ReadOnly::Environment => contradicts()
-            .cause(by)
+fn contradiction_error(read_only: ReadOnly) -> Error {
+    let error = || Error::usage("`--allow-writes` contradicts the read-only mode");
+    match read_only {
+        ReadOnly::Flag => error().hint("omit one"),
+        ReadOnly::Environment => error()
+            .cause(read_only)
             .hint("omit `--allow-writes`, or unset GPUCTL_READ_ONLY"),
-        ReadOnly::File => contradicts()
-            .cause(by)
+        ReadOnly::File => error()
+            .cause(read_only)
             .hint("omit `--allow-writes`, or change this setting with `gpuctl config set`"),
-        ReadOnly::Unclear(why) => {
+        ReadOnly::Unclear(reason) => {
             let error =
                 Error::usage("cannot determine whether the read-only mode allows `--allow-writes`")
-                    .cause(why);
+                    .cause(reason);
             error.hint("`gpuctl config view` shows what is wrong")
         }
     }
@@ -85,14 +85,14 @@ mod tests {
 
     #[test]
     fn a_contradiction_names_its_cause() {
-        let causes = |by| contradiction(by).causes;
+        let causes = |read_only| contradiction_error(read_only).causes;
         assert!(causes(ReadOnly::Flag).is_empty());
         assert_eq!(causes(ReadOnly::Environment), ["GPUCTL_READ_ONLY is set"]);
         assert_eq!(
             causes(ReadOnly::File),
             ["the config file has `safety.read_only`"]
         );
-        let unclear = contradiction(ReadOnly::Unclear("line 3 is not TOML".to_owned()));
+        let unclear = contradiction_error(ReadOnly::Unclear("line 3 is not TOML".to_owned()));
         assert_eq!(unclear.causes, ["line 3 is not TOML"]);
         assert!(
             unclear.message.starts_with("cannot determine whether")

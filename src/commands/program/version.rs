@@ -12,7 +12,7 @@ use gpuctl_view::program::version;
 
 pub(crate) async fn run(args: &VersionArgs, context: &Context) -> Result<ExitCode, Error> {
     context.terminal.set_format(args.output.into());
-    let own_version = env!("CARGO_PKG_VERSION");
+    let gpuctl_version = env!("CARGO_PKG_VERSION");
     // A broken config file must not prevent printing the version.
     let config = context.config().unwrap_or_default();
     let value = |key: &str| {
@@ -32,7 +32,7 @@ pub(crate) async fn run(args: &VersionArgs, context: &Context) -> Result<ExitCod
     let url = url.as_str().map(without_credentials);
     let answer = version::Version {
         service: "gpuctl",
-        version: own_version,
+        version: gpuctl_version,
         features: version::Features {
             ai_analysis: value("ai.enabled"),
             prometheus_metrics: true,
@@ -44,8 +44,8 @@ pub(crate) async fn run(args: &VersionArgs, context: &Context) -> Result<ExitCod
             interval,
         },
     };
-    let text =
-        document(args.output.into(), &answer).unwrap_or_else(|| format!("gpuctl {own_version}\n"));
+    let text = document(args.output.into(), &answer)
+        .unwrap_or_else(|| format!("gpuctl {gpuctl_version}\n"));
     context.terminal.print(&text)?;
     Ok(ExitCode::SUCCESS)
 }

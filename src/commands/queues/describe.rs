@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use crate::cli::queues::describe::DescribeQueue;
 use crate::context::Context;
-use crate::observe::live::{self, OF_JOBS};
+use crate::observe::live::{self, JOB_QUANTITIES};
 use crate::observe::optional_metrics::OptionalMetrics;
 use gpuctl_cluster::JobFilter;
 use gpuctl_core::error::{Error, ErrorKind, ErrorName};
@@ -16,25 +16,25 @@ pub(crate) async fn run(args: &DescribeQueue, context: &Context) -> Result<ExitC
     context.terminal.set_format(args.output.into());
     let connection = context.connect().await?;
     let served = super::served(&connection).await?;
-    let (space, name) = args
+    let (given_namespace, name) = args
         .name
         .split_once('/')
-        .map_or((None, args.name.as_str()), |(space, name)| {
-            (Some(space), name)
+        .map_or((None, args.name.as_str()), |(given_namespace, name)| {
+            (Some(given_namespace), name)
         });
-    let namespace = space.unwrap_or(&connection.namespace);
+    let namespace = given_namespace.unwrap_or(&connection.namespace);
     let (queues, unseen) = connection.queues().list(&served, Some(namespace)).await?;
     for system in unseen {
         context
             .terminal
             .lack(&format!("you may not list queues of {}", system.name()));
     }
-    let queue = named(&queues, space, name, namespace)?;
-    let wanted = JobFilter {
+    let queue = find_queue(&queues, given_namespace, name, namespace)?;
+    let selector = JobFilter {
         namespace: queue.namespace.clone(),
         ..JobFilter::default()
     };
-    let selection = connection.jobs().list(&wanted).await?;
+    let selection = connection.jobs().list(&selector).await?;
     if let Some(unseen) = selection.unseen() {
         context.terminal.lack(&unseen);
     }
@@ -46,11 +46,11 @@ pub(crate) async fn run(args: &DescribeQueue, context: &Context) -> Result<ExitC
     let mut jobs: Vec<(State, Job)> = jobs.filter(|(state, _)| !state.status.is_final()).collect();
     // Running jobs come first, then waiting ones, the oldest first.
     jobs.sort_by_key(|(state, job)| (state.status != Status::Running, job.created_at));
-    let moment = OptionalMetrics::new(context, &connection)
-        .now(&OF_JOBS)
+    let reading = OptionalMetrics::new(context, &connection)
+        .now(&JOB_QUANTITIES)
         .await?;
-    let figures = moment.map(|moment| {
-        let readings = live::of_jobs(&moment, jobs.iter().map(|(_, job)| job));
+    let figures = reading.map(|reading| {
+        let readings = live::job_readings(&reading, jobs.iter().map(|(_, job)| job));
         live::figures_of_all(&readings, jobs.iter().map(|(_, job)| job))
     });
     let text = document(
@@ -64,18 +64,19 @@ pub(crate) async fn run(args: &DescribeQueue, context: &Context) -> Result<ExitC
     Ok(ExitCode::SUCCESS)
 }
 
-/// Finds the only queue of this name. `space` is the namespace that the user gave.
-fn named<'q>(
+/// Finds the only queue of this name. `given_namespace` is the namespace that the user gave.
+fn find_queue<'q>(
     queues: &'q [Queue],
-    space: Option<&str>,
+    given_namespace: Option<&str>,
     name: &str,
     namespace: &str,
 ) -> Result<&'q Queue, Error> {
-    let meant = |queue: &&Queue| {
-        queue.name == name && (space.is_none() || queue.namespace.as_deref() == space)
+    let matches = |queue: &&Queue| {
+        queue.name == name
+            && (given_namespace.is_none() || queue.namespace.as_deref() == given_namespace)
     };
-    let mut found = queues.iter().filter(meant);
-    let Some(queue) = found.next() else {
+    let mut matching = queues.iter().filter(matches);
+    let Some(queue) = matching.next() else {
         let names: Vec<String> = queues.iter().map(queues::name).collect();
         let existing = if names.is_empty() {
             "there are none".to_owned()
@@ -90,11 +91,11 @@ fn named<'q>(
         )
         .hint("gpuctl get queues"));
     };
-    if let Some(other) = found.next() {
+    if let Some(second) = matching.next() {
         let message = format!(
             "queue `{name}` exists in {} and in {}",
             queue.system.name(),
-            other.system.name()
+            second.system.name()
         );
         let error = Error::new(
             ErrorName::reported(ErrorKind::Usage, "QueueAmbiguous"),

@@ -9,11 +9,11 @@ use serde::Serialize;
 use crate::cli::args::list::PAGE_SIZE;
 use crate::cli::queues::get::{GetQueues, QueueSortKey};
 use crate::context::Context;
-use crate::observe::list::{self, Round};
-use crate::observe::live::OF_JOBS;
+use crate::observe::list::{self, Refresh};
+use crate::observe::live::JOB_QUANTITIES;
 use crate::observe::optional_metrics::OptionalMetrics;
 use crate::observe::queues::rows;
-use crate::observe::rows::{ListRow, listing, of_namespaces};
+use crate::observe::rows::{ListRow, listing, read_namespaces};
 use gpuctl_cluster::JobFilter;
 use gpuctl_core::error::Error;
 use gpuctl_core::model::{GpuCount, Percent, Preemption};
@@ -27,66 +27,74 @@ pub(crate) async fn run(args: &GetQueues, context: &Context) -> Result<ExitCode,
     let options = args.list.options(PAGE_SIZE);
     context.terminal.set_format(options.format);
     if args.preemptions {
-        return preempted(args, context).await;
+        return list_preemptions(args, context).await;
     }
     let connection = context.connect().await?;
     let served = super::served(&connection).await?;
-    let named = connection
+    let explicit_namespace = connection
         .namespace_is_explicit
         .then_some(connection.namespace.as_str());
-    let cells = OptionalMetrics::new(context, &connection);
-    list::run(&options, context, async |round: Round<'_>| {
+    let metrics = OptionalMetrics::new(context, &connection);
+    list::run(&options, context, async |refresh: Refresh<'_>| {
         let read =
             async |namespace: Option<&str>| connection.queues().list(&served, namespace).await;
-        let (found, moment) = join(
-            of_namespaces("queues", &connection, &round, context, read),
-            cells.now(&OF_JOBS),
+        let (queues, reading) = join(
+            read_namespaces("queues", &connection, &refresh, context, read),
+            metrics.now(&JOB_QUANTITIES),
         )
         .await;
-        let (found, unseen) = found?;
-        for system in unseen.iter().filter(|_| round.first) {
+        let (queues, unseen) = queues?;
+        for system in unseen.iter().filter(|_| refresh.first) {
             context
                 .terminal
                 .lack(&format!("you may not list queues of {}", system.name()));
         }
-        let rows = rows(&connection, named, found, moment?.as_ref()).await?;
+        let rows = rows(&connection, explicit_namespace, queues, reading?.as_ref()).await?;
         Ok(listing(rows, args.list.sort_by, (), &options, context))
     })
     .await
 }
 
-async fn preempted(args: &GetQueues, context: &Context) -> Result<ExitCode, Error> {
+async fn list_preemptions(args: &GetQueues, context: &Context) -> Result<ExitCode, Error> {
     let options = args.list.options(PAGE_SIZE);
     let connection = context.connect().await?;
-    let named = connection
+    let explicit_namespace = connection
         .namespace_is_explicit
         .then(|| connection.namespace.clone());
-    list::run(&options, context, async |round: Round<'_>| {
-        let wanted = JobFilter {
-            namespace: named.clone(),
+    list::run(&options, context, async |refresh: Refresh<'_>| {
+        let selector = JobFilter {
+            namespace: explicit_namespace.clone(),
             ..JobFilter::default()
         };
-        let selection = round.ask(|| connection.jobs().list(&wanted)).await?;
-        let namespace = named.as_deref().or(selection.narrowed_to.as_deref());
-        if let Some(home) = selection.narrowed_to.as_ref().filter(|_| round.first) {
+        let selection = refresh.ask(|| connection.jobs().list(&selector)).await?;
+        let namespace = explicit_namespace
+            .as_deref()
+            .or(selection.narrowed_to.as_deref());
+        if let Some(shown_namespace) = selection.narrowed_to.as_ref().filter(|_| refresh.first) {
             context.terminal.lack(&format!(
-                "you may not list jobs of all namespaces; only `{home}` is shown"
+                "you may not list jobs of all namespaces; only `{shown_namespace}` is shown"
             ));
         }
-        let found = connection
+        let preemptions = connection
             .queues()
             .preemptions(namespace, &selection.jobs)
             .await?;
-        for what in found.unreadable.iter().filter(|_| round.first) {
+        for resource in preemptions.unreadable.iter().filter(|_| refresh.first) {
             context.terminal.lack(&format!(
-                "you may not list {what}: preemptions recorded there are missing"
+                "you may not list {resource}: preemptions recorded there are missing"
             ));
         }
         let coverage = PreemptionCoverage {
-            workloads: found.workloads,
-            events_since: found.events_since,
+            workloads: preemptions.workloads,
+            events_since: preemptions.events_since,
         };
-        Ok(listing(found.items, None, coverage, &options, context))
+        Ok(listing(
+            preemptions.items,
+            None,
+            coverage,
+            &options,
+            context,
+        ))
     })
     .await
 }

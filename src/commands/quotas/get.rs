@@ -9,7 +9,7 @@ use crate::cli::args::list::PAGE_SIZE;
 use crate::cli::quotas::get::{GetQuotas, QuotaSortKey};
 use crate::context::Context;
 use crate::observe::list;
-use crate::observe::rows::{ListRow, listing, of_namespaces};
+use crate::observe::rows::{ListRow, listing, read_namespaces};
 use gpuctl_core::error::Error;
 use gpuctl_core::model::QuotaUse;
 use gpuctl_view::Format;
@@ -19,10 +19,10 @@ pub(crate) async fn run(args: &GetQuotas, context: &Context) -> Result<ExitCode,
     let options = args.list.options(PAGE_SIZE);
     context.terminal.set_format(options.format);
     let connection = context.connect().await?;
-    list::run(&options, context, async |round| {
+    list::run(&options, context, async |refresh| {
         let read = async |namespace: Option<&str>| connection.quotas().list(namespace).await;
-        let found = of_namespaces("quotas", &connection, &round, context, read).await?;
-        Ok(listing(found, args.list.sort_by, (), &options, context))
+        let quotas = read_namespaces("quotas", &connection, &refresh, context, read).await?;
+        Ok(listing(quotas, args.list.sort_by, (), &options, context))
     })
     .await
 }

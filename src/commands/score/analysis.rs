@@ -9,7 +9,7 @@ use jiff::Timestamp;
 
 use crate::commands::score::settings::Settings;
 use crate::context::Context;
-use crate::observe::live::{self, OF_NODES};
+use crate::observe::live::{self, NODE_QUANTITIES};
 use crate::observe::metrics::{self, StoreUse};
 use crate::observe::nodes;
 use gpuctl_cluster::Connection;
@@ -38,7 +38,7 @@ const QUANTITIES: [Quantity; 8] = [
 ];
 
 /// The default lookback delta of Prometheus in seconds, for which it repeats a value.
-const LONGEST_LOOKBACK: i64 = 300;
+const MAX_LOOKBACK: i64 = 300;
 
 /// Devices with their scores at one time.
 #[derive(Clone, Debug)]
@@ -52,59 +52,61 @@ pub(crate) struct Analysis {
 
 /// Computes for how many seconds a sample remains valid: two intervals of recent scrapes, but at
 /// least two steps.
-fn lookback(counted: &[Series], step: i64) -> i64 {
-    let intervals = counted
+fn lookback(sample_counts: &[Series], step: i64) -> i64 {
+    let intervals = sample_counts
         .iter()
         .filter_map(|series| query::interval(series.last()?.value));
     #[expect(clippy::cast_possible_truncation, reason = "at most five minutes")]
     let scrapes = intervals.fold(0.0, f64::max).ceil() as i64;
-    (2 * scrapes + 1).max(2 * step).min(LONGEST_LOOKBACK)
+    (2 * scrapes + 1).max(2 * step).min(MAX_LOOKBACK)
 }
 
 /// Data of Prometheus about a window.
-struct Measured {
-    moment: devices::ExporterReading,
+struct Measurements {
+    reading: devices::ExporterReading,
     series: Vec<Series>,
     requests: Vec<Series>,
     lookback: i64,
 }
 
 /// Reads the window from Prometheus. Sets `connected` when it has responded.
-async fn measured(
+async fn measure(
     connection: &Connection,
     context: &Context,
-    span: Window,
+    window: Window,
     connected: &Cell<bool>,
-) -> Result<Measured, Error> {
-    let within = context.access.request_timeout;
-    let used = StoreUse::Sums { since: span.start };
-    let prometheus = metrics::find(context, connection, within, used).await?;
-    let counted = query::samples_counted(&query::names(&[Quantity::Utilization]));
-    let (moment, counted) = join(
-        live::read(&prometheus, &OF_NODES, None),
-        prometheus.now(&counted),
+) -> Result<Measurements, Error> {
+    let timeout = context.access.request_timeout;
+    let store_use = StoreUse::Sums {
+        since: window.start,
+    };
+    let prometheus = metrics::find(context, connection, timeout, store_use).await?;
+    let sample_counts = query::samples_counted(&query::names(&[Quantity::Utilization]));
+    let (reading, sample_counts) = join(
+        live::read(&prometheus, &NODE_QUANTITIES, None),
+        prometheus.now(&sample_counts),
     )
     .await;
-    let (moment, lookback) = (moment?, lookback(&counted?, span.step));
+    let (reading, lookback) = (reading?, lookback(&sample_counts?, window.step));
     let recent = query::recent(&QUANTITIES, lookback);
-    let requests = serving::query(span.end - span.start);
+    let requests = serving::query(window.end - window.start);
     let (series, requests) = join(
-        prometheus.range(&recent, span),
-        prometheus.at(&requests, span.end),
+        prometheus.range(&recent, window),
+        prometheus.at(&requests, window.end),
     )
     .await;
     let (series, requests) = (series?, requests?);
-    metrics::tell_warnings(context, &prometheus);
+    metrics::print_warnings(context, &prometheus);
     connected.set(true);
-    if moment.values.is_empty() && !prometheus.matchers().is_empty() {
+    if reading.values.is_empty() && !prometheus.matchers().is_empty() {
         let (server, suffix) = (&prometheus.server, prometheus.matchers().suffix());
         context.terminal.warn(&format!(
             "Prometheus at {server} has no series of GPUs{suffix}: see `--match` and \
              `prometheus.matchers`"
         ));
     }
-    Ok(Measured {
-        moment,
+    Ok(Measurements {
+        reading,
         series,
         requests,
         lookback,
@@ -119,7 +121,7 @@ pub(crate) async fn analyze(
 ) -> Result<Analysis, Error> {
     connected.set(false);
     let connection = context.connect().await?;
-    let begun = context.now();
+    let now = context.now();
     let Settings {
         window,
         step,
@@ -127,24 +129,24 @@ pub(crate) async fn analyze(
         thresholds,
         ..
     } = *settings;
-    let (start, end) = (UnixSeconds::from(begun) - window, UnixSeconds::from(begun));
-    let span = Window { start, end, step };
-    let asked = measured(&connection, context, span, connected);
-    let (measured, stock) = join(asked, connection.inventory().snapshot()).await;
-    let (measured, stock) = (measured?, stock?);
+    let (start, end) = (UnixSeconds::from(now) - window, UnixSeconds::from(now));
+    let range = Window { start, end, step };
+    let measurement = measure(&connection, context, range, connected);
+    let (measurements, snapshot) = join(measurement, connection.inventory().snapshot()).await;
+    let (measurements, snapshot) = (measurements?, snapshot?);
     let rules = Rules {
         start,
         end,
         step,
-        lookback: measured.lookback,
+        lookback: measurements.lookback,
         weights,
         thresholds,
     };
-    nodes::warn_of(&stock, context);
-    let facts = ApiFacts::of(&stock.inventory, stock.consumers.as_ref());
-    let readings = devices::read(&measured.moment, &stock.inventory, &facts);
-    let history = history::read(&measured.series, &facts, &Lifetimes::new());
-    let own = match stock.consumers {
+    nodes::warn_of_missing_rights(&snapshot, context);
+    let facts = ApiFacts::of(&snapshot.inventory, snapshot.consumers.as_ref());
+    let readings = devices::read(&measurements.reading, &snapshot.inventory, &facts);
+    let history = history::read(&measurements.series, &facts, &Lifetimes::new());
+    let namespace_consumers = match snapshot.consumers {
         Some(_) => None,
         // Start times of pods are readable at least in the own namespace.
         None => connection
@@ -153,31 +155,32 @@ pub(crate) async fn analyze(
             .await
             .ok(),
     };
-    let pods = stock.consumers.as_ref().or(own.as_ref());
-    if stock.consumers.is_none() {
+    let pods = snapshot.consumers.as_ref().or(namespace_consumers.as_ref());
+    if snapshot.consumers.is_none() {
         context.terminal.warn(
             "start times of pods in other namespaces are unknown, so their GPUs are not scored",
         );
     }
-    let mut devices = scored(&readings, &history, &stock.inventory, pods, &rules);
+    let mut devices = scored(&readings, &history, &snapshot.inventory, pods, &rules);
     if connection.namespace_is_explicit {
         let namespace = &connection.namespace;
         // Of a shared device, count only the pods of this namespace.
-        devices
-            .iter_mut()
-            .for_each(|device| device.reading.holders.retain(|(own, _)| own == namespace));
+        for device in &mut devices {
+            let holders = &mut device.reading.holders;
+            holders.retain(|(holder, _)| holder == namespace);
+        }
         devices.retain(|device| !device.reading.holders.is_empty());
     }
-    let requests = serving::read(&measured.requests);
+    let requests = serving::read(&measurements.requests);
     devices
         .iter_mut()
         .for_each(|device| device.served(&requests));
-    let at = Timestamp::from_second(begun.as_second()).unwrap_or(begun);
-    let took = Duration::try_from(context.now().duration_since(begun)).unwrap_or_default();
+    let time = Timestamp::from_second(now.as_second()).unwrap_or(now);
+    let duration = Duration::try_from(context.now().duration_since(now)).unwrap_or_default();
     Ok(Analysis {
         devices,
         rules,
-        at,
-        took,
+        at: time,
+        took: duration,
     })
 }

@@ -28,13 +28,13 @@ impl ScoreArgs {
     /// Resolves the settings from the flags, the environment and the config file in their current
     /// state.
     pub(crate) fn settings(&self, context: &Context) -> Result<Settings, Error> {
-        let mut settings = Settings::of(
+        let mut settings = Settings::resolve(
             &self.scoring,
             &self.telling,
             self.watch.flatten(),
             &context.config()?,
         )?;
-        context.terminal.set_talk(settings.talk);
+        context.terminal.set_talk(settings.verbosity);
         if context.access.bundle.is_some() {
             // A bundle has past data. Do not send it to others, least of all to a system that acts
             // on it.
@@ -87,22 +87,23 @@ impl ScoreArgs {
                 exposition::text(Some((rows, &summary::stats(rows))), analyses)
             }
             ScoreView::Results => {
-                let rows = page.of(rows.clone());
+                let rows = page.select(rows.clone());
                 document(format, &view::results(&rows, analysis.at)).unwrap_or_else(|| list(&rows))
             }
             ScoreView::Low => {
                 let low = view::low(rows, analysis.rules.thresholds.low, analysis.at)
-                    .only(|gpus| page.of(gpus));
-                let kept = || {
+                    .only(|gpus| page.select(gpus));
+                let low_rows = || {
                     list(
-                        &page.of(rows
-                            .iter()
-                            .filter(|row| row.is_low())
-                            .cloned()
-                            .collect::<Vec<_>>()),
+                        &page.select(
+                            rows.iter()
+                                .filter(|row| row.is_low())
+                                .cloned()
+                                .collect::<Vec<_>>(),
+                        ),
                     )
                 };
-                document(format, &low).unwrap_or_else(kept)
+                document(format, &low).unwrap_or_else(low_rows)
             }
             ScoreView::Stats => {
                 let stats = summary::stats(rows);
@@ -120,11 +121,11 @@ pub(crate) async fn run(args: &ScoreArgs, context: &Context) -> Result<ExitCode,
         return watch::run(args, settings, context).await;
     }
     let mut analysis = analyze(&settings, context, &Cell::default()).await?;
-    outbound::ask(&settings, &mut analysis, None, context).await;
+    outbound::add_opinions(&settings, &mut analysis, None, context).await;
     let mut analyses = Analyses::default();
     analyses.succeeded(analysis.took.as_secs_f64());
     // External systems get all held devices, whatever is selected for display.
-    let told = analysis.clone();
+    let held_analysis = analysis.clone();
     analysis.devices = args.list(std::mem::take(&mut analysis.devices));
     context
         .terminal
@@ -146,21 +147,28 @@ pub(crate) async fn run(args: &ScoreArgs, context: &Context) -> Result<ExitCode,
         outcomes.push(write(path, &text));
     }
     if let Some(plan) = &settings.notify {
-        outcomes.push(outbound::notify(plan, &mut None, &told, context).await);
+        outcomes.push(outbound::notify(plan, &mut None, &held_analysis, context).await);
     }
     if let Some(plan) = &settings.control {
         outcomes.push(
-            outbound::control(plan, settings.workers, &told, &Cell::default(), context).await,
+            outbound::control(
+                plan,
+                settings.workers,
+                &held_analysis,
+                &Cell::default(),
+                context,
+            )
+            .await,
         );
     }
     let mut errors: Vec<Error> = outcomes.into_iter().filter_map(Result::err).collect();
-    let last = errors.pop();
+    let last_error = errors.pop();
     errors.iter().for_each(|error| context.terminal.fail(error));
-    last.map_or(Ok(ExitCode::SUCCESS), Err)
+    last_error.map_or(Ok(ExitCode::SUCCESS), Err)
 }
 
 /// Writes a world-readable file, because node-exporter runs as another user.
 pub(crate) fn write(path: &Path, text: &str) -> Result<(), Error> {
-    let written = files::replace(path, text.as_bytes(), files::Purpose::Public);
-    written.map_err(|told| Error::new(ErrorName::TextfileFailed, told))
+    let result = files::replace(path, text.as_bytes(), files::Purpose::Public);
+    result.map_err(|error| Error::new(ErrorName::TextfileFailed, error))
 }

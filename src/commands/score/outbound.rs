@@ -28,68 +28,68 @@ use gpuctl_core::stats::score::value::{Band, Thresholds};
 use gpuctl_view::score::list::{control_body, item};
 use gpuctl_view::score::message::message;
 
-/// Asks for opinions on the devices with the lowest scores, for at most `within` altogether.
+/// Asks for opinions on the devices with the lowest scores, for at most `timeout` altogether.
 /// Devices without a score are skipped.
-pub(crate) async fn ask(
+pub(crate) async fn add_opinions(
     settings: &Settings,
     analysis: &mut Analysis,
-    within: Option<Duration>,
+    timeout: Option<Duration>,
     context: &Context,
 ) {
     let Some(plan) = &settings.ai else { return };
     let rules = analysis.rules;
-    let mut asked = held_by_score(&mut analysis.devices);
-    if asked.len() > plan.most {
+    let mut devices = held_by_score(&mut analysis.devices);
+    if devices.len() > plan.max_devices {
         context.terminal.detail(&format!(
             "{} of {} GPUs are sent to the AI; --ai-max sets the limit",
-            plan.most,
-            asked.len()
+            plan.max_devices,
+            devices.len()
         ));
-        asked.truncate(plan.most);
+        devices.truncate(plan.max_devices);
     }
     let caller = match Caller::new() {
         Ok(caller) => caller,
-        Err(told) => return context.terminal.warn(&format!("no opinion: {told}")),
+        Err(error) => return context.terminal.warn(&format!("no opinion: {error}")),
     };
-    let (total, failed) = (asked.len(), RefCell::new(Vec::new()));
+    let (total, failures) = (devices.len(), RefCell::new(Vec::new()));
     let (done, key_refused) = (Cell::new(0), Cell::new(false));
-    let all = stream::iter(asked).for_each_concurrent(settings.workers, async |device| {
-        let question = ai_question::question(device, &rules, plan.redact).to_string();
+    let requests = stream::iter(devices).for_each_concurrent(settings.workers, async |device| {
+        let prompt = ai_question::question(device, &rules, plan.redact).to_string();
         // A server that rejects the key rejects it for every device.
-        let asked = if key_refused.get() {
+        let answer = if key_refused.get() {
             Err(anyhow!("the API key was rejected"))
         } else {
-            ask_for_opinion(plan, &caller, &question).await
+            ask_for_opinion(plan, &caller, &prompt).await
         };
-        match asked {
+        match answer {
             Ok(opinion) => {
                 // Only a confident opinion spares a device. Its score stays the same.
                 device.spared =
                     opinion.verdict == Activity::Active && opinion.confidence >= plan.threshold;
                 device.opinion = Some(opinion);
             }
-            Err(told) => {
-                key_refused.set(key_refused.get() || told.is::<KeyRefused>());
-                failed.borrow_mut().push(told.to_string());
+            Err(error) => {
+                key_refused.set(key_refused.get() || error.is::<KeyRefused>());
+                failures.borrow_mut().push(error.to_string());
             }
         }
         done.set(done.get() + 1);
     });
-    let within = within.unwrap_or(Duration::MAX);
-    if tokio::time::timeout(within, all).await.is_err() {
-        let late = (done.get()..total).map(|_| {
+    let timeout = timeout.unwrap_or(Duration::MAX);
+    if tokio::time::timeout(timeout, requests).await.is_err() {
+        let unanswered = (done.get()..total).map(|_| {
             format!(
-                "{} did not answer within {within:?}",
+                "{} did not answer within {timeout:?}",
                 plan.ai.address.shown()
             )
         });
-        failed.borrow_mut().extend(late);
+        failures.borrow_mut().extend(unanswered);
     }
-    let failed = failed.into_inner();
-    if let Some(first) = failed.first() {
+    let failures = failures.into_inner();
+    if let Some(first) = failures.first() {
         context.terminal.warn(&format!(
             "no opinion on {} of {total} GPUs, whose scores are unchanged: {first}",
-            failed.len()
+            failures.len()
         ));
     }
 }
@@ -109,21 +109,17 @@ fn held_by_score(devices: &mut [Scored]) -> Vec<&mut Scored> {
     held
 }
 
-async fn ask_for_opinion(
-    plan: &AiPlan,
-    caller: &Caller,
-    question: &str,
-) -> anyhow::Result<Opinion> {
-    let call = plan
+async fn ask_for_opinion(plan: &AiPlan, caller: &Caller, prompt: &str) -> anyhow::Result<Opinion> {
+    let request = plan
         .ai
-        .call(&ai_question::instruction(&plan.language), question);
-    let patience = RetryPolicy {
+        .call(&ai_question::instruction(&plan.language), prompt);
+    let retry_policy = RetryPolicy {
         timeout: plan.timeout,
         retries: plan.retries,
         // A question has no effects, so it may be sent twice.
         repeatable: true,
     };
-    let text = plan.ai.said(&caller.post(&call, patience).await?)?;
+    let text = plan.ai.said(&caller.post(&request, retry_policy).await?)?;
     opinion::read(&text).map_err(|error| {
         anyhow!(
             "unexpected response from the AI at {}: {error}",
@@ -144,7 +140,7 @@ pub(crate) async fn notify(
         .iter()
         .filter(|device| device.is_low())
         .collect();
-    let about = |device: &Scored| {
+    let key = |device: &Scored| {
         let (namespace, pod) = device.holder();
         format!(
             "{} {}/{}",
@@ -159,36 +155,40 @@ pub(crate) async fn notify(
     );
     let memory =
         memory.get_or_insert_with(|| SentMessages::of(&plan.address, state_folder().as_deref()));
-    let new: Vec<&Scored> = low
+    let unreported: Vec<&Scored> = low
         .iter()
         .copied()
-        .filter(|device| !memory.knows(&about(device), now, repeat))
+        .filter(|device| !memory.knows(&key(device), now, repeat))
         .collect();
-    let local = analysis.at.to_zoned(TimeZone::system());
-    let minute =
-        u16::try_from(i32::from(local.hour()) * 60 + i32::from(local.minute())).unwrap_or(0);
+    let local_time = analysis.at.to_zoned(TimeZone::system());
+    let minute = u16::try_from(i32::from(local_time.hour()) * 60 + i32::from(local_time.minute()))
+        .unwrap_or(0);
     // Nothing is recorded as sent during quiet hours, so these devices are reported afterwards.
-    let told: Vec<String> = if plan.quiet_hours.is_some_and(|hours| hours.hold(minute)) {
+    let sent_keys: Vec<String> = if plan.quiet_hours.is_some_and(|hours| hours.hold(minute)) {
         context
             .terminal
             .detail("nothing is sent during quiet hours");
         Vec::new()
-    } else if new.is_empty() {
+    } else if unreported.is_empty() {
         Vec::new()
     } else {
-        let sent = send(plan, &new, analysis, context).await;
-        let named = sent.map_err(|told| {
-            Error::new(ErrorName::NotifyFailed, "the message was not sent").cause(told)
+        let result = send(plan, &unreported, analysis, context).await;
+        let named_count = result.map_err(|error| {
+            Error::new(ErrorName::NotifyFailed, "the message was not sent").cause(error)
         })?;
         // Devices that did not fit into the message are reported in the next one.
-        new.iter().take(named).map(|device| about(device)).collect()
+        unreported
+            .iter()
+            .take(named_count)
+            .map(|device| key(device))
+            .collect()
     };
-    if told.is_empty() {
+    if sent_keys.is_empty() {
         return Ok(());
     }
-    if let Err(told) = memory.keep(&told, now, repeat) {
+    if let Err(error) = memory.keep(&sent_keys, now, repeat) {
         context.terminal.warn(&format!(
-            "cannot remember the message, the next run will send it again: {told}"
+            "cannot remember the message, the next run will send it again: {error}"
         ));
     }
     Ok(())
@@ -202,51 +202,51 @@ async fn send(
 ) -> anyhow::Result<usize> {
     let robot = Robot::named(&plan.format, &plan.address);
     let threshold = analysis.rules.thresholds.low;
-    let (text, named) = message(low, threshold, robot.longest());
+    let (text, named_count) = message(low, threshold, robot.longest());
     let gpus: Vec<_> = low.iter().map(|device| item(device, analysis.at)).collect();
     let payload = json!({"text": "", "timestamp": analysis.at, "threshold": threshold, "count": gpus.len(), "gpus": gpus});
-    let call = robot.call(
+    let request = robot.call(
         &plan.address,
         plan.secret.as_deref(),
         context.now().as_millisecond(),
         &text,
         payload,
     );
-    let patience = RetryPolicy {
+    let retry_policy = RetryPolicy {
         timeout: plan.timeout,
         retries: 2,
         repeatable: false,
     };
-    let answer = Caller::new()?.post(&call, patience).await?;
-    robot.took(&plan.address, &answer)?;
+    let response = Caller::new()?.post(&request, retry_policy).await?;
+    robot.took(&plan.address, &response)?;
     context.terminal.detail(&format!(
         "reported to {}: {} low GPUs",
         plan.address.shown(),
         low.len()
     ));
-    Ok(named)
+    Ok(named_count)
 }
 
 /// Posts every low device with complete data to a control system. Without `--execute`, prints what
 /// it would post.
 ///
-/// Posts nothing more once `ending` is set.
+/// Posts nothing more once `is_ending` is set.
 pub(crate) async fn control(
     plan: &ControlPlan,
     workers: usize,
     analysis: &Analysis,
-    ending: &Cell<bool>,
+    is_ending: &Cell<bool>,
     context: &Context,
 ) -> Result<(), Error> {
-    let (certain, doubtful) = low_devices(plan, analysis);
-    let shown = plan.address.shown();
-    if !doubtful.is_empty() {
+    let (complete, incomplete) = low_devices(plan, analysis);
+    let shown_address = plan.address.shown();
+    if !incomplete.is_empty() {
         context.terminal.warn(&format!(
             "{} low GPUs are skipped: their data are incomplete or shorter than the window",
-            doubtful.len()
+            incomplete.len()
         ));
     }
-    let bodies: Vec<String> = certain
+    let bodies: Vec<String> = complete
         .iter()
         .map(|device| control_body(device, analysis.at))
         .collect();
@@ -254,26 +254,26 @@ pub(crate) async fn control(
         bodies.iter().for_each(|body| {
             context
                 .terminal
-                .report(&format!("would post to {shown}: {body}"));
+                .report(&format!("would post to {shown_address}: {body}"));
         });
         if !bodies.is_empty() {
             context.terminal.warn(&format!(
-                "nothing was posted to {shown}: --execute posts {} calls",
+                "nothing was posted to {shown_address}: --execute posts {} calls",
                 bodies.len()
             ));
         }
         return Ok(());
     }
-    if let Some(by) = context.read_only() {
+    if let Some(read_only_reason) = context.read_only() {
         return Err(read_only(
             "`--execute` may reclaim GPUs, but gpuctl is in read-only mode".to_owned(),
-            &by,
+            &read_only_reason,
         ));
     }
     let total = bodies.len();
-    let failed = post(plan, bodies, workers, ending).await?;
+    let failed = post(plan, bodies, workers, is_ending).await?;
     context.terminal.note(&format!(
-        "posted {} of {total} low GPUs to {shown}",
+        "posted {} of {total} low GPUs to {shown_address}",
         total - failed.len()
     ));
     if failed.is_empty() {
@@ -297,17 +297,19 @@ fn low_devices<'a>(
     analysis: &'a Analysis,
 ) -> (Vec<&'a Scored>, Vec<&'a Scored>) {
     let Thresholds { idle, low, .. } = analysis.rules.thresholds;
-    let below = if plan.idle_alone { idle } else { low };
+    let limit = if plan.only_idle { idle } else { low };
     // Do not post serving pods by default: an idle server may get a request at any moment.
-    let serves = |device: &&Scored| device.serving.is_some() && !plan.with_serving;
-    let meant = |device: &&Scored| {
-        device.is_low() && !serves(device) && (!plan.idle_alone || device.score.band == Band::Idle)
+    let is_serving = |device: &&Scored| device.serving.is_some() && !plan.with_serving;
+    let is_selected = |device: &&Scored| {
+        device.is_low()
+            && !is_serving(device)
+            && (!plan.only_idle || device.score.band == Band::Idle)
     };
     analysis
         .devices
         .iter()
-        .filter(meant)
-        .partition(|device| device.is_certain(below))
+        .filter(is_selected)
+        .partition(|device| device.is_certain(limit))
 }
 
 /// Posts the bodies concurrently. Returns the errors.
@@ -315,31 +317,35 @@ async fn post(
     plan: &ControlPlan,
     bodies: Vec<String>,
     workers: usize,
-    ending: &Cell<bool>,
+    is_ending: &Cell<bool>,
 ) -> Result<Vec<String>, Error> {
-    let caller = Caller::new().map_err(|told| Error::new(ErrorName::ControlFailed, told))?;
-    let patience = RetryPolicy {
+    let caller = Caller::new().map_err(|error| Error::new(ErrorName::ControlFailed, error))?;
+    let retry_policy = RetryPolicy {
         timeout: plan.timeout,
         retries: 2,
         repeatable: false,
     };
-    let posted = stream::iter(bodies).map(async |body| {
-        if ending.get() {
+    let responses = stream::iter(bodies).map(async |body| {
+        if is_ending.get() {
             return Err(anyhow!("not posted: the command is ending"));
         }
-        let call = OutboundCall {
+        let request = OutboundCall {
             address: plan.address.clone(),
             headers: plan.headers.clone(),
             body,
         };
-        let answer = caller.post(&call, patience).await?;
-        if (200..300).contains(&answer.code) {
+        let response = caller.post(&request, retry_policy).await?;
+        if (200..300).contains(&response.code) {
             Ok(())
         } else {
-            Err(anyhow!("{} answers {}", plan.address.shown(), answer.code))
+            Err(anyhow!(
+                "{} answers {}",
+                plan.address.shown(),
+                response.code
+            ))
         }
     });
-    Ok(posted
+    Ok(responses
         .buffered(workers)
         .filter_map(async |result| Some(result.err()?.to_string()))
         .collect()

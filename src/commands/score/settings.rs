@@ -21,7 +21,7 @@ pub(crate) struct AiPlan {
     pub ai: Ai,
     pub threshold: f64,
     pub language: String,
-    pub most: usize,
+    pub max_devices: usize,
     pub timeout: Duration,
     pub retries: usize,
     pub redact: bool,
@@ -43,7 +43,7 @@ pub(crate) struct NotifyPlan {
 pub(crate) struct ControlPlan {
     pub address: OutboundUrl,
     pub headers: Vec<(String, String)>,
-    pub idle_alone: bool,
+    pub only_idle: bool,
     /// Whether to post pods that serve requests, too.
     pub with_serving: bool,
     pub timeout: Duration,
@@ -70,61 +70,64 @@ pub(crate) struct Settings {
     pub listen: Option<String>,
     /// Allowed hosts from the config file.
     pub hosts: Vec<String>,
-    pub talk: Verbosity,
+    pub verbosity: Verbosity,
 }
 
 /// Minimum interval between analyses, to limit the load on Prometheus.
-const SHORTEST_INTERVAL: Duration = Duration::from_secs(1);
+const MIN_INTERVAL: Duration = Duration::from_secs(1);
 
 impl Settings {
-    pub(crate) fn of(
+    pub(crate) fn resolve(
         scoring: &ScoringArgs,
-        telling: &OutboundArgs,
+        outbound: &OutboundArgs,
         watch: Option<Duration>,
         config: &Config,
     ) -> Result<Self, Error> {
-        let set = ScoreSettings::of(config).map_err(Error::usage)?;
-        let (window, step) = span(scoring, &set)?;
-        let (weights, thresholds) = (weights(scoring, &set)?, thresholds(scoring, &set)?);
-        let interval = watch.unwrap_or(set.interval).max(SHORTEST_INTERVAL);
-        let talk = match set.level.as_str() {
+        let defaults = ScoreSettings::of(config).map_err(Error::usage)?;
+        let (window, step) = window_and_step(scoring, &defaults)?;
+        let (weights, thresholds) = (
+            weights(scoring, &defaults)?,
+            thresholds(scoring, &defaults)?,
+        );
+        let interval = watch.unwrap_or(defaults.interval).max(MIN_INTERVAL);
+        let verbosity = match defaults.level.as_str() {
             "debug" => Verbosity::Details,
             "info" => Verbosity::Notes,
             "warning" => Verbosity::Warnings,
             _ => Verbosity::Errors,
         };
-        let (ai, notify) = (telling.ai(config)?, telling.notify(config)?);
-        let control = telling.control(config)?;
+        let (ai, notify) = (outbound.ai(config)?, outbound.notify(config)?);
+        let control = outbound.control(config)?;
         Ok(Self {
             window,
             step,
             weights,
             thresholds,
             interval,
-            workers: set.workers,
+            workers: defaults.workers,
             ai,
             notify,
             control,
-            listen: set.listen,
-            hosts: set.hosts,
-            talk,
+            listen: defaults.listen,
+            hosts: defaults.hosts,
+            verbosity,
         })
     }
 }
 
-fn span(scoring: &ScoringArgs, set: &ScoreSettings) -> Result<(i64, i64), Error> {
-    let seconds = |flag: Option<Duration>, set: f64| {
-        let found = flag.map_or(set, |span| span.as_secs_f64());
+fn window_and_step(scoring: &ScoringArgs, defaults: &ScoreSettings) -> Result<(i64, i64), Error> {
+    let seconds = |flag: Option<Duration>, default: f64| {
+        let value = flag.map_or(default, |span| span.as_secs_f64());
         #[expect(clippy::cast_possible_truncation, reason = "checked to be small")]
-        if (1.0..=31_536_000.0).contains(&found) {
-            Ok(found as i64)
+        if (1.0..=31_536_000.0).contains(&value) {
+            Ok(value as i64)
         } else {
             Err(Error::usage("window and step must be at least one second"))
         }
     };
     let (window, step) = (
-        seconds(scoring.window, set.window_seconds)?,
-        seconds(scoring.step, set.step_seconds)?,
+        seconds(scoring.window, defaults.window_seconds)?,
+        seconds(scoring.step, defaults.step_seconds)?,
     );
     if step > window {
         return Err(Error::usage("the step cannot be longer than the window"));
@@ -132,9 +135,9 @@ fn span(scoring: &ScoringArgs, set: &ScoreSettings) -> Result<(i64, i64), Error>
     Ok((window, step))
 }
 
-fn weights(scoring: &ScoringArgs, set: &ScoreSettings) -> Result<Weights, Error> {
-    let found = scoring.weights.unwrap_or(set.weights);
-    let weight = |index: usize| found[index];
+fn weights(scoring: &ScoringArgs, defaults: &ScoreSettings) -> Result<Weights, Error> {
+    let values = scoring.weights.unwrap_or(defaults.weights);
+    let weight = |index: usize| values[index];
     let weights = Weights {
         utilization: weight(0),
         memory_copy: weight(1),
@@ -151,11 +154,11 @@ fn weights(scoring: &ScoringArgs, set: &ScoreSettings) -> Result<Weights, Error>
     Ok(weights)
 }
 
-fn thresholds(scoring: &ScoringArgs, set: &ScoreSettings) -> Result<Thresholds, Error> {
+fn thresholds(scoring: &ScoringArgs, defaults: &ScoreSettings) -> Result<Thresholds, Error> {
     let thresholds = Thresholds {
-        idle: scoring.idle.unwrap_or(set.idle),
-        low: scoring.threshold.unwrap_or(set.low),
-        high: scoring.high.unwrap_or(set.high),
+        idle: scoring.idle.unwrap_or(defaults.idle),
+        low: scoring.threshold.unwrap_or(defaults.low),
+        high: scoring.high.unwrap_or(defaults.high),
     };
     if thresholds.idle > thresholds.low || thresholds.low > thresholds.high {
         return Err(Error::usage("thresholds must satisfy idle ≤ low ≤ high"));
@@ -164,48 +167,52 @@ fn thresholds(scoring: &ScoringArgs, set: &ScoreSettings) -> Result<Thresholds, 
 }
 
 fn address(url: &str, key: &str) -> Result<OutboundUrl, Error> {
-    OutboundUrl::parse(url).map_err(|told| Error::usage(format!("`{key}` is {told}")))
+    OutboundUrl::parse(url).map_err(|error| Error::usage(format!("`{key}` is {error}")))
 }
 
 impl OutboundArgs {
     fn ai(&self, config: &Config) -> Result<Option<AiPlan>, Error> {
-        let set = AiSettings::of(config).map_err(Error::usage)?;
-        if !self.ai.unwrap_or(set.enabled) {
+        let configured = AiSettings::of(config).map_err(Error::usage)?;
+        if !self.ai.unwrap_or(configured.enabled) {
             return Ok(None);
         }
-        let Some(url) = self.ai_url.clone().or(set.url.clone()) else {
+        let Some(url) = self.ai_url.clone().or(configured.url.clone()) else {
             let error = Error::usage("no AI is configured");
             return Err(
                 error.hint("--ai-url URL, or `ai.api_url` of the config file: https://api.openai.com/v1/chat/completions")
             );
         };
         // Send the key from the config file only to the address from the config file.
-        let foreign = set.key_of_file && set.url.as_ref().is_some_and(|own| *own != url);
+        let is_foreign = configured.key_of_file
+            && configured
+                .url
+                .as_ref()
+                .is_some_and(|configured_url| *configured_url != url);
         let (address, model) = (
             address(&url, "ai.api_url")?,
-            self.ai_model.clone().unwrap_or(set.model),
+            self.ai_model.clone().unwrap_or(configured.model),
         );
         Ok(Some(AiPlan {
             ai: Ai {
                 address,
                 model,
-                key: set.key.filter(|_| !foreign),
+                key: configured.key.filter(|_| !is_foreign),
             },
-            threshold: set.threshold,
-            language: self.ai_language.clone().unwrap_or(set.language),
-            most: self.ai_max.unwrap_or(set.most),
-            timeout: set.timeout,
-            retries: set.retries,
-            redact: self.ai_redact || set.redact,
+            threshold: configured.threshold,
+            language: self.ai_language.clone().unwrap_or(configured.language),
+            max_devices: self.ai_max.unwrap_or(configured.most),
+            timeout: configured.timeout,
+            retries: configured.retries,
+            redact: self.ai_redact || configured.redact,
         }))
     }
 
     fn notify(&self, config: &Config) -> Result<Option<NotifyPlan>, Error> {
-        let set = NotifySettings::of(config).map_err(Error::usage)?;
-        if self.notify.is_none() && !set.enabled {
+        let configured = NotifySettings::of(config).map_err(Error::usage)?;
+        if self.notify.is_none() && !configured.enabled {
             return Ok(None);
         }
-        let Some(url) = self.notify.clone().flatten().or(set.url) else {
+        let Some(url) = self.notify.clone().flatten().or(configured.url) else {
             return Err(Error::usage("no webhook is configured")
                 .hint("--notify URL, or `notify.url` of the config file"));
         };
@@ -214,20 +221,20 @@ impl OutboundArgs {
             .and_then(|name| Some(name.to_possible_value()?.get_name().to_owned()));
         Ok(Some(NotifyPlan {
             address: address(&url, "notify.url")?,
-            format: format.unwrap_or(set.format),
-            secret: set.secret,
-            quiet_hours: self.notify_quiet_hours.or(set.quiet_hours),
-            repeat: self.notify_repeat.unwrap_or(set.repeat),
-            timeout: set.timeout,
+            format: format.unwrap_or(configured.format),
+            secret: configured.secret,
+            quiet_hours: self.notify_quiet_hours.or(configured.quiet_hours),
+            repeat: self.notify_repeat.unwrap_or(configured.repeat),
+            timeout: configured.timeout,
         }))
     }
 
     fn control(&self, config: &Config) -> Result<Option<ControlPlan>, Error> {
-        let set = ControlSettings::of(config).map_err(Error::usage)?;
-        let wanted = self.control_api.is_some() || set.enabled;
-        let url = self.control_api.clone().or(set.url);
-        let Some(url) = url.filter(|_| wanted) else {
-            if wanted || self.execute {
+        let configured = ControlSettings::of(config).map_err(Error::usage)?;
+        let is_enabled = self.control_api.is_some() || configured.enabled;
+        let url = self.control_api.clone().or(configured.url);
+        let Some(url) = url.filter(|_| is_enabled) else {
+            if is_enabled || self.execute {
                 return Err(Error::usage("no control system is configured")
                     .hint("--control-api URL, or `control.enabled` and `control.api_url` of the config file"));
             }
@@ -237,15 +244,15 @@ impl OutboundArgs {
             address: address(&url, "control.api_url")?,
             // Send credentials from the config file only to the address configured there.
             headers: if self.control_api.is_none() {
-                set.headers
+                configured.headers
             } else {
                 Vec::new()
             },
-            idle_alone: self
-                .control_status
-                .map_or(set.idle_alone, |status| status == ControlStatus::Idle),
+            only_idle: self.control_status.map_or(configured.idle_alone, |status| {
+                status == ControlStatus::Idle
+            }),
             with_serving: self.control_serving,
-            timeout: set.timeout,
+            timeout: configured.timeout,
             execute: self.execute,
         }))
     }

@@ -37,7 +37,7 @@ use gpuctl_view::score::summary;
 const TICK: Duration = Duration::from_secs(1);
 
 /// Number of intervals after which the last results are too old to be shown.
-const STALE: u32 = 3;
+const MAX_AGE_INTERVALS: u32 = 3;
 
 /// Results so far.
 #[derive(Default)]
@@ -58,7 +58,7 @@ struct ScoreWatch<'a> {
     state: RefCell<WatchState>,
     pages: Pages,
     /// Set by a signal: calls in progress are completed, but no new ones are started.
-    ending: Cell<bool>,
+    is_ending: Cell<bool>,
 }
 
 pub(crate) async fn run(
@@ -83,17 +83,17 @@ pub(crate) async fn run(
         settings: RefCell::new(settings),
         state,
         pages: Pages::default(),
-        ending: Cell::default(),
+        is_ending: Cell::default(),
     };
     watch.refresh();
     let server = async {
         let Some(address) = &listen else {
             return std::future::pending().await;
         };
-        let refused = |told| Error::new(ErrorName::ListenFailed, told);
+        let listen_error = |error| Error::new(ErrorName::ListenFailed, error);
         let server = PageServer::open(address, &hosts, watch.pages.clone())
             .await
-            .map_err(refused)?;
+            .map_err(listen_error)?;
         if let Some(address) = server.address() {
             context
                 .terminal
@@ -109,41 +109,41 @@ pub(crate) async fn run(
         }
     };
     tokio::select! {
-        ended = watch.rounds() => ended,
-        refused = server => refused.map(|()| ExitCode::SUCCESS),
+        result = watch.run_rounds() => result,
+        listen_error = server => listen_error.map(|()| ExitCode::SUCCESS),
         () = ticks => unreachable!("ticks have no end"),
     }
 }
 
 impl ScoreWatch<'_> {
     /// Analyzes repeatedly until a signal arrives.
-    async fn rounds(&self) -> Result<ExitCode, Error> {
-        let mut ended = std::pin::pin!(platform::ended_from_outside());
+    async fn run_rounds(&self) -> Result<ExitCode, Error> {
+        let mut end_signal = std::pin::pin!(platform::ended_from_outside());
         let mut memory = None;
-        let mut config = WatchedConfig::of(self.context);
+        let mut config = WatchedConfig::new(self.context);
         let mut first = true;
         loop {
             let settings = self.settings.borrow().clone();
-            let begun = Instant::now();
+            let start = Instant::now();
             let connected = Cell::default();
             // Service account tokens are rotated while the watch runs.
             self.context.renew_credentials();
             let analyzed = tokio::select! {
                 analyzed = analyze(&settings, self.context, &connected) => analyzed,
-                signal = &mut ended => return code(signal),
+                signal = &mut end_signal => return code(signal),
             };
             self.state.borrow_mut().connected = connected.get();
             match analyzed {
                 Ok(analysis) => {
-                    let mut rest =
+                    let mut publication =
                         std::pin::pin!(self.succeeded(analysis, &settings, first, &mut memory));
                     let mut signal = None;
                     loop {
                         tokio::select! {
-                            done = &mut rest => break done?,
-                            came = &mut ended, if signal.is_none() => {
-                                signal = Some(came);
-                                self.ending.set(true);
+                            result = &mut publication => break result?,
+                            received = &mut end_signal, if signal.is_none() => {
+                                signal = Some(received);
+                                self.is_ending.set(true);
                             }
                         }
                     }
@@ -158,19 +158,19 @@ impl ScoreWatch<'_> {
             }
             first = false;
             loop {
-                let rest = self
+                let remaining = self
                     .settings
                     .borrow()
                     .interval
-                    .saturating_sub(begun.elapsed());
-                if rest.is_zero() {
+                    .saturating_sub(start.elapsed());
+                if remaining.is_zero() {
                     break;
                 }
                 tokio::select! {
-                    () = tokio::time::sleep(rest.min(TICK)) => {}
-                    signal = &mut ended => return code(signal),
+                    () = tokio::time::sleep(remaining.min(TICK)) => {}
+                    signal = &mut end_signal => return code(signal),
                 }
-                if self.read_again(&mut config) {
+                if self.reload_config(&mut config) {
                     // The new settings may name another chat.
                     memory = None;
                     break;
@@ -193,7 +193,7 @@ impl ScoreWatch<'_> {
         if settings.ai.is_some() {
             // Publish the measurements while the AI is responding.
             self.publish(analysis.clone());
-            let asked = outbound::ask(
+            let opinions = outbound::add_opinions(
                 settings,
                 &mut analysis,
                 // A slow AI must not delay the next analysis.
@@ -201,8 +201,8 @@ impl ScoreWatch<'_> {
                 self.context,
             );
             tokio::select! {
-                () = asked => {}
-                () = self.until_ending() => {}
+                () = opinions => {}
+                () = self.wait_for_end() => {}
             }
         }
         let text = {
@@ -210,7 +210,7 @@ impl ScoreWatch<'_> {
                 devices: self.args.list(analysis.devices.clone()),
                 ..analysis.clone()
             };
-            let text = self.shown(&listed, &self.state.borrow().analyses, first);
+            let text = self.render(&listed, &self.state.borrow().analyses, first);
             self.publish(listed);
             text
         };
@@ -220,7 +220,7 @@ impl ScoreWatch<'_> {
         } else {
             self.context.terminal.print(&text)?;
         }
-        if self.ending.get() {
+        if self.is_ending.get() {
             return Ok(());
         }
         if let Some(plan) = &settings.notify
@@ -233,7 +233,7 @@ impl ScoreWatch<'_> {
                 plan,
                 settings.workers,
                 &analysis,
-                &self.ending,
+                &self.is_ending,
                 self.context,
             )
             .await
@@ -254,8 +254,8 @@ impl ScoreWatch<'_> {
         self.refresh();
     }
 
-    async fn until_ending(&self) {
-        while !self.ending.get() {
+    async fn wait_for_end(&self) {
+        while !self.is_ending.get() {
             tokio::time::sleep(TICK / 4).await;
         }
     }
@@ -268,20 +268,22 @@ impl ScoreWatch<'_> {
         }
         self.refresh();
         self.textfile();
-        let again = settings.interval.as_secs();
+        let seconds = settings.interval.as_secs();
         self.context.terminal.warn(&format!(
-            "analysis failed: {error}; next attempt in {again}s"
+            "analysis failed: {error}; next attempt in {seconds}s"
         ));
     }
 
     /// Renders the output: for programs, one JSON object per line.
-    fn shown(&self, analysis: &Analysis, analyses: &Analyses, first: bool) -> String {
+    fn render(&self, analysis: &Analysis, analyses: &Analyses, first: bool) -> String {
         let (rows, at) = (&analysis.devices, analysis.at);
         let line = |value: serde_json::Value| format!("{value}\n");
-        let of =
+        let item_line =
             |item: &view::ScoreItem| line(serde_json::to_value(item).expect("an item is JSON"));
         match (Format::from(self.args.output), self.args.what) {
-            (Format::Json, ScoreView::Results) => view::results(rows, at).iter().map(of).collect(),
+            (Format::Json, ScoreView::Results) => {
+                view::results(rows, at).iter().map(item_line).collect()
+            }
             (Format::Json, ScoreView::Low) => {
                 line(json!(view::low(rows, analysis.rules.thresholds.low, at)))
             }
@@ -307,14 +309,14 @@ impl ScoreWatch<'_> {
 
     /// Reloads the config file after a change. An invalid file keeps the previous settings. Returns
     /// true after a successful reload.
-    fn read_again(&self, config: &mut WatchedConfig) -> bool {
+    fn reload_config(&self, config: &mut WatchedConfig) -> bool {
         if !config.has_changed(self.context) {
             return false;
         }
         let settings = self
             .args
             .settings(self.context)
-            .and_then(|settings| self.context.read_again().map(|()| settings));
+            .and_then(|settings| self.context.reload().map(|()| settings));
         match settings {
             Ok(settings) => {
                 self.context

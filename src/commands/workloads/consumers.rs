@@ -8,12 +8,12 @@ use serde::Serialize;
 use crate::cli::args::list::WORKLOADS_PAGE_SIZE;
 use crate::cli::workloads::consumers::{ConsumerSortKey, GetConsumers};
 use crate::context::Context;
-use crate::observe::list::{self, Round};
-use crate::observe::live::OF_JOBS;
+use crate::observe::list::{self, Refresh};
+use crate::observe::live::JOB_QUANTITIES;
 use crate::observe::optional_metrics::OptionalMetrics;
 use crate::observe::rows::{ListRow, listing};
-use crate::observe::watch::METRICS_STEP;
-use crate::observe::workloads::{self, KeptObjects};
+use crate::observe::watch::METRICS_INTERVAL;
+use crate::observe::workloads::{self, CachedObjects};
 use gpuctl_cluster::OtherPods;
 use gpuctl_core::error::Error;
 use gpuctl_core::model::Percent;
@@ -27,35 +27,35 @@ pub(crate) async fn run(args: &GetConsumers, context: &Context) -> Result<ExitCo
     let options = args.list.options(WORKLOADS_PAGE_SIZE);
     context.terminal.set_format(options.format);
     let connection = context.connect().await?;
-    let (kept, cells) = (
-        KeptObjects::new(options.watch),
+    let (cache, metrics) = (
+        CachedObjects::new(options.watch),
         OptionalMetrics::new(context, &connection).with_exporters(options.watch),
     );
-    let mut bell = connection.watch_nodes(METRICS_STEP);
-    let pause = async || bell.changed(None).await;
-    list::run_after(&options, context, pause, async |round: Round<'_>| {
-        let found = workloads::read(
+    let mut notifications = connection.watch_nodes(METRICS_INTERVAL);
+    let pause = async || notifications.changed(None).await;
+    list::run_after(&options, context, pause, async |refresh: Refresh<'_>| {
+        let snapshot = workloads::read(
             context,
             &connection,
-            &OF_JOBS,
-            &cells,
+            &JOB_QUANTITIES,
+            &metrics,
             OtherPods::Summed,
-            &kept,
-            &round,
+            &cache,
+            &refresh,
         )
         .await?;
-        let rows: Vec<ConsumerRow<'_>> = found
+        let rows: Vec<ConsumerRow<'_>> = snapshot
             .workloads
             .iter()
             .filter(|workload| {
-                !workload.has_ended() && workload.top.resting.is_none_or(|why| why == QUEUED)
+                !workload.has_ended() && workload.top.resting.is_none_or(|reason| reason == QUEUED)
             })
             .map(|workload| ConsumerRow {
                 workload,
-                figures: found.figures(workload),
+                figures: snapshot.figures(workload),
             })
             .collect();
-        let coverage = found.readings.as_ref().map(Coverage::from);
+        let coverage = snapshot.readings.as_ref().map(Coverage::from);
         Ok(listing(
             rows,
             args.list.sort_by,

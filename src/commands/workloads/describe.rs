@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use crate::cli::workloads::describe::DescribeWorkload;
 use crate::context::Context;
-use crate::observe::live::OF_JOBS;
+use crate::observe::live::JOB_QUANTITIES;
 use crate::observe::workloads;
 use gpuctl_core::error::Error;
 use gpuctl_view::document;
@@ -14,11 +14,11 @@ use gpuctl_view::workloads::describe as view;
 pub(crate) async fn run(args: &DescribeWorkload, context: &Context) -> Result<ExitCode, Error> {
     context.terminal.set_format(args.output.into());
     let connection = context.connect().await?;
-    let found = workloads::read_once(context, &connection, &OF_JOBS).await?;
-    let workload = workloads::named(&found.workloads, &args.name)?;
+    let snapshot = workloads::read_once(context, &connection, &JOB_QUANTITIES).await?;
+    let workload = workloads::find_workload(&snapshot.workloads, &args.name)?;
     let row = ConsumerRow {
         workload,
-        figures: found.figures(workload),
+        figures: snapshot.figures(workload),
     };
     let text = document(args.output.into(), &view::document(&row));
     context

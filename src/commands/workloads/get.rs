@@ -8,11 +8,11 @@ use serde::Serialize;
 use crate::cli::args::list::WORKLOADS_PAGE_SIZE;
 use crate::cli::workloads::get::{GetWorkloads, WorkloadSortKey};
 use crate::context::Context;
-use crate::observe::list::{self, Round};
+use crate::observe::list::{self, Refresh};
 use crate::observe::optional_metrics::OptionalMetrics;
 use crate::observe::rows::{ListRow, listing};
-use crate::observe::watch::METRICS_STEP;
-use crate::observe::workloads::{self, KeptObjects};
+use crate::observe::watch::METRICS_INTERVAL;
+use crate::observe::workloads::{self, CachedObjects};
 use gpuctl_cluster::OtherPods;
 use gpuctl_core::error::Error;
 use gpuctl_core::model::Workload;
@@ -23,24 +23,24 @@ pub(crate) async fn run(args: &GetWorkloads, context: &Context) -> Result<ExitCo
     let options = args.list.options(WORKLOADS_PAGE_SIZE);
     context.terminal.set_format(options.format);
     let connection = context.connect().await?;
-    let (kept, cells) = (
-        KeptObjects::new(options.watch),
+    let (cache, metrics) = (
+        CachedObjects::new(options.watch),
         OptionalMetrics::new(context, &connection),
     );
-    let mut bell = connection.watch_nodes(METRICS_STEP);
-    let pause = async || bell.changed(None).await;
-    list::run_after(&options, context, pause, async |round: Round<'_>| {
-        let found = workloads::read(
+    let mut notifications = connection.watch_nodes(METRICS_INTERVAL);
+    let pause = async || notifications.changed(None).await;
+    list::run_after(&options, context, pause, async |refresh: Refresh<'_>| {
+        let snapshot = workloads::read(
             context,
             &connection,
             &[],
-            &cells,
+            &metrics,
             OtherPods::Summed,
-            &kept,
-            &round,
+            &cache,
+            &refresh,
         )
         .await?;
-        let is_meant = |workload: &&Workload| {
+        let is_selected = |workload: &&Workload| {
             args.name
                 .as_ref()
                 .is_none_or(|part| workload.top.name.contains(part.as_str()))
@@ -53,8 +53,8 @@ pub(crate) async fn run(args: &GetWorkloads, context: &Context) -> Result<ExitCo
                     .as_ref()
                     .is_none_or(|status| workload.standing.word().eq_ignore_ascii_case(status))
         };
-        let chosen: Vec<&Workload> = found.workloads.iter().filter(is_meant).collect();
-        Ok(listing(chosen, args.list.sort_by, (), &options, context))
+        let selected: Vec<&Workload> = snapshot.workloads.iter().filter(is_selected).collect();
+        Ok(listing(selected, args.list.sort_by, (), &options, context))
     })
     .await
 }

@@ -12,8 +12,8 @@ use gpuctl_view::workloads::list as view;
 pub(crate) async fn run(args: &GetWorkloadMetadata, context: &Context) -> Result<ExitCode, Error> {
     context.terminal.set_format(args.output.into());
     let connection = context.connect().await?;
-    let found = workloads::read_once(context, &connection, &[]).await?;
-    let metadata = view::metadata(&found.workloads);
+    let snapshot = workloads::read_once(context, &connection, &[]).await?;
+    let metadata = view::metadata(&snapshot.workloads);
     context.terminal.print(
         &document(args.output.into(), &metadata).unwrap_or_else(|| view::metadata_text(&metadata)),
     )?;

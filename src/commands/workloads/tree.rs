@@ -12,9 +12,9 @@ use gpuctl_view::workloads::tree;
 pub(crate) async fn run(args: &Tree, context: &Context) -> Result<ExitCode, Error> {
     context.terminal.set_format(args.output.into());
     let connection = context.connect().await?;
-    let found = workloads::read_once(context, &connection, &[]).await?;
-    let workload = workloads::named(&found.workloads, &args.name)?;
-    let branch = found.forest.branch(&workload.top);
+    let snapshot = workloads::read_once(context, &connection, &[]).await?;
+    let workload = workloads::find_workload(&snapshot.workloads, &args.name)?;
+    let branch = snapshot.forest.branch(&workload.top);
     let text = document(args.output.into(), &tree::document(&branch));
     context
         .terminal

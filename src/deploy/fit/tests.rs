@@ -31,17 +31,18 @@ fn now_later_and_never() {
         ])
     };
     let free = [("a", 5), ("b", 8), ("c", 0)].map(|(name, gpus)| (name.to_owned(), free_of(gpus)));
-    let room = Room {
+    let free_resources = Room {
         free: free.into(),
         ..Room::default()
     };
-    let wanted = |gpus: i128| Amounts::from([("nvidia.com/gpu".to_owned(), gpus * 1000)]);
+    let requests = |gpus: i128| Amounts::from([("nvidia.com/gpu".to_owned(), gpus * 1000)]);
     let pod = PodRules::of(&json!({"containers": []}));
-    let verdict = |gpus, pods| judged(&pod, &wanted(gpus), pods, &nodes, Some(&room));
-    let told = [(5, 1), (2, 2), (2, 3), (8, 3), (8, 4), (9, 1)]
+    let verdict =
+        |gpus, pods| compare_nodes(&pod, &requests(gpus), pods, &nodes, Some(&free_resources));
+    let verdicts = [(5, 1), (2, 2), (2, 3), (8, 3), (8, 4), (9, 1)]
         .map(|(gpus, pods)| verdict(gpus, pods).verdict);
     use FitVerdict::{Never, NotNow, Now, Unknown};
-    assert_eq!(told, [Now, Now, NotNow, NotNow, Never, Never]);
+    assert_eq!(verdicts, [Now, Now, NotNow, NotNow, Never, Never]);
     let causes: Vec<_> = verdict(2, 3)
         .groups
         .into_iter()
@@ -57,38 +58,46 @@ fn now_later_and_never() {
     );
     // Two racks: five and eight GPUs free in one, four in the other. Three pods of three GPUs fit
     // only into the first rack.
-    let racked = |name: &str, rack: &str| {
+    let node_in_rack = |name: &str, rack: &str| {
         let mut node = node(name);
         node.labels.insert("rack".to_owned(), rack.to_owned());
         node
     };
     let racks = [
-        racked("a", "r1"),
-        racked("b", "r1"),
-        racked("c", "r2"),
+        node_in_rack("a", "r1"),
+        node_in_rack("b", "r1"),
+        node_in_rack("c", "r2"),
         node("d"),
     ];
-    let in_rack = |pods, label: &str| {
+    let fit_by_label = |pods, label: &str| {
         let free = [("a", 5), ("b", 8), ("c", 4), ("d", 8)]
             .map(|(name, gpus)| (name.to_owned(), free_of(gpus)));
-        let room = Room {
+        let free_resources = Room {
             free: free.into(),
             ..Room::default()
         };
-        let judge = |nodes: &[Node]| judged(&pod, &wanted(3), pods, nodes, Some(&room));
-        let mut fit = judge(&racks);
-        within(&mut fit, label, &racks, judge);
+        let compare =
+            |nodes: &[Node]| compare_nodes(&pod, &requests(3), pods, nodes, Some(&free_resources));
+        let mut fit = compare(&racks);
+        fit_domains(&mut fit, label, &racks, compare);
         let domains: Vec<_> = fit
             .domains
             .iter()
-            .map(|one| (one.value.clone(), one.verdict, one.pods_now, one.nodes))
+            .map(|domain| {
+                (
+                    domain.value.clone(),
+                    domain.verdict,
+                    domain.pods_now,
+                    domain.nodes,
+                )
+            })
             .collect();
         let nodes: usize = fit.groups.iter().map(|group| group.nodes.len()).sum();
         (fit.verdict, fit.pods_now, domains, nodes)
     };
     let (r1, r2) = ("r1".to_owned(), "r2".to_owned());
     assert_eq!(
-        in_rack(3, "rack"),
+        fit_by_label(3, "rack"),
         (
             Now,
             Some(3),
@@ -101,12 +110,18 @@ fn now_later_and_never() {
     );
     // Without other jobs the racks hold 2 + 2 pods and 2 pods, so five pods need more than one
     // rack.
-    assert_eq!(in_rack(5, "rack").0, Never);
-    assert_eq!(in_rack(1, "row").0, Unknown, "no node has this label");
-    assert_eq!(judged(&pod, &wanted(1), 1, &nodes, None).verdict, Unknown);
-    assert_eq!(judged(&pod, &wanted(9), 1, &nodes, None).verdict, Never);
+    assert_eq!(fit_by_label(5, "rack").0, Never);
+    assert_eq!(fit_by_label(1, "row").0, Unknown, "no node has this label");
     assert_eq!(
-        judged(&pod, &wanted(1), 1, &[], Some(&room)).verdict,
+        compare_nodes(&pod, &requests(1), 1, &nodes, None).verdict,
+        Unknown
+    );
+    assert_eq!(
+        compare_nodes(&pod, &requests(9), 1, &nodes, None).verdict,
+        Never
+    );
+    assert_eq!(
+        compare_nodes(&pod, &requests(1), 1, &[], Some(&free_resources)).verdict,
         Unknown
     );
 }

@@ -9,28 +9,29 @@ fn retention_is_read_as_prometheus_writes_it() {
         (Some(15.0), Some(9.0), Some(1.5))
     );
     assert_eq!((days("d"), days("15"), days("x5d")), (None, None, None));
-    let of = |text: &str| {
-        of_retention(format!("{{\"data\":{{\"storageRetention\":\"{text}\"}}}}").as_bytes())
+    let check = |text: &str| {
+        check_retention(format!("{{\"data\":{{\"storageRetention\":\"{text}\"}}}}").as_bytes())
     };
-    assert_eq!(of("15d or 10GiB").unwrap().status, CheckStatus::Ok);
-    assert_eq!(of("6h").unwrap().status, CheckStatus::Warn);
-    assert!(of("").is_none() && of_retention(b"{}").is_none());
+    assert_eq!(check("15d or 10GiB").unwrap().status, CheckStatus::Ok);
+    assert_eq!(check("6h").unwrap().status, CheckStatus::Warn);
+    assert!(check("").is_none() && check_retention(b"{}").is_none());
 }
 
 #[test]
 fn clocks_may_differ_by_a_request() {
     let at = |second| Timestamp::from_second(second).unwrap();
     assert!(
-        of_clock("X", None, at(0)).is_none() && of_clock("X", Some(at(100)), at(105)).is_none()
+        check_clock("X", None, at(0)).is_none()
+            && check_clock("X", Some(at(100)), at(105)).is_none()
     );
     assert!(
-        of_clock("X", Some(at(100)), at(40))
+        check_clock("X", Some(at(100)), at(40))
             .unwrap()
             .message
             .contains("60 s behind that of X")
     );
     assert!(
-        of_clock("X", Some(at(40)), at(100))
+        check_clock("X", Some(at(40)), at(100))
             .unwrap()
             .message
             .contains("60 s ahead of that of X")

@@ -46,7 +46,7 @@ pub(super) async fn print(
         false => None,
     };
     let has_home = connection.namespaces().exists(HOME).await?;
-    home(&mut rights, has_home, &mut remarks, context);
+    check_home_rights(&mut rights, has_home, &mut remarks, context);
     let subjects = subjects(args, &connection, context).await?;
     let name = role_name(tasks.as_deref(), extent, namespace);
     let set = RoleSet {
@@ -79,15 +79,15 @@ fn rights(tasks: Option<&[&'static Task]>, extent: RoleExtent) -> (BTreeSet<Righ
         let remarks = vec![person.summary().to_owned()];
         return (person.rights(verbs::tasks()), remarks);
     }
-    let chosen: Vec<&Task> = match tasks {
+    let selected: Vec<&Task> = match tasks {
         Some(tasks) => tasks.to_vec(),
         None => verbs::tasks().collect(),
     };
     let rights = match extent {
-        RoleExtent::Full => chosen.iter().flat_map(|task| task.complete()).collect(),
-        _ => chosen.iter().flat_map(|task| task.sufficient()).collect(),
+        RoleExtent::Full => selected.iter().flat_map(|task| task.complete()).collect(),
+        _ => selected.iter().flat_map(|task| task.sufficient()).collect(),
     };
-    let remarks = remarks(&chosen, &rights);
+    let remarks = remarks(&selected, &rights);
     (rights, remarks)
 }
 
@@ -136,38 +136,39 @@ fn role_name(tasks: Option<&[&Task]>, extent: RoleExtent, namespace: Option<&str
 
 /// Lists the rights that only some arguments need, so that an administrator can omit them.
 fn remarks(tasks: &[&Task], rights: &BTreeSet<Right>) -> Vec<String> {
-    let always: BTreeSet<Right> = tasks.iter().flat_map(|task| task.needed()).collect();
-    let mut uses: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
+    let always_needed: BTreeSet<Right> = tasks.iter().flat_map(|task| task.needed()).collect();
+    let mut uses_by_right: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
     for rule in tasks.iter().flat_map(|task| task.rules()) {
-        let (Need::For(used) | Need::Optional(used)) = rule.need else {
+        let (Need::For(use_name) | Need::Optional(use_name)) = rule.need else {
             continue;
         };
         if rule
             .rights()
-            .any(|right| rights.contains(&right) && !always.contains(&right))
+            .any(|right| rights.contains(&right) && !always_needed.contains(&right))
         {
-            let dot = if rule.group.is_empty() { "" } else { "." };
-            let place = if rule.place == RightScope::Namespace {
+            let separator = if rule.group.is_empty() { "" } else { "." };
+            let scope = if rule.place == RightScope::Namespace {
                 ""
             } else {
                 " outside of the namespace"
             };
-            uses.entry(format!(
-                "{} {}{dot}{}{place}",
-                rule.verbs.join(", "),
-                rule.resource,
-                rule.group
-            ))
-            .or_default()
-            .insert(used);
+            uses_by_right
+                .entry(format!(
+                    "{} {}{separator}{}{scope}",
+                    rule.verbs.join(", "),
+                    rule.resource,
+                    rule.group
+                ))
+                .or_default()
+                .insert(use_name);
         }
     }
-    if uses.is_empty() {
+    if uses_by_right.is_empty() {
         return Vec::new();
     }
-    let lines = uses.into_iter().map(|(what, used)| {
-        let used: Vec<&str> = used.into_iter().collect();
-        format!("  {what}: {}", used.join("; "))
+    let lines = uses_by_right.into_iter().map(|(right_text, use_names)| {
+        let use_names: Vec<&str> = use_names.into_iter().collect();
+        format!("  {right_text}: {}", use_names.join("; "))
     });
     std::iter::once(
         "Rights that only some uses need; leave out those that you do not want to grant:"
@@ -187,21 +188,21 @@ async fn proxy(
 ) -> Result<Option<ProxyGrant>, Error> {
     let path = match &args.prometheus_service {
         Some(service) => service_path(service, connection).await?,
-        None => metrics::path_to(context, connection, context.access.request_timeout).await,
+        None => metrics::find_path(context, connection, context.access.request_timeout).await,
     };
-    let (service, both) = match path {
+    let (service, needs_both_schemes) = match path {
         PrometheusPath::Url => {
             remarks.push("No right to a Service of Prometheus: your settings contain its address or disable metrics.".to_owned());
             return Ok(None);
         }
         PrometheusPath::Service { service, is_exact } => (service, !is_exact),
-        PrometheusPath::Unknown(why) => {
-            let get = "--prometheus-service NAMESPACE/NAME:PORT adds it";
+        PrometheusPath::Unknown(reason) => {
+            let advice = "--prometheus-service NAMESPACE/NAME:PORT adds it";
             remarks.push(format!(
-                "No right to query Prometheus: its Service is unknown. {get}."
+                "No right to query Prometheus: its Service is unknown. {advice}."
             ));
             context.terminal.warn(&format!(
-                "the role has no right to query Prometheus: {why}; {get}"
+                "the role has no right to query Prometheus: {reason}; {advice}"
             ));
             return Ok(None);
         }
@@ -213,7 +214,7 @@ async fn proxy(
     }
     let mut names = vec![service.proxy_name()];
     // The name of a proxied Service contains its scheme. If it is unknown, grant both.
-    if both {
+    if needs_both_schemes {
         names.push(
             PrometheusService {
                 secure: !service.secure,
@@ -230,14 +231,14 @@ async fn proxy(
 
 /// Resolves the Service of `--prometheus-service`, and reads its port if the user gives none.
 async fn service_path(
-    named: &NamedService,
+    service_args: &NamedService,
     connection: &Connection,
 ) -> Result<PrometheusPath, Error> {
     let NamedService {
         namespace,
         name,
         port,
-    } = named;
+    } = service_args;
     if let Some(port) = port {
         let service = PrometheusService::new(namespace, name, *port);
         return Ok(PrometheusPath::Service {
@@ -272,7 +273,12 @@ async fn service_path(
 }
 
 /// Drops reads of a namespace that does not exist, because kubectl could not create a role there.
-fn home(rights: &mut BTreeSet<Right>, exists: bool, remarks: &mut Vec<String>, context: &Context) {
+fn check_home_rights(
+    rights: &mut BTreeSet<Right>,
+    exists: bool,
+    remarks: &mut Vec<String>,
+    context: &Context,
+) {
     if exists || !rights.iter().any(|right| right.place == RightScope::Home) {
         return;
     }

@@ -11,7 +11,7 @@ use clap::CommandFactory;
 use crate::cli::Cli;
 use crate::cli::access::auth_check::AuthCheck;
 use crate::context::Context;
-use crate::observe::list::{self, Listing, Round};
+use crate::observe::list::{self, Listing, Refresh};
 use crate::observe::metrics::{self, StoreUse};
 use crate::verbs;
 use gpuctl_cluster::{Connection, JobFilter, unless_forbidden};
@@ -26,20 +26,20 @@ use gpuctl_view::{Format, document};
 pub(crate) async fn run(args: &AuthCheck, context: &Context) -> Result<ExitCode, Error> {
     let options = args.print.options();
     context.terminal.set_format(options.format);
-    let tasks =
-        verbs::named_tasks(&without_aliases(&args.words)).map_err(|error| unknown(&error.words))?;
+    let tasks = verbs::named_tasks(&without_aliases(&args.words))
+        .map_err(|error| unknown_command(&error.words))?;
     let tasks = Some(tasks).filter(|tasks| !tasks.is_empty());
     if let Some(extent) = args.emit_role {
         return emit_role::print(args, tasks, extent, context).await;
     }
     let connection = context.connect().await?;
     match tasks.as_deref() {
-        Some([task]) => one(args, task, &connection, context).await,
+        Some([task]) => check_command(args, task, &connection, context).await,
         Some(_) if args.pool.is_some() => Err(Error::usage("`--pool` works with one command")
             .hint("gpuctl auth check create jobs --pool NAME")),
-        Some(tasks) => several(args, tasks, &connection, context).await,
+        Some(tasks) => check_commands(args, tasks, &connection, context).await,
         None => {
-            several(
+            check_commands(
                 args,
                 &verbs::tasks().collect::<Vec<_>>(),
                 &connection,
@@ -55,13 +55,15 @@ fn without_aliases(words: &[String]) -> Vec<String> {
     let root = Cli::command();
     let mut parent = &root;
     let name = |word: &str| {
-        let found = parent
+        let subcommand = parent
             .find_subcommand(word)
             .or_else(|| root.find_subcommand(word));
-        parent = found
-            .filter(|found| found.has_subcommands())
+        parent = subcommand
+            .filter(|subcommand| subcommand.has_subcommands())
             .unwrap_or(&root);
-        found.map_or(word, |found| found.get_name()).to_owned()
+        subcommand
+            .map_or(word, |subcommand| subcommand.get_name())
+            .to_owned()
     };
     // A quoted argument can contain several words.
     words
@@ -71,20 +73,20 @@ fn without_aliases(words: &[String]) -> Vec<String> {
         .collect()
 }
 
-fn unknown(words: &str) -> Error {
+fn unknown_command(words: &str) -> Error {
     let error = Error::usage(format!("gpuctl has no command `{words}`"));
     let verb = words.split(' ').next().unwrap_or_default();
-    let known: Vec<&str> = verbs::tasks()
+    let similar: Vec<&str> = verbs::tasks()
         .map(|task| task.words)
         .filter(|task| task.split(' ').next() == Some(verb))
         .collect();
-    match known.is_empty() {
-        false => error.hint(format!("there is: {}", known.join(", "))),
+    match similar.is_empty() {
+        false => error.hint(format!("there is: {}", similar.join(", "))),
         true => match nearest(
             words,
             &verbs::tasks().map(|task| task.words).collect::<Vec<_>>(),
         ) {
-            Some(near) => error.hint(format!("did you mean `{near}`?")),
+            Some(suggestion) => error.hint(format!("did you mean `{suggestion}`?")),
             None => error.hint("`gpuctl auth check` lists all"),
         },
     }
@@ -92,8 +94,8 @@ fn unknown(words: &str) -> Error {
 
 /// Checks that Prometheus responds, by its address or through the API server. The result is the
 /// error, or `None` on success.
-async fn trouble(connection: &Connection, context: &Context) -> Option<String> {
-    let asked = async {
+async fn metrics_error(connection: &Connection, context: &Context) -> Option<String> {
+    let query = async {
         let prometheus = metrics::find(
             context,
             connection,
@@ -103,24 +105,25 @@ async fn trouble(connection: &Connection, context: &Context) -> Option<String> {
         .await?;
         Ok::<_, Error>(prometheus.now("vector(1)").await?)
     };
-    asked.await.err().map(|error| error.to_string())
+    query.await.err().map(|error| error.to_string())
 }
 
 /// Collects the rights to check, and separately those in API groups that the cluster does not
 /// serve.
-async fn asked(
+async fn rights_to_check(
     tasks: &[&Task],
     connection: &Connection,
 ) -> Result<(BTreeSet<Right>, BTreeSet<Right>), Error> {
-    let served = connection.discovery().groups().await?;
-    let all: BTreeSet<Right> = tasks.iter().flat_map(|task| task.complete()).collect();
-    let is_absent = |right: &&Right| !right.group.is_empty() && !served.contains(right.group);
-    let absent = all.iter().filter(is_absent).copied().collect();
-    Ok((all, absent))
+    let served_groups = connection.discovery().groups().await?;
+    let rights: BTreeSet<Right> = tasks.iter().flat_map(|task| task.complete()).collect();
+    let is_absent =
+        |right: &&Right| !right.group.is_empty() && !served_groups.contains(right.group);
+    let absent = rights.iter().filter(is_absent).copied().collect();
+    Ok((rights, absent))
 }
 
 /// Reports on several commands, or on all of them if the user names none.
-async fn several(
+async fn check_commands(
     args: &AuthCheck,
     tasks: &[&Task],
     connection: &Connection,
@@ -128,13 +131,13 @@ async fn several(
 ) -> Result<ExitCode, Error> {
     let options = args.print.options();
     let format = options.format;
-    let home = connection.namespace.as_str();
+    let namespace = connection.namespace.as_str();
     let UserAccess {
         items,
         user,
-        trouble,
+        metrics_error,
     } = access(tasks, connection, context).await?;
-    list::run(&options, context, async |_: Round<'_>| {
+    list::run(&options, context, async |_: Refresh<'_>| {
         let allowed = items
             .iter()
             .filter(|item| item.allowed || format != Format::Name);
@@ -143,7 +146,7 @@ async fn several(
             |format, headers| rights::table(&items, format, headers, context.terminal.look());
         Ok(Listing::new(
             &options,
-            &rights::list(user.as_deref(), home, &items),
+            &rights::list(user.as_deref(), namespace, &items),
             "items",
             names,
             table,
@@ -154,9 +157,11 @@ async fn several(
         let user = user.map_or_else(String::new, |user| format!("; you are {user}"));
         context
             .terminal
-            .note(&format!("HERE is namespace {home}{user}"));
-        if let Some(trouble) = &trouble {
-            context.terminal.note(&format!("no metrics: {trouble}"));
+            .note(&format!("HERE is namespace {namespace}{user}"));
+        if let Some(metrics_error) = &metrics_error {
+            context
+                .terminal
+                .note(&format!("no metrics: {metrics_error}"));
         }
     }
     let refused = !args.words.is_empty() && items.iter().any(|item| !item.allowed);
@@ -172,7 +177,7 @@ struct UserAccess {
     items: Vec<Checked>,
     user: Option<String>,
     /// Why Prometheus is unavailable, if a command needs it.
-    trouble: Option<String>,
+    metrics_error: Option<String>,
 }
 
 /// Asks the API server which of the commands the user may use.
@@ -181,78 +186,82 @@ async fn access(
     connection: &Connection,
     context: &Context,
 ) -> Result<UserAccess, Error> {
-    let (asked, absent) = asked(tasks, connection).await?;
+    let (rights_to_check, absent) = rights_to_check(tasks, connection).await?;
     let needs_prometheus = tasks.iter().any(|task| task.complete().contains(&PROXY));
-    let trouble = async {
+    let metrics_error = async {
         if needs_prometheus {
-            trouble(connection, context).await
+            metrics_error(connection, context).await
         } else {
             None
         }
     };
-    let (here, everywhere, user, trouble) = futures::future::join4(
+    let (namespaced, cluster_wide, user, metrics_error) = futures::future::join4(
         connection
             .discovery()
-            .may(&asked, Some(&connection.namespace)),
-        connection.discovery().may(&asked, None),
+            .may(&rights_to_check, Some(&connection.namespace)),
+        connection.discovery().may(&rights_to_check, None),
         connection.discovery().user(),
-        trouble,
+        metrics_error,
     )
     .await;
-    let (mut here, mut everywhere, user) = (here?, everywhere?, user?);
+    let (mut namespaced, mut cluster_wide, user) = (namespaced?, cluster_wide?, user?);
     // A Prometheus that responds needs no further right, whichever way it was reached.
-    if trouble.is_none() {
-        here.insert(PROXY, true);
-        everywhere.insert(PROXY, true);
+    if metrics_error.is_none() {
+        namespaced.insert(PROXY, true);
+        cluster_wide.insert(PROXY, true);
     }
-    let here = if context.all_namespaces {
-        &everywhere
+    let namespaced = if context.all_namespaces {
+        &cluster_wide
     } else {
-        &here
+        &namespaced
     };
     let item = |task: &&Task| {
-        rights::checked(task, here, &everywhere, &absent)
-            .without(trouble.as_deref().filter(|_| task.needs_prometheus()))
+        rights::checked(task, namespaced, &cluster_wide, &absent)
+            .without(metrics_error.as_deref().filter(|_| task.needs_prometheus()))
     };
     Ok(UserAccess {
         items: tasks.iter().map(item).collect(),
         user,
-        trouble,
+        metrics_error,
     })
 }
 
-async fn one(
+async fn check_command(
     args: &AuthCheck,
     task: &'static Task,
     connection: &Connection,
     context: &Context,
 ) -> Result<ExitCode, Error> {
-    let (asked, absent) = asked(&[task], connection).await?;
+    let (rights_to_check, absent) = rights_to_check(&[task], connection).await?;
     let namespace = (!context.all_namespaces).then_some(connection.namespace.as_str());
-    let mut answers = connection.discovery().may(&asked, namespace).await?;
-    let trouble = if task.needs_prometheus() {
-        trouble(connection, context).await
+    let mut answers = connection
+        .discovery()
+        .may(&rights_to_check, namespace)
+        .await?;
+    let metrics_error = if task.needs_prometheus() {
+        metrics_error(connection, context).await
     } else {
         None
     };
-    if task.needs_prometheus() && trouble.is_none() {
+    if task.needs_prometheus() && metrics_error.is_none() {
         answers.insert(PROXY, true);
     }
-    let checked = rights::checked(task, &answers, &answers, &absent).without(trouble.as_deref());
-    let room = match &args.pool {
-        Some(pool) => Some(room(connection, pool).await?),
+    let checked =
+        rights::checked(task, &answers, &answers, &absent).without(metrics_error.as_deref());
+    let pool_room = match &args.pool {
+        Some(pool) => Some(read_pool_room(connection, pool).await?),
         None => None,
     };
-    let verdict = Verdict::new(&checked, namespace.map(ToOwned::to_owned), room);
+    let verdict = Verdict::new(&checked, namespace.map(ToOwned::to_owned), pool_room);
     let format = args.print.options().format;
     let text = document(format, &verdict)
         .unwrap_or_else(|| rights::text(&verdict, context.terminal.look()));
     context.terminal.print(&text)?;
     if !checked.allowed {
-        let place =
+        let scope_option =
             namespace.map_or_else(|| "-A".to_owned(), |namespace| format!("-n {namespace}"));
         context.terminal.note(&format!(
-            "gpuctl auth check {} {place} --emit-role prints the role to ask for",
+            "gpuctl auth check {} {scope_option} --emit-role prints the role to ask for",
             task.words
         ));
     }
@@ -264,48 +273,50 @@ async fn one(
 }
 
 /// Checks whether the pool exists and how many jobs it has.
-async fn room(connection: &Connection, pool: &str) -> Result<PoolRoom, Error> {
-    let wanted = JobFilter {
+async fn read_pool_room(connection: &Connection, pool: &str) -> Result<PoolRoom, Error> {
+    let selector = JobFilter {
         pool: Some(pool.to_owned()),
         ..JobFilter::default()
     };
-    let (nodes, known, jobs) = futures::future::join3(
+    let (nodes, definition, jobs) = futures::future::join3(
         connection.nodes().list(),
         connection.pools().get_or_published(pool),
-        connection.jobs().list(&wanted),
+        connection.jobs().list(&selector),
     )
     .await;
     let nodes = nodes?;
-    let known = unless_forbidden(known)?;
+    let definition = unless_forbidden(definition)?;
     let jobs = unless_forbidden(jobs)?;
-    let counted = jobs.as_ref().map(|found| {
-        found
+    let job_count = jobs.as_ref().map(|selection| {
+        selection
             .jobs
             .iter()
             .filter(|job| !State::of(job).status.is_final())
             .count()
     });
-    let all_seen = jobs.as_ref().is_some_and(|found| found.unseen().is_none());
-    let labelled = nodes.all().iter().any(|node| node.pool() == Some(pool));
-    let defined = known.as_ref().is_some_and(Option::is_some);
+    let sees_all_jobs = jobs
+        .as_ref()
+        .is_some_and(|selection| selection.unseen().is_none());
+    let is_labelled = nodes.all().iter().any(|node| node.pool() == Some(pool));
+    let is_defined = definition.as_ref().is_some_and(Option::is_some);
     // A pool is known not to exist only if the user may list all nodes and read all pool
     // definitions.
-    let exists = match (&nodes, labelled || defined) {
+    let exists = match (&nodes, is_labelled || is_defined) {
         (_, true) => Some(true),
-        (Nodes::Listed(_), false) if known.is_some() => Some(false),
+        (Nodes::Listed(_), false) if definition.is_some() => Some(false),
         _ => None,
     };
-    let definition = known.flatten().unwrap_or_default();
+    let definition = definition.flatten().unwrap_or_default();
     // If some jobs are not visible, the count is a lower bound. It is conclusive only once it
     // reaches the limit.
-    let full = definition
+    let is_full = definition
         .max_jobs
-        .zip(counted)
-        .is_some_and(|(most, jobs)| jobs >= most as usize);
+        .zip(job_count)
+        .is_some_and(|(maximum, jobs)| jobs >= maximum as usize);
     Ok(PoolRoom {
         name: pool.to_owned(),
         exists,
-        jobs: counted.filter(|_| all_seen || full),
+        jobs: job_count.filter(|_| sees_all_jobs || is_full),
         max_jobs: definition.max_jobs,
         max_gpu_per_job: definition.max_gpu_per_job,
     })

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use crate::cli::files::create::Create;
 use crate::context::Context;
 use crate::deploy::inputs;
-use crate::deploy::names::named;
+use crate::deploy::names::with_unique_names;
 use crate::deploy::options::Mode;
 use crate::show;
 use crate::show::reporter::TerminalReporter;
@@ -15,7 +15,7 @@ use gpuctl_core::error::Error;
 use gpuctl_manifest::spec::Override;
 
 pub(crate) async fn run(args: &Create, context: &Context) -> Result<ExitCode, Error> {
-    if let Some(what) = &args.what {
+    if let Some(subcommand) = &args.what {
         if !args.files.is_empty()
             || !args.sets.is_empty()
             || args.name.is_some()
@@ -28,7 +28,7 @@ pub(crate) async fn run(args: &Create, context: &Context) -> Result<ExitCode, Er
                     .hint("gpuctl create secret --help"),
             );
         }
-        return what.run(context).await;
+        return subcommand.run(context).await;
     }
     context.terminal.set_format(args.output.into());
     let mut overrides = args.sets.clone();
@@ -52,7 +52,7 @@ pub(crate) async fn run(args: &Create, context: &Context) -> Result<ExitCode, Er
         );
         return Err(Error::usage(message).hint("name them in the files, or use `--generate-name`"));
     }
-    let documents = named(inputs.documents, args.generate_name)?;
+    let documents = with_unique_names(inputs.documents, args.generate_name)?;
     show::submission::submit(
         documents,
         &args.submit.options(Mode::default()),

@@ -94,9 +94,9 @@ fn check_replacement(args: &CreateSecret, live: &Value, namespace: &str) -> Resu
 
 fn values(args: &CreateSecret) -> Result<BTreeMap<String, Vec<u8>>, Error> {
     let mut values = BTreeMap::new();
-    let mut put = |key: &str, value: Vec<u8>| {
-        let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-        if key.is_empty() || key.len() > 253 || !key.chars().all(plain) {
+    let mut insert = |key: &str, value: Vec<u8>| {
+        let is_valid = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+        if key.is_empty() || key.len() > 253 || !key.chars().all(is_valid) {
             return Err(
                 Error::usage(format!("`{key}` is not a valid key of a secret"))
                     .hint("letters, digits, `-`, `_` and `.`"),
@@ -109,23 +109,23 @@ fn values(args: &CreateSecret) -> Result<BTreeMap<String, Vec<u8>>, Error> {
     };
     for pair in &args.from_env {
         let (key, variable) = pair.split_once('=').unwrap_or((pair, pair));
-        put(key, variable_value(variable)?.into_bytes())?;
+        insert(key, variable_value(variable)?.into_bytes())?;
     }
     for pair in &args.from_file {
-        let own_name = || pair.rsplit('/').next().unwrap_or(pair).to_owned();
+        let file_name = || pair.rsplit('/').next().unwrap_or(pair).to_owned();
         let (key, path) = pair.split_once('=').map_or_else(
-            || (own_name(), pair.as_str()),
+            || (file_name(), pair.as_str()),
             |(key, path)| (key.to_owned(), path),
         );
         // Do not repeat an unreadable path: it may be a secret value passed by mistake.
-        let read = inputs::bytes(path).map_err(|error| {
-            let told = Error::new(
+        let content = inputs::read_bytes(path).map_err(|error| {
+            let error = Error::new(
                 error.name,
                 format!("the file for key `{key}` cannot be read"),
             );
-            told.hint("name the file that holds the value: `--from-file KEY=PATH`")
+            error.hint("name the file that holds the value: `--from-file KEY=PATH`")
         });
-        put(&key, read?)?;
+        insert(&key, content?)?;
     }
     Ok(values)
 }
@@ -133,13 +133,13 @@ fn values(args: &CreateSecret) -> Result<BTreeMap<String, Vec<u8>>, Error> {
 /// Reads an environment variable. If it is not set and its name looks unusual, the error omits the
 /// name, which may be a secret value passed by mistake.
 fn variable_value(variable: &str) -> Result<String, Error> {
-    let shouted = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
-    let looks_like_one = variable.len() <= 40
+    let is_uppercase = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
+    let looks_like_name = variable.len() <= 40
         && variable.starts_with(|c: char| c.is_ascii_uppercase())
-        && variable.chars().all(shouted);
+        && variable.chars().all(is_uppercase);
     let value = Environment::variable(variable).filter(|value| !value.is_empty());
     value.ok_or_else(|| {
-        if looks_like_one {
+        if looks_like_name {
             let error = Error::usage(format!("the environment variable `{variable}` is not set"));
             return error.hint(format!("export {variable}=…, or read it from a file with `--from-file {variable}=PATH`"));
         }
@@ -158,7 +158,7 @@ fn password(args: &CreateSecret) -> Result<String, Error> {
                 .hint("`--password-stdin`, or `--password-env VARIABLE`"),
         );
     }
-    let text = String::from_utf8(inputs::bytes("-")?)
+    let text = String::from_utf8(inputs::read_bytes("-")?)
         .map_err(|_| Error::usage("the password on stdin is not text"))?;
     // `echo` and editors append a newline that is not part of the password.
     let password = text.trim_end_matches(['\n', '\r']).to_owned();

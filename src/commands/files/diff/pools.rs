@@ -16,14 +16,15 @@ use gpuctl_view::files::changes::Difference;
 type LabelsByNode = BTreeMap<String, BTreeMap<String, String>>;
 
 fn labels_by_node(pool: &PoolDefinition) -> LabelsByNode {
-    let values = |set: &BTreeMap<String, Noted>| {
-        set.iter()
+    let values = |labels: &BTreeMap<String, Noted>| {
+        labels
+            .iter()
             .map(|(key, noted)| (key.clone(), noted.value.clone()))
             .collect()
     };
     pool.labels
         .iter()
-        .map(|(node, set)| (node.clone(), values(set)))
+        .map(|(node, labels)| (node.clone(), values(labels)))
         .collect()
 }
 
@@ -41,8 +42,8 @@ async fn plan_pool(
     pool: &Pool,
     reporter: &dyn Reporter,
 ) -> Result<PoolPlan, Error> {
-    let mut planned = match pool_plan::plan(connection, pool, false).await {
-        Ok(planned) => planned,
+    let mut plan = match pool_plan::plan(connection, pool, false).await {
+        Ok(plan) => plan,
         // Show the difference even if `apply` would reject it.
         Err(error) if matches!(error.kind, ErrorKind::Request | ErrorKind::Access) => {
             reporter.warn(&format!(
@@ -55,51 +56,57 @@ async fn plan_pool(
                     .pools()
                     .get(&pool.name.value)
                     .await?
-                    .map(|known| known.pool),
+                    .map(|stored| stored.pool),
             )
         }
         Err(error) => return Err(error),
     };
-    for node in std::mem::take(&mut planned.missing) {
+    for node in std::mem::take(&mut plan.missing) {
         reporter.warn(&format!("node {node} does not exist: `apply` would fail"));
-        planned.wanted.labels.insert(node, BTreeMap::new());
+        plan.desired.labels.insert(node, BTreeMap::new());
     }
-    Ok(planned)
+    Ok(plan)
 }
 
 /// Compares a pool's definition and the labels of its nodes with the file.
-pub(super) async fn of_pool(
+pub(super) async fn diff_pool(
     connection: &Connection,
     pool: &Pool,
     reporter: &dyn Reporter,
 ) -> Result<Option<Difference>, Error> {
-    let planned = plan_pool(connection, pool, reporter).await?;
+    let plan = plan_pool(connection, pool, reporter).await?;
     let name = format!("pool/{}", pool.name.value);
-    let Some(before) = planned.before else {
-        let wanted = pool_document(&planned.wanted, labels_by_node(&planned.wanted));
-        return Ok(Some(Difference::new("", &name, &wanted)));
+    let Some(stored) = plan.stored else {
+        let desired_document = pool_document(&plan.desired, labels_by_node(&plan.desired));
+        return Ok(Some(Difference::new("", &name, &desired_document)));
     };
-    let after = before.changed_to(&planned.wanted);
+    let desired = stored.changed_to(&plan.desired);
     // The labels recorded for a node may differ from its actual labels. Compare with the actual
     // ones.
-    let mut live = labels_by_node(&before);
-    for step in planned.steps {
+    let mut live = labels_by_node(&stored);
+    for step in plan.steps {
         if let Some(labels) = live.get_mut(&step.node) {
             labels.remove(&step.key);
-            labels.extend(step.before.map(|value| (step.key, value)));
+            labels.extend(step.current.map(|value| (step.key, value)));
         }
     }
-    let mut wanted = labels_by_node(&after);
-    for taint in planned.taints {
+    let mut desired_document = labels_by_node(&desired);
+    for taint in plan.taints {
         let key = format!("taint {POOL_LABEL}");
         live.entry(taint.node.clone())
             .or_default()
-            .extend(taint.before.map(|pool| (key.clone(), pool)));
-        wanted
+            .extend(taint.current.map(|pool| (key.clone(), pool)));
+        desired_document
             .entry(taint.node)
             .or_default()
-            .extend(taint.wanted.map(|pool| (key, pool)));
+            .extend(taint.desired.map(|pool| (key, pool)));
     }
-    let (live, wanted) = (pool_document(&before, live), pool_document(&after, wanted));
-    Ok((live != wanted).then(|| Difference::changed("", &name, &live, &wanted)))
+    let (live, desired_document) = (
+        pool_document(&stored, live),
+        pool_document(&desired, desired_document),
+    );
+    Ok(
+        (live != desired_document)
+            .then(|| Difference::changed("", &name, &live, &desired_document)),
+    )
 }

@@ -47,32 +47,33 @@ impl Costs {
 
     /// Computes the cost of an account. `None` if energy has a price but was not measured, or if
     /// the fraction of a GPU share is unknown.
-    pub(super) fn of_account(&self, account: &GpuHours) -> Option<f64> {
-        self.prices
-            .as_ref()?
-            .cost(account.held + account.part_equivalent()?, account.energy)
+    pub(super) fn of_gpu_hours(&self, gpu_hours: &GpuHours) -> Option<f64> {
+        self.prices.as_ref()?.cost(
+            gpu_hours.held + gpu_hours.part_equivalent()?,
+            gpu_hours.energy,
+        )
     }
 }
 
-/// Reads a file of `what`. Errors list the `keys` of such a file.
+/// Reads a file of `kind`. Errors list the `keys` of such a file.
 fn read<T: DeserializeOwned>(
     path: &Path,
-    what: &str,
+    kind: &str,
     problem: impl Fn(&T) -> Option<&'static str>,
     keys: &str,
 ) -> Result<T, Error> {
     let text = files::text_of(path).map_err(Error::usage)?;
-    let found: T = serde_saphyr::from_str(&text).map_err(|error| {
+    let value: T = serde_saphyr::from_str(&text).map_err(|error| {
         Error::usage(format!(
             "{} has no {}",
             path.display(),
-            what.trim_start_matches("a ")
+            kind.trim_start_matches("a ")
         ))
         .cause(error.to_string())
         .hint(keys)
     })?;
-    match problem(&found) {
+    match problem(&value) {
         Some(problem) => Err(Error::usage(format!("{}: {problem}", path.display())).hint(keys)),
-        None => Ok(found),
+        None => Ok(value),
     }
 }

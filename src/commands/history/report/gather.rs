@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use futures::future::try_join;
 
 use crate::cli::history::report::{GroupBy, Report};
-use crate::concurrent::SideBySide;
+use crate::concurrent::OrderedConcurrent;
 use crate::context::Context;
 use crate::observe::history::ClusterHistory;
 use crate::observe::past_queries::HistoryScope;
@@ -19,11 +19,11 @@ use gpuctl_core::stats::history::serving_hours::ServingHours;
 use gpuctl_view::history::report::HourPoint;
 
 /// Hours read concurrently.
-const AT_ONCE: usize = 3;
+const MAX_CONCURRENT: usize = 3;
 
 impl GroupBy {
     /// Converts the key to the form that kube-state-metrics uses in label names.
-    pub(super) fn written_key(&self) -> String {
+    pub(super) fn exported_key(&self) -> String {
         match self {
             Self::Namespace => String::new(),
             Self::Label(_, key) | Self::Annotation(_, key) => kube_state::written(key),
@@ -44,7 +44,7 @@ impl GroupBy {
 /// Selects the allocations of a report and assigns each to its group.
 struct Grouping<'a> {
     /// The grouping dimensions, each with its key in the form of kube-state-metrics.
-    by: Vec<(&'a GroupBy, String)>,
+    dimensions: Vec<(&'a GroupBy, String)>,
     /// The namespace to which the report is restricted.
     namespace: Option<&'a str>,
 }
@@ -52,36 +52,41 @@ struct Grouping<'a> {
 impl<'a> Grouping<'a> {
     fn new(args: &'a Report, context: &'a Context) -> Self {
         Self {
-            by: args.by.iter().map(|by| (by, by.written_key())).collect(),
+            dimensions: args
+                .by
+                .iter()
+                .map(|dimension| (dimension, dimension.exported_key()))
+                .collect(),
             namespace: context.access.namespace.as_deref(),
         }
     }
 
     fn includes(&self, allocation: &Allocation) -> bool {
-        self.namespace.is_none_or(|only| only == allocation.pod.0)
+        self.namespace
+            .is_none_or(|namespace| namespace == allocation.pod.0)
     }
 
     fn values(&self, allocation: &Allocation) -> GroupValues {
-        self.by
+        self.dimensions
             .iter()
-            .map(|(by, key)| by.group_of(allocation, key))
+            .map(|(dimension, key)| dimension.group_of(allocation, key))
             .collect()
     }
 
     fn groups(&self, history: &AllocationHistory) -> BTreeMap<GroupValues, AllocationGroup> {
-        let mut found: BTreeMap<GroupValues, AllocationGroup> = BTreeMap::new();
+        let mut groups: BTreeMap<GroupValues, AllocationGroup> = BTreeMap::new();
         for (index, allocation) in history
             .tenures
             .iter()
             .enumerate()
             .filter(|(_, allocation)| self.includes(allocation))
         {
-            found
+            groups
                 .entry(self.values(allocation))
                 .or_default()
                 .add(index, allocation);
         }
-        found
+        groups
     }
 }
 
@@ -93,7 +98,7 @@ pub(super) struct GroupTotals {
 }
 
 /// Usage of one group in one hour.
-struct HourAccount {
+struct HourUsage {
     group: GroupValues,
     account: GpuHours,
     serving: Option<ServingHours>,
@@ -101,22 +106,22 @@ struct HourAccount {
 
 /// Totals of all groups, and the number of hours read.
 #[derive(Default)]
-pub(super) struct Gathered {
+pub(super) struct ReportTotals {
     pub groups: BTreeMap<GroupValues, GroupTotals>,
     pub over_time: Vec<HourPoint>,
     pub hours: u64,
     pub without_data: u64,
 }
 
-impl Gathered {
-    fn add_hour(&mut self, accounts: Vec<HourAccount>, has_data: bool) {
+impl ReportTotals {
+    fn add_hour(&mut self, accounts: Vec<HourUsage>, has_data: bool) {
         let mut point = HourPoint {
             hour: u32::try_from(self.hours).unwrap_or(u32::MAX),
             ..HourPoint::default()
         };
         self.hours += 1;
         self.without_data += u64::from(!has_data);
-        for HourAccount {
+        for HourUsage {
             group,
             account,
             serving,
@@ -138,47 +143,56 @@ impl Gathered {
 /// Reads the hours concurrently and sums the groups of each.
 pub(super) async fn gather(
     args: &Report,
-    past: &ClusterHistory<'_>,
+    cluster_history: &ClusterHistory<'_>,
     pieces: Vec<(UnixSeconds, UnixSeconds)>,
     context: &Context,
-) -> Result<Gathered, Error> {
-    let want = HistoryScope {
+) -> Result<ReportTotals, Error> {
+    let scope = HistoryScope {
         power: true,
-        names: args.by.iter().any(|by| *by != GroupBy::Namespace),
+        names: args
+            .by
+            .iter()
+            .any(|dimension| *dimension != GroupBy::Namespace),
         ..HistoryScope::default()
     };
     let grouping = Grouping::new(args, context);
     let bar = context.terminal.progress(pieces.len() as u64, "hours");
     let read_hour = async |(from, to): (UnixSeconds, UnixSeconds)| {
-        let ((history, usage), servers) =
-            try_join(past.look(from, to, want), past.servers(from, to)).await?;
+        let ((history, usage), servers) = try_join(
+            cluster_history.read(from, to, scope),
+            cluster_history.servers(from, to),
+        )
+        .await?;
         bar.inc(1);
-        let account = |(group, members): (GroupValues, AllocationGroup)| HourAccount {
+        let usage_of_group = |(group, members): (GroupValues, AllocationGroup)| HourUsage {
             group,
             account: GpuHours::of_group(&history, &usage, &members),
             serving: servers.hours_of(&history, &members),
         };
-        let accounts: Vec<HourAccount> =
-            grouping.groups(&history).into_iter().map(account).collect();
-        Ok::<_, Error>((accounts, history))
+        let usages: Vec<HourUsage> = grouping
+            .groups(&history)
+            .into_iter()
+            .map(usage_of_group)
+            .collect();
+        Ok::<_, Error>((usages, history))
     };
-    let mut read = SideBySide::new(pieces.into_iter().map(read_hour), AT_ONCE);
-    let mut gathered = Gathered::default();
+    let mut results = OrderedConcurrent::new(pieces.into_iter().map(read_hour), MAX_CONCURRENT);
+    let mut totals = ReportTotals::default();
     let mut jobs = JobTimes::new(args.checkpoint.map_or(0.0, |span| span.as_secs_f64()));
-    while let Some(found) = read.next().await {
-        let (accounts, history) = found?;
-        gathered.add_hour(accounts, history.looks() != 0);
+    while let Some(result) = results.next().await {
+        let (usages, history) = result?;
+        totals.add_hour(usages, history.looks() != 0);
         jobs.add(&history, |allocation| {
             grouping
                 .includes(allocation)
                 .then(|| grouping.values(allocation))
         });
     }
-    drop(read);
+    drop(results);
     bar.finish_and_clear();
     // Jobs span several hours, so their times are complete only after the last one.
     for (group, sum) in jobs.sums() {
-        gathered.groups.entry(group).or_default().jobs = sum;
+        totals.groups.entry(group).or_default().jobs = sum;
     }
-    Ok(gathered)
+    Ok(totals)
 }

@@ -8,8 +8,8 @@ use gpuctl_core::model::UnixSeconds;
 #[test]
 fn hours_are_those_of_the_clock() {
     let pieces = |start, end| {
-        let found = pieces(UnixSeconds(start), UnixSeconds(end));
-        found
+        let hours = pieces(UnixSeconds(start), UnixSeconds(end));
+        hours
             .into_iter()
             .map(|(from, to)| (from.0, to.0))
             .collect::<Vec<_>>()
@@ -32,7 +32,10 @@ fn groups_are_named_as_kube_state_metrics_does() {
             "costCenter".to_owned()
         ))
     );
-    assert_eq!(by("label=costCenter").unwrap().written_key(), "cost_center");
-    assert_eq!(by("user").unwrap().written_key(), "gpuctl_user");
+    assert_eq!(
+        by("label=costCenter").unwrap().exported_key(),
+        "cost_center"
+    );
+    assert_eq!(by("user").unwrap().exported_key(), "gpuctl_user");
     assert!(by("label=").is_err() && by("people").is_err() && by("x=y").is_err());
 }

@@ -13,13 +13,13 @@ use gpuctl_core::model::Pod;
 use gpuctl_core::model::contract::refusal::ContainerComplaint;
 
 /// Maximum number of archive chunks in transit between disk and network.
-pub(super) const PIECES: usize = 16;
+pub(super) const MAX_CHUNKS: usize = 16;
 
 /// Maximum bytes to keep of a command's error messages.
-const MOST_WORDS: usize = 16 << 10;
+const MAX_STDERR_BYTES: usize = 16 << 10;
 
 /// How long tar may take to write its last input or error messages.
-pub(super) const LAST_WORDS: Duration = Duration::from_secs(5);
+pub(super) const EXIT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A container that runs commands for a copy.
 pub(super) struct TarContainer<'a> {
@@ -40,10 +40,10 @@ impl TarContainer<'_> {
         sink: impl AsyncFnMut(&[u8]) -> bool,
     ) -> Result<(SessionEnd, String), Error> {
         let stderr = RefCell::default();
-        let ending = self
+        let end = self
             .command_with_stderr(command, input, sink, &stderr)
             .await?;
-        Ok((ending, message(&stderr)))
+        Ok((end, message(&stderr)))
     }
 
     /// Runs a command whose messages are added to `stderr` as they arrive.
@@ -55,7 +55,7 @@ impl TarContainer<'_> {
         stderr: &RefCell<Vec<u8>>,
     ) -> Result<SessionEnd, Error> {
         let command: Vec<String> = command.iter().map(ToString::to_string).collect();
-        let call = ExecRequest {
+        let request = ExecRequest {
             namespace: self.namespace,
             pod: &self.pod.name,
             container: self.name,
@@ -66,23 +66,23 @@ impl TarContainer<'_> {
         let session = self
             .connection
             .sessions()
-            .start(&call)
+            .start(&request)
             .await
             .map_err(|failure| from_node(failure, self.pod))?;
         // Without input, use a channel that is already closed.
         let input = input.unwrap_or_else(|| mpsc::channel(1).1);
-        let ending = session
+        let end = session
             .run_slowly(input, async |stream, bytes: &[u8]| match stream {
                 SessionStream::Out => sink(bytes).await,
                 SessionStream::Err => {
                     let mut stderr = stderr.borrow_mut();
-                    let room = MOST_WORDS.saturating_sub(stderr.len());
-                    stderr.extend_from_slice(&bytes[..bytes.len().min(room)]);
+                    let remaining = MAX_STDERR_BYTES.saturating_sub(stderr.len());
+                    stderr.extend_from_slice(&bytes[..bytes.len().min(remaining)]);
                     true
                 }
             })
             .await;
-        Ok(ending)
+        Ok(end)
     }
 }
 
@@ -129,20 +129,20 @@ pub(super) fn connection_lost() -> Error {
 }
 
 /// Converts the end of a command in the container into an error.
-pub(super) fn command_error(ending: SessionEnd, message: String, path: &str) -> Error {
-    let failed = |cause: String| copy_failed(path).cause(cause);
-    match ending {
-        SessionEnd::Exit(code) => failed(if message.is_empty() {
+pub(super) fn command_error(end: SessionEnd, message: String, path: &str) -> Error {
+    let to_error = |cause: String| copy_failed(path).cause(cause);
+    match end {
+        SessionEnd::Exit(code) => to_error(if message.is_empty() {
             format!("tar ended with exit code {code}")
         } else {
             message
         }),
-        SessionEnd::Refused(why)
-            if ContainerComplaint::of_runtime(&why) == Some(ContainerComplaint::NoProgram) =>
+        SessionEnd::Refused(message)
+            if ContainerComplaint::of_runtime(&message) == Some(ContainerComplaint::NoProgram) =>
         {
-            failed(why).hint("the image has no `tar`: gpuctl exec JOB -- cat FILE > FILE")
+            to_error(message).hint("the image has no `tar`: gpuctl exec JOB -- cat FILE > FILE")
         }
-        SessionEnd::Refused(why) => failed(why),
+        SessionEnd::Refused(message) => to_error(message),
         SessionEnd::Unread | SessionEnd::Broken => connection_lost(),
     }
 }

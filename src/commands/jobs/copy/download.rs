@@ -8,7 +8,7 @@ use bytes::Bytes;
 use tokio::sync::mpsc;
 
 use super::container::{
-    LAST_WORDS, PIECES, TarContainer, command_error, copy_failed, no_file_in_job, parts,
+    EXIT_TIMEOUT, MAX_CHUNKS, TarContainer, command_error, copy_failed, no_file_in_job, parts,
 };
 use super::stream::Unpacking;
 use gpuctl_cluster::SessionEnd;
@@ -20,7 +20,7 @@ use gpuctl_local::platform::ended_from_outside;
 use gpuctl_view::jobs::copied;
 
 /// Time limit for tar to exit after the end of its archive.
-const AFTER_END: Duration = Duration::from_secs(10);
+const ARCHIVE_END_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The results of tar, if it exited in time, and of unpacking.
 struct Received {
@@ -29,12 +29,12 @@ struct Received {
 }
 
 impl TarContainer<'_> {
-    pub(super) async fn download(&self, path: &str, to: &str) -> Result<Copied, Error> {
+    pub(super) async fn download(&self, path: &str, local_path: &str) -> Result<Copied, Error> {
         let (folder, name) = parts(path)?;
-        let to = target(to, name);
+        let target = target(local_path, name);
         // Listen for signals from here on, so that none is missed between two steps.
         let mut signal = pin!(ended_from_outside());
-        let (sender, mut unpacking) = Unpacking::start(name, &to, PIECES);
+        let (sender, mut unpacking) = Unpacking::start(name, &target, MAX_CHUNKS);
         // Without the prefix, tar would read a name with a leading `-` as an option.
         let name = format!("./{name}");
         let command = ["tar", "cf", "-", "-C", folder, name.as_str()];
@@ -44,8 +44,8 @@ impl TarContainer<'_> {
         let Some(Received { command, staged }) = received else {
             return Err(unpacking.abort().await);
         };
-        let (ending, message) = command.unwrap_or(Ok((SessionEnd::Unread, String::new())))?;
-        let staged = match (ending, staged) {
+        let (end, message) = command.unwrap_or(Ok((SessionEnd::Unread, String::new())))?;
+        let staged = match (end, staged) {
             (SessionEnd::Exit(0), Ok(staged)) => staged,
             // tar reports a file that was written to during the copy, as checkpoints and logs often
             // are. GNU tar then exits with 1.
@@ -57,10 +57,10 @@ impl TarContainer<'_> {
                     .warn(&format!("the file changed while it was copied: {message}"));
                 staged
             }
-            (ending, staged) => return Err(download_error(path, ending, staged.err(), message)),
+            (end, staged) => return Err(download_error(path, end, staged.err(), message)),
         };
         unpacking
-            .place(staged, &to, signal)
+            .place(staged, &target, signal)
             .await?
             .map_err(|error| copy_failed(path).cause(error.to_string()))
     }
@@ -79,27 +79,27 @@ impl TarContainer<'_> {
         let spinner_message =
             |bytes| spinner.set_message(format!("{path}: {}", copied::size(bytes)));
         let received = {
-            let mut running = pin!(self.command(command, None, async move |piece: &[u8]| {
-                bytes += piece.len() as u64;
+            let mut running = pin!(self.command(command, None, async move |chunk: &[u8]| {
+                bytes += chunk.len() as u64;
                 spinner_message(bytes);
                 // False if unpacking failed.
-                sender.send(Bytes::copy_from_slice(piece)).await.is_ok()
+                sender.send(Bytes::copy_from_slice(chunk)).await.is_ok()
             }));
             tokio::select! {
-                both = async {
+                result = async {
                     tokio::select! {
-                        ended = &mut running => Received {
-                            command: Some(ended),
+                        end = &mut running => Received {
+                            command: Some(end),
                             staged: unpacking.end().await,
                         },
                         // A hostile tar may never exit.
                         staged = unpacking.end() => {
-                            let within = if staged.is_ok() { AFTER_END } else { LAST_WORDS };
-                            let command = tokio::time::timeout(within, &mut running).await.ok();
+                            let timeout = if staged.is_ok() { ARCHIVE_END_TIMEOUT } else { EXIT_TIMEOUT };
+                            let command = tokio::time::timeout(timeout, &mut running).await.ok();
                             Received { command, staged }
                         }
                     }
-                } => Some(both),
+                } => Some(result),
                 _ = &mut signal => None,
             }
         };
@@ -108,15 +108,15 @@ impl TarContainer<'_> {
     }
 }
 
-/// Explains a failed download. `unpacking` is the error of the local side.
+/// Explains a failed download. `unpack_error` is the error of the local side.
 fn download_error(
     path: &str,
-    ending: SessionEnd,
-    unpacking: Option<io::Error>,
+    end: SessionEnd,
+    unpack_error: Option<io::Error>,
     message: String,
 ) -> Error {
     let has_no_file = ContainerComplaint::of_tar(&message) == Some(ContainerComplaint::NoFile);
-    match (ending, unpacking) {
+    match (end, unpack_error) {
         (_, Some(error))
             if !matches!(
                 error.kind(),
@@ -130,6 +130,6 @@ fn download_error(
         (SessionEnd::Unread, None) => {
             copy_failed(path).cause("tar in the container did not exit after its archive")
         }
-        (ending, _) => command_error(ending, message, path),
+        (end, _) => command_error(end, message, path),
     }
 }

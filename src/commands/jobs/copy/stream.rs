@@ -20,10 +20,10 @@ use gpuctl_local::platform::ended_from_outside;
 
 /// Time limit for the thread to remove a partial copy, because an interrupted command must end
 /// within a second. Very many files, or a slow disk, take longer and leave a folder.
-const REMOVAL: Duration = Duration::from_millis(900);
+const REMOVAL_TIMEOUT: Duration = Duration::from_millis(900);
 
 /// Limit on bytes after the end of an archive: tar pads its last record.
-const MOST_BEHIND: usize = 1 << 20;
+const MAX_TRAILING_BYTES: usize = 1 << 20;
 
 /// A thread that unpacks an archive while it arrives.
 pub(super) struct Unpacking {
@@ -34,40 +34,45 @@ pub(super) struct Unpacking {
 }
 
 impl Unpacking {
-    /// Starts the thread. The sender waits while `pieces` chunks are not yet written.
-    pub(super) fn start(name: &str, to: &Path, pieces: usize) -> (mpsc::Sender<Bytes>, Self) {
-        let (sender, receiver) = mpsc::channel(pieces);
+    /// Starts the thread. The sender waits while `max_chunks` chunks are not yet written.
+    pub(super) fn start(
+        name: &str,
+        target: &Path,
+        max_chunks: usize,
+    ) -> (mpsc::Sender<Bytes>, Self) {
+        let (sender, receiver) = mpsc::channel(max_chunks);
         let (stop, name, folder) = (
             Arc::new(AtomicBool::new(false)),
             name.to_owned(),
-            staging_folder(to, &suffix()),
+            staging_folder(target, &suffix()),
         );
-        let ((tell, result), (end, done)) = (oneshot::channel(), oneshot::channel());
+        let ((result_sender, result), (done_sender, done)) =
+            (oneshot::channel(), oneshot::channel());
         let (stopped, staging) = (Arc::clone(&stop), folder.clone());
         std::thread::spawn(move || {
-            let mut pieces = ArchiveReader {
+            let mut reader = ArchiveReader {
                 receiver,
                 rest: Bytes::new(),
-                stopped: &stopped,
+                is_stopped: &stopped,
             };
-            let staged = stage(&mut pieces, &name, &staging, &stopped);
+            let staged = stage(&mut reader, &name, &staging, &stopped);
             // An archive without the file also has an end. tar's exit code explains why.
             let has_end = staged.as_ref().map_or_else(
                 |error| error.kind() == io::ErrorKind::UnexpectedEof,
                 |_| true,
             );
             // Without a receiver, this drops and thereby removes the folder.
-            drop(tell.send(staged));
+            drop(result_sender.send(staged));
             // tar still sends the rest of its last record, and then its exit code.
-            let mut behind = 0;
-            while has_end && behind < MOST_BEHIND {
-                let Some(piece) = pieces.receiver.blocking_recv() else {
+            let mut trailing_bytes = 0;
+            while has_end && trailing_bytes < MAX_TRAILING_BYTES {
+                let Some(chunk) = reader.receiver.blocking_recv() else {
                     break;
                 };
-                behind += piece.len();
+                trailing_bytes += chunk.len();
             }
-            drop(pieces);
-            let _ = end.send(());
+            drop(reader);
+            let _ = done_sender.send(());
         });
         (
             sender,
@@ -88,30 +93,31 @@ impl Unpacking {
     }
 
     /// Moves the copy to its target in a separate thread, because merging a large folder takes
-    /// long. A signal (`ended`) stops it.
+    /// long. A signal (`signal`) stops it.
     ///
     /// # Errors
     /// The outer error means that the user interrupted it.
     pub(super) async fn place(
         self,
         staged: Staged,
-        to: &Path,
-        ended: Pin<&mut impl Future<Output = u8>>,
+        destination: &Path,
+        signal: Pin<&mut impl Future<Output = u8>>,
     ) -> Result<io::Result<Copied>, Error> {
-        let (tell, mut placed) = oneshot::channel();
-        let target = to.to_owned();
-        std::thread::spawn(move || tell.send(staged.place(&target)));
+        let (result_sender, mut result) = oneshot::channel();
+        let target = destination.to_owned();
+        std::thread::spawn(move || result_sender.send(staged.place(&target)));
         tokio::select! {
-            placed = &mut placed => return Ok(placed.unwrap_or_else(|_| Err(io::Error::other("moving the copy stopped early")))),
-            _ = ended => {}
+            result = &mut result => return Ok(result.unwrap_or_else(|_| Err(io::Error::other("moving the copy stopped early")))),
+            _ = signal => {}
         }
         self.stop.store(true, Ordering::Relaxed);
-        match removal(placed).await {
+        match wait_for_removal(result).await {
             // It was complete before the signal.
             Some(Ok(copied)) => Ok(Ok(copied)),
-            _ => Err(self
-                .interrupted()
-                .cause(format!("{} may contain a part of the copy", to.display()))),
+            _ => Err(self.interrupted().cause(format!(
+                "{} may contain a part of the copy",
+                destination.display()
+            ))),
         }
     }
 
@@ -120,7 +126,7 @@ impl Unpacking {
         self.stop.store(true, Ordering::Relaxed);
         self.result.close();
         drop(self.result.try_recv());
-        let _ = removal(&mut self.done).await;
+        let _ = wait_for_removal(&mut self.done).await;
         self.interrupted()
     }
 
@@ -137,11 +143,11 @@ impl Unpacking {
 }
 
 /// Waits for a thread to end and remove its folder. A second signal does not wait.
-async fn removal<T>(
+async fn wait_for_removal<T>(
     thread: impl Future<Output = Result<T, oneshot::error::RecvError>>,
 ) -> Option<T> {
     tokio::select! {
-        ended = tokio::time::timeout(REMOVAL, thread) => ended.ok()?.ok(),
+        result = tokio::time::timeout(REMOVAL_TIMEOUT, thread) => result.ok()?.ok(),
         _ = ended_from_outside() => None,
     }
 }
@@ -154,19 +160,19 @@ pub(super) fn interrupted() -> Error {
 struct ArchiveReader<'a> {
     receiver: mpsc::Receiver<Bytes>,
     rest: Bytes,
-    stopped: &'a AtomicBool,
+    is_stopped: &'a AtomicBool,
 }
 
 impl Read for ArchiveReader<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         while self.rest.is_empty() {
             match self.receiver.blocking_recv() {
-                Some(piece) => self.rest = piece,
+                Some(chunk) => self.rest = chunk,
                 None => return Ok(0),
             }
         }
         // A reader retries after `ErrorKind::Interrupted`.
-        if self.stopped.load(Ordering::Relaxed) {
+        if self.is_stopped.load(Ordering::Relaxed) {
             return Err(io::Error::other("it was interrupted"));
         }
         let count = buffer.len().min(self.rest.len());
@@ -179,7 +185,7 @@ impl Read for ArchiveReader<'_> {
 pub(super) struct Sink {
     pub sender: mpsc::Sender<SessionInput>,
     /// Number of chunks sent.
-    pub taken: Arc<AtomicU64>,
+    pub chunk_count: Arc<AtomicU64>,
 }
 
 impl Write for Sink {
@@ -187,7 +193,7 @@ impl Write for Sink {
         let sent = self
             .sender
             .blocking_send(SessionInput::Bytes(Bytes::copy_from_slice(bytes)));
-        self.taken.fetch_add(1, Ordering::Relaxed);
+        self.chunk_count.fetch_add(1, Ordering::Relaxed);
         sent.map(|()| bytes.len())
             .map_err(|_| io::Error::new(io::ErrorKind::BrokenPipe, "the container stopped reading"))
     }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 
 use super::container::{
-    LAST_WORDS, PIECES, TarContainer, command_error, connection_lost, copy_failed, message,
+    EXIT_TIMEOUT, MAX_CHUNKS, TarContainer, command_error, connection_lost, copy_failed, message,
     no_file_in_job, parts,
 };
 use super::stream::{Sink, interrupted};
@@ -30,31 +30,38 @@ const CLEANUP: Duration = Duration::from_millis(800);
 
 impl TarContainer<'_> {
     pub(super) async fn upload(&self, from: &str, path: &str) -> Result<Copied, Error> {
-        let file = is_file(from).map_err(|error| unreadable(from, &error))?;
+        let is_single_file = is_file(from).map_err(|error| unreadable(from, &error))?;
         let (folder, name) = self.destination(from, path).await?;
-        if !file {
+        if !is_single_file {
             // A folder is unpacked in place, so an interrupted copy leaves a part of it.
             return tokio::select! {
-                sent = self.send(from, folder, name, path) => sent,
+                result = self.send(from, folder, name, path) => result,
                 _ = ended_from_outside() => Err(interrupted()),
             };
         }
         // Unpack under a temporary name in the same folder, because `mv` within a folder is atomic.
-        let arriving = format!(".gpuctl-cp-{}", suffix());
-        let (temporary, place) = (format!("{folder}/{arriving}"), format!("{folder}/{name}"));
-        let (sent, is_interrupted) = tokio::select! {
-            sent = self.send(from, folder, &arriving, path) => (sent, false),
+        let temporary_name = format!(".gpuctl-cp-{}", suffix());
+        let (temporary, target) = (
+            format!("{folder}/{temporary_name}"),
+            format!("{folder}/{name}"),
+        );
+        let (result, is_interrupted) = tokio::select! {
+            result = self.send(from, folder, &temporary_name, path) => (result, false),
             _ = ended_from_outside() => (Err(interrupted()), true),
         };
-        if sent.is_ok() {
-            self.rename(&temporary, &place, path).await?;
+        if result.is_ok() {
+            self.rename(&temporary, &target, path).await?;
         } else {
-            let within = if is_interrupted { CLEANUP } else { LAST_WORDS };
+            let timeout = if is_interrupted {
+                CLEANUP
+            } else {
+                EXIT_TIMEOUT
+            };
             let removal = ["rm", "-f", "--", &temporary];
             let removal = self.command(&removal, None, async |_| true);
-            drop(tokio::time::timeout(within, removal).await);
+            drop(tokio::time::timeout(timeout, removal).await);
         }
-        sent
+        result
     }
 
     /// Determines the folder in the container and the name of the copy there.
@@ -87,13 +94,13 @@ impl TarContainer<'_> {
         Ok((folder, name))
     }
 
-    async fn rename(&self, temporary: &str, place: &str, path: &str) -> Result<(), Error> {
-        let command = ["mv", "-f", "--", temporary, place];
-        let moving = self.command(&command, None, async |_| true);
-        let moved = tokio::time::timeout(LAST_WORDS, moving).await;
-        match moved.map_err(|_| connection_lost())?? {
+    async fn rename(&self, temporary: &str, target: &str, path: &str) -> Result<(), Error> {
+        let command = ["mv", "-f", "--", temporary, target];
+        let rename = self.command(&command, None, async |_| true);
+        let result = tokio::time::timeout(EXIT_TIMEOUT, rename).await;
+        match result.map_err(|_| connection_lost())?? {
             (SessionEnd::Exit(0), _) => Ok(()),
-            (ending, message) => Err(command_error(ending, message, path)),
+            (end, message) => Err(command_error(end, message, path)),
         }
     }
 
@@ -105,46 +112,46 @@ impl TarContainer<'_> {
         name: &str,
         path: &str,
     ) -> Result<Copied, Error> {
-        let (sender, receiver) = mpsc::channel(PIECES);
+        let (sender, receiver) = mpsc::channel(MAX_CHUNKS);
         // Keep tar's input open until its grace period is over.
-        let (open, taken) = (sender.clone(), Arc::new(AtomicU64::new(0)));
+        let (open_input, chunk_count) = (sender.clone(), Arc::new(AtomicU64::new(0)));
         let sink = Sink {
             sender,
-            taken: Arc::clone(&taken),
+            chunk_count: Arc::clone(&chunk_count),
         };
-        let mut packed = start_packing(from, name, sink);
-        let extracting = ["tar", "xmf", "-", "-C", folder];
+        let mut pack_result = start_packing(from, name, sink);
+        let command = ["tar", "xmf", "-", "-C", folder];
         let stderr = RefCell::default();
         let mut running =
-            pin!(self.command_with_stderr(&extracting, Some(receiver), async |_| true, &stderr));
-        let (ended, packed) = tokio::select! {
+            pin!(self.command_with_stderr(&command, Some(receiver), async |_| true, &stderr));
+        let (end, pack_result) = tokio::select! {
             // containerd stops reading the input after the command has exited, but reports the exit
             // only once all input is read. So a stall with a message on stderr counts as a failed
             // tar.
-            () = stalled(&taken, &stderr) => (Ok(SessionEnd::Exit(TAR_FAILED)), None),
+            () = stalled(&chunk_count, &stderr) => (Ok(SessionEnd::Exit(TAR_FAILED)), None),
             // tar stopped reading. Its messages explain why, unless it had read everything.
-            ended = &mut running => (ended, tokio::time::timeout(LAST_WORDS, &mut packed).await.ok()),
-            packed = &mut packed => {
-                if let Ok(Err(error)) = packed {
+            end = &mut running => (end, tokio::time::timeout(EXIT_TIMEOUT, &mut pack_result).await.ok()),
+            pack_result = &mut pack_result => {
+                if let Ok(Err(error)) = pack_result {
                     return Err(copy_failed(from).cause(error.to_string()));
                 }
                 // Old servers kill the process when its input is closed, so give tar time to exit
                 // first.
-                let ended = tokio::time::timeout(LAST_WORDS, &mut running).await;
-                drop(open);
-                (match ended { Ok(ended) => ended, Err(_) => running.await }, Some(packed))
+                let end = tokio::time::timeout(EXIT_TIMEOUT, &mut running).await;
+                drop(open_input);
+                (match end { Ok(end) => end, Err(_) => running.await }, Some(pack_result))
             }
         };
-        match (ended?, message(&stderr)) {
+        match (end?, message(&stderr)) {
             (SessionEnd::Exit(0), _) => {}
             (SessionEnd::Exit(_), message)
                 if ContainerComplaint::of_tar(&message) == Some(ContainerComplaint::NoFile) =>
             {
                 return Err(no_file_in_job(path).cause(message));
             }
-            (ending, message) => return Err(command_error(ending, message, path)),
+            (end, message) => return Err(command_error(end, message, path)),
         }
-        match packed {
+        match pack_result {
             Some(Ok(Ok(copied))) => Ok(copied),
             Some(Ok(Err(error))) => Err(copy_failed(from).cause(error.to_string())),
             _ => {
@@ -168,24 +175,24 @@ fn unreadable(from: &str, error: &io::Error) -> Error {
 /// Packs a file or folder as `name` in a separate thread.
 fn start_packing(from: &str, name: &str, sink: Sink) -> oneshot::Receiver<io::Result<Copied>> {
     let (source, name) = (from.to_owned(), name.to_owned());
-    let (sender, packed) = oneshot::channel();
+    let (sender, receiver) = oneshot::channel();
     std::thread::spawn(move || {
         let sink = io::BufWriter::with_capacity(64 << 10, sink);
         let _ = sender.send(pack(Path::new(&source), &name, sink));
     });
-    packed
+    receiver
 }
 
 /// Completes when the command has written to stderr and no longer reads its input. A warning alone
 /// does not count, because tar continues reading after it.
-async fn stalled(taken: &AtomicU64, stderr: &RefCell<Vec<u8>>) {
-    let mut before = None;
+async fn stalled(chunk_count: &AtomicU64, stderr: &RefCell<Vec<u8>>) {
+    let mut previous = None;
     loop {
-        let now = taken.load(Ordering::Relaxed);
-        if before == Some(now) && !stderr.borrow().is_empty() {
+        let current = chunk_count.load(Ordering::Relaxed);
+        if previous == Some(current) && !stderr.borrow().is_empty() {
             return;
         }
-        before = Some(now);
-        tokio::time::sleep(LAST_WORDS).await;
+        previous = Some(current);
+        tokio::time::sleep(EXIT_TIMEOUT).await;
     }
 }

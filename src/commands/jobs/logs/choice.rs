@@ -5,22 +5,22 @@ use gpuctl_core::error::{Error, ErrorName};
 use gpuctl_core::model::{Job, Pod};
 
 /// Selects the pods of the current attempt, or of the previous one.
-pub(super) fn chosen(args: &Logs, job: &Job) -> Result<Vec<Pod>, Error> {
+pub(super) fn select_pods(args: &Logs, job: &Job) -> Result<Vec<Pod>, Error> {
     let current = job.current_pods();
     let mut pods: Vec<Pod> = if args.previous && !job.kind.serves() {
         current
             .iter()
-            .filter_map(|pod| earlier_try(job, pod))
+            .filter_map(|pod| previous_pod(job, pod))
             .collect()
     } else if args.pod.is_some() {
         job.pods.clone()
     } else {
         current.into_iter().cloned().collect()
     };
-    let any = !pods.is_empty();
-    let only = PodFilter::of(args, job);
-    pods.retain(|pod| only.matches(pod));
-    if pods.is_empty() && any {
+    let has_pods = !pods.is_empty();
+    let filter = PodFilter::new(args, job);
+    pods.retain(|pod| filter.matches(pod));
+    if pods.is_empty() && has_pods {
         return Err(no_such_pod(args, job));
     }
     if pods.is_empty() && args.previous {
@@ -34,20 +34,20 @@ pub(super) fn chosen(args: &Logs, job: &Job) -> Result<Vec<Pod>, Error> {
 }
 
 /// Finds the previous pod of the same rank.
-fn earlier_try(job: &Job, pod: &Pod) -> Option<Pod> {
-    let mut tries: Vec<&Pod> = job
+fn previous_pod(job: &Job, pod: &Pod) -> Option<Pod> {
+    let mut pods_of_rank: Vec<&Pod> = job
         .pods
         .iter()
         .filter(|other| other.rank == pod.rank)
         .collect();
-    tries.sort_by_key(|pod| (pod.created_at, pod.name.clone()));
+    pods_of_rank.sort_by_key(|pod| (pod.created_at, pod.name.clone()));
     // The last pod of a rank belongs to the current attempt.
-    tries.iter().rev().nth(1).map(|pod| (*pod).clone())
+    pods_of_rank.iter().rev().nth(1).map(|pod| (*pod).clone())
 }
 
 /// Builds the error for a rank or pod that the job does not have.
 fn no_such_pod(args: &Logs, job: &Job) -> Error {
-    let what = args.rank.map_or_else(
+    let requested = args.rank.map_or_else(
         || format!("pod `{}`", args.pod.clone().unwrap_or_default()),
         |rank| format!("rank {rank}"),
     );
@@ -59,7 +59,7 @@ fn no_such_pod(args: &Logs, job: &Job) -> Error {
     let names: Vec<String> = job.current_pods().iter().enumerate().map(label).collect();
     let error = Error::new(
         ErrorName::PodNotFound,
-        format!("job `{}` has no {what}", job.name),
+        format!("job `{}` has no {requested}", job.name),
     );
     error.hint(format!("available: {}", names.join(", ")))
 }
@@ -72,7 +72,7 @@ pub(super) struct PodFilter {
 }
 
 impl PodFilter {
-    pub(super) fn of(args: &Logs, job: &Job) -> Self {
+    pub(super) fn new(args: &Logs, job: &Job) -> Self {
         if !job.kind.serves() || args.rank.is_none() {
             return Self {
                 pod: args.pod.clone(),

@@ -17,7 +17,7 @@ use gpuctl_view::jobs::logs::{JsonLine, PodLogLine, Prefix};
 use gpuctl_view::{Format, json_line};
 
 /// Maximum bytes to buffer when lines arrive faster than they are written.
-const AT_MOST: usize = 1 << 16;
+const MAX_BUFFER_BYTES: usize = 1 << 16;
 
 /// Buffers lines, and writes those that arrive together at once: a system call per line costs more
 /// than the line itself.
@@ -27,9 +27,9 @@ struct LineBuffer<'a> {
     container: &'a str,
     prefix: Prefix,
     unwritten: RefCell<String>,
-    news: Notify,
+    has_lines: Notify,
     /// The first error of a write.
-    failed: RefCell<Option<Error>>,
+    write_error: RefCell<Option<Error>>,
 }
 
 impl LineBuffer<'_> {
@@ -51,8 +51,8 @@ impl LineBuffer<'_> {
             logs::text(&line, self.prefix, look, self.args.raw)
         };
         self.unwritten.borrow_mut().push_str(&text);
-        self.news.notify_one();
-        if self.unwritten.borrow().len() >= AT_MOST {
+        self.has_lines.notify_one();
+        if self.unwritten.borrow().len() >= MAX_BUFFER_BYTES {
             self.write();
         }
     }
@@ -62,14 +62,14 @@ impl LineBuffer<'_> {
         if !text.is_empty()
             && let Err(error) = print_lines(self.args, &text, self.context)
         {
-            self.failed.borrow_mut().get_or_insert(error);
+            self.write_error.borrow_mut().get_or_insert(error);
         }
     }
 
     /// Writes whenever lines have arrived. Never completes.
-    async fn write_news(&self) -> ! {
+    async fn write_arriving(&self) -> ! {
         loop {
-            self.news.notified().await;
+            self.has_lines.notified().await;
             self.write();
         }
     }
@@ -83,19 +83,19 @@ pub(super) async fn follow(
 ) -> Result<ExitCode, Error> {
     context.terminal.stream()?;
     let query = log_query(args, job);
-    let only = PodFilter::of(args, job);
-    let several = job.pods_wanted > 1 || job.kind.is_replicated();
+    let filter = PodFilter::new(args, job);
+    let has_several = job.pods_wanted > 1 || job.kind.is_replicated();
     let buffer = LineBuffer {
         args,
         context,
         container: &query.container,
         prefix: Prefix {
-            rank: several && only == PodFilter::default(),
+            rank: has_several && filter == PodFilter::default(),
             timestamps: args.timestamps,
         },
         unwritten: RefCell::default(),
-        news: Notify::new(),
-        failed: RefCell::default(),
+        has_lines: Notify::new(),
+        write_error: RefCell::default(),
     };
     let sink = RefCell::new(|event: LogEvent| match event {
         LogEvent::Line { pod, rank, line } => buffer.add(pod, rank, line),
@@ -105,19 +105,19 @@ pub(super) async fn follow(
             context.terminal.note(&logs::remark(&text));
         }
     });
-    let followed = tokio::select! {
-        followed = connection.logs().follow(job, &query, |pod| only.matches(pod), &sink) => followed,
-        never = buffer.write_news() => never,
+    let result = tokio::select! {
+        result = connection.logs().follow(job, &query, |pod| filter.matches(pod), &sink) => result,
+        never = buffer.write_arriving() => never,
     };
     buffer.write();
-    let state = followed.map_err(|failure| {
+    let state = result.map_err(|failure| {
         if names_no_container(&failure) {
             no_container(&query.container, job)
         } else {
             failure.into()
         }
     })?;
-    if let Some(error) = buffer.failed.take() {
+    if let Some(error) = buffer.write_error.take() {
         return Err(error);
     }
     if let Some(state) = state {

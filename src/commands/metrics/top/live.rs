@@ -5,7 +5,7 @@ use std::pin::{Pin, pin};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use super::own_program::{CommandEnd, CommandOutput, OwnProgram};
+use super::current_program::{CommandEnd, CommandOutput, CurrentProgram};
 use super::read::SnapshotReader;
 use crate::cli::inherited_options::CarriedOptions;
 use crate::cli::metrics::top::{Top, TopView};
@@ -19,10 +19,10 @@ use gpuctl_view::cockpit::{Cockpit, CockpitAction, CockpitSnapshot, Curves, Tab,
 
 /// Objects are read again only after this many times the duration of the last read. Without it, a
 /// large cluster, where something always changes, would be read continuously.
-const REST: u32 = 20;
+const READ_PAUSE_FACTOR: u32 = 20;
 
 /// Minimum refresh interval; people cannot read faster.
-const SHORTEST: Duration = Duration::from_millis(500);
+const MIN_INTERVAL: Duration = Duration::from_millis(500);
 
 pub(super) async fn live(
     args: &Top,
@@ -31,8 +31,8 @@ pub(super) async fn live(
 ) -> Result<ExitCode, Error> {
     let reader = SnapshotReader::new(context, connection);
     // Print warnings about missing metrics and rights before the cockpit takes over the screen.
-    let snapshot = reader.look(true).await?;
-    let own = || {
+    let snapshot = reader.read(true).await?;
+    let current_context = || {
         Connection::contexts(&context.access)
             .ok()
             .and_then(|(_, current)| current)
@@ -40,7 +40,7 @@ pub(super) async fn live(
     let title = connection
         .context()
         .map(ToOwned::to_owned)
-        .or_else(own)
+        .or_else(current_context)
         .unwrap_or_else(|| connection.server().to_owned());
     let tab = match args.what {
         None | Some(TopView::Jobs) => Tab::Jobs,
@@ -55,13 +55,13 @@ pub(super) async fn live(
         snapshot,
     );
     // Messages on stderr would garble the screen.
-    let talk = context.terminal.swap_talk(Verbosity::Errors);
+    let verbosity = context.terminal.swap_talk(Verbosity::Errors);
     // Tasks that read the output of commands are not `Send`.
-    let ended = tokio::task::LocalSet::new()
+    let result = tokio::task::LocalSet::new()
         .run_until(watch(args, &mut cockpit, connection, &reader, context))
         .await;
-    context.terminal.swap_talk(talk);
-    ended
+    context.terminal.swap_talk(verbosity);
+    result
 }
 
 /// Runs until the user quits or a signal arrives.
@@ -72,14 +72,13 @@ async fn watch(
     reader: &SnapshotReader<'_>,
     context: &Context,
 ) -> Result<ExitCode, Error> {
-    let own = OwnProgram::find(CarriedOptions::of(std::env::args_os().collect()).cluster).map_err(
-        |error| {
-            Error::new(
-                ErrorName::SessionFailed,
-                format!("cannot find the gpuctl executable: {error}"),
-            )
-        },
-    )?;
+    let program = CurrentProgram::find(CarriedOptions::of(std::env::args_os().collect()).cluster)
+        .map_err(|error| {
+        Error::new(
+            ErrorName::SessionFailed,
+            format!("cannot find the gpuctl executable: {error}"),
+        )
+    })?;
     let first = cockpit.snapshot.clone();
     context.terminal.stream()?;
     let screen = Screen::enter()?;
@@ -87,27 +86,28 @@ async fn watch(
         events: Some(screen.events()),
         screen,
         output: None,
-        ended: Box::pin(platform::ended_from_outside()),
+        end_signal: Box::pin(platform::ended_from_outside()),
         cockpit,
-        own,
+        program,
         context,
     };
-    let mut bell = connection.watch_nodes(args.interval.max(SHORTEST));
-    let mut past = Some(Box::pin(reader.past(&first)));
+    let mut notifications = connection.watch_nodes(args.interval.max(MIN_INTERVAL));
+    let mut earlier_curves = Some(Box::pin(reader.past(&first)));
     // Whether something changed since objects were read, when that was, and how long it took.
-    let (mut has_news, mut read_at, mut took) = (false, Instant::now(), Duration::ZERO);
+    let (mut has_changed, mut read_at, mut read_duration) = (false, Instant::now(), Duration::ZERO);
     loop {
         let next = async {
-            has_news |= bell.changed(None).await;
-            let fresh = has_news && read_at.elapsed() >= took * REST;
+            has_changed |= notifications.changed(None).await;
+            let fresh = has_changed && read_at.elapsed() >= read_duration * READ_PAUSE_FACTOR;
             let start = Instant::now();
-            let found = reader.look(fresh).await;
+            let result = reader.read(fresh).await;
             if fresh {
-                (has_news, read_at, took) = (found.is_err(), Instant::now(), start.elapsed());
+                (has_changed, read_at, read_duration) =
+                    (result.is_err(), Instant::now(), start.elapsed());
             }
-            found
+            result
         };
-        if let Some(code) = session.show_until(pin!(next), &mut past).await? {
+        if let Some(code) = session.run_until(pin!(next), &mut earlier_curves).await? {
             return Ok(code);
         }
     }
@@ -119,9 +119,9 @@ type Signal = Pin<Box<dyn Future<Output = u8>>>;
 /// The cockpit on the screen, with the command whose output it shows.
 struct CockpitSession<'a> {
     cockpit: &'a mut Cockpit,
-    own: OwnProgram,
+    program: CurrentProgram,
     context: &'a Context,
-    ended: Signal,
+    end_signal: Signal,
     output: Option<CommandOutput>,
     /// `None` while another command reads the keys.
     events: Option<InputEvents>,
@@ -132,24 +132,24 @@ struct CockpitSession<'a> {
 impl CockpitSession<'_> {
     /// Draws and handles keys until the next snapshot is read. Returns the exit code when the user
     /// quits.
-    async fn show_until(
+    async fn run_until(
         &mut self,
         mut next: Pin<&mut impl Future<Output = Result<CockpitSnapshot, Error>>>,
-        past: &mut Option<Pin<Box<impl Future<Output = Curves>>>>,
+        earlier_curves: &mut Option<Pin<Box<impl Future<Output = Curves>>>>,
     ) -> Result<Option<ExitCode>, Error> {
         loop {
             let cockpit = &mut *self.cockpit;
             self.screen.draw(|frame| draw(cockpit, frame))?;
-            let wish = tokio::select! {
-                found = &mut next => {
-                    match found {
+            let request = tokio::select! {
+                result = &mut next => {
+                    match result {
                         Ok(snapshot) => self.cockpit.update(snapshot),
                         // Outages are usually short, so keep the last data on the screen.
                         Err(error) => self.cockpit.trouble = Some(error.to_string()),
                     }
                     return Ok(None);
                 }
-                signal = &mut self.ended => return Ok(Some(ExitCode::from(128 + signal))),
+                signal = &mut self.end_signal => return Ok(Some(ExitCode::from(128 + signal))),
                 event = or_never(self.events.as_mut().map(InputEvents::next)) => match event {
                     Some(event) => self.cockpit.take(&event),
                     None => return Ok(Some(ExitCode::SUCCESS)),
@@ -158,13 +158,13 @@ impl CockpitSession<'_> {
                     self.show_lines(lines);
                     None
                 }
-                curves = or_never(past.as_mut()) => {
-                    *past = None;
+                curves = or_never(earlier_curves.as_mut()) => {
+                    *earlier_curves = None;
                     self.cockpit.curves.prepend_all(curves);
                     None
                 }
             };
-            if let Some(code) = self.fulfil(wish).await? {
+            if let Some(code) = self.handle_request(request).await? {
                 return Ok(Some(code));
             }
         }
@@ -183,14 +183,19 @@ impl CockpitSession<'_> {
     }
 
     /// Carries out the request of a key press. Returns the exit code when the user quits.
-    async fn fulfil(&mut self, wish: Option<CockpitAction>) -> Result<Option<ExitCode>, Error> {
-        match wish {
+    async fn handle_request(
+        &mut self,
+        request: Option<CockpitAction>,
+    ) -> Result<Option<ExitCode>, Error> {
+        match request {
             None => {}
             Some(CockpitAction::Quit) => return Ok(Some(ExitCode::SUCCESS)),
             Some(CockpitAction::Stop) => self.output = None,
-            Some(CockpitAction::Show(words)) => match self.own.answer(&words) {
+            Some(CockpitAction::Show(words)) => match self.program.answer(&words) {
                 Ok(output) => self.output = Some(output),
-                Err(error) => told(self.cockpit, &format!("gpuctl cannot be started: {error}")),
+                Err(error) => {
+                    show_error(self.cockpit, &format!("gpuctl cannot be started: {error}"))
+                }
             },
             Some(CockpitAction::RunInTerminal(words)) => return self.hand_over(&words).await,
         }
@@ -204,23 +209,23 @@ impl CockpitSession<'_> {
         drop(self.events.take());
         self.screen.leave();
         let code = tokio::select! {
-            code = self.own.hand_over(words) => code,
-            signal = asked_to_end(&mut self.ended) => return Ok(Some(ExitCode::from(128 + signal))),
+            code = self.program.run_in_terminal(words) => code,
+            signal = end_signal(&mut self.end_signal) => return Ok(Some(ExitCode::from(128 + signal))),
         };
-        let trouble = match code {
+        let problem = match code {
             Ok(Some(0)) => None,
             Ok(Some(code)) => Some(format!("exit code {code}")),
             Ok(None) => Some("it was ended by a signal".to_owned()),
             Err(error) => Some(format!("gpuctl cannot be started: {error}")),
         };
-        if let Some(trouble) = trouble {
+        if let Some(problem) = problem {
             self.context
                 .terminal
-                .tell(&format!("{trouble}; press Enter to go back"));
+                .tell(&format!("{problem}; press Enter to go back"));
             let mut keys = self.screen.keys_alone()?;
             tokio::select! {
                 () = keys.key() => {}
-                signal = asked_to_end(&mut self.ended) => return Ok(Some(ExitCode::from(128 + signal))),
+                signal = end_signal(&mut self.end_signal) => return Ok(Some(ExitCode::from(128 + signal))),
             }
         }
         self.screen.return_to()?;
@@ -239,18 +244,18 @@ async fn or_never<T>(future: Option<impl Future<Output = T>>) -> T {
 
 /// Waits for a signal that terminates this process while a child process has the terminal. Ctrl-C
 /// belongs to the child process.
-async fn asked_to_end(ended: &mut Signal) -> u8 {
+async fn end_signal(signal: &mut Signal) -> u8 {
     loop {
-        match ended.as_mut().await {
-            platform::INTERRUPT => *ended = Box::pin(platform::ended_from_outside()),
+        match signal.as_mut().await {
+            platform::INTERRUPT => *signal = Box::pin(platform::ended_from_outside()),
             signal => return signal,
         }
     }
 }
 
 /// Shows in the pane why the command has no output.
-fn told(cockpit: &mut Cockpit, trouble: &str) {
+fn show_error(cockpit: &mut Cockpit, message: &str) {
     if let Some(pane) = &mut cockpit.pane {
-        pane.ended = Some(trouble.to_owned());
+        pane.ended = Some(message.to_owned());
     }
 }

@@ -1,8 +1,8 @@
 //! `gpuctl top`: a cockpit on a terminal (`live.rs`). In a pipe, it prints a table of nodes, jobs
 //! or GPUs by utilization.
 
+mod current_program;
 mod live;
-mod own_program;
 mod read;
 
 use std::process::ExitCode;
@@ -11,7 +11,7 @@ use futures::future::join;
 
 use crate::cli::metrics::top::{Top, TopView};
 use crate::context::Context;
-use crate::observe::live::OF_DEVICES;
+use crate::observe::live::DEVICE_QUANTITIES;
 use crate::observe::metrics::{self, StoreUse};
 use gpuctl_cluster::{Connection, Failure, OtherPods, OwnersAndInventory};
 use gpuctl_core::error::Error;
@@ -26,11 +26,11 @@ pub(crate) async fn run(args: &Top, context: &Context) -> Result<ExitCode, Error
     let connection = context.connect().await?;
     let look = context.terminal.look();
     // A screen that redraws itself is useless with a screen reader.
-    let lives = look.width.is_some()
+    let is_live = look.width.is_some()
         && context.terminal.in_is_terminal()
         && !look.plain
         && context.access.bundle.is_none();
-    if lives && !args.once {
+    if is_live && !args.once {
         return live::live(args, context, &connection).await;
     }
     let prometheus = metrics::find(
@@ -41,7 +41,7 @@ pub(crate) async fn run(args: &Top, context: &Context) -> Result<ExitCode, Error
     )
     .await?;
     let lines = lines(args, &connection, &prometheus).await?;
-    metrics::tell_warnings(context, &prometheus);
+    metrics::print_warnings(context, &prometheus);
     let titles = match args.what.unwrap_or(TopView::Nodes) {
         TopView::Nodes => ("NODE", "TYPE"),
         TopView::Jobs => ("JOB", "KIND"),
@@ -56,13 +56,13 @@ async fn lines(
     connection: &Connection,
     prometheus: &Prometheus<'_>,
 ) -> Result<Vec<TopLine>, Error> {
-    let what = args.what.unwrap_or(TopView::Nodes);
-    let moment = crate::observe::live::read(prometheus, &OF_DEVICES, None);
+    let view = args.what.unwrap_or(TopView::Nodes);
+    let reading = crate::observe::live::read(prometheus, &DEVICE_QUANTITIES, None);
     let namespace = connection
         .namespace_is_explicit
         .then_some(connection.namespace.as_str());
     let objects = async {
-        if what != TopView::Jobs {
+        if view != TopView::Jobs {
             return Ok((connection.inventory().snapshot().await?, None));
         }
         let OwnersAndInventory {
@@ -74,36 +74,36 @@ async fn lines(
             .await?;
         Ok::<_, Failure>((stock?, Some(owners)))
     };
-    let (moment, objects) = join(moment, objects).await;
-    let (moment, (mut stock, owners)) = (moment?, objects?);
-    let facts = ApiFacts::of(&stock.inventory, stock.consumers.as_ref());
-    let readings = devices::read(&moment, &stock.inventory, &facts);
-    stock.inventory.measure(&readings);
-    let mut lines: Vec<TopLine> = match (what, owners) {
+    let (reading, objects) = join(reading, objects).await;
+    let (reading, (mut snapshot, owners)) = (reading?, objects?);
+    let facts = ApiFacts::of(&snapshot.inventory, snapshot.consumers.as_ref());
+    let readings = devices::read(&reading, &snapshot.inventory, &facts);
+    snapshot.inventory.measure(&readings);
+    let mut lines: Vec<TopLine> = match (view, owners) {
         (TopView::Gpus, _) => readings.devices.iter().map(view::of_gpu).collect(),
         (TopView::Jobs, Some(owners)) => {
-            let found = owners.forest.workloads(&stock.inventory);
-            let holding = found
-                .iter()
-                .filter(|one| one.gpus_held() > GpuCount::ZERO || !one.slices.is_empty());
-            let line = |one: &gpuctl_core::model::Workload| {
-                let pods: Vec<&str> = one
+            let workloads = owners.forest.workloads(&snapshot.inventory);
+            let gpu_workloads = workloads.iter().filter(|workload| {
+                workload.gpus_held() > GpuCount::ZERO || !workload.slices.is_empty()
+            });
+            let line = |workload: &gpuctl_core::model::Workload| {
+                let pods: Vec<&str> = workload
                     .pods
                     .iter()
                     .filter(|pod| !pod.ended())
                     .map(|pod| &*pod.name)
                     .collect();
                 TopLine {
-                    name: format!("{}/{}", one.top.namespace, one.top.name),
-                    about: one.top.kind.clone(),
-                    held: Some(one.gpus_held().0),
-                    total: one.requested.0,
-                    figures: readings.figures_of(&one.top.namespace, &pods),
+                    name: format!("{}/{}", workload.top.namespace, workload.top.name),
+                    about: workload.top.kind.clone(),
+                    held: Some(workload.gpus_held().0),
+                    total: workload.requested.0,
+                    figures: readings.figures_of(&workload.top.namespace, &pods),
                 }
             };
-            holding.map(line).collect()
+            gpu_workloads.map(line).collect()
         }
-        _ => stock
+        _ => snapshot
             .inventory
             .hosts
             .iter()

@@ -7,10 +7,10 @@ use futures::future::join3;
 use tokio::sync::OnceCell;
 
 use crate::context::Context;
-use crate::observe::live::OF_DEVICES;
+use crate::observe::live::DEVICE_QUANTITIES;
 use crate::observe::optional_metrics::OptionalMetrics;
-use crate::observe::workloads::KeptObjects;
-use gpuctl_cluster::{Connection, OtherPods, ServedQueueing};
+use crate::observe::workloads::CachedObjects;
+use gpuctl_cluster::{Connection, OtherPods, OwnersAndInventory, ServedQueueing};
 use gpuctl_core::error::Error;
 use gpuctl_core::model::Queue;
 use gpuctl_core::stats::exporters::dialect::Quantity;
@@ -28,13 +28,13 @@ const STEP: i64 = 60;
 pub(super) struct SnapshotReader<'c> {
     context: &'c Context,
     connection: &'c Connection,
-    cells: OptionalMetrics<'c>,
-    kept: KeptObjects,
+    metrics: OptionalMetrics<'c>,
+    cached_objects: CachedObjects,
     served: OnceCell<ServedQueueing>,
     /// The queues of the last successful read. A failed read does not clear them.
     queues: RefCell<Option<Vec<Queue>>>,
     /// Whether the user was already warned about missing rights.
-    told: Cell<bool>,
+    has_warned: Cell<bool>,
 }
 
 impl<'c> SnapshotReader<'c> {
@@ -42,57 +42,62 @@ impl<'c> SnapshotReader<'c> {
         Self {
             context,
             connection,
-            cells: OptionalMetrics::new(context, connection),
-            kept: KeptObjects::new(true),
+            metrics: OptionalMetrics::new(context, connection),
+            cached_objects: CachedObjects::new(true),
             served: OnceCell::new(),
             queues: RefCell::default(),
-            told: Cell::default(),
+            has_warned: Cell::default(),
         }
     }
 
     /// Reads a snapshot. Objects are read again if `fresh` is set.
-    pub(super) async fn look(&self, fresh: bool) -> Result<CockpitSnapshot, Error> {
+    pub(super) async fn read(&self, fresh: bool) -> Result<CockpitSnapshot, Error> {
         let connection = self.connection;
         let namespace = connection
             .namespace_is_explicit
             .then_some(connection.namespace.as_str());
-        let (objects, moment, ()) = join3(
-            self.kept.or(
+        let (objects, reading, ()) = join3(
+            self.cached_objects.get_or_read(
                 fresh,
                 connection.workloads().snapshot(namespace, OtherPods::Named),
             ),
-            self.cells.now(&OF_DEVICES),
+            self.metrics.now(&DEVICE_QUANTITIES),
             self.read_queues(namespace),
         )
         .await;
-        let (objects, moment) = (objects?, moment?);
-        let (owners, stock) = (objects.owners, objects.inventory);
-        let mut stock = stock.ok();
-        let mut lacks = Vec::new();
+        let (
+            OwnersAndInventory {
+                owners,
+                inventory: stock,
+            },
+            reading,
+        ) = (objects?, reading?);
+        let mut snapshot = stock.ok();
+        let mut missing_rights = Vec::new();
         if let Some(namespace) = &owners.narrowed_to {
-            lacks.push(format!(
+            missing_rights.push(format!(
                 "you may not list pods of all namespaces; only `{namespace}` is shown"
             ));
         }
-        lacks.extend(
+        missing_rights.extend(
             owners
                 .unreadable
                 .iter()
                 .map(|kind| format!("you may not list {kind}s: those without pods are not shown")),
         );
-        if stock.is_none() {
-            lacks.push("you may not list nodes: nodes and GPUs are not shown".to_owned());
+        if snapshot.is_none() {
+            missing_rights.push("you may not list nodes: nodes and GPUs are not shown".to_owned());
         }
-        if !self.told.replace(true) {
-            lacks
+        if !self.has_warned.replace(true) {
+            missing_rights
                 .iter()
-                .for_each(|lack| self.context.terminal.lack(lack));
+                .for_each(|missing_right| self.context.terminal.lack(missing_right));
         }
-        let readings = stock
+        let readings = snapshot
             .as_mut()
-            .and_then(|stock| self.cells.measure(stock, moment.as_ref()));
-        let (inventory, consumers) = stock
-            .map(|stock| (stock.inventory, stock.consumers))
+            .and_then(|snapshot| self.metrics.measure(snapshot, reading.as_ref()));
+        let (inventory, consumers) = snapshot
+            .map(|snapshot| (snapshot.inventory, snapshot.consumers))
             .unzip();
         let (inventory, consumers) = (inventory.unwrap_or_default(), consumers.flatten());
         let workloads = owners.forest.workloads(&inventory);
@@ -122,8 +127,8 @@ impl<'c> SnapshotReader<'c> {
         if served.systems().next().is_none() {
             return;
         }
-        if let Ok((found, _)) = self.connection.queues().list(served, namespace).await {
-            self.queues.replace(Some(found));
+        if let Ok((queues, _)) = self.connection.queues().list(served, namespace).await {
+            self.queues.replace(Some(queues));
         }
     }
 
@@ -135,16 +140,19 @@ impl<'c> SnapshotReader<'c> {
             step: STEP,
         };
         let query = query::recent(&[Quantity::Utilization], 2 * STEP);
-        let found = self
-            .cells
+        let series = self
+            .metrics
             .optional(async |prometheus| Ok(prometheus.range(&query, window).await?))
             .await;
-        found.ok().flatten().map_or_else(Curves::default, |series| {
-            snapshot.curves(&history::read(
-                &series,
-                &ApiFacts::default(),
-                &Lifetimes::new(),
-            ))
-        })
+        series
+            .ok()
+            .flatten()
+            .map_or_else(Curves::default, |series| {
+                snapshot.curves(&history::read(
+                    &series,
+                    &ApiFacts::default(),
+                    &Lifetimes::new(),
+                ))
+            })
     }
 }

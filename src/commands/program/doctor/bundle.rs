@@ -13,7 +13,7 @@ use futures::stream::{self, StreamExt};
 use crate::cli::Cli;
 use crate::context::Context;
 use crate::observe::metrics::{self, StoreUse};
-use crate::observe::store_identity::{StoreClusters, which};
+use crate::observe::store_identity::{StoreClusters, identify};
 use crate::verbs::ROWS;
 use gpuctl_cluster::Connection;
 use gpuctl_core::error::{Error, ErrorName};
@@ -26,13 +26,13 @@ use gpuctl_view::program::bundle::BundleWritten;
 use gpuctl_view::{Format, document};
 
 /// Seconds of history that a replay may query.
-const LONGEST: i64 = 31 * 86_400;
+const HISTORY_SECONDS: i64 = 31 * 86_400;
 /// Maximum number of jobs to capture individually.
-const JOBS: usize = 30;
+const MAX_JOBS: usize = 30;
 /// Maximum number of reads of a command that depend on each other.
-const ROUNDS: usize = 24;
+const MAX_ROUNDS: usize = 24;
 /// Items fetched concurrently.
-const AT_ONCE: usize = 8;
+const MAX_CONCURRENT: usize = 8;
 
 /// Captures the cluster and Prometheus into a file.
 pub(crate) async fn write(
@@ -60,14 +60,14 @@ pub(crate) async fn write(
         connection.server().to_owned(),
         connection.namespace.clone(),
     );
-    let unread = connection.capture(&mut bundle).await?;
+    let unreadable = connection.capture(&mut bundle).await?;
     let prometheus = find_store(&connection, &mut bundle, context).await;
     let bundle = Arc::new(bundle);
-    let left = fill(&bundle, &connection, prometheus.as_ref(), context).await?;
-    if left > 0 {
+    let failed_count = fill(&bundle, &connection, prometheus.as_ref(), context).await?;
+    if failed_count > 0 {
         context.terminal.warn(&format!(
             "{} could not be captured; a replay that needs them exits with 6",
-            count(left as u64, "item")
+            count(failed_count as u64, "item")
         ));
     }
     bundle
@@ -78,7 +78,7 @@ pub(crate) async fn write(
             .terminal
             .warn(&format!("`--replay` will reject this bundle: {error}"));
     }
-    report(file, &bundle, &unread, format, context)
+    report(file, &bundle, &unreadable, format, context)
 }
 
 /// Finds Prometheus, restricted to this cluster's series, and records in the bundle how to query
@@ -88,15 +88,15 @@ async fn find_store<'c>(
     bundle: &mut Bundle,
     context: &Context,
 ) -> Option<Prometheus<'c>> {
-    let found = metrics::find(
+    let candidate = metrics::find(
         context,
         connection,
         context.access.request_timeout,
         StoreUse::Devices,
     )
     .await;
-    let found = match found {
-        Ok(found) => found,
+    let candidate = match candidate {
+        Ok(candidate) => candidate,
         Err(error) => {
             context
                 .terminal
@@ -106,18 +106,18 @@ async fn find_store<'c>(
     };
     // A replay may query all of this range, and its sums must not exceed those of the live command.
     let until = UnixSeconds::from(context.now());
-    let clusters = match found.matchers().is_empty() {
-        true => which(&found, connection, (until - LONGEST, until))
+    let clusters = match candidate.matchers().is_empty() {
+        true => identify(&candidate, connection, (until - HISTORY_SECONDS, until))
             .await
             .unwrap_or(StoreClusters::One),
         false => StoreClusters::One,
     };
     let prometheus = match clusters {
-        StoreClusters::One => found,
-        StoreClusters::Proven(matchers) => found.narrowed_to(matchers),
+        StoreClusters::One => candidate,
+        StoreClusters::Proven(matchers) => candidate.narrowed_to(matchers),
         StoreClusters::Unclear { label, values } => {
             bundle.unclear = Some((label.to_owned(), values));
-            found
+            candidate
         }
     };
     bundle.prometheus = Some(prometheus.server.clone());
@@ -174,35 +174,35 @@ async fn fill(
     let mut pending = commands(&jobs(bundle));
     let progress = context.terminal.spinner();
     let mut failed = BTreeSet::new();
-    for _ in 0..ROUNDS {
+    for _ in 0..MAX_ROUNDS {
         let mut missed = BTreeSet::new();
-        let mut again = Vec::new();
+        let mut incomplete = Vec::new();
         for command in std::mem::take(&mut pending) {
             progress.set_message(format!("gpuctl {command}"));
-            ask(&command, bundle, context).await;
-            let mut own = bundle.take_missed();
+            run_on_bundle(&command, bundle, context).await;
+            let mut missed_by_command = bundle.take_missed();
             // Do not fetch again what has failed before.
-            own.retain(|question| !failed.contains(question));
-            if !own.is_empty() {
-                again.push(command);
-                missed.extend(own);
+            missed_by_command.retain(|question| !failed.contains(question));
+            if !missed_by_command.is_empty() {
+                incomplete.push(command);
+                missed.extend(missed_by_command);
             }
         }
         if missed.is_empty() {
             break;
         }
-        let fetched = stream::iter(missed).map(|question| async {
+        let fetches = stream::iter(missed).map(|question| async {
             let answer = fetch(&question, connection, prometheus).await;
             (question, answer)
         });
-        let mut fetched = fetched.buffer_unordered(AT_ONCE);
-        while let Some((question, answer)) = fetched.next().await {
+        let mut fetches = fetches.buffer_unordered(MAX_CONCURRENT);
+        while let Some((question, answer)) = fetches.next().await {
             match answer {
-                Some(kept) => bundle.keep(question, kept),
+                Some(content) => bundle.keep(question, content),
                 None => drop(failed.insert(question)),
             }
         }
-        pending = again;
+        pending = incomplete;
     }
     progress.finish_and_clear();
     // From now on, missing data is an error instead of a note to fetch it.
@@ -237,15 +237,15 @@ fn commands(jobs: &[String]) -> Vec<String> {
 }
 
 /// Runs one command on the data captured so far, to find out what it misses.
-async fn ask(command: &str, bundle: &Arc<Bundle>, context: &Context) {
+async fn run_on_bundle(command: &str, bundle: &Arc<Bundle>, context: &Context) {
     let words = std::iter::once("gpuctl").chain(command.split(' '));
     let Ok(cli) = Cli::try_parse_from(words) else {
         return;
     };
-    let mut silent = context.silent(Arc::clone(bundle));
-    silent.all_namespaces = cli.global.all_namespaces;
+    let mut silent_context = context.silent(Arc::clone(bundle));
+    silent_context.all_namespaces = cli.global.all_namespaces;
     // Boxed, because `doctor` is a command itself and its future would contain itself.
-    let _ = Box::pin(cli.command.run(&silent)).await;
+    let _ = Box::pin(cli.command.run(&silent_context)).await;
 }
 
 async fn fetch(
@@ -278,10 +278,11 @@ fn jobs(bundle: &Bundle) -> Vec<String> {
         .iter()
         .flat_map(|(api, plural)| bundle.of_namespaces(api, plural))
         .collect();
-    objects.sort_by_key(|one| std::cmp::Reverse(one["metadata"]["creationTimestamp"].as_str()));
-    let mut found = Vec::new();
-    for one in objects {
-        let metadata = &one["metadata"];
+    objects
+        .sort_by_key(|object| std::cmp::Reverse(object["metadata"]["creationTimestamp"].as_str()));
+    let mut names = Vec::new();
+    for object in objects {
+        let metadata = &object["metadata"];
         let (Some(namespace), Some(job)) = (
             metadata["namespace"].as_str(),
             metadata["labels"][JOB].as_str(),
@@ -289,10 +290,10 @@ fn jobs(bundle: &Bundle) -> Vec<String> {
             continue;
         };
         let name = format!("{namespace}/{job}");
-        if !found.contains(&name) {
-            found.push(name);
+        if !names.contains(&name) {
+            names.push(name);
         }
     }
-    found.truncate(JOBS);
-    found
+    names.truncate(MAX_JOBS);
+    names
 }

@@ -18,7 +18,7 @@ use gpuctl_view::program::health::{ClusterHealth, DoctorReport, HealthStatus, Pr
 use gpuctl_view::{Format, document};
 
 /// The default of `scheduler.interval`.
-const USUAL_INTERVAL: Duration = Duration::from_secs(300);
+const DEFAULT_INTERVAL: Duration = Duration::from_secs(300);
 
 /// The file in `examples/autoscaling`, included so that the two cannot differ.
 const ADAPTER_RULES: &str =
@@ -40,13 +40,16 @@ pub(crate) async fn run(args: &Doctor, context: &Context) -> Result<ExitCode, Er
     }
     let config = context.config()?;
     // An invalid setting is reported, but must not prevent the other checks.
-    let told = |error: anyhow::Error| context.terminal.warn(&error.to_string());
+    let warn_and_pass = |error: anyhow::Error| context.terminal.warn(&error.to_string());
     let interval = config
         .duration("scheduler.interval")
-        .map_err(told)
-        .unwrap_or(USUAL_INTERVAL)
+        .map_err(warn_and_pass)
+        .unwrap_or(DEFAULT_INTERVAL)
         .as_secs();
-    let ai_enabled = config.switch("ai.enabled").map_err(told).unwrap_or(false);
+    let ai_enabled = config
+        .switch("ai.enabled")
+        .map_err(warn_and_pass)
+        .unwrap_or(false);
     let ClusterReport {
         cluster,
         mut prometheus,
@@ -55,16 +58,16 @@ pub(crate) async fn run(args: &Doctor, context: &Context) -> Result<ExitCode, Er
     } = check_cluster(context).await?;
     if context.metrics()?.url.is_some() {
         // A Prometheus with a configured address may be reachable even if the cluster is not.
-        ask(
+        check_prometheus(
             &mut prometheus,
-            metrics::named(context, context.access.request_timeout),
+            metrics::configured(context, context.access.request_timeout),
         )
         .await;
     }
-    let connected = prometheus.seconds.is_some();
+    let is_connected = prometheus.seconds.is_some();
     let health = HealthStatus {
-        status: status(cluster.connected, connected),
-        prometheus_connected: connected,
+        status: status(cluster.connected, is_connected),
+        prometheus_connected: is_connected,
         last_analysis: None,
         analysis_timeout: false,
         ai_enabled,
@@ -108,36 +111,38 @@ struct ClusterReport {
 /// Checks the cluster, and the Prometheus in it unless an address is configured.
 async fn check_cluster(context: &Context) -> Result<ClusterReport, Error> {
     let mut report = ClusterReport::default();
-    let is_named = context.metrics()?.url.is_some();
+    let has_address = context.metrics()?.url.is_some();
     match context.connect().await {
         Err(error) => report.failed = Some(error),
         Ok(connection) => {
             report.cluster.server = Some(connection.server().to_owned());
             report.cluster.context.clone_from(&context.access.context);
-            let begun = Instant::now();
+            let start = Instant::now();
             match connection.version().await {
                 Err(failure) => report.failed = Some(failure.into()),
                 Ok(version) => {
-                    report.checks.extend(crate::observe::store_checks::of_clock(
-                        "the API server",
-                        connection.server_time(),
-                        context.now(),
-                    ));
+                    report
+                        .checks
+                        .extend(crate::observe::store_checks::check_clock(
+                            "the API server",
+                            connection.server_time(),
+                            context.now(),
+                        ));
                     report.cluster.connected = true;
                     report.cluster.version = Some(version);
-                    report.cluster.seconds = Some(milliseconds(begun));
-                    let found = checks::checks(context, &connection).await;
-                    report.checks.extend(found);
+                    report.cluster.seconds = Some(elapsed_seconds(start));
+                    let results = checks::checks(context, &connection).await;
+                    report.checks.extend(results);
                 }
             }
-            if !is_named {
-                let found = metrics::find(
+            if !has_address {
+                let prometheus = metrics::find(
                     context,
                     &connection,
                     context.access.request_timeout,
                     StoreUse::Devices,
                 );
-                ask(&mut report.prometheus, found).await;
+                check_prometheus(&mut report.prometheus, prometheus).await;
             }
         }
     }
@@ -145,26 +150,30 @@ async fn check_cluster(context: &Context) -> Result<ClusterReport, Error> {
     Ok(report)
 }
 
-async fn ask(
-    told: &mut PrometheusHealth,
-    found: impl Future<Output = Result<Prometheus<'_>, Error>>,
+async fn check_prometheus(
+    health: &mut PrometheusHealth,
+    prometheus: impl Future<Output = Result<Prometheus<'_>, Error>>,
 ) {
-    let begun = Instant::now();
-    let asked = async {
-        let found = found.await?;
-        told.server = Some(found.server.clone());
-        Ok::<_, Error>(found.now(&query::inventory()).await?)
+    let start = Instant::now();
+    let query = async {
+        let prometheus = prometheus.await?;
+        health.server = Some(prometheus.server.clone());
+        Ok::<_, Error>(prometheus.now(&query::inventory()).await?)
     };
-    match asked.await {
-        Err(error) => told.error = Some(error.to_string()),
-        Ok(known) => {
-            told.seconds = Some(milliseconds(begun));
-            told.has_gpus = Some(known.iter().any(|series| series.name() != "kube_node_info"));
+    match query.await {
+        Err(error) => health.error = Some(error.to_string()),
+        Ok(series) => {
+            health.seconds = Some(elapsed_seconds(start));
+            health.has_gpus = Some(
+                series
+                    .iter()
+                    .any(|series| series.name() != "kube_node_info"),
+            );
         }
     }
 }
 
 /// Elapsed seconds, rounded to milliseconds.
-fn milliseconds(begun: Instant) -> f64 {
-    (begun.elapsed().as_secs_f64() * 1000.0).round() / 1000.0
+fn elapsed_seconds(start: Instant) -> f64 {
+    (start.elapsed().as_secs_f64() * 1000.0).round() / 1000.0
 }

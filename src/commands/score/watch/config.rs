@@ -12,8 +12,8 @@ enum ConfigSnapshot {
 
 /// The config file in use, and its state at the last check.
 pub(super) struct WatchedConfig {
-    used: ConfigSnapshot,
-    seen: ConfigSnapshot,
+    in_use: ConfigSnapshot,
+    last_seen: ConfigSnapshot,
 }
 
 impl ConfigSnapshot {
@@ -28,22 +28,22 @@ impl ConfigSnapshot {
 }
 
 impl WatchedConfig {
-    pub(super) fn of(context: &Context) -> Self {
-        let used = ConfigSnapshot::now(context);
+    pub(super) fn new(context: &Context) -> Self {
+        let in_use = ConfigSnapshot::now(context);
         Self {
-            seen: used.clone(),
-            used,
+            last_seen: in_use.clone(),
+            in_use,
         }
     }
 
     /// Whether the file differs from the one in use, and has not changed since the last check. A
     /// file that is still being written may be incomplete or empty.
     pub(super) fn has_changed(&mut self, context: &Context) -> bool {
-        let now = ConfigSnapshot::now(context);
-        let still = std::mem::replace(&mut self.seen, now.clone()) == now;
-        let changed = still && now != self.used;
+        let current = ConfigSnapshot::now(context);
+        let is_stable = std::mem::replace(&mut self.last_seen, current.clone()) == current;
+        let changed = is_stable && current != self.in_use;
         if changed {
-            self.used = now;
+            self.in_use = current;
         }
         changed
     }

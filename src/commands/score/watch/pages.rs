@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde_json::json;
 
-use super::{STALE, ScoreWatch, WatchState};
+use super::{MAX_AGE_INTERVALS, ScoreWatch, WatchState};
 use crate::serve::HttpPage;
 use gpuctl_core::stats::score::selection::Scored;
 use gpuctl_view::json;
@@ -23,36 +23,42 @@ fn json_page(code: u16, text: String) -> HttpPage {
 impl ScoreWatch<'_> {
     /// Whether the last results are recent enough to be shown.
     fn is_fresh(&self, state: &WatchState) -> bool {
-        let most = self.settings.borrow().interval.saturating_mul(STALE);
-        state.succeeded.is_some_and(|at| at.elapsed() <= most)
+        let max_age = self
+            .settings
+            .borrow()
+            .interval
+            .saturating_mul(MAX_AGE_INTERVALS);
+        state
+            .succeeded
+            .is_some_and(|time| time.elapsed() <= max_age)
     }
 
     pub(super) fn exposition(&self) -> String {
         let state = self.state.borrow();
         let last = state.last.as_ref().filter(|_| self.is_fresh(&state));
         let stats = last.map(|last| gpuctl_view::score::summary::stats(&last.devices));
-        let known = last
+        let scores = last
             .zip(stats.as_ref())
             .map(|(last, stats)| (&last.devices[..], stats));
-        exposition::text(known, &state.analyses)
+        exposition::text(scores, &state.analyses)
     }
 
     fn health(&self) -> HealthStatus {
         let (state, settings) = (self.state.borrow(), self.settings.borrow());
-        let patience = settings
+        let limit = settings
             .interval
-            .saturating_mul(STALE)
+            .saturating_mul(MAX_AGE_INTERVALS)
             .saturating_add(self.context.access.request_timeout);
-        let late = state.ended.is_some_and(|at| at.elapsed() > patience);
+        let is_late = state.ended.is_some_and(|time| time.elapsed() > limit);
         HealthStatus {
-            status: match (late, state.connected && self.is_fresh(&state)) {
+            status: match (is_late, state.connected && self.is_fresh(&state)) {
                 (true, _) => "unhealthy",
                 (false, false) => "degraded",
                 (false, true) => "healthy",
             },
             prometheus_connected: state.connected,
             last_analysis: state.last.as_ref().map(|last| last.at),
-            analysis_timeout: late,
+            analysis_timeout: is_late,
             ai_enabled: settings.ai.is_some(),
             interval: settings.interval.as_secs(),
         }
@@ -64,7 +70,7 @@ impl ScoreWatch<'_> {
         let code = if health.analysis_timeout { 503 } else { 200 };
         let state = self.state.borrow();
         let last = state.last.as_ref().filter(|_| self.is_fresh(&state));
-        let none = || {
+        let no_analysis = || {
             let error = json!({
                 "error": "NoAnalysis",
                 "message": "no analysis lately",
@@ -72,8 +78,10 @@ impl ScoreWatch<'_> {
             });
             json_page(503, json(&error))
         };
-        let of = |text: &dyn Fn(&[Scored], Timestamp) -> String| {
-            last.map_or_else(none, |last| json_page(200, text(&last.devices, last.at)))
+        let page_of = |text: &dyn Fn(&[Scored], Timestamp) -> String| {
+            last.map_or_else(no_analysis, |last| {
+                json_page(200, text(&last.devices, last.at))
+            })
         };
         let threshold = last.map_or(0.0, |last| last.rules.thresholds.low);
         let metrics = HttpPage {
@@ -90,14 +98,17 @@ impl ScoreWatch<'_> {
                 ..json_page(code, json(&health))
             },
         );
-        pages.insert("/results", of(&|rows, at| json(&view::results(rows, at))));
+        pages.insert(
+            "/results",
+            page_of(&|rows, time| json(&view::results(rows, time))),
+        );
         pages.insert(
             "/results/low",
-            of(&|rows, at| json(&view::low(rows, threshold, at))),
+            page_of(&|rows, time| json(&view::low(rows, threshold, time))),
         );
         pages.insert(
             "/results/stats",
-            of(&|rows, _| json(&gpuctl_view::score::summary::stats(rows))),
+            page_of(&|rows, _| json(&gpuctl_view::score::summary::stats(rows))),
         );
     }
 }

@@ -9,51 +9,51 @@ use gpuctl_core::model::{Job, Pod};
 use gpuctl_diagnosis::LastWord;
 
 /// Maximum number of pods whose logs are read.
-const LOGS_READ: usize = 64;
+const MAX_LOGS: usize = 64;
 /// Timeout for reading all logs.
-const LOGS_WITHIN: Duration = Duration::from_secs(5);
+const LOGS_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Reads the logs of the terminated pods: the first error, and the work lost since the last
 /// checkpoint.
-pub(crate) async fn last_words(connection: &Connection, job: &Job) -> Option<Vec<LastWord>> {
+pub(crate) async fn log_evidence(connection: &Connection, job: &Job) -> Option<Vec<LastWord>> {
     // A pod that never started has no log.
-    let present = job
+    let pods = job
         .current_pods()
         .into_iter()
         .filter(|pod| pod.ended() && pod.started_at.is_some());
-    let ended: Vec<Pod> = present.take(LOGS_READ).cloned().collect();
-    let container = ended.first()?.own_container().to_owned();
+    let terminated: Vec<Pod> = pods.take(MAX_LOGS).cloned().collect();
+    let container = terminated.first()?.own_container().to_owned();
     let query = LogQuery {
         container,
         ..LogQuery::default()
     };
-    let read = tokio::time::timeout(
-        LOGS_WITHIN,
-        first_error(connection, &job.namespace, &ended, &query),
+    let findings = tokio::time::timeout(
+        LOGS_TIMEOUT,
+        first_error(connection, &job.namespace, &terminated, &query),
     )
     .await
     .ok()?;
-    let mut words = Vec::new();
-    if let Some(first) = read.first {
-        let who = first
+    let mut evidence = Vec::new();
+    if let Some(first) = findings.first {
+        let rank_name = first
             .pod
             .rank
             .map_or(first.pod.name.clone(), |rank| format!("rank {rank}"));
-        let more = if first.same > 0 {
+        let repeats = if first.same > 0 {
             format!(" (the same on {} more)", first.same)
         } else {
             String::new()
         };
-        words.push(LastWord {
+        evidence.push(LastWord {
             text: format!(
-                "the first error in the logs, of {who}: {}{more}",
+                "the first error in the logs, of {rank_name}: {}{repeats}",
                 first.error.line.trim()
             ),
             at: first.error.at,
         });
     }
-    let ended_at = ended.iter().filter_map(|pod| pod.ended_at).max();
-    if let Some((checkpoint, end)) = read
+    let ended_at = terminated.iter().filter_map(|pod| pod.ended_at).max();
+    if let Some((checkpoint, end)) = findings
         .checkpoint
         .zip(ended_at)
         .filter(|(checkpoint, end)| end > checkpoint)
@@ -63,10 +63,10 @@ pub(crate) async fn last_words(connection: &Connection, job: &Job) -> Option<Vec
             "{} of work since the last line about a checkpoint",
             count(minutes, "minute")
         );
-        words.push(LastWord {
+        evidence.push(LastWord {
             text,
             at: Some(checkpoint),
         });
     }
-    Some(words)
+    Some(evidence)
 }

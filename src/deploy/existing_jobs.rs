@@ -3,19 +3,19 @@
 
 use std::collections::BTreeMap;
 
-use crate::concurrent::SideBySide;
+use crate::concurrent::OrderedConcurrent;
 use crate::deploy::plan::Plan;
 use gpuctl_cluster::{Connection, Failure, JobFilter, NAMES_AT_ONCE};
 use gpuctl_core::model::Job;
 
 /// Number of concurrent selectors; each of them lists every kind of owner.
-const AT_ONCE: usize = 4;
+const MAX_CONCURRENT: usize = 4;
 
 /// Jobs that existed before the run, by namespace and name.
-pub(crate) struct Namesakes(BTreeMap<String, Result<BTreeMap<String, Job>, Failure>>);
+pub(crate) struct ExistingJobs(BTreeMap<String, Result<BTreeMap<String, Job>, Failure>>);
 
-impl Namesakes {
-    pub(crate) async fn of(
+impl ExistingJobs {
+    pub(crate) async fn read(
         connection: &Connection,
         plans: impl IntoIterator<Item = &Plan>,
     ) -> Self {
@@ -34,28 +34,30 @@ impl Namesakes {
             };
             names.chunks(NAMES_AT_ONCE).map(chunk).collect::<Vec<_>>()
         });
-        let ask = async |wanted: JobFilter| {
+        let list = async |selector: JobFilter| {
             (
-                connection.jobs().list(&wanted).await,
-                wanted.namespace.unwrap_or_default(),
+                connection.jobs().list(&selector).await,
+                selector.namespace.unwrap_or_default(),
             )
         };
-        let mut answers = SideBySide::new(selectors.map(ask), AT_ONCE);
-        let mut all = BTreeMap::<String, Result<BTreeMap<String, Job>, Failure>>::new();
-        while let Some((answer, namespace)) = answers.next().await {
-            let there = all.entry(namespace).or_insert_with(|| Ok(BTreeMap::new()));
-            match (answer, &mut *there) {
-                (Ok(found), Ok(there)) => {
+        let mut results = OrderedConcurrent::new(selectors.map(list), MAX_CONCURRENT);
+        let mut by_namespace = BTreeMap::<String, Result<BTreeMap<String, Job>, Failure>>::new();
+        while let Some((result, namespace)) = results.next().await {
+            let existing = by_namespace
+                .entry(namespace)
+                .or_insert_with(|| Ok(BTreeMap::new()));
+            match (result, &mut *existing) {
+                (Ok(selection), Ok(existing)) => {
                     // Pods of a deleted job can stay on a dead node forever, but do not occupy its
                     // name.
-                    let jobs = found.jobs.into_iter().filter(|job| !job.owner_is_gone);
-                    there.extend(jobs.map(|job| (job.name.clone(), job)));
+                    let jobs = selection.jobs.into_iter().filter(|job| !job.owner_is_gone);
+                    existing.extend(jobs.map(|job| (job.name.clone(), job)));
                 }
-                (Err(failure), Ok(_)) => *there = Err(failure),
+                (Err(failure), Ok(_)) => *existing = Err(failure),
                 (_, Err(_)) => {}
             }
         }
-        Self(all)
+        Self(by_namespace)
     }
 
     /// Returns the existing job with this document's name. Fails if the jobs could not be listed,

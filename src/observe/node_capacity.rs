@@ -8,20 +8,23 @@ use gpuctl_core::model::counting::capacity::Amounts;
 use gpuctl_core::model::counting::device_demand::DeviceClaims;
 
 /// Nodes and their free capacity, read once per run.
-pub(crate) struct NodeRoom {
+pub(crate) struct NodeCapacity {
     pub nodes: Nodes,
     /// `None` if the user may not list all pods.
-    pub room: Option<Room>,
+    pub free_resources: Option<Room>,
 }
 
-impl NodeRoom {
-    pub(crate) async fn of(connection: &Connection) -> Result<Self, Error> {
+impl NodeCapacity {
+    pub(crate) async fn read(connection: &Connection) -> Result<Self, Error> {
         let nodes = connection.nodes().list().await?;
-        let room = match &nodes {
+        let free_resources = match &nodes {
             Nodes::Listed(nodes) => connection.inventory().capacity(nodes).await?,
             Nodes::Published(_) | Nodes::Hidden => None,
         };
-        Ok(Self { nodes, room })
+        Ok(Self {
+            nodes,
+            free_resources,
+        })
     }
 
     /// Copies the nodes with their capacity of the devices that a pod claims, and adds the devices
@@ -37,19 +40,19 @@ impl NodeRoom {
         if !matches!(devices, DeviceClaims::Compared(_)) {
             return None;
         }
-        let (mut nodes, mut room) = (nodes.clone(), self.room.clone());
-        devices.add_to(requests, &mut nodes, room.as_mut());
+        let (mut nodes, mut free_resources) = (nodes.clone(), self.free_resources.clone());
+        devices.add_to(requests, &mut nodes, free_resources.as_mut());
         Some(Self {
             nodes: Nodes::Listed(nodes),
-            room,
+            free_resources,
         })
     }
 
     /// Reads nodes without free capacity; enough when every pod is scheduled.
-    pub(crate) async fn of_nodes(connection: &Connection) -> Result<Self, Error> {
+    pub(crate) async fn read_nodes(connection: &Connection) -> Result<Self, Error> {
         Ok(Self {
             nodes: connection.nodes().list().await?,
-            room: None,
+            free_resources: None,
         })
     }
 
@@ -57,7 +60,7 @@ impl NodeRoom {
     pub(crate) fn hidden() -> Self {
         Self {
             nodes: Nodes::Hidden,
-            room: None,
+            free_resources: None,
         }
     }
 }

@@ -6,37 +6,37 @@ use std::cell::RefCell;
 use gpuctl_cluster::Failure;
 
 /// A response that is reused for later refreshes.
-pub(crate) struct KeptAnswer<T> {
-    answer: RefCell<Option<T>>,
+pub(crate) struct CachedResponse<T> {
+    response: RefCell<Option<T>>,
     /// Whether later refreshes follow. If not, nothing is copied, because a copy of a large cluster
     /// costs memory.
-    again: bool,
+    is_reused: bool,
 }
 
-impl<T: Clone> KeptAnswer<T> {
+impl<T: Clone> CachedResponse<T> {
     /// Starts without a cached response; caches one only if there will be another refresh.
-    pub(crate) fn new(again: bool) -> Self {
+    pub(crate) fn new(is_reused: bool) -> Self {
         Self {
-            answer: RefCell::new(None),
-            again,
+            response: RefCell::new(None),
+            is_reused,
         }
     }
 
     /// Returns the cached response, or reads a new one if there is none or `fresh` is set.
-    pub(crate) async fn or(
+    pub(crate) async fn get_or_read(
         &self,
         fresh: bool,
         read: impl Future<Output = Result<T, Failure>>,
     ) -> Result<T, Failure> {
-        if !fresh && let Some(kept) = self.answer.borrow().clone() {
-            return Ok(kept);
+        if !fresh && let Some(cached) = self.response.borrow().clone() {
+            return Ok(cached);
         }
         // Drop the old response first: if the read fails, stale data must not reappear.
-        self.answer.replace(None);
-        let answer = read.await?;
-        if self.again {
-            self.answer.replace(Some(answer.clone()));
+        self.response.replace(None);
+        let response = read.await?;
+        if self.is_reused {
+            self.response.replace(Some(response.clone()));
         }
-        Ok(answer)
+        Ok(response)
     }
 }

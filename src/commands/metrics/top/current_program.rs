@@ -12,15 +12,15 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 
 /// Maximum number of lines that wait to be shown. A command with more output blocks until some are
 /// shown.
-const WAITING: usize = 1000;
+const MAX_WAITING_LINES: usize = 1000;
 
 /// This program's path, with the options that it was started with.
-pub(super) struct OwnProgram {
+pub(super) struct CurrentProgram {
     path: PathBuf,
     options: Vec<OsString>,
 }
 
-impl OwnProgram {
+impl CurrentProgram {
     /// Finds the path once at startup, because an upgrade may remove the file while the cockpit
     /// runs.
     pub(super) fn find(options: Vec<OsString>) -> io::Result<Self> {
@@ -47,23 +47,23 @@ impl OwnProgram {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
         let mut child = command.spawn()?;
-        let (sender, lines) = channel(WAITING);
+        let (sender, lines) = channel(MAX_WAITING_LINES);
         child
             .stderr
             .take()
             .into_iter()
-            .for_each(|from| read(from, sender.clone()));
+            .for_each(|stream| read(stream, sender.clone()));
         child
             .stdout
             .take()
             .into_iter()
-            .for_each(|from| read(from, sender.clone()));
+            .for_each(|stream| read(stream, sender.clone()));
         Ok(CommandOutput { child, lines })
     }
 
     /// Hands the terminal to a command until it exits. Returns its exit code; `None` after a
     /// signal.
-    pub(super) async fn hand_over(&self, words: &[String]) -> io::Result<Option<i32>> {
+    pub(super) async fn run_in_terminal(&self, words: &[String]) -> io::Result<Option<i32>> {
         Ok(self.command(words).status().await?.code())
     }
 }
@@ -84,7 +84,12 @@ impl CommandOutput {
     pub(super) async fn next(&mut self) -> Result<Vec<String>, CommandEnd> {
         if let Some(line) = self.lines.recv().await {
             let mut lines = vec![line];
-            while let Some(line) = self.lines.try_recv().ok().filter(|_| lines.len() < WAITING) {
+            while let Some(line) = self
+                .lines
+                .try_recv()
+                .ok()
+                .filter(|_| lines.len() < MAX_WAITING_LINES)
+            {
                 lines.push(line);
             }
             return Ok(lines);
@@ -106,11 +111,11 @@ impl CommandOutput {
 }
 
 /// Forwards lines as they arrive until the receiver is dropped.
-fn read(from: impl AsyncRead + Unpin + 'static, to: Sender<String>) {
+fn read(stream: impl AsyncRead + Unpin + 'static, sender: Sender<String>) {
     tokio::task::spawn_local(async move {
-        let mut lines = BufReader::new(from).lines();
+        let mut lines = BufReader::new(stream).lines();
         while let Ok(Some(line)) = lines.next_line().await {
-            if to.send(line).await.is_err() {
+            if sender.send(line).await.is_err() {
                 return;
             }
         }
