@@ -16,7 +16,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use gpuctl_core::stats::exporters::dialect::Quantity;
 use gpuctl_core::stats::exporters::kube_state;
-use gpuctl_core::stats::exporters::kube_state::About;
+use gpuctl_core::stats::exporters::kube_state::PodQuery;
 use gpuctl_core::stats::exporters::query;
 use gpuctl_sandbox::{Cluster, Options, Persona};
 
@@ -196,9 +196,9 @@ fn hour(host: &str, end: i64) -> usize {
     let jobs: Vec<&str> = jobs.iter().map(String::as_str).collect();
     let about = [
         kube_state::requests(HOUR),
-        kube_state::about(About::PhasesEver, &pods, "pod", HOUR),
-        kube_state::about(About::Owners, &pods, "pod", HOUR),
-        kube_state::about(About::Jobs, &jobs, "job_name", HOUR),
+        kube_state::about(PodQuery::PhasesEver, &pods, "pod", HOUR),
+        kube_state::about(PodQuery::Owners, &pods, "pod", HOUR),
+        kube_state::about(PodQuery::Jobs, &jobs, "job_name", HOUR),
     ];
     thread::scope(|scope| {
         let samples =

@@ -13,7 +13,7 @@ use crate::deploy::feasibility::Surroundings;
 use crate::deploy::plan::{Plan, job};
 use gpuctl_cluster::{Connection, requests};
 use gpuctl_core::error::Error;
-use gpuctl_core::model::counting::candidates::Room;
+use gpuctl_core::model::counting::candidates::ClusterCapacity;
 use gpuctl_core::model::counting::capacity::{Amounts, lacking, pods_held};
 use gpuctl_core::model::counting::device_demand::{DeviceClaims, device_class};
 use gpuctl_core::model::counting::fit::{Domain, Fit, FitVerdict, NodeGroup};
@@ -94,7 +94,7 @@ struct Candidate<'p> {
     pods: u64,
     nodes: Vec<Node>,
     /// `None` if the free resources are unknown.
-    room: Option<Room>,
+    room: Option<ClusterCapacity>,
     devices: DeviceClaims,
 }
 
@@ -205,7 +205,7 @@ impl<'p> Candidate<'p> {
     }
 
     /// Returns the nodes on which the pods may run, with the pods already on them.
-    fn load(&self, room: &Room) -> BTreeMap<String, NodeLoad> {
+    fn load(&self, room: &ClusterCapacity) -> BTreeMap<String, NodeLoad> {
         let pod = &self.rules;
         let open = |node: &&Node| {
             pod.off_selector(node).is_none()
@@ -233,7 +233,7 @@ impl<'p> Candidate<'p> {
 }
 
 /// Compares pods with nodes. `room` is `None` if the free resources are unknown.
-fn judged(pod: &PodRules, wanted: &Amounts, pods: u64, nodes: &[Node], room: Option<&Room>) -> Fit {
+fn judged(pod: &PodRules, wanted: &Amounts, pods: u64, nodes: &[Node], room: Option<&ClusterCapacity>) -> Fit {
     let mut groups: BTreeMap<Option<(&'static str, Option<String>)>, NodeGroup> = BTreeMap::new();
     let (mut now, mut ever) = (0_u64, 0_u64);
     for node in nodes {

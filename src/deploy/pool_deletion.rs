@@ -88,7 +88,7 @@ async fn forbid_if_used(connection: &Connection, name: &str) -> Result<(), Error
     let alive: Vec<String> = found
         .jobs
         .iter()
-        .filter(|job| !job.deleting && !State::of(job).status.is_final())
+        .filter(|job| !job.deleting && !State::from_job(job).status.is_final())
         .map(|job| format!("{}/{}", job.namespace, job.name))
         .collect();
     if !alive.is_empty() {

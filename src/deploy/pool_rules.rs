@@ -88,7 +88,7 @@ async fn count_jobs(
     let name = job(&plan.input).map(JobDocument::id);
     let is_same =
         |other: &Job| name == Some(other.name.as_str()) && other.namespace == plan.target.namespace;
-    let counts = |other: &&Job| !other.owner_is_gone && !State::of(other).status.is_final();
+    let counts = |other: &&Job| !other.owner_is_gone && !State::from_job(other).status.is_final();
     let others = selection.jobs.iter().filter(|other| !is_same(other));
     Ok(Some(others.filter(counts).count()))
 }

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use gpuctl_cluster::{Connection, Failure, ServedQueueing};
 use gpuctl_core::error::{Error, ErrorKind, ErrorName};
 use gpuctl_core::model::contract::rights::{Right, RightScope};
-use gpuctl_core::model::{Gang, GangWish, JobKind, QueueSystem};
+use gpuctl_core::model::{Gang, GangMode, JobKind, QueueSystem};
 use gpuctl_manifest::spec::JobDocument;
 
 /// The queue system and the gang scheduler of a job.
@@ -44,7 +44,7 @@ impl<'c> Queueing<'c> {
 
     /// Returns true if the job names a queue or is a training on several nodes.
     pub(super) fn concerns(job: &JobDocument) -> bool {
-        job.queue.is_some() || is_gang(job) && job.training.gang != GangWish::None
+        job.queue.is_some() || is_gang(job) && job.training.gang != GangMode::None
     }
 
     /// Chooses the queue system and the gang scheduler of one job.
@@ -182,31 +182,31 @@ impl<'c> Queueing<'c> {
         });
         Ok(match job.training.gang {
             // Volcano's queues admit only pod groups.
-            GangWish::None => of_queue.filter(|gang| *gang == Gang::Volcano),
-            GangWish::Kueue => match of_queue {
+            GangMode::None => of_queue.filter(|gang| *gang == Gang::Volcano),
+            GangMode::Kueue => match of_queue {
                 Some(Gang::Kueue) => of_queue,
                 Some(_) => return Err(conflict("kueue", QueueSystem::Volcano)),
                 None => return Err(no_kueue_queue()),
             },
-            GangWish::Volcano if of_queue == Some(Gang::Kueue) => {
+            GangMode::Volcano if of_queue == Some(Gang::Kueue) => {
                 return Err(conflict("volcano", QueueSystem::Kueue));
             }
-            GangWish::Native if of_queue == Some(Gang::Volcano) => {
+            GangMode::Native if of_queue == Some(Gang::Volcano) => {
                 return Err(conflict("native", QueueSystem::Volcano));
             }
-            GangWish::Volcano => match self.served.of(QueueSystem::Volcano) {
+            GangMode::Volcano => match self.served.of(QueueSystem::Volcano) {
                 Some(_) => Some(Gang::Volcano),
                 None => return Err(not_served("volcano")),
             },
-            GangWish::Native if self.served.pod_groups.is_none() => {
+            GangMode::Native if self.served.pod_groups.is_none() => {
                 return Err(not_served("native"));
             }
-            GangWish::Native => self.native(),
-            GangWish::Auto if of_queue.is_some() => of_queue,
-            GangWish::Auto if self.served.pod_groups.is_none() => None,
+            GangMode::Native => self.native(),
+            GangMode::Auto if of_queue.is_some() => of_queue,
+            GangMode::Auto if self.served.pod_groups.is_none() => None,
             // Without the right to create pod groups the submission would fail, so `auto` goes
             // without.
-            GangWish::Auto => match self.may_make_groups(namespace).await? {
+            GangMode::Auto => match self.may_make_groups(namespace).await? {
                 true => self.native(),
                 false => {
                     let message = "you may not create podgroups.scheduling.k8s.io, \

@@ -202,7 +202,7 @@ fn immutable(job: &Job, fixed: &[FixedFields<'_>], masks: &Masks) -> Error {
     let differences = fixed
         .iter()
         .flat_map(|one| changes_asked_for(one.live, one.wanted, masks));
-    let state = if State::of(job).status.is_final() {
+    let state = if State::from_job(job).status.is_final() {
         "has ended"
     } else {
         "exists"

@@ -44,7 +44,7 @@ pub(crate) async fn first_start(
 ) -> Option<UnixSeconds> {
     // PromQL rejects a range of zero seconds.
     let query = kube_state::first_start(pods, (end - since).max(1));
-    let found = prometheus.at(&query, end).await.ok()?;
+    let found = prometheus.query_at(&query, end).await.ok()?;
     let begin = found.first()?.last()?.value;
     #[expect(clippy::cast_possible_truncation, reason = "a time in seconds")]
     begin
@@ -72,7 +72,7 @@ pub(crate) async fn with_former(
             &own,
             (window.end - window.start).max(1),
         );
-        let found = prometheus.at(&query, window.end).await?;
+        let found = prometheus.query_at(&query, window.end).await?;
         names.extend(
             found
                 .iter()

@@ -17,10 +17,10 @@ use gpuctl_core::model::{NodeUsage, UnixSeconds};
 use gpuctl_core::stats::exporters::dialect::Quantity;
 use gpuctl_core::stats::exporters::parts::NodeParts;
 use gpuctl_core::stats::exporters::query;
-use gpuctl_core::stats::history::allocations::{AllocationHistory, Witness};
+use gpuctl_core::stats::history::allocations::{AllocationHistory, AllocationSeries};
 use gpuctl_core::stats::history::serving_hours;
 use gpuctl_core::stats::history::serving_hours::Servers;
-use gpuctl_core::stats::history::slots::Stretch;
+use gpuctl_core::stats::history::slots::TimeSpan;
 use gpuctl_core::stats::history::top_owner::LiveOwners;
 use gpuctl_core::stats::history::usage::{NodeNames, Usage};
 use gpuctl_prometheus::{Prometheus, SampleRange};
@@ -123,7 +123,7 @@ impl<'c> ClusterHistory<'c> {
                 .map(|alias| (alias.clone(), host.name().to_owned()))
         });
         let nodes = NodeNames {
-            parts: NodeParts::of(inventory.hosts.iter()),
+            parts: NodeParts::from_nodes(inventory.hosts.iter()),
             aliases: aliases.collect(),
         };
         let (prometheus, told) = found?;
@@ -201,13 +201,13 @@ impl<'c> ClusterHistory<'c> {
         let ledger = self.allocations(
             &witness,
             nodes,
-            Stretch {
+            TimeSpan {
                 start: start.millis(),
                 end: end.millis(),
             },
         );
         let exporters = queries.exporters(&devices, &witness.requests).await?;
-        let usage = Usage::of(devices, &ledger, &self.nodes, &exporters);
+        let usage = Usage::new(devices, &ledger, &self.nodes, &exporters);
         Ok((ledger, usage))
     }
 
@@ -219,9 +219,9 @@ impl<'c> ClusterHistory<'c> {
     ) -> Result<Servers, Error> {
         let answer = self
             .prometheus
-            .at(&serving_hours::query((end - start).max(1)), end)
+            .query_at(&serving_hours::query((end - start).max(1)), end)
             .await?;
-        Ok(Servers::of(&answer, start.millis()))
+        Ok(Servers::new(&answer, start.millis()))
     }
 
     /// Reads who held which devices, without what the devices measured.
@@ -236,7 +236,7 @@ impl<'c> ClusterHistory<'c> {
         Ok(self.allocations(
             &witness,
             nodes,
-            Stretch {
+            TimeSpan {
                 start: start.millis(),
                 end: end.millis(),
             },
@@ -245,14 +245,14 @@ impl<'c> ClusterHistory<'c> {
 
     fn allocations(
         &self,
-        witness: &Witness,
+        witness: &AllocationSeries,
         nodes: NodeSeries,
-        stretch: Stretch,
+        stretch: TimeSpan,
     ) -> AllocationHistory {
         let parts = self.nodes.parts.clone().at_the_time(&nodes.labels);
         let nobody = LiveOwners::new();
         let live = self.live.get().unwrap_or(&nobody);
-        AllocationHistory::of(
+        AllocationHistory::new(
             witness,
             &nodes.capacity,
             stretch,

@@ -268,7 +268,7 @@ async fn warn_of_many(
     if hours < 24 {
         return;
     }
-    let Ok(found) = past.prometheus.at(&query::samples_of_an_hour(), end).await else {
+    let Ok(found) = past.prometheus.query_at(&query::samples_of_an_hour(), end).await else {
         return;
     };
     let per_hour = found

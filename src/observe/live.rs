@@ -102,7 +102,7 @@ pub(crate) async fn of_overview(prometheus: &Prometheus<'_>) -> Result<ExporterR
 }
 
 async fn known(prometheus: &Prometheus<'_>) -> Result<ExportedMetrics, Error> {
-    Ok(ExportedMetrics::of(&prometheus.now(&known::query()).await?))
+    Ok(ExportedMetrics::from_answer(&prometheus.now(&known::query()).await?))
 }
 
 /// Queries the faults of devices. The first query returns only the highest error number of a
@@ -152,7 +152,7 @@ pub(crate) fn of_jobs<'j>(
     devices::read(
         moment,
         &Inventory::default(),
-        &ApiFacts::of_pods(jobs.flat_map(holding)),
+        &ApiFacts::from_pods(jobs.flat_map(holding)),
     )
 }
 

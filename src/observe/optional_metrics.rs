@@ -187,7 +187,7 @@ impl<'c> OptionalMetrics<'c> {
         moment: Option<&ExporterReading>,
     ) -> Option<Readings> {
         let moment = moment?;
-        let facts = ApiFacts::of(&stock.inventory, stock.consumers.as_ref());
+        let facts = ApiFacts::from_inventory(&stock.inventory, stock.consumers.as_ref());
         let readings = devices::read(moment, &stock.inventory, &facts);
         if readings.devices.is_empty() && stock.inventory.hosts.iter().any(NodeUsage::has_gpus) {
             self.tell(

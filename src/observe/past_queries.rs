@@ -12,9 +12,9 @@ use gpuctl_core::model::facts::reading::PodKey;
 use gpuctl_core::model::facts::workload::OwnerObject;
 use gpuctl_core::model::{Series, UnixSeconds};
 use gpuctl_core::stats::exporters::kube_state;
-use gpuctl_core::stats::exporters::kube_state::About;
+use gpuctl_core::stats::exporters::kube_state::PodQuery;
 use gpuctl_core::stats::exporters::query;
-use gpuctl_core::stats::history::allocations::Witness;
+use gpuctl_core::stats::history::allocations::AllocationSeries;
 use gpuctl_core::stats::history::requested;
 use gpuctl_core::stats::history::top_owner::{LiveOwners, OwnerSeries};
 use gpuctl_prometheus::Prometheus;
@@ -52,7 +52,7 @@ pub(crate) struct PastQueries<'h, 'c> {
 
 impl PastQueries<'_, '_> {
     async fn ask(&self, query: &str) -> Result<Vec<Series>, Error> {
-        Ok(self.prometheus.at(query, self.end).await?)
+        Ok(self.prometheus.query_at(query, self.end).await?)
     }
 
     /// Queries the capacities and the labels of nodes.
@@ -79,7 +79,7 @@ impl PastQueries<'_, '_> {
             .map(ToOwned::to_owned);
         let others: BTreeSet<String> = exporters.filter(|pod| !holders.contains(pod)).collect();
         let label = kube_state::label_name(requests, "pod");
-        let found = self.about(About::Places, &others, &label).await?;
+        let found = self.about(PodQuery::Places, &others, &label).await?;
         let node = kube_state::label_name(&found, "node");
         let place =
             |series: &Series| Some((kube_state::pod(series)?.0, series.label(&node)?.to_owned()));
@@ -87,16 +87,16 @@ impl PastQueries<'_, '_> {
     }
 
     /// Queries the pods that held devices, with their owners, phases and names.
-    pub(crate) async fn pods(&self, want: HistoryScope) -> Result<Witness, Error> {
+    pub(crate) async fn pods(&self, want: HistoryScope) -> Result<AllocationSeries, Error> {
         let (requests, claimed) = (
             kube_state::requests(self.seconds),
             query::claimed(self.seconds),
         );
         let (requests, claimed) = try_join(self.ask(&requests), self.ask(&claimed)).await?;
-        let mut witness = Witness {
+        let mut witness = AllocationSeries {
             requests,
             claimed,
-            ..Witness::default()
+            ..AllocationSeries::default()
         };
         let mut pods = names(&witness.requests, "pod");
         pods.extend(
@@ -126,15 +126,15 @@ impl PastQueries<'_, '_> {
             witness.labels,
             witness.annotations,
         ) = try_join4(
-            about(About::PhasesEver),
-            about(About::Owners),
-            names(About::Labels),
-            names(About::Annotations),
+            about(PodQuery::PhasesEver),
+            about(PodQuery::Owners),
+            names(PodQuery::Labels),
+            names(PodQuery::Annotations),
         )
         .await?;
         // Only pods that changed their phase within the range need the phases over time.
         let changed = kube_state::changed(&witness.phases_ever);
-        let phases = self.about(About::Phases, &changed, &label);
+        let phases = self.about(PodQuery::Phases, &changed, &label);
         let owners = self.owners(std::mem::take(&mut witness.owners.pods), &label);
         (witness.phases, witness.owners) = try_join(phases, owners).await?;
         Ok(witness)
@@ -163,14 +163,14 @@ impl PastQueries<'_, '_> {
             .map(|((_, name), _)| name)
             .collect();
         let (replica_sets, jobs, groups) = try_join3(
-            self.about(About::ReplicaSets, &sets, "replicaset"),
-            self.about(About::Jobs, &jobs, "job_name"),
-            self.about(About::Groups, &in_sets, label),
+            self.about(PodQuery::ReplicaSets, &sets, "replicaset"),
+            self.about(PodQuery::Jobs, &jobs, "job_name"),
+            self.about(PodQuery::Groups, &in_sets, label),
         )
         .await?;
         let deployments = OwnerSeries::names(&replica_sets, "Deployment");
         let deployments = self
-            .about(About::Deployments, &deployments, "deployment")
+            .about(PodQuery::Deployments, &deployments, "deployment")
             .await?;
         let mut owners = OwnerSeries {
             pods,
@@ -198,7 +198,7 @@ impl PastQueries<'_, '_> {
     /// names.
     pub(crate) async fn about(
         &self,
-        what: About,
+        what: PodQuery,
         names: &BTreeSet<String>,
         label: &str,
     ) -> Result<Vec<Series>, Error> {

@@ -57,7 +57,7 @@ pub(crate) async fn running(
         end,
         step,
     };
-    let pods = Pods::named(&job.namespace, holding);
+    let pods = Pods::by_name(&job.namespace, holding);
     let cells = OptionalMetrics::by_names(context, connection, WINDOW);
     let asked = query::gauges(&peers::READ, Some(&pods));
     let nodes = names_of_nodes(job);
@@ -136,7 +136,7 @@ pub(crate) async fn faults(
     let cells = OptionalMetrics::by_names(context, connection, WINDOW);
     let asked = query::xids(2 * AROUND);
     let Some(series) = cells
-        .optional(async |prometheus| Ok(prometheus.at(&asked, end).await?))
+        .optional(async |prometheus| Ok(prometheus.query_at(&asked, end).await?))
         .await?
     else {
         return Ok(Vec::new());

@@ -80,7 +80,7 @@ pub(crate) async fn look(
     let living: Vec<&Job> = jobs
         .iter()
         .flat_map(|found| &found.jobs)
-        .filter(|job| !State::of(job).status.is_final())
+        .filter(|job| !State::from_job(job).status.is_final())
         .collect();
     let pool = |name: &str| PoolUse {
         hosts: stock.inventory.pool(name).cloned().collect(),

@@ -10,7 +10,7 @@ use gpuctl_cluster::Connection;
 use gpuctl_core::error::Error;
 use gpuctl_core::model::counting::start::StartForecast;
 use gpuctl_core::stats::exporters::kube_state;
-use gpuctl_core::stats::exporters::kube_state::OfStart;
+use gpuctl_core::stats::exporters::kube_state::StartQuery;
 use gpuctl_core::stats::history::starts;
 use gpuctl_core::stats::history::starts::StartSeries;
 
@@ -36,11 +36,11 @@ pub(crate) async fn forecast(
                 .now(&kube_state::starts(what, DAYS * 86_400))
                 .await
         };
-        let times = join(ask(OfStart::Created), ask(OfStart::Placed));
+        let times = join(ask(StartQuery::Created), ask(StartQuery::Placed));
         let (times, requested, (places, owners)) = join3(
             times,
-            ask(OfStart::Requested),
-            join(ask(OfStart::Place), ask(OfStart::Owner)),
+            ask(StartQuery::Requested),
+            join(ask(StartQuery::Place), ask(StartQuery::Owner)),
         )
         .await;
         Ok((times.0?, times.1?, requested?, places?, owners?))

@@ -14,7 +14,7 @@ use crate::observe::why_reads::{ApiReads, device_claims, pending_pod, waits};
 use crate::observe::{peers, starts};
 use gpuctl_cluster::Connection;
 use gpuctl_core::error::Error;
-use gpuctl_core::model::counting::candidates::Room;
+use gpuctl_core::model::counting::candidates::ClusterCapacity;
 use gpuctl_core::model::counting::start::StartForecast;
 use gpuctl_core::model::{Job, Node, Queue, QueueSystem, State, Status};
 use gpuctl_diagnosis::{
@@ -103,7 +103,7 @@ async fn running(
     job: &Job,
     questions: Questions,
 ) -> Result<(Option<RunningFacts>, RankAnswers), Error> {
-    if State::of(job).status == Status::Running {
+    if State::from_job(job).status == Status::Running {
         let (running, asked) = join(
             peers::running(context, connection, job),
             ranks::asked(connection, job, questions),
@@ -215,7 +215,7 @@ async fn queue_of_volcano(connection: &Connection, job: &Job) -> Option<Queue> {
 }
 
 /// Adds the start time and the deadline of a job that holds capacity.
-async fn times(connection: &Connection, room: Option<&Room>, holder: HolderTime) -> HolderTime {
+async fn times(connection: &Connection, room: Option<&ClusterCapacity>, holder: HolderTime) -> HolderTime {
     let Some((namespace, name)) = holder.name.split_once('/') else {
         return holder;
     };

@@ -21,7 +21,7 @@ pub(crate) fn pods_of(workload: &Workload) -> Pods {
         .pods
         .iter()
         .filter(|pod| pod.gpus > GpuCount::ZERO || !any);
-    Pods::named(&workload.top.namespace, meant.map(|pod| &*pod.name))
+    Pods::by_name(&workload.top.namespace, meant.map(|pod| &*pod.name))
 }
 
 /// All workloads that request GPUs, as far as the user may list them.

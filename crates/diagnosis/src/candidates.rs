@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::facts::PendingPod;
 use super::nodes::{NodeObstacle, keeps_off};
 use gpuctl_core::model::Node;
-use gpuctl_core::model::counting::candidates::Room;
+use gpuctl_core::model::counting::candidates::ClusterCapacity;
 use gpuctl_core::model::counting::capacity::{Amounts, pods_held};
 
 /// True for causes that disappear when the load on a node decreases.
@@ -28,7 +28,7 @@ pub(super) struct CandidateNode<'n> {
 pub(super) fn candidate<'n>(
     pending: &PendingPod,
     node: &'n Node,
-    room: &'n Room,
+    room: &'n ClusterCapacity,
 ) -> Option<CandidateNode<'n>> {
     let free = room.free.get(&node.name)?;
     let on = |amounts: &Amounts| {

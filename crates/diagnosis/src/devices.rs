@@ -6,7 +6,7 @@ use super::answer::Cause;
 use super::candidates::CandidateNode;
 use super::facts::{Facts, PendingPod};
 use super::refused::set;
-use gpuctl_core::model::counting::device_demand::{ClassRoom, DeviceClaims, device_class};
+use gpuctl_core::model::counting::device_demand::{ClassCapacity, DeviceClaims, device_class};
 
 /// The cause of a claim that refers to an object that does not exist.
 pub(super) fn missing(facts: &Facts<'_>) -> Option<Cause> {
@@ -33,7 +33,7 @@ pub(super) fn missing(facts: &Facts<'_>) -> Option<Cause> {
 }
 
 /// The cause of a claim for devices that no driver offers.
-fn none_offered(each: &str, room: &ClassRoom) -> Option<Cause> {
+fn none_offered(each: &str, room: &ClassCapacity) -> Option<Cause> {
     let what = format!("{each}; no eligible node offers one");
     (room.all == 0).then(|| {
         Cause::new("device-claim", what, "inventory").helps(
@@ -44,7 +44,7 @@ fn none_offered(each: &str, room: &ClassRoom) -> Option<Cause> {
 }
 
 /// The cause of a claim for which a node has enough devices, but too many of them are tainted.
-fn tainted(each: &str, node: &str, room: &ClassRoom, wanted: u64) -> Option<Cause> {
+fn tainted(each: &str, node: &str, room: &ClassCapacity, wanted: u64) -> Option<Cause> {
     let taint = room
         .taint
         .as_ref()
@@ -79,7 +79,7 @@ pub(super) fn shortage(
     let best = on
         .iter()
         .max_by_key(|one| (of(one).free + of(one).tainted, of(one).free));
-    let (node, room) = best.map_or(("", ClassRoom::default()), |one| {
+    let (node, room) = best.map_or(("", ClassCapacity::default()), |one| {
         (one.node.name.as_str(), of(&one))
     });
     let nodes = Some(on.len() as u64);

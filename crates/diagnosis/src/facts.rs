@@ -4,7 +4,7 @@
 use jiff::Timestamp;
 
 use super::answer::HolderTime;
-use gpuctl_core::model::counting::candidates::Room;
+use gpuctl_core::model::counting::candidates::ClusterCapacity;
 use gpuctl_core::model::counting::capacity::Amounts;
 use gpuctl_core::model::counting::device_demand::DeviceClaims;
 use gpuctl_core::model::{ClaimState, Event, GroupVerdict, Job, Node, Nodes, Pod, Queue, QuotaUse};
@@ -36,7 +36,7 @@ pub struct Facts<'f> {
     pub pending: Option<PendingPod>,
     pub nodes: &'f Nodes,
     /// Free resources; `None` if the user cannot list all pods.
-    pub room: Option<&'f Room>,
+    pub room: Option<&'f ClusterCapacity>,
     /// PersistentVolumeClaims of the pending pod, or else of the job.
     pub claims: Vec<ClaimFact>,
     /// The device claims of the pending pod.

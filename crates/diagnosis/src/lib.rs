@@ -51,7 +51,7 @@ pub fn waits_for_room(answer: &Answer) -> bool {
 /// Determines the situation of a job and its causes.
 pub fn diagnose(facts: &Facts<'_>) -> Answer {
     let job = facts.job;
-    let state = State::of(job);
+    let state = State::from_job(job);
     let (situation, causes) = situation(facts, &state);
     let mut answer = Answer {
         situation,

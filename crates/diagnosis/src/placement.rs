@@ -13,7 +13,7 @@ use super::nodes::keeps_off;
 use super::refused::set;
 use super::scheduler::{SchedulerReason, reasons};
 use super::shortage::{gpus, machine, too_large};
-use gpuctl_core::model::counting::candidates::{Room, WaitingPod};
+use gpuctl_core::model::counting::candidates::{ClusterCapacity, WaitingPod};
 use gpuctl_core::model::counting::capacity::pods_held;
 use gpuctl_core::model::facts::gpu::is_type_label;
 use gpuctl_core::model::{GpuType, Node};
@@ -40,7 +40,7 @@ fn by_nodes(
     facts: &Facts<'_>,
     pending: &PendingPod,
     nodes: &[Node],
-    room: &Room,
+    room: &ClusterCapacity,
     said: &[SchedulerReason],
 ) -> Vec<Cause> {
     let all: Vec<CandidateNode<'_>> = nodes
@@ -108,7 +108,7 @@ fn of_obstacle(
     pending: &PendingPod,
     obstacle: &CountedObstacle,
     candidates: &[&CandidateNode<'_>],
-    room: &Room,
+    room: &ClusterCapacity,
     said: &[SchedulerReason],
 ) -> Cause {
     let on: Vec<&CandidateNode<'_>> = candidates
@@ -223,7 +223,7 @@ fn no_label(
     facts: &Facts<'_>,
     pending: &PendingPod,
     all: &[CandidateNode<'_>],
-    room: &Room,
+    room: &ClusterCapacity,
 ) -> Cause {
     let missing = |one: &CandidateNode<'_>| {
         one.obstacles
@@ -279,7 +279,7 @@ fn type_absent(
     pending: &PendingPod,
     kind: &str,
     nodes: usize,
-    room: &Room,
+    room: &ClusterCapacity,
 ) -> Cause {
     let pool = facts
         .job
@@ -302,7 +302,7 @@ fn type_absent(
 }
 
 /// Another GPU type with enough free capacity now.
-fn other_type(facts: &Facts<'_>, pending: &PendingPod, room: &Room) -> Option<(String, String)> {
+fn other_type(facts: &Facts<'_>, pending: &PendingPod, room: &ClusterCapacity) -> Option<(String, String)> {
     let any = pending.rules.without(is_type_label);
     let mut types: BTreeMap<String, (usize, u64)> = BTreeMap::new();
     for node in facts.listed()? {
@@ -364,7 +364,7 @@ fn beyond(pending: &PendingPod, said: &[SchedulerReason]) -> Vec<Cause> {
 }
 
 /// Pods of higher priority that also wait for devices, or for which a node is being freed.
-fn ahead(facts: &Facts<'_>, pending: &PendingPod, room: &Room) -> Option<Cause> {
+fn ahead(facts: &Facts<'_>, pending: &PendingPod, room: &ClusterCapacity) -> Option<Cause> {
     let own = facts.full_name();
     let before = room.waiting.iter().filter(|one| {
         one.priority > pending.rules.priority() && one.devices > 0 && one.holder != own

@@ -10,7 +10,7 @@ pub(super) fn cause(facts: &Facts<'_>, message: &str) -> Cause {
     let at = facts.event(&["FailedCreate"]).and_then(|event| event.at);
     let namespace = &facts.job.namespace;
     let found = |word, what: String| Cause::new(word, what, "events").at(at);
-    match RefusalCause::of(message) {
+    match RefusalCause::from_message(message) {
         Some(RefusalCause::QuotaExceeded) => found("quota", exceeded_quota(namespace, message))
             .helps(
                 "other pods in the namespace must end, or the quota must be raised",

@@ -10,7 +10,7 @@ use super::free_devices::{FreeDevices, devices};
 use super::nodes::keeps_off;
 use super::refused::set;
 use gpuctl_core::model::contract::labels::POOL_LABEL;
-use gpuctl_core::model::counting::candidates::Room;
+use gpuctl_core::model::counting::candidates::ClusterCapacity;
 use gpuctl_core::model::counting::capacity::{Amounts, lacking, pods_held};
 use gpuctl_core::model::counting::device_demand::device_class;
 use gpuctl_core::model::counting::victims::victims;
@@ -26,7 +26,7 @@ pub(super) fn gpus(
     pending: &PendingPod,
     on: &[&CandidateNode<'_>],
     candidates: &[&CandidateNode<'_>],
-    room: &Room,
+    room: &ClusterCapacity,
 ) -> Cause {
     let free = FreeDevices::count(pending, on);
     let word = if free.are_fragmented(pending) {
@@ -61,7 +61,7 @@ fn with_holders(
     facts: &Facts<'_>,
     pending: &PendingPod,
     on: &[&CandidateNode<'_>],
-    room: &Room,
+    room: &ClusterCapacity,
     mut cause: Cause,
 ) -> Cause {
     for one in on.iter().take(NAMED) {
@@ -139,7 +139,7 @@ fn with_fewer(
 
 /// Names pods of lower priority that hold enough, if the pod's PriorityClass does not preempt.
 /// Otherwise the scheduler preempts them without help.
-fn lower(pending: &PendingPod, on: &[&CandidateNode<'_>], room: &Room) -> Option<String> {
+fn lower(pending: &PendingPod, on: &[&CandidateNode<'_>], room: &ClusterCapacity) -> Option<String> {
     if pending.rules.preempts() {
         return None;
     }
@@ -196,7 +196,7 @@ fn holder(facts: &Facts<'_>, name: String, gpus: u64) -> HolderTime {
 }
 
 /// Another pool with enough free capacity for all pods.
-fn elsewhere(facts: &Facts<'_>, pending: &PendingPod, room: &Room) -> Option<(String, String)> {
+fn elsewhere(facts: &Facts<'_>, pending: &PendingPod, room: &ClusterCapacity) -> Option<(String, String)> {
     facts.job.pool.as_ref()?;
     let anywhere = pending.rules.without(|key| key == POOL_LABEL);
     let mut pools: BTreeMap<&str, (u64, i128)> = BTreeMap::new();
@@ -231,7 +231,7 @@ pub(super) fn machine(
     pending: &PendingPod,
     obstacle: &CountedObstacle,
     on: &[&CandidateNode<'_>],
-    room: &Room,
+    room: &ClusterCapacity,
 ) -> Cause {
     let resource = obstacle.detail.as_deref().unwrap_or("cpu");
     let wanted = pending.requests.get(resource).copied().unwrap_or(0);

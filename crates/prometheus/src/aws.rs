@@ -10,7 +10,7 @@ use aws_sigv4::sign::v4;
 use prometheus_http_query::reqwest::{Client, Request};
 use serde::Deserialize;
 
-use super::request::{Ask, FORM, HttpReply, QueryRequest, exchange};
+use super::request::{SendRequest, FORM, HttpReply, QueryRequest, exchange};
 use super::{QueryError, token};
 
 /// The service name in signatures.
@@ -121,7 +121,7 @@ fn not_signed(cause: impl std::fmt::Display) -> QueryError {
 }
 
 /// Makes a transport that signs each request to the server.
-pub(super) fn signing<'a>(client: Client, server: String, signing: Signing) -> Ask<'a> {
+pub(super) fn signing<'a>(client: Client, server: String, signing: Signing) -> SendRequest<'a> {
     Box::new(move |question| {
         let (client, server) = (client.clone(), server.clone());
         let request = signing.signed(&server, &question);

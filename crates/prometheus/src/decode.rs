@@ -10,7 +10,7 @@ use gpuctl_core::model::values::excerpt::{SERVER_MESSAGE, excerpt};
 use gpuctl_core::model::values::json_weight::WithinWeight;
 use gpuctl_core::model::values::series::{Labels, Point, Series};
 
-use super::samples::Cut;
+use super::samples::CutResponse;
 
 /// Responses up to this size (without their samples) need no estimate, because they cannot use much
 /// memory.
@@ -209,7 +209,7 @@ pub(super) enum DecodeError {
 impl Envelope {
     /// Parses a response; `None` if it is not one of Prometheus.
     pub(super) fn read(answer: &str) -> Option<Self> {
-        let Cut { rest, lists } = Cut::of(answer);
+        let CutResponse { rest, lists } = CutResponse::new(answer);
         if rest.len() > UNWEIGHED {
             let mut json = serde_json::Deserializer::from_str(&rest);
             WithinWeight(MEMORY).deserialize(&mut json).ok()?;

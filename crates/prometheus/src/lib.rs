@@ -27,7 +27,7 @@ pub use matchers::Matchers;
 #[cfg(any(test, feature = "testing"))]
 pub use matchers::judge;
 pub use remote_read::SampleRange;
-pub use request::{Ask, FORM, HttpReply, QueryRequest};
+pub use request::{SendRequest, FORM, HttpReply, QueryRequest};
 
 use gpuctl_core::model::UnixSeconds;
 use gpuctl_core::model::values::excerpt::{SERVER_MESSAGE, excerpt, shortened};
@@ -42,12 +42,12 @@ use tokio::sync::OnceCell;
 use gpuctl_core::model::values::series::{Labels, Series};
 
 use decode::Envelope;
-use remote_read::{Trust, Way};
-use transport::{QueryTime, Road};
+use remote_read::{ChunkTrust, ReadMethod};
+use transport::{QueryTime, Transport};
 
 /// A Prometheus, or a compatible server.
 pub struct Prometheus<'a> {
-    road: Road<'a>,
+    road: Transport<'a>,
     /// The name in messages, without credentials.
     pub server: String,
     timeout: Duration,
@@ -61,7 +61,7 @@ pub struct Prometheus<'a> {
     /// The metric names of the store, after the first query that needs them.
     names: OnceCell<Vec<String>>,
     /// Whether remote read may replace queries.
-    chunks: Trust,
+    chunks: ChunkTrust,
 }
 
 /// A time window; both ends are included.
@@ -103,15 +103,15 @@ impl Window {
 impl<'a> Prometheus<'a> {
     /// Queries an address directly.
     pub fn straight_to(address: &PrometheusAddress, timeout: Duration) -> Result<Self, QueryError> {
-        Ok(Self::by(Road::to(address)?, address.shown(), timeout))
+        Ok(Self::with_transport(Transport::to(address)?, address.shown(), timeout))
     }
 
     /// Queries through a function of the caller.
-    pub fn through(server: String, timeout: Duration, ask: Ask<'a>) -> Self {
-        Self::by(Road::Through(ask), server, timeout)
+    pub fn through(server: String, timeout: Duration, ask: SendRequest<'a>) -> Self {
+        Self::with_transport(Transport::Through(ask), server, timeout)
     }
 
-    fn by(road: Road<'a>, server: String, timeout: Duration) -> Self {
+    fn with_transport(road: Transport<'a>, server: String, timeout: Duration) -> Self {
         Self {
             road,
             server,
@@ -121,7 +121,7 @@ impl<'a> Prometheus<'a> {
             keeps_marks: Cell::default(),
             wants_exact_names: false,
             names: OnceCell::new(),
-            chunks: Trust::default(),
+            chunks: ChunkTrust::default(),
         }
     }
 
@@ -175,7 +175,7 @@ impl<'a> Prometheus<'a> {
     }
 
     /// Evaluates a query at a time. A range selector returns samples as they were scraped.
-    pub async fn at(&self, query: &str, time: UnixSeconds) -> Result<Vec<Series>, QueryError> {
+    pub async fn query_at(&self, query: &str, time: UnixSeconds) -> Result<Vec<Series>, QueryError> {
         self.without_marks(self.all(query, QueryTime::At(time)).await?)
             .await
     }
@@ -188,16 +188,16 @@ impl<'a> Prometheus<'a> {
             return by_query().await;
         }
         match self.chunks.next() {
-            Way::Query => by_query().await,
+            ReadMethod::Query => by_query().await,
             // The result of the query counts, so that a wrong remote read does no harm.
-            Way::Both => {
+            ReadMethod::Both => {
                 let (queried, chunks) =
                     join(by_query(), self.chunks_of(range, &Labels::default())).await;
                 self.chunks
                     .judge(queried.as_deref().unwrap_or_default(), chunks.as_deref());
                 queried
             }
-            Way::Chunks(added) => {
+            ReadMethod::Chunks(added) => {
                 if let Some(found) = self.chunks_of(range, &added).await {
                     return Ok(found);
                 }

@@ -10,7 +10,7 @@ pub struct Matchers(Vec<(String, String)>);
 
 /// A matcher that is not `LABEL=VALUE`.
 #[derive(Debug, thiserror::Error)]
-pub enum NoMatcher {
+pub enum InvalidMatcher {
     #[error("`{0}` is not a matcher of the form LABEL=VALUE, such as cluster=prod")]
     NotAPair(String),
     #[error(
@@ -203,12 +203,12 @@ fn quoted(value: &str) -> String {
 }
 
 impl FromStr for Matchers {
-    type Err = NoMatcher;
+    type Err = InvalidMatcher;
 
-    fn from_str(text: &str) -> Result<Self, NoMatcher> {
-        let wrong = || NoMatcher::NotAPair(text.to_owned());
+    fn from_str(text: &str) -> Result<Self, InvalidMatcher> {
+        let wrong = || InvalidMatcher::NotAPair(text.to_owned());
         if text.contains("__name__") {
-            return Err(NoMatcher::MetricName(text.to_owned()));
+            return Err(InvalidMatcher::MetricName(text.to_owned()));
         }
         let (label, value) = text.split_once('=').ok_or_else(wrong)?;
         let (label, value) = (label.trim(), value.trim());

@@ -35,7 +35,7 @@ const BEFORE_TRIAL: usize = 4;
 
 /// Whether remote read may replace queries to a store.
 #[derive(Debug, Default)]
-pub(super) struct Trust(RefCell<TrustState>);
+pub(super) struct ChunkTrust(RefCell<TrustState>);
 
 #[derive(Debug)]
 enum TrustState {
@@ -55,7 +55,7 @@ impl Default for TrustState {
 }
 
 /// How to fetch a range of samples.
-pub(super) enum Way {
+pub(super) enum ReadMethod {
     Query,
     /// In both ways, to compare the results.
     Both,
@@ -63,20 +63,20 @@ pub(super) enum Way {
     Chunks(Labels),
 }
 
-impl Trust {
+impl ChunkTrust {
     /// Decides how to fetch the next range.
-    pub(super) fn next(&self) -> Way {
+    pub(super) fn next(&self) -> ReadMethod {
         let mut state = self.0.borrow_mut();
         match &mut *state {
             TrustState::Untried(asked) if *asked < BEFORE_TRIAL => *asked += 1,
             TrustState::Untried(_) => {
                 *state = TrustState::OnTrial;
-                return Way::Both;
+                return ReadMethod::Both;
             }
-            TrustState::Trusted(added) => return Way::Chunks(added.clone()),
+            TrustState::Trusted(added) => return ReadMethod::Chunks(added.clone()),
             TrustState::OnTrial | TrustState::Refused => {}
         }
-        Way::Query
+        ReadMethod::Query
     }
 
     /// Compares both results. If both are empty, the trial is repeated.

@@ -10,7 +10,7 @@ use gpuctl_core::model::values::series::Point;
 
 /// A response with each list of samples replaced by its index, and the lists.
 #[derive(Debug, Default, PartialEq)]
-pub(super) struct Cut {
+pub(super) struct CutResponse {
     pub rest: String,
     pub lists: Vec<Vec<Point>>,
 }
@@ -22,9 +22,9 @@ const TENS: [f64; 16] = [
     1.0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
 ];
 
-impl Cut {
+impl CutResponse {
     /// Cuts the samples out of a JSON response.
-    pub(super) fn of(answer: &str) -> Self {
+    pub(super) fn new(answer: &str) -> Self {
         let mut cut = Self::default();
         // Everything before this offset is already in `rest` or in a list.
         let mut told = 0;
@@ -164,7 +164,7 @@ mod tests {
 
     #[test]
     fn what_is_written_otherwise_stays() {
-        let of = |values: &str| Cut::of(&format!(r#"{{"a":[],"values":{values},"b":2}}"#));
+        let of = |values: &str| CutResponse::new(&format!(r#"{{"a":[],"values":{values},"b":2}}"#));
         for odd in [
             "[[1,\"2\"],[3,4]]",
             "[[1,\"2\" ]]",
@@ -182,7 +182,7 @@ mod tests {
         ] {
             assert_eq!(
                 of(odd),
-                Cut {
+                CutResponse {
                     rest: format!(r#"{{"a":[],"values":{odd},"b":2}}"#),
                     lists: Vec::new()
                 },
@@ -223,7 +223,7 @@ mod tests {
         // Labels can have any name and any value.
         let label = r#"{"metric":{"x\"values":"\"values\":[[1,\"2\"]]"},"values":[[1,"2"]]}"#;
         assert_eq!(
-            Cut::of(label).rest,
+            CutResponse::new(label).rest,
             r#"{"metric":{"x\"values":"\"values\":[[1,\"2\"]]"},"values":0}"#
         );
     }
@@ -232,7 +232,7 @@ mod tests {
         #[test]
         fn numbers_are_the_nearest_floats(value in prop_oneof![any::<f64>(), (-1e6..1e6_f64), (0..100_u8).prop_map(f64::from)], decimals in 0_usize..20) {
             for text in [value.to_string(), format!("{value:.decimals$}"), format!("{value:e}")] {
-                let cut = Cut::of(&format!(r#""values":[[1,"{text}"]]"#));
+                let cut = CutResponse::new(&format!(r#""values":[[1,"{text}"]]"#));
                 prop_assert_eq!(cut.lists[0][0].value.to_bits(), text.parse::<f64>().unwrap().to_bits(), "{}", text);
             }
         }

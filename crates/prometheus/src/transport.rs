@@ -3,13 +3,13 @@
 
 use prometheus_http_query::Client;
 
-use super::request::{Ask, FORM, HttpReply, QueryRequest, exchange};
+use super::request::{SendRequest, FORM, HttpReply, QueryRequest, exchange};
 use super::{PrometheusAddress, QueryError, Window, aws, remote_read};
 use gpuctl_core::model::UnixSeconds;
 
-pub(super) enum Road<'a> {
+pub(super) enum Transport<'a> {
     Straight { client: Client, server: String },
-    Through(Ask<'a>),
+    Through(SendRequest<'a>),
 }
 
 /// The time at which a query is evaluated.
@@ -25,7 +25,7 @@ pub(super) enum QueryTime {
 /// API server, a POST needs another right than a GET. Without that right, the long URL is tried.
 const LONGEST_PATH: usize = 12_000;
 
-impl Road<'_> {
+impl Transport<'_> {
     /// Makes the transport to an address.
     pub(super) fn to(address: &PrometheusAddress) -> Result<Self, QueryError> {
         let (client, server) = (address.client()?, address.shown());
@@ -132,7 +132,7 @@ fn fits(query: &str) -> bool {
     query.len() < 4000
 }
 
-async fn asked(ask: &Ask<'_>, query: &str, moment: QueryTime) -> Result<HttpReply, QueryError> {
+async fn asked(ask: &SendRequest<'_>, query: &str, moment: QueryTime) -> Result<HttpReply, QueryError> {
     let (verb, times) = match moment {
         QueryTime::Now => ("query", Vec::new()),
         QueryTime::At(time) => ("query", vec![("time", time.0)]),

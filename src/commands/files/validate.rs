@@ -283,7 +283,7 @@ async fn ask_about_jobs(
             Ok(judged) => {
                 for warning in judged.warnings {
                     let problem = Problem::warning(FilePosition::default(), warning, "");
-                    findings.add(&file, &name, problem.of("cluster-note"));
+                    findings.add(&file, &name, problem.with_id("cluster-note"));
                 }
             }
             Err(error) if matches!(error.kind, ErrorKind::Unreachable) => return Err(error),

@@ -15,7 +15,7 @@ use gpuctl_cluster::Connection;
 use gpuctl_core::error::Error;
 use gpuctl_core::model::UnixSeconds;
 use gpuctl_core::stats::exporters::kube_state;
-use gpuctl_core::stats::exporters::kube_state::About;
+use gpuctl_core::stats::exporters::kube_state::PodQuery;
 
 pub(crate) async fn namespaces(args: &GetNamespaces, context: &Context) -> Result<ExitCode, Error> {
     let found = pods(&args.back, context, async |_, namespaces, _, _| {
@@ -70,8 +70,8 @@ pub(crate) async fn names(
     context: &Context,
 ) -> Result<BTreeSet<(String, String)>, Error> {
     let (what, before) = match kind {
-        Dimension::Label => (About::Labels, "label_"),
-        Dimension::Annotation => (About::Annotations, "annotation_"),
+        Dimension::Label => (PodQuery::Labels, "label_"),
+        Dimension::Annotation => (PodQuery::Annotations, "annotation_"),
     };
     pods(
         back,
@@ -112,7 +112,7 @@ async fn pods<T>(
     let past = ClusterHistory::of(cluster, context, &connection, end - seconds).await?;
     let answer = past
         .prometheus
-        .at(&kube_state::holders(seconds), end)
+        .query_at(&kube_state::holders(seconds), end)
         .await?;
     crate::observe::metrics::tell_warnings(context, &past.prometheus);
     let of = |name: &str| {

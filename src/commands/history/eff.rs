@@ -162,7 +162,7 @@ impl Sums {
     ) {
         let meant = || history.tenures.iter().filter(|tenure| is_meant(tenure));
         self.tops.extend(meant().map(|tenure| tenure.top.clone()));
-        self.account.add(GpuHours::of(history, usage, is_meant));
+        self.account.add(GpuHours::new(history, usage, is_meant));
         add_work(&mut self.works, history, usage, is_meant);
         self.wait.add(history, is_meant);
         self.life = spanned(self.life, history, is_meant);

@@ -40,7 +40,7 @@ pub(crate) async fn run(args: &DescribeJob, context: &Context) -> Result<ExitCod
     let mut job = lookup::job(&connection, &args.name, purpose).await?;
     // Mask secrets in every format, because scripts print and store the output.
     job.source = job.source.map(|source| masked(&source));
-    let state = State::of(&job);
+    let state = State::from_job(&job);
     let cells = OptionalMetrics::new(context, &connection);
     let work = async {
         if job.gpus_held() > GpuCount::ZERO {
@@ -180,7 +180,7 @@ async fn work(
         .filter(|pod| pod.holds())
         .map(|pod| pod.name.as_str())
         .collect();
-    let pods = Pods::named(&job.namespace, current);
+    let pods = Pods::by_name(&job.namespace, current);
     let curves = query::gauges(&[Quantity::Utilization], Some(&pods));
     let asked = cells.optional(async |prometheus| {
         let moment = live::read(prometheus, &OF_JOBS, Some(&pods));

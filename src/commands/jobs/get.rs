@@ -229,7 +229,7 @@ fn chosen(args: &GetJobs, jobs: Vec<Job>, wanted: &Wanted) -> Vec<(Job, State)> 
     let mut found: Vec<(Job, State)> = jobs
         .into_iter()
         .map(|job| {
-            let state = State::of(&job);
+            let state = State::from_job(&job);
             (job, state)
         })
         // Label values cannot contain every user name, so different users may have the same label.

@@ -35,7 +35,7 @@ pub(crate) async fn run(args: &GetHealth, context: &Context) -> Result<ExitCode,
     };
     let (stock, asked) = join(connection.inventory().stock(), asked).await;
     let (stock, (moment, grown)) = (stock?, asked?);
-    let facts = ApiFacts::of(&stock.inventory, stock.consumers.as_ref());
+    let facts = ApiFacts::from_inventory(&stock.inventory, stock.consumers.as_ref());
     let readings = devices::read(&moment, &stock.inventory, &facts);
     let found = findings(&readings.devices, &grown, &facts);
     if readings.devices.is_empty() {

@@ -92,7 +92,7 @@ async fn look(connection: &Connection, warns: bool, context: &Context) -> Result
     let readings = devices::read(
         &moment,
         &inventory,
-        &ApiFacts::of(&inventory, consumers.as_ref()),
+        &ApiFacts::from_inventory(&inventory, consumers.as_ref()),
     );
     Ok(Seen {
         readings,

@@ -39,7 +39,7 @@ pub(crate) async fn run(args: &JobMetricsArgs, context: &Context) -> Result<Exit
         .range()
         .window(now, (created.timestamp(), end), None)?;
     let prometheus = curves::store(context, &connection, named.start).await?;
-    let pods = Pods::of_job(
+    let pods = Pods::for_job(
         &found.namespace,
         &found.name,
         found.kind,

@@ -90,7 +90,7 @@ async fn measured(
     let requests = serving::query(span.end - span.start);
     let (series, requests) = join(
         prometheus.range(&recent, span),
-        prometheus.at(&requests, span.end),
+        prometheus.query_at(&requests, span.end),
     )
     .await;
     let (series, requests) = (series?, requests?);
@@ -141,7 +141,7 @@ pub(crate) async fn analyze(
         thresholds,
     };
     nodes::warn_of(&stock, context);
-    let facts = ApiFacts::of(&stock.inventory, stock.consumers.as_ref());
+    let facts = ApiFacts::from_inventory(&stock.inventory, stock.consumers.as_ref());
     let readings = devices::read(&measured.moment, &stock.inventory, &facts);
     let history = history::read(&measured.series, &facts, &Lifetimes::new());
     let own = match stock.consumers {

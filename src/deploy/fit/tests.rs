@@ -31,9 +31,9 @@ fn now_later_and_never() {
         ])
     };
     let free = [("a", 5), ("b", 8), ("c", 0)].map(|(name, gpus)| (name.to_owned(), free_of(gpus)));
-    let room = Room {
+    let room = ClusterCapacity {
         free: free.into(),
-        ..Room::default()
+        ..ClusterCapacity::default()
     };
     let wanted = |gpus: i128| Amounts::from([("nvidia.com/gpu".to_owned(), gpus * 1000)]);
     let pod = PodRules::of(&json!({"containers": []}));
@@ -71,9 +71,9 @@ fn now_later_and_never() {
     let in_rack = |pods, label: &str| {
         let free = [("a", 5), ("b", 8), ("c", 4), ("d", 8)]
             .map(|(name, gpus)| (name.to_owned(), free_of(gpus)));
-        let room = Room {
+        let room = ClusterCapacity {
             free: free.into(),
-            ..Room::default()
+            ..ClusterCapacity::default()
         };
         let judge = |nodes: &[Node]| judged(&pod, &wanted(3), pods, nodes, Some(&room));
         let mut fit = judge(&racks);

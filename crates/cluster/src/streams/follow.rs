@@ -121,7 +121,7 @@ impl LogsApi<'_> {
             }
             let over = found
                 .as_ref()
-                .is_none_or(|job| State::of(job).status.is_final());
+                .is_none_or(|job| State::from_job(job).status.is_final());
             let given_up =
                 over && over_since.get_or_insert_with(Instant::now).elapsed() > STRAGGLERS;
             let running = pods
@@ -151,7 +151,7 @@ impl LogsApi<'_> {
                     sink,
                 ));
             }
-            last = found.as_ref().map(State::of).or(last);
+            last = found.as_ref().map(State::from_job).or(last);
             if over && tasks.is_empty() {
                 return Ok(last);
             }

@@ -309,7 +309,7 @@ fn is_fixed(failure: &Failure) -> bool {
     let fixed = |text: &str| WORDS.iter().any(|word| text.contains(word));
     // Kueue's webhook reports it for the queue of a running job.
     let told = failure.to_string();
-    if RefusalCause::of(&told) == Some(RefusalCause::WebhookDenied)
+    if RefusalCause::from_message(&told) == Some(RefusalCause::WebhookDenied)
         && told.contains("field is immutable")
     {
         return true;

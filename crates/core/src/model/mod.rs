@@ -19,7 +19,7 @@ pub use facts::job::{Job, JobKind};
 pub use facts::job_pod::{Container, ContainerEnd, OWN_CONTAINER, Pod, PodPhase};
 pub use facts::node::{ClaimableDevices, Node, Nodes, Taint};
 pub use facts::pool::{Noted, Notes, PoolDefinition};
-pub use facts::queue::{Gang, GangWish, QueueSystem};
+pub use facts::queue::{Gang, GangMode, QueueSystem};
 pub use facts::queue::{GroupVerdict, Preemption, Queue, QueuePosition, QueueVerdict};
 pub use facts::quota::QuotaUse;
 pub use facts::reading::{Figures, Reading, Readings};

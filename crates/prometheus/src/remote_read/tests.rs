@@ -101,24 +101,24 @@ fn a_store_is_trusted_that_answers_alike() {
         [of("0", value), of("1", f64::NAN)]
     };
     let judged = |chunks: Option<&[Series]>| {
-        let trust = Trust::default();
+        let trust = ChunkTrust::default();
         for _ in 0..BEFORE_TRIAL {
-            assert!(matches!(trust.next(), Way::Query));
+            assert!(matches!(trust.next(), ReadMethod::Query));
         }
         assert!(
-            matches!(trust.next(), Way::Both) && matches!(trust.next(), Way::Query),
+            matches!(trust.next(), ReadMethod::Both) && matches!(trust.next(), ReadMethod::Query),
             "one is tried at a time"
         );
         trust.judge(&queried, chunks);
         match trust.next() {
-            Way::Chunks(added) => Some(
+            ReadMethod::Chunks(added) => Some(
                 added
                     .iter()
                     .map(|(name, value)| format!("{name}={value}"))
                     .collect::<Vec<_>>(),
             ),
-            Way::Query => None,
-            Way::Both => panic!("an answer tells something"),
+            ReadMethod::Query => None,
+            ReadMethod::Both => panic!("an answer tells something"),
         }
     };
     assert_eq!(judged(Some(&with(&[], 1.0))), Some(Vec::new()));
@@ -133,9 +133,9 @@ fn a_store_is_trusted_that_answers_alike() {
     let mut mixed = with(&[("cluster", "x")], 1.0);
     mixed[1] = with(&[("cluster", "z")], 1.0)[1].clone();
     assert_eq!(judged(Some(&mixed)), None, "each has another label");
-    let trust = Trust::default();
+    let trust = ChunkTrust::default();
     trust.judge(&[], Some(&[]));
-    assert!(matches!(trust.next(), Way::Both), "nothing tells nothing");
+    assert!(matches!(trust.next(), ReadMethod::Both), "nothing tells nothing");
 }
 
 proptest! {

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use jiff::Timestamp;
 
 use crate::format::text::joined;
-use gpuctl_core::model::facts::workload::Standing;
+use gpuctl_core::model::facts::workload::WorkloadState;
 use gpuctl_core::model::{
     Consumers, Count, Figures, GpuCount, Inventory, NodeUsage, Percent, Point, Queue, Reading,
     Readings, UnixSeconds, Workload,
@@ -23,7 +23,7 @@ pub struct JobLine {
     pub namespace: String,
     pub kind: String,
     pub name: String,
-    pub standing: Standing,
+    pub standing: WorkloadState,
     /// Why it waits or fails: a reason of Kubernetes.
     pub reason: Option<String>,
     /// Held devices and slices.
@@ -47,7 +47,7 @@ impl JobLine {
     }
 
     pub(crate) fn waits(&self) -> bool {
-        self.standing == Standing::Pending
+        self.standing == WorkloadState::Pending
     }
 }
 
@@ -123,7 +123,7 @@ impl CockpitSnapshot {
             .iter()
             .map(|host| (host.name(), joined(&host.kinds())))
             .collect();
-        let all = Figures::of(readings.devices.iter());
+        let all = Figures::from_readings(readings.devices.iter());
         let labels: Option<HashMap<(&str, &str), Option<&str>>> = consumers.map(|all| {
             all.with_devices
                 .iter()

@@ -13,7 +13,7 @@ use super::snapshot::JobLine;
 use super::{Cockpit, CockpitSnapshot, Curves, Pane, Tab, Wish, draw};
 use crate::TextStyle;
 use crate::workloads::top::TopOrder;
-use gpuctl_core::model::facts::workload::Standing;
+use gpuctl_core::model::facts::workload::WorkloadState;
 use gpuctl_core::model::{
     Count, Figures, GpuCount, Mebibytes, Node, NodeDetails, NodeHealth, NodeUsage, Percent, Point,
     Queue, QueueSystem, Reading, Watts,
@@ -48,7 +48,7 @@ fn reading(
 fn job(
     namespace: &str,
     name: &str,
-    standing: Standing,
+    standing: WorkloadState,
     (held, requested): (u64, u64),
     gpus: &[Reading],
     since: i64,
@@ -62,7 +62,7 @@ fn job(
         kind: "Job".into(),
         name: name.into(),
         standing,
-        reason: (standing == Standing::Pending).then(|| "Queued".to_owned()),
+        reason: (standing == WorkloadState::Pending).then(|| "Queued".to_owned()),
         held: GpuCount(held),
         requested: GpuCount(requested),
         types: if held > 0 {
@@ -70,7 +70,7 @@ fn job(
         } else {
             String::new()
         },
-        figures: Figures::of(own.iter().copied()),
+        figures: Figures::from_readings(own.iter().copied()),
         since: Timestamp::from_second(NOW - since).ok(),
         is_ours: (namespace != "lab").then_some(true).or(Some(false)),
         pods: own
@@ -130,7 +130,7 @@ fn snapshot() -> CockpitSnapshot {
                 .collect(),
         ),
     };
-    let all = Figures::of(gpus.iter());
+    let all = Figures::from_readings(gpus.iter());
     CockpitSnapshot {
         at: Timestamp::from_second(NOW).unwrap(),
         count: Count {
@@ -140,9 +140,9 @@ fn snapshot() -> CockpitSnapshot {
         utilization: all.utilization,
         sampled: all.sampled,
         jobs: vec![
-            job("team-a", "bert", Standing::Running, (4, 4), &gpus, 1020),
-            job("lab", "notebook", Standing::Running, (2, 2), &gpus, 200_000),
-            job("team-b", "llama", Standing::Pending, (0, 16), &gpus, 720),
+            job("team-a", "bert", WorkloadState::Running, (4, 4), &gpus, 1020),
+            job("lab", "notebook", WorkloadState::Running, (2, 2), &gpus, 200_000),
+            job("team-b", "llama", WorkloadState::Pending, (0, 16), &gpus, 720),
         ],
         nodes: vec![node("gpu-a-01", 4), node("gpu-a-02", 2)],
         gpus,

@@ -14,7 +14,7 @@ use super::utilization::{GroupUtilization, Utilization};
 use crate::format::coverage::rounded;
 use crate::format::parts::PartItem;
 use gpuctl_core::model::{Mebibytes, Percent};
-use gpuctl_core::stats::history::hourly::{OfWorkload, Sum};
+use gpuctl_core::stats::history::hourly::{WorkloadSum, Sum};
 
 /// The hour of a row.
 #[derive(Clone, Debug)]
@@ -327,8 +327,8 @@ pub fn of_dimension(hour: &Hour<'_>, dimension: [&str; 3], sum: &Sum) -> HourlyR
     })
 }
 
-pub fn of_workload(hour: &Hour<'_>, workload: &OfWorkload) -> HourlyRow {
-    let OfWorkload {
+pub fn of_workload(hour: &Hour<'_>, workload: &WorkloadSum) -> HourlyRow {
+    let WorkloadSum {
         top,
         sum,
         memory_used,

@@ -54,7 +54,7 @@ impl PoolUse {
             .iter()
             .flat_map(NodeUsage::held_devices)
             .collect();
-        Figures::of(held.into_iter())
+        Figures::from_readings(held.into_iter())
     }
 
     pub(super) fn slices(&self) -> BTreeMap<String, Count> {

@@ -282,7 +282,7 @@ async fn room(connection: &Connection, pool: &str) -> Result<PoolRoom, Error> {
         found
             .jobs
             .iter()
-            .filter(|job| !State::of(job).status.is_final())
+            .filter(|job| !State::from_job(job).status.is_final())
             .count()
     });
     let all_seen = jobs.as_ref().is_some_and(|found| found.unseen().is_none());

@@ -155,7 +155,7 @@ pub(super) async fn gather(
         bar.inc(1);
         let account = |(group, members): (GroupValues, AllocationGroup)| HourAccount {
             group,
-            account: GpuHours::of_group(&history, &usage, &members),
+            account: GpuHours::for_group(&history, &usage, &members),
             serving: servers.hours_of(&history, &members),
         };
         let accounts: Vec<HourAccount> =

@@ -73,7 +73,7 @@ async fn lines(
     };
     let (moment, objects) = join(moment, objects).await;
     let (moment, (mut stock, owners)) = (moment?, objects?);
-    let facts = ApiFacts::of(&stock.inventory, stock.consumers.as_ref());
+    let facts = ApiFacts::from_inventory(&stock.inventory, stock.consumers.as_ref());
     let readings = devices::read(&moment, &stock.inventory, &facts);
     stock.inventory.measure(&readings);
     let mut lines: Vec<TopLine> = match (what, owners) {

@@ -63,7 +63,7 @@ const REFUSALS: [(&str, RefusalCause); 13] = [
 
 impl RefusalCause {
     /// Finds the cause in a message of the API server; the first match in the table wins.
-    pub fn of(message: &str) -> Option<Self> {
+    pub fn from_message(message: &str) -> Option<Self> {
         REFUSALS
             .iter()
             .find(|(words, _)| message.contains(words))
@@ -85,7 +85,7 @@ pub enum ContainerComplaint {
 
 impl ContainerComplaint {
     /// Recognizes why a runtime did not start a command.
-    pub fn of_runtime(message: &str) -> Option<Self> {
+    pub fn from_runtime_message(message: &str) -> Option<Self> {
         let words = ["executable file not found", "no such file"];
         words
             .iter()
@@ -94,7 +94,7 @@ impl ContainerComplaint {
     }
 
     /// Recognizes the error of `tar`.
-    pub fn of_tar(said: &str) -> Option<Self> {
+    pub fn from_tar_output(said: &str) -> Option<Self> {
         let missing = ["No such file", "can't open", "can't change"];
         if missing.iter().any(|words| said.contains(words)) {
             return Some(Self::NoFile);
@@ -144,10 +144,10 @@ mod tests {
                 RefusalCause::NoSuchContainer,
             ),
         ] {
-            assert_eq!(RefusalCause::of(message), Some(cause), "{message}");
+            assert_eq!(RefusalCause::from_message(message), Some(cause), "{message}");
         }
         assert_eq!(
-            RefusalCause::of("container main in pod x-0 is waiting to start"),
+            RefusalCause::from_message("container main in pod x-0 is waiting to start"),
             None
         );
     }
@@ -156,19 +156,19 @@ mod tests {
     fn runtimes_and_tar_are_understood() {
         let runtime = "exec: \"bash\": executable file not found in $PATH: unknown";
         assert_eq!(
-            ContainerComplaint::of_runtime(runtime),
+            ContainerComplaint::from_runtime_message(runtime),
             Some(ContainerComplaint::NoProgram)
         );
         assert_eq!(
-            ContainerComplaint::of_tar("tar: x: Cannot stat: No such file or directory"),
+            ContainerComplaint::from_tar_output("tar: x: Cannot stat: No such file or directory"),
             Some(ContainerComplaint::NoFile)
         );
         assert_eq!(
-            ContainerComplaint::of_tar("tar: x: file changed as we read it"),
+            ContainerComplaint::from_tar_output("tar: x: file changed as we read it"),
             Some(ContainerComplaint::Changed)
         );
         assert_eq!(
-            ContainerComplaint::of_tar("tar: x: Permission denied"),
+            ContainerComplaint::from_tar_output("tar: x: Permission denied"),
             None
         );
     }

@@ -239,7 +239,7 @@ impl PodNodes {
     }
 
     /// The node that a pod is bound to.
-    pub(crate) fn of(&self, namespace: &str, name: &str) -> Option<&str> {
+    pub(crate) fn node(&self, namespace: &str, name: &str) -> Option<&str> {
         let number = *self.pods.by_pod.get(&self.hash(namespace, name))?;
         self.pods.names.get(number as usize).map(AsRef::as_ref)
     }
@@ -311,9 +311,9 @@ mod tests {
         );
         assert_eq!(all.by_node().largest_on("b", |one| one.cpu_milli), None);
         let nodes =
-            ["web", "train-1", "claims", "waits", "gone"].map(|name| all.pod_nodes().of("n", name));
+            ["web", "train-1", "claims", "waits", "gone"].map(|name| all.pod_nodes().node("n", name));
         assert_eq!(nodes, [Some("a"), Some("a"), Some("a"), None, None]);
-        assert_eq!(all.pod_nodes().of("other", "web"), None);
+        assert_eq!(all.pod_nodes().node("other", "web"), None);
     }
 
     #[test]

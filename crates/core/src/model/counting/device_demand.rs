@@ -10,7 +10,7 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use super::candidates::Room;
+use super::candidates::ClusterCapacity;
 use super::capacity::Amounts;
 use crate::model::Taint;
 use crate::model::facts::node::Node;
@@ -61,7 +61,7 @@ pub struct OfferedDevice {
 
 /// The devices of a class on a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ClassRoom {
+pub struct ClassCapacity {
     /// Devices that a claim can get now.
     pub free: u64,
     /// Free devices with a taint that is not tolerated, and the key of the first such taint.
@@ -81,7 +81,7 @@ pub enum DeviceClaims {
     /// The reason why the claims were not compared.
     NotEvaluated(String),
     /// The demand for each class, with the devices of that class by node.
-    Compared(Vec<(DeviceDemand, BTreeMap<String, ClassRoom>)>),
+    Compared(Vec<(DeviceDemand, BTreeMap<String, ClassCapacity>)>),
 }
 
 impl DeviceClaims {
@@ -90,7 +90,7 @@ impl DeviceClaims {
         if demands.is_empty() {
             return Self::None;
         }
-        let mut found: Vec<(DeviceDemand, BTreeMap<String, ClassRoom>)> = Vec::new();
+        let mut found: Vec<(DeviceDemand, BTreeMap<String, ClassCapacity>)> = Vec::new();
         for demand in demands {
             // Two demands that can be met by the same device compete for it. That needs an
             // assignment of devices to claims, not two independent counts.
@@ -119,7 +119,7 @@ impl DeviceClaims {
     }
 
     /// Adds the claims to the pod's requests, and the offered devices to the nodes.
-    pub fn add_to(&self, requests: &mut Amounts, nodes: &mut [Node], room: Option<&mut Room>) {
+    pub fn add_to(&self, requests: &mut Amounts, nodes: &mut [Node], room: Option<&mut ClusterCapacity>) {
         let Self::Compared(claims) = self else { return };
         let mut free = room.map(|room| &mut room.free);
         for (demand, rooms) in claims {
@@ -141,7 +141,7 @@ impl DeviceClaims {
     }
 
     /// The devices of a class on a node; `None` where they were not compared.
-    pub fn on_node(&self, class: &str, node: &str) -> Option<ClassRoom> {
+    pub fn on_node(&self, class: &str, node: &str) -> Option<ClassCapacity> {
         let Self::Compared(claims) = self else {
             return None;
         };
@@ -159,14 +159,14 @@ impl DeviceDemand {
 
     /// The devices of each node; `None` when a selector cannot be evaluated or a device is not
     /// countable.
-    fn rooms(&self, devices: &[OfferedDevice]) -> Option<BTreeMap<String, ClassRoom>> {
+    fn rooms(&self, devices: &[OfferedDevice]) -> Option<BTreeMap<String, ClassCapacity>> {
         let terms: Vec<Term> = self
             .selectors
             .iter()
             .map(|text| terms(text))
             .collect::<Option<Vec<_>>>()?
             .concat();
-        let mut rooms: BTreeMap<String, ClassRoom> = BTreeMap::new();
+        let mut rooms: BTreeMap<String, ClassCapacity> = BTreeMap::new();
         for device in devices {
             if !meets(&terms, device)? {
                 continue;
@@ -309,7 +309,7 @@ mod tests {
             device("b", "gpu", false, None),
         ];
         let found = DeviceClaims::compared(vec![demand(WHOLE)], &devices);
-        let on_a = ClassRoom {
+        let on_a = ClassCapacity {
             free: 1,
             tainted: 1,
             taint: Some("example.com/broken".to_owned()),
@@ -318,7 +318,7 @@ mod tests {
         assert_eq!(found.on_node("gpu.nvidia.com", "a"), Some(on_a));
         assert_eq!(
             found.on_node("gpu.nvidia.com", "c"),
-            Some(ClassRoom::default())
+            Some(ClassCapacity::default())
         );
         let toleration = DeviceToleration {
             key: "example.com/broken".to_owned(),
@@ -387,9 +387,9 @@ mod tests {
                 ..Node::default()
             }],
         );
-        let mut room = Room {
+        let mut room = ClusterCapacity {
             free: BTreeMap::from([("a".to_owned(), Amounts::new())]),
-            ..Room::default()
+            ..ClusterCapacity::default()
         };
         claims.add_to(&mut requests, &mut nodes, Some(&mut room));
         let resource = "deviceclass.resource.kubernetes.io/gpu.nvidia.com".to_owned();

@@ -8,7 +8,7 @@ use super::inventory::Inventory;
 use super::node_usage::{Holder, NodeUsage};
 use crate::model::facts::job_pod::PodPhase;
 use crate::model::facts::work_pod::{PodSums, WorkPod};
-use crate::model::facts::workload::{OwnerObject, Standing, Workload};
+use crate::model::facts::workload::{OwnerObject, WorkloadState, Workload};
 use crate::model::values::units::GpuCount;
 
 /// Owners and pods, linked by UID.
@@ -240,19 +240,19 @@ fn workload(
         .sum();
     let held_now = held.values().copied().sum::<GpuCount>() + GpuCount(slices.values().sum());
     // Trouble of pods with devices takes precedence over trouble of the other pods.
-    let mut sums = PodSums::of(
+    let mut sums = PodSums::from_pods(
         pods.iter()
             .map(AsRef::as_ref)
             .filter(|pod| pod.gpus > GpuCount::ZERO),
     );
-    sums.merge(&PodSums::of(
+    sums.merge(&PodSums::from_pods(
         pods.iter()
             .map(AsRef::as_ref)
             .filter(|pod| pod.gpus == GpuCount::ZERO),
     ));
     sums.merge(others);
     let standing = standing(&top, &sums);
-    let over = matches!(standing, Standing::Completed | Standing::Failed);
+    let over = matches!(standing, WorkloadState::Completed | WorkloadState::Failed);
     // A completed workload starts no further pods, so its template requests nothing.
     let requested = living
         .max(held_now)
@@ -269,23 +269,23 @@ fn workload(
 }
 
 /// The object's own verdict; without one, the state follows from its pods.
-fn standing(top: &OwnerObject, sums: &PodSums) -> Standing {
+fn standing(top: &OwnerObject, sums: &PodSums) -> WorkloadState {
     if let Some(verdict) = top.verdict {
         return verdict;
     }
     let any = |phase: PodPhase| sums.has(phase);
     if sums.works {
-        return Standing::Running;
+        return WorkloadState::Running;
     }
     if any(PodPhase::Running) || any(PodPhase::Pending) || top.resting.is_some() {
-        return Standing::Pending;
+        return WorkloadState::Pending;
     }
     match () {
-        () if any(PodPhase::Unknown) => Standing::Unknown,
-        () if any(PodPhase::Failed) => Standing::Failed,
-        () if any(PodPhase::Succeeded) => Standing::Completed,
+        () if any(PodPhase::Unknown) => WorkloadState::Unknown,
+        () if any(PodPhase::Failed) => WorkloadState::Failed,
+        () if any(PodPhase::Succeeded) => WorkloadState::Completed,
         // The object has no pods yet.
-        () => Standing::Pending,
+        () => WorkloadState::Pending,
     }
 }
 

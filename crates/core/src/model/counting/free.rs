@@ -18,7 +18,7 @@ const LOOKED_AT: usize = 32;
 
 /// CPU and memory needed per GPU. A free GPU without them is stranded.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct BesideGpu {
+pub struct HostPerGpu {
     pub cpu_milli: u64,
     pub memory_bytes: u64,
 }
@@ -68,7 +68,7 @@ pub struct LargestGang {
 pub fn free_gpus(
     inventory: &Inventory,
     consumers: &Consumers,
-    beside: BesideGpu,
+    beside: HostPerGpu,
     by: Option<&str>,
     wanted: impl Fn(&NodeUsage) -> bool,
 ) -> Option<Vec<FreeGpus>> {
@@ -113,7 +113,7 @@ impl FreeGpus {
         &mut self,
         host: &NodeUsage,
         consumers: &ConsumersByNode<'_>,
-        beside: BesideGpu,
+        beside: HostPerGpu,
     ) -> Option<()> {
         let (name, free) = (host.name(), host.gpus.free()?);
         let strand = |gpus, by, detail, holder| Stranded {

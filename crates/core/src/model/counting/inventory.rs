@@ -19,7 +19,7 @@ pub struct Inventory {
 impl Inventory {
     /// Counts devices and their holders. `consumers` is `None` when the user cannot list the pods
     /// of all namespaces.
-    pub fn of(hosts: Vec<NodeDetails>, consumers: Option<&Consumers>, devices: &[Device]) -> Self {
+    pub fn new(hosts: Vec<NodeDetails>, consumers: Option<&Consumers>, devices: &[Device]) -> Self {
         let mut by_node: BTreeMap<&str, Vec<&Consumer>> = BTreeMap::new();
         let with_devices = consumers
             .map(|all| all.with_devices.as_slice())

@@ -33,7 +33,7 @@ impl Inventory {
 impl NodeUsage {
     /// Means over the devices of the node that pods hold.
     pub fn figures(&self) -> Figures {
-        Figures::of(self.held_devices())
+        Figures::from_readings(self.held_devices())
     }
 
     /// Devices that are known to be held by a pod.

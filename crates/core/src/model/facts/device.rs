@@ -33,18 +33,18 @@ impl fmt::Display for DeviceId {
 
 /// A text that is not the name of a whole device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NoDevice;
+pub struct InvalidDeviceId;
 
 impl FromStr for DeviceId {
-    type Err = NoDevice;
+    type Err = InvalidDeviceId;
 
     /// Parses the name of a whole device: `3`, `gpu-3` or `GPU-3`.
-    fn from_str(text: &str) -> Result<Self, NoDevice> {
+    fn from_str(text: &str) -> Result<Self, InvalidDeviceId> {
         let number = text
             .strip_prefix("gpu-")
             .or_else(|| text.strip_prefix("GPU-"))
             .unwrap_or(text);
-        number.parse().map(Self::whole).map_err(|_| NoDevice)
+        number.parse().map(Self::whole).map_err(|_| InvalidDeviceId)
     }
 }
 
@@ -60,6 +60,6 @@ mod tests {
         for text in ["3", "gpu-3", "GPU-3"] {
             assert_eq!(text.parse(), Ok(DeviceId::whole(3)));
         }
-        assert_eq!("gpu-x".parse::<DeviceId>(), Err(NoDevice));
+        assert_eq!("gpu-x".parse::<DeviceId>(), Err(InvalidDeviceId));
     }
 }

@@ -30,14 +30,14 @@ pub struct Part {
 
 impl Part {
     /// Classifies a unit of `resource` on a node; `None` for whole devices and other resources.
-    pub fn of(node: &Node, capacity: &BTreeMap<String, String>, resource: &str) -> Option<Self> {
+    pub fn for_resource(node: &Node, capacity: &BTreeMap<String, String>, resource: &str) -> Option<Self> {
         let Some(Unit::Slice(name)) = unit(node, resource) else {
             return None;
         };
         let product = node
             .type_label()
             .and_then(|(_, value)| GpuType::parse(value));
-        let plain = Self::named(&name, product.as_ref());
+        let plain = Self::from_name(&name, product.as_ref());
         if name == "gpu-mem" {
             let amount = |name: &str| {
                 capacity
@@ -80,7 +80,7 @@ impl Part {
     }
 
     /// Makes the part with this name on a device of this product.
-    pub fn named(name: &str, product: Option<&GpuType>) -> Self {
+    pub fn from_name(name: &str, product: Option<&GpuType>) -> Self {
         let of_modes = || {
             name.split_once("_nps")
                 .and_then(|(mode, _)| mode_fraction(mode, product))
@@ -100,7 +100,7 @@ impl Part {
 
     /// Classifies a resource by its name in kube-state-metrics labels, without data about its node;
     /// `None` for whole devices and other resources.
-    pub fn written(resource: &str) -> Option<Self> {
+    pub fn from_label(resource: &str) -> Option<Self> {
         let name = match resource {
             "aliyun_com_gpu_mem" => "gpu-mem".to_owned(),
             _ if resource.ends_with("_gpu_shared") => "gpu.shared".to_owned(),
@@ -113,7 +113,7 @@ impl Part {
                 _ => return None,
             },
         };
-        Some(Self::named(&name, None))
+        Some(Self::from_name(&name, None))
     }
 
     /// The weight of a unit whose fraction is unknown: 1, as for a device. GiB of memory count 0,
@@ -255,7 +255,7 @@ mod tests {
     }
 
     fn fraction(node: &Node, resource: &str) -> Option<f64> {
-        Part::of(node, &BTreeMap::new(), resource).and_then(|part| part.fraction)
+        Part::for_resource(node, &BTreeMap::new(), resource).and_then(|part| part.fraction)
     }
 
     #[test]
@@ -281,17 +281,17 @@ mod tests {
             Some(1.0 / 7.0)
         );
         assert_eq!(
-            Part::written("nvidia_com_mig_1g_24gb").unwrap().fraction,
+            Part::from_label("nvidia_com_mig_1g_24gb").unwrap().fraction,
             None,
             "two products have it"
         );
-        let media = Part::written("nvidia_com_mig_1g_10gb_me").unwrap();
+        let media = Part::from_label("nvidia_com_mig_1g_10gb_me").unwrap();
         assert_eq!(
             (media.name.as_str(), media.fraction, media.instance),
             ("mig-1g.10gb.me", Some(1.0 / 7.0), true)
         );
         assert_eq!(
-            Part::named("mig-1c.3g.40gb", None).fraction,
+            Part::from_name("mig-1c.3g.40gb", None).fraction,
             Some(1.0 / 7.0)
         );
         assert_eq!(
@@ -299,7 +299,7 @@ mod tests {
             Some(1.0 / 7.0)
         );
         assert_eq!(
-            Part::of(
+            Part::for_resource(
                 &of("NVIDIA-A100-SXM4-80GB"),
                 &BTreeMap::new(),
                 "nvidia.com/gpu"
@@ -307,7 +307,7 @@ mod tests {
             None
         );
         for whole in ["nvidia_com_gpu", "amd_com_gpu", "cpu"] {
-            assert_eq!(Part::written(whole), None);
+            assert_eq!(Part::from_label(whole), None);
         }
     }
 
@@ -323,12 +323,12 @@ mod tests {
             Some(1.0 / 6.0)
         );
         assert_eq!(
-            Part::written("amd_com_cpx_nps4").unwrap().fraction,
+            Part::from_label("amd_com_cpx_nps4").unwrap().fraction,
             None,
             "by the product alone"
         );
         assert_eq!(
-            Part::written("amd_com_dpx_nps1").unwrap().fraction,
+            Part::from_label("amd_com_dpx_nps1").unwrap().fraction,
             Some(0.5)
         );
     }
@@ -342,7 +342,7 @@ mod tests {
             ],
             &[],
         );
-        let part = Part::of(&sliced, &BTreeMap::new(), "nvidia.com/gpu").unwrap();
+        let part = Part::for_resource(&sliced, &BTreeMap::new(), "nvidia.com/gpu").unwrap();
         assert_eq!(
             (part.name.as_str(), part.fraction, part.instance),
             ("gpu.shared", Some(0.25), false)
@@ -362,7 +362,7 @@ mod tests {
             r#"[{"id":"GPU-a","count":10,"devmem":81920,"devcore":100},{"id":"GPU-b","count":10,"devmem":81920,"devcore":100}]"#,
             "GPU-a,10,81920,100,NVIDIA-A100,0,true:GPU-b,10,81920,100,NVIDIA-A100,0,true:",
         ] {
-            let part = Part::of(
+            let part = Part::for_resource(
                 &node(&[], &[(HAMI_REGISTER, register)]),
                 &BTreeMap::new(),
                 "nvidia.com/gpu",
@@ -384,7 +384,7 @@ mod tests {
         }
         let capacity = [("aliyun.com/gpu-mem", "320"), ("aliyun.com/gpu-count", "4")]
             .map(|(key, value)| (key.to_owned(), value.to_owned()));
-        let part = Part::of(&node(&[], &[]), &capacity.into(), "aliyun.com/gpu-mem").unwrap();
+        let part = Part::for_resource(&node(&[], &[]), &capacity.into(), "aliyun.com/gpu-mem").unwrap();
         assert_eq!(
             (part.name.as_str(), part.fraction),
             ("gpu-mem", Some(0.0125))

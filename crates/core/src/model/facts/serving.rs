@@ -4,7 +4,7 @@
 use super::job::Job;
 use super::job_pod::{Container, Pod, PodPhase};
 use super::state::{
-    State, Status, Why, create_failure_reason, evicted, lost, not_started, scheduler_words, stuck,
+    State, Status, StateReason, create_failure_reason, evicted, lost, not_started, scheduler_words, stuck,
     why,
 };
 
@@ -57,7 +57,7 @@ pub(crate) fn state(job: &Job) -> State {
 }
 
 /// Describes a service with some ready pods and a reason why others are not.
-fn degraded(job: &Job, ready: u32, (reason, message): Why) -> Why {
+fn degraded(job: &Job, ready: u32, (reason, message): StateReason) -> StateReason {
     let what = if message.is_empty() {
         reason
     } else {
@@ -70,7 +70,7 @@ fn degraded(job: &Job, ready: u32, (reason, message): Why) -> Why {
 }
 
 /// Finds a problem that waiting alone does not solve.
-fn trouble(job: &Job, pods: &[&Pod]) -> Option<Why> {
+fn trouble(job: &Job, pods: &[&Pod]) -> Option<StateReason> {
     if let Some(why) = pods.iter().find_map(|pod| lost(pod)) {
         return Some(why);
     }
@@ -128,7 +128,7 @@ fn trouble(job: &Job, pods: &[&Pod]) -> Option<Why> {
 }
 
 /// Describes a container that keeps crashing, with the cause of its last end.
-fn crashing(job: &Job, pod: &Pod) -> Option<Why> {
+fn crashing(job: &Job, pod: &Pod) -> Option<StateReason> {
     let ends = |container: &&Container| {
         let waits = container
             .waiting
@@ -170,7 +170,7 @@ fn crashing(job: &Job, pod: &Pod) -> Option<Why> {
 
 /// Reports a rollout while pods of two versions exist, or while the controller has not observed the
 /// newest specification.
-fn rollout(job: &Job, pods: &[&Pod]) -> Option<Why> {
+fn rollout(job: &Job, pods: &[&Pod]) -> Option<StateReason> {
     let mut revisions: Vec<&str> = pods
         .iter()
         .filter_map(|pod| pod.revision.as_deref())
@@ -182,7 +182,7 @@ fn rollout(job: &Job, pods: &[&Pod]) -> Option<Why> {
 }
 
 /// Describes the progress of a pod that is not ready yet.
-fn beginning(job: &Job, pods: &[&Pod]) -> Why {
+fn beginning(job: &Job, pods: &[&Pod]) -> StateReason {
     let present: Vec<&&Pod> = pods
         .iter()
         .filter(|pod| !pod.deleting && !pod.ready)

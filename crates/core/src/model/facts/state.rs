@@ -74,9 +74,9 @@ impl fmt::Display for State {
     }
 }
 
-pub type Why = (String, String);
+pub type StateReason = (String, String);
 
-pub(crate) fn why(reason: &str, message: impl Into<String>) -> Why {
+pub(crate) fn why(reason: &str, message: impl Into<String>) -> StateReason {
     (reason.to_owned(), message.into())
 }
 
@@ -84,7 +84,7 @@ pub(crate) fn count(pods: &[&Pod], test: impl Fn(&Pod) -> bool) -> u32 {
     u32::try_from(pods.iter().filter(|pod| test(pod)).count()).unwrap_or(u32::MAX)
 }
 
-pub(crate) fn pod_failure(pod: &Pod) -> Option<Why> {
+pub(crate) fn pod_failure(pod: &Pod) -> Option<StateReason> {
     if pod.phase != PodPhase::Failed {
         return None;
     }
@@ -144,7 +144,7 @@ pub fn pod_name(pod: &Pod) -> String {
 }
 
 /// Reports that a node evicts a pod of the job, even before the pod's status shows it.
-pub(crate) fn evicted(job: &Job) -> Option<Why> {
+pub(crate) fn evicted(job: &Job) -> Option<StateReason> {
     let message = job.eviction.as_deref()?.trim_end_matches(['.', ' ']);
     Some(why(
         "Evicted",
@@ -153,7 +153,7 @@ pub(crate) fn evicted(job: &Job) -> Option<Why> {
 }
 
 /// Reports a pod whose node does not respond, so that the pod's state is unknown.
-pub fn lost(pod: &Pod) -> Option<Why> {
+pub fn lost(pod: &Pod) -> Option<StateReason> {
     let node = pod.node.as_deref()?;
     pod.is_lost().then(|| {
         why(
@@ -179,7 +179,7 @@ pub fn is_starting(reason: &str) -> bool {
 }
 
 /// The reason why a container waits for something that waiting alone does not solve.
-pub(crate) fn stuck(pod: &Pod) -> Option<Why> {
+pub(crate) fn stuck(pod: &Pod) -> Option<StateReason> {
     let waits = |container: &Container| {
         container
             .waiting
@@ -192,7 +192,7 @@ pub(crate) fn stuck(pod: &Pod) -> Option<Why> {
 /// Explains why a pod of the job does not start and is not expected to. Its image cannot be pulled,
 /// or its container crashes or is rejected by the runtime. `counts` excludes pods of an older
 /// version.
-pub fn cannot_start(job: &Job, counts: impl Fn(&Pod) -> bool) -> Option<Why> {
+pub fn cannot_start(job: &Job, counts: impl Fn(&Pod) -> bool) -> Option<StateReason> {
     const LASTING: [&str; 8] = [
         "ImagePullBackOff",
         "InvalidImageName",
@@ -247,7 +247,7 @@ pub fn cannot_start(job: &Job, counts: impl Fn(&Pod) -> bool) -> Option<Why> {
 
 /// Classifies the API server's rejection of a pod as one word.
 pub(crate) fn create_failure_reason(message: &str) -> &'static str {
-    match RefusalCause::of(message) {
+    match RefusalCause::from_message(message) {
         Some(RefusalCause::QuotaExceeded | RefusalCause::QuotaUnset) => "QuotaExceeded",
         Some(RefusalCause::PodSecurity) => "PodSecurity",
         Some(RefusalCause::NoPriorityClass) => "PriorityClassNotFound",

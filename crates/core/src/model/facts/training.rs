@@ -1,17 +1,17 @@
-//! The state of a training, derived from the phases of its pods. `State::of` also dispatches
+//! The state of a training, derived from the phases of its pods. `State::from_job` also dispatches
 //! services and notebooks, whose state depends on readiness instead.
 
 use super::job::Job;
 use super::job_pod::{Container, Pod, PodPhase};
 use super::serving;
 use super::state::{
-    State, Status, Why, count, create_failure_reason, evicted, lost, pod_failure, pod_name,
+    State, Status, StateReason, count, create_failure_reason, evicted, lost, pod_failure, pod_name,
     scheduler_words, stuck, why,
 };
 
 impl State {
     /// Determines the state of `job`.
-    pub fn of(job: &Job) -> Self {
+    pub fn from_job(job: &Job) -> Self {
         if job.kind.serves() {
             return serving::state(job);
         }
@@ -52,7 +52,7 @@ impl State {
     }
 }
 
-fn why_split(why: Option<Why>) -> (Option<String>, Option<String>) {
+fn why_split(why: Option<StateReason>) -> (Option<String>, Option<String>) {
     why.map_or((None, None), |(reason, message)| {
         (
             Some(reason),
@@ -61,14 +61,14 @@ fn why_split(why: Option<Why>) -> (Option<String>, Option<String>) {
     })
 }
 
-fn holds(job: &Job, conditions: &[&str]) -> Option<Why> {
+fn holds(job: &Job, conditions: &[&str]) -> Option<StateReason> {
     conditions
         .iter()
         .find_map(|condition| job.conditions.get(*condition).cloned())
 }
 
 /// The reason why a pod failed, which is more specific than the Job's `BackoffLimitExceeded`.
-fn failure(job: &Job, condition: Why) -> Why {
+fn failure(job: &Job, condition: StateReason) -> StateReason {
     // Pods of the current attempt come first, because failures of earlier attempts were retried.
     let mut present = job.current_pods();
     let mut earlier: Vec<&Pod> = job
@@ -80,7 +80,7 @@ fn failure(job: &Job, condition: Why) -> Why {
     // Within one attempt, the rank that ended first is the likely cause. Its peers fail because it
     // has disappeared.
     present.sort_by_key(|pod| (pod.ended_at.is_none(), pod.ended_at));
-    let ended: Vec<Why> = present
+    let ended: Vec<StateReason> = present
         .into_iter()
         .chain(earlier)
         .filter(|pod| pod.disrupted.is_none())
@@ -96,7 +96,7 @@ fn failure(job: &Job, condition: Why) -> Why {
 }
 
 /// Explains why a job that should run does not, from the first pod with a known reason.
-fn waiting(job: &Job, pods: &[&Pod]) -> Why {
+fn waiting(job: &Job, pods: &[&Pod]) -> StateReason {
     if let Some(why) = evicted(job) {
         return why;
     }
@@ -154,7 +154,7 @@ fn waiting(job: &Job, pods: &[&Pod]) -> Why {
 }
 
 /// Explains why an unscheduled pod holds back the job.
-fn waiting_for_node(job: &Job, placed: usize, reason: &str, message: &str) -> Why {
+fn waiting_for_node(job: &Job, placed: usize, reason: &str, message: &str) -> StateReason {
     let message = scheduler_words(message);
     if placed == 0 {
         return why(reason, message);

@@ -58,7 +58,7 @@ pub struct PodSums {
 }
 
 impl PodSums {
-    pub fn of<'p>(pods: impl IntoIterator<Item = &'p WorkPod>) -> Self {
+    pub fn from_pods<'p>(pods: impl IntoIterator<Item = &'p WorkPod>) -> Self {
         let mut sums = Self::default();
         pods.into_iter().for_each(|pod| sums.add(pod));
         sums
@@ -111,9 +111,9 @@ mod tests {
             pod(PodPhase::Running, Some("CrashLoopBackOff"), at(20), at(40)),
             pod(PodPhase::Pending, None, None, None),
         ];
-        let mut sums = PodSums::of(&pods[..1]);
-        sums.merge(&PodSums::of(&pods[1..]));
-        assert_eq!(sums, PodSums::of(&pods));
+        let mut sums = PodSums::from_pods(&pods[..1]);
+        sums.merge(&PodSums::from_pods(&pods[1..]));
+        assert_eq!(sums, PodSums::from_pods(&pods));
         // A terminated pod has no trouble, and a pod in a crash loop does not work.
         assert_eq!(
             (

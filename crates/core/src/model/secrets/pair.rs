@@ -19,7 +19,7 @@ pub(super) struct Pair<'a> {
 }
 
 impl<'a> Pair<'a> {
-    pub(super) fn of(text: &'a str, found: &Captures<'a>) -> Option<Self> {
+    pub(super) fn from_captures(text: &'a str, found: &Captures<'a>) -> Option<Self> {
         let (name, separator) = (found.name("n")?, found.name("s")?);
         Some(Self {
             text,

@@ -66,7 +66,7 @@ pub(super) fn add_pairs(text: &str, spans: &mut Vec<Range<usize>>) {
     for (pattern, find) in RULES.iter() {
         let mut at = 0;
         while let Some(found) = pattern.captures_at(text, at) {
-            let Some(pair) = Pair::of(text, &found) else {
+            let Some(pair) = Pair::from_captures(text, &found) else {
                 break;
             };
             // The next name can start directly after this one: `--env=TOKEN=x`.

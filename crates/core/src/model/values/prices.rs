@@ -68,7 +68,7 @@ impl Budget {
             .then_some("a budget cannot be negative")
     }
 
-    pub fn of(&self, group: Option<&str>) -> Option<Allowance> {
+    pub fn for_group(&self, group: Option<&str>) -> Option<Allowance> {
         group
             .and_then(|group| self.groups.get(group))
             .copied()
@@ -116,14 +116,14 @@ mod tests {
         let budget: Budget = serde_saphyr::from_str(text).unwrap();
         assert_eq!(budget.problem(), None);
         assert_eq!(
-            budget.of(Some("a")),
+            budget.for_group(Some("a")),
             Some(Allowance {
                 gpu_hours: Some(10.0),
                 cost: None
             })
         );
         assert_eq!(
-            budget.of(None),
+            budget.for_group(None),
             Some(Allowance {
                 gpu_hours: None,
                 cost: Some(5.0)

@@ -18,7 +18,7 @@ pub(crate) struct DeviceNumbers {
 impl DeviceNumbers {
     /// Numbers each UUID with the first number that appears in a series with it. A UUID without any
     /// number gets the lowest free number of its node, in the order of the UUIDs.
-    pub(crate) fn of(places: impl Iterator<Item = SeriesDevice>) -> Self {
+    pub(crate) fn from_devices(places: impl Iterator<Item = SeriesDevice>) -> Self {
         let mut by_uuid: BTreeMap<(String, String), u32> = BTreeMap::new();
         let mut unnumbered = BTreeSet::new();
         for place in places {
@@ -103,7 +103,7 @@ mod tests {
             place(Some("a"), Some(0)),
             place(Some("c"), None),
         ];
-        let numbers = DeviceNumbers::of(told.into_iter());
+        let numbers = DeviceNumbers::from_devices(told.into_iter());
         let number = |uuid| numbers.number(&place(Some(uuid), None));
         assert_eq!(
             (number("a"), number("b"), number("c"), number("d")),
@@ -114,12 +114,12 @@ mod tests {
     #[test]
     fn two_devices_of_one_number_keep_their_uuids() {
         let numbers =
-            DeviceNumbers::of([place(Some("a"), Some(0)), place(Some("b"), Some(0))].into_iter());
+            DeviceNumbers::from_devices([place(Some("a"), Some(0)), place(Some("b"), Some(0))].into_iter());
         assert_eq!(
             numbers.key(place(Some("a"), None)),
             place(Some("a"), Some(0))
         );
-        let plain = DeviceNumbers::of([place(Some("a"), Some(0))].into_iter());
+        let plain = DeviceNumbers::from_devices([place(Some("a"), Some(0))].into_iter());
         assert_eq!(plain.key(place(Some("a"), None)), place(None, Some(0)));
     }
 }

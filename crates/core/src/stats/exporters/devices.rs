@@ -40,7 +40,7 @@ struct SampleAges {
 /// Combines the samples of one instant into the devices of the cluster.
 pub fn read(moment: &ExporterReading, inventory: &Inventory, facts: &ApiFacts) -> Readings {
     let reader = IdentityReader::new(facts, &moment.values);
-    let numbers = DeviceNumbers::of(
+    let numbers = DeviceNumbers::from_devices(
         moment
             .values
             .iter()

@@ -15,7 +15,7 @@ pub struct ExportedMetrics {
     pub records_errors: bool,
 }
 
-/// Builds the query whose result [`ExportedMetrics::of`] reads.
+/// Builds the query whose result [`ExportedMetrics::from_answer`] reads.
 pub fn query() -> String {
     let names = query::pattern(&[Quantity::Utilization]);
     format!(
@@ -26,7 +26,7 @@ pub fn query() -> String {
 
 impl ExportedMetrics {
     /// Parses the result of [`query`].
-    pub fn of(answer: &[Series]) -> Self {
+    pub fn from_answer(answer: &[Series]) -> Self {
         let names = answer.iter().filter_map(|series| metric_of(series.name()));
         Self {
             utilization: names.map(|metric| metric.name).collect(),
@@ -51,14 +51,14 @@ mod tests {
             utilization: vec!["DCGM_FI_DEV_GPU_UTIL"],
             records_errors: false,
         };
-        assert_eq!(ExportedMetrics::of(std::slice::from_ref(&metric)), known);
+        assert_eq!(ExportedMetrics::from_answer(std::slice::from_ref(&metric)), known);
         assert_eq!(
-            ExportedMetrics::of(&[metric, series("codes", "48,64")]),
+            ExportedMetrics::from_answer(&[metric, series("codes", "48,64")]),
             ExportedMetrics {
                 records_errors: true,
                 ..known
             }
         );
-        assert_eq!(ExportedMetrics::of(&[]), ExportedMetrics::default());
+        assert_eq!(ExportedMetrics::from_answer(&[]), ExportedMetrics::default());
     }
 }

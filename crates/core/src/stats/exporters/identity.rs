@@ -23,7 +23,7 @@ pub struct ApiFacts {
 
 impl ApiFacts {
     /// Takes the facts from an inventory and the pods it was built from.
-    pub fn of(inventory: &Inventory, consumers: Option<&Consumers>) -> Self {
+    pub fn from_inventory(inventory: &Inventory, consumers: Option<&Consumers>) -> Self {
         let mut nodes = BTreeMap::new();
         let mut holders = BTreeSet::new();
         for host in &inventory.hosts {
@@ -52,7 +52,7 @@ impl ApiFacts {
 
     /// Takes the facts from pods that hold devices, as ((namespace, name), node), when the rest of
     /// the cluster is not listed.
-    pub fn of_pods(pods: impl IntoIterator<Item = (PodKey, String)>) -> Self {
+    pub fn from_pods(pods: impl IntoIterator<Item = (PodKey, String)>) -> Self {
         let (mut bound, mut holders) = (PodNodes::default(), BTreeSet::new());
         for (pod, node) in pods {
             bound.insert(&pod.0, &pod.1, node.into());
@@ -67,18 +67,18 @@ impl ApiFacts {
 
     /// Takes the facts from pods that held devices in the past, and the known names and addresses
     /// of nodes.
-    pub(crate) fn of_past(
+    pub(crate) fn for_past(
         nodes: BTreeMap<String, String>,
         pods: impl IntoIterator<Item = (PodKey, String)>,
     ) -> Self {
         Self {
             nodes: Some(nodes).filter(|nodes| !nodes.is_empty()),
-            ..Self::of_pods(pods)
+            ..Self::from_pods(pods)
         }
     }
 
     fn node_of(&self, namespace: &str, pod: &str) -> Option<&str> {
-        self.pods.as_ref()?.of(namespace, pod)
+        self.pods.as_ref()?.node(namespace, pod)
     }
 
     /// Resolves a label value (name, FQDN or address, with or without a port) to a node.

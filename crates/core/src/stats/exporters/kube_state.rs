@@ -76,7 +76,7 @@ const OF_POD: &str = "namespace,pod,exported_namespace,exported_pod";
 
 /// A fact about the start of a pod that requested devices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OfStart {
+pub enum StartQuery {
     /// Creation time in Unix seconds.
     Created,
     /// Time in Unix seconds at which the pod was scheduled.
@@ -90,7 +90,7 @@ pub enum OfStart {
 }
 
 /// Queries a fact as one series per pod that requested devices in the last `seconds`.
-pub fn starts(what: OfStart, seconds: i64) -> String {
+pub fn starts(what: StartQuery, seconds: i64) -> String {
     let of = |labels: &str, metric: &str| {
         let last = format!(
             "max by ({OF_POD}{labels}) (last_over_time({metric}{}))",
@@ -99,14 +99,14 @@ pub fn starts(what: OfStart, seconds: i64) -> String {
         format!("{last} and on ({OF_POD}) {}", holders(seconds))
     };
     match what {
-        OfStart::Created => of("", "kube_pod_created"),
-        OfStart::Placed => of("", "kube_pod_status_scheduled_time"),
-        OfStart::Place => of(",node", "kube_pod_info{node!=\"\"}"),
-        OfStart::Owner => of(
+        StartQuery::Created => of("", "kube_pod_created"),
+        StartQuery::Placed => of("", "kube_pod_status_scheduled_time"),
+        StartQuery::Place => of(",node", "kube_pod_info{node!=\"\"}"),
+        StartQuery::Owner => of(
             ",owner_kind,owner_name,owner_is_controller",
             "kube_pod_owner",
         ),
-        OfStart::Requested => {
+        StartQuery::Requested => {
             let selector = format!(
                 "kube_pod_container_resource_requests{{resource=~\"{}\"}}",
                 resources()
@@ -162,7 +162,7 @@ pub fn capacity(seconds: i64) -> String {
 
 /// A fact about given pods or their owners.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum About {
+pub enum PodQuery {
     /// All phases a pod was ever in.
     PhasesEver,
     /// Phases of pods over time.
@@ -186,28 +186,28 @@ pub enum About {
 }
 
 /// Queries a fact about the pods, ReplicaSets or Jobs whose `label` is one of the names.
-pub fn about(what: About, names: &[&str], label: &str, seconds: i64) -> String {
+pub fn about(what: PodQuery, names: &[&str], label: &str, seconds: i64) -> String {
     let names: Vec<String> = names.iter().map(|name| regex::escape(name)).collect();
     let names = quoted(&names.join("|"));
     let metric = match what {
-        About::PhasesEver | About::Phases => "kube_pod_status_phase",
-        About::Places => "kube_pod_info",
-        About::Owners => "kube_pod_owner",
-        About::Labels | About::Groups => "kube_pod_labels",
-        About::Annotations => "kube_pod_annotations",
-        About::ReplicaSets => "kube_replicaset_owner",
-        About::Jobs => "kube_job_owner",
-        About::Deployments => "kube_deployment_owner",
+        PodQuery::PhasesEver | PodQuery::Phases => "kube_pod_status_phase",
+        PodQuery::Places => "kube_pod_info",
+        PodQuery::Owners => "kube_pod_owner",
+        PodQuery::Labels | PodQuery::Groups => "kube_pod_labels",
+        PodQuery::Annotations => "kube_pod_annotations",
+        PodQuery::ReplicaSets => "kube_replicaset_owner",
+        PodQuery::Jobs => "kube_job_owner",
+        PodQuery::Deployments => "kube_deployment_owner",
     };
-    let more = if what == About::Groups {
+    let more = if what == PodQuery::Groups {
         ",label_leaderworkerset_sigs_k8s_io_name!=\"\""
     } else {
         ""
     };
     let selector = format!("{metric}{{{label}=~{names}{more}}}{}", window(seconds));
     match what {
-        About::PhasesEver => format!("max_over_time({selector}) > 0"),
-        About::Phases => selector,
+        PodQuery::PhasesEver => format!("max_over_time({selector}) > 0"),
+        PodQuery::Phases => selector,
         // These facts do not change, so one sample is enough.
         _ => format!("last_over_time({selector})"),
     }

@@ -98,7 +98,7 @@ pub fn watts(model: &str) -> Option<Watts> {
     of(&WATTS, model).map(Watts)
 }
 
-fn of(table: &[(&str, f64)], model: &str) -> Option<f64> {
+fn look_up(table: &[(&str, f64)], model: &str) -> Option<f64> {
     let words = words(model);
     let known = |name: &&(&str, f64)| words.contains(&format!(" {} ", name.0));
     table

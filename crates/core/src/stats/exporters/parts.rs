@@ -11,7 +11,7 @@ use crate::model::{Node, NodeUsage};
 use super::kube_state::{clean, label};
 
 #[derive(Clone, Debug, PartialEq)]
-pub enum UnitOf {
+pub enum ResourceUnit {
     Device,
     Part(Part),
 }
@@ -39,7 +39,7 @@ const REPLICAS: &str = "label_nvidia_com_gpu_replicas";
 
 impl NodeParts {
     /// Reads the present state of the nodes.
-    pub fn of<'n>(nodes: impl Iterator<Item = &'n NodeUsage>) -> Self {
+    pub fn from_nodes<'n>(nodes: impl Iterator<Item = &'n NodeUsage>) -> Self {
         let mut parts = Self::default();
         for host in nodes {
             let details = &host.details;
@@ -47,7 +47,7 @@ impl NodeParts {
             // Devices that are allocated through claims do not appear in the node's resources.
             let by_name = resources().any(|resource| {
                 is_device(resource)
-                    || Part::of(&details.node, &details.capacity, resource).is_some()
+                    || Part::for_resource(&details.node, &details.capacity, resource).is_some()
             });
             if !by_name && host.has_gpus() {
                 let since = details.created_at.map(jiff::Timestamp::as_millisecond);
@@ -66,7 +66,7 @@ impl NodeParts {
                 );
             }
             for resource in resources() {
-                if let Some(part) = Part::of(&details.node, &details.capacity, resource) {
+                if let Some(part) = Part::for_resource(&details.node, &details.capacity, resource) {
                     parts
                         .of_nodes
                         .insert((details.node.name.clone(), clean(resource)), part);
@@ -92,7 +92,7 @@ impl NodeParts {
             if product.ends_with("-SHARED") && series.label(REPLICAS).is_none() {
                 continue;
             }
-            // `Part::of` decides by the labels of a node, so rebuild them from the series.
+            // `Part::for_resource` decides by the labels of a node, so rebuild them from the series.
             let mut node = Node {
                 name: name.to_owned(),
                 ..Node::default()
@@ -106,7 +106,7 @@ impl NodeParts {
                     .map(|text| (REPLICAS_LABEL.to_owned(), text.to_owned())),
             );
             let key = (name.to_owned(), clean(WHOLE[0]));
-            match Part::of(&node, &BTreeMap::new(), WHOLE[0]) {
+            match Part::for_resource(&node, &BTreeMap::new(), WHOLE[0]) {
                 Some(part) => {
                     self.of_nodes.insert(key, part);
                 }
@@ -123,14 +123,14 @@ impl NodeParts {
 
     /// Determines the kind of a resource's unit on a node; `None` if it is not a device. `resource`
     /// is in kube-state-metrics' form.
-    pub fn unit(&self, node: &str, resource: &str) -> Option<UnitOf> {
+    pub fn unit(&self, node: &str, resource: &str) -> Option<ResourceUnit> {
         if let Some(part) = self.of_nodes.get(&(node.to_owned(), resource.to_owned())) {
-            return Some(UnitOf::Part(part.clone()));
+            return Some(ResourceUnit::Part(part.clone()));
         }
         if WHOLE.iter().any(|whole| clean(whole) == resource) {
-            return Some(UnitOf::Device);
+            return Some(ResourceUnit::Device);
         }
-        Part::written(resource).map(UnitOf::Part)
+        Part::from_label(resource).map(ResourceUnit::Part)
     }
 }
 
@@ -154,7 +154,7 @@ mod tests {
                 ..NodeDetails::default()
             }
         };
-        let now = Inventory::of(
+        let now = Inventory::new(
             vec![host("a", "4"), host("b", "4"), host("c", "1")],
             None,
             &[],
@@ -173,11 +173,11 @@ mod tests {
             series("b", "NVIDIA-L4", "1"),
             series("c", "NVIDIA-L4-SHARED", "2"),
         ];
-        let parts = NodeParts::of(now.hosts.iter()).at_the_time(&then);
+        let parts = NodeParts::from_nodes(now.hosts.iter()).at_the_time(&then);
         let fraction = |node: &str| match parts.unit(node, "nvidia_com_gpu") {
-            Some(UnitOf::Part(part)) => part.fraction,
+            Some(ResourceUnit::Part(part)) => part.fraction,
             other => {
-                assert_eq!(other, Some(UnitOf::Device), "{node}");
+                assert_eq!(other, Some(ResourceUnit::Device), "{node}");
                 None
             }
         };
@@ -187,7 +187,7 @@ mod tests {
         );
         assert_eq!(parts.unit("a", "cpu"), None);
         assert!(
-            matches!(parts.unit("gone", "nvidia_com_mig_1g_10gb"), Some(UnitOf::Part(part)) if part.instance)
+            matches!(parts.unit("gone", "nvidia_com_mig_1g_10gb"), Some(ResourceUnit::Part(part)) if part.instance)
         );
     }
 }

@@ -34,7 +34,7 @@ pub struct Pods {
 
 impl Pods {
     /// Selects pods by exact names.
-    pub fn named<'a>(namespace: &str, names: impl IntoIterator<Item = &'a str>) -> Self {
+    pub fn by_name<'a>(namespace: &str, names: impl IntoIterator<Item = &'a str>) -> Self {
         let names: Vec<String> = names.into_iter().map(regex::escape).collect();
         Self {
             namespace: namespace.to_owned(),
@@ -44,7 +44,7 @@ impl Pods {
 
     /// Selects all pods a job ever had: the known ones, and any whose name fits the job's.
     /// Controllers derive the names of pods from that of the job.
-    pub fn of_job<'a>(
+    pub fn for_job<'a>(
         namespace: &str,
         job: &str,
         kind: JobKind,
@@ -322,7 +322,7 @@ mod tests {
 
     #[test]
     fn every_query_is_promql() {
-        let pods = Pods::named("team-a", ["train-0-x", "a.b"]);
+        let pods = Pods::by_name("team-a", ["train-0-x", "a.b"]);
         let all = names(&[Quantity::Utilization]);
         for query in [
             claimed(60),
@@ -358,7 +358,7 @@ mod tests {
         /// A pod name stays one value of one matcher, whatever characters it has.
         #[test]
         fn nothing_gets_out_of_its_quotes(namespace in "\\PC*", pod in ".*") {
-            let pods = Pods::named(&namespace, [pod.as_str()]);
+            let pods = Pods::by_name(&namespace, [pod.as_str()]);
             let query = gauges(&[Quantity::Utilization], Some(&pods));
             let parsed = promql_parser::parser::parse(&query);
             prop_assert!(parsed.is_ok(), "{query}");

@@ -14,7 +14,7 @@ use super::phases;
 use super::phases::{Phases, phase};
 use super::requested;
 use super::requested::{PodPlace, Requested};
-use super::slots::{Slots, Stretch};
+use super::slots::{Slots, TimeSpan};
 use super::top_owner::{LiveOwners, OwnerSeries, TopOwner, Tops};
 use crate::stats::exporters::kube_state::{names, pod};
 use crate::stats::exporters::parts::NodeParts;
@@ -63,7 +63,7 @@ impl Allocation {
 /// The allocations of all pods in a window.
 #[derive(Clone, Debug)]
 pub struct AllocationHistory {
-    pub stretch: Stretch,
+    pub stretch: TimeSpan,
     /// Length of a slot in milliseconds.
     pub slot: i64,
     /// Slots with samples of kube-state-metrics.
@@ -84,7 +84,7 @@ pub struct AllocationHistory {
 
 /// The results of the kube-state-metrics queries for a window.
 #[derive(Clone, Debug, Default)]
-pub struct Witness {
+pub struct AllocationSeries {
     pub requests: Vec<Series>,
     /// All phases that pods were ever in.
     pub phases_ever: Vec<Series>,
@@ -134,7 +134,7 @@ struct PodRecords {
 impl PodRecords {
     /// Parses the results, and fills in the UIDs of pods whose requests come from claims.
     fn new(
-        witness: &Witness,
+        witness: &AllocationSeries,
         slots: Slots,
         live: &LiveOwners,
         requests: &mut [(PodPlace, Requested)],
@@ -158,7 +158,7 @@ impl PodRecords {
                 .filter_map(|series| pod(series).zip(phase(series)))
                 .collect(),
             last_seen,
-            tops: Tops::of(&witness.owners, live),
+            tops: Tops::new(&witness.owners, live),
             labels: names_by_pod(&witness.labels, "label_"),
             annotations: names_by_pod(&witness.annotations, "annotation_"),
         }
@@ -233,10 +233,10 @@ fn names_by_pod(answer: &[Series], prefix: &str) -> Option<PodLabels> {
 impl AllocationHistory {
     /// Builds the history from query results. `parts` has the kinds of the nodes' units, and
     /// `aliases` maps exporters' names of nodes to node names.
-    pub fn of(
-        witness: &Witness,
+    pub fn new(
+        witness: &AllocationSeries,
         capacity: &[Series],
-        stretch: Stretch,
+        stretch: TimeSpan,
         parts: &NodeParts,
         aliases: &BTreeMap<String, String>,
         live: &LiveOwners,
@@ -285,7 +285,7 @@ impl AllocationHistory {
             .max()
             .unwrap_or(0);
         Self {
-            stretch: Stretch {
+            stretch: TimeSpan {
                 start,
                 end: start + i64::try_from(count).unwrap_or(0) * slot,
             },

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use super::slots::Slots;
-use crate::model::values::left_out;
-use crate::model::values::left_out::LeftOut;
+use crate::model::values::omissions;
+use crate::model::values::omissions::Omission;
 use crate::model::values::series::Series;
 use crate::model::values::units::MOST_PER_NODE;
 use crate::stats::exporters::kube_state::label;
-use crate::stats::exporters::parts::{ClaimableNow, NodeParts, UnitOf};
+use crate::stats::exporters::parts::{ClaimableNow, NodeParts, ResourceUnit};
 
 /// Amounts by slot; `None` in slots without samples.
 type SlotAmounts = Vec<Option<u64>>;
@@ -58,7 +58,7 @@ impl Capacity {
         let count = self.whole.len();
         let mut of_nodes: BTreeMap<&str, SlotAmounts> = BTreeMap::new();
         for ((node, resource), amounts) in reported {
-            if let Some(UnitOf::Part(part)) = parts.unit(node, resource) {
+            if let Some(ResourceUnit::Part(part)) = parts.unit(node, resource) {
                 self.add_parts(&part.name, &amounts);
                 let most = amounts.into_iter().flatten().max().unwrap_or(0);
                 *self
@@ -131,7 +131,7 @@ fn reported(answer: &[Series], slots: Slots) -> BTreeMap<(&str, &str), SlotAmoun
             .iter()
             .any(|point| point.value > MOST_PER_NODE as f64)
         {
-            left_out::note(LeftOut::AbsurdAmount, format!("node {node}"));
+            omissions::note(Omission::AbsurdAmount, format!("node {node}"));
             continue;
         }
         let amounts = reported

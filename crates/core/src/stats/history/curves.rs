@@ -130,7 +130,7 @@ impl Trace {
 /// Parses the devices of a query result.
 pub fn read(answer: &[Series], facts: &ApiFacts, lifetimes: &Lifetimes) -> History {
     let reader = IdentityReader::new(facts, answer);
-    let numbers = DeviceNumbers::of(answer.iter().filter_map(|series| reader.place(series)));
+    let numbers = DeviceNumbers::from_devices(answer.iter().filter_map(|series| reader.place(series)));
     let mut history = History::default();
     let mut found: BTreeMap<SeriesDevice, DeviceCurves> = BTreeMap::new();
     for series in answer {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::collectors::once;
 use super::holders::{NamedPods, Tenants};
-use super::slots::Stretch;
+use super::slots::TimeSpan;
 use crate::model::Point;
 use crate::model::values::series::Series;
 use crate::stats::exporters::dialect;
@@ -100,7 +100,7 @@ impl ReportedDevices {
     /// Groups the samples of a window by device.
     pub(super) fn read<'a>(
         answer: impl Iterator<Item = (&'a Series, Vec<Point>)>,
-        stretch: Stretch,
+        stretch: TimeSpan,
         reader: &IdentityReader<'_>,
         tenants: &Tenants<'_>,
     ) -> Self {

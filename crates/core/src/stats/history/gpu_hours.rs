@@ -29,16 +29,16 @@ pub struct GpuHours {
 
 impl GpuHours {
     /// Sums the GPU-hours of a group.
-    pub fn of(
+    pub fn new(
         ledger: &AllocationHistory,
         usage: &Usage,
         group: impl Fn(&Allocation) -> bool,
     ) -> Self {
-        Self::of_group(ledger, usage, &ledger.group(group))
+        Self::for_group(ledger, usage, &ledger.group(group))
     }
 
     /// Sums the GPU-hours of these allocations.
-    pub fn of_group(ledger: &AllocationHistory, usage: &Usage, own: &AllocationGroup) -> Self {
+    pub fn for_group(ledger: &AllocationHistory, usage: &Usage, own: &AllocationGroup) -> Self {
         let tenures = || own.whole.iter().map(|index| &ledger.tenures[*index]);
         // Slots without samples are in no sum: not held, not measured and not used.
         let each = ledger.slot as f64 / 3_600_000.0;
@@ -90,7 +90,7 @@ impl GpuHours {
                 .filter(|tenure| tenure.held.iter().any(|held| *held))
                 .map(top)
                 .collect(),
-            parts: PartHours::of(ledger, usage, &own.parts),
+            parts: PartHours::by_part(ledger, usage, &own.parts),
         }
     }
 
@@ -111,7 +111,7 @@ impl GpuHours {
 
     /// Computes the used share of the measured time; `None` without measurements.
     pub fn utilization(&self) -> Option<Percent> {
-        Percent::of_whole(self.used, self.measured)
+        Percent::from_ratio(self.used, self.measured)
     }
 
     pub fn add(&mut self, other: Self) {
@@ -155,7 +155,7 @@ impl GpuHours {
             .values()
             .map(weighed)
             .fold(whole, |(a, b), (measured, held)| (a + measured, b + held));
-        Percent::of_whole(measured, held)
+        Percent::from_ratio(measured, held)
     }
 }
 

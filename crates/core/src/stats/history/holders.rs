@@ -10,7 +10,7 @@ use super::allocations::{Allocation, AllocationHistory};
 use crate::stats::exporters::identity::SeriesDevice;
 
 /// Allocations on one node.
-struct There {
+struct NodeAllocations {
     /// Their indexes in the ledger.
     tenures: Vec<usize>,
     /// Number of holder changes up to each slot: between two slots with the same number, the
@@ -39,7 +39,7 @@ impl NamedPods {
     }
 
     /// Looks up the pods at a time. Ascending times need no search.
-    fn at(&mut self, at: i64) -> impl Iterator<Item = u32> + Clone + '_ {
+    fn pods_at(&mut self, at: i64) -> impl Iterator<Item = u32> + Clone + '_ {
         let (same, named) = match self {
             Self::Same(pod) => (*pod, &[][..]),
             Self::ByTime { named, next } => {
@@ -65,7 +65,7 @@ impl NamedPods {
 /// Holders of devices over time, by node.
 pub(crate) struct Tenants<'l> {
     ledger: &'l AllocationHistory,
-    of_nodes: BTreeMap<&'l str, There>,
+    of_nodes: BTreeMap<&'l str, NodeAllocations>,
     numbers: BTreeMap<&'l PodKey, u32>,
     /// The number of each allocation's pod.
     pods: Vec<u32>,
@@ -74,7 +74,7 @@ pub(crate) struct Tenants<'l> {
 }
 
 impl<'l> Tenants<'l> {
-    pub(crate) fn of(ledger: &'l AllocationHistory) -> Self {
+    pub(crate) fn new(ledger: &'l AllocationHistory) -> Self {
         let (mut of_nodes, mut numbers): (BTreeMap<&str, Vec<usize>>, BTreeMap<&PodKey, u32>) =
             Default::default();
         let mut pods = Vec::with_capacity(ledger.tenures.len());
@@ -97,7 +97,7 @@ impl<'l> Tenants<'l> {
                 changed
             };
             let changes = (0..ledger.observed.len()).map(count).collect();
-            There { tenures, changes }
+            NodeAllocations { tenures, changes }
         };
         let of_nodes = of_nodes
             .into_iter()
@@ -144,7 +144,7 @@ impl<'l> Tenants<'l> {
 /// The holders of one device over time.
 pub(crate) struct DeviceWatch<'t> {
     tenants: &'t Tenants<'t>,
-    there: Option<&'t There>,
+    there: Option<&'t NodeAllocations>,
     /// True for a slice that is measured separately.
     is_instance: bool,
     /// Number of devices on the node if the holder can be inferred from it alone, else 0.
@@ -165,7 +165,7 @@ impl DeviceWatch<'_> {
     pub(crate) fn moves_to(&mut self, at: i64) -> bool {
         let slot = self.slot_of(at).and_then(|slot| self.tenants.seen[slot]);
         let now = slot.map(|slot| self.there.map_or(0, |there| there.changes[slot]));
-        let named = self.names.at(at);
+        let named = self.names.pods_at(at);
         if self
             .last
             .as_ref()
@@ -174,7 +174,7 @@ impl DeviceWatch<'_> {
             return false;
         }
         let named: Vec<u32> = named.collect();
-        let (holders, held) = slot.map_or_else(Default::default, |slot| self.at(slot, &named));
+        let (holders, held) = slot.map_or_else(Default::default, |slot| self.holders_at(slot, &named));
         let is_other = self.last.is_none() || (&holders, held) != (&self.holders, self.held);
         (self.holders, self.held, self.last) = (holders, held, Some((now, named)));
         is_other
@@ -212,7 +212,7 @@ impl DeviceWatch<'_> {
     /// Finds the holders in a slot, and whether there was any. Holders are pods that the labels
     /// name and that held devices on that node; without labels, the only pod that holds the whole
     /// node.
-    fn at(&self, slot: usize, named: &[u32]) -> (Vec<usize>, bool) {
+    fn holders_at(&self, slot: usize, named: &[u32]) -> (Vec<usize>, bool) {
         let tenures = &self.tenants.ledger.tenures;
         let there = self.there.map_or(&[][..], |there| &there.tenures);
         let mut there: Vec<usize> = there
@@ -248,7 +248,7 @@ impl DeviceWatch<'_> {
 mod tests {
     use super::*;
     use crate::stats::history::allocations::Allocation;
-    use crate::stats::history::slots::Stretch;
+    use crate::stats::history::slots::TimeSpan;
     use crate::stats::history::top_owner::TopOwner;
 
     const SLOT: i64 = 30_000;
@@ -274,7 +274,7 @@ mod tests {
             annotations: None,
         };
         AllocationHistory {
-            stretch: Stretch {
+            stretch: TimeSpan {
                 start: 1_000_000,
                 end: 1_000_000 + 6 * SLOT,
             },
@@ -304,7 +304,7 @@ mod tests {
     #[test]
     fn without_names_who_has_all_of_a_node_has_each_of_it() {
         let ledger = ledger();
-        let tenants = Tenants::of(&ledger);
+        let tenants = Tenants::new(&ledger);
         let mut watch = tenants.watch(&place(), NamedPods::Same(None));
         let mut seen = Vec::new();
         for slot in 0..6 {
@@ -333,7 +333,7 @@ mod tests {
     #[test]
     fn a_name_counts_at_its_time_and_where_its_pod_held_some() {
         let ledger = ledger();
-        let tenants = Tenants::of(&ledger);
+        let tenants = Tenants::new(&ledger);
         let at = |slot: i64| ledger.stretch.start + slot * SLOT;
         let (a, b) = (
             tenants.number(&ledger.tenures[0].pod),

@@ -23,12 +23,12 @@ pub struct ValueSummary<U> {
 
 impl<U: UnitValue> ValueSummary<U> {
     /// Summarizes values; `None` without any.
-    pub fn of(mut sorted: Vec<U>) -> Option<Self> {
+    pub fn from_values(mut sorted: Vec<U>) -> Option<Self> {
         sorted.sort_unstable_by(|a, b| a.value().total_cmp(&b.value()));
         let (min, max) = (*sorted.first()?, *sorted.last()?);
         Some(Self {
             count: sorted.len(),
-            mean: U::of(
+            mean: U::from_value(
                 sorted.iter().map(|value| value.value()).sum::<f64>() / sorted.len() as f64,
             ),
             max,
@@ -51,7 +51,7 @@ fn percentile<U: UnitValue>(sorted: &[U], part: f64) -> U {
     let below = place.floor() as usize;
     let above = (below + 1).min(sorted.len() - 1);
     let (below_it, above_it) = (sorted[below].value(), sorted[above].value());
-    U::of(below_it + (above_it - below_it) * (place - below as f64))
+    U::from_value(below_it + (above_it - below_it) * (place - below as f64))
 }
 
 /// The statistics of a group of pods.
@@ -73,7 +73,7 @@ pub struct Sum {
 
 /// The statistics of a workload.
 #[derive(Clone, Debug, PartialEq)]
-pub struct OfWorkload {
+pub struct WorkloadSum {
     pub top: TopOwner,
     pub sum: Sum,
     /// Over the samples of its devices.
@@ -148,15 +148,15 @@ pub fn sum(
     Some(Sum {
         allocated: allocated(ledger, tenures(), |tenure| &tenure.held)?,
         requested: allocated(ledger, tenures(), |tenure| &tenure.requested)?,
-        windows: ValueSummary::of(means),
-        samples: ValueSummary::of(values),
+        windows: ValueSummary::from_values(means),
+        samples: ValueSummary::from_values(values),
         workloads: workloads.len(),
         parts: part_hours::sums(ledger, usage, &own.parts),
     })
 }
 
 /// Sums all workloads that requested devices, sorted by owner.
-pub fn workloads(ledger: &AllocationHistory, usage: &Usage) -> Vec<OfWorkload> {
+pub fn workloads(ledger: &AllocationHistory, usage: &Usage) -> Vec<WorkloadSum> {
     let mut tops: BTreeMap<&TopOwner, AllocationGroup> = BTreeMap::new();
     for (index, tenure) in ledger.tenures.iter().enumerate() {
         tops.entry(&tenure.top).or_default().add(index, tenure);
@@ -185,12 +185,12 @@ pub fn workloads(ledger: &AllocationHistory, usage: &Usage) -> Vec<OfWorkload> {
                 .find_map(|tenure| of(tenure).clone().filter(|map| !map.is_empty()))
                 .or_else(|| tenures().find_map(|tenure| of(tenure).clone()))
         };
-        Some(OfWorkload {
+        Some(WorkloadSum {
             top: top.clone(),
             sum: sum(ledger, usage, &own, false)?,
-            memory_used: ValueSummary::of(memory_used),
-            memory_total: ValueSummary::of(memory_total),
-            replicas: ValueSummary::of(pods),
+            memory_used: ValueSummary::from_values(memory_used),
+            memory_total: ValueSummary::from_values(memory_total),
+            replicas: ValueSummary::from_values(pods),
             status: status(tenures()),
             labels: first(|tenure| &tenure.labels),
             annotations: first(|tenure| &tenure.annotations),
@@ -231,13 +231,13 @@ mod tests {
     #[test]
     fn percentiles_are_between_their_neighbors() {
         let tens: Vec<f64> = (1..=10).map(|value| f64::from(value) * 10.0).collect();
-        let summary = ValueSummary::of(tens).unwrap();
+        let summary = ValueSummary::from_values(tens).unwrap();
         assert_eq!(
             (summary.mean, summary.min, summary.max),
             (55.0, 10.0, 100.0)
         );
         assert!((summary.p50 - 55.0).abs() < 1e-9 && (summary.p95 - 95.5).abs() < 1e-9);
-        assert_eq!(ValueSummary::of(vec![7.0]).unwrap().p95, 7.0);
-        assert_eq!(ValueSummary::<f64>::of(Vec::new()), None);
+        assert_eq!(ValueSummary::from_values(vec![7.0]).unwrap().p95, 7.0);
+        assert_eq!(ValueSummary::<f64>::from_values(Vec::new()), None);
     }
 }

@@ -31,7 +31,7 @@ pub type GroupValues = Vec<Option<String>>;
 
 /// The activity of a job in a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Doing {
+enum JobActivity {
     /// At least one of its pods was not scheduled.
     Waiting,
     /// All were scheduled, but at least one did not run yet.
@@ -53,7 +53,7 @@ struct JobTime {
     placed: bool,
     /// True if the job was in the first observed slot, so that the length of its wait is unknown.
     was_there: bool,
-    last: Option<Doing>,
+    last: Option<JobActivity>,
     /// End of its last slot, in milliseconds of observed time, with its number of devices.
     seen: Option<(i64, f64)>,
     /// Hours that it has run since it started or was last interrupted.
@@ -200,9 +200,9 @@ impl JobTime {
                 continue;
             }
             let doing = match () {
-                () if !requesting().all(|tenure| tenure.held[slot]) => Doing::Waiting,
-                () if !requesting().all(|tenure| tenure.running[slot]) => Doing::Starting,
-                () => Doing::Running,
+                () if !requesting().all(|tenure| tenure.held[slot]) => JobActivity::Waiting,
+                () if !requesting().all(|tenure| tenure.running[slot]) => JobActivity::Starting,
+                () => JobActivity::Running,
             };
             self.was_there |= self.seen.is_none() && clock.is_first_look(slot);
             let running: BTreeSet<&PodKey> = requesting()
@@ -241,12 +241,12 @@ impl JobTime {
 
     /// Adds a slot of `slot` milliseconds. `lost` is the number of seconds between two checkpoints
     /// if a running pod was lost.
-    fn see(&mut self, doing: Doing, at: i64, devices: f64, slot: i64, lost: Option<f64>) {
+    fn see(&mut self, doing: JobActivity, at: i64, devices: f64, slot: i64, lost: Option<f64>) {
         let hours = slot as f64 / 3_600_000.0;
         // No pod exists between the end of one and the start of its replacement.
         let gap = self.seen.map_or(0, |(until, _)| (at - until).max(0));
         let before = self.last;
-        let interrupted = lost.filter(|_| before == Some(Doing::Running));
+        let interrupted = lost.filter(|_| before == Some(JobActivity::Running));
         if let Some(checkpoint) = interrupted {
             let lost = (checkpoint / 2.0 / 3600.0).min(self.since);
             self.interruptions += 1;
@@ -254,7 +254,7 @@ impl JobTime {
             self.since = 0.0;
         }
         // A gap after a successful end precedes another run, so the job did not wait in it.
-        let gap = if before == Some(Doing::Running) && interrupted.is_none() {
+        let gap = if before == Some(JobActivity::Running) && interrupted.is_none() {
             0
         } else {
             gap
@@ -262,16 +262,16 @@ impl JobTime {
         self.waiting +=
             gap as f64 / 3_600_000.0 * self.seen.map_or(devices, |(_, devices)| devices);
         match doing {
-            Doing::Waiting => self.waiting += hours * devices,
-            Doing::Starting => self.starting += hours * devices,
-            Doing::Running => {
+            JobActivity::Waiting => self.waiting += hours * devices,
+            JobActivity::Starting => self.starting += hours * devices,
+            JobActivity::Running => {
                 (self.running, self.since) = (self.running + hours * devices, self.since + hours);
             }
         }
         match doing {
-            Doing::Waiting if !self.placed => self.waited += slot as f64 / 1000.0,
-            Doing::Waiting => {}
-            Doing::Starting | Doing::Running => self.placed = true,
+            JobActivity::Waiting if !self.placed => self.waited += slot as f64 / 1000.0,
+            JobActivity::Waiting => {}
+            JobActivity::Starting | JobActivity::Running => self.placed = true,
         }
         (self.last, self.seen) = (Some(doing), Some((at + slot, devices)));
     }

@@ -96,7 +96,7 @@ fn equivalent(ledger: &AllocationHistory, own: &BTreeSet<usize>) -> (f64, Option
 
 impl PartHours {
     /// Sums allocations by the name of their slice.
-    pub fn of(
+    pub fn by_part(
         ledger: &AllocationHistory,
         usage: &Usage,
         own: &BTreeSet<usize>,
@@ -135,7 +135,7 @@ impl PartHours {
 
     /// Computes the used share of the measured time; `None` without measurements.
     pub fn utilization(&self) -> Option<Percent> {
-        Percent::of_whole(self.used, self.measured)
+        Percent::from_ratio(self.used, self.measured)
     }
 
     /// Computes the mean fraction of a device per unit, weighted by held time.

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::facts::part::Part;
 use crate::model::facts::reading::PodKey;
-use crate::model::values::left_out;
-use crate::model::values::left_out::LeftOut;
+use crate::model::values::omissions;
+use crate::model::values::omissions::Omission;
 use crate::model::values::series::Series;
 use crate::model::values::units::MOST_PER_NODE;
 
@@ -15,7 +15,7 @@ use crate::stats::exporters::dialect::CLAIM;
 use crate::stats::exporters::kube_state::{
     SHARED_MEBIBYTES, SHARED_PERCENT, label, label_name, pod,
 };
-use crate::stats::exporters::parts::{NodeParts, UnitOf};
+use crate::stats::exporters::parts::{NodeParts, ResourceUnit};
 
 /// Amounts by container: whether it is an init container, its name, and the resource.
 type Containers = BTreeMap<(bool, String, String), f64>;
@@ -77,8 +77,8 @@ pub(crate) fn by_pod(
             .unwrap_or(&place.2);
         let units = PodUnits::wanted(&containers, node, parts);
         if units.total() > MOST_PER_NODE as f64 {
-            left_out::note(
-                LeftOut::AbsurdRequest,
+            omissions::note(
+                Omission::AbsurdRequest,
                 format!("{}/{}", place.0.0, place.0.1),
             );
             continue;
@@ -107,8 +107,8 @@ impl PodUnits {
         for resource in &resources {
             let units = amount(containers, resource);
             match parts.unit(node, resource) {
-                Some(UnitOf::Device) => gpus += units,
-                Some(UnitOf::Part(part)) => {
+                Some(ResourceUnit::Device) => gpus += units,
+                Some(ResourceUnit::Part(part)) => {
                     let part = of_memory(part, containers, resource);
                     of_parts.entry(part.name.clone()).or_insert((part, 0.0)).1 += units;
                 }
@@ -254,7 +254,7 @@ pub(crate) fn add_claimed(
                 .count();
             let part = profile
                 .as_ref()
-                .map(|profile| Part::named(&format!("mig-{profile}"), None));
+                .map(|profile| Part::from_name(&format!("mig-{profile}"), None));
             let part = if sharers > 1 {
                 Some(Part::shared_by(sharers, part))
             } else {

@@ -100,7 +100,7 @@ pub struct Servers {
 }
 
 impl Servers {
-    pub fn of(answer: &[Series], start: i64) -> Self {
+    pub fn new(answer: &[Series], start: i64) -> Self {
         let mut by_pod: BTreeMap<PodKey, ServerActivity> = BTreeMap::new();
         for series in answer {
             let named = |(namespace, pod): (&str, &str)| {
@@ -325,7 +325,7 @@ mod tests {
         };
         let tenures = vec![tenure("chat", 2), tenure("half", 1), tenure("train", 8)];
         let ledger = AllocationHistory::made(0, 60_000, tenures);
-        let servers = Servers::of(&answer, 0);
+        let servers = Servers::new(&answer, 0);
         let all = servers.hours(&ledger, |_| true).unwrap();
         assert_eq!((all.generated_tokens, all.prompt_tokens), (12.0, 30.0));
         // Minutes 0 and 1 answered a request, minute 2 was idle, and in minute 3 two wait. `half`

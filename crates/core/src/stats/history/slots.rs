@@ -6,7 +6,7 @@ use crate::model::values::series::{Point, Series};
 
 /// A half-open window `[start, end)` in Unix milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stretch {
+pub struct TimeSpan {
     pub start: i64,
     pub end: i64,
 }
@@ -20,14 +20,14 @@ const LONGEST_SLOT: i64 = 300_000;
 /// The slots of a window. Each is as long as the most common time between two scrapes.
 #[derive(Clone, Copy)]
 pub(super) struct Slots {
-    stretch: Stretch,
+    stretch: TimeSpan,
     /// Length of a slot in milliseconds.
     pub(super) length: i64,
     pub(super) count: usize,
 }
 
 impl Slots {
-    pub(super) fn new<'a>(stretch: Stretch, curves: impl Iterator<Item = &'a [Point]>) -> Self {
+    pub(super) fn new<'a>(stretch: TimeSpan, curves: impl Iterator<Item = &'a [Point]>) -> Self {
         let length = interval(curves)
             .unwrap_or(USUAL_SLOT)
             .clamp(1000, LONGEST_SLOT);

@@ -7,8 +7,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::facts::reading::PodKey;
-use crate::model::values::left_out;
-use crate::model::values::left_out::LeftOut;
+use crate::model::values::omissions;
+use crate::model::values::omissions::Omission;
 use crate::model::values::series::Series;
 use crate::model::values::units::MOST_PER_NODE;
 
@@ -104,7 +104,7 @@ pub fn past(answers: StartSeries<'_>) -> Vec<PastStart> {
             continue;
         };
         if *gpus > MOST_PER_NODE as f64 {
-            left_out::note(LeftOut::AbsurdRequest, format!("{}/{}", key.0, key.1));
+            omissions::note(Omission::AbsurdRequest, format!("{}/{}", key.0, key.1));
             continue;
         }
         let (kind, name) = owners

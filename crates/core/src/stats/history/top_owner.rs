@@ -94,7 +94,7 @@ pub(crate) struct Tops {
 }
 
 impl Tops {
-    pub(crate) fn of(told: &OwnerSeries, live: &LiveOwners) -> Self {
+    pub(crate) fn new(told: &OwnerSeries, live: &LiveOwners) -> Self {
         let pods: BTreeMap<PodKey, (String, String)> = told
             .pods
             .iter()
@@ -232,7 +232,7 @@ mod tests {
             (key("A", "a"), owner("A", "a")),
         ];
         assert!(told.has_open_ends());
-        let tops = Tops::of(&told, &live.into());
+        let tops = Tops::new(&told, &live.into());
         let top = |pod: &str| {
             let top = tops.of_pod(&("ml".to_owned(), pod.to_owned()));
             format!("{}/{}", top.kind, top.name)

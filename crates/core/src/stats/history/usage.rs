@@ -7,7 +7,7 @@ use super::allocations::AllocationHistory;
 use super::collectors::WINDOW;
 use super::device_samples::{DeviceSamples, ReportedDevices};
 use super::holders::{DeviceWatch, Tenants};
-use super::slots::{Stretch, interval};
+use super::slots::{TimeSpan, interval};
 use crate::model::facts::reading::PodKey;
 use crate::model::values::series::Series;
 use crate::model::values::units::highest;
@@ -115,7 +115,7 @@ impl<T> Runs<T> {
     }
 
     /// Selects the runs of these allocations, each once.
-    fn of(&self, own: &BTreeSet<usize>) -> impl Iterator<Item = &HolderSamples<T>> {
+    fn held_by(&self, own: &BTreeSet<usize>) -> impl Iterator<Item = &HolderSamples<T>> {
         let places: BTreeSet<usize> = own
             .iter()
             .filter_map(|tenure| self.of_tenures.get(*tenure))
@@ -144,7 +144,7 @@ pub struct Usage {
 impl Usage {
     /// Reads raw samples of devices. `exporters` are pods whose own node may identify the node of a
     /// device.
-    pub fn of(
+    pub fn new(
         mut answer: Vec<Series>,
         ledger: &AllocationHistory,
         nodes: &NodeNames,
@@ -160,9 +160,9 @@ impl Usage {
             .map(|node| (node.clone(), node.clone()));
         let names = nodes.aliases.clone().into_iter().chain(own).collect();
         let pods = bound.map(|tenure| (tenure.pod.clone(), tenure.node.clone()));
-        let facts = ApiFacts::of_past(names, pods.chain(exporters.iter().cloned()));
+        let facts = ApiFacts::for_past(names, pods.chain(exporters.iter().cloned()));
         let reader = IdentityReader::new(&facts, &answer);
-        let tenants = Tenants::of(ledger);
+        let tenants = Tenants::new(ledger);
         // Move the points out of the series instead of cloning them: there are many.
         let samples: Vec<Vec<Point>> = answer
             .iter_mut()
@@ -174,7 +174,7 @@ impl Usage {
             &reader,
             &tenants,
         );
-        let all = DeviceNumbers::of(reported.with_numbers());
+        let all = DeviceNumbers::from_devices(reported.with_numbers());
         let numbers = reported.numbers_of_cut();
         reported.remove_cut();
         let mut usage = Self {
@@ -226,12 +226,12 @@ impl Usage {
     /// Selects the utilization of devices while one of these allocations held them, without
     /// duplicates, sorted by device and time.
     pub fn runs_of(&self, own: &BTreeSet<usize>) -> impl Iterator<Item = &HolderSamples> {
-        self.utilization.of(own)
+        self.utilization.held_by(own)
     }
 
     /// Collects the used memory of such devices, and their total memory where it is known.
     pub fn memory_of(&self, own: &BTreeSet<usize>) -> (Vec<Mebibytes>, Vec<Mebibytes>) {
-        let memory = || self.memory.of(own).flat_map(|run| &run.values);
+        let memory = || self.memory.held_by(own).flat_map(|run| &run.values);
         (
             memory().map(|one| one.used).collect(),
             memory().filter_map(|one| one.total).collect(),
@@ -249,7 +249,7 @@ impl Usage {
                 .map(move |point| point.value * seconds)
                 .collect::<Vec<_>>()
         };
-        let drawn: Vec<f64> = self.power.of(own).flat_map(of).collect();
+        let drawn: Vec<f64> = self.power.held_by(own).flat_map(of).collect();
         // One kWh is 3.6 million watt-seconds.
         (!drawn.is_empty()).then(|| drawn.iter().sum::<f64>() / 3_600_000.0)
     }
@@ -257,7 +257,7 @@ impl Usage {
     /// Computes the mean power of each device of a group.
     pub fn power(&self, own: &BTreeSet<usize>) -> BTreeMap<usize, Watts> {
         let mut sums: BTreeMap<usize, (f64, f64)> = BTreeMap::new();
-        for run in self.power.of(own) {
+        for run in self.power.held_by(own) {
             let (sum, count) = sums.entry(run.device).or_default();
             run.values
                 .iter()
@@ -271,7 +271,7 @@ impl Usage {
     /// Finds the highest used memory of each device of a group, with its total.
     pub(crate) fn peaks(&self, own: &BTreeSet<usize>) -> BTreeMap<usize, MemoryPeak> {
         let mut peaks: BTreeMap<usize, MemoryPeak> = BTreeMap::new();
-        for run in self.memory.of(own) {
+        for run in self.memory.held_by(own) {
             let peak = peaks.entry(run.device).or_default();
             for memory in &run.values {
                 peak.used = highest([peak.used, memory.used].into_iter()).unwrap_or_default();
@@ -311,7 +311,7 @@ fn memory_samples(samples: &mut DeviceSamples) -> Vec<MemorySample> {
 /// Computes five-minute means by window number: first the mean of each device, then of the devices.
 /// Windows without samples are omitted. The runs must be sorted by device and time.
 pub fn windows<'u>(
-    stretch: Stretch,
+    stretch: TimeSpan,
     runs: impl Iterator<Item = &'u HolderSamples>,
 ) -> BTreeMap<i64, Percent> {
     let mut windows: BTreeMap<i64, (f64, u32)> = BTreeMap::new();

@@ -118,7 +118,7 @@ fn read(pattern: &ProgressPattern, shape: &Regex, line: &str) -> Option<Percent>
     } else {
         done
     };
-    Percent::of_whole(done as f64, total as f64).filter(|_| done <= total)
+    Percent::from_ratio(done as f64, total as f64).filter(|_| done <= total)
 }
 
 #[cfg(test)]

@@ -301,7 +301,7 @@ mod tests {
 
     #[test]
     fn the_query_is_promql() {
-        let query = query(&Pods::named("team-a", ["t.0", "t-1"]), &nodes());
+        let query = query(&Pods::by_name("team-a", ["t.0", "t-1"]), &nodes());
         promql_parser::parser::parse(&query).unwrap_or_else(|error| panic!("{error}: {query}"));
     }
 

@@ -150,7 +150,7 @@ pub fn scored(
             ))
         })
         .collect();
-    let traces = Traces::of(history);
+    let traces = Traces::new(history);
     let lost = inventory
         .hosts
         .iter()
@@ -208,7 +208,7 @@ fn score(
     let expected = rules.expected();
     let score = trace.as_ref().map_or_else(
         || Score::unknown(expected),
-        |trace| Score::of(trace, expected, rules.weights, rules.thresholds),
+        |trace| Score::new(trace, expected, rules.weights, rules.thresholds),
     );
     let whole = begin.is_some_and(|begin| begin <= rules.start.millis())
         && trace.as_ref().is_some_and(|trace| rules.covers(trace));
@@ -234,7 +234,7 @@ struct Traces<'h> {
 type TraceKey<'h, I> = (&'h str, I, Option<&'h (String, u32)>);
 
 impl<'h> Traces<'h> {
-    fn of(history: &'h History) -> Self {
+    fn new(history: &'h History) -> Self {
         let named = |trace: &'h Trace| {
             Some((
                 (

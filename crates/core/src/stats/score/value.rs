@@ -114,7 +114,7 @@ pub const TERMS: [&str; 4] = ["gpu_util", "mem_copy", "mem_used", "power_usage"]
 
 impl Score {
     /// Scores the measurements of a device, out of `expected` samples.
-    pub fn of(trace: &Trace, expected: usize, weights: Weights, thresholds: Thresholds) -> Self {
+    pub fn new(trace: &Trace, expected: usize, weights: Weights, thresholds: Thresholds) -> Self {
         let mean = |points: &[Point]| {
             // At least half of the expected samples.
             let enough = points.len() * 2 >= expected.max(1);
@@ -128,7 +128,7 @@ impl Score {
             .or_else(|| limits::watts(trace.model.as_deref()?));
         let power_share = power
             .zip(limit)
-            .and_then(|(power, limit)| Percent::of_whole(power, limit));
+            .and_then(|(power, limit)| Percent::from_ratio(power, limit));
         let power_share = power_share.map(|Percent(share)| Percent(share.min(100.0)));
         let utilization = curve(Quantity::Utilization).map(Percent);
         let memory_copy = curve(Quantity::MemoryCopy).map(Percent);
@@ -255,7 +255,7 @@ mod tests {
     ];
 
     fn score(trace: &Trace) -> Score {
-        Score::of(trace, 10, Weights::default(), Thresholds::default())
+        Score::new(trace, 10, Weights::default(), Thresholds::default())
     }
 
     #[test]

@@ -58,8 +58,8 @@ fn the_top_of_any_chain_is_the_workload() {
     assert_eq!(
         told,
         [
-            ("RayJob", 4, Standing::Running, 2),
-            ("Pod", 0, Standing::Failed, 1)
+            ("RayJob", 4, WorkloadState::Running, 2),
+            ("Pod", 0, WorkloadState::Failed, 1)
         ]
     );
     let tree = forest.branch(&found[0].top);
@@ -77,7 +77,7 @@ fn an_owner_without_pods_is_a_workload_by_its_template() {
     let mut paused = owner("Job", "paused", None);
     (paused.1.gpus, paused.1.resting) = (GpuCount(8), Some("Suspended"));
     let mut ended = owner("Job", "ended", None);
-    (ended.1.gpus, ended.1.verdict) = (GpuCount(8), Some(Standing::Completed));
+    (ended.1.gpus, ended.1.verdict) = (GpuCount(8), Some(WorkloadState::Completed));
     let forest = Forest {
         owners: [paused, ended].into(),
         ..Forest::default()
@@ -89,7 +89,7 @@ fn an_owner_without_pods_is_a_workload_by_its_template() {
         .collect();
     assert_eq!(
         told,
-        [(Standing::Completed, 0, 0), (Standing::Pending, 8, 0)]
+        [(WorkloadState::Completed, 0, 0), (WorkloadState::Pending, 8, 0)]
     );
 }
 
@@ -137,7 +137,7 @@ fn who_may_not_count_the_cluster_counts_his_own_pods() {
 
 #[test]
 fn pods_without_names_count_for_their_workload() {
-    let sums = |phase| PodSums::of([&*pod("x", None, 0, phase)]);
+    let sums = |phase| PodSums::from_pods([&*pod("x", None, 0, phase)]);
     let forest = Forest {
         owners: [
             owner("RayJob", "job", None),
@@ -159,7 +159,7 @@ fn pods_without_names_count_for_their_workload() {
         .iter()
         .map(|one| (one.top.kind.as_str(), one.standing, one.pods.len()))
         .collect();
-    assert_eq!(told, [("RayJob", Standing::Running, 1)]);
+    assert_eq!(told, [("RayJob", WorkloadState::Running, 1)]);
 }
 
 #[test]

@@ -58,7 +58,7 @@ fn bound_pods_hold_and_waiting_ones_do_not() {
         waiting,
         pod("elsewhere", "b", &[("nvidia.com/gpu", 1)]),
     ];
-    let inventory = Inventory::of(
+    let inventory = Inventory::new(
         vec![host("a", &[A100], &[("nvidia.com/gpu", "8")])],
         Some(&pods.into_iter().collect()),
         &[],
@@ -85,7 +85,7 @@ fn bound_pods_hold_and_waiting_ones_do_not() {
 
 #[test]
 fn what_may_not_be_seen_is_unknown_and_not_free() {
-    let inventory = Inventory::of(
+    let inventory = Inventory::new(
         vec![host("a", &[A100], &[("nvidia.com/gpu", "8")])],
         None,
         &[],
@@ -137,7 +137,7 @@ fn slices_and_shares_are_never_whole_devices() {
         pod("a", "mixed", &[("nvidia.com/mig-1g.10gb", 2)]),
         pod("b", "sliced", &[("nvidia.com/gpu", 3)]),
     ];
-    let inventory = Inventory::of(hosts, Some(&pods.into_iter().collect()), &[]);
+    let inventory = Inventory::new(hosts, Some(&pods.into_iter().collect()), &[]);
     let of = |name: &str| {
         inventory
             .hosts
@@ -196,7 +196,7 @@ fn devices_of_dynamic_allocation_count_like_others() {
         device(Some("1g.10gb"), false),
     ];
     let claims = Consumers::from_iter([pod("p", "a", &[])]);
-    let inventory = Inventory::of(vec![host("a", &[], &[])], Some(&claims), &devices);
+    let inventory = Inventory::new(vec![host("a", &[], &[])], Some(&claims), &devices);
     let only = &inventory.hosts[0];
     assert_eq!(
         (
@@ -229,7 +229,7 @@ fn devices_of_dynamic_allocation_count_like_others() {
         devices[1].clone(),
         tainted(&devices[2]),
     ];
-    let inventory = Inventory::of(vec![host("a", &[], &[])], Some(&claims), &broken);
+    let inventory = Inventory::new(vec![host("a", &[], &[])], Some(&claims), &broken);
     let only = &inventory.hosts[0];
     assert_eq!(
         only.gpus,
@@ -248,7 +248,7 @@ fn devices_of_dynamic_allocation_count_like_others() {
     // The driver serves `nvidia.com/gpu` through claims, so the pod's own request does not count
     // again.
     let asks = [pod("p", "a", &[("nvidia.com/gpu", 2)])];
-    let inventory = Inventory::of(
+    let inventory = Inventory::new(
         vec![host("a", &[], &[])],
         Some(&asks.into_iter().collect()),
         &devices,
@@ -266,7 +266,7 @@ fn devices_of_dynamic_allocation_count_like_others() {
             ..device.clone()
         })
         .collect();
-    let inventory = Inventory::of(
+    let inventory = Inventory::new(
         vec![host("a", &[], &[])],
         Some(&Consumers::default()),
         &unknown,

@@ -40,7 +40,7 @@ fn service(pods: Vec<Pod>) -> Job {
 }
 
 fn word(job: &Job) -> String {
-    let state = State::of(job);
+    let state = State::from_job(job);
     format!(
         "{} {}/{} {}",
         state.status,
@@ -100,13 +100,13 @@ fn a_crash_loop_says_what_ended_it() {
         restarts: 4,
         ..Container::default()
     }];
-    let state = State::of(&service(vec![crashing.clone()]));
+    let state = State::from_job(&service(vec![crashing.clone()]));
     assert_eq!(state.reason.as_deref(), Some("CrashLoopBackOff"));
     assert_eq!(
         state.message.unwrap(),
         "b ran out of memory (exit code 137), 4 restarts"
     );
-    let state = State::of(&service(vec![pod("a", "1"), crashing]));
+    let state = State::from_job(&service(vec![pod("a", "1"), crashing]));
     assert_eq!(state.status, Status::Running);
     let message =
         "1 of 2 pods are ready; CrashLoopBackOff: b ran out of memory (exit code 137), 4 restarts";
@@ -129,7 +129,7 @@ fn without_a_check_a_program_that_does_not_listen_is_starting() {
     };
     assert_eq!(word(&job), "pending 0/2 Starting");
     assert_eq!(
-        State::of(&job).message.unwrap(),
+        State::from_job(&job).message.unwrap(),
         "nothing listens on port 8000 yet"
     );
 }

@@ -29,7 +29,7 @@ fn pod(rank: u32, phase: PodPhase) -> Pod {
 }
 
 fn word(job: &Job) -> String {
-    let state = State::of(job);
+    let state = State::from_job(job);
     [state.status.word(), state.reason.as_deref().unwrap_or("")]
         .join(" ")
         .trim()
@@ -69,7 +69,7 @@ fn a_half_placed_gang_says_what_it_holds() {
     let mut second = pod(1, PodPhase::Pending);
     second.node = None;
     second.unscheduled = Some(("Unschedulable".into(), "0/2 nodes are available".into()));
-    let state = State::of(&job(vec![pod(0, PodPhase::Running), second.clone()]));
+    let state = State::from_job(&job(vec![pod(0, PodPhase::Running), second.clone()]));
     assert_eq!(state.reason.as_deref(), Some("WaitingForPeers"));
     assert!(
         state
@@ -121,7 +121,7 @@ fn the_rank_that_was_killed_gives_the_reason_not_its_peers() {
         },
     ];
     assert_eq!(
-        State::of(&job).message.unwrap(),
+        State::from_job(&job).message.unwrap(),
         "rank 1 ended with exit code 137"
     );
     let late = Pod {
@@ -131,7 +131,7 @@ fn the_rank_that_was_killed_gives_the_reason_not_its_peers() {
     job.pods = vec![late, ended(1, "Error")];
     assert_eq!(word(&job), "failed DeadlineExceeded");
     assert_eq!(
-        State::of(&job).message.unwrap(),
+        State::from_job(&job).message.unwrap(),
         "rank 0 ran longer than `job.max_runtime`"
     );
 }
@@ -156,7 +156,7 @@ fn ranks_that_restart_together_say_why_they_gave_up() {
         .insert("Failed".into(), ("PodFailurePolicy".into(), String::new()));
     assert_eq!(word(&job), "failed OOMKilled");
     assert_eq!(
-        State::of(&job).message.unwrap(),
+        State::from_job(&job).message.unwrap(),
         "rank 1 ran out of memory (exit code 137); all 3 retries are used"
     );
     assert_eq!(
@@ -191,7 +191,7 @@ fn a_lost_node_and_a_left_sidecar_are_not_running() {
         containers: vec![container("agent", true), container("main", false)],
         ..pod(1, PodPhase::Running)
     };
-    let state = State::of(&job(vec![pod(0, PodPhase::Running), left]));
+    let state = State::from_job(&job(vec![pod(0, PodPhase::Running), left]));
     assert_eq!(state.reason.as_deref(), Some("SidecarRunning"));
     assert_eq!(
         state.message.unwrap(),
@@ -226,7 +226,7 @@ fn shuffled_pods_change_nothing() {
         pod(1, PodPhase::Failed),
         pod(2, PodPhase::Pending),
     ]);
-    let before = State::of(&job);
+    let before = State::from_job(&job);
     job.pods.reverse();
-    assert_eq!(State::of(&job), before);
+    assert_eq!(State::from_job(&job), before);
 }

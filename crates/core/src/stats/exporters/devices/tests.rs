@@ -38,8 +38,8 @@ fn read_on_node(values: Vec<Series>) -> Readings {
         ..Consumer::default()
     };
     let pods = Consumers::from_iter([pod]);
-    let inventory = Inventory::of(vec![host], Some(&pods), &[]);
-    let facts = ApiFacts::of(&inventory, Some(&pods));
+    let inventory = Inventory::new(vec![host], Some(&pods), &[]);
+    let facts = ApiFacts::from_inventory(&inventory, Some(&pods));
     read(
         &ExporterReading {
             values,

@@ -40,12 +40,12 @@ fn facts() -> ApiFacts {
         ..Consumer::default()
     };
     let consumers = Consumers::from_iter([pod("train-0", Some(2)), pod("exporter-x", None)]);
-    let inventory = Inventory::of(
+    let inventory = Inventory::new(
         vec![host("gpu-1", "10.0.0.1"), host("gpu-2", "10.0.0.2")],
         Some(&consumers),
         &[],
     );
-    ApiFacts::of(&inventory, Some(&consumers))
+    ApiFacts::from_inventory(&inventory, Some(&consumers))
 }
 
 #[test]

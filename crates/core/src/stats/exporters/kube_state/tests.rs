@@ -16,7 +16,7 @@ fn every_query_is_promql() {
         any_pod(60),
         custom_owners(60),
         owned_by("n", "Job", &["a.b"], 60),
-        first_start(&Pods::named("n", ["a.b-0"]), 60),
+        first_start(&Pods::by_name("n", ["a.b-0"]), 60),
     ]);
     queries.extend([
         owned("a.b", 60),
@@ -25,15 +25,15 @@ fn every_query_is_promql() {
     ]);
     queries.extend(
         [
-            OfStart::Created,
-            OfStart::Placed,
-            OfStart::Requested,
-            OfStart::Place,
-            OfStart::Owner,
+            StartQuery::Created,
+            StartQuery::Placed,
+            StartQuery::Requested,
+            StartQuery::Place,
+            StartQuery::Owner,
         ]
         .map(|what| starts(what, 604_800)),
     );
-    use About::*;
+    use PodQuery::*;
     for what in [
         PhasesEver,
         Phases,
