@@ -166,7 +166,7 @@ impl<'p> Candidate<'p> {
             .collect();
         // A gang, or a condition that is not compared here, makes a forecast unreliable.
         let beyond = self.plan.target.gang.is_some() || !self.beyond_nodes().is_empty();
-        answer.room_by = if beyond || room.has_rivals("", &open) {
+        answer.free_by = if beyond || room.has_rivals("", &open) {
             None
         } else {
             connection
@@ -280,7 +280,7 @@ fn judged(pod: &PodRules, wanted: &Amounts, pods: u64, nodes: &[Node], room: Opt
         groups: groups.into_values().collect(),
         domains: Vec::new(),
         victims: None,
-        room_by: None,
+        free_by: None,
         reasons: Vec::new(),
         not_evaluated: missing.into_iter().map(ToOwned::to_owned).collect(),
     }

@@ -46,7 +46,7 @@ pub(crate) async fn look<T>(
     tell_warnings(context, &past.prometheus);
     let unknown = |message: String| Error::new(ErrorName::NoHistory, message);
     // Without this check, missing data would look like an idle cluster.
-    if ledger.looks() == 0 {
+    if ledger.observed_slots() == 0 {
         let error = unknown(format!(
             "Prometheus at {} has no data about pods for that time",
             past.prometheus.server

@@ -38,7 +38,7 @@ pub(crate) async fn nodes(
         let seen = seen?;
         bar.inc(1);
         hours += 1;
-        without += u64::from(seen.looks() == 0);
+        without += u64::from(seen.observed_slots() == 0);
         ledger.add(&seen);
     }
     bar.finish_and_clear();

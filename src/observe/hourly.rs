@@ -102,7 +102,7 @@ impl RowQuery<'_> {
             }
             RowKind::Namespaces => {
                 let names: BTreeSet<&str> = ledger
-                    .tenures
+                    .allocations
                     .iter()
                     .map(|tenure| tenure.pod.0.as_str())
                     .collect();
@@ -131,7 +131,7 @@ impl RowQuery<'_> {
                         .get(&written)
                         .cloned()
                 };
-                let values: BTreeSet<String> = ledger.tenures.iter().filter_map(value).collect();
+                let values: BTreeSet<String> = ledger.allocations.iter().filter_map(value).collect();
                 let row = |found: &String| {
                     let own = ledger.group(|tenure| value(tenure).as_ref() == Some(found));
                     let sum = sum(ledger, usage, &own, false)?;
@@ -198,7 +198,7 @@ pub(crate) async fn of_cluster(
         }
         let (ledger, usage) = past.look(start, end, question.want()).await?;
         asked.set(asked.get() + 1);
-        silent.set(silent.get() + usize::from(ledger.looks() == 0));
+        silent.set(silent.get() + usize::from(ledger.observed_slots() == 0));
         let hour = Hour {
             cluster: &past.cluster,
             start: start.timestamp(),
@@ -208,7 +208,7 @@ pub(crate) async fn of_cluster(
         let rows = question.rows(&hour, &ledger, &usage);
         // Do not cache an hour without samples: the store may have been down and may still backfill
         // them. A response with warnings may be partial.
-        if let Some(key) = key.filter(|_| ledger.looks() > 0 && !past.prometheus.has_warned()) {
+        if let Some(key) = key.filter(|_| ledger.observed_slots() > 0 && !past.prometheus.has_warned()) {
             cache.put(&key, &rows);
         }
         bar.inc(1);

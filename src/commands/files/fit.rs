@@ -39,7 +39,7 @@ pub(crate) async fn run(args: &FitArgs, context: &Context) -> Result<ExitCode, E
             FitVerdict::NotNow if args.by.is_none() => {
                 let past = starts::forecast(context, &connection, fit.gpus(), &fit.possible(), 0.0)
                     .await?;
-                StartForecast::bounded(past, fit.room_by, context.now())
+                StartForecast::bounded(past, fit.free_by, context.now())
             }
             _ => None,
         };

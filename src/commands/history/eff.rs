@@ -160,7 +160,7 @@ impl Sums {
         usage: &Usage,
         is_meant: impl Fn(&Allocation) -> bool + Copy,
     ) {
-        let meant = || history.tenures.iter().filter(|tenure| is_meant(tenure));
+        let meant = || history.allocations.iter().filter(|tenure| is_meant(tenure));
         self.tops.extend(meant().map(|tenure| tenure.top.clone()));
         self.account.add(GpuHours::new(history, usage, is_meant));
         add_work(&mut self.works, history, usage, is_meant);
@@ -277,7 +277,7 @@ struct Wait {
 impl Wait {
     fn add(&mut self, ledger: &AllocationHistory, is_meant: impl Fn(&Allocation) -> bool) {
         let own: Vec<&Allocation> = ledger
-            .tenures
+            .allocations
             .iter()
             .filter(|tenure| is_meant(tenure))
             .collect();
@@ -299,7 +299,7 @@ fn spanned(
     is_meant: impl Fn(&Allocation) -> bool,
 ) -> Option<(i64, i64)> {
     let own: Vec<&Allocation> = ledger
-        .tenures
+        .allocations
         .iter()
         .filter(|tenure| is_meant(tenure))
         .collect();
@@ -309,8 +309,8 @@ fn spanned(
         return life;
     };
     let time =
-        |slot: usize| ledger.stretch.start + i64::try_from(slot).unwrap_or(i64::MAX) * ledger.slot;
-    let (from, to) = (time(*first), time(last + 1).min(ledger.stretch.end));
+        |slot: usize| ledger.span.start + i64::try_from(slot).unwrap_or(i64::MAX) * ledger.slot;
+    let (from, to) = (time(*first), time(last + 1).min(ledger.span.end));
     Some(life.map_or((from, to), |(begin, _)| (begin, to)))
 }
 

@@ -48,7 +48,7 @@ pub(crate) async fn latest(args: &Latest, context: &Context) -> Result<ExitCode,
     // A cluster that was created after the last full step has no data there, so try now as well.
     for time in [UnixSeconds(now.spans_of(STEP) * STEP), now] {
         let (ledger, usage) = past.look(time - STEP, time, want).await?;
-        if ledger.looks() > 0 {
+        if ledger.observed_slots() > 0 {
             let at = At {
                 cluster: &past.cluster,
                 time: time.timestamp(),

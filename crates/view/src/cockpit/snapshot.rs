@@ -215,7 +215,7 @@ fn line(
         namespace: one.top.namespace.clone(),
         kind: one.top.kind.clone(),
         name: one.top.name.clone(),
-        standing: one.standing,
+        standing: one.state,
         reason: one.trouble().or(one.top.resting).map(ToOwned::to_owned),
         held: one.gpus_held() + GpuCount(one.slices.values().sum()),
         requested: one.requested,

@@ -132,7 +132,7 @@ pub struct DeviceAt {
 pub fn nodes(then: &At<'_>) -> ListAt<NodeAt> {
     let held = then.held();
     let node = |name: &String| {
-        let total = then.ledger.of_nodes.get(name).copied().unwrap_or(0);
+        let total = then.ledger.node_capacities.get(name).copied().unwrap_or(0);
         let own: Option<Vec<usize>> = held.as_ref().map(|held| {
             held.iter()
                 .copied()
@@ -155,9 +155,9 @@ pub fn nodes(then: &At<'_>) -> ListAt<NodeAt> {
     };
     let names: BTreeSet<&String> = then
         .ledger
-        .of_nodes
+        .node_capacities
         .keys()
-        .chain(then.ledger.parts_of_nodes.keys())
+        .chain(then.ledger.node_part_capacities.keys())
         .collect();
     ListAt::new(then.time, names.into_iter().map(node).collect())
 }
@@ -165,7 +165,7 @@ pub fn nodes(then: &At<'_>) -> ListAt<NodeAt> {
 /// Counts the parts of a node's devices, in total and held.
 fn node_slices(then: &At<'_>, node: &str, held: Option<&[usize]>) -> BTreeMap<String, Count> {
     let own = held.map(|held| slices(&then.parts(held)));
-    let all = then.ledger.parts_of_nodes.get(node);
+    let all = then.ledger.node_part_capacities.get(node);
     let names: BTreeSet<&String> = all
         .into_iter()
         .flat_map(BTreeMap::keys)
@@ -196,7 +196,7 @@ pub fn jobs(then: &At<'_>) -> ListAt<JobAt> {
     let mut tops: BTreeMap<&TopOwner, Vec<usize>> = BTreeMap::new();
     for (index, tenure) in then
         .ledger
-        .tenures
+        .allocations
         .iter()
         .enumerate()
         .filter(|(_, tenure)| tenure.requested[slot])
@@ -247,7 +247,7 @@ pub fn jobs(then: &At<'_>) -> ListAt<JobAt> {
 /// Finds the holders of a device at that time; `None` when the node had no such device.
 pub fn device(then: &At<'_>, node: &str, index: u32) -> Option<DeviceAt> {
     let held = then.held()?;
-    let total = *then.ledger.of_nodes.get(node)?;
+    let total = *then.ledger.node_capacities.get(node)?;
     let place = then
         .usage
         .devices

@@ -127,7 +127,7 @@ fn workload(kind: &str, name: &str, standing: WorkloadState, held: u64) -> Workl
                 .filter(|_| standing == WorkloadState::Running),
             ..WorkPod::default()
         }]),
-        standing,
+        state: standing,
         requested: GpuCount(16),
         held: [("NVIDIA-A100-SXM4-80GB".to_owned(), held)]
             .into_iter()

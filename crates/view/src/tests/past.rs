@@ -135,7 +135,7 @@ fn an_hour_of_the_past() -> (AllocationHistory, Usage) {
     };
     let start = now().as_millisecond() - 3_600_000;
     let ledger = AllocationHistory {
-        stretch: TimeSpan {
+        span: TimeSpan {
             start,
             end: start + 3_600_000,
         },
@@ -143,10 +143,10 @@ fn an_hour_of_the_past() -> (AllocationHistory, Usage) {
         observed: vec![true; 60],
         capacity: Some(16),
         capacities: vec![Some(16); 60],
-        of_nodes: [("gpu-a-01".to_owned(), 8), ("gpu-a-02".to_owned(), 8)].into(),
+        node_capacities: [("gpu-a-01".to_owned(), 8), ("gpu-a-02".to_owned(), 8)].into(),
         part_capacities: BTreeMap::new(),
-        parts_of_nodes: BTreeMap::new(),
-        tenures: vec![
+        node_part_capacities: BTreeMap::new(),
+        allocations: vec![
             tenure("qwen2-7b-sft", "gpu-a-01", 4, true),
             tenure("llama3-70b-pretrain", "", 16, false),
         ],

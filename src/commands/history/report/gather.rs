@@ -71,7 +71,7 @@ impl<'a> Grouping<'a> {
     fn groups(&self, history: &AllocationHistory) -> BTreeMap<GroupValues, AllocationGroup> {
         let mut found: BTreeMap<GroupValues, AllocationGroup> = BTreeMap::new();
         for (index, allocation) in history
-            .tenures
+            .allocations
             .iter()
             .enumerate()
             .filter(|(_, allocation)| self.includes(allocation))
@@ -167,7 +167,7 @@ pub(super) async fn gather(
     let mut jobs = JobTimes::new(args.checkpoint.map_or(0.0, |span| span.as_secs_f64()));
     while let Some(found) = read.next().await {
         let (accounts, history) = found?;
-        gathered.add_hour(accounts, history.looks() != 0);
+        gathered.add_hour(accounts, history.observed_slots() != 0);
         jobs.add(&history, |allocation| {
             grouping
                 .includes(allocation)

@@ -94,12 +94,12 @@ impl ContainerComplaint {
     }
 
     /// Recognizes the error of `tar`.
-    pub fn from_tar_output(said: &str) -> Option<Self> {
+    pub fn from_tar_output(output: &str) -> Option<Self> {
         let missing = ["No such file", "can't open", "can't change"];
-        if missing.iter().any(|words| said.contains(words)) {
+        if missing.iter().any(|words| output.contains(words)) {
             return Some(Self::NoFile);
         }
-        said.contains("changed as we read it")
+        output.contains("changed as we read it")
             .then_some(Self::Changed)
     }
 }

@@ -65,14 +65,14 @@ impl ClusterCapacity {
 
     /// Whether other holders wait for devices that may come from one of these nodes. Only node
     /// selectors are checked.
-    pub fn has_rivals(&self, own: &str, nodes: &[&Node]) -> bool {
+    pub fn has_rivals(&self, waiting_holder: &str, nodes: &[&Node]) -> bool {
         let may_run = |pod: &WaitingPod, node: &Node| {
             pod.selector
                 .iter()
                 .all(|(key, value)| node.labels.get(key) == Some(value))
         };
         let rival = |pod: &WaitingPod| {
-            pod.devices > 0 && pod.holder != own && nodes.iter().any(|node| may_run(pod, node))
+            pod.devices > 0 && pod.holder != waiting_holder && nodes.iter().any(|node| may_run(pod, node))
         };
         self.waiting.iter().any(rival)
     }

@@ -23,11 +23,11 @@ pub struct Shortage {
 /// memory and disk, because devices are scarcer.
 pub fn shortage(requests: &Amounts, nodes: &BTreeMap<String, Amounts>) -> Option<Shortage> {
     let mut left: Vec<(&String, &Amounts)> = nodes.iter().collect();
-    let mut wanted: Vec<(&String, &i128)> =
+    let mut scarce: Vec<(&String, &i128)> =
         requests.iter().filter(|(_, amount)| **amount > 0).collect();
     // Extended resources have a `/` in their names. CPU, memory and disk do not.
-    wanted.sort_by_key(|(resource, _)| (!resource.contains('/'), *resource));
-    for (resource, amount) in wanted {
+    scarce.sort_by_key(|(resource, _)| (!resource.contains('/'), *resource));
+    for (resource, amount) in scarce {
         let has = |amounts: &Amounts| had(amounts, resource);
         // Of equal nodes the first by name wins, so that the answer is deterministic. `max_by_key`
         // prefers the last, therefore `rev`.
@@ -109,8 +109,8 @@ mod tests {
 
     #[test]
     fn the_resource_that_rules_out_the_last_node_is_told() {
-        let of = |list: &[(&str, i128)]| {
-            shortage(&amounts(list), &nodes()).map(|found| (found.resource, found.most, found.node))
+        let shortage_of = |list: &[(&str, i128)]| {
+            shortage(&amounts(list), &nodes()).map(|shortage| (shortage.resource, shortage.most, shortage.node))
         };
         assert_eq!(of(&[("nvidia.com/gpu", 8), ("cpu", 64)]), None);
         assert_eq!(

@@ -21,6 +21,6 @@ impl Count {
         self.used = self
             .used
             .zip(other.used)
-            .map(|(ours, theirs)| ours.saturating_add(theirs));
+            .map(|(a, b)| a.saturating_add(b));
     }
 }

@@ -90,14 +90,14 @@ impl DeviceClaims {
         if demands.is_empty() {
             return Self::None;
         }
-        let mut found: Vec<(DeviceDemand, BTreeMap<String, ClassCapacity>)> = Vec::new();
+        let mut compared: Vec<(DeviceDemand, BTreeMap<String, ClassCapacity>)> = Vec::new();
         for demand in demands {
             // Two demands that can be met by the same device compete for it. That needs an
             // assignment of devices to claims, not two independent counts.
             let meets_both = |device: &OfferedDevice| {
-                demand.is_met_by(device) && found.iter().any(|(other, _)| other.is_met_by(device))
+                demand.is_met_by(device) && compared.iter().any(|(other, _)| other.is_met_by(device))
             };
-            if found.iter().any(|(other, _)| other.class == demand.class)
+            if compared.iter().any(|(other, _)| other.class == demand.class)
                 || devices.iter().any(meets_both)
             {
                 return Self::NotEvaluated(format!(
@@ -105,8 +105,8 @@ impl DeviceClaims {
                     demand.class
                 ));
             }
-            match demand.rooms(devices) {
-                Some(rooms) => found.push((demand, rooms)),
+            match demand.capacities(devices) {
+                Some(capacities) => compared.push((demand, capacities)),
                 None => {
                     return Self::NotEvaluated(format!(
                         "devices of class {} (CEL, or devices that are shared)",
@@ -115,18 +115,18 @@ impl DeviceClaims {
                 }
             }
         }
-        Self::Compared(found)
+        Self::Compared(compared)
     }
 
     /// Adds the claims to the pod's requests, and the offered devices to the nodes.
-    pub fn add_to(&self, requests: &mut Amounts, nodes: &mut [Node], room: Option<&mut ClusterCapacity>) {
+    pub fn add_to(&self, requests: &mut Amounts, nodes: &mut [Node], capacity: Option<&mut ClusterCapacity>) {
         let Self::Compared(claims) = self else { return };
-        let mut free = room.map(|room| &mut room.free);
-        for (demand, rooms) in claims {
+        let mut free = capacity.map(|capacity| &mut capacity.free);
+        for (demand, capacities) in claims {
             let resource = format!("{CLASS_RESOURCE}{}", demand.class);
             requests.insert(resource.clone(), i128::from(demand.count) * 1000);
             for node in &mut *nodes {
-                let Some(offered) = rooms.get(&node.name) else {
+                let Some(offered) = capacities.get(&node.name) else {
                     continue;
                 };
                 // `allocatable` includes held devices, because it decides whether the pod could
@@ -145,8 +145,8 @@ impl DeviceClaims {
         let Self::Compared(claims) = self else {
             return None;
         };
-        let (_, rooms) = claims.iter().find(|(demand, _)| demand.class == class)?;
-        Some(rooms.get(node).cloned().unwrap_or_default())
+        let (_, capacities) = claims.iter().find(|(demand, _)| demand.class == class)?;
+        Some(capacities.get(node).cloned().unwrap_or_default())
     }
 }
 
@@ -159,14 +159,14 @@ impl DeviceDemand {
 
     /// The devices of each node; `None` when a selector cannot be evaluated or a device is not
     /// countable.
-    fn rooms(&self, devices: &[OfferedDevice]) -> Option<BTreeMap<String, ClassCapacity>> {
+    fn capacities(&self, devices: &[OfferedDevice]) -> Option<BTreeMap<String, ClassCapacity>> {
         let terms: Vec<Term> = self
             .selectors
             .iter()
             .map(|text| terms(text))
             .collect::<Option<Vec<_>>>()?
             .concat();
-        let mut rooms: BTreeMap<String, ClassCapacity> = BTreeMap::new();
+        let mut by_node: BTreeMap<String, ClassCapacity> = BTreeMap::new();
         for device in devices {
             if !meets(&terms, device)? {
                 continue;
@@ -174,27 +174,27 @@ impl DeviceDemand {
             if !device.is_countable {
                 return None;
             }
-            let room = rooms.entry(device.node.clone()).or_default();
-            room.all += 1;
+            let capacity = by_node.entry(device.node.clone()).or_default();
+            capacity.all += 1;
             if device.is_held {
                 continue;
             }
             match device.taints.iter().find(|taint| self.keeps_off(taint)) {
-                None => room.free += 1,
+                None => capacity.free += 1,
                 Some(taint) => {
-                    room.tainted += 1;
-                    room.taint.get_or_insert_with(|| taint.key.clone());
+                    capacity.tainted += 1;
+                    capacity.taint.get_or_insert_with(|| taint.key.clone());
                 }
             }
         }
-        Some(rooms)
+        Some(by_node)
     }
 
     fn keeps_off(&self, taint: &Taint) -> bool {
-        let tolerates = |one: &DeviceToleration| {
-            (one.key.is_empty() || one.key == taint.key)
-                && (one.effect.is_empty() || one.effect == taint.effect)
-                && one
+        let tolerates = |toleration: &DeviceToleration| {
+            (toleration.key.is_empty() || toleration.key == taint.key)
+                && (toleration.effect.is_empty() || toleration.effect == taint.effect)
+                && toleration
                     .value
                     .as_ref()
                     .is_none_or(|value| *value == taint.value.clone().unwrap_or_default())
@@ -248,17 +248,17 @@ fn terms(expression: &str) -> Option<Vec<Term>> {
     let bare = |text: &str| text[1..text.len() - 1].to_owned();
     let term = |part: &str| {
         let part = part.trim();
-        if let Some(found) = DRIVER.captures(part) {
-            return Some(Term::Driver(bare(&found[1])));
+        if let Some(captures) = DRIVER.captures(part) {
+            return Some(Term::Driver(bare(&captures[1])));
         }
-        let found = ATTRIBUTE.captures(part)?;
-        let values = found.get(3).or_else(|| found.get(4))?.as_str();
+        let captures = ATTRIBUTE.captures(part)?;
+        let values = captures.get(3).or_else(|| captures.get(4))?.as_str();
         let values = VALUE
             .find_iter(values)
             .map(|value| bare(value.as_str()))
             .collect();
         Some(Term::Attribute(
-            format!("{}/{}", bare(&found[1]), &found[2]),
+            format!("{}/{}", bare(&captures[1]), &captures[2]),
             values,
         ))
     };
@@ -308,16 +308,16 @@ mod tests {
             device("a", "mig", false, None),
             device("b", "gpu", false, None),
         ];
-        let found = DeviceClaims::compared(vec![demand(WHOLE)], &devices);
+        let claims = DeviceClaims::compared(vec![demand(WHOLE)], &devices);
         let on_a = ClassCapacity {
             free: 1,
             tainted: 1,
             taint: Some("example.com/broken".to_owned()),
             all: 3,
         };
-        assert_eq!(found.on_node("gpu.nvidia.com", "a"), Some(on_a));
+        assert_eq!(claims.on_node("gpu.nvidia.com", "a"), Some(on_a));
         assert_eq!(
-            found.on_node("gpu.nvidia.com", "c"),
+            claims.on_node("gpu.nvidia.com", "c"),
             Some(ClassCapacity::default())
         );
         let toleration = DeviceToleration {
@@ -328,8 +328,8 @@ mod tests {
             tolerations: vec![toleration],
             ..demand(WHOLE)
         };
-        let found = DeviceClaims::compared(vec![tolerant], &devices);
-        assert_eq!(found.on_node("gpu.nvidia.com", "a").unwrap().free, 2);
+        let claims = DeviceClaims::compared(vec![tolerant], &devices);
+        assert_eq!(claims.on_node("gpu.nvidia.com", "a").unwrap().free, 2);
     }
 
     #[test]
@@ -343,13 +343,13 @@ mod tests {
         ] {
             assert_eq!(terms(expression), None, "{expression}");
         }
-        let named =
+        let selector =
             r#"device.attributes["gpu.nvidia.com"].productName in ["NVIDIA H100", "NVIDIA H200"]"#;
         let products = ["NVIDIA H100", "NVIDIA H200"]
             .map(ToOwned::to_owned)
             .to_vec();
         assert_eq!(
-            terms(named),
+            terms(selector),
             Some(vec![Term::Attribute(
                 "gpu.nvidia.com/productName".to_owned(),
                 products
@@ -361,16 +361,16 @@ mod tests {
             "devices of class gpu.nvidia.com (CEL, or devices that are shared)".to_owned(),
         );
         assert_eq!(
-            DeviceClaims::compared(vec![demand(named)], &devices),
+            DeviceClaims::compared(vec![demand(selector)], &devices),
             not_evaluated
         );
         let other = demand(
             "device.driver == 'nic.example.com' && device.attributes['nic.example.com'].speed == 'fast'",
         );
-        let DeviceClaims::Compared(found) = DeviceClaims::compared(vec![other], &devices) else {
+        let DeviceClaims::Compared(compared) = DeviceClaims::compared(vec![other], &devices) else {
             panic!("it is compared")
         };
-        assert!(found[0].1.is_empty());
+        assert!(compared[0].1.is_empty());
     }
 
     #[test]
@@ -387,14 +387,14 @@ mod tests {
                 ..Node::default()
             }],
         );
-        let mut room = ClusterCapacity {
+        let mut capacity = ClusterCapacity {
             free: BTreeMap::from([("a".to_owned(), Amounts::new())]),
             ..ClusterCapacity::default()
         };
-        claims.add_to(&mut requests, &mut nodes, Some(&mut room));
+        claims.add_to(&mut requests, &mut nodes, Some(&mut capacity));
         let resource = "deviceclass.resource.kubernetes.io/gpu.nvidia.com".to_owned();
         assert_eq!(requests, Amounts::from([(resource.clone(), 2000)]));
-        assert_eq!(room.free["a"], Amounts::from([(resource.clone(), 1000)]));
+        assert_eq!(capacity.free["a"], Amounts::from([(resource.clone(), 1000)]));
         assert_eq!(nodes[0].most(), Amounts::from([(resource, 2000)]));
     }
 }

@@ -181,7 +181,7 @@ impl<'h> HostTally<'h> {
         // pods.
         let count = Count {
             total: 1,
-            used: device.known.then_some(taken),
+            used: device.claims_readable.then_some(taken),
         };
         match &device.profile {
             None => {

@@ -23,14 +23,14 @@ pub struct StartForecast {
 
 impl StartForecast {
     /// Caps the quantiles at the time when deadlines free enough capacity.
-    pub fn bounded(past: Option<Self>, room_by: Option<Timestamp>, now: Timestamp) -> Option<Self> {
-        let Some(latest) = room_by.map(|at| at.duration_since(now).as_secs_f64().max(0.0)) else {
+    pub fn bounded(past: Option<Self>, free_by: Option<Timestamp>, now: Timestamp) -> Option<Self> {
+        let Some(latest) = free_by.map(|time| time.duration_since(now).as_secs_f64().max(0.0)) else {
             return past;
         };
         let past = past.unwrap_or_default();
         let quantiles = past
             .quantiles
-            .map(|(low, half, most)| (low.min(latest), half.min(latest), most.min(latest)));
+            .map(|(low, half, high)| (low.min(latest), half.min(latest), high.min(latest)));
         Some(Self {
             quantiles,
             latest: Some(latest),
@@ -41,16 +41,16 @@ impl StartForecast {
 
 /// The latest time at which this number of pods fits on these nodes. `ends` contains the deadline
 /// of each holder that has one.
-pub fn room_by(
+pub fn free_by(
     requests: &Amounts,
     pods: u64,
     nodes: &BTreeMap<String, NodeLoad>,
     ends: &BTreeMap<String, Timestamp>,
 ) -> Option<Timestamp> {
     // Capacity is only freed when a holder ends, so no other time can be the first one.
-    let moments: BTreeSet<Timestamp> = ends.values().copied().collect();
-    moments.into_iter().find(|at| {
-        let has_ended = |holder: &String| ends.get(holder).is_some_and(|end| end <= at);
+    let end_times: BTreeSet<Timestamp> = ends.values().copied().collect();
+    end_times.into_iter().find(|time| {
+        let has_ended = |holder: &String| ends.get(holder).is_some_and(|end| end <= time);
         let left = |(free, placed): &NodeLoad| {
             let mut free = free.clone();
             placed
@@ -100,7 +100,7 @@ mod tests {
             ),
         ]);
         let ends = BTreeMap::from([("n/x".to_owned(), at(10)), ("n/z".to_owned(), at(30))]);
-        let by = |wanted, pods| room_by(&gpus(wanted), pods, &nodes, &ends);
+        let free_at = |gpus_per_pod, pods| free_by(&gpus(gpus_per_pod), pods, &nodes, &ends);
         // At minute 10: six free on a and four on b. At minute 30: six and eight.
         assert_eq!(
             [by(6, 1), by(3, 3), by(8, 1), by(6, 2), by(4, 4)],

@@ -164,7 +164,7 @@ impl GpuType {
     pub fn matches(&self, other: &Self) -> bool {
         self.model == other.model
             && match (self.gigabytes, other.gigabytes) {
-                (Some(ours), Some(theirs)) => ours == theirs,
+                (Some(a), Some(b)) => a == b,
                 _ => true,
             }
     }
@@ -173,7 +173,7 @@ impl GpuType {
     pub fn known_labels(&self) -> BTreeMap<&'static str, BTreeSet<String>> {
         let mut labels: BTreeMap<&'static str, BTreeSet<String>> = BTreeMap::new();
         for (label, value) in PRODUCTS {
-            if Self::parse(value).is_some_and(|known| known.matches(self)) {
+            if Self::parse(value).is_some_and(|parsed| parsed.matches(self)) {
                 labels.entry(label).or_default().insert(value.to_owned());
             }
         }

@@ -317,12 +317,12 @@ mod tests {
             .taints
             .push(taint("nvidia.com/gpu-unhealthy"));
         assert_eq!(word(condemned), "faulty nvidia.com/gpu-unhealthy");
-        let mut named = well();
-        named
+        let mut default_reason = well();
+        default_reason
             .node
             .taints
             .push(taint("example.com/default-gpu-pool"));
-        assert_eq!(word(named), "active", "`default` is no fault");
+        assert_eq!(word(default_reason), "active", "`default` is no fault");
         assert_eq!(
             word(with(vec![condition("GPUHealthy", "False")])),
             "faulty not GPUHealthy"

@@ -123,9 +123,9 @@ impl Part {
     }
 
     /// The share of each pod when several pods claim the same device or instance.
-    pub(crate) fn shared_by(pods: usize, of: Option<Self>) -> Self {
-        let whole = of.map_or(Some(1.0), |part| part.fraction);
-        let fraction = whole.map(|whole| whole / pods.max(1) as f64);
+    pub(crate) fn shared_by(pods: usize, shared: Option<Self>) -> Self {
+        let fraction_of_one = shared.map_or(Some(1.0), |part| part.fraction);
+        let fraction = fraction_of_one.map(|fraction_of_one| fraction_of_one / pods.max(1) as f64);
         Self {
             name: "gpu.shared".to_owned(),
             fraction,
@@ -138,7 +138,7 @@ impl Part {
     /// Sets the fraction of a pod that requests MiB, or percent, of the device's memory. A pod that
     /// requests neither may use all of it.
     pub(crate) fn with_memory(self, mebibytes: Option<f64>, percent: Option<f64>) -> Self {
-        let Some(all) = self.device_memory.filter(|all| *all > 0.0) else {
+        let Some(total) = self.device_memory.filter(|total| *total > 0.0) else {
             return Self {
                 fraction: self
                     .fraction
@@ -147,7 +147,7 @@ impl Part {
             };
         };
         let of_memory = mebibytes
-            .map(|wanted| wanted / all)
+            .map(|requested| requested / total)
             .or(percent.map(|percent| percent / 100.0));
         Self {
             fraction: Some(of_memory.unwrap_or(1.0).min(1.0)),
@@ -171,7 +171,7 @@ fn mig_fraction(profile: &str, product: Option<&GpuType>) -> Option<f64> {
         .split('.')
         .filter(|word| word.ends_with('g') || word.ends_with("gb"))
         .collect();
-    let all = match product.map(ToString::to_string) {
+    let total = match product.map(ToString::to_string) {
         Some(product) if product.starts_with("a30") || product.contains("pro-") => 4.0,
         Some(_) => 7.0,
         None => match sizes.as_slice() {
@@ -182,7 +182,7 @@ fn mig_fraction(profile: &str, product: Option<&GpuType>) -> Option<f64> {
             _ => 7.0,
         },
     };
-    (count <= all).then_some(count / all)
+    (count <= total).then_some(count / total)
 }
 
 /// The fraction of a device that one partition of a compute mode has. `cpx` partitions are single
@@ -260,7 +260,7 @@ mod tests {
 
     #[test]
     fn instances_are_so_many_of_their_products_slices() {
-        let of = |product: &str| node(&[("nvidia.com/gpu.product", product)], &[]);
+        let node_of = |product: &str| node(&[("nvidia.com/gpu.product", product)], &[]);
         assert_eq!(
             fraction(&of("NVIDIA-A100-SXM4-80GB"), "nvidia.com/mig-3g.40gb"),
             Some(3.0 / 7.0)
@@ -306,14 +306,14 @@ mod tests {
             ),
             None
         );
-        for whole in ["nvidia_com_gpu", "amd_com_gpu", "cpu"] {
-            assert_eq!(Part::from_label(whole), None);
+        for resource in ["nvidia_com_gpu", "amd_com_gpu", "cpu"] {
+            assert_eq!(Part::from_label(resource), None);
         }
     }
 
     #[test]
     fn partitions_are_so_many_dies() {
-        let of = |product: &str| node(&[("amd.com/gpu.product-name", product)], &[]);
+        let node_of = |product: &str| node(&[("amd.com/gpu.product-name", product)], &[]);
         assert_eq!(
             fraction(&of("AMD_Instinct_MI300X_OAM"), "amd.com/cpx_nps4"),
             Some(0.125)

@@ -102,21 +102,21 @@ impl PoolDefinition {
         jobs: usize,
     ) -> Option<PoolRefusal> {
         let pool = &self.name;
-        if let Some(most) = self
+        if let Some(limit) = self
             .max_gpu_per_job
-            .filter(|most| gpus > GpuCount(u64::from(*most)))
+            .filter(|limit| gpus > GpuCount(u64::from(*limit)))
         {
             let message = format!(
-                "the job requests {gpus} GPUs in total; pool `{pool}` allows {most} per job"
+                "the job requests {gpus} GPUs in total; pool `{pool}` allows {limit} per job"
             );
             return Some(PoolRefusal {
                 name: "PoolQuotaExceeded",
                 message,
-                hint: format!("request {most} or fewer, or choose another pool"),
+                hint: format!("request {limit} or fewer, or choose another pool"),
             });
         }
-        if let Some(most) = self.max_jobs.filter(|most| jobs >= *most as usize) {
-            let message = format!("pool `{pool}` has {jobs} jobs and allows {most}");
+        if let Some(limit) = self.max_jobs.filter(|limit| jobs >= *limit as usize) {
+            let message = format!("pool `{pool}` has {jobs} jobs and allows {limit}");
             let hint = format!("wait for one to end: gpuctl get jobs --pool {pool}");
             return Some(PoolRefusal {
                 name: "PoolQuotaExceeded",
@@ -133,12 +133,12 @@ impl PoolDefinition {
         })
     }
 
-    /// Reverts the definition to `before`. Nodes that are not in `wanted` keep their current
+    /// Reverts the definition to `before`. Nodes that are not in `attempted` keep their current
     /// labels.
     #[must_use]
-    pub fn changed_back(&self, wanted: &Self, before: &Self) -> Self {
+    pub fn changed_back(&self, attempted: &Self, before: &Self) -> Self {
         let mut labels = self.labels.clone();
-        for node in wanted.labels.keys() {
+        for node in attempted.labels.keys() {
             match before.labels.get(node) {
                 Some(notes) => labels.insert(node.clone(), notes.clone()),
                 None => labels.remove(node),
@@ -150,23 +150,23 @@ impl PoolDefinition {
         }
     }
 
-    /// Changes the definition to `wanted`. Nodes that are only in the current definition stay in
+    /// Changes the definition to `target`. Nodes that are only in the current definition stay in
     /// it.
     #[must_use]
-    pub fn changed_to(&self, wanted: &Self) -> Self {
+    pub fn changed_to(&self, target: &Self) -> Self {
         let mut labels = self.labels.clone();
-        for (node, set) in &wanted.labels {
+        for (node, set) in &target.labels {
             labels.entry(node.clone()).or_default().extend(set.clone());
         }
         Self {
             labels,
-            ..wanted.clone()
+            ..target.clone()
         }
     }
 
     /// True when the pool accepts jobs with this GPU type.
     pub fn allows(&self, kind: &GpuType) -> bool {
-        self.gpu_types.is_empty() || self.gpu_types.iter().any(|own| own.matches(kind))
+        self.gpu_types.is_empty() || self.gpu_types.iter().any(|allowed| allowed.matches(kind))
     }
 
     /// The names of the allowed types.
@@ -198,14 +198,14 @@ mod tests {
             labels: [(POOL_LABEL.to_owned(), pool.to_owned())].into(),
             ..Node::default()
         };
-        let found = leaving("p", &node("p"), &notes);
+        let leaving = leaving("p", &node("p"), &notes);
         assert_eq!(
-            found.restored.keys().collect::<Vec<_>>(),
+            leaving.restored.keys().collect::<Vec<_>>(),
             ["gpuctl/pool", TYPE_LABELS[0]]
         );
-        assert_eq!(found.restored["gpuctl/pool"].before, None);
+        assert_eq!(leaving.restored["gpuctl/pool"].before, None);
         assert_eq!(
-            found.foreign,
+            leaving.foreign,
             [
                 "kubernetes.io/hostname",
                 "nvidia.com/gpu.product",
@@ -213,8 +213,8 @@ mod tests {
             ]
         );
         // A node of another pool keeps its type label and the other pool's label.
-        let other = leaving("p", &node("q"), &notes);
-        assert_eq!(other.restored.keys().collect::<Vec<_>>(), ["gpuctl/pool"]);
+        let other_node = leaving("p", &node("q"), &notes);
+        assert_eq!(other_node.restored.keys().collect::<Vec<_>>(), ["gpuctl/pool"]);
         let stolen: Notes = [("gpuctl/pool".to_owned(), note("q", None))].into();
         assert_eq!(
             leaving("p", &node("q"), &stolen),

@@ -47,7 +47,7 @@ impl Reading {
     pub(crate) fn is_held_by(&self, namespace: &str, pod: &str) -> bool {
         self.holders
             .iter()
-            .any(|(ours, name)| ours == namespace && name == pod)
+            .any(|(held_in, name)| held_in == namespace && name == pod)
     }
 
     /// The name of the device on its node.

@@ -14,7 +14,7 @@ pub(crate) fn state(job: &Job) -> State {
     let pods: Vec<&Pod> = job.pods.iter().filter(|pod| !pod.ended()).collect();
     let ready = pods.iter().filter(|pod| job.serves_with(pod)).count();
     let ready = u32::try_from(ready).unwrap_or(u32::MAX);
-    let (status, told) = if job.deleting {
+    let (status, why) = if job.deleting {
         (Status::Terminating, None)
     } else if job.suspended {
         (Status::Paused, None)
@@ -28,11 +28,11 @@ pub(crate) fn state(job: &Job) -> State {
                 .or_else(|| rollout(job, &pods)),
         )
     } else if ready > 0 {
-        let told = trouble(job, &pods).map(|why| degraded(job, ready, why));
+        let why = trouble(job, &pods).map(|why| degraded(job, ready, why));
         (
             Status::Running,
             Some(
-                told.or_else(|| rollout(job, &pods))
+                why.or_else(|| rollout(job, &pods))
                     .unwrap_or_else(|| beginning(job, &pods)),
             ),
         )
@@ -44,7 +44,7 @@ pub(crate) fn state(job: &Job) -> State {
             Some(trouble(job, &pods).unwrap_or_else(|| beginning(job, &pods))),
         )
     };
-    let (reason, message) = told.unzip();
+    let (reason, message) = why.unzip();
     let message = message.filter(|message| !message.is_empty());
     State {
         status,
@@ -58,14 +58,14 @@ pub(crate) fn state(job: &Job) -> State {
 
 /// Describes a service with some ready pods and a reason why others are not.
 fn degraded(job: &Job, ready: u32, (reason, message): StateReason) -> StateReason {
-    let what = if message.is_empty() {
+    let detail = if message.is_empty() {
         reason
     } else {
         format!("{reason}: {message}")
     };
     why(
         "Degraded",
-        format!("{ready} of {} pods are ready; {what}", job.pods_wanted),
+        format!("{ready} of {} pods are ready; {detail}", job.pods_wanted),
     )
 }
 
@@ -116,7 +116,7 @@ fn trouble(job: &Job, pods: &[&Pod]) -> Option<StateReason> {
         return Some(why(create_failure_reason(message), message));
     }
     let unhealthy = |pod: &&&Pod| {
-        !pod.ready && pod.phase == PodPhase::Running && pod.containers.iter().all(|one| one.started)
+        !pod.ready && pod.phase == PodPhase::Running && pod.containers.iter().all(|container| container.started)
     };
     let pod = present
         .iter()
@@ -137,8 +137,8 @@ fn crashing(job: &Job, pod: &Pod) -> Option<StateReason> {
         // A container that starts again after a crash is not just starting. If it has passed its
         // startup probe and fails the next probe, it is unhealthy, whatever ended it before.
         let loads = !(job.checked && container.started);
-        let again = container.running && container.last_ended.is_some() && !pod.ready && loads;
-        waits || again || container.terminated.is_some()
+        let is_reloading = container.running && container.last_ended.is_some() && !pod.ready && loads;
+        waits || is_reloading || container.terminated.is_some()
     };
     let container = pod.containers.iter().find(ends)?;
     let restarts = match container.restarts {

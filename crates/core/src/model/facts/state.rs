@@ -96,15 +96,15 @@ pub(crate) fn pod_failure(pod: &Pod) -> Option<StateReason> {
         .containers
         .iter()
         .find_map(|container| container.terminated.as_ref().filter(|end| end.code != 0));
-    let told = pod.message.as_deref().map_or(String::new(), |message| {
+    let detail = pod.message.as_deref().map_or(String::new(), |message| {
         format!(": {}", message.trim_end_matches(['.', ' ']))
     });
-    let told_by_supervisor = ended.and_then(|end| {
+    let from_supervisor = ended.and_then(|end| {
         end.message
             .strip_prefix(TERMINATION_PREFIX)?
             .split_once(": ")
     });
-    if let Some((reason, message)) = told_by_supervisor {
+    if let Some((reason, message)) = from_supervisor {
         return Some(why(reason, message));
     }
     Some(match (&pod.reason, ended) {
@@ -118,9 +118,9 @@ pub(crate) fn pod_failure(pod: &Pod) -> Option<StateReason> {
         }
         // Not every eviction by the kubelet sets a DisruptionTarget condition.
         (Some(reason), _) if reason == "Evicted" => {
-            why(reason, format!("{name} was evicted by its node{told}"))
+            why(reason, format!("{name} was evicted by its node{detail}"))
         }
-        (Some(reason), _) => why(reason, format!("{name} failed{told}")),
+        (Some(reason), _) => why(reason, format!("{name} failed{detail}")),
         (None, Some(end)) => why(
             &end.reason,
             format!("{name} ended with exit code {}", end.code),
@@ -218,20 +218,20 @@ pub fn cannot_start(job: &Job, counts: impl Fn(&Pod) -> bool) -> Option<StateRea
         let end = ends.find(|end| end.never_started())?;
         Some((end.reason.clone(), not_started(&pod_name(pod), end)))
     };
-    if let Some(found) = pods.iter().find_map(refused) {
-        return Some(found);
+    if let Some(failure) = pods.iter().find_map(refused) {
+        return Some(failure);
     }
-    let mut found = pods
+    let mut stuck_pods = pods
         .into_iter()
         .filter(|pod| !pod.ended())
         .filter_map(|pod| Some((pod, stuck(pod)?)));
     let (pod, (reason, message)) =
-        found.find(|(_, (reason, _))| LASTING.contains(&reason.as_str()))?;
+        stuck_pods.find(|(_, (reason, _))| LASTING.contains(&reason.as_str()))?;
     let last = pod
         .containers
         .iter()
         .find_map(|container| container.last_ended.as_ref());
-    let told = match last {
+    let message = match last {
         Some(end) if reason == "CrashLoopBackOff" => {
             format!(
                 "{} keeps exiting with exit code {}",
@@ -242,7 +242,7 @@ pub fn cannot_start(job: &Job, counts: impl Fn(&Pod) -> bool) -> Option<StateRea
         _ if message.is_empty() => format!("{} cannot start", pod_name(pod)),
         _ => format!("{} cannot start: {message}", pod_name(pod)),
     };
-    Some((reason, told))
+    Some((reason, message))
 }
 
 /// Classifies the API server's rejection of a pod as one word.

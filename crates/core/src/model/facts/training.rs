@@ -74,7 +74,7 @@ fn failure(job: &Job, condition: StateReason) -> StateReason {
     let mut earlier: Vec<&Pod> = job
         .pods
         .iter()
-        .filter(|pod| !present.iter().any(|other| other.name == pod.name))
+        .filter(|pod| !present.iter().any(|existing| existing.name == pod.name))
         .collect();
     earlier.sort_by(|a, b| (b.created_at, &b.name).cmp(&(a.created_at, &a.name)));
     // Within one attempt, the rank that ended first is the likely cause. Its peers fail because it
@@ -88,11 +88,11 @@ fn failure(job: &Job, condition: StateReason) -> StateReason {
         .collect();
     // Peers that end within the same second only report `Error`, so a rank with a specific reason
     // takes precedence.
-    let told = ended
+    let specific = ended
         .iter()
         .find(|(reason, _)| reason != "Error")
         .or_else(|| ended.first());
-    told.cloned().unwrap_or(condition)
+    specific.cloned().unwrap_or(condition)
 }
 
 /// Explains why a job that should run does not, from the first pod with a known reason.
@@ -144,8 +144,8 @@ fn waiting(job: &Job, pods: &[&Pod]) -> StateReason {
         None if pods.iter().any(|pod| pod.deleting) => {
             why("Restarting", "a pod is ending and will be replaced")
         }
-        None if let Some(told) = pods.iter().find_map(|pod| restarted(pod)) => {
-            why("Restarting", told)
+        None if let Some(restarting) = pods.iter().find_map(|pod| restarted(pod)) => {
+            why("Restarting", restarting)
         }
         None if pods.is_empty() => why("Creating", ""),
         None if bound.len() < pods.len() => why("Scheduling", ""),
@@ -175,7 +175,7 @@ fn restarted(pod: &Pod) -> Option<String> {
     let (restarts, code) = pod
         .containers
         .iter()
-        .filter(|one| one.restarts > 0)
+        .filter(|failed| failed.restarts > 0)
         .filter_map(ended)
         .find(|(_, code)| *code != 0)?;
     Some(format!(

@@ -65,14 +65,14 @@ impl PodSums {
     }
 
     pub fn add(&mut self, pod: &WorkPod) {
-        let one = Self {
+        let sums = Self {
             works: pod.phase == PodPhase::Running && pod.trouble.is_none(),
             trouble: pod.trouble.clone().filter(|_| !pod.ended()),
             started_at: pod.started_at,
             ended_at: pod.ended_at,
             ..Self::default()
         };
-        self.merge(&one);
+        self.merge(&sums);
         self.phases[pod.phase as usize] = true;
     }
 
@@ -80,7 +80,7 @@ impl PodSums {
         self.phases
             .iter_mut()
             .zip(other.phases)
-            .for_each(|(ours, theirs)| *ours |= theirs);
+            .for_each(|(mine, new)| *mine |= new);
         self.works |= other.works;
         self.trouble = self.trouble.take().or_else(|| other.trouble.clone());
         self.started_at = self.started_at.into_iter().chain(other.started_at).min();

@@ -68,7 +68,7 @@ pub struct Workload {
     pub pods: Vec<Rc<WorkPod>>,
     /// Sums over all its pods.
     pub sums: PodSums,
-    pub standing: WorkloadState,
+    pub state: WorkloadState,
     /// Devices requested by its pods that have not terminated, or by its template if it has none.
     pub requested: GpuCount,
     /// Whole devices that it holds, by the product label of their nodes.
@@ -99,12 +99,12 @@ impl Workload {
 
     /// When it ended; `None` while it runs, or if no end was recorded.
     pub fn ended_at(&self) -> Option<Timestamp> {
-        matches!(self.standing, WorkloadState::Completed | WorkloadState::Failed)
+        matches!(self.state, WorkloadState::Completed | WorkloadState::Failed)
             .then(|| self.top.ended_at.or(self.sums.ended_at))
             .flatten()
     }
 
     pub fn has_ended(&self) -> bool {
-        matches!(self.standing, WorkloadState::Completed | WorkloadState::Failed)
+        matches!(self.state, WorkloadState::Completed | WorkloadState::Failed)
     }
 }

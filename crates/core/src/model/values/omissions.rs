@@ -42,12 +42,12 @@ thread_local! {
 /// Records that `name` is omitted. A repeated name counts once.
 pub fn note(why: Omission, name: impl Into<String>) {
     COLLECTED.with_borrow_mut(|collected| {
-        let one = (why, name.into());
-        if collected.told.contains(&one) || collected.pending.contains(&one) {
+        let omission = (why, name.into());
+        if collected.told.contains(&omission) || collected.pending.contains(&omission) {
             return;
         }
         if collected.pending.len() + collected.told.len() < MOST {
-            collected.pending.insert(one);
+            collected.pending.insert(omission);
         } else if !collected.told_unnamed.contains(&why) {
             *collected.unnamed.entry(why).or_default() += 1;
         }
@@ -83,10 +83,10 @@ pub fn messages() -> Vec<String> {
         .collect()
 }
 
-fn message(why: Omission, all: &BTreeSet<(Omission, String)>, unnamed: usize) -> String {
-    let names: Vec<&str> = all
+fn message(why: Omission, named: &BTreeSet<(Omission, String)>, unnamed: usize) -> String {
+    let names: Vec<&str> = named
         .iter()
-        .filter(|(own, _)| *own == why)
+        .filter(|(kind, _)| *kind == why)
         .map(|(_, name)| name.as_str())
         .collect();
     let count = names.len() + unnamed;

@@ -59,9 +59,9 @@ pub struct Budget {
 impl Budget {
     /// Explains why the budget is invalid, if it is.
     pub fn problem(&self) -> Option<&'static str> {
-        let all = || self.groups.values().chain(&self.default).chain(&self.total);
-        let amounts = || all().flat_map(|one| [one.gpu_hours, one.cost]).flatten();
-        if all().any(|one| one.gpu_hours.is_none() && one.cost.is_none()) {
+        let allowances = || self.groups.values().chain(&self.default).chain(&self.total);
+        let amounts = || all().flat_map(|allowance| [allowance.gpu_hours, allowance.cost]).flatten();
+        if all().any(|allowance| allowance.gpu_hours.is_none() && allowance.cost.is_none()) {
             return Some("a budget needs gpu_hours, cost or both");
         }
         (!amounts().all(|amount| amount.is_finite() && amount >= 0.0))
@@ -80,7 +80,7 @@ impl Budget {
             .values()
             .chain(&self.default)
             .chain(&self.total)
-            .any(|one| one.cost.is_some())
+            .any(|allowance| allowance.cost.is_some())
     }
 }
 

@@ -179,12 +179,12 @@ mod tests {
 
     #[test]
     fn counts_saturate() {
-        let most = GpuCount(u64::MAX);
-        let mut sum = most;
+        let max = GpuCount(u64::MAX);
+        let mut sum = max;
         sum += GpuCount(3);
         assert_eq!(
-            [sum, most + most, most * 2, [most, most].into_iter().sum()],
-            [most; 4]
+            [sum, max + max, max * 2, [max, max].into_iter().sum()],
+            [max; 4]
         );
     }
 

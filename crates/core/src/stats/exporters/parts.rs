@@ -19,7 +19,7 @@ pub enum ResourceUnit {
 /// Slices that nodes offer, by node and by resource in kube-state-metrics' form.
 #[derive(Clone, Debug, Default)]
 pub struct NodeParts {
-    of_nodes: BTreeMap<(String, String), Part>,
+    by_resource: BTreeMap<(String, String), Part>,
     claimable: BTreeMap<String, ClaimableNow>,
 }
 
@@ -68,7 +68,7 @@ impl NodeParts {
             for resource in resources() {
                 if let Some(part) = Part::for_resource(&details.node, &details.capacity, resource) {
                     parts
-                        .of_nodes
+                        .by_resource
                         .insert((details.node.name.clone(), clean(resource)), part);
                 }
             }
@@ -108,12 +108,12 @@ impl NodeParts {
             let key = (name.to_owned(), clean(WHOLE[0]));
             match Part::for_resource(&node, &BTreeMap::new(), WHOLE[0]) {
                 Some(part) => {
-                    self.of_nodes.insert(key, part);
+                    self.by_resource.insert(key, part);
                 }
                 // Sharing by memory is recorded in an annotation, so these labels cannot rule it
                 // out.
-                None if self.of_nodes.get(&key).is_some_and(|part| !part.by_memory) => {
-                    self.of_nodes.remove(&key);
+                None if self.by_resource.get(&key).is_some_and(|part| !part.by_memory) => {
+                    self.by_resource.remove(&key);
                 }
                 None => {}
             }
@@ -124,7 +124,7 @@ impl NodeParts {
     /// Determines the kind of a resource's unit on a node; `None` if it is not a device. `resource`
     /// is in kube-state-metrics' form.
     pub fn unit(&self, node: &str, resource: &str) -> Option<ResourceUnit> {
-        if let Some(part) = self.of_nodes.get(&(node.to_owned(), resource.to_owned())) {
+        if let Some(part) = self.by_resource.get(&(node.to_owned(), resource.to_owned())) {
             return Some(ResourceUnit::Part(part.clone()));
         }
         if WHOLE.iter().any(|whole| clean(whole) == resource) {

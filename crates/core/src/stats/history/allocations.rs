@@ -63,7 +63,7 @@ impl Allocation {
 /// The allocations of all pods in a window.
 #[derive(Clone, Debug)]
 pub struct AllocationHistory {
-    pub stretch: TimeSpan,
+    pub span: TimeSpan,
     /// Length of a slot in milliseconds.
     pub slot: i64,
     /// Slots with samples of kube-state-metrics.
@@ -74,12 +74,12 @@ pub struct AllocationHistory {
     /// Devices on all nodes, per slot.
     pub capacities: Vec<Option<u64>>,
     /// Highest number of devices per node.
-    pub of_nodes: BTreeMap<String, u64>,
+    pub node_capacities: BTreeMap<String, u64>,
     /// Slices on all nodes, by name and slot.
     pub part_capacities: BTreeMap<String, Vec<Option<u64>>>,
     /// Highest number of slices, by node and name.
-    pub parts_of_nodes: BTreeMap<String, BTreeMap<String, u64>>,
-    pub tenures: Vec<Allocation>,
+    pub node_part_capacities: BTreeMap<String, BTreeMap<String, u64>>,
+    pub allocations: Vec<Allocation>,
 }
 
 /// The results of the kube-state-metrics queries for a window.
@@ -236,13 +236,13 @@ impl AllocationHistory {
     pub fn new(
         witness: &AllocationSeries,
         capacity: &[Series],
-        stretch: TimeSpan,
+        span: TimeSpan,
         parts: &NodeParts,
         aliases: &BTreeMap<String, String>,
         live: &LiveOwners,
     ) -> Self {
         let all = || capacity.iter().chain(&witness.requests);
-        let slots = Slots::new(stretch, all().map(|series| &series.points[..]));
+        let slots = Slots::new(span, all().map(|series| &series.points[..]));
         let mut observed = vec![false; slots.count];
         all().for_each(|series| slots.mark(series, &mut observed));
         let capacity = Capacity::counted(capacity, slots, &observed, parts);
@@ -261,15 +261,15 @@ impl AllocationHistory {
         );
         let pods = PodRecords::new(witness, slots, live, &mut requests);
         Self {
-            stretch,
+            span,
             slot: slots.length,
             observed,
             capacity: capacity.whole.iter().flatten().max().copied(),
             capacities: capacity.whole,
-            of_nodes: capacity.of_nodes,
+            node_capacities: capacity.node_capacities,
             part_capacities: capacity.parts,
-            parts_of_nodes: capacity.parts_of_nodes,
-            tenures: requests
+            node_part_capacities: capacity.node_part_capacities,
+            allocations: requests
                 .into_iter()
                 .map(|(place, requested)| pods.allocation(place, requested))
                 .collect(),
@@ -278,14 +278,14 @@ impl AllocationHistory {
 
     /// Builds a history with samples in every slot and without capacities.
     #[cfg(any(test, feature = "testing"))]
-    pub fn made(start: i64, slot: i64, tenures: Vec<Allocation>) -> Self {
-        let count = tenures
+    pub fn made(start: i64, slot: i64, allocations: Vec<Allocation>) -> Self {
+        let count = allocations
             .iter()
-            .map(|tenure| tenure.requested.len())
+            .map(|allocation| allocation.requested.len())
             .max()
             .unwrap_or(0);
         Self {
-            stretch: TimeSpan {
+            span: TimeSpan {
                 start,
                 end: start + i64::try_from(count).unwrap_or(0) * slot,
             },
@@ -293,10 +293,10 @@ impl AllocationHistory {
             observed: vec![true; count],
             capacity: None,
             capacities: vec![None; count],
-            of_nodes: BTreeMap::new(),
+            node_capacities: BTreeMap::new(),
             part_capacities: BTreeMap::new(),
-            parts_of_nodes: BTreeMap::new(),
-            tenures,
+            node_part_capacities: BTreeMap::new(),
+            allocations,
         }
     }
 
@@ -310,14 +310,14 @@ impl AllocationHistory {
 
     /// Finds the slot of a time; `None` outside the window.
     pub fn slot_of(&self, at: i64) -> Option<usize> {
-        usize::try_from((at - self.stretch.start).div_euclid(self.slot))
+        usize::try_from((at - self.span.start).div_euclid(self.slot))
             .ok()
             .filter(|slot| *slot < self.observed.len())
     }
 
     /// Finds the nearest slot with samples for each slot: the last one before it, or else the first
     /// one after.
-    pub(crate) fn nearest_looks(&self) -> Vec<Option<usize>> {
+    pub(crate) fn nearest_observed(&self) -> Vec<Option<usize>> {
         let mut last = self.observed.iter().position(|observed| *observed);
         let nearest = |(slot, observed): (usize, &bool)| {
             last = if *observed { Some(slot) } else { last };
@@ -330,16 +330,16 @@ impl AllocationHistory {
     pub fn group(&self, belongs: impl Fn(&Allocation) -> bool) -> AllocationGroup {
         let mut group = AllocationGroup::default();
         let own = self
-            .tenures
+            .allocations
             .iter()
             .enumerate()
-            .filter(|(_, tenure)| belongs(tenure));
-        own.for_each(|(index, tenure)| group.add(index, tenure));
+            .filter(|(_, allocation)| belongs(allocation));
+        own.for_each(|(index, allocation)| group.add(index, allocation));
         group
     }
 
     /// Counts the slots with samples.
-    pub fn looks(&self) -> usize {
+    pub fn observed_slots(&self) -> usize {
         self.observed.iter().filter(|observed| **observed).count()
     }
 }

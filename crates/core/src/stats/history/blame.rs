@@ -63,7 +63,7 @@ impl BlameLedger {
     /// Adds the next chunk of time.
     pub fn add(&mut self, seen: &AllocationHistory) {
         let mut busy: BTreeMap<&str, Vec<bool>> = BTreeMap::new();
-        for pod in seen.tenures.iter().filter(|pod| !pod.node.is_empty()) {
+        for pod in seen.allocations.iter().filter(|pod| !pod.node.is_empty()) {
             let slots = busy
                 .entry(&pod.node)
                 .or_insert_with(|| vec![false; pod.held.len()]);
@@ -73,7 +73,7 @@ impl BlameLedger {
                 .for_each(|(slot, held)| *slot |= held);
             // Before `note_failure`, which reads this time.
             if let Some(last) = pod.held.iter().rposition(|held| *held) {
-                let at = seen.stretch.start + i64::try_from(last).unwrap_or(0) * seen.slot;
+                let at = seen.span.start + i64::try_from(last).unwrap_or(0) * seen.slot;
                 self.held.insert(pod.pod.clone(), at);
             }
             self.note_failure(pod);
@@ -294,8 +294,8 @@ mod tests {
         }
     }
 
-    fn hour(number: i64, tenures: Vec<Allocation>) -> AllocationHistory {
-        AllocationHistory::made(number * 3_600_000, 60_000, tenures)
+    fn hour(number: i64, allocations: Vec<Allocation>) -> AllocationHistory {
+        AllocationHistory::made(number * 3_600_000, 60_000, allocations)
     }
 
     #[test]

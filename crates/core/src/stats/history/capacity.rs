@@ -19,11 +19,11 @@ pub(super) struct Capacity {
     /// Whole devices by slot.
     pub(super) whole: SlotAmounts,
     /// Highest number of whole devices by node.
-    pub(super) of_nodes: BTreeMap<String, u64>,
+    pub(super) node_capacities: BTreeMap<String, u64>,
     /// Slices by name and slot.
     pub(super) parts: BTreeMap<String, SlotAmounts>,
     /// Highest number of slices by node and name.
-    pub(super) parts_of_nodes: BTreeMap<String, BTreeMap<String, u64>>,
+    pub(super) node_part_capacities: BTreeMap<String, BTreeMap<String, u64>>,
 }
 
 impl Capacity {
@@ -56,26 +56,26 @@ impl Capacity {
 
     fn add_reported(&mut self, reported: BTreeMap<(&str, &str), SlotAmounts>, parts: &NodeParts) {
         let count = self.whole.len();
-        let mut of_nodes: BTreeMap<&str, SlotAmounts> = BTreeMap::new();
+        let mut node_capacities: BTreeMap<&str, SlotAmounts> = BTreeMap::new();
         for ((node, resource), amounts) in reported {
             if let Some(ResourceUnit::Part(part)) = parts.unit(node, resource) {
                 self.add_parts(&part.name, &amounts);
                 let most = amounts.into_iter().flatten().max().unwrap_or(0);
                 *self
-                    .parts_of_nodes
+                    .node_part_capacities
                     .entry(node.to_owned())
                     .or_default()
                     .entry(part.name)
                     .or_default() += most;
                 continue;
             }
-            let sum = of_nodes.entry(node).or_insert_with(|| vec![None; count]);
+            let sum = node_capacities.entry(node).or_insert_with(|| vec![None; count]);
             add(sum, &amounts);
         }
-        for (node, amounts) in of_nodes {
+        for (node, amounts) in node_capacities {
             add(&mut self.whole, &amounts);
             let most = amounts.into_iter().flatten().max();
-            self.of_nodes
+            self.node_capacities
                 .extend(most.map(|most| (node.to_owned(), most)));
         }
     }
@@ -90,13 +90,13 @@ impl Capacity {
         };
         // Skip a node that kube-state-metrics counted, for example before it switched to claims.
         let exists = sights.iter().any(|sight| sight.exists);
-        if devices.gpus > 0 && !self.of_nodes.contains_key(node) && exists {
+        if devices.gpus > 0 && !self.node_capacities.contains_key(node) && exists {
             add(&mut self.whole, &amounts(devices.gpus));
-            self.of_nodes.insert(node.to_owned(), devices.gpus);
+            self.node_capacities.insert(node.to_owned(), devices.gpus);
         }
         for (name, number) in &devices.parts {
             self.add_parts(name, &amounts(*number));
-            self.parts_of_nodes
+            self.node_part_capacities
                 .entry(node.to_owned())
                 .or_default()
                 .insert(name.clone(), *number);

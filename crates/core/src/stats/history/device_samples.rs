@@ -100,7 +100,7 @@ impl ReportedDevices {
     /// Groups the samples of a window by device.
     pub(super) fn read<'a>(
         answer: impl Iterator<Item = (&'a Series, Vec<Point>)>,
-        stretch: TimeSpan,
+        span: TimeSpan,
         reader: &IdentityReader<'_>,
         tenants: &Tenants<'_>,
     ) -> Self {
@@ -131,7 +131,7 @@ impl ReportedDevices {
                 .take()
                 .or_else(|| IdentityReader::model(series).map(ToOwned::to_owned));
             points.retain_mut(|point| {
-                if !(stretch.start..stretch.end).contains(&point.at) {
+                if !(span.start..span.end).contains(&point.at) {
                     return false;
                 }
                 let value = metric.read(point.value);

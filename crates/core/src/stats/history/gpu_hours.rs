@@ -39,23 +39,23 @@ impl GpuHours {
 
     /// Sums the GPU-hours of these allocations.
     pub fn for_group(ledger: &AllocationHistory, usage: &Usage, own: &AllocationGroup) -> Self {
-        let tenures = || own.whole.iter().map(|index| &ledger.tenures[*index]);
+        let allocations = || own.whole.iter().map(|index| &ledger.allocations[*index]);
         // Slots without samples are in no sum: not held, not measured and not used.
         let each = ledger.slot as f64 / 3_600_000.0;
         let count = |slots: fn(&Allocation) -> &[bool]| -> f64 {
-            let of = |tenure: &Allocation| {
-                let seen = slots(tenure)
+            let of = |allocation: &Allocation| {
+                let seen = slots(allocation)
                     .iter()
                     .zip(&ledger.observed)
                     .filter(|(held, observed)| **held && **observed)
                     .count();
-                seen as f64 * tenure.gpus.as_f64()
+                seen as f64 * allocation.gpus.as_f64()
             };
-            tenures().map(of).sum::<f64>() * each
+            allocations().map(of).sum::<f64>() * each
         };
         let (held, requested) = (
-            count(|tenure| &tenure.held),
-            count(|tenure| &tenure.requested),
+            count(|allocation| &allocation.held),
+            count(|allocation| &allocation.requested),
         );
         let looked = |at: i64| ledger.slot_of(at).is_some_and(|slot| ledger.observed[slot]);
         let samples = || {
@@ -68,13 +68,13 @@ impl GpuHours {
             own.whole
                 .iter()
                 .chain(&own.parts)
-                .map(|index| &ledger.tenures[*index])
+                .map(|index| &ledger.allocations[*index])
         };
-        let top = |tenure: &Allocation| {
+        let top = |allocation: &Allocation| {
             (
-                tenure.top.namespace.clone(),
-                tenure.top.kind.clone(),
-                tenure.top.name.clone(),
+                allocation.top.namespace.clone(),
+                allocation.top.kind.clone(),
+                allocation.top.name.clone(),
             )
         };
         Self {
@@ -87,7 +87,7 @@ impl GpuHours {
                 / 3600.0,
             energy: usage.energy(&own.whole, &looked),
             workloads: all()
-                .filter(|tenure| tenure.held.iter().any(|held| *held))
+                .filter(|allocation| allocation.held.iter().any(|held| *held))
                 .map(top)
                 .collect(),
             parts: PartHours::by_part(ledger, usage, &own.parts),
@@ -170,7 +170,7 @@ pub struct DeviceWork {
     /// The exporter's name for the model.
     pub model: Option<String>,
     watts: f64,
-    watt_looks: f64,
+    watt_samples: f64,
     /// True if other workloads used the device too, so that the values are not this workload's
     /// alone.
     pub shared: bool,
@@ -183,7 +183,7 @@ impl DeviceWork {
     }
 
     pub fn power(&self) -> Option<Watts> {
-        (self.watt_looks > 0.0).then(|| Watts(self.watts / self.watt_looks))
+        (self.watt_samples > 0.0).then(|| Watts(self.watts / self.watt_samples))
     }
 }
 
@@ -210,7 +210,7 @@ pub fn add_work(
     };
     let own: BTreeSet<usize> = own.whole.union(&own.parts).copied().collect();
     let is_share = |index: &usize| {
-        ledger.tenures[*index]
+        ledger.allocations[*index]
             .part
             .as_ref()
             .is_some_and(|(part, _)| !part.instance)
@@ -235,7 +235,7 @@ pub fn add_work(
     for (device, Watts(watts)) in usage.power(&own) {
         let work = works.entry(name(device)).or_default();
         work.watts += watts;
-        work.watt_looks += 1.0;
+        work.watt_samples += 1.0;
     }
 }
 

@@ -12,7 +12,7 @@ use crate::stats::exporters::identity::SeriesDevice;
 /// Allocations on one node.
 struct NodeAllocations {
     /// Their indexes in the ledger.
-    tenures: Vec<usize>,
+    allocations: Vec<usize>,
     /// Number of holder changes up to each slot: between two slots with the same number, the
     /// holders stayed the same.
     changes: Vec<u32>,
@@ -65,7 +65,7 @@ impl NamedPods {
 /// Holders of devices over time, by node.
 pub(crate) struct Tenants<'l> {
     ledger: &'l AllocationHistory,
-    of_nodes: BTreeMap<&'l str, NodeAllocations>,
+    by_node: BTreeMap<&'l str, NodeAllocations>,
     numbers: BTreeMap<&'l PodKey, u32>,
     /// The number of each allocation's pod.
     pods: Vec<u32>,
@@ -75,19 +75,19 @@ pub(crate) struct Tenants<'l> {
 
 impl<'l> Tenants<'l> {
     pub(crate) fn new(ledger: &'l AllocationHistory) -> Self {
-        let (mut of_nodes, mut numbers): (BTreeMap<&str, Vec<usize>>, BTreeMap<&PodKey, u32>) =
+        let (mut by_node, mut numbers): (BTreeMap<&str, Vec<usize>>, BTreeMap<&PodKey, u32>) =
             Default::default();
-        let mut pods = Vec::with_capacity(ledger.tenures.len());
-        for (index, tenure) in ledger.tenures.iter().enumerate() {
-            of_nodes.entry(&tenure.node).or_default().push(index);
+        let mut pods = Vec::with_capacity(ledger.allocations.len());
+        for (index, allocation) in ledger.allocations.iter().enumerate() {
+            by_node.entry(&allocation.node).or_default().push(index);
             let next = u32::try_from(numbers.len()).unwrap_or(u32::MAX);
-            pods.push(*numbers.entry(&tenure.pod).or_insert(next));
+            pods.push(*numbers.entry(&allocation.pod).or_insert(next));
         }
-        let there = |tenures: Vec<usize>| {
+        let there = |allocations: Vec<usize>| {
             let is_other = |slot: usize| {
-                let held = |index: &usize| &ledger.tenures[*index].held;
+                let held = |index: &usize| &ledger.allocations[*index].held;
                 slot > 0
-                    && tenures
+                    && allocations
                         .iter()
                         .any(|index| held(index)[slot] != held(index)[slot - 1])
             };
@@ -97,18 +97,18 @@ impl<'l> Tenants<'l> {
                 changed
             };
             let changes = (0..ledger.observed.len()).map(count).collect();
-            NodeAllocations { tenures, changes }
+            NodeAllocations { allocations, changes }
         };
-        let of_nodes = of_nodes
+        let by_node = by_node
             .into_iter()
-            .map(|(node, tenures)| (node, there(tenures)))
+            .map(|(node, allocations)| (node, there(allocations)))
             .collect();
         Self {
             ledger,
-            of_nodes,
+            by_node,
             numbers,
             pods,
-            seen: ledger.nearest_looks(),
+            seen: ledger.nearest_observed(),
         }
     }
 
@@ -123,13 +123,13 @@ impl<'l> Tenants<'l> {
         // Only whole devices are counted. For instances the holder cannot be inferred.
         let capacity = self
             .ledger
-            .of_nodes
+            .node_capacities
             .get(&place.node)
             .copied()
             .filter(|_| place.slice.is_none());
         DeviceWatch {
             tenants: self,
-            there: self.of_nodes.get(place.node.as_str()),
+            there: self.by_node.get(place.node.as_str()),
             is_instance: place.slice.is_some(),
             capacity: capacity.unwrap_or(0),
             names,
@@ -193,7 +193,7 @@ impl DeviceWatch<'_> {
                 (begin + length, Some(last + 1))
             }
             _ => {
-                let start = self.tenants.ledger.stretch.start;
+                let start = self.tenants.ledger.span.start;
                 (
                     start + (at - start).div_euclid(length) * length,
                     self.tenants.ledger.slot_of(at),
@@ -205,33 +205,33 @@ impl DeviceWatch<'_> {
 
     /// Whether an allocation may hold this device: instances are held as instances, anything else
     /// as a device or a share of one.
-    fn may_be_of(&self, tenure: &Allocation) -> bool {
-        tenure.part.as_ref().is_some_and(|(part, _)| part.instance) == self.is_instance
+    fn may_be_of(&self, allocation: &Allocation) -> bool {
+        allocation.part.as_ref().is_some_and(|(part, _)| part.instance) == self.is_instance
     }
 
     /// Finds the holders in a slot, and whether there was any. Holders are pods that the labels
     /// name and that held devices on that node; without labels, the only pod that holds the whole
     /// node.
     fn holders_at(&self, slot: usize, named: &[u32]) -> (Vec<usize>, bool) {
-        let tenures = &self.tenants.ledger.tenures;
-        let there = self.there.map_or(&[][..], |there| &there.tenures);
+        let allocations = &self.tenants.ledger.allocations;
+        let there = self.there.map_or(&[][..], |there| &there.allocations);
         let mut there: Vec<usize> = there
             .iter()
             .copied()
-            .filter(|index| tenures[*index].held[slot])
+            .filter(|index| allocations[*index].held[slot])
             .collect();
         if !named.is_empty() {
             there.retain(|index| named.contains(&self.tenants.pods[*index]));
             // Some nodes offer partitions under the resource name of whole devices, and they are
             // held as whole devices.
-            if there.iter().any(|index| self.may_be_of(&tenures[*index])) {
-                there.retain(|index| self.may_be_of(&tenures[*index]));
+            if there.iter().any(|index| self.may_be_of(&allocations[*index])) {
+                there.retain(|index| self.may_be_of(&allocations[*index]));
             }
             let held = !there.is_empty();
             return (there, held);
         }
-        there.retain(|index| self.may_be_of(&tenures[*index]));
-        let GpuCount(taken) = there.iter().map(|index| tenures[*index].gpus).sum();
+        there.retain(|index| self.may_be_of(&allocations[*index]));
+        let GpuCount(taken) = there.iter().map(|index| allocations[*index].gpus).sum();
         let full = self.capacity > 0 && taken >= self.capacity;
         (
             if full && there.len() == 1 {
@@ -256,7 +256,7 @@ mod tests {
     /// Builds eight devices of one node: `a` holds all of them for three slots, then `b` holds four
     /// for three more. The third slot has no samples.
     fn ledger() -> AllocationHistory {
-        let tenure = |name: &str, gpus: u64, held: [bool; 6]| Allocation {
+        let allocation = |name: &str, gpus: u64, held: [bool; 6]| Allocation {
             pod: ("team".into(), name.into()),
             node: "n".into(),
             top: TopOwner {
@@ -274,7 +274,7 @@ mod tests {
             annotations: None,
         };
         AllocationHistory {
-            stretch: TimeSpan {
+            span: TimeSpan {
                 start: 1_000_000,
                 end: 1_000_000 + 6 * SLOT,
             },
@@ -282,12 +282,12 @@ mod tests {
             observed: vec![true, true, false, true, true, true],
             capacity: Some(8),
             capacities: vec![Some(8); 6],
-            of_nodes: [("n".to_owned(), 8)].into(),
+            node_capacities: [("n".to_owned(), 8)].into(),
             part_capacities: BTreeMap::new(),
-            parts_of_nodes: BTreeMap::new(),
-            tenures: vec![
-                tenure("a", 8, [true, true, false, false, false, false]),
-                tenure("b", 4, [false, false, false, true, true, true]),
+            node_part_capacities: BTreeMap::new(),
+            allocations: vec![
+                allocation("a", 8, [true, true, false, false, false, false]),
+                allocation("b", 4, [false, false, false, true, true, true]),
             ],
         }
     }
@@ -308,7 +308,7 @@ mod tests {
         let mut watch = tenants.watch(&place(), NamedPods::Same(None));
         let mut seen = Vec::new();
         for slot in 0..6 {
-            let other = watch.moves_to(ledger.stretch.start + slot * SLOT + 7);
+            let other = watch.moves_to(ledger.span.start + slot * SLOT + 7);
             seen.push((other, watch.holders.clone(), watch.held));
         }
         let a = |other: bool| (other, vec![0], true);
@@ -326,18 +326,18 @@ mod tests {
             ]
         );
         // Back to the start, as happens for another quantity; and outside the window.
-        assert!(watch.moves_to(ledger.stretch.start) && watch.holders == [0]);
-        assert!(watch.moves_to(ledger.stretch.end) && !watch.held);
+        assert!(watch.moves_to(ledger.span.start) && watch.holders == [0]);
+        assert!(watch.moves_to(ledger.span.end) && !watch.held);
     }
 
     #[test]
     fn a_name_counts_at_its_time_and_where_its_pod_held_some() {
         let ledger = ledger();
         let tenants = Tenants::new(&ledger);
-        let at = |slot: i64| ledger.stretch.start + slot * SLOT;
+        let at = |slot: i64| ledger.span.start + slot * SLOT;
         let (a, b) = (
-            tenants.number(&ledger.tenures[0].pod),
-            tenants.number(&ledger.tenures[1].pod),
+            tenants.number(&ledger.allocations[0].pod),
+            tenants.number(&ledger.allocations[1].pod),
         );
         let other = tenants.number(&("team".into(), "nobody".into()));
         let named = vec![

@@ -90,19 +90,19 @@ pub struct WorkloadSum {
 /// Devices held by some pods, weighted by time over the observed slots.
 pub fn allocated<'t>(
     ledger: &AllocationHistory,
-    tenures: impl Iterator<Item = &'t Allocation>,
+    allocations: impl Iterator<Item = &'t Allocation>,
     slots: impl Fn(&'t Allocation) -> &'t [bool],
 ) -> Option<f64> {
-    let looks = ledger.looks();
-    let of = |tenure: &'t Allocation| {
-        let held = slots(tenure)
+    let observed_slots = ledger.observed_slots();
+    let of = |allocation: &'t Allocation| {
+        let held = slots(allocation)
             .iter()
             .zip(&ledger.observed)
             .filter(|(held, observed)| **held && **observed)
             .count();
-        held as f64 * tenure.gpus.as_f64()
+        held as f64 * allocation.gpus.as_f64()
     };
-    (looks > 0).then(|| tenures.map(of).sum::<f64>() / looks as f64)
+    (observed_slots > 0).then(|| allocations.map(of).sum::<f64>() / observed_slots as f64)
 }
 
 /// Sums a group of allocations. The sum of the whole cluster also includes devices with an unknown
@@ -113,13 +113,13 @@ pub fn sum(
     own: &AllocationGroup,
     everybody: bool,
 ) -> Option<Sum> {
-    let tenures = || own.whole.iter().map(|index| &ledger.tenures[*index]);
+    let allocations = || own.whole.iter().map(|index| &ledger.allocations[*index]);
     let is_whole = |run: &HolderSamples| {
         run.holders.is_empty()
             || run
                 .holders
                 .iter()
-                .any(|holder| ledger.tenures[*holder].part.is_none())
+                .any(|holder| ledger.allocations[*holder].part.is_none())
     };
     let runs: Vec<&HolderSamples> = match everybody {
         true => usage
@@ -129,7 +129,7 @@ pub fn sum(
             .collect(),
         false => usage.runs_of(&own.whole).collect(),
     };
-    let means: Vec<Percent> = windows(ledger.stretch, runs.iter().copied())
+    let means: Vec<Percent> = windows(ledger.span, runs.iter().copied())
         .into_values()
         .collect();
     let mut values = Vec::with_capacity(runs.iter().map(|run| run.values.len()).sum());
@@ -139,15 +139,15 @@ pub fn sum(
         own.whole
             .iter()
             .chain(&own.parts)
-            .map(|index| &ledger.tenures[*index])
+            .map(|index| &ledger.allocations[*index])
     };
     let workloads: BTreeSet<&TopOwner> = all()
-        .filter(|tenure| tenure.held.iter().any(|held| *held))
-        .map(|tenure| &tenure.top)
+        .filter(|allocation| allocation.held.iter().any(|held| *held))
+        .map(|allocation| &allocation.top)
         .collect();
     Some(Sum {
-        allocated: allocated(ledger, tenures(), |tenure| &tenure.held)?,
-        requested: allocated(ledger, tenures(), |tenure| &tenure.requested)?,
+        allocated: allocated(ledger, allocations(), |allocation| &allocation.held)?,
+        requested: allocated(ledger, allocations(), |allocation| &allocation.requested)?,
         windows: ValueSummary::from_values(means),
         samples: ValueSummary::from_values(values),
         workloads: workloads.len(),
@@ -158,32 +158,32 @@ pub fn sum(
 /// Sums all workloads that requested devices, sorted by owner.
 pub fn workloads(ledger: &AllocationHistory, usage: &Usage) -> Vec<WorkloadSum> {
     let mut tops: BTreeMap<&TopOwner, AllocationGroup> = BTreeMap::new();
-    for (index, tenure) in ledger.tenures.iter().enumerate() {
-        tops.entry(&tenure.top).or_default().add(index, tenure);
+    for (index, allocation) in ledger.allocations.iter().enumerate() {
+        tops.entry(&allocation.top).or_default().add(index, allocation);
     }
     let of = |(top, own): (&TopOwner, AllocationGroup)| {
-        let tenures = || {
+        let allocations = || {
             own.whole
                 .iter()
                 .chain(&own.parts)
-                .map(|index| &ledger.tenures[*index])
+                .map(|index| &ledger.allocations[*index])
         };
         let (memory_used, memory_total) = usage.memory_of(&own.whole);
         let slots = (0..ledger.observed.len()).filter(|slot| ledger.observed[*slot]);
         let pods: Vec<f64> = slots
             .map(|slot| {
-                tenures()
-                    .filter(|tenure| tenure.requested[slot])
-                    .map(|tenure| &tenure.pod)
+                allocations()
+                    .filter(|allocation| allocation.requested[slot])
+                    .map(|allocation| &allocation.pod)
                     .collect::<BTreeSet<_>>()
                     .len() as f64
             })
             .filter(|pods| *pods > 0.0)
             .collect();
         let first = |of: fn(&Allocation) -> &Option<BTreeMap<String, String>>| {
-            tenures()
-                .find_map(|tenure| of(tenure).clone().filter(|map| !map.is_empty()))
-                .or_else(|| tenures().find_map(|tenure| of(tenure).clone()))
+            allocations()
+                .find_map(|allocation| of(allocation).clone().filter(|map| !map.is_empty()))
+                .or_else(|| allocations().find_map(|allocation| of(allocation).clone()))
         };
         Some(WorkloadSum {
             top: top.clone(),
@@ -191,12 +191,12 @@ pub fn workloads(ledger: &AllocationHistory, usage: &Usage) -> Vec<WorkloadSum> 
             memory_used: ValueSummary::from_values(memory_used),
             memory_total: ValueSummary::from_values(memory_total),
             replicas: ValueSummary::from_values(pods),
-            status: status(tenures()),
-            labels: first(|tenure| &tenure.labels),
-            annotations: first(|tenure| &tenure.annotations),
+            status: status(allocations()),
+            labels: first(|allocation| &allocation.labels),
+            annotations: first(|allocation| &allocation.annotations),
         })
     };
-    let has_requested = |index: &usize| ledger.tenures[*index].requested.contains(&true);
+    let has_requested = |index: &usize| ledger.allocations[*index].requested.contains(&true);
     tops.into_iter()
         .filter(|(_, own)| own.whole.iter().chain(&own.parts).any(has_requested))
         .filter_map(of)
@@ -204,7 +204,7 @@ pub fn workloads(ledger: &AllocationHistory, usage: &Usage) -> Vec<WorkloadSum> 
 }
 
 /// Status of the newest observation; of several phases in it, the busiest wins.
-fn status<'t>(tenures: impl Iterator<Item = &'t Allocation>) -> Option<&'static str> {
+fn status<'t>(allocations: impl Iterator<Item = &'t Allocation>) -> Option<&'static str> {
     let rank = |phase: &str| match phase {
         "Running" => 4,
         "Pending" => 3,
@@ -212,8 +212,8 @@ fn status<'t>(tenures: impl Iterator<Item = &'t Allocation>) -> Option<&'static 
         "Succeeded" => 1,
         _ => 0,
     };
-    let last = tenures
-        .filter_map(|tenure| tenure.phase.as_ref())
+    let last = allocations
+        .filter_map(|allocation| allocation.phase.as_ref())
         .max_by_key(|(slot, phase)| (*slot, rank(phase)))?;
     Some(match last.1.as_str() {
         "Running" => "Running",

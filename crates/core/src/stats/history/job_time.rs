@@ -108,21 +108,21 @@ impl JobTimes {
         group: impl Fn(&Allocation) -> Option<GroupValues>,
     ) {
         let mut jobs: BTreeMap<(GroupValues, TopOwner), Vec<&Allocation>> = BTreeMap::new();
-        for tenure in ledger
-            .tenures
+        for allocation in ledger
+            .allocations
             .iter()
-            .filter(|tenure| !SERVICES.contains(&tenure.top.kind.as_str()))
+            .filter(|allocation| !SERVICES.contains(&allocation.top.kind.as_str()))
         {
-            if let Some(group) = group(tenure) {
-                jobs.entry((group, tenure.top.clone()))
+            if let Some(group) = group(allocation) {
+                jobs.entry((group, allocation.top.clone()))
                     .or_default()
-                    .push(tenure);
+                    .push(allocation);
             }
         }
         let clock = ObservedClock::new(self.clock, ledger);
-        for (key, tenures) in jobs {
+        for (key, allocations) in jobs {
             let job = self.jobs.entry(key).or_default();
-            job.follow(&tenures, &clock, self.checkpoint);
+            job.follow(&allocations, &clock, self.checkpoint);
         }
         self.clock = clock.end;
     }
@@ -181,33 +181,33 @@ impl ObservedClock {
 
 impl JobTime {
     /// Adds a chunk of time. `checkpoint` is the number of seconds between two checkpoints.
-    fn follow(&mut self, tenures: &[&Allocation], clock: &ObservedClock, checkpoint: f64) {
-        let succeeded = |tenure: &&&Allocation| {
-            tenure
+    fn follow(&mut self, allocations: &[&Allocation], clock: &ObservedClock, checkpoint: f64) {
+        let succeeded = |allocation: &&&Allocation| {
+            allocation
                 .phase
                 .as_ref()
                 .is_some_and(|(_, phase)| phase == "Succeeded")
         };
-        let done: BTreeSet<&PodKey> = tenures
+        let done: BTreeSet<&PodKey> = allocations
             .iter()
             .filter(succeeded)
-            .map(|tenure| &tenure.pod)
+            .map(|allocation| &allocation.pod)
             .collect();
         for (slot, at) in clock.begins.iter().copied() {
-            let requesting = || tenures.iter().filter(|tenure| tenure.requested[slot]);
-            let devices: f64 = requesting().map(|tenure| tenure.devices()).sum();
+            let requesting = || allocations.iter().filter(|allocation| allocation.requested[slot]);
+            let devices: f64 = requesting().map(|allocation| allocation.devices()).sum();
             if requesting().next().is_none() {
                 continue;
             }
             let doing = match () {
-                () if !requesting().all(|tenure| tenure.held[slot]) => JobActivity::Waiting,
-                () if !requesting().all(|tenure| tenure.running[slot]) => JobActivity::Starting,
+                () if !requesting().all(|allocation| allocation.held[slot]) => JobActivity::Waiting,
+                () if !requesting().all(|allocation| allocation.running[slot]) => JobActivity::Starting,
                 () => JobActivity::Running,
             };
             self.was_there |= self.seen.is_none() && clock.is_first_look(slot);
             let running: BTreeSet<&PodKey> = requesting()
-                .filter(|tenure| tenure.running[slot])
-                .map(|tenure| &tenure.pod)
+                .filter(|allocation| allocation.running[slot])
+                .map(|allocation| &allocation.pod)
                 .collect();
             // Compare with the pods of the previous slot before they are replaced.
             let lost = self.has_lost_pod(at, &running, &done);
@@ -222,7 +222,7 @@ impl JobTime {
             "Succeeded" => 1,
             _ => 0,
         };
-        let phases = tenures.iter().filter_map(|tenure| tenure.phase.as_ref());
+        let phases = allocations.iter().filter_map(|allocation| allocation.phase.as_ref());
         let last = phases.max_by_key(|(slot, phase)| (*slot, rank(phase)));
         self.succeeded = last.map_or(self.succeeded, |(_, phase)| phase == "Succeeded");
     }

@@ -60,7 +60,7 @@ pub fn by_name<'l>(
 ) -> BTreeMap<&'l str, BTreeSet<usize>> {
     let mut names: BTreeMap<&str, BTreeSet<usize>> = BTreeMap::new();
     for index in own {
-        if let Some((part, _)) = &ledger.tenures[*index].part {
+        if let Some((part, _)) = &ledger.allocations[*index].part {
             names.entry(&part.name).or_default().insert(*index);
         }
     }
@@ -68,30 +68,30 @@ pub fn by_name<'l>(
 }
 
 /// Units times observed slots.
-fn units(ledger: &AllocationHistory, tenure: &Allocation, slots: &[bool]) -> f64 {
+fn units(ledger: &AllocationHistory, allocation: &Allocation, slots: &[bool]) -> f64 {
     let seen = slots
         .iter()
         .zip(&ledger.observed)
         .filter(|(held, observed)| **held && **observed)
         .count();
-    seen as f64 * tenure.part.as_ref().map_or(0.0, |(_, units)| *units as f64)
+    seen as f64 * allocation.part.as_ref().map_or(0.0, |(_, units)| *units as f64)
 }
 
 /// Units times slots, and the same in devices if all fractions are known.
 fn equivalent(ledger: &AllocationHistory, own: &BTreeSet<usize>) -> (f64, Option<f64>) {
-    let tenures = || own.iter().map(|index| &ledger.tenures[*index]);
-    let held: f64 = tenures()
-        .map(|tenure| units(ledger, tenure, &tenure.held))
+    let allocations = || own.iter().map(|index| &ledger.allocations[*index]);
+    let held: f64 = allocations()
+        .map(|allocation| units(ledger, allocation, &allocation.held))
         .sum();
-    let of = |tenure: &Allocation| {
-        let held = units(ledger, tenure, &tenure.held);
+    let of = |allocation: &Allocation| {
+        let held = units(ledger, allocation, &allocation.held);
         if held == 0.0 {
             Some(0.0)
         } else {
-            Some(held * tenure.part.as_ref()?.0.fraction?)
+            Some(held * allocation.part.as_ref()?.0.fraction?)
         }
     };
-    (held, tenures().map(of).sum())
+    (held, allocations().map(of).sum())
 }
 
 impl PartHours {
@@ -103,10 +103,10 @@ impl PartHours {
     ) -> BTreeMap<String, Self> {
         let each = ledger.slot as f64 / 3_600_000.0;
         let of = |(name, own): (&str, BTreeSet<usize>)| {
-            let tenures = || own.iter().map(|index| &ledger.tenures[*index]);
+            let allocations = || own.iter().map(|index| &ledger.allocations[*index]);
             let (held, equivalent) = equivalent(ledger, &own);
-            let requested: f64 = tenures()
-                .map(|tenure| units(ledger, tenure, &tenure.requested))
+            let requested: f64 = allocations()
+                .map(|allocation| units(ledger, allocation, &allocation.requested))
                 .sum();
             let looked = |at: i64| ledger.slot_of(at).is_some_and(|slot| ledger.observed[slot]);
             let (mut measured, mut used) = (0.0, 0.0);
@@ -165,7 +165,7 @@ impl PartHours {
 /// Selects the allocations whose slices exporters measure separately.
 fn measurable(ledger: &AllocationHistory, own: &BTreeSet<usize>) -> BTreeSet<usize> {
     let is_instance = |index: &&usize| {
-        ledger.tenures[**index]
+        ledger.allocations[**index]
             .part
             .as_ref()
             .is_some_and(|(part, _)| part.instance)
@@ -175,8 +175,8 @@ fn measurable(ledger: &AllocationHistory, own: &BTreeSet<usize>) -> BTreeSet<usi
 
 /// Statistics of allocations of slices, by name; empty without observed slots.
 pub fn sums(ledger: &AllocationHistory, usage: &Usage, own: &BTreeSet<usize>) -> Vec<PartSum> {
-    let looks = ledger.looks() as f64;
-    if looks == 0.0 {
+    let observed_slots = ledger.observed_slots() as f64;
+    if observed_slots == 0.0 {
         return Vec::new();
     }
     let of = |(name, own): (&str, BTreeSet<usize>)| {
@@ -186,20 +186,20 @@ pub fn sums(ledger: &AllocationHistory, usage: &Usage, own: &BTreeSet<usize>) ->
             .map(|index| {
                 units(
                     ledger,
-                    &ledger.tenures[*index],
-                    &ledger.tenures[*index].requested,
+                    &ledger.allocations[*index],
+                    &ledger.allocations[*index].requested,
                 )
             })
             .sum();
         let measurable = measurable(ledger, &own);
-        let means: Vec<Percent> = windows(ledger.stretch, usage.runs_of(&measurable))
+        let means: Vec<Percent> = windows(ledger.span, usage.runs_of(&measurable))
             .into_values()
             .collect();
         PartSum {
             name: name.to_owned(),
             fraction: devices.filter(|_| held > 0.0).map(|devices| devices / held),
-            allocated: held / looks,
-            requested: requested / looks,
+            allocated: held / observed_slots,
+            requested: requested / observed_slots,
             utilization: crate::model::values::units::mean(means.into_iter()),
             samples: usage.runs_of(&measurable).map(|run| run.values.len()).sum(),
         }

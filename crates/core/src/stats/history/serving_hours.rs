@@ -156,27 +156,27 @@ impl Servers {
     ) -> Option<ServingHours> {
         let mut sum: Option<ServingHours> = None;
         let mut counted: BTreeSet<&PodKey> = BTreeSet::new();
-        for tenure in own
+        for allocation in own
             .whole
             .iter()
             .chain(&own.parts)
-            .map(|index| &ledger.tenures[*index])
+            .map(|index| &ledger.allocations[*index])
         {
-            let Some(server) = self.by_pod.get(&tenure.pod) else {
+            let Some(server) = self.by_pod.get(&allocation.pod) else {
                 continue;
             };
             let sum = sum.get_or_insert_default();
-            let hours = ledger.slot as f64 / 3_600_000.0 * tenure.devices();
+            let hours = ledger.slot as f64 / 3_600_000.0 * allocation.devices();
             for slot in (0..ledger.observed.len())
-                .filter(|slot| ledger.observed[*slot] && tenure.held[*slot])
+                .filter(|slot| ledger.observed[*slot] && allocation.held[*slot])
             {
-                if let Some(active) = server.active(ledger.stretch.start, ledger.slot, slot) {
+                if let Some(active) = server.active(ledger.span.start, ledger.slot, slot) {
                     sum.held += hours;
                     sum.idle += if active { 0.0 } else { hours };
                 }
             }
             // A pod with several kinds of slices is one server, so count its tokens once.
-            if counted.insert(&tenure.pod) {
+            if counted.insert(&allocation.pod) {
                 sum.prompt_tokens += server.tokens(&PROMPT);
                 sum.generated_tokens += server.tokens(&GENERATED);
             }
@@ -306,7 +306,7 @@ mod tests {
             },
             series("half", "vllm:num_requests_running", &[(0, 0.0), (1, 0.0)]),
         ];
-        let tenure = |pod: &str, gpus: u64| Allocation {
+        let allocation = |pod: &str, gpus: u64| Allocation {
             pod: ("ml".into(), pod.into()),
             node: "n".into(),
             top: TopOwner {
@@ -323,8 +323,8 @@ mod tests {
             labels: None,
             annotations: None,
         };
-        let tenures = vec![tenure("chat", 2), tenure("half", 1), tenure("train", 8)];
-        let ledger = AllocationHistory::made(0, 60_000, tenures);
+        let allocations = vec![allocation("chat", 2), allocation("half", 1), allocation("train", 8)];
+        let ledger = AllocationHistory::made(0, 60_000, allocations);
         let servers = Servers::new(&answer, 0);
         let all = servers.hours(&ledger, |_| true).unwrap();
         assert_eq!((all.generated_tokens, all.prompt_tokens), (12.0, 30.0));
@@ -336,7 +336,7 @@ mod tests {
         );
         assert!((all.tokens_per_gpu_hour().unwrap() - 12.0 / (8.0 / 60.0)).abs() < 1e-9);
         assert_eq!(
-            servers.hours(&ledger, |tenure| tenure.pod.1 == "train"),
+            servers.hours(&ledger, |allocation| allocation.pod.1 == "train"),
             None
         );
         promql_parser::parser::parse(&query(3600)).unwrap();

@@ -20,20 +20,20 @@ const LONGEST_SLOT: i64 = 300_000;
 /// The slots of a window. Each is as long as the most common time between two scrapes.
 #[derive(Clone, Copy)]
 pub(super) struct Slots {
-    stretch: TimeSpan,
+    span: TimeSpan,
     /// Length of a slot in milliseconds.
     pub(super) length: i64,
     pub(super) count: usize,
 }
 
 impl Slots {
-    pub(super) fn new<'a>(stretch: TimeSpan, curves: impl Iterator<Item = &'a [Point]>) -> Self {
+    pub(super) fn new<'a>(span: TimeSpan, curves: impl Iterator<Item = &'a [Point]>) -> Self {
         let length = interval(curves)
             .unwrap_or(USUAL_SLOT)
             .clamp(1000, LONGEST_SLOT);
-        let count = (stretch.end - stretch.start + length - 1).div_euclid(length);
+        let count = (span.end - span.start + length - 1).div_euclid(length);
         Self {
-            stretch,
+            span,
             length,
             count: usize::try_from(count).unwrap_or(0),
         }
@@ -41,14 +41,14 @@ impl Slots {
 
     /// Finds the slot of a time; `None` outside the window.
     pub(super) fn place(self, at: i64) -> Option<usize> {
-        usize::try_from((at - self.stretch.start).div_euclid(self.length))
+        usize::try_from((at - self.span.start).div_euclid(self.length))
             .ok()
             .filter(|place| *place < self.count)
     }
 
     /// Computes the start of a slot.
     pub(super) fn begin(self, slot: usize) -> i64 {
-        self.stretch.start
+        self.span.start
             + i64::try_from(slot)
                 .unwrap_or(i64::MAX)
                 .saturating_mul(self.length)
@@ -69,12 +69,12 @@ impl Slots {
         let (Some(first), Some(last)) = (series.points.first(), series.points.last()) else {
             return;
         };
-        if first.at - self.stretch.start < step {
-            self.between(self.stretch.start, first.at)
+        if first.at - self.span.start < step {
+            self.between(self.span.start, first.at)
                 .for_each(|place| marked[place] = true);
         }
-        if self.stretch.end - last.at <= step {
-            self.between(last.at, self.stretch.end)
+        if self.span.end - last.at <= step {
+            self.between(last.at, self.span.end)
                 .for_each(|place| marked[place] = true);
         }
     }

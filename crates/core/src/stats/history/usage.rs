@@ -59,14 +59,14 @@ pub struct NodeNames {
 struct Runs<T> {
     all: Vec<HolderSamples<T>>,
     /// Indexes of runs by allocation.
-    of_tenures: Vec<Vec<usize>>,
+    by_allocation: Vec<Vec<usize>>,
 }
 
 impl<T> Default for Runs<T> {
     fn default() -> Self {
         Self {
             all: Vec::new(),
-            of_tenures: Vec::new(),
+            by_allocation: Vec::new(),
         }
     }
 }
@@ -105,10 +105,10 @@ impl<T> Runs<T> {
         }
         for run in begins {
             for holder in &run.holders {
-                if self.of_tenures.len() <= *holder {
-                    self.of_tenures.resize(holder + 1, Vec::new());
+                if self.by_allocation.len() <= *holder {
+                    self.by_allocation.resize(holder + 1, Vec::new());
                 }
-                self.of_tenures[*holder].push(self.all.len());
+                self.by_allocation[*holder].push(self.all.len());
             }
             self.all.push(run);
         }
@@ -118,7 +118,7 @@ impl<T> Runs<T> {
     fn held_by(&self, own: &BTreeSet<usize>) -> impl Iterator<Item = &HolderSamples<T>> {
         let places: BTreeSet<usize> = own
             .iter()
-            .filter_map(|tenure| self.of_tenures.get(*tenure))
+            .filter_map(|allocation| self.by_allocation.get(*allocation))
             .flatten()
             .copied()
             .collect();
@@ -151,15 +151,15 @@ impl Usage {
         exporters: &[(PodKey, String)],
     ) -> Self {
         let bound = ledger
-            .tenures
+            .allocations
             .iter()
-            .filter(|tenure| !tenure.node.is_empty());
+            .filter(|allocation| !allocation.node.is_empty());
         let own = ledger
-            .of_nodes
+            .node_capacities
             .keys()
             .map(|node| (node.clone(), node.clone()));
         let names = nodes.aliases.clone().into_iter().chain(own).collect();
-        let pods = bound.map(|tenure| (tenure.pod.clone(), tenure.node.clone()));
+        let pods = bound.map(|allocation| (allocation.pod.clone(), allocation.node.clone()));
         let facts = ApiFacts::for_past(names, pods.chain(exporters.iter().cloned()));
         let reader = IdentityReader::new(&facts, &answer);
         let tenants = Tenants::new(ledger);
@@ -170,7 +170,7 @@ impl Usage {
             .collect();
         let mut reported = ReportedDevices::read(
             answer.iter().zip(samples),
-            ledger.stretch,
+            ledger.span,
             &reader,
             &tenants,
         );
@@ -311,7 +311,7 @@ fn memory_samples(samples: &mut DeviceSamples) -> Vec<MemorySample> {
 /// Computes five-minute means by window number: first the mean of each device, then of the devices.
 /// Windows without samples are omitted. The runs must be sorted by device and time.
 pub fn windows<'u>(
-    stretch: TimeSpan,
+    span: TimeSpan,
     runs: impl Iterator<Item = &'u HolderSamples>,
 ) -> BTreeMap<i64, Percent> {
     let mut windows: BTreeMap<i64, (f64, u32)> = BTreeMap::new();
@@ -330,10 +330,10 @@ pub fn windows<'u>(
                 if let Some((of, _, sum, count)) = open {
                     close(of, sum, count);
                 }
-                let window = (point.at - stretch.start).div_euclid(WINDOW);
+                let window = (point.at - span.start).div_euclid(WINDOW);
                 open = Some((
                     (device, window),
-                    stretch.start + (window + 1) * WINDOW,
+                    span.start + (window + 1) * WINDOW,
                     point.value,
                     1.0,
                 ));

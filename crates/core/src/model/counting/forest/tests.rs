@@ -43,26 +43,26 @@ fn the_top_of_any_chain_is_the_workload() {
         ],
         ..Forest::default()
     };
-    let found = forest.workloads(&Inventory::default());
-    let told: Vec<_> = found
+    let workloads = forest.workloads(&Inventory::default());
+    let summaries: Vec<_> = workloads
         .iter()
-        .map(|one| {
+        .map(|workload| {
             (
-                one.top.kind.as_str(),
-                one.requested.0,
-                one.standing,
-                one.pods.len(),
+                workload.top.kind.as_str(),
+                workload.requested.0,
+                workload.state,
+                workload.pods.len(),
             )
         })
         .collect();
     assert_eq!(
-        told,
+        summaries,
         [
             ("RayJob", 4, WorkloadState::Running, 2),
             ("Pod", 0, WorkloadState::Failed, 1)
         ]
     );
-    let tree = forest.branch(&found[0].top);
+    let tree = forest.branch(&workloads[0].top);
     assert_eq!(
         (
             tree.children[0].kind.as_str(),
@@ -82,13 +82,13 @@ fn an_owner_without_pods_is_a_workload_by_its_template() {
         owners: [paused, ended].into(),
         ..Forest::default()
     };
-    let found = forest.workloads(&Inventory::default());
-    let told: Vec<_> = found
+    let workloads = forest.workloads(&Inventory::default());
+    let summaries: Vec<_> = workloads
         .iter()
-        .map(|one| (one.standing, one.requested.0, one.gpus_held().0))
+        .map(|workload| (workload.state, workload.requested.0, workload.gpus_held().0))
         .collect();
     assert_eq!(
-        told,
+        summaries,
         [(WorkloadState::Completed, 0, 0), (WorkloadState::Pending, 8, 0)]
     );
 }
@@ -106,13 +106,13 @@ fn templates_of_siblings_are_asked_for_together() {
         with(owner("Deployment", "web", None), 2),
         with(owner("ReplicaSet", "new", Some("web")), 2),
     ];
-    let found = Forest {
+    let workloads = Forest {
         owners: owners.into(),
         ..Forest::default()
     }
     .workloads(&Inventory::default());
     assert_eq!(
-        found.iter().map(|one| one.requested.0).collect::<Vec<_>>(),
+        workloads.iter().map(|one| one.requested.0).collect::<Vec<_>>(),
         [8, 2]
     );
 }
@@ -123,14 +123,14 @@ fn who_may_not_count_the_cluster_counts_his_own_pods() {
         node: Some("n".into()),
         ..(*pod("p", None, 8, PodPhase::Running)).clone()
     };
-    let found = Forest {
+    let workloads = Forest {
         owners: BTreeMap::new(),
         pods: vec![running.into()],
         ..Forest::default()
     }
     .workloads(&Inventory::default());
     assert_eq!(
-        (found[0].gpus_held(), found[0].held.get("unknown")),
+        (workloads[0].gpus_held(), workloads[0].held.get("unknown")),
         (GpuCount(8), Some(&GpuCount(8)))
     );
 }
@@ -154,12 +154,12 @@ fn pods_without_names_count_for_their_workload() {
         .map(|(parent, phase)| (parent.into(), sums(phase)))
         .into(),
     };
-    let found = forest.workloads(&Inventory::default());
-    let told: Vec<_> = found
+    let workloads = forest.workloads(&Inventory::default());
+    let summaries: Vec<_> = workloads
         .iter()
-        .map(|one| (one.top.kind.as_str(), one.standing, one.pods.len()))
+        .map(|workload| (workload.top.kind.as_str(), workload.state, workload.pods.len()))
         .collect();
-    assert_eq!(told, [("RayJob", WorkloadState::Running, 1)]);
+    assert_eq!(summaries, [("RayJob", WorkloadState::Running, 1)]);
 }
 
 #[test]

@@ -138,7 +138,7 @@ fn slices_and_shares_are_never_whole_devices() {
         pod("b", "sliced", &[("nvidia.com/gpu", 3)]),
     ];
     let inventory = Inventory::new(hosts, Some(&pods.into_iter().collect()), &[]);
-    let of = |name: &str| {
+    let holder_of = |name: &str| {
         inventory
             .hosts
             .iter()
@@ -187,7 +187,7 @@ fn devices_of_dynamic_allocation_count_like_others() {
         taint: None,
         product: Some("NVIDIA H100 80GB HBM3".into()),
         held_by: held.then(|| vec![("ns".to_owned(), "p".to_owned())]),
-        known: true,
+        claims_readable: true,
     };
     let devices = [
         device(None, true),
@@ -220,9 +220,9 @@ fn devices_of_dynamic_allocation_count_like_others() {
     );
     assert_eq!((only.holders.len(), only.holders[0].gpus), (1, GpuCount(2)));
     // Tainted devices are not free; held ones still count as used.
-    let tainted = |one: &Device| Device {
+    let tainted = |free_device: &Device| Device {
         taint: Some("example.com/xid".into()),
-        ..one.clone()
+        ..free_device.clone()
     };
     let broken = [
         tainted(&devices[0]),
@@ -262,7 +262,7 @@ fn devices_of_dynamic_allocation_count_like_others() {
         .iter()
         .map(|device| Device {
             held_by: None,
-            known: false,
+            claims_readable: false,
             ..device.clone()
         })
         .collect();

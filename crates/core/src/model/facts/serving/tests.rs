@@ -157,24 +157,24 @@ fn a_node_that_does_not_answer_is_lost_and_not_unhealthy() {
 
 #[test]
 fn loading_again_after_a_crash_is_no_mere_start() {
-    let mut again = Pod {
+    let mut reloading = Pod {
         ready: false,
         ..pod("b", "1")
     };
-    again.containers[0] = Container {
+    reloading.containers[0] = Container {
         running: true,
         restarts: 2,
         last_ended: Some(oom()),
         ..Container::default()
     };
     assert_eq!(
-        word(&service(vec![again.clone()])),
+        word(&service(vec![reloading.clone()])),
         "pending 0/2 Restarting"
     );
     // Once it has started again, a failing probe is reported as the current problem, not the
     // earlier crash.
-    again.containers[0].started = true;
-    assert_eq!(word(&service(vec![again])), "pending 0/2 Unhealthy");
+    reloading.containers[0].started = true;
+    assert_eq!(word(&service(vec![reloading])), "pending 0/2 Unhealthy");
 }
 
 #[test]

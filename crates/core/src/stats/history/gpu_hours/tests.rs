@@ -11,7 +11,7 @@ fn works(devices: &[(f64, f64, f64)]) -> Works {
             memory_total: Some(Mebibytes(80_000.0)),
             model: None,
             watts: *watts,
-            watt_looks: 1.0,
+            watt_samples: 1.0,
             shared: false,
         };
         (

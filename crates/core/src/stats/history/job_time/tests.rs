@@ -33,10 +33,10 @@ fn pod(job: &str, kind: &str, gpus: u64, slots: &str, phase: &str) -> Allocation
     }
 }
 
-fn hour(number: i64, tenures: Vec<Allocation>) -> AllocationHistory {
-    let slots = tenures[0].requested.len();
+fn hour(number: i64, allocations: Vec<Allocation>) -> AllocationHistory {
+    let slots = allocations[0].requested.len();
     let begin = number * slots as i64 * SLOT;
-    AllocationHistory::made(begin, SLOT, tenures)
+    AllocationHistory::made(begin, SLOT, allocations)
 }
 
 #[test]
