@@ -233,7 +233,13 @@ impl<'p> Candidate<'p> {
 }
 
 /// Compares pods with nodes. `room` is `None` if the free resources are unknown.
-fn judged(pod: &PodRules, wanted: &Amounts, pods: u64, nodes: &[Node], room: Option<&ClusterCapacity>) -> Fit {
+fn judged(
+    pod: &PodRules,
+    wanted: &Amounts,
+    pods: u64,
+    nodes: &[Node],
+    room: Option<&ClusterCapacity>,
+) -> Fit {
     let mut groups: BTreeMap<Option<(&'static str, Option<String>)>, NodeGroup> = BTreeMap::new();
     let (mut now, mut ever) = (0_u64, 0_u64);
     for node in nodes {

@@ -131,7 +131,8 @@ impl RowQuery<'_> {
                         .get(&written)
                         .cloned()
                 };
-                let values: BTreeSet<String> = ledger.allocations.iter().filter_map(value).collect();
+                let values: BTreeSet<String> =
+                    ledger.allocations.iter().filter_map(value).collect();
                 let row = |found: &String| {
                     let own = ledger.group(|tenure| value(tenure).as_ref() == Some(found));
                     let sum = sum(ledger, usage, &own, false)?;
@@ -208,7 +209,9 @@ pub(crate) async fn of_cluster(
         let rows = question.rows(&hour, &ledger, &usage);
         // Do not cache an hour without samples: the store may have been down and may still backfill
         // them. A response with warnings may be partial.
-        if let Some(key) = key.filter(|_| ledger.observed_slots() > 0 && !past.prometheus.has_warned()) {
+        if let Some(key) =
+            key.filter(|_| ledger.observed_slots() > 0 && !past.prometheus.has_warned())
+        {
             cache.put(&key, &rows);
         }
         bar.inc(1);
@@ -268,7 +271,11 @@ async fn warn_of_many(
     if hours < 24 {
         return;
     }
-    let Ok(found) = past.prometheus.query_at(&query::samples_of_an_hour(), end).await else {
+    let Ok(found) = past
+        .prometheus
+        .query_at(&query::samples_of_an_hour(), end)
+        .await
+    else {
         return;
     };
     let per_hour = found

@@ -102,7 +102,9 @@ pub(crate) async fn of_overview(prometheus: &Prometheus<'_>) -> Result<ExporterR
 }
 
 async fn known(prometheus: &Prometheus<'_>) -> Result<ExportedMetrics, Error> {
-    Ok(ExportedMetrics::from_answer(&prometheus.now(&known::query()).await?))
+    Ok(ExportedMetrics::from_answer(
+        &prometheus.now(&known::query()).await?,
+    ))
 }
 
 /// Queries the faults of devices. The first query returns only the highest error number of a

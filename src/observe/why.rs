@@ -215,7 +215,11 @@ async fn queue_of_volcano(connection: &Connection, job: &Job) -> Option<Queue> {
 }
 
 /// Adds the start time and the deadline of a job that holds capacity.
-async fn times(connection: &Connection, room: Option<&ClusterCapacity>, holder: HolderTime) -> HolderTime {
+async fn times(
+    connection: &Connection,
+    room: Option<&ClusterCapacity>,
+    holder: HolderTime,
+) -> HolderTime {
     let Some((namespace, name)) = holder.name.split_once('/') else {
         return holder;
     };

@@ -302,7 +302,11 @@ fn type_absent(
 }
 
 /// Another GPU type with enough free capacity now.
-fn other_type(facts: &Facts<'_>, pending: &PendingPod, room: &ClusterCapacity) -> Option<(String, String)> {
+fn other_type(
+    facts: &Facts<'_>,
+    pending: &PendingPod,
+    room: &ClusterCapacity,
+) -> Option<(String, String)> {
     let any = pending.rules.without(is_type_label);
     let mut types: BTreeMap<String, (usize, u64)> = BTreeMap::new();
     for node in facts.listed()? {

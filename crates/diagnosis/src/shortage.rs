@@ -139,7 +139,11 @@ fn with_fewer(
 
 /// Names pods of lower priority that hold enough, if the pod's PriorityClass does not preempt.
 /// Otherwise the scheduler preempts them without help.
-fn lower(pending: &PendingPod, on: &[&CandidateNode<'_>], room: &ClusterCapacity) -> Option<String> {
+fn lower(
+    pending: &PendingPod,
+    on: &[&CandidateNode<'_>],
+    room: &ClusterCapacity,
+) -> Option<String> {
     if pending.rules.preempts() {
         return None;
     }
@@ -196,7 +200,11 @@ fn holder(facts: &Facts<'_>, name: String, gpus: u64) -> HolderTime {
 }
 
 /// Another pool with enough free capacity for all pods.
-fn elsewhere(facts: &Facts<'_>, pending: &PendingPod, room: &ClusterCapacity) -> Option<(String, String)> {
+fn elsewhere(
+    facts: &Facts<'_>,
+    pending: &PendingPod,
+    room: &ClusterCapacity,
+) -> Option<(String, String)> {
     facts.job.pool.as_ref()?;
     let anywhere = pending.rules.without(|key| key == POOL_LABEL);
     let mut pools: BTreeMap<&str, (u64, i128)> = BTreeMap::new();

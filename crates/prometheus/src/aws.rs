@@ -10,7 +10,7 @@ use aws_sigv4::sign::v4;
 use prometheus_http_query::reqwest::{Client, Request};
 use serde::Deserialize;
 
-use super::request::{SendRequest, FORM, HttpReply, QueryRequest, exchange};
+use super::request::{FORM, HttpReply, QueryRequest, SendRequest, exchange};
 use super::{QueryError, token};
 
 /// The service name in signatures.

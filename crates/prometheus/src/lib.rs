@@ -27,7 +27,7 @@ pub use matchers::Matchers;
 #[cfg(any(test, feature = "testing"))]
 pub use matchers::judge;
 pub use remote_read::SampleRange;
-pub use request::{SendRequest, FORM, HttpReply, QueryRequest};
+pub use request::{FORM, HttpReply, QueryRequest, SendRequest};
 
 use gpuctl_core::model::UnixSeconds;
 use gpuctl_core::model::values::excerpt::{SERVER_MESSAGE, excerpt, shortened};
@@ -103,7 +103,11 @@ impl Window {
 impl<'a> Prometheus<'a> {
     /// Queries an address directly.
     pub fn straight_to(address: &PrometheusAddress, timeout: Duration) -> Result<Self, QueryError> {
-        Ok(Self::with_transport(Transport::to(address)?, address.shown(), timeout))
+        Ok(Self::with_transport(
+            Transport::to(address)?,
+            address.shown(),
+            timeout,
+        ))
     }
 
     /// Queries through a function of the caller.
@@ -175,7 +179,11 @@ impl<'a> Prometheus<'a> {
     }
 
     /// Evaluates a query at a time. A range selector returns samples as they were scraped.
-    pub async fn query_at(&self, query: &str, time: UnixSeconds) -> Result<Vec<Series>, QueryError> {
+    pub async fn query_at(
+        &self,
+        query: &str,
+        time: UnixSeconds,
+    ) -> Result<Vec<Series>, QueryError> {
         self.without_marks(self.all(query, QueryTime::At(time)).await?)
             .await
     }

@@ -3,7 +3,7 @@
 
 use prometheus_http_query::Client;
 
-use super::request::{SendRequest, FORM, HttpReply, QueryRequest, exchange};
+use super::request::{FORM, HttpReply, QueryRequest, SendRequest, exchange};
 use super::{PrometheusAddress, QueryError, Window, aws, remote_read};
 use gpuctl_core::model::UnixSeconds;
 
@@ -132,7 +132,11 @@ fn fits(query: &str) -> bool {
     query.len() < 4000
 }
 
-async fn asked(ask: &SendRequest<'_>, query: &str, moment: QueryTime) -> Result<HttpReply, QueryError> {
+async fn asked(
+    ask: &SendRequest<'_>,
+    query: &str,
+    moment: QueryTime,
+) -> Result<HttpReply, QueryError> {
     let (verb, times) = match moment {
         QueryTime::Now => ("query", Vec::new()),
         QueryTime::At(time) => ("query", vec![("time", time.0)]),

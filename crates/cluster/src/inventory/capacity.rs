@@ -10,7 +10,7 @@ use crate::transport::decode::{ListPage, PodSpec, WirePod};
 use crate::{Failure, handles::InventoryApi, unless_forbidden};
 use gpuctl_core::model::Node;
 use gpuctl_core::model::contract::labels::{JOB, POOL_LABEL};
-use gpuctl_core::model::counting::candidates::{PlacedPod, ClusterCapacity, WaitingPod};
+use gpuctl_core::model::counting::candidates::{ClusterCapacity, PlacedPod, WaitingPod};
 use gpuctl_core::model::counting::capacity::Amounts;
 
 /// Sums the requests that the scheduler counts for a pod. The sum is empty if the pod cannot be

@@ -80,7 +80,9 @@ impl ObjectStatus<'_> {
     /// Returns the outcome of a Job.
     fn verdict(&self, kind: &str) -> Option<WorkloadState> {
         match kind {
-            "Job" if self.condition_that_holds("Complete").is_some() => Some(WorkloadState::Completed),
+            "Job" if self.condition_that_holds("Complete").is_some() => {
+                Some(WorkloadState::Completed)
+            }
             "Job" if self.condition_that_holds("Failed").is_some() => Some(WorkloadState::Failed),
             _ => None,
         }

@@ -217,7 +217,8 @@ impl WritesApi<'_> {
             .await
             .err()?;
         let told = failure.to_string();
-        (RefusalCause::from_message(&told) == Some(RefusalCause::WebhookUnreachable)).then_some(told)
+        (RefusalCause::from_message(&told) == Some(RefusalCause::WebhookUnreachable))
+            .then_some(told)
     }
 
     /// Creates an object that the server does not store, such as a review; or, with `dry_run`, any

@@ -135,7 +135,10 @@ fn a_store_is_trusted_that_answers_alike() {
     assert_eq!(judged(Some(&mixed)), None, "each has another label");
     let trust = ChunkTrust::default();
     trust.judge(&[], Some(&[]));
-    assert!(matches!(trust.next(), ReadMethod::Both), "nothing tells nothing");
+    assert!(
+        matches!(trust.next(), ReadMethod::Both),
+        "nothing tells nothing"
+    );
 }
 
 proptest! {

@@ -14,7 +14,7 @@ use super::utilization::{GroupUtilization, Utilization};
 use crate::format::coverage::rounded;
 use crate::format::parts::PartItem;
 use gpuctl_core::model::{Mebibytes, Percent};
-use gpuctl_core::stats::history::hourly::{WorkloadSum, Sum};
+use gpuctl_core::stats::history::hourly::{Sum, WorkloadSum};
 
 /// The hour of a row.
 #[derive(Clone, Debug)]

@@ -130,8 +130,7 @@ impl At<'_> {
     /// Mean utilization of the five-minute window before, over the whole devices of these
     /// allocations.
     pub(crate) fn utilization(&self, held: &[usize]) -> Option<Percent> {
-        let window =
-            (self.time.as_millisecond() - 1 - self.ledger.span.start).div_euclid(WINDOW);
+        let window = (self.time.as_millisecond() - 1 - self.ledger.span.start).div_euclid(WINDOW);
         let own = held
             .iter()
             .copied()

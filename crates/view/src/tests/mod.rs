@@ -307,7 +307,12 @@ fn preemptions_fit() {
 #[test]
 fn workloads_fit() {
     let found = [
-        workload("PyTorchJob", "llama3-70b-pretrain", WorkloadState::Running, 16),
+        workload(
+            "PyTorchJob",
+            "llama3-70b-pretrain",
+            WorkloadState::Running,
+            16,
+        ),
         workload(
             "Deployment",
             "a-service-with-quite-a-long-name",

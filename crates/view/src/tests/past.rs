@@ -17,7 +17,7 @@ use gpuctl_core::model::values::units::UnitValue;
 use gpuctl_core::model::{GpuCount, Point, Series};
 use gpuctl_core::stats::history::allocations::{Allocation, AllocationHistory};
 use gpuctl_core::stats::history::gpu_hours::GpuHours;
-use gpuctl_core::stats::history::hourly::{WorkloadSum, Sum, ValueSummary};
+use gpuctl_core::stats::history::hourly::{Sum, ValueSummary, WorkloadSum};
 use gpuctl_core::stats::history::job_time::JobSum;
 use gpuctl_core::stats::history::slots::TimeSpan;
 use gpuctl_core::stats::history::top_owner::TopOwner;

@@ -138,7 +138,8 @@ pub(super) fn command_error(ending: SessionEnd, message: String, path: &str) -> 
             message
         }),
         SessionEnd::Refused(why)
-            if ContainerComplaint::from_runtime_message(&why) == Some(ContainerComplaint::NoProgram) =>
+            if ContainerComplaint::from_runtime_message(&why)
+                == Some(ContainerComplaint::NoProgram) =>
         {
             failed(why).hint("the image has no `tar`: gpuctl exec JOB -- cat FILE > FILE")
         }

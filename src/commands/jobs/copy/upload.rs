@@ -138,7 +138,8 @@ impl TarContainer<'_> {
         match (ended?, message(&stderr)) {
             (SessionEnd::Exit(0), _) => {}
             (SessionEnd::Exit(_), message)
-                if ContainerComplaint::from_tar_output(&message) == Some(ContainerComplaint::NoFile) =>
+                if ContainerComplaint::from_tar_output(&message)
+                    == Some(ContainerComplaint::NoFile) =>
             {
                 return Err(no_file_in_job(path).cause(message));
             }

@@ -99,7 +99,8 @@ impl ContainerComplaint {
         if missing.iter().any(|words| output.contains(words)) {
             return Some(Self::NoFile);
         }
-        output.contains("changed as we read it")
+        output
+            .contains("changed as we read it")
             .then_some(Self::Changed)
     }
 }
@@ -144,7 +145,11 @@ mod tests {
                 RefusalCause::NoSuchContainer,
             ),
         ] {
-            assert_eq!(RefusalCause::from_message(message), Some(cause), "{message}");
+            assert_eq!(
+                RefusalCause::from_message(message),
+                Some(cause),
+                "{message}"
+            );
         }
         assert_eq!(
             RefusalCause::from_message("container main in pod x-0 is waiting to start"),

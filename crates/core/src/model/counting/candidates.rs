@@ -72,7 +72,9 @@ impl ClusterCapacity {
                 .all(|(key, value)| node.labels.get(key) == Some(value))
         };
         let rival = |pod: &WaitingPod| {
-            pod.devices > 0 && pod.holder != waiting_holder && nodes.iter().any(|node| may_run(pod, node))
+            pod.devices > 0
+                && pod.holder != waiting_holder
+                && nodes.iter().any(|node| may_run(pod, node))
         };
         self.waiting.iter().any(rival)
     }

@@ -110,26 +110,27 @@ mod tests {
     #[test]
     fn the_resource_that_rules_out_the_last_node_is_told() {
         let shortage_of = |list: &[(&str, i128)]| {
-            shortage(&amounts(list), &nodes()).map(|shortage| (shortage.resource, shortage.most, shortage.node))
+            shortage(&amounts(list), &nodes())
+                .map(|shortage| (shortage.resource, shortage.most, shortage.node))
         };
-        assert_eq!(of(&[("nvidia.com/gpu", 8), ("cpu", 64)]), None);
+        assert_eq!(shortage_of(&[("nvidia.com/gpu", 8), ("cpu", 64)]), None);
         assert_eq!(
-            of(&[("nvidia.com/gpu", 16)]),
+            shortage_of(&[("nvidia.com/gpu", 16)]),
             Some(("nvidia.com/gpu".to_owned(), 8000, Some("big".to_owned())))
         );
         // The node has 128 CPUs, but not together with eight GPUs.
         assert_eq!(
-            of(&[("nvidia.com/gpu", 8), ("cpu", 100)]),
+            shortage_of(&[("nvidia.com/gpu", 8), ("cpu", 100)]),
             Some(("cpu".to_owned(), 64_000, Some("big".to_owned())))
         );
-        assert_eq!(of(&[("cpu", 100)]), None);
+        assert_eq!(shortage_of(&[("cpu", 100)]), None);
         assert_eq!(
-            of(&[("ephemeral-storage", 1 << 60)]),
+            shortage_of(&[("ephemeral-storage", 1 << 60)]),
             None,
             "a node that does not report its disk is not ruled out"
         );
         assert_eq!(
-            of(&[("example.com/none", 1)]),
+            shortage_of(&[("example.com/none", 1)]),
             Some(("example.com/none".to_owned(), 0, Some("big".to_owned())))
         );
         assert_eq!(

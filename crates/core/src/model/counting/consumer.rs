@@ -142,7 +142,9 @@ impl ConsumersByNode<'_> {
             .into_iter()
             .chain(pods.map(|pod| (pod.name.clone(), pod.requests)));
         // The name breaks ties, so that the result does not depend on the order of the list.
-        let largest = by_name.map(|(name, requests)| (amount(&requests), name)).max();
+        let largest = by_name
+            .map(|(name, requests)| (amount(&requests), name))
+            .max();
         largest
             .filter(|(amount, _)| *amount > 0)
             .map(|(amount, name)| (name, amount))
@@ -187,7 +189,9 @@ impl LargestPod {
         amount: impl Fn(&MachineRequests) -> u64,
     ) {
         let value = amount(&pod.requests);
-        let current = largest.as_ref().map_or(0, |current| amount(&current.requests));
+        let current = largest
+            .as_ref()
+            .map_or(0, |current| amount(&current.requests));
         if value < current || value == 0 {
             return;
         }
@@ -285,7 +289,8 @@ mod tests {
         ];
         let consumers: Consumers = pods.into_iter().collect();
         assert_eq!(
-            consumers.with_devices
+            consumers
+                .with_devices
                 .iter()
                 .map(|pod| &*pod.name)
                 .collect::<Vec<_>>(),
@@ -302,16 +307,25 @@ mod tests {
         // The job's 500 and 250 exceed the largest pod's 700 CPU; its memory of 600 is less than
         // 900.
         assert_eq!(
-            consumers.by_node().largest_on("a", |requests| requests.cpu_milli),
+            consumers
+                .by_node()
+                .largest_on("a", |requests| requests.cpu_milli),
             Some(("n/train".to_owned(), 500 + 250))
         );
         assert_eq!(
-            consumers.by_node().largest_on("a", |requests| requests.memory_bytes),
+            consumers
+                .by_node()
+                .largest_on("a", |requests| requests.memory_bytes),
             Some(("n/cache".to_owned(), 900))
         );
-        assert_eq!(consumers.by_node().largest_on("b", |requests| requests.cpu_milli), None);
-        let nodes =
-            ["web", "train-1", "claims", "waits", "gone"].map(|name| consumers.pod_nodes().node("n", name));
+        assert_eq!(
+            consumers
+                .by_node()
+                .largest_on("b", |requests| requests.cpu_milli),
+            None
+        );
+        let nodes = ["web", "train-1", "claims", "waits", "gone"]
+            .map(|name| consumers.pod_nodes().node("n", name));
         assert_eq!(nodes, [Some("a"), Some("a"), Some("a"), None, None]);
         assert_eq!(consumers.pod_nodes().node("other", "web"), None);
     }
@@ -342,11 +356,15 @@ mod tests {
             pods.rotate_left(1);
             let consumers: Consumers = pods.iter().cloned().collect();
             assert_eq!(
-                consumers.by_node().largest_on("a", |requests| requests.cpu_milli),
+                consumers
+                    .by_node()
+                    .largest_on("a", |requests| requests.cpu_milli),
                 Some(("n/twin".to_owned(), 300))
             );
             assert_eq!(
-                consumers.by_node().largest_on("a", |requests| requests.memory_bytes),
+                consumers
+                    .by_node()
+                    .largest_on("a", |requests| requests.memory_bytes),
                 Some(("n/memory".to_owned(), 800))
             );
             assert_eq!(

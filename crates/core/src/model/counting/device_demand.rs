@@ -95,9 +95,12 @@ impl DeviceClaims {
             // Two demands that can be met by the same device compete for it. That needs an
             // assignment of devices to claims, not two independent counts.
             let meets_both = |device: &OfferedDevice| {
-                demand.is_met_by(device) && compared.iter().any(|(other, _)| other.is_met_by(device))
+                demand.is_met_by(device)
+                    && compared.iter().any(|(other, _)| other.is_met_by(device))
             };
-            if compared.iter().any(|(other, _)| other.class == demand.class)
+            if compared
+                .iter()
+                .any(|(other, _)| other.class == demand.class)
                 || devices.iter().any(meets_both)
             {
                 return Self::NotEvaluated(format!(
@@ -119,7 +122,12 @@ impl DeviceClaims {
     }
 
     /// Adds the claims to the pod's requests, and the offered devices to the nodes.
-    pub fn add_to(&self, requests: &mut Amounts, nodes: &mut [Node], capacity: Option<&mut ClusterCapacity>) {
+    pub fn add_to(
+        &self,
+        requests: &mut Amounts,
+        nodes: &mut [Node],
+        capacity: Option<&mut ClusterCapacity>,
+    ) {
         let Self::Compared(claims) = self else { return };
         let mut free = capacity.map(|capacity| &mut capacity.free);
         for (demand, capacities) in claims {
@@ -179,7 +187,11 @@ impl DeviceDemand {
             if device.is_held {
                 continue;
             }
-            match device.taints.iter().find(|taint| self.keeps_off(taint)) {
+            match device
+                .taints
+                .iter()
+                .find(|taint| self.is_repelled_by(taint))
+            {
                 None => capacity.free += 1,
                 Some(taint) => {
                     capacity.tainted += 1;
@@ -190,7 +202,7 @@ impl DeviceDemand {
         Some(by_node)
     }
 
-    fn keeps_off(&self, taint: &Taint) -> bool {
+    fn is_repelled_by(&self, taint: &Taint) -> bool {
         let tolerates = |toleration: &DeviceToleration| {
             (toleration.key.is_empty() || toleration.key == taint.key)
                 && (toleration.effect.is_empty() || toleration.effect == taint.effect)
@@ -394,7 +406,10 @@ mod tests {
         claims.add_to(&mut requests, &mut nodes, Some(&mut capacity));
         let resource = "deviceclass.resource.kubernetes.io/gpu.nvidia.com".to_owned();
         assert_eq!(requests, Amounts::from([(resource.clone(), 2000)]));
-        assert_eq!(capacity.free["a"], Amounts::from([(resource.clone(), 1000)]));
+        assert_eq!(
+            capacity.free["a"],
+            Amounts::from([(resource.clone(), 1000)])
+        );
         assert_eq!(nodes[0].most(), Amounts::from([(resource, 2000)]));
     }
 }

@@ -8,7 +8,7 @@ use super::inventory::Inventory;
 use super::node_usage::{Holder, NodeUsage};
 use crate::model::facts::job_pod::PodPhase;
 use crate::model::facts::work_pod::{PodSums, WorkPod};
-use crate::model::facts::workload::{OwnerObject, WorkloadState, Workload};
+use crate::model::facts::workload::{OwnerObject, Workload, WorkloadState};
 use crate::model::values::units::GpuCount;
 
 /// Owners and pods, linked by UID.
@@ -300,7 +300,9 @@ fn template_gpus(
         return GpuCount::ZERO;
     }
     let below = children.get(top.uid.as_str()).into_iter().flatten();
-    let below: GpuCount = below.map(|owner| template_gpus(owner, children, deepest - 1)).sum();
+    let below: GpuCount = below
+        .map(|owner| template_gpus(owner, children, deepest - 1))
+        .sum();
     if below > GpuCount::ZERO {
         below
     } else {

@@ -77,7 +77,7 @@ pub fn free_gpus(
     for host in inventory
         .hosts
         .iter()
-        .filter(|host| host.gpus.total > 0 && wanted(host))
+        .filter(|host| host.gpus.total > 0 && includes(host))
     {
         let kind = host
             .gpu_type()
@@ -129,7 +129,10 @@ impl FreeGpus {
                 .extend((free > 0).then(|| strand(free, cause, detail, None)));
             return Some(());
         }
-        let by_cpu = within(left(host, "cpu", host.cpu_used_milli?), host_per_gpu.cpu_milli);
+        let by_cpu = within(
+            left(host, "cpu", host.cpu_used_milli?),
+            host_per_gpu.cpu_milli,
+        );
         let by_memory = within(
             left(host, "memory", host.memory_used_bytes?),
             host_per_gpu.memory_bytes,
@@ -147,7 +150,8 @@ impl FreeGpus {
                     consumers.largest_on(name, |requests| requests.memory_bytes),
                 )
             };
-            self.stranded.push(strand(free - usable, cause, None, holder));
+            self.stranded
+                .push(strand(free - usable, cause, None, holder));
         }
         self.sizes.insert(name.to_owned(), host.gpus.total);
         let held = |holder: &Holder| {
@@ -249,7 +253,11 @@ impl FreeGpus {
             .sizes
             .keys()
             .map(|node| (node.clone(), 0))
-            .chain(self.blocks.iter().map(|one| (one.node.clone(), one.free)))
+            .chain(
+                self.blocks
+                    .iter()
+                    .map(|block| (block.node.clone(), block.free)),
+            )
             .collect();
         let (mut moves, mut pods) = (Vec::<Move>::new(), self.movable.clone());
         for _ in 0..nodes {
@@ -260,20 +268,24 @@ impl FreeGpus {
             let made = candidates
                 .into_iter()
                 .take(LOOKED_AT)
-                .filter_map(|(node, free_gpus)| emptied(node, block - free_gpus, &free, &pods, block));
+                .filter_map(|(node, free_gpus)| {
+                    emptied(node, block - free_gpus, &free, &pods, block)
+                });
             // A gain in whole blocks is decisive. Among equal gains, the fewest GPUs and then the
             // fewest pods move.
             let whole_blocks =
                 |free: &BTreeMap<String, u64>| free.values().map(|free| free / block).sum::<u64>();
             let cost =
-                |moves: &[Move]| (moves.iter().map(|one| one.gpus).sum::<u64>(), moves.len());
-            let best =
-                made.min_by_key(|(after, moves)| (std::cmp::Reverse(whole(after)), cost(moves)));
-            let Some((after, made)) = best.filter(|(after, _)| whole_blocks(after) > whole(&free)) else {
+                |moves: &[Move]| (moves.iter().map(|step| step.gpus).sum::<u64>(), moves.len());
+            let best = made
+                .min_by_key(|(after, moves)| (std::cmp::Reverse(whole_blocks(after)), cost(moves)));
+            let Some((after, made)) =
+                best.filter(|(after, _)| whole_blocks(after) > whole_blocks(&free))
+            else {
                 break;
             };
-            for one in &made {
-                pods.retain(|(_, pod, _)| *pod != one.pod);
+            for step in &made {
+                pods.retain(|(_, pod, _)| *pod != step.pod);
             }
             free = after;
             moves.extend(made);
@@ -314,7 +326,8 @@ fn emptied(
     pods: &[(String, String, u64)],
     block: u64,
 ) -> Option<(BTreeMap<String, u64>, Vec<Move>)> {
-    let mut node_pods: Vec<&(String, String, u64)> = pods.iter().filter(|(on, ..)| on == node).collect();
+    let mut node_pods: Vec<&(String, String, u64)> =
+        pods.iter().filter(|(on, ..)| on == node).collect();
     node_pods.sort_by_key(|(_, pod, gpus)| (*gpus, pod));
     let (mut free, mut moves, mut freed) = (free.clone(), Vec::new(), 0);
     for (from, pod, gpus) in node_pods {

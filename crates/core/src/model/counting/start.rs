@@ -24,7 +24,8 @@ pub struct StartForecast {
 impl StartForecast {
     /// Caps the quantiles at the time when deadlines free enough capacity.
     pub fn bounded(past: Option<Self>, free_by: Option<Timestamp>, now: Timestamp) -> Option<Self> {
-        let Some(latest) = free_by.map(|time| time.duration_since(now).as_secs_f64().max(0.0)) else {
+        let Some(latest) = free_by.map(|time| time.duration_since(now).as_secs_f64().max(0.0))
+        else {
             return past;
         };
         let past = past.unwrap_or_default();
@@ -103,7 +104,13 @@ mod tests {
         let free_at = |gpus_per_pod, pods| free_by(&gpus(gpus_per_pod), pods, &nodes, &ends);
         // At minute 10: six free on a and four on b. At minute 30: six and eight.
         assert_eq!(
-            [by(6, 1), by(3, 3), by(8, 1), by(6, 2), by(4, 4)],
+            [
+                free_at(6, 1),
+                free_at(3, 3),
+                free_at(8, 1),
+                free_at(6, 2),
+                free_at(4, 4)
+            ],
             [Some(at(10)), Some(at(10)), Some(at(30)), Some(at(30)), None]
         );
     }

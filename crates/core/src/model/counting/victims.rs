@@ -150,7 +150,8 @@ mod tests {
 
     fn pairs(names: &[(&str, &str)]) -> Option<Vec<(String, String)>> {
         Some(
-            names.iter()
+            names
+                .iter()
                 .map(|(node, holder)| ((*node).to_owned(), format!("a/{holder}")))
                 .collect(),
         )

@@ -30,7 +30,11 @@ pub struct Part {
 
 impl Part {
     /// Classifies a unit of `resource` on a node; `None` for whole devices and other resources.
-    pub fn for_resource(node: &Node, capacity: &BTreeMap<String, String>, resource: &str) -> Option<Self> {
+    pub fn for_resource(
+        node: &Node,
+        capacity: &BTreeMap<String, String>,
+        resource: &str,
+    ) -> Option<Self> {
         let Some(Unit::Slice(name)) = unit(node, resource) else {
             return None;
         };
@@ -262,22 +266,22 @@ mod tests {
     fn instances_are_so_many_of_their_products_slices() {
         let node_of = |product: &str| node(&[("nvidia.com/gpu.product", product)], &[]);
         assert_eq!(
-            fraction(&of("NVIDIA-A100-SXM4-80GB"), "nvidia.com/mig-3g.40gb"),
+            fraction(&node_of("NVIDIA-A100-SXM4-80GB"), "nvidia.com/mig-3g.40gb"),
             Some(3.0 / 7.0)
         );
         assert_eq!(
-            fraction(&of("NVIDIA-A30"), "nvidia.com/mig-1g.6gb"),
+            fraction(&node_of("NVIDIA-A30"), "nvidia.com/mig-1g.6gb"),
             Some(0.25)
         );
         assert_eq!(
             fraction(
-                &of("NVIDIA-RTX-PRO-6000-Blackwell-Server-Edition"),
+                &node_of("NVIDIA-RTX-PRO-6000-Blackwell-Server-Edition"),
                 "nvidia.com/mig-1g.24gb"
             ),
             Some(0.25)
         );
         assert_eq!(
-            fraction(&of("NVIDIA-H100-NVL"), "nvidia.com/mig-1g.24gb"),
+            fraction(&node_of("NVIDIA-H100-NVL"), "nvidia.com/mig-1g.24gb"),
             Some(1.0 / 7.0)
         );
         assert_eq!(
@@ -295,12 +299,15 @@ mod tests {
             Some(1.0 / 7.0)
         );
         assert_eq!(
-            fraction(&of("NVIDIA-A100-SXM4-80GB-MIG-1g.10gb"), "nvidia.com/gpu"),
+            fraction(
+                &node_of("NVIDIA-A100-SXM4-80GB-MIG-1g.10gb"),
+                "nvidia.com/gpu"
+            ),
             Some(1.0 / 7.0)
         );
         assert_eq!(
             Part::for_resource(
-                &of("NVIDIA-A100-SXM4-80GB"),
+                &node_of("NVIDIA-A100-SXM4-80GB"),
                 &BTreeMap::new(),
                 "nvidia.com/gpu"
             ),
@@ -315,11 +322,11 @@ mod tests {
     fn partitions_are_so_many_dies() {
         let node_of = |product: &str| node(&[("amd.com/gpu.product-name", product)], &[]);
         assert_eq!(
-            fraction(&of("AMD_Instinct_MI300X_OAM"), "amd.com/cpx_nps4"),
+            fraction(&node_of("AMD_Instinct_MI300X_OAM"), "amd.com/cpx_nps4"),
             Some(0.125)
         );
         assert_eq!(
-            fraction(&of("AMD_Instinct_MI300A"), "amd.com/cpx_nps1"),
+            fraction(&node_of("AMD_Instinct_MI300A"), "amd.com/cpx_nps1"),
             Some(1.0 / 6.0)
         );
         assert_eq!(
@@ -384,7 +391,8 @@ mod tests {
         }
         let capacity = [("aliyun.com/gpu-mem", "320"), ("aliyun.com/gpu-count", "4")]
             .map(|(key, value)| (key.to_owned(), value.to_owned()));
-        let part = Part::for_resource(&node(&[], &[]), &capacity.into(), "aliyun.com/gpu-mem").unwrap();
+        let part =
+            Part::for_resource(&node(&[], &[]), &capacity.into(), "aliyun.com/gpu-mem").unwrap();
         assert_eq!(
             (part.name.as_str(), part.fraction),
             ("gpu-mem", Some(0.0125))

@@ -214,7 +214,10 @@ mod tests {
         );
         // A node of another pool keeps its type label and the other pool's label.
         let other_node = leaving("p", &node("q"), &notes);
-        assert_eq!(other_node.restored.keys().collect::<Vec<_>>(), ["gpuctl/pool"]);
+        assert_eq!(
+            other_node.restored.keys().collect::<Vec<_>>(),
+            ["gpuctl/pool"]
+        );
         let stolen: Notes = [("gpuctl/pool".to_owned(), note("q", None))].into();
         assert_eq!(
             leaving("p", &node("q"), &stolen),

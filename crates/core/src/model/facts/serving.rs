@@ -4,8 +4,8 @@
 use super::job::Job;
 use super::job_pod::{Container, Pod, PodPhase};
 use super::state::{
-    State, Status, StateReason, create_failure_reason, evicted, lost, not_started, scheduler_words, stuck,
-    why,
+    State, StateReason, Status, create_failure_reason, evicted, lost, not_started, scheduler_words,
+    stuck, why,
 };
 
 /// Determines the state of a service or notebook.
@@ -116,7 +116,9 @@ fn trouble(job: &Job, pods: &[&Pod]) -> Option<StateReason> {
         return Some(why(create_failure_reason(message), message));
     }
     let unhealthy = |pod: &&&Pod| {
-        !pod.ready && pod.phase == PodPhase::Running && pod.containers.iter().all(|container| container.started)
+        !pod.ready
+            && pod.phase == PodPhase::Running
+            && pod.containers.iter().all(|container| container.started)
     };
     let pod = present
         .iter()
@@ -137,7 +139,8 @@ fn crashing(job: &Job, pod: &Pod) -> Option<StateReason> {
         // A container that starts again after a crash is not just starting. If it has passed its
         // startup probe and fails the next probe, it is unhealthy, whatever ended it before.
         let loads = !(job.checked && container.started);
-        let is_reloading = container.running && container.last_ended.is_some() && !pod.ready && loads;
+        let is_reloading =
+            container.running && container.last_ended.is_some() && !pod.ready && loads;
         waits || is_reloading || container.terminated.is_some()
     };
     let container = pod.containers.iter().find(ends)?;

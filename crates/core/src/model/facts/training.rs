@@ -5,7 +5,7 @@ use super::job::Job;
 use super::job_pod::{Container, Pod, PodPhase};
 use super::serving;
 use super::state::{
-    State, Status, StateReason, count, create_failure_reason, evicted, lost, pod_failure, pod_name,
+    State, StateReason, Status, count, create_failure_reason, evicted, lost, pod_failure, pod_name,
     scheduler_words, stuck, why,
 };
 

@@ -123,7 +123,12 @@ pub(super) fn add_shapes(text: &str, spans: &mut Vec<Range<usize>>) {
                 .or_else(|| captures.get(0))
                 .map(|value| value.range())
         };
-        spans.extend(pattern.captures_iter(text).filter(judge).filter_map(value_range));
+        spans.extend(
+            pattern
+                .captures_iter(text)
+                .filter(judge)
+                .filter_map(value_range),
+        );
     }
 }
 

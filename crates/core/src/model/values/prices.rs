@@ -60,8 +60,12 @@ impl Budget {
     /// Explains why the budget is invalid, if it is.
     pub fn problem(&self) -> Option<&'static str> {
         let allowances = || self.groups.values().chain(&self.default).chain(&self.total);
-        let amounts = || all().flat_map(|allowance| [allowance.gpu_hours, allowance.cost]).flatten();
-        if all().any(|allowance| allowance.gpu_hours.is_none() && allowance.cost.is_none()) {
+        let amounts = || {
+            allowances()
+                .flat_map(|allowance| [allowance.gpu_hours, allowance.cost])
+                .flatten()
+        };
+        if allowances().any(|allowance| allowance.gpu_hours.is_none() && allowance.cost.is_none()) {
             return Some("a budget needs gpu_hours, cost or both");
         }
         (!amounts().all(|amount| amount.is_finite() && amount >= 0.0))

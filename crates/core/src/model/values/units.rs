@@ -166,11 +166,17 @@ pub fn mean<U: UnitValue>(values: impl Iterator<Item = U>) -> Option<U> {
 }
 
 pub fn lowest<U: UnitValue>(values: impl Iterator<Item = U>) -> Option<U> {
-    values.map(UnitValue::value).reduce(f64::min).map(U::from_value)
+    values
+        .map(UnitValue::value)
+        .reduce(f64::min)
+        .map(U::from_value)
 }
 
 pub fn highest<U: UnitValue>(values: impl Iterator<Item = U>) -> Option<U> {
-    values.map(UnitValue::value).reduce(f64::max).map(U::from_value)
+    values
+        .map(UnitValue::value)
+        .reduce(f64::max)
+        .map(U::from_value)
 }
 
 #[cfg(test)]

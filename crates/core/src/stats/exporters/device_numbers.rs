@@ -18,16 +18,16 @@ pub(crate) struct DeviceNumbers {
 impl DeviceNumbers {
     /// Numbers each UUID with the first number that appears in a series with it. A UUID without any
     /// number gets the lowest free number of its node, in the order of the UUIDs.
-    pub(crate) fn from_devices(places: impl Iterator<Item = SeriesDevice>) -> Self {
+    pub(crate) fn from_devices(series_devices: impl Iterator<Item = SeriesDevice>) -> Self {
         let mut by_uuid: BTreeMap<(String, String), u32> = BTreeMap::new();
         let mut unnumbered = BTreeSet::new();
-        for place in places {
-            match (place.uuid, place.index) {
+        for device in series_devices {
+            match (device.uuid, device.index) {
                 (Some(uuid), Some(index)) => {
-                    by_uuid.entry((place.node, uuid)).or_insert(index);
+                    by_uuid.entry((device.node, uuid)).or_insert(index);
                 }
                 (Some(uuid), None) => {
-                    unnumbered.insert((place.node, uuid));
+                    unnumbered.insert((device.node, uuid));
                 }
                 // A number without a UUID may belong to a UUID without a number, so it does not
                 // count as taken.
@@ -38,7 +38,7 @@ impl DeviceNumbers {
             if !by_uuid.contains_key(&(node.clone(), uuid.clone())) {
                 let taken: BTreeSet<u32> = by_uuid
                     .iter()
-                    .filter(|((own, _), _)| *own == node)
+                    .filter(|((device_node, _), _)| *device_node == node)
                     .map(|(_, index)| *index)
                     .collect();
                 let free = (0..=u32::MAX)
@@ -54,7 +54,7 @@ impl DeviceNumbers {
         let ambiguous = devices
             .into_iter()
             .filter(|(_, count)| *count > 1)
-            .map(|(place, _)| place)
+            .map(|(device, _)| device)
             .collect();
         Self { by_uuid, ambiguous }
     }
@@ -98,12 +98,12 @@ mod tests {
 
     #[test]
     fn a_uuid_without_a_number_gets_a_free_one() {
-        let told = [
+        let devices = [
             place(Some("b"), None),
             place(Some("a"), Some(0)),
             place(Some("c"), None),
         ];
-        let numbers = DeviceNumbers::from_devices(told.into_iter());
+        let numbers = DeviceNumbers::from_devices(devices.into_iter());
         let number = |uuid| numbers.number(&place(Some(uuid), None));
         assert_eq!(
             (number("a"), number("b"), number("c"), number("d")),
@@ -113,8 +113,9 @@ mod tests {
 
     #[test]
     fn two_devices_of_one_number_keep_their_uuids() {
-        let numbers =
-            DeviceNumbers::from_devices([place(Some("a"), Some(0)), place(Some("b"), Some(0))].into_iter());
+        let numbers = DeviceNumbers::from_devices(
+            [place(Some("a"), Some(0)), place(Some("b"), Some(0))].into_iter(),
+        );
         assert_eq!(
             numbers.key(place(Some("a"), None)),
             place(Some("a"), Some(0))

@@ -47,18 +47,24 @@ mod tests {
             ..Series::default()
         };
         let metric = series("__name__", "DCGM_FI_DEV_GPU_UTIL");
-        let known = ExportedMetrics {
+        let exported = ExportedMetrics {
             utilization: vec!["DCGM_FI_DEV_GPU_UTIL"],
             records_errors: false,
         };
-        assert_eq!(ExportedMetrics::from_answer(std::slice::from_ref(&metric)), known);
+        assert_eq!(
+            ExportedMetrics::from_answer(std::slice::from_ref(&metric)),
+            exported
+        );
         assert_eq!(
             ExportedMetrics::from_answer(&[metric, series("codes", "48,64")]),
             ExportedMetrics {
                 records_errors: true,
-                ..known
+                ..exported
             }
         );
-        assert_eq!(ExportedMetrics::from_answer(&[]), ExportedMetrics::default());
+        assert_eq!(
+            ExportedMetrics::from_answer(&[]),
+            ExportedMetrics::default()
+        );
     }
 }

@@ -121,11 +121,11 @@ impl SeriesDevice {
     /// Whether the series has a real value. Some exporters report a quantity only on the first
     /// slice of a device, and zero on the others.
     pub fn tells(&self, series: &Series, quantity: Quantity) -> bool {
-        let of_first_slice = || {
+        let is_zero_on_others = || {
             dialect::dialect_of(series.name())
-                .is_some_and(|own| own.of_first_slice.contains(&quantity))
+                .is_some_and(|dialect| dialect.of_first_slice.contains(&quantity))
         };
-        !(self.slice.as_ref().is_some_and(|(_, number)| *number > 0) && of_first_slice())
+        !(self.slice.as_ref().is_some_and(|(_, number)| *number > 0) && is_zero_on_others())
     }
 }
 
@@ -165,8 +165,8 @@ impl<'f> IdentityReader<'f> {
                 let mut addresses = NODE_ADDRESS
                     .into_iter()
                     .filter_map(|label| series.label(label));
-                let known = addresses.find_map(|text| self.facts.node(text));
-                known
+                let resolved = addresses.find_map(|text| self.facts.node(text));
+                resolved
                     .map(ToOwned::to_owned)
                     .or_else(|| self.own_pod(series))?
             }
@@ -205,9 +205,9 @@ impl<'f> IdentityReader<'f> {
             return Some(key);
         }
         // Without a list of nodes the label may be an alias, so a different name proves nothing.
-        let there = |own: &&str| *own == node || self.facts.nodes.is_none();
-        let found = self.facts.node_of(&key.0, &key.1).filter(there);
-        found
+        let is_on_node = |pod_node: &&str| *pod_node == node || self.facts.nodes.is_none();
+        let bound = self.facts.node_of(&key.0, &key.1).filter(is_on_node);
+        bound
             .filter(|_| self.facts.holders.contains(&key))
             .map(|_| key)
     }
@@ -240,7 +240,8 @@ impl<'f> IdentityReader<'f> {
 
     /// Reads the device's model, as the exporter calls it.
     pub fn model(series: &Series) -> Option<&str> {
-        dialect::dialect_of(series.name()).and_then(|own| series.first(own.model.iter().copied()))
+        dialect::dialect_of(series.name())
+            .and_then(|dialect| series.first(dialect.model.iter().copied()))
     }
 }
 

@@ -112,7 +112,11 @@ impl NodeParts {
                 }
                 // Sharing by memory is recorded in an annotation, so these labels cannot rule it
                 // out.
-                None if self.by_resource.get(&key).is_some_and(|part| !part.by_memory) => {
+                None if self
+                    .by_resource
+                    .get(&key)
+                    .is_some_and(|part| !part.by_memory) =>
+                {
                     self.by_resource.remove(&key);
                 }
                 None => {}
@@ -124,10 +128,16 @@ impl NodeParts {
     /// Determines the kind of a resource's unit on a node; `None` if it is not a device. `resource`
     /// is in kube-state-metrics' form.
     pub fn unit(&self, node: &str, resource: &str) -> Option<ResourceUnit> {
-        if let Some(part) = self.by_resource.get(&(node.to_owned(), resource.to_owned())) {
+        if let Some(part) = self
+            .by_resource
+            .get(&(node.to_owned(), resource.to_owned()))
+        {
             return Some(ResourceUnit::Part(part.clone()));
         }
-        if WHOLE.iter().any(|whole| clean(whole) == resource) {
+        if WHOLE
+            .iter()
+            .any(|resource_name| clean(resource_name) == resource)
+        {
             return Some(ResourceUnit::Device);
         }
         Part::from_label(resource).map(ResourceUnit::Part)
@@ -176,8 +186,8 @@ mod tests {
         let parts = NodeParts::from_nodes(now.hosts.iter()).at_the_time(&then);
         let fraction = |node: &str| match parts.unit(node, "nvidia_com_gpu") {
             Some(ResourceUnit::Part(part)) => part.fraction,
-            other => {
-                assert_eq!(other, Some(ResourceUnit::Device), "{node}");
+            unit => {
+                assert_eq!(unit, Some(ResourceUnit::Device), "{node}");
                 None
             }
         };

@@ -106,12 +106,12 @@ pub struct AllocationGroup {
 
 impl AllocationGroup {
     pub fn add(&mut self, index: usize, allocation: &Allocation) {
-        let own = if allocation.part.is_none() {
+        let indexes = if allocation.part.is_none() {
             &mut self.whole
         } else {
             &mut self.parts
         };
-        own.insert(index);
+        indexes.insert(index);
     }
 }
 
@@ -181,9 +181,9 @@ impl PodRecords {
         } = requested;
         let id = (key, uid);
         let phases = self.phases(&id);
-        let is_in = |slot: usize, known: &[&str]| {
+        let is_in = |slot: usize, expected: &[&str]| {
             let phase = phases.as_ref().and_then(|phases| phases.at(slot));
-            phase.is_none_or(|phase| known.contains(&phase))
+            phase.is_none_or(|phase| expected.contains(&phase))
         };
         for (slot, requested) in requested.iter_mut().enumerate() {
             *requested = *requested && is_in(slot, &["Pending", "Running"]);
@@ -193,9 +193,9 @@ impl PodRecords {
         } else {
             requested.clone()
         };
-        let names = |all: &Option<PodLabels>| {
-            let all = all.as_ref()?;
-            Some(all.get(&id).cloned().unwrap_or_default())
+        let names = |by_pod: &Option<PodLabels>| {
+            let by_pod = by_pod.as_ref()?;
+            Some(by_pod.get(&id).cloned().unwrap_or_default())
         };
         Allocation {
             top: self.tops.of_pod(&id.0),
@@ -220,14 +220,14 @@ impl PodRecords {
 /// Labels or annotations by pod; `None` if no series has any. Without an allow-list,
 /// kube-state-metrics exports the series without labels of the object.
 fn names_by_pod(answer: &[Series], prefix: &str) -> Option<PodLabels> {
-    let found: PodLabels = answer
+    let labels: PodLabels = answer
         .iter()
         .filter_map(|series| Some((pod(series)?, names(series, prefix))))
         .collect();
-    found
+    labels
         .values()
         .any(|names| !names.is_empty())
-        .then_some(found)
+        .then_some(labels)
 }
 
 impl AllocationHistory {
@@ -241,10 +241,10 @@ impl AllocationHistory {
         aliases: &BTreeMap<String, String>,
         live: &LiveOwners,
     ) -> Self {
-        let all = || capacity.iter().chain(&witness.requests);
-        let slots = Slots::new(span, all().map(|series| &series.points[..]));
+        let both_answers = || capacity.iter().chain(&witness.requests);
+        let slots = Slots::new(span, both_answers().map(|series| &series.points[..]));
         let mut observed = vec![false; slots.count];
-        all().for_each(|series| slots.mark(series, &mut observed));
+        both_answers().for_each(|series| slots.mark(series, &mut observed));
         let capacity = Capacity::counted(capacity, slots, &observed, parts);
         let mut requests = requested::by_pod(
             &witness.requests,
@@ -302,10 +302,10 @@ impl AllocationHistory {
 
     /// Finds the highest number of slices in the window, by name.
     pub fn part_capacity(&self) -> Vec<(String, u64)> {
-        let most = |(name, slots): (&String, &Vec<Option<u64>>)| {
+        let highest = |(name, slots): (&String, &Vec<Option<u64>>)| {
             Some((name.clone(), slots.iter().flatten().max().copied()?))
         };
-        self.part_capacities.iter().filter_map(most).collect()
+        self.part_capacities.iter().filter_map(highest).collect()
     }
 
     /// Finds the slot of a time; `None` outside the window.
@@ -329,12 +329,12 @@ impl AllocationHistory {
     /// Indexes of the allocations that belong to a group.
     pub fn group(&self, belongs: impl Fn(&Allocation) -> bool) -> AllocationGroup {
         let mut group = AllocationGroup::default();
-        let own = self
+        let members = self
             .allocations
             .iter()
             .enumerate()
             .filter(|(_, allocation)| belongs(allocation));
-        own.for_each(|(index, allocation)| group.add(index, allocation));
+        members.for_each(|(index, allocation)| group.add(index, allocation));
         group
     }
 

@@ -60,23 +60,25 @@ impl Capacity {
         for ((node, resource), amounts) in reported {
             if let Some(ResourceUnit::Part(part)) = parts.unit(node, resource) {
                 self.add_parts(&part.name, &amounts);
-                let most = amounts.into_iter().flatten().max().unwrap_or(0);
+                let highest = amounts.into_iter().flatten().max().unwrap_or(0);
                 *self
                     .node_part_capacities
                     .entry(node.to_owned())
                     .or_default()
                     .entry(part.name)
-                    .or_default() += most;
+                    .or_default() += highest;
                 continue;
             }
-            let sum = node_capacities.entry(node).or_insert_with(|| vec![None; count]);
+            let sum = node_capacities
+                .entry(node)
+                .or_insert_with(|| vec![None; count]);
             add(sum, &amounts);
         }
         for (node, amounts) in node_capacities {
             add(&mut self.whole, &amounts);
-            let most = amounts.into_iter().flatten().max();
+            let highest = amounts.into_iter().flatten().max();
             self.node_capacities
-                .extend(most.map(|most| (node.to_owned(), most)));
+                .extend(highest.map(|highest| (node.to_owned(), highest)));
         }
     }
 
@@ -158,10 +160,10 @@ fn reported(answer: &[Series], slots: Slots) -> BTreeMap<(&str, &str), SlotAmoun
 }
 
 /// Adds two counts slot by slot; a missing amount adds nothing.
-fn add(to: &mut [Option<u64>], amounts: &[Option<u64>]) {
-    for (to, amount) in to.iter_mut().zip(amounts) {
-        *to = amount
-            .map(|amount| amount.saturating_add(to.unwrap_or(0)))
-            .or(*to);
+fn add(sums: &mut [Option<u64>], amounts: &[Option<u64>]) {
+    for (sums, amount) in sums.iter_mut().zip(amounts) {
+        *sums = amount
+            .map(|amount| amount.saturating_add(sums.unwrap_or(0)))
+            .or(*sums);
     }
 }

@@ -103,21 +103,21 @@ impl Trace {
             .map(|point| (point.at, point.value))
             .collect();
         // Without a measured total, use the memory size of the model.
-        let whole = self.slice.is_none() && free.is_empty() && total.is_empty();
+        let totals_missing = self.slice.is_none() && free.is_empty() && total.is_empty();
         let usual = self
             .model
             .as_deref()
-            .filter(|_| whole)
+            .filter(|_| totals_missing)
             .and_then(limits::memory);
         let share = |point: &Point| {
             let measured = free
                 .get(&point.at)
                 .map(|free| free + point.value)
                 .or_else(|| total.get(&point.at).copied());
-            let all = measured.or(usual.map(|Mebibytes(all)| all))?;
-            (all > 0.0).then(|| Point {
+            let capacity = measured.or(usual.map(|Mebibytes(capacity)| capacity))?;
+            (capacity > 0.0).then(|| Point {
                 at: point.at,
-                value: (point.value / all * 100.0).min(100.0),
+                value: (point.value / capacity * 100.0).min(100.0),
             })
         };
         self.curve(Quantity::MemoryUsed)
@@ -130,9 +130,10 @@ impl Trace {
 /// Parses the devices of a query result.
 pub fn read(answer: &[Series], facts: &ApiFacts, lifetimes: &Lifetimes) -> History {
     let reader = IdentityReader::new(facts, answer);
-    let numbers = DeviceNumbers::from_devices(answer.iter().filter_map(|series| reader.place(series)));
+    let numbers =
+        DeviceNumbers::from_devices(answer.iter().filter_map(|series| reader.place(series)));
     let mut history = History::default();
-    let mut found: BTreeMap<SeriesDevice, DeviceCurves> = BTreeMap::new();
+    let mut devices: BTreeMap<SeriesDevice, DeviceCurves> = BTreeMap::new();
     for series in answer {
         let Some((metric, place)) = metric_of(series.name()).zip(reader.place(series)) else {
             continue;
@@ -147,13 +148,13 @@ pub fn read(answer: &[Series], facts: &ApiFacts, lifetimes: &Lifetimes) -> Histo
             .copied()
             .unwrap_or_default();
         let DeviceCurves { trace, quantities } =
-            found.entry(numbers.key(place.clone())).or_default();
+            devices.entry(numbers.key(place.clone())).or_default();
         trace.model = trace
             .model
             .take()
             .or_else(|| IdentityReader::model(series).map(ToOwned::to_owned));
         trace.uuid = trace.uuid.take().or_else(|| place.uuid.clone());
-        let named = pod.is_some();
+        let has_pod = pod.is_some();
         trace.pods.extend(pod);
         let best = quantities.entry(metric.quantity).or_default();
         for point in &series.points {
@@ -163,13 +164,13 @@ pub fn read(answer: &[Series], facts: &ApiFacts, lifetimes: &Lifetimes) -> Histo
                 None => history.dropped += 1,
                 Some(value) if lived => {
                     history.samples += 1;
-                    keep_best(best, point.at, (metric.rank, named, value));
+                    keep_best(best, point.at, (metric.rank, has_pod, value));
                 }
                 Some(_) => {}
             }
         }
     }
-    history.traces = found
+    history.traces = devices
         .into_iter()
         .filter_map(|(place, device)| device.into_trace(place))
         .collect();
@@ -243,27 +244,27 @@ pub fn unused(history: &History, expected: usize) -> Option<String> {
         .iter()
         .map(|trace| trace.curve(Quantity::Utilization))
         .collect();
-    let known: Vec<&&[Point]> = curves
+    let measured: Vec<&&[Point]> = curves
         .iter()
         .filter(|curve| curve.len() * 2 >= expected.max(2))
         .collect();
-    if known.is_empty() {
+    if measured.is_empty() {
         return None;
     }
-    let idle = known
+    let idle = measured
         .iter()
         .filter(|curve| curve.iter().all(|point| point.value <= IDLE))
         .count();
-    match (idle, known.len()) {
+    match (idle, measured.len()) {
         (0, _) => None,
-        (idle, all) if idle == all && all == 1 => {
+        (idle, total) if idle == total && total == 1 => {
             Some("its GPU was idle in every sample of this time".to_owned())
         }
-        (idle, all) if idle == all => Some(format!(
-            "all {all} of its sampled GPUs were idle in every sample of this time"
+        (idle, total) if idle == total => Some(format!(
+            "all {total} of its sampled GPUs were idle in every sample of this time"
         )),
-        (idle, all) => Some(format!(
-            "{idle} of its {all} sampled GPUs {} idle in every sample of this time",
+        (idle, total) => Some(format!(
+            "{idle} of its {total} sampled GPUs {} idle in every sample of this time",
             if idle == 1 { "was" } else { "were" }
         )),
     }

@@ -36,7 +36,7 @@ impl DeviceSamples {
         if curves().all(|curve| curve.pod == first) {
             return NamedPods::Same(first);
         }
-        let named = |curve: &Curve| {
+        let named_at = |curve: &Curve| {
             curve
                 .pod
                 .map(|pod| {
@@ -48,7 +48,7 @@ impl DeviceSamples {
                 })
                 .unwrap_or_default()
         };
-        NamedPods::by_time(curves().flat_map(named).collect())
+        NamedPods::by_time(curves().flat_map(named_at).collect())
     }
 
     /// Takes the curve of a quantity from its best metric. A value that occurs with and without its
@@ -57,7 +57,7 @@ impl DeviceSamples {
         let best = self
             .curves
             .keys()
-            .filter(|(own, _)| *own == quantity)
+            .filter(|(measured, _)| *measured == quantity)
             .min()
             .copied();
         let mut curves = best
@@ -180,7 +180,7 @@ impl ReportedDevices {
 
     /// Removes each device that is partitioned into instances, so that only its instances remain.
     pub(super) fn remove_cut(&mut self) {
-        let whole = |place: &SeriesDevice| SeriesDevice {
+        let whole_device = |place: &SeriesDevice| SeriesDevice {
             slice: None,
             ..place.clone()
         };
@@ -188,7 +188,7 @@ impl ReportedDevices {
             .devices
             .keys()
             .filter(|place| place.slice.is_some())
-            .map(whole)
+            .map(whole_device)
             .collect();
         self.devices.retain(|place, _| !cut.contains(place));
     }

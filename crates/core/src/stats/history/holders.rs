@@ -32,30 +32,32 @@ pub(crate) enum NamedPods {
 
 impl NamedPods {
     /// Builds it from pairs of time and pod.
-    pub(crate) fn by_time(mut named: Vec<(i64, u32)>) -> Self {
-        named.sort_unstable();
-        named.dedup();
-        Self::ByTime { named, next: 0 }
+    pub(crate) fn by_time(mut pods: Vec<(i64, u32)>) -> Self {
+        pods.sort_unstable();
+        pods.dedup();
+        Self::ByTime {
+            named: pods,
+            next: 0,
+        }
     }
 
     /// Looks up the pods at a time. Ascending times need no search.
     fn pods_at(&mut self, at: i64) -> impl Iterator<Item = u32> + Clone + '_ {
-        let (same, named) = match self {
+        let (same, pods) = match self {
             Self::Same(pod) => (*pod, &[][..]),
-            Self::ByTime { named, next } => {
-                if *next > 0 && named[*next - 1].0 >= at {
+            Self::ByTime { named: pods, next } => {
+                if *next > 0 && pods[*next - 1].0 >= at {
                     *next = 0;
                 }
-                *next += named[*next..]
+                *next += pods[*next..]
                     .iter()
                     .take_while(|(time, _)| *time < at)
                     .count();
-                (None, &named[*next..])
+                (None, &pods[*next..])
             }
         };
         same.into_iter().chain(
-            named
-                .iter()
+            pods.iter()
                 .take_while(move |(time, _)| *time == at)
                 .map(|(_, pod)| *pod),
         )
@@ -83,7 +85,7 @@ impl<'l> Tenants<'l> {
             let next = u32::try_from(numbers.len()).unwrap_or(u32::MAX);
             pods.push(*numbers.entry(&allocation.pod).or_insert(next));
         }
-        let there = |allocations: Vec<usize>| {
+        let on_node = |allocations: Vec<usize>| {
             let is_other = |slot: usize| {
                 let held = |index: &usize| &ledger.allocations[*index].held;
                 slot > 0
@@ -97,11 +99,14 @@ impl<'l> Tenants<'l> {
                 changed
             };
             let changes = (0..ledger.observed.len()).map(count).collect();
-            NodeAllocations { allocations, changes }
+            NodeAllocations {
+                allocations,
+                changes,
+            }
         };
         let by_node = by_node
             .into_iter()
-            .map(|(node, allocations)| (node, there(allocations)))
+            .map(|(node, allocations)| (node, on_node(allocations)))
             .collect();
         Self {
             ledger,
@@ -119,18 +124,18 @@ impl<'l> Tenants<'l> {
     }
 
     /// Tracks one device whose labels name these pods.
-    pub(crate) fn watch<'t>(&'t self, place: &SeriesDevice, names: NamedPods) -> DeviceWatch<'t> {
+    pub(crate) fn watch<'t>(&'t self, device: &SeriesDevice, names: NamedPods) -> DeviceWatch<'t> {
         // Only whole devices are counted. For instances the holder cannot be inferred.
         let capacity = self
             .ledger
             .node_capacities
-            .get(&place.node)
+            .get(&device.node)
             .copied()
-            .filter(|_| place.slice.is_none());
+            .filter(|_| device.slice.is_none());
         DeviceWatch {
             tenants: self,
-            there: self.by_node.get(place.node.as_str()),
-            is_instance: place.slice.is_some(),
+            there: self.by_node.get(device.node.as_str()),
+            is_instance: device.slice.is_some(),
             capacity: capacity.unwrap_or(0),
             names,
             slot: (i64::MAX, None),
@@ -164,7 +169,7 @@ impl DeviceWatch<'_> {
     /// Moves to a time. True if the holders differ from those of the previous time.
     pub(crate) fn moves_to(&mut self, at: i64) -> bool {
         let slot = self.slot_of(at).and_then(|slot| self.tenants.seen[slot]);
-        let now = slot.map(|slot| self.there.map_or(0, |there| there.changes[slot]));
+        let now = slot.map(|slot| self.there.map_or(0, |on_node| on_node.changes[slot]));
         let named = self.names.pods_at(at);
         if self
             .last
@@ -174,7 +179,8 @@ impl DeviceWatch<'_> {
             return false;
         }
         let named: Vec<u32> = named.collect();
-        let (holders, held) = slot.map_or_else(Default::default, |slot| self.holders_at(slot, &named));
+        let (holders, held) =
+            slot.map_or_else(Default::default, |slot| self.holders_at(slot, &named));
         let is_other = self.last.is_none() || (&holders, held) != (&self.holders, self.held);
         (self.holders, self.held, self.last) = (holders, held, Some((now, named)));
         is_other
@@ -206,7 +212,11 @@ impl DeviceWatch<'_> {
     /// Whether an allocation may hold this device: instances are held as instances, anything else
     /// as a device or a share of one.
     fn may_be_of(&self, allocation: &Allocation) -> bool {
-        allocation.part.as_ref().is_some_and(|(part, _)| part.instance) == self.is_instance
+        allocation
+            .part
+            .as_ref()
+            .is_some_and(|(part, _)| part.instance)
+            == self.is_instance
     }
 
     /// Finds the holders in a slot, and whether there was any. Holders are pods that the labels
@@ -214,28 +224,31 @@ impl DeviceWatch<'_> {
     /// node.
     fn holders_at(&self, slot: usize, named: &[u32]) -> (Vec<usize>, bool) {
         let allocations = &self.tenants.ledger.allocations;
-        let there = self.there.map_or(&[][..], |there| &there.allocations);
-        let mut there: Vec<usize> = there
+        let holders = self.there.map_or(&[][..], |holders| &holders.allocations);
+        let mut holders: Vec<usize> = holders
             .iter()
             .copied()
             .filter(|index| allocations[*index].held[slot])
             .collect();
         if !named.is_empty() {
-            there.retain(|index| named.contains(&self.tenants.pods[*index]));
+            holders.retain(|index| named.contains(&self.tenants.pods[*index]));
             // Some nodes offer partitions under the resource name of whole devices, and they are
             // held as whole devices.
-            if there.iter().any(|index| self.may_be_of(&allocations[*index])) {
-                there.retain(|index| self.may_be_of(&allocations[*index]));
+            if holders
+                .iter()
+                .any(|index| self.may_be_of(&allocations[*index]))
+            {
+                holders.retain(|index| self.may_be_of(&allocations[*index]));
             }
-            let held = !there.is_empty();
-            return (there, held);
+            let held = !holders.is_empty();
+            return (holders, held);
         }
-        there.retain(|index| self.may_be_of(&allocations[*index]));
-        let GpuCount(taken) = there.iter().map(|index| allocations[*index].gpus).sum();
+        holders.retain(|index| self.may_be_of(&allocations[*index]));
+        let GpuCount(taken) = holders.iter().map(|index| allocations[*index].gpus).sum();
         let full = self.capacity > 0 && taken >= self.capacity;
         (
-            if full && there.len() == 1 {
-                there
+            if full && holders.len() == 1 {
+                holders
             } else {
                 Vec::new()
             },
@@ -308,11 +321,11 @@ mod tests {
         let mut watch = tenants.watch(&place(), NamedPods::Same(None));
         let mut seen = Vec::new();
         for slot in 0..6 {
-            let other = watch.moves_to(ledger.span.start + slot * SLOT + 7);
-            seen.push((other, watch.holders.clone(), watch.held));
+            let changed = watch.moves_to(ledger.span.start + slot * SLOT + 7);
+            seen.push((changed, watch.holders.clone(), watch.held));
         }
-        let a = |other: bool| (other, vec![0], true);
-        let nobody = |other: bool| (other, Vec::new(), false);
+        let a = |changed: bool| (changed, vec![0], true);
+        let nobody = |changed: bool| (changed, Vec::new(), false);
         // A slot without samples uses the previous one.
         assert_eq!(
             seen,
@@ -339,16 +352,16 @@ mod tests {
             tenants.number(&ledger.allocations[0].pod),
             tenants.number(&ledger.allocations[1].pod),
         );
-        let other = tenants.number(&("team".into(), "nobody".into()));
-        let named = vec![
+        let stranger = tenants.number(&("team".into(), "nobody".into()));
+        let names = vec![
             (at(4), b),
             (at(1), b),
             (at(4), b),
-            (at(3), other),
+            (at(3), stranger),
             (at(5), a),
             (at(5), b),
         ];
-        let mut watch = tenants.watch(&place(), NamedPods::by_time(named));
+        let mut watch = tenants.watch(&place(), NamedPods::by_time(names));
         let mut holders = |slot: i64| {
             watch.moves_to(at(slot));
             (watch.holders.clone(), watch.held)

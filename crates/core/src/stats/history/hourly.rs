@@ -94,7 +94,7 @@ pub fn allocated<'t>(
     slots: impl Fn(&'t Allocation) -> &'t [bool],
 ) -> Option<f64> {
     let observed_slots = ledger.observed_slots();
-    let of = |allocation: &'t Allocation| {
+    let held_slots = |allocation: &'t Allocation| {
         let held = slots(allocation)
             .iter()
             .zip(&ledger.observed)
@@ -102,7 +102,7 @@ pub fn allocated<'t>(
             .count();
         held as f64 * allocation.gpus.as_f64()
     };
-    (observed_slots > 0).then(|| allocations.map(of).sum::<f64>() / observed_slots as f64)
+    (observed_slots > 0).then(|| allocations.map(held_slots).sum::<f64>() / observed_slots as f64)
 }
 
 /// Sums a group of allocations. The sum of the whole cluster also includes devices with an unknown
@@ -110,10 +110,10 @@ pub fn allocated<'t>(
 pub fn sum(
     ledger: &AllocationHistory,
     usage: &Usage,
-    own: &AllocationGroup,
-    everybody: bool,
+    group: &AllocationGroup,
+    is_cluster: bool,
 ) -> Option<Sum> {
-    let allocations = || own.whole.iter().map(|index| &ledger.allocations[*index]);
+    let allocations = || group.whole.iter().map(|index| &ledger.allocations[*index]);
     let is_whole = |run: &HolderSamples| {
         run.holders.is_empty()
             || run
@@ -121,13 +121,13 @@ pub fn sum(
                 .iter()
                 .any(|holder| ledger.allocations[*holder].part.is_none())
     };
-    let runs: Vec<&HolderSamples> = match everybody {
+    let runs: Vec<&HolderSamples> = match is_cluster {
         true => usage
             .runs()
             .iter()
             .filter(|run| run.held && is_whole(run))
             .collect(),
-        false => usage.runs_of(&own.whole).collect(),
+        false => usage.runs_of(&group.whole).collect(),
     };
     let means: Vec<Percent> = windows(ledger.span, runs.iter().copied())
         .into_values()
@@ -135,13 +135,14 @@ pub fn sum(
     let mut values = Vec::with_capacity(runs.iter().map(|run| run.values.len()).sum());
     runs.iter()
         .for_each(|run| values.extend(run.values.iter().map(|point| Percent(point.value))));
-    let all = || {
-        own.whole
+    let allocated_all = || {
+        group
+            .whole
             .iter()
-            .chain(&own.parts)
+            .chain(&group.parts)
             .map(|index| &ledger.allocations[*index])
     };
-    let workloads: BTreeSet<&TopOwner> = all()
+    let workloads: BTreeSet<&TopOwner> = allocated_all()
         .filter(|allocation| allocation.held.iter().any(|held| *held))
         .map(|allocation| &allocation.top)
         .collect();
@@ -151,7 +152,7 @@ pub fn sum(
         windows: ValueSummary::from_values(means),
         samples: ValueSummary::from_values(values),
         workloads: workloads.len(),
-        parts: part_hours::sums(ledger, usage, &own.parts),
+        parts: part_hours::sums(ledger, usage, &group.parts),
     })
 }
 
@@ -159,16 +160,19 @@ pub fn sum(
 pub fn workloads(ledger: &AllocationHistory, usage: &Usage) -> Vec<WorkloadSum> {
     let mut tops: BTreeMap<&TopOwner, AllocationGroup> = BTreeMap::new();
     for (index, allocation) in ledger.allocations.iter().enumerate() {
-        tops.entry(&allocation.top).or_default().add(index, allocation);
+        tops.entry(&allocation.top)
+            .or_default()
+            .add(index, allocation);
     }
-    let of = |(top, own): (&TopOwner, AllocationGroup)| {
+    let workload = |(top, group): (&TopOwner, AllocationGroup)| {
         let allocations = || {
-            own.whole
+            group
+                .whole
                 .iter()
-                .chain(&own.parts)
+                .chain(&group.parts)
                 .map(|index| &ledger.allocations[*index])
         };
-        let (memory_used, memory_total) = usage.memory_of(&own.whole);
+        let (memory_used, memory_total) = usage.memory_of(&group.whole);
         let slots = (0..ledger.observed.len()).filter(|slot| ledger.observed[*slot]);
         let pods: Vec<f64> = slots
             .map(|slot| {
@@ -180,14 +184,14 @@ pub fn workloads(ledger: &AllocationHistory, usage: &Usage) -> Vec<WorkloadSum> 
             })
             .filter(|pods| *pods > 0.0)
             .collect();
-        let first = |of: fn(&Allocation) -> &Option<BTreeMap<String, String>>| {
+        let first = |workload: fn(&Allocation) -> &Option<BTreeMap<String, String>>| {
             allocations()
-                .find_map(|allocation| of(allocation).clone().filter(|map| !map.is_empty()))
-                .or_else(|| allocations().find_map(|allocation| of(allocation).clone()))
+                .find_map(|allocation| workload(allocation).clone().filter(|map| !map.is_empty()))
+                .or_else(|| allocations().find_map(|allocation| workload(allocation).clone()))
         };
         Some(WorkloadSum {
             top: top.clone(),
-            sum: sum(ledger, usage, &own, false)?,
+            sum: sum(ledger, usage, &group, false)?,
             memory_used: ValueSummary::from_values(memory_used),
             memory_total: ValueSummary::from_values(memory_total),
             replicas: ValueSummary::from_values(pods),
@@ -198,8 +202,8 @@ pub fn workloads(ledger: &AllocationHistory, usage: &Usage) -> Vec<WorkloadSum> 
     };
     let has_requested = |index: &usize| ledger.allocations[*index].requested.contains(&true);
     tops.into_iter()
-        .filter(|(_, own)| own.whole.iter().chain(&own.parts).any(has_requested))
-        .filter_map(of)
+        .filter(|(_, group)| group.whole.iter().chain(&group.parts).any(has_requested))
+        .filter_map(workload)
         .collect()
 }
 

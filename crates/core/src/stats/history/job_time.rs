@@ -194,14 +194,20 @@ impl JobTime {
             .map(|allocation| &allocation.pod)
             .collect();
         for (slot, at) in clock.begins.iter().copied() {
-            let requesting = || allocations.iter().filter(|allocation| allocation.requested[slot]);
+            let requesting = || {
+                allocations
+                    .iter()
+                    .filter(|allocation| allocation.requested[slot])
+            };
             let devices: f64 = requesting().map(|allocation| allocation.devices()).sum();
             if requesting().next().is_none() {
                 continue;
             }
             let doing = match () {
                 () if !requesting().all(|allocation| allocation.held[slot]) => JobActivity::Waiting,
-                () if !requesting().all(|allocation| allocation.running[slot]) => JobActivity::Starting,
+                () if !requesting().all(|allocation| allocation.running[slot]) => {
+                    JobActivity::Starting
+                }
                 () => JobActivity::Running,
             };
             self.was_there |= self.seen.is_none() && clock.is_first_look(slot);
@@ -222,7 +228,9 @@ impl JobTime {
             "Succeeded" => 1,
             _ => 0,
         };
-        let phases = allocations.iter().filter_map(|allocation| allocation.phase.as_ref());
+        let phases = allocations
+            .iter()
+            .filter_map(|allocation| allocation.phase.as_ref());
         let last = phases.max_by_key(|(slot, phase)| (*slot, rank(phase)));
         self.succeeded = last.map_or(self.succeeded, |(_, phase)| phase == "Succeeded");
     }

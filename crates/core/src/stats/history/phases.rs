@@ -18,7 +18,7 @@ const PHASES: [&str; 5] = ["Pending", "Running", "Succeeded", "Failed", "Unknown
 pub(crate) fn phase(series: &Series) -> Option<usize> {
     PHASES
         .iter()
-        .position(|known| series.label("phase") == Some(known))
+        .position(|name| series.label("phase") == Some(name))
 }
 
 impl Phases {
@@ -54,12 +54,14 @@ pub(crate) fn by_pod(
     count: usize,
     place: impl Fn(i64) -> Option<usize>,
 ) -> BTreeMap<(PodKey, String), Phases> {
-    let mut found = BTreeMap::new();
+    let mut phases = BTreeMap::new();
     for series in answer {
         let Some((id, phase)) = pod(series).zip(phase(series)) else {
             continue;
         };
-        let Phases(slots) = found.entry(id).or_insert_with(|| Phases(vec![None; count]));
+        let Phases(slots) = phases
+            .entry(id)
+            .or_insert_with(|| Phases(vec![None; count]));
         // kube-state-metrics exports every phase of a pod: 1 for the current one, 0 for the others.
         for point in series.points.iter().filter(|point| point.value == 1.0) {
             if let Some(slot) = place(point.at) {
@@ -67,5 +69,5 @@ pub(crate) fn by_pod(
             }
         }
     }
-    found
+    phases
 }

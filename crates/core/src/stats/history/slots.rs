@@ -90,7 +90,7 @@ impl Slots {
             self.times(from, point.at)
                 .skip(1)
                 .chain([point.at])
-                .filter_map(|at| self.place(at))
+                .filter_map(|time| self.place(time))
                 .for_each(|place| marked[place] = true);
             before = Some(point.at);
         }

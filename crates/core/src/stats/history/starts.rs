@@ -76,24 +76,24 @@ pub fn past(answers: StartSeries<'_>) -> Vec<PastStart> {
     let values = |series: &[Series]| -> BTreeMap<PodKey, f64> {
         series
             .iter()
-            .filter_map(|one| Some((key(one)?, value(one)?)))
+            .filter_map(|sample| Some((key(sample)?, value(sample)?)))
             .collect()
     };
     let (placed, requested) = (values(answers.placed), values(answers.requested));
     let places: BTreeMap<PodKey, &str> = answers
         .places
         .iter()
-        .filter_map(|one| {
+        .filter_map(|sample| {
             Some((
-                key(one)?,
-                label(one, "node").filter(|node| !node.is_empty())?,
+                key(sample)?,
+                label(sample, "node").filter(|node| !node.is_empty())?,
             ))
         })
         .collect();
     let owners: BTreeMap<PodKey, (String, String)> = answers
         .owners
         .iter()
-        .filter_map(|one| Some((key(one)?, owner(one)?)))
+        .filter_map(|sample| Some((key(sample)?, owner(sample)?)))
         .collect();
     // Keyed by namespace and owner.
     let mut groups: BTreeMap<(String, String, String), Vec<PodStart<'_>>> = BTreeMap::new();
@@ -230,7 +230,7 @@ mod tests {
         let places = [("a", "x"), ("b", "y"), ("c", "x")]
             .map(|(pod, node)| series(pod, &[("node", node)], 1.0));
         let owners = ["a", "b", "c", "waits"].map(|pod| series(pod, &job, 1.0));
-        let found = past(StartSeries {
+        let starts = past(StartSeries {
             created: &created,
             placed: &placed,
             requested: &requested,
@@ -243,13 +243,13 @@ mod tests {
             waited,
         };
         assert_eq!(
-            found,
+            starts,
             [start(&["x", "y"], 16, 300.0), start(&["x"], 8, 2.0)]
         );
         let on_y: BTreeSet<String> = ["y".to_owned()].into();
-        assert_eq!(similar(&found, 8, &on_y).len(), 1);
+        assert_eq!(similar(&starts, 8, &on_y).len(), 1);
         assert_eq!(
-            similar(&found, 33, &on_y).len(),
+            similar(&starts, 33, &on_y).len(),
             0,
             "four times the size is another job"
         );
@@ -265,21 +265,21 @@ mod tests {
                 waited: f64::from(wait),
             })
             .collect();
-        let all: Vec<&PastStart> = past.iter().collect();
-        let found = forecast(&all, 0.0).unwrap();
+        let starts: Vec<&PastStart> = past.iter().collect();
+        let forecast = forecast(&starts, 0.0).unwrap();
         assert_eq!(
-            (found.p10, found.p50, found.p90, found.starts),
+            (forecast.p10, forecast.p50, forecast.p90, forecast.starts),
             (2.0, 10.0, 18.0, 19)
         );
         // A job that has waited 9 is compared with 10..=19, which had 1..=10 left: p·11 is 1.1, 5.5
         // and 9.9.
-        let found = forecast(&all, 9.0).unwrap();
+        let forecast = forecast(&starts, 9.0).unwrap();
         let near = |a: f64, b: f64| (a - b).abs() < 1e-9;
         assert!(
-            near(found.p10, 1.1) && near(found.p50, 5.5) && near(found.p90, 9.9),
-            "{found:?}"
+            near(forecast.p10, 1.1) && near(forecast.p50, 5.5) && near(forecast.p90, 9.9),
+            "{forecast:?}"
         );
-        assert_eq!(forecast(&all, 10.0), None, "nine are too few");
+        assert_eq!(forecast(&starts, 10.0), None, "nine are too few");
     }
 
     /// A cluster of 64 GPUs with jobs of 1 to 8 GPUs, random arrivals and run times, first come
@@ -309,34 +309,34 @@ mod tests {
             last_start = start;
             jobs.push((now, start, size as u64));
         }
-        let (mut asked, mut within) = (0_u32, 0_u32);
+        let (mut forecasts, mut within) = (0_u32, 0_u32);
         for index in (5_000..60_000).step_by(100) {
             let (came, start, size) = jobs[index];
             // The forecast is made one minute after the arrival.
             let at = came + 60.0;
-            if start <= at || asked == 300 {
+            if start <= at || forecasts == 300 {
                 continue;
             }
-            let known = jobs[index - 5_000..index]
+            let earlier = jobs[index - 5_000..index]
                 .iter()
                 .filter(|(_, started, _)| *started < at);
-            let past: Vec<PastStart> = known
+            let past: Vec<PastStart> = earlier
                 .map(|(came, started, size)| PastStart {
                     nodes: nodes.clone(),
                     gpus: *size,
                     waited: started - came,
                 })
                 .collect();
-            let Some(found) = forecast(&similar(&past, size, &nodes), 60.0) else {
+            let Some(forecast) = forecast(&similar(&past, size, &nodes), 60.0) else {
                 continue;
             };
-            asked += 1;
-            within += u32::from((found.p10..=found.p90).contains(&(start - at)));
+            forecasts += 1;
+            within += u32::from((forecast.p10..=forecast.p90).contains(&(start - at)));
         }
-        let share = f64::from(within) / f64::from(asked);
+        let share = f64::from(within) / f64::from(forecasts);
         assert!(
-            asked >= 200 && (0.75..=0.85).contains(&share),
-            "{within} of {asked}: {share}"
+            forecasts >= 200 && (0.75..=0.85).contains(&share),
+            "{within} of {forecasts}: {share}"
         );
     }
 }

@@ -115,14 +115,14 @@ impl<T> Runs<T> {
     }
 
     /// Selects the runs of these allocations, each once.
-    fn held_by(&self, own: &BTreeSet<usize>) -> impl Iterator<Item = &HolderSamples<T>> {
-        let places: BTreeSet<usize> = own
+    fn held_by(&self, allocations: &BTreeSet<usize>) -> impl Iterator<Item = &HolderSamples<T>> {
+        let run_indexes: BTreeSet<usize> = allocations
             .iter()
             .filter_map(|allocation| self.by_allocation.get(*allocation))
             .flatten()
             .copied()
             .collect();
-        places.into_iter().map(|place| &self.all[place])
+        run_indexes.into_iter().map(|index| &self.all[index])
     }
 }
 
@@ -154,11 +154,16 @@ impl Usage {
             .allocations
             .iter()
             .filter(|allocation| !allocation.node.is_empty());
-        let own = ledger
+        let node_names = ledger
             .node_capacities
             .keys()
             .map(|node| (node.clone(), node.clone()));
-        let names = nodes.aliases.clone().into_iter().chain(own).collect();
+        let names = nodes
+            .aliases
+            .clone()
+            .into_iter()
+            .chain(node_names)
+            .collect();
         let pods = bound.map(|allocation| (allocation.pod.clone(), allocation.node.clone()));
         let facts = ApiFacts::for_past(names, pods.chain(exporters.iter().cloned()));
         let reader = IdentityReader::new(&facts, &answer);
@@ -168,13 +173,9 @@ impl Usage {
             .iter_mut()
             .map(|series| std::mem::take(&mut series.points))
             .collect();
-        let mut reported = ReportedDevices::read(
-            answer.iter().zip(samples),
-            ledger.span,
-            &reader,
-            &tenants,
-        );
-        let all = DeviceNumbers::from_devices(reported.with_numbers());
+        let mut reported =
+            ReportedDevices::read(answer.iter().zip(samples), ledger.span, &reader, &tenants);
+        let device_numbers = DeviceNumbers::from_devices(reported.with_numbers());
         let numbers = reported.numbers_of_cut();
         reported.remove_cut();
         let mut usage = Self {
@@ -186,7 +187,9 @@ impl Usage {
                 .uuid
                 .as_ref()
                 .and_then(|uuid| numbers.get(&(place.node.clone(), uuid.clone())).copied());
-            place.index = shared.or(device.index).or_else(|| all.number(&place));
+            place.index = shared
+                .or(device.index)
+                .or_else(|| device_numbers.number(&place));
             let mut watch = tenants.watch(&place, device.names());
             usage.add(place, device, &mut watch, ledger.slot);
         }
@@ -225,39 +228,43 @@ impl Usage {
 
     /// Selects the utilization of devices while one of these allocations held them, without
     /// duplicates, sorted by device and time.
-    pub fn runs_of(&self, own: &BTreeSet<usize>) -> impl Iterator<Item = &HolderSamples> {
-        self.utilization.held_by(own)
+    pub fn runs_of(&self, allocations: &BTreeSet<usize>) -> impl Iterator<Item = &HolderSamples> {
+        self.utilization.held_by(allocations)
     }
 
     /// Collects the used memory of such devices, and their total memory where it is known.
-    pub fn memory_of(&self, own: &BTreeSet<usize>) -> (Vec<Mebibytes>, Vec<Mebibytes>) {
-        let memory = || self.memory.held_by(own).flat_map(|run| &run.values);
+    pub fn memory_of(&self, allocations: &BTreeSet<usize>) -> (Vec<Mebibytes>, Vec<Mebibytes>) {
+        let memory = || self.memory.held_by(allocations).flat_map(|run| &run.values);
         (
-            memory().map(|one| one.used).collect(),
-            memory().filter_map(|one| one.total).collect(),
+            memory().map(|sample| sample.used).collect(),
+            memory().filter_map(|sample| sample.total).collect(),
         )
     }
 
     /// Sums the energy of a group at selected times, in kWh; `None` without measurements. Gaps are
     /// not filled.
-    pub fn energy(&self, own: &BTreeSet<usize>, when: &impl Fn(i64) -> bool) -> Option<f64> {
-        let of = |run: &HolderSamples| {
+    pub fn energy(
+        &self,
+        allocations: &BTreeSet<usize>,
+        includes: &impl Fn(i64) -> bool,
+    ) -> Option<f64> {
+        let values = |run: &HolderSamples| {
             let seconds = run.seconds;
             run.values
                 .iter()
-                .filter(|point| when(point.at))
+                .filter(|point| includes(point.at))
                 .map(move |point| point.value * seconds)
                 .collect::<Vec<_>>()
         };
-        let drawn: Vec<f64> = self.power.held_by(own).flat_map(of).collect();
+        let drawn: Vec<f64> = self.power.held_by(allocations).flat_map(values).collect();
         // One kWh is 3.6 million watt-seconds.
         (!drawn.is_empty()).then(|| drawn.iter().sum::<f64>() / 3_600_000.0)
     }
 
     /// Computes the mean power of each device of a group.
-    pub fn power(&self, own: &BTreeSet<usize>) -> BTreeMap<usize, Watts> {
+    pub fn power(&self, allocations: &BTreeSet<usize>) -> BTreeMap<usize, Watts> {
         let mut sums: BTreeMap<usize, (f64, f64)> = BTreeMap::new();
-        for run in self.power.held_by(own) {
+        for run in self.power.held_by(allocations) {
             let (sum, count) = sums.entry(run.device).or_default();
             run.values
                 .iter()
@@ -269,9 +276,9 @@ impl Usage {
     }
 
     /// Finds the highest used memory of each device of a group, with its total.
-    pub(crate) fn peaks(&self, own: &BTreeSet<usize>) -> BTreeMap<usize, MemoryPeak> {
+    pub(crate) fn peaks(&self, allocations: &BTreeSet<usize>) -> BTreeMap<usize, MemoryPeak> {
         let mut peaks: BTreeMap<usize, MemoryPeak> = BTreeMap::new();
-        for run in self.memory.held_by(own) {
+        for run in self.memory.held_by(allocations) {
             let peak = peaks.entry(run.device).or_default();
             for memory in &run.values {
                 peak.used = highest([peak.used, memory.used].into_iter()).unwrap_or_default();
@@ -316,19 +323,21 @@ pub fn windows<'u>(
 ) -> BTreeMap<i64, Percent> {
     let mut windows: BTreeMap<i64, (f64, u32)> = BTreeMap::new();
     let mut close = |(_, window): (usize, i64), sum: f64, count: f64| {
-        let (all, number) = windows.entry(window).or_default();
-        (*all, *number) = (*all + sum / count, *number + 1);
+        let (sum_of_means, number) = windows.entry(window).or_default();
+        (*sum_of_means, *number) = (*sum_of_means + sum / count, *number + 1);
     };
     // Device and window of the running sum, end of the window, sum and count.
     let mut open: Option<((usize, i64), i64, f64, f64)> = None;
     for (device, point) in runs.flat_map(|run| run.values.iter().map(|point| (run.device, point))) {
         match &mut open {
-            Some(((own, _), end, sum, count)) if *own == device && point.at < *end => {
+            Some(((open_device, _), end, sum, count))
+                if *open_device == device && point.at < *end =>
+            {
                 (*sum, *count) = (*sum + point.value, *count + 1.0);
             }
             _ => {
-                if let Some((of, _, sum, count)) = open {
-                    close(of, sum, count);
+                if let Some((closed, _, sum, count)) = open {
+                    close(closed, sum, count);
                 }
                 let window = (point.at - span.start).div_euclid(WINDOW);
                 open = Some((
@@ -340,8 +349,8 @@ pub fn windows<'u>(
             }
         }
     }
-    if let Some((of, _, sum, count)) = open {
-        close(of, sum, count);
+    if let Some((closed, _, sum, count)) = open {
+        close(closed, sum, count);
     }
     windows
         .into_iter()

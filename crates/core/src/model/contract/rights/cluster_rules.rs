@@ -1,7 +1,7 @@
 //! Rights of commands about nodes, pools, quotas, defaults and Prometheus.
 
 use super::RightScope::{Cluster, Home, Namespace};
-use super::rules::{LIST, MAKE, LIVE_UPDATES, WATCH, rule};
+use super::rules::{LIST, LIVE_UPDATES, MAKE, WATCH, rule};
 use super::{Right, Rule};
 
 pub const QUOTA: &[Rule] = &[

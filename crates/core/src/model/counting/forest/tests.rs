@@ -89,7 +89,10 @@ fn an_owner_without_pods_is_a_workload_by_its_template() {
         .collect();
     assert_eq!(
         summaries,
-        [(WorkloadState::Completed, 0, 0), (WorkloadState::Pending, 8, 0)]
+        [
+            (WorkloadState::Completed, 0, 0),
+            (WorkloadState::Pending, 8, 0)
+        ]
     );
 }
 
@@ -112,7 +115,10 @@ fn templates_of_siblings_are_asked_for_together() {
     }
     .workloads(&Inventory::default());
     assert_eq!(
-        workloads.iter().map(|one| one.requested.0).collect::<Vec<_>>(),
+        workloads
+            .iter()
+            .map(|one| one.requested.0)
+            .collect::<Vec<_>>(),
         [8, 2]
     );
 }
@@ -157,7 +163,13 @@ fn pods_without_names_count_for_their_workload() {
     let workloads = forest.workloads(&Inventory::default());
     let summaries: Vec<_> = workloads
         .iter()
-        .map(|workload| (workload.top.kind.as_str(), workload.state, workload.pods.len()))
+        .map(|workload| {
+            (
+                workload.top.kind.as_str(),
+                workload.state,
+                workload.pods.len(),
+            )
+        })
         .collect();
     assert_eq!(summaries, [("RayJob", WorkloadState::Running, 1)]);
 }

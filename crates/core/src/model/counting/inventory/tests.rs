@@ -154,28 +154,28 @@ fn slices_and_shares_are_never_whole_devices() {
         "only the whole ones of the mixed node"
     );
     assert_eq!(
-        of("mixed").slices["mig-1g.10gb"],
+        holder_of("mixed").slices["mig-1g.10gb"],
         Count {
             total: 7,
             used: Some(2)
         }
     );
     assert_eq!(
-        of("single").slices["mig-1g.10gb"],
+        holder_of("single").slices["mig-1g.10gb"],
         Count {
             total: 56,
             used: Some(0)
         }
     );
     assert_eq!(
-        of("sliced").slices["gpu.shared"],
+        holder_of("sliced").slices["gpu.shared"],
         Count {
             total: 32,
             used: Some(3)
         }
     );
-    assert_eq!(of("renamed").slices["gpu.shared"].total, 16);
-    assert_eq!(of("amd").slices["cpx_nps4"].total, 64);
+    assert_eq!(holder_of("renamed").slices["gpu.shared"].total, 16);
+    assert_eq!(holder_of("amd").slices["cpx_nps4"].total, 64);
 }
 
 #[test]

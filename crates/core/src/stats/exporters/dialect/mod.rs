@@ -128,13 +128,13 @@ pub fn labels() -> impl Iterator<Item = &'static str> {
         .chain(uuid_labels())
         .chain(index_labels());
     let mut seen = BTreeSet::new();
-    let all = pods
+    let labels = pods
         .chain(containers)
         .chain(devices)
         .chain(models)
         .chain(slices)
         .chain(["job"]);
-    all.filter(move |label| seen.insert(*label))
+    labels.filter(move |label| seen.insert(*label))
 }
 
 /// The codes for which [`is_fatal_xid`] holds.

@@ -69,21 +69,21 @@ fn nodes_are_known_by_name_address_and_exporter() {
         Some("gpu-2")
     );
     // A container's host name is not a node name, but the exporter's pod identifies the node.
-    let own = [
+    let exporter_pod = [
         ("Hostname", "exporter-x"),
         ("namespace", "team"),
         ("pod", "exporter-x"),
     ];
-    assert_eq!(node(&own).as_deref(), Some("gpu-1"));
+    assert_eq!(node(&exporter_pod).as_deref(), Some("gpu-1"));
     assert_eq!(node(&[("Hostname", "gpu-9")]), None, "another cluster's");
 }
 
 #[test]
 fn a_holder_is_a_living_pod_of_that_node_that_asked_for_devices() {
     let facts = facts();
-    let holder = |labels: &[(&str, &str)], beside: &[Series]| {
+    let holder = |labels: &[(&str, &str)], answer: &[Series]| {
         let series = series(labels);
-        IdentityReader::new(&facts, beside)
+        IdentityReader::new(&facts, answer)
             .holder(&series, "gpu-1")
             .map(|(_, pod)| pod)
     };

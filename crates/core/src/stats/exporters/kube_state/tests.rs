@@ -31,10 +31,10 @@ fn every_query_is_promql() {
             StartQuery::Place,
             StartQuery::Owner,
         ]
-        .map(|what| starts(what, 604_800)),
+        .map(|fact| starts(fact, 604_800)),
     );
     use PodQuery::*;
-    for what in [
+    for fact in [
         PhasesEver,
         Phases,
         Places,
@@ -46,7 +46,7 @@ fn every_query_is_promql() {
         Deployments,
         Groups,
     ] {
-        queries.push(about(what, &["a.b-0", "c"], "pod", 3600));
+        queries.push(about(fact, &["a.b-0", "c"], "pod", 3600));
     }
     for query in queries {
         promql_parser::parser::parse(&query).unwrap_or_else(|error| panic!("{query}: {error}"));
@@ -72,13 +72,13 @@ fn who_was_in_two_phases_has_changed() {
             points: Vec::new(),
         }
     };
-    let told = [
+    let phases = [
         series("a", "Pending", "x"),
         series("a", "Running", "x"),
         series("b", "Running", "x"),
         series("b", "Running", "y"),
     ];
-    assert_eq!(changed(&told), ["a".to_owned()].into());
+    assert_eq!(changed(&phases), ["a".to_owned()].into());
 }
 
 #[test]

@@ -93,7 +93,7 @@ fn what_was_before_can_be_cut_off() {
 
 #[test]
 fn unused_devices_are_told_and_unknown_ones_are_not_called_so() {
-    let of = |curves: &[&[f64]]| {
+    let message = |curves: &[&[f64]]| {
         let answer: Vec<Series> = curves
             .iter()
             .zip(["0", "1", "2"])
@@ -102,15 +102,15 @@ fn unused_devices_are_told_and_unknown_ones_are_not_called_so() {
         unused(&read(&answer, &ApiFacts::default(), &Lifetimes::new()), 4)
     };
     assert_eq!(
-        of(&[&[0.0, 0.0, 1.0, 0.0]]).as_deref(),
+        message(&[&[0.0, 0.0, 1.0, 0.0]]).as_deref(),
         Some("its GPU was idle in every sample of this time")
     );
     assert_eq!(
-        of(&[&[0.0; 4], &[0.0, 0.0, 60.0, 0.0]]).as_deref(),
+        message(&[&[0.0; 4], &[0.0, 0.0, 60.0, 0.0]]).as_deref(),
         Some("1 of its 2 sampled GPUs was idle in every sample of this time")
     );
-    assert_eq!(of(&[&[0.0]]), None, "one sample of four is too little");
-    assert_eq!(of(&[&[5.0; 4]]), None);
+    assert_eq!(message(&[&[0.0]]), None, "one sample of four is too little");
+    assert_eq!(message(&[&[5.0; 4]]), None);
 }
 
 #[test]
@@ -152,16 +152,17 @@ fn partitions_after_the_first_tell_nothing_of_what_they_report_as_zero() {
         series("3", "gpu_used_vram", 2000.0),
     ];
     let history = read(&answer, &ApiFacts::default(), &Lifetimes::new());
-    let of = |number: u32| {
+    let labels = |number: u32| {
         history
             .traces
             .iter()
             .find(|trace| trace.slice == Some(("cpx_nps4".to_owned(), number)))
             .unwrap()
     };
-    assert_eq!(of(0).curve(Quantity::Utilization).len(), 1);
+    assert_eq!(labels(0).curve(Quantity::Utilization).len(), 1);
     assert!(
-        of(3).curve(Quantity::Utilization).is_empty() && of(3).curve(Quantity::Power).is_empty()
+        labels(3).curve(Quantity::Utilization).is_empty()
+            && labels(3).curve(Quantity::Power).is_empty()
     );
-    assert_eq!(of(3).curve(Quantity::MemoryUsed)[0].value, 2000.0);
+    assert_eq!(labels(3).curve(Quantity::MemoryUsed)[0].value, 2000.0);
 }

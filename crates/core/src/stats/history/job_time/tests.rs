@@ -8,7 +8,7 @@ const SLOT: i64 = 60_000;
 /// Builds a pod with `gpus` GPUs. Each letter is a slot: `w` waits, `s` starts, `r` runs, `.` does
 /// not exist.
 fn pod(job: &str, kind: &str, gpus: u64, slots: &str, phase: &str) -> Allocation {
-    let of = |letters: &str| {
+    let slots_in = |letters: &str| {
         slots
             .chars()
             .map(|slot| letters.contains(slot))
@@ -24,9 +24,9 @@ fn pod(job: &str, kind: &str, gpus: u64, slots: &str, phase: &str) -> Allocation
         },
         gpus: GpuCount(gpus),
         part: None,
-        requested: of("wsr"),
-        held: of("sr"),
-        running: of("r"),
+        requested: slots_in("wsr"),
+        held: slots_in("sr"),
+        running: slots_in("r"),
         phase: Some((slots.len() - 1, phase.into())),
         labels: None,
         annotations: None,
@@ -84,12 +84,12 @@ fn time_is_waiting_starting_running_or_lost() {
     near(sum.running, 4.0 * hours(3.0 + 3.0 + 2.0) + 2.0 * hours(2.0));
     // Half of the checkpoint interval of four minutes.
     near(sum.lost, 4.0 * hours(2.0));
-    let kept = 4.0 * 6.0 + 2.0 * 2.0;
+    let productive = 4.0 * 6.0 + 2.0 * 2.0;
     near(
         sum.effective_ratio().unwrap(),
-        kept / (4.0 * 12.0 + 2.0 * 11.0),
+        productive / (4.0 * 12.0 + 2.0 * 11.0),
     );
-    near(sum.goodput().unwrap(), kept / (4.0 * 9.0 + 2.0 * 3.0));
+    near(sum.goodput().unwrap(), productive / (4.0 * 9.0 + 2.0 * 3.0));
     // The first job was already waiting at the start, so its wait is unknown.
     assert_eq!(
         (sum.waits.clone(), sum.wait(0.5)),
