@@ -196,9 +196,9 @@ fn hour(host: &str, end: i64) -> usize {
     let jobs: Vec<&str> = jobs.iter().map(String::as_str).collect();
     let about = [
         kube_state::requests(HOUR),
-        kube_state::about(PodQuery::PhasesEver, &pods, "pod", HOUR),
-        kube_state::about(PodQuery::Owners, &pods, "pod", HOUR),
-        kube_state::about(PodQuery::Jobs, &jobs, "job_name", HOUR),
+        kube_state::pod_facts(PodQuery::PhasesEver, &pods, "pod", HOUR),
+        kube_state::pod_facts(PodQuery::Owners, &pods, "pod", HOUR),
+        kube_state::pod_facts(PodQuery::Jobs, &jobs, "job_name", HOUR),
     ];
     thread::scope(|scope| {
         let samples =

@@ -122,7 +122,7 @@ impl RowQuery<'_> {
                 let Some((dimension, key)) = self.dimension else {
                     return Vec::new();
                 };
-                let written = kube_state::written(key);
+                let written = kube_state::label_key(key);
                 let ours =
                     |tenure: &Allocation| self.namespace.is_none_or(|own| own == tenure.pod.0);
                 let value = |tenure: &Allocation| {

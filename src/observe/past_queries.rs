@@ -204,7 +204,7 @@ impl PastQueries<'_, '_> {
     ) -> Result<Vec<Series>, Error> {
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let ask = async |names: &[&str]| {
-            self.ask(&kube_state::about(what, names, label, self.seconds))
+            self.ask(&kube_state::pod_facts(what, names, label, self.seconds))
                 .await
         };
         let parts = SideBySide::new(names.chunks(AT_ONCE).map(ask), BESIDE)

@@ -149,7 +149,7 @@ pub(crate) async fn faults(
             .is_some_and(|(space, name)| space == job.namespace && name == pod.name)
     };
     let fault = |one: &gpuctl_core::model::Series| {
-        let (place, value) = (reader.place(one)?, one.points.last()?.value);
+        let (place, value) = (reader.device(one)?, one.points.last()?.value);
         // 0 means that the device has reported no XID error.
         let code =
             (value.is_finite() && (1.0..100_000.0).contains(&value)).then_some(value as u32)?;

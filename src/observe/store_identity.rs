@@ -323,12 +323,12 @@ mod tests {
             kube_state::capacity(600),
             kube_state::requests(600),
             kube_state::holders(600),
-            kube_state::lives("train"),
+            kube_state::lifetimes("train"),
             node_exporter::query(),
             gpu_health::growth(),
         ];
         queries.extend(starts.map(|what| kube_state::starts(what, 600)));
-        queries.extend(about.map(|what| kube_state::about(what, &["a", "b"], "pod", 600)));
+        queries.extend(about.map(|what| kube_state::pod_facts(what, &["a", "b"], "pod", 600)));
         queries.push(bottlenecks::query(
             &pods,
             &BTreeMap::from([("n1".to_owned(), "n1".to_owned())]),

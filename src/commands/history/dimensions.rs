@@ -45,7 +45,7 @@ pub(crate) async fn values(
     args: &GetDimensionValues,
     context: &Context,
 ) -> Result<ExitCode, Error> {
-    let written = kube_state::written(&args.key);
+    let written = kube_state::label_key(&args.key);
     let named = names(&args.back, args.kind, context).await?;
     let values: BTreeSet<String> = named
         .into_iter()

@@ -83,7 +83,7 @@ async fn seen(
     };
     let lives = past
         .prometheus
-        .range(&kube_state::lives(&meant.name), window)
+        .range(&kube_state::lifetimes(&meant.name), window)
         .await?;
     let in_namespace = |series: &&Series| {
         meant

@@ -222,7 +222,7 @@ fn explained() -> String {
         ("held, waited", kube_state::requests(hour)),
         (
             "held, waited",
-            kube_state::about(kube_state::PodQuery::Phases, &["POD"], "pod", hour),
+            kube_state::pod_facts(kube_state::PodQuery::Phases, &["POD"], "pod", hour),
         ),
         ("parts", kube_state::node_labels(hour)),
         ("parts", query::claimed(hour)),

@@ -38,7 +38,7 @@ pub(crate) async fn latest(args: &Latest, context: &Context) -> Result<ExitCode,
         names: args.annotation.is_some(),
         ..HistoryScope::default()
     };
-    let annotation = args.annotation.as_deref().map(kube_state::written);
+    let annotation = args.annotation.as_deref().map(kube_state::label_key);
     let uids = uids(&connection, now).await;
     let details = Details {
         uids: &uids,
@@ -114,7 +114,7 @@ async fn read(args: &SnapshotList, context: &Context) -> Result<Vec<view::Snapsh
     } else {
         Uids::new()
     };
-    let annotation = args.annotation.as_deref().map(kube_state::written);
+    let annotation = args.annotation.as_deref().map(kube_state::label_key);
     let details = args.details.then_some(Details {
         uids: &uids,
         annotation: annotation.as_deref(),

@@ -171,7 +171,7 @@ pub(crate) async fn analyze(
     let requests = serving::read(&measured.requests);
     devices
         .iter_mut()
-        .for_each(|device| device.served(&requests));
+        .for_each(|device| device.set_serving(&requests));
     let at = Timestamp::from_second(begun.as_second()).unwrap_or(begun);
     let took = Duration::try_from(context.now().duration_since(begun)).unwrap_or_default();
     Ok(Analysis {

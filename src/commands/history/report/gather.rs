@@ -26,7 +26,7 @@ impl GroupBy {
     pub(super) fn written_key(&self) -> String {
         match self {
             Self::Namespace => String::new(),
-            Self::Label(_, key) | Self::Annotation(_, key) => kube_state::written(key),
+            Self::Label(_, key) | Self::Annotation(_, key) => kube_state::label_key(key),
         }
     }
 

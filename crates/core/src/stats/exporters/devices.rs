@@ -44,7 +44,7 @@ pub fn read(samples: &ExporterReading, inventory: &Inventory, facts: &ApiFacts) 
         samples
             .values
             .iter()
-            .filter_map(|series| reader.place(series)),
+            .filter_map(|series| reader.device(series)),
     );
     let mut tally = SampleTally::new(&samples.stale_ages);
     for series in &samples.values {
@@ -111,7 +111,7 @@ impl<'m> SampleTally<'m> {
         let Some((metric, point)) = metric_of(series.name()).zip(series.last()) else {
             return;
         };
-        let identity = reader.place(series);
+        let identity = reader.device(series);
         // Record the age before the value is checked: a stale series may hold an impossible value.
         if let Some(identity) = identity
             .clone()
@@ -128,7 +128,7 @@ impl<'m> SampleTally<'m> {
             return;
         };
         self.samples += 1;
-        let reports = identity.tells(series, metric.quantity);
+        let reports = identity.reports(series, metric.quantity);
         let holder = reader.holder(series, &identity.node);
         let device = self.device(identity, numbers);
         if !reports {

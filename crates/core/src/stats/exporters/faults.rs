@@ -21,28 +21,28 @@ pub fn query(is_recorded: bool) -> String {
     for name in names(&[Quantity::Xid]) {
         let lately = match is_recorded {
             true => {
-                queries.push(apart(&format!("({name} > 0)"), name, "now"));
+                queries.push(with_fault(&format!("({name} > 0)"), name, "now"));
                 format!("max_over_time({}[1h])", recorded::name_of(name))
             }
             false => format!("(max_over_time({name}[1h]) > 0)"),
         };
-        queries.push(apart(&renamed(&lately, name), name, "lately"));
+        queries.push(with_fault(&with_name(&lately, name), name, "lately"));
     }
     queries.extend(
         names(&[Quantity::RowRemapFailure])
             .iter()
-            .map(|name| apart(&format!("({name} != 0)"), name, "now")),
+            .map(|name| with_fault(&format!("({name} != 0)"), name, "now")),
     );
     // Several series may report one device's health; one healthy series is enough.
     let ill = |name: &&str| {
-        apart(
+        with_fault(
             &format!("(max by (__name__,{}) ({name}) != 1)", keys()),
             name,
             "now",
         )
     };
     queries.extend(names(&[Quantity::Health]).iter().map(ill));
-    of_each_device(&queries)
+    per_device(&queries)
 }
 
 /// Whether a series makes its device faulty. A non-fatal error does not count: it may be an hour
@@ -87,30 +87,30 @@ pub fn hidden(answer: &[Series]) -> Option<String> {
     let series_of = |name: &&str| {
         // A filter returns an instant vector, so `max_over_time` needs a subquery.
         let fatal = recorded::fatal(&format!("{name}{of_devices}"));
-        apart(
-            &renamed(&format!("max_over_time(({fatal})[1h:1m])"), name),
+        with_fault(
+            &with_name(&format!("max_over_time(({fatal})[1h:1m])"), name),
             name,
             "lately",
         )
     };
-    Some(of_each_device(
+    Some(per_device(
         &metrics.iter().map(series_of).collect::<Vec<_>>(),
     ))
 }
 
 /// Restores the metric name that a function removed.
-fn renamed(values: &str, name: &str) -> String {
+fn with_name(values: &str, name: &str) -> String {
     format!(r#"label_replace({values}, "__name__", "{name}", "", "")"#)
 }
 
 /// Adds a label that keeps the faults of one device apart. `or` drops series whose labels equal
 /// those of an earlier operand, regardless of the name, and a higher number must not hide a fatal
 /// one.
-fn apart(series: &str, name: &str, condition: &str) -> String {
+fn with_fault(series: &str, name: &str, condition: &str) -> String {
     format!(r#"label_replace({series}, "fault", "{name} {condition}", "", "")"#)
 }
 
-fn of_each_device(queries: &[String]) -> String {
+fn per_device(queries: &[String]) -> String {
     format!(
         "max by (__name__,fault,{}) ({})",
         keys(),

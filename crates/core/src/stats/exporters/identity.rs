@@ -120,10 +120,10 @@ pub struct SeriesDevice {
 impl SeriesDevice {
     /// Whether the series has a real value. Some exporters report a quantity only on the first
     /// slice of a device, and zero on the others.
-    pub fn tells(&self, series: &Series, quantity: Quantity) -> bool {
+    pub fn reports(&self, series: &Series, quantity: Quantity) -> bool {
         let is_zero_on_others = || {
             dialect::dialect_of(series.name())
-                .is_some_and(|dialect| dialect.of_first_slice.contains(&quantity))
+                .is_some_and(|dialect| dialect.first_slice_only.contains(&quantity))
         };
         !(self.slice.as_ref().is_some_and(|(_, number)| *number > 0) && is_zero_on_others())
     }
@@ -150,7 +150,7 @@ impl<'f> IdentityReader<'f> {
 
     /// Resolves the device; `None` if it is on no node of this cluster, or the labels do not name
     /// one.
-    pub fn place(&self, series: &Series) -> Option<SeriesDevice> {
+    pub fn device(&self, series: &Series) -> Option<SeriesDevice> {
         let node = match (&self.facts.nodes, series.first(dialect::node_labels())) {
             // Without a list of nodes, the label cannot be checked.
             (None, name) => name.or_else(|| series.first(NODE_ADDRESS))?.to_owned(),
@@ -160,7 +160,7 @@ impl<'f> IdentityReader<'f> {
                 .facts
                 .node(name)
                 .map(ToOwned::to_owned)
-                .or_else(|| self.own_pod(series))?,
+                .or_else(|| self.exporter_node(series))?,
             (Some(_), None) => {
                 let mut addresses = NODE_ADDRESS
                     .into_iter()
@@ -168,7 +168,7 @@ impl<'f> IdentityReader<'f> {
                 let resolved = addresses.find_map(|text| self.facts.node(text));
                 resolved
                     .map(ToOwned::to_owned)
-                    .or_else(|| self.own_pod(series))?
+                    .or_else(|| self.exporter_node(series))?
             }
         };
         let uuid = series.first(dialect::uuid_labels()).map(ToOwned::to_owned);
@@ -191,7 +191,7 @@ impl<'f> IdentityReader<'f> {
     }
 
     /// Looks up the node of the pod in the target's own labels.
-    fn own_pod(&self, series: &Series) -> Option<String> {
+    fn exporter_node(&self, series: &Series) -> Option<String> {
         self.facts
             .node_of(series.label("namespace")?, series.label("pod")?)
             .map(ToOwned::to_owned)
@@ -228,7 +228,7 @@ impl<'f> IdentityReader<'f> {
         let plain = || {
             let exporter = series
                 .label("container")
-                .is_some_and(dialect::is_own_container);
+                .is_some_and(dialect::is_exporter_container);
             both(PLAIN_POD).filter(|_| !exporter && !self.clashing.contains(&job(series)))
         };
         let (namespace, pod) = dialect::holder_labels()

@@ -133,7 +133,7 @@ pub fn quotas() -> String {
 }
 
 /// Times at which pods existed that are owned by this object or by an object it created.
-pub fn lives(name: &str) -> String {
+pub fn lifetimes(name: &str) -> String {
     let (generated, exact) = (
         quoted(&format!("{}(-[a-z0-9-]+)?", regex::escape(name))),
         quoted(name),
@@ -186,7 +186,7 @@ pub enum PodQuery {
 }
 
 /// Queries a fact about the pods, ReplicaSets or Jobs whose `label` is one of the names.
-pub fn about(fact: PodQuery, names: &[&str], label: &str, seconds: i64) -> String {
+pub fn pod_facts(fact: PodQuery, names: &[&str], label: &str, seconds: i64) -> String {
     let names: Vec<String> = names.iter().map(|name| regex::escape(name)).collect();
     let names = quoted(&names.join("|"));
     let metric = match fact {
@@ -371,7 +371,7 @@ pub fn names(series: &Series, prefix: &str) -> BTreeMap<String, String> {
 
 /// Converts a key to kube-state-metrics' form: `app.kubernetes.io/name` becomes
 /// `app_kubernetes_io_name`, and `costCenter` becomes `cost_center`.
-pub fn written(key: &str) -> String {
+pub fn label_key(key: &str) -> String {
     let mut text = String::new();
     let mut lower = false;
     for c in key.chars() {

@@ -151,7 +151,7 @@ impl PodRecords {
         }
         Self {
             count: slots.count,
-            phases: phases::by_pod(&witness.phases, slots.count, |at| slots.place(at)),
+            phases: phases::by_pod(&witness.phases, slots.count, |at| slots.slot_at(at)),
             only_phases: witness
                 .phases_ever
                 .iter()
@@ -182,7 +182,7 @@ impl PodRecords {
         let id = (key, uid);
         let phases = self.phases(&id);
         let is_in = |slot: usize, expected: &[&str]| {
-            let phase = phases.as_ref().and_then(|phases| phases.at(slot));
+            let phase = phases.as_ref().and_then(|phases| phases.at_slot(slot));
             phase.is_none_or(|phase| expected.contains(&phase))
         };
         for (slot, requested) in requested.iter_mut().enumerate() {
@@ -198,7 +198,7 @@ impl PodRecords {
             Some(by_pod.get(&id).cloned().unwrap_or_default())
         };
         Allocation {
-            top: self.tops.of_pod(&id.0),
+            top: self.tops.top_of(&id.0),
             node,
             gpus: GpuCount(gpus),
             part,

@@ -144,7 +144,7 @@ fn reported(answer: &[Series], slots: Slots) -> BTreeMap<(&str, &str), SlotAmoun
             .iter()
             .filter(|point| point.value.is_finite() && point.value >= 0.0)
         {
-            let Some(slot) = slots.place(point.at) else {
+            let Some(slot) = slots.slot_at(point.at) else {
                 continue;
             };
             #[expect(

@@ -11,7 +11,7 @@ pub const WINDOW: i64 = 300_000;
 
 /// Deduplicates the values of a device that several collectors scraped. A sample within half a
 /// scrape interval of another collector's sample is a copy.
-pub fn once(mut numbered: Vec<(u32, Point)>) -> Vec<Point> {
+pub fn deduplicated(mut numbered: Vec<(u32, Point)>) -> Vec<Point> {
     numbered.sort_by_key(|(source, point)| (point.at, *source));
     let first = numbered.first().map(|(source, _)| *source);
     if numbered.iter().all(|(source, _)| Some(*source) == first) {
@@ -49,12 +49,12 @@ mod tests {
                 .collect::<Vec<_>>()
         };
         for shift in [0, 1, 10_000, 20_000, 29_999] {
-            let kept = once(copies(shift));
+            let kept = deduplicated(copies(shift));
             assert!((4..=5).contains(&kept.len()), "{shift}: {kept:?}");
         }
         // The other collector fills the gap.
         let mut gap = copies(10_000);
         gap.retain(|(source, point)| *source == 1 || point.at < 60_000);
-        assert_eq!(once(gap).len(), 4);
+        assert_eq!(deduplicated(gap).len(), 4);
     }
 }

@@ -131,14 +131,14 @@ impl Trace {
 pub fn read(answer: &[Series], facts: &ApiFacts, lifetimes: &Lifetimes) -> History {
     let reader = IdentityReader::new(facts, answer);
     let numbers =
-        DeviceNumbers::from_devices(answer.iter().filter_map(|series| reader.place(series)));
+        DeviceNumbers::from_devices(answer.iter().filter_map(|series| reader.device(series)));
     let mut history = History::default();
     let mut devices: BTreeMap<SeriesDevice, DeviceCurves> = BTreeMap::new();
     for series in answer {
-        let Some((metric, place)) = metric_of(series.name()).zip(reader.place(series)) else {
+        let Some((metric, place)) = metric_of(series.name()).zip(reader.device(series)) else {
             continue;
         };
-        if !place.tells(series, metric.quantity) {
+        if !place.reports(series, metric.quantity) {
             continue;
         }
         let pod = reader.named_pod(series);

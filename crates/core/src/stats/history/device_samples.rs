@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::collectors::once;
+use super::collectors::deduplicated;
 use super::holders::{NamedPods, Tenants};
 use super::slots::TimeSpan;
 use crate::model::Point;
@@ -80,7 +80,7 @@ impl DeviceSamples {
         let mut values: Vec<(u32, bool, Point)> = curves.into_iter().flat_map(values).collect();
         values.sort_by_key(|(collector, nameless, point)| (point.at, *collector, *nameless));
         values.dedup_by_key(|(collector, _, point)| (point.at, *collector));
-        once(
+        deduplicated(
             values
                 .into_iter()
                 .map(|(collector, _, point)| (collector, point))
@@ -108,11 +108,11 @@ impl ReportedDevices {
         let mut collectors = Collectors::default();
         let mut devices: BTreeMap<SeriesDevice, DeviceSamples> = BTreeMap::new();
         for (series, mut points) in answer {
-            let Some((metric, mut place)) = metric_of(series.name()).zip(reader.place(series))
+            let Some((metric, mut place)) = metric_of(series.name()).zip(reader.device(series))
             else {
                 continue;
             };
-            if !place.tells(series, metric.quantity) {
+            if !place.reports(series, metric.quantity) {
                 continue;
             }
             // Exporters number devices differently, so a UUID identifies one device regardless of

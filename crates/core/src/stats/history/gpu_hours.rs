@@ -297,11 +297,11 @@ pub fn advice(
         .map(|ServingHours { idle, held, .. }| Advice::NoRequests { idle, held })
         .into_iter()
         .collect();
-    advice.extend(of_devices(works, spread, limit));
+    advice.extend(device_advice(works, spread, limit));
     advice
 }
 
-fn of_devices(works: &Works, spread: Spread, limit: Option<Watts>) -> Vec<Advice> {
+fn device_advice(works: &Works, spread: Spread, limit: Option<Watts>) -> Vec<Advice> {
     let measured: Vec<(&(String, DeviceId), Percent)> = works
         .iter()
         .filter_map(|(name, work)| Some((name, work.utilization()?)))

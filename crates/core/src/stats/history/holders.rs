@@ -167,7 +167,7 @@ pub(crate) struct DeviceWatch<'t> {
 
 impl DeviceWatch<'_> {
     /// Moves to a time. True if the holders differ from those of the previous time.
-    pub(crate) fn moves_to(&mut self, at: i64) -> bool {
+    pub(crate) fn advance_to(&mut self, at: i64) -> bool {
         let slot = self.slot_of(at).and_then(|slot| self.tenants.seen[slot]);
         let now = slot.map(|slot| self.there.map_or(0, |on_node| on_node.changes[slot]));
         let named = self.names.pods_at(at);
@@ -211,7 +211,7 @@ impl DeviceWatch<'_> {
 
     /// Whether an allocation may hold this device: instances are held as instances, anything else
     /// as a device or a share of one.
-    fn may_be_of(&self, allocation: &Allocation) -> bool {
+    fn can_hold(&self, allocation: &Allocation) -> bool {
         allocation
             .part
             .as_ref()
@@ -236,14 +236,14 @@ impl DeviceWatch<'_> {
             // held as whole devices.
             if holders
                 .iter()
-                .any(|index| self.may_be_of(&allocations[*index]))
+                .any(|index| self.can_hold(&allocations[*index]))
             {
-                holders.retain(|index| self.may_be_of(&allocations[*index]));
+                holders.retain(|index| self.can_hold(&allocations[*index]));
             }
             let held = !holders.is_empty();
             return (holders, held);
         }
-        holders.retain(|index| self.may_be_of(&allocations[*index]));
+        holders.retain(|index| self.can_hold(&allocations[*index]));
         let GpuCount(taken) = holders.iter().map(|index| allocations[*index].gpus).sum();
         let full = self.capacity > 0 && taken >= self.capacity;
         (
@@ -321,7 +321,7 @@ mod tests {
         let mut watch = tenants.watch(&place(), NamedPods::Same(None));
         let mut seen = Vec::new();
         for slot in 0..6 {
-            let changed = watch.moves_to(ledger.span.start + slot * SLOT + 7);
+            let changed = watch.advance_to(ledger.span.start + slot * SLOT + 7);
             seen.push((changed, watch.holders.clone(), watch.held));
         }
         let a = |changed: bool| (changed, vec![0], true);
@@ -339,8 +339,8 @@ mod tests {
             ]
         );
         // Back to the start, as happens for another quantity; and outside the window.
-        assert!(watch.moves_to(ledger.span.start) && watch.holders == [0]);
-        assert!(watch.moves_to(ledger.span.end) && !watch.held);
+        assert!(watch.advance_to(ledger.span.start) && watch.holders == [0]);
+        assert!(watch.advance_to(ledger.span.end) && !watch.held);
     }
 
     #[test]
@@ -363,7 +363,7 @@ mod tests {
         ];
         let mut watch = tenants.watch(&place(), NamedPods::by_time(names));
         let mut holders = |slot: i64| {
-            watch.moves_to(at(slot));
+            watch.advance_to(at(slot));
             (watch.holders.clone(), watch.held)
         };
         assert_eq!(
@@ -381,7 +381,7 @@ mod tests {
         );
         assert_eq!(holders(4), (vec![1], true), "back again");
         let mut same = tenants.watch(&place(), NamedPods::Same(Some(b)));
-        assert!(same.moves_to(at(0)) && !same.held);
-        assert!(same.moves_to(at(3)) && same.holders == [1]);
+        assert!(same.advance_to(at(0)) && !same.held);
+        assert!(same.advance_to(at(3)) && same.holders == [1]);
     }
 }

@@ -52,7 +52,7 @@ struct JobTime {
     /// True once all its pods had devices.
     placed: bool,
     /// True if the job was in the first observed slot, so that the length of its wait is unknown.
-    was_there: bool,
+    started_before: bool,
     last: Option<JobActivity>,
     /// End of its last slot, in milliseconds of observed time, with its number of devices.
     seen: Option<(i64, f64)>,
@@ -174,7 +174,7 @@ impl ObservedClock {
     }
 
     /// Whether the slot is the first observed one of the whole window.
-    fn is_first_look(&self, slot: usize) -> bool {
+    fn is_first_observed(&self, slot: usize) -> bool {
         self.is_first && self.begins.first().is_some_and(|(first, _)| *first == slot)
     }
 }
@@ -193,7 +193,7 @@ impl JobTime {
             .filter(succeeded)
             .map(|allocation| &allocation.pod)
             .collect();
-        for (slot, at) in clock.begins.iter().copied() {
+        for (slot, time) in clock.begins.iter().copied() {
             let requesting = || {
                 allocations
                     .iter()
@@ -203,22 +203,22 @@ impl JobTime {
             if requesting().next().is_none() {
                 continue;
             }
-            let doing = match () {
+            let activity = match () {
                 () if !requesting().all(|allocation| allocation.held[slot]) => JobActivity::Waiting,
                 () if !requesting().all(|allocation| allocation.running[slot]) => {
                     JobActivity::Starting
                 }
                 () => JobActivity::Running,
             };
-            self.was_there |= self.seen.is_none() && clock.is_first_look(slot);
+            self.started_before |= self.seen.is_none() && clock.is_first_observed(slot);
             let running: BTreeSet<&PodKey> = requesting()
                 .filter(|allocation| allocation.running[slot])
                 .map(|allocation| &allocation.pod)
                 .collect();
             // Compare with the pods of the previous slot before they are replaced.
-            let lost = self.has_lost_pod(at, &running, &done);
+            let lost = self.has_lost_pod(time, &running, &done);
             self.running_pods = running.into_iter().cloned().collect();
-            self.see(doing, at, devices, clock.slot, lost.then_some(checkpoint));
+            self.add_slot(activity, time, devices, clock.slot, lost.then_some(checkpoint));
         }
         // The next run may start after the objects of these pods are deleted, so forget them now.
         self.running_pods.retain(|pod| !done.contains(pod));
@@ -236,8 +236,8 @@ impl JobTime {
     }
 
     /// Whether a running pod was interrupted, as opposed to succeeding.
-    fn has_lost_pod(&self, at: i64, running: &BTreeSet<&PodKey>, done: &BTreeSet<&PodKey>) -> bool {
-        let was_gone = self.seen.is_some_and(|(until, _)| at > until);
+    fn has_lost_pod(&self, time: i64, running: &BTreeSet<&PodKey>, done: &BTreeSet<&PodKey>) -> bool {
+        let was_gone = self.seen.is_some_and(|(until, _)| time > until);
         self.running_pods.iter().any(|pod| {
             if running.contains(pod) {
                 was_gone
@@ -249,12 +249,12 @@ impl JobTime {
 
     /// Adds a slot of `slot` milliseconds. `lost` is the number of seconds between two checkpoints
     /// if a running pod was lost.
-    fn see(&mut self, doing: JobActivity, at: i64, devices: f64, slot: i64, lost: Option<f64>) {
+    fn add_slot(&mut self, activity: JobActivity, time: i64, devices: f64, slot: i64, lost: Option<f64>) {
         let hours = slot as f64 / 3_600_000.0;
         // No pod exists between the end of one and the start of its replacement.
-        let gap = self.seen.map_or(0, |(until, _)| (at - until).max(0));
-        let before = self.last;
-        let interrupted = lost.filter(|_| before == Some(JobActivity::Running));
+        let gap = self.seen.map_or(0, |(until, _)| (time - until).max(0));
+        let previous = self.last;
+        let interrupted = lost.filter(|_| previous == Some(JobActivity::Running));
         if let Some(checkpoint) = interrupted {
             let lost = (checkpoint / 2.0 / 3600.0).min(self.since);
             self.interruptions += 1;
@@ -262,26 +262,26 @@ impl JobTime {
             self.since = 0.0;
         }
         // A gap after a successful end precedes another run, so the job did not wait in it.
-        let gap = if before == Some(JobActivity::Running) && interrupted.is_none() {
+        let gap = if previous == Some(JobActivity::Running) && interrupted.is_none() {
             0
         } else {
             gap
         };
         self.waiting +=
             gap as f64 / 3_600_000.0 * self.seen.map_or(devices, |(_, devices)| devices);
-        match doing {
+        match activity {
             JobActivity::Waiting => self.waiting += hours * devices,
             JobActivity::Starting => self.starting += hours * devices,
             JobActivity::Running => {
                 (self.running, self.since) = (self.running + hours * devices, self.since + hours);
             }
         }
-        match doing {
+        match activity {
             JobActivity::Waiting if !self.placed => self.waited += slot as f64 / 1000.0,
             JobActivity::Waiting => {}
             JobActivity::Starting | JobActivity::Running => self.placed = true,
         }
-        (self.last, self.seen) = (Some(doing), Some((at + slot, devices)));
+        (self.last, self.seen) = (Some(activity), Some((time + slot, devices)));
     }
 }
 
@@ -296,7 +296,7 @@ impl JobSum {
         self.lost += job.lost;
         match job.placed {
             false => self.still_waiting += 1,
-            true if !job.was_there => self.waits.push(job.waited),
+            true if !job.started_before => self.waits.push(job.waited),
             true => {}
         }
     }
@@ -314,20 +314,20 @@ impl JobSum {
         self.waits.sort_by(f64::total_cmp);
     }
 
-    fn kept(&self) -> f64 {
+    fn productive(&self) -> f64 {
         (self.running - self.lost).max(0.0)
     }
 
     /// Computes the effective training time ratio, from 0 to 1; `None` without observations.
     pub fn effective_ratio(&self) -> Option<f64> {
-        let all = self.waiting + self.starting + self.running;
-        (all > 0.0).then(|| self.kept() / all)
+        let total = self.waiting + self.starting + self.running;
+        (total > 0.0).then(|| self.productive() / total)
     }
 
     /// Computes the same share of the time with devices.
     pub fn goodput(&self) -> Option<f64> {
         let held = self.starting + self.running;
-        (held > 0.0).then(|| self.kept() / held)
+        (held > 0.0).then(|| self.productive() / held)
     }
 
     /// Finds the quantile of the waiting times in seconds, as the smallest wait that is at least as

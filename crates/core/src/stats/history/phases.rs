@@ -32,7 +32,7 @@ impl Phases {
     }
 
     /// Finds the last phase observed up to a slot, or else the first one after it.
-    pub(crate) fn at(&self, slot: usize) -> Option<&'static str> {
+    pub(crate) fn at_slot(&self, slot: usize) -> Option<&'static str> {
         let before = self.0[..=slot].iter().rev().find_map(|phase| *phase);
         before
             .or_else(|| self.0[slot..].iter().find_map(|phase| *phase))

@@ -75,7 +75,7 @@ pub(crate) fn by_pod(
         let node = bound
             .get(&(place.0.clone(), place.1.clone()))
             .unwrap_or(&place.2);
-        let units = PodUnits::wanted(&containers, node, parts);
+        let units = PodUnits::from_containers(&containers, node, parts);
         if units.total() > MOST_PER_NODE as f64 {
             omissions::note(
                 Omission::AbsurdRequest,
@@ -98,7 +98,7 @@ struct PodUnits {
 }
 
 impl PodUnits {
-    fn wanted(containers: &Containers, node: &str, parts: &NodeParts) -> Self {
+    fn from_containers(containers: &Containers, node: &str, parts: &NodeParts) -> Self {
         let resources: BTreeSet<&str> = containers
             .keys()
             .map(|(.., resource)| resource.as_str())
@@ -109,7 +109,7 @@ impl PodUnits {
             match parts.unit(node, resource) {
                 Some(ResourceUnit::Device) => gpus += units,
                 Some(ResourceUnit::Part(part)) => {
-                    let part = of_memory(part, containers, resource);
+                    let part = with_requested_memory(part, containers, resource);
                     of_parts.entry(part.name.clone()).or_insert((part, 0.0)).1 += units;
                 }
                 None => {}
@@ -152,7 +152,7 @@ impl PodUnits {
 
 /// Sets the fraction of a slice from the memory that containers request with it, as the mean over
 /// their units. Each container requests memory for its own units.
-fn of_memory(part: Part, containers: &Containers, resource: &str) -> Part {
+fn with_requested_memory(part: Part, containers: &Containers, resource: &str) -> Part {
     if !part.by_memory {
         return part;
     }

@@ -40,7 +40,7 @@ impl Slots {
     }
 
     /// Finds the slot of a time; `None` outside the window.
-    pub(super) fn place(self, at: i64) -> Option<usize> {
+    pub(super) fn slot_at(self, at: i64) -> Option<usize> {
         usize::try_from((at - self.span.start).div_euclid(self.length))
             .ok()
             .filter(|place| *place < self.count)
@@ -90,7 +90,7 @@ impl Slots {
             self.times(from, point.at)
                 .skip(1)
                 .chain([point.at])
-                .filter_map(|time| self.place(time))
+                .filter_map(|time| self.slot_at(time))
                 .for_each(|place| marked[place] = true);
             before = Some(point.at);
         }
@@ -98,7 +98,7 @@ impl Slots {
 
     /// Slots between two times.
     fn between(self, from: i64, to: i64) -> impl Iterator<Item = usize> {
-        self.times(from, to).filter_map(move |at| self.place(at))
+        self.times(from, to).filter_map(move |at| self.slot_at(at))
     }
 
     /// Times between two times, one slot apart.

@@ -138,7 +138,7 @@ impl Tops {
     }
 
     /// Follows the chain as far as owners are known. A pod without an owner is its own top.
-    pub(crate) fn of_pod(&self, pod: &PodKey) -> TopOwner {
+    pub(crate) fn top_of(&self, pod: &PodKey) -> TopOwner {
         let (namespace, name) = pod.clone();
         let Some((mut kind, mut name)) = self.pods.get(pod).cloned() else {
             return TopOwner {
@@ -179,7 +179,7 @@ mod tests {
         }
     }
 
-    fn of_pod<'a>(pod: &'a str, kind: &'a str, name: &'a str) -> Series {
+    fn pod_owner<'a>(pod: &'a str, kind: &'a str, name: &'a str) -> Series {
         series(&[
             ("namespace", "ml"),
             ("pod", pod),
@@ -201,12 +201,12 @@ mod tests {
         };
         let series = OwnerSeries {
             pods: vec![
-                of_pod("a", "ReplicaSet", "web-1"),
-                of_pod("b", "Job", "set-workers-0"),
-                of_pod("c", "RayCluster", "ray-xyz"),
-                of_pod("d", "StatefulSet", "big-0"),
-                of_pod("e", "PyTorchJob", "node-0"),
-                of_pod("f", "A", "a"),
+                pod_owner("a", "ReplicaSet", "web-1"),
+                pod_owner("b", "Job", "set-workers-0"),
+                pod_owner("c", "RayCluster", "ray-xyz"),
+                pod_owner("d", "StatefulSet", "big-0"),
+                pod_owner("e", "PyTorchJob", "node-0"),
+                pod_owner("f", "A", "a"),
             ],
             replica_sets: vec![above("replicaset", "web-1", "Deployment", "web")],
             deployments: vec![above("deployment", "web", "InferenceService", "chat")],
@@ -234,7 +234,7 @@ mod tests {
         assert!(series.has_open_ends());
         let tops = Tops::new(&series, &live.into());
         let top = |pod: &str| {
-            let top = tops.of_pod(&("ml".to_owned(), pod.to_owned()));
+            let top = tops.top_of(&("ml".to_owned(), pod.to_owned()));
             format!("{}/{}", top.kind, top.name)
         };
         let owners = ["a", "b", "c", "d", "e", "f", "g"].map(top);
@@ -249,7 +249,7 @@ mod tests {
         ];
         assert_eq!(owners, expected);
         let plain = OwnerSeries {
-            pods: vec![of_pod("a", "ReplicaSet", "web-1")],
+            pods: vec![pod_owner("a", "ReplicaSet", "web-1")],
             ..OwnerSeries::default()
         };
         assert!(!plain.has_open_ends());

@@ -84,8 +84,8 @@ impl<T> Runs<T> {
         let mut begins: Vec<HolderSamples<T>> = Vec::new();
         let mut places = Vec::new();
         for (place, value) in values.iter().enumerate() {
-            // `moves_to` is stateful, so call it before the check of `place`.
-            if watch.moves_to(at(value)) || place == 0 {
+            // `advance_to` is stateful, so call it before the check of `place`.
+            if watch.advance_to(at(value)) || place == 0 {
                 places.push(place);
                 begins.push(HolderSamples {
                     device,

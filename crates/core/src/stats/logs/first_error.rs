@@ -208,9 +208,9 @@ mod tests {
         ];
         let mut scan = LogScan::default();
         lines.iter().for_each(|line| scan.take(None, line));
-        let found = scan.finish().error.unwrap();
+        let error = scan.finish().error.unwrap();
         assert_eq!(
-            (found.line.as_str(), found.before.len()),
+            (error.line.as_str(), error.before.len()),
             ("MyOwnTrouble", 4)
         );
         let ranked = [
@@ -231,16 +231,16 @@ mod tests {
     /// 512 ranks: rank 200 fails first, and the others lose the connection within the next second.
     #[test]
     fn of_many_ranks_the_earliest_counts() {
-        let at = |millis: i64| Timestamp::from_millisecond(1_000_000 + millis).unwrap();
+        let time = |millis: i64| Timestamp::from_millisecond(1_000_000 + millis).unwrap();
         let error = |rank: i64| {
             let mut scan = LogScan::default();
-            (0..100).for_each(|step| scan.take(Some(at(step)), &format!("step {step}/9999")));
+            (0..100).for_each(|step| scan.take(Some(time(step)), &format!("step {step}/9999")));
             let line = if rank == 200 {
                 "ValueError: bad shard 812".to_owned()
             } else {
                 format!("[rank{rank}]: ConnectionResetError: peer {rank} of 512")
             };
-            scan.take(Some(at(if rank == 200 { 500 } else { 600 + rank })), &line);
+            scan.take(Some(time(if rank == 200 { 500 } else { 600 + rank })), &line);
             scan.finish().error.unwrap()
         };
         let errors: Vec<LogError> = (0..512).map(error).collect();
@@ -258,7 +258,7 @@ mod tests {
 
     #[test]
     fn the_last_checkpoint_is_kept() {
-        let at = |second: i64| Timestamp::from_second(second).unwrap();
+        let time = |second: i64| Timestamp::from_second(second).unwrap();
         let mut scan = LogScan::default();
         for (second, line) in [
             (10, "Saving model checkpoint to /out/checkpoint-500"),
@@ -267,12 +267,12 @@ mod tests {
             (40, "RuntimeError: x"),
             (50, "loading checkpoint /out/700"),
         ] {
-            scan.take(Some(at(second)), line);
+            scan.take(Some(time(second)), line);
         }
-        let found = scan.finish();
+        let findings = scan.finish();
         assert_eq!(
-            (found.checkpoint, found.error.unwrap().at),
-            (Some(at(30)), Some(at(40)))
+            (findings.checkpoint, findings.error.unwrap().at),
+            (Some(time(30)), Some(time(40)))
         );
     }
 }

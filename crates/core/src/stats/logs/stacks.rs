@@ -44,9 +44,9 @@ const HELPERS: [&str; 9] = [
     "multiprocessing/forkserver.py",
 ];
 /// Number of innermost frames that are compared and shown.
-const TOLD: usize = 3;
+const SHOWN_FRAMES: usize = 3;
 /// Number of innermost frames searched for a collective.
-const INNER: usize = 6;
+const INNER_FRAMES: usize = 6;
 
 /// The main thread of a process, innermost frame first.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,7 +83,7 @@ impl StackGroup {
 
     /// Selects the innermost frames. Names further out may describe the whole program, not a wait.
     fn inner(&self) -> &[String] {
-        &self.frames[..self.frames.len().min(INNER)]
+        &self.frames[..self.frames.len().min(INNER_FRAMES)]
     }
 
     pub fn waits_for_data(&self) -> bool {
@@ -94,7 +94,7 @@ impl StackGroup {
     pub fn line(&self) -> String {
         self.frames
             .iter()
-            .take(TOLD)
+            .take(SHOWN_FRAMES)
             .map(|frame| short(frame))
             .collect::<Vec<_>>()
             .join(" ← ")
@@ -147,7 +147,7 @@ pub fn read(text: &str) -> Vec<Stack> {
         } else if let Some(stack) = stacks.last_mut().filter(|_| is_main) {
             let frame = line.trim();
             match frame.strip_prefix('#') {
-                Some(numbered) => stack.frames.extend(of_gdb(numbered)),
+                Some(numbered) => stack.frames.extend(gdb_function(numbered)),
                 None if line.starts_with(' ') && !frame.is_empty() => {
                     stack.frames.push(frame.to_owned());
                 }
@@ -160,14 +160,14 @@ pub fn read(text: &str) -> Vec<Stack> {
 }
 
 /// Parses a frame such as `1  0x00007f… in poll () from /lib/…`.
-fn of_gdb(numbered: &str) -> Option<String> {
-    let (_, told) = numbered.split_once(char::is_whitespace)?;
-    let told = told.trim_start();
+fn gdb_function(numbered: &str) -> Option<String> {
+    let (_, frame) = numbered.split_once(char::is_whitespace)?;
+    let frame = frame.trim_start();
     // An inlined frame has no address.
-    let function = if told.starts_with("0x") {
-        told.split_once(" in ")?.1
+    let function = if frame.starts_with("0x") {
+        frame.split_once(" in ")?.1
     } else {
-        told
+        frame
     };
     Some(function.split_whitespace().next()?.to_owned())
 }
@@ -178,7 +178,7 @@ pub fn group(stacks: Vec<(String, Stack)>) -> Vec<StackGroup> {
     let place = |frames: &[String]| -> Vec<String> {
         frames
             .iter()
-            .take(TOLD)
+            .take(SHOWN_FRAMES)
             .map(|frame| {
                 frame
                     .rsplit_once(':')
@@ -267,11 +267,11 @@ mod tests {
         assert!(device.waits_for_device() && !device.in_collective());
         assert!(!group("ncclAllReduce").is_python());
         assert_eq!(
-            of_gdb("2  0x00007f1 in ncclAllReduce () from /lib/libnccl.so").as_deref(),
+            gdb_function("2  0x00007f1 in ncclAllReduce () from /lib/libnccl.so").as_deref(),
             Some("ncclAllReduce")
         );
         assert_eq!(
-            of_gdb("3  read_in in () at a.c:1").as_deref(),
+            gdb_function("3  read_in in () at a.c:1").as_deref(),
             Some("read_in")
         );
     }

@@ -139,21 +139,21 @@ impl Score {
             (weights.memory_used, memory_share),
             (weights.power, power_share),
         ];
-        let known = || {
+        let known_terms = || {
             terms
                 .iter()
                 .filter_map(|(weight, term)| Some((*weight, (*term)?.0)))
         };
-        let weight: f64 = known().map(|(weight, _)| weight).sum();
+        let weight: f64 = known_terms().map(|(weight, _)| weight).sum();
         let value = (weight > 0.0)
-            .then(|| known().map(|(weight, term)| weight * term).sum::<f64>() / weight);
-        let whole: f64 = terms.iter().map(|(weight, _)| weight).sum();
+            .then(|| known_terms().map(|(weight, term)| weight * term).sum::<f64>() / weight);
+        let total_weight: f64 = terms.iter().map(|(weight, _)| weight).sum();
         let at_most = value.map(|_| {
             terms
                 .iter()
                 .map(|(weight, term)| weight * term.map_or(100.0, |Percent(term)| term))
                 .sum::<f64>()
-                / whole
+                / total_weight
         });
         // Without utilization, the other terms do not show whether the device is used.
         let band = utilization
@@ -195,7 +195,7 @@ impl Score {
 
     /// Names of the known terms.
     pub fn terms(&self) -> Vec<&'static str> {
-        let known = [
+        let is_known = [
             self.utilization,
             self.memory_copy,
             self.memory_share,
@@ -203,7 +203,7 @@ impl Score {
         ];
         TERMS
             .iter()
-            .zip(known)
+            .zip(is_known)
             .filter(|(_, term)| term.is_some())
             .map(|(name, _)| *name)
             .collect()
@@ -260,10 +260,10 @@ mod tests {
 
     #[test]
     fn the_weighted_mean_of_four_terms() {
-        let found = score(&trace("NVIDIA A100-SXM4-80GB", &ALL, 10));
+        let score = score(&trace("NVIDIA A100-SXM4-80GB", &ALL, 10));
         // 0.5·80 + 0.2·40 + 0.2·75 + 0.1·50 = 40 + 8 + 15 + 5.
-        assert!((found.value.unwrap() - 68.0).abs() < 1e-9);
-        assert_eq!((found.band, found.terms().len()), (Band::Normal, 4));
+        assert!((score.value.unwrap() - 68.0).abs() < 1e-9);
+        assert_eq!((score.band, score.terms().len()), (Band::Normal, 4));
     }
 
     #[test]
@@ -272,12 +272,12 @@ mod tests {
             let left: Vec<_> = ALL
                 .iter()
                 .copied()
-                .filter(|(own, _)| *own != name)
+                .filter(|(term, _)| *term != name)
                 .collect();
             score(&trace(model, &left, 10))
         };
-        let near = |found: &Score, expected: f64| {
-            assert!((found.value.unwrap() - expected).abs() < 1e-9, "{found:?}");
+        let near = |score: &Score, expected: f64| {
+            assert!((score.value.unwrap() - expected).abs() < 1e-9, "{score:?}");
         };
         // (40 + 15 + 5) / 0.8, (40 + 8 + 5) / 0.8, (40 + 8 + 15) / 0.9.
         let copy = without("DCGM_FI_DEV_MEM_COPY_UTIL", "x");

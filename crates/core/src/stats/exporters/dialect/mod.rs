@@ -78,10 +78,10 @@ pub fn pod_labels() -> Vec<(&'static str, &'static str)> {
 }
 
 /// Whether an exporter uses this name for its own container.
-pub(crate) fn is_own_container(name: &str) -> bool {
+pub(crate) fn is_exporter_container(name: &str) -> bool {
     DIALECTS
         .iter()
-        .any(|dialect| dialect.own_containers.contains(&name))
+        .any(|dialect| dialect.exporter_containers.contains(&name))
 }
 
 /// Iterates over the metrics of all exporters.

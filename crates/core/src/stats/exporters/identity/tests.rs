@@ -56,7 +56,7 @@ fn nodes_are_known_by_name_address_and_exporter() {
         labels.push(("gpu", "0"));
         let series = series(&labels);
         IdentityReader::new(&facts, &[])
-            .place(&series)
+            .device(&series)
             .map(|place| place.node)
     };
     assert_eq!(node(&[("Hostname", "gpu-1")]).as_deref(), Some("gpu-1"));
@@ -123,7 +123,7 @@ fn partitions_are_slices_and_a_whole_device_is_none() {
             .chain([("gpu", "0"), ("Hostname", "gpu-1")])
             .collect();
         IdentityReader::new(&facts(), &[])
-            .place(&series(&labels))
+            .device(&series(&labels))
             .unwrap()
             .slice
     };

@@ -10,7 +10,7 @@ fn every_query_is_promql() {
         capacity(60),
         holders(86_400),
         quotas(),
-        lives("a.b"),
+        lifetimes("a.b"),
     ];
     queries.extend([
         any_pod(60),
@@ -46,7 +46,7 @@ fn every_query_is_promql() {
         Deployments,
         Groups,
     ] {
-        queries.push(about(fact, &["a.b-0", "c"], "pod", 3600));
+        queries.push(pod_facts(fact, &["a.b-0", "c"], "pod", 3600));
     }
     for query in queries {
         promql_parser::parser::parse(&query).unwrap_or_else(|error| panic!("{query}: {error}"));
@@ -83,7 +83,7 @@ fn who_was_in_two_phases_has_changed() {
 
 #[test]
 fn keys_are_written_as_kube_state_metrics_does() {
-    assert_eq!(written("app.kubernetes.io/name"), "app_kubernetes_io_name");
-    assert_eq!(written("costCenter"), "cost_center");
-    assert_eq!(written("team"), "team");
+    assert_eq!(label_key("app.kubernetes.io/name"), "app_kubernetes_io_name");
+    assert_eq!(label_key("costCenter"), "cost_center");
+    assert_eq!(label_key("team"), "team");
 }

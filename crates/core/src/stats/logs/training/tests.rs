@@ -91,11 +91,11 @@ fn every_trainer_has_lines_that_are_understood() {
         ),
     ];
     for (name, line, expected) in cases {
-        let mut found = read(line);
-        found.sort_by_key(|(measure, _)| *measure);
+        let mut values = read(line);
+        values.sort_by_key(|(measure, _)| *measure);
         let mut expected = expected.to_vec();
         expected.sort_by_key(|(measure, _)| *measure);
-        assert_eq!(found, expected, "{name}: {line}");
+        assert_eq!(values, expected, "{name}: {line}");
     }
 }
 
@@ -127,14 +127,14 @@ fn a_metric_is_known_by_the_end_of_its_name() {
     );
     assert_eq!(exposed("megatron:loss"), Some(Measure::Loss));
     assert_eq!(exposed("TFLOPS"), Some(Measure::Tflops));
-    for other in [
+    for name in [
         "eval_loss",
         "packet_loss_total",
         "glossy",
         "loss_scale",
         "iteration_count",
     ] {
-        assert_eq!(exposed(other), None, "{other}");
+        assert_eq!(exposed(name), None, "{name}");
     }
 }
 

@@ -98,15 +98,15 @@ fn the_bad_one_of_64_is_found() {
                 device(u32::try_from(index).unwrap(), load, &mut random)
             })
             .collect();
-        let found: Vec<usize> = compare(&traces, END)
+        let deviating: Vec<usize> = compare(&traces, END)
             .deviations
             .iter()
-            .map(|one| one.device)
+            .map(|deviation| deviation.device)
             .collect();
         // Every fifth job is healthy.
         bad_ones += usize::from(kind != 4);
-        right += usize::from(kind != 4 && found.contains(&bad));
-        wrong += found
+        right += usize::from(kind != 4 && deviating.contains(&bad));
+        wrong += deviating
             .iter()
             .filter(|device| kind == 4 || **device != bad)
             .count();
@@ -130,14 +130,14 @@ fn who_waits_spins_and_who_is_waited_for_does_not() {
         clock: 1980.0,
         tensor: 0.0,
     };
-    let gone = Load {
+    let idle = Load {
         utilization: 0.0,
         watts: 70.0,
         clock: 345.0,
         tensor: 0.0,
     };
     let traces: Vec<Trace> = (0..64)
-        .map(|index| device(index, if index == 37 { gone } else { waits }, &mut random))
+        .map(|index| device(index, if index == 37 { idle } else { waits }, &mut random))
         .collect();
     let report = compare(&traces, END);
     assert_eq!(
