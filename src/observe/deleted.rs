@@ -50,7 +50,7 @@ pub(crate) async fn found(context: &Context, connection: &Connection, text: &str
     Some(Found {
         subject: Subject {
             kind: kind.to_owned(),
-            ours: false,
+            is_managed: false,
         },
         job: memory.job,
         answer,

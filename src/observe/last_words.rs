@@ -6,7 +6,7 @@ use crate::observe::first_error::first_error;
 use gpuctl_cluster::{Connection, LogQuery};
 use gpuctl_core::model::values::text::count;
 use gpuctl_core::model::{Job, Pod};
-use gpuctl_diagnosis::LastWord;
+use gpuctl_diagnosis::LastMessage;
 
 /// Maximum number of pods whose logs are read.
 const LOGS_READ: usize = 64;
@@ -15,7 +15,7 @@ const LOGS_WITHIN: Duration = Duration::from_secs(5);
 
 /// Reads the logs of the terminated pods: the first error, and the work lost since the last
 /// checkpoint.
-pub(crate) async fn last_words(connection: &Connection, job: &Job) -> Option<Vec<LastWord>> {
+pub(crate) async fn last_words(connection: &Connection, job: &Job) -> Option<Vec<LastMessage>> {
     // A pod that never started has no log.
     let present = job
         .current_pods()
@@ -44,7 +44,7 @@ pub(crate) async fn last_words(connection: &Connection, job: &Job) -> Option<Vec
         } else {
             String::new()
         };
-        words.push(LastWord {
+        words.push(LastMessage {
             text: format!(
                 "the first error in the logs, of {who}: {}{more}",
                 first.error.line.trim()
@@ -63,7 +63,7 @@ pub(crate) async fn last_words(connection: &Connection, job: &Job) -> Option<Vec
             "{} of work since the last line about a checkpoint",
             count(minutes, "minute")
         );
-        words.push(LastWord {
+        words.push(LastMessage {
             text,
             at: Some(checkpoint),
         });

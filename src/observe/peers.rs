@@ -87,7 +87,7 @@ pub(crate) async fn running(
         last_line: None,
     };
     let odd = facts
-        .waited_for()
+        .blocking_device()
         .and_then(|device| facts.traces[device].pods.iter().next().cloned());
     if let Some((_, pod)) = odd {
         let last = tail_of(connection, job, Some(&pod), 1).await.pop();

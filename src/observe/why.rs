@@ -19,7 +19,7 @@ use gpuctl_core::model::counting::start::StartForecast;
 use gpuctl_core::model::{Job, Node, Queue, QueueSystem, State, Status};
 use gpuctl_diagnosis::{
     Answer, ClaimFact, Facts, HolderTime, PendingPod, RankAnswers, RunningFacts, Situation,
-    Subject, diagnose, waits_for_room,
+    Subject, diagnose, waits_for_capacity,
 };
 
 /// A job with its diagnosis.
@@ -69,7 +69,7 @@ pub(crate) async fn found(
         pending,
         nodes: &room.nodes,
         // Without the pod's spec, its requests cannot be compared with the free capacity.
-        room: room.room.as_ref().filter(|_| is_read),
+        capacity: room.room.as_ref().filter(|_| is_read),
         claims,
         devices,
         quotas: reads.quotas,
@@ -77,12 +77,12 @@ pub(crate) async fn found(
         holders: Vec::new(),
         faults: Vec::new(),
         running,
-        last_words: Vec::new(),
-        asked,
+        last_messages: Vec::new(),
+        rank_answers: asked,
     };
     let mut answer = diagnose_in_steps(&mut facts, room, context, connection).await?;
     // Forecast only for a single job: for many jobs the same history would be read again for each.
-    if let (true, true, Some(pod)) = (is_single, waits_for_room(&answer), &facts.pending) {
+    if let (true, true, Some(pod)) = (is_single, waits_for_capacity(&answer), &facts.pending) {
         // Free capacity alone determines the start only without a queue, a gang and requirements
         // that were not evaluated.
         let alone = answer.not_evaluated.is_empty() && pod.group.is_none() && job.queue.is_none();
@@ -146,7 +146,7 @@ async fn diagnose_in_steps(
             peers::faults(context, connection, facts.job),
         )
         .await;
-        (facts.last_words, facts.faults) = (words.unwrap_or_default(), faults?);
+        (facts.last_messages, facts.faults) = (words.unwrap_or_default(), faults?);
         answer = diagnose(facts);
     }
     Ok(answer)

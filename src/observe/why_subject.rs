@@ -43,7 +43,7 @@ pub(crate) async fn subject(connection: &Connection, text: &str) -> Result<(Subj
 fn of_kind(kind: &str, ours: bool) -> Subject {
     Subject {
         kind: kind.to_owned(),
-        ours,
+        is_managed: ours,
     }
 }
 

@@ -28,9 +28,9 @@ pub(super) struct CandidateNode<'n> {
 pub(super) fn candidate<'n>(
     pending: &PendingPod,
     node: &'n Node,
-    room: &'n ClusterCapacity,
+    capacity: &'n ClusterCapacity,
 ) -> Option<CandidateNode<'n>> {
-    let free = room.free.get(&node.name)?;
+    let free = capacity.free.get(&node.name)?;
     let on = |amounts: &Amounts| {
         pods_held(
             &pending.requests,
@@ -99,16 +99,16 @@ impl CountedObstacle {
 
 /// Counts the affected nodes of each obstacle.
 pub(super) fn counted(candidates: &[&CandidateNode<'_>]) -> Vec<CountedObstacle> {
-    let mut found: Vec<CountedObstacle> = Vec::new();
+    let mut obstacles: Vec<CountedObstacle> = Vec::new();
     for candidate in candidates {
         for (word, detail) in &candidate.obstacles {
             let alone = usize::from(candidate.obstacles.len() == 1);
-            match found.iter_mut().find(|one| one.word == *word) {
-                Some(one) => {
-                    one.alone += alone;
-                    one.nodes += 1;
+            match obstacles.iter_mut().find(|counted| counted.word == *word) {
+                Some(counted) => {
+                    counted.alone += alone;
+                    counted.nodes += 1;
                 }
-                None => found.push(CountedObstacle {
+                None => obstacles.push(CountedObstacle {
                     word,
                     detail: detail.clone(),
                     alone,
@@ -117,5 +117,5 @@ pub(super) fn counted(candidates: &[&CandidateNode<'_>]) -> Vec<CountedObstacle>
             }
         }
     }
-    found
+    obstacles
 }

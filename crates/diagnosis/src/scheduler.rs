@@ -3,7 +3,7 @@
 //! excluded. The texts are those of Kubernetes 1.28 to 1.36, pkg/scheduler/framework/plugins. Parts
 //! with an unknown text are ignored.
 
-use super::nodes::{insufficient, of_taint};
+use super::nodes::{insufficient, taint_word};
 use gpuctl_core::model::facts::state::scheduler_words;
 
 /// A reason that excludes some of the nodes, or the whole pod.
@@ -63,16 +63,16 @@ pub(super) fn reasons(message: &str) -> Vec<SchedulerReason> {
 
 /// Splits at commas before a number, because taints and claims contain commas too.
 fn split(parts: &str) -> Vec<&str> {
-    let mut found = Vec::new();
+    let mut texts = Vec::new();
     let mut start = 0;
-    for (at, _) in parts.match_indices(", ") {
-        if parts[at + 2..].starts_with(|c: char| c.is_ascii_digit()) {
-            found.push(&parts[start..at]);
-            start = at + 2;
+    for (position, _) in parts.match_indices(", ") {
+        if parts[position + 2..].starts_with(|c: char| c.is_ascii_digit()) {
+            texts.push(&parts[start..position]);
+            start = position + 2;
         }
     }
-    found.push(&parts[start..]);
-    found
+    texts.push(&parts[start..]);
+    texts
 }
 
 fn part(text: &str) -> Option<SchedulerReason> {
@@ -102,7 +102,7 @@ fn part(text: &str) -> Option<SchedulerReason> {
         .split_once('{')
         .map(|(_, rest)| rest.trim_end_matches('}'));
     let key = taint.map(|taint| taint.split(':').next().unwrap_or(taint).trim());
-    reason(key.map_or("taint", of_taint), key)
+    reason(key.map_or("taint", taint_word), key)
 }
 
 #[cfg(test)]
