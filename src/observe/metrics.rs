@@ -60,7 +60,7 @@ pub(crate) async fn find<'c>(
         context
             .terminal
             .detail(&format!("querying only series with {}", source.matchers));
-        return Ok(found.narrowed_to(source.matchers));
+        return Ok(found.with_matchers(source.matchers));
     }
     let until = UnixSeconds::from(context.now());
     let since = match used {
@@ -73,7 +73,7 @@ pub(crate) async fn find<'c>(
             context.terminal.detail(&format!(
                 "it has several clusters; {matchers} selects this one's pods or nodes"
             ));
-            Ok(found.narrowed_to(matchers))
+            Ok(found.with_matchers(matchers))
         }
         StoreClusters::Unclear { label, values } => match used {
             StoreUse::Sums { .. } => Err(StoreClusters::refusal(label, &values, &found.server)),
@@ -98,7 +98,7 @@ pub(crate) async fn named<'c>(
     let source = context.metrics()?;
     Ok(straight(context, &source, within)
         .await?
-        .narrowed_to(source.matchers))
+        .with_matchers(source.matchers))
 }
 
 async fn straight<'c>(
@@ -116,7 +116,7 @@ async fn straight<'c>(
         return Err(QueryError::NotFound.into());
     };
     let address = PrometheusAddress::parse(url, source.credentials.clone())?
-        .let_in()
+        .authenticate()
         .await?;
     let by = if *origin == Origin::Flag {
         "`--prometheus`"
@@ -126,11 +126,11 @@ async fn straight<'c>(
     context
         .terminal
         .detail(&format!("prometheus {}, named by {}", address.shown(), by));
-    let prometheus = Prometheus::straight_to(&address, within)?;
+    let prometheus = Prometheus::direct(&address, within)?;
     // Some managed stores do not support regexes on `__name__`.
-    let is_exact = source.exact_names || address.wants_exact_names();
+    let is_exact = source.exact_names || address.requires_exact_names();
     Ok(if is_exact {
-        prometheus.by_exact_names()
+        prometheus.with_exact_names()
     } else {
         prometheus
     })
@@ -159,7 +159,7 @@ fn kept<'c>(bundle: &Arc<Bundle>, within: Duration) -> Result<Prometheus<'c>, Er
             })
         })
     };
-    Ok(Prometheus::through(server, within, Box::new(ask)).narrowed_to(matchers))
+    Ok(Prometheus::with_sender(server, within, Box::new(ask)).with_matchers(matchers))
 }
 
 pub(crate) enum PrometheusPath {

@@ -103,7 +103,7 @@ fn by_proxy<'c>(
                 .map_err(|failure| trouble(&failure, gate.name()))
         })
     };
-    Prometheus::through(name, within, Box::new(ask))
+    Prometheus::with_sender(name, within, Box::new(ask))
 }
 
 fn by_port_forward<'c>(
@@ -134,7 +134,7 @@ fn by_port_forward<'c>(
                 .map_err(|failure| trouble(&failure, gate.name()))?
         })
     };
-    Prometheus::through(name, within, Box::new(ask))
+    Prometheus::with_sender(name, within, Box::new(ask))
 }
 
 fn reply(carried: ProxiedResponse) -> HttpReply {
@@ -150,7 +150,7 @@ fn trouble(failure: &Failure, server: String) -> QueryError {
     if failure.is_forbidden() {
         QueryError::Forbidden {
             server,
-            told: message,
+            message,
         }
     } else {
         QueryError::Unreachable {

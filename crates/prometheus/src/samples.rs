@@ -27,10 +27,10 @@ impl CutResponse {
     pub(super) fn new(answer: &str) -> Self {
         let mut cut = Self::default();
         // Everything before this offset is already in `rest` or in a list.
-        let mut told = 0;
+        let mut copied = 0;
         let mut from = 0;
-        while let Some(found) = answer[from..].find('[') {
-            let begin = from + found;
+        while let Some(offset) = answer[from..].find('[') {
+            let begin = from + offset;
             // The series of a response have similar lengths.
             let length = cut.lists.last().map_or(0, Vec::len);
             let is_list = answer[..begin].ends_with(BEFORE);
@@ -41,13 +41,13 @@ impl CutResponse {
                 from = begin + 1;
                 continue;
             };
-            cut.rest.push_str(&answer[told..begin]);
+            cut.rest.push_str(&answer[copied..begin]);
             cut.rest.push_str(&cut.lists.len().to_string());
             cut.lists.push(list);
-            told = answer.len() - rest.len();
-            from = told;
+            copied = answer.len() - rest.len();
+            from = copied;
         }
-        cut.rest.push_str(&answer[told..]);
+        cut.rest.push_str(&answer[copied..]);
         cut
     }
 }
@@ -75,16 +75,16 @@ fn pair(text: &[u8]) -> Option<(Point, &[u8])> {
     let long = text.len() - rest.len();
     // JSON numbers have no leading zeros.
     let is_number = (1..=12).contains(&long) && (long == 1 || text[0] != b'0');
-    let mut at = i64::try_from(seconds).ok().filter(|_| is_number)? * 1000;
+    let mut time = i64::try_from(seconds).ok().filter(|_| is_number)? * 1000;
     if let [b'.', fraction @ ..] = rest {
         let (part, behind) = digits(fraction);
         // Times have at most three decimals. A longer fraction stays in the JSON.
-        at += [100, 10, 1].get((fraction.len() - behind.len()).checked_sub(1)?)?
+        time += [100, 10, 1].get((fraction.len() - behind.len()).checked_sub(1)?)?
             * i64::try_from(part).ok()?;
         rest = behind;
     }
     let (value, rest) = number(after(after(rest, b',')?, b'"')?)?;
-    Some((Point { at, value }, after(after(rest, b'"')?, b']')?))
+    Some((Point { at: time, value }, after(after(rest, b'"')?, b']')?))
 }
 
 /// Strips this byte, and returns the text after it.
@@ -133,14 +133,14 @@ fn eight_digits(text: &[u8]) -> Option<(u64, &[u8])> {
 /// Text that is not a number becomes NaN, which is rejected later and counted.
 fn number(text: &[u8]) -> Option<(f64, &[u8])> {
     let (minus, unsigned) = after(text, b'-').map_or((false, text), |rest| (true, rest));
-    let (whole, mut rest) = digits(unsigned);
+    let (integer, mut rest) = digits(unsigned);
     let (long, mut part, mut decimals) = (unsigned.len() - rest.len(), 0, 0);
     if let [b'.', fraction @ ..] = rest {
         (part, rest) = digits(fraction);
         decimals = fraction.len() - rest.len();
     }
     if long > 0 && long + decimals <= 15 && rest.first() == Some(&b'"') {
-        let mut value = whole as f64;
+        let mut value = integer as f64;
         if decimals > 0 {
             value = (value * TENS[decimals] + part as f64) / TENS[decimals];
         }
@@ -164,7 +164,8 @@ mod tests {
 
     #[test]
     fn what_is_written_otherwise_stays() {
-        let of = |values: &str| CutResponse::new(&format!(r#"{{"a":[],"values":{values},"b":2}}"#));
+        let cut =
+            |values: &str| CutResponse::new(&format!(r#"{{"a":[],"values":{values},"b":2}}"#));
         for odd in [
             "[[1,\"2\"],[3,4]]",
             "[[1,\"2\" ]]",
@@ -181,7 +182,7 @@ mod tests {
             "[[1,\"",
         ] {
             assert_eq!(
-                of(odd),
+                cut(odd),
                 CutResponse {
                     rest: format!(r#"{{"a":[],"values":{odd},"b":2}}"#),
                     lists: Vec::new()
@@ -190,7 +191,7 @@ mod tests {
             );
         }
         let point = |at: i64, value: f64| Point { at, value };
-        let two = of(r#"[[1700000000.5,"97"],[1700000030.53,"-0.125"]]"#);
+        let two = cut(r#"[[1700000000.5,"97"],[1700000030.53,"-0.125"]]"#);
         assert_eq!(
             (two.rest.as_str(), &two.lists[..]),
             (
@@ -201,7 +202,7 @@ mod tests {
                 ]][..]
             )
         );
-        let odd = of(
+        let odd = cut(
             r#"[[1,"NaN"],[2,"+Inf"],[3,"x"],[4,""],[5,"1e-7"],[6,"."],[7,"12345678901234567890"]]"#,
         );
         let values: Vec<String> = odd.lists[0]

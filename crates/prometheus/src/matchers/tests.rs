@@ -8,15 +8,15 @@ use super::*;
 
 #[test]
 fn a_selector_gets_one_more_label() {
-    let one = |query: &str| Matchers::from_str("cluster=prod").unwrap().narrowed(query);
-    assert_eq!(one("up"), r#"up{cluster="prod"}"#);
-    assert_eq!(one("up{}"), r#"up{cluster="prod"}"#);
+    let narrowed = |query: &str| Matchers::from_str("cluster=prod").unwrap().narrowed(query);
+    assert_eq!(narrowed("up"), r#"up{cluster="prod"}"#);
+    assert_eq!(narrowed("up{}"), r#"up{cluster="prod"}"#);
     assert_eq!(
-        one(r#"sum by (a, b) (rate(x{y="}",}[5m] offset 1ms)) > 1e3"#),
+        narrowed(r#"sum by (a, b) (rate(x{y="}",}[5m] offset 1ms)) > 1e3"#),
         r#"sum by (a, b) (rate(x{y="}",cluster="prod"}[5m] offset 1ms)) > 1e3"#
     );
     assert_eq!(
-        one("time() - timestamp(x)"),
+        narrowed("time() - timestamp(x)"),
         r#"time() - timestamp(x{cluster="prod"})"#
     );
     assert_eq!(Matchers::default().narrowed("up"), "up");

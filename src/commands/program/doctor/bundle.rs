@@ -114,7 +114,7 @@ async fn find_store<'c>(
     };
     let prometheus = match clusters {
         StoreClusters::One => found,
-        StoreClusters::Proven(matchers) => found.narrowed_to(matchers),
+        StoreClusters::Proven(matchers) => found.with_matchers(matchers),
         StoreClusters::Unclear { label, values } => {
             bundle.unclear = Some((label.to_owned(), values));
             found
