@@ -148,10 +148,7 @@ fn reply(carried: ProxiedResponse) -> HttpReply {
 fn trouble(failure: &Failure, server: String) -> QueryError {
     let message = failure.to_string();
     if failure.is_forbidden() {
-        QueryError::Forbidden {
-            server,
-            message,
-        }
+        QueryError::Forbidden { server, message }
     } else {
         QueryError::Unreachable {
             server,

@@ -120,7 +120,7 @@ impl Cause {
     }
 
     #[must_use]
-    pub fn at_time(mut self, at: Option<Timestamp>) -> Self {
+    pub fn when(mut self, at: Option<Timestamp>) -> Self {
         if let Some(last) = self.evidence.last_mut() {
             last.at = at;
         }

@@ -24,6 +24,22 @@ pub(super) struct CandidateNode<'n> {
     pub large_enough: bool,
 }
 
+impl CandidateNode<'_> {
+    pub(super) fn name(&self) -> &str {
+        &self.node.name
+    }
+
+    /// Whether an obstacle with this word keeps the pod off the node.
+    pub(super) fn has_obstacle(&self, word: &str) -> bool {
+        self.obstacles.iter().any(|(obstacle, _)| *obstacle == word)
+    }
+
+    /// Whether the node lacks nothing but free resources.
+    pub(super) fn lacks_only_resources(&self) -> bool {
+        self.obstacles.iter().all(|(word, _)| is_shortage(word))
+    }
+}
+
 /// Compares the pod with one node; `None` if the node's free resources are unknown.
 pub(super) fn candidate<'n>(
     pending: &PendingPod,

@@ -16,7 +16,7 @@ const CANNOT_PREPARE: [&str; 4] = [
     "FailedCreatePodSandBox",
 ];
 /// Seconds within which a container is usually created.
-const CREATION_SECONDS: i64 = 30;
+const CREATION: i64 = 30;
 /// Reasons of events that show that preparation succeeded after all.
 const PROGRESS: [&str; 5] = [
     "SuccessfulAttachVolume",
@@ -68,9 +68,7 @@ pub(super) fn causes(facts: &Facts<'_>, pod: &Pod) -> Vec<Cause> {
     let pulling = newest(facts, pod, &["Pulling"])
         .filter(|event| pod.phase == PodPhase::Pending && event.at > done);
     if let Some(event) = pulling {
-        return vec![
-            Cause::new("image-pulling", pulled(&event.message), "events").at_time(event.at),
-        ];
+        return vec![Cause::new("image-pulling", pulled(&event.message), "events").when(event.at)];
     }
     if waiting
         .iter()
@@ -105,8 +103,7 @@ fn sidecar_cause(pod: &Pod, sidecar: &str) -> Cause {
 fn creating(facts: &Facts<'_>, pod: &Pod) -> Option<Cause> {
     let age = facts.now.as_second() - pod.created_at?.as_second();
     let text = format!("the container of {} is being created", pod_name(pod));
-    (age < CREATION_SECONDS)
-        .then(|| Cause::new("container-creating", text, "pod").at_time(pod.created_at))
+    (age < CREATION).then(|| Cause::new("container-creating", text, "pod").when(pod.created_at))
 }
 
 /// Detects an eviction by the event of the kubelet. A kubelet with a full disk cannot update the
@@ -118,7 +115,7 @@ pub(super) fn evicted(facts: &Facts<'_>, pod: &Pod) -> Option<Cause> {
         evicts(event) || event.reason == "Started"
     })
     .filter(|event| evicts(event))?;
-    Some(ends::evicted(pod, &event.message, "events").at_time(event.at))
+    Some(ends::evicted(pod, &event.message, "events").when(event.at))
 }
 
 fn waiting_causes(
@@ -246,7 +243,7 @@ fn image(facts: &Facts<'_>, pod: &Pod, reason: &str, message: &str) -> Option<Ca
         format!("{} cannot pull its image: {error}", pod_name(pod)),
         "pod",
     )
-    .at_time(tried.and_then(|event| event.at));
+    .when(tried.and_then(|event| event.at));
     let field = super::refused::set(facts, "environment.image=IMAGE");
     Some(match word {
         "image-auth" => cause.helps(
@@ -334,9 +331,9 @@ fn prepared(facts: &Facts<'_>, pod: &Pod) -> Option<Cause> {
     };
     let text = format!("{} cannot start: {message}", pod_name(pod));
     if reason == "FailedCreatePodSandBox" {
-        return Some(Cause::new("start-error", text, "events").at_time(time));
+        return Some(Cause::new("start-error", text, "events").when(time));
     }
-    Some(config(facts, &text, &message, "events").at_time(time))
+    Some(config(facts, &text, &message, "events").when(time))
 }
 
 /// Explains why a running pod of a service is not ready.
@@ -374,7 +371,7 @@ fn unready_causes(facts: &Facts<'_>, pod: &Pod) -> Vec<Cause> {
     let seen_in = if failing.is_some() { "events" } else { "pod" };
     vec![
         Cause::new("probe-starting", text, seen_in)
-            .at_time(failing.and_then(|event| event.at))
+            .when(failing.and_then(|event| event.at))
             .helps("see its progress", Some(logs)),
     ]
 }

@@ -118,7 +118,7 @@ fn with_evidence(
         cause = cause.and(message.clone(), "job");
     }
     for line in &facts.last_messages {
-        cause = cause.and(line.text.clone(), "logs").at_time(line.at);
+        cause = cause.and(line.text.clone(), "logs").when(line.at);
     }
     for (device, code) in facts.faults.iter().filter(|(_, code)| !is_fatal_xid(*code)) {
         cause = cause.and(
@@ -142,7 +142,7 @@ fn gpu_fault(facts: &Facts<'_>, pod: &Pod) -> Option<Cause> {
         .map(|node| super::refused::set(facts, &format!("resources.exclude_nodes={node}")));
     Some(
         Cause::new("gpu-fault", text, "prometheus")
-            .at_time(pod.ended_at)
+            .when(pod.ended_at)
             .helps("exclude the node, and tell its administrator", elsewhere),
     )
 }
@@ -215,7 +215,7 @@ fn exhausted(facts: &Facts<'_>, ended: &[&Pod], first: &Pod) -> Cause {
         facts.job.retries,
         tries.join(", ")
     );
-    Cause::new("retries-exhausted", text, "job").at_time(facts.job.finished_at)
+    Cause::new("retries-exhausted", text, "job").when(facts.job.finished_at)
 }
 
 /// Reads the conditions of a Job whose pods are deleted.
@@ -242,13 +242,13 @@ fn gone(facts: &Facts<'_>, condition: Option<&(String, String)>) -> Vec<Cause> {
             ),
             "job",
         )
-        .at_time(time),
+        .when(time),
         (_, Some(code)) => Cause::new(
             "exit-code",
             format!("a pod ended with exit code {code}; its pods are deleted"),
             "job",
         )
-        .at_time(time),
+        .when(time),
         (reason, None) if supervised || EXHAUSTED.contains(&reason) => Cause::new(
             "retries-exhausted",
             format!(
@@ -256,7 +256,7 @@ fn gone(facts: &Facts<'_>, condition: Option<&(String, String)>) -> Vec<Cause> {
             ),
             "job",
         )
-        .at_time(time),
+        .when(time),
         _ => return Vec::new(),
     }]
 }

@@ -136,23 +136,22 @@ fn pod_causes(memory: &Memory, pod: &Pod) -> Vec<Cause> {
     let reported = events
         .rev()
         .find(|event| matches!(event.reason.as_str(), "Evicted" | "Preempted"));
-    let cause =
-        |word, text: String| vec![Cause::new(word, text, "prometheus").at_time(pod.ended_at)];
+    let cause = |word, text: String| vec![Cause::new(word, text, "prometheus").when(pod.ended_at)];
     if let Some(event) = reported.filter(|event| event.reason == "Preempted") {
         let text = format!(
             "{pod_label} was preempted{place} by a pod of higher priority: {}",
             event.message
         );
-        return vec![Cause::new("preempted", text, "events").at_time(event.at)];
+        return vec![Cause::new("preempted", text, "events").when(event.at)];
     }
     match (pod.reason.as_deref(), memory.ends.get(&pod.name).map(String::as_str)) {
         (Some("Evicted"), _) => match reported {
-            Some(event) => vec![ends::evicted(pod, &event.message, "events").at_time(event.at)],
+            Some(event) => vec![ends::evicted(pod, &event.message, "events").when(event.at)],
             None => ["evicted-memory", "evicted-disk"]
                 .into_iter()
                 .map(|word| {
                     let text = format!("{pod_label} was evicted by its node{place}; the records do not show whether for memory or disk");
-                    Cause { weight: 1.0, ..Cause::new(word, text, "prometheus").at_time(pod.ended_at) }
+                    Cause { weight: 1.0, ..Cause::new(word, text, "prometheus").when(pod.ended_at) }
                 })
                 .collect(),
         },
@@ -165,7 +164,7 @@ fn pod_causes(memory: &Memory, pod: &Pod) -> Vec<Cause> {
         (_, Some("OOMKilled")) => {
             cause("oom-container", format!("{pod_label} used more memory than its limit{place}: host memory, not GPU memory"))
         }
-        (_, Some("DeadlineExceeded")) | (Some("DeadlineExceeded"), _) => vec![deadline(&pod_label).at_time(pod.ended_at)],
+        (_, Some("DeadlineExceeded")) | (Some("DeadlineExceeded"), _) => vec![deadline(&pod_label).when(pod.ended_at)],
         (_, Some(reason @ ("ContainerCannotRun" | "StartError"))) => {
             cause("start-error", format!("the runtime could not start {pod_label}{place}: {reason}"))
         }

@@ -41,7 +41,7 @@ pub(super) fn end(pod: &Pod) -> Option<&ContainerEnd> {
 pub(super) fn pod_cause(facts: &Facts<'_>, pod: &Pod) -> Cause {
     let pod_label = pod_name(pod);
     let message = pod.message.as_deref().unwrap_or("");
-    let cause = |word, text: String| Cause::new(word, text, "pod").at_time(pod.ended_at);
+    let cause = |word, text: String| Cause::new(word, text, "pod").when(pod.ended_at);
     // Check the reason first: a graceful node shutdown also sets the condition
     // `TerminationByKubelet`, which usually means an eviction.
     if let Some("NodeShutdown" | "Terminated" | "NodeLost") = pod.reason.as_deref() {
@@ -75,18 +75,18 @@ pub(super) fn pod_cause(facts: &Facts<'_>, pod: &Pod) -> Cause {
                 ),
             );
         }
-        Some("TerminationByKubelet") => return evicted(pod, message, "pod").at_time(pod.ended_at),
+        Some("TerminationByKubelet") => return evicted(pod, message, "pod").when(pod.ended_at),
         Some(_) => return cause("deleted", format!("{pod_label} was deleted")),
         None => {}
     }
     match pod.reason.as_deref() {
-        Some("Evicted") => evicted(pod, message, "pod").at_time(pod.ended_at),
+        Some("Evicted") => evicted(pod, message, "pod").when(pod.ended_at),
         Some("DeadlineExceeded") => deadline(
             facts,
             &format!("{pod_label} ran longer than `job.max_runtime`"),
             "pod",
         )
-        .at_time(pod.ended_at),
+        .when(pod.ended_at),
         Some(
             "UnexpectedAdmissionError" | "OutOfcpu" | "OutOfmemory" | "NodeAffinity" | "OutOfpods",
         ) => cause(
@@ -94,7 +94,7 @@ pub(super) fn pod_cause(facts: &Facts<'_>, pod: &Pod) -> Cause {
             format!("node {} refused {pod_label}: {message}", node(pod)),
         ),
         _ => match end(pod) {
-            Some(end) => end_cause(facts, pod, end).at_time(pod.ended_at),
+            Some(end) => end_cause(facts, pod, end).when(pod.ended_at),
             None => cause("exit-code", format!("{pod_label} failed: {message}")),
         },
     }
@@ -171,7 +171,7 @@ fn killed_by_node(facts: &Facts<'_>, pod: &Pod, code: i32) -> Option<Cause> {
             "{pod_label} was killed because its probe failed: {}",
             event.message
         );
-        return Some(Cause::new("probe-killed", text, "events").at_time(event.at));
+        return Some(Cause::new("probe-killed", text, "events").when(event.at));
     }
     let node = pod.node.as_deref()?;
     let is_of_node =
@@ -190,7 +190,7 @@ fn killed_by_node(facts: &Facts<'_>, pod: &Pod, code: i32) -> Option<Cause> {
         "{pod_label} was killed when its node ran out of memory: {}",
         event.message
     );
-    Some(Cause::new("oom-node", text, "events").at_time(event.at))
+    Some(Cause::new("oom-node", text, "events").when(event.at))
 }
 
 /// True for the exit code of a program that was ended by a signal.
@@ -288,7 +288,7 @@ pub(super) fn node(pod: &Pod) -> &str {
 }
 
 pub(super) fn deadline(facts: &Facts<'_>, text: &str, seen_in: &'static str) -> Cause {
-    let cause = Cause::new("deadline", text, seen_in).at_time(facts.job.finished_at);
+    let cause = Cause::new("deadline", text, seen_in).when(facts.job.finished_at);
     cause.helps(
         "allow it more time",
         Some(super::refused::set(facts, "job.max_runtime=TIME")),

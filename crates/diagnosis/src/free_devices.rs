@@ -1,6 +1,6 @@
 //! Counts the GPUs that a pod requests, and the free ones on eligible nodes.
 
-use super::candidates::{CandidateNode, is_shortage};
+use super::candidates::CandidateNode;
 use super::facts::{Facts, PendingPod};
 use gpuctl_core::model::counting::capacity::Amounts;
 use gpuctl_core::model::facts::gpu::is_device;
@@ -28,12 +28,7 @@ impl FreeDevices {
     pub(super) fn count(pending: &PendingPod, on: &[&CandidateNode<'_>]) -> Self {
         let free: Vec<i128> = on
             .iter()
-            .filter(|candidate| {
-                candidate
-                    .obstacles
-                    .iter()
-                    .all(|(word, _)| is_shortage(word))
-            })
+            .filter(|candidate| candidate.lacks_only_resources())
             .map(|candidate| devices(candidate.free, pending))
             .collect();
         Self {

@@ -43,22 +43,16 @@ fn causes_from_nodes(
     capacity: &ClusterCapacity,
     reasons: &[SchedulerReason],
 ) -> Vec<Cause> {
-    let nodes_in_pool: Vec<CandidateNode<'_>> = nodes
+    let considered: Vec<CandidateNode<'_>> = nodes
         .iter()
         .filter_map(|node| candidate(pending, node, capacity))
         .collect();
-    let off_selector = |candidate: &CandidateNode<'_>| {
-        candidate
-            .obstacles
-            .iter()
-            .any(|(word, _)| *word == "node-selector")
-    };
-    let labelled: Vec<&CandidateNode<'_>> = nodes_in_pool
+    let labelled: Vec<&CandidateNode<'_>> = considered
         .iter()
-        .filter(|candidate| !off_selector(candidate))
+        .filter(|candidate| !candidate.has_obstacle("node-selector"))
         .collect();
     if labelled.is_empty() {
-        return vec![no_label(facts, pending, &nodes_in_pool, capacity)];
+        return vec![no_label(facts, pending, &considered, capacity)];
     }
     let candidates: Vec<&CandidateNode<'_>> = labelled
         .iter()
@@ -69,15 +63,9 @@ fn causes_from_nodes(
         return vec![too_large(facts, pending, &labelled)];
     }
     // A node that takes some pods of a gang still lacks capacity for the remaining ones.
-    let open = |candidate: &&&CandidateNode<'_>| {
-        candidate
-            .obstacles
-            .iter()
-            .all(|(word, _)| is_shortage(word))
-    };
     let takes: u64 = candidates
         .iter()
-        .filter(open)
+        .filter(|candidate| candidate.lacks_only_resources())
         .map(|candidate| candidate.takes)
         .fold(0, u64::saturating_add);
     // Enough pods fit, so the scheduler must have a reason that this comparison does not know.
@@ -85,30 +73,24 @@ fn causes_from_nodes(
         return beyond(pending, reasons);
     }
     let mut obstacles = counted(&candidates);
-    obstacles.extend(unseen_obstacle(&obstacles, reasons));
+    obstacles.extend(unlisted(&obstacles, reasons));
     // Whether all pods of a gang fit once this obstacle is removed, and not just more of them.
     let makes_gang_fit = |word: &str| {
-        let left = candidates.iter().filter(|candidate| {
-            candidate
-                .obstacles
+        let left = candidates.iter().filter(|node| {
+            node.obstacles
                 .iter()
                 .all(|(obstacle, _)| *obstacle == word || is_shortage(obstacle))
         });
         !is_shortage(word)
-            && left
-                .map(|candidate| candidate.takes)
-                .fold(0, u64::saturating_add)
-                >= pending.together
+            && left.map(|node| node.takes).fold(0, u64::saturating_add) >= pending.together
     };
-    obstacles.sort_by_key(|candidate| {
-        (
-            pending.together > 1 && !makes_gang_fit(candidate.word),
-            candidate.order(),
-        )
+    obstacles.sort_by_key(|obstacle| {
+        let is_partial = pending.together > 1 && !makes_gang_fit(obstacle.word);
+        (is_partial, obstacle.order())
     });
     let mut causes: Vec<Cause> = obstacles
         .iter()
-        .map(|candidate| obstacle_cause(facts, pending, candidate, &candidates, capacity, reasons))
+        .map(|obstacle| obstacle_cause(facts, pending, obstacle, &candidates, capacity, reasons))
         .collect();
     if takes > 0 && pending.together > 1 {
         let text = format!(
@@ -131,18 +113,10 @@ fn obstacle_cause(
 ) -> Cause {
     let on: Vec<&CandidateNode<'_>> = candidates
         .iter()
-        .filter(|candidate| {
-            candidate
-                .obstacles
-                .iter()
-                .any(|(word, _)| *word == obstacle.word)
-        })
+        .filter(|candidate| candidate.has_obstacle(obstacle.word))
         .copied()
         .collect();
-    let names: Vec<&str> = on
-        .iter()
-        .map(|candidate| candidate.node.name.as_str())
-        .collect();
+    let names: Vec<&str> = on.iter().map(|candidate| candidate.name()).collect();
     let nodes = Some(on.len() as u64);
     let cause = match obstacle.word {
         "insufficient-gpu" => gpus(facts, pending, &on, candidates, capacity),
@@ -177,10 +151,7 @@ fn obstacle_cause(
 
 /// An obstacle that the scheduler reports but this comparison cannot evaluate. These filters run
 /// last, so the nodes that they exclude have passed all other filters.
-fn unseen_obstacle(
-    obstacles: &[CountedObstacle],
-    reasons: &[SchedulerReason],
-) -> Option<CountedObstacle> {
+fn unlisted(obstacles: &[CountedObstacle], reasons: &[SchedulerReason]) -> Option<CountedObstacle> {
     let is_known = |word: &str| obstacles.iter().any(|obstacle| obstacle.word == word);
     let reason = reasons
         .iter()
@@ -203,7 +174,7 @@ fn cordoned(names: &[&str], on: &[&CandidateNode<'_>], alone: usize) -> Cause {
         .or(on.first());
     let uncordon = format!(
         "kubectl uncordon {}",
-        best.map_or("", |candidate| candidate.node.name.as_str())
+        best.map_or("", |candidate| candidate.name())
     );
     if alone > 0 {
         cause.proven("it fits there", Some(uncordon))
@@ -254,9 +225,8 @@ fn no_label(
     candidates: &[CandidateNode<'_>],
     capacity: &ClusterCapacity,
 ) -> Cause {
-    let missing = |candidate: &CandidateNode<'_>| {
-        candidate
-            .obstacles
+    let missing = |node: &CandidateNode<'_>| {
+        node.obstacles
             .iter()
             .find(|(word, _)| *word == "node-selector")
             .and_then(|(_, label)| label.clone())

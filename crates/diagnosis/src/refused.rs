@@ -9,7 +9,7 @@ use gpuctl_core::model::contract::refusal::RefusalCause;
 pub(super) fn cause(facts: &Facts<'_>, message: &str) -> Cause {
     let time = facts.event(&["FailedCreate"]).and_then(|event| event.at);
     let namespace = &facts.job.namespace;
-    let cause = |word, text: String| Cause::new(word, text, "events").at_time(time);
+    let cause = |word, text: String| Cause::new(word, text, "events").when(time);
     match RefusalCause::from_message(message) {
         Some(RefusalCause::QuotaExceeded) => cause("quota", exceeded_quota(namespace, message))
             .helps(
@@ -50,9 +50,7 @@ pub(super) fn cause(facts: &Facts<'_>, message: &str) -> Cause {
             "policy-denied",
             format!("a policy refuses its pods: {}", tail(message)),
         ),
-        Some(RefusalCause::NoServiceAccount) => {
-            no_service_account(namespace, message).at_time(time)
-        }
+        Some(RefusalCause::NoServiceAccount) => no_service_account(namespace, message).when(time),
         Some(RefusalCause::NoPriorityClass) => {
             let class = after(message, "no PriorityClass with name ").unwrap_or("of its pods");
             cause(

@@ -157,7 +157,7 @@ fn hang(facts: &Facts<'_>, running: &RunningFacts) -> Cause {
     if let Some((time, line)) = &running.last_line {
         cause = cause
             .and(format!("its log ends with «{}»", line.trim()), "logs")
-            .at_time(*time);
+            .when(*time);
     }
     if facts.rank_answers.places().is_empty() {
         cause.helps("see the stacks of its ranks", Some(stacks(facts)))

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::answer::{Cause, Evidence, HolderTime};
-use super::candidates::{CandidateNode, CountedObstacle, is_shortage};
+use super::candidates::{CandidateNode, CountedObstacle};
 use super::facts::{Facts, PendingPod};
 use super::free_devices::{FreeDevices, devices};
 use super::nodes::keeps_off;
@@ -77,7 +77,7 @@ fn with_holders(
             at: None,
         });
     }
-    let holders = capacity.holders(on.iter().map(|candidate| candidate.node.name.as_str()));
+    let holders = capacity.holders(on.iter().map(|candidate| candidate.name()));
     cause.holders = holders
         .into_iter()
         .take(NAMED)
@@ -149,12 +149,9 @@ fn lower(
     if pending.rules.preempts() {
         return None;
     }
-    let open = on.iter().filter(|candidate| {
-        candidate
-            .obstacles
-            .iter()
-            .all(|(word, _)| is_shortage(word))
-    });
+    let open = on
+        .iter()
+        .filter(|candidate| candidate.lacks_only_resources());
     let load = open.map(|candidate| {
         (
             candidate.node.name.clone(),
@@ -264,10 +261,9 @@ pub(super) fn machine(
         amount(resource, largest)
     );
     let mut cause = Cause::new(obstacle.word, text, "inventory");
-    if let Some((name, held)) = capacity.most_of(
-        resource,
-        on.iter().map(|candidate| candidate.node.name.as_str()),
-    ) {
+    if let Some((name, held)) =
+        capacity.most_of(resource, on.iter().map(|candidate| candidate.name()))
+    {
         cause = cause.and(
             format!("{name} requests {} of it there", amount(resource, held)),
             "inventory",

@@ -173,7 +173,7 @@ fn unplaced(facts: &Facts<'_>) -> Vec<Cause> {
     // A node that is on its way ends the wait, whatever else is missing now.
     if let Some(event) = scaling_up(facts, &pending.name) {
         let text = format!("an autoscaler is adding a node: {}", event.message);
-        let starting = Cause::new("node-starting", text, "events").at_time(event.at);
+        let starting = Cause::new("node-starting", text, "events").when(event.at);
         causes.insert(0, starting);
     }
     causes
@@ -197,7 +197,7 @@ fn unseen(facts: &Facts<'_>, pending: &PendingPod, queue: Option<Cause>) -> Vec<
         pending.rules.scheduler(),
         pending.name
     );
-    let cause = Cause::new("scheduler-absent", text, "pod").at_time(pending.created_at);
+    let cause = Cause::new("scheduler-absent", text, "pod").when(pending.created_at);
     vec![cause.helps(
         "see which schedulers run",
         Some("kubectl get pods -A | grep -i scheduler".to_owned()),
@@ -298,7 +298,7 @@ fn retrying(facts: &Facts<'_>, pods: &[&Pod]) -> Vec<Cause> {
         .map_or(why.word, |evidence| evidence.what.as_str());
     let text = format!("{end}; it will be retried (retries: {})", facts.job.retries);
     vec![
-        Cause::new("crash-loop", text, "pod").at_time(failed.ended_at),
+        Cause::new("crash-loop", text, "pod").when(failed.ended_at),
         why,
     ]
 }

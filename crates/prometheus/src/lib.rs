@@ -103,19 +103,16 @@ impl Window {
 impl<'a> Prometheus<'a> {
     /// Queries an address directly.
     pub fn direct(address: &PrometheusAddress, timeout: Duration) -> Result<Self, QueryError> {
-        Ok(Self::with_transport(
-            Transport::for_address(address)?,
-            address.shown(),
-            timeout,
-        ))
+        let transport = Transport::new(address)?;
+        Ok(Self::new(transport, address.shown(), timeout))
     }
 
     /// Queries through a function of the caller.
     pub fn with_sender(server: String, timeout: Duration, send: SendRequest<'a>) -> Self {
-        Self::with_transport(Transport::Custom(send), server, timeout)
+        Self::new(Transport::Custom(send), server, timeout)
     }
 
-    fn with_transport(transport: Transport<'a>, server: String, timeout: Duration) -> Self {
+    fn new(transport: Transport<'a>, server: String, timeout: Duration) -> Self {
         Self {
             transport,
             server,
@@ -129,8 +126,7 @@ impl<'a> Prometheus<'a> {
         }
     }
 
-    /// Sends a request for a path below the API, whose parameters may be long, and returns the
-    /// response whatever its status.
+    /// Requests a path below the API and returns the response whatever its status.
     pub async fn relay(&self, path: &str) -> Result<HttpReply, QueryError> {
         if self.requires_exact_names && exact_names::are_required(path) {
             let names = self.names.get_or_try_init(|| self.listed_names()).await?;
@@ -179,12 +175,8 @@ impl<'a> Prometheus<'a> {
     }
 
     /// Evaluates a query at a time. A range selector returns samples as they were scraped.
-    pub async fn query_at(
-        &self,
-        query: &str,
-        time: UnixSeconds,
-    ) -> Result<Vec<Series>, QueryError> {
-        self.without_marks(self.query_all(query, QueryTime::At(time)).await?)
+    pub async fn query_at(&self, query: &str, at: UnixSeconds) -> Result<Vec<Series>, QueryError> {
+        self.without_marks(self.query_all(query, QueryTime::At(at)).await?)
             .await
     }
 
@@ -393,15 +385,13 @@ const LONG: Duration = Duration::from_secs(24 * 3600);
 
 /// Joins the pieces of a window: series with equal labels become one.
 fn joined(pieces: Vec<Vec<Series>>) -> Vec<Series> {
-    let mut by_labels = std::collections::BTreeMap::new();
+    let mut map = std::collections::BTreeMap::new();
     for series in pieces.into_iter().flatten() {
-        by_labels
-            .entry(series.labels)
+        map.entry(series.labels)
             .or_insert_with(Vec::new)
             .extend(series.points);
     }
-    by_labels
-        .into_iter()
+    map.into_iter()
         .map(|(labels, points)| Series { labels, points })
         .collect()
 }

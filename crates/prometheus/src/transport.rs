@@ -27,7 +27,7 @@ const LONGEST_PATH: usize = 12_000;
 
 impl Transport<'_> {
     /// Makes the transport to an address.
-    pub(super) fn for_address(address: &PrometheusAddress) -> Result<Self, QueryError> {
+    pub(super) fn new(address: &PrometheusAddress) -> Result<Self, QueryError> {
         let (client, server) = (address.client()?, address.shown());
         Ok(match address.signing() {
             Some(signing) => Self::Custom(aws::signing_transport(

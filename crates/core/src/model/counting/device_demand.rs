@@ -90,17 +90,14 @@ impl DeviceClaims {
         if demands.is_empty() {
             return Self::None;
         }
-        let mut compared: Vec<(DeviceDemand, BTreeMap<String, ClassCapacity>)> = Vec::new();
+        let mut pairs: Vec<(DeviceDemand, BTreeMap<String, ClassCapacity>)> = Vec::new();
         for demand in demands {
             // Two demands that can be met by the same device compete for it. That needs an
             // assignment of devices to claims, not two independent counts.
             let meets_both = |device: &OfferedDevice| {
-                demand.is_met_by(device)
-                    && compared.iter().any(|(other, _)| other.is_met_by(device))
+                demand.is_met_by(device) && pairs.iter().any(|(other, _)| other.is_met_by(device))
             };
-            if compared
-                .iter()
-                .any(|(other, _)| other.class == demand.class)
+            if pairs.iter().any(|(other, _)| other.class == demand.class)
                 || devices.iter().any(meets_both)
             {
                 return Self::NotEvaluated(format!(
@@ -109,7 +106,7 @@ impl DeviceClaims {
                 ));
             }
             match demand.capacities(devices) {
-                Some(capacities) => compared.push((demand, capacities)),
+                Some(capacities) => pairs.push((demand, capacities)),
                 None => {
                     return Self::NotEvaluated(format!(
                         "devices of class {} (CEL, or devices that are shared)",
@@ -118,7 +115,7 @@ impl DeviceClaims {
                 }
             }
         }
-        Self::Compared(compared)
+        Self::Compared(pairs)
     }
 
     /// Adds the claims to the pod's requests, and the offered devices to the nodes.
@@ -187,11 +184,7 @@ impl DeviceDemand {
             if device.is_held {
                 continue;
             }
-            match device
-                .taints
-                .iter()
-                .find(|taint| self.is_repelled_by(taint))
-            {
+            match device.taints.iter().find(|taint| self.rejects(taint)) {
                 None => capacity.free += 1,
                 Some(taint) => {
                     capacity.tainted += 1;
@@ -202,7 +195,7 @@ impl DeviceDemand {
         Some(by_node)
     }
 
-    fn is_repelled_by(&self, taint: &Taint) -> bool {
+    fn rejects(&self, taint: &Taint) -> bool {
         let tolerates = |toleration: &DeviceToleration| {
             (toleration.key.is_empty() || toleration.key == taint.key)
                 && (toleration.effect.is_empty() || toleration.effect == taint.effect)
@@ -280,136 +273,4 @@ fn terms(expression: &str) -> Option<Vec<Term>> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn device(node: &str, kind: &str, is_held: bool, taint: Option<&str>) -> OfferedDevice {
-        let taint = taint.map(|key| Taint {
-            key: key.to_owned(),
-            value: None,
-            effect: "NoSchedule".to_owned(),
-        });
-        OfferedDevice {
-            node: node.to_owned(),
-            driver: "gpu.nvidia.com".to_owned(),
-            attributes: BTreeMap::from([("gpu.nvidia.com/type".to_owned(), kind.to_owned())]),
-            taints: taint.into_iter().collect(),
-            is_held,
-            is_countable: true,
-        }
-    }
-
-    fn demand(selector: &str) -> DeviceDemand {
-        DeviceDemand {
-            class: "gpu.nvidia.com".to_owned(),
-            count: 2,
-            selectors: vec![selector.to_owned()],
-            tolerations: Vec::new(),
-        }
-    }
-
-    const WHOLE: &str =
-        "device.driver == 'gpu.nvidia.com' && device.attributes['gpu.nvidia.com'].type == \"gpu\"";
-
-    #[test]
-    fn devices_are_counted_by_node_without_those_that_are_held_tainted_or_of_another_kind() {
-        let devices = [
-            device("a", "gpu", false, None),
-            device("a", "gpu", true, None),
-            device("a", "gpu", false, Some("example.com/broken")),
-            device("a", "mig", false, None),
-            device("b", "gpu", false, None),
-        ];
-        let claims = DeviceClaims::compared(vec![demand(WHOLE)], &devices);
-        let on_a = ClassCapacity {
-            free: 1,
-            tainted: 1,
-            taint: Some("example.com/broken".to_owned()),
-            all: 3,
-        };
-        assert_eq!(claims.on_node("gpu.nvidia.com", "a"), Some(on_a));
-        assert_eq!(
-            claims.on_node("gpu.nvidia.com", "c"),
-            Some(ClassCapacity::default())
-        );
-        let toleration = DeviceToleration {
-            key: "example.com/broken".to_owned(),
-            ..DeviceToleration::default()
-        };
-        let tolerant = DeviceDemand {
-            tolerations: vec![toleration],
-            ..demand(WHOLE)
-        };
-        let claims = DeviceClaims::compared(vec![tolerant], &devices);
-        assert_eq!(claims.on_node("gpu.nvidia.com", "a").unwrap().free, 2);
-    }
-
-    #[test]
-    fn a_selector_of_another_form_is_not_guessed() {
-        for expression in [
-            "device.attributes['gpu.nvidia.com'].type == 'gpu' || true",
-            "device.capacity['gpu.nvidia.com'].memory.compareTo(quantity('40Gi')) >= 0",
-            "!(device.driver == 'x')",
-            "device.attributes['gpu.nvidia.com'].index == 3",
-            "device.attributes['a'].b == 'x && y'",
-        ] {
-            assert_eq!(terms(expression), None, "{expression}");
-        }
-        let selector =
-            r#"device.attributes["gpu.nvidia.com"].productName in ["NVIDIA H100", "NVIDIA H200"]"#;
-        let products = ["NVIDIA H100", "NVIDIA H200"]
-            .map(ToOwned::to_owned)
-            .to_vec();
-        assert_eq!(
-            terms(selector),
-            Some(vec![Term::Attribute(
-                "gpu.nvidia.com/productName".to_owned(),
-                products
-            )])
-        );
-        // The scheduler fails on a missing attribute, unless an earlier comparison is false.
-        let devices = [device("a", "gpu", false, None)];
-        let not_evaluated = DeviceClaims::NotEvaluated(
-            "devices of class gpu.nvidia.com (CEL, or devices that are shared)".to_owned(),
-        );
-        assert_eq!(
-            DeviceClaims::compared(vec![demand(selector)], &devices),
-            not_evaluated
-        );
-        let other = demand(
-            "device.driver == 'nic.example.com' && device.attributes['nic.example.com'].speed == 'fast'",
-        );
-        let DeviceClaims::Compared(compared) = DeviceClaims::compared(vec![other], &devices) else {
-            panic!("it is compared")
-        };
-        assert!(compared[0].1.is_empty());
-    }
-
-    #[test]
-    fn a_claim_is_an_amount_like_any_other() {
-        let devices = [
-            device("a", "gpu", false, None),
-            device("a", "gpu", true, None),
-        ];
-        let claims = DeviceClaims::compared(vec![demand(WHOLE)], &devices);
-        let (mut requests, mut nodes) = (
-            Amounts::new(),
-            [Node {
-                name: "a".to_owned(),
-                ..Node::default()
-            }],
-        );
-        let mut capacity = ClusterCapacity {
-            free: BTreeMap::from([("a".to_owned(), Amounts::new())]),
-            ..ClusterCapacity::default()
-        };
-        claims.add_to(&mut requests, &mut nodes, Some(&mut capacity));
-        let resource = "deviceclass.resource.kubernetes.io/gpu.nvidia.com".to_owned();
-        assert_eq!(requests, Amounts::from([(resource.clone(), 2000)]));
-        assert_eq!(
-            capacity.free["a"],
-            Amounts::from([(resource.clone(), 1000)])
-        );
-        assert_eq!(nodes[0].most(), Amounts::from([(resource, 2000)]));
-    }
-}
+mod tests;

@@ -30,11 +30,7 @@ pub struct Part {
 
 impl Part {
     /// Classifies a unit of `resource` on a node; `None` for whole devices and other resources.
-    pub fn for_resource(
-        node: &Node,
-        capacity: &BTreeMap<String, String>,
-        resource: &str,
-    ) -> Option<Self> {
+    pub fn read(node: &Node, capacity: &BTreeMap<String, String>, resource: &str) -> Option<Self> {
         let Some(Unit::Slice(name)) = unit(node, resource) else {
             return None;
         };
@@ -128,8 +124,8 @@ impl Part {
 
     /// The share of each pod when several pods claim the same device or instance.
     pub(crate) fn shared_by(pods: usize, shared: Option<Self>) -> Self {
-        let fraction_of_one = shared.map_or(Some(1.0), |part| part.fraction);
-        let fraction = fraction_of_one.map(|fraction_of_one| fraction_of_one / pods.max(1) as f64);
+        let whole = shared.map_or(Some(1.0), |part| part.fraction);
+        let fraction = whole.map(|whole| whole / pods.max(1) as f64);
         Self {
             name: "gpu.shared".to_owned(),
             fraction,
@@ -259,7 +255,7 @@ mod tests {
     }
 
     fn fraction(node: &Node, resource: &str) -> Option<f64> {
-        Part::for_resource(node, &BTreeMap::new(), resource).and_then(|part| part.fraction)
+        Part::read(node, &BTreeMap::new(), resource).and_then(|part| part.fraction)
     }
 
     #[test]
@@ -306,7 +302,7 @@ mod tests {
             Some(1.0 / 7.0)
         );
         assert_eq!(
-            Part::for_resource(
+            Part::read(
                 &node_of("NVIDIA-A100-SXM4-80GB"),
                 &BTreeMap::new(),
                 "nvidia.com/gpu"
@@ -349,7 +345,7 @@ mod tests {
             ],
             &[],
         );
-        let part = Part::for_resource(&sliced, &BTreeMap::new(), "nvidia.com/gpu").unwrap();
+        let part = Part::read(&sliced, &BTreeMap::new(), "nvidia.com/gpu").unwrap();
         assert_eq!(
             (part.name.as_str(), part.fraction, part.instance),
             ("gpu.shared", Some(0.25), false)
@@ -369,7 +365,7 @@ mod tests {
             r#"[{"id":"GPU-a","count":10,"devmem":81920,"devcore":100},{"id":"GPU-b","count":10,"devmem":81920,"devcore":100}]"#,
             "GPU-a,10,81920,100,NVIDIA-A100,0,true:GPU-b,10,81920,100,NVIDIA-A100,0,true:",
         ] {
-            let part = Part::for_resource(
+            let part = Part::read(
                 &node(&[], &[(HAMI_REGISTER, register)]),
                 &BTreeMap::new(),
                 "nvidia.com/gpu",
@@ -391,8 +387,7 @@ mod tests {
         }
         let capacity = [("aliyun.com/gpu-mem", "320"), ("aliyun.com/gpu-count", "4")]
             .map(|(key, value)| (key.to_owned(), value.to_owned()));
-        let part =
-            Part::for_resource(&node(&[], &[]), &capacity.into(), "aliyun.com/gpu-mem").unwrap();
+        let part = Part::read(&node(&[], &[]), &capacity.into(), "aliyun.com/gpu-mem").unwrap();
         assert_eq!(
             (part.name.as_str(), part.fraction),
             ("gpu-mem", Some(0.0125))

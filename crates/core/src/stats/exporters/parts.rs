@@ -47,7 +47,7 @@ impl NodeParts {
             // Devices that are allocated through claims do not appear in the node's resources.
             let by_name = resources().any(|resource| {
                 is_device(resource)
-                    || Part::for_resource(&details.node, &details.capacity, resource).is_some()
+                    || Part::read(&details.node, &details.capacity, resource).is_some()
             });
             if !by_name && host.has_gpus() {
                 let since = details.created_at.map(jiff::Timestamp::as_millisecond);
@@ -66,7 +66,7 @@ impl NodeParts {
                 );
             }
             for resource in resources() {
-                if let Some(part) = Part::for_resource(&details.node, &details.capacity, resource) {
+                if let Some(part) = Part::read(&details.node, &details.capacity, resource) {
                     parts
                         .by_resource
                         .insert((details.node.name.clone(), clean(resource)), part);
@@ -92,7 +92,7 @@ impl NodeParts {
             if product.ends_with("-SHARED") && series.label(REPLICAS).is_none() {
                 continue;
             }
-            // `Part::for_resource` decides by the labels of a node, so rebuild them from the series.
+            // `Part::read` decides by the labels of a node, so rebuild them from the series.
             let mut node = Node {
                 name: name.to_owned(),
                 ..Node::default()
@@ -106,7 +106,7 @@ impl NodeParts {
                     .map(|text| (REPLICAS_LABEL.to_owned(), text.to_owned())),
             );
             let key = (name.to_owned(), clean(WHOLE[0]));
-            match Part::for_resource(&node, &BTreeMap::new(), WHOLE[0]) {
+            match Part::read(&node, &BTreeMap::new(), WHOLE[0]) {
                 Some(part) => {
                     self.by_resource.insert(key, part);
                 }

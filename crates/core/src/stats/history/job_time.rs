@@ -218,7 +218,13 @@ impl JobTime {
             // Compare with the pods of the previous slot before they are replaced.
             let lost = self.has_lost_pod(time, &running, &done);
             self.running_pods = running.into_iter().cloned().collect();
-            self.add_slot(activity, time, devices, clock.slot, lost.then_some(checkpoint));
+            self.add_slot(
+                activity,
+                time,
+                devices,
+                clock.slot,
+                lost.then_some(checkpoint),
+            );
         }
         // The next run may start after the objects of these pods are deleted, so forget them now.
         self.running_pods.retain(|pod| !done.contains(pod));
@@ -236,7 +242,12 @@ impl JobTime {
     }
 
     /// Whether a running pod was interrupted, as opposed to succeeding.
-    fn has_lost_pod(&self, time: i64, running: &BTreeSet<&PodKey>, done: &BTreeSet<&PodKey>) -> bool {
+    fn has_lost_pod(
+        &self,
+        time: i64,
+        running: &BTreeSet<&PodKey>,
+        done: &BTreeSet<&PodKey>,
+    ) -> bool {
         let was_gone = self.seen.is_some_and(|(until, _)| time > until);
         self.running_pods.iter().any(|pod| {
             if running.contains(pod) {
@@ -249,7 +260,14 @@ impl JobTime {
 
     /// Adds a slot of `slot` milliseconds. `lost` is the number of seconds between two checkpoints
     /// if a running pod was lost.
-    fn add_slot(&mut self, activity: JobActivity, time: i64, devices: f64, slot: i64, lost: Option<f64>) {
+    fn add_slot(
+        &mut self,
+        activity: JobActivity,
+        time: i64,
+        devices: f64,
+        slot: i64,
+        lost: Option<f64>,
+    ) {
         let hours = slot as f64 / 3_600_000.0;
         // No pod exists between the end of one and the start of its replacement.
         let gap = self.seen.map_or(0, |(until, _)| (time - until).max(0));

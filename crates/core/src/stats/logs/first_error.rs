@@ -240,7 +240,10 @@ mod tests {
             } else {
                 format!("[rank{rank}]: ConnectionResetError: peer {rank} of 512")
             };
-            scan.take(Some(time(if rank == 200 { 500 } else { 600 + rank })), &line);
+            scan.take(
+                Some(time(if rank == 200 { 500 } else { 600 + rank })),
+                &line,
+            );
             scan.finish().error.unwrap()
         };
         let errors: Vec<LogError> = (0..512).map(error).collect();

@@ -171,7 +171,10 @@ impl RasReader {
             self.counted
                 .drain(..)
                 .filter(|rank| rank.operations < highest)
-                .map(|rank| RankBehind { most: highest, ..rank }),
+                .map(|rank| RankBehind {
+                    most: highest,
+                    ..rank
+                }),
         );
         (self.count, self.most) = (0, 0);
         self.section = section;

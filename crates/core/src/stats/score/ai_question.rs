@@ -128,7 +128,10 @@ mod tests {
             (curve.len(), curve[0], curve[1], curve[4], curve[19]),
             (20, Some(0.5), Some(2.5), None, Some(38.5))
         );
-        assert_eq!((&condensed["min"], &condensed["max"]), (&json!(0.0), &json!(39.0)));
+        assert_eq!(
+            (&condensed["min"], &condensed["max"]),
+            (&json!(0.0), &json!(39.0))
+        );
         // The sum of 0 to 39 without 8 and 9 is 763, over 38.
         assert_eq!(condensed["mean"], 20.08);
     }

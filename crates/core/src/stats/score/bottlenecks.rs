@@ -196,7 +196,8 @@ impl BottleneckTally {
                 }));
             }
             name => {
-                let Some((_, what, least)) = LINKS.iter().find(|(metric, ..)| *metric == name) else {
+                let Some((_, what, least)) = LINKS.iter().find(|(metric, ..)| *metric == name)
+                else {
                     return;
                 };
                 let Some(place) = reader.device(series).filter(|_| value >= *least) else {
@@ -244,7 +245,9 @@ impl BottleneckTally {
                 errors,
             })
             .collect();
-        bottlenecks.links.sort_by(|a, b| b.errors.total_cmp(&a.errors));
+        bottlenecks
+            .links
+            .sort_by(|a, b| b.errors.total_cmp(&a.errors));
         bottlenecks.withheld = self
             .withheld
             .into_iter()

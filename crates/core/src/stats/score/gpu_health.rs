@@ -68,7 +68,11 @@ pub fn growth() -> String {
     let increase = |(name, ..): &(&str, &str, FindingSeverity, f64)| {
         format!(r#"label_replace(increase({name}[1d]) > 0, "{COUNTER}", "{name}", "", "")"#)
     };
-    COUNTERS.iter().map(increase).collect::<Vec<_>>().join(" or ")
+    COUNTERS
+        .iter()
+        .map(increase)
+        .collect::<Vec<_>>()
+        .join(" or ")
 }
 
 /// Collects all findings, worst first.
@@ -97,8 +101,10 @@ pub fn findings(readings: &[Reading], grown: &[Series], facts: &ApiFacts) -> Vec
         }
     }
     for ((node, index, name), value) in counted {
-        let Some((_, finding, severity, least)) =
-            COUNTERS.iter().find(|(counter, ..)| *counter == name).copied()
+        let Some((_, finding, severity, least)) = COUNTERS
+            .iter()
+            .find(|(counter, ..)| *counter == name)
+            .copied()
         else {
             continue;
         };

@@ -232,7 +232,8 @@ fn deviations(traces: &[Trace], quantity: Quantity, share: f64, least: f64) -> V
     if odd.len() * 4 > sampled.max(4) {
         return Vec::new();
     }
-    let median_of = |device: usize| median(curves[device].iter().map(|point| point.value).collect());
+    let median_of =
+        |device: usize| median(curves[device].iter().map(|point| point.value).collect());
     let peers = median(
         (0..traces.len())
             .filter(|device| !odd.contains(device))
@@ -250,7 +251,9 @@ fn deviations(traces: &[Trace], quantity: Quantity, share: f64, least: f64) -> V
             })
         })
         .collect();
-    let distance = |deviation: &Deviation| ((deviation.value - deviation.peers) / deviation.peers.abs().max(1.0)).abs();
+    let distance = |deviation: &Deviation| {
+        ((deviation.value - deviation.peers) / deviation.peers.abs().max(1.0)).abs()
+    };
     deviations.sort_by(|a, b| distance(b).total_cmp(&distance(a)));
     deviations
 }

@@ -126,7 +126,10 @@ mod tests {
             .map(|((_, pod), activity)| (pod, activity.word()))
             .collect();
         let expected = [("idle", "idle"), ("ran", "active"), ("waits", "active")];
-        assert_eq!(rows, expected.map(|(pod, activity)| (pod.to_owned(), activity)));
+        assert_eq!(
+            rows,
+            expected.map(|(pod, activity)| (pod.to_owned(), activity))
+        );
         promql_parser::parser::parse(&query(600)).unwrap();
     }
 }

@@ -145,8 +145,12 @@ impl Score {
                 .filter_map(|(weight, term)| Some((*weight, (*term)?.0)))
         };
         let weight: f64 = known_terms().map(|(weight, _)| weight).sum();
-        let value = (weight > 0.0)
-            .then(|| known_terms().map(|(weight, term)| weight * term).sum::<f64>() / weight);
+        let value = (weight > 0.0).then(|| {
+            known_terms()
+                .map(|(weight, term)| weight * term)
+                .sum::<f64>()
+                / weight
+        });
         let total_weight: f64 = terms.iter().map(|(weight, _)| weight).sum();
         let at_most = value.map(|_| {
             terms

@@ -83,7 +83,10 @@ fn who_was_in_two_phases_has_changed() {
 
 #[test]
 fn keys_are_written_as_kube_state_metrics_does() {
-    assert_eq!(label_key("app.kubernetes.io/name"), "app_kubernetes_io_name");
+    assert_eq!(
+        label_key("app.kubernetes.io/name"),
+        "app_kubernetes_io_name"
+    );
     assert_eq!(label_key("costCenter"), "cost_center");
     assert_eq!(label_key("team"), "team");
 }

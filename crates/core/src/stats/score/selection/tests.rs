@@ -60,7 +60,8 @@ fn a_window_is_covered_without_a_gap_of_more_than_two_steps() {
     let every_30_seconds: Vec<i64> = (0..=600).step_by(30).collect();
     assert!(covers(&every_30_seconds));
     let without = |gap: std::ops::Range<i64>| {
-        every_30_seconds.iter()
+        every_30_seconds
+            .iter()
             .copied()
             .filter(|time| !gap.contains(time))
             .collect::<Vec<_>>()
@@ -108,7 +109,13 @@ fn held_devices_that_measure_nothing_are_there_and_unknown() {
     let lost_readings = lost(&host, &readings, &history("p", 5, 0..3));
     let rows: Vec<_> = lost_readings
         .iter()
-        .map(|(lost_reading, measured)| (lost_reading.holders[0].1.as_str(), lost_reading.index, *measured))
+        .map(|(lost_reading, measured)| {
+            (
+                lost_reading.holders[0].1.as_str(),
+                lost_reading.index,
+                *measured,
+            )
+        })
         .collect();
     assert_eq!(rows, [("p", 5, true), ("q", 0, false)]);
     assert_eq!(lost_readings[0].0.uuid.as_deref(), Some("GPU-x"));
