@@ -72,7 +72,7 @@ pub(super) fn causes(facts: &Facts<'_>) -> Vec<Cause> {
         .filter(|pod| is_present(pod))
         .collect();
     let Some(first) = culprit(if now.is_empty() { &ended } else { &now }) else {
-        return gone(facts, condition);
+        return owner_gone(facts, condition);
     };
     let mut cause = pod_cause(facts, first);
     if let Some(peers) = peers(&ended, &present, first) {
@@ -219,7 +219,7 @@ fn exhausted(facts: &Facts<'_>, ended: &[&Pod], first: &Pod) -> Cause {
 }
 
 /// Reads the conditions of a Job whose pods are deleted.
-fn gone(facts: &Facts<'_>, condition: Option<&(String, String)>) -> Vec<Cause> {
+fn owner_gone(facts: &Facts<'_>, condition: Option<&(String, String)>) -> Vec<Cause> {
     let Some((reason, message)) = condition else {
         return Vec::new();
     };

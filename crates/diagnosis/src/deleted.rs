@@ -203,7 +203,7 @@ mod tests {
         }
     }
 
-    fn told(memory: &Memory) -> (Situation, Vec<(&'static str, f64)>, String) {
+    fn diagnosed_memory(memory: &Memory) -> (Situation, Vec<(&'static str, f64)>, String) {
         let answer = remembered(memory, NOW.parse().unwrap());
         (
             answer.situation,
@@ -220,7 +220,7 @@ mod tests {
     fn what_is_not_kept_is_not_guessed() {
         let evicted = memory(PodPhase::Failed, Some("Evicted"), None);
         assert_eq!(
-            told(&evicted).1,
+            diagnosed_memory(&evicted).1,
             [("evicted-memory", 0.5), ("evicted-disk", 0.5)]
         );
         let event = |reason: &str, message: &str| Event {
@@ -239,13 +239,13 @@ mod tests {
             )]),
             ..evicted
         };
-        assert_eq!(told(&by_node).1, [("evicted-memory", 1.0)]);
+        assert_eq!(diagnosed_memory(&by_node).1, [("evicted-memory", 1.0)]);
         let preempted = Memory {
             events: Some(vec![event("Preempted", "Preempted by pod 7f on node n")]),
             ..memory(PodPhase::Failed, None, Some("Error"))
         };
-        assert_eq!(told(&preempted).1, [("preempted", 1.0)]);
-        let unknown = told(&memory(PodPhase::Failed, None, None));
+        assert_eq!(diagnosed_memory(&preempted).1, [("preempted", 1.0)]);
+        let unknown = diagnosed_memory(&memory(PodPhase::Failed, None, None));
         assert_eq!(
             unknown,
             (
@@ -260,7 +260,7 @@ mod tests {
     fn a_job_that_is_tried_again_has_not_failed() {
         let running = memory(PodPhase::Running, None, None);
         assert_eq!(
-            told(&running),
+            diagnosed_memory(&running),
             (
                 Situation::Dead,
                 vec![("deleted", 1.0)],
@@ -268,21 +268,21 @@ mod tests {
             )
         );
         assert_eq!(
-            told(&memory(PodPhase::Pending, None, None)).2,
+            diagnosed_memory(&memory(PodPhase::Pending, None, None)).2,
             "t: it was deleted before it ran"
         );
         let mut retried = memory(PodPhase::Failed, None, Some("OOMKilled"));
         retried.job.pods.extend(running.job.pods);
-        assert_eq!(told(&retried).1, [("deleted", 1.0)]);
+        assert_eq!(diagnosed_memory(&retried).1, [("deleted", 1.0)]);
         retried.failed = true;
         assert_eq!(
-            told(&retried).2,
+            diagnosed_memory(&retried).2,
             "t failed: rank 0 used more memory than its limit: host memory, not GPU memory; it is deleted since"
         );
         retried.succeeded = true;
-        assert_eq!(told(&retried).0, Situation::Fine);
+        assert_eq!(diagnosed_memory(&retried).0, Situation::Fine);
         assert_eq!(
-            told(&memory(PodPhase::Succeeded, None, None)).2,
+            diagnosed_memory(&memory(PodPhase::Succeeded, None, None)).2,
             "t succeeded, and is deleted since"
         );
     }

@@ -104,7 +104,7 @@ fn by_stacks(facts: &Facts<'_>) -> Option<Cause> {
         let text = format!(
             "{} of {rank_count} processes wait in a collective{device}, and {} {doing}",
             ranks(&waiting),
-            named(odd)
+            rank_names(odd)
         );
         return Some(Cause::new(word, text, "stacks"));
     }
@@ -142,7 +142,7 @@ pub(super) fn with_ranks(facts: &Facts<'_>, mut cause: Cause) -> Cause {
     // The smallest groups come last in the list, and matter most because they differ.
     let places = facts.rank_answers.places();
     for group in places.iter().rev().take(PLACES) {
-        cause = cause.and(format!("{}: {}", named(group), group.line()), "stacks");
+        cause = cause.and(format!("{}: {}", rank_names(group), group.line()), "stacks");
     }
     if places.len() > PLACES {
         let more = places.len() - PLACES;
@@ -178,7 +178,7 @@ pub(super) fn with_ranks(facts: &Facts<'_>, mut cause: Cause) -> Cause {
     cause
 }
 
-fn named(group: &StackGroup) -> String {
+fn rank_names(group: &StackGroup) -> String {
     match group.ranks.as_slice() {
         [one] => one.clone(),
         several if several.len() <= NAMED => several.join(", "),

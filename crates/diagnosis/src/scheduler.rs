@@ -109,7 +109,7 @@ fn part(text: &str) -> Option<SchedulerReason> {
 mod tests {
     use super::*;
 
-    fn told(message: &str) -> Vec<(&'static str, Option<u64>, Option<String>)> {
+    fn parsed(message: &str) -> Vec<(&'static str, Option<u64>, Option<String>)> {
         reasons(message)
             .into_iter()
             .map(|one| (one.word, one.nodes, one.detail))
@@ -133,20 +133,20 @@ mod tests {
             ("node-selector", Some(2), None),
         ];
         assert_eq!(
-            told(message),
+            parsed(message),
             expected.map(|(word, nodes, detail)| (word, nodes, detail.map(ToOwned::to_owned)))
         );
         assert_eq!(
-            told(
+            parsed(
                 "0/1 nodes are available: pod has unbound immediate PersistentVolumeClaims. not found"
             ),
             [("claim-pending", None, None)]
         );
         assert_eq!(
-            told("persistentvolumeclaim \"data\" not found"),
+            parsed("persistentvolumeclaim \"data\" not found"),
             [("claim-missing", None, None)]
         );
-        assert_eq!(told("0/1 nodes are available: 1 something new."), []);
-        assert_eq!(told(""), []);
+        assert_eq!(parsed("0/1 nodes are available: 1 something new."), []);
+        assert_eq!(parsed(""), []);
     }
 }

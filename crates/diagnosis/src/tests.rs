@@ -42,7 +42,7 @@ fn diagnose_with_events(
     })
 }
 
-fn told(job: &Job) -> Vec<&'static str> {
+fn cause_words(job: &Job) -> Vec<&'static str> {
     let answer = diagnosed(job, None, RankAnswers::default());
     let sum: f64 = answer.causes.iter().map(|cause| cause.weight).sum();
     assert!(
@@ -76,7 +76,7 @@ fn queues_say_why() {
             in_cluster_queue: place,
         });
         let queue = Some("research".to_owned());
-        told(&Job {
+        cause_words(&Job {
             suspended: true,
             queued: true,
             queue,
@@ -114,7 +114,7 @@ fn queues_say_why() {
 #[test]
 fn refusals_are_told_apart() {
     let refused = |message: &str| {
-        told(&Job {
+        cause_words(&Job {
             create_failure: Some(message.into()),
             ..job(Vec::new())
         })
@@ -175,14 +175,14 @@ fn of_several_ranks_the_first_end_counts() {
         ended(1, 100, 137, "OOMKilled"),
         ended(2, 135, 1, "Error"),
     ];
-    assert_eq!(told(&failed(pods)), ["oom-container"]);
+    assert_eq!(cause_words(&failed(pods)), ["oom-container"]);
     // Among ranks that ended within one second, the one with a specific reason is the cause.
     let pods = vec![ended(0, 100, 1, "Error"), ended(1, 100, 139, "Error")];
-    assert_eq!(told(&failed(pods)), ["signal"]);
+    assert_eq!(cause_words(&failed(pods)), ["signal"]);
     let mut evicted = ended(0, 100, 137, "Error");
     evicted.disrupted = Some("PreemptionByScheduler".into());
-    assert_eq!(told(&failed(vec![evicted])), ["preempted"]);
-    assert_eq!(told(&failed(Vec::new())), ["retries-exhausted"]);
+    assert_eq!(cause_words(&failed(vec![evicted])), ["preempted"]);
+    assert_eq!(cause_words(&failed(Vec::new())), ["retries-exhausted"]);
 }
 
 /// A kubelet with a full disk evicts a pod but cannot update its status.
@@ -276,24 +276,24 @@ fn what_runs_or_is_over_has_no_cause() {
         ready: true,
         ..Pod::default()
     };
-    assert_eq!(told(&job(vec![pod])), Vec::<&str>::new());
+    assert_eq!(cause_words(&job(vec![pod])), Vec::<&str>::new());
     let done = [("Complete".to_owned(), (String::new(), String::new()))].into();
     assert_eq!(
-        told(&Job {
+        cause_words(&Job {
             conditions: done,
             ..job(Vec::new())
         }),
         Vec::<&str>::new()
     );
     assert_eq!(
-        told(&Job {
+        cause_words(&Job {
             deleting: true,
             ..job(Vec::new())
         }),
         ["deleted"]
     );
     assert_eq!(
-        told(&Job {
+        cause_words(&Job {
             suspended: true,
             ..job(Vec::new())
         }),

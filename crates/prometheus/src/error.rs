@@ -21,8 +21,8 @@ pub enum QueryError {
     Unreachable { server: String, cause: String },
     #[error("Prometheus at {server} did not answer within {seconds} s")]
     TimedOut { server: String, seconds: u64 },
-    #[error("{server} is not a Prometheus server: {found}")]
-    NotPrometheus { server: String, found: String },
+    #[error("{server} is not a Prometheus server: {problem}")]
+    NotPrometheus { server: String, problem: String },
     #[error("Prometheus at {server} redirects to another host")]
     Redirected { server: String, to: String },
     #[error("Prometheus at {server} denies access")]

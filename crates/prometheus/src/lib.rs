@@ -255,7 +255,7 @@ impl<'a> Prometheus<'a> {
                 .err()
                 .unwrap_or_else(|| QueryError::NotPrometheus {
                     server: self.server.clone(),
-                    found: "it lists no names of metrics".to_owned(),
+                    problem: "it lists no names of metrics".to_owned(),
                 })
         })
     }
@@ -339,7 +339,7 @@ impl<'a> Prometheus<'a> {
                 },
                 _ => QueryError::NotPrometheus {
                     server: server(),
-                    found: problem,
+                    problem,
                 },
             });
         };
@@ -362,7 +362,7 @@ impl<'a> Prometheus<'a> {
             .series()
             .map_err(|problem| QueryError::NotPrometheus {
                 server: server(),
-                found: problem.to_string(),
+                problem: problem.to_string(),
             })
     }
 }

@@ -129,7 +129,7 @@ mod tests {
         }
     }
 
-    fn told(
+    fn victim_pods(
         wanted: i128,
         priority: i64,
         pods: u64,
@@ -163,35 +163,35 @@ mod tests {
         let first = ("n1", 0, vec![pod("low", 0, 4), pod("middle", 500, 4)]);
         // Both have lower priority and could be preempted; the middle one is reprieved first.
         assert_eq!(
-            told(4, 1000, 1, std::slice::from_ref(&first)),
+            victim_pods(4, 1000, 1, std::slice::from_ref(&first)),
             pairs(&[("n1", "low")])
         );
         assert_eq!(
-            told(8, 1000, 1, std::slice::from_ref(&first)),
+            victim_pods(8, 1000, 1, std::slice::from_ref(&first)),
             pairs(&[("n1", "middle"), ("n1", "low")])
         );
         // Pods of equal priority are not preempted.
-        assert_eq!(told(8, 500, 1, std::slice::from_ref(&first)), None);
-        assert_eq!(told(1, 0, 1, std::slice::from_ref(&first)), None);
+        assert_eq!(victim_pods(8, 500, 1, std::slice::from_ref(&first)), None);
+        assert_eq!(victim_pods(1, 0, 1, std::slice::from_ref(&first)), None);
         // Of two nodes, the one with the lowest top priority of its victims wins.
         let second = ("n2", 0, vec![pod("lowest", -10, 4), pod("high", 2000, 4)]);
         assert_eq!(
-            told(4, 1000, 1, &[first.clone(), second.clone()]),
+            victim_pods(4, 1000, 1, &[first.clone(), second.clone()]),
             pairs(&[("n2", "lowest")])
         );
         // The second pod cannot use the capacity that the first one took.
         assert_eq!(
-            told(4, 1000, 2, &[first.clone(), second]),
+            victim_pods(4, 1000, 2, &[first.clone(), second]),
             pairs(&[("n2", "lowest"), ("n1", "low")])
         );
         let twins = ("n4", 0, vec![pod("twin", 0, 4), pod("twin", 0, 4)]);
         assert_eq!(
-            told(4, 1000, 2, &[twins]),
+            victim_pods(4, 1000, 2, &[twins]),
             pairs(&[("n4", "twin"), ("n4", "twin")])
         );
         // Free capacity is used before any pod is preempted.
         assert_eq!(
-            told(4, 1000, 2, &[first, ("n3", 4, Vec::new())]),
+            victim_pods(4, 1000, 2, &[first, ("n3", 4, Vec::new())]),
             pairs(&[("n1", "low")])
         );
     }

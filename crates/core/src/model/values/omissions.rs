@@ -28,11 +28,11 @@ pub enum Omission {
 #[derive(Default)]
 struct Collected {
     pending: BTreeSet<(Omission, String)>,
-    told: BTreeSet<(Omission, String)>,
+    reported: BTreeSet<(Omission, String)>,
     /// Counts of further omissions, whose names did not fit into the collection. Each reason is
     /// reported once, because repetitions cannot be recognized.
     unnamed: BTreeMap<Omission, usize>,
-    told_unnamed: BTreeSet<Omission>,
+    reported_unnamed: BTreeSet<Omission>,
 }
 
 thread_local! {
@@ -43,12 +43,12 @@ thread_local! {
 pub fn note(why: Omission, name: impl Into<String>) {
     COLLECTED.with_borrow_mut(|collected| {
         let omission = (why, name.into());
-        if collected.told.contains(&omission) || collected.pending.contains(&omission) {
+        if collected.reported.contains(&omission) || collected.pending.contains(&omission) {
             return;
         }
-        if collected.pending.len() + collected.told.len() < MOST {
+        if collected.pending.len() + collected.reported.len() < MOST {
             collected.pending.insert(omission);
-        } else if !collected.told_unnamed.contains(&why) {
+        } else if !collected.reported_unnamed.contains(&why) {
             *collected.unnamed.entry(why).or_default() += 1;
         }
     });
@@ -61,8 +61,8 @@ pub fn messages() -> Vec<String> {
             std::mem::take(&mut collected.pending),
             std::mem::take(&mut collected.unnamed),
         );
-        collected.told.extend(pending.iter().cloned());
-        collected.told_unnamed.extend(unnamed.keys());
+        collected.reported.extend(pending.iter().cloned());
+        collected.reported_unnamed.extend(unnamed.keys());
         (pending, unnamed)
     });
     let reasons: BTreeSet<Omission> = pending

@@ -134,7 +134,7 @@ impl<'l> Tenants<'l> {
             .filter(|_| device.slice.is_none());
         DeviceWatch {
             tenants: self,
-            there: self.by_node.get(device.node.as_str()),
+            on_node: self.by_node.get(device.node.as_str()),
             is_instance: device.slice.is_some(),
             capacity: capacity.unwrap_or(0),
             names,
@@ -149,7 +149,7 @@ impl<'l> Tenants<'l> {
 /// The holders of one device over time.
 pub(crate) struct DeviceWatch<'t> {
     tenants: &'t Tenants<'t>,
-    there: Option<&'t NodeAllocations>,
+    on_node: Option<&'t NodeAllocations>,
     /// True for a slice that is measured separately.
     is_instance: bool,
     /// Number of devices on the node if the holder can be inferred from it alone, else 0.
@@ -169,7 +169,7 @@ impl DeviceWatch<'_> {
     /// Moves to a time. True if the holders differ from those of the previous time.
     pub(crate) fn advance_to(&mut self, at: i64) -> bool {
         let slot = self.slot_of(at).and_then(|slot| self.tenants.seen[slot]);
-        let now = slot.map(|slot| self.there.map_or(0, |on_node| on_node.changes[slot]));
+        let now = slot.map(|slot| self.on_node.map_or(0, |on_node| on_node.changes[slot]));
         let named = self.names.pods_at(at);
         if self
             .last
@@ -224,7 +224,7 @@ impl DeviceWatch<'_> {
     /// node.
     fn holders_at(&self, slot: usize, named: &[u32]) -> (Vec<usize>, bool) {
         let allocations = &self.tenants.ledger.allocations;
-        let holders = self.there.map_or(&[][..], |holders| &holders.allocations);
+        let holders = self.on_node.map_or(&[][..], |holders| &holders.allocations);
         let mut holders: Vec<usize> = holders
             .iter()
             .copied()

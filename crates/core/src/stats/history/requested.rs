@@ -57,12 +57,12 @@ pub(crate) fn by_pod(
             .map(|point| point.value)
             .filter(|value| value.is_finite())
             .fold(0.0, f64::max);
-        let (containers, found) = by_place
+        let (containers, slots) = by_place
             .entry((key, uid, node))
             .or_insert_with(|| (Containers::new(), vec![false; count]));
         let amount = containers.entry(container).or_default();
         *amount = amount.max(largest);
-        mark(series, found);
+        mark(series, slots);
     }
     // Before it is scheduled, a pod waits for the kind of unit that it gets on its later node.
     let bound: BTreeMap<(PodKey, String), String> = by_place
@@ -70,7 +70,7 @@ pub(crate) fn by_pod(
         .filter(|(_, _, node)| !node.is_empty())
         .map(|(key, uid, node)| ((key.clone(), uid.clone()), node.clone()))
         .collect();
-    let mut found = Vec::new();
+    let mut rows = Vec::new();
     for (place, (containers, slots)) in by_place {
         let node = bound
             .get(&(place.0.clone(), place.1.clone()))
@@ -84,9 +84,9 @@ pub(crate) fn by_pod(
             continue;
         }
         let requests = units.requests(&slots);
-        found.extend(requests.map(|requested| (place.clone(), requested)));
+        rows.extend(requests.map(|requested| (place.clone(), requested)));
     }
-    found
+    rows
 }
 
 /// The units that all containers of a pod request together.

@@ -65,7 +65,7 @@ impl LogError {
 pub struct LogScan {
     before: VecDeque<String>,
     in_traceback: bool,
-    found: Option<LogError>,
+    error: Option<LogError>,
     checkpoint: Option<Timestamp>,
 }
 
@@ -83,7 +83,7 @@ impl LogScan {
         if CHECKPOINT.is_match(text) {
             self.checkpoint = at.or(self.checkpoint);
         }
-        if self.found.is_some() {
+        if self.error.is_some() {
             return;
         }
         // A progress bar redraws itself with carriage returns; only its last state is relevant.
@@ -101,7 +101,7 @@ impl LogScan {
         if bare.starts_with("Traceback (most recent call last)") {
             self.in_traceback = true;
         } else if ends {
-            self.found = Some(LogError {
+            self.error = Some(LogError {
                 at,
                 line: text.trim_end().to_owned(),
                 before: self.before.drain(..).collect(),
@@ -116,16 +116,16 @@ impl LogScan {
 
     /// Ends the scan. A traceback that is cut off counts as an error.
     pub fn finish(mut self) -> LogFindings {
-        if self.found.is_none() && self.in_traceback {
+        if self.error.is_none() && self.in_traceback {
             let last = self.before.pop_back();
-            self.found = last.map(|line| LogError {
+            self.error = last.map(|line| LogError {
                 at: None,
                 line,
                 before: self.before.drain(..).collect(),
             });
         }
         LogFindings {
-            error: self.found,
+            error: self.error,
             checkpoint: self.checkpoint,
         }
     }
