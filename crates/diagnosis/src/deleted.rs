@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_kept_is_not_guessed() {
+    fn missing_records_are_not_guessed() {
         let evicted = memory(PodPhase::Failed, Some("Evicted"), None);
         assert_eq!(
             diagnosed_memory(&evicted).1,
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_that_is_tried_again_has_not_failed() {
+    fn retried_job_has_not_failed() {
         let running = memory(PodPhase::Running, None, None);
         assert_eq!(
             diagnosed_memory(&running),

@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn each_filter_is_counted() {
+    fn each_filter_reason_is_counted() {
         let message = "0/7 nodes are available: 1 node(s) had untolerated taint {example.com/a: b}, 1 node(s) had untolerated taint \
                        {node.kubernetes.io/unreachable: }, 2 Insufficient nvidia.com/gpu, 1 node(s) were unschedulable, 2 node(s) didn't \
                        match Pod's node affinity/selector. preemption: 0/7 nodes are available: 7 Preemption is not helpful.";

@@ -64,7 +64,7 @@ fn job(pods: Vec<Pod>) -> Job {
 
 /// Messages of Kueue 0.18.3.
 #[test]
-fn queues_say_why() {
+fn queue_verdicts_become_causes() {
     let queued = |message: &str, reason: &str, position: Option<u64>| {
         let verdict = QueueVerdict {
             reason: reason.into(),
@@ -112,7 +112,7 @@ fn queues_say_why() {
 }
 
 #[test]
-fn refusals_are_told_apart() {
+fn rejections_are_distinguished() {
     let refused = |message: &str| {
         cause_words(&Job {
             create_failure: Some(message.into()),
@@ -156,7 +156,7 @@ fn ended(rank: u32, second: i64, code: i32, reason: &str) -> Pod {
 }
 
 #[test]
-fn of_several_ranks_the_first_end_counts() {
+fn first_rank_to_end_determines_the_cause() {
     let failed = |pods: Vec<Pod>| {
         let conditions = [(
             "Failed".to_owned(),
@@ -187,7 +187,7 @@ fn of_several_ranks_the_first_end_counts() {
 
 /// A kubelet with a full disk evicts a pod but cannot update its status.
 #[test]
-fn an_eviction_is_told_by_its_event_until_the_pod_begins_again() {
+fn eviction_event_counts_until_the_pod_restarts() {
     let event = |reason: &str, message: &str, warning: bool| Event {
         reason: reason.into(),
         message: message.into(),
@@ -269,7 +269,7 @@ fn an_eviction_is_told_by_its_event_until_the_pod_begins_again() {
 }
 
 #[test]
-fn what_runs_or_is_over_has_no_cause() {
+fn running_and_finished_jobs_have_no_cause() {
     let pod = Pod {
         phase: PodPhase::Running,
         node: Some("n".into()),
@@ -304,7 +304,7 @@ fn what_runs_or_is_over_has_no_cause() {
 /// A training without new log lines. The information from its ranks decides which of them the
 /// others wait for.
 #[test]
-fn ranks_tell_what_they_wait_for() {
+fn rank_answers_explain_a_hang() {
     use gpuctl_core::stats::logs::progress::Cadence;
     use gpuctl_core::stats::logs::ras::read;
     use gpuctl_core::stats::logs::stacks::StackGroup;

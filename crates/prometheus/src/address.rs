@@ -273,7 +273,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_password_is_no_part_of_an_address() {
+    fn displayed_address_has_no_password() {
         let address = PrometheusAddress::parse(
             "https://alice:secret@prom.example.com:9443/base/?x=1",
             Credentials::default(),

@@ -143,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_region_is_a_part_of_the_address() {
+    fn region_is_parsed_from_the_address() {
         assert_eq!(
             Signing::region_of("aps-workspaces.eu-west-1.amazonaws.com"),
             Some("eu-west-1")

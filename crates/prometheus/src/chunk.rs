@@ -147,7 +147,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn samples_are_those_that_were_written(
+        fn decoded_samples_equal_encoded_samples(
             start in -5_i64..2_000_000_000_000,
             steps in prop::collection::vec((prop_oneof![Just(15_000_i64), 1_i64..40_000, 1_i64..5_000_000_000], prop_oneof![Just(97.0), -1e3..1e3, any::<f64>()]), 0..150),
         ) {
@@ -166,7 +166,7 @@ mod tests {
         }
 
         #[test]
-        fn no_bytes_make_it_fall(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+        fn arbitrary_bytes_do_not_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
             let mut points = Vec::new();
             let _ = read(&bytes, i64::MIN, i64::MAX, &mut points);
             prop_assert!(u16::try_from(points.len()).is_ok());
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn marks_of_ended_series_are_no_samples() {
+    fn staleness_markers_are_not_samples() {
         let chunk = encode_chunk(&[
             (1000, 1.0),
             (2000, f64::from_bits(END_OF_SERIES)),

@@ -264,7 +264,7 @@ mod tests {
     proptest! {
         /// Lists that are cut out contain the same samples as lists that serde_json parses.
         #[test]
-        fn samples_are_the_same_whoever_reads_them(
+        fn both_decoders_return_the_same_samples(
             lists in prop::collection::vec(prop::collection::vec((0_u32..2_000_000_000, 0_u32..1000, any::<f64>(), 0_u8..4), 0..6), 0..4),
             space in prop::bool::weighted(0.2),
         ) {
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn every_type_of_answer_is_series() {
+    fn all_result_types_become_series() {
         let vector = r#"{"status":"success","data":{"resultType":"vector","result":[
             {"metric":{"gpu":"0","model\u0041":"x"},"value":[1700000000.5,"97"]},{"metric":{},"value":[1,"NaN"]},
             {"metric":{},"value":[1,"+Inf"]}]},"warnings":["partial"]}"#;

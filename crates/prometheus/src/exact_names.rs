@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_becomes_a_query_for_each_name_there_is() {
+    fn name_patterns_expand_to_existing_names() {
         let expanded = |query: &str| queries(query, &names());
         assert_eq!(
             expanded(
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_form_has_each_name() {
+    fn forms_contain_each_expanded_name() {
         let mut form = form_urlencoded::Serializer::new(String::new());
         let form = form
             .append_pair("start", "5")

@@ -163,7 +163,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_otherwise_stays() {
+    fn unusual_samples_stay_in_the_text() {
         let cut =
             |values: &str| CutResponse::new(&format!(r#"{{"a":[],"values":{values},"b":2}}"#));
         for odd in [
@@ -231,7 +231,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn numbers_are_the_nearest_floats(value in prop_oneof![any::<f64>(), (-1e6..1e6_f64), (0..100_u8).prop_map(f64::from)], decimals in 0_usize..20) {
+        fn parsed_numbers_are_the_nearest_floats(value in prop_oneof![any::<f64>(), (-1e6..1e6_f64), (0..100_u8).prop_map(f64::from)], decimals in 0_usize..20) {
             for text in [value.to_string(), format!("{value:.decimals$}"), format!("{value:e}")] {
                 let cut = CutResponse::new(&format!(r#""values":[[1,"{text}"]]"#));
                 prop_assert_eq!(cut.lists[0][0].value.to_bits(), text.parse::<f64>().unwrap().to_bits(), "{}", text);

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn long_windows_are_asked_for_in_pieces_without_a_gap() {
+fn long_windows_split_without_gaps() {
     let window = Window {
         start: UnixSeconds(100),
         end: UnixSeconds(100 + 25_000 * 15),

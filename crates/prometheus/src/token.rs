@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_word_is_a_token() {
+    fn token_command_must_print_one_word() {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()

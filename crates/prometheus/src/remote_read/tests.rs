@@ -32,7 +32,7 @@ fn labelled_series(labels: &[(&str, &str)], points: &[(i64, f64)]) -> Series {
 }
 
 #[test]
-fn frames_are_put_together() {
+fn series_split_over_frames_are_joined() {
     let labels = [("__name__", "a"), ("cluster", "x")];
     let mut body = frame(
         &labels,
@@ -92,7 +92,7 @@ fn frames_are_put_together() {
 }
 
 #[test]
-fn a_store_is_trusted_that_answers_alike() {
+fn store_is_trusted_if_both_results_match() {
     let queried = [
         labelled_series(&[("__name__", "a"), ("gpu", "0")], &[(1, 1.0)]),
         labelled_series(&[("__name__", "a"), ("gpu", "1")], &[(1, f64::NAN)]),
@@ -149,7 +149,7 @@ fn a_store_is_trusted_that_answers_alike() {
 
 proptest! {
     #[test]
-    fn no_answer_makes_it_fall(bytes in prop::collection::vec(any::<u8>(), 0..200), cut in 0_usize..60) {
+    fn arbitrary_answers_do_not_panic(bytes in prop::collection::vec(any::<u8>(), 0..200), cut in 0_usize..60) {
         let _ = series(CHUNKS, &bytes, &range(), &Labels::default());
         let mut frames = frame(&[("__name__", "a")], &[(1, encode_chunk(&[(10_000, 2.0), (15_000, 3.0)]))]);
         let place = cut.min(frames.len() - 1);

@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_cause_is_recognized_in_the_server_s_own_sentence() {
+    fn refusal_causes_are_recognized_in_server_messages() {
         for (message, cause) in [
             (
                 "pods \"x\" is forbidden: exceeded quota: team, requested: requests.nvidia.com/gpu=9",
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn runtimes_and_tar_are_understood() {
+    fn messages_of_runtimes_and_tar_are_classified() {
         let runtime = "exec: \"bash\": executable file not found in $PATH: unknown";
         assert_eq!(
             ContainerComplaint::from_runtime_message(runtime),

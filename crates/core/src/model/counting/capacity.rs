@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn the_resource_that_rules_out_the_last_node_is_told() {
+    fn shortage_names_the_resource_that_excludes_the_last_node() {
         let shortage_of = |list: &[(&str, i128)]| {
             shortage(&amounts(list), &nodes())
                 .map(|shortage| (shortage.resource, shortage.most, shortage.node))
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn pods_are_counted_node_by_node() {
+    fn fitting_pods_are_counted_per_node() {
         let held = |list: &[(&str, i128)]| pods_held(&amounts(list), &nodes());
         // 8 / 3 and 4 / 3, each rounded down.
         assert_eq!(held(&[("nvidia.com/gpu", 3)]), 3);

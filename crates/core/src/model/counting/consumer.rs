@@ -254,7 +254,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sums_of_pods_without_devices_are_those_of_each_pod() {
+    fn pods_without_devices_are_summed_per_node() {
         let pod =
             |name: &str, job: Option<&str>, cpu_milli, memory_bytes, gpus: Option<u64>| Consumer {
                 namespace: "n".into(),
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn the_largest_pod_is_the_same_in_every_order() {
+    fn largest_pod_does_not_depend_on_order() {
         let pod = |name: &str, job: Option<&str>, cpu_milli, memory_bytes| Consumer {
             namespace: "n".into(),
             name: name.into(),

@@ -84,7 +84,7 @@ mod tests {
     /// Node a: 2 free, x has 4 until minute 10, y has 2 without a deadline. Node b: 0 free, x has
     /// 4, z has 4 until minute 30.
     #[test]
-    fn room_comes_when_the_holders_must_have_ended() {
+    fn capacity_is_free_after_the_deadlines_of_holders() {
         let pod = |holder: &str, count| PlacedPod {
             holder: holder.to_owned(),
             amounts: gpus(count),
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn deadlines_bound_what_the_past_tells() {
+    fn deadlines_cap_the_forecast() {
         let past = StartForecast {
             quantiles: Some((60.0, 900.0, 7200.0)),
             similar: 12,

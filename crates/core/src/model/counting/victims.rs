@@ -159,7 +159,7 @@ mod tests {
 
     /// Follows the algorithm of the scheduler by hand.
     #[test]
-    fn the_lowest_give_way_and_no_more_of_them_than_needed() {
+    fn lowest_priority_pods_are_preempted_and_no_more_than_needed() {
         let first = ("n1", 0, vec![pod("low", 0, 4), pod("middle", 500, 4)]);
         // Both have lower priority and could be preempted; the middle one is reprieved first.
         assert_eq!(

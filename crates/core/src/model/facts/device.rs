@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_device_has_one_name() {
+    fn device_ids_parse_in_every_spelling() {
         assert_eq!(DeviceId::whole(3).to_string(), "gpu-3");
         let slice = Some(("1g.10gb".to_owned(), 7));
         assert_eq!(DeviceId { index: 3, slice }.to_string(), "gpu-3/1g.10gb-7");

@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_broken_link_is_named() {
+    fn first_broken_link_is_reported() {
         use StackLink::{DevicePlugin, Driver, Exporter, FeatureDiscovery, Scrape, Toolkit};
         let typed = [("nvidia.com/gpu.product", "NVIDIA-A10")];
         let link = |host: &NodeDetails, pods: &[StackPod], metrics| {

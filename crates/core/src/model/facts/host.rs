@@ -248,7 +248,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_faulty_node_says_why_and_a_cordoned_one_is_healthy() {
+    fn faulty_nodes_have_a_reason_and_cordoned_nodes_are_healthy() {
         let well = || {
             let resources = BTreeMap::from([("nvidia.com/gpu".to_owned(), "8".to_owned())]);
             let node = Node {

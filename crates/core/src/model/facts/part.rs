@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn instances_are_so_many_of_their_products_slices() {
+    fn mig_fractions_depend_on_the_product() {
         let node_of = |product: &str| node(&[("nvidia.com/gpu.product", product)], &[]);
         assert_eq!(
             fraction(&node_of("NVIDIA-A100-SXM4-80GB"), "nvidia.com/mig-3g.40gb"),
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn partitions_are_so_many_dies() {
+    fn partition_fractions_depend_on_the_mode() {
         let node_of = |product: &str| node(&[("amd.com/gpu.product-name", product)], &[]);
         assert_eq!(
             fraction(&node_of("AMD_Instinct_MI300X_OAM"), "amd.com/cpx_nps4"),
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_are_of_time_or_of_memory() {
+    fn shares_divide_time_or_memory() {
         let sliced = node(
             &[
                 ("nvidia.com/gpu.product", "NVIDIA-L4-SHARED"),

@@ -180,7 +180,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_definition_restores_only_labels_that_gpuctl_sets() {
+    fn only_labels_that_gpuctl_sets_are_restored() {
         let note = |value: &str, before: Option<&str>| Noted {
             value: value.into(),
             before: before.map(Into::into),
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pool_refuses_with_its_figures() {
+    fn pool_refusal_contains_its_limits() {
         let pool = PoolDefinition {
             name: "p".into(),
             gpu_types: GpuType::parse("a100-80g").into_iter().collect(),

@@ -180,7 +180,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_total_is_of_all_devices_or_unknown() {
+    fn total_is_unknown_unless_all_devices_are_measured() {
         let total = |watts: &[Option<f64>]| {
             let readings: Vec<Reading> = watts
                 .iter()
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn means_are_over_what_was_sampled() {
+    fn means_cover_only_sampled_devices() {
         let reading = |utilization: Option<f64>, used: Option<f64>| Reading {
             utilization: utilization.map(Percent),
             memory_used: used.map(Mebibytes),

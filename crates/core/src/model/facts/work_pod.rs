@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sums_of_parts_are_those_of_the_whole() {
+    fn merged_sums_equal_the_sum_of_all() {
         let at = |second| Timestamp::from_second(second).ok();
         let pod = |phase, trouble: Option<&str>, started, ended| WorkPod {
             phase,

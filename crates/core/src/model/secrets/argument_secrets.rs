@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_of_flags_and_logins_are_found() {
+    fn secrets_in_flags_and_logins_are_found() {
         for (words, secrets) in [
             (
                 vec!["train", "--wandb-key", "X Y", "--epochs", "3"],

@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_part_of_a_login_or_query_is_shown() {
+    fn shown_urls_have_no_login_or_query() {
         for (url, shown) in [
             (
                 "https://user:CANARY@host:6443/base/?tok=CANARY#CANARY",

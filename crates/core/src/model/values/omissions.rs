@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_name_is_told_once() {
+    fn each_name_is_reported_once() {
         for name in ["pod a/x", "pod a/x", "pod a/y"] {
             note(Omission::Unreadable, name);
         }

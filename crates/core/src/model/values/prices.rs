@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_drawn_and_not_measured_has_no_price() {
+    fn energy_without_measurement_has_no_cost() {
         let prices = Prices {
             currency: "EUR".to_owned(),
             gpu_hour: 2.0,
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_has_its_own_budget_or_that_of_all_others() {
+    fn group_uses_its_budget_or_the_default() {
         let text = "groups: {a: {gpu_hours: 10}}\ndefault: {cost: 5}\n";
         let budget: Budget = serde_saphyr::from_str(text).unwrap();
         assert_eq!(budget.problem(), None);

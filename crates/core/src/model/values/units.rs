@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_known_has_no_mean_and_no_share() {
+    fn mean_and_share_of_nothing_are_none() {
         assert_eq!(
             mean([Percent(90.0), Percent(30.0)].into_iter()),
             Some(Percent(60.0))

@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn a_uuid_without_a_number_gets_a_free_one() {
+    fn uuid_without_number_gets_a_free_one() {
         let devices = [
             place(Some("b"), None),
             place(Some("a"), Some(0)),
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn two_devices_of_one_number_keep_their_uuids() {
+    fn devices_with_the_same_number_keep_their_uuids() {
         let numbers = DeviceNumbers::from_devices(
             [place(Some("a"), Some(0)), place(Some("b"), Some(0))].into_iter(),
         );

@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_and_the_mark_of_rules_are_told_apart() {
+    fn exported_names_differ_from_the_mark_of_rules() {
         promql_parser::parser::parse(&query()).unwrap_or_else(|error| panic!("{error}"));
         let series = |label: &str, value: &str| Series {
             labels: [(label.to_owned(), value.to_owned())].into_iter().collect(),

@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn samples_of_gpus_are_read_with_their_labels() {
+    fn gpu_samples_keep_their_labels() {
         let text = r#"
 # HELP DCGM_FI_DEV_GPU_UTIL GPU utilization (in %).
 # TYPE DCGM_FI_DEV_GPU_UTIL gauge

@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_higher_number_that_is_not_fatal_hides_one() {
+    fn only_a_higher_harmless_xid_hides_a_fatal_one() {
         let seen = [
             error(Some("GPU-a"), 79.0),
             error(Some("GPU-b"), 13.0),

@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_longest_name_wins_and_unknown_stays_unknown() {
+    fn longest_model_name_wins() {
         for (model, expected) in [
             ("NVIDIA A100-SXM4-80GB", Some(400.0)),
             ("NVIDIA A100 80GB PCIe", Some(300.0)),

@@ -137,12 +137,12 @@ mod tests {
     }
 
     #[test]
-    fn the_query_is_promql() {
+    fn query_parses_as_promql() {
         promql_parser::parser::parse(&query()).unwrap();
     }
 
     #[test]
-    fn the_source_that_knows_most_counts_and_absent_is_not_zero() {
+    fn most_complete_source_wins_and_absent_is_not_zero() {
         let both = [
             ("ceph total", 100.0),
             ("ceph used", 40.0),

@@ -150,7 +150,7 @@ mod tests {
     use crate::model::{Inventory, NodeDetails};
 
     #[test]
-    fn labels_of_the_time_count_before_those_of_now() {
+    fn past_labels_take_precedence() {
         let host = |name: &str, replicas: &str| {
             let mut node = Node {
                 name: name.into(),

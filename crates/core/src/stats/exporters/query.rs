@@ -331,7 +331,7 @@ mod tests {
     const ALL: [Quantity; 3] = [Quantity::Utilization, Quantity::MemoryUsed, Quantity::Xid];
 
     #[test]
-    fn every_query_is_promql() {
+    fn all_queries_parse_as_promql() {
         let pods = Pods::by_name("team-a", ["train-0-x", "a.b"]);
         let utilization = names(&[Quantity::Utilization]);
         for query in [
@@ -367,7 +367,7 @@ mod tests {
     proptest! {
         /// A pod name stays one value of one matcher, whatever characters it has.
         #[test]
-        fn nothing_gets_out_of_its_quotes(namespace in "\\PC*", pod in ".*") {
+        fn quoted_values_cannot_escape(namespace in "\\PC*", pod in ".*") {
             let pods = Pods::by_name(&namespace, [pod.as_str()]);
             let query = gauges(&[Quantity::Utilization], Some(&pods));
             let parsed = promql_parser::parser::parse(&query);

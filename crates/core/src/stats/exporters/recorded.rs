@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rules_are_yaml_with_promql() {
+    fn rules_are_valid_yaml_and_promql() {
         let document: serde_json::Value = serde_saphyr::from_str(&rules()).unwrap();
         let rules = document["groups"][0]["rules"].as_array().unwrap();
         let expressions: Vec<&str> = rules

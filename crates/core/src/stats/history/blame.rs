@@ -249,7 +249,7 @@ mod tests {
     use crate::model::GpuCount;
 
     #[test]
-    fn intervals_are_those_of_tables() {
+    fn poisson_bounds_match_published_tables() {
         // Garwood's table at 95 %.
         for (count, low, high) in [
             (0, 0.0, 3.689),
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_to_fail_is_blamed_and_each_job_once() {
+    fn first_failure_is_blamed_once_per_job() {
         let mut ledger = BlameLedger::default();
         ledger.add(&hour(
             0,
@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_stands_out_when_chance_does_not_explain_it() {
+    fn node_stands_out_beyond_chance() {
         let mut ledger = BlameLedger::default();
         for number in 0..200 {
             let name = |node: &str| format!("{node}-{number}");

@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn copies_of_another_collector_count_once() {
+    fn copies_from_other_collectors_are_removed() {
         let point = |at: i64| Point { at, value: 1.0 };
         let copies = |shift: i64| {
             (0..4)

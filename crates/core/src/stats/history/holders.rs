@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn without_names_who_has_all_of_a_node_has_each_of_it() {
+    fn pod_with_the_whole_node_holds_each_unnamed_device() {
         let ledger = ledger();
         let tenants = Tenants::new(&ledger);
         let mut watch = tenants.watch(&place(), NamedPods::Same(None));
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_counts_at_its_time_and_where_its_pod_held_some() {
+    fn named_pod_counts_when_and_where_it_held_devices() {
         let ledger = ledger();
         let tenants = Tenants::new(&ledger);
         let at = |slot: i64| ledger.span.start + slot * SLOT;

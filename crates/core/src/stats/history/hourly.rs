@@ -233,7 +233,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn percentiles_are_between_their_neighbors() {
+    fn percentiles_interpolate() {
         let tens: Vec<f64> = (1..=10).map(|value| f64::from(value) * 10.0).collect();
         let summary = ValueSummary::from_values(tens).unwrap();
         assert_eq!(

@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn claims_are_devices_and_those_of_several_pods_are_shared() {
+    fn claimed_devices_of_several_pods_are_shared() {
         let claimed = |pod: &'static str,
                        uuid: &'static str,
                        more: &[(&'static str, &'static str)],

@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn tokens_are_counted_over_restarts_and_time_without_requests_is_idle() {
+    fn tokens_survive_restarts_and_time_without_requests_is_idle() {
         let replica = [
             ("__name__", "vllm:generation_tokens_total"),
             ("namespace", "ml"),

@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn pods_of_an_owner_that_came_together_are_one_start() {
+    fn pods_created_together_are_one_start() {
         let job = [("owner_kind", "Job"), ("owner_name", "j")];
         // Two ranks, the second with a longer wait, and a retry an hour later.
         let created = [
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn quantiles_are_those_of_order_statistics() {
+    fn forecast_quantiles_match_order_statistics() {
         // 1..=19: p·20 is the 2nd, the 10th and the 18th.
         let past: Vec<PastStart> = (1..=19)
             .map(|wait| PastStart {
@@ -285,7 +285,7 @@ mod tests {
     /// A cluster of 64 GPUs with jobs of 1 to 8 GPUs, random arrivals and run times, first come
     /// first served. Each forecast uses only jobs that had started before it.
     #[test]
-    fn four_of_five_starts_are_within_the_interval() {
+    fn interval_contains_four_of_five_starts() {
         let mut state = 88_172_645_463_325_252_u64;
         let mut random = move || {
             state ^= state << 13;

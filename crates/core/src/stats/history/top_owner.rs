@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn chains_are_followed_through_all_that_tell() {
+    fn owner_chains_combine_all_sources() {
         let above = |label: &str, name: &str, kind: &str, owner: &str| {
             series(&[
                 ("namespace", "ml"),

@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_are_told_from_what_only_looks_like_one() {
+    fn errors_differ_from_similar_lines() {
         for line in [
             "RuntimeError: CUDA error: an illegal memory access was encountered",
             "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB",
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_traceback_is_told_by_its_last_line() {
+    fn traceback_is_reported_by_its_last_line() {
         let lines = [
             "step 1",
             "Traceback (most recent call last):",
@@ -230,7 +230,7 @@ mod tests {
 
     /// 512 ranks: rank 200 fails first, and the others lose the connection within the next second.
     #[test]
-    fn of_many_ranks_the_earliest_counts() {
+    fn earliest_error_of_all_ranks_wins() {
         let time = |millis: i64| Timestamp::from_millisecond(1_000_000 + millis).unwrap();
         let error = |rank: i64| {
             let mut scan = LogScan::default();
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_checkpoint_is_kept() {
+    fn last_checkpoint_wins() {
         let time = |second: i64| Timestamp::from_second(second).unwrap();
         let mut scan = LogScan::default();
         for (second, line) in [

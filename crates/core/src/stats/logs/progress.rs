@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn steps_have_a_cadence() {
+    fn cadence_is_measured_from_steps() {
         let time = |second: i64| Timestamp::from_second(second).unwrap();
         let lines = [
             (0, "loading"),
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn every_trainer_has_a_line_that_is_understood() {
+    fn progress_lines_of_all_trainers_parse() {
         for (name, line, expected) in [
             (
                 PATTERNS[0].name,
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_lines_are_no_guess() {
+    fn unknown_lines_are_ignored() {
         for line in [
             "loss 0.5 at 65%",
             "{'loss': 0.5, 'epoch': 1.2}",
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_line_counts_and_steps_before_epochs() {
+    fn newest_line_wins_and_steps_precede_epochs() {
         assert_eq!(
             percent(["step 1/10", "step 2/10", "saving"].into_iter()),
             Some(Percent(20.0))

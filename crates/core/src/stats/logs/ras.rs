@@ -272,7 +272,7 @@ mod tests {
 
     /// As in the guide: one process was stopped, and later declared dead.
     #[test]
-    fn processes_that_do_not_answer() {
+    fn unresponsive_processes_are_listed() {
         let table = "Group     Comms     Nodes     Ranks     Ranks     Ranks    Status  Errors\n    #  in group  per comm  per node  per \
                      comm  in group\n    0         1         4       7-8        32        32   RUNNING  INCOMPLETE\n\n";
         let communicator = "#0-0 (cf264af53edbe986) INCOMPLETE\n  Missing communicator data from 1 rank\n  The missing rank: 21\n\n";
@@ -328,7 +328,7 @@ mod tests {
 
     /// A rank is behind only if another rank of its communicator has a higher count.
     #[test]
-    fn ranks_that_are_behind() {
+    fn ranks_behind_are_listed() {
         let text = format!(
             "{HEAD}Warnings\n========\n\n#0-0 (27a079b828ff1a75) MISMATCH\n  Communicator ranks have different collective operation counts\n  26 \
              ranks have launched up to operation 6650\n  2 ranks have launched up to operation 6649\n  Rank 0 -- GPU 0 managed by process \
@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_answer_of_ras_is_none() {
+    fn other_text_is_not_a_ras_report() {
         assert_eq!(read(""), None);
         assert_eq!(read("HTTP/1.1 400 Bad Request\r\n\r\n"), None);
         let healthy = format!(

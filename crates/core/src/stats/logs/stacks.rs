@@ -214,7 +214,7 @@ mod tests {
                           _worker_loop (torch/utils/data/_utils/worker.py:275)\n";
 
     #[test]
-    fn main_threads_of_processes_that_compute() {
+    fn reads_main_threads_of_computing_processes() {
         let stacks = read(PY_SPY);
         assert_eq!(
             stacks.len(),
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn waiting_is_told_by_functions_and_not_by_folders() {
+    fn waits_are_recognized_by_function_not_folder() {
         let group = |frame: &str| StackGroup {
             ranks: Vec::new(),
             frames: vec![frame.to_owned()],
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn ranks_in_the_same_functions_stand_together() {
+    fn ranks_in_the_same_functions_are_grouped() {
         let collective = read(PY_SPY).remove(0);
         let other_line = Stack {
             frames: collective

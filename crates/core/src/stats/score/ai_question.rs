@@ -105,7 +105,7 @@ mod tests {
     use crate::stats::score::value::{Thresholds, Weights};
 
     #[test]
-    fn a_curve_is_condensed_and_its_gaps_are_told() {
+    fn curves_are_condensed_with_gaps() {
         let rules = Rules {
             start: UnixSeconds(0),
             end: UnixSeconds(400),

@@ -303,13 +303,13 @@ mod tests {
     }
 
     #[test]
-    fn the_query_is_promql() {
+    fn query_parses_as_promql() {
         let query = query(&Pods::by_name("team-a", ["t.0", "t-1"]), &nodes());
         promql_parser::parser::parse(&query).unwrap_or_else(|error| panic!("{error}: {query}"));
     }
 
     #[test]
-    fn only_what_is_too_much_is_found() {
+    fn only_values_above_thresholds_are_reported() {
         let gpu = |part: &str, index: &str, value: f64| {
             series(part, &[("Hostname", "a"), ("gpu", index)], value)
         };

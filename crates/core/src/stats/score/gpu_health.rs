@@ -180,7 +180,7 @@ mod tests {
     use crate::model::Point;
 
     #[test]
-    fn what_contradicts_healthy_is_ranked() {
+    fn health_findings_are_ranked() {
         promql_parser::parser::parse(&growth()).unwrap();
         let healthy = |index: u32| Reading {
             node: "n".to_owned(),

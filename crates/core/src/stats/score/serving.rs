@@ -104,7 +104,7 @@ mod tests {
     use crate::model::Point;
 
     #[test]
-    fn a_server_is_idle_when_nothing_runs_waits_or_was_answered() {
+    fn server_is_idle_without_running_waiting_or_finished_requests() {
         let series = |pod: &str, part: &str, value: f64| Series {
             labels: [("namespace", "t"), ("pod", pod), (PART, part)]
                 .map(|(key, value)| (key.to_owned(), value.to_owned()))

@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn the_weighted_mean_of_four_terms() {
+    fn score_is_the_weighted_mean_of_four_terms() {
         let score = score(&trace("NVIDIA A100-SXM4-80GB", &ALL, 10));
         // 0.5·80 + 0.2·40 + 0.2·75 + 0.1·50 = 40 + 8 + 15 + 5.
         assert!((score.value.unwrap() - 68.0).abs() < 1e-9);
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_term_is_shared_among_the_others_and_named() {
+    fn missing_terms_are_reweighted_and_named() {
         let without = |name: &str, model: &str| {
             let left: Vec<_> = ALL
                 .iter()
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn too_few_samples_are_unknown_and_never_idle() {
+    fn too_few_samples_are_unknown_not_idle() {
         let idle = [("DCGM_FI_DEV_GPU_UTIL", 0.0)];
         assert_eq!(score(&trace("x", &idle, 10)).band, Band::Idle);
         assert_eq!(
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn bands_begin_where_the_document_says() {
+    fn band_limits_match_the_documentation() {
         let band = |value| Thresholds::default().band(value);
         for (value, expected) in [
             (0.0, Band::Idle),

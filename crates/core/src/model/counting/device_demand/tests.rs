@@ -31,7 +31,7 @@ const WHOLE: &str =
     "device.driver == 'gpu.nvidia.com' && device.attributes['gpu.nvidia.com'].type == \"gpu\"";
 
 #[test]
-fn devices_are_counted_by_node_without_those_that_are_held_tainted_or_of_another_kind() {
+fn counts_exclude_held_tainted_and_unmatched_devices() {
     let devices = [
         device("a", "gpu", false, None),
         device("a", "gpu", true, None),
@@ -64,7 +64,7 @@ fn devices_are_counted_by_node_without_those_that_are_held_tainted_or_of_another
 }
 
 #[test]
-fn a_selector_of_another_form_is_not_guessed() {
+fn unsupported_selectors_are_not_evaluated() {
     for expression in [
         "device.attributes['gpu.nvidia.com'].type == 'gpu' || true",
         "device.capacity['gpu.nvidia.com'].memory.compareTo(quantity('40Gi')) >= 0",
@@ -105,7 +105,7 @@ fn a_selector_of_another_form_is_not_guessed() {
 }
 
 #[test]
-fn a_claim_is_an_amount_like_any_other() {
+fn claims_become_amounts_of_nodes_and_requests() {
     let devices = [
         device("a", "gpu", false, None),
         device("a", "gpu", true, None),

@@ -27,7 +27,7 @@ fn pod(name: &str, parent: Option<&str>, gpus: u64, phase: PodPhase) -> Rc<WorkP
 }
 
 #[test]
-fn the_top_of_any_chain_is_the_workload() {
+fn topmost_owner_of_a_chain_is_the_workload() {
     let forest = Forest {
         owners: [
             owner("RayJob", "job", None),
@@ -73,7 +73,7 @@ fn the_top_of_any_chain_is_the_workload() {
 }
 
 #[test]
-fn an_owner_without_pods_is_a_workload_by_its_template() {
+fn owner_without_pods_is_a_workload_if_its_template_requests_gpus() {
     let mut paused = owner("Job", "paused", None);
     (paused.1.gpus, paused.1.resting) = (GpuCount(8), Some("Suspended"));
     let mut ended = owner("Job", "ended", None);
@@ -97,7 +97,7 @@ fn an_owner_without_pods_is_a_workload_by_its_template() {
 }
 
 #[test]
-fn templates_of_siblings_are_asked_for_together() {
+fn requests_of_sibling_templates_are_summed() {
     let with = |mut one: (String, OwnerObject), gpus| {
         one.1.gpus = GpuCount(gpus);
         one
@@ -124,7 +124,7 @@ fn templates_of_siblings_are_asked_for_together() {
 }
 
 #[test]
-fn who_may_not_count_the_cluster_counts_his_own_pods() {
+fn held_gpus_are_counted_from_pods_without_cluster_rights() {
     let running = WorkPod {
         node: Some("n".into()),
         ..(*pod("p", None, 8, PodPhase::Running)).clone()
@@ -142,7 +142,7 @@ fn who_may_not_count_the_cluster_counts_his_own_pods() {
 }
 
 #[test]
-fn pods_without_names_count_for_their_workload() {
+fn unnamed_pods_count_for_their_workload() {
     let sums = |phase| PodSums::from_pods([&*pod("x", None, 0, phase)]);
     let forest = Forest {
         owners: [
@@ -175,7 +175,7 @@ fn pods_without_names_count_for_their_workload() {
 }
 
 #[test]
-fn a_circle_of_owners_ends() {
+fn owner_cycles_terminate() {
     let forest = Forest {
         owners: [owner("A", "a", Some("b")), owner("B", "b", Some("a"))].into(),
         pods: vec![pod("p", Some("a"), 1, PodPhase::Running)],

@@ -28,7 +28,7 @@ fn group(nodes: &[EightGpus<'_>]) -> FreeGpus {
 }
 
 #[test]
-fn blocks_and_gangs_are_counted_by_hand() {
+fn blocks_and_gangs_match_manual_counts() {
     let fleet = group(&[
         ("a", 8, &[]),
         ("b", 8, &[]),
@@ -72,7 +72,7 @@ fn blocks_and_gangs_are_counted_by_hand() {
 }
 
 #[test]
-fn the_fewest_gpus_move_and_no_block_is_broken_for_them() {
+fn moves_use_the_fewest_gpus_and_keep_blocks() {
     let fleet = group(&[
         ("a", 8, &[]),
         ("b", 7, &[("n/lab", 1)]),

@@ -48,7 +48,7 @@ fn pod(name: &str, node: &str, devices: &[(&str, u64)]) -> Consumer {
 const A100: (&str, &str) = ("nvidia.com/gpu.product", "NVIDIA-A100-SXM4-80GB");
 
 #[test]
-fn bound_pods_hold_and_waiting_ones_do_not() {
+fn only_bound_pods_hold_devices() {
     let waiting = Consumer {
         node: None,
         ..pod("waiting", "a", &[("nvidia.com/gpu", 4)])
@@ -84,7 +84,7 @@ fn bound_pods_hold_and_waiting_ones_do_not() {
 }
 
 #[test]
-fn what_may_not_be_seen_is_unknown_and_not_free() {
+fn unreadable_usage_is_unknown_not_free() {
     let inventory = Inventory::new(
         vec![host("a", &[A100], &[("nvidia.com/gpu", "8")])],
         None,
@@ -102,7 +102,7 @@ fn what_may_not_be_seen_is_unknown_and_not_free() {
 }
 
 #[test]
-fn slices_and_shares_are_never_whole_devices() {
+fn slices_and_shares_do_not_count_as_whole_devices() {
     let hosts = vec![
         host(
             "mixed",
@@ -179,7 +179,7 @@ fn slices_and_shares_are_never_whole_devices() {
 }
 
 #[test]
-fn devices_of_dynamic_allocation_count_like_others() {
+fn claimed_devices_count_like_resources() {
     let device = |profile: Option<&str>, held: bool| Device {
         node: "a".into(),
         profile: profile.map(ToOwned::to_owned),

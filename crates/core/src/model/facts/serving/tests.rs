@@ -53,7 +53,7 @@ fn word(job: &Job) -> String {
 }
 
 #[test]
-fn running_means_ready() {
+fn services_run_when_their_pods_are_ready() {
     assert_eq!(
         word(&service(vec![pod("a", "1"), pod("b", "1")])),
         "running 2/2"
@@ -89,7 +89,7 @@ fn running_means_ready() {
 }
 
 #[test]
-fn a_crash_loop_says_what_ended_it() {
+fn crash_loop_message_contains_the_last_exit() {
     let mut crashing = Pod {
         ready: false,
         ..pod("b", "1")
@@ -117,7 +117,7 @@ fn a_crash_loop_says_what_ended_it() {
 }
 
 #[test]
-fn without_a_check_a_program_that_does_not_listen_is_starting() {
+fn service_without_check_is_starting_until_it_listens() {
     let silent = Pod {
         ready: false,
         ..pod("b", "1")
@@ -135,7 +135,7 @@ fn without_a_check_a_program_that_does_not_listen_is_starting() {
 }
 
 #[test]
-fn a_node_that_does_not_answer_is_lost_and_not_unhealthy() {
+fn pods_of_unresponsive_nodes_are_lost() {
     let silent = Pod {
         ready: false,
         silent: true,
@@ -156,7 +156,7 @@ fn a_node_that_does_not_answer_is_lost_and_not_unhealthy() {
 }
 
 #[test]
-fn loading_again_after_a_crash_is_no_mere_start() {
+fn reloading_after_a_crash_is_reported() {
     let mut reloading = Pod {
         ready: false,
         ..pod("b", "1")
@@ -178,7 +178,7 @@ fn loading_again_after_a_crash_is_no_mere_start() {
 }
 
 #[test]
-fn a_rollout_and_a_pause_are_told() {
+fn rollouts_and_pauses_are_reported() {
     assert_eq!(
         word(&service(vec![pod("a", "1"), pod("b", "2")])),
         "running 2/2 RollingOut"
@@ -191,7 +191,7 @@ fn a_rollout_and_a_pause_are_told() {
 }
 
 #[test]
-fn a_pod_that_does_not_fit_is_told() {
+fn unschedulable_pods_are_reported() {
     let waits = Pod {
         node: None,
         ready: false,
@@ -216,7 +216,7 @@ fn a_pod_that_does_not_fit_is_told() {
 /// A replica with several pods receives requests through its first pod, so a ready worker is
 /// useless while that pod is not ready.
 #[test]
-fn a_replica_serves_by_its_first_pod() {
+fn replica_is_ready_when_its_first_pod_is() {
     let pod = |group: u32, number: u32, ready: bool| Pod {
         name: format!("s-{group}-{number}"),
         group: Some((group, number)),

@@ -37,7 +37,7 @@ fn word(job: &Job) -> String {
 }
 
 #[test]
-fn running_means_every_rank_runs() {
+fn trainings_run_when_every_rank_runs() {
     assert_eq!(
         word(&job(vec![
             pod(0, PodPhase::Running),
@@ -65,7 +65,7 @@ fn running_means_every_rank_runs() {
 }
 
 #[test]
-fn a_half_placed_gang_says_what_it_holds() {
+fn partly_placed_gang_reports_held_gpus() {
     let mut second = pod(1, PodPhase::Pending);
     second.node = None;
     second.unscheduled = Some(("Unschedulable".into(), "0/2 nodes are available".into()));
@@ -86,7 +86,7 @@ fn a_half_placed_gang_says_what_it_holds() {
 }
 
 #[test]
-fn the_rank_that_was_killed_gives_the_reason_not_its_peers() {
+fn killed_rank_determines_the_reason() {
     let ended = |rank, reason: &str| Pod {
         containers: vec![Container {
             terminated: Some(ContainerEnd {
@@ -137,7 +137,7 @@ fn the_rank_that_was_killed_gives_the_reason_not_its_peers() {
 }
 
 #[test]
-fn ranks_that_restart_together_say_why_they_gave_up() {
+fn supervised_ranks_report_why_they_gave_up() {
     let ended = |rank, code, message: &str| Pod {
         containers: vec![Container {
             terminated: Some(ContainerEnd {
@@ -170,7 +170,7 @@ fn ranks_that_restart_together_say_why_they_gave_up() {
 }
 
 #[test]
-fn a_lost_node_and_a_left_sidecar_are_not_running() {
+fn lost_nodes_and_remaining_sidecars_are_not_running() {
     assert_eq!(
         word(&job(vec![
             pod(0, PodPhase::Running),
@@ -200,14 +200,14 @@ fn a_lost_node_and_a_left_sidecar_are_not_running() {
 }
 
 #[test]
-fn a_refused_pod_names_the_refusal() {
+fn rejected_pods_have_the_reason_of_the_rejection() {
     let mut job = job(vec![]);
     job.create_failure = Some("pods \"x-0\" is forbidden: exceeded quota: team".into());
     assert_eq!(word(&job), "pending QuotaExceeded");
 }
 
 #[test]
-fn a_suspended_job_is_paused_unless_a_queue_holds_it() {
+fn suspended_jobs_are_paused_unless_queued() {
     let mut job = job(vec![]);
     job.suspended = true;
     assert_eq!(word(&job), "paused");
@@ -220,7 +220,7 @@ fn a_suspended_job_is_paused_unless_a_queue_holds_it() {
 }
 
 #[test]
-fn shuffled_pods_change_nothing() {
+fn state_does_not_depend_on_pod_order() {
     let mut job = job(vec![
         pod(0, PodPhase::Running),
         pod(1, PodPhase::Failed),

@@ -53,7 +53,7 @@ fn read_on_node(values: Vec<Series>) -> Readings {
 const UTIL: &str = "DCGM_FI_DEV_GPU_UTIL";
 
 #[test]
-fn a_device_is_broken_when_its_exporter_says_so() {
+fn faults_of_exporters_mark_devices() {
     let labels = |gpu| [("gpu", gpu), ("Hostname", "n")];
     let readings = read_on_node(vec![
         series("DCGM_FI_DEV_XID_ERRORS", &labels("0"), 13.0),
@@ -80,7 +80,7 @@ fn a_device_is_broken_when_its_exporter_says_so() {
 }
 
 #[test]
-fn a_device_that_is_cut_is_shown_as_its_instances() {
+fn partitioned_device_becomes_its_instances() {
     let whole = [("gpu", "0"), ("UUID", "GPU-a"), ("Hostname", "n")];
     let instance = [
         ("gpu", "0"),
@@ -104,7 +104,7 @@ fn a_device_that_is_cut_is_shown_as_its_instances() {
 }
 
 #[test]
-fn a_shared_device_has_its_own_value_and_all_its_holders() {
+fn shared_device_has_one_value_and_all_holders() {
     let copy = |pod| {
         [
             ("gpu", "0"),
@@ -130,7 +130,7 @@ fn a_shared_device_has_its_own_value_and_all_its_holders() {
 }
 
 #[test]
-fn a_device_is_stale_when_all_its_series_are_old() {
+fn device_is_stale_if_all_its_series_are_stale() {
     let labels = |gpu, pod| {
         [
             ("gpu", gpu),
@@ -194,7 +194,7 @@ fn a_device_is_stale_when_all_its_series_are_old() {
 }
 
 #[test]
-fn an_exporter_that_tells_only_uuids_is_of_the_same_devices() {
+fn series_with_only_uuids_join_numbered_devices() {
     let readings = read_on_node(vec![
         series(
             UTIL,
@@ -230,7 +230,7 @@ fn an_exporter_that_tells_only_uuids_is_of_the_same_devices() {
 }
 
 #[test]
-fn what_is_held_is_not_guessed() {
+fn unnamed_holders_leave_held_unknown() {
     let labels = |gpu, pod| {
         [
             ("gpu", gpu),

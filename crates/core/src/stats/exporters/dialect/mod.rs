@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_no_device_can_have_is_refused() {
+    fn impossible_values_are_dropped() {
         let read = |name: &str, value: f64| metric_of(name).unwrap().read(value);
         assert_eq!(read("DCGM_FI_DEV_GPU_UTIL", 97.0), Some(97.0));
         assert_eq!(read("DCGM_FI_DEV_GPU_UTIL", 0.0), Some(0.0));
@@ -184,14 +184,14 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_one_metric_of_one_exporter_and_a_label_is_read_once() {
+    fn metric_names_and_labels_are_unique() {
         let names: BTreeSet<_> = metrics().map(|metric| metric.name).collect();
         assert_eq!(names.len(), metrics().count());
         assert_eq!(labels().filter(|label| *label == "pod_name").count(), 1);
     }
 
     #[test]
-    fn an_exporter_names_its_devices_and_none_claims_the_targets_labels() {
+    fn dialects_have_device_labels_but_no_target_labels() {
         for dialect in DIALECTS {
             assert!(!dialect.metrics.is_empty(), "{dialect:?}");
             assert!(

@@ -49,7 +49,7 @@ fn facts() -> ApiFacts {
 }
 
 #[test]
-fn nodes_are_known_by_name_address_and_exporter() {
+fn nodes_are_resolved_by_name_address_and_exporter() {
     let facts = facts();
     let node = |labels: &[(&str, &str)]| {
         let mut labels = labels.to_vec();
@@ -79,7 +79,7 @@ fn nodes_are_known_by_name_address_and_exporter() {
 }
 
 #[test]
-fn a_holder_is_a_living_pod_of_that_node_that_asked_for_devices() {
+fn holder_is_a_live_requesting_pod_of_the_node() {
     let facts = facts();
     let holder = |labels: &[(&str, &str)], answer: &[Series]| {
         let series = series(labels);
@@ -115,7 +115,7 @@ fn a_holder_is_a_living_pod_of_that_node_that_asked_for_devices() {
 }
 
 #[test]
-fn partitions_are_slices_and_a_whole_device_is_none() {
+fn partitions_are_slices_but_whole_devices_are_not() {
     let slice_of = |labels: &[(&str, &str)]| {
         let labels: Vec<_> = labels
             .iter()
@@ -143,7 +143,7 @@ fn partitions_are_slices_and_a_whole_device_is_none() {
 }
 
 #[test]
-fn a_holder_under_labels_of_its_own_counts_whatever_container_the_target_has() {
+fn holder_labels_count_for_any_target_container() {
     let facts = facts();
     let target = [
         ("namespace", "monitoring"),

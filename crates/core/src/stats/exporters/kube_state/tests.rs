@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn every_query_is_promql() {
+fn all_queries_parse_as_promql() {
     let mut queries = vec![
         requests(3600),
         node_labels(3600),
@@ -54,7 +54,7 @@ fn every_query_is_promql() {
 }
 
 #[test]
-fn who_was_in_two_phases_has_changed() {
+fn pods_with_two_phases_have_changed() {
     let series = |pod: &str, phase: &str, instance: &str| {
         let labels = [
             ("namespace", "n"),
@@ -82,7 +82,7 @@ fn who_was_in_two_phases_has_changed() {
 }
 
 #[test]
-fn keys_are_written_as_kube_state_metrics_does() {
+fn keys_convert_like_kube_state_metrics() {
     assert_eq!(
         label_key("app.kubernetes.io/name"),
         "app_kubernetes_io_name"

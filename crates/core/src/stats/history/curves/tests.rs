@@ -33,7 +33,7 @@ fn values(curve: &[Point]) -> Vec<f64> {
 }
 
 #[test]
-fn a_device_is_one_curve_and_garbage_a_gap() {
+fn each_device_has_one_curve_and_garbage_is_a_gap() {
     let answer = [
         series(&util("0", "a"), &[90.0, f64::NAN, 70.0]),
         series(&util("0", "a"), &[90.0]),
@@ -62,7 +62,7 @@ fn a_device_is_one_curve_and_garbage_a_gap() {
 }
 
 #[test]
-fn what_is_said_of_a_pod_after_its_end_is_of_another() {
+fn samples_after_a_pods_end_belong_to_another() {
     let lifetimes = Lifetimes::from([(
         ("ns".to_owned(), "a".to_owned()),
         (Some(60_000), Some(120_000)),
@@ -79,7 +79,7 @@ fn what_is_said_of_a_pod_after_its_end_is_of_another() {
 }
 
 #[test]
-fn what_was_before_can_be_cut_off() {
+fn earlier_points_can_be_cut_off() {
     let history = read(
         &[series(&util("0", "a"), &[1.0, 2.0, 3.0])],
         &ApiFacts::default(),
@@ -92,7 +92,7 @@ fn what_was_before_can_be_cut_off() {
 }
 
 #[test]
-fn unused_devices_are_told_and_unknown_ones_are_not_called_so() {
+fn unused_devices_are_reported_but_unknown_ones_are_not() {
     let message = |curves: &[&[f64]]| {
         let answer: Vec<Series> = curves
             .iter()
@@ -114,7 +114,7 @@ fn unused_devices_are_told_and_unknown_ones_are_not_called_so() {
 }
 
 #[test]
-fn shares_of_memory_are_of_what_programs_can_use() {
+fn memory_share_excludes_reserved_memory() {
     let memory = |name: &'static str, value| {
         series(
             &[("__name__", name), ("gpu", "0"), ("Hostname", "n")],
@@ -130,7 +130,7 @@ fn shares_of_memory_are_of_what_programs_can_use() {
 }
 
 #[test]
-fn partitions_after_the_first_tell_nothing_of_what_they_report_as_zero() {
+fn zeros_of_later_partitions_are_ignored() {
     let series = |partition: &str, name: &str, value: f64| Series {
         labels: [
             ("__name__", name),

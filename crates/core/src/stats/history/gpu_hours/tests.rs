@@ -26,7 +26,7 @@ fn works(devices: &[(f64, f64, f64)]) -> Works {
 }
 
 #[test]
-fn advice_is_given_for_what_is_seen_and_for_nothing_else() {
+fn advice_requires_measurements() {
     let spread = |devices: usize| Spread {
         most: devices as u64,
         pods: 1,

@@ -40,7 +40,7 @@ fn hour(number: i64, allocations: Vec<Allocation>) -> AllocationHistory {
 }
 
 #[test]
-fn time_is_waiting_starting_running_or_lost() {
+fn time_splits_into_waiting_starting_running_and_lost() {
     let mut times = JobTimes::new(240.0);
     let group = |_: &Allocation| Some(vec![Some("ml".to_owned())]);
     // Ten minutes: it waits for two, pulls its image for one, runs for three, is absent for one,
@@ -98,7 +98,7 @@ fn time_is_waiting_starting_running_or_lost() {
 }
 
 #[test]
-fn another_run_after_a_good_end_is_no_interruption() {
+fn rerun_after_success_is_not_an_interruption() {
     let mut times = JobTimes::new(0.0);
     let run = |name: &str, slots: &str| Allocation {
         pod: ("ml".into(), name.into()),
@@ -125,7 +125,7 @@ fn another_run_after_a_good_end_is_no_interruption() {
 }
 
 #[test]
-fn time_in_which_nobody_looked_interrupts_nothing() {
+fn unobserved_time_is_not_an_interruption() {
     let mut times = JobTimes::new(0.0);
     let mut ledger = hour(0, vec![pod("train", "Job", 1, "rrr...rrrr", "Running")]);
     (3..6).for_each(|slot| ledger.observed[slot] = false);
@@ -139,7 +139,7 @@ fn time_in_which_nobody_looked_interrupts_nothing() {
 }
 
 #[test]
-fn parts_of_waits_are_waits() {
+fn wait_percentiles_are_waits_of_jobs() {
     let sum = JobSum {
         waits: vec![1.0, 2.0, 3.0, 4.0],
         ..JobSum::default()

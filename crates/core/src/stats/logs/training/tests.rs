@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn every_trainer_has_lines_that_are_understood() {
+fn metric_lines_of_all_trainers_parse() {
     use Measure::{
         Accuracy, Iteration, LearningRate, Loss, SamplesPerSecond, Tflops, TokensPerSecond,
     };
@@ -100,7 +100,7 @@ fn every_trainer_has_lines_that_are_understood() {
 }
 
 #[test]
-fn unknown_lines_are_no_guess() {
+fn unknown_lines_are_ignored() {
     for line in [
         "loss of connection at step 4",
         "tokens/s 100",
@@ -120,7 +120,7 @@ fn unknown_lines_are_no_guess() {
 }
 
 #[test]
-fn a_metric_is_known_by_the_end_of_its_name() {
+fn metrics_are_recognized_by_suffix() {
     assert_eq!(
         exposed("train_samples_per_second"),
         Some(Measure::SamplesPerSecond)
@@ -139,7 +139,7 @@ fn a_metric_is_known_by_the_end_of_its_name() {
 }
 
 #[test]
-fn the_newest_throughput_counts() {
+fn newest_throughput_wins() {
     let lines = [
         "step 1 loss=2 tokens/s=100",
         "step 2 loss=2 tokens/s=245",

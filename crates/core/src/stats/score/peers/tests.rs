@@ -66,7 +66,7 @@ fn device(index: u32, load: Load, random: &mut Random) -> Trace {
 /// One bad device of 64, with noise on all. Measures how often it is found, and how often a healthy
 /// one is reported.
 #[test]
-fn the_bad_one_of_64_is_found() {
+fn deviating_device_among_64_is_found() {
     let mut random = Random(0x5eed_0020);
     let (mut right, mut wrong, mut bad_ones) = (0, 0, 0);
     for trial in 0..200 {
@@ -122,7 +122,7 @@ fn the_bad_one_of_64_is_found() {
 }
 
 #[test]
-fn who_waits_spins_and_who_is_waited_for_does_not() {
+fn waiting_ranks_spin_and_the_blocking_rank_does_not() {
     let mut random = Random(7);
     let waits = Load {
         utilization: 100.0,
@@ -172,7 +172,7 @@ fn who_waits_spins_and_who_is_waited_for_does_not() {
 }
 
 #[test]
-fn a_node_that_falls_silent_is_named_and_a_quiet_store_is_not() {
+fn silent_nodes_differ_from_a_silent_store() {
     let mut random = Random(9);
     let mut traces: Vec<Trace> = (0..16)
         .map(|index| device(index, BUSY, &mut random))
@@ -189,7 +189,7 @@ fn a_node_that_falls_silent_is_named_and_a_quiet_store_is_not() {
 }
 
 #[test]
-fn the_reason_of_most_samples_counts() {
+fn most_frequent_throttle_reason_wins() {
     let points = |bits: &[f64]| {
         bits.iter()
             .zip(1..)

@@ -55,7 +55,7 @@ fn history(pod: &str, index: u32, times: impl Iterator<Item = i64>) -> History {
 }
 
 #[test]
-fn a_window_is_covered_without_a_gap_of_more_than_two_steps() {
+fn window_is_covered_without_long_gaps() {
     let covers = |times: &[i64]| RULES.covers(&history("p", 0, times.iter().copied()).traces[0]);
     let every_30_seconds: Vec<i64> = (0..=600).step_by(30).collect();
     assert!(covers(&every_30_seconds));
@@ -74,7 +74,7 @@ fn a_window_is_covered_without_a_gap_of_more_than_two_steps() {
 }
 
 #[test]
-fn held_devices_that_measure_nothing_are_there_and_unknown() {
+fn held_devices_without_samples_are_listed_as_unknown() {
     let holder = |pod: &str, gpus| Holder {
         namespace: "t".into(),
         pod: pod.into(),
