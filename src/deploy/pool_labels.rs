@@ -8,8 +8,10 @@ use crate::lookup;
 use gpuctl_cluster::{Connection, LabelOverwrite, Labelling};
 use gpuctl_core::error::{Error, ErrorName};
 use gpuctl_core::model::contract::labels::POOL_LABEL;
-use gpuctl_core::model::facts::pool::leaving;
-use gpuctl_core::model::{GpuType, Inventory, Node, NodeUsage, Noted, Notes, PoolDefinition};
+use gpuctl_core::model::facts::pool::node_removal;
+use gpuctl_core::model::{
+    GpuType, Inventory, LabelNote, LabelNotes, Node, NodeUsage, PoolDefinition,
+};
 
 /// Returns the labels of a node that is added to `pool`: the pool's own label, and the labels that
 /// its previous pool set on it.
@@ -17,23 +19,23 @@ pub(crate) async fn taken_over(
     connection: &Connection,
     host: &NodeUsage,
     pool: &str,
-) -> Result<Notes, Error> {
+) -> Result<LabelNotes, Error> {
     let mut set = match host.details.node.pool().filter(|other| *other != pool) {
-        None => Notes::new(),
+        None => LabelNotes::new(),
         Some(other) => {
             let noted = connection
                 .pools()
                 .get(other)
                 .await?
                 .and_then(|mut known| known.pool.labels.remove(host.name()));
-            leaving(other, &host.details.node, &noted.unwrap_or_default()).restored
+            node_removal(other, &host.details.node, &noted.unwrap_or_default()).restored
         }
     };
     // Do not write a label that the node lacks now only because a note mentions it.
     set.retain(|key, note| host.details.node.labels.get(key) == Some(&note.value));
     set.insert(
         POOL_LABEL.to_owned(),
-        Noted {
+        LabelNote {
             value: pool.to_owned(),
             before: None,
         },
@@ -91,10 +93,10 @@ pub(crate) async fn leave(
     reporter: &dyn Reporter,
     pool: &str,
     node: &Node,
-    notes: &Notes,
+    notes: &LabelNotes,
     warned: &mut BTreeSet<String>,
 ) -> Result<(), Error> {
-    let leaving = leaving(pool, node, notes);
+    let leaving = node_removal(pool, node, notes);
     if !leaving.foreign.is_empty() {
         let keys = leaving.foreign.join(", ");
         let message = format!(
@@ -114,7 +116,12 @@ pub(crate) async fn leave(
 }
 
 /// Restores the previous value of a label, or removes it, unless it has been changed since.
-async fn unset(connection: &Connection, node: &str, key: &str, note: &Noted) -> Result<(), Error> {
+async fn unset(
+    connection: &Connection,
+    node: &str,
+    key: &str,
+    note: &LabelNote,
+) -> Result<(), Error> {
     connection
         .nodes()
         .set_label(

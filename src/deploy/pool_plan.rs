@@ -7,7 +7,7 @@ use crate::deploy::pool_taints::{self, TaintChange};
 use gpuctl_cluster::Connection;
 use gpuctl_core::error::Error;
 use gpuctl_core::model::facts::gpu::TYPE_LABELS;
-use gpuctl_core::model::{Inventory, NodeUsage, Noted, Notes, PoolDefinition};
+use gpuctl_core::model::{Inventory, LabelNote, LabelNotes, NodeUsage, PoolDefinition};
 use gpuctl_manifest::spec::Pool;
 
 /// Builds the definition that a file describes, without its nodes.
@@ -41,7 +41,7 @@ impl PoolPlan {
     /// The definition as it will be written.
     pub(crate) fn after(&self) -> PoolDefinition {
         let before = self.before.clone().unwrap_or_default();
-        before.changed_to(&self.wanted)
+        before.updated_to(&self.wanted)
     }
 
     /// Returns true if nothing has to change.
@@ -116,7 +116,7 @@ pub(crate) async fn plan(
         steps.extend(label_changes(&node.name.value, host, &labels));
         wanted.labels.insert(node.name.value.clone(), labels);
     }
-    let after = before.clone().unwrap_or_default().changed_to(&wanted);
+    let after = before.clone().unwrap_or_default().updated_to(&wanted);
     let taints = pool_taints::missing(
         &after,
         &wanted,
@@ -135,7 +135,12 @@ pub(crate) async fn plan(
 
 /// Adds the label of the GPU type, unless the node already has it: in that case others set it, and
 /// it stays when the pool is deleted.
-fn note_type(kind: &str, host: &NodeUsage, before: Option<&PoolDefinition>, labels: &mut Notes) {
+fn note_type(
+    kind: &str,
+    host: &NodeUsage,
+    before: Option<&PoolDefinition>,
+    labels: &mut LabelNotes,
+) {
     let key = TYPE_LABELS[0];
     let current = host.details.node.labels.get(key);
     if current.is_some_and(|current| current == kind) {
@@ -143,7 +148,7 @@ fn note_type(kind: &str, host: &NodeUsage, before: Option<&PoolDefinition>, labe
     }
     let recorded = || before?.labels.get(host.name())?.get(key).cloned();
     let earlier = labels.get(key).cloned().or_else(recorded);
-    let note = Noted {
+    let note = LabelNote {
         value: kind.to_owned(),
         before: earlier.map_or_else(|| current.cloned(), |noted| noted.before),
     };
@@ -151,7 +156,7 @@ fn note_type(kind: &str, host: &NodeUsage, before: Option<&PoolDefinition>, labe
 }
 
 /// Lists the labels that the node does not have yet.
-fn label_changes(node: &str, host: &NodeUsage, labels: &Notes) -> Vec<LabelChange> {
+fn label_changes(node: &str, host: &NodeUsage, labels: &LabelNotes) -> Vec<LabelChange> {
     let current = &host.details.node.labels;
     labels
         .iter()

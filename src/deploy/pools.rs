@@ -125,7 +125,7 @@ async fn write(
     if plan.before.is_some() {
         connection
             .pools()
-            .change(&wanted.name, |pool| *pool = pool.changed_to(wanted))
+            .change(&wanted.name, |pool| *pool = pool.updated_to(wanted))
             .await?;
     } else if !connection.pools().add(wanted).await? {
         let message = format!(
@@ -209,7 +209,7 @@ async fn take_back(
         Some(before) => connection
             .pools()
             .change(&wanted.name, |pool| {
-                *pool = pool.changed_back(wanted, before);
+                *pool = pool.rolled_back(wanted, before);
             })
             .await
             .is_ok(),

@@ -249,7 +249,7 @@ impl<'c> ClusterHistory<'c> {
         nodes: NodeSeries,
         stretch: TimeSpan,
     ) -> AllocationHistory {
-        let parts = self.nodes.parts.clone().at_the_time(&nodes.labels);
+        let parts = self.nodes.parts.clone().with_past_labels(&nodes.labels);
         let nobody = LiveOwners::new();
         let live = self.live.get().unwrap_or(&nobody);
         AllocationHistory::new(

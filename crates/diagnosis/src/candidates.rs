@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::facts::PendingPod;
-use super::nodes::{NodeObstacle, keeps_off};
+use super::nodes::{NodeObstacle, node_obstacles};
 use gpuctl_core::model::Node;
 use gpuctl_core::model::counting::candidates::ClusterCapacity;
 use gpuctl_core::model::counting::capacity::{Amounts, pods_held};
@@ -58,7 +58,7 @@ pub(super) fn candidate<'n>(
         .iter()
         .map(|(resource, amount)| (resource.clone(), amount - taken(pending, resource, takes)))
         .collect();
-    let mut obstacles = keeps_off(&pending.rules, &pending.requests, node, &left);
+    let mut obstacles = node_obstacles(&pending.rules, &pending.requests, node, &left);
     // `left` excludes the pods that fit, so it is always short of something. For a single pod that
     // is not an obstacle.
     if takes > 0 && pending.together <= 1 {

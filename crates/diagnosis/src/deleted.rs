@@ -123,7 +123,7 @@ fn deadline(name: &str) -> Cause {
 /// Lists what ended a pod: all possible causes if the reasons are ambiguous, none without a reason.
 fn pod_causes(memory: &Memory, pod: &Pod) -> Vec<Cause> {
     let pod_label = pod_name(pod);
-    let place = pod
+    let on_node = pod
         .node
         .as_ref()
         .map_or(String::new(), |node| format!(" on {node}"));
@@ -139,7 +139,7 @@ fn pod_causes(memory: &Memory, pod: &Pod) -> Vec<Cause> {
     let cause = |word, text: String| vec![Cause::new(word, text, "prometheus").when(pod.ended_at)];
     if let Some(event) = reported.filter(|event| event.reason == "Preempted") {
         let text = format!(
-            "{pod_label} was preempted{place} by a pod of higher priority: {}",
+            "{pod_label} was preempted{on_node} by a pod of higher priority: {}",
             event.message
         );
         return vec![Cause::new("preempted", text, "events").when(event.at)];
@@ -150,25 +150,25 @@ fn pod_causes(memory: &Memory, pod: &Pod) -> Vec<Cause> {
             None => ["evicted-memory", "evicted-disk"]
                 .into_iter()
                 .map(|word| {
-                    let text = format!("{pod_label} was evicted by its node{place}; the records do not show whether for memory or disk");
+                    let text = format!("{pod_label} was evicted by its node{on_node}; the records do not show whether for memory or disk");
                     Cause { weight: 1.0, ..Cause::new(word, text, "prometheus").when(pod.ended_at) }
                 })
                 .collect(),
         },
         (Some("NodeLost" | "Shutdown" | "NodeShutdown" | "Terminated"), _) => {
-            cause("node-lost", format!("{pod_label}'s node went down{place}"))
+            cause("node-lost", format!("{pod_label}'s node went down{on_node}"))
         }
         (Some(reason @ ("UnexpectedAdmissionError" | "NodeAffinity")), _) => {
-            cause("start-error", format!("the node of {pod_label} refused it{place}: {reason}"))
+            cause("start-error", format!("the node of {pod_label} refused it{on_node}: {reason}"))
         }
         (_, Some("OOMKilled")) => {
-            cause("oom-container", format!("{pod_label} used more memory than its limit{place}: host memory, not GPU memory"))
+            cause("oom-container", format!("{pod_label} used more memory than its limit{on_node}: host memory, not GPU memory"))
         }
         (_, Some("DeadlineExceeded")) | (Some("DeadlineExceeded"), _) => vec![deadline(&pod_label).when(pod.ended_at)],
         (_, Some(reason @ ("ContainerCannotRun" | "StartError"))) => {
-            cause("start-error", format!("the runtime could not start {pod_label}{place}: {reason}"))
+            cause("start-error", format!("the runtime could not start {pod_label}{on_node}: {reason}"))
         }
-        (_, Some("Error")) => cause("exit-code", format!("the command of {pod_label} ended with an error{place}")),
+        (_, Some("Error")) => cause("exit-code", format!("the command of {pod_label} ended with an error{on_node}")),
         _ => Vec::new(),
     }
 }

@@ -32,7 +32,7 @@ mod waiting;
 pub use answer::{Answer, Basis, Cause, HolderTime, Situation};
 pub use deleted::{Memory, remembered};
 pub use facts::{ClaimFact, Facts, LastMessage, PendingPod, RankAnswers, RunningFacts, Subject};
-pub use nodes::{insufficient, keeps_off};
+pub use nodes::{insufficient, node_obstacles};
 
 use gpuctl_core::model::{Job, State, Status};
 

@@ -21,7 +21,7 @@ const FAULTS: [&str; 6] = [
 ];
 
 /// Lists the obstacles for a pod on a node with these free amounts.
-pub fn keeps_off(
+pub fn node_obstacles(
     rules: &PodRules,
     requests: &Amounts,
     node: &Node,

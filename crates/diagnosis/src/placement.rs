@@ -9,7 +9,7 @@ use super::candidates::{CandidateNode, CountedObstacle, candidate, counted, is_s
 use super::devices;
 use super::facts::{Facts, PendingPod};
 use super::message_causes::{causes_from_message, needs_scheduler, reason_cause};
-use super::nodes::keeps_off;
+use super::nodes::node_obstacles;
 use super::refused::set;
 use super::scheduler::{SchedulerReason, reasons};
 use super::shortage::{gpus, machine, too_large};
@@ -314,7 +314,7 @@ fn other_type(
         let (Some(kind), Some(free)) = (node.gpu_type(), capacity.free.get(&node.name)) else {
             continue;
         };
-        if keeps_off(&any, &pending.requests, node, free).is_empty() {
+        if node_obstacles(&any, &pending.requests, node, free).is_empty() {
             let total = types.entry(kind.to_string()).or_default();
             total.0 += 1;
             total.1 += pods_held(

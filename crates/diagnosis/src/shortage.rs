@@ -7,7 +7,7 @@ use super::answer::{Cause, Evidence, HolderTime};
 use super::candidates::{CandidateNode, CountedObstacle};
 use super::facts::{Facts, PendingPod};
 use super::free_devices::{FreeDevices, devices};
-use super::nodes::keeps_off;
+use super::nodes::node_obstacles;
 use super::refused::set;
 use gpuctl_core::model::contract::labels::POOL_LABEL;
 use gpuctl_core::model::counting::candidates::ClusterCapacity;
@@ -125,7 +125,7 @@ fn with_fewer(
     let fits = candidates
         .iter()
         .filter(|candidate| {
-            keeps_off(&pending.rules, &smaller, candidate.node, candidate.free).is_empty()
+            node_obstacles(&pending.rules, &smaller, candidate.node, candidate.free).is_empty()
         })
         .count();
     let nodes = match fits {
@@ -219,7 +219,7 @@ fn elsewhere(
             continue;
         };
         if facts.job.pool.as_deref() == Some(pool)
-            || !keeps_off(&anywhere, &pending.requests, node, free).is_empty()
+            || !node_obstacles(&anywhere, &pending.requests, node, free).is_empty()
         {
             continue;
         }

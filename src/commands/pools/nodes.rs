@@ -14,7 +14,7 @@ use crate::show::reporter::TerminalReporter;
 use gpuctl_cluster::{Connection, LabelOverwrite};
 use gpuctl_core::error::{Error, ErrorKind, ErrorName};
 use gpuctl_core::model::contract::labels::POOL_LABEL;
-use gpuctl_core::model::{Inventory, NodeUsage, Noted, PoolDefinition};
+use gpuctl_core::model::{Inventory, LabelNote, NodeUsage, PoolDefinition};
 use gpuctl_view::nodes::labels;
 use gpuctl_view::{Format, document};
 
@@ -144,7 +144,7 @@ async fn put_in(
             match connection
                 .pools()
                 .change(&pool.name, |known| {
-                    *known = known.changed_back(&wanted, pool);
+                    *known = known.rolled_back(&wanted, pool);
                 })
                 .await
             {
@@ -199,7 +199,7 @@ async fn take_out(
     }
     set.insert(
         POOL_LABEL.to_owned(),
-        Noted {
+        LabelNote {
             value: pool.to_owned(),
             before: None,
         },

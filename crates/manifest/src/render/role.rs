@@ -80,7 +80,7 @@ pub fn roles(set: &RoleSet<'_>) -> Vec<Value> {
         proxy,
         ..
     } = set;
-    let placed = rights.iter().map(|right| match (right.place, namespace) {
+    let placed = rights.iter().map(|right| match (right.scope, namespace) {
         (RightScope::Namespace, None) => Right {
             place: RightScope::Cluster,
             ..*right

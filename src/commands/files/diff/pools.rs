@@ -9,14 +9,14 @@ use crate::deploy::pool_plan::{self, PoolPlan};
 use gpuctl_cluster::Connection;
 use gpuctl_core::error::{Error, ErrorKind};
 use gpuctl_core::model::contract::labels::POOL_LABEL;
-use gpuctl_core::model::{Noted, PoolDefinition};
+use gpuctl_core::model::{LabelNote, PoolDefinition};
 use gpuctl_manifest::spec::Pool;
 use gpuctl_view::files::changes::Difference;
 
 type LabelsByNode = BTreeMap<String, BTreeMap<String, String>>;
 
 fn labels_by_node(pool: &PoolDefinition) -> LabelsByNode {
-    let values = |set: &BTreeMap<String, Noted>| {
+    let values = |set: &BTreeMap<String, LabelNote>| {
         set.iter()
             .map(|(key, noted)| (key.clone(), noted.value.clone()))
             .collect()
@@ -79,7 +79,7 @@ pub(super) async fn of_pool(
         let wanted = pool_document(&planned.wanted, labels_by_node(&planned.wanted));
         return Ok(Some(Difference::new("", &name, &wanted)));
     };
-    let after = before.changed_to(&planned.wanted);
+    let after = before.updated_to(&planned.wanted);
     // The labels recorded for a node may differ from its actual labels. Compare with the actual
     // ones.
     let mut live = labels_by_node(&before);

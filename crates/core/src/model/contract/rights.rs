@@ -2,16 +2,16 @@
 //! ones. `auth check` and the roles that it prints are generated from this.
 
 mod cluster_rules;
-mod person;
 mod queue_rules;
 mod rules;
+mod user_role;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 pub use cluster_rules::*;
-pub use person::Person;
 pub use queue_rules::*;
 pub use rules::*;
+pub use user_role::UserRole;
 
 /// The scope of a right.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -27,7 +27,7 @@ pub enum RightScope {
 /// Some verbs on one resource, and when a command needs them.
 #[derive(Clone, Copy, Debug)]
 pub struct Rule {
-    pub place: RightScope,
+    pub scope: RightScope,
     /// The API group; empty for the core group.
     pub group: &'static str,
     /// Includes the subresource: `pods/log`.
@@ -50,7 +50,7 @@ pub enum Need {
 /// One verb on one resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Right {
-    pub place: RightScope,
+    pub scope: RightScope,
     pub group: &'static str,
     pub resource: &'static str,
     pub verb: &'static str,
@@ -68,14 +68,14 @@ impl Rule {
     /// Splits the rule into one right per verb.
     pub fn rights(self) -> impl Iterator<Item = Right> {
         let Self {
-            place,
+            scope,
             group,
             resource,
             verbs,
             ..
         } = self;
         verbs.iter().map(move |verb| Right {
-            place,
+            scope,
             group,
             resource,
             verb,
@@ -190,7 +190,7 @@ pub fn merged(
     let mut by_scope: BTreeMap<RightScope, BTreeMap<_, BTreeSet<_>>> = BTreeMap::new();
     for right in rights {
         by_scope
-            .entry(right.place)
+            .entry(right.scope)
             .or_default()
             .entry((right.group, right.resource))
             .or_default()

@@ -28,7 +28,7 @@ pub fn shortage(requests: &Amounts, nodes: &BTreeMap<String, Amounts>) -> Option
     // Extended resources have a `/` in their names. CPU, memory and disk do not.
     scarce.sort_by_key(|(resource, _)| (!resource.contains('/'), *resource));
     for (resource, amount) in scarce {
-        let has = |amounts: &Amounts| had(amounts, resource);
+        let has = |amounts: &Amounts| amount_of(amounts, resource);
         // Of equal nodes the first by name wins, so that the answer is deterministic. `max_by_key`
         // prefers the last, therefore `rev`.
         let best = left
@@ -54,7 +54,7 @@ pub fn shortage(requests: &Amounts, nodes: &BTreeMap<String, Amounts>) -> Option
 pub fn lacking(requests: &Amounts, amounts: &Amounts) -> Vec<String> {
     let short = requests
         .iter()
-        .filter(|(resource, amount)| **amount > 0 && had(amounts, resource) < **amount);
+        .filter(|(resource, amount)| **amount > 0 && amount_of(amounts, resource) < **amount);
     let mut short: Vec<String> = short.map(|(resource, _)| resource.clone()).collect();
     short.sort_by_key(|resource| !resource.contains('/'));
     short
@@ -65,7 +65,7 @@ pub fn lacking(requests: &Amounts, amounts: &Amounts) -> Vec<String> {
 pub fn pods_held(requests: &Amounts, nodes: &BTreeMap<String, Amounts>) -> u64 {
     let on = |amounts: &Amounts| {
         let each = requests.iter().filter(|(_, amount)| **amount > 0);
-        each.map(|(resource, amount)| had(amounts, resource).max(0) / amount)
+        each.map(|(resource, amount)| amount_of(amounts, resource).max(0) / amount)
             .min()
             .unwrap_or(i128::MAX)
     };
@@ -77,7 +77,7 @@ pub fn pods_held(requests: &Amounts, nodes: &BTreeMap<String, Amounts>) -> u64 {
 
 /// The amount of a resource on a node. A node that does not report its CPU, memory or disk counts
 /// as having enough; devices that it does not report count as absent.
-fn had(amounts: &Amounts, resource: &str) -> i128 {
+fn amount_of(amounts: &Amounts, resource: &str) -> i128 {
     amounts
         .get(resource)
         .copied()

@@ -129,12 +129,12 @@ impl FreeGpus {
                 .extend((free > 0).then(|| strand(free, cause, detail, None)));
             return Some(());
         }
-        let by_cpu = within(
-            left(host, "cpu", host.cpu_used_milli?),
+        let by_cpu = units_within(
+            unused(host, "cpu", host.cpu_used_milli?),
             host_per_gpu.cpu_milli,
         );
-        let by_memory = within(
-            left(host, "memory", host.memory_used_bytes?),
+        let by_memory = units_within(
+            unused(host, "memory", host.memory_used_bytes?),
             host_per_gpu.memory_bytes,
         );
         let usable = free.min(by_cpu).min(by_memory);
@@ -269,7 +269,7 @@ impl FreeGpus {
                 .into_iter()
                 .take(LOOKED_AT)
                 .filter_map(|(node, free_gpus)| {
-                    emptied(node, block - free_gpus, &free, &pods, block)
+                    free_up(node, block - free_gpus, &free, &pods, block)
                 });
             // A gain in whole blocks is decisive. Among equal gains, the fewest GPUs and then the
             // fewest pods move.
@@ -301,7 +301,7 @@ impl FreeGpus {
 }
 
 /// The unused amount of a node's resource; `None` when the node does not report it.
-fn left(host: &NodeUsage, resource: &str, used: u64) -> Option<u64> {
+fn unused(host: &NodeUsage, resource: &str, used: u64) -> Option<u64> {
     let milli = quantity::milli(host.details.allocatable.get(resource)?)?;
     let allocatable = if resource == "cpu" {
         milli
@@ -312,14 +312,14 @@ fn left(host: &NodeUsage, resource: &str, used: u64) -> Option<u64> {
 }
 
 /// How many times `each` fits. A resource that the node does not report is not a limit.
-fn within(left: Option<u64>, each: u64) -> u64 {
+fn units_within(left: Option<u64>, each: u64) -> u64 {
     // Nothing needed per GPU means no limit: division by 0 gives `None`.
     left.and_then(|left| left.checked_div(each))
         .unwrap_or(u64::MAX)
 }
 
 /// Frees GPUs of a node by moving its smallest pods elsewhere; `None` if too few can move.
-fn emptied(
+fn free_up(
     node: &str,
     missing: u64,
     free: &BTreeMap<String, u64>,

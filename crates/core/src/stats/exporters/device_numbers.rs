@@ -60,25 +60,25 @@ impl DeviceNumbers {
     }
 
     /// Looks up the number recorded for the device's UUID, or else the number in its own series.
-    pub(crate) fn number(&self, place: &SeriesDevice) -> Option<u32> {
-        let by_uuid = place
+    pub(crate) fn number(&self, device: &SeriesDevice) -> Option<u32> {
+        let by_uuid = device
             .uuid
             .as_ref()
-            .and_then(|uuid| self.by_uuid.get(&(place.node.clone(), uuid.clone())));
-        by_uuid.copied().or(place.index)
+            .and_then(|uuid| self.by_uuid.get(&(device.node.clone(), uuid.clone())));
+        by_uuid.copied().or(device.index)
     }
 
     /// Builds a key that is unique per device: its number, plus its UUID if several devices of the
     /// node have that number.
-    pub(crate) fn key(&self, place: SeriesDevice) -> SeriesDevice {
-        let index = self.number(&place);
+    pub(crate) fn key(&self, device: SeriesDevice) -> SeriesDevice {
+        let index = self.number(&device);
         let ambiguous =
-            index.is_some_and(|index| self.ambiguous.contains(&(place.node.clone(), index)));
-        let uuid = if ambiguous { place.uuid.clone() } else { None };
+            index.is_some_and(|index| self.ambiguous.contains(&(device.node.clone(), index)));
+        let uuid = if ambiguous { device.uuid.clone() } else { None };
         SeriesDevice {
             uuid,
             index,
-            ..place
+            ..device
         }
     }
 }
@@ -87,7 +87,7 @@ impl DeviceNumbers {
 mod tests {
     use super::*;
 
-    fn place(uuid: Option<&str>, index: Option<u32>) -> SeriesDevice {
+    fn identity(uuid: Option<&str>, index: Option<u32>) -> SeriesDevice {
         SeriesDevice {
             node: "n".to_owned(),
             uuid: uuid.map(ToOwned::to_owned),
@@ -99,12 +99,12 @@ mod tests {
     #[test]
     fn uuid_without_number_gets_a_free_one() {
         let devices = [
-            place(Some("b"), None),
-            place(Some("a"), Some(0)),
-            place(Some("c"), None),
+            identity(Some("b"), None),
+            identity(Some("a"), Some(0)),
+            identity(Some("c"), None),
         ];
         let numbers = DeviceNumbers::from_devices(devices.into_iter());
-        let number = |uuid| numbers.number(&place(Some(uuid), None));
+        let number = |uuid| numbers.number(&identity(Some(uuid), None));
         assert_eq!(
             (number("a"), number("b"), number("c"), number("d")),
             (Some(0), Some(1), Some(2), None)
@@ -114,13 +114,16 @@ mod tests {
     #[test]
     fn devices_with_the_same_number_keep_their_uuids() {
         let numbers = DeviceNumbers::from_devices(
-            [place(Some("a"), Some(0)), place(Some("b"), Some(0))].into_iter(),
+            [identity(Some("a"), Some(0)), identity(Some("b"), Some(0))].into_iter(),
         );
         assert_eq!(
-            numbers.key(place(Some("a"), None)),
-            place(Some("a"), Some(0))
+            numbers.key(identity(Some("a"), None)),
+            identity(Some("a"), Some(0))
         );
-        let plain = DeviceNumbers::from_devices([place(Some("a"), Some(0))].into_iter());
-        assert_eq!(plain.key(place(Some("a"), None)), place(None, Some(0)));
+        let plain = DeviceNumbers::from_devices([identity(Some("a"), Some(0))].into_iter());
+        assert_eq!(
+            plain.key(identity(Some("a"), None)),
+            identity(None, Some(0))
+        );
     }
 }

@@ -22,7 +22,7 @@ pub struct ExporterReading {
 /// Values of one device by quantity: (rank, whether the series names a pod, value).
 #[derive(Default)]
 struct DeviceValues {
-    place: Option<SeriesDevice>,
+    identity: Option<SeriesDevice>,
     model: Option<String>,
     values: BTreeMap<Quantity, Vec<(u8, bool, f64)>>,
     holders: BTreeSet<PodKey>,
@@ -51,7 +51,7 @@ pub fn read(samples: &ExporterReading, inventory: &Inventory, facts: &ApiFacts) 
         tally.add(series, &reader, &numbers);
     }
     // Exporters report some metrics of a partitioned device for the whole device too.
-    tally.remove_cut(&numbers);
+    tally.remove_partitioned(&numbers);
     let mut devices: Vec<Reading> = tally
         .devices
         .into_iter()
@@ -164,17 +164,17 @@ impl<'m> SampleTally<'m> {
             .entry(numbers.key(series_device.clone()))
             .or_default();
         if device
-            .place
+            .identity
             .as_ref()
             .is_none_or(|identity| identity.uuid.is_none())
         {
-            device.place = Some(series_device);
+            device.identity = Some(series_device);
         }
         device
     }
 
     /// Removes each device that is partitioned into instances, so that only its instances remain.
-    fn remove_cut(&mut self, numbers: &DeviceNumbers) {
+    fn remove_partitioned(&mut self, numbers: &DeviceNumbers) {
         let partitioned: BTreeSet<(String, Option<u32>)> = self
             .devices
             .keys()
@@ -245,7 +245,7 @@ fn reading(
     Reading {
         index,
         uuid: values
-            .place
+            .identity
             .as_ref()
             .and_then(|identity| identity.uuid.clone()),
         slice: key.slice,

@@ -60,9 +60,9 @@ fn sample(line: &str) -> Option<(String, BTreeMap<String, String>, f64)> {
 fn quoted(text: &str) -> Option<(String, &str)> {
     let mut value = String::new();
     let mut letters = text.strip_prefix('"')?.char_indices();
-    while let Some((place, letter)) = letters.next() {
+    while let Some((offset, letter)) = letters.next() {
         match letter {
-            '"' => return Some((value, &text[place + 2..])),
+            '"' => return Some((value, &text[offset + 2..])),
             '\\' => match letters.next()?.1 {
                 'n' => value.push('\n'),
                 other => value.push(other),

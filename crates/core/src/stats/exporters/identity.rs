@@ -261,12 +261,12 @@ fn slice(series: &Series, labels: SliceLabels) -> Option<(String, u32)> {
     match labels {
         SliceLabels::Profile {
             profile,
-            number: place,
-        } => Some((series.label(profile)?.to_owned(), number(place))),
+            number: number_label,
+        } => Some((series.label(profile)?.to_owned(), number(number_label))),
         SliceLabels::Modes {
             compute,
             memory,
-            number: place,
+            number: number_label,
         } => {
             let compute = series
                 .label(compute)
@@ -275,7 +275,7 @@ fn slice(series: &Series, labels: SliceLabels) -> Option<(String, u32)> {
             let memory = series
                 .label(memory)
                 .map_or_else(|| "nps1".to_owned(), str::to_lowercase);
-            Some((format!("{compute}_{memory}"), number(place)))
+            Some((format!("{compute}_{memory}"), number(number_label)))
         }
     }
 }

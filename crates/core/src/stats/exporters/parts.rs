@@ -83,7 +83,7 @@ impl NodeParts {
 
     /// Replaces the present state by the labels recorded at the time, as far as there are any.
     #[must_use]
-    pub fn at_the_time(mut self, labels: &[Series]) -> Self {
+    pub fn with_past_labels(mut self, labels: &[Series]) -> Self {
         for series in labels {
             let (Some(name), Some(product)) = (label(series, "node"), series.label(PRODUCT)) else {
                 continue;
@@ -183,7 +183,7 @@ mod tests {
             series("b", "NVIDIA-L4", "1"),
             series("c", "NVIDIA-L4-SHARED", "2"),
         ];
-        let parts = NodeParts::from_nodes(now.hosts.iter()).at_the_time(&then);
+        let parts = NodeParts::from_nodes(now.hosts.iter()).with_past_labels(&then);
         let fraction = |node: &str| match parts.unit(node, "nvidia_com_gpu") {
             Some(ResourceUnit::Part(part)) => part.fraction,
             unit => {

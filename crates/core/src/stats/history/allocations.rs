@@ -134,12 +134,12 @@ struct PodRecords {
 impl PodRecords {
     /// Parses the results, and fills in the UIDs of pods whose requests come from claims.
     fn new(
-        witness: &AllocationSeries,
+        answers: &AllocationSeries,
         slots: Slots,
         live: &LiveOwners,
         requests: &mut [(PodPlace, Requested)],
     ) -> Self {
-        let uids: BTreeMap<PodKey, String> = witness.phases_ever.iter().filter_map(pod).collect();
+        let uids: BTreeMap<PodKey, String> = answers.phases_ever.iter().filter_map(pod).collect();
         let mut last_seen: BTreeMap<PodId, usize> = BTreeMap::new();
         for ((key, uid, _), requested) in requests {
             if uid.is_empty() {
@@ -151,16 +151,16 @@ impl PodRecords {
         }
         Self {
             count: slots.count,
-            phases: phases::by_pod(&witness.phases, slots.count, |at| slots.slot_at(at)),
-            only_phases: witness
+            phases: phases::by_pod(&answers.phases, slots.count, |at| slots.slot_at(at)),
+            only_phases: answers
                 .phases_ever
                 .iter()
                 .filter_map(|series| pod(series).zip(phase(series)))
                 .collect(),
             last_seen,
-            tops: Tops::new(&witness.owners, live),
-            labels: names_by_pod(&witness.labels, "label_"),
-            annotations: names_by_pod(&witness.annotations, "annotation_"),
+            tops: Tops::new(&answers.owners, live),
+            labels: names_by_pod(&answers.labels, "label_"),
+            annotations: names_by_pod(&answers.annotations, "annotation_"),
         }
     }
 
@@ -234,32 +234,32 @@ impl AllocationHistory {
     /// Builds the history from query results. `parts` has the kinds of the nodes' units, and
     /// `aliases` maps exporters' names of nodes to node names.
     pub fn new(
-        witness: &AllocationSeries,
+        answers: &AllocationSeries,
         capacity: &[Series],
         span: TimeSpan,
         parts: &NodeParts,
         aliases: &BTreeMap<String, String>,
         live: &LiveOwners,
     ) -> Self {
-        let both_answers = || capacity.iter().chain(&witness.requests);
-        let slots = Slots::new(span, both_answers().map(|series| &series.points[..]));
+        let counted = || capacity.iter().chain(&answers.requests);
+        let slots = Slots::new(span, counted().map(|series| &series.points[..]));
         let mut observed = vec![false; slots.count];
-        both_answers().for_each(|series| slots.mark(series, &mut observed));
+        counted().for_each(|series| slots.mark(series, &mut observed));
         let capacity = Capacity::counted(capacity, slots, &observed, parts);
         let mut requests = requested::by_pod(
-            &witness.requests,
+            &answers.requests,
             slots.count,
             |series, marked| slots.mark(series, marked),
             parts,
         );
         requested::add_claimed(
             &mut requests,
-            &witness.claimed,
+            &answers.claimed,
             aliases,
             slots.count,
             |series, marked| slots.mark_claimed(series, marked),
         );
-        let pods = PodRecords::new(witness, slots, live, &mut requests);
+        let pods = PodRecords::new(answers, slots, live, &mut requests);
         Self {
             span,
             slot: slots.length,

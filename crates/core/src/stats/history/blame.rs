@@ -171,8 +171,8 @@ impl FailureTally {
                 .collect();
             // If two nodes failed in the same slot, it is unknown which was first.
             let is_known = nodes.len() == 1;
-            for (place, pod) in round.iter().enumerate() {
-                let counts = if is_known && place == 0 {
+            for (index, pod) in round.iter().enumerate() {
+                let counts = if is_known && index == 0 {
                     &mut self.first
                 } else {
                     &mut self.followed

@@ -135,10 +135,10 @@ pub fn read(answer: &[Series], facts: &ApiFacts, lifetimes: &Lifetimes) -> Histo
     let mut history = History::default();
     let mut devices: BTreeMap<SeriesDevice, DeviceCurves> = BTreeMap::new();
     for series in answer {
-        let Some((metric, place)) = metric_of(series.name()).zip(reader.device(series)) else {
+        let Some((metric, identity)) = metric_of(series.name()).zip(reader.device(series)) else {
             continue;
         };
-        if !place.reports(series, metric.quantity) {
+        if !identity.reports(series, metric.quantity) {
             continue;
         }
         let pod = reader.named_pod(series);
@@ -148,12 +148,12 @@ pub fn read(answer: &[Series], facts: &ApiFacts, lifetimes: &Lifetimes) -> Histo
             .copied()
             .unwrap_or_default();
         let DeviceCurves { trace, quantities } =
-            devices.entry(numbers.key(place.clone())).or_default();
+            devices.entry(numbers.key(identity.clone())).or_default();
         trace.model = trace
             .model
             .take()
             .or_else(|| IdentityReader::model(series).map(ToOwned::to_owned));
-        trace.uuid = trace.uuid.take().or_else(|| place.uuid.clone());
+        trace.uuid = trace.uuid.take().or_else(|| identity.uuid.clone());
         let has_pod = pod.is_some();
         trace.pods.extend(pod);
         let best = quantities.entry(metric.quantity).or_default();
@@ -172,7 +172,7 @@ pub fn read(answer: &[Series], facts: &ApiFacts, lifetimes: &Lifetimes) -> Histo
     }
     history.traces = devices
         .into_iter()
-        .filter_map(|(place, device)| device.into_trace(place))
+        .filter_map(|(identity, device)| device.into_trace(identity))
         .collect();
     history
 }
@@ -195,7 +195,7 @@ struct DeviceCurves {
 
 impl DeviceCurves {
     /// Assembles the curves; `None` if all are empty.
-    fn into_trace(self, place: SeriesDevice) -> Option<Trace> {
+    fn into_trace(self, device: SeriesDevice) -> Option<Trace> {
         let curve = |best: Best| -> Vec<Point> {
             best.into_iter()
                 .map(|(at, (.., value))| Point { at, value })
@@ -208,10 +208,10 @@ impl DeviceCurves {
             .collect();
         let is_measured = curves.values().any(|curve| !curve.is_empty());
         is_measured.then(|| Trace {
-            node: place.node,
-            slice: place.slice,
+            node: device.node,
+            slice: device.slice,
             // A series without a number and a UUID belongs to the only device of its node.
-            index: place.index.unwrap_or(0),
+            index: device.index.unwrap_or(0),
             curves,
             ..self.trace
         })

@@ -202,14 +202,14 @@ pub fn add_work(
 ) {
     let members = ledger.group(group);
     let name = |device: usize| {
-        let place = &usage.devices[device];
+        let identity = &usage.devices[device];
         // Usage numbers every device. A device without a number and a UUID is the only one of its
         // node.
         let id = DeviceId {
-            index: place.index.unwrap_or(0),
-            slice: place.slice.clone(),
+            index: identity.index.unwrap_or(0),
+            slice: identity.slice.clone(),
         };
-        (place.node.clone(), id)
+        (identity.node.clone(), id)
     };
     let members: BTreeSet<usize> = members.whole.union(&members.parts).copied().collect();
     let is_share = |index: &usize| {

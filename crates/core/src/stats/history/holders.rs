@@ -305,7 +305,7 @@ mod tests {
         }
     }
 
-    fn place() -> SeriesDevice {
+    fn device() -> SeriesDevice {
         SeriesDevice {
             node: "n".into(),
             uuid: Some("GPU-x".into()),
@@ -318,7 +318,7 @@ mod tests {
     fn pod_with_the_whole_node_holds_each_unnamed_device() {
         let ledger = ledger();
         let tenants = Tenants::new(&ledger);
-        let mut watch = tenants.watch(&place(), NamedPods::Same(None));
+        let mut watch = tenants.watch(&device(), NamedPods::Same(None));
         let mut seen = Vec::new();
         for slot in 0..6 {
             let changed = watch.advance_to(ledger.span.start + slot * SLOT + 7);
@@ -361,7 +361,7 @@ mod tests {
             (at(5), a),
             (at(5), b),
         ];
-        let mut watch = tenants.watch(&place(), NamedPods::by_time(names));
+        let mut watch = tenants.watch(&device(), NamedPods::by_time(names));
         let mut holders = |slot: i64| {
             watch.advance_to(at(slot));
             (watch.holders.clone(), watch.held)
@@ -380,7 +380,7 @@ mod tests {
             "the other one holds none any more"
         );
         assert_eq!(holders(4), (vec![1], true), "back again");
-        let mut same = tenants.watch(&place(), NamedPods::Same(Some(b)));
+        let mut same = tenants.watch(&device(), NamedPods::Same(Some(b)));
         assert!(same.advance_to(at(0)) && !same.held);
         assert!(same.advance_to(at(3)) && same.holders == [1]);
     }

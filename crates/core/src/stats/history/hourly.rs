@@ -42,16 +42,16 @@ impl<U: UnitValue> ValueSummary<U> {
 /// Interpolates linearly between the neighbouring values: the median of 10, 20, …, 100 is 55, and
 /// their 95th percentile is 95.5.
 fn percentile<U: UnitValue>(sorted: &[U], part: f64) -> U {
-    let place = part * (sorted.len() - 1) as f64;
+    let position = part * (sorted.len() - 1) as f64;
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
         reason = "a place in the list"
     )]
-    let below = place.floor() as usize;
+    let below = position.floor() as usize;
     let above = (below + 1).min(sorted.len() - 1);
     let (below_it, above_it) = (sorted[below].value(), sorted[above].value());
-    U::from_value(below_it + (above_it - below_it) * (place - below as f64))
+    U::from_value(below_it + (above_it - below_it) * (position - below as f64))
 }
 
 /// The statistics of a group of pods.

@@ -356,8 +356,8 @@ impl JobSum {
             clippy::cast_sign_loss,
             reason = "a place in the list"
         )]
-        let place = (part * self.waits.len() as f64).ceil() as usize;
-        self.waits.get(place.max(1) - 1).copied()
+        let position = (part * self.waits.len() as f64).ceil() as usize;
+        self.waits.get(position.max(1) - 1).copied()
     }
 }
 

@@ -48,11 +48,11 @@ impl Phases {
     }
 }
 
-/// Collects phases by pod and UID over `count` slots. `place` maps a time to a slot.
+/// Collects phases by pod and UID over `count` slots. `slot_of` maps a time to a slot.
 pub(crate) fn by_pod(
     answer: &[Series],
     count: usize,
-    place: impl Fn(i64) -> Option<usize>,
+    slot_of: impl Fn(i64) -> Option<usize>,
 ) -> BTreeMap<(PodKey, String), Phases> {
     let mut phases = BTreeMap::new();
     for series in answer {
@@ -64,7 +64,7 @@ pub(crate) fn by_pod(
             .or_insert_with(|| Phases(vec![None; count]));
         // kube-state-metrics exports every phase of a pod: 1 for the current one, 0 for the others.
         for point in series.points.iter().filter(|point| point.value == 1.0) {
-            if let Some(slot) = place(point.at) {
+            if let Some(slot) = slot_of(point.at) {
                 slots[slot] = slots[slot].max(Some(phase));
             }
         }

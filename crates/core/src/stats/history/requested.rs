@@ -71,20 +71,20 @@ pub(crate) fn by_pod(
         .map(|(key, uid, node)| ((key.clone(), uid.clone()), node.clone()))
         .collect();
     let mut rows = Vec::new();
-    for (place, (containers, slots)) in by_place {
+    for (pod_place, (containers, slots)) in by_place {
         let node = bound
-            .get(&(place.0.clone(), place.1.clone()))
-            .unwrap_or(&place.2);
+            .get(&(pod_place.0.clone(), pod_place.1.clone()))
+            .unwrap_or(&pod_place.2);
         let units = PodUnits::from_containers(&containers, node, parts);
         if units.total() > MOST_PER_NODE as f64 {
             omissions::note(
                 Omission::AbsurdRequest,
-                format!("{}/{}", place.0.0, place.0.1),
+                format!("{}/{}", pod_place.0.0, pod_place.0.1),
             );
             continue;
         }
         let requests = units.requests(&slots);
-        rows.extend(requests.map(|requested| (place.clone(), requested)));
+        rows.extend(requests.map(|requested| (pod_place.clone(), requested)));
     }
     rows
 }

@@ -43,7 +43,7 @@ impl Slots {
     pub(super) fn slot_at(self, at: i64) -> Option<usize> {
         usize::try_from((at - self.span.start).div_euclid(self.length))
             .ok()
-            .filter(|place| *place < self.count)
+            .filter(|slot| *slot < self.count)
     }
 
     /// Computes the start of a slot.
@@ -71,11 +71,11 @@ impl Slots {
         };
         if first.at - self.span.start < step {
             self.between(self.span.start, first.at)
-                .for_each(|place| marked[place] = true);
+                .for_each(|slot| marked[slot] = true);
         }
         if self.span.end - last.at <= step {
             self.between(last.at, self.span.end)
-                .for_each(|place| marked[place] = true);
+                .for_each(|slot| marked[slot] = true);
         }
     }
 
@@ -91,7 +91,7 @@ impl Slots {
                 .skip(1)
                 .chain([point.at])
                 .filter_map(|time| self.slot_at(time))
-                .for_each(|place| marked[place] = true);
+                .for_each(|slot| marked[slot] = true);
             before = Some(point.at);
         }
     }

@@ -185,13 +185,13 @@ pub fn forecast(similar: &[&PastStart], waited: f64) -> Option<Forecast> {
 
 /// Interpolates the value at position p·(n+1) of sorted values linearly.
 fn quantile(sorted: &[f64], p: f64) -> f64 {
-    let place = p * (sorted.len() + 1) as f64 - 1.0;
-    let low = place.floor().clamp(0.0, (sorted.len() - 1) as f64);
+    let position = p * (sorted.len() + 1) as f64 - 1.0;
+    let low = position.floor().clamp(0.0, (sorted.len() - 1) as f64);
     let (below, above) = (
         sorted[low as usize],
         sorted[(low as usize + 1).min(sorted.len() - 1)],
     );
-    below + (above - below) * (place - low).clamp(0.0, 1.0)
+    below + (above - below) * (position - low).clamp(0.0, 1.0)
 }
 
 #[cfg(test)]

@@ -83,10 +83,10 @@ impl<T> Runs<T> {
     ) {
         let mut begins: Vec<HolderSamples<T>> = Vec::new();
         let mut places = Vec::new();
-        for (place, value) in values.iter().enumerate() {
-            // `advance_to` is stateful, so call it before the check of `place`.
-            if watch.advance_to(at(value)) || place == 0 {
-                places.push(place);
+        for (index, value) in values.iter().enumerate() {
+            // `advance_to` is stateful, so call it before the check of `index`.
+            if watch.advance_to(at(value)) || index == 0 {
+                places.push(index);
                 begins.push(HolderSamples {
                     device,
                     holders: watch.holders.clone(),
@@ -96,11 +96,11 @@ impl<T> Runs<T> {
                 });
             }
         }
-        for (run, place) in begins.iter_mut().zip(places).rev() {
-            run.values = if place == 0 {
+        for (run, index) in begins.iter_mut().zip(places).rev() {
+            run.values = if index == 0 {
                 std::mem::take(&mut values)
             } else {
-                values.split_off(place)
+                values.split_off(index)
             };
         }
         for run in begins {
@@ -176,22 +176,22 @@ impl Usage {
         let mut reported =
             ReportedDevices::read(answer.iter().zip(samples), ledger.span, &reader, &tenants);
         let device_numbers = DeviceNumbers::from_devices(reported.with_numbers());
-        let numbers = reported.numbers_of_cut();
-        reported.remove_cut();
+        let numbers = reported.partitioned_numbers();
+        reported.remove_partitioned();
         let mut usage = Self {
             dropped: reported.dropped,
             ..Self::default()
         };
-        for (mut place, device) in reported.devices {
-            let shared = place
+        for (mut identity, device) in reported.devices {
+            let shared = identity
                 .uuid
                 .as_ref()
-                .and_then(|uuid| numbers.get(&(place.node.clone(), uuid.clone())).copied());
-            place.index = shared
+                .and_then(|uuid| numbers.get(&(identity.node.clone(), uuid.clone())).copied());
+            identity.index = shared
                 .or(device.index)
-                .or_else(|| device_numbers.number(&place));
-            let mut watch = tenants.watch(&place, device.names());
-            usage.add(place, device, &mut watch, ledger.slot);
+                .or_else(|| device_numbers.number(&identity));
+            let mut watch = tenants.watch(&identity, device.names());
+            usage.add(identity, device, &mut watch, ledger.slot);
         }
         usage
     }
@@ -199,7 +199,7 @@ impl Usage {
     /// Adds a device. A curve without an interval is assumed to have one sample per slot.
     fn add(
         &mut self,
-        place: SeriesDevice,
+        index: SeriesDevice,
         mut samples: DeviceSamples,
         watch: &mut DeviceWatch<'_>,
         slot: i64,
@@ -217,7 +217,7 @@ impl Usage {
         let memory = memory_samples(&mut samples);
         self.memory
             .add(device, seconds(&[]), watch, memory, |memory| memory.at);
-        self.devices.push(place);
+        self.devices.push(index);
         self.models.push(samples.model);
     }
 

@@ -102,10 +102,10 @@ impl StackGroup {
 }
 
 fn is_collective(frame: &str) -> bool {
-    let (function, place) = frame.split_once(" (").unwrap_or((frame, ""));
+    let (function, file) = frame.split_once(" (").unwrap_or((frame, ""));
     let plain = function.rsplit('.').next().unwrap_or(function);
     COLLECTIVES.contains(&plain)
-        || (place.starts_with(DISTRIBUTED) && EXCHANGES.iter().any(|word| plain.contains(word)))
+        || (file.starts_with(DISTRIBUTED) && EXCHANGES.iter().any(|word| plain.contains(word)))
 }
 
 fn has(frames: &[String], words: &[&str]) -> bool {
@@ -117,8 +117,8 @@ fn has(frames: &[String], words: &[&str]) -> bool {
 /// Shortens the path to its file name: `all_reduce (distributed_c10d.py:2501)`.
 fn short(frame: &str) -> String {
     match frame.split_once(" (") {
-        Some((function, place)) => {
-            format!("{function} ({}", place.rsplit('/').next().unwrap_or(place))
+        Some((function, file)) => {
+            format!("{function} ({}", file.rsplit('/').next().unwrap_or(file))
         }
         None => frame.to_owned(),
     }
@@ -175,14 +175,14 @@ fn gdb_function(numbered: &str) -> Option<String> {
 /// Groups ranks whose innermost frames are in the same functions, largest group first.
 pub fn group(stacks: Vec<(String, Stack)>) -> Vec<StackGroup> {
     // Line numbers differ within a waiting loop, so compare frames without them.
-    let place = |frames: &[String]| -> Vec<String> {
+    let functions = |frames: &[String]| -> Vec<String> {
         frames
             .iter()
             .take(SHOWN_FRAMES)
             .map(|frame| {
                 frame
                     .rsplit_once(':')
-                    .map_or(frame.as_str(), |(place, _)| place)
+                    .map_or(frame.as_str(), |(functions, _)| functions)
                     .to_owned()
             })
             .collect()
@@ -191,7 +191,7 @@ pub fn group(stacks: Vec<(String, Stack)>) -> Vec<StackGroup> {
     for (rank, stack) in stacks {
         match groups
             .iter_mut()
-            .find(|group| place(&group.frames) == place(&stack.frames))
+            .find(|group| functions(&group.frames) == functions(&stack.frames))
         {
             Some(group) => group.ranks.push(rank),
             None => groups.push(StackGroup {

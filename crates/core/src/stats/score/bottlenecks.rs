@@ -188,8 +188,8 @@ impl BottleneckTally {
                 }
             }
             "downed" if value >= 1.0 => {
-                let place = node_of(series, nodes).zip(port_of(series));
-                self.ports.extend(place.map(|(node, port)| PortFault {
+                let device = node_of(series, nodes).zip(port_of(series));
+                self.ports.extend(device.map(|(node, port)| PortFault {
                     node,
                     port,
                     failures: Some(value),
@@ -200,12 +200,12 @@ impl BottleneckTally {
                 else {
                     return;
                 };
-                let Some(place) = reader.device(series).filter(|_| value >= *least) else {
+                let Some(device) = reader.device(series).filter(|_| value >= *least) else {
                     return;
                 };
                 let highest = self
                     .links
-                    .entry((place.node, place.index.unwrap_or(0), *what))
+                    .entry((device.node, device.index.unwrap_or(0), *what))
                     .or_default();
                 *highest = highest.max(value);
             }

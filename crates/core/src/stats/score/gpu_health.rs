@@ -81,7 +81,7 @@ pub fn findings(readings: &[Reading], grown: &[Series], facts: &ApiFacts) -> Vec
     let reader = IdentityReader::new(facts, grown);
     let mut counted: BTreeMap<(String, u32, &str), f64> = BTreeMap::new();
     for series in grown {
-        let Some((place, value)) = reader
+        let Some((device, value)) = reader
             .device(series)
             .zip(series.points.last().map(|point| point.value))
         else {
@@ -95,7 +95,7 @@ pub fn findings(readings: &[Reading], grown: &[Series], facts: &ApiFacts) -> Vec
         };
         if value.is_finite() && value >= 0.0 {
             let largest = counted
-                .entry((place.node, place.index.unwrap_or(0), *name))
+                .entry((device.node, device.index.unwrap_or(0), *name))
                 .or_default();
             *largest = largest.max(value);
         }

@@ -58,9 +58,9 @@ impl Scored {
     /// Identifies the device by its UUID, or else by node and number; `None` if no exporter reports
     /// it.
     pub fn id(&self) -> Option<String> {
-        let place = || format!("{}/{}", self.reading.node, self.reading.id());
+        let name = || format!("{}/{}", self.reading.node, self.reading.id());
         self.measured
-            .then(|| self.reading.uuid.clone().unwrap_or_else(place))
+            .then(|| self.reading.uuid.clone().unwrap_or_else(name))
     }
 
     /// Reads namespace and name of the pod that holds it; of a shared device the first.
@@ -305,8 +305,8 @@ fn lost(host: &NodeUsage, readings: &Readings, history: &History) -> Vec<(Readin
             .filter(|reading| reading.holders.contains(&pod))
             .count() as u64;
         for _ in 0..expected.saturating_sub(attributed).min(missing) {
-            let place = silent.iter().position(|trace| trace.pods.contains(&pod));
-            let trace = place.map(|place| silent.remove(place));
+            let position = silent.iter().position(|trace| trace.pods.contains(&pod));
+            let trace = position.map(|position| silent.remove(position));
             lost.push(silent_reading(host, &pod, trace));
             missing -= 1;
         }

@@ -96,7 +96,7 @@ pub const METRICS: &[Rule] = &[
 
 /// The right to query a Prometheus in the cluster through the API server.
 pub const PROXY: Right = Right {
-    place: Cluster,
+    scope: Cluster,
     group: "",
     resource: "services/proxy",
     verb: "get",
@@ -117,7 +117,7 @@ pub const PRESENT: &[Rule] = &[
 /// Discovering a Prometheus whose Service has an unusual name.
 pub const fn service_list() -> Right {
     Right {
-        place: Cluster,
+        scope: Cluster,
         group: "",
         resource: "services",
         verb: "list",
@@ -126,7 +126,7 @@ pub const fn service_list() -> Right {
 
 /// Access to Prometheus, for commands that cannot answer without it.
 pub const PROMETHEUS_ACCESS: &[Rule] = &[
-    rule(PROXY.place, PROXY.group, PROXY.resource, &["get"]),
+    rule(PROXY.scope, PROXY.group, PROXY.resource, &["get"]),
     rule(Cluster, "", "services", LIST).or("a Prometheus with an unusual Service name"),
 ];
 

@@ -5,13 +5,13 @@ use super::RightScope::{Cluster, Home, Namespace};
 use super::{Need, RightScope, Rule};
 
 pub(super) const fn rule(
-    place: RightScope,
+    scope: RightScope,
     group: &'static str,
     resource: &'static str,
     verbs: &'static [&'static str],
 ) -> Rule {
     Rule {
-        place,
+        scope,
         group,
         resource,
         verbs,

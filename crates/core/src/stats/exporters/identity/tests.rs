@@ -57,7 +57,7 @@ fn nodes_are_resolved_by_name_address_and_exporter() {
         let series = series(&labels);
         IdentityReader::new(&facts, &[])
             .device(&series)
-            .map(|place| place.node)
+            .map(|device| device.node)
     };
     assert_eq!(node(&[("Hostname", "gpu-1")]).as_deref(), Some("gpu-1"));
     assert_eq!(
