@@ -224,7 +224,7 @@ impl<'c> Queueing<'c> {
 
     async fn may_make_groups(&self, namespace: &str) -> Result<bool, Failure> {
         let right = |verb| Right {
-            place: RightScope::Namespace,
+            scope: RightScope::Namespace,
             group: "scheduling.k8s.io",
             resource: "podgroups",
             verb,

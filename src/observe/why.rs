@@ -269,7 +269,7 @@ pub(crate) async fn all(
     let read = jobs.into_iter().map(|job| {
         let subject = Subject {
             kind: job.kind.word().to_owned(),
-            ours: true,
+            is_managed: true,
         };
         found(
             connection,

@@ -71,7 +71,7 @@ pub struct Cause {
 /// An observation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Evidence {
-    pub what: String,
+    pub text: String,
     /// The source: `inventory`, `pod`, `job`, `events`, `scheduler`, `queue`, `prometheus`, `logs`,
     /// `ras`, `stacks`.
     pub seen_in: &'static str,
@@ -102,13 +102,13 @@ impl Cause {
     /// Makes a cause with its first piece of evidence.
     ///
     /// # Panics In debug builds, for a name that [`CAUSES`] does not contain.
-    pub fn new(word: &'static str, what: impl Into<String>, seen_in: &'static str) -> Self {
+    pub fn new(word: &'static str, text: impl Into<String>, seen_in: &'static str) -> Self {
         debug_assert!(
             CAUSES.iter().any(|(listed, _)| *listed == word),
             "{word} is not explained"
         );
         let evidence = vec![Evidence {
-            what: what.into(),
+            text: text.into(),
             seen_in,
             at: None,
         }];
@@ -128,9 +128,9 @@ impl Cause {
     }
 
     #[must_use]
-    pub fn and(mut self, what: impl Into<String>, seen_in: &'static str) -> Self {
+    pub fn and(mut self, text: impl Into<String>, seen_in: &'static str) -> Self {
         self.evidence.push(Evidence {
-            what: what.into(),
+            text: text.into(),
             seen_in,
             at: None,
         });
@@ -189,7 +189,7 @@ pub(super) fn sentence(name: &str, state: &State, answer: &Answer) -> String {
         cause
             .evidence
             .first()
-            .map_or(cause.word, |evidence| evidence.what.as_str())
+            .map_or(cause.word, |evidence| evidence.text.as_str())
     });
     match (answer.situation, cause_text) {
         (Situation::Waiting, Some(cause_text)) => format!("{name} waits: {cause_text}"),

@@ -67,7 +67,7 @@ pub fn remembered(memory: &Memory, now: Timestamp) -> Answer {
     let reason = causes
         .first()
         .and_then(|cause| cause.evidence.first())
-        .map(|evidence| evidence.what.as_str());
+        .map(|evidence| evidence.text.as_str());
     let sentence = match (situation, reason) {
         (Situation::Fine, _) => format!("{name} succeeded and was then deleted"),
         (_, None) => {

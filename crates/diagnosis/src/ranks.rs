@@ -83,7 +83,7 @@ fn by_stacks(facts: &Facts<'_>) -> Option<Cause> {
     let rank_count = ranks(&stacks.iter().collect::<Vec<_>>());
     let waits = |group: &&StackGroup| group.in_collective() || group.waits_for_device();
     let (waiting, active): (Vec<&StackGroup>, Vec<&StackGroup>) = stacks.iter().partition(waits);
-    let odd = active
+    let blocking = active
         .iter()
         .find(|group| group.waits_for_data())
         .or(active.first())?;
@@ -91,7 +91,7 @@ fn by_stacks(facts: &Facts<'_>) -> Option<Cause> {
     let are_few = ranks(&active) <= (rank_count / FEW).max(1) && ranks(&waiting) > ranks(&active);
     // A rank without a stack could be the one that the others wait for.
     if facts.rank_answers.unread == 0 && are_few && stacks.iter().all(StackGroup::is_python) {
-        let (word, doing) = if odd.waits_for_data() {
+        let (word, doing) = if blocking.waits_for_data() {
             ("data-stall", "waits for data")
         } else {
             ("collective-hang", "is elsewhere")
@@ -104,16 +104,16 @@ fn by_stacks(facts: &Facts<'_>) -> Option<Cause> {
         let text = format!(
             "{} of {rank_count} processes wait in a collective{device}, and {} {doing}",
             ranks(&waiting),
-            rank_names(odd)
+            rank_names(blocking)
         );
         return Some(Cause::new(word, text, "stacks"));
     }
-    (odd.waits_for_data() && odd.ranks.len() * 2 > rank_count).then(|| {
+    (blocking.waits_for_data() && blocking.ranks.len() * 2 > rank_count).then(|| {
         Cause::new(
             "data-stall",
             format!(
                 "{} of {rank_count} processes wait for data",
-                odd.ranks.len()
+                blocking.ranks.len()
             ),
             "stacks",
         )

@@ -112,7 +112,7 @@ mod tests {
     fn parsed(message: &str) -> Vec<(&'static str, Option<u64>, Option<String>)> {
         reasons(message)
             .into_iter()
-            .map(|one| (one.word, one.nodes, one.detail))
+            .map(|reason| (reason.word, reason.nodes, reason.detail))
             .collect()
     }
 

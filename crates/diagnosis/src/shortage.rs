@@ -72,7 +72,7 @@ fn with_holders(
             devices(&candidate.node.now(), pending)
         );
         cause.evidence.push(Evidence {
-            what: text,
+            text,
             seen_in: "inventory",
             at: None,
         });

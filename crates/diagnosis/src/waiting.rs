@@ -220,7 +220,7 @@ fn grouped(group: &GroupVerdict, causes: &mut Vec<Cause>) {
         first.evidence.insert(
             1.min(first.evidence.len()),
             Evidence {
-                what: text,
+                text,
                 seen_in: "queue",
                 at: None,
             },
@@ -295,7 +295,7 @@ fn retrying(facts: &Facts<'_>, pods: &[&Pod]) -> Vec<Cause> {
     let end = why
         .evidence
         .first()
-        .map_or(why.word, |evidence| evidence.what.as_str());
+        .map_or(why.word, |evidence| evidence.text.as_str());
     let text = format!("{end}; it will be retried (retries: {})", facts.job.retries);
     vec![
         Cause::new("crash-loop", text, "pod").when(failed.ended_at),

@@ -230,11 +230,11 @@ impl PrometheusAddress {
                 }
             }));
         // A proxy cannot reach the loopback interface of this machine.
-        let here = self
+        let is_loopback = self
             .url
             .host_str()
             .is_some_and(|host| host == "localhost" || host.starts_with("127.") || host == "[::1]");
-        if here {
+        if is_loopback {
             builder = builder.no_proxy();
         }
         if let Some(pem) = &self.credentials.authority {

@@ -62,11 +62,11 @@ impl Bits<'_> {
     fn change_of_distance(&mut self) -> Option<i64> {
         // Length in bits after the prefixes 10, 110 and 1110.
         const LENGTHS: [u32; 3] = [14, 17, 20];
-        let mut ones = 0;
-        while ones < 4 && self.take(1)? == 1 {
-            ones += 1;
+        let mut prefix = 0;
+        while prefix < 4 && self.take(1)? == 1 {
+            prefix += 1;
         }
-        match ones {
+        match prefix {
             0 => Some(0),
             4 => Some(self.take(64)? as i64),
             some => {

@@ -126,12 +126,12 @@ fn added(queried: &[Series], chunks: &[Series]) -> Option<Labels> {
     let bits = |points: &[Point]| -> Vec<(i64, u64)> {
         points
             .iter()
-            .map(|one| (one.at, one.value.to_bits()))
+            .map(|sample| (sample.at, sample.value.to_bits()))
             .collect()
     };
-    let is_alike = |one: &Series| {
-        bare.get(&one.labels)
-            .is_some_and(|points| bits(points) == bits(&one.points))
+    let is_alike = |series: &Series| {
+        bare.get(&series.labels)
+            .is_some_and(|points| bits(points) == bits(&series.points))
     };
     (bare.len() == queried.len() && chunks.len() == queried.len() && queried.iter().all(is_alike))
         .then_some(added)

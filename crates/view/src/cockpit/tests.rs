@@ -462,7 +462,7 @@ fn curves_of_nodes_and_jobs_are_means_of_their_gpus() {
                 value,
             })
             .collect();
-        Trace::made(
+        Trace::from_curves(
             node,
             index,
             "NVIDIA A100",

@@ -186,7 +186,7 @@ fn cause_item(cause: &Cause) -> CauseItem {
             .evidence
             .iter()
             .map(|one| EvidenceItem {
-                what: cut(&one.what),
+                what: cut(&one.text),
                 seen_in: one.seen_in,
                 at: one.at,
             })
@@ -285,7 +285,7 @@ fn cause_text(cause: &Cause, skipped: usize, look: TextStyle, now: Timestamp) ->
         let at = evidence.at.map_or(String::new(), |at| {
             format!(" ({} ago, {})", age(Some(at), now), evidence.seen_in)
         });
-        text.push_str(&line(4, &format!("{}{at}", evidence.what), look));
+        text.push_str(&line(4, &format!("{}{at}", evidence.text), look));
     }
     for holder in &cause.holders {
         text.push_str(&line(4, &held(holder, now), look));

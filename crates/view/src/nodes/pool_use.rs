@@ -100,6 +100,6 @@ impl PoolUse {
         ]
         .into_iter()
         .find(|health| any(*health))?
-        .known()
+        .known_word()
     }
 }

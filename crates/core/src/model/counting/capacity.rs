@@ -64,8 +64,9 @@ pub fn lacking(requests: &Amounts, amounts: &Amounts) -> Vec<String> {
 /// of times.
 pub fn pods_held(requests: &Amounts, nodes: &BTreeMap<String, Amounts>) -> u64 {
     let on = |amounts: &Amounts| {
-        let each = requests.iter().filter(|(_, amount)| **amount > 0);
-        each.map(|(resource, amount)| amount_of(amounts, resource).max(0) / amount)
+        let needed = requests.iter().filter(|(_, amount)| **amount > 0);
+        needed
+            .map(|(resource, amount)| amount_of(amounts, resource).max(0) / amount)
             .min()
             .unwrap_or(i128::MAX)
     };

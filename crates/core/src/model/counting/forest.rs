@@ -94,7 +94,7 @@ impl Forest {
                 let top = group
                     .top
                     .cloned()
-                    .or_else(|| pods.first().map(|pod| alone(pod)))?;
+                    .or_else(|| pods.first().map(|pod| pod_as_owner(pod)))?;
                 pods.sort_by(|a, b| a.name.cmp(&b.name));
                 let template = template_gpus(&top, &children, DEEPEST);
                 Some(workload(
@@ -189,7 +189,7 @@ impl Forest {
 }
 
 /// Treats a pod without an owner as a workload.
-fn alone(pod: &WorkPod) -> OwnerObject {
+fn pod_as_owner(pod: &WorkPod) -> OwnerObject {
     OwnerObject {
         api_version: "v1".to_owned(),
         kind: "Pod".to_owned(),

@@ -265,7 +265,7 @@ impl FreeGpus {
                 |(node, free): &(&String, &u64)| self.sizes[*node] >= block && **free < block;
             let mut candidates: Vec<(&String, &u64)> = free.iter().filter(lacks).collect();
             candidates.sort_by_key(|(node, free_gpus)| (block - **free_gpus, *node));
-            let made = candidates
+            let steps = candidates
                 .into_iter()
                 .take(LOOKED_AT)
                 .filter_map(|(node, free_gpus)| {
@@ -277,18 +277,18 @@ impl FreeGpus {
                 |free: &BTreeMap<String, u64>| free.values().map(|free| free / block).sum::<u64>();
             let cost =
                 |moves: &[Move]| (moves.iter().map(|step| step.gpus).sum::<u64>(), moves.len());
-            let best = made
+            let best = steps
                 .min_by_key(|(after, moves)| (std::cmp::Reverse(whole_blocks(after)), cost(moves)));
-            let Some((after, made)) =
+            let Some((after, steps)) =
                 best.filter(|(after, _)| whole_blocks(after) > whole_blocks(&free))
             else {
                 break;
             };
-            for step in &made {
+            for step in &steps {
                 pods.retain(|(_, pod, _)| *pod != step.pod);
             }
             free = after;
-            moves.extend(made);
+            moves.extend(steps);
             if moves.len() > limit {
                 break;
             }
@@ -311,10 +311,11 @@ fn unused(host: &NodeUsage, resource: &str, used: u64) -> Option<u64> {
     Some(u64::try_from(allocatable).unwrap_or(0).saturating_sub(used))
 }
 
-/// How many times `each` fits. A resource that the node does not report is not a limit.
-fn units_within(left: Option<u64>, each: u64) -> u64 {
+/// How many times `per_unit` fits. A resource that the node does not report is not a limit.
+fn units_within(unused: Option<u64>, per_unit: u64) -> u64 {
     // Nothing needed per GPU means no limit: division by 0 gives `None`.
-    left.and_then(|left| left.checked_div(each))
+    unused
+        .and_then(|unused| unused.checked_div(per_unit))
         .unwrap_or(u64::MAX)
 }
 

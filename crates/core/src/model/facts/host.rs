@@ -60,7 +60,7 @@ impl NodeHealth {
     }
 
     /// The word of the contract; `None` for unknown health.
-    pub fn known(self) -> Option<&'static str> {
+    pub fn known_word(self) -> Option<&'static str> {
         Some(self.word()).filter(|_| self != Self::Unknown)
     }
 }

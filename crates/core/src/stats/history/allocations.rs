@@ -278,7 +278,7 @@ impl AllocationHistory {
 
     /// Builds a history with samples in every slot and without capacities.
     #[cfg(any(test, feature = "testing"))]
-    pub fn made(start: i64, slot: i64, allocations: Vec<Allocation>) -> Self {
+    pub fn from_allocations(start: i64, slot: i64, allocations: Vec<Allocation>) -> Self {
         let count = allocations
             .iter()
             .map(|allocation| allocation.requested.len())

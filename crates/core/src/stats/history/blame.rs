@@ -296,7 +296,7 @@ mod tests {
     }
 
     fn hour(number: i64, allocations: Vec<Allocation>) -> AllocationHistory {
-        AllocationHistory::made(number * 3_600_000, 60_000, allocations)
+        AllocationHistory::from_allocations(number * 3_600_000, 60_000, allocations)
     }
 
     #[test]

@@ -56,7 +56,7 @@ impl Trace {
 
     /// Builds a trace from curves alone.
     #[cfg(any(test, feature = "testing"))]
-    pub fn made(
+    pub fn from_curves(
         node: &str,
         index: u32,
         model: &str,

@@ -333,7 +333,7 @@ mod tests {
             allocation("half", 1),
             allocation("train", 8),
         ];
-        let ledger = AllocationHistory::made(0, 60_000, allocations);
+        let ledger = AllocationHistory::from_allocations(0, 60_000, allocations);
         let servers = Servers::new(&answer, 0);
         let hours = servers.hours(&ledger, |_| true).unwrap();
         assert_eq!((hours.generated_tokens, hours.prompt_tokens), (12.0, 30.0));

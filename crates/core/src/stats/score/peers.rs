@@ -225,22 +225,22 @@ fn deviations(traces: &[Trace], quantity: Quantity, share: f64, least: f64) -> V
         return Vec::new();
     }
     let counts = deviating_steps(&curves, share, least);
-    let odd: Vec<usize> = (0..traces.len())
+    let continuous: Vec<usize> = (0..traces.len())
         .filter(|device| counts[*device].is_continuous())
         .collect();
     // If more than a quarter differ, they are probably another node type, not faulty.
-    if odd.len() * 4 > sampled.max(4) {
+    if continuous.len() * 4 > sampled.max(4) {
         return Vec::new();
     }
     let median_of =
         |device: usize| median(curves[device].iter().map(|point| point.value).collect());
     let peers = median(
         (0..traces.len())
-            .filter(|device| !odd.contains(device))
+            .filter(|device| !continuous.contains(device))
             .filter_map(median_of)
             .collect(),
     );
-    let mut deviations: Vec<Deviation> = odd
+    let mut deviations: Vec<Deviation> = continuous
         .into_iter()
         .filter_map(|device| {
             Some(Deviation {

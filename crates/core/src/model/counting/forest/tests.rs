@@ -98,9 +98,9 @@ fn owner_without_pods_is_a_workload_if_its_template_requests_gpus() {
 
 #[test]
 fn requests_of_sibling_templates_are_summed() {
-    let with = |mut one: (String, OwnerObject), gpus| {
-        one.1.gpus = GpuCount(gpus);
-        one
+    let with = |mut owner: (String, OwnerObject), gpus| {
+        owner.1.gpus = GpuCount(gpus);
+        owner
     };
     let owners = [
         owner("JobSet", "set", None),
@@ -117,7 +117,7 @@ fn requests_of_sibling_templates_are_summed() {
     assert_eq!(
         workloads
             .iter()
-            .map(|one| one.requested.0)
+            .map(|owner| owner.requested.0)
             .collect::<Vec<_>>(),
         [8, 2]
     );

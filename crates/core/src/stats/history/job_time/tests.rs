@@ -36,7 +36,7 @@ fn pod(job: &str, kind: &str, gpus: u64, slots: &str, phase: &str) -> Allocation
 fn hour(number: i64, allocations: Vec<Allocation>) -> AllocationHistory {
     let slots = allocations[0].requested.len();
     let begin = number * slots as i64 * SLOT;
-    AllocationHistory::made(begin, SLOT, allocations)
+    AllocationHistory::from_allocations(begin, SLOT, allocations)
 }
 
 #[test]

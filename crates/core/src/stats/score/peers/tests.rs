@@ -55,7 +55,7 @@ fn device(index: u32, load: Load, random: &mut Random) -> Trace {
         (Quantity::Clock, curve(load.clock, 15.0)),
         (Quantity::TensorActive, curve(load.tensor, 4.0)),
     ]);
-    Trace::made(
+    Trace::from_curves(
         &format!("n-{}", index / 8),
         index % 8,
         "NVIDIA H100 80GB HBM3",
@@ -197,7 +197,7 @@ fn most_frequent_throttle_reason_wins() {
             .collect::<Vec<_>>()
     };
     let trace = |bits: &[f64]| {
-        Trace::made(
+        Trace::from_curves(
             "n",
             0,
             "x",
